@@ -1,0 +1,76 @@
+// What can go wrong. Every error names the place, what was found and what to do about it.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace spmm {
+
+/// Base of all errors thrown on purpose. what() reads "<where>: <problem>; <remedy>".
+class Error : public std::runtime_error {
+ public:
+  Error(const std::string& where, const std::string& problem, const std::string& remedy)
+      : std::runtime_error(where + ": " + problem + "; " + remedy) {}
+};
+
+/// A combination of options that cannot be carried out (unknown kernel, output equal to an input, ...).
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A and B do not fit each other (different n or m).
+class ShapeError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A file, or a matrix in memory, breaks the format.
+class FormatError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// An input cannot be opened.
+class InputError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The output cannot be created.
+class OutputError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Reading or writing failed on the way (ENOSPC, EIO, ...).
+class IoError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Work does not fit the memory or a stated limit.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The asked-for backend or device is not available.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// --verify found a result block that differs from the recomputed one.
+class VerifyError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The run was cancelled; nothing was written, it is safe to run it again.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace spmm

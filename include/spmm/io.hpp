@@ -1,0 +1,54 @@
+// Whole matrices from and to files, and the checks of the format.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "spmm/block_matrix.hpp"
+#include "spmm/stream.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm {
+
+/// Element type of a file; the format does not record it, the reader says what it expects.
+enum class ElementType : std::uint8_t { u16, u32 };
+
+/// Checks n, m and num_blocks against each other. Errors: FormatError that names `name` and the byte offset.
+void validate_header(const MatrixHeader& header, const std::string& name);
+
+/// Reads the 12-byte header and checks it against the length of the file; reads no record.
+/// Errors: InputError (cannot open), FormatError (bad header or length).
+MatrixHeader read_header(const std::filesystem::path& path, ElementType type = ElementType::u16);
+
+/// Reads a whole operand / result. Blocks keep the order of the file; indices are checked, duplicates are refused.
+/// Errors: InputError, FormatError, IoError.
+BlockMatrix read_matrix(const std::filesystem::path& path);
+ProductMatrix read_product(const std::filesystem::path& path);
+
+/// Writes a whole matrix in the order given, atomically (temporary file, rename). Errors: OutputError, IoError.
+void write_matrix(const std::filesystem::path& path, const BlockMatrix& matrix);
+void write_product(const std::filesystem::path& path, const ProductMatrix& matrix);
+
+/// Opens a file as a source; the header is checked, nothing else is read.
+std::unique_ptr<Source> open_file_source(const std::filesystem::path& path);
+
+/// Wraps a matrix in memory, which must outlive the source. Errors: FormatError.
+std::unique_ptr<Source> make_memory_source(const BlockMatrix& matrix, std::string name);
+
+struct FileSinkOptions {
+  bool durable = false;     ///< fsync file and folder around the rename
+  bool no_clobber = false;  ///< refuse to replace an existing file
+};
+
+/// A sink that writes a temporary file in the folder of `path` and renames it over `path` in publish(). Destroying an
+/// unpublished sink removes the temporary file. Errors: OutputError (cannot create).
+/// Threads: a few writers of its own write queued slices at their offsets.
+std::unique_ptr<Sink> open_file_sink(const std::filesystem::path& path, std::uint32_t m,
+                                     const FileSinkOptions& options);
+
+/// A sink that fills `out` (which must outlive it); visible in publish().
+std::unique_ptr<Sink> make_memory_sink(ProductMatrix& out);
+
+}  // namespace spmm

@@ -1,0 +1,13 @@
+// Everything public.
+#pragma once
+
+#include "spmm/block_matrix.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+#include "spmm/plan.hpp"
+#include "spmm/report.hpp"
+#include "spmm/run.hpp"
+#include "spmm/saturate.hpp"
+#include "spmm/stream.hpp"
+#include "spmm/types.hpp"

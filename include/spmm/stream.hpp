@@ -1,0 +1,52 @@
+// Where records come from and where they go: a file or memory, the same pipeline for both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "spmm/types.hpp"
+
+namespace spmm {
+
+/// Input records of one matrix, in file order, packed as in the file.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  /// Checked header: n, m, num_blocks agree with each other and with the length of the data.
+  [[nodiscard]] virtual const MatrixHeader& header() const = 0;
+
+  /// How messages call this input (the path as given, or "matrix A").
+  [[nodiscard]] virtual const std::string& name() const = 0;
+
+  /// Copies records [first, first + count) to dst.
+  /// Shapes: dst [count * input_record_bytes(m)]. Threads: may be called from several threads at once.
+  /// Errors: FormatError if the data became shorter, IoError if reading fails.
+  virtual void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const = 0;
+
+  /// Checks after the last read that the length is still what the header says. Errors: FormatError.
+  virtual void check_unchanged() const = 0;
+};
+
+/// Takes output records in their final order.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+
+  /// Queues whole packed output records; they follow everything queued before.
+  /// Memory: the bytes must stay until `release` is called (once, from any thread, also after a failure).
+  /// Threads: one caller at a time. Errors: an earlier failure of the writer is thrown here or by finish().
+  virtual void append(std::span<const std::byte> records, std::function<void()> release) = 0;
+
+  /// Waits until everything queued is written, then completes the output with this header. The output becomes
+  /// visible under its final name only in publish(). Errors: IoError.
+  virtual void finish(const MatrixHeader& header) = 0;
+
+  /// Makes the finished output visible at once (rename). Errors: IoError, OutputError.
+  virtual void publish() = 0;
+};
+
+}  // namespace spmm

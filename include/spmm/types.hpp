@@ -1,0 +1,52 @@
+// Words shared by every layer: matrix header, block coordinates, record sizes.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace spmm {
+
+/// Largest block side that is accepted.
+inline constexpr std::uint32_t kMaxBlockDim = 64;
+
+/// The 12 bytes at the start of every file, and the shape of a matrix.
+/// Shapes: n x n elements in blocks of m x m, num_blocks of them stored (the file's k).
+struct MatrixHeader {
+  std::uint32_t n = 0;
+  std::uint32_t m = 0;
+  std::uint32_t num_blocks = 0;
+
+  /// Blocks per side (nb = n / m); 0 for an invalid header with m = 0.
+  [[nodiscard]] constexpr std::uint32_t blocks_per_side() const { return m == 0 ? 0 : n / m; }
+
+  friend constexpr bool operator==(const MatrixHeader&, const MatrixHeader&) = default;
+};
+
+/// Block row and block column of one block.
+struct BlockIndex {
+  std::uint32_t i = 0;
+  std::uint32_t j = 0;
+
+  friend constexpr auto operator<=>(const BlockIndex&, const BlockIndex&) = default;
+};
+
+inline constexpr std::uint64_t kHeaderBytes = 12;
+inline constexpr std::uint64_t kIndexBytes = 8;
+
+/// Bytes of one packed record of T elements: {i u32, j u32, m*m x T}.
+template <class T>
+constexpr std::uint64_t record_bytes(std::uint32_t m) {
+  return kIndexBytes + std::uint64_t{m} * m * sizeof(T);
+}
+
+/// Record of an input file (u16 elements).
+constexpr std::uint64_t input_record_bytes(std::uint32_t m) {
+  return record_bytes<std::uint16_t>(m);
+}
+
+/// Record of an output file (u32 elements).
+constexpr std::uint64_t output_record_bytes(std::uint32_t m) {
+  return record_bytes<std::uint32_t>(m);
+}
+
+}  // namespace spmm

@@ -1,0 +1,62 @@
+#include "base/parallel.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace spmm {
+
+unsigned usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+void run_workers(unsigned num_workers, const std::function<void(unsigned)>& body) {
+  std::exception_ptr first;
+  std::mutex mutex;
+  const auto guarded = [&](unsigned worker) {
+    try {
+      body(worker);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(num_workers);
+    for (unsigned w = 1; w < num_workers; ++w) threads.emplace_back(guarded, w);
+    guarded(0);
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,
+                  const std::function<void(std::uint64_t, std::uint64_t)>& body) {
+  if (count == 0) return;
+  grain = std::max<std::uint64_t>(grain, 1);
+  const std::uint64_t num_pieces = (count - 1) / grain + 1;
+  std::atomic<std::uint64_t> next{0};
+  const auto worker = [&](unsigned) {
+    while (true) {
+      const std::uint64_t piece = next.fetch_add(1, std::memory_order_relaxed);
+      if (piece >= num_pieces) return;
+      try {
+        body(piece * grain, std::min(count, (piece + 1) * grain));
+      } catch (...) {
+        next.store(num_pieces, std::memory_order_relaxed);
+        throw;
+      }
+    }
+  };
+  run_workers(static_cast<unsigned>(std::clamp<std::uint64_t>(num_pieces, 1, std::max(1u, num_workers))), worker);
+}
+
+}  // namespace spmm

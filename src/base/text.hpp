@@ -1,0 +1,21 @@
+// Building messages.
+#pragma once
+
+#include <cstdint>
+#include <sstream>
+#include <string>
+
+namespace spmm {
+
+/// Concatenates its arguments as a stream prints them.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// 1.5 GB, 300 MB, 12 B: decimal units, at most four significant digits.
+std::string human_bytes(std::uint64_t bytes);
+
+}  // namespace spmm

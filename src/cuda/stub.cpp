@@ -1,0 +1,27 @@
+// Linked instead of the CUDA backend in a build without CUDA.
+#include "cuda/cuda_backend.hpp"
+
+namespace spmm::cuda {
+namespace {
+constexpr const char* kWhy = "this program was built without CUDA";
+}
+
+std::string build_info() {
+  return {};
+}
+
+std::optional<DeviceInfo> find_device(int wanted, std::string& why_not) {
+  why_not = kWhy;
+  if (wanted >= 0) throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use --backend cpu");
+  return std::nullopt;
+}
+
+StageHooks stage_hooks() {
+  return {};
+}
+
+ProductStats multiply(const Source&, const Source&, Sink&, const Plan&, int, bool, const RunContext&) {
+  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use --backend cpu");
+}
+
+}  // namespace spmm::cuda
