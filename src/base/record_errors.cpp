@@ -1,0 +1,35 @@
+#include "base/record_errors.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm {
+
+std::string at_offset(const std::string& name, std::uint64_t offset) {
+  return text(name, ", byte offset ", offset);
+}
+
+std::string at_record(const std::string& name, std::uint64_t record, std::uint64_t record_bytes) {
+  return text(name, ", record ", record, " (byte offset ", kHeaderBytes + record * record_bytes, ")");
+}
+
+void throw_index_out_of_range(const std::string& name, std::uint64_t record, std::uint64_t record_bytes,
+                              BlockIndex found, std::uint32_t blocks_per_side) {
+  throw FormatError(at_record(name, record, record_bytes),
+                    text("block index (", found.i, ", ", found.j, ") is out of range, expected both from 0 to ",
+                         std::int64_t{blocks_per_side} - 1, " (n / m = ", blocks_per_side, ")"),
+                    "correct the record or n in the header; block indices count blocks from 0, not elements");
+}
+
+void throw_duplicate_block(const std::string& name, std::uint64_t first, std::uint64_t second,
+                           std::uint64_t record_bytes, BlockIndex found) {
+  const auto [low, high] = std::minmax(first, second);
+  throw FormatError(at_record(name, high, record_bytes),
+                    text("block (", found.i, ", ", found.j, ") was stored before in record ", low, " (byte offset ",
+                         kHeaderBytes + low * record_bytes, "), expected each block once"),
+                    "remove one of the two records, or merge them, and lower the block count in the header");
+}
+
+}  // namespace spmm

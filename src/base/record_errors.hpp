@@ -1,0 +1,25 @@
+// Messages about a place in a matrix file, the same words in every reader and backend.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "spmm/types.hpp"
+
+namespace spmm {
+
+/// "a.bin, byte offset 8".
+std::string at_offset(const std::string& name, std::uint64_t offset);
+
+/// "a.bin, record 5 (byte offset 212)"; records count from 0.
+std::string at_record(const std::string& name, std::uint64_t record, std::uint64_t record_bytes);
+
+/// Errors: always FormatError; the block of `record` lies outside 0 .. blocks_per_side - 1.
+[[noreturn]] void throw_index_out_of_range(const std::string& name, std::uint64_t record, std::uint64_t record_bytes,
+                                           BlockIndex found, std::uint32_t blocks_per_side);
+
+/// Errors: always FormatError; records `first` and `second` hold the same block.
+[[noreturn]] void throw_duplicate_block(const std::string& name, std::uint64_t first, std::uint64_t second,
+                                        std::uint64_t record_bytes, BlockIndex found);
+
+}  // namespace spmm

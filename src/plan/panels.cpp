@@ -1,0 +1,66 @@
+#include "plan/panels.hpp"
+
+#include <algorithm>
+
+#include "kernels/tuning.hpp"
+
+namespace spmm::plan {
+namespace {
+
+/// Whether sorting the pairs is cheaper than visiting every tile.
+bool prefers_expansion(std::uint64_t num_pairs, std::uint64_t all_tiles) {
+  return static_cast<double>(num_pairs) < kernels::kExpandPairsPerTile * static_cast<double>(all_tiles);
+}
+
+/// One line of A with more tiles than a panel holds: stretches of columns.
+void cut_columns(Panel row, std::uint64_t max_tiles, std::vector<Panel>& panels) {
+  const std::uint32_t num_columns = row.num_columns;
+  row.expand = false;
+  for (std::uint64_t begin = 0; begin < num_columns; begin += max_tiles) {
+    row.column_begin = static_cast<std::uint32_t>(begin);
+    row.num_columns = static_cast<std::uint32_t>(std::min(max_tiles, num_columns - begin));
+    panels.push_back(row);
+    row.num_pairs = 0;  // counted once, with the first stretch
+  }
+}
+
+}  // namespace
+
+std::vector<Panel> cut_panels(std::span<const std::uint64_t> row_pair_offsets, std::uint32_t num_columns,
+                              std::uint64_t max_tiles) {
+  std::vector<Panel> panels;
+  const std::size_t num_lines = row_pair_offsets.size() - 1;
+  std::size_t row = 0;
+  while (row < num_lines) {
+    const std::size_t begin = row;
+    const std::uint64_t first_pair = row_pair_offsets[begin];
+    if (row_pair_offsets[begin + 1] == first_pair) {
+      ++row;
+      continue;
+    }
+    const auto fits = [&](std::size_t end) {
+      const std::uint64_t pairs = row_pair_offsets[end] - first_pair;
+      return pairs <= max_tiles || (end - begin) * num_columns <= max_tiles;
+    };
+    ++row;
+    while (row < num_lines && fits(begin + 1) && fits(row + 1)) ++row;
+    Panel panel{.row_begin = static_cast<std::uint32_t>(begin),
+                .num_rows = static_cast<std::uint32_t>(row - begin),
+                .column_begin = 0,
+                .num_columns = num_columns,
+                .first_pair = first_pair,
+                .num_pairs = row_pair_offsets[row] - first_pair};
+    const std::uint64_t all_tiles = std::uint64_t{panel.num_rows} * num_columns;
+    const bool can_expand = panel.num_pairs <= max_tiles;
+    const bool can_visit_all = all_tiles <= max_tiles;
+    panel.expand = can_expand && (!can_visit_all || prefers_expansion(panel.num_pairs, all_tiles));
+    if (can_expand || can_visit_all) {
+      panels.push_back(panel);
+    } else {
+      cut_columns(panel, max_tiles, panels);
+    }
+  }
+  return panels;
+}
+
+}  // namespace spmm::plan

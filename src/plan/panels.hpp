@@ -1,0 +1,34 @@
+// Cuts the result into panels that fit the memory. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace spmm::plan {
+
+/// A piece of the result computed in one pass: some lines of A against some lines of B.
+/// Panels follow each other in result order: several lines of A only with all lines of B.
+struct Panel {
+  std::uint32_t row_begin = 0;  ///< line slot of A
+  std::uint32_t num_rows = 0;
+  std::uint32_t column_begin = 0;  ///< line slot of B
+  std::uint32_t num_columns = 0;
+  std::uint64_t first_pair = 0;
+  std::uint64_t num_pairs = 0;  ///< of these lines of A with all lines of B
+  bool expand = false;          ///< list only the tiles that have pairs; else visit every tile
+
+  /// Tiles at most.
+  [[nodiscard]] std::uint64_t max_tiles() const {
+    const std::uint64_t all = std::uint64_t{num_rows} * num_columns;
+    return expand && num_pairs < all ? num_pairs : all;
+  }
+};
+
+/// Shapes: row_pair_offsets [number of lines of A + 1] = pairs before each line. Lines without pairs are left out.
+/// No panel has more than max_tiles tiles (max_tiles >= 1), none that expands more than max_tiles pairs.
+/// Memory: the result has at most about 2 * (pairs / max_tiles) + lines / (max_tiles / num_columns) panels.
+std::vector<Panel> cut_panels(std::span<const std::uint64_t> row_pair_offsets, std::uint32_t num_columns,
+                              std::uint64_t max_tiles);
+
+}  // namespace spmm::plan
