@@ -14,7 +14,7 @@ namespace spmm::cuda {
 /// A device that can be used.
 struct DeviceInfo {
   int number = 0;
-  std::string name;
+  std::string name{};
   std::uint64_t free_bytes = 0;
   std::uint64_t total_bytes = 0;
 };

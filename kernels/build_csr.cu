@@ -1,0 +1,175 @@
+// Keys and elements in file order -> compressed lines (block-CSR, block-CSC) with blocks in line order.
+#include <algorithm>
+
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_select.cuh>
+
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/launch.hpp"
+
+namespace spmm::kernels {
+namespace {
+
+/// 1 where a sorted key opens a new line.
+struct OpensLine {
+  const std::uint64_t* keys;
+  unsigned key_bits;
+  __host__ __device__ bool operator()(std::uint64_t x) const {
+    return x == 0 || keys[x] >> key_bits != keys[x - 1] >> key_bits;
+  }
+};
+
+auto opens_line_flags(const std::uint64_t* keys, unsigned key_bits) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensLine{keys, key_bits});
+}
+
+// Grid: one thread per item for all kernels below. Memory: contiguous reads and writes unless said otherwise.
+
+__global__ void number(std::uint32_t* numbers, std::uint64_t count) {
+  for_each_item(count, [=](std::uint64_t x) { numbers[x] = static_cast<std::uint32_t>(x); });
+}
+
+__global__ void find_duplicate(const std::uint64_t* keys, std::uint64_t count, unsigned long long* first) {
+  for_each_item(count, [=](std::uint64_t x) {
+    if (x > 0 && keys[x] == keys[x - 1]) atomicMin(first, static_cast<unsigned long long>(x));  // only in bad files
+  });
+}
+
+__global__ void line_numbers(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t num_lines,
+                             std::uint32_t* offsets, std::uint32_t* lines) {
+  for_each_item(std::uint64_t{num_lines} + 1, [=](std::uint64_t x) {
+    if (x == num_lines) {
+      offsets[x] = static_cast<std::uint32_t>(count);
+    } else {
+      lines[x] = static_cast<std::uint32_t>(keys[offsets[x]] >> key_bits);
+    }
+  });
+}
+
+__global__ void take_inner(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* inner) {
+  const std::uint64_t mask = (std::uint64_t{1} << key_bits) - 1;
+  for_each_item(count, [=](std::uint64_t x) { inner[x] = static_cast<std::uint32_t>(keys[x] & mask); });
+}
+
+__global__ void swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits) {
+  const std::uint64_t mask = (std::uint64_t{1} << key_bits) - 1;
+  for_each_item(count, [=](std::uint64_t x) { keys[x] = (keys[x] & mask) << key_bits | keys[x] >> key_bits; });
+}
+
+// Work: one thread per element of the result. Memory: writes are contiguous; reads are whole blocks, scattered.
+__global__ void gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
+                              std::uint32_t m, bool transpose, std::uint16_t* out) {
+  const std::uint32_t elements = m * m;
+  for_each_item(count * elements, [=](std::uint64_t x) {
+    const std::uint64_t block = x / elements;
+    const auto e = static_cast<std::uint32_t>(x % elements);
+    const std::uint32_t from = transpose ? e % m * m + e / m : e;
+    out[x] = values[std::uint64_t{numbers[block]} * elements + from];
+  });
+}
+
+// Memory: the binary search reads log2(num_lines) scattered words, the upper levels of which stay in cache.
+__global__ void find_slots(const std::uint32_t* wanted, std::uint64_t count, LinesView index, std::uint32_t* slots) {
+  for_each_item(count, [=](std::uint64_t x) {
+    const std::uint32_t line = wanted[x];
+    const std::uint64_t slot = lower_bound(index.lines, 0, index.num_lines, line);
+    slots[x] = slot < index.num_lines && index.lines[slot] == line ? static_cast<std::uint32_t>(slot) : kNoLine;
+  });
+}
+
+}  // namespace
+
+std::size_t build_workspace_bytes(std::uint64_t count) {
+  std::size_t pairs = 0;
+  std::size_t keys = 0;
+  std::size_t select = 0;
+  cub::DoubleBuffer<std::uint64_t> key_buffers;
+  cub::DoubleBuffer<std::uint32_t> number_buffers;
+  check(cub::DeviceRadixSort::SortPairs(nullptr, pairs, key_buffers, number_buffers, count), "sort workspace");
+  check(cub::DeviceRadixSort::SortKeys(nullptr, keys, key_buffers, count), "sort workspace");
+  check(cub::DeviceSelect::Flagged(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
+                                   opens_line_flags(nullptr, 1), static_cast<std::uint32_t*>(nullptr),
+                                   static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(count)),
+        "select workspace");
+  return std::max({pairs, keys, select});
+}
+
+void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  number<<<item_grid(count), kItemThreads, 0, stream>>>(numbers, count);
+  check_launch("number");
+}
+
+void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
+                        unsigned key_bits, Workspace work, cudaStream_t stream) {
+  if (count == 0) return;
+  cub::DoubleBuffer<std::uint64_t> k(keys.front(), keys.back());
+  cub::DoubleBuffer<std::uint32_t> n(numbers.front(), numbers.back());
+  check(cub::DeviceRadixSort::SortPairs(work.data, work.bytes, k, n, count, 0, static_cast<int>(2 * key_bits), stream),
+        "sort blocks");
+  keys.current ^= k.selector;
+  numbers.current ^= n.selector;
+}
+
+void launch_sort_keys(SortBuffers<std::uint64_t>& keys, std::uint64_t count, unsigned bits, Workspace work,
+                      cudaStream_t stream) {
+  if (count == 0) return;
+  cub::DoubleBuffer<std::uint64_t> k(keys.front(), keys.back());
+  check(cub::DeviceRadixSort::SortKeys(work.data, work.bytes, k, count, 0, static_cast<int>(bits), stream),
+        "sort keys");
+  keys.current ^= k.selector;
+}
+
+void launch_find_duplicate(const std::uint64_t* keys, std::uint64_t count, unsigned long long* first_duplicate,
+                           cudaStream_t stream) {
+  if (count == 0) return;
+  find_duplicate<<<item_grid(count), kItemThreads, 0, stream>>>(keys, count, first_duplicate);
+  check_launch("find_duplicate");
+}
+
+void launch_line_offsets(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* offsets,
+                         std::uint32_t* num_lines, Workspace work, cudaStream_t stream) {
+  check(cub::DeviceSelect::Flagged(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0),
+                                   opens_line_flags(keys, key_bits), offsets, num_lines,
+                                   static_cast<std::int64_t>(count), stream),
+        "line offsets");
+}
+
+void launch_line_numbers(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t num_lines,
+                         std::uint32_t* offsets, std::uint32_t* lines, cudaStream_t stream) {
+  line_numbers<<<item_grid(num_lines + std::uint64_t{1}), kItemThreads, 0, stream>>>(keys, count, key_bits, num_lines,
+                                                                                     offsets, lines);
+  check_launch("line_numbers");
+}
+
+void launch_inner(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* inner,
+                  cudaStream_t stream) {
+  if (count == 0) return;
+  take_inner<<<item_grid(count), kItemThreads, 0, stream>>>(keys, count, key_bits, inner);
+  check_launch("take_inner");
+}
+
+void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream) {
+  if (count == 0) return;
+  swap_keys<<<item_grid(count), kItemThreads, 0, stream>>>(keys, count, key_bits);
+  check_launch("swap_keys");
+}
+
+void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
+                          std::uint32_t m, bool transpose, std::uint16_t* out, cudaStream_t stream) {
+  if (count == 0) return;
+  gather_blocks<<<item_grid(count * m * m), kItemThreads, 0, stream>>>(values, numbers, count, m, transpose, out);
+  check_launch("gather_blocks");
+}
+
+void launch_find_slots(const std::uint32_t* wanted, std::uint64_t count, LinesView index, std::uint32_t* slots,
+                       cudaStream_t stream) {
+  if (count == 0) return;
+  find_slots<<<item_grid(count), kItemThreads, 0, stream>>>(wanted, count, index, slots);
+  check_launch("find_slots");
+}
+
+}  // namespace spmm::kernels

@@ -1,0 +1,57 @@
+// Exact pair counts: how many blocks of B meet each block of A.
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <cub/device/device_scan.cuh>
+
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/launch.hpp"
+
+namespace spmm::kernels {
+namespace {
+
+/// Pairs of one block of A; 0 behind the last one, so that the scan ends with the total.
+struct PairsOfBlock {
+  const std::uint32_t* b_row_slots;
+  const std::uint32_t* b_offsets;
+  std::uint64_t count;
+  __host__ __device__ std::uint64_t operator()(std::uint64_t p) const {
+    if (p >= count || b_row_slots[p] == kNoLine) return 0;
+    return b_offsets[b_row_slots[p] + 1] - b_offsets[b_row_slots[p]];
+  }
+};
+
+auto pairs_of_blocks(PairsOfBlock pairs) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), pairs);
+}
+
+// Grid: one thread per line of A. Memory: scattered reads of the offsets, contiguous writes.
+__global__ void row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint64_t* row_offsets) {
+  for_each_item(std::uint64_t{a.num_lines} + 1, [=](std::uint64_t r) { row_offsets[r] = pair_offsets[a.offsets[r]]; });
+}
+
+}  // namespace
+
+std::size_t count_workspace_bytes(std::uint64_t count) {
+  std::size_t bytes = 0;
+  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, pairs_of_blocks({nullptr, nullptr, count}),
+                                      static_cast<std::uint64_t*>(nullptr), static_cast<std::int64_t>(count + 1)),
+        "count workspace");
+  return bytes;
+}
+
+void launch_pair_offsets(const std::uint32_t* b_row_slots, std::uint64_t count, LinesView b_rows,
+                         std::uint64_t* pair_offsets, Workspace work, cudaStream_t stream) {
+  check(cub::DeviceScan::ExclusiveSum(work.data, work.bytes, pairs_of_blocks({b_row_slots, b_rows.offsets, count}),
+                                      pair_offsets, static_cast<std::int64_t>(count + 1), stream),
+        "pair offsets");
+}
+
+void launch_row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint64_t* row_offsets,
+                             cudaStream_t stream) {
+  row_pair_offsets<<<item_grid(a.num_lines + std::uint64_t{1}), kItemThreads, 0, stream>>>(a, pair_offsets,
+                                                                                           row_offsets);
+  check_launch("row_pair_offsets");
+}
+
+}  // namespace spmm::kernels

@@ -1,0 +1,52 @@
+// Launch shape for kernels with one thread per item.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace spmm::kernels {
+
+inline constexpr unsigned kItemThreads = 256;
+inline constexpr std::uint64_t kMaxItemGrid = 1u << 20;
+
+/// CTAs for `count` items; with more items than threads, for_each_item strides over the grid.
+inline unsigned item_grid(std::uint64_t count) {
+  return static_cast<unsigned>(std::clamp<std::uint64_t>((count + kItemThreads - 1) / kItemThreads, 1, kMaxItemGrid));
+}
+
+/// Calls body(x) for every x in [0, count), neighbouring threads on neighbouring items.
+template <class Body>
+__device__ void for_each_item(std::uint64_t count, Body body) {
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t x = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; x < count; x += stride) body(x);
+}
+
+/// First position in sorted [low, high) whose value is not below `wanted`.
+template <class T>
+__device__ std::uint64_t lower_bound(const T* sorted, std::uint64_t low, std::uint64_t high, T wanted) {
+  while (low < high) {
+    const std::uint64_t middle = (low + high) / 2;
+    if (sorted[middle] < wanted) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// First position in sorted [low, high) whose value is above `wanted`.
+template <class T>
+__device__ std::uint64_t upper_bound(const T* sorted, std::uint64_t low, std::uint64_t high, T wanted) {
+  while (low < high) {
+    const std::uint64_t middle = (low + high) / 2;
+    if (sorted[middle] <= wanted) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace spmm::kernels

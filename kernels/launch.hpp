@@ -1,0 +1,130 @@
+// The only door to the kernels: declarations without CUDA syntax.
+// Stream: every launch is asynchronous on the given stream and waits for nothing. Errors: CudaError from the launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/views.hpp"
+
+namespace spmm::kernels {
+
+// ---- parse_records.cu
+
+/// Which coordinate leads in a sort key.
+enum class KeyOrder : std::uint8_t { by_row, by_column };
+
+/// Splits raw records [first, first + count) into keys and packed elements.
+/// Shapes: raw [count * record bytes], keys [first + count], values [first + count, m, m], device.
+/// Values: key = leading coordinate << key_bits | other coordinate. *first_bad is lowered to the number of the first
+/// record with an index >= nb.
+void launch_parse_records(const std::byte* raw, std::uint64_t first, std::uint64_t count, std::uint32_t m,
+                          std::uint32_t nb, KeyOrder order, unsigned key_bits, std::uint64_t* keys,
+                          std::uint16_t* values, unsigned long long* first_bad, cudaStream_t stream);
+
+// ---- build_csr.cu
+
+/// Scratch bytes that suffice for every call of this file on up to `count` blocks.
+std::size_t build_workspace_bytes(std::uint64_t count);
+
+/// numbers[x] = x.
+void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t stream);
+
+/// Sorts keys, and record numbers with them, by the low 2 * key_bits bits; stable.
+void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
+                        unsigned key_bits, Workspace work, cudaStream_t stream);
+
+/// Sorts keys alone by their low `bits` bits.
+void launch_sort_keys(SortBuffers<std::uint64_t>& keys, std::uint64_t count, unsigned bits, Workspace work,
+                      cudaStream_t stream);
+
+/// *first_duplicate is lowered to the first position whose key equals the one before.
+void launch_find_duplicate(const std::uint64_t* keys, std::uint64_t count, unsigned long long* first_duplicate,
+                           cudaStream_t stream);
+
+/// Compresses sorted keys into lines; offsets[num_lines] is not written.
+/// Shapes: offsets [min(count, nb) + 1], num_lines [1], device.
+void launch_line_offsets(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* offsets,
+                         std::uint32_t* num_lines, Workspace work, cudaStream_t stream);
+
+/// Line numbers from the first key of each line; writes the closing offset too.
+void launch_line_numbers(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t num_lines,
+                         std::uint32_t* offsets, std::uint32_t* lines, cudaStream_t stream);
+
+/// inner[x] = low key_bits of keys[x].
+void launch_inner(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* inner,
+                  cudaStream_t stream);
+
+/// Exchanges the two coordinates of each key.
+void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream);
+
+/// out[p] = block number numbers[p] of values, transposed where asked. Shapes: values and out [count, m, m], device.
+void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
+                          std::uint32_t m, bool transpose, std::uint16_t* out, cudaStream_t stream);
+
+/// slots[x] = slot of line number wanted[x], kNoLine where that line holds no block. In place is allowed.
+void launch_find_slots(const std::uint32_t* wanted, std::uint64_t count, LinesView index, std::uint32_t* slots,
+                       cudaStream_t stream);
+
+// ---- count_pairs.cu
+
+std::size_t count_workspace_bytes(std::uint64_t count);
+
+/// pair_offsets[p] = pairs of A's blocks before p. Shapes: b_row_slots [count], pair_offsets [count + 1], device.
+void launch_pair_offsets(const std::uint32_t* b_row_slots, std::uint64_t count, LinesView b_rows,
+                         std::uint64_t* pair_offsets, Workspace work, cudaStream_t stream);
+
+/// row_offsets[r] = pairs of A's lines before r. Shapes: row_offsets [num_lines + 1], device.
+void launch_row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint64_t* row_offsets,
+                             cudaStream_t stream);
+
+// ---- list_tiles.cu
+
+std::size_t list_tiles_workspace_bytes(std::uint64_t max_pairs);
+
+/// Everything needed to expand A's blocks into pairs.
+struct ExpandView {
+  LinesView a;
+  LinesView b_rows;                             // block-CSR of B; inner holds column slots
+  const std::uint32_t* b_row_slots = nullptr;   // [nnzb of A], device
+  const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device
+};
+
+/// Lists the distinct tiles that have pairs, for A's line slots [row_begin, row_begin + num_rows).
+/// Shapes: keys: two buffers [num_pairs]; unique_keys [num_pairs], num_unique [1], device.
+void launch_list_tiles(const ExpandView& view, std::uint32_t row_begin, std::uint32_t num_rows,
+                       std::uint64_t first_pair, std::uint64_t num_pairs, unsigned column_bits,
+                       SortBuffers<std::uint64_t>& keys, std::uint64_t* unique_keys, std::uint32_t* num_unique,
+                       Workspace work, cudaStream_t stream);
+
+// ---- mul_*.cu
+
+/// One CTA per tile; merges the two sorted lists of a tile and multiplies matching blocks.
+void launch_mul_two_pointer(const OperandView& a, const OperandView& b, const TilesView& tiles, std::uint32_t m,
+                            const TileResults& results, cudaStream_t stream);
+
+/// One CTA per tile; searches each block of A's row in B's column.
+void launch_mul_binary_search(const OperandView& a, const OperandView& b, const TilesView& tiles, std::uint32_t m,
+                              const TileResults& results, cudaStream_t stream);
+
+/// One CTA, one tile: multiplies the listed pairs.
+/// Shapes: pairs [num_pairs] of {block of A, block of B}, readable by the device.
+void launch_mul_listed(const OperandView& a, const OperandView& b, const BlockPair* pairs, std::uint32_t num_pairs,
+                       std::uint64_t tile, std::uint32_t m, const TileResults& results, cudaStream_t stream);
+
+// ---- compact.cu
+
+std::size_t compact_workspace_bytes(std::uint64_t max_tiles);
+
+/// positions[x] = non-zero tiles before x; *num_blocks = their number.
+/// Shapes: positions [num_tiles], num_blocks [1] (device, or host memory the device can write).
+void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_tiles, std::uint32_t* positions,
+                      std::uint32_t* num_blocks, Workspace work, cudaStream_t stream);
+
+/// Packs the non-zero tiles into output records {i, j, values}. Shapes: records [num_blocks * record bytes], device.
+void launch_pack_records(const OperandView& a, const OperandView& b, const TilesView& tiles, const TileResults& results,
+                         const std::uint32_t* positions, std::uint32_t m, std::uint32_t* records, cudaStream_t stream);
+
+}  // namespace spmm::kernels

@@ -1,0 +1,73 @@
+// The tiles of a panel that have pairs, by expansion: every pair names its tile, sort, keep one of each.
+#include <algorithm>
+
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_select.cuh>
+
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/launch.hpp"
+
+namespace spmm::kernels {
+namespace {
+
+/// Row slot of A's block p.
+__device__ std::uint32_t row_slot_of(const LinesView& a, std::uint32_t row_begin, std::uint32_t num_rows,
+                                     std::uint64_t p) {
+  const auto block = static_cast<std::uint32_t>(p);
+  return static_cast<std::uint32_t>(upper_bound(a.offsets, row_begin, row_begin + std::uint64_t{num_rows}, block) - 1);
+}
+
+// Grid: one thread per pair of the panel.
+// Work: finds its block of A by binary search in the pair offsets, so that long and short rows of B cost the same.
+// Memory: neighbouring pairs of one block of A read neighbouring blocks of B's row; keys are written contiguously.
+__global__ void expand_pairs(ExpandView view, std::uint32_t row_begin, std::uint32_t num_rows, std::uint64_t first_pair,
+                             std::uint64_t num_pairs, unsigned column_bits, std::uint64_t* keys) {
+  for_each_item(num_pairs, [=](std::uint64_t x) {
+    const std::uint64_t begin = view.a.offsets[row_begin];
+    const std::uint64_t end = view.a.offsets[row_begin + num_rows];
+    const std::uint64_t p = upper_bound(view.pair_offsets, begin, end, first_pair + x) - 1;
+    const std::uint64_t within = first_pair + x - view.pair_offsets[p];
+    const std::uint32_t b = view.b_rows.offsets[view.b_row_slots[p]] + static_cast<std::uint32_t>(within);
+    const std::uint64_t row = row_slot_of(view.a, row_begin, num_rows, p) - row_begin;
+    keys[x] = row << column_bits | view.b_rows.inner[b];
+  });
+}
+
+unsigned bits_for(std::uint64_t count) {
+  unsigned bits = 1;
+  while (bits < 64 && (count - 1) >> bits != 0) ++bits;
+  return bits;
+}
+
+}  // namespace
+
+std::size_t list_tiles_workspace_bytes(std::uint64_t max_pairs) {
+  std::size_t sort = 0;
+  std::size_t unique = 0;
+  cub::DoubleBuffer<std::uint64_t> keys;
+  check(cub::DeviceRadixSort::SortKeys(nullptr, sort, keys, max_pairs), "tile workspace");
+  check(cub::DeviceSelect::Unique(nullptr, unique, static_cast<std::uint64_t*>(nullptr),
+                                  static_cast<std::uint64_t*>(nullptr), static_cast<std::uint32_t*>(nullptr),
+                                  static_cast<std::int64_t>(max_pairs)),
+        "tile workspace");
+  return std::max(sort, unique);
+}
+
+void launch_list_tiles(const ExpandView& view, std::uint32_t row_begin, std::uint32_t num_rows,
+                       std::uint64_t first_pair, std::uint64_t num_pairs, unsigned column_bits,
+                       SortBuffers<std::uint64_t>& keys, std::uint64_t* unique_keys, std::uint32_t* num_unique,
+                       Workspace work, cudaStream_t stream) {
+  expand_pairs<<<item_grid(num_pairs), kItemThreads, 0, stream>>>(view, row_begin, num_rows, first_pair, num_pairs,
+                                                                  column_bits, keys.front());
+  check_launch("expand_pairs");
+  cub::DoubleBuffer<std::uint64_t> buffers(keys.front(), keys.back());
+  const auto bits = static_cast<int>(column_bits + bits_for(num_rows));
+  check(cub::DeviceRadixSort::SortKeys(work.data, work.bytes, buffers, num_pairs, 0, bits, stream), "sort pairs");
+  keys.current ^= buffers.selector;
+  check(cub::DeviceSelect::Unique(work.data, work.bytes, keys.front(), unique_keys, num_unique,
+                                  static_cast<std::int64_t>(num_pairs), stream),
+        "unique tiles");
+}
+
+}  // namespace spmm::kernels

@@ -1,0 +1,62 @@
+// Which device to use, and what this build is.
+#include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "base/text.hpp"
+#include "cuda/cuda_backend.hpp"
+#include "kernels/check.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+/// Rank of this process on its node, as the common launchers tell it; 0 outside of them.
+int local_rank() {
+  constexpr std::array<const char*, 4> kVariables = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                                     "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
+  for (const char* name : kVariables) {
+    if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string build_info() {
+  return text(CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, " for sm ", SPMM_CUDA_ARCHITECTURES);
+}
+
+std::optional<DeviceInfo> find_device(int wanted, std::string& why_not) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    (void)cudaGetLastError();
+    why_not =
+        status == cudaSuccess ? "no CUDA device" : text("no usable CUDA device (", cudaGetErrorString(status), ")");
+    if (wanted >= 0) throw DeviceError("--device", why_not, "check nvidia-smi, or use --backend cpu");
+    return std::nullopt;
+  }
+  if (wanted >= count) {
+    throw DeviceError("--device", text("device ", wanted, " asked for, ", count, " visible"),
+                      text("use a number from 0 to ", count - 1, ", or check CUDA_VISIBLE_DEVICES"));
+  }
+  DeviceInfo info{.number = wanted >= 0 ? wanted : local_rank() % count};
+  cudaDeviceProp properties{};
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  check(cudaSetDevice(info.number), "choose device");
+  check(cudaGetDeviceProperties(&properties, info.number), "device properties");
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "device memory");
+  info.name = properties.name;
+  info.free_bytes = free_bytes;
+  info.total_bytes = total_bytes;
+  return info;
+}
+
+StageHooks stage_hooks() {
+  return {.enter = [](const char* name) { nvtxRangePushA(name); }, .leave = [] { nvtxRangePop(); }};
+}
+
+}  // namespace spmm::cuda

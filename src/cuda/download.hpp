@@ -1,0 +1,72 @@
+// Packed records on the device -> pinned ring -> sink, in panel order, while later panels compute.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cuda/raii.hpp"
+#include "cuda/stage_events.hpp"
+#include "spmm/run.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cuda {
+
+/// One panel's records: two of them alternate, one leaves the device while the other is filled.
+struct PackedPanel {
+  PackedPanel(DeviceMemory& memory, std::uint64_t max_bytes) : records(memory, max_bytes, "packed records") {}
+
+  DeviceBuffer<std::byte> records;
+  PinnedBuffer<std::uint32_t> num_blocks{1};  // written by the device
+  Event ready;                                // recorded behind the kernel that packs
+  bool busy = false;                          // handed to the downloader and not yet copied
+};
+
+/// A thread that copies packed panels to the host in slices and hands them to the sink.
+/// Threads: push() and finish() from one thread.
+class Downloader {
+ public:
+  Downloader(Sink& sink, int device, std::uint32_t m, std::uint64_t num_slots, StageEvents& events,
+             const RunContext& context);
+  /// Waits until the sink has released every slot.
+  ~Downloader();
+
+  /// Waits until the panel's buffer may be filled again. Errors: whatever stopped the thread.
+  void wait_until_free(PackedPanel& panel);
+  /// Queues a panel whose `ready` event is recorded.
+  void push(PackedPanel& panel);
+  /// Waits until everything is handed over; returns the number of blocks. Errors: whatever stopped the thread.
+  std::uint64_t finish();
+
+ private:
+  void work();
+  void send(PackedPanel& panel);
+  std::byte* take_slot();
+  void put_back(std::byte* slot);
+  void rethrow_failure();
+
+  Sink& sink_;
+  int device_;
+  std::uint64_t record_bytes_;
+  StageEvents& events_;
+  const RunContext& context_;
+  Stream stream_;
+  std::uint64_t slot_bytes_;
+  std::uint64_t num_slots_;
+  std::vector<PinnedBuffer<std::byte>> slots_;  // allocated when first needed, kept
+  std::vector<std::byte*> free_slots_;
+  std::uint64_t num_blocks_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<PackedPanel*> queue_;
+  std::exception_ptr failure_;
+  bool closing_ = false;
+  std::jthread thread_;  // last: starts when everything else is ready
+};
+
+}  // namespace spmm::cuda

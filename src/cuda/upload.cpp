@@ -1,0 +1,181 @@
+#include "cuda/upload.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "base/parallel.hpp"
+#include "base/record_errors.hpp"
+#include "kernels/tuning.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+constexpr unsigned long long kNoRecord = std::numeric_limits<unsigned long long>::max();
+
+/// A run of records of one matrix that travels in one slot.
+struct Chunk {
+  bool is_b = false;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+/// A slot of the ring: host buffer, its twin on the device, and the point at which both are free again.
+struct Slot {
+  PinnedBuffer<std::byte> host;
+  DeviceBuffer<std::byte> device;
+  Event free;
+};
+
+/// One matrix while it travels.
+struct Lane {
+  const Source& source;
+  ParsedMatrix& parsed;
+  kernels::KeyOrder order;
+  DeviceBuffer<unsigned long long> first_bad;  // [1]
+  Stream stream;
+};
+
+/// Chunks of A and B in turn, so that both travel at the same time.
+std::vector<Chunk> cut_chunks(const MatrixHeader& a, const MatrixHeader& b) {
+  const std::uint64_t records = std::max<std::uint64_t>(1, kernels::kUploadSlotBytes / input_record_bytes(a.m));
+  std::vector<Chunk> chunks;
+  for (std::uint64_t first = 0; first < std::max(a.num_blocks, b.num_blocks); first += records) {
+    for (const bool is_b : {false, true}) {
+      const std::uint64_t total = is_b ? b.num_blocks : a.num_blocks;
+      if (first < total) {
+        chunks.push_back({.is_b = is_b, .first = first, .count = std::min(records, total - first)});
+      }
+    }
+  }
+  return chunks;
+}
+
+ParsedMatrix allocate_parsed(const MatrixHeader& header, DeviceMemory& memory) {
+  return {.keys = {memory, header.num_blocks, "sort keys"},
+          .values = {memory, std::uint64_t{header.m} * header.m * header.num_blocks, "input elements"}};
+}
+
+/// Errors: FormatError if a record of the lane lies outside the matrix.
+void check_indices(const Lane& lane) {
+  const unsigned long long bad = fetch(lane.first_bad.data(), lane.stream);
+  if (bad == kNoRecord) return;
+  const MatrixHeader& header = lane.source.header();
+  const std::uint64_t bytes = input_record_bytes(header.m);
+  std::vector<std::byte> raw(bytes);
+  lane.source.read(bad, 1, raw.data());
+  BlockIndex found;
+  std::memcpy(&found.i, raw.data(), sizeof found.i);
+  std::memcpy(&found.j, raw.data() + sizeof found.i, sizeof found.j);
+  throw_index_out_of_range(lane.source.name(), bad, bytes, found, header.blocks_per_side());
+}
+
+/// The readers: each owns some slots and takes chunk after chunk.
+class Uploader {
+ public:
+  Uploader(Lane& a, Lane& b, unsigned key_bits, StageEvents& events, const RunContext& context)
+      : a_(a), b_(b), key_bits_(key_bits), events_(events), context_(context) {}
+
+  void run(int device, unsigned num_threads, DeviceMemory& memory) {
+    const std::vector<Chunk> chunks = cut_chunks(a_.source.header(), b_.source.header());
+    const auto num_slots = std::min<std::uint64_t>(kernels::kNumUploadSlots, chunks.size());
+    const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, num_threads));
+    const std::uint64_t bytes = input_record_bytes(a_.source.header().m);
+    for (const Chunk& c : chunks) total_bytes_ += c.count * bytes;
+    if (num_readers == 0) return;
+    std::atomic<std::uint64_t> next{0};
+    run_workers(num_readers, [&](unsigned reader) {
+      check(cudaSetDevice(device), "choose device");
+      const std::uint64_t own_slots = (num_slots - reader - 1) / num_readers + 1;
+      std::vector<Slot> slots;
+      try {
+        for (std::uint64_t turn = 0;; ++turn) {
+          const std::uint64_t x = next.fetch_add(1);
+          if (x >= chunks.size()) break;
+          if (slots.size() < own_slots) {
+            const std::uint64_t slot_bytes = std::max(kernels::kUploadSlotBytes, bytes);
+            slots.push_back(
+                {PinnedBuffer<std::byte>(slot_bytes), DeviceBuffer<std::byte>(memory, slot_bytes, "upload"), Event()});
+          }
+          send(chunks[x], slots[turn % own_slots]);
+        }
+        for (const Slot& slot : slots) slot.free.synchronize();
+      } catch (...) {
+        next = chunks.size();
+        (void)cudaDeviceSynchronize();  // copies still read the slots
+        throw;
+      }
+    });
+  }
+
+ private:
+  void send(const Chunk& chunk, Slot& slot) {
+    context_.check_cancelled();
+    Lane& lane = chunk.is_b ? b_ : a_;
+    const MatrixHeader& header = lane.source.header();
+    const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
+    slot.free.synchronize();
+    {
+      const auto timing = context_.clock.scope(Stage::read);
+      lane.source.read(chunk.first, chunk.count, slot.host.data());
+    }
+    context_.clock.add_bytes(Stage::read, bytes);
+    context_.clock.add_bytes(Stage::h2d, bytes);
+    {
+      const std::lock_guard lock(lane_mutex_);  // copy, kernel and event of one chunk stay together in the stream
+      events_.timed(Stage::h2d, lane.stream,
+                    [&] { copy_async(slot.device.data(), slot.host.data(), bytes, lane.stream); });
+      kernels::launch_parse_records(slot.device.data(), chunk.first, chunk.count, header.m, header.blocks_per_side(),
+                                    lane.order, key_bits_, lane.parsed.keys.data(), lane.parsed.values.data(),
+                                    lane.first_bad.data(), lane.stream.get());
+      slot.free.record(lane.stream);
+    }
+    const std::lock_guard lock(progress_mutex_);
+    done_bytes_ += bytes;
+    if (context_.on_progress) context_.on_progress(Stage::read, done_bytes_, total_bytes_);
+  }
+
+  Lane& a_;
+  Lane& b_;
+  unsigned key_bits_;
+  StageEvents& events_;
+  const RunContext& context_;
+  std::mutex lane_mutex_;
+  std::mutex progress_mutex_;
+  std::uint64_t done_bytes_ = 0;
+  std::uint64_t total_bytes_ = 0;
+};
+
+}  // namespace
+
+ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_threads, DeviceMemory& memory,
+                  StageEvents& events, const RunContext& context) {
+  const std::uint32_t nb = a.header().blocks_per_side();
+  ParsedPair parsed{.a = allocate_parsed(a.header(), memory),
+                    .b = allocate_parsed(b.header(), memory),
+                    .key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)))};
+  Lane lane_a{.source = a,
+              .parsed = parsed.a,
+              .order = kernels::KeyOrder::by_row,
+              .first_bad = {memory, 1, "flag"},
+              .stream = {}};
+  Lane lane_b{.source = b,
+              .parsed = parsed.b,
+              .order = kernels::KeyOrder::by_column,
+              .first_bad = {memory, 1, "flag"},
+              .stream = {}};
+  for (Lane* lane : {&lane_a, &lane_b}) {
+    copy_async(lane->first_bad.data(), &kNoRecord, 1, lane->stream);
+    lane->stream.synchronize();
+  }
+  Uploader(lane_a, lane_b, parsed.key_bits, events, context).run(device, num_threads, memory);
+  check_indices(lane_a);
+  check_indices(lane_b);
+  return parsed;
+}
+
+}  // namespace spmm::cuda

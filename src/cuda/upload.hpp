@@ -1,0 +1,32 @@
+// Source -> pinned ring -> device -> keys and packed elements.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/raii.hpp"
+#include "cuda/stage_events.hpp"
+#include "kernels/launch.hpp"
+#include "spmm/run.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cuda {
+
+/// One matrix on the device, in file order.
+struct ParsedMatrix {
+  DeviceBuffer<std::uint64_t> keys;    // [nnzb], leading coordinate << key_bits | other
+  DeviceBuffer<std::uint16_t> values;  // [nnzb, m, m]
+};
+
+struct ParsedPair {
+  ParsedMatrix a;  // keys by row
+  ParsedMatrix b;  // keys by column
+  unsigned key_bits = 0;
+};
+
+/// Reads both matrices with num_threads readers through a small ring of pinned buffers and parses them on the device.
+/// A and B travel on streams of their own, overlapped with reading and with each other. Returns when all is parsed.
+/// Errors: FormatError (index out of range), Interrupted, what the sources throw.
+ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_threads, DeviceMemory& memory,
+                  StageEvents& events, const RunContext& context);
+
+}  // namespace spmm::cuda

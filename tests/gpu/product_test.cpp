@@ -1,0 +1,184 @@
+// Every CUDA kernel against the oracle: the battery, panels, limits, errors.
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
+#include "support/oracle.hpp"
+
+namespace {
+
+using namespace spmm;
+using test::Operands;
+
+std::vector<std::string> cuda_kernels() {
+  std::vector<std::string> names;
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.backend == Backend::cuda) names.push_back(kernel.name);
+  }
+  return names;
+}
+
+Options with_kernel(const std::string& kernel) {
+  Options options;
+  options.backend = Backend::cuda;
+  options.kernel = kernel;
+  options.force = true;
+  return options;
+}
+
+/// Smallest --memory-limit that this product is planned with, found by asking.
+std::uint64_t smallest_limit(const BlockMatrix& a, const BlockMatrix& b, const std::string& kernel) {
+  std::uint64_t low = 1;
+  std::uint64_t high = std::uint64_t{8} << 30;
+  while (low + (1u << 20) < high) {
+    Options options = with_kernel(kernel);
+    options.memory_limit_bytes = (low + high) / 2;
+    try {
+      (void)multiply(a, b, options);
+      high = options.memory_limit_bytes;
+    } catch (const OutOfMemory&) {
+      low = options.memory_limit_bytes;
+    }
+  }
+  return high;
+}
+
+}  // namespace
+
+TEST_CASE("every CUDA kernel gives the oracle's product on the battery") {
+  for (const test::Recipe& recipe : test::battery()) {
+    for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 9u, 16u, 31u, 32u, 33u, 64u}) {
+      const unsigned num_seeds = m == 4 || m == 8 ? 3 : 1;
+      for (unsigned seed = 1; seed <= num_seeds; ++seed) {
+        const Operands operands = recipe.make(m, seed);
+        const ProductMatrix expected = test::oracle_multiply(operands.first, operands.second);
+        for (const std::string& kernel : cuda_kernels()) {
+          INFO(recipe.name << " (" << recipe.bug << "), m " << m << ", seed " << seed << ", kernel " << kernel);
+          REQUIRE((multiply(operands.first, operands.second, with_kernel(kernel)) == expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("block rows and columns around chunk borders of the merge") {
+  for (const std::uint32_t length : {63u, 64u, 65u, 255u, 256u, 257u, 511u, 512u, 513u, 1500u}) {
+    test::MatrixBuilder a(2000, 4, length);
+    test::MatrixBuilder b(2000, 4, length + 1);
+    for (std::uint32_t t = 0; t < length; ++t) {
+      a.add_random(7, t, 2000);
+      a.add_random(8, 1999 - t, test::kFullRange);
+      b.add_random(t, 3, 2000);
+      b.add_random(1999 - t, 5, test::kFullRange);
+    }
+    const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
+    for (const std::string& kernel : cuda_kernels()) {
+      INFO("length " << length << ", kernel " << kernel);
+      REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel(kernel)) == expected));
+    }
+  }
+}
+
+TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
+  const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
+  const BlockMatrix b = test::random_matrix(64 * 512, 64, 900, 65535, 6);
+  Report one;
+  const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"), &one);
+  const std::uint64_t limit = smallest_limit(a, b, "two-pointer") + (4u << 20);
+  for (const std::string& kernel : cuda_kernels()) {
+    Options options = with_kernel(kernel);
+    options.memory_limit_bytes = limit;
+    Report report;
+    INFO("kernel " << kernel);
+    REQUIRE((multiply(a, b, options, &report) == expected));
+    REQUIRE(report.num_panels > one.num_panels);
+    REQUIRE(report.peak_device_bytes <= limit);
+    REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
+  }
+}
+
+TEST_CASE("one heavy block row is cut into stretches of columns") {
+  test::MatrixBuilder a(600, 64, 1);
+  test::MatrixBuilder b(600, 64, 2);
+  for (std::uint32_t t = 0; t < 40; ++t) a.add_random(5, t, test::kFullRange);
+  for (std::uint32_t j = 0; j < 600; ++j) b.add_random(j % 40, j, 30);
+  const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
+  Options options = with_kernel("two-pointer");
+  options.memory_limit_bytes = smallest_limit(a.matrix(), b.matrix(), "two-pointer");
+  Report report;
+  REQUIRE((multiply(a.matrix(), b.matrix(), options, &report) == expected));
+  REQUIRE(report.num_panels > 1);
+  REQUIRE(report.pairs == 600);
+}
+
+TEST_CASE("the report counts pairs and blocks") {
+  const BlockMatrix a = test::random_matrix(8 * 100, 8, 1000, 2047, 1);
+  const BlockMatrix b = test::random_matrix(8 * 100, 8, 900, 2047, 2);
+  std::vector<std::uint64_t> in_column(100, 0);
+  for (const BlockIndex& at : a.index) ++in_column[at.j];
+  std::uint64_t pairs = 0;
+  for (const BlockIndex& at : b.index) pairs += in_column[at.i];
+  Report report;
+  const ProductMatrix product = multiply(a, b, with_kernel("two-pointer"), &report);
+  CHECK(report.pairs == pairs);
+  CHECK(report.c.num_blocks == product.index.size());
+  CHECK(report.peak_device_bytes > 0);
+  CHECK(report.stage(Stage::multiply).s > 0);
+  CHECK(report.stage(Stage::read).bytes == (a.index.size() + b.index.size()) * input_record_bytes(8));
+}
+
+TEST_CASE("bad records are refused with both places") {
+  BlockMatrix good = test::random_matrix(8 * 50, 8, 300, 2047, 1);
+  BlockMatrix outside = good;
+  outside.index[123].j = 50;
+  BlockMatrix twice = good;
+  twice.index[200] = twice.index[17];
+  const Options options = with_kernel("two-pointer");
+  for (const bool bad_first : {true, false}) {
+    const auto message = [&](const BlockMatrix& bad) -> std::string {
+      try {
+        (void)(bad_first ? multiply(bad, good, options) : multiply(good, bad, options));
+      } catch (const FormatError& error) {
+        return error.what();
+      }
+      return "accepted";
+    };
+    const std::string name = bad_first ? "matrix A" : "matrix B";
+    const std::string range = message(outside);
+    INFO(range);
+    CHECK(range.find(name) != std::string::npos);
+    CHECK(range.find("123") != std::string::npos);
+    const std::string duplicate = message(twice);
+    INFO(duplicate);
+    CHECK(duplicate.find(name) != std::string::npos);
+    CHECK(duplicate.find("17") != std::string::npos);
+    CHECK(duplicate.find("200") != std::string::npos);
+  }
+}
+
+TEST_CASE("too many launches of the host-driven kernel need force") {
+  const BlockMatrix a = test::random_matrix(600, 1, 20'000, 9, 1);
+  Options options = with_kernel("host-driven");
+  options.force = false;
+  CHECK_THROWS_AS(multiply(a, a, options), UsageError);
+}
+
+TEST_CASE("a cancelled run on the device throws and leaves nothing") {
+  const BlockMatrix a = test::random_matrix(8 * 50, 8, 300, 2047, 1);
+  const std::atomic<bool> cancel = true;
+  Options options = with_kernel("two-pointer");
+  options.cancel = &cancel;
+  CHECK_THROWS_AS(multiply(a, a, options), Interrupted);
+}
+
+TEST_CASE("a device that does not exist is refused") {
+  const BlockMatrix a = test::random_matrix(8, 8, 1, 9, 1);
+  Options options = with_kernel("two-pointer");
+  options.device = 4096;
+  CHECK_THROWS_AS(multiply(a, a, options), DeviceError);
+}

@@ -1,0 +1,125 @@
+// Planner and panels: pure functions, checked as such.
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "plan/panels.hpp"
+#include "plan/planner.hpp"
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm;
+using plan::Panel;
+
+std::vector<std::uint64_t> offsets_of(const std::vector<std::uint64_t>& pairs) {
+  std::vector<std::uint64_t> offsets{0};
+  for (const std::uint64_t p : pairs) offsets.push_back(offsets.back() + p);
+  return offsets;
+}
+
+/// Every line with pairs is covered exactly once, in order, and no panel is too large.
+void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_columns, std::uint64_t max_tiles) {
+  const std::vector<Panel> panels = plan::cut_panels(offsets_of(pairs), num_columns, max_tiles);
+  std::vector<std::uint64_t> columns_done(pairs.size(), 0);
+  std::uint64_t counted_pairs = 0;
+  std::uint64_t last_row = 0;
+  for (const Panel& panel : panels) {
+    REQUIRE(panel.max_tiles() <= max_tiles);
+    REQUIRE(panel.max_tiles() >= 1);
+    if (panel.expand) REQUIRE(panel.num_pairs <= max_tiles);
+    REQUIRE(panel.row_begin >= last_row);
+    last_row = panel.row_begin;
+    counted_pairs += panel.num_pairs;
+    for (std::uint32_t r = panel.row_begin; r < panel.row_begin + panel.num_rows; ++r) {
+      REQUIRE(columns_done[r] == panel.column_begin);
+      columns_done[r] += panel.num_columns;
+    }
+  }
+  std::uint64_t all_pairs = 0;
+  for (std::size_t r = 0; r < pairs.size(); ++r) {
+    all_pairs += pairs[r];
+    if (pairs[r] != 0) REQUIRE(columns_done[r] == num_columns);
+  }
+  REQUIRE(counted_pairs == all_pairs);
+}
+
+constexpr MatrixHeader kSmall{.n = 8192, .m = 8, .num_blocks = 100'000};
+
+}  // namespace
+
+TEST_CASE("panels cover every line with pairs once") {
+  check_cover({}, 5, 1);
+  check_cover({0, 0, 0}, 5, 1);
+  check_cover({1}, 1, 1);
+  check_cover({3, 0, 0, 1000, 2, 0}, 10, 4);
+  check_cover({7, 7, 7, 7}, 7, 7);
+  check_cover({7, 7, 7, 7}, 7, 6);
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::uint64_t> pairs(random() % 60);
+    for (auto& p : pairs) p = random() % 3 == 0 ? 0 : random() % (random() % 10 == 0 ? 100'000 : 30);
+    check_cover(pairs, 1 + static_cast<std::uint32_t>(random() % 50), 1 + random() % 300);
+  }
+}
+
+TEST_CASE("alternating heavy and light rows do not make a panel each") {
+  std::vector<std::uint64_t> pairs;
+  for (int r = 0; r < 10'000; ++r) pairs.push_back(r % 2 == 0 ? 1 : 90);
+  CHECK(plan::cut_panels(offsets_of(pairs), 100, 100'000).size() <= 12);
+}
+
+TEST_CASE("a hypersparse result is listed, a dense one visited") {
+  CHECK(plan::cut_panels(offsets_of({5, 5, 5}), 1000, 1 << 20).front().expand);
+  CHECK_FALSE(plan::cut_panels(offsets_of({900, 900}), 1000, 1 << 20).front().expand);
+}
+
+TEST_CASE("the CUDA plan stays within the limit and shrinks its panels") {
+  const plan::Limits large{
+      .host_bytes = std::uint64_t{8} << 30, .device_bytes = std::uint64_t{80} << 30, .num_threads = 8};
+  plan::Limits tight = large;
+  tight.device_bytes = 300u << 20;
+  const Plan wide = plan::plan_cuda(kSmall, kSmall, "two-pointer", "test", large);
+  const Plan narrow = plan::plan_cuda(kSmall, kSmall, "two-pointer", "test", tight);
+  CHECK(wide.device_need_bytes <= large.device_bytes);
+  CHECK(narrow.device_need_bytes <= tight.device_bytes);
+  CHECK(narrow.panel_bytes < wide.panel_bytes);
+  CHECK(narrow.panel_bytes >= output_record_bytes(8));
+  CHECK(wide.expected_pairs == Approx(9.765625e6));
+  CHECK(wide.expected_output_blocks == Approx(1'048'495).epsilon(0.001));
+}
+
+TEST_CASE("a refusal says need and have") {
+  const plan::Limits none{.host_bytes = 1000, .device_bytes = 1000, .num_threads = 1};
+  const auto message = [](const auto& plan) -> std::string {
+    try {
+      plan();
+    } catch (const OutOfMemory& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string device = message([&] { plan::plan_cuda(kSmall, kSmall, "two-pointer", "test", none); });
+  CHECK(device.find("needs") != std::string::npos);
+  CHECK(device.find("1000 bytes") != std::string::npos);
+  CHECK(device.find("--memory-limit") != std::string::npos);
+  const std::string host = message([&] {
+    plan::plan_cpu(kSmall, kSmall, "row-merge", "test", none, [](const Plan&) { return std::uint64_t{123'456}; });
+  });
+  CHECK(host.find("123456 bytes") != std::string::npos);
+  CHECK(host.find("1000 bytes") != std::string::npos);
+}
+
+TEST_CASE("the CPU plan gives up buffers before it refuses") {
+  const auto need = [](const Plan& plan) { return 1'000'000 + plan.panel_bytes * plan.num_buffers; };
+  const plan::Limits roomy{.host_bytes = std::uint64_t{8} << 30, .device_bytes = 0, .num_threads = 4};
+  plan::Limits tight = roomy;
+  tight.host_bytes = 1'000'000 + 264 * 5;
+  const Plan wide = plan::plan_cpu(kSmall, kSmall, "row-merge", "test", roomy, need);
+  const Plan narrow = plan::plan_cpu(kSmall, kSmall, "row-merge", "test", tight, need);
+  CHECK(wide.panel_bytes > narrow.panel_bytes);
+  CHECK(narrow.host_need_bytes <= tight.host_bytes);
+  CHECK(narrow.panel_bytes >= output_record_bytes(8));
+  CHECK(narrow.num_buffers >= 2);
+}
