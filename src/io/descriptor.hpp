@@ -1,0 +1,39 @@
+// An owned file descriptor, and what the errors of system calls mean to the user.
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace spmm::io {
+
+/// Owns a file descriptor; closes it when destroyed.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor();
+
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// "No space left on device" for ENOSPC.
+std::string error_text(int error);
+
+/// "/proc/self/fd/5": a path by which an unnamed file can be reached.
+std::string descriptor_path(int fd);
+
+/// "a directory", "a pipe (FIFO)", ... for the st_mode of a file.
+const char* kind_text(unsigned mode);
+
+}  // namespace spmm::io

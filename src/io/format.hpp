@@ -1,0 +1,61 @@
+// The file format: header bytes, sizes, and the refusal of what breaks it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "spmm/io.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::io {
+
+using HeaderBytes = std::array<std::byte, kHeaderBytes>;
+
+MatrixHeader decode_header(const HeaderBytes& bytes);
+HeaderBytes encode_header(const MatrixHeader& header);
+
+/// Bytes of one record with elements of `type`.
+constexpr std::uint64_t record_bytes_of(ElementType type, std::uint32_t m) {
+  return type == ElementType::u16 ? input_record_bytes(m) : output_record_bytes(m);
+}
+
+/// Bytes of a whole file; fits 64 bits for every valid header.
+constexpr std::uint64_t file_bytes_of(ElementType type, const MatrixHeader& header) {
+  return kHeaderBytes + header.num_blocks * record_bytes_of(type, header.m);
+}
+
+/// Block index at the start of a packed record.
+inline BlockIndex index_at(const std::byte* record) {
+  BlockIndex index;
+  std::memcpy(&index.i, record, sizeof index.i);
+  std::memcpy(&index.j, record + sizeof index.i, sizeof index.j);
+  return index;
+}
+
+/// Puts a block index at the start of a packed record.
+inline void put_index(std::byte* record, BlockIndex index) {
+  std::memcpy(record, &index.i, sizeof index.i);
+  std::memcpy(record + sizeof index.i, &index.j, sizeof index.j);
+}
+
+/// Checks the length of a file against its (valid) header. Errors: FormatError.
+void check_length(const MatrixHeader& header, ElementType type, std::uint64_t found_bytes, const std::string& name);
+
+/// Errors: always FormatError; the file has fewer bytes than a header.
+[[noreturn]] void throw_no_header(std::uint64_t found_bytes, const std::string& name);
+
+/// Errors: always FormatError; the length of the file is not the one that was checked when it was opened.
+[[noreturn]] void throw_changed_length(std::uint64_t found_bytes, std::uint64_t expected_bytes,
+                                       const std::string& name);
+
+/// Checks that a matrix in memory has as many indices and values as its header implies. Errors: FormatError.
+void check_matrix_sizes(std::uint32_t n, std::uint32_t m, std::uint64_t num_indices, std::uint64_t num_values,
+                        const std::string& name);
+
+/// Refuses a product whose number of blocks the header cannot hold. Errors: FormatError.
+void check_block_count(std::uint64_t num_blocks, const std::string& name);
+
+}  // namespace spmm::io

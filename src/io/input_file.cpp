@@ -1,0 +1,117 @@
+#include "io/input_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+
+#include "base/record_errors.hpp"
+#include "base/text.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::io {
+namespace {
+
+const char* open_remedy(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return "check the path";
+    case EACCES:
+    case EPERM:
+      return "ask for read permission on the file and on the folders above it (ls -l, chmod)";
+    case EMFILE:
+    case ENFILE:
+      return "close other files or raise the limit (ulimit -n)";
+    default:
+      return "check the path and the file system";
+  }
+}
+
+/// Errors: always InputError.
+[[noreturn]] void throw_cannot_open(const std::string& name, int error) {
+  throw InputError(name, text("cannot open the file (", error_text(error), "), expected a readable matrix file"),
+                   open_remedy(error));
+}
+
+/// Errors: always InputError.
+[[noreturn]] void throw_not_a_file(const std::string& name, unsigned mode) {
+  throw InputError(name, text("is ", kind_text(mode), ", expected a regular file"),
+                   S_ISDIR(mode) ? "give the path of a matrix file inside the folder"
+                                 : "store the data in a file first: records are read by position and more than once");
+}
+
+Descriptor open_regular_file(const std::string& name) {
+  // O_NONBLOCK: opening a pipe must not wait for a writer. It is taken back below.
+  Descriptor fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd.is_open()) {
+    const int error = errno;
+    struct stat info {};
+    if (error == ENXIO && ::stat(name.c_str(), &info) == 0) throw_not_a_file(name, info.st_mode);
+    throw_cannot_open(name, error);
+  }
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) throw_cannot_open(name, errno);
+  if (!S_ISREG(info.st_mode)) throw_not_a_file(name, info.st_mode);
+  ::fcntl(fd.get(), F_SETFL, 0);
+  return fd;
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::filesystem::path& path, ElementType type)
+    : name_(path.string()), fd_(open_regular_file(name_)) {
+  file_bytes_ = current_bytes();
+  if (file_bytes_ < kHeaderBytes) throw_no_header(file_bytes_, name_);
+  HeaderBytes bytes;
+  read_at(0, bytes);
+  header_ = decode_header(bytes);
+  validate_header(header_, name_);
+  check_length(header_, type, file_bytes_, name_);
+  record_bytes_ = record_bytes_of(type, header_.m);
+}
+
+void InputFile::expect_sequential_reads() const {
+  ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // only a hint: a failure changes nothing
+}
+
+std::uint64_t InputFile::current_bytes() const {
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0) {
+    throw IoError(name_, text("cannot tell the length of the file (", error_text(errno), ")"),
+                  "check the disk or the connection to it, then run again");
+  }
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+void InputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
+  while (!dst.empty()) {
+    const ssize_t got = ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset));
+    if (got == 0) throw_changed_length(std::min(current_bytes(), offset), file_bytes_, name_);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      throw IoError(at_offset(name_, offset),
+                    text("reading failed (", error_text(errno), "), expected ", dst.size(), " more bytes"),
+                    "check the disk or the connection to it, then run again");
+    }
+    offset += static_cast<std::uint64_t>(got);
+    dst = dst.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+void InputFile::read_records(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
+  if (first > header_.num_blocks || count > header_.num_blocks - first) {
+    throw std::out_of_range(text(name_, ": records ", first, " + ", count, " of ", header_.num_blocks));
+  }
+  read_at(kHeaderBytes + first * record_bytes_, {dst, count * record_bytes_});
+}
+
+void InputFile::check_unchanged() const {
+  const std::uint64_t now = current_bytes();
+  if (now != file_bytes_) throw_changed_length(now, file_bytes_, name_);
+}
+
+}  // namespace spmm::io

@@ -1,0 +1,52 @@
+// A matrix file that is read by position.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "io/descriptor.hpp"
+#include "io/format.hpp"
+#include "spmm/io.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::io {
+
+/// An open matrix file whose header fits its length.
+/// Memory: none beyond the object; records go straight to the caller's buffers. A memory map would end the process by
+/// SIGBUS when the file shrinks, and would cost a page fault per page on the way into staging buffers.
+/// Threads: const members may be called from several threads at once.
+class InputFile {
+ public:
+  /// Errors: InputError (cannot open, not a regular file), FormatError (header, length), IoError.
+  InputFile(const std::filesystem::path& path, ElementType type);
+
+  [[nodiscard]] const MatrixHeader& header() const { return header_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::uint64_t record_bytes() const { return record_bytes_; }
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+
+  /// Tells the system that the file will be read from front to back.
+  void expect_sequential_reads() const;
+
+  /// Copies records [first, first + count). Shapes: dst [count * record_bytes()].
+  /// Errors: FormatError (the file became shorter), IoError, std::out_of_range.
+  void read_records(std::uint64_t first, std::uint64_t count, std::byte* dst) const;
+
+  /// Errors: FormatError if the length differs from the one at opening.
+  void check_unchanged() const;
+
+ private:
+  void read_at(std::uint64_t offset, std::span<std::byte> dst) const;
+  [[nodiscard]] std::uint64_t current_bytes() const;
+
+  std::string name_;
+  Descriptor fd_;
+  MatrixHeader header_;
+  std::uint64_t record_bytes_ = 0;
+  std::uint64_t file_bytes_ = 0;
+};
+
+}  // namespace spmm::io

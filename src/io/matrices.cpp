@@ -1,0 +1,130 @@
+// Whole matrices from and to files.
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "base/record_errors.hpp"
+#include "base/text.hpp"
+#include "io/format.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "io/pack.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+
+namespace spmm {
+namespace {
+
+using io::InputFile;
+
+constexpr std::uint64_t kChunkBytes = 4u << 20;  // enough to hide the cost of a call, small beside any matrix
+
+template <class T>
+constexpr ElementType kElementType = sizeof(T) == 2 ? ElementType::u16 : ElementType::u32;
+
+/// Reads the records in order through one small buffer: visit(first, count, records).
+/// Memory: at most kChunkBytes and an eighth of the file (one record at least).
+template <class Visit>
+void for_each_chunk(const InputFile& file, const Visit& visit) {
+  const std::uint64_t record = file.record_bytes();
+  const std::uint64_t total = file.header().num_blocks;
+  const std::uint64_t per_chunk = std::max<std::uint64_t>(1, std::min(kChunkBytes, file.file_bytes() / 8) / record);
+  std::vector<std::byte> chunk(std::min(per_chunk, total) * record);
+  for (std::uint64_t first = 0; first < total; first += per_chunk) {
+    const std::uint64_t count = std::min(per_chunk, total - first);
+    file.read_records(first, count, chunk.data());
+    visit(first, count, chunk.data());
+  }
+}
+
+/// Finds the first two records of a block that is stored more than once. Errors: always FormatError.
+[[noreturn]] void refuse_duplicate(const InputFile& file, BlockIndex twice) {
+  std::vector<std::uint64_t> found;
+  for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
+    for (std::uint64_t r = 0; r < count && found.size() < 2; ++r) {
+      if (io::index_at(records + r * file.record_bytes()) == twice) found.push_back(first + r);
+    }
+  });
+  found.resize(2, found.empty() ? 0 : found.back());  // only short if the file changes meanwhile
+  throw_duplicate_block(file.name(), found[0], found[1], file.record_bytes(), twice);
+}
+
+/// Checks every block index, before memory for the elements is taken.
+/// Errors: FormatError (out of range, duplicate).
+void check_indices(const InputFile& file) {
+  const std::uint32_t side = file.header().blocks_per_side();
+  std::vector<BlockIndex> index;
+  index.reserve(file.header().num_blocks);
+  for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
+    for (std::uint64_t r = 0; r < count; ++r) {
+      const BlockIndex at = io::index_at(records + r * file.record_bytes());
+      if (at.i >= side || at.j >= side) {
+        throw_index_out_of_range(file.name(), first + r, file.record_bytes(), at, side);
+      }
+      index.push_back(at);
+    }
+  });
+  if (!std::is_sorted(index.begin(), index.end())) std::sort(index.begin(), index.end());
+  const auto twice = std::adjacent_find(index.begin(), index.end());
+  if (twice != index.end()) refuse_duplicate(file, *twice);
+}
+
+template <class T>
+BlockList<T> read_list(const std::filesystem::path& path) {
+  const InputFile file(path, kElementType<T>);
+  file.expect_sequential_reads();
+  try {
+    check_indices(file);
+    BlockList<T> matrix = io::empty_matrix<T>(file.header());
+    for_each_chunk(file, [&](std::uint64_t, std::uint64_t count, const std::byte* records) {
+      io::unpack_records(records, count, matrix);
+    });
+    file.check_unchanged();
+    return matrix;
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(file.name(), text("no memory for a matrix of ", human_bytes(file.file_bytes())),
+                      "multiply the files directly, which needs less memory, or use a machine with more");
+  }
+}
+
+template <class T>
+void write_list(const std::filesystem::path& path, const BlockList<T>& matrix) {
+  io::check_matrix_sizes(matrix.n, matrix.m, matrix.index.size(), matrix.values.size(), path.string());
+  const std::uint64_t record = record_bytes<T>(matrix.m);
+  const std::uint64_t total = matrix.index.size();
+  const std::uint64_t per_chunk = std::max<std::uint64_t>(1, kChunkBytes / record);
+  std::vector<std::byte> chunk(std::min(per_chunk, total) * record);
+  io::OutputFile file(path, {});
+  file.expect_bytes(kHeaderBytes + total * record);
+  for (std::uint64_t first = 0; first < total; first += per_chunk) {
+    const std::uint64_t count = std::min(per_chunk, total - first);
+    io::pack_records(matrix, first, count, chunk.data());
+    file.write_at(kHeaderBytes + first * record, {chunk.data(), count * record});
+  }
+  file.finish(matrix.header());
+  file.publish();
+}
+
+}  // namespace
+
+MatrixHeader read_header(const std::filesystem::path& path, ElementType type) {
+  return InputFile(path, type).header();
+}
+
+BlockMatrix read_matrix(const std::filesystem::path& path) {
+  return read_list<std::uint16_t>(path);
+}
+
+ProductMatrix read_product(const std::filesystem::path& path) {
+  return read_list<std::uint32_t>(path);
+}
+
+void write_matrix(const std::filesystem::path& path, const BlockMatrix& matrix) {
+  write_list(path, matrix);
+}
+
+void write_product(const std::filesystem::path& path, const ProductMatrix& matrix) {
+  write_list(path, matrix);
+}
+
+}  // namespace spmm

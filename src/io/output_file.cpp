@@ -1,0 +1,254 @@
+#include "io/output_file.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <random>
+#include <stdexcept>
+#include <utility>
+
+#include "base/record_errors.hpp"
+#include "base/text.hpp"
+#include "io/format.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::io {
+namespace {
+
+constexpr int kMaxNameAttempts = 100;  // 62^6 names: a second attempt is rare already
+
+/// Blocks all signals of this thread while it lives.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+/// ".NAME.spmm-XXXXXX.tmp"; a long NAME is cut (between UTF-8 characters) so that the result stays a legal name.
+std::string temp_name_for(const std::string& file_name) {
+  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  constexpr std::size_t kAddedBytes = sizeof("..spmm-XXXXXX.tmp") - 1;
+  std::size_t length = std::min(file_name.size(), NAME_MAX - kAddedBytes);
+  while (length < file_name.size() && length > 0 && (file_name[length] & 0xC0) == 0x80) --length;
+  std::random_device random;
+  std::string name = text(".", file_name.substr(0, length), ".spmm-");
+  for (int i = 0; i < 6; ++i) name += kLetters[random() % kLetters.size()];
+  return name + ".tmp";
+}
+
+/// Calls attempt(name) with fresh names until it no longer fails with EEXIST.
+/// Returns the name that worked, or "" with errno set.
+template <class Attempt>
+std::string with_unused_name(const std::string& file_name, const Attempt& attempt) {
+  for (int i = 0; i < kMaxNameAttempts; ++i) {
+    std::string name = temp_name_for(file_name);
+    if (attempt(name.c_str())) return name;
+    if (errno != EEXIST) break;
+  }
+  return "";
+}
+
+std::string free_space_text(int fd) {
+  struct statvfs info {};
+  if (::fstatvfs(fd, &info) != 0) return "";
+  return text(" (free there now: ", human_bytes(std::uint64_t{info.f_bavail} * info.f_frsize), ")");
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind)
+    : options_(options), target_(find_target(path, options.no_clobber)) {
+  if (target_.is_device) {
+    open_device();
+    return;
+  }
+  // A new file gets what the umask allows; one that replaces another gets the other's bits, and none too many before.
+  const mode_t mode = target_.exists ? S_IRUSR | S_IWUSR : 0666;
+  if (kind == TempKind::named || !open_unnamed(mode)) open_named(mode);
+  if (target_.exists) keep_permissions();
+}
+
+OutputFile::~OutputFile() {
+  if (!temp_name_.empty()) ::unlinkat(target_.folder_fd.get(), temp_name_.c_str(), 0);
+}
+
+void OutputFile::open_device() {
+  fd_ = Descriptor(::open(target_.name.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  if (!fd_.is_open()) {
+    throw OutputError(target_.name, text("cannot open the device (", error_text(errno), ")"),
+                      "ask for write permission or choose another output path");
+  }
+  if (::lseek(fd_.get(), 0, SEEK_CUR) >= 0) return;
+  throw OutputError(target_.name, "is a device that cannot seek, expected a file",
+                    "write to a file: the header is written last");
+}
+
+bool OutputFile::open_unnamed(mode_t mode) {
+  fd_ = Descriptor(::openat(target_.folder_fd.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode));
+  // Without /proc the file could not be given a name at the end.
+  if (fd_.is_open() && ::access(descriptor_path(fd_.get()).c_str(), F_OK) != 0) fd_ = Descriptor();
+  return fd_.is_open();
+}
+
+void OutputFile::open_named(mode_t mode) {
+  temp_name_ = with_unused_name(target_.file_name, [&](const char* name) {
+    fd_ = Descriptor(::openat(target_.folder_fd.get(), name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode));
+    return fd_.is_open();
+  });
+  if (!temp_name_.empty()) return;
+  throw OutputError(target_.name,
+                    text("cannot create a temporary file in the folder ", target_.folder, " (", error_text(errno), ")"),
+                    "check permissions and free space of the folder, or choose another output path");
+}
+
+void OutputFile::keep_permissions() {
+  // Owner and group are kept where the system allows it; only the permission bits are promised.
+  if (::fchown(fd_.get(), target_.owner, target_.group) != 0) {
+    [[maybe_unused]] const int ignored = ::fchown(fd_.get(), static_cast<uid_t>(-1), target_.group);
+  }
+  if (::fchmod(fd_.get(), target_.permissions) == 0) return;
+  const int error = errno;
+  if (!temp_name_.empty()) ::unlinkat(target_.folder_fd.get(), temp_name_.c_str(), 0);
+  throw OutputError(target_.name, text("cannot keep the permission bits of the file (", error_text(error), ")"),
+                    "remove the old file or choose another output path");
+}
+
+void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) throw_write_error(put < 0 ? errno : EIO, offset);
+    written_bytes_ += static_cast<std::uint64_t>(put);
+    offset += static_cast<std::uint64_t>(put);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+}
+
+void OutputFile::finish(const MatrixHeader& header) {
+  const HeaderBytes bytes = encode_header(header);
+  write_at(0, bytes);
+  // Closing a duplicate makes network file systems report delayed errors (quota, space) before the file is shown.
+  const int duplicate = ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0);
+  if (duplicate >= 0 && ::close(duplicate) != 0 && errno != EINTR) throw_write_error(errno, written_bytes_);
+  if (options_.durable && !target_.is_device && ::fsync(fd_.get()) != 0) throw_write_error(errno, written_bytes_);
+  finished_ = true;
+}
+
+void OutputFile::publish() {
+  if (!finished_ || published_) throw std::logic_error(target_.name + ": publish() without finish(), or twice");
+  if (!target_.is_device) {
+    if (temp_name_.empty()) {
+      publish_unnamed();
+    } else {
+      publish_named();
+    }
+    if (options_.durable) sync_folder();
+  }
+  published_ = true;
+}
+
+void OutputFile::publish_unnamed() {
+  const std::string self = descriptor_path(fd_.get());
+  const auto link_as = [&](const char* name) {
+    return ::linkat(AT_FDCWD, self.c_str(), target_.folder_fd.get(), name, AT_SYMLINK_FOLLOW) == 0;
+  };
+  if (!target_.exists || options_.no_clobber) {
+    if (link_as(target_.file_name.c_str())) return;
+    if (errno != EEXIST || options_.no_clobber) throw_publish_error(errno);
+  }
+  // A link cannot replace a file, a rename can: between the two the file has a temporary name.
+  const SignalsBlocked blocked;
+  const std::string temp_name = with_unused_name(target_.file_name, link_as);
+  if (temp_name.empty()) throw_publish_error(errno);
+  replace_by(temp_name);
+}
+
+void OutputFile::publish_named() {
+  const int folder = target_.folder_fd.get();
+  const std::string temp_name = std::exchange(temp_name_, "");
+  if (!options_.no_clobber) return replace_by(temp_name);
+  if (::renameat2(folder, temp_name.c_str(), folder, target_.file_name.c_str(), RENAME_NOREPLACE) == 0) return;
+  int error = errno;
+  if (error == EINVAL || error == ENOSYS) {  // the file system cannot: a link does not replace either
+    error = ::linkat(folder, temp_name.c_str(), folder, target_.file_name.c_str(), 0) == 0 ? 0 : errno;
+  }
+  ::unlinkat(folder, temp_name.c_str(), 0);
+  if (error != 0) throw_publish_error(error);
+}
+
+void OutputFile::replace_by(const std::string& temp_name) {
+  const int folder = target_.folder_fd.get();
+  if (::renameat(folder, temp_name.c_str(), folder, target_.file_name.c_str()) == 0) return;
+  const int error = errno;
+  ::unlinkat(folder, temp_name.c_str(), 0);
+  throw_publish_error(error);
+}
+
+void OutputFile::sync_folder() {
+  const Descriptor folder(::openat(target_.folder_fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.is_open() && (::fsync(folder.get()) == 0 || errno == EINVAL)) return;  // EINVAL: folders need no sync
+  throw IoError(target_.name,
+                text("the output is complete, but the folder ", target_.folder, " could not be synced (",
+                     error_text(errno), "), expected it to be durable"),
+                "check the disk and run again, or run without --durable");
+}
+
+void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
+  const std::uint64_t written = written_bytes_;
+  const std::uint64_t expected = std::max<std::uint64_t>(expected_bytes_, written);
+  const auto remedy = [&]() -> std::string {
+    switch (error) {
+      case ENOSPC:
+        return text("free space in ", target_.is_device ? target_.name : target_.folder,
+                    " or choose an output path on a larger disk: at least ", human_bytes(expected), " are needed",
+                    free_space_text(fd_.get()));
+      case EDQUOT:
+        return text("ask for a larger disk quota or choose another output path: at least ", human_bytes(expected),
+                    " are needed");
+      case EFBIG:
+        return text(
+            "raise the limit on the size of files (ulimit -f) or use a file system with larger files: at least ",
+            human_bytes(expected), " are needed");
+      default:
+        return "check the disk or the connection to it, then run again";
+    }
+  };
+  throw IoError(at_offset(target_.name, offset),
+                text("writing failed (", error_text(error), ") after ", written, " bytes, expected at least ", expected,
+                     target_.is_device ? "" : "; no output was left behind"),
+                remedy());
+}
+
+void OutputFile::throw_publish_error(int error) const {
+  if (error == EEXIST && options_.no_clobber) throw_exists(target_.name);
+  const std::string problem = text("cannot give the finished file its name (", error_text(error), ")");
+  switch (error) {
+    case EIO:
+    case ENOSPC:
+    case EDQUOT:
+      throw IoError(target_.name, problem, text("check the disk that holds ", target_.folder, ", then run again"));
+    default:
+      throw OutputError(
+          target_.name, problem,
+          text("check what was changed in ", target_.folder, " meanwhile, or choose another output path"));
+  }
+}
+
+}  // namespace spmm::io

@@ -1,0 +1,73 @@
+// An output file that nobody sees until it is complete.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "io/descriptor.hpp"
+#include "io/paths.hpp"
+#include "spmm/io.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::io {
+
+/// How the temporary file is made.
+enum class TempKind : std::uint8_t {
+  automatic,  ///< without a name (O_TMPFILE) where the file system can: nothing is left even after SIGKILL
+  named,      ///< .NAME.spmm-XXXXXX.tmp beside the target
+};
+
+/// A temporary file in the folder of the target, which takes the target's place in publish(). An existing target
+/// keeps its permission bits; a symbolic link stays and what it points to is replaced; a character device is
+/// written in place. The destructor removes an unpublished file.
+/// Threads: write_at() may be called from several threads at once.
+class OutputFile {
+ public:
+  /// Errors: OutputError.
+  OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind = TempKind::automatic);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return target_.name; }
+
+  /// Says how long the file will be at least; only messages use it.
+  void expect_bytes(std::uint64_t bytes) { expected_bytes_ = bytes; }
+
+  /// Writes all of `bytes` at `offset`. Errors: IoError.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  /// Writes the header; call it after the last write_at(). Errors: IoError (also of earlier writes that a network
+  /// file system reports late).
+  void finish(const MatrixHeader& header);
+
+  /// Makes the file visible under its name at once. Errors: OutputError, IoError, std::logic_error (not finished).
+  void publish();
+
+ private:
+  void open_device();
+  bool open_unnamed(mode_t mode);
+  void open_named(mode_t mode);
+  void keep_permissions();
+  void publish_unnamed();
+  void publish_named();
+  void replace_by(const std::string& temp_name);
+  void sync_folder();
+  [[noreturn]] void throw_write_error(int error, std::uint64_t offset) const;
+  [[noreturn]] void throw_publish_error(int error) const;
+
+  FileSinkOptions options_;
+  Target target_;
+  Descriptor fd_;
+  std::string temp_name_;  ///< empty: the file has no name, or is published
+  std::atomic<std::uint64_t> written_bytes_{0};
+  std::atomic<std::uint64_t> expected_bytes_{0};
+  bool finished_ = false;
+  bool published_ = false;
+};
+
+}  // namespace spmm::io

@@ -1,0 +1,81 @@
+// Slices of output on their way to the writers.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace spmm::io {
+
+/// Calls a function once: when it is destroyed, wherever that happens.
+class ReleaseOnce {
+ public:
+  explicit ReleaseOnce(std::function<void()> release) : release_(std::move(release)) {}
+  ReleaseOnce(ReleaseOnce&& other) noexcept : release_(std::exchange(other.release_, nullptr)) {}
+  ReleaseOnce& operator=(ReleaseOnce&&) = delete;
+  ~ReleaseOnce() {
+    if (release_) release_();
+  }
+
+ private:
+  std::function<void()> release_;
+};
+
+/// Bytes of the caller with their place in the file; released when the last piece is written or dropped.
+struct Slice {
+  std::uint64_t offset = 0;
+  std::span<const std::byte> bytes;
+  ReleaseOnce release;
+};
+
+/// What one writer does next; keeps its slice alive.
+struct Piece {
+  std::shared_ptr<const Slice> slice;
+  std::uint64_t offset;
+  std::span<const std::byte> bytes;
+};
+
+/// Hands slices out in pieces, so that several writers share one slice, in order.
+/// Threads: all members may be called from several threads. `release` is never called with the lock held.
+class SliceQueue {
+ public:
+  explicit SliceQueue(std::uint64_t piece_bytes) : piece_bytes_(piece_bytes) {}
+
+  /// Errors: rethrows the failure of a writer.
+  void push(Slice slice);
+
+  /// Waits for the next piece; nothing after close().
+  std::optional<Piece> pop();
+
+  /// A piece that pop() gave is written; call it after the piece was dropped.
+  void done();
+
+  /// The first failure of a writer: what is queued is dropped, later slices are refused.
+  void fail(std::exception_ptr error);
+
+  /// Waits until every piece is written. Errors: rethrows the failure of a writer.
+  void drain();
+
+  /// Drops what is queued and sends the writers home.
+  void close();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::uint64_t piece_bytes_;
+  std::deque<std::shared_ptr<const Slice>> slices_;
+  std::size_t handed_out_bytes_ = 0;  ///< of the first slice
+  std::size_t active_ = 0;            ///< pieces being written
+  std::exception_ptr failure_;
+  bool closed_ = false;
+};
+
+}  // namespace spmm::io

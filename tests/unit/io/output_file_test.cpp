@@ -1,0 +1,313 @@
+// Where an output may go and what it leaves there: permissions, links, devices, refusals, races.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/file_sink.hpp"
+#include "io/output_file.hpp"
+#include "io/paths.hpp"
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+#include "unit/io/io_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using io::OutputFile;
+using io::TempKind;
+namespace fs = std::filesystem;
+
+constexpr MatrixHeader kHeader = {.n = 4, .m = 4, .num_blocks = 0};
+const std::string kContent = header_bytes(4, 4, 0);
+
+void put(const fs::path& path, TempKind kind, const FileSinkOptions& options = {}) {
+  OutputFile file(path, options, kind);
+  file.finish(kHeader);
+  file.publish();
+}
+
+/// Checks that an output is refused when it is opened; returns the message.
+std::string refused(const fs::path& path, const FileSinkOptions& options = {}) {
+  const std::string message = message_of<OutputError>([&] { open_file_sink(path, 4, options); });
+  INFO(message);
+  CHECK(names_place_and_remedy(message, path));
+  return message;
+}
+
+/// The mask of the process while it lives.
+class Umask {
+ public:
+  explicit Umask(mode_t mask) : before_(::umask(mask)) {}
+  ~Umask() { ::umask(before_); }
+  Umask(const Umask&) = delete;
+  Umask& operator=(const Umask&) = delete;
+
+ private:
+  mode_t before_;
+};
+
+TEST_CASE("a new file gets what the umask allows, an old one keeps its bits") {
+  const TempFolder folder;
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    for (const unsigned mask : {022u, 077u, 002u, 0u}) {
+      const Umask umask(mask);
+      put(folder / "new", kind);
+      CHECK(permissions_of(folder / "new") == (0666u & ~mask));
+      fs::remove(folder / "new");
+      for (const unsigned bits : {0600u, 0640u, 0664u, 0755u, 0666u}) {
+        write_bytes(folder / "old", "old");
+        fs::permissions(folder / "old", static_cast<fs::perms>(bits));
+        put(folder / "old", kind);
+        CHECK(permissions_of(folder / "old") == bits);
+        CHECK(read_bytes(folder / "old") == kContent);
+      }
+    }
+  }
+  const Umask umask(027);
+  write_matrix(folder / "matrix", {.n = 4, .m = 4, .index = {}, .values = {}});
+  CHECK(permissions_of(folder / "matrix") == 0640);
+  CHECK(folder.names() == std::vector<std::string>{"matrix", "old"});
+}
+
+TEST_CASE("a symbolic link stays and what it points to is replaced") {
+  const TempFolder folder;
+  fs::create_directory(folder / "data");
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    for (const bool exists : {true, false}) {
+      for (const fs::path& points_to : {fs::path("data/real"), folder / "data/real"}) {
+        INFO(points_to << (exists ? "" : ", dangling"));
+        fs::create_symlink(points_to, folder / "link");
+        fs::create_symlink("link", folder / "chain");
+        if (exists) write_bytes(folder / "data/real", "old");
+        put(folder / "chain", kind);
+        CHECK(fs::read_symlink(folder / "link") == points_to);
+        CHECK(fs::is_symlink(folder / "chain"));
+        CHECK_FALSE(fs::is_symlink(folder / "data/real"));
+        CHECK(read_bytes(folder / "data/real") == kContent);
+        CHECK(folder.names() == std::vector<std::string>{"chain", "data", "link"});
+        CHECK(names_in(folder / "data") == std::vector<std::string>{"real"});
+        for (const char* name : {"chain", "link", "data/real"}) fs::remove(folder / name);
+      }
+    }
+  }
+}
+
+TEST_CASE("no-clobber: refused when opened, and refused at the end if the file came meanwhile") {
+  const TempFolder folder;
+  write_bytes(folder / "old", "old");
+  CHECK(contains(refused(folder / "old", {.no_clobber = true}), "the file exists"));
+  fs::create_symlink("old", folder / "link");
+  CHECK(contains(refused(folder / "link", {.no_clobber = true}), "the file exists"));
+  CHECK(read_bytes(folder / "old") == "old");
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    put(folder / "new", kind, {.no_clobber = true});
+    CHECK(read_bytes(folder / "new") == kContent);
+    fs::remove(folder / "new");
+    {
+      OutputFile file(folder / "new", {.no_clobber = true}, kind);
+      file.finish(kHeader);
+      write_bytes(folder / "new", "theirs");
+      const std::string message = message_of<OutputError>([&] { file.publish(); });
+      CHECK(names_place_and_remedy(message, folder / "new"));
+      CHECK(contains(message, "the file exists"));
+    }
+    CHECK(read_bytes(folder / "new") == "theirs");
+    CHECK(folder.names() == std::vector<std::string>{"link", "new", "old"});
+    fs::remove(folder / "new");
+  }
+}
+
+TEST_CASE("what happens to the target meanwhile") {
+  const TempFolder folder;
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    {
+      OutputFile file(folder / "c", {}, kind);
+      file.finish(kHeader);
+      write_bytes(folder / "c", "came meanwhile");
+      file.publish();
+      CHECK(read_bytes(folder / "c") == kContent);
+    }
+    {
+      OutputFile file(folder / "c", {}, kind);
+      file.finish(kHeader);
+      fs::remove(folder / "c");
+      file.publish();
+      CHECK(read_bytes(folder / "c") == kContent);
+    }
+    {
+      OutputFile file(folder / "c", {}, kind);
+      file.finish(kHeader);
+      fs::remove(folder / "c");
+      fs::create_directory(folder / "c");
+      const std::string message = message_of<OutputError>([&] { file.publish(); });
+      CHECK(names_place_and_remedy(message, folder / "c"));
+      CHECK(contains(message, "Is a directory"));
+    }
+    CHECK(folder.names() == std::vector<std::string>{"c"});
+    fs::remove(folder / "c");
+    fs::create_directory(folder / "gone");
+    {
+      OutputFile file(folder / "gone/c", {}, kind);
+      file.finish(kHeader);
+      fs::remove_all(folder / "gone");
+      CHECK_THROWS_AS(file.publish(), OutputError);
+    }
+    CHECK(folder.names().empty());
+  }
+}
+
+TEST_CASE("a relative path means the folder of the time of opening") {
+  const TempFolder folder;
+  fs::create_directory(folder / "elsewhere");
+  const fs::path before = fs::current_path();
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    fs::current_path(folder.path());
+    OutputFile file("c", {}, kind);
+    fs::current_path(folder / "elsewhere");
+    file.finish(kHeader);
+    file.publish();
+    fs::current_path(before);
+    CHECK(read_bytes(folder / "c") == kContent);
+    CHECK(names_in(folder / "elsewhere").empty());
+    fs::remove(folder / "c");
+  }
+}
+
+TEST_CASE("names as long as the file system allows") {
+  const TempFolder folder;
+  std::string letters;
+  while (letters.size() + 2 <= 255) letters += "\xC3\xA4";  // two bytes each
+  for (const std::string& name : {std::string(255, 'n'), letters, "x" + letters}) {
+    for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+      put(folder / name, kind);
+      put(folder / name, kind);  // replaces
+      CHECK(folder.names() == std::vector<std::string>{name});
+      fs::remove(folder / name);
+    }
+  }
+  {
+    const OutputFile file(folder / ("x" + letters), {}, TempKind::named);
+    const std::string temp_name = folder.names().at(0);  // cut between two letters
+    CHECK(temp_name.substr(0, temp_name.rfind(".spmm-")) == ".x" + letters.substr(0, 236));
+  }
+  CHECK(contains(refused(folder / std::string(256, 'n')), "too long"));
+}
+
+TEST_CASE("character devices are written in place") {
+  const auto is_device = [] {
+    struct stat info {};
+    return ::stat("/dev/null", &info) == 0 && S_ISCHR(info.st_mode);
+  };
+  const TempFolder folder;
+  fs::create_symlink("/dev/null", folder / "null");
+  for (const FileSinkOptions& options : {FileSinkOptions{}, {.durable = true}, {.no_clobber = true}}) {
+    for (const fs::path& path : {fs::path("/dev/null"), folder / "null"}) {
+      put(path, TempKind::automatic, options);
+      put(path, TempKind::named, options);
+      CHECK(is_device());
+    }
+  }
+  CHECK(folder.names() == std::vector<std::string>{"null"});
+}
+
+TEST_CASE("targets that cannot become the output are refused at once") {
+  const TempFolder folder;
+  write_bytes(folder / "file", "old");
+  fs::create_directory(folder / "folder");
+  fs::create_symlink("folder", folder / "to_folder");
+  fs::create_symlink("loop", folder / "loop");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  fs::create_symlink("pipe", folder / "to_pipe");
+  const int socket_fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  (folder / "socket").string().copy(address.sun_path, sizeof address.sun_path - 1);
+  REQUIRE(::bind(socket_fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  ::close(socket_fd);
+  const auto names = folder.names();
+
+  CHECK(contains(refused(folder / "folder"), "is a directory"));
+  CHECK(contains(refused(folder / "folder/"), "is a directory"));
+  CHECK(contains(refused(folder / "to_folder"), "is a directory"));
+  CHECK(contains(refused(folder / "."), "is a directory"));
+  CHECK(contains(refused(folder / "pipe"), "is a pipe (FIFO)"));
+  CHECK(contains(refused(folder / "to_pipe"), "is a pipe (FIFO)"));
+  CHECK(contains(refused(folder / "socket"), "is a socket"));
+  CHECK(contains(refused(folder / "loop"), "symbolic links"));
+  CHECK(contains(refused(folder / "missing/c"), "mkdir -p " + (folder / "missing").string()));
+  CHECK(contains(refused(folder / "new/"), "names a folder"));
+  CHECK(contains(refused(folder / "file/c"), "Not a directory"));
+  CHECK(contains(message_of<OutputError>([] { open_file_sink("", 4, {}); }), "the path is empty"));
+  CHECK(contains(
+      message_of<OutputError>([&] { write_matrix(folder / "folder", {.n = 4, .m = 4, .index = {}, .values = {}}); }),
+      "is a directory"));
+  CHECK(folder.names() == names);
+  CHECK(read_bytes(folder / "file") == "old");
+}
+
+TEST_CASE("missing permissions are found before the work starts") {
+  const TempFolder folder;
+  fs::create_directory(folder / "closed");
+  fs::permissions(folder / "closed", static_cast<fs::perms>(0555));
+  fs::create_directory(folder / "sticky");
+  write_bytes(folder / "sticky/theirs", "old");
+  fs::permissions(folder / "sticky/theirs", static_cast<fs::perms>(0666));
+  fs::permissions(folder / "sticky", static_cast<fs::perms>(01777));
+  write_bytes(folder / "read_only", "old");
+  fs::permissions(folder / "read_only", static_cast<fs::perms>(0444));
+  const auto message_for = [&](const fs::path& path) {
+    return in_child([&] {
+      drop_rights();
+      return message_of<OutputError>([&] { open_file_sink(path, 4, {}); });
+    });
+  };
+  const std::string closed = message_for(folder / "closed/c");
+  CHECK(names_place_and_remedy(closed, folder / "closed/c"));
+  CHECK(contains(closed, "Permission denied"));
+  const std::string read_only = message_for(folder / "read_only");
+  CHECK(names_place_and_remedy(read_only, folder / "read_only"));
+  CHECK(contains(read_only, "chmod u+w"));
+  if (::geteuid() == 0) {  // else there is no second user to own the file
+    const std::string sticky = message_for(folder / "sticky/theirs");
+    CHECK(names_place_and_remedy(sticky, folder / "sticky/theirs"));
+    CHECK(contains(sticky, "another user"));
+  }
+  fs::permissions(folder / "closed", static_cast<fs::perms>(0755));
+}
+
+TEST_CASE("same file or not") {
+  const TempFolder folder;
+  write_bytes(folder / "a", "1");
+  write_bytes(folder / "b", "1");
+  fs::create_directory(folder / "sub");
+  fs::create_hard_link(folder / "a", folder / "hard");
+  fs::create_symlink("a", folder / "soft");
+  fs::create_symlink("new", folder / "dangling");
+  fs::create_symlink("sub", folder / "sub_link");
+  CHECK(same_file(folder / "a", folder / "a"));
+  CHECK(same_file(folder / "a", folder / "sub/../a"));
+  CHECK(same_file(folder / "a", folder / "hard"));
+  CHECK(same_file(folder / "a", folder / "soft"));
+  CHECK(same_file(folder / "soft", folder / "hard"));
+  CHECK_FALSE(same_file(folder / "a", folder / "b"));
+  CHECK_FALSE(same_file(folder / "a", folder / "new"));
+  CHECK_FALSE(same_file(folder / "a", folder / "dangling"));
+  CHECK(same_file(folder / "new", folder / "new"));
+  CHECK(same_file(folder / "new", folder / "dangling"));
+  CHECK(same_file(folder / "sub/new", folder / "sub_link/new"));
+  CHECK_FALSE(same_file(folder / "new", folder / "sub/new"));
+  CHECK_FALSE(same_file(folder / "new", folder / "other"));
+  CHECK(same_file(folder / "no/x", folder / "no/./x"));
+  CHECK_FALSE(same_file(folder / "no/x", folder / "no/y"));
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  CHECK(same_file("a", folder / "a"));
+  CHECK(same_file("new", folder / "new"));
+  CHECK(same_file("./new", "new"));
+  CHECK_FALSE(same_file("new", "a"));
+  fs::current_path(before);
+}
+
+}  // namespace

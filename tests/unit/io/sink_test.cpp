@@ -1,0 +1,214 @@
+// The file sink: order, visibility, release of the caller's bytes, failures.
+#include <sys/mman.h>
+
+#include <atomic>
+#include <deque>
+
+#include "io/file_sink.hpp"
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+#include "unit/io/io_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using io::FileSinkTuning;
+using io::TempKind;
+
+constexpr std::uint32_t kM = 2;
+constexpr std::size_t kRecord = output_record_bytes(kM);
+
+/// Appends slices to a sink and counts how often each is released; outlives the sink.
+class Appender {
+ public:
+  explicit Appender(const std::string& records) : records_(records) {}
+
+  /// All records, in slices of 0, 1, 2, ... max_records records.
+  void append_all(Sink& sink, std::size_t max_records) {
+    std::size_t at = 0;
+    for (std::size_t slice = 0; at < records_.size(); ++slice) {
+      const std::size_t bytes = std::min(slice % (max_records + 1) * kRecord, records_.size() - at);
+      append(sink, at, bytes);
+      at += bytes;
+    }
+  }
+  void append(Sink& sink, std::size_t at, std::size_t bytes) {
+    std::atomic<int>& count = releases_.emplace_back(0);
+    sink.append(std::as_bytes(std::span(records_).subspan(at, bytes)), [&count] { ++count; });
+  }
+  [[nodiscard]] bool each_released_once() const {
+    return std::all_of(releases_.begin(), releases_.end(), [](const auto& count) { return count == 1; });
+  }
+  [[nodiscard]] std::size_t num_slices() const { return releases_.size(); }
+
+ private:
+  const std::string& records_;
+  std::deque<std::atomic<int>> releases_;
+};
+
+MatrixHeader header_of(std::uint32_t num_blocks) {
+  return {.n = 400, .m = kM, .num_blocks = num_blocks};
+}
+
+std::string file_of(std::uint32_t num_blocks, const std::string& records) {
+  return header_bytes(400, kM, num_blocks) + records;
+}
+
+TEST_CASE("slices keep their order for any number of writers and size of pieces") {
+  const TempFolder folder;
+  const std::string records = result_records(kM, 1000);
+  for (const TempKind temp : {TempKind::automatic, TempKind::named}) {
+    for (const unsigned writers : {1u, 2u, 3u, 8u}) {
+      for (const std::uint64_t piece : {1u, 5u, 100u, 1u << 20}) {
+        if (piece == 1 && writers > 2 && temp == TempKind::named) continue;  // slow, and nothing new
+        INFO(writers << " writers, pieces of " << piece);
+        const auto path = folder / "c.bin";
+        Appender appender(records);
+        const auto sink =
+            io::open_tuned_file_sink(path, kM, {}, {.temp = temp, .num_writers = writers, .piece_bytes = piece});
+        appender.append_all(*sink, 9);
+        sink->finish(header_of(1000));
+        CHECK(appender.each_released_once());
+        CHECK_FALSE(std::filesystem::exists(path));
+        sink->publish();
+        CHECK((read_bytes(path) == file_of(1000, records)));
+        CHECK(folder.names() == std::vector<std::string>{"c.bin"});
+        std::filesystem::remove(path);
+      }
+    }
+  }
+}
+
+TEST_CASE("the public sink writes a file, also an empty product, also durably") {
+  const TempFolder folder;
+  const std::string records = result_records(kM, 300);
+  Appender appender(records);
+  for (const bool durable : {false, true}) {
+    auto sink = open_file_sink(folder / "c.bin", kM, {.durable = durable});
+    appender.append_all(*sink, 100);
+    sink->finish(header_of(300));
+    sink->publish();
+    sink.reset();
+    CHECK((read_bytes(folder / "c.bin") == file_of(300, records)));
+    sink = open_file_sink(folder / "empty.bin", kM, {.durable = durable});
+    sink->finish(header_of(0));
+    sink->publish();
+    CHECK((read_bytes(folder / "empty.bin") == file_of(0, "")));
+  }
+  CHECK(read_product(folder / "c.bin").index.size() == 300);
+  CHECK(folder.names() == std::vector<std::string>{"c.bin", "empty.bin"});
+}
+
+TEST_CASE("until it is published an output leaves the old content alone, and nothing behind") {
+  const TempFolder folder;
+  const std::string records = result_records(kM, 500);
+  Appender appender(records);
+  write_bytes(folder / "c.bin", "old");
+  for (const TempKind temp : {TempKind::automatic, TempKind::named}) {
+    for (const bool finished : {false, true}) {
+      {
+        const auto sink = io::open_tuned_file_sink(folder / "c.bin", kM, {}, {.temp = temp, .piece_bytes = 7});
+        appender.append_all(*sink, 50);
+        if (finished) sink->finish(header_of(500));
+        CHECK(read_bytes(folder / "c.bin") == "old");
+        const auto names = folder.names();
+        if (temp == TempKind::named || !has_unnamed_files(folder.path())) {
+          REQUIRE(names.size() == 2);
+          CHECK(names[0].starts_with(".c.bin.spmm-"));
+          CHECK(names[0].ends_with(".tmp"));
+          CHECK(names[0].size() == std::string(".c.bin.spmm-XXXXXX.tmp").size());
+        } else {
+          CHECK(names == std::vector<std::string>{"c.bin"});
+        }
+      }
+      CHECK(read_bytes(folder / "c.bin") == "old");
+      CHECK(folder.names() == std::vector<std::string>{"c.bin"});
+      CHECK(appender.each_released_once());
+    }
+  }
+}
+
+TEST_CASE("misuse is a logic error that changes nothing") {
+  const TempFolder folder;
+  const std::string records = result_records(kM, 5);
+  Appender appender(records);
+  write_bytes(folder / "c.bin", "old");
+  {
+    const auto sink = open_file_sink(folder / "c.bin", kM, {});
+    CHECK_THROWS_AS(appender.append(*sink, 0, kRecord + 1), std::logic_error);
+    CHECK(appender.each_released_once());
+    appender.append(*sink, 0, 3 * kRecord);
+    CHECK_THROWS_AS(sink->publish(), std::logic_error);
+    CHECK_THROWS_AS(sink->finish(header_of(4)), std::logic_error);
+    CHECK_THROWS_AS(sink->finish({.n = 400, .m = 4, .num_blocks = 3}), std::logic_error);
+    CHECK(read_bytes(folder / "c.bin") == "old");
+    sink->finish(header_of(3));
+    sink->publish();
+    CHECK_THROWS_AS(sink->publish(), std::logic_error);
+  }
+  CHECK((read_bytes(folder / "c.bin") == file_of(3, records.substr(0, 3 * kRecord))));
+}
+
+TEST_CASE("a slice without a release function is fine") {
+  const TempFolder folder;
+  const std::string records = result_records(kM, 5);
+  const auto sink = open_file_sink(folder / "c.bin", kM, {});
+  sink->append(std::as_bytes(std::span(records)), nullptr);
+  sink->finish(header_of(5));
+  sink->publish();
+  CHECK((read_bytes(folder / "c.bin") == file_of(5, records)));
+}
+
+TEST_CASE("a failed write is told once it is known, and every slice is released once") {
+  const std::string records = result_records(kM, 2000);
+  for (const unsigned writers : {1u, 2u, 5u}) {
+    Appender appender(records);
+    std::string message;
+    {
+      const auto sink = io::open_tuned_file_sink("/dev/full", kM, {}, {.num_writers = writers, .piece_bytes = 50});
+      message = message_of<IoError>([&] {
+        appender.append_all(*sink, 10);
+        sink->finish(header_of(2000));
+      });
+      CHECK(message_of<IoError>([&] { sink->finish(header_of(2000)); }) == message);
+      CHECK(message_of<IoError>([&] { appender.append(*sink, 0, kRecord); }) == message);
+      CHECK_THROWS_AS(sink->publish(), std::logic_error);
+      CHECK(appender.each_released_once());
+    }
+    INFO(message);
+    CHECK(appender.num_slices() > 1);
+    CHECK(appender.each_released_once());
+    CHECK(names_place_and_remedy(message, "/dev/full"));
+    CHECK(contains(message, "byte offset "));
+    CHECK(contains(message, "No space left on device"));
+    CHECK(contains(message, "after 0 bytes"));
+  }
+}
+
+TEST_CASE("a product of more than 2^32 - 1 blocks is refused") {
+  constexpr std::uint64_t kSliceRecords = 1u << 26;
+  const std::uint64_t record = output_record_bytes(1);
+  // 51 GB that nobody touches: the sink has no writers and drops what is queued.
+  const std::size_t slice_bytes = kSliceRecords * record;
+  void* const memory = ::mmap(nullptr, slice_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  const std::span<const std::byte> slice(static_cast<const std::byte*>(memory), slice_bytes);
+  std::atomic<int> releases{0};
+  {
+    const auto sink = io::open_tuned_file_sink("/dev/null", 1, {}, {.num_writers = 0});
+    const auto release = [&] { ++releases; };
+    for (int s = 0; s < 63; ++s) sink->append(slice, release);
+    const std::string message = message_of<FormatError>([&] { sink->append(slice, release); });
+    INFO(message);
+    CHECK(names_place_and_remedy(message, "/dev/null"));
+    CHECK(contains(message, "at least 4294967296 blocks, expected at most 4294967295"));
+    CHECK_NOTHROW(sink->append(slice.first(slice_bytes - record), release));
+    CHECK_THROWS_AS(sink->append(slice.first(record), release), FormatError);
+    CHECK(releases == 2);
+  }
+  CHECK(releases == 66);
+  ::munmap(memory, slice_bytes);
+}
+
+}  // namespace
