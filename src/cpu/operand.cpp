@@ -1,0 +1,206 @@
+#include "cpu/operand.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "base/parallel.hpp"
+#include "base/record_errors.hpp"
+#include "cpu/pack.hpp"
+#include "cpu/radix_sort.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr std::uint64_t kGrain = 1u << 14;      // records per piece of parallel work
+constexpr std::uint64_t kPrefetchRecords = 8;   // records ahead that a gather fetches
+constexpr std::uint64_t kDenseTableFactor = 4;  // a table of all rows of B costs at most this times 4 bytes a block
+constexpr std::uint64_t kDenseTableMin = 1u << 16;
+
+using Entries = AlignedArray<Keyed>;  // key = i, j; value = number of the record
+
+unsigned index_bits(std::uint32_t blocks_per_side) {
+  return static_cast<unsigned>(std::bit_width(std::uint64_t{blocks_per_side} - 1));
+}
+
+BlockIndex read_index(const std::byte* record) {
+  BlockIndex at;
+  std::memcpy(&at, record, kIndexBytes);
+  return at;
+}
+
+BlockIndex unpack_key(std::uint64_t key, unsigned bits) {
+  return {.i = static_cast<std::uint32_t>(key >> bits),
+          .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << bits) - 1))};
+}
+
+/// Keys of all records, checked. Errors: FormatError for the first record whose index is out of range.
+Entries make_entries(const Source& source, const AlignedArray<std::byte>& raw, unsigned num_threads) {
+  const MatrixHeader& header = source.header();
+  const std::uint64_t record = input_record_bytes(header.m);
+  const std::uint32_t nb = header.blocks_per_side();
+  const unsigned bits = index_bits(nb);
+  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+  std::atomic<std::uint64_t> first_bad = kNone;
+  Entries entries(header.num_blocks);
+  parallel_for(num_threads, header.num_blocks, kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end; ++r) {
+      const BlockIndex at = read_index(raw.data() + r * record);
+      entries[r] = {.key = (std::uint64_t{at.i} << bits) | at.j, .value = static_cast<std::uint32_t>(r)};
+      if (at.i < nb && at.j < nb) continue;
+      std::uint64_t known = first_bad.load();
+      while (r < known && !first_bad.compare_exchange_weak(known, r)) {
+      }
+      return;
+    }
+  });
+  if (first_bad != kNone) {
+    throw_index_out_of_range(source.name(), first_bad, record, read_index(raw.data() + first_bad * record), nb);
+  }
+  return entries;
+}
+
+bool is_sorted(const Entries& entries) {
+  return std::is_sorted(entries.begin(), entries.end(), [](const Keyed& x, const Keyed& y) { return x.key < y.key; });
+}
+
+/// Fills rows and row_ptr from sorted entries. Errors: FormatError for a position that occurs twice.
+void index_rows(const Source& source, const Entries& entries, Operand& out) {
+  const MatrixHeader& header = source.header();
+  const unsigned bits = index_bits(header.blocks_per_side());
+  const std::uint64_t most_rows = std::min(header.num_blocks, header.blocks_per_side());
+  out.rows.reserve(most_rows);
+  out.row_ptr.reserve(most_rows + 1);
+  std::uint64_t last_row = std::numeric_limits<std::uint64_t>::max();
+  for (std::uint64_t x = 0; x < entries.size(); ++x) {
+    const std::uint64_t key = entries[x].key;
+    if (x != 0 && key == entries[x - 1].key) {
+      throw_duplicate_block(source.name(), entries[x - 1].value, entries[x].value, input_record_bytes(header.m),
+                            unpack_key(key, bits));
+    }
+    if (key >> bits == last_row) continue;
+    last_row = key >> bits;
+    out.rows.push_back(static_cast<std::uint32_t>(last_row));
+    out.row_ptr.push_back(static_cast<std::uint32_t>(x));
+  }
+  out.row_ptr.push_back(static_cast<std::uint32_t>(entries.size()));
+}
+
+/// Copies columns and blocks into sorted order.
+void gather(const AlignedArray<std::byte>& raw, const Entries& entries, std::uint64_t record, unsigned bits,
+            PackBlock pack, const PackedShape& shape, std::uint64_t stride, unsigned num_threads, Operand& out) {
+  std::atomic<std::uint32_t> bound = 0;
+  parallel_for(num_threads, entries.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    std::uint32_t seen = 0;
+    for (std::uint64_t x = begin; x < end; ++x) {
+      if (x + kPrefetchRecords < end) {
+        const std::byte* ahead = raw.data() + entries[x + kPrefetchRecords].value * record;
+        __builtin_prefetch(ahead);
+        __builtin_prefetch(ahead + 64);
+        __builtin_prefetch(ahead + record - 1);
+      }
+      out.cols[x] = unpack_key(entries[x].key, bits).j;
+      seen |= pack(shape, raw.data() + entries[x].value * record + kIndexBytes, out.values.data() + x * stride);
+    }
+    bound.fetch_or(seen);
+  });
+  out.bound = bound;
+}
+
+std::uint64_t stride_of(Side side, const PackedShape& shape) {
+  return side == Side::a ? shape.a_elements() : shape.b_elements();
+}
+
+bool has_dense_table(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
+  return blocks_per_side <= std::max(kDenseTableMin, kDenseTableFactor * num_blocks);
+}
+
+}  // namespace
+
+Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side side, const PackedShape& shape,
+                      unsigned num_threads, const RunContext& context) {
+  const auto timing = context.clock.scope(Stage::build);
+  const MatrixHeader& header = source.header();
+  const unsigned bits = index_bits(header.blocks_per_side());
+  Entries entries = make_entries(source, raw, num_threads);
+  context.check_cancelled();
+  if (!is_sorted(entries)) {
+    const Entries scratch(entries.size());
+    radix_sort({entries.data(), entries.size()}, scratch.data(), 0, 2 * bits, num_threads);
+  }
+  context.check_cancelled();
+  Operand out;
+  index_rows(source, entries, out);
+  const std::uint64_t stride = stride_of(side, shape);
+  out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
+  out.values = AlignedArray<std::uint16_t>(header.num_blocks * stride);
+  gather(raw, entries, input_record_bytes(header.m), bits,
+         side == Side::a ? choose_pack_a(shape) : choose_pack_b(shape), shape, stride, num_threads, out);
+  return out;
+}
+
+AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const PackedShape& shape, unsigned num_threads) {
+  parallel_for(num_threads, b.values.size(), kGrain * 64, [&](std::uint64_t begin, std::uint64_t end) {
+    std::uint16_t* values = b.values.data();
+    for (std::uint64_t e = begin; e < end; ++e) values[e] = static_cast<std::uint16_t>(values[e] ^ 0x8000u);
+  });
+  AlignedArray<std::uint32_t> sums(a.cols.size() * shape.rows);
+  parallel_for(num_threads, sums.size(), kGrain * 16, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t row = begin; row < end; ++row) {
+      const std::uint16_t* values = a.values.data() + row * shape.inner;
+      std::uint32_t sum = 0;
+      for (std::uint32_t t = 0; t < shape.inner; ++t) sum += values[t];
+      sums[row] = sum;
+    }
+  });
+  return sums;
+}
+
+AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side,
+                                      unsigned num_threads) {
+  AlignedArray<std::uint32_t> table;  // [blocks_per_side], where it pays
+  if (has_dense_table(blocks_per_side, a.cols.size() + b.cols.size())) {
+    table = AlignedArray<std::uint32_t>(blocks_per_side);
+    std::fill(table.begin(), table.end(), kNoRow);
+    for (std::uint32_t r = 0; r < b.num_rows(); ++r) table[b.rows[r]] = r;
+  }
+  const auto find_row = [&](std::uint32_t row) {
+    if (table.size() != 0) return table[row];
+    const auto found = std::lower_bound(b.rows.begin(), b.rows.end(), row);
+    return found != b.rows.end() && *found == row ? static_cast<std::uint32_t>(found - b.rows.begin()) : kNoRow;
+  };
+  AlignedArray<std::uint64_t> pairs(a.num_rows());
+  parallel_for(num_threads, a.num_rows(), 256, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end; ++r) {
+      std::uint64_t of_row = 0;
+      for (std::uint32_t x = a.row_ptr[r]; x < a.row_ptr[r + 1]; ++x) {
+        const std::uint32_t row = find_row(a.cols[x]);
+        a.cols[x] = row;
+        if (row != kNoRow) of_row += b.row_ptr[row + 1] - b.row_ptr[row];
+      }
+      pairs[r] = of_row;
+    }
+  });
+  return pairs;
+}
+
+std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedShape& shape) {
+  const std::uint64_t rows = std::min(header.num_blocks, header.blocks_per_side());
+  return header.num_blocks * (stride_of(side, shape) * sizeof(std::uint16_t) + sizeof(std::uint32_t)) +
+         (2 * rows + 1) * sizeof(std::uint32_t);
+}
+
+std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape) {
+  const std::uint64_t entries = header.num_blocks * sizeof(Keyed);
+  return entries + std::max(entries, operand_bytes(header, side, shape));  // sorting, then gathering
+}
+
+std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  const std::uint64_t nb = a.blocks_per_side();
+  const bool dense = has_dense_table(nb, std::uint64_t{a.num_blocks} + b.num_blocks);
+  return (dense ? nb * sizeof(std::uint32_t) : 0) + std::min<std::uint64_t>(a.num_blocks, nb) * sizeof(std::uint64_t);
+}
+
+}  // namespace spmm::cpu

@@ -1,0 +1,50 @@
+// An operand in memory: non-empty block rows, columns in order, values packed for the kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cpu/aligned_array.hpp"
+#include "cpu/isa.hpp"
+#include "spmm/run.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cpu {
+
+enum class Side : std::uint8_t { a, b };
+
+/// Memory: nothing is proportional to the number of block rows, which may be 2^32 - 1 for a handful of blocks.
+struct Operand {
+  std::vector<std::uint32_t> rows;     // [num_rows] block rows that hold a block, ascending
+  std::vector<std::uint32_t> row_ptr;  // [num_rows + 1] first block of each
+  AlignedArray<std::uint32_t> cols;    // [num_blocks] ascending within a row; A: see link_rows
+  AlignedArray<std::uint16_t> values;  // [num_blocks, elements of the packed shape]
+  std::uint32_t bound = 0;             // no element is larger
+
+  [[nodiscard]] std::uint32_t num_rows() const { return static_cast<std::uint32_t>(rows.size()); }
+};
+
+/// Checks, sorts and packs the records of a source; frees `raw` on return.
+/// Errors: FormatError (index out of range, duplicate block), Interrupted.
+Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side side, const PackedShape& shape,
+                      unsigned num_threads, const RunContext& context);
+
+/// Turns packed operands into the form of wide arithmetic: subtracts 2^15 from every element of B, and returns the row
+/// sums of A's blocks. Shapes: returns [num_blocks of A, shape.rows].
+AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const PackedShape& shape, unsigned num_threads);
+
+/// Marks a block of A whose column is an empty block row of B.
+inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
+
+/// Replaces the columns of A by positions in b.rows (kNoRow where B has no such row) and counts.
+/// Shapes: returns the exact number of pairs of each row of A [a.num_rows()].
+AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side,
+                                      unsigned num_threads);
+
+/// Bytes of build_operand at its peak without `raw`, of what stays of it, and of link_rows.
+std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
+std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
+std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b);
+
+}  // namespace spmm::cpu

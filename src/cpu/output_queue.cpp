@@ -1,0 +1,108 @@
+#include "cpu/output_queue.hpp"
+
+#include <chrono>
+#include <limits>
+
+#include "base/text.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
+constexpr std::uint64_t kMaxRecords = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+OutputQueue::OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
+                         const RunContext& context)
+    : sink_(sink),
+      context_(context),
+      buffer_bytes_(buffer_bytes),
+      record_bytes_(record_bytes),
+      buffers_(std::make_shared<Buffers>()) {
+  buffers_->memory = AlignedArray<std::byte>(num_buffers * buffer_bytes);
+  for (std::uint64_t x = 0; x < num_buffers; ++x) buffers_->free.push_back(buffers_->memory.data() + x * buffer_bytes);
+}
+
+template <class Ready>
+void OutputQueue::wait(Lock& lock, const Ready& ready) {
+  while (true) {
+    if (failed_) throw Stopped{};
+    if (ready()) return;
+    buffers_->changed.wait_for(lock, kCancelPeriod);
+    context_.check_cancelled();
+  }
+}
+
+std::byte* OutputQueue::take_buffer() {
+  std::byte* data = buffers_->free.back();
+  buffers_->free.pop_back();
+  return data;
+}
+
+bool OutputQueue::start(Job& job, const std::function<bool()>& claim) {
+  Lock lock(buffers_->mutex);
+  wait(lock, [&] { return buffers_->free.size() >= (num_delivered_ == next_number_ ? 1u : 2u); });
+  if (!claim()) return false;
+  job = {.number = next_number_++, .data = take_buffer(), .used_bytes = 0};
+  return true;
+}
+
+void OutputQueue::flush(Job& job) {
+  Lock lock(buffers_->mutex);
+  wait(lock, [&] { return num_delivered_ == job.number && !appending_; });
+  append(lock, job);
+  wait(lock, [&] { return !buffers_->free.empty(); });
+  job.data = take_buffer();
+  job.used_bytes = 0;
+}
+
+void OutputQueue::finish(const Job& job) {
+  Lock lock(buffers_->mutex);
+  finished_.emplace(job.number, job);
+  if (!appending_) deliver_finished(lock);
+}
+
+void OutputQueue::fail() noexcept {
+  const std::lock_guard lock(buffers_->mutex);
+  failed_ = true;
+  buffers_->changed.notify_all();
+}
+
+void OutputQueue::deliver_finished(Lock& lock) {
+  // Whoever appends also takes what the others finish meanwhile: the sink has one caller at a time.
+  while (!finished_.empty() && finished_.begin()->first == num_delivered_) {
+    if (failed_) throw Stopped{};
+    const Job job = finished_.extract(finished_.begin()).mapped();
+    append(lock, job);
+    ++num_delivered_;
+    buffers_->changed.notify_all();
+  }
+}
+
+void OutputQueue::append(Lock& lock, const Job& job) {
+  if (job.used_bytes == 0) {
+    buffers_->free.push_back(job.data);
+    return;
+  }
+  num_records_ += job.used_bytes / record_bytes_;
+  ++num_appended_;
+  if (num_records_ > kMaxRecords) {
+    throw OutOfMemory("output",
+                      text("the product has more than ", kMaxRecords, " non-zero blocks, the most a file holds"),
+                      "multiply parts of the matrices, or use larger blocks");
+  }
+  appending_ = true;
+  lock.unlock();
+  // The sink may keep the buffer longer than this queue lives, so the callback owns a share of it.
+  sink_.append({job.data, job.used_bytes}, [buffers = buffers_, data = job.data] {
+    const std::lock_guard guard(buffers->mutex);
+    buffers->free.push_back(data);
+    buffers->changed.notify_all();
+  });
+  lock.lock();
+  appending_ = false;
+}
+
+}  // namespace spmm::cpu

@@ -1,0 +1,86 @@
+// Brings finished output from several workers to the sink in order, through a fixed number of buffers.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cpu/aligned_array.hpp"
+#include "spmm/run.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cpu {
+
+/// Thrown into the other workers after one has failed; carries no message of its own.
+struct Stopped {};
+
+/// Units of work are numbered as they are handed out; their output reaches the sink in that order. A unit may fill any
+/// number of buffers. The last free buffer is kept for the oldest unfinished unit, so that one always gets on.
+/// Memory: num_buffers buffers for the whole run; they outlive the queue until the sink has released them.
+/// Threads: all members from any worker.
+class OutputQueue {
+ public:
+  /// A unit on its way: its number and the buffer it fills.
+  struct Job {
+    std::uint64_t number = 0;
+    std::byte* data = nullptr;
+    std::uint64_t used_bytes = 0;
+  };
+
+  OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
+              const RunContext& context);
+
+  /// Waits for a buffer, then calls claim() under the lock, which picks the next unit or returns false at the end.
+  /// Returns whether there is a job. Errors: Stopped, Interrupted.
+  bool start(Job& job, const std::function<bool()>& claim);
+
+  /// Hands a full buffer of an unfinished unit to the sink, as soon as all older units are through, and gives the job
+  /// an empty one. Errors: Stopped, Interrupted, what the sink throws.
+  void flush(Job& job);
+
+  /// Ends a unit. Errors: Stopped, what the sink throws.
+  void finish(const Job& job);
+
+  /// Stops everybody after a failure.
+  void fail() noexcept;
+
+  [[nodiscard]] std::uint64_t buffer_bytes() const { return buffer_bytes_; }
+  [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
+  [[nodiscard]] std::uint64_t num_appended() const { return num_appended_; }
+
+ private:
+  struct Buffers {
+    std::mutex mutex;
+    std::condition_variable changed;
+    AlignedArray<std::byte> memory;
+    std::vector<std::byte*> free;  // the last one is the warmest
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  template <class Ready>
+  void wait(Lock& lock, const Ready& ready);
+  std::byte* take_buffer();
+  void append(Lock& lock, const Job& job);
+  void deliver_finished(Lock& lock);
+
+  Sink& sink_;
+  const RunContext& context_;
+  std::uint64_t buffer_bytes_;
+  std::uint64_t record_bytes_;
+  std::shared_ptr<Buffers> buffers_;
+  // Guarded by buffers_->mutex:
+  std::uint64_t next_number_ = 0;
+  std::uint64_t num_delivered_ = 0;  // units whose output is with the sink
+  bool appending_ = false;
+  bool failed_ = false;
+  std::map<std::uint64_t, Job> finished_;
+  std::uint64_t num_records_ = 0;
+  std::uint64_t num_appended_ = 0;
+};
+
+}  // namespace spmm::cpu

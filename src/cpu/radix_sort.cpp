@@ -1,0 +1,54 @@
+#include "cpu/radix_sort.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "base/parallel.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr unsigned kMaxDigitBits = 11;             // 2048 open cache lines still fit the second-level cache
+constexpr std::uint64_t kMinPerThread = 1u << 15;  // below it, starting a thread costs more than it saves
+
+using Counts = std::array<std::uint64_t, std::size_t{1} << kMaxDigitBits>;
+
+}  // namespace
+
+void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads) {
+  if (items.size() < 2 || first_bit >= last_bit) return;
+  const unsigned num_passes = (last_bit - first_bit + kMaxDigitBits - 1) / kMaxDigitBits;
+  const unsigned digit_bits = (last_bit - first_bit + num_passes - 1) / num_passes;
+  const std::uint64_t size = items.size();
+  const auto num_workers =
+      static_cast<unsigned>(std::clamp<std::uint64_t>(size / kMinPerThread, 1, std::max(1u, num_threads)));
+  std::vector<Counts> counts(num_workers);
+  Keyed* from = items.data();
+  Keyed* to = scratch;
+
+  for (unsigned pass = 0; pass < num_passes; ++pass) {
+    const unsigned shift = first_bit + pass * digit_bits;
+    const std::size_t num_digits = std::size_t{1} << std::min(digit_bits, last_bit - shift);
+    const auto digit = [&](const Keyed& item) { return (item.key >> shift) & (num_digits - 1); };
+    const auto begin_of = [&](unsigned worker) { return size * worker / num_workers; };
+    run_workers(num_workers, [&](unsigned worker) {
+      Counts& mine = counts[worker];
+      std::fill_n(mine.begin(), num_digits, 0);
+      for (std::uint64_t x = begin_of(worker); x < begin_of(worker + 1); ++x) ++mine[digit(from[x])];
+    });
+    std::uint64_t next = 0;
+    for (std::size_t d = 0; d < num_digits; ++d) {
+      for (Counts& of_worker : counts) next += std::exchange(of_worker[d], next);
+    }
+    run_workers(num_workers, [&](unsigned worker) {
+      Counts& position = counts[worker];
+      for (std::uint64_t x = begin_of(worker); x < begin_of(worker + 1); ++x) to[position[digit(from[x])]++] = from[x];
+    });
+    std::swap(from, to);
+  }
+  if (from != items.data()) std::copy_n(from, size, items.data());
+}
+
+}  // namespace spmm::cpu

@@ -1,0 +1,17 @@
+// Reads all records of a source into memory with several threads.
+#pragma once
+
+#include <cstddef>
+
+#include "cpu/aligned_array.hpp"
+#include "cpu/progress.hpp"
+#include "spmm/run.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cpu {
+
+/// Shapes: returns [num_blocks * input_record_bytes(m)]. Errors: what the source throws, Interrupted.
+AlignedArray<std::byte> read_records(const Source& source, unsigned num_threads, Progress& progress,
+                                     const RunContext& context);
+
+}  // namespace spmm::cpu

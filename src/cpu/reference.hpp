@@ -1,0 +1,17 @@
+// The reference kernel: the definition, one thread.
+#pragma once
+
+#include <cstdint>
+
+#include "spmm/plan.hpp"
+#include "spmm/run.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cpu {
+
+/// See cpu_backend.hpp.
+ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const Plan& plan,
+                                const RunContext& context);
+std::uint64_t reference_bytes(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan);
+
+}  // namespace spmm::cpu

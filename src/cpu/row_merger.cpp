@@ -1,0 +1,290 @@
+#include "cpu/row_merger.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "spmm/saturate.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr std::uint32_t kMaxPairs = 1u << 16;        // of one list: 512 kB, half of a usual second-level cache
+constexpr std::uint32_t kMaxCountedCols = 1u << 20;  // columns with a counter each; more are sorted
+constexpr std::uint32_t kScanCols = 4;               // columns per pair up to which scanning all counters is cheapest
+constexpr std::uint32_t kMaxComparedPairs = 512;     // sorted by comparison, more by radix
+
+bool counts_columns(std::uint32_t blocks_per_side) {
+  return blocks_per_side <= kMaxCountedCols;
+}
+
+std::uint64_t num_words(std::uint64_t bits) {
+  return (bits + 63) / 64;
+}
+
+}  // namespace
+
+std::uint64_t UnitOutput::room() {
+  if (job_.used_bytes + record_bytes_ > queue_.buffer_bytes()) queue_.flush(job_);
+  return (queue_.buffer_bytes() - job_.used_bytes) / record_bytes_;
+}
+
+RowMerger::RowMerger(const RowProduct& product)
+    : product_(product), pairs_(kMaxPairs + kPairsAhead), tiles_(kMaxPairs + 1), cursors_(kMaxPairs) {
+  segments_.reserve(kMaxPairs);
+  if (counts_columns(product.blocks_per_side)) {
+    position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
+    marks_ = AlignedArray<std::uint64_t>(num_words(product.blocks_per_side));
+    summary_ = AlignedArray<std::uint64_t>(num_words(marks_.size()));
+    std::fill(position_.begin(), position_.end(), 0);
+    std::fill(marks_.begin(), marks_.end(), 0);
+    std::fill(summary_.begin(), summary_.end(), 0);
+  } else {
+    keyed_ = AlignedArray<Keyed>(kMaxPairs);
+    scratch_ = AlignedArray<Keyed>(kMaxPairs);
+  }
+}
+
+std::uint64_t RowMerger::bytes(std::uint32_t blocks_per_side) {
+  const std::uint64_t ordering = counts_columns(blocks_per_side)
+                                     ? blocks_per_side * sizeof(std::uint32_t) + num_words(blocks_per_side) * 9
+                                     : 2 * sizeof(Keyed) * std::uint64_t{kMaxPairs};
+  return kMaxPairs * (sizeof(Segment) + sizeof(PairRef) + sizeof(Tile) + sizeof(std::uint32_t)) + ordering;
+}
+
+void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
+                      UnitOutput& out) {
+  row_ = row;
+  const bool whole_row = col_begin == 0 && col_end == product_.blocks_per_side;
+  if (!whole_row || pairs > kMaxPairs) return merge_by_columns(pairs, col_begin, col_end, out);
+  collect_whole_row();
+  order_pairs();
+  run_kernel(out);
+}
+
+void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out) {
+  start_cursors(col_begin);
+  // Columns that hold half a list of pairs on average; halved where there are more, doubled where far fewer.
+  const double share = 0.5 * kMaxPairs / static_cast<double>(std::max<std::uint64_t>(pairs, 1));
+  std::uint64_t width = std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(std::min(1.0, share) * static_cast<double>(product_.blocks_per_side)));
+  for (std::uint64_t col = col_begin; col < col_end;) {
+    const std::uint64_t end = std::min<std::uint64_t>(col + width, col_end);
+    if (!collect_columns(static_cast<std::uint32_t>(col), static_cast<std::uint32_t>(end))) {
+      if (end - col > 1) {
+        width = (end - col) / 2;
+        continue;
+      }
+      merge_long_column(static_cast<std::uint32_t>(col), out);
+    } else {
+      order_pairs();
+      run_kernel(out);
+      if (num_pairs_ < kMaxPairs / 4) width *= 2;
+    }
+    col = end;
+  }
+}
+
+std::uint32_t RowMerger::first_at_least(std::uint32_t b_row, std::uint32_t col) const {
+  const std::uint32_t* cols = product_.b.cols.data();
+  const std::uint32_t* begin = cols + product_.b.row_ptr[b_row];
+  const std::uint32_t* end = cols + product_.b.row_ptr[b_row + 1];
+  return static_cast<std::uint32_t>(std::lower_bound(begin, end, col) - cols);
+}
+
+void RowMerger::start_cursors(std::uint32_t col_begin) {
+  const Operand& a = product_.a;
+  const std::uint32_t begin = a.row_ptr[row_];
+  const std::uint32_t end = a.row_ptr[row_ + 1];
+  if (end - begin > cursors_.size()) return;  // searched anew for every range of columns
+  for (std::uint32_t x = begin; x < end; ++x) {
+    const std::uint32_t b_row = a.cols[x];
+    if (b_row != kNoRow) cursors_[x - begin] = first_at_least(b_row, col_begin);
+  }
+}
+
+void RowMerger::collect_whole_row() {
+  const Operand& a = product_.a;
+  const Operand& b = product_.b;
+  segments_.clear();
+  num_pairs_ = 0;
+  for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
+    const std::uint32_t b_row = a.cols[x];
+    if (b_row == kNoRow) continue;
+    segments_.push_back({.a = x, .begin = b.row_ptr[b_row], .end = b.row_ptr[b_row + 1]});
+    num_pairs_ += segments_.back().end - segments_.back().begin;
+  }
+}
+
+bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) {
+  const Operand& a = product_.a;
+  const Operand& b = product_.b;
+  const std::uint32_t first = a.row_ptr[row_];
+  const bool has_cursors = a.row_ptr[row_ + 1] - first <= cursors_.size();
+  segments_.clear();
+  num_pairs_ = 0;
+  for (std::uint32_t x = first; x < a.row_ptr[row_ + 1]; ++x) {
+    const std::uint32_t b_row = a.cols[x];
+    if (b_row == kNoRow) continue;
+    const std::uint32_t begin = has_cursors ? cursors_[x - first] : first_at_least(b_row, col_begin);
+    std::uint32_t end = begin;
+    const std::uint32_t row_end = b.row_ptr[b_row + 1];
+    while (end < row_end && b.cols[end] < col_end) ++end;
+    if (end == begin) continue;
+    if (end - begin > kMaxPairs - num_pairs_) return false;
+    num_pairs_ += end - begin;
+    segments_.push_back({.a = x, .begin = begin, .end = end});
+  }
+  if (!has_cursors) return true;
+  for (const Segment& segment : segments_) cursors_[segment.a - first] = segment.end;
+  return true;
+}
+
+void RowMerger::order_pairs() {
+  num_tiles_ = 0;
+  if (num_pairs_ != 0) {
+    if (!counts_columns(product_.blocks_per_side)) {
+      sort_pairs();
+    } else {
+      // Few columns per pair: look at every counter. Else mark the columns that occur and visit those.
+      const bool scan = product_.blocks_per_side / kScanCols <= num_pairs_;
+      scan ? count_columns() : mark_columns();
+      place_pairs();
+      if (scan) {
+        std::fill(position_.begin(), position_.end(), 0);
+      } else {
+        for (std::uint32_t t = 0; t < num_tiles_; ++t) position_[tiles_[t].col] = 0;
+      }
+    }
+  }
+  std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
+}
+
+void RowMerger::count_columns() {
+  const std::uint32_t* cols = product_.b.cols.data();
+  std::uint32_t* position = position_.data();
+  for (const Segment& segment : segments_) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y) ++position[cols[y]];
+  }
+  std::uint32_t next = 0;
+  std::uint32_t num_tiles = 0;
+  Tile* tiles = tiles_.data();
+  for (std::uint32_t col = 0; col < product_.blocks_per_side; ++col) {
+    const std::uint32_t count = position[col];
+    position[col] = next;
+    next += count;
+    tiles[num_tiles] = {.col = col, .end = next};  // overwritten unless the column occurs
+    num_tiles += count != 0 ? 1 : 0;
+  }
+  num_tiles_ = num_tiles;
+}
+
+void RowMerger::mark_columns() {
+  const std::uint32_t* cols = product_.b.cols.data();
+  for (const Segment& segment : segments_) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y) {
+      const std::uint32_t col = cols[y];
+      ++position_[col];
+      marks_[col / 64] |= std::uint64_t{1} << (col % 64);
+      summary_[col / 4096] |= std::uint64_t{1} << (col / 64 % 64);
+    }
+  }
+  std::uint32_t next = 0;
+  for (std::uint64_t s = 0; s < summary_.size(); ++s) {
+    for (std::uint64_t words = std::exchange(summary_[s], 0); words != 0; words &= words - 1) {
+      const std::uint64_t word = s * 64 + static_cast<std::uint64_t>(std::countr_zero(words));
+      for (std::uint64_t bits = std::exchange(marks_[word], 0); bits != 0; bits &= bits - 1) {
+        const auto col = static_cast<std::uint32_t>(word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
+        const std::uint32_t count = std::exchange(position_[col], next);
+        next += count;
+        tiles_[num_tiles_++] = {.col = col, .end = next};
+      }
+    }
+  }
+}
+
+void RowMerger::place_pairs() {
+  const std::uint32_t* cols = product_.b.cols.data();
+  std::uint32_t* position = position_.data();
+  PairRef* pairs = pairs_.data();
+  for (const Segment& segment : segments_) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y) pairs[position[cols[y]]++] = {.a = segment.a, .b = y};
+  }
+}
+
+void RowMerger::sort_pairs() {
+  const std::uint32_t* cols = product_.b.cols.data();
+  std::uint32_t count = 0;
+  for (const Segment& segment : segments_) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y) {
+      keyed_[count++] = {.key = (std::uint64_t{cols[y]} << 32) | y, .value = segment.a};
+    }
+  }
+  if (count <= kMaxComparedPairs) {
+    std::sort(keyed_.data(), keyed_.data() + count, [](const Keyed& x, const Keyed& y) { return x.key < y.key; });
+  } else {
+    const auto bits = static_cast<unsigned>(std::bit_width(product_.blocks_per_side));
+    radix_sort({keyed_.data(), count}, scratch_.data(), 32, 32 + bits, 1);
+  }
+  for (std::uint32_t p = 0; p < count; ++p) {
+    const auto col = static_cast<std::uint32_t>(keyed_[p].key >> 32);
+    pairs_[p] = {.a = keyed_[p].value, .b = static_cast<std::uint32_t>(keyed_[p].key)};
+    if (num_tiles_ == 0 || tiles_[num_tiles_ - 1].col != col) ++num_tiles_;
+    tiles_[num_tiles_ - 1] = {.col = col, .end = p + 1};
+  }
+}
+
+void RowMerger::run_kernel(UnitOutput& out) {
+  std::uint32_t begin = 0;
+  for (std::uint32_t t = 0; t < num_tiles_;) {
+    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), num_tiles_ - t));
+    const TileList list{
+        .row = product_.a.rows[row_], .tiles = {tiles_.data() + t, count}, .begin = begin, .pairs = pairs_.data()};
+    out.advance_to(product_.kernel(product_.operands, list, out.position()));
+    t += count;
+    begin = tiles_[t - 1].end;
+  }
+}
+
+void RowMerger::merge_long_column(std::uint32_t col, UnitOutput& out) {
+  // A column with more pairs than a list holds: parts are clamped and merged, which gives the same as one sum. Such a
+  // row has no cursors (it has more blocks than they hold).
+  const Operand& a = product_.a;
+  const Operand& b = product_.b;
+  const std::uint32_t m = product_.operands.shape.m;
+  const std::uint64_t record = output_record_bytes(m);
+  long_record_.resize(record);
+  std::vector<std::uint32_t> sums(std::size_t{m} * m, 0);
+  const auto add_list = [&] {
+    const Tile tile{.col = col, .end = num_pairs_};
+    std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
+    num_pairs_ = 0;
+    const TileList list{.row = a.rows[row_], .tiles = {&tile, 1}, .begin = 0, .pairs = pairs_.data()};
+    if (product_.kernel(product_.operands, list, long_record_.data()) == long_record_.data()) return;
+    for (std::size_t e = 0; e < sums.size(); ++e) {
+      std::uint32_t value = 0;
+      std::memcpy(&value, long_record_.data() + kIndexBytes + e * sizeof value, sizeof value);
+      sums[e] = saturating_add(sums[e], value);
+    }
+  };
+  num_pairs_ = 0;
+  for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
+    const std::uint32_t b_row = a.cols[x];
+    if (b_row == kNoRow) continue;
+    const std::uint32_t y = first_at_least(b_row, col);
+    if (y == b.row_ptr[b_row + 1] || b.cols[y] != col) continue;
+    pairs_[num_pairs_++] = {.a = x, .b = y};
+    if (num_pairs_ == kMaxPairs) add_list();
+  }
+  add_list();
+  if (std::all_of(sums.begin(), sums.end(), [](std::uint32_t sum) { return sum == 0; })) return;
+  static_cast<void>(out.room());
+  const BlockIndex at{.i = a.rows[row_], .j = col};
+  std::memcpy(out.position(), &at, kIndexBytes);
+  std::memcpy(out.position() + kIndexBytes, sums.data(), record - kIndexBytes);
+  out.advance_to(out.position() + record);
+}
+
+}  // namespace spmm::cpu

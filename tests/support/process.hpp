@@ -1,0 +1,80 @@
+// Runs programs: arguments and environment in; output, exit code and peak memory out.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace spmm::test {
+
+struct ProcessOptions {
+  /// Added to the environment of the tests, from which all SPMM_* variables are taken away first.
+  std::vector<std::pair<std::string, std::string>> env;
+  std::filesystem::path folder;      ///< working folder; empty = that of the tests
+  std::chrono::seconds timeout{60};  ///< the process is killed after that
+};
+
+struct ProcessResult {
+  int exit_code = -1;  ///< -1 when a signal ended it
+  int signal = 0;      ///< the signal that ended it, or 0
+  bool timed_out = false;
+  std::string out;
+  std::string err;
+  /// Largest resident set; at least that of the tests at the start of the process (a property of Linux).
+  std::uint64_t peak_resident_bytes = 0;
+};
+
+/// A running program with an empty standard input. The destructor kills it if nobody waited.
+class Process {
+ public:
+  /// Shapes: argv[0] is the path of the program. Errors: std::system_error.
+  explicit Process(const std::vector<std::string>& argv, const ProcessOptions& options = {});
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  void send_signal(int number) const;
+
+  /// Waits until the program handles the signal itself; before that, the signal would just end it.
+  /// Errors: std::runtime_error if that does not happen in 20 seconds.
+  void wait_until_handled(int number) const;
+
+  /// Collects output until the program has ended. Call it once.
+  ProcessResult wait();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void collect_output(ProcessResult& result);
+
+  pid_t pid_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  Clock::time_point deadline_;
+};
+
+/// Runs a program to its end.
+ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options = {});
+
+/// A fresh folder, removed with everything in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace spmm::test

@@ -1,0 +1,157 @@
+// Bad operands, cancellation, sources and sinks that fail: the right error, no hang.
+#include <stdexcept>
+#include <thread>
+
+#include "spmm/error.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "unit/cpu/run_cpu.hpp"
+
+namespace spmm::test {
+namespace {
+
+const std::vector<std::string> kKernels = {"row-merge", "reference"};
+
+/// Message of the FormatError that multiplying throws; "" if it throws none.
+std::string format_error(const BlockMatrix& a, const BlockMatrix& b, const Settings& settings) {
+  MemorySink sink(a.header());
+  try {
+    run_streams(MemorySource(a, "left.bin"), MemorySource(b, "right.bin"), sink, settings);
+  } catch (const FormatError& error) {
+    CHECK(sink.product().index.empty());
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("cpu: an index out of range is refused with its place") {
+  const auto good = random_matrix(40 * 4, 4, 300, 9, 1);
+  auto bad = good;
+  bad.index[123].j = 40;
+  bad.index[200].i = 4'000'000'000;  // the first bad record is named
+  for (const std::string& kernel : kKernels) {
+    const std::string message = format_error(bad, good, {.kernel = kernel});
+    CHECK(contains(message, "left.bin, record 123 (byte offset " + std::to_string(12 + 123 * 40) + ")"));
+    CHECK(contains(message, ", 40) is out of range, expected both from 0 to 39"));
+    CHECK(contains(format_error(good, bad, {.kernel = kernel}), "right.bin, record 123"));
+  }
+}
+
+TEST_CASE("cpu: a duplicate block is refused with both places") {
+  const auto good = random_matrix(40 * 8, 8, 300, 9, 1);
+  auto bad = good;
+  bad.index[250] = bad.index[17];
+  for (const std::string& kernel : kKernels) {
+    for (const bool is_left : {true, false}) {
+      const std::string message =
+          is_left ? format_error(bad, good, {.kernel = kernel}) : format_error(good, bad, {.kernel = kernel});
+      CHECK(contains(message, is_left ? "left.bin, record 250" : "right.bin, record 250"));
+      CHECK(contains(message, "record 17 (byte offset " + std::to_string(12 + 17 * 136) + ")"));
+    }
+  }
+}
+
+TEST_CASE("cpu: duplicates are found in large operands too") {
+  auto bad = random_matrix(2000, 1, 200'000, 9, 1);
+  bad.index[3] = bad.index[199'999];
+  const auto good = random_matrix(2000, 1, 10, 9, 2);
+  const std::string message = format_error(bad, good, {.num_threads = 3});
+  CHECK(contains(message, "left.bin, record 199999"));
+  CHECK(contains(message, "record 3 "));
+}
+
+TEST_CASE("cpu: an unknown kernel or instruction set is refused") {
+  const auto a = random_matrix(8, 4, 2, 9, 1);
+  CHECK_THROWS_AS(run_cpu(a, a, {.kernel = "two-pointer"}), UsageError);
+  const ForcedIsa forced("sse9");
+  CHECK_THROWS_AS(run_cpu(a, a), UsageError);
+}
+
+TEST_CASE("cpu: cancellation stops every stage") {
+  const auto a = random_matrix(200 * 4, 4, 4000, 9, 1);
+  for (const std::string& kernel : kKernels) {
+    for (const Stage stage : {Stage::read, Stage::multiply}) {
+      std::atomic<bool> cancel = false;
+      const ProgressFn on_progress = [&](Stage now, std::uint64_t, std::uint64_t) {
+        if (now == stage) cancel = true;
+      };
+      MemorySink sink(a.header());
+      CHECK_THROWS_AS(run_streams(MemorySource(a), MemorySource(a), sink,
+                                  {.kernel = kernel, .panel_bytes = 2000, .num_buffers = 3}, on_progress, &cancel),
+                      Interrupted);
+    }
+  }
+}
+
+TEST_CASE("cpu: cancellation also while the sink holds all buffers") {
+  const auto a = random_matrix(100 * 4, 4, 2000, 9, 1);
+  std::atomic<bool> cancel = false;
+  MemorySink sink(a.header(), 1000);
+  sink.on_append = [&] { cancel = true; };
+  CHECK_THROWS_AS(
+      run_streams(MemorySource(a), MemorySource(a), sink, {.panel_bytes = 2000, .num_buffers = 3}, {}, &cancel),
+      Interrupted);
+  // The buffers that the sink still holds are still there.
+  sink.finish({});
+  CHECK(!sink.product().index.empty());
+}
+
+TEST_CASE("cpu: a source that throws ends the run") {
+  const auto a = random_matrix(50 * 4, 4, 500, 9, 1);
+  for (const std::string& kernel : kKernels) {
+    MemorySource bad(a);
+    bad.on_read = [] { throw IoError("left.bin", "read failed", "try again"); };
+    MemorySink sink(a.header());
+    CHECK_THROWS_AS(run_streams(MemorySource(a), bad, sink, {.kernel = kernel}), IoError);
+    CHECK_THROWS_AS(run_streams(bad, MemorySource(a), sink, {.kernel = kernel}), IoError);
+  }
+}
+
+TEST_CASE("cpu: a sink that throws ends the run, whichever buffer it is") {
+  const auto a = random_matrix(100 * 4, 4, 2000, 9, 1);
+  for (const std::string& kernel : kKernels) {
+    for (const unsigned num_threads : {1u, 2u, 5u}) {
+      for (const int fails_at : {1, 2, 9}) {
+        int count = 0;
+        MemorySink sink(a.header(), 1);
+        sink.on_append = [&] {
+          if (++count == fails_at) throw IoError("out.bin", "no space left on device", "free some");
+        };
+        const Settings settings{.kernel = kernel, .num_threads = num_threads, .panel_bytes = 2000, .num_buffers = 4};
+        CHECK_THROWS_AS(run_streams(MemorySource(a), MemorySource(a), sink, settings), IoError);
+        CHECK(count == fails_at);
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu: progress grows to the total, one call at a time") {
+  const auto a = random_matrix(100 * 4, 4, 2000, 9, 1);
+  for (const std::string& kernel : kKernels) {
+    std::atomic<int> inside = 0;
+    std::uint64_t read_bytes = 0;
+    std::uint64_t rows = 0;
+    std::uint64_t total_rows = 0;
+    const ProgressFn on_progress = [&](Stage stage, std::uint64_t done, std::uint64_t total) {
+      CHECK(++inside == 1);
+      std::uint64_t& last = stage == Stage::read ? read_bytes : rows;
+      CHECK(done > last);
+      CHECK(done <= total);
+      last = done;
+      if (stage == Stage::multiply) total_rows = total;
+      --inside;
+    };
+    MemorySink sink(a.header());
+    run_streams(MemorySource(a), MemorySource(a), sink, {.kernel = kernel, .num_threads = 3}, on_progress);
+    CHECK(read_bytes == 2 * 2000 * input_record_bytes(4));
+    CHECK(rows == total_rows);
+    CHECK(rows > 0);
+  }
+}
+
+}  // namespace
+}  // namespace spmm::test

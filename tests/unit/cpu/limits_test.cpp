@@ -1,0 +1,127 @@
+// The bounds of 32-bit sums, and rows longer than every list of the row-merge kernel.
+#include <algorithm>
+#include <limits>
+
+#include "cpu/kernels.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
+#include "support/oracle.hpp"
+#include "unit/cpu/run_cpu.hpp"
+
+namespace spmm::test {
+namespace {
+
+/// One result block from `length` pairs of constant blocks.
+Operands constant_list(std::uint32_t length, std::uint32_t m, std::uint32_t a_value, std::uint32_t b_value) {
+  MatrixBuilder a(length, m, 0);
+  MatrixBuilder b(length, m, 0);
+  for (std::uint32_t t = 0; t < length; ++t) {
+    a.add_constant(length - 1, t, a_value);
+    b.add_constant(t, length / 2, b_value);
+  }
+  return {a.matrix(), b.matrix()};
+}
+
+struct Bounds {
+  std::uint32_t a;
+  std::uint32_t b;
+  bool wide;
+};
+
+TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
+  for (const Bounds bounds :
+       {Bounds{65535, 65535, true}, Bounds{65535, 0, true}, Bounds{32768, 32768, true}, Bounds{65535, 1, true},
+        Bounds{1, 65535, true}, Bounds{2047, 2047, false}, Bounds{4095, 8191, false}, Bounds{32767, 511, false}}) {
+    for (const std::uint32_t m : {1u, 4u, 7u, 8u, 16u, 20u}) {
+      for (const std::string& isa : available_isas()) {
+        const cpu::PackedShape shape = cpu::packed_shape(isa == "portable" ? cpu::Isa::portable : cpu::Isa::avx2, m);
+        const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, bounds.a, bounds.b);
+        const bool is_narrow_enough = bounds.wide || std::uint64_t{bounds.a} * bounds.b * m * 4 < (1ull << 32);
+        if (shape.interleaved && is_narrow_enough) CHECK(arithmetic.wide == bounds.wide);
+        for (const std::uint32_t length : {arithmetic.flush_pairs - 1, arithmetic.flush_pairs,
+                                           arithmetic.flush_pairs + 1, 2 * arithmetic.flush_pairs + 1}) {
+          if (length == 0 || length > 5000) continue;
+          INFO(isa << ", m = " << m << ", " << length << " pairs of " << bounds.a << " x " << bounds.b);
+          const auto [a, b] = constant_list(length, m, bounds.a, bounds.b);
+          const ForcedIsa forced(isa);
+          CHECK((run_cpu(a, b) == oracle_multiply(a, b)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu: choose_arithmetic keeps its bounds for every side and largest element") {
+  for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
+    const cpu::PackedShape shape = cpu::packed_shape(cpu::Isa::avx2, m);
+    for (const std::uint32_t a : {0u, 1u, 255u, 2047u, 16383u, 32767u, 32768u, 65535u}) {
+      for (const std::uint32_t b : {0u, 1u, 255u, 2047u, 16383u, 32767u, 32768u, 65535u}) {
+        const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, a, b);
+        INFO("m = " << m << ", " << a << " x " << b);
+        REQUIRE(arithmetic.flush_pairs >= 1);
+        const std::uint64_t terms = std::uint64_t{arithmetic.flush_pairs} * m;
+        if (arithmetic.wide) {
+          CHECK(terms * 255 * 32768 <= 0x7FFFFFFFu);
+          CHECK(terms * 65535 <= 0xFFFFFFFFu);  // row sums
+        } else {
+          CHECK(std::max(a, b) < 32768);
+          CHECK(terms * a * b <= 0xFFFFFFFFu);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu: a row with more pairs than a list holds") {
+  const std::uint32_t nb = 500;
+  MatrixBuilder a(nb, 1, 1);
+  MatrixBuilder b(nb, 1, 2);
+  for (std::uint32_t t = 0; t < nb; ++t) {
+    a.add_random(nb / 2, t, 65535);
+    if (t != nb / 2) a.add_random(t, 3, 65535);
+    // Columns crowd at the left, so that ranges of columns have to be halved.
+    for (std::uint32_t j = 0; j < nb; ++j) {
+      if (j < 60 || (t + j) % 3 == 0) b.add_random(t, j, 65535);
+    }
+  }
+  const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
+  for (const unsigned num_threads : {1u, 2u, 5u}) {
+    CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = num_threads, .panel_bytes = 700}) == expected));
+    CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = num_threads, .panel_bytes = 1u << 20}) == expected));
+  }
+}
+
+TEST_CASE("cpu: a row with more blocks than a list holds") {
+  constexpr std::uint32_t kNb = 140'000;
+  MatrixBuilder a(kNb, 1, 1);
+  MatrixBuilder b(kNb, 1, 2);
+  for (std::uint32_t t = 0; t < kNb; ++t) {
+    a.add_random(7, t, 65535);
+    b.add_random(t, 100, t % 2);                     // one column with all pairs, a sum that stays below the limit
+    if (t % 2 == 0) b.add_random(t, 99'999, 65535);  // saturates in every part
+    if (t % 3 == 0) b.add_random(t, 101 + t % 1000, 65535);
+  }
+  const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
+  REQUIRE(std::count(expected.values.begin(), expected.values.end(), 0xFFFF'FFFFu) > 0);
+  CHECK((run_cpu(a.matrix(), b.matrix()) == expected));
+  CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = 5, .panel_bytes = 1}) == expected));
+}
+
+TEST_CASE("cpu: far more block columns than counters") {
+  const std::uint32_t nb = std::numeric_limits<std::uint32_t>::max() / 2;
+  for (const std::uint32_t row_length : {3u, 40u, 400u}) {  // lists sorted by comparison, by radix, in several ranges
+    MatrixBuilder a(nb, 2, 1);
+    MatrixBuilder b(nb, 2, 2);
+    for (std::uint32_t t = 0; t < row_length; ++t) {
+      for (const std::uint32_t i : {5u, nb - 1}) a.add_random(i, t * 3, 65535);
+      for (std::uint32_t x = 0; x < row_length; ++x) b.add_random(t * 3, (x * 104'729 + t % 5) % nb, 65535);
+    }
+    const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
+    CHECK((run_cpu(a.matrix(), b.matrix()) == expected));
+    CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = 3, .panel_bytes = 2000, .num_buffers = 2}) == expected));
+  }
+}
+
+}  // namespace
+}  // namespace spmm::test

@@ -1,0 +1,109 @@
+// The parts of the row-merge kernel on their own: sort, units of work, packing, predicted memory.
+#include <algorithm>
+#include <random>
+
+#include "cpu/operand.hpp"
+#include "cpu/pack.hpp"
+#include "cpu/radix_sort.hpp"
+#include "cpu/units.hpp"
+#include "support/catch.hpp"
+#include "unit/cpu/run_cpu.hpp"
+
+namespace spmm::test {
+namespace {
+
+TEST_CASE("cpu: radix sort is stable and looks at the given bits only") {
+  std::mt19937_64 random(1);
+  for (const std::size_t size : {0u, 1u, 2u, 1000u, 100'000u}) {
+    for (const auto& [first, last] : {std::pair{0u, 64u}, {0u, 1u}, {5u, 30u}, {32u, 64u}}) {
+      for (const unsigned num_threads : {1u, 3u}) {
+        std::vector<cpu::Keyed> items(size);
+        for (std::size_t x = 0; x < size; ++x) items[x] = {.key = random(), .value = static_cast<std::uint32_t>(x)};
+        const auto bits = [first = first, last = last](const cpu::Keyed& item) {
+          return (item.key << (64 - last)) >> (64 - last) >> first;
+        };
+        auto expected = items;
+        std::stable_sort(expected.begin(), expected.end(),
+                         [&](const auto& x, const auto& y) { return bits(x) < bits(y); });
+        std::vector<cpu::Keyed> scratch(size);
+        cpu::radix_sort(items, scratch.data(), first, last, num_threads);
+        CHECK(std::equal(items.begin(), items.end(), expected.begin(),
+                         [](const auto& x, const auto& y) { return x.key == y.key && x.value == y.value; }));
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu: units cover every row and column once, in order") {
+  const std::vector<std::vector<std::uint64_t>> cases = {
+      {}, {0, 0, 0}, {5}, {0, 1, 0, 2, 0}, {1'000'000, 3, 0, 900'000, 1}, std::vector<std::uint64_t>(5000, 17)};
+  for (const auto& pairs : cases) {
+    for (const std::uint32_t nb : {1u, 64u, 1000u, 0xFFFF'FFFFu}) {
+      for (const std::uint64_t buffer_records : {1u, 100u, 1'000'000u}) {
+        cpu::UnitMaker maker(pairs, nb, buffer_records, 2);
+        cpu::Unit unit;
+        std::uint32_t row = 0;
+        std::uint32_t col = 0;
+        bool in_order = true;
+        while (maker.next(unit)) {
+          while (col == 0 && pairs[row] == 0) ++row;
+          in_order &= unit.row_begin == row && unit.col_begin == col && unit.col_begin < unit.col_end;
+          in_order &= unit.row_end == row + 1 || (unit.col_begin == 0 && unit.col_end == nb);
+          col = unit.col_end == nb ? 0 : unit.col_end;
+          if (col == 0) row = unit.row_end;
+        }
+        CHECK(in_order);
+        CHECK(col == 0);
+        CHECK(std::all_of(pairs.begin() + row, pairs.end(), [](std::uint64_t of_row) { return of_row == 0; }));
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
+  for (std::uint32_t m = 1; m <= 64; ++m) {
+    for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2}) {
+      const cpu::PackedShape shape = cpu::packed_shape(isa, m);
+      std::vector<std::uint16_t> block(m * m);
+      for (std::size_t e = 0; e < block.size(); ++e) block[e] = static_cast<std::uint16_t>(e + 1);
+      const auto* raw = reinterpret_cast<const std::byte*>(block.data());
+      std::vector<std::uint16_t> a(shape.a_elements(), 7);
+      std::vector<std::uint16_t> b(shape.b_elements(), 7);
+      const std::uint32_t bits = cpu::choose_pack_a(shape)(shape, raw, a.data());
+      CHECK(bits == cpu::choose_pack_b(shape)(shape, raw, b.data()));
+      CHECK(bits >= m * m);
+      CHECK(bits < 2 * m * m);
+      bool same = true;
+      for (std::uint32_t r = 0; r < m; ++r) {
+        for (std::uint32_t c = 0; c < m; ++c) {
+          const std::size_t at_b = shape.interleaved ? (r / 2 * shape.cols + c) * 2 + r % 2 : r * shape.cols + c;
+          same &= a[r * shape.inner + c] == block[r * m + c] && b[at_b] == block[r * m + c];
+        }
+      }
+      CHECK(same);
+      const auto num_zeros = [](const auto& values) { return std::count(values.begin(), values.end(), 0); };
+      CHECK(num_zeros(a) == static_cast<std::ptrdiff_t>(shape.a_elements() - m * m));
+      CHECK(num_zeros(b) == static_cast<std::ptrdiff_t>(shape.b_elements() - m * m));
+    }
+  }
+}
+
+TEST_CASE("cpu: predicted memory covers operands and buffers and has no part in n squared") {
+  const MatrixHeader header{.n = 1u << 20, .m = 8, .num_blocks = 1'000'000};
+  for (const std::string kernel : {"row-merge", "reference"}) {
+    Plan plan = make_plan({.kernel = kernel, .num_threads = 2, .panel_bytes = 1u << 20, .num_buffers = 6});
+    const std::uint64_t need = cpu::need_bytes(header, header, plan);
+    CHECK(need > 2 * 1'000'000 * input_record_bytes(8));
+    CHECK(need < 1'000'000'000);
+    plan.num_buffers = 100;
+    CHECK(cpu::need_bytes(header, header, plan) >= need);
+    plan.panel_bytes = 1u << 30;
+    CHECK(cpu::need_bytes(header, header, plan) >= 100ull << 30);
+  }
+  const MatrixHeader huge{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 0xFFFF'FFFFu};
+  const Plan plan = make_plan({});
+  CHECK(cpu::need_bytes(huge, huge, plan) > 0xFFFF'FFFFull * 2 * 8);  // no 32-bit product
+}
+
+}  // namespace
+}  // namespace spmm::test
