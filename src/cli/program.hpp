@@ -1,0 +1,71 @@
+// What every program of the project shares: exit codes from exceptions, signals, numbers and options as typed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cxxopts.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace spmm::cli {
+
+/// Runs the program's body. A failure becomes one line "PROGRAM: error: ..." on standard error and the exit code of
+/// exit_codes.hpp; standard output that could not be written is a failure as well.
+int run_program(const std::string& program, const std::function<int()>& body);
+
+/// Set by the first SIGINT, SIGTERM or SIGHUP; long work looks at it now and then.
+std::atomic<bool>& cancel_flag();
+
+/// The first signal asks for a clean end (cancel_flag), a later one ends the process at once with kInterrupted.
+/// Signals ignored by the parent (nohup) stay ignored. A closed pipe or a file size limit becomes an error of write().
+void install_signal_handlers();
+
+/// Errors: Interrupted once cancel_flag() is set.
+void check_cancelled(const std::string& program);
+
+/// Bytes from "8G", "512M", "2GiB", "1.5T", "1e9": k M G T = powers of 1000, Ki Mi Gi Ti = powers of 1024, B optional.
+/// Errors: UsageError that names `where` (the option).
+std::uint64_t parse_bytes(const std::string& text, const std::string& where = "size");
+
+/// A whole number: "33000000", "33e6", "1_000_000". Errors: UsageError, also outside [low, high].
+std::uint64_t parse_count(const std::string& text, const std::string& where = "count", std::uint64_t low = 0,
+                          std::uint64_t high = UINT64_MAX);
+
+/// A number from 0 to 1. Errors: UsageError.
+double parse_fraction(const std::string& text, const std::string& where = "fraction");
+
+/// Options::parse() that refuses what it lets pass: more positionals than declared, an option given twice.
+/// Errors: UsageError, exceptions of cxxopts.
+cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const char* const* argv);
+
+/// The value of an option, and what messages call it.
+struct OptionText {
+  std::string value;
+  std::string where;  ///< "--memory-limit", or "SPMM_MEMORY_LIMIT (environment)"
+};
+
+/// "SPMM_MEMORY_LIMIT" for "memory-limit".
+std::string environment_name(const std::string& option);
+
+/// Value of an option declared as value<std::string>(): as typed, else from the environment, else its default.
+std::optional<OptionText> option_text(const cxxopts::ParseResult& parsed, const std::string& option);
+
+/// A switch: typed, or turned on by the environment (1, true, yes, on; off: 0, false, no, off, empty).
+/// Errors: UsageError.
+bool option_flag(const cxxopts::ParseResult& parsed, const std::string& option);
+
+/// Numbers by option_text(); nothing where the option is not given and has no default. Errors: UsageError.
+std::optional<std::uint64_t> option_bytes(const cxxopts::ParseResult& parsed, const std::string& option);
+std::optional<std::uint64_t> option_count(const cxxopts::ParseResult& parsed, const std::string& option,
+                                          std::uint64_t low = 0, std::uint64_t high = UINT64_MAX);
+
+/// Position of the option's value in `choices`; 0 where it is not given. Errors: UsageError that lists the choices.
+std::size_t option_choice(const cxxopts::ParseResult& parsed, const std::string& option,
+                          const std::vector<std::string>& choices);
+
+/// A positional that must be there. `what` says what it is ("output file"). Errors: UsageError.
+std::string required_positional(const cxxopts::ParseResult& parsed, const std::string& name, const std::string& what);
+
+}  // namespace spmm::cli

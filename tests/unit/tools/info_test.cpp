@@ -1,0 +1,185 @@
+// spmm-info: its numbers on files that can be checked by hand, its JSON and its picture; the golden product.
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "spmm/io.hpp"
+#include "support/catch.hpp"
+#include "support/oracle.hpp"
+#include "tools/index_counts.hpp"
+#include "tools/info_text.hpp"
+#include "unit/tools/tool_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using Json = nlohmann::json;
+
+Json info_json(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = arguments;
+  all.push_back("--json");
+  const ProcessResult result = run_tool("info", all);
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  return Json::parse(result.out);
+}
+
+}  // namespace
+
+TEST_CASE("golden: c.bin is the product of a.bin and b.bin", "[tools][golden]") {
+  const ProductMatrix c = oracle_multiply(read_matrix(golden("a.bin")), read_matrix(golden("b.bin")));
+  CHECK(c == read_product(golden("c.bin")));
+  CHECK(c == matrix_of<std::uint32_t>(6, 2, {{0, 0}, {0, 1}, {2, 1}},
+                                      {5, 10, 0, 0, 4294967295u, 65535, 65555, 40, 70, 100, 150, 220}));
+}
+
+TEST_CASE("info: one golden file", "[tools][info]") {
+  const Json a = info_json({golden("a.bin")});
+  CHECK(a["type"] == "u16");
+  CHECK(a["n"] == 6);
+  CHECK(a["m"] == 2);
+  CHECK(a["blocks"] == 5);
+  CHECK(a["blocks_per_side"] == 3);
+  CHECK(a["file_bytes"] == 92);
+  CHECK(a["block_density"] == 5.0 / 9);
+  CHECK(a["nonzero_elements"] == 11);
+  CHECK(a["element_density"] == 11.0 / 36);
+  CHECK(a["largest_element"] == 65535);
+  CHECK(a["zero_blocks"] == 0);
+  CHECK(a["sorted"] == false);
+  const Json& rows = a["block_rows"];
+  CHECK(rows["min"] == 1);
+  CHECK(rows["median"] == 1.0);
+  CHECK(rows["mean"] == 5.0 / 3);
+  CHECK(rows["max"] == 3);
+  CHECK(rows["empty"] == 0);
+  CHECK(rows["histogram"] == Json::parse(R"([{"from": 1, "to": 1, "count": 2}, {"from": 2, "to": 3, "count": 1}])"));
+  CHECK(a["block_columns"]["max"] == 2);
+
+  const Json c = info_json({golden("c.bin")});
+  CHECK(c["type"] == "u32");
+  CHECK(c["sorted"] == true);
+  CHECK(c["largest_element"] == 4294967295u);
+  CHECK(c["block_rows"]["empty"] == 1);
+  CHECK(c["block_rows"]["min"] == 0);
+}
+
+TEST_CASE("info: two golden files predict the product", "[tools][info]") {
+  const Json both = info_json({golden("a.bin"), golden("b.bin")});
+  CHECK(both["a"]["blocks"] == 5);
+  CHECK(both["b"]["blocks"] == 3);
+  const Json& product = both["product"];
+  CHECK(product["pairs"] == 5);
+  CHECK(product["max_blocks"] == 5);       // 5 pairs; 3 block rows of A times 2 block columns of B
+  CHECK(product["expected_blocks"] == 4);  // 9 * (1 - e^(-5/9)) = 3.84
+  CHECK(product["expected_bytes"] == 12 + 4 * 24);
+  CHECK(product["max_bytes"] == 12 + 5 * 24);
+}
+
+TEST_CASE("info: text for people", "[tools][info]") {
+  ProcessOptions ascii;
+  ascii.env = {{"LC_ALL", "C"}};
+  const ProcessResult result = run_tool("info", {golden("a.bin"), golden("b.bin")}, ascii);
+  CHECK(result.exit_code == 0);
+  for (const char* line : {"n 6, m 2, blocks 5 (k) on a grid of 3 x 3, elements of 16 bits\n",
+                           "largest element: 65535\n", "records: not in the order of (i, j)\n",
+                           "blocks per block row: min 1, median 1, mean 1.66667, max 3; empty block rows: 0\n",
+                           "+---+\n|###|\n|  #|\n| # |\n+---+\n", "pairs: 5 (exact)"}) {
+    INFO(line);
+    CHECK(result.out.find(line) != std::string::npos);
+  }
+  ProcessOptions unicode;
+  unicode.env = {{"LC_ALL", "C.UTF-8"}};
+  CHECK(run_tool("info", {golden("a.bin")}, unicode).out.find("|███|\n") != std::string::npos);
+  CHECK(run_tool("info", {golden("a.bin"), "--no-picture"}, unicode).out.find("+--") == std::string::npos);
+  CHECK(run_tool("info", {"--help"}).out.find("Examples:") != std::string::npos);
+}
+
+TEST_CASE("info: all-zero blocks, empty matrix, order of records across reads", "[tools][info]") {
+  const TemporaryFolder folder;
+  write_matrix(folder.file("zero"), matrix_of<std::uint16_t>(4, 1, {{0, 0}, {0, 1}, {3, 3}}, {0, 7, 0}));
+  const Json zero = info_json({folder.file("zero")});
+  CHECK(zero["zero_blocks"] == 2);
+  CHECK(zero["nonzero_elements"] == 1);
+  CHECK(zero["sorted"] == true);
+  CHECK(zero["block_rows"]["median"] == 0.5);
+
+  write_matrix(folder.file("empty"), matrix_of<std::uint16_t>(4, 1, {}, {}));
+  const Json empty = info_json({folder.file("empty"), folder.file("empty")});
+  CHECK(empty["a"]["blocks"] == 0);
+  CHECK(empty["a"]["block_rows"]["max"] == 0);
+  CHECK(empty["product"]["max_bytes"] == 12);
+  CHECK(run_tool("info", {folder.file("empty")}).exit_code == 0);
+
+  for (const char* order : {"sorted", "shuffled"}) {
+    run_tool("gen", {folder.file("g"), "--n", "4096", "--m", "4", "--k", "300e3", "--order", order});
+    const Json large = info_json({folder.file("g"), "--threads", "2"});
+    CHECK(large["sorted"] == (std::string(order) == "sorted"));
+    CHECK(large["largest_element"] == 2047);
+    CHECK(large["block_rows"]["mean"] == 300e3 / 1024);
+    CHECK(large == info_json({folder.file("g"), "--threads", "1"}));
+  }
+}
+
+TEST_CASE("info: billions of block rows take little memory", "[tools][info]") {
+  const TemporaryFolder folder;
+  run_tool("gen", {folder.file("g"), "--n", "4294967295", "--m", "1", "--k", "1000"});
+  const ProcessResult result = run_tool("info", {folder.file("g"), folder.file("g")});
+  CHECK(result.exit_code == 0);
+  CHECK(stayed_below(result, 40'000'000));
+  CHECK(result.out.find("empty block rows: 429496") != std::string::npos);
+}
+
+TEST_CASE("info: trouble", "[tools][info]") {
+  const TemporaryFolder folder;
+  write_matrix(folder.file("other"), matrix_of<std::uint16_t>(8, 2, {}, {}));
+  CHECK(run_tool("info", {}).exit_code == 2);
+  CHECK(run_tool("info", {golden("a.bin"), golden("a.bin"), golden("a.bin")}).exit_code == 2);
+  CHECK(run_tool("info", {folder.file("nothing")}).exit_code == 66);
+  CHECK(run_tool("info", {golden("a.bin"), "--type", "u32"}).exit_code == 65);
+  const ProcessResult shapes = run_tool("info", {golden("a.bin"), folder.file("other")});
+  CHECK(shapes.exit_code == 65);
+  CHECK(shapes.out.empty());
+  CHECK(shapes.err.find("expected n = 6, m = 2 as in") != std::string::npos);
+
+  std::filesystem::copy_file(golden("a.bin"), folder.file("outside"));
+  std::fstream file(folder.file("outside"), std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(12 + 4 * 16 + 4);
+  file.put(3);
+  file.close();
+  const ProcessResult outside = run_tool("info", {folder.file("outside")});
+  CHECK(outside.exit_code == 65);
+  CHECK(outside.err.find("record 4 (byte offset 76): block index (0, 3) is out of range") != std::string::npos);
+}
+
+TEST_CASE("index counts: few and many possible indices give the same", "[tools][info]") {
+  const std::vector<std::uint32_t> indices = {5, 3, 5, 4'000'000, 3, 5, 0};
+  for (const std::uint32_t size : {4'000'001u, 1'000'000'000u}) {
+    for (const std::uint64_t expected_adds : {std::uint64_t{0}, std::uint64_t{4'000'000'000}}) {
+      if (size == 1'000'000'000 && expected_adds > 0) continue;  // 4 GB
+      tools::IndexCounts counts(size, expected_adds);
+      counts.add(indices);
+      counts.add(std::vector<std::uint32_t>{3, 9});
+      std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
+      counts.for_each([&](std::uint32_t index, std::uint32_t count) { found.emplace_back(index, count); });
+      CHECK(found ==
+            std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 1}, {3, 3}, {5, 3}, {9, 1}, {4'000'000, 1}});
+      CHECK(tools::sum_of_products(counts, counts) == 1 + 9 + 9 + 1 + 1);
+      const tools::Distribution distribution = tools::distribution_of(counts);
+      CHECK(distribution.empty == size - 5);
+      CHECK(distribution.max == 3);
+      CHECK(distribution.by_power == std::vector<std::uint64_t>{3, 2});
+    }
+  }
+}
+
+TEST_CASE("picture: shades grow with the number of blocks", "[tools][info]") {
+  tools::Picture picture{.width = 6, .height = 1};
+  picture.blocks[0] = {0, 1, 21, 41, 61, 100};
+  CHECK(tools::picture_text(picture, false) == "+------+\n| .:+*#|\n+------+\ndarkest cell: 100 blocks\n");
+  CHECK(tools::picture_text(picture, true) == "+------+\n| ·░▒▓█|\n+------+\ndarkest cell: 100 blocks\n");
+  CHECK(tools::picture_text({.width = 2, .height = 1}, false) == "+--+\n|  |\n+--+\ndarkest cell: 0 blocks\n");
+}

@@ -1,0 +1,152 @@
+// Regions: their numbering is complete, ordered and consistent; permutations are permutations.
+#include "tools/pattern.hpp"
+
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+#include "tools/random.hpp"
+
+namespace {
+
+using namespace spmm;
+using tools::make_pattern;
+using tools::PatternKind;
+
+constexpr PatternKind kKinds[] = {PatternKind::uniform,   PatternKind::diagonal,  PatternKind::banded,
+                                  PatternKind::power_law, PatternKind::heavy_row, PatternKind::heavy_column};
+
+/// Cells are in row-major order, inside the grid, and counted right by cells_before() for every place of the grid.
+void check_region(const tools::Region& region, std::uint32_t nb) {
+  std::set<BlockIndex> cells;
+  for (std::uint64_t rank = 0; rank < region.capacity(); ++rank) {
+    const BlockIndex at = region.cell(rank);
+    REQUIRE(at.i < nb);
+    REQUIRE(at.j < nb);
+    REQUIRE((cells.empty() || *cells.rbegin() < at));
+    cells.insert(at);
+  }
+  std::uint64_t before = 0;
+  for (std::uint32_t i = 0; i < nb; ++i) {
+    for (std::uint32_t j = 0; j < nb; ++j) {
+      REQUIRE(region.cells_before({.i = i, .j = j}) == before);
+      before += cells.count({.i = i, .j = j});
+    }
+  }
+  REQUIRE(region.cells_before({.i = nb, .j = 0}) == before);
+}
+
+std::uint64_t capacity(PatternKind kind, std::uint32_t nb, std::uint64_t k, std::optional<std::uint32_t> bandwidth) {
+  std::uint64_t sum = 0;
+  for (const auto& part : make_pattern(kind, nb, k, bandwidth)) sum += part.region->capacity();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("every pattern numbers its cells completely and in order", "[tools][pattern]") {
+  for (const PatternKind kind : kKinds) {
+    for (const std::uint32_t nb : {1u, 2u, 3u, 7u, 16u, 33u}) {
+      for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{nb}, std::uint64_t{nb} * nb}) {
+        if (kind == PatternKind::diagonal && k > nb) continue;
+        INFO("kind " << static_cast<int>(kind) << ", nb " << nb << ", k " << k);
+        std::uint64_t count = 0;
+        for (const auto& part : make_pattern(kind, nb, k, std::nullopt)) {
+          check_region(*part.region, nb);
+          REQUIRE(part.count <= part.region->capacity());
+          count += part.count;
+        }
+        REQUIRE(count == k);
+      }
+    }
+  }
+}
+
+TEST_CASE("bands of every width", "[tools][pattern]") {
+  for (const std::uint32_t nb : {1u, 2u, 5u, 8u, 21u}) {
+    for (std::uint32_t width = 0; width < nb; ++width) {
+      const auto pattern = make_pattern(PatternKind::banded, nb, 0, width);
+      check_region(*pattern[0].region, nb);
+      std::uint64_t expected = 0;
+      for (std::uint32_t i = 0; i < nb; ++i) {
+        for (std::uint32_t j = 0; j < nb; ++j) expected += (i > j ? i - j : j - i) <= width ? 1 : 0;
+      }
+      CHECK(pattern[0].region->capacity() == expected);
+    }
+  }
+}
+
+TEST_CASE("the parts of a heavy line do not meet", "[tools][pattern]") {
+  for (const PatternKind kind : {PatternKind::heavy_row, PatternKind::heavy_column}) {
+    const auto pattern = make_pattern(kind, 9, 30, std::nullopt);
+    REQUIRE(pattern.size() == 2);
+    CHECK(pattern[0].count == 9);
+    CHECK(pattern[0].region->capacity() + pattern[1].region->capacity() == 81);
+    for (std::uint64_t rank = 0; rank < 9; ++rank) {
+      const BlockIndex heavy = pattern[0].region->cell(rank);
+      CHECK((kind == PatternKind::heavy_row ? heavy.i : heavy.j) == 4);
+    }
+    for (std::uint64_t rank = 0; rank < 72; ++rank) {
+      const BlockIndex other = pattern[1].region->cell(rank);
+      CHECK((kind == PatternKind::heavy_row ? other.i : other.j) != 4);
+    }
+  }
+}
+
+TEST_CASE("patterns of the largest grid fit 64 bits", "[tools][pattern]") {
+  constexpr std::uint32_t kNb = UINT32_MAX;
+  CHECK(capacity(PatternKind::uniform, kNb, 5, std::nullopt) == std::uint64_t{kNb} * kNb);
+  CHECK(capacity(PatternKind::banded, kNb, 5, kNb - 1) == std::uint64_t{kNb} * kNb);
+  CHECK(capacity(PatternKind::heavy_row, kNb, 5, std::nullopt) == std::uint64_t{kNb} * kNb);
+  for (const PatternKind kind : kKinds) {
+    for (const auto& part : make_pattern(kind, kNb, UINT32_MAX, std::nullopt)) {
+      const std::uint64_t last = part.region->capacity() - 1;
+      const BlockIndex at = part.region->cell(last);
+      CHECK(part.region->cells_before(at) == last);
+      CHECK(part.region->cells_before(part.region->cell(last / 3)) == last / 3);
+    }
+  }
+}
+
+TEST_CASE("blocks that do not fit are refused with the limit", "[tools][pattern]") {
+  CHECK_THROWS_WITH(make_pattern(PatternKind::uniform, 4, 17, std::nullopt),
+                    "--k: 17 blocks do not fit a matrix of 4 x 4 blocks; give at most 16 blocks, a larger --n or a "
+                    "smaller --m");
+  CHECK_THROWS_WITH(make_pattern(PatternKind::diagonal, 4, 5, std::nullopt),
+                    "--k: 5 blocks do not fit the pattern, which has 4 places; give at most 4 blocks, a wider "
+                    "--bandwidth or another --pattern");
+  CHECK_THROWS_AS(make_pattern(PatternKind::banded, 4, 11, 1), UsageError);
+  CHECK(make_pattern(PatternKind::banded, 4, 10, 1).size() == 1);
+  CHECK_THROWS_AS(make_pattern(PatternKind::banded, 4, 1, 4), UsageError);
+}
+
+TEST_CASE("a permutation takes every value once", "[tools][random]") {
+  for (const std::uint64_t size : {1, 2, 3, 4, 5, 7, 64, 65, 1000, 4097}) {
+    for (const std::uint64_t key : {0, 1, 99}) {
+      const tools::Permutation permutation(size, key);
+      std::vector<bool> taken(size);
+      std::uint64_t fixed = 0;
+      for (std::uint64_t x = 0; x < size; ++x) {
+        const std::uint64_t y = permutation(x);
+        REQUIRE(y < size);
+        REQUIRE_FALSE(taken[y]);
+        taken[y] = true;
+        fixed += x == y ? 1 : 0;
+      }
+      if (size >= 64) CHECK(fixed < 10);  // 1 is to be expected
+    }
+  }
+  const tools::Permutation largest(UINT64_MAX, 3);
+  CHECK(largest(0) != largest(1));
+}
+
+TEST_CASE("random numbers are fixed for all time", "[tools][random]") {
+  // Splitmix64 from state 0, as published.
+  CHECK(tools::random_at(0, 0) == 0xE220A8397B1DCDAFu);
+  CHECK(tools::random_at(0, 1) == 0x6E789E6AA1B965F4u);
+  CHECK(tools::random_at(0, 2) == 0x06C45D188009454Fu);
+}

@@ -1,0 +1,216 @@
+// What all programs share: numbers, options, exit codes.
+#include "cli/program.hpp"
+
+#include <cstdlib>
+#include <iostream>
+#include <new>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm;
+
+/// Takes over standard error while it lives.
+class CapturedErrors {
+ public:
+  CapturedErrors() : before_(std::cerr.rdbuf(text_.rdbuf())) {}
+  ~CapturedErrors() { std::cerr.rdbuf(before_); }
+  CapturedErrors(const CapturedErrors&) = delete;
+  CapturedErrors& operator=(const CapturedErrors&) = delete;
+  [[nodiscard]] std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::streambuf* before_;
+};
+
+struct Failure {
+  int code;
+  std::string message;
+};
+
+template <class Exception>
+Failure fail_with(const Exception& exception) {
+  const CapturedErrors errors;
+  const int code = cli::run_program("prog", [&]() -> int { throw exception; });
+  return {code, errors.text()};
+}
+
+template <class Exception>
+int code_of() {
+  return fail_with(Exception("place", "problem", "remedy")).code;
+}
+
+cxxopts::Options some_options() {
+  const auto value = [] { return cxxopts::value<std::string>(); };
+  cxxopts::Options options("prog", "");
+  options.add_options()("file", "", value())("n", "", value())("memory-limit", "", value())(
+      "order", "", value()->default_value("shuffled"))("q,quiet", "");
+  options.parse_positional({"file"});
+  return options;
+}
+
+cxxopts::ParseResult parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "prog");
+  auto options = some_options();
+  return cli::parse_strictly(options, static_cast<int>(words.size()), words.data());
+}
+
+/// A variable of the environment, taken away at the end.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+}  // namespace
+
+TEST_CASE("bytes: decimal and binary units, fractions and powers", "[tools][program]") {
+  const std::vector<std::pair<const char*, std::uint64_t>> good = {
+      {"0", 0},
+      {"12", 12},
+      {"12B", 12},
+      {"8G", 8'000'000'000},
+      {"8g", 8'000'000'000},
+      {"8GB", 8'000'000'000},
+      {"512M", 512'000'000},
+      {"512MiB", std::uint64_t{512} << 20},
+      {"2GiB", std::uint64_t{2} << 30},
+      {"2Gi", std::uint64_t{2} << 30},
+      {"1k", 1000},
+      {"1Ki", 1024},
+      {"1T", 1'000'000'000'000},
+      {"1TiB", std::uint64_t{1} << 40},
+      {"1e9", 1'000'000'000},
+      {"1.5G", 1'500'000'000},
+      {"0.5KiB", 512},
+      {"1_000_000", 1'000'000},
+      {"18446744073709551615", UINT64_MAX},
+  };
+  for (const auto& [text, bytes] : good) {
+    INFO(text);
+    CHECK(cli::parse_bytes(text) == bytes);
+  }
+  for (const char* bad : {"",          " 1",  "1 ",    "-1",  "+1",   "G",    "1X",
+                          "1GG",       "1iB", "1Gib2", "1.5", "0.3B", "1e",   "1e30",
+                          "1__0",      "1_",  "_1",    ".5",  "1.",   "0x10", "18446744073709551616",
+                          "20000000T", "nan", "8G 1"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(cli::parse_bytes(bad), UsageError);
+  }
+  CHECK_THROWS_WITH(cli::parse_bytes("x", "--memory-limit"),
+                    "--memory-limit: \"x\" is not a number of bytes; write it like 8G, 512M, 2GiB or 1e9");
+}
+
+TEST_CASE("counts: whole numbers inside their range", "[tools][program]") {
+  CHECK(cli::parse_count("33000000") == 33'000'000);
+  CHECK(cli::parse_count("33e6") == 33'000'000);
+  CHECK(cli::parse_count("1.5e3") == 1500);
+  CHECK(cli::parse_count("1_000_000") == 1'000'000);
+  CHECK(cli::parse_count("7", "--x", 7, 7) == 7);
+  for (const char* bad : {"", "k", "1k", "1.5", "-3", "1e-2", "1e20", "3 "}) {
+    INFO(bad);
+    CHECK_THROWS_AS(cli::parse_count(bad), UsageError);
+  }
+  CHECK_THROWS_WITH(cli::parse_count("9", "--m", 1, 8), "--m: 9 is out of range; give a number from 1 to 8");
+  CHECK_THROWS_WITH(cli::parse_count("0", "--t", 1), "--t: 0 is out of range; give 1 or more");
+  CHECK(cli::parse_fraction("0.25") == 0.25);
+  CHECK(cli::parse_fraction("1") == 1.0);
+  for (const char* bad : {"", "1.01", "-0.1", "nan", "inf", "0.5x", "half"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(cli::parse_fraction(bad), UsageError);
+  }
+}
+
+TEST_CASE("every kind of failure has its exit code", "[tools][program]") {
+  CHECK(code_of<UsageError>() == 2);
+  CHECK(code_of<FormatError>() == 65);
+  CHECK(code_of<ShapeError>() == 65);
+  CHECK(code_of<InputError>() == 66);
+  CHECK(code_of<DeviceError>() == 69);
+  CHECK(code_of<Error>() == 70);
+  CHECK(code_of<OutOfMemory>() == 71);
+  CHECK(code_of<OutputError>() == 73);
+  CHECK(code_of<IoError>() == 74);
+  CHECK(code_of<Interrupted>() == 75);
+  CHECK(code_of<VerifyError>() == 1);
+  CHECK(fail_with(std::bad_alloc()).code == 71);
+  CHECK(fail_with(std::logic_error("bug")).code == 70);
+  CHECK(fail_with(5).code == 70);
+  CHECK(cli::run_program("prog", [] { return 1; }) == 1);
+}
+
+TEST_CASE("a failure is one line on standard error", "[tools][program]") {
+  CHECK(fail_with(IoError("a.bin", "broke", "mend it")).message == "prog: error: a.bin: broke; mend it\n");
+  CHECK(fail_with(std::runtime_error("x\ny\x1b[1m")).message == "prog: error: x\\x0ay\\x1b[1m\n");
+  const Failure parse_failure = fail_with(cxxopts::exceptions::parsing("no such thing"));
+  CHECK(parse_failure.code == 2);
+  CHECK(parse_failure.message == "prog: error: no such thing; see prog --help\n");
+}
+
+TEST_CASE("the parser refuses what cxxopts lets pass", "[tools][program]") {
+  const auto parsed = parse({"in.bin", "--n", "5", "-q"});
+  CHECK(parsed["file"].as<std::string>() == "in.bin");
+  CHECK(parsed["n"].as<std::string>() == "5");
+  CHECK(parse({"--n=6"})["n"].as<std::string>() == "6");
+  CHECK(parse({"-n", "7"})["n"].as<std::string>() == "7");
+  CHECK(parse({"--", "--n"})["file"].as<std::string>() == "--n");
+  CHECK(parse({"a,b"})["file"].as<std::string>() == "a,b");
+  CHECK_THROWS_WITH(parse({"a", "b"}), "command line: unexpected argument \"b\"; see prog --help");
+  CHECK_THROWS_WITH(parse({"--n", "1", "--n", "1"}), "--n: is given more than once; see prog --help");
+  CHECK_THROWS_AS(parse({"-q", "--quiet"}), UsageError);
+  CHECK_THROWS_AS(parse({"--n="}), UsageError);
+  CHECK_THROWS_AS(parse({std::string(5000, 'x').c_str()}), UsageError);
+  CHECK_THROWS_AS(parse({"--nothing"}), cxxopts::exceptions::exception);
+  CHECK_THROWS_AS(parse({"--n"}), cxxopts::exceptions::exception);
+}
+
+TEST_CASE("options: typed before environment before default", "[tools][program]") {
+  CHECK(cli::environment_name("memory-limit") == "SPMM_MEMORY_LIMIT");
+  CHECK_FALSE(cli::option_bytes(parse({}), "memory-limit").has_value());
+  CHECK(cli::option_text(parse({}), "order")->value == "shuffled");
+  const Variable limit("SPMM_MEMORY_LIMIT", "2Gi");
+  const Variable order("SPMM_ORDER", "sorted");
+  CHECK(*cli::option_bytes(parse({}), "memory-limit") == std::uint64_t{2} << 30);
+  CHECK(*cli::option_bytes(parse({"--memory-limit", "5"}), "memory-limit") == 5);
+  CHECK(cli::option_choice(parse({}), "order", {"shuffled", "sorted"}) == 1);
+  CHECK(cli::option_choice(parse({"--order", "shuffled"}), "order", {"shuffled", "sorted"}) == 0);
+  CHECK_THROWS_WITH(cli::option_choice(parse({}), "order", {"a", "b", "c"}),
+                    "SPMM_ORDER (environment): \"sorted\" is not known; give a, b or c");
+  const Variable bad("SPMM_N", "many");
+  CHECK_THROWS_WITH(cli::option_count(parse({}), "n"),
+                    "SPMM_N (environment): \"many\" is not a whole number; write it like 33000000, 33e6 or 33_000_000");
+}
+
+TEST_CASE("switches: typed or by the environment", "[tools][program]") {
+  CHECK_FALSE(cli::option_flag(parse({}), "quiet"));
+  CHECK(cli::option_flag(parse({"-q"}), "quiet"));
+  for (const char* on : {"1", "true", "yes", "on"}) {
+    const Variable quiet("SPMM_QUIET", on);
+    CHECK(cli::option_flag(parse({}), "quiet"));
+  }
+  for (const char* off : {"", "0", "false", "no", "off"}) {
+    const Variable quiet("SPMM_QUIET", off);
+    CHECK_FALSE(cli::option_flag(parse({}), "quiet"));
+    CHECK(cli::option_flag(parse({"-q"}), "quiet"));
+  }
+  const Variable quiet("SPMM_QUIET", "perhaps");
+  CHECK_THROWS_AS(cli::option_flag(parse({}), "quiet"), UsageError);
+}
+
+TEST_CASE("a positional that is missing or empty", "[tools][program]") {
+  CHECK_THROWS_AS(cli::required_positional(parse({}), "file", "matrix file"), UsageError);
+  CHECK_THROWS_AS(cli::required_positional(parse({""}), "file", "matrix file"), UsageError);
+  CHECK(cli::required_positional(parse({"x"}), "file", "matrix file") == "x");
+}

@@ -1,0 +1,47 @@
+// Where the blocks of a generated matrix may lie, as regions whose cells are numbered in row-major order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "spmm/types.hpp"
+
+namespace spmm::tools {
+
+/// A set of cells of an nb x nb grid.
+class Region {
+ public:
+  virtual ~Region() = default;
+
+  /// Number of cells.
+  [[nodiscard]] virtual std::uint64_t capacity() const = 0;
+
+  /// The cell with that number; a larger number lies later in row-major order. Values: rank below capacity().
+  [[nodiscard]] virtual BlockIndex cell(std::uint64_t rank) const = 0;
+
+  /// Number of cells before `at` in row-major order. Values: at.i up to nb.
+  [[nodiscard]] virtual std::uint64_t cells_before(BlockIndex at) const = 0;
+};
+
+enum class PatternKind : std::uint8_t { uniform, diagonal, banded, power_law, heavy_row, heavy_column };
+
+/// `count` blocks at random cells of a region. The regions of one pattern are disjoint.
+struct Part {
+  std::unique_ptr<Region> region;
+  std::uint64_t count = 0;
+};
+
+/// A pattern of k blocks on a grid of nb x nb:
+///   uniform       anywhere
+///   diagonal      |i - j| = 0
+///   banded        |i - j| <= bandwidth; without one the narrowest band that is at most half full
+///   power-law     block row r, and block column r, has about 1/r of the first one's blocks, in steps of powers of two
+///   heavy-row     half of the blocks (or a full row, if that is less) in block row nb/2, the rest anywhere else
+///   heavy-column  the same with block column nb/2
+/// Values: nb at least 1. Errors: UsageError where k blocks do not fit.
+std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k,
+                               std::optional<std::uint32_t> bandwidth);
+
+}  // namespace spmm::tools
