@@ -19,19 +19,20 @@ enum class ElementType : std::uint8_t { u16, u32 };
 void validate_header(const MatrixHeader& header, const std::string& name);
 
 /// Reads the 12-byte header and checks it against the length of the file; reads no record.
-/// Errors: InputError (cannot open), FormatError (bad header or length).
+/// Errors: InputError (cannot open), FormatError (bad header or length), IoError.
 MatrixHeader read_header(const std::filesystem::path& path, ElementType type = ElementType::u16);
 
 /// Reads a whole operand / result. Blocks keep the order of the file; indices are checked, duplicates are refused.
-/// Errors: InputError, FormatError, IoError.
+/// Memory: a refusal never takes more than the file is long. Errors: InputError, FormatError, IoError, OutOfMemory.
 BlockMatrix read_matrix(const std::filesystem::path& path);
 ProductMatrix read_product(const std::filesystem::path& path);
 
-/// Writes a whole matrix in the order given, atomically (temporary file, rename). Errors: OutputError, IoError.
+/// Writes a whole matrix in the order given, atomically (temporary file, rename).
+/// Errors: FormatError (header and array sizes; indices are not checked), OutputError, IoError.
 void write_matrix(const std::filesystem::path& path, const BlockMatrix& matrix);
 void write_product(const std::filesystem::path& path, const ProductMatrix& matrix);
 
-/// Opens a file as a source; the header is checked, nothing else is read.
+/// Opens a file as a source; the header is checked, nothing else is read. Errors: as read_header().
 std::unique_ptr<Source> open_file_source(const std::filesystem::path& path);
 
 /// Wraps a matrix in memory, which must outlive the source. Errors: FormatError.
@@ -43,12 +44,15 @@ struct FileSinkOptions {
 };
 
 /// A sink that writes a temporary file in the folder of `path` and renames it over `path` in publish(). Destroying an
-/// unpublished sink removes the temporary file. Errors: OutputError (cannot create).
+/// unpublished sink removes the temporary file. An existing file keeps its permission bits; a symbolic link stays and
+/// what it points to is replaced; a character device (/dev/null) is written in place.
+/// Errors: OutputError (cannot create; found before any work is done where possible); append() also FormatError (more
+/// than 2^32 - 1 blocks). append(), finish() and publish() in the wrong order are std::logic_error.
 /// Threads: a few writers of its own write queued slices at their offsets.
 std::unique_ptr<Sink> open_file_sink(const std::filesystem::path& path, std::uint32_t m,
                                      const FileSinkOptions& options);
 
-/// A sink that fills `out` (which must outlive it); visible in publish().
+/// A sink that fills `out` (which must outlive it); visible in publish(). Errors: FormatError, OutOfMemory.
 std::unique_ptr<Sink> make_memory_sink(ProductMatrix& out);
 
 }  // namespace spmm

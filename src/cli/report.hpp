@@ -1,0 +1,36 @@
+// What a finished run says about itself: summary line, stage table, plan, JSON.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "spmm/plan.hpp"
+#include "spmm/report.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::cli {
+
+/// Names of a run that the library does not know.
+struct RunNames {
+  std::filesystem::path a, b, out;
+  std::vector<std::string> command;  ///< program and arguments as given
+};
+
+/// One line: sizes, pairs, speed, seconds, backend and kernel and why.
+std::string summary_line(const Report& report);
+
+/// Seconds, bytes and rate of every stage that ran.
+std::string stage_table(const Report& report);
+
+/// The plan in words, one "name: value" a line.
+std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan);
+
+nlohmann::ordered_json report_json(const Report& report, const RunNames& names);
+nlohmann::ordered_json plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names);
+
+/// Writes to a file (temporary file, rename) or, for "-", to standard output. Errors: OutputError.
+void write_json(const std::string& path, const nlohmann::ordered_json& json);
+
+}  // namespace spmm::cli

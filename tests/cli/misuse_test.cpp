@@ -1,0 +1,190 @@
+// Every wrong command line and every bad file: exact exit code, one line that names place and remedy, nothing written.
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/exit_codes.hpp"
+#include "cli/workplace.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm::test;
+using namespace spmm::cli;
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+struct Misuse {
+  Words arguments;
+  int exit_code;
+  Words parts;  // of the message
+  Variables variables = {};
+};
+
+/// Runs a table; after each line the folder must look as before.
+void check_table(const std::vector<Misuse>& table) {
+  const Words names = names_in(".");
+  for (const Misuse& misuse : table) {
+    const ProcessResult result = spmm_command(misuse.arguments, misuse.variables);
+    std::string line;
+    for (const auto& [name, value] : misuse.variables) line += name + "=" + value + " ";
+    line += "spmm";
+    for (const std::string& word : misuse.arguments) line += " " + word;
+    INFO(line << "\n" << result.err);
+    CHECK(result.exit_code == misuse.exit_code);
+    CHECK(result.out.empty());
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(result.err.rfind("spmm: error: ", 0) == 0);
+    for (const std::string& part : misuse.parts) {
+      INFO("expected: " << part);
+      CHECK(result.err.find(part) != std::string::npos);
+    }
+    CHECK(bytes_of("old.bin") == kOldContent);
+    CHECK(names_in(".") == names);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("wrong command lines") {
+  const Workplace workplace;
+  check_table({
+      {{}, kUsage, {"left operand (A) is missing", "--help"}},
+      {{"a.bin"}, kUsage, {"right operand (B) is missing", "--help"}},
+      {{"a.bin", "b.bin"}, kUsage, {"output (OUT) is missing", "--help"}},
+      {{"a.bin", "b.bin", "c.bin", "d.bin"}, kUsage, {"unexpected argument \"d.bin\"", "spmm --help"}},
+      {{"--plan", "a.bin"}, kUsage, {"right operand (B) is missing"}},
+      {{"--bogus", "a.bin", "b.bin", "c.bin"}, kUsage, {"bogus", "spmm --help"}},
+      {{"-x", "a.bin", "b.bin", "c.bin"}, kUsage, {"x", "spmm --help"}},
+      {{"a.bin", "b.bin", "c.bin", "--threads"}, kUsage, {"threads"}},
+      {{"--threads", "1", "--threads", "2", "a.bin", "b.bin", "c.bin"}, kUsage, {"threads"}},
+      {{"-q", "-q", "a.bin", "b.bin", "c.bin"}, kUsage, {"quiet"}},
+      {{"--plan=maybe", "a.bin", "b.bin"}, kUsage, {"maybe", "spmm --help"}},
+      {{"--backend", "gpu", "a.bin", "b.bin", "c.bin"}, kUsage, {"--backend", "\"gpu\"", "give auto, cuda or cpu"}},
+      {{"--kernel", "fast", "a.bin", "b.bin", "c.bin"},
+       kUsage,
+       {"--kernel", "\"fast\"", "two-pointer", "binary-search", "host-driven", "row-merge", "reference"}},
+      {{"--backend", "cpu", "--kernel", "two-pointer", "a.bin", "b.bin", "c.bin"},
+       kUsage,
+       {"two-pointer", "belongs to backend cuda, not cpu", "--backend"}},
+      {{"--backend", "cuda", "--kernel", "row-merge", "a.bin", "b.bin", "c.bin"}, kUsage, {"row-merge", "backend cpu"}},
+      {{"--threads", "-1", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "\"-1\""}},
+      {{"--threads", "two", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "\"two\""}},
+      {{"--threads", "2x", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "\"2x\""}},
+      {{"--threads=", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "\"\""}},
+      {{"--threads", "99999999999", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "0 to 4096"}},
+      {{"--device", "-2", "a.bin", "b.bin", "c.bin"}, kUsage, {"--device", "\"-2\""}},
+      {{"--device", "0.5", "a.bin", "b.bin", "c.bin"}, kUsage, {"--device", "\"0.5\""}},
+      {{"--verify", "-3", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"-3\""}},
+      {{"--verify", "1.5", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"1.5\""}},
+      {{"--memory-limit", "8Q", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit", "8Q"}},
+      {{"--memory-limit", "0", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit"}},
+      {{"--memory-limit", "99999999999999G", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit"}},
+      {{"--memory-limit", "-1G", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit", "-1G"}},
+      {{"--progress", "sometimes", "a.bin", "b.bin", "c.bin"}, kUsage, {"--progress", "give auto, always or never"}},
+      {{"-q", "-v", "a.bin", "b.bin", "c.bin"}, kUsage, {"--quiet", "--verbose"}},
+      {{"--report", "a.bin", "a.bin", "b.bin", "c.bin"}, kUsage, {"--report", "same file as a.bin"}},
+      {{"--report", "./c.bin", "a.bin", "b.bin", "c.bin"}, kUsage, {"--report", "same file as c.bin"}},
+      {{"--report", "old.bin", "a.bin", "b.bin", "old.bin"}, kUsage, {"--report", "same file as old.bin"}},
+      {{"--report=", "a.bin", "b.bin", "c.bin"}, kUsage, {"--report"}},
+  });
+}
+
+TEST_CASE("bad environment variables are named") {
+  const Workplace workplace;
+  const Words files = {"a.bin", "b.bin", "c.bin"};
+  check_table({
+      {files, kUsage, {"SPMM_THREADS", "\"many\""}, {{"SPMM_THREADS", "many"}}},
+      {files, kUsage, {"SPMM_BACKEND", "\"gpu\"", "give auto, cuda or cpu"}, {{"SPMM_BACKEND", "gpu"}}},
+      {files, kUsage, {"SPMM_KERNEL", "\"slow\"", "reference"}, {{"SPMM_KERNEL", "slow"}}},
+      {files, kUsage, {"SPMM_MEMORY_LIMIT", "lots"}, {{"SPMM_MEMORY_LIMIT", "lots"}}},
+      {files, kUsage, {"SPMM_NO_CLOBBER", "\"maybe\""}, {{"SPMM_NO_CLOBBER", "maybe"}}},
+      {files, kUsage, {"SPMM_VERIFY", "\"x\""}, {{"SPMM_VERIFY", "x"}}},
+      {files, kUsage, {"SPMM_PROGRESS", "\"x\""}, {{"SPMM_PROGRESS", "x"}}},
+      {files, kUsage, {"SPMM_DEVICE", "\"x\""}, {{"SPMM_DEVICE", "x"}}},
+      {files, kUsage, {"SPMM_QUIET", "SPMM_VERBOSE"}, {{"SPMM_QUIET", "1"}, {"SPMM_VERBOSE", "1"}}},
+  });
+}
+
+TEST_CASE("bad files") {
+  Workplace workplace;
+  workplace.add_bad_files();
+  check_table({
+      {{"missing.bin", "b.bin", "c.bin"}, kNoInput, {"missing.bin", "check the path"}},
+      {{"a.bin", "missing.bin", "c.bin"}, kNoInput, {"missing.bin", "check the path"}},
+      {{"", "b.bin", "c.bin"}, kUsage, {"left operand (A) is missing"}},
+      {{"folder", "b.bin", "c.bin"}, kNoInput, {"folder", "expected a regular file"}},
+      {{"a.bin", "/dev/null", "c.bin"}, kNoInput, {"/dev/null", "expected a regular file"}},
+      {{"a.bin/x", "b.bin", "c.bin"}, kNoInput, {"a.bin/x", "check the path"}},
+      {{"empty.bin", "b.bin", "c.bin"}, kBadData, {"empty.bin, byte offset 0", "0 bytes", "12"}},
+      {{"a.bin", "short.bin", "c.bin"}, kBadData, {"short.bin, byte offset 11", "11 bytes", "12"}},
+      {{"m0.bin", "b.bin", "c.bin"}, kBadData, {"m0.bin, byte offset 4", "m is 0", "1 to 64"}},
+      {{"m65.bin", "b.bin", "c.bin"}, kBadData, {"m65.bin, byte offset 4", "m is 65", "smaller blocks"}},
+      {{"n0.bin", "b.bin", "c.bin"}, kBadData, {"n0.bin, byte offset 0", "n is 0"}},
+      {{"odd.bin", "b.bin", "c.bin"}, kBadData, {"odd.bin, byte offset 0", "n is 66", "multiple of m = 4", "pad"}},
+      {{"full.bin", "b.bin", "c.bin"}, kBadData, {"full.bin, byte offset 8", "blocks is 5", "at most 4"}},
+      {{"cut.bin", "b.bin", "c.bin"}, kBadData, {"cut.bin, record 2 (byte offset 92)", "expected 132 bytes"}},
+      {{"a.bin", "cut1.bin", "c.bin"}, kBadData, {"cut1.bin, record 1 (byte offset 52)", "offset 91"}},
+      {{"norecords.bin", "b.bin", "c.bin"}, kBadData, {"norecords.bin, record 0 (byte offset 12)", "cut off"}},
+      {{"huge.bin", "b.bin", "c.bin"}, kBadData, {"huge.bin, record 0", "expected 171798691812 bytes"}},
+      {{"long.bin", "b.bin", "c.bin"}, kBadData, {"long.bin, byte offset 92", "1 bytes too many"}},
+      {{"row.bin", "b.bin", "c.bin"}, kBadData, {"row.bin, record 1 (byte offset 52)", "(16, 0)", "0 to 15"}},
+      {{"a.bin", "column.bin", "c.bin"}, kBadData, {"column.bin, record 1 (byte offset 52)", "(0, 4294967295)"}},
+      {{"twice.bin", "b.bin", "c.bin"}, kBadData, {"twice.bin, record 2 (byte offset 92)", "(2, 3)", "record 0"}},
+      {{"a.bin", "twice.bin", "old.bin"}, kBadData, {"twice.bin, record 2 (byte offset 92)", "(2, 3)", "record 0"}},
+      {{"--kernel", "reference", "twice.bin", "b.bin", "c.bin"}, kBadData, {"twice.bin, record 2", "(2, 3)"}},
+      {{"--kernel", "reference", "a.bin", "row.bin", "c.bin"}, kBadData, {"row.bin, record 1", "(16, 0)"}},
+      {{"bigendian.bin", "b.bin", "c.bin"}, kBadData, {"bigendian.bin, byte offset 4", "little-endian"}},
+      {{"a.bin", "n128.bin", "c.bin"}, kBadData, {"a.bin and n128.bin", "n = 64", "n = 128", "the same n and m"}},
+      {{"m8.bin", "b.bin", "old.bin"}, kBadData, {"m8.bin and b.bin", "m = 8", "m = 4"}},
+      {{"product.bin", "b.bin", "c.bin"}, kBadData, {"product.bin", "elements of 32 bits", "not a result"}},
+      {{"--plan", "cut.bin", "b.bin"}, kBadData, {"cut.bin, record 2"}},
+      {{"--plan", "a.bin", "n128.bin"}, kBadData, {"a.bin and n128.bin"}},
+  });
+}
+
+TEST_CASE("outputs that cannot be made") {
+  Workplace workplace;
+  workplace.add_bad_files();
+  check_table({
+      {{"a.bin", "b.bin", "none/c.bin"}, kCannotCreate, {"none/c.bin", "mkdir -p none"}},
+      {{"a.bin", "b.bin", "folder"}, kCannotCreate, {"folder", "folder/out.bin"}},
+      {{"a.bin", "b.bin", "a.bin/c.bin"}, kCannotCreate, {"a.bin/c.bin"}},
+      {{"a.bin", "b.bin", "/proc/c.bin"}, kCannotCreate, {"/proc/c.bin"}},
+      {{"--no-clobber", "a.bin", "b.bin", "old.bin"}, kCannotCreate, {"old.bin", "exists", "another output path"}},
+      {{"a.bin", "b.bin", "old.bin"}, kCannotCreate, {"old.bin", "exists"}, {{"SPMM_NO_CLOBBER", "1"}}},
+      {{"--report", "none/r.json", "a.bin", "b.bin", "old.bin"}, kCannotCreate, {"none/r.json", "mkdir -p none"}},
+      {{"--report", "folder", "a.bin", "b.bin", "old.bin"}, kCannotCreate, {"folder"}},
+      {{"a.bin", "b.bin", "/dev/full"}, kIoError, {"/dev/full", "No space left"}},
+  });
+}
+
+TEST_CASE("an output that is an input is refused and stays as it is") {
+  const Workplace workplace;
+  fs::create_symlink("a.bin", "soft.bin");
+  fs::create_hard_link("b.bin", "hard.bin");
+  const std::string a = bytes_of("a.bin");
+  const std::string b = bytes_of("b.bin");
+  check_table({
+      {{"a.bin", "b.bin", "a.bin"}, kUsage, {"a.bin", "same file as the input a.bin", "another name"}},
+      {{"a.bin", "b.bin", "./b.bin"}, kUsage, {"same file as the input b.bin"}},
+      {{"a.bin", "b.bin", "soft.bin"}, kUsage, {"soft.bin", "same file as the input a.bin"}},
+      {{"a.bin", "b.bin", "hard.bin"}, kUsage, {"hard.bin", "same file as the input b.bin"}},
+      {{"soft.bin", "b.bin", "a.bin"}, kUsage, {"same file as the input soft.bin"}},
+      {{"a.bin", "a.bin", "a.bin"}, kUsage, {"same file"}},
+  });
+  CHECK(bytes_of("a.bin") == a);
+  CHECK(bytes_of("b.bin") == b);
+}
+
+TEST_CASE("what does not fit the memory limit is refused with need and have") {
+  const Workplace workplace;
+  check_table({
+      {{"--backend", "cpu", "--memory-limit", "1000", "a.bin", "b.bin", "old.bin"},
+       kMemory,
+       {"host memory", "needs", "limit is", "(1000 bytes)", "--memory-limit"}},
+      {{"--backend", "cpu", "--kernel", "reference", "--memory-limit", "1k", "a.bin", "b.bin", "c.bin"},
+       kMemory,
+       {"needs", "--memory-limit"}},
+      {{"--backend", "cpu", "--plan", "--memory-limit", "1000", "a.bin", "b.bin"}, kMemory, {"(1000 bytes)"}},
+  });
+}

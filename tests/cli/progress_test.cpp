@@ -1,0 +1,70 @@
+// The progress bar: its text, how often it is drawn, and on which terminals.
+#include "cli/progress.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "cli/workplace.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm::cli;
+using spmm::Stage;
+
+}  // namespace
+
+TEST_CASE("a progress line shows stage, share, rate and remaining time") {
+  CHECK(progress_line(Stage::multiply, 250, 1000, 2.0, 200) ==
+        "multiply [#######.......................] 25%  125 rows/s  ETA 0:06");
+  CHECK(progress_line(Stage::read, 3'000'000'000, 4'000'000'000, 0.01, 200) ==
+        "read [######################........] 75%  300 GB/s  ETA 0:00");
+  CHECK(progress_line(Stage::read, 10, 7200, 1.0, 200) ==
+        "read [..............................] 0%  10 B/s  ETA 11:59");
+}
+
+TEST_CASE("a progress line survives no work, no time, more work than announced and a narrow terminal") {
+  CHECK(progress_line(Stage::multiply, 0, 0, 1.0, 200) == "multiply [##############################] 100%");
+  CHECK(progress_line(Stage::multiply, 5, 10, 0.0, 200) == "multiply [###############...............] 50%");
+  CHECK(progress_line(Stage::multiply, 0, 10, 3.0, 200) == "multiply [..............................] 0%");
+  CHECK(progress_line(Stage::multiply, 11, 10, 1.0, 200) ==
+        "multiply [##############################] 100%  10 rows/s  ETA 0:00");
+  CHECK(progress_line(Stage::multiply, 5, 10, 1.0, 12) == "multiply [##");
+}
+
+TEST_CASE("the bar is drawn at most ten times a second and cleared at the end") {
+  std::ostringstream out;
+  {
+    ProgressBar bar(out);
+    for (std::uint64_t done = 0; done < 1000; ++done) bar.update(Stage::multiply, done, 1000);
+    const std::string drawn = out.str();
+    CHECK(std::count(drawn.begin(), drawn.end(), '\r') <= 2);
+    CHECK(drawn.find("\rmultiply [") == 0);
+  }
+  CHECK(out.str().size() > 4);
+  CHECK(out.str().substr(out.str().size() - 4) == "\r\033[K");
+  std::ostringstream untouched;
+  { ProgressBar bar(untouched); }
+  CHECK(untouched.str().empty());
+}
+
+TEST_CASE("on a terminal the bar appears unless it is dumb or not wanted") {
+  const std::string script = "/usr/bin/script";  // gives the command a terminal
+  if (!std::filesystem::exists(script) ||
+      spmm::test::run_process({script, "-qec", "test -t 2", "/dev/null"}).exit_code != 0) {
+    WARN("skipped: " << script << " cannot make a terminal here");
+    return;
+  }
+  const spmm::test::Workplace workplace;
+  const auto output = [&](const std::string& options, const std::string& terminal) {
+    const std::string command = spmm::test::spmm_words({})[0] + " " + options + " a.bin b.bin c.bin";
+    spmm::test::ProcessOptions how;
+    how.env = {{"TERM", terminal}, {"SHELL", "/bin/sh"}};
+    return spmm::test::run_process({script, "-qec", command, "/dev/null"}, how).out;
+  };
+  CHECK(output("", "xterm").find("%") != std::string::npos);
+  CHECK(output("", "dumb").find("%") == std::string::npos);
+  CHECK(output("--progress never", "xterm").find("%") == std::string::npos);
+  CHECK(output("-q", "xterm").empty());
+}

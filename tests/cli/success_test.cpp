@@ -1,0 +1,249 @@
+// Every documented use: the product is right, and each stream and file holds what is promised.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_codes.hpp"
+#include "cli/workplace.hpp"
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+#include "support/catch.hpp"
+#include "support/oracle.hpp"
+
+namespace {
+
+using namespace spmm::test;
+using namespace spmm::cli;
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+nlohmann::json json_of(const std::string& path) {
+  return nlohmann::json::parse(bytes_of(path));
+}
+
+std::string product_bytes(const Workplace& workplace) {
+  spmm::write_product("expected.bin", oracle_multiply(workplace.a(), workplace.b()));
+  return bytes_of("expected.bin");
+}
+
+}  // namespace
+
+TEST_CASE("the plain command writes the product and one summary line") {
+  const Workplace workplace;
+  const std::string expected = product_bytes(workplace);
+  const ProcessResult result = spmm_command({"a.bin", "b.bin", "c.bin"});
+  INFO(result.err);
+  REQUIRE(result.exit_code == kOk);
+  CHECK(bytes_of("c.bin") == expected);
+  CHECK(result.err.empty());
+  CHECK(std::count(result.out.begin(), result.out.end(), '\n') == 1);
+  for (const char* part : {"n 64, m 4", "60 x 70 blocks", " pairs", "Gpair/s", " s, "}) CHECK(has(result.out, part));
+  CHECK(names_in(".") == Words{"a.bin", "b.bin", "c.bin", "expected.bin", "old.bin"});
+}
+
+TEST_CASE("every way of asking gives the same bytes") {
+  const Workplace workplace;
+  const std::string expected = product_bytes(workplace);
+  struct Use {
+    Words arguments;
+    Variables variables = {};
+  };
+  const std::vector<Use> table = {
+      {{"--backend", "cpu", "a.bin", "b.bin", "c.bin"}},
+      {{"--backend=cpu", "--kernel=row-merge", "a.bin", "b.bin", "c.bin"}},
+      {{"a.bin", "b.bin", "c.bin", "--kernel", "reference"}},
+      {{"a.bin", "--threads", "3", "b.bin", "c.bin"}},
+      {{"--threads", "0", "--device", "-1", "--kernel", "auto", "--backend", "auto", "a.bin", "b.bin", "c.bin"}},
+      {{"--memory-limit", "1G", "a.bin", "b.bin", "c.bin"}},
+      {{"--force", "--durable", "--verify", "20", "a.bin", "b.bin", "c.bin"}},
+      {{"--no-clobber", "a.bin", "b.bin", "c.bin"}},
+      {{"--progress", "never", "-v", "a.bin", "b.bin", "c.bin"}},
+      {{"--", "a.bin", "b.bin", "c.bin"}},
+      {{"a.bin", "b.bin", "c.bin"},
+       {{"SPMM_BACKEND", "cpu"}, {"SPMM_KERNEL", "reference"}, {"SPMM_THREADS", "2"}, {"SPMM_VERIFY", "5"}}},
+      {{"a.bin", "b.bin", "c.bin"},
+       {{"SPMM_MEMORY_LIMIT", "1G"}, {"SPMM_DURABLE", "yes"}, {"SPMM_FORCE", "on"}, {"SPMM_DEVICE", "-1"}}},
+      {{"a.bin", "b.bin", "c.bin"}, {{"SPMM_NO_CLOBBER", "0"}, {"SPMM_PROGRESS", "never"}, {"SPMM_THREADS", ""}}},
+      {{"--threads", "2", "a.bin", "b.bin", "c.bin"}, {{"SPMM_THREADS", "wrong-but-not-used"}}},
+      {{"./a.bin", "../" + fs::current_path().filename().string() + "/b.bin", "./c.bin"}},
+      {{fs::absolute("a.bin").string(), "b.bin", fs::absolute("c.bin").string()}},
+  };
+  for (const Use& use : table) {
+    fs::remove("c.bin");
+    const ProcessResult result = spmm_command(use.arguments, use.variables);
+    INFO(use.arguments.front() << " ... " << (use.variables.empty() ? "" : use.variables.front().first) << "\n"
+                               << result.err);
+    CHECK(result.exit_code == kOk);
+    CHECK(bytes_of("c.bin") == expected);
+  }
+}
+
+TEST_CASE("file names may hold spaces, commas, quotes and dashes") {
+  const Workplace workplace;
+  const std::string expected = product_bytes(workplace);
+  fs::copy("a.bin", "a, with space.bin");
+  fs::copy("b.bin", "b'\"=,,.bin");
+  fs::copy("b.bin", "-b.bin");
+  const ProcessResult result = spmm_command({"a, with space.bin", "b'\"=,,.bin", "c,d e.bin"});
+  INFO(result.err);
+  CHECK(result.exit_code == kOk);
+  CHECK(bytes_of("c,d e.bin") == expected);
+  CHECK(spmm_command({"--", "a.bin", "-b.bin", "-c.bin"}).exit_code == kOk);
+  CHECK(bytes_of("-c.bin") == expected);
+}
+
+TEST_CASE("an old output is replaced, /dev/null works, and a link to the output stays a link") {
+  const Workplace workplace;
+  const std::string expected = product_bytes(workplace);
+  CHECK(spmm_command({"a.bin", "b.bin", "old.bin"}).exit_code == kOk);
+  CHECK(bytes_of("old.bin") == expected);
+  CHECK(spmm_command({"a.bin", "b.bin", "/dev/null"}).exit_code == kOk);
+  CHECK(fs::is_character_file("/dev/null"));
+  write_bytes("target.bin", kOldContent);
+  fs::create_symlink("target.bin", "link.bin");
+  CHECK(spmm_command({"a.bin", "b.bin", "link.bin"}).exit_code == kOk);
+  CHECK(fs::is_symlink("link.bin"));
+  CHECK(bytes_of("target.bin") == expected);
+}
+
+TEST_CASE("-q says nothing, -v shows plan and stages on standard error") {
+  const Workplace workplace;
+  const ProcessResult quiet = spmm_command({"-q", "a.bin", "b.bin", "c.bin"});
+  CHECK(quiet.exit_code == kOk);
+  CHECK(quiet.out + quiet.err == "");
+  CHECK(spmm_command({"a.bin", "b.bin", "c.bin"}, {{"SPMM_QUIET", "1"}}).out == "");
+  const ProcessResult verbose = spmm_command({"--backend", "cpu", "-v", "a.bin", "b.bin", "c.bin"});
+  CHECK(std::count(verbose.out.begin(), verbose.out.end(), '\n') == 1);
+  for (const char* part : {"backend: cpu", "kernel: row-merge", "host memory: ", "stage", "read", "multiply", "write",
+                           "total", "peak host memory"}) {
+    INFO(part);
+    CHECK(has(verbose.err, part));
+  }
+}
+
+TEST_CASE("the progress bar is silent in logs, drawn when asked for, and taken away") {
+  const Workplace workplace;
+  CHECK(spmm_command({"--progress", "auto", "a.bin", "b.bin", "c.bin"}, {{"TERM", "xterm"}}).err.empty());
+  const ProcessResult drawn = spmm_command({"--progress", "always", "a.bin", "b.bin", "c.bin"});
+  CHECK(drawn.exit_code == kOk);
+  CHECK(has(drawn.err, "\r"));
+  CHECK(has(drawn.err, "%"));
+  const std::string cleared = "\r\033[K";
+  REQUIRE(drawn.err.size() > cleared.size());
+  CHECK(drawn.err.substr(drawn.err.size() - cleared.size()) == cleared);
+  CHECK(spmm_command({"-q", "--progress", "always", "a.bin", "b.bin", "c.bin"}).err.empty());
+}
+
+TEST_CASE("the JSON report holds every number of the run") {
+  const Workplace workplace;
+  const std::string expected = product_bytes(workplace);
+  const Words arguments = {"--backend", "cpu",    "--threads", "2",     "--verify", "20",
+                           "--report",  "r.json", "a.bin",     "b.bin", "c.bin"};
+  REQUIRE(spmm_command(arguments).exit_code == kOk);
+  const nlohmann::json report = json_of("r.json");
+  const spmm::MatrixHeader c = spmm::read_header("c.bin", spmm::ElementType::u32);
+  CHECK(report["version"].get<std::string>().rfind("spmm ", 0) == 0);
+  CHECK(report["command"].size() == arguments.size() + 1);
+  CHECK(report["a"] == nlohmann::json{{"path", "a.bin"}, {"n", 64}, {"m", 4}, {"blocks", 60}, {"bytes", 12 + 60 * 40}});
+  CHECK(report["b"]["blocks"] == 70);
+  CHECK(report["c"] ==
+        nlohmann::json{
+            {"path", "c.bin"}, {"n", 64}, {"m", 4}, {"blocks", c.num_blocks}, {"bytes", fs::file_size("c.bin")}});
+  std::uint64_t pairs = 0;
+  for (const auto& left : workplace.a().index) {
+    for (const auto& right : workplace.b().index) pairs += left.j == right.i ? 1 : 0;
+  }
+  CHECK(report["pairs"] == pairs);
+  CHECK(report["gpairs_per_s"].get<double>() > 0);
+  CHECK(report["total_s"].get<double>() > 0);
+  CHECK(report["backend"] == "cpu");
+  CHECK(report["kernel"] == "row-merge");
+  CHECK(report["reason"].is_string());
+  CHECK(report["device"].is_string());
+  CHECK(report["threads"] == 2);
+  CHECK(report["plan"]["host_need_bytes"].get<std::uint64_t>() <=
+        report["plan"]["host_limit_bytes"].get<std::uint64_t>());
+  CHECK(report["panels"].get<std::uint64_t>() >= 1);
+  CHECK(report["peak_host_bytes"].get<std::uint64_t>() > 0);
+  CHECK(report["peak_device_bytes"] == 0);
+  CHECK(report["verified_blocks"].get<std::uint64_t>() >= 20);
+  CHECK(report["stages"].size() == spmm::kStageNames.size());
+  for (const auto name : spmm::kStageNames) {
+    INFO(name);
+    CHECK(report["stages"][std::string(name)]["s"].get<double>() >= 0);
+  }
+  CHECK(report["stages"]["read"]["bytes"] == (60 + 70) * 40);
+  CHECK(report["stages"]["write"]["bytes"] == expected.size());
+}
+
+TEST_CASE("the report goes to standard output, by variable, over an old one, or nowhere after a failure") {
+  const Workplace workplace;
+  const ProcessResult both = spmm_command({"--report", "-", "a.bin", "b.bin", "c.bin"});
+  CHECK(nlohmann::json::parse(both.out)["c"]["path"] == "c.bin");
+  CHECK(has(both.err, "Gpair/s"));
+  write_bytes("r.json", "old");
+  CHECK(spmm_command({"a.bin", "b.bin", "c.bin"}, {{"SPMM_REPORT", "r.json"}}).exit_code == kOk);
+  CHECK(json_of("r.json")["b"]["path"] == "b.bin");
+  write_bytes("r.json", "old");
+  CHECK(spmm_command({"--report", "r.json", "a.bin", "missing.bin", "c.bin"}).exit_code == kNoInput);
+  CHECK(bytes_of("r.json") == "old");
+}
+
+TEST_CASE("--plan prints what would run and runs nothing") {
+  const Workplace workplace;
+  const ProcessResult plan = spmm_command({"--backend", "cpu", "--threads", "2", "--plan", "a.bin", "b.bin"});
+  INFO(plan.err);
+  CHECK(plan.exit_code == kOk);
+  for (const char* part : {"n 64, m 4, 16 x 16 blocks", "A: 60 blocks, 2.412 kB", "B: 70 blocks", "backend: cpu",
+                           "kernel: row-merge", "threads: 2", "host memory: ", "panels: about ", "pairs"}) {
+    INFO(part);
+    CHECK(has(plan.out, part));
+  }
+  CHECK(spmm_command({"--plan", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);
+  CHECK(spmm_command({"--report", "p.json", "--plan", "a.bin", "b.bin"}).exit_code == kOk);
+  CHECK(json_of("p.json")["plan"]["expected_pairs"].get<double>() > 0);
+  CHECK(names_in(".") == Words{"a.bin", "b.bin", "old.bin", "p.json"});
+}
+
+TEST_CASE("--verify says how many blocks it checked") {
+  const Workplace workplace;
+  const ProcessResult result = spmm_command({"--verify", "20", "a.bin", "b.bin", "c.bin"});
+  CHECK(result.exit_code == kOk);
+  CHECK(has(result.out, " blocks verified"));
+}
+
+TEST_CASE("--version and --help need no files") {
+  const ProcessResult version = spmm_command({"--version"});
+  CHECK(version.exit_code == kOk);
+  CHECK(version.out == spmm::version_string() + "\n");
+  CHECK(has(version.out, "backends: "));
+  for (const char* flag : {"--help", "-h"}) {
+    const ProcessResult help = spmm_command({flag});
+    CHECK(help.exit_code == kOk);
+    CHECK(help.err.empty());
+    for (const char* part :
+         {"A B OUT",    "--backend", "--kernel",     "--device",    "--threads", "--memory-limit", "--report",
+          "--plan",     "--verify",  "--no-clobber", "--force",     "--durable", "--quiet",        "--verbose",
+          "--progress", "--version", "Examples:",    "Exit codes:", "SPMM_",     "two-pointer"}) {
+      INFO(part);
+      CHECK(has(help.out, part));
+    }
+  }
+}
+
+TEST_CASE("a CUDA run without a usable device says so") {
+  const Workplace workplace;
+  for (const Words& arguments : {Words{"--backend", "cuda", "a.bin", "b.bin", "old.bin"},
+                                 Words{"--kernel", "two-pointer", "a.bin", "b.bin", "old.bin"}}) {
+    const ProcessResult result = spmm_command(arguments, {{"CUDA_VISIBLE_DEVICES", ""}});
+    INFO(result.err);
+    CHECK(result.exit_code == kUnavailable);
+    CHECK(has(result.err, "--backend cpu"));
+    CHECK(bytes_of("old.bin") == kOldContent);
+  }
+}

@@ -1,0 +1,31 @@
+# cmake -D SOURCE=.. -D BUILD=.. -D CONFIG=.. -D GENERATOR=.. -D COMPILER=.. -D FLAGS=.. -P consumer_test.cmake
+# Installs this build into a temporary prefix, then configures, builds and runs the consumer against it.
+set(work ${BUILD}/consumer)
+file(REMOVE_RECURSE ${work})
+file(MAKE_DIRECTORY ${work}/data)
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed)
+  if(failed)
+    string(JOIN " " command ${ARGN})
+    message(FATAL_ERROR "failed (${failed}): ${command}")
+  endif()
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD} --config ${CONFIG} --prefix ${work}/prefix)
+run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${work}/build -G ${GENERATOR} -D CMAKE_BUILD_TYPE=${CONFIG}
+    -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_PREFIX_PATH=${work}/prefix)
+run(${CMAKE_COMMAND} --build ${work}/build --config ${CONFIG})
+find_program(consumer consumer PATHS ${work}/build ${work}/build/${CONFIG} NO_DEFAULT_PATH REQUIRED)
+run(${consumer} ${work}/data)
+run(${work}/prefix/bin/spmm --version)
+
+# The installed package must not point back into the source or build tree.
+file(GLOB_RECURSE files ${work}/prefix/lib*/cmake/spmm/*.cmake)
+foreach(file IN LISTS files)
+  file(STRINGS ${file} lines)
+  string(FIND "${lines}" "${SOURCE}/" found)
+  if(NOT found EQUAL -1)
+    message(FATAL_ERROR "${file} names the source tree")
+  endif()
+endforeach()

@@ -1,0 +1,134 @@
+#include "layers/layers.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <regex>
+#include <sstream>
+
+namespace layers {
+namespace {
+
+/// A layer: files below `prefix`, and what they may include besides their own layer.
+struct Layer {
+  std::string prefix;
+  std::vector<std::string> allowed;   ///< layers, or single files
+  std::vector<std::string> packages;  ///< beginnings of <...> names beyond the standard library and POSIX
+};
+
+const std::vector<Layer>& all_layers() {
+  static const std::vector<Layer> kLayers = {
+      {"include", {}, {}},
+      {"kernels", {"include"}, {"cuda", "cub/", "thrust/", "cooperative_groups", "nvtx3/", "mma.h", "cublas"}},
+      {"src/base", {"include"}, {}},
+      {"src/io", {"include", "src/base"}, {}},
+      {"src/cpu", {"include", "src/base"}, {}},
+      {"src/plan", {"include", "src/base", "kernels/tuning.hpp"}, {}},
+      {"src/cuda", {"include", "src/base", "src/plan", "kernels"}, {"cuda", "nvtx3/"}},
+      {"src/dist", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda"}, {"mpi"}},
+      {"src/cli", {"include", "src/base", "src/io"}, {"cxxopts.hpp", "nlohmann/"}},
+      {"src", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/dist"}, {}},
+      {"tools", {"include", "src/base", "src/io", "src/cli"}, {"cxxopts.hpp", "nlohmann/"}},
+  };
+  return kLayers;
+}
+
+/// Everything that some layer may include beyond the standard library: who is not on its own list may not.
+bool is_package(std::string_view name) {
+  const auto starts = [&](const std::string& prefix) { return name.substr(0, prefix.size()) == prefix; };
+  return std::any_of(all_layers().begin(), all_layers().end(), [&](const Layer& layer) {
+    return std::any_of(layer.packages.begin(), layer.packages.end(), starts);
+  });
+}
+
+bool is_below(std::string_view path, std::string_view prefix) {
+  return path.substr(0, prefix.size()) == prefix && path.size() > prefix.size() && path[prefix.size()] == '/';
+}
+
+const Layer* find_layer(std::string_view path) {
+  for (const Layer& layer : all_layers()) {
+    if (!is_below(path, layer.prefix)) continue;
+    // src itself holds files only; an unknown folder below it has no layer.
+    if (layer.prefix == "src" && path.find('/', 4) != std::string_view::npos) continue;
+    return &layer;
+  }
+  return nullptr;
+}
+
+bool ends_with(std::string_view name, std::string_view end) {
+  return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
+}
+
+/// Where the compiler finds a quoted include: beside the file, then include/, src/, the root.
+std::optional<std::string> resolve(const std::string& path, const std::string& name,
+                                   const std::vector<std::string>& known) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  for (const std::filesystem::path& start :
+       {folder, std::filesystem::path("include"), std::filesystem::path("src"), std::filesystem::path()}) {
+    const std::string candidate = (start / name).lexically_normal().generic_string();
+    if (std::find(known.begin(), known.end(), candidate) != known.end()) return candidate;
+  }
+  return std::nullopt;
+}
+
+/// What is wrong with one include of a file in `layer`; empty = nothing.
+std::string complaint(const std::string& path, const Layer& layer, const Include& include,
+                      const std::vector<std::string>& known) {
+  const auto target = resolve(path, include.name, known);
+  if (!target) {
+    if (include.quoted) return "\"" + include.name + "\" is no file of this repository";
+    const auto starts = [&](const std::string& prefix) { return include.name.substr(0, prefix.size()) == prefix; };
+    const bool listed = std::any_of(layer.packages.begin(), layer.packages.end(), starts);
+    return is_package(include.name) && !listed ? layer.prefix + " may not include <" + include.name + ">" : "";
+  }
+  if (!include.quoted) return "<" + include.name + "> is a file of this repository: write quotes";
+  if (ends_with(*target, ".cuh") && layer.prefix != "kernels") return include.name + ": a .cuh stays inside kernels/";
+  if (ends_with(*target, ".cpp") || ends_with(*target, ".cu")) return include.name + " is not a header";
+  const Layer* other = find_layer(*target);
+  if (other == &layer) return "";
+  const auto& allowed = layer.allowed;
+  const bool fine = std::find(allowed.begin(), allowed.end(), *target) != allowed.end() ||
+                    (other != nullptr && std::find(allowed.begin(), allowed.end(), other->prefix) != allowed.end());
+  return fine ? "" : layer.prefix + " may not include " + *target;
+}
+
+}  // namespace
+
+std::vector<Include> includes_of(std::string_view source) {
+  static const std::regex kInclude(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+  std::vector<Include> found;
+  std::istringstream lines{std::string(source)};
+  std::string line;
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
+    std::smatch match;
+    if (line.find("include") == std::string::npos || !std::regex_search(line, match, kInclude)) continue;
+    found.push_back({.line = number, .name = match[2], .quoted = match[1] == "\""});
+  }
+  return found;
+}
+
+std::string layer_of(std::string_view path) {
+  const Layer* layer = find_layer(path);
+  return layer == nullptr ? "" : layer->prefix;
+}
+
+std::vector<std::string> complaints(const std::string& path, std::string_view source,
+                                    const std::vector<std::string>& known) {
+  std::vector<std::string> found;
+  const auto num_lines = static_cast<std::size_t>(std::count(source.begin(), source.end(), '\n'));
+  if (num_lines > kMaxLines) {
+    found.push_back(path + ": " + std::to_string(num_lines) + " lines, at most " + std::to_string(kMaxLines));
+  }
+  const Layer* layer = find_layer(path);
+  if (layer == nullptr) {
+    found.push_back(path + ": belongs to no layer; add its folder to the table of layers");
+    return found;
+  }
+  for (const Include& include : includes_of(source)) {
+    const std::string problem = complaint(path, *layer, include, known);
+    if (!problem.empty()) found.push_back(path + ":" + std::to_string(include.line) + ": " + problem);
+  }
+  return found;
+}
+
+}  // namespace layers
