@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/row_dot.cuh"
 #include "kernels/views.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
@@ -24,20 +25,6 @@ struct CtaShape {
                                                : M == 0 && Threads > 64 ? 4 * kMaxBlockDim* kMaxBlockDim
                                                                         : 2048;
 };
-
-/// Exact dot product of two contiguous vectors of 2 * sizeof(Vector) / 4 elements, added to sum.
-__device__ inline void add_word_products(std::uint32_t a, std::uint32_t b, std::uint64_t& sum) {
-  sum += std::uint64_t{a & 0xFFFFu} * (b & 0xFFFFu);
-  sum += std::uint64_t{a >> 16} * (b >> 16);
-}
-__device__ inline void add_products(uint2 a, uint2 b, std::uint64_t& sum) {
-  add_word_products(a.x, b.x, sum);
-  add_word_products(a.y, b.y, sum);
-}
-__device__ inline void add_products(uint4 a, uint4 b, std::uint64_t& sum) {
-  add_products(uint2{a.x, a.y}, uint2{b.x, b.y}, sum);
-  add_products(uint2{a.z, a.w}, uint2{b.z, b.w}, sum);
-}
 
 /// Sums of one result block, spread over a CTA.
 template <class Shape>

@@ -59,6 +59,11 @@ __global__ void swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key
   for_each_item(count, [=](std::uint64_t x) { keys[x] = (keys[x] & mask) << key_bits | keys[x] >> key_bits; });
 }
 
+__global__ void compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count,
+                        std::uint32_t* out) {
+  for_each_item(count, [=](std::uint64_t x) { out[x] = outer[inner[x]]; });
+}
+
 // Work: one thread per element of the result. Memory: writes are contiguous; reads are whole blocks, scattered.
 __global__ void gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
                               std::uint32_t m, bool transpose, std::uint16_t* out) {
@@ -84,17 +89,15 @@ __global__ void find_slots(const std::uint32_t* wanted, std::uint64_t count, Lin
 
 std::size_t build_workspace_bytes(std::uint64_t count) {
   std::size_t pairs = 0;
-  std::size_t keys = 0;
   std::size_t select = 0;
   cub::DoubleBuffer<std::uint64_t> key_buffers;
   cub::DoubleBuffer<std::uint32_t> number_buffers;
   check(cub::DeviceRadixSort::SortPairs(nullptr, pairs, key_buffers, number_buffers, count), "sort workspace");
-  check(cub::DeviceRadixSort::SortKeys(nullptr, keys, key_buffers, count), "sort workspace");
   check(cub::DeviceSelect::Flagged(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
                                    opens_line_flags(nullptr, 1), static_cast<std::uint32_t*>(nullptr),
                                    static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(count)),
         "select workspace");
-  return std::max({pairs, keys, select});
+  return std::max(pairs, select);
 }
 
 void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t stream) {
@@ -112,15 +115,6 @@ void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint3
         "sort blocks");
   keys.current ^= k.selector;
   numbers.current ^= n.selector;
-}
-
-void launch_sort_keys(SortBuffers<std::uint64_t>& keys, std::uint64_t count, unsigned bits, Workspace work,
-                      cudaStream_t stream) {
-  if (count == 0) return;
-  cub::DoubleBuffer<std::uint64_t> k(keys.front(), keys.back());
-  check(cub::DeviceRadixSort::SortKeys(work.data, work.bytes, k, count, 0, static_cast<int>(bits), stream),
-        "sort keys");
-  keys.current ^= k.selector;
 }
 
 void launch_find_duplicate(const std::uint64_t* keys, std::uint64_t count, unsigned long long* first_duplicate,
@@ -163,6 +157,13 @@ void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numb
   if (count == 0) return;
   gather_blocks<<<item_grid(count * m * m), kItemThreads, 0, stream>>>(values, numbers, count, m, transpose, out);
   check_launch("gather_blocks");
+}
+
+void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,
+                    cudaStream_t stream) {
+  if (count == 0) return;
+  compose<<<item_grid(count), kItemThreads, 0, stream>>>(outer, inner, count, out);
+  check_launch("compose");
 }
 
 void launch_find_slots(const std::uint32_t* wanted, std::uint64_t count, LinesView index, std::uint32_t* slots,

@@ -1,6 +1,8 @@
 // Drops all-zero result blocks and packs the others into output records.
+#include <algorithm>
 #include <cub/device/device_scan.cuh>
 #include <cuda/std/functional>
+#include <type_traits>
 
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
@@ -10,7 +12,7 @@
 namespace spmm::kernels {
 namespace {
 
-constexpr std::uint32_t kTilesPerCta = 16;
+constexpr std::uint32_t kWordsPerCta = 8192;  // of records, about; 16 tiles at least
 
 /// Counts from the last tile's position; a scan alone does not give the total.
 __global__ void count_blocks(const std::uint8_t* non_zero, const std::uint32_t* positions, std::uint64_t num_tiles,
@@ -18,28 +20,47 @@ __global__ void count_blocks(const std::uint8_t* non_zero, const std::uint32_t* 
   *num_blocks = num_tiles == 0 ? 0 : positions[num_tiles - 1] + non_zero[num_tiles - 1];
 }
 
-// Grid: one CTA per kTilesPerCta tiles.
-// Work: one thread per 32-bit word of the records {i, j, values}, so reads and writes are contiguous.
-// Memory: no shared memory.
-__global__ void pack_records(LinesView a, LinesView b, TilesView tiles, TileResults results,
-                             const std::uint32_t* positions, std::uint32_t elements, std::uint32_t* records) {
-  const std::uint32_t record_words = elements + 2;
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * kTilesPerCta;
-  const auto count = static_cast<std::uint32_t>(tiles.num_tiles - first < kTilesPerCta ? tiles.num_tiles - first
-                                                                                       : std::uint64_t{kTilesPerCta});
-  for (std::uint32_t word = threadIdx.x; word < count * record_words; word += blockDim.x) {
+// Grid: one CTA per tiles_per_cta tiles.
+// Work: one thread per Word of the records {i, j, values}, so reads and writes are contiguous. Word: 64 bits where the
+//       number of elements is even, else 32. Elements: m * m where it is compiled, else 0.
+// Memory: no shared memory; positions and flags come from cache.
+template <class Word, std::uint32_t Elements>
+__global__ void __launch_bounds__(kItemThreads)
+    pack_records(const std::uint32_t* rows, const std::uint32_t* columns, TilesView tiles, TileResults results,
+                 const std::uint32_t* positions, std::uint32_t run_time_elements, std::uint32_t tiles_per_cta,
+                 Word* records) {
+  constexpr std::uint32_t kPerWord = sizeof(Word) / 4;
+  const std::uint32_t elements = Elements != 0 ? Elements : run_time_elements;
+  const std::uint32_t head_words = 2 / kPerWord;
+  const std::uint32_t record_words = head_words + elements / kPerWord;
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * tiles_per_cta;
+  const std::uint64_t left = tiles.num_tiles - first;
+  const std::uint32_t count = left < tiles_per_cta ? static_cast<std::uint32_t>(left) : tiles_per_cta;
+#pragma unroll 4
+  for (std::uint32_t word = threadIdx.x; word < count * record_words; word += kItemThreads) {
     const std::uint64_t x = first + word / record_words;
     const std::uint32_t o = word % record_words;
     if (results.non_zero[x] == 0) continue;
-    std::uint32_t value = 0;
-    if (o >= 2) {
-      value = results.values[x * elements + (o - 2)];
+    Word value = 0;
+    if (o >= head_words) {
+      value = reinterpret_cast<const Word*>(results.values)[x * (elements / kPerWord) + (o - head_words)];
     } else {
       const Tile tile = tile_at(tiles, x);
-      value = o == 0 ? a.lines[tile.row] : b.lines[tile.column];
+      const std::uint32_t i = rows[tile.row];
+      const std::uint32_t j = columns == nullptr ? tile.column : columns[tile.column];
+      value = sizeof(Word) == 8 ? static_cast<Word>(std::uint64_t{j} << 32 | i) : static_cast<Word>(o == 0 ? i : j);
     }
     records[std::uint64_t{positions[x]} * record_words + o] = value;
   }
+}
+
+template <class Word, std::uint32_t Elements>
+void pack(const std::uint32_t* rows, const std::uint32_t* columns, const TilesView& tiles, const TileResults& results,
+          const std::uint32_t* positions, std::uint32_t elements, std::uint32_t* records, cudaStream_t stream) {
+  const std::uint32_t tiles_per_cta = std::max(16u, kWordsPerCta / (elements + 2));
+  const auto grid = static_cast<unsigned>((tiles.num_tiles + tiles_per_cta - 1) / tiles_per_cta);
+  pack_records<Word, Elements><<<grid, kItemThreads, 0, stream>>>(rows, columns, tiles, results, positions, elements,
+                                                                  tiles_per_cta, reinterpret_cast<Word*>(records));
 }
 
 }  // namespace
@@ -63,11 +84,28 @@ void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_tiles, std
   check_launch("count_blocks");
 }
 
-void launch_pack_records(const OperandView& a, const OperandView& b, const TilesView& tiles, const TileResults& results,
-                         const std::uint32_t* positions, std::uint32_t m, std::uint32_t* records, cudaStream_t stream) {
+void launch_pack_records(const std::uint32_t* rows, const std::uint32_t* columns, const TilesView& tiles,
+                         const TileResults& results, const std::uint32_t* positions, std::uint32_t m,
+                         std::uint32_t* records, cudaStream_t stream) {
   if (tiles.num_tiles == 0) return;
-  const auto grid = static_cast<unsigned>((tiles.num_tiles + kTilesPerCta - 1) / kTilesPerCta);
-  pack_records<<<grid, kItemThreads, 0, stream>>>(a.index, b.index, tiles, results, positions, m * m, records);
+  const auto with = [&](auto word, auto elements) {
+    pack<decltype(word), decltype(elements)::value>(rows, columns, tiles, results, positions, m * m, records, stream);
+  };
+  using std::integral_constant;
+  switch (m) {
+    case 4:
+      with(std::uint64_t{}, integral_constant<std::uint32_t, 16>{});
+      break;
+    case 8:
+      with(std::uint64_t{}, integral_constant<std::uint32_t, 64>{});
+      break;
+    default:
+      if (m % 2 == 0) {
+        with(std::uint64_t{}, integral_constant<std::uint32_t, 0>{});
+      } else {
+        with(std::uint32_t{}, integral_constant<std::uint32_t, 0>{});
+      }
+  }
   check_launch("pack_records");
 }
 

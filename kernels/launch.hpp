@@ -13,16 +13,13 @@ namespace spmm::kernels {
 
 // ---- parse_records.cu
 
-/// Which coordinate leads in a sort key.
-enum class KeyOrder : std::uint8_t { by_row, by_column };
-
 /// Splits raw records [first, first + count) into keys and packed elements.
 /// Shapes: raw [count * record bytes], keys [first + count], values [first + count, m, m], device.
-/// Values: key = leading coordinate << key_bits | other coordinate. *first_bad is lowered to the number of the first
-/// record with an index >= nb.
+/// Values: key = block row << key_bits | block column. *first_bad is lowered to the number of the first
+/// record with an index >= nb. *max_element is raised to the largest element.
 void launch_parse_records(const std::byte* raw, std::uint64_t first, std::uint64_t count, std::uint32_t m,
-                          std::uint32_t nb, KeyOrder order, unsigned key_bits, std::uint64_t* keys,
-                          std::uint16_t* values, unsigned long long* first_bad, cudaStream_t stream);
+                          std::uint32_t nb, unsigned key_bits, std::uint64_t* keys, std::uint16_t* values,
+                          unsigned long long* first_bad, std::uint32_t* max_element, cudaStream_t stream);
 
 // ---- build_csr.cu
 
@@ -35,10 +32,6 @@ void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t str
 /// Sorts keys, and record numbers with them, by the low 2 * key_bits bits; stable.
 void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
                         unsigned key_bits, Workspace work, cudaStream_t stream);
-
-/// Sorts keys alone by their low `bits` bits.
-void launch_sort_keys(SortBuffers<std::uint64_t>& keys, std::uint64_t count, unsigned bits, Workspace work,
-                      cudaStream_t stream);
 
 /// *first_duplicate is lowered to the first position whose key equals the one before.
 void launch_find_duplicate(const std::uint64_t* keys, std::uint64_t count, unsigned long long* first_duplicate,
@@ -64,6 +57,10 @@ void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bit
 void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
                           std::uint32_t m, bool transpose, std::uint16_t* out, cudaStream_t stream);
 
+/// out[x] = outer[inner[x]].
+void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,
+                    cudaStream_t stream);
+
 /// slots[x] = slot of line number wanted[x], kNoLine where that line holds no block. In place is allowed.
 void launch_find_slots(const std::uint32_t* wanted, std::uint64_t count, LinesView index, std::uint32_t* slots,
                        cudaStream_t stream);
@@ -87,7 +84,7 @@ std::size_t list_tiles_workspace_bytes(std::uint64_t max_pairs);
 /// Everything needed to expand A's blocks into pairs.
 struct ExpandView {
   LinesView a;
-  LinesView b_rows;                             // block-CSR of B; inner holds column slots
+  LinesView b_rows;                             // block-CSR of B; inner holds what tiles call columns
   const std::uint32_t* b_row_slots = nullptr;   // [nnzb of A], device
   const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device
 };
@@ -98,6 +95,32 @@ void launch_list_tiles(const ExpandView& view, std::uint32_t row_begin, std::uin
                        std::uint64_t first_pair, std::uint64_t num_pairs, unsigned column_bits,
                        SortBuffers<std::uint64_t>& keys, std::uint64_t* unique_keys, std::uint32_t* num_unique,
                        Workspace work, cudaStream_t stream);
+
+std::size_t list_pairs_workspace_bytes(std::uint64_t max_pairs);
+
+/// Arrays of launch_list_pairs.
+struct PairListBuffers {
+  SortBuffers<std::uint64_t> keys;          // [num_pairs] each
+  SortBuffers<BlockPair> pairs;             // [num_pairs] each
+  std::uint64_t* tile_keys = nullptr;       // [num_pairs]
+  std::uint32_t* offsets = nullptr;         // [num_pairs + 1]
+  std::uint32_t* num_tiles = nullptr;       // [1], device
+  std::uint32_t* host_num_tiles = nullptr;  // [1], pinned: a copy would queue behind results on their way out
+};
+
+/// Sorts the pairs of A's line slots [row_begin, row_begin + num_rows) by tile. Afterwards pairs.front() holds them,
+/// offsets where each tile's pairs begin (the closing offset is written too), tile_keys the tiles as in TilesView.
+void launch_list_pairs(const ExpandView& view, std::uint32_t row_begin, std::uint32_t num_rows,
+                       std::uint64_t first_pair, std::uint64_t num_pairs, unsigned column_bits,
+                       PairListBuffers& buffers, Workspace work, cudaStream_t stream);
+
+// ---- expand_planes.cu
+
+/// Writes the blocks of lines [first_line, first_line + num_lines) into zeroed byte planes.
+/// Layout: along_line (A by rows): element row = row of the block, K along the line. Otherwise (B by rows, blocks
+/// transposed): element row = column of the block, K across the lines.
+void launch_expand_planes(const OperandView& operand, std::uint32_t first_line, std::uint32_t num_lines,
+                          std::uint32_t m, bool along_line, const BytePlanes& planes, cudaStream_t stream);
 
 // ---- mul_*.cu
 
@@ -114,6 +137,26 @@ void launch_mul_binary_search(const OperandView& a, const OperandView& b, const 
 void launch_mul_listed(const OperandView& a, const OperandView& b, const BlockPair* pairs, std::uint32_t num_pairs,
                        std::uint64_t tile, std::uint32_t m, const TileResults& results, cudaStream_t stream);
 
+/// Half a warp or a warp per tile: multiplies the pairs listed for it. B by rows, blocks transposed.
+void launch_mul_pair_list(const OperandView& a, const OperandView& b, const PairListView& list, std::uint32_t m,
+                          const TileResults& results, cudaStream_t stream);
+
+/// A CTA per block row and stretch of columns, sums in shared memory. Visits every tile of the panel (tiles.keys null).
+/// B by rows, blocks transposed; tiles count block columns. Shapes: b_row_slots [nnzb of A], device.
+/// Values: max_element = largest element of both operands; rows whose sums cannot leave 32 bits skip the checks.
+void launch_mul_row_spread(const OperandView& a, const OperandView& b, const std::uint32_t* b_row_slots,
+                           const TilesView& tiles, std::uint32_t m, std::uint32_t max_element,
+                           const TileResults& results, cudaStream_t stream);
+
+/// True if a device of this compute capability can run launch_mul_dense_tensor.
+bool has_dense_tensor(int major, int minor);
+
+/// Dense product of byte planes on integer tensor cores, K in segments whose sums fit 32 bits.
+/// Shapes: a [num_rows elements], b [num_columns elements], results of (num_rows / m) x (num_columns / m) blocks.
+void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, std::uint32_t num_rows,
+                             std::uint32_t num_columns, std::uint32_t m, const TileResults& results,
+                             cudaStream_t stream);
+
 // ---- compact.cu
 
 std::size_t compact_workspace_bytes(std::uint64_t max_tiles);
@@ -123,8 +166,11 @@ std::size_t compact_workspace_bytes(std::uint64_t max_tiles);
 void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_tiles, std::uint32_t* positions,
                       std::uint32_t* num_blocks, Workspace work, cudaStream_t stream);
 
-/// Packs the non-zero tiles into output records {i, j, values}. Shapes: records [num_blocks * record bytes], device.
-void launch_pack_records(const OperandView& a, const OperandView& b, const TilesView& tiles, const TileResults& results,
-                         const std::uint32_t* positions, std::uint32_t m, std::uint32_t* records, cudaStream_t stream);
+/// Packs the non-zero tiles into output records {i, j, values}.
+/// Shapes: rows [slots of A's lines], columns [slots of B's lines] or null where tiles count block columns; records
+/// [num_blocks * record bytes]; all device.
+void launch_pack_records(const std::uint32_t* rows, const std::uint32_t* columns, const TilesView& tiles,
+                         const TileResults& results, const std::uint32_t* positions, std::uint32_t m,
+                         std::uint32_t* records, cudaStream_t stream);
 
 }  // namespace spmm::kernels

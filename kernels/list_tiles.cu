@@ -1,6 +1,9 @@
-// The tiles of a panel that have pairs, by expansion: every pair names its tile, sort, keep one of each.
+// The tiles of a panel that have pairs, by expansion: every pair names its tile, sort, keep one of each. With or
+// without the list of pairs of each tile.
 #include <algorithm>
 
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 
@@ -22,7 +25,7 @@ __device__ std::uint32_t row_slot_of(const LinesView& a, std::uint32_t row_begin
 // Work: finds its block of A by binary search in the pair offsets, so that long and short rows of B cost the same.
 // Memory: neighbouring pairs of one block of A read neighbouring blocks of B's row; keys are written contiguously.
 __global__ void expand_pairs(ExpandView view, std::uint32_t row_begin, std::uint32_t num_rows, std::uint64_t first_pair,
-                             std::uint64_t num_pairs, unsigned column_bits, std::uint64_t* keys) {
+                             std::uint64_t num_pairs, unsigned column_bits, std::uint64_t* keys, BlockPair* pairs) {
   for_each_item(num_pairs, [=](std::uint64_t x) {
     const std::uint64_t begin = view.a.offsets[row_begin];
     const std::uint64_t end = view.a.offsets[row_begin + num_rows];
@@ -31,6 +34,30 @@ __global__ void expand_pairs(ExpandView view, std::uint32_t row_begin, std::uint
     const std::uint32_t b = view.b_rows.offsets[view.b_row_slots[p]] + static_cast<std::uint32_t>(within);
     const std::uint64_t row = row_slot_of(view.a, row_begin, num_rows, p) - row_begin;
     keys[x] = row << column_bits | view.b_rows.inner[b];
+    if (pairs != nullptr) pairs[x] = {.a = static_cast<std::uint32_t>(p), .b = b};
+  });
+}
+
+/// 1 where a sorted key differs from the one before.
+struct OpensTile {
+  const std::uint64_t* keys;
+  __host__ __device__ bool operator()(std::uint64_t x) const { return x == 0 || keys[x] != keys[x - 1]; }
+};
+
+auto opens_tile_flags(const std::uint64_t* keys) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensTile{keys});
+}
+
+// Grid: one thread per tile and one more. Memory: scattered reads of the first key of each tile.
+__global__ void take_tile_keys(const std::uint64_t* keys, std::uint64_t num_pairs, const std::uint32_t* num_tiles,
+                               std::uint32_t* offsets, std::uint64_t* tile_keys, std::uint32_t* host_num_tiles) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) *host_num_tiles = *num_tiles;
+  for_each_item(std::uint64_t{*num_tiles} + 1, [=](std::uint64_t x) {
+    if (x == *num_tiles) {
+      offsets[x] = static_cast<std::uint32_t>(num_pairs);
+    } else {
+      tile_keys[x] = keys[offsets[x]];
+    }
   });
 }
 
@@ -59,7 +86,7 @@ void launch_list_tiles(const ExpandView& view, std::uint32_t row_begin, std::uin
                        SortBuffers<std::uint64_t>& keys, std::uint64_t* unique_keys, std::uint32_t* num_unique,
                        Workspace work, cudaStream_t stream) {
   expand_pairs<<<item_grid(num_pairs), kItemThreads, 0, stream>>>(view, row_begin, num_rows, first_pair, num_pairs,
-                                                                  column_bits, keys.front());
+                                                                  column_bits, keys.front(), nullptr);
   check_launch("expand_pairs");
   cub::DoubleBuffer<std::uint64_t> buffers(keys.front(), keys.back());
   const auto bits = static_cast<int>(column_bits + bits_for(num_rows));
@@ -68,6 +95,40 @@ void launch_list_tiles(const ExpandView& view, std::uint32_t row_begin, std::uin
   check(cub::DeviceSelect::Unique(work.data, work.bytes, keys.front(), unique_keys, num_unique,
                                   static_cast<std::int64_t>(num_pairs), stream),
         "unique tiles");
+}
+
+std::size_t list_pairs_workspace_bytes(std::uint64_t max_pairs) {
+  std::size_t sort = 0;
+  std::size_t select = 0;
+  cub::DoubleBuffer<std::uint64_t> keys;
+  cub::DoubleBuffer<BlockPair> pairs;
+  check(cub::DeviceRadixSort::SortPairs(nullptr, sort, keys, pairs, max_pairs), "pair workspace");
+  check(cub::DeviceSelect::Flagged(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
+                                   opens_tile_flags(nullptr), static_cast<std::uint32_t*>(nullptr),
+                                   static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(max_pairs)),
+        "pair workspace");
+  return std::max(sort, select);
+}
+
+void launch_list_pairs(const ExpandView& view, std::uint32_t row_begin, std::uint32_t num_rows,
+                       std::uint64_t first_pair, std::uint64_t num_pairs, unsigned column_bits,
+                       PairListBuffers& buffers, Workspace work, cudaStream_t stream) {
+  expand_pairs<<<item_grid(num_pairs), kItemThreads, 0, stream>>>(
+      view, row_begin, num_rows, first_pair, num_pairs, column_bits, buffers.keys.front(), buffers.pairs.front());
+  check_launch("expand_pairs");
+  cub::DoubleBuffer<std::uint64_t> keys(buffers.keys.front(), buffers.keys.back());
+  cub::DoubleBuffer<BlockPair> pairs(buffers.pairs.front(), buffers.pairs.back());
+  const auto bits = static_cast<int>(column_bits + bits_for(num_rows));
+  check(cub::DeviceRadixSort::SortPairs(work.data, work.bytes, keys, pairs, num_pairs, 0, bits, stream), "sort pairs");
+  buffers.keys.current ^= keys.selector;
+  buffers.pairs.current ^= pairs.selector;
+  check(cub::DeviceSelect::Flagged(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0),
+                                   opens_tile_flags(buffers.keys.front()), buffers.offsets, buffers.num_tiles,
+                                   static_cast<std::int64_t>(num_pairs), stream),
+        "tiles of pairs");
+  take_tile_keys<<<item_grid(num_pairs), kItemThreads, 0, stream>>>(
+      buffers.keys.front(), num_pairs, buffers.num_tiles, buffers.offsets, buffers.tile_keys, buffers.host_num_tiles);
+  check_launch("take_tile_keys");
 }
 
 }  // namespace spmm::kernels

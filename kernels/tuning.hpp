@@ -14,13 +14,21 @@ inline constexpr std::uint64_t kNumUploadSlots = 8;
 inline constexpr std::uint64_t kDownloadSlotBytes = 16u << 20;
 inline constexpr std::uint64_t kNumDownloadSlots = 6;
 
-/// Result records of one panel, unless memory asks for less: large enough that a dozen launches and one wait per panel
-/// do not show, small enough that the first panel reaches the disk early.
-inline constexpr std::uint64_t kPanelBytes = 256u << 20;
+/// Result records of one panel, unless memory asks for less: large enough that listing its tiles (20 launches and one
+/// wait, 0.3 ms) does not show beside its 4 ms of traffic, small enough that the first one reaches the disk early.
+inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 
 /// A panel lists its tiles by expansion (sort of all pairs) while it has fewer pairs than this share of its tiles;
 /// above it, visiting every tile is cheaper than sorting.
 inline constexpr double kExpandPairsPerTile = 0.25;
+
+/// Rates that the planner predicts with, measured on one H200 (kernels/README.md has the runs).
+inline constexpr double kCopyBytesPerMs = 4.0e9;     // whole blocks, read and written
+inline constexpr double kSpreadPairsPerMs = 1.4e7;   // row-spread, small blocks: bound by latency per pair
+inline constexpr double kSpreadTermsPerMs = 7.0e9;   // row-spread, large blocks: bound by multiply-adds
+inline constexpr double kListedPairsPerMs = 2.0e6;   // pair-list: expand, sort, multiply
+inline constexpr double kTensorTermsPerMs = 6.5e11;  // byte multiply-adds of dense-tensor
+inline constexpr double kEarlyExitMargin = 1.1;      // a tile ends when its last element is saturated, not the average
 
 /// The host-driven kernel launches once per result block: about 5 us each. More launches than this need --force.
 inline constexpr std::uint64_t kMaxHostDrivenLaunches = 200'000;

@@ -27,8 +27,8 @@ struct OperandView {
   const std::uint16_t* values = nullptr;  // [nnzb, m, m], device
 };
 
-/// The tiles of one panel, in result order. A tile is a pair (slot of a block row of A, slot of a block column of B); a
-/// slot counts lines that hold blocks.
+/// The tiles of one panel, in result order. A tile is a pair (slot of a block row of A, slot of a block column of B, or
+/// that block column itself where B is kept by rows); a slot counts lines that hold blocks.
 struct TilesView {
   std::uint64_t num_tiles = 0;
   const std::uint64_t* keys = nullptr;  // [num_tiles], device: (row slot - row_begin) << column_bits | column slot;
@@ -42,7 +42,7 @@ struct TilesView {
 
 struct Tile {
   std::uint32_t row = 0;     // slot in A's lines
-  std::uint32_t column = 0;  // slot in B's lines
+  std::uint32_t column = 0;  // slot in B's lines, or the block column itself
 };
 
 /// Row and column slot of tile number `x`.
@@ -62,11 +62,33 @@ struct BlockPair {
   std::uint32_t b = 0;
 };
 
+/// Tiles of one panel with the list of pairs of each.
+struct PairListView {
+  std::uint64_t num_tiles = 0;
+  const std::uint32_t* offsets = nullptr;  // [num_tiles + 1], device
+  const BlockPair* pairs = nullptr;        // [offsets[num_tiles]], device
+};
+
 /// What a multiply kernel fills: one result block per tile.
 struct TileResults {
   std::uint32_t* values = nullptr;   // [num_tiles, m, m], device, saturated
   std::uint8_t* non_zero = nullptr;  // [num_tiles], device: 1 where an element is not zero
 };
+
+/// A dense operand as bytes, K contiguous.
+/// Layout: num_rows plane rows of stride_bytes (a multiple of 128). One plane: plane row = element row. Two planes: 8
+/// rows of high bytes, then 8 rows of low bytes of the same 8 element rows.
+struct BytePlanes {
+  std::uint8_t* data = nullptr;  // [num_rows, stride_bytes], device
+  std::uint64_t num_rows = 0;
+  std::uint64_t stride_bytes = 0;
+  std::uint32_t num_planes = 2;
+};
+
+/// Plane row of an element row; plane 0 = high bytes, 1 = low bytes.
+SPMM_HOST_DEVICE inline std::uint64_t plane_row(std::uint64_t row, std::uint32_t plane, std::uint32_t num_planes) {
+  return num_planes == 1 ? row : row / 8 * 16 + plane * 8 + row % 8;
+}
 
 /// Scratch memory for library calls.
 struct Workspace {

@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDefaultCpuKernel = "row-merge";
-constexpr const char* kDefaultCudaKernel = "two-pointer";
-constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
+constexpr const char* kDefaultCudaKernel = "auto";  // chosen from exact pair counts once the operands are sorted
+constexpr std::uint64_t kSparePercent = 10;         // of free memory is left to others where no limit was given
 
 /// Backend, kernel and device of a run, and why.
 struct Choice {
@@ -30,6 +30,7 @@ struct Choice {
   std::string reason;
   int device = 0;
   std::uint64_t device_free_bytes = 0;
+  bool has_dense_tensor = false;
 };
 
 const KernelInfo* find_kernel(const std::string& name) {
@@ -68,6 +69,7 @@ Choice choose(const Options& options) {
       choice.reason = wanted == Backend::automatic ? "a CUDA device is usable" : "asked for";
       choice.device = device->number;
       choice.device_free_bytes = device->free_bytes;
+      choice.has_dense_tensor = device->has_dense_tensor;
       return choice;
     }
     if (wanted == Backend::cuda) throw DeviceError("--backend cuda", why_not, "use --backend cpu, or check nvidia-smi");
@@ -92,7 +94,8 @@ Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choic
   };
   plan::Limits limits{.host_bytes = limit(available_memory_bytes()),
                       .device_bytes = 0,
-                      .num_threads = options.num_threads != 0 ? options.num_threads : usable_cores()};
+                      .num_threads = options.num_threads != 0 ? options.num_threads : usable_cores(),
+                      .has_dense_tensor = choice.has_dense_tensor};
   if (choice.backend == Backend::cpu) {
     return plan::plan_cpu(a, b, choice.kernel, choice.reason, limits,
                           [&](const Plan& plan) { return cpu::need_bytes(a, b, plan); });
@@ -121,6 +124,8 @@ void run(const Source& a, const Source& b, Sink& sink, const Choice& choice, con
   report.num_panels = stats.num_panels;
   report.peak_device_bytes = stats.peak_device_bytes;
   report.device = stats.device;
+  if (!stats.kernel.empty()) report.plan.kernel = stats.kernel;
+  if (!stats.reason.empty()) report.plan.reason = stats.reason;
   const auto timing = context.clock.scope(Stage::write);
   sink.finish(report.c);
 }
@@ -144,6 +149,10 @@ void check_output_is_no_input(const fs::path& input, const fs::path& out) {
 
 const std::vector<KernelInfo>& kernel_names() {
   static const std::vector<KernelInfo> kNames = {
+      {"rows", Backend::cuda, "per panel pair-list or row-spread, by density"},
+      {"row-spread", Backend::cuda, "one CTA per stretch of a result row, sums in shared memory"},
+      {"pair-list", Backend::cuda, "pairs sorted by result block, a warp multiplies each block's list"},
+      {"dense-tensor", Backend::cuda, "dense byte planes on integer tensor cores (Hopper)"},
       {"two-pointer", Backend::cuda, "one CTA per result tile merges two sorted lists in shared memory"},
       {"binary-search", Backend::cuda, "one CTA per result block; each block of A's row is searched in B's column"},
       {"host-driven", Backend::cuda, "the host merges the lists and launches one result block at a time"},

@@ -29,6 +29,7 @@ struct Plan {
   double expected_pairs = 0;          ///< for uniformly spread blocks
   double expected_output_blocks = 0;  ///< for uniformly spread blocks
   std::uint64_t expected_panels = 0;
+  std::string expected_kernels{};         ///< kernel "auto": candidates with predicted times, fastest first
 };
 
 }  // namespace spmm

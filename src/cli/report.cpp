@@ -51,7 +51,8 @@ Json plan_fields(const Plan& plan) {
           {"buffers", plan.num_buffers},
           {"expected_pairs", plan.expected_pairs},
           {"expected_output_blocks", plan.expected_output_blocks},
-          {"expected_panels", plan.expected_panels}};
+          {"expected_panels", plan.expected_panels},
+          {"expected_kernels", plan.expected_kernels}};
 }
 
 Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const RunNames& names) {
@@ -107,6 +108,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   std::string lines = text("matrices: n ", a.n, ", m ", a.m, ", ", a.blocks_per_side(), " x ", a.blocks_per_side(),
                            " blocks\nA: ", size(a), "\nB: ", size(b), "\n");
   lines += text("backend: ", backend_name(plan.backend), " (", plan.reason, ")\nkernel: ", plan.kernel,
+                plan.expected_kernels.empty() ? "" : " (for evenly spread blocks: " + plan.expected_kernels + ")",
                 "\nthreads: ", plan.num_threads, "\n");
   lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
                 human_bytes(plan.host_limit_bytes), "\n");

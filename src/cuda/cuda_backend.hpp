@@ -16,7 +16,7 @@ struct DeviceInfo {
   int number = 0;
   std::string name{};
   std::uint64_t free_bytes = 0;
-  std::uint64_t total_bytes = 0;
+  bool has_dense_tensor = false;  ///< can run the dense tensor-core kernel
 };
 
 /// "13.0 for sm_90", or "" in a build without CUDA.

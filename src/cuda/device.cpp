@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "kernels/check.hpp"
+#include "kernels/launch.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -25,7 +26,7 @@ int local_rank() {
 }  // namespace
 
 std::string build_info() {
-  return text(CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, " for sm ", SPMM_CUDA_ARCHITECTURES);
+  return text(CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, " for sm_", SPMM_CUDA_ARCHITECTURES);
 }
 
 std::optional<DeviceInfo> find_device(int wanted, std::string& why_not) {
@@ -51,7 +52,7 @@ std::optional<DeviceInfo> find_device(int wanted, std::string& why_not) {
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "device memory");
   info.name = properties.name;
   info.free_bytes = free_bytes;
-  info.total_bytes = total_bytes;
+  info.has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor);
   return info;
 }
 

@@ -10,8 +10,8 @@ constexpr std::uint64_t kPairsInFlight = 1u << 16;
 }  // namespace
 
 HostDriven::HostDriven(const Operands& operands, const Stream& stream)
-    : a_(fetch_lines(operands.a.index, stream)),
-      b_(fetch_lines(operands.b.index, stream)),
+    : a_(fetch_lines(operands.a, stream)),
+      b_(fetch_lines(operands.b, stream)),
       pairs_(std::max({kPairsInFlight, std::uint64_t{a_.inner.size()}, std::uint64_t{1}})) {}
 
 HostDriven::HostLines HostDriven::fetch_lines(const Lines& lines, const Stream& stream) {
@@ -37,7 +37,7 @@ void HostDriven::merge(const kernels::Tile& tile) {
   }
 }
 
-void HostDriven::multiply(const Operands& operands, const kernels::TilesView& tiles, std::uint32_t m,
+void HostDriven::multiply(const Operands& operands, const kernels::TilesView& tiles,
                           const kernels::TileResults& results, const Stream& stream, const RunContext& context) {
   std::vector<std::uint64_t> keys;
   kernels::TilesView host_tiles = tiles;
@@ -58,8 +58,8 @@ void HostDriven::multiply(const Operands& operands, const kernels::TilesView& ti
       used = 0;
     }
     std::copy(matches_.begin(), matches_.end(), pairs_.data() + used);
-    kernels::launch_mul_listed(operands.a.view(), operands.b.view(), pairs_.data() + used,
-                               static_cast<std::uint32_t>(matches_.size()), x, m, results, stream.get());
+    kernels::launch_mul_listed(operands.a_view(), operands.b_view(), pairs_.data() + used,
+                               static_cast<std::uint32_t>(matches_.size()), x, operands.m, results, stream.get());
     used += matches_.size();
   }
   stream.synchronize();

@@ -17,8 +17,8 @@ class HostDriven {
   HostDriven(const Operands& operands, const Stream& stream);
 
   /// Multiplies all tiles of a panel; waits for the stream. Errors: Interrupted.
-  void multiply(const Operands& operands, const kernels::TilesView& tiles, std::uint32_t m,
-                const kernels::TileResults& results, const Stream& stream, const RunContext& context);
+  void multiply(const Operands& operands, const kernels::TilesView& tiles, const kernels::TileResults& results,
+                const Stream& stream, const RunContext& context);
 
  private:
   struct HostLines {

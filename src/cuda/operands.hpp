@@ -1,4 +1,4 @@
-// Parsed matrices -> block-CSR of A, block-CSC of B, and who meets whom.
+// Parsed matrices -> block-CSR of both, who meets whom, and the layouts that kernels multiply from.
 #pragma once
 
 #include <cstdint>
@@ -22,38 +22,65 @@ struct Lines {
   }
 };
 
-/// Owner of an OperandView.
-struct Operand {
-  Lines index;
-  DeviceBuffer<std::uint16_t> values;  // [nnzb, m, m]
-
-  [[nodiscard]] kernels::OperandView view() const { return {.index = index.view(), .values = values.data()}; }
+/// A matrix sorted by block row; its elements still lie in file order.
+struct SortedRows {
+  Lines index;                                // block-CSR
+  DeviceBuffer<std::uint64_t> keys;           // [nnzb], sorted; kept for B only
+  DeviceBuffer<std::uint32_t> numbers;        // [nnzb], record number of each block
+  DeviceBuffer<std::uint16_t> parsed_values;  // [nnzb, m, m], file order
+  std::uint32_t max_element = 0;
 };
 
-/// Both operands, ready to multiply.
-struct Operands {
-  Operand a;                                    // block-CSR
-  Operand b;                                    // block-CSC, blocks transposed
-  Lines b_rows;                                 // block-CSR of B without values; inner holds column slots
-  DeviceBuffer<std::uint32_t> b_row_slots;      // [nnzb of A]: line of b_rows that a block of A meets
+/// Both matrices by rows, and the pairs they make.
+struct SortedPair {
+  SortedRows a;
+  SortedRows b;
+  unsigned key_bits = 0;
+  std::uint32_t m = 0;
+  std::uint32_t nb = 0;
+  DeviceBuffer<std::uint32_t> b_row_slots;      // [nnzb of A]: line of b that a block of A meets
   DeviceBuffer<std::uint64_t> pair_offsets;     // [nnzb of A + 1]
   std::vector<std::uint64_t> row_pair_offsets;  // [lines of A + 1], host
 
   [[nodiscard]] std::uint64_t num_pairs() const { return row_pair_offsets.back(); }
+};
+
+/// What a multiply kernel reads. A always row-major by rows; B transposed within the block, by rows or by columns.
+struct Operands {
+  Lines a;
+  Lines b;                               // block-CSR, or block-CSC with column slots in b_rows
+  Lines b_rows;                          // block-CSR whose inner holds column slots; empty where b is by rows
+  DeviceBuffer<std::uint16_t> a_values;  // [nnzb, m, m]
+  DeviceBuffer<std::uint16_t> b_values;  // [nnzb, m, m]
+  bool b_by_columns = false;
+  std::uint32_t m = 0;
+  std::uint32_t nb = 0;
+  std::uint32_t max_element = 0;             // of both matrices
+  DeviceBuffer<std::uint32_t> b_row_slots;   // [nnzb of A]
+  DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
+
+  [[nodiscard]] kernels::OperandView a_view() const { return {.index = a.view(), .values = a_values.data()}; }
+  [[nodiscard]] kernels::OperandView b_view() const { return {.index = b.view(), .values = b_values.data()}; }
   [[nodiscard]] kernels::ExpandView expand_view() const {
-    return {.a = a.index.view(),
-            .b_rows = b_rows.view(),
+    return {.a = a.view(),
+            .b_rows = b_by_columns ? b_rows.view() : b.view(),
             .b_row_slots = b_row_slots.data(),
             .pair_offsets = pair_offsets.data()};
   }
+  /// Columns that tiles count: slots of B's block columns, or all block columns.
+  [[nodiscard]] std::uint32_t num_tile_columns() const { return b_by_columns ? b.num_lines : nb; }
+  /// Block column of each slot; null where tiles count block columns.
+  [[nodiscard]] const std::uint32_t* tile_columns() const { return b_by_columns ? b.lines.data() : nullptr; }
 };
 
-/// Sorts and compresses both matrices (stage build). Waits for the stream. `parsed` is consumed to save memory.
+/// Sorts and compresses both matrices by rows (stage build). Waits for the stream. `parsed` is consumed.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
-Operands build_operands(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory,
-                        const Stream& stream);
+SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream);
 
 /// Counts pairs per line of A (stage count). Waits for the stream.
-void count_pairs(Operands& operands, DeviceMemory& memory, const Stream& stream);
+void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+
+/// Brings elements into the order a kernel wants (stage build). Waits for the stream. `sorted` is consumed.
+Operands arrange_operands(SortedPair sorted, bool b_by_columns, DeviceMemory& memory, const Stream& stream);
 
 }  // namespace spmm::cuda

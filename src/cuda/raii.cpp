@@ -1,11 +1,17 @@
 #include "cuda/raii.hpp"
 
-#include <algorithm>
-#include <string>
+#include <limits>
 
 #include "base/text.hpp"
 
 namespace spmm::cuda {
+
+DeviceMemory::DeviceMemory(int device, std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {
+  cudaMemPool_t pool = nullptr;
+  std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
+  check(cudaDeviceGetDefaultMemPool(&pool, device), "memory pool");
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "memory pool");
+}
 
 void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
   if (bytes == 0) return nullptr;
@@ -18,7 +24,9 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
   }
   void* data = nullptr;
   try {
-    check(cudaMalloc(&data, bytes), what);
+    // The default stream belongs to nobody else here: waiting for it waits for the allocation alone.
+    check(cudaMallocAsync(&data, bytes, nullptr), what);
+    check(cudaStreamSynchronize(nullptr), what);
   } catch (...) {
     used_bytes_ -= bytes;
     throw;
@@ -30,7 +38,7 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
 }
 
 void DeviceMemory::release(void* data, std::uint64_t bytes) noexcept {
-  (void)cudaFree(data);
+  (void)cudaFreeAsync(data, nullptr);
   used_bytes_ -= bytes;
 }
 

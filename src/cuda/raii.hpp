@@ -15,10 +15,12 @@ namespace spmm::cuda {
 /// Counts what a run allocates on the device and refuses to pass a limit. Threads: any.
 class DeviceMemory {
  public:
-  explicit DeviceMemory(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  /// Allocations come from the device's pool, which keeps freed memory for the next one.
+  DeviceMemory(int device, std::uint64_t limit_bytes);
 
   /// Errors: OutOfMemory beyond the limit or where the device has no more.
   void* allocate(std::uint64_t bytes, const char* what);
+  /// Stream: waits for nothing; work that uses the memory must be done.
   void release(void* data, std::uint64_t bytes) noexcept;
 
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }

@@ -4,7 +4,7 @@
 
 namespace spmm::cuda {
 
-StageEvents::StageEvents() {
+StageEvents::StageEvents(StageHooks hooks) : hooks_(hooks) {
   const Stream stream;
   zero_.record(stream);
   stream.synchronize();

@@ -15,8 +15,8 @@ namespace spmm::cuda {
 /// Threads: any. Memory: two events per interval until collect().
 class StageEvents {
  public:
-  /// The zero of all intervals is now.
-  StageEvents();
+  /// The zero of all intervals is now. The hooks are called around the work of each interval (profiler ranges).
+  explicit StageEvents(StageHooks hooks);
 
   /// Brackets what `work` puts on the stream.
   template <class Work>
@@ -24,7 +24,10 @@ class StageEvents {
     Event begin(true);
     Event end(true);
     begin.record(stream);
-    std::forward<Work>(work)();
+    {
+      const Range range(hooks_, stage);
+      std::forward<Work>(work)();
+    }
     end.record(stream);
     const std::lock_guard lock(mutex_);
     intervals_[static_cast<std::size_t>(stage)].emplace_back(std::move(begin), std::move(end));
@@ -34,7 +37,24 @@ class StageEvents {
   void collect(StageClock& clock);
 
  private:
+  /// A profiler range.
+  class Range {
+   public:
+    Range(const StageHooks& hooks, Stage stage) : hooks_(hooks) {
+      if (hooks_.enter != nullptr) hooks_.enter(stage_name(stage).data());
+    }
+    ~Range() {
+      if (hooks_.leave != nullptr) hooks_.leave();
+    }
+    Range(const Range&) = delete;
+    Range& operator=(const Range&) = delete;
+
+   private:
+    const StageHooks& hooks_;
+  };
+
   using Interval = std::pair<Event, Event>;
+  StageHooks hooks_;
   std::mutex mutex_;
   Event zero_{true};
   std::array<std::vector<Interval>, kStageNames.size()> intervals_;

@@ -35,8 +35,8 @@ struct Slot {
 struct Lane {
   const Source& source;
   ParsedMatrix& parsed;
-  kernels::KeyOrder order;
   DeviceBuffer<unsigned long long> first_bad;  // [1]
+  DeviceBuffer<std::uint32_t> max_element;     // [1]
   Stream stream;
 };
 
@@ -57,7 +57,8 @@ std::vector<Chunk> cut_chunks(const MatrixHeader& a, const MatrixHeader& b) {
 
 ParsedMatrix allocate_parsed(const MatrixHeader& header, DeviceMemory& memory) {
   return {.keys = {memory, header.num_blocks, "sort keys"},
-          .values = {memory, std::uint64_t{header.m} * header.m * header.num_blocks, "input elements"}};
+          .values = {memory, std::uint64_t{header.m} * header.m * header.num_blocks, "input elements"},
+          .max_element = 0};
 }
 
 /// Errors: FormatError if a record of the lane lies outside the matrix.
@@ -130,8 +131,8 @@ class Uploader {
       events_.timed(Stage::h2d, lane.stream,
                     [&] { copy_async(slot.device.data(), slot.host.data(), bytes, lane.stream); });
       kernels::launch_parse_records(slot.device.data(), chunk.first, chunk.count, header.m, header.blocks_per_side(),
-                                    lane.order, key_bits_, lane.parsed.keys.data(), lane.parsed.values.data(),
-                                    lane.first_bad.data(), lane.stream.get());
+                                    key_bits_, lane.parsed.keys.data(), lane.parsed.values.data(),
+                                    lane.first_bad.data(), lane.max_element.data(), lane.stream.get());
       slot.free.record(lane.stream);
     }
     const std::lock_guard lock(progress_mutex_);
@@ -160,21 +161,25 @@ ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_thr
                     .key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)))};
   Lane lane_a{.source = a,
               .parsed = parsed.a,
-              .order = kernels::KeyOrder::by_row,
               .first_bad = {memory, 1, "flag"},
+              .max_element = {memory, 1, "flag"},
               .stream = {}};
   Lane lane_b{.source = b,
               .parsed = parsed.b,
-              .order = kernels::KeyOrder::by_column,
               .first_bad = {memory, 1, "flag"},
+              .max_element = {memory, 1, "flag"},
               .stream = {}};
   for (Lane* lane : {&lane_a, &lane_b}) {
+    constexpr std::uint32_t kNothing = 0;
     copy_async(lane->first_bad.data(), &kNoRecord, 1, lane->stream);
+    copy_async(lane->max_element.data(), &kNothing, 1, lane->stream);
     lane->stream.synchronize();
   }
   Uploader(lane_a, lane_b, parsed.key_bits, events, context).run(device, num_threads, memory);
-  check_indices(lane_a);
-  check_indices(lane_b);
+  for (Lane* lane : {&lane_a, &lane_b}) {
+    check_indices(*lane);
+    lane->parsed.max_element = fetch(lane->max_element.data(), lane->stream);
+  }
   return parsed;
 }
 

@@ -13,13 +13,14 @@ namespace spmm::cuda {
 
 /// One matrix on the device, in file order.
 struct ParsedMatrix {
-  DeviceBuffer<std::uint64_t> keys;    // [nnzb], leading coordinate << key_bits | other
+  DeviceBuffer<std::uint64_t> keys;    // [nnzb], block row << key_bits | block column
   DeviceBuffer<std::uint16_t> values;  // [nnzb, m, m]
+  std::uint32_t max_element = 0;
 };
 
 struct ParsedPair {
-  ParsedMatrix a;  // keys by row
-  ParsedMatrix b;  // keys by column
+  ParsedMatrix a;
+  ParsedMatrix b;
   unsigned key_bits = 0;
 };
 

@@ -8,7 +8,8 @@ namespace spmm::plan {
 namespace {
 
 /// Whether sorting the pairs is cheaper than visiting every tile.
-bool prefers_expansion(std::uint64_t num_pairs, std::uint64_t all_tiles) {
+bool prefers_expansion(std::uint64_t num_pairs, std::uint64_t all_tiles, Listing listing) {
+  if (listing == Listing::wherever_it_fits) return true;
   return static_cast<double>(num_pairs) < kernels::kExpandPairsPerTile * static_cast<double>(all_tiles);
 }
 
@@ -27,7 +28,7 @@ void cut_columns(Panel row, std::uint64_t max_tiles, std::vector<Panel>& panels)
 }  // namespace
 
 std::vector<Panel> cut_panels(std::span<const std::uint64_t> row_pair_offsets, std::uint32_t num_columns,
-                              std::uint64_t max_tiles) {
+                              std::uint64_t max_tiles, Listing listing) {
   std::vector<Panel> panels;
   const std::size_t num_lines = row_pair_offsets.size() - 1;
   std::size_t row = 0;
@@ -40,7 +41,7 @@ std::vector<Panel> cut_panels(std::span<const std::uint64_t> row_pair_offsets, s
     }
     const auto fits = [&](std::size_t end) {
       const std::uint64_t pairs = row_pair_offsets[end] - first_pair;
-      return pairs <= max_tiles || (end - begin) * num_columns <= max_tiles;
+      return (listing != Listing::never && pairs <= max_tiles) || (end - begin) * num_columns <= max_tiles;
     };
     ++row;
     while (row < num_lines && fits(begin + 1) && fits(row + 1)) ++row;
@@ -51,9 +52,9 @@ std::vector<Panel> cut_panels(std::span<const std::uint64_t> row_pair_offsets, s
                 .first_pair = first_pair,
                 .num_pairs = row_pair_offsets[row] - first_pair};
     const std::uint64_t all_tiles = std::uint64_t{panel.num_rows} * num_columns;
-    const bool can_expand = panel.num_pairs <= max_tiles;
+    const bool can_expand = listing != Listing::never && panel.num_pairs <= max_tiles;
     const bool can_visit_all = all_tiles <= max_tiles;
-    panel.expand = can_expand && (!can_visit_all || prefers_expansion(panel.num_pairs, all_tiles));
+    panel.expand = can_expand && (!can_visit_all || prefers_expansion(panel.num_pairs, all_tiles, listing));
     if (can_expand || can_visit_all) {
       panels.push_back(panel);
     } else {

@@ -25,10 +25,17 @@ struct Panel {
   }
 };
 
+/// When a panel is listed by expansion.
+enum class Listing : std::uint8_t {
+  by_density,  ///< where that is cheaper than visiting every tile
+  never,
+  wherever_it_fits,
+};
+
 /// Shapes: row_pair_offsets [number of lines of A + 1] = pairs before each line. Lines without pairs are left out.
 /// No panel has more than max_tiles tiles (max_tiles >= 1), none that expands more than max_tiles pairs.
 /// Memory: the result has at most about 2 * (pairs / max_tiles) + lines / (max_tiles / num_columns) panels.
 std::vector<Panel> cut_panels(std::span<const std::uint64_t> row_pair_offsets, std::uint32_t num_columns,
-                              std::uint64_t max_tiles);
+                              std::uint64_t max_tiles, Listing listing = Listing::by_density);
 
 }  // namespace spmm::plan

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "kernels/tuning.hpp"
+#include "plan/kernel_choice.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::plan {
@@ -125,6 +126,18 @@ Plan plan_cuda(const MatrixHeader& a, const MatrixHeader& b, const std::string& 
   }
   plan.expected_panels = static_cast<std::uint64_t>(
       std::ceil(plan.expected_output_blocks * static_cast<double>(record) / static_cast<double>(plan.panel_bytes)));
+  if (kernel == "auto") {
+    plan.expected_kernels =
+        candidates_text(rank_kernels({.m = a.m,
+                                      .nb = a.blocks_per_side(),
+                                      .num_pairs = static_cast<std::uint64_t>(plan.expected_pairs),
+                                      .num_rows = std::min(a.num_blocks, a.blocks_per_side()),
+                                      .num_tiles = static_cast<std::uint64_t>(plan.expected_output_blocks),
+                                      .max_element = 65'535,
+                                      .has_dense_tensor = limits.has_dense_tensor,
+                                      .free_bytes = plan.device_limit_bytes - plan.device_need_bytes,
+                                      .max_tiles = num_tiles}));
+  }
   return plan;
 }
 

@@ -15,6 +15,7 @@ struct Limits {
   std::uint64_t host_bytes = 0;
   std::uint64_t device_bytes = 0;
   unsigned num_threads = 1;
+  bool has_dense_tensor = false;  ///< the device can run the dense tensor-core kernel
 };
 
 /// Predicted bytes of host buffers for a CPU plan.
@@ -33,6 +34,6 @@ Plan plan_cuda(const MatrixHeader& a, const MatrixHeader& b, const std::string& 
 std::uint64_t panel_tile_bytes(std::uint32_t m);
 
 /// Device bytes per pair of a panel that lists its tiles by expansion.
-inline constexpr std::uint64_t kExpandPairBytes = 32;
+inline constexpr std::uint64_t kExpandPairBytes = 48;
 
 }  // namespace spmm::plan

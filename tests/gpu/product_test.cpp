@@ -31,6 +31,14 @@ Options with_kernel(const std::string& kernel) {
   return options;
 }
 
+/// Kernels that keep something dense are not meant for every shape: planes of n x n bytes, or tiles of every column.
+bool suits(const std::string& kernel, const BlockMatrix& a) {
+  const std::uint32_t nb = a.n / a.m;
+  if (kernel == "dense-tensor") return a.n <= 40'000;
+  if (kernel == "row-spread") return nb <= 4'000'000;
+  return true;
+}
+
 /// Smallest --memory-limit that this product is planned with, found by asking.
 std::uint64_t smallest_limit(const BlockMatrix& a, const BlockMatrix& b, const std::string& kernel) {
   std::uint64_t low = 1;
@@ -58,12 +66,40 @@ TEST_CASE("every CUDA kernel gives the oracle's product on the battery") {
         const Operands operands = recipe.make(m, seed);
         const ProductMatrix expected = test::oracle_multiply(operands.first, operands.second);
         for (const std::string& kernel : cuda_kernels()) {
+          if (!suits(kernel, operands.first)) continue;
           INFO(recipe.name << " (" << recipe.bug << "), m " << m << ", seed " << seed << ", kernel " << kernel);
           REQUIRE((multiply(operands.first, operands.second, with_kernel(kernel)) == expected));
         }
       }
     }
   }
+}
+
+namespace {
+
+/// Short enough for the sanitizers, which follow every access.
+void check_small_products(const std::vector<std::string>& kernels) {
+  for (const std::uint32_t m : {4u, 5u, 8u, 16u, 32u}) {
+    const BlockMatrix a = test::random_matrix(m * 8, m, 20, 65535, m);
+    const BlockMatrix b = test::random_matrix(m * 8, m, 40, 2047, m + 1);
+    const ProductMatrix expected = test::oracle_multiply(a, b);
+    for (const std::string& kernel : kernels) {
+      INFO("m " << m << ", kernel " << kernel);
+      REQUIRE((multiply(a, b, with_kernel(kernel)) == expected));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("small battery: sparse kernels") {
+  std::vector<std::string> kernels = cuda_kernels();
+  std::erase(kernels, "dense-tensor");
+  check_small_products(kernels);
+}
+
+TEST_CASE("small dense: tensor-core kernel") {
+  check_small_products({"dense-tensor"});
 }
 
 TEST_CASE("block rows and columns around chunk borders of the merge") {
@@ -91,6 +127,7 @@ TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
   const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"), &one);
   const std::uint64_t limit = smallest_limit(a, b, "two-pointer") + (4u << 20);
   for (const std::string& kernel : cuda_kernels()) {
+    if (kernel == "dense-tensor") continue;  // its planes do not fit
     Options options = with_kernel(kernel);
     options.memory_limit_bytes = limit;
     Report report;
@@ -99,6 +136,39 @@ TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
     REQUIRE(report.num_panels > one.num_panels);
     REQUIRE(report.peak_device_bytes <= limit);
     REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
+  }
+}
+
+TEST_CASE("the dense kernel refuses what does not fit, and the planner then takes another") {
+  const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
+  Options options = with_kernel("dense-tensor");
+  options.memory_limit_bytes = std::uint64_t{300} << 20;
+  CHECK_THROWS_AS(multiply(a, a, options), OutOfMemory);
+  options.kernel = "auto";
+  Report report;
+  const ProductMatrix product = multiply(a, a, options, &report);
+  CHECK(report.plan.kernel == "rows");
+  CHECK((product == multiply(a, a, with_kernel("two-pointer"))));
+}
+
+TEST_CASE("the dense kernel at borders of its tiles and segments") {
+  // Plane rows around 128 and 256 per CTA; more than 65,536 terms, all at the maximum.
+  for (const std::uint32_t nb : {7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u}) {
+    const BlockMatrix a = test::random_matrix(nb * 8, 8, nb * nb, 3000, nb);
+    const BlockMatrix b = test::random_matrix(nb * 8, 8, nb * nb / 2, 65535, nb + 1);
+    INFO("nb " << nb);
+    REQUIRE((multiply(a, b, with_kernel("dense-tensor")) == test::oracle_multiply(a, b)));
+  }
+  for (const std::uint32_t value : {1u, 255u, 256u, 65535u}) {
+    test::MatrixBuilder a(1100, 64, 1);
+    test::MatrixBuilder b(1100, 64, 2);
+    for (std::uint32_t t = 0; t < 1100; ++t) {
+      a.add_constant(3, t, value);
+      b.add_constant(t, 1099, value == 65535 ? 1 : value);
+    }
+    INFO("value " << value);
+    REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("dense-tensor")) ==
+             test::oracle_multiply(a.matrix(), b.matrix())));
   }
 }
 

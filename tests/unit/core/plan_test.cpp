@@ -1,8 +1,10 @@
 // Planner and panels: pure functions, checked as such.
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
 
+#include "plan/kernel_choice.hpp"
 #include "plan/panels.hpp"
 #include "plan/planner.hpp"
 #include "spmm/error.hpp"
@@ -122,4 +124,60 @@ TEST_CASE("the CPU plan gives up buffers before it refuses") {
   CHECK(narrow.host_need_bytes <= tight.host_bytes);
   CHECK(narrow.panel_bytes >= output_record_bytes(8));
   CHECK(narrow.num_buffers >= 2);
+}
+
+namespace {
+
+/// Statistics of a product of evenly spread blocks on a large Hopper device.
+plan::ProductStatistics evenly_spread(std::uint32_t n, std::uint32_t m, double k) {
+  const double nb = n / m;
+  return {.m = m,
+          .nb = n / m,
+          .num_pairs = static_cast<std::uint64_t>(k * k / nb),
+          .num_rows = n / m,
+          .num_tiles = static_cast<std::uint64_t>(std::min(k * k / nb, nb * nb)),
+          .max_element = 2047,
+          .has_dense_tensor = true,
+          .free_bytes = std::uint64_t{100} << 30,
+          .max_tiles = 4u << 20};
+}
+
+}  // namespace
+
+TEST_CASE("the kernel follows density, device and memory") {
+  const auto best = [](const plan::ProductStatistics& s) { return plan::rank_kernels(s).front().kernel; };
+  CHECK(best(evenly_spread(8'192, 8, 1e5)) == "rows");
+  CHECK(best(evenly_spread(32'768, 4, 1e6)) == "rows");
+  CHECK(best(evenly_spread(1'048'576, 8, 1e6)) == "rows");
+  const plan::ProductStatistics dense = evenly_spread(32'768, 8, 8.8e6);
+  CHECK(best(dense) == "dense-tensor");
+  plan::ProductStatistics other_device = dense;
+  other_device.has_dense_tensor = false;
+  CHECK(best(other_device) == "rows");
+  plan::ProductStatistics little_memory = dense;
+  little_memory.free_bytes = 1u << 30;
+  CHECK(best(little_memory) == "rows");
+  plan::ProductStatistics narrow_panels = dense;
+  narrow_panels.max_tiles = dense.nb - 1;
+  CHECK(best(narrow_panels) == "rows");
+  plan::ProductStatistics unsaturated = dense;
+  unsaturated.max_element = 20;
+  CHECK(plan::rank_kernels(unsaturated).front().predicted_ms < plan::rank_kernels(dense).front().predicted_ms);
+}
+
+TEST_CASE("byte planes hold every row in groups of eight") {
+  CHECK(plan::num_byte_planes(255) == 1);
+  CHECK(plan::num_byte_planes(256) == 2);
+  CHECK(plan::plane_stride_bytes(16, 8) == 128);
+  CHECK(plan::plane_stride_bytes(17, 8) == 256);
+  CHECK(plan::plane_bytes(16, 3, 5, 1) == 15 * 128);
+  CHECK(plan::plane_bytes(16, 3, 5, 2) == 2 * 16 * 128);
+}
+
+TEST_CASE("listing can be forbidden and preferred") {
+  const auto offsets = offsets_of({5, 900, 5});
+  for (const Panel& panel : plan::cut_panels(offsets, 1000, 1 << 20, plan::Listing::never)) CHECK_FALSE(panel.expand);
+  for (const Panel& panel : plan::cut_panels(offsets, 1000, 1 << 20, plan::Listing::wherever_it_fits)) {
+    CHECK(panel.expand);
+  }
 }

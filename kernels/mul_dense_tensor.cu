@@ -1,0 +1,265 @@
+// Compiled for sm_90a alone. Dense product on Hopper's integer tensor cores: exact u16 x u16 through byte planes,
+// saturated u32 result blocks.
+#include <algorithm>
+#include <string>
+
+#include "kernels/check.hpp"
+#include "kernels/hopper.cuh"
+#include "kernels/launch.hpp"
+
+namespace spmm::kernels {
+namespace {
+
+using hopper::Barrier;
+
+constexpr std::uint32_t kRows = 128;     // plane rows of A per CTA: two warpgroups of 64
+constexpr std::uint32_t kColumns = 256;  // plane rows of B per CTA
+constexpr std::uint32_t kDepth = 128;    // bytes along K per stage
+constexpr std::uint32_t kStages = 4;
+constexpr std::uint32_t kConsumers = 256;  // threads that multiply; one more warpgroup fetches
+constexpr std::uint32_t kThreads = kConsumers + 128;
+constexpr std::uint32_t kCheckEvery = 16;  // stages between looks for a saturated tile: 2,048 terms, 3 % of the time
+constexpr std::uint32_t kTallGroup = 16;   // CTAs walk down this many tiles of rows before the next tile of columns
+
+struct __align__(1024) Stage {
+  std::uint8_t a[kRows * kDepth];
+  std::uint8_t b[kColumns * kDepth];
+};
+
+struct __align__(1024) Shared {
+  Stage stages[kStages];
+  Barrier full[kStages];
+  Barrier empty[kStages];
+  volatile std::uint32_t stop;
+};
+
+struct Problem {
+  std::uint32_t num_rows;     // elements
+  std::uint32_t num_columns;  // elements
+  std::uint32_t m;
+  std::uint32_t tile_columns;  // result blocks per block row
+  std::uint32_t first_stage;   // K range in units of kDepth
+  std::uint32_t num_stages;
+  bool merge;  // add to what the results hold
+};
+
+/// Elements of C that one thread holds, for operands of `Planes` byte planes each.
+template <std::uint32_t Planes>
+struct Fragment {
+  static constexpr std::uint32_t kGroups = kColumns / 8 / Planes;  // of 8 columns
+  static constexpr std::uint32_t kHalves = Planes == 2 ? 1 : 2;    // rows 8 apart
+
+  /// Exact sum. Planes are interleaved by 8: rows g are high bytes and g + 8 low bytes, columns likewise.
+  __device__ static std::uint64_t sum(const std::uint32_t (&d)[128], std::uint32_t group, std::uint32_t half,
+                                      std::uint32_t e) {
+    if constexpr (Planes == 2) {
+      const std::uint64_t high = d[8 * group + e];
+      const std::uint64_t middle = std::uint64_t{d[8 * group + 2 + e]} + d[8 * group + 4 + e];
+      return (high << 16) + (middle << 8) + d[8 * group + 6 + e];
+    } else {
+      return d[4 * group + 2 * half + e];
+    }
+  }
+};
+
+template <std::uint32_t Planes>
+__device__ bool is_saturated(const std::uint32_t (&d)[128]) {
+  bool all = true;
+#pragma unroll
+  for (std::uint32_t group = 0; group < Fragment<Planes>::kGroups; ++group)
+#pragma unroll
+    for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half)
+#pragma unroll
+      for (std::uint32_t e = 0; e < 2; ++e) all &= Fragment<Planes>::sum(d, group, half, e) >= kMaxVal;
+  return all;
+}
+
+template <std::uint32_t Planes>
+__device__ void store(const std::uint32_t (&d)[128], const Problem& problem, std::uint32_t first_row,
+                      std::uint32_t first_column, const TileResults& results) {
+  const std::uint32_t m = problem.m;
+#pragma unroll
+  for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half) {
+    const std::uint32_t row = first_row + 8 * half;
+    if (row >= problem.num_rows) continue;
+    const std::uint64_t tile_row = std::uint64_t{row / m} * problem.tile_columns;
+#pragma unroll
+    for (std::uint32_t group = 0; group < Fragment<Planes>::kGroups; ++group) {
+#pragma unroll
+      for (std::uint32_t e = 0; e < 2; ++e) {
+        const std::uint32_t column = first_column + 8 * group + e;
+        if (column >= problem.num_columns) continue;
+        const std::uint64_t tile = tile_row + column / m;
+        std::uint32_t& target = results.values[tile * m * m + row % m * m + column % m];
+        std::uint32_t value = saturate(Fragment<Planes>::sum(d, group, half, e));
+        if (problem.merge) value = saturating_add(value, target);
+        target = value;
+        if (value != 0) results.non_zero[tile] = 1;  // everyone who writes writes 1
+      }
+    }
+  }
+}
+
+/// Fetches stage after stage until all are there or the consumers are done.
+__device__ void produce(Shared& shared, const CUtensorMap& map_a, const CUtensorMap& map_b, std::uint32_t tile_row,
+                        std::uint32_t tile_column, const Problem& problem) {
+  std::uint32_t issued = 0;
+  for (; issued < problem.num_stages; ++issued) {
+    const std::uint32_t slot = issued % kStages;
+    const std::uint32_t parity = (issued / kStages + 1) & 1;  // the first round finds the slots free
+    while (!shared.empty[slot].try_wait(parity) && shared.stop == 0) {
+    }
+    if (shared.stop != 0) break;
+    Stage& stage = shared.stages[slot];
+    const std::uint32_t x = (problem.first_stage + issued) * kDepth;
+    shared.full[slot].arrive_expecting(sizeof(Stage));
+    hopper::copy_box(stage.a, &map_a, x, tile_row * kRows, shared.full[slot]);
+    hopper::copy_box(stage.b, &map_b, x, tile_column * kColumns, shared.full[slot]);
+  }
+  // Copies must have landed before the CTA gives its shared memory back.
+  for (std::uint32_t x = issued < kStages ? 0 : issued - kStages; x < issued; ++x) {
+    shared.full[x % kStages].wait(x / kStages & 1);
+  }
+}
+
+/// Multiplies stages [first, end); the slots are free again on return.
+__device__ inline void multiply_stages(Shared& shared, std::uint32_t (&d)[128], std::uint32_t warpgroup,
+                                       std::uint32_t first, std::uint32_t end) {
+  const bool speaks = threadIdx.x % 128 == 0;  // for its warpgroup
+  for (std::uint32_t x = first; x < end; ++x) {
+    const std::uint32_t slot = x % kStages;
+    shared.full[slot].wait(x / kStages & 1);
+    const Stage& stage = shared.stages[slot];
+    const std::uint64_t a = hopper::operand_descriptor(stage.a + warpgroup * 64 * kDepth);
+    const std::uint64_t b = hopper::operand_descriptor(stage.b);
+    hopper::wgmma_fence();
+#pragma unroll
+    for (std::uint32_t k = 0; k < kDepth / 32; ++k) hopper::wgmma_u8(d, a + k * 2, b + k * 2);
+    hopper::wgmma_commit();
+    hopper::wgmma_wait<1>();  // the stage before is done
+    if (x > first && speaks) shared.empty[(x - 1) % kStages].arrive();
+  }
+  hopper::wgmma_wait<0>();
+  if (speaks) shared.empty[(end - 1) % kStages].arrive();
+}
+
+template <std::uint32_t Planes>
+__device__ void consume(Shared& shared, const Problem& problem, std::uint32_t (&d)[128], std::uint32_t warpgroup) {
+  for (std::uint32_t first = 0; first < problem.num_stages; first += kCheckEvery) {
+    multiply_stages(shared, d, warpgroup, first, min(first + kCheckEvery, problem.num_stages));
+    if (hopper::all_true(is_saturated<Planes>(d), 1, kConsumers)) {
+      if (threadIdx.x == 0) shared.stop = 1;
+      return;
+    }
+  }
+}
+
+// Grid: one CTA per tile of kRows plane rows by kColumns plane columns; kTallGroup tiles of rows share columns in L2.
+// Work: one warp fetches stages of both operands with bulk tensor copies; two warpgroups of 64 plane rows multiply
+// them. Memory: 4 stages of 48 KB, swizzled by the copy so that the products read without bank conflicts; sums in
+// registers.
+template <std::uint32_t Planes>
+__global__ void __launch_bounds__(kThreads, 1)
+    dense_tensor(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Problem problem,
+                 std::uint32_t tiles_down, std::uint32_t tiles_across, TileResults results) {
+  extern __shared__ std::uint8_t raw_shared[];
+  Shared& shared =
+      *reinterpret_cast<Shared*>((reinterpret_cast<std::uintptr_t>(raw_shared) + 1023) & ~std::uintptr_t{1023});
+  const std::uint32_t strip = blockIdx.x / (kTallGroup * tiles_across);
+  const std::uint32_t height = min(kTallGroup, tiles_down - strip * kTallGroup);
+  const std::uint32_t within = blockIdx.x - strip * kTallGroup * tiles_across;
+  const std::uint32_t tile_row = strip * kTallGroup + within % height;
+  const std::uint32_t tile_column = within / height;
+  if (threadIdx.x == 0) {
+    for (std::uint32_t s = 0; s < kStages; ++s) {
+      shared.full[s].init(1);
+      shared.empty[s].init(kConsumers / 128);
+    }
+    shared.stop = 0;
+    hopper::fence_barriers();
+  }
+  __syncthreads();  // barriers are ready
+  const std::uint32_t warpgroup = threadIdx.x / 128;
+  if (warpgroup == kConsumers / 128) {
+    hopper::give_registers<40>();
+    if (threadIdx.x == kConsumers) produce(shared, map_a, map_b, tile_row, tile_column, problem);
+  } else {
+    hopper::take_registers<232>();
+    std::uint32_t d[128] = {};
+    consume<Planes>(shared, problem, d, warpgroup);
+    const std::uint32_t warp = threadIdx.x % 128 / 32;
+    const std::uint32_t lane = threadIdx.x % 32;
+    store<Planes>(d, problem, (tile_row * kRows + warpgroup * 64 + warp * 16) / Planes + lane / 4,
+                  tile_column * kColumns / Planes + lane % 4 * 2, results);
+  }
+}
+
+/// Tensor map of byte planes: boxes of `box_rows` rows by kDepth bytes, swizzled by 128 bytes.
+CUtensorMap make_map(const BytePlanes& planes, std::uint32_t box_rows) {
+  static const auto encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found),
+          "tensor map");
+#else
+    check(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found), "tensor map");
+#endif
+    if (found != cudaDriverEntryPointSuccess) throw CudaError("the driver has no cuTensorMapEncodeTiled");
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  CUtensorMap map{};
+  const cuuint64_t sizes[2] = {planes.stride_bytes, planes.num_rows};
+  const cuuint64_t strides[1] = {planes.stride_bytes};
+  const cuuint32_t box[2] = {kDepth, box_rows};
+  const cuuint32_t steps[2] = {1, 1};
+  const CUresult status = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, planes.data, sizes, strides, box, steps,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS) throw CudaError("cuTensorMapEncodeTiled: error " + std::to_string(status));
+  return map;
+}
+
+template <std::uint32_t Planes>
+void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, const TileResults& results,
+            cudaStream_t stream) {
+  constexpr std::size_t kSharedBytes = sizeof(Shared) + 1024;
+  check(cudaFuncSetAttribute(dense_tensor<Planes>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+        "dense_tensor shared memory");
+  const std::uint32_t down = (problem.num_rows * Planes + kRows - 1) / kRows;
+  const std::uint32_t across = (problem.num_columns * Planes + kColumns - 1) / kColumns;
+  dense_tensor<Planes><<<down * across, kThreads, kSharedBytes, stream>>>(make_map(a, kRows), make_map(b, kColumns),
+                                                                          problem, down, across, results);
+  check_launch("dense_tensor");
+}
+
+}  // namespace
+
+bool has_dense_tensor(int major, int minor) {
+  return major == 9 && minor == 0;
+}
+
+void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, std::uint32_t num_rows,
+                             std::uint32_t num_columns, std::uint32_t m, const TileResults& results,
+                             cudaStream_t stream) {
+  constexpr std::uint64_t kMaxStages = 65'536 / kDepth;  // 65,536 * 255 * 255 < 2^32
+  const std::uint64_t num_stages = a.stride_bytes / kDepth;
+  const std::uint32_t tile_columns = num_columns / m;
+  check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{num_rows / m} * tile_columns, stream), "clear flags");
+  for (std::uint64_t first = 0; first < num_stages; first += kMaxStages) {
+    const Problem problem{.num_rows = num_rows,
+                          .num_columns = num_columns,
+                          .m = m,
+                          .tile_columns = tile_columns,
+                          .first_stage = static_cast<std::uint32_t>(first),
+                          .num_stages = static_cast<std::uint32_t>(std::min(kMaxStages, num_stages - first)),
+                          .merge = first > 0};
+    if (a.num_planes == 2) {
+      launch<2>(a, b, problem, results, stream);
+    } else {
+      launch<1>(a, b, problem, results, stream);
+    }
+  }
+}
+
+}  // namespace spmm::kernels

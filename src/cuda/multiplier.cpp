@@ -1,0 +1,106 @@
+#include "cuda/multiplier.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "cuda/host_driven.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+/// Tiles listed by expansion, without their pairs.
+class TileList {
+ public:
+  TileList(DeviceMemory& memory, std::uint64_t max_pairs)
+      : keys_{DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys"),
+              DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys")},
+        tiles_(memory, max_pairs, "tile keys"),
+        num_unique_(memory, 1, "count"),
+        work_(memory, max_pairs == 0 ? 0 : kernels::list_tiles_workspace_bytes(max_pairs), "tile work space") {}
+
+  /// Replaces all tiles of the panel by those with pairs; waits for the stream.
+  void list(const plan::Panel& panel, const Operands& operands, const Stream& stream, kernels::TilesView& tiles) {
+    kernels::SortBuffers<std::uint64_t> keys{{keys_[0].data(), keys_[1].data()}};
+    kernels::launch_list_tiles(operands.expand_view(), panel.row_begin, panel.num_rows, panel.first_pair,
+                               panel.num_pairs, tiles.column_bits, keys, tiles_.data(), num_unique_.data(),
+                               {.data = work_.data(), .bytes = work_.size()}, stream.get());
+    tiles.num_tiles = fetch(num_unique_.data(), stream);
+    tiles.keys = tiles_.data();
+  }
+
+ private:
+  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;  // [max_pairs] each
+  DeviceBuffer<std::uint64_t> tiles_;                // [max_pairs]
+  DeviceBuffer<std::uint32_t> num_unique_;
+  DeviceBuffer<std::byte> work_;
+};
+
+/// two-pointer, binary-search and host-driven: the kernel, or the host, merges the lists of a tile.
+class TileMultiplier : public Multiplier {
+ public:
+  TileMultiplier(std::string kernel, const MultiplierContext& context)
+      : kernel_(std::move(kernel)), c_(context), list_(context.memory, max_listed_pairs(context.panels)) {
+    if (kernel_ == "host-driven") host_driven_ = std::make_unique<HostDriven>(c_.operands, c_.stream);
+  }
+
+  kernels::TilesView multiply(const plan::Panel& panel, const kernels::TileResults& results) override {
+    kernels::TilesView tiles = all_tiles(panel, c_.operands.num_tile_columns());
+    if (panel.expand) {
+      c_.events.timed(Stage::count, c_.stream, [&] { list_.list(panel, c_.operands, c_.stream, tiles); });
+    }
+    const kernels::OperandView a = c_.operands.a_view();
+    const kernels::OperandView b = c_.operands.b_view();
+    c_.events.timed(Stage::multiply, c_.stream, [&] {
+      if (host_driven_) {
+        host_driven_->multiply(c_.operands, tiles, results, c_.stream, c_.run);
+      } else if (kernel_ == "binary-search") {
+        kernels::launch_mul_binary_search(a, b, tiles, c_.operands.m, results, c_.stream.get());
+      } else {
+        kernels::launch_mul_two_pointer(a, b, tiles, c_.operands.m, results, c_.stream.get());
+      }
+    });
+    return tiles;
+  }
+
+ private:
+  std::string kernel_;
+  MultiplierContext c_;
+  TileList list_;
+  std::unique_ptr<HostDriven> host_driven_;
+};
+
+}  // namespace
+
+KernelNeeds kernel_needs(const std::string& kernel) {
+  if (kernel == "rows") return {.b_by_columns = false, .listing = plan::Listing::by_density};
+  if (kernel == "row-spread") return {.b_by_columns = false, .listing = plan::Listing::never};
+  if (kernel == "pair-list") return {.b_by_columns = false, .listing = plan::Listing::wherever_it_fits};
+  if (kernel == "dense-tensor") return {.b_by_columns = false, .listing = plan::Listing::never};
+  return {.b_by_columns = true, .listing = plan::Listing::by_density};
+}
+
+std::unique_ptr<Multiplier> make_multiplier(const std::string& kernel, const MultiplierContext& context) {
+  if (kernel_needs(kernel).b_by_columns) return std::make_unique<TileMultiplier>(kernel, context);
+  return kernel == "dense-tensor" ? make_dense_multiplier(context) : make_row_multiplier(context);
+}
+
+kernels::TilesView all_tiles(const plan::Panel& panel, std::uint32_t num_columns) {
+  return {.num_tiles = std::uint64_t{panel.num_rows} * panel.num_columns,
+          .keys = nullptr,
+          .row_begin = panel.row_begin,
+          .num_rows = panel.num_rows,
+          .column_begin = panel.column_begin,
+          .num_columns = panel.num_columns,
+          .column_bits = static_cast<std::uint32_t>(std::bit_width(num_columns))};
+}
+
+std::uint64_t max_listed_pairs(const std::vector<plan::Panel>& panels) {
+  std::uint64_t most = 0;
+  for (const plan::Panel& panel : panels) {
+    if (panel.expand) most = std::max(most, panel.num_pairs);
+  }
+  return most;
+}
+
+}  // namespace spmm::cuda

@@ -1,0 +1,55 @@
+// The multiply kernels behind one interface: each fills the tiles of a panel in its own way.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/operands.hpp"
+#include "cuda/stage_events.hpp"
+#include "plan/panels.hpp"
+#include "spmm/run.hpp"
+
+namespace spmm::cuda {
+
+/// What every multiplier works with.
+struct MultiplierContext {
+  const Operands& operands;
+  const std::vector<plan::Panel>& panels;
+  DeviceMemory& memory;
+  const Stream& stream;
+  StageEvents& events;
+  const RunContext& run;
+};
+
+class Multiplier {
+ public:
+  virtual ~Multiplier() = default;
+
+  /// Puts the product of a panel on the stream and returns its tiles; their keys stay valid until the next call.
+  /// Shapes: results hold panel.max_tiles() tiles.
+  virtual kernels::TilesView multiply(const plan::Panel& panel, const kernels::TileResults& results) = 0;
+};
+
+/// How a kernel wants its input.
+struct KernelNeeds {
+  bool b_by_columns = false;
+  plan::Listing listing = plan::Listing::by_density;
+};
+
+KernelNeeds kernel_needs(const std::string& kernel);
+
+std::unique_ptr<Multiplier> make_multiplier(const std::string& kernel, const MultiplierContext& context);
+
+/// Pair lists where a panel is listed, stretches of rows in shared memory elsewhere.
+std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context);
+/// Byte planes and tensor cores. Errors: OutOfMemory if panels do not span all block columns.
+std::unique_ptr<Multiplier> make_dense_multiplier(const MultiplierContext& context);
+
+/// The tiles of a panel before any listing: all of them.
+kernels::TilesView all_tiles(const plan::Panel& panel, std::uint32_t num_columns);
+
+/// Largest number of pairs of a listed panel; 0 without one.
+std::uint64_t max_listed_pairs(const std::vector<plan::Panel>& panels);
+
+}  // namespace spmm::cuda
