@@ -5,14 +5,11 @@
 
 namespace spmm::kernels {
 
-/// Bytes of one slot of the ring that carries raw records to the device. A 4 MB copy runs at the full rate of the link
-/// (80 us against about 5 us of launch cost) and the ring stays small: pinning costs 0.3 s per GB.
-inline constexpr std::uint64_t kUploadSlotBytes = 4u << 20;
-inline constexpr std::uint64_t kNumUploadSlots = 8;
-
-/// Bytes of one slot of the ring that carries result records to the writer, and their number.
-inline constexpr std::uint64_t kDownloadSlotBytes = 16u << 20;
-inline constexpr std::uint64_t kNumDownloadSlots = 6;
+/// Bytes and number of the pinned buffers that carry raw records to the device and, later, result records back. A 4 MB
+/// copy runs at the full rate of the link (80 us against about 5 us of launch cost) and the ring stays small: pinning
+/// costs 0.3 s per GB, and while it lasts no other thread can launch.
+inline constexpr std::uint64_t kRingSlotBytes = 4u << 20;
+inline constexpr std::uint64_t kNumRingSlots = 8;
 
 /// Result records of one panel, unless memory asks for less: large enough that listing its tiles (20 launches and one
 /// wait, 0.3 ms) does not show beside its 4 ms of traffic, small enough that the first one reaches the disk early.

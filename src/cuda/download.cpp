@@ -7,16 +7,19 @@
 
 namespace spmm::cuda {
 
-Downloader::Downloader(Sink& sink, int device, std::uint32_t m, std::uint64_t num_slots, StageEvents& events,
-                       const RunContext& context)
+Downloader::Downloader(Sink& sink, int device, std::uint32_t m, std::uint64_t num_slots, PinnedRing& ring,
+                       StageEvents& events, const RunContext& context)
     : sink_(sink),
       device_(device),
       record_bytes_(output_record_bytes(m)),
       events_(events),
       context_(context),
-      slot_bytes_(std::max(kernels::kDownloadSlotBytes / record_bytes_, std::uint64_t{1}) * record_bytes_),
+      slot_bytes_(kernels::kRingSlotBytes / record_bytes_ * record_bytes_),
       num_slots_(num_slots),
-      thread_([this] { work(); }) {}
+      ring_(ring) {
+  for (const PinnedBuffer<std::byte>& slot : ring_) free_slots_.push_back(slot.data());
+  thread_ = std::jthread([this] { work(); });
+}
 
 Downloader::~Downloader() {
   {
@@ -28,7 +31,7 @@ Downloader::~Downloader() {
   changed_.notify_all();
   thread_.join();
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return free_slots_.size() == slots_.size(); });
+  changed_.wait(lock, [&] { return free_slots_.size() == ring_.size(); });
 }
 
 void Downloader::rethrow_failure() {
@@ -55,7 +58,7 @@ std::uint64_t Downloader::finish() {
   std::unique_lock lock(mutex_);
   closing_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return failure_ || (queue_.empty() && free_slots_.size() == slots_.size()); });
+  changed_.wait(lock, [&] { return failure_ || (queue_.empty() && free_slots_.size() == ring_.size()); });
   rethrow_failure();
   return num_blocks_;
 }
@@ -109,9 +112,9 @@ void Downloader::send(PackedPanel& panel) {
 
 std::byte* Downloader::take_slot() {
   std::unique_lock lock(mutex_);
-  if (free_slots_.empty() && slots_.size() < num_slots_) {
-    slots_.emplace_back(slot_bytes_);
-    return slots_.back().data();
+  if (free_slots_.empty() && ring_.size() < num_slots_) {
+    ring_.emplace_back(kernels::kRingSlotBytes);
+    return ring_.back().data();
   }
   changed_.wait(lock, [&] { return !free_slots_.empty() || failure_; });
   rethrow_failure();

@@ -11,6 +11,7 @@
 
 #include "cuda/raii.hpp"
 #include "cuda/stage_events.hpp"
+#include "cuda/upload.hpp"
 #include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
@@ -30,7 +31,8 @@ struct PackedPanel {
 /// Threads: push() and finish() from one thread.
 class Downloader {
  public:
-  Downloader(Sink& sink, int device, std::uint32_t m, std::uint64_t num_slots, StageEvents& events,
+  /// Uses the buffers of `ring`, and adds to it up to num_slots.
+  Downloader(Sink& sink, int device, std::uint32_t m, std::uint64_t num_slots, PinnedRing& ring, StageEvents& events,
              const RunContext& context);
   /// Waits until the sink has released every slot.
   ~Downloader();
@@ -57,7 +59,7 @@ class Downloader {
   Stream stream_;
   std::uint64_t slot_bytes_;
   std::uint64_t num_slots_;
-  std::vector<PinnedBuffer<std::byte>> slots_;  // allocated when first needed, kept
+  PinnedRing& ring_;
   std::vector<std::byte*> free_slots_;
   std::uint64_t num_blocks_ = 0;
 

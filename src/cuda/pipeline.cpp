@@ -92,7 +92,7 @@ class Pipeline {
 
  private:
   SortedPair sort_and_count(const Source& a, const Source& b) {
-    ParsedPair parsed = upload(a, b, device_, plan_.num_threads, memory_, events_, context_);
+    ParsedPair parsed = upload(a, b, device_, plan_.num_threads, plan_.num_buffers, ring_, memory_, events_, context_);
     SortedPair sorted;
     {
       const auto timing = context_.clock.scope(Stage::build);
@@ -151,7 +151,7 @@ class Pipeline {
                                                                               .stream = stream_,
                                                                               .events = events_,
                                                                               .run = context_});
-      Downloader downloader(sink_, device_, m_, plan_.num_buffers, events_, context_);
+      Downloader downloader(sink_, device_, m_, plan_.num_buffers, ring_, events_, context_);
       for (std::size_t x = 0; x < panels.size(); ++x) {
         context_.check_cancelled();
         PackedPanel& target = packed[x % packed.size()];
@@ -191,6 +191,7 @@ class Pipeline {
   const RunContext& context_;
   cudaDeviceProp properties_{};
   DeviceMemory memory_;
+  PinnedRing ring_;
   StageEvents events_{stage_hooks()};
   Stream stream_;
   std::uint32_t m_ = 0;

@@ -42,7 +42,7 @@ struct Lane {
 
 /// Chunks of A and B in turn, so that both travel at the same time.
 std::vector<Chunk> cut_chunks(const MatrixHeader& a, const MatrixHeader& b) {
-  const std::uint64_t records = std::max<std::uint64_t>(1, kernels::kUploadSlotBytes / input_record_bytes(a.m));
+  const std::uint64_t records = std::max<std::uint64_t>(1, kernels::kRingSlotBytes / input_record_bytes(a.m));
   std::vector<Chunk> chunks;
   for (std::uint64_t first = 0; first < std::max(a.num_blocks, b.num_blocks); first += records) {
     for (const bool is_b : {false, true}) {
@@ -81,9 +81,10 @@ class Uploader {
   Uploader(Lane& a, Lane& b, unsigned key_bits, StageEvents& events, const RunContext& context)
       : a_(a), b_(b), key_bits_(key_bits), events_(events), context_(context) {}
 
-  void run(int device, unsigned num_threads, DeviceMemory& memory) {
+  /// Leaves the pinned buffers in `ring`.
+  void run(int device, unsigned num_threads, std::uint64_t max_slots, PinnedRing& ring, DeviceMemory& memory) {
     const std::vector<Chunk> chunks = cut_chunks(a_.source.header(), b_.source.header());
-    const auto num_slots = std::min<std::uint64_t>(kernels::kNumUploadSlots, chunks.size());
+    const auto num_slots = std::min<std::uint64_t>(max_slots, chunks.size());
     const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, num_threads));
     const std::uint64_t bytes = input_record_bytes(a_.source.header().m);
     for (const Chunk& c : chunks) total_bytes_ += c.count * bytes;
@@ -98,13 +99,14 @@ class Uploader {
           const std::uint64_t x = next.fetch_add(1);
           if (x >= chunks.size()) break;
           if (slots.size() < own_slots) {
-            const std::uint64_t slot_bytes = std::max(kernels::kUploadSlotBytes, bytes);
-            slots.push_back(
-                {PinnedBuffer<std::byte>(slot_bytes), DeviceBuffer<std::byte>(memory, slot_bytes, "upload"), Event()});
+            slots.push_back({PinnedBuffer<std::byte>(kernels::kRingSlotBytes),
+                             DeviceBuffer<std::byte>(memory, kernels::kRingSlotBytes, "upload"), Event()});
           }
           send(chunks[x], slots[turn % own_slots]);
         }
         for (const Slot& slot : slots) slot.free.synchronize();
+        const std::lock_guard lock(progress_mutex_);
+        for (Slot& slot : slots) ring.push_back(std::move(slot.host));
       } catch (...) {
         next = chunks.size();
         (void)cudaDeviceSynchronize();  // copies still read the slots
@@ -153,8 +155,8 @@ class Uploader {
 
 }  // namespace
 
-ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_threads, DeviceMemory& memory,
-                  StageEvents& events, const RunContext& context) {
+ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_threads, std::uint64_t num_slots,
+                  PinnedRing& ring, DeviceMemory& memory, StageEvents& events, const RunContext& context) {
   const std::uint32_t nb = a.header().blocks_per_side();
   ParsedPair parsed{.a = allocate_parsed(a.header(), memory),
                     .b = allocate_parsed(b.header(), memory),
@@ -175,7 +177,7 @@ ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_thr
     copy_async(lane->max_element.data(), &kNothing, 1, lane->stream);
     lane->stream.synchronize();
   }
-  Uploader(lane_a, lane_b, parsed.key_bits, events, context).run(device, num_threads, memory);
+  Uploader(lane_a, lane_b, parsed.key_bits, events, context).run(device, num_threads, num_slots, ring, memory);
   for (Lane* lane : {&lane_a, &lane_b}) {
     check_indices(*lane);
     lane->parsed.max_element = fetch(lane->max_element.data(), lane->stream);

@@ -1,7 +1,9 @@
 // Source -> pinned ring -> device -> keys and packed elements.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "cuda/raii.hpp"
 #include "cuda/stage_events.hpp"
@@ -24,10 +26,13 @@ struct ParsedPair {
   unsigned key_bits = 0;
 };
 
-/// Reads both matrices with num_threads readers through a small ring of pinned buffers and parses them on the device.
-/// A and B travel on streams of their own, overlapped with reading and with each other. Returns when all is parsed.
-/// Errors: FormatError (index out of range), Interrupted, what the sources throw.
-ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_threads, DeviceMemory& memory,
-                  StageEvents& events, const RunContext& context);
+/// Pinned buffers of kRingSlotBytes each, allocated when first needed and used again on the way back.
+using PinnedRing = std::vector<PinnedBuffer<std::byte>>;
+
+/// Reads both matrices with num_threads readers through at most num_slots pinned buffers, which are left in `ring`, and
+/// parses them on the device. A and B travel on streams of their own, overlapped with reading and with each other.
+/// Returns when all is parsed. Errors: FormatError (index out of range), Interrupted, what the sources throw.
+ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_threads, std::uint64_t num_slots,
+                  PinnedRing& ring, DeviceMemory& memory, StageEvents& events, const RunContext& context);
 
 }  // namespace spmm::cuda

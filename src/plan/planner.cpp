@@ -114,11 +114,8 @@ Plan plan_cuda(const MatrixHeader& a, const MatrixHeader& b, const std::string& 
   const std::uint64_t num_tiles = std::clamp<std::uint64_t>(left / per_tile, 1, std::max<std::uint64_t>(1, useful));
   plan.panel_bytes = num_tiles * record;
   plan.device_need_bytes = std::max(operands.build_peak, operands.resident + num_tiles * per_tile);
-  const auto host_need = [&](std::uint64_t num_buffers) {
-    return kernels::kNumUploadSlots * kernels::kUploadSlotBytes +
-           num_buffers * std::max(record, kernels::kDownloadSlotBytes);
-  };
-  plan.num_buffers = kernels::kNumDownloadSlots;
+  const auto host_need = [](std::uint64_t num_buffers) { return num_buffers * kernels::kRingSlotBytes; };
+  plan.num_buffers = kernels::kNumRingSlots;
   while (plan.num_buffers > 1 && host_need(plan.num_buffers) > plan.host_limit_bytes) --plan.num_buffers;
   plan.host_need_bytes = host_need(plan.num_buffers);
   if (plan.host_need_bytes > plan.host_limit_bytes) {
