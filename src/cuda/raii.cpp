@@ -7,6 +7,10 @@
 namespace spmm::cuda {
 
 DeviceMemory::DeviceMemory(int device, std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {
+  int has_pools = 0;
+  check(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device), "memory pool");
+  pooled_ = has_pools != 0;
+  if (!pooled_) return;
   cudaMemPool_t pool = nullptr;
   std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
   check(cudaDeviceGetDefaultMemPool(&pool, device), "memory pool");
@@ -24,9 +28,13 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
   }
   void* data = nullptr;
   try {
-    // The default stream belongs to nobody else here: waiting for it waits for the allocation alone.
-    check(cudaMallocAsync(&data, bytes, nullptr), what);
-    check(cudaStreamSynchronize(nullptr), what);
+    if (pooled_) {
+      // The default stream belongs to nobody else here: waiting for it waits for the allocation alone.
+      check(cudaMallocAsync(&data, bytes, nullptr), what);
+      check(cudaStreamSynchronize(nullptr), what);
+    } else {
+      check(cudaMalloc(&data, bytes), what);
+    }
   } catch (...) {
     used_bytes_ -= bytes;
     throw;
@@ -38,7 +46,7 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
 }
 
 void DeviceMemory::release(void* data, std::uint64_t bytes) noexcept {
-  (void)cudaFreeAsync(data, nullptr);
+  (void)(pooled_ ? cudaFreeAsync(data, nullptr) : cudaFree(data));
   used_bytes_ -= bytes;
 }
 

@@ -15,7 +15,7 @@ namespace spmm::cuda {
 /// Counts what a run allocates on the device and refuses to pass a limit. Threads: any.
 class DeviceMemory {
  public:
-  /// Allocations come from the device's pool, which keeps freed memory for the next one.
+  /// Allocations come from the device's pool, where it has one, which keeps freed memory for the next one.
   DeviceMemory(int device, std::uint64_t limit_bytes);
 
   /// Errors: OutOfMemory beyond the limit or where the device has no more.
@@ -27,6 +27,7 @@ class DeviceMemory {
 
  private:
   std::uint64_t limit_bytes_;
+  bool pooled_ = false;
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};
 };

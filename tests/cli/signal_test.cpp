@@ -28,22 +28,6 @@ constexpr std::uint32_t kNumBlocks = 4000;  // everything takes ten times as lon
 constexpr std::uint32_t kNumBlocks = 12000;
 #endif
 
-/// True once the process handles the signal itself (before that, the signal just ends it).
-bool handles(pid_t pid, int number) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("SigCgt:", 0) != 0) continue;
-    return (std::stoull(line.substr(7), nullptr, 16) >> (number - 1) & 1) != 0;
-  }
-  return false;
-}
-
-void wait_until_handled(const Process& process, int number) {
-  const auto give_up = Clock::now() + std::chrono::seconds(20);
-  while (!handles(process.pid(), number) && Clock::now() < give_up)
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-}
-
 /// Sends a signal after random shares of a run's length; returns how many runs were interrupted.
 int interrupt(int times, int number, const Words& arguments, Seconds length, const std::string& complete) {
   std::mt19937 random(static_cast<unsigned>(times + number));
@@ -52,7 +36,7 @@ int interrupt(int times, int number, const Words& arguments, Seconds length, con
   for (int t = 0; t < times; ++t) {
     write_bytes("old.bin", kOldContent);
     Process process(spmm_words(arguments));
-    wait_until_handled(process, number);
+    process.wait_until_handled(number);
     std::this_thread::sleep_for(length * std::uniform_real_distribution<double>(0, 1)(random));
     process.send_signal(number);
     const ProcessResult result = process.wait();
