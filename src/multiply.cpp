@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bands/bands.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
@@ -88,11 +89,14 @@ void check_shapes(const Source& a, const Source& b) {
                    "multiply matrices of the same n and m");
 }
 
-Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choice, const Options& options) {
+/// reserved_bytes of the host's limit are taken by something else.
+Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choice, const Options& options,
+               std::uint64_t reserved_bytes) {
   const auto limit = [&](std::uint64_t free_bytes) {
     return options.memory_limit_bytes != 0 ? options.memory_limit_bytes : free_bytes / 100 * (100 - kSparePercent);
   };
-  plan::Limits limits{.host_bytes = limit(available_memory_bytes()),
+  const std::uint64_t host_bytes = limit(available_memory_bytes());
+  plan::Limits limits{.host_bytes = host_bytes - std::min(host_bytes, reserved_bytes),
                       .device_bytes = 0,
                       .num_threads = options.num_threads != 0 ? options.num_threads : usable_cores(),
                       .has_dense_tensor = choice.has_dense_tensor};
@@ -108,13 +112,16 @@ Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choic
 void run(const Source& a, const Source& b, Sink& sink, const Choice& choice, const Options& options,
          const RunContext& context, Report& report) {
   check_shapes(a, b);
-  {
+  const auto plan_band = [&](const MatrixHeader& band_a, const MatrixHeader& band_b, std::uint64_t reserved_bytes) {
     const auto timing = context.clock.scope(Stage::budget);
-    report.plan = make_plan(a.header(), b.header(), choice, options);
-  }
-  const ProductStats stats = choice.backend == Backend::cuda
-                                 ? cuda::multiply(a, b, sink, report.plan, choice.device, options.force, context)
-                                 : cpu::multiply(a, b, sink, report.plan, context);
+    return make_plan(band_a, band_b, choice, options, reserved_bytes);
+  };
+  const auto run_band = [&](const Source& band_a, const Source& band_b, Sink& to, const Plan& plan) {
+    return choice.backend == Backend::cuda
+               ? cuda::multiply(band_a, band_b, to, plan, choice.device, options.force, context)
+               : cpu::multiply(band_a, band_b, to, plan, context);
+  };
+  const ProductStats stats = multiply_with_bands(a, b, sink, plan_band, run_band, context, report.plan);
   a.check_unchanged();
   b.check_unchanged();
   report.a = a.header();
@@ -172,7 +179,11 @@ Plan plan_multiply(const fs::path& a, const fs::path& b, const Options& options)
   const auto source_a = open_file_source(a);
   const auto source_b = open_file_source(b);
   check_shapes(*source_a, *source_b);
-  return make_plan(source_a->header(), source_b->header(), choose(options), options);
+  const Choice choice = choose(options);
+  return plan_with_bands(source_a->header(), source_b->header(),
+                         [&](const MatrixHeader& band_a, const MatrixHeader& band_b, std::uint64_t reserved_bytes) {
+                           return make_plan(band_a, band_b, choice, options, reserved_bytes);
+                         });
 }
 
 Report multiply(const fs::path& a, const fs::path& b, const fs::path& out, const Options& options) {

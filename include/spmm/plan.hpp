@@ -29,7 +29,9 @@ struct Plan {
   double expected_pairs = 0;          ///< for uniformly spread blocks
   double expected_output_blocks = 0;  ///< for uniformly spread blocks
   std::uint64_t expected_panels = 0;
-  std::string expected_kernels{};         ///< kernel "auto": candidates with predicted times, fastest first
+  std::uint32_t a_bands = 1;       ///< bands of block rows of A, one after the other, where not all fits
+  std::uint32_t b_bands = 1;       ///< bands of block columns of B
+  std::string expected_kernels{};  ///< kernel "auto": candidates with predicted times, fastest first
 };
 
 }  // namespace spmm

@@ -23,7 +23,7 @@ struct ProductStats {
   std::uint64_t peak_device_bytes = 0;  ///< 0 on the CPU
   std::string kernel{};                 ///< kernel that ran, where the plan left it open
   std::string reason{};                 ///< why that one
-  std::string device{};                   ///< name of the GPU, or of the instruction set on the CPU
+  std::string device{};                 ///< name of the GPU, or of the instruction set on the CPU
 };
 
 struct RunContext {

@@ -27,6 +27,9 @@ class Source {
   /// Errors: FormatError if the data became shorter, IoError if reading fails.
   virtual void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const = 0;
 
+  /// Number of a record as messages give it; differs from `record` where the source is a part of another one.
+  [[nodiscard]] virtual std::uint64_t original_record(std::uint64_t record) const { return record; }
+
   /// Checks after the last read that the length is still what the header says. Errors: FormatError.
   virtual void check_unchanged() const = 0;
 };

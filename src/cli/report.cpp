@@ -52,7 +52,9 @@ Json plan_fields(const Plan& plan) {
           {"expected_pairs", plan.expected_pairs},
           {"expected_output_blocks", plan.expected_output_blocks},
           {"expected_panels", plan.expected_panels},
-          {"expected_kernels", plan.expected_kernels}};
+          {"expected_kernels", plan.expected_kernels},
+          {"a_bands", plan.a_bands},
+          {"b_bands", plan.b_bands}};
 }
 
 Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const RunNames& names) {
@@ -107,9 +109,13 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   const double output_bytes = plan.expected_output_blocks * static_cast<double>(output_record_bytes(a.m));
   std::string lines = text("matrices: n ", a.n, ", m ", a.m, ", ", a.blocks_per_side(), " x ", a.blocks_per_side(),
                            " blocks\nA: ", size(a), "\nB: ", size(b), "\n");
-  lines += text("backend: ", backend_name(plan.backend), " (", plan.reason, ")\nkernel: ", plan.kernel,
-                plan.expected_kernels.empty() ? "" : " (for evenly spread blocks: " + plan.expected_kernels + ")",
-                "\nthreads: ", plan.num_threads, "\n");
+  lines +=
+      text("backend: ", backend_name(plan.backend), " (", plan.reason, ")\nkernel: ", plan.kernel,
+           plan.expected_kernels.empty() ? "" : " (for evenly spread blocks: " + plan.expected_kernels + ")",
+           plan.a_bands * plan.b_bands == 1 ? ""
+                                            : text("\nout of core: A in ", plan.a_bands, " bands of block rows, B in ",
+                                                   plan.b_bands, " bands of block columns"),
+           "\nthreads: ", plan.num_threads, "\n");
   lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
                 human_bytes(plan.host_limit_bytes), "\n");
   if (plan.backend == Backend::cuda) {

@@ -77,7 +77,8 @@ void index_rows(const Source& source, const Entries& entries, Operand& out) {
   for (std::uint64_t x = 0; x < entries.size(); ++x) {
     const std::uint64_t key = entries[x].key;
     if (x != 0 && key == entries[x - 1].key) {
-      throw_duplicate_block(source.name(), entries[x - 1].value, entries[x].value, input_record_bytes(header.m),
+      throw_duplicate_block(source.name(), source.original_record(entries[x - 1].value),
+                            source.original_record(entries[x].value), input_record_bytes(header.m),
                             unpack_key(key, bits));
     }
     if (key >> bits == last_row) continue;

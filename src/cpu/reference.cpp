@@ -37,7 +37,9 @@ Rows read_rows(const Source& source, Progress& progress, const RunContext& conte
     std::memcpy(&at, record.data(), kIndexBytes);
     if (at.i >= nb || at.j >= nb) throw_index_out_of_range(source.name(), r, record_size, at, nb);
     const auto [place, is_new] = rows[at.i].try_emplace(at.j);
-    if (!is_new) throw_duplicate_block(source.name(), place->second.record, r, record_size, at);
+    if (!is_new)
+      throw_duplicate_block(source.name(), source.original_record(place->second.record), source.original_record(r),
+                            record_size, at);
     place->second.record = r;
     place->second.values.resize(std::size_t{header.m} * header.m);
     std::memcpy(place->second.values.data(), record.data() + kIndexBytes, record_size - kIndexBytes);

@@ -51,8 +51,10 @@ class Builder {
     const std::uint64_t key = fetch(sorted.keys.data() + at, stream_);
     const BlockIndex found{.i = static_cast<std::uint32_t>(key >> key_bits_),
                            .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << key_bits_) - 1))};
-    throw_duplicate_block(source.name(), fetch(sorted.numbers.data() + at - 1, stream_),
-                          fetch(sorted.numbers.data() + at, stream_), input_record_bytes(source.header().m), found);
+    const auto record = [&](std::uint64_t x) {
+      return source.original_record(fetch(sorted.numbers.data() + x, stream_));
+    };
+    throw_duplicate_block(source.name(), record(at - 1), record(at), input_record_bytes(source.header().m), found);
   }
 
   Lines compress(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb) {

@@ -39,22 +39,9 @@ bool suits(const std::string& kernel, const BlockMatrix& a) {
   return true;
 }
 
-/// Smallest --memory-limit that this product is planned with, found by asking.
-std::uint64_t smallest_limit(const BlockMatrix& a, const BlockMatrix& b, const std::string& kernel) {
-  std::uint64_t low = 1;
-  std::uint64_t high = std::uint64_t{8} << 30;
-  while (low + (1u << 20) < high) {
-    Options options = with_kernel(kernel);
-    options.memory_limit_bytes = (low + high) / 2;
-    try {
-      (void)multiply(a, b, options);
-      high = options.memory_limit_bytes;
-    } catch (const OutOfMemory&) {
-      low = options.memory_limit_bytes;
-    }
-  }
-  return high;
-}
+/// Limits that leave room for a few hundred tiles of 64 x 64, and for less than both operands, beside the work space.
+constexpr std::uint64_t kLimitForPanels = 100u << 20;
+constexpr std::uint64_t kLimitForBands = 72u << 20;
 
 }  // namespace
 
@@ -125,17 +112,31 @@ TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
   const BlockMatrix b = test::random_matrix(64 * 512, 64, 900, 65535, 6);
   Report one;
   const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"), &one);
-  const std::uint64_t limit = smallest_limit(a, b, "two-pointer") + (4u << 20);
   for (const std::string& kernel : cuda_kernels()) {
     if (kernel == "dense-tensor") continue;  // its planes do not fit
     Options options = with_kernel(kernel);
-    options.memory_limit_bytes = limit;
+    options.memory_limit_bytes = kLimitForPanels;
     Report report;
     INFO("kernel " << kernel);
     REQUIRE((multiply(a, b, options, &report) == expected));
     REQUIRE(report.num_panels > one.num_panels);
-    REQUIRE(report.peak_device_bytes <= limit);
+    REQUIRE(report.peak_device_bytes <= kLimitForPanels);
     REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
+  }
+}
+
+TEST_CASE("operands that do not fit go through in bands") {
+  const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
+  const BlockMatrix b = test::random_matrix(64 * 512, 64, 900, 65535, 6);
+  const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"));
+  for (const std::string kernel : {"auto", "two-pointer", "pair-list"}) {
+    Options options = with_kernel(kernel);
+    options.memory_limit_bytes = kLimitForBands;
+    Report report;
+    INFO("kernel " << kernel);
+    REQUIRE((multiply(a, b, options, &report) == expected));
+    CHECK(report.plan.a_bands * report.plan.b_bands > 1);
+    CHECK(report.peak_device_bytes <= kLimitForBands);
   }
 }
 
@@ -179,7 +180,7 @@ TEST_CASE("one heavy block row is cut into stretches of columns") {
   for (std::uint32_t j = 0; j < 600; ++j) b.add_random(j % 40, j, 30);
   const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
   Options options = with_kernel("two-pointer");
-  options.memory_limit_bytes = smallest_limit(a.matrix(), b.matrix(), "two-pointer");
+  options.memory_limit_bytes = kLimitForBands;
   Report report;
   REQUIRE((multiply(a.matrix(), b.matrix(), options, &report) == expected));
   REQUIRE(report.num_panels > 1);

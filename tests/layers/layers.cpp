@@ -24,10 +24,11 @@ const std::vector<Layer>& all_layers() {
       {"src/io", {"include", "src/base"}, {}},
       {"src/cpu", {"include", "src/base"}, {}},
       {"src/plan", {"include", "src/base", "kernels/tuning.hpp"}, {}},
+      {"src/bands", {"include", "src/base"}, {}},
       {"src/cuda", {"include", "src/base", "src/plan", "kernels"}, {"cuda", "nvtx3/"}},
       {"src/dist", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda"}, {"mpi"}},
       {"src/cli", {"include", "src/base", "src/io"}, {"cxxopts.hpp", "nlohmann/"}},
-      {"src", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/dist"}, {}},
+      {"src", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/dist", "src/bands"}, {}},
       {"tools", {"include", "src/base", "src/io", "src/cli"}, {"cxxopts.hpp", "nlohmann/"}},
   };
   return kLayers;

@@ -1,0 +1,282 @@
+// spmm-bench: the quick suite measured and checked, its JSON, the comparison of two measurements, refusals.
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "support/catch.hpp"
+#include "tools/bench_report.hpp"
+#include "tools/bench_run.hpp"
+#include "tools/bench_suites.hpp"
+#include "unit/tools/tool_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using Json = nlohmann::ordered_json;
+
+const std::string kSuites = SPMM_SOURCE_DIR "/data/suites.json";
+
+ProcessResult run_bench(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--suites", kSuites});
+  return run_tool("bench", arguments);
+}
+
+/// A measurement of one case of the quick suite.
+Json measure(const TemporaryFolder& folder, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--case", "quick-m8", "--backend", "cpu",    "--runs",
+                                        "2",      "--json",   "-",         "--work", folder.file("work")};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const ProcessResult result = run_bench(arguments);
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  return Json::parse(result.out);
+}
+
+std::string write_text(const std::string& path, const std::string& content) {
+  std::ofstream(path) << content;
+  return path;
+}
+
+void check_spread(const Json& spread) {
+  CHECK(spread["min"] > 0);
+  CHECK(spread["min"] <= spread["median"]);
+  CHECK(spread["median"] <= spread["max"]);
+}
+
+/// Sets the times of a figure of the first kernel.
+Json with_times(Json measurement, const std::string& figure, double median, double min, double max) {
+  measurement["cases"][0]["kernels"][0][figure] = {{"median", median}, {"min", min}, {"max", max}};
+  return measurement;
+}
+
+/// A measurement whose first kernel took 10 (9 to 11) by every figure.
+Json level(Json measurement) {
+  for (const char* figure : {"multiply_ms", "device_ms", "total_s"})
+    measurement = with_times(measurement, figure, 10, 9, 11);
+  return measurement;
+}
+
+}  // namespace
+
+TEST_CASE("bench: the quick suite on the CPU", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("quick.json");
+  const ProcessResult result = run_bench({"--suite", "quick", "--backend", "cpu", "--kernel", "all,reference", "--runs",
+                                          "3", "--floor", "--json", file, "--work", folder.file("work")});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(result.out.find("| quick-m8 | row-merge | row-merge |") != std::string::npos);
+  const Json json = tools::read_json(file);
+  CHECK(json["version"].get<std::string>().find("spmm ") == 0);
+  CHECK(json["runs"] == 3);
+  CHECK(json["command"].size() == 16);
+  CHECK(json["date"].get<std::string>().size() == 20);
+  CHECK_FALSE(json["device"].get<std::string>().empty());
+  CHECK(json["note"].get<std::string>().find("cold") != std::string::npos);
+  REQUIRE(json["cases"].size() == 5);
+  for (const Json& one : json["cases"]) {
+    INFO(one["name"]);
+    CHECK(one["yardstick"] == "row-merge");
+    CHECK(one["floor"]["read_s"] > 0);
+    CHECK(one["floor"]["write_s"] > 0);
+    REQUIRE(one["kernels"].size() == 3);
+    for (const Json& kernel : one["kernels"]) {
+      CHECK(kernel["status"] == "ok");
+      CHECK(kernel["validated"] == true);
+      CHECK(kernel["backend"] == "cpu");
+      CHECK(kernel["pairs"] > 0);
+      CHECK(kernel["bytes_in"] ==
+            2 * (kHeaderBytes + one["k"].get<std::uint64_t>() * input_record_bytes(one["m"].get<std::uint32_t>())));
+      CHECK(kernel["bytes_out"] > kHeaderBytes);
+      for (const char* figure : {"device_ms", "multiply_ms", "total_s"}) check_spread(kernel[figure]);
+      CHECK(kernel["file_total_s"] > 0);
+      CHECK(kernel["gpairs_per_s_multiply"] > 0);
+      CHECK(kernel["gpairs_per_s_device"] <= kernel["gpairs_per_s_multiply"]);
+      CHECK(kernel["file_total_over_floor"] > 0);
+      CHECK(kernel["runs"].size() == 3);
+    }
+    CHECK(one["kernels"][0]["kernel"] == "auto");
+    CHECK(one["kernels"][0]["chosen"] == "row-merge");
+    CHECK(one["kernels"][2]["chosen"] == "reference");
+  }
+  // Inputs stay for the next time, outputs do not.
+  std::size_t num_files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.file("work"))) ++num_files;
+  CHECK(num_files == 2 * json["cases"].size());
+}
+
+TEST_CASE("bench: inputs are reused unless the header is another", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const tools::BenchCase one = tools::select_cases(tools::load_suites(kSuites), {}, {"quick-m5"}).at(0);
+  tools::BenchOptions options;
+  options.work = folder.path();
+  const std::string a = tools::make_input(one, 1, options);
+  CHECK(read_header(a) == MatrixHeader{.n = 200, .m = 5, .num_blocks = 300});
+  const BlockMatrix first = read_matrix(a);
+  BlockMatrix other = first;
+  other.values[0] ^= 1;
+  write_matrix(a, other);
+  CHECK(tools::make_input(one, 1, options) == a);
+  CHECK(read_matrix(a) == other);
+  std::filesystem::resize_file(a, 100);
+  CHECK(tools::make_input(one, 1, options) == a);
+  CHECK(read_matrix(a) == first);
+  const std::string b = tools::make_input(one, 2, options);
+  CHECK(b != a);
+  CHECK(read_matrix(b) != first);
+}
+
+TEST_CASE("bench: what cannot run is refused, what is slow runs once", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const Json json = measure(folder, {"--kernel", "two-pointer,row-merge", "--filter-seconds", "0"});
+  const Json& kernels = json["cases"][0]["kernels"];
+  REQUIRE(kernels.size() == 2);
+  CHECK(kernels[0]["status"] == "refused");
+  CHECK(kernels[0]["reason"].get<std::string>().find("belongs to backend cuda") != std::string::npos);
+  CHECK(kernels[1]["status"] == "ok");
+  CHECK(kernels[1]["runs"].size() == 1);
+
+  const ProcessResult none = run_bench({"--case", "quick-m8", "--backend", "cpu", "--kernel", "two-pointer"});
+  CHECK(none.exit_code == 69);
+}
+
+TEST_CASE("bench: another output is a difference", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const ProductMatrix right = read_product(golden("c.bin"));
+  const auto difference = [&](const ProductMatrix& found) {
+    write_product(folder.file("found.bin"), found);
+    return tools::result_difference(golden("c.bin"), folder.file("found.bin"));
+  };
+  CHECK(difference(right).empty());
+  ProductMatrix wrong = right;
+  wrong.values[4] = 1;
+  CHECK(difference(wrong) == "1 elements differ; 0 blocks are missing, 0 are too many");
+  wrong = right;
+  wrong.index[2] = {.i = 2, .j = 2};
+  CHECK(difference(wrong).find("1 blocks are missing, 1 are too many") != std::string::npos);
+  wrong = right;
+  std::swap(wrong.index[0], wrong.index[1]);
+  CHECK(difference(wrong).find("not a result: ") == 0);
+  std::filesystem::resize_file(folder.file("found.bin"), 50);
+  CHECK(tools::result_difference(golden("c.bin"), folder.file("found.bin")).find("not a result: ") == 0);
+
+  tools::CaseResult result;
+  result.what = tools::select_cases(tools::load_suites(kSuites), {}, {"quick-m8"}).at(0);
+  const tools::KernelResult kernel{
+      .kernel = "wrong", .refusal = "", .runs = {Report{}}, .file_run = {}, .difference = "3 elements differ"};
+  CHECK_FALSE(kernel.validated());
+  CHECK(tools::table_row(result, kernel, false).find("| NO: 3 elements differ |") != std::string::npos);
+  result.kernels.push_back(kernel);
+  CHECK(tools::case_result_json(result)["kernels"][0]["validated"] == false);
+}
+
+TEST_CASE("bench: the prediction is read from the reason", "[tools][bench]") {
+  const std::string reason = "a CUDA device is usable; predicted rows 0.916 ms, dense-tensor 1.5e+02 ms";
+  CHECK(tools::predicted_ms(reason, "rows") == 0.916);
+  CHECK(tools::predicted_ms(reason, "dense-tensor") == 150.0);
+  CHECK_FALSE(tools::predicted_ms(reason, "tensor"));
+  CHECK_FALSE(tools::predicted_ms("asked for", "rows"));
+
+  Report report;
+  for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s].s = static_cast<double>(1u << s);
+  CHECK(tools::device_ms(report) == 1000.0 * (16 + 32 + 64 + 128 + 256));  // build, count, plan, multiply, compact
+}
+
+TEST_CASE("bench: two measurements compared", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const Json before = level(measure(folder, {}));
+  const std::string old_file = write_text(folder.file("old.json"), before.dump());
+  const auto diff = [&](const Json& after, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"--diff", old_file, write_text(folder.file("new.json"), after.dump())};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_tool("bench", arguments);
+  };
+  CHECK(diff(before).exit_code == 0);
+  for (const char* figure : {"multiply_ms", "device_ms", "total_s"}) {
+    const ProcessResult slower = diff(with_times(before, figure, 12, 11.5, 13));
+    CHECK(slower.exit_code == 1);
+    CHECK(slower.out.find("1.200 (10 -> 12) SLOWER") != std::string::npos);
+  }
+  const Json slower = with_times(before, "total_s", 12, 11.5, 13);
+  CHECK(diff(slower, {"--tolerance", "1.3"}).exit_code == 0);
+  CHECK(diff(with_times(before, "total_s", 12, 10.5, 13)).exit_code == 0);  // within the spread
+  CHECK(diff(with_times(before, "total_s", 5, 4, 6)).exit_code == 0);
+
+  Json wrong = before;
+  wrong["cases"][0]["kernels"][0]["validated"] = false;
+  CHECK(diff(wrong).exit_code == 1);
+  Json refused = before;
+  refused["cases"][0]["kernels"][0] = {{"kernel", "auto"}, {"status", "refused"}, {"reason", "memory"}};
+  CHECK(diff(refused).exit_code == 1);
+  Json other = before;
+  other["cases"][0]["name"] = "another";
+  CHECK(diff(other).exit_code == 2);
+  CHECK(diff(Json::object()).exit_code == 65);
+  CHECK(run_tool("bench", {"--diff", old_file}).exit_code == 2);
+  CHECK(run_tool("bench", {"--diff", old_file, folder.file("none.json")}).exit_code == 66);
+  CHECK(run_tool("bench", {"--diff", old_file, kSuites, "--tolerance", "0.5"}).exit_code == 2);
+}
+
+TEST_CASE("bench: mistakes on the command line", "[tools][bench]") {
+  CHECK(run_bench({}).exit_code == 2);
+  const ProcessResult unknown = run_bench({"--case", "no-such-case"});
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.err.find("unknown case \"no-such-case\"") != std::string::npos);
+  const std::vector<std::vector<std::string>> bad = {
+      {"--suite", "no-such-suite"},
+      {"--case", "quick-m8,"},
+      {"--case", "quick-m8", "--kernel", "fastest"},
+      {"--case", "quick-m8", "--backend", "tpu"},
+      {"--case", "quick-m8", "--runs", "0"},
+      {"--case", "quick-m8", "--filter-seconds", "soon"},
+      {"--case", "quick-m8", "stray.json"},
+      {"--no-such-option"},
+  };
+  for (const auto& arguments : bad) {
+    INFO(arguments.back());
+    CHECK(run_bench(arguments).exit_code == 2);
+  }
+  const TemporaryFolder folder;
+  CHECK(run_bench({"--case", "quick-m8", "--json", folder.file("none/x.json")}).exit_code == 73);
+}
+
+TEST_CASE("bench: suites are data", "[tools][bench]") {
+  const std::vector<tools::BenchSuite> suites = tools::load_suites(kSuites);
+  std::vector<std::string> names;
+  for (const auto& suite : suites) {
+    names.push_back(suite.name);
+    // Every pattern has room for its blocks.
+    for (const auto& one : suite.cases) {
+      INFO(one.name);
+      CHECK_NOTHROW(
+          tools::make_pattern(one.pattern, one.header.blocks_per_side(), one.header.num_blocks, one.bandwidth));
+    }
+  }
+  CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "quick"});
+  const auto chosen = tools::select_cases(suites, {"P", "P"}, {"S3", "P1"});
+  REQUIRE(chosen.size() == 6);
+  CHECK(chosen[0].name == "P1");
+  CHECK(chosen[5].header == MatrixHeader{.n = 32768, .m = 8, .num_blocks = 8800000});
+  CHECK(chosen[5].max_value == 2047);
+
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& cases) {
+    const std::string file = write_text(folder.file("suites.json"), R"({"suites": {"x": [)" + cases + "]}}");
+    return run_tool("bench", {"--list", "--suites", file}).exit_code;
+  };
+  CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4})") == 0);
+  CHECK(refused(R"({"name": "a", "n": 9, "m": 4, "k": 4})") == 65);
+  CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 5})") == 65);
+  CHECK(refused(R"({"name": "a", "n": 8, "m": 4})") == 65);
+  CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4, "patern": "uniform"})") == 65);
+  CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4, "pattern": "round"})") == 65);
+  CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4, "max_value": 65536})") == 65);
+  CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4}, {"name": "a", "n": 8, "m": 4, "k": 3})") == 65);
+  CHECK(refused("nonsense") == 65);
+}

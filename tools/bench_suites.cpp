@@ -1,0 +1,179 @@
+#include "tools/bench_suites.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <set>
+
+#include "base/text.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+
+namespace spmm::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint32_t kDefaultMaxValue = 2047;
+constexpr std::array<const char*, 6> kPatternNames = {"uniform",   "diagonal",  "banded",
+                                                      "power-law", "heavy-row", "heavy-column"};  // as in PatternKind
+
+/// Reads the fields of one case and says which one is wrong.
+class CaseReader {
+ public:
+  CaseReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    if (!json.is_object()) fail("is no object");
+  }
+
+  BenchCase read() {
+    BenchCase out;
+    out.name = string("name", "");
+    if (out.name.empty()) fail("has no name");
+    where_ += ", case " + out.name;
+    out.header = {
+        .n = number("n", 1, UINT32_MAX), .m = number("m", 1, kMaxBlockDim), .num_blocks = number("k", 0, UINT32_MAX)};
+    validate_header(out.header, where_);
+    out.pattern_name = string("pattern", "uniform");
+    const auto* const pattern = std::find(kPatternNames.begin(), kPatternNames.end(), out.pattern_name);
+    if (pattern == kPatternNames.end()) fail("unknown pattern \"" + out.pattern_name + "\"");
+    out.pattern = static_cast<PatternKind>(pattern - kPatternNames.begin());
+    if (json_.contains("bandwidth")) out.bandwidth = number("bandwidth", 0, UINT32_MAX);
+    out.max_value = json_.contains("max_value") ? number("max_value", 0, UINT16_MAX) : kDefaultMaxValue;
+    if (json_.contains("published_s")) {
+      if (!json_["published_s"].is_number()) fail("published_s is no number");
+      out.published_s = json_["published_s"].get<double>();
+    }
+    refuse_other_keys();
+    return out;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw FormatError(where_, problem, "write cases as data/suites.json does");
+  }
+
+  std::string string(const char* key, const char* otherwise) const {
+    if (!json_.contains(key)) return otherwise;
+    if (!json_[key].is_string()) fail(text(key, " is no text"));
+    return json_[key].get<std::string>();
+  }
+
+  std::uint32_t number(const char* key, std::uint64_t low, std::uint64_t high) const {
+    if (!json_.contains(key)) fail(text(key, " is missing"));
+    if (json_[key].is_number_unsigned()) {
+      const auto value = json_[key].get<std::uint64_t>();
+      if (value >= low && value <= high) return static_cast<std::uint32_t>(value);
+    }
+    fail(text(key, " is ", json_[key].dump(), ", expected a whole number from ", low, " to ", high));
+  }
+
+  void refuse_other_keys() const {
+    static const std::set<std::string> kKnown = {"name",    "n",         "m",         "k",
+                                                 "pattern", "bandwidth", "max_value", "published_s"};
+    for (const auto& [key, value] : json_.items()) {
+      if (!kKnown.contains(key)) fail("unknown key \"" + key + "\"");
+    }
+  }
+
+  const Json& json_;
+  std::string where_;
+};
+
+template <class Items>
+std::string joined_names(const Items& items) {
+  std::string names;
+  for (const auto& item : items) names += (names.empty() ? "" : ", ") + item.name;
+  return names;
+}
+
+void add_case(std::vector<BenchCase>& chosen, const BenchCase& one) {
+  const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const BenchCase& c) { return c.name == one.name; });
+  if (!known) chosen.push_back(one);
+}
+
+const BenchCase* find_case(const std::vector<BenchSuite>& suites, const std::string& name) {
+  for (const BenchSuite& suite : suites) {
+    for (const BenchCase& one : suite.cases) {
+      if (one.name == name) return &one;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+double BenchCase::block_density() const {
+  const double side = header.blocks_per_side();
+  return header.num_blocks / (side * side);
+}
+
+Json read_json(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  if (!in) throw InputError(path.string(), "cannot be opened", "check the path and its permissions");
+  try {
+    return Json::parse(in);
+  } catch (const Json::exception& e) {
+    throw FormatError(path.string(), text("is no JSON (", e.what(), ")"), "name a file of the documented form");
+  }
+}
+
+std::vector<BenchSuite> load_suites(const std::filesystem::path& path) {
+  const Json json = read_json(path);
+  const std::string where = path.string();
+  if (!json.is_object() || !json.contains("suites") || !json["suites"].is_object()) {
+    throw FormatError(where, "has no object \"suites\"", "write suites as data/suites.json does");
+  }
+  std::vector<BenchSuite> suites;
+  std::set<std::string> names;
+  for (const auto& [name, cases] : json["suites"].items()) {
+    BenchSuite suite{.name = name, .cases = {}};
+    for (const Json& one : cases) {
+      suite.cases.push_back(CaseReader(one, text(where, ", suite ", name)).read());
+      const std::string& added = suite.cases.back().name;
+      if (names.insert(added).second) continue;
+      throw FormatError(text(where, ", suite ", name), "the case " + added + " is there twice", "give it another name");
+    }
+    suites.push_back(std::move(suite));
+  }
+  return suites;
+}
+
+std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const std::vector<std::string>& suite_names,
+                                    const std::vector<std::string>& case_names) {
+  std::vector<BenchCase> chosen;
+  for (const std::string& name : suite_names) {
+    const auto suite = std::find_if(suites.begin(), suites.end(), [&](const BenchSuite& s) { return s.name == name; });
+    if (suite == suites.end()) {
+      throw UsageError("--suite", "unknown suite \"" + name + "\"", "give one of: " + joined_names(suites));
+    }
+    for (const BenchCase& one : suite->cases) add_case(chosen, one);
+  }
+  for (const std::string& name : case_names) {
+    const BenchCase* const one = find_case(suites, name);
+    if (one == nullptr) throw UsageError("--case", "unknown case \"" + name + "\"", "see spmm-bench --list");
+    add_case(chosen, *one);
+  }
+  return chosen;
+}
+
+std::string suites_text(const std::vector<BenchSuite>& suites) {
+  std::string lines;
+  for (const BenchSuite& suite : suites) {
+    lines += suite.name + "\n";
+    for (const BenchCase& one : suite.cases) {
+      lines += text("  ", one.name, ": n ", one.header.n, ", m ", one.header.m, ", k ", one.header.num_blocks, ", ",
+                    one.pattern_name, ", elements to ", one.max_value, "\n");
+    }
+  }
+  return lines;
+}
+
+Json case_json(const BenchCase& one) {
+  Json json = {{"name", one.name},           {"n", one.header.n},           {"m", one.header.m},
+               {"k", one.header.num_blocks}, {"pattern", one.pattern_name}, {"max_value", one.max_value}};
+  if (one.bandwidth) json["bandwidth"] = *one.bandwidth;
+  if (one.published_s) json["published_s"] = *one.published_s;
+  return json;
+}
+
+}  // namespace spmm::tools
