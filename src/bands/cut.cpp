@@ -23,7 +23,7 @@ std::vector<std::uint16_t> buckets_of(const Source& source, Along along, unsigne
   const std::uint64_t nb = header.blocks_per_side();
   const std::uint64_t bytes = input_record_bytes(header.m);
   std::vector<std::uint16_t> buckets(header.num_blocks);
-  parallel_for(num_threads, header.num_blocks, std::max<std::uint64_t>(1, kChunkBytes / bytes),
+  parallel_for(num_threads, header.num_blocks, std::max<std::uint64_t>(1, kReadBytes / bytes),
                [&](std::uint64_t begin, std::uint64_t end) {
                  context.check_cancelled();
                  std::vector<std::byte> raw((end - begin) * bytes);

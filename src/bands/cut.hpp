@@ -12,8 +12,9 @@ namespace spmm::bands {
 /// Bands end at bucket borders; a bucket is nb / kNumBuckets block rows or columns, at least one.
 inline constexpr std::uint32_t kNumBuckets = 1u << 16;
 
-/// Bytes of one read, or of one buffer of results.
-inline constexpr std::uint64_t kChunkBytes = 4u << 20;
+/// Bytes of one read while records are picked: small, because every reader of every band has a buffer of its own and a
+/// heap keeps what it has once given out.
+inline constexpr std::uint64_t kReadBytes = 256u << 10;
 
 /// Whether a matrix is cut along its block rows (A) or its block columns (B).
 enum class Along : std::uint8_t { rows, columns };

@@ -12,7 +12,8 @@
 namespace spmm::bands {
 namespace {
 
-constexpr unsigned kOutboxBuffers = 4;  // of kChunkBytes or one row each, on their way to the sink
+constexpr std::uint64_t kOutboxBytes = 1u << 20;  // of one buffer on its way to the sink, or one row
+constexpr unsigned kOutboxBuffers = 4;
 
 /// Reads kept records one by one and frees what has been read.
 class KeptRecords {
@@ -78,7 +79,7 @@ void merge_parts(std::vector<KeptRecords>& parts, std::uint64_t record_bytes, Ou
       for (; !part.is_empty() && part.row() == row; part.pop()) {
         records.insert(records.end(), part.front(), part.front() + record_bytes);
       }
-      if (records.size() >= kChunkBytes) outbox.send(std::exchange(records, {}));
+      if (records.size() >= kOutboxBytes) outbox.send(std::exchange(records, {}));
     }
   }
   outbox.send(std::move(records));
@@ -108,7 +109,7 @@ BandSource::BandSource(const Source& whole, const std::vector<std::uint16_t>& bu
 
 void BandSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
   const std::uint64_t bytes = input_record_bytes(header_.m);
-  const std::uint64_t most = std::max<std::uint64_t>(1, kChunkBytes / bytes);
+  const std::uint64_t most = std::max<std::uint64_t>(1, kReadBytes / bytes);
   std::vector<std::byte> raw;
   for (std::uint64_t x = first; x < first + count;) {
     const std::uint64_t begin = records_[x];
