@@ -64,16 +64,30 @@ __global__ void compose(const std::uint32_t* outer, const std::uint32_t* inner, 
   for_each_item(count, [=](std::uint64_t x) { out[x] = outer[inner[x]]; });
 }
 
-// Work: one thread per element of the result. Memory: writes are contiguous; reads are whole blocks, scattered.
-__global__ void gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                              std::uint32_t m, bool transpose, std::uint16_t* out) {
-  const std::uint32_t elements = m * m;
-  for_each_item(count * elements, [=](std::uint64_t x) {
-    const std::uint64_t block = x / elements;
-    const auto e = static_cast<std::uint32_t>(x % elements);
-    const std::uint32_t from = transpose ? e % m * m + e / m : e;
-    out[x] = values[std::uint64_t{numbers[block]} * elements + from];
-  });
+constexpr std::uint32_t kGatherWords = 4096;  // of blocks per CTA, at most; one block at least
+
+// Grid: one CTA per blocks_per_cta blocks. Work: one thread per Word of the result. Words: per block, 0 = at run time.
+// Memory: writes are contiguous; reads are whole blocks, scattered.
+template <class Word, std::uint32_t Words>
+__global__ void __launch_bounds__(kItemThreads)
+    gather_blocks(const Word* values, const std::uint32_t* numbers, std::uint64_t count, std::uint32_t run_time_words,
+                  std::uint32_t blocks_per_cta, Word* out) {
+  const std::uint32_t words = Words != 0 ? Words : run_time_words;
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
+  const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, count - first));
+#pragma unroll 4
+  for (std::uint32_t x = threadIdx.x; x < num_blocks * words; x += kItemThreads) {
+    out[first * words + x] = values[std::uint64_t{numbers[first + x / words]} * words + x % words];
+  }
+}
+
+template <class Word, std::uint32_t Words>
+void gather(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count, std::uint32_t words,
+            std::uint16_t* out, cudaStream_t stream) {
+  const std::uint32_t blocks_per_cta = std::max(1u, kGatherWords / words);
+  const auto grid = static_cast<unsigned>((count + blocks_per_cta - 1) / blocks_per_cta);
+  gather_blocks<Word, Words><<<grid, kItemThreads, 0, stream>>>(reinterpret_cast<const Word*>(values), numbers, count,
+                                                                words, blocks_per_cta, reinterpret_cast<Word*>(out));
 }
 
 // Memory: the binary search reads log2(num_lines) scattered words, the upper levels of which stay in cache.
@@ -153,9 +167,17 @@ void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bit
 }
 
 void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, bool transpose, std::uint16_t* out, cudaStream_t stream) {
+                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream) {
   if (count == 0) return;
-  gather_blocks<<<item_grid(count * m * m), kItemThreads, 0, stream>>>(values, numbers, count, m, transpose, out);
+  if (m == 4) {
+    gather<uint4, 2>(values, numbers, count, 2, out, stream);
+  } else if (m == 8) {
+    gather<uint4, 8>(values, numbers, count, 8, out, stream);
+  } else if (m % 2 == 0) {
+    gather<uint2, 0>(values, numbers, count, m * m / 4, out, stream);
+  } else {
+    gather<std::uint16_t, 0>(values, numbers, count, m * m, out, stream);
+  }
   check_launch("gather_blocks");
 }
 

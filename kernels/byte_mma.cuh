@@ -1,16 +1,10 @@
-// Warp-level products of bytes on tensor cores (compute capability 8.0 and newer).
-// Source: PTX ISA, mma.sync.m16n8k16 with .u8 operands.
+// Warp-level products of bytes on tensor cores (compute capability 7.5 and newer).
+// Source: PTX ISA, mma.sync.m16n8k16 and m8n8k16 with .u8 operands.
 #pragma once
 
 #include <cstdint>
 
 namespace spmm::kernels {
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-inline constexpr bool kHasByteMma = true;
-#else
-inline constexpr bool kHasByteMma = false;
-#endif
 
 /// High and low bytes of four u16, packed.
 struct BytePair {
@@ -27,11 +21,64 @@ __device__ inline BytePair split_bytes(uint2 four) {
 /// d[0], d[1] = d[g][2q, 2q + 1], d[2], d[3] = d[g + 8][2q, 2q + 1].
 __device__ inline void mma_u8_16x8x16(std::uint32_t (&d)[4], std::uint32_t a_top, std::uint32_t a_bottom,
                                       std::uint32_t b) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800
   asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                : "r"(a_top), "r"(a_bottom), "r"(b));
+#else  // the same in two halves of 8 rows
+  asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+r"(d[0]), "+r"(d[1])
+               : "r"(a_top), "r"(b));
+  asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+r"(d[2]), "+r"(d[3])
+               : "r"(a_bottom), "r"(b));
 #endif
 }
+
+/// A warp's share of 16 rows of a row-major block of A, M = 16, 32 or 64, split into bytes.
+template <std::uint32_t M>
+struct WideRows {
+  BytePair top[M / 16];     // row lane / 4, terms 16x + 4 * (lane % 4) and the next three
+  BytePair bottom[M / 16];  // 8 rows below
+
+  /// Shapes: rows [16, M].
+  __device__ explicit WideRows(const std::uint16_t* rows) {
+    const std::uint16_t* const from = rows + threadIdx.x % 32 / 4 * M + threadIdx.x % 4 * 4;
+#pragma unroll
+    for (std::uint32_t x = 0; x < M / 16; ++x) {
+      top[x] = split_bytes(__ldg(reinterpret_cast<const uint2*>(from + x * 16)));
+      bottom[x] = split_bytes(__ldg(reinterpret_cast<const uint2*>(from + x * 16 + 8 * M)));
+    }
+  }
+};
+
+/// Exact sums of 16 rows of A times 8 columns of B, by pairs of bytes. Values: up to kMaxTerms terms.
+struct WideSums {
+  static constexpr std::uint32_t kMaxTerms = 33'025;  // 2 * 255 * 255 of these fit 32 bits
+  std::uint32_t high[4] = {};
+  std::uint32_t middle[4] = {};
+  std::uint32_t low[4] = {};
+
+  /// Row and column of element e within the 16 x 8, for this lane.
+  __device__ static std::uint32_t row(std::uint32_t e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
+  __device__ static std::uint32_t column(std::uint32_t e) { return threadIdx.x % 4 * 2 + e % 2; }
+
+  /// Adds M terms. Shapes: columns [8, M], the columns of B one after the other.
+  template <std::uint32_t M>
+  __device__ void add(const WideRows<M>& a, const std::uint16_t* columns) {
+    const std::uint16_t* const from = columns + threadIdx.x % 32 / 4 * M + threadIdx.x % 4 * 4;
+#pragma unroll
+    for (std::uint32_t x = 0; x < M / 16; ++x) {
+      const BytePair b = split_bytes(__ldg(reinterpret_cast<const uint2*>(from + x * 16)));
+      mma_u8_16x8x16(high, a.top[x].high, a.bottom[x].high, b.high);
+      mma_u8_16x8x16(middle, a.top[x].high, a.bottom[x].high, b.low);
+      mma_u8_16x8x16(middle, a.top[x].low, a.bottom[x].low, b.high);
+      mma_u8_16x8x16(low, a.top[x].low, a.bottom[x].low, b.low);
+    }
+  }
+  [[nodiscard]] __device__ std::uint64_t sum(std::uint32_t e) const {
+    return (std::uint64_t{high[e]} << 16) + (std::uint64_t{middle[e]} << 8) + low[e];
+  }
+};
 
 }  // namespace spmm::kernels

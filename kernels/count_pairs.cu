@@ -25,9 +25,17 @@ auto pairs_of_blocks(PairsOfBlock pairs) {
   return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), pairs);
 }
 
-// Grid: one thread per line of A. Memory: scattered reads of the offsets, contiguous writes.
-__global__ void row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint64_t* row_offsets) {
-  for_each_item(std::uint64_t{a.num_lines} + 1, [=](std::uint64_t r) { row_offsets[r] = pair_offsets[a.offsets[r]]; });
+/// Runs of `stride` lines.
+std::uint64_t num_runs(std::uint32_t num_lines, std::uint32_t stride) {
+  return (std::uint64_t{num_lines} + stride - 1) / stride;
+}
+
+// Grid: one thread per run of lines of A and one more. Memory: scattered reads of the offsets, contiguous writes.
+__global__ void row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint64_t count,
+                                 std::uint32_t stride, std::uint64_t* row_offsets) {
+  for_each_item(count, [=](std::uint64_t x) {
+    row_offsets[x] = pair_offsets[a.offsets[min(x * stride, std::uint64_t{a.num_lines})]];
+  });
 }
 
 }  // namespace
@@ -47,10 +55,10 @@ void launch_pair_offsets(const std::uint32_t* b_row_slots, std::uint64_t count, 
         "pair offsets");
 }
 
-void launch_row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint64_t* row_offsets,
-                             cudaStream_t stream) {
-  row_pair_offsets<<<item_grid(a.num_lines + std::uint64_t{1}), kItemThreads, 0, stream>>>(a, pair_offsets,
-                                                                                           row_offsets);
+void launch_row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
+                             std::uint64_t* row_offsets, cudaStream_t stream) {
+  const std::uint64_t count = num_runs(a.num_lines, stride) + 1;
+  row_pair_offsets<<<item_grid(count), kItemThreads, 0, stream>>>(a, pair_offsets, count, stride, row_offsets);
   check_launch("row_pair_offsets");
 }
 

@@ -13,13 +13,15 @@ namespace spmm::kernels {
 
 // ---- parse_records.cu
 
-/// Splits raw records [first, first + count) into keys and packed elements.
-/// Shapes: raw [count * record bytes], keys [first + count], values [first + count, m, m], device.
+/// Splits raw records [first, first + count) into keys and packed elements, each block transposed where asked.
+/// Shapes: raw [count * record bytes], 8-byte aligned, less than 2^32 bytes; keys [first + count], values
+/// [first + count, m, m], device.
 /// Values: key = block row << key_bits | block column. *first_bad is lowered to the number of the first
 /// record with an index >= nb. *max_element is raised to the largest element.
 void launch_parse_records(const std::byte* raw, std::uint64_t first, std::uint64_t count, std::uint32_t m,
-                          std::uint32_t nb, unsigned key_bits, std::uint64_t* keys, std::uint16_t* values,
-                          unsigned long long* first_bad, std::uint32_t* max_element, cudaStream_t stream);
+                          bool transpose, std::uint32_t nb, unsigned key_bits, std::uint64_t* keys,
+                          std::uint16_t* values, unsigned long long* first_bad, std::uint32_t* max_element,
+                          cudaStream_t stream);
 
 // ---- build_csr.cu
 
@@ -53,9 +55,9 @@ void launch_inner(const std::uint64_t* keys, std::uint64_t count, unsigned key_b
 /// Exchanges the two coordinates of each key.
 void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream);
 
-/// out[p] = block number numbers[p] of values, transposed where asked. Shapes: values and out [count, m, m], device.
+/// out[p] = block number numbers[p] of values. Shapes: values and out [count, m, m], device.
 void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, bool transpose, std::uint16_t* out, cudaStream_t stream);
+                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream);
 
 /// out[x] = outer[inner[x]].
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,
@@ -73,9 +75,10 @@ std::size_t count_workspace_bytes(std::uint64_t count);
 void launch_pair_offsets(const std::uint32_t* b_row_slots, std::uint64_t count, LinesView b_rows,
                          std::uint64_t* pair_offsets, Workspace work, cudaStream_t stream);
 
-/// row_offsets[r] = pairs of A's lines before r. Shapes: row_offsets [num_lines + 1], device.
-void launch_row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint64_t* row_offsets,
-                             cudaStream_t stream);
+/// row_offsets[x] = pairs of A's lines before line x * stride, the last entry all of them.
+/// Shapes: row_offsets [ceil(num_lines / stride) + 1], device.
+void launch_row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
+                             std::uint64_t* row_offsets, cudaStream_t stream);
 
 // ---- list_tiles.cu
 
@@ -87,6 +90,8 @@ struct ExpandView {
   LinesView b_rows;                             // block-CSR of B; inner holds what tiles call columns
   const std::uint32_t* b_row_slots = nullptr;   // [nnzb of A], device
   const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device
+  const std::uint32_t* a_numbers = nullptr;     // [nnzb], device: where the elements of each block lie; null = in order
+  const std::uint32_t* b_numbers = nullptr;
 };
 
 /// Lists the distinct tiles that have pairs, for A's line slots [row_begin, row_begin + num_rows).
@@ -116,11 +121,20 @@ void launch_list_pairs(const ExpandView& view, std::uint32_t row_begin, std::uin
 
 // ---- expand_planes.cu
 
-/// Writes the blocks of lines [first_line, first_line + num_lines) into zeroed byte planes.
+/// Which blocks come to byte planes: lines [first_line, first_line + num_lines).
 /// Layout: along_line (A by rows): element row = row of the block, K along the line. Otherwise (B by rows, blocks
-/// transposed): element row = column of the block, K across the lines.
-void launch_expand_planes(const OperandView& operand, std::uint32_t first_line, std::uint32_t num_lines,
-                          std::uint32_t m, bool along_line, const BytePlanes& planes, cudaStream_t stream);
+/// transposed): element row = column of the block, K across the lines; only blocks in [first_inner, end_inner).
+struct PlaneRange {
+  bool along_line = true;
+  std::uint32_t first_line = 0;
+  std::uint32_t num_lines = 0;
+  std::uint32_t first_inner = 0;
+  std::uint32_t end_inner = 0;
+};
+
+/// Clears byte planes and writes blocks into them.
+void launch_expand_planes(const OperandView& operand, const PlaneRange& range, std::uint32_t m,
+                          const BytePlanes& planes, cudaStream_t stream);
 
 // ---- mul_*.cu
 
@@ -137,25 +151,38 @@ void launch_mul_binary_search(const OperandView& a, const OperandView& b, const 
 void launch_mul_listed(const OperandView& a, const OperandView& b, const BlockPair* pairs, std::uint32_t num_pairs,
                        std::uint64_t tile, std::uint32_t m, const TileResults& results, cudaStream_t stream);
 
-/// Half a warp or a warp per tile: multiplies the pairs listed for it. B by rows, blocks transposed.
-void launch_mul_pair_list(const OperandView& a, const OperandView& b, const PairListView& list, std::uint32_t m,
-                          const TileResults& results, cudaStream_t stream);
+/// A CTA per some tiles: multiplies the pairs listed for each and writes records.
+/// Shapes: values [nnzb, m, m], device, as the pairs number them; B transposed within the block.
+/// Values: max_element = largest element of both operands.
+void launch_mul_pair_list(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
+                          const TilesView& tiles, std::uint32_t m, std::uint32_t max_element, const RecordOutput& out,
+                          cudaStream_t stream);
 
-/// A CTA per block row and stretch of columns, sums in shared memory. Visits every tile of the panel (tiles.keys null).
-/// B by rows, blocks transposed; tiles count block columns. Shapes: b_row_slots [nnzb of A], device.
+/// A CTA per block row and stretch of columns, sums in shared memory; writes records. Visits every tile of the panel
+/// (tiles.keys null). B by rows, blocks transposed; tiles count block columns.
+/// Shapes: b_row_slots [nnzb of A], device.
 /// Values: max_element = largest element of both operands; rows whose sums cannot leave 32 bits skip the checks.
 void launch_mul_row_spread(const OperandView& a, const OperandView& b, const std::uint32_t* b_row_slots,
-                           const TilesView& tiles, std::uint32_t m, std::uint32_t max_element,
-                           const TileResults& results, cudaStream_t stream);
+                           const TilesView& tiles, std::uint32_t m, std::uint32_t max_element, const RecordOutput& out,
+                           cudaStream_t stream);
 
 /// True if a device of this compute capability can run launch_mul_dense_tensor.
 bool has_dense_tensor(int major, int minor);
 
+/// Where a dense product goes: some block columns of a panel of whole block rows. non_zero must be cleared; null = not
+/// wanted. With m = 1 the result is a plain row-major matrix.
+struct DenseTarget {
+  std::uint32_t num_rows = 0;     // elements
+  std::uint32_t num_columns = 0;  // elements
+  std::uint32_t m = 0;
+  std::uint32_t first_tile = 0;    // block column of the panel where num_columns begin
+  std::uint32_t tile_columns = 0;  // block columns of the panel
+  TileResults results;
+};
+
 /// Dense product of byte planes on integer tensor cores, K in segments whose sums fit 32 bits.
-/// Shapes: a [num_rows elements], b [num_columns elements], results of (num_rows / m) x (num_columns / m) blocks.
-void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, std::uint32_t num_rows,
-                             std::uint32_t num_columns, std::uint32_t m, const TileResults& results,
-                             cudaStream_t stream);
+/// Shapes: a [num_rows elements], b [num_columns elements], of the target.
+void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target, cudaStream_t stream);
 
 // ---- compact.cu
 

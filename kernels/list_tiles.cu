@@ -34,7 +34,10 @@ __global__ void expand_pairs(ExpandView view, std::uint32_t row_begin, std::uint
     const std::uint32_t b = view.b_rows.offsets[view.b_row_slots[p]] + static_cast<std::uint32_t>(within);
     const std::uint64_t row = row_slot_of(view.a, row_begin, num_rows, p) - row_begin;
     keys[x] = row << column_bits | view.b_rows.inner[b];
-    if (pairs != nullptr) pairs[x] = {.a = static_cast<std::uint32_t>(p), .b = b};
+    if (pairs != nullptr) {
+      pairs[x] = {.a = view.a_numbers == nullptr ? static_cast<std::uint32_t>(p) : view.a_numbers[p],
+                  .b = view.b_numbers == nullptr ? b : view.b_numbers[b]};
+    }
   });
 }
 

@@ -34,11 +34,8 @@ struct __align__(1024) Shared {
 };
 
 struct Problem {
-  std::uint32_t num_rows;     // elements
-  std::uint32_t num_columns;  // elements
-  std::uint32_t m;
-  std::uint32_t tile_columns;  // result blocks per block row
-  std::uint32_t first_stage;   // K range in units of kDepth
+  DenseTarget target;
+  std::uint32_t first_stage;  // K range in units of kDepth
   std::uint32_t num_stages;
   bool merge;  // add to what the results hold
 };
@@ -76,25 +73,28 @@ __device__ bool is_saturated(const std::uint32_t (&d)[128]) {
 
 template <std::uint32_t Planes>
 __device__ void store(const std::uint32_t (&d)[128], const Problem& problem, std::uint32_t first_row,
-                      std::uint32_t first_column, const TileResults& results) {
-  const std::uint32_t m = problem.m;
+                      std::uint32_t first_column) {
+  const DenseTarget& target = problem.target;
+  const std::uint32_t m = target.m;
 #pragma unroll
   for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half) {
     const std::uint32_t row = first_row + 8 * half;
-    if (row >= problem.num_rows) continue;
-    const std::uint64_t tile_row = std::uint64_t{row / m} * problem.tile_columns;
+    if (row >= target.num_rows) continue;
+    const std::uint64_t tile_row = std::uint64_t{row / m} * target.tile_columns + target.first_tile;
 #pragma unroll
     for (std::uint32_t group = 0; group < Fragment<Planes>::kGroups; ++group) {
 #pragma unroll
       for (std::uint32_t e = 0; e < 2; ++e) {
         const std::uint32_t column = first_column + 8 * group + e;
-        if (column >= problem.num_columns) continue;
+        if (column >= target.num_columns) continue;
         const std::uint64_t tile = tile_row + column / m;
-        std::uint32_t& target = results.values[tile * m * m + row % m * m + column % m];
+        std::uint32_t& element = target.results.values[tile * m * m + row % m * m + column % m];
         std::uint32_t value = saturate(Fragment<Planes>::sum(d, group, half, e));
-        if (problem.merge) value = saturating_add(value, target);
-        target = value;
-        if (value != 0) results.non_zero[tile] = 1;  // everyone who writes writes 1
+        if (problem.merge) value = saturating_add(value, element);
+        element = value;
+        if (value != 0 && target.results.non_zero != nullptr) {
+          target.results.non_zero[tile] = 1;  // everyone who writes writes 1
+        }
       }
     }
   }
@@ -161,7 +161,7 @@ __device__ void consume(Shared& shared, const Problem& problem, std::uint32_t (&
 template <std::uint32_t Planes>
 __global__ void __launch_bounds__(kThreads, 1)
     dense_tensor(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Problem problem,
-                 std::uint32_t tiles_down, std::uint32_t tiles_across, TileResults results) {
+                 std::uint32_t tiles_down, std::uint32_t tiles_across) {
   extern __shared__ std::uint8_t raw_shared[];
   Shared& shared =
       *reinterpret_cast<Shared*>((reinterpret_cast<std::uintptr_t>(raw_shared) + 1023) & ~std::uintptr_t{1023});
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const std::uint32_t warp = threadIdx.x % 128 / 32;
     const std::uint32_t lane = threadIdx.x % 32;
     store<Planes>(d, problem, (tile_row * kRows + warpgroup * 64 + warp * 16) / Planes + lane / 4,
-                  tile_column * kColumns / Planes + lane % 4 * 2, results);
+                  tile_column * kColumns / Planes + lane % 4 * 2);
   }
 }
 
@@ -221,15 +221,14 @@ CUtensorMap make_map(const BytePlanes& planes, std::uint32_t box_rows) {
 }
 
 template <std::uint32_t Planes>
-void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, const TileResults& results,
-            cudaStream_t stream) {
+void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cudaStream_t stream) {
   constexpr std::size_t kSharedBytes = sizeof(Shared) + 1024;
   check(cudaFuncSetAttribute(dense_tensor<Planes>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
         "dense_tensor shared memory");
-  const std::uint32_t down = (problem.num_rows * Planes + kRows - 1) / kRows;
-  const std::uint32_t across = (problem.num_columns * Planes + kColumns - 1) / kColumns;
+  const std::uint32_t down = (problem.target.num_rows * Planes + kRows - 1) / kRows;
+  const std::uint32_t across = (problem.target.num_columns * Planes + kColumns - 1) / kColumns;
   dense_tensor<Planes><<<down * across, kThreads, kSharedBytes, stream>>>(make_map(a, kRows), make_map(b, kColumns),
-                                                                          problem, down, across, results);
+                                                                          problem, down, across);
   check_launch("dense_tensor");
 }
 
@@ -239,25 +238,18 @@ bool has_dense_tensor(int major, int minor) {
   return major == 9 && minor == 0;
 }
 
-void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, std::uint32_t num_rows,
-                             std::uint32_t num_columns, std::uint32_t m, const TileResults& results,
-                             cudaStream_t stream) {
+void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target, cudaStream_t stream) {
   constexpr std::uint64_t kMaxStages = 65'536 / kDepth;  // 65,536 * 255 * 255 < 2^32
   const std::uint64_t num_stages = a.stride_bytes / kDepth;
-  const std::uint32_t tile_columns = num_columns / m;
-  check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{num_rows / m} * tile_columns, stream), "clear flags");
   for (std::uint64_t first = 0; first < num_stages; first += kMaxStages) {
-    const Problem problem{.num_rows = num_rows,
-                          .num_columns = num_columns,
-                          .m = m,
-                          .tile_columns = tile_columns,
+    const Problem problem{.target = target,
                           .first_stage = static_cast<std::uint32_t>(first),
                           .num_stages = static_cast<std::uint32_t>(std::min(kMaxStages, num_stages - first)),
                           .merge = first > 0};
     if (a.num_planes == 2) {
-      launch<2>(a, b, problem, results, stream);
+      launch<2>(a, b, problem, stream);
     } else {
-      launch<1>(a, b, problem, results, stream);
+      launch<1>(a, b, problem, stream);
     }
   }
 }

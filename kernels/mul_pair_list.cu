@@ -1,98 +1,306 @@
-// For hypersparse products: every tile comes with the list of its pairs, a warp or half a warp multiplies it.
+// For hypersparse products: every tile comes with the list of its pairs; a CTA multiplies some tiles and writes their
+// records.
+#include <algorithm>
+
+#include "kernels/byte_mma.cuh"
 #include "kernels/check.hpp"
-#include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
+#include "kernels/record_output.cuh"
 #include "kernels/row_dot.cuh"
 
 namespace spmm::kernels {
 namespace {
 
-// Grid: one group of lanes per tile, kItemThreads per CTA.
-// Work: lane -> some rows of one column of the block (LaneShare); sums stay in registers over all pairs of the tile.
-// Memory: a pair is read as whole blocks by neighbouring lanes (rows of A, columns of B, 16 bytes each for m = 8);
-//         results are written contiguously.
-template <std::uint32_t M>
-__global__ void __launch_bounds__(kItemThreads)
-    mul_pair_list(const std::uint16_t* a_values, const std::uint16_t* b_values, PairListView list,
-                  TileResults results) {
-  using Share = LaneShare<M>;
-  const std::uint64_t tile = (std::uint64_t{blockIdx.x} * kItemThreads + threadIdx.x) / Share::kLanes;
-  if (tile >= list.num_tiles) return;
-  const std::uint32_t lane = threadIdx.x % Share::kLanes;
-  const std::uint32_t end = list.offsets[tile + 1];
-  std::uint64_t sums[Share::kPerLane] = {};
-  for (std::uint32_t p = list.offsets[tile]; p < end; ++p) {
-    const BlockPair pair = list.pairs[p];
-    const std::uint16_t* const a = a_values + (std::uint64_t{pair.a} * M + lane / M) * M;
-    const Line<M> column(b_values + (std::uint64_t{pair.b} * M + lane % M) * M);
-#pragma unroll
-    for (std::uint32_t x = 0; x < Share::kPerLane; ++x) sums[x] += column.dot(Line<M>(a + x * Share::kRowStep * M));
-  }
-  bool any = false;
-#pragma unroll
-  for (std::uint32_t x = 0; x < Share::kPerLane; ++x) {
-    const std::uint32_t value = saturate(sums[x]);
-    results.values[tile * M * M + x * Share::kLanes + lane] = value;
-    any |= value != 0;
-  }
-  if (any) results.non_zero[tile] = 1;  // everyone who writes writes 1
+constexpr std::uint32_t kThreads = 256;
+constexpr std::uint32_t kWarps = kThreads / 32;
+constexpr std::uint32_t kSharedElements = 4096;  // of result blocks per CTA: 16 KB, eight CTAs per multiprocessor
+constexpr std::uint32_t kMaxTiles = 256;         // of a CTA
+static_assert(kMaxTiles <= TileFlags::kMaxTiles && kMaxTiles / 32 <= kThreads);
+
+/// Tiles of a CTA.
+__host__ __device__ constexpr std::uint32_t tiles_per_cta(std::uint32_t m) {
+  const std::uint32_t tiles = kSharedElements / (m * m);
+  return tiles == 0 ? 1 : tiles < kMaxTiles ? tiles : kMaxTiles;
 }
 
-// The same for any m: a warp per tile, one pass over the pairs for every 32 elements.
-__global__ void __launch_bounds__(kItemThreads)
-    mul_pair_list_any_m(const std::uint16_t* a_values, const std::uint16_t* b_values, PairListView list,
-                        std::uint32_t m, TileResults results) {
-  const std::uint64_t tile = (std::uint64_t{blockIdx.x} * kItemThreads + threadIdx.x) / 32;
-  if (tile >= list.num_tiles) return;
-  const std::uint32_t begin = list.offsets[tile];
-  const std::uint32_t end = list.offsets[tile + 1];
-  for (std::uint32_t e = threadIdx.x % 32; e < m * m; e += 32) {
+/// Operands and pairs of one launch.
+struct Lists {
+  bool two_pairs_fit;  // the products of two pairs always fit 32 bits
+  const std::uint16_t* a_values;
+  const std::uint16_t* b_values;
+  PairListView list;
+};
+
+/// The tiles of one CTA: their pairs, as far as they fit, and their results wait in shared memory.
+struct CtaTiles {
+  static constexpr std::uint32_t kMaxPairs = 512;
+  std::uint32_t num_tiles;
+  std::uint32_t first_pair;
+  const std::uint32_t* offsets;  // [num_tiles + 1], shared
+  const BlockPair* near_pairs;   // [kMaxPairs], shared: pairs from first_pair on
+  const BlockPair* pairs;        // all pairs of the launch
+  std::uint32_t* results;        // [num_tiles, m, m], shared
+  TileFlags& flags;
+
+  [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const {
+    return p - first_pair < kMaxPairs ? near_pairs[p - first_pair] : pairs[p];
+  }
+  __device__ void flag(std::uint32_t tile) const {
+    std::uint32_t& word = flags.words[tile / 32];
+    const std::uint32_t bit = 1u << tile % 32;
+    if ((word & bit) == 0) atomicOr(&word, bit);  // bits only get set: a stale read costs one atomic
+  }
+};
+
+/// m = 4: half a warp per tile, lane -> an element.
+__device__ inline void multiply_tiles_4(const Lists& lists, const CtaTiles& tiles) {
+  const std::uint32_t lane = threadIdx.x % 16;
+  for (std::uint32_t tile = threadIdx.x / 16; tile < tiles.num_tiles; tile += kThreads / 16) {
+    const std::uint32_t end = tiles.offsets[tile + 1];
     std::uint64_t sum = 0;
-    for (std::uint32_t p = begin; p < end; ++p) {
-      const BlockPair pair = list.pairs[p];
-      sum += dot(a_values + (std::uint64_t{pair.a} * m + e / m) * m, b_values + (std::uint64_t{pair.b} * m + e % m) * m,
-                 m);
+    for (std::uint32_t p = tiles.offsets[tile]; p < end; ++p) {
+      const BlockPair pair = tiles.pair(p);
+      const Line<4> row(lists.a_values + (std::uint64_t{pair.a} * 4 + lane / 4) * 4);
+      const Line<4> column(lists.b_values + (std::uint64_t{pair.b} * 4 + lane % 4) * 4);
+      sum += row.dot(column);
     }
     const std::uint32_t value = saturate(sum);
-    results.values[tile * m * m + e] = value;
-    if (value != 0) results.non_zero[tile] = 1;  // everyone who writes writes 1
+    tiles.results[tile * 16 + lane] = value;
+    if (value != 0) tiles.flag(tile);
   }
 }
 
-/// CTAs for `lanes` threads per tile.
-unsigned tile_grid(std::uint64_t num_tiles, std::uint32_t lanes) {
-  return static_cast<unsigned>((num_tiles * lanes + kItemThreads - 1) / kItemThreads);
+/// Part of a pair of 8 x 8 blocks that a lane brings to a product of two pairs.
+struct Terms {
+  uint2 a{0, 0};
+  uint2 b{0, 0};
+};
+
+__device__ inline Terms load_terms(const Lists& lists, const CtaTiles& tiles, std::uint32_t p, std::uint32_t end,
+                                   std::uint32_t from) {
+  if (p >= end) return {};
+  const BlockPair pair = tiles.pair(p);
+  return {.a = __ldg(reinterpret_cast<const uint2*>(lists.a_values + std::uint64_t{pair.a} * 64 + from)),
+          .b = __ldg(reinterpret_cast<const uint2*>(lists.b_values + std::uint64_t{pair.b} * 64 + from))};
+}
+
+/// Sums of a lane for m = 8: row lane / 4, columns 2 * (lane % 4) and the next.
+struct Sums8 {
+  static constexpr std::uint32_t kMaxPairs = 4096;  // 8 * 4096 terms of 255 * 255 fit 32 bits
+  std::uint32_t high[4] = {};
+  std::uint32_t low[4] = {};
+
+  __device__ void add(const Terms& terms) {
+    const BytePair a = split_bytes(terms.a);
+    const BytePair b = split_bytes(terms.b);
+    mma_u8_16x8x16(high, a.high, a.low, b.high);
+    mma_u8_16x8x16(low, a.high, a.low, b.low);
+  }
+  [[nodiscard]] __device__ std::uint64_t sum(std::uint32_t e) const {
+    return (std::uint64_t{high[e]} << 16) + ((std::uint64_t{high[2 + e]} + low[e]) << 8) + low[2 + e];
+  }
+  /// The same where the result fits 32 bits.
+  [[nodiscard]] __device__ std::uint32_t small_sum(std::uint32_t e) const {
+    return (high[e] << 16) + ((high[2 + e] + low[e]) << 8) + low[2 + e];
+  }
+};
+
+/// m = 8: a warp per tile on tensor cores. 16 rows are the high and the low bytes of A's block, two products take those
+/// of B's; two pairs of the list fill K: lanes % 4 < 2 bring the first. The first two pairs of kAtOnce tiles are in
+/// flight together, for most lists are no longer.
+__device__ inline void multiply_tiles_8(const Lists& lists, const CtaTiles& tiles) {
+  constexpr std::uint32_t kAtOnce = 4;
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t second = lane % 4 / 2;
+  const std::uint32_t from = lane / 4 * 8 + lane % 2 * 4;
+  for (std::uint32_t first = threadIdx.x / 32; first < tiles.num_tiles; first += kWarps * kAtOnce) {
+    Terms terms[kAtOnce];
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      const std::uint32_t tile = first + u * kWarps;
+      if (tile >= tiles.num_tiles) break;
+      terms[u] = load_terms(lists, tiles, tiles.offsets[tile] + second, tiles.offsets[tile + 1], from);
+    }
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      const std::uint32_t tile = first + u * kWarps;
+      if (tile >= tiles.num_tiles) break;
+      __syncwarp();  // all lanes multiply together
+      Sums8 products;
+      products.add(terms[u]);
+      const std::uint32_t end = tiles.offsets[tile + 1];
+      uint2 values{0, 0};
+      if (lists.two_pairs_fit && tiles.offsets[tile] + 2 >= end) {
+        values = uint2{products.small_sum(0), products.small_sum(1)};
+      } else {
+        std::uint64_t sums[2] = {products.sum(0), products.sum(1)};
+        for (std::uint32_t p = tiles.offsets[tile] + 2; p < end;) {
+          Sums8 more;
+          for (const std::uint32_t part_end = min(end, p + Sums8::kMaxPairs); p < part_end; p += 2) {
+            const Terms next = load_terms(lists, tiles, p + second, end, from);
+            __syncwarp();  // all lanes multiply together
+            more.add(next);
+          }
+          sums[0] += more.sum(0);
+          sums[1] += more.sum(1);
+        }
+        values = uint2{saturate(sums[0]), saturate(sums[1])};
+      }
+      reinterpret_cast<uint2*>(tiles.results)[tile * 32 + lane] = values;
+      if (__any_sync(~0u, (values.x | values.y) != 0) && lane == 0) tiles.flag(tile);
+    }
+  }
+}
+
+/// m = 16, 32, 64 on tensor cores: a warp per 16 rows of a tile, 8 columns at a time.
+template <std::uint32_t M>
+__device__ void multiply_tiles_wide(const Lists& lists, const CtaTiles& tiles) {
+  constexpr std::uint32_t kStrips = M / 16;
+  constexpr std::uint32_t kMaxPairs = WideSums::kMaxTerms / M;
+  for (std::uint32_t x = threadIdx.x / 32; x < tiles.num_tiles * kStrips; x += kWarps) {
+    const std::uint32_t tile = x / kStrips;
+    const std::uint32_t row = x % kStrips * 16;
+    const std::uint32_t end = tiles.offsets[tile + 1];
+    bool any = false;
+    for (std::uint32_t column = 0; column < M; column += 8) {
+      std::uint64_t sums[4] = {};
+      for (std::uint32_t p = tiles.offsets[tile]; p < end;) {
+        WideSums products;
+        for (const std::uint32_t part_end = min(end, p + kMaxPairs); p < part_end; ++p) {
+          const BlockPair pair = tiles.pair(p);
+          const WideRows<M> rows(lists.a_values + (std::uint64_t{pair.a} * M + row) * M);
+          products.add(rows, lists.b_values + (std::uint64_t{pair.b} * M + column) * M);
+        }
+#pragma unroll
+        for (std::uint32_t e = 0; e < 4; ++e) sums[e] += products.sum(e);
+      }
+#pragma unroll
+      for (std::uint32_t e = 0; e < 4; ++e) {
+        const std::uint32_t value = saturate(sums[e]);
+        tiles.results[(tile * M + row + WideSums::row(e)) * M + column + WideSums::column(e)] = value;
+        any |= value != 0;
+      }
+    }
+    if (any) tiles.flag(tile);
+  }
+}
+
+/// Any m: a warp per tile, one pass over the pairs for every 32 elements.
+__device__ inline void multiply_tiles_any_m(const Lists& lists, const CtaTiles& tiles, std::uint32_t m) {
+  for (std::uint32_t tile = threadIdx.x / 32; tile < tiles.num_tiles; tile += kWarps) {
+    const std::uint32_t end = tiles.offsets[tile + 1];
+    for (std::uint32_t e = threadIdx.x % 32; e < m * m; e += 32) {
+      std::uint64_t sum = 0;
+      for (std::uint32_t p = tiles.offsets[tile]; p < end; ++p) {
+        const BlockPair pair = tiles.pair(p);
+        sum += dot(lists.a_values + (std::uint64_t{pair.a} * m + e / m) * m,
+                   lists.b_values + (std::uint64_t{pair.b} * m + e % m) * m, m);
+      }
+      const std::uint32_t value = saturate(sum);
+      tiles.results[tile * m * m + e] = value;
+      if (value != 0) tiles.flag(tile);
+    }
+  }
+}
+
+// Grid: one CTA per tiles_per_cta tiles; places are handed out in result order.
+// Work: the CTA fetches the pairs of its tiles; warps, or half warps, take tiles in turn, with sums in registers over
+//       all pairs of a tile. At the end the CTA writes the records of its tiles.
+// Memory: a pair is read as whole blocks by neighbouring lanes; results wait in shared memory for their place.
+template <std::uint32_t M>
+__global__ void __launch_bounds__(kThreads, M == 8 ? 6 : 4)
+    mul_pair_list(Lists lists, TilesView tiles, std::uint32_t run_time_m, RecordOutput out) {
+  extern __shared__ __align__(16) std::uint32_t results[];  // [tiles of the CTA, m, m]
+  __shared__ TileFlags flags;
+  __shared__ BlockPair near_pairs[CtaTiles::kMaxPairs];
+  __shared__ std::uint32_t offsets[kMaxTiles + 1];
+  __shared__ std::uint16_t order[kMaxTiles];
+  __shared__ uint2 indices[kMaxTiles];  // block row and column of each tile
+  const std::uint32_t m = M != 0 ? M : run_time_m;
+  if (threadIdx.x == 0) flags.cta = take_place(out);
+  if (threadIdx.x < kMaxTiles / 32) flags.words[threadIdx.x] = 0;
+  __syncthreads();  // everyone knows the place
+  const std::uint64_t first = std::uint64_t{flags.cta} * tiles_per_cta(m);
+  const auto num_tiles = static_cast<std::uint32_t>(
+      min(std::uint64_t{tiles_per_cta(m)}, static_cast<std::uint64_t>(lists.list.num_tiles - first)));
+  for (std::uint32_t x = threadIdx.x; x <= num_tiles; x += kThreads) offsets[x] = lists.list.offsets[first + x];
+  for (std::uint32_t x = threadIdx.x; x < num_tiles; x += kThreads) {
+    const Tile at = tile_at(tiles, first + x);
+    indices[x] = uint2{out.rows[at.row], at.column};
+  }
+  __syncthreads();  // offsets are there
+  const std::uint32_t num_near = min(CtaTiles::kMaxPairs, offsets[num_tiles] - offsets[0]);
+  for (std::uint32_t x = threadIdx.x; x < num_near; x += kThreads) near_pairs[x] = lists.list.pairs[offsets[0] + x];
+  __syncthreads();  // pairs are there
+  const CtaTiles own{.num_tiles = num_tiles,
+                     .first_pair = offsets[0],
+                     .offsets = offsets,
+                     .near_pairs = near_pairs,
+                     .pairs = lists.list.pairs,
+                     .results = results,
+                     .flags = flags};
+  if constexpr (M == 4) {
+    multiply_tiles_4(lists, own);
+  } else if constexpr (M == 8) {
+    multiply_tiles_8(lists, own);
+  } else if constexpr (M >= 16) {
+    multiply_tiles_wide<M>(lists, own);
+  } else {
+    multiply_tiles_any_m(lists, own, m);
+  }
+  __syncthreads();  // all results and flags are there
+  if (threadIdx.x < 32) place_records(flags, num_tiles, out, gridDim.x);
+  __syncthreads();  // the place is known
+  order_records(flags, num_tiles, order);
+  __syncthreads();  // the order is complete
+  const auto value_at = [&](std::uint32_t tile, std::uint32_t x) {
+    if constexpr (M != 0) {
+      return reinterpret_cast<const uint2*>(results)[tile * (M * M / 2) + x];
+    } else {
+      return results[tile * m * m + x];
+    }
+  };
+  const auto index_of = [&](std::uint32_t tile) { return indices[tile]; };
+  write_records<M>(flags, order, m, out, value_at, index_of);
 }
 
 template <std::uint32_t M>
-void launch(const OperandView& a, const OperandView& b, const PairListView& list, const TileResults& results,
-            cudaStream_t stream) {
-  mul_pair_list<M>
-      <<<tile_grid(list.num_tiles, LaneShare<M>::kLanes), kItemThreads, 0, stream>>>(a.values, b.values, list, results);
+void launch(const Lists& lists, const TilesView& tiles, std::uint32_t m, const RecordOutput& out, cudaStream_t stream) {
+  const auto grid = static_cast<unsigned>((lists.list.num_tiles + tiles_per_cta(m) - 1) / tiles_per_cta(m));
+  const std::size_t shared_bytes = std::size_t{tiles_per_cta(m)} * m * m * sizeof(std::uint32_t);
+  check(cudaMemsetAsync(out.states, 0, (std::size_t{grid} + 1) * sizeof(std::uint64_t), stream), "clear places");
+  mul_pair_list<M><<<grid, kThreads, shared_bytes, stream>>>(lists, tiles, m, out);
 }
 
 }  // namespace
 
-void launch_mul_pair_list(const OperandView& a, const OperandView& b, const PairListView& list, std::uint32_t m,
-                          const TileResults& results, cudaStream_t stream) {
-  if (list.num_tiles == 0) return;
-  check(cudaMemsetAsync(results.non_zero, 0, list.num_tiles, stream), "clear flags");
+void launch_mul_pair_list(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
+                          const TilesView& tiles, std::uint32_t m, std::uint32_t max_element, const RecordOutput& out,
+                          cudaStream_t stream) {
+  if (list.num_tiles == 0) {
+    check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
+    return;
+  }
+  const std::uint64_t largest = std::uint64_t{2} * m * max_element * max_element;
+  const Lists lists{.two_pairs_fit = largest <= kMaxVal, .a_values = a_values, .b_values = b_values, .list = list};
   switch (m) {
     case 4:
-      launch<4>(a, b, list, results, stream);
+      launch<4>(lists, tiles, m, out, stream);
       break;
     case 8:
-      launch<8>(a, b, list, results, stream);
+      launch<8>(lists, tiles, m, out, stream);
       break;
     case 16:
-      launch<16>(a, b, list, results, stream);
+      launch<16>(lists, tiles, m, out, stream);
       break;
     case 32:
-      launch<32>(a, b, list, results, stream);
+      launch<32>(lists, tiles, m, out, stream);
+      break;
+    case 64:
+      launch<64>(lists, tiles, m, out, stream);
       break;
     default:
-      mul_pair_list_any_m<<<tile_grid(list.num_tiles, 32), kItemThreads, 0, stream>>>(a.values, b.values, list, m,
-                                                                                      results);
+      launch<0>(lists, tiles, m, out, stream);
   }
   check_launch("mul_pair_list");
 }

@@ -1,192 +1,114 @@
 // For rows that meet many columns: a CTA keeps a stretch of result blocks of one block row in shared memory.
 #include <algorithm>
-#include <type_traits>
 
-#include "kernels/byte_mma.cuh"
 #include "kernels/check.hpp"
-#include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
-#include "kernels/row_dot.cuh"
+#include "kernels/record_output.cuh"
+#include "kernels/row_spread.cuh"
 
 namespace spmm::kernels {
 namespace {
 
 constexpr std::uint32_t kThreads = 512;
 constexpr std::uint32_t kWarps = kThreads / 32;
-constexpr std::uint32_t kSharedBytes = 104u << 10;      // two CTAs per multiprocessor of 228 KB
-constexpr std::uint32_t kSmallSharedBytes = 44u << 10;  // where a device gives a CTA no more than 48 KB
+constexpr std::uint32_t kSharedBytes = 100u << 10;      // two CTAs per multiprocessor of 228 KB
+constexpr std::uint32_t kSmallSharedBytes = 43u << 10;  // where a device gives a CTA no more than 48 KB
 
-__host__ __device__ constexpr std::uint32_t bit_words(std::uint32_t elements) {
-  return (elements + 31) / 32;
-}
-
-/// Sums of a stretch of blocks. An element is a 32-bit sum and a sticky bit: once a carry leaves the sum, it is
-/// saturated.
-struct Accumulators {
-  std::uint32_t* sums;       // [num_tiles, elements], shared
-  std::uint32_t* saturated;  // [num_tiles, bit_words], shared, a bit per element
-  std::uint32_t elements;
-
-  /// Fits: no sum of this block row can leave 32 bits.
-  template <bool Fits>
-  __device__ void add(std::uint32_t tile, std::uint32_t e, std::uint64_t value) const {
-    std::uint32_t* const sum = sums + tile * elements + e;
-    if constexpr (Fits) {
-      atomicAdd(sum, static_cast<std::uint32_t>(value));  // several warps may meet in one block
-    } else if (value > kMaxVal) {
-      saturate_element(tile, e);
-    } else {
-      const auto low = static_cast<std::uint32_t>(value);
-      const std::uint32_t before = atomicAdd(sum, low);  // several warps may meet in one block
-      if (before + low < before) saturate_element(tile, e);
-    }
-  }
-  [[nodiscard]] __device__ std::uint32_t value(std::uint32_t tile, std::uint32_t e) const {
-    const bool is_saturated = saturated[tile * bit_words(elements) + e / 32] >> e % 32 & 1;
-    return is_saturated ? kMaxVal : sums[tile * elements + e];
-  }
-
- private:
-  __device__ void saturate_element(std::uint32_t tile, std::uint32_t e) const {
-    std::uint32_t& word = saturated[tile * bit_words(elements) + e / 32];
-    const std::uint32_t bit = 1u << e % 32;
-    if ((word & bit) == 0) atomicOr(&word, bit);  // bits only get set: a stale read costs one atomic
-  }
+/// The stretches of one launch, in result order.
+struct Stretches {
+  std::uint32_t tiles_per_stretch;
+  std::uint32_t per_row;
+  std::uint32_t num_ctas;
 };
 
-/// Blocks of B that one block of A meets within the stretch: [first, end).
-struct Meeting {
-  std::uint32_t first;
-  std::uint32_t end;
-};
-
-/// The part of B's row behind `slot` that lies in columns [first_column, first_column + num_tiles).
-__device__ Meeting find_meeting(const LinesView& b, std::uint32_t slot, std::uint32_t first_column,
-                                std::uint32_t num_tiles) {
-  if (slot == kNoLine) return {0, 0};
-  const std::uint32_t end = b.offsets[slot + 1];
-  const std::uint64_t first = lower_bound(b.inner, b.offsets[slot], end, first_column);
-  const std::uint32_t last_column = first_column + (num_tiles - 1);
-  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(upper_bound(b.inner, first, end, last_column))};
-}
-
-/// Blocks of B that a lane has in flight: enough to hide the latency of a load behind the products before it.
-constexpr std::uint32_t kBatch = 4;
-
-/// Adds one block of A times its meeting. All lanes of a warp call it; block of A in registers, B streamed.
-template <std::uint32_t M, bool Fits>
-__device__ void add_meeting(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
-                            std::uint32_t first_column, const Accumulators& sums) {
-  using Share = LaneShare<M>;
-  constexpr std::uint32_t kInFlight = M <= 8 ? kBatch : 1;  // larger blocks would not fit the registers
-  constexpr std::uint32_t kStep = 32 / Share::kLanes;
-  constexpr int kUnrolledRows = M <= 8 ? Share::kPerLane : 1;
-  const std::uint32_t lane = threadIdx.x % Share::kLanes;
-  const std::uint32_t side = threadIdx.x % 32 / Share::kLanes;  // which of the blocks that a warp has in hand
-  for (std::uint32_t first = meeting.first + side; first < meeting.end; first += kStep * kInFlight) {
-    std::uint32_t tiles[kInFlight];
-    Line<M> columns[kInFlight];
-#pragma unroll
-    for (std::uint32_t u = 0; u < kInFlight; ++u) {
-      const std::uint32_t q = min(first + u * kStep, meeting.end - 1);
-      tiles[u] = __ldg(b.index.inner + q) - first_column;
-      columns[u] = Line<M>(b.values + (std::uint64_t{q} * M + lane % M) * M);
-    }
-#pragma unroll
-    for (std::uint32_t u = 0; u < kInFlight; ++u) {
-      if (first + u * kStep >= meeting.end) break;
-#pragma unroll kUnrolledRows
-      for (std::uint32_t x = 0; x < Share::kPerLane; ++x) {
-        const Line<M> row(a_block + (lane / M + x * Share::kRowStep) * M);
-        sums.add<Fits>(tiles[u], lane + x * Share::kLanes, columns[u].dot(row));
-      }
-    }
-  }
-}
-
-/// m = 8 on tensor cores: 16 rows are the high and the low bytes of A's block, two products take those of B's.
-/// Work: lane -> row lane / 4, columns 2 * (lane % 4) and the next. K is half empty: 8 terms, lanes % 4 < 2 bring them.
-template <bool Fits>
-__device__ void add_meeting_8(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
-                              std::uint32_t first_column, const Accumulators& sums) {
-  const std::uint32_t group = threadIdx.x % 32 / 4;
-  const std::uint32_t within = threadIdx.x % 4;
-  const bool brings = within < 2;
-  const std::uint32_t from = group * 8 + within * 4;  // a row of A, a column of B: four terms
-  const BytePair a = brings ? split_bytes(*reinterpret_cast<const uint2*>(a_block + from)) : BytePair{};
-  for (std::uint32_t first = meeting.first; first < meeting.end; first += kBatch) {
-    std::uint32_t tiles[kBatch];
-    uint2 terms[kBatch];
-#pragma unroll
-    for (std::uint32_t u = 0; u < kBatch; ++u) {
-      const std::uint32_t q = min(first + u, meeting.end - 1);
-      tiles[u] = __ldg(b.index.inner + q) - first_column;
-      terms[u] = brings ? __ldg(reinterpret_cast<const uint2*>(b.values + std::uint64_t{q} * 64 + from)) : uint2{0, 0};
-    }
-#pragma unroll
-    for (std::uint32_t u = 0; u < kBatch; ++u) {
-      if (first + u >= meeting.end) break;
-      const BytePair b_bytes = split_bytes(terms[u]);
-      std::uint32_t high[4] = {};
-      std::uint32_t low[4] = {};
-      mma_u8_16x8x16(high, a.high, a.low, b_bytes.high);
-      mma_u8_16x8x16(low, a.high, a.low, b_bytes.low);
-#pragma unroll
-      for (std::uint32_t e = 0; e < 2; ++e) {
-        using Sum = std::conditional_t<Fits, std::uint32_t, std::uint64_t>;
-        const std::uint32_t middle = high[2 + e] + low[e];  // at most 2 * 8 * 255 * 255
-        const Sum value = (Sum{high[e]} << 16) + (Sum{middle} << 8) + low[2 + e];
-        sums.add<Fits>(tiles[u], group * 8 + within * 2 + e, value);
-      }
-    }
-  }
-}
-
-/// The same for any m.
-__device__ void add_meeting_any_m(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
-                                  std::uint32_t first_column, std::uint32_t m, const Accumulators& sums) {
-  for (std::uint32_t q = meeting.first; q < meeting.end; ++q) {
-    const std::uint32_t tile = b.index.inner[q] - first_column;
-    for (std::uint32_t e = threadIdx.x % 32; e < m * m; e += 32) {
-      sums.add<false>(tile, e, dot(a_block + e / m * m, b.values + (std::uint64_t{q} * m + e % m) * m, m));
-    }
-  }
-}
-
-/// Whichever of the above is made for M.
+/// Whichever way of adding is made for M.
 template <std::uint32_t M, bool Fits>
 __device__ void add_block(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
-                          std::uint32_t first_column, std::uint32_t m, const Accumulators& sums) {
-  if constexpr (M == 8 && kHasByteMma) {
+                          std::uint32_t first_column, std::uint32_t m, const Accumulators<M>& sums) {
+  if constexpr (M == 4) {
+    add_meeting_4<Fits>(a_block, b, meeting, first_column, sums);
+  } else if constexpr (M == 8) {
     add_meeting_8<Fits>(a_block, b, meeting, first_column, sums);
-  } else if constexpr (M != 0) {
-    add_meeting<M, Fits>(a_block, b, meeting, first_column, sums);
+  } else if constexpr (M >= 16) {
+    add_meeting_wide<M, Fits>(a_block, b, meeting, first_column, sums);
   } else {
     add_meeting_any_m(a_block, b, meeting, first_column, m, sums);
   }
 }
 
-// Grid: x = stretch of columns, y = block row of the panel.
-// Work: first every thread finds the blocks of B that one block of A meets in the stretch; then a warp takes blocks of
-// A
-//       in turn, keeps its share of the block in registers and walks the blocks of B (m = 4: two at a time).
-// Memory: B's blocks are read contiguously; sums live in shared memory, neighbouring lanes on neighbouring words.
+/// Flags the tiles that are not zero. All threads of the CTA call it.
+template <std::uint32_t M, bool Fits>
+__device__ void flag_tiles(const Accumulators<M>& sums, std::uint32_t num_tiles, TileFlags& flags) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t num_words = (num_tiles + 31) / 32;
+  for (std::uint32_t w = threadIdx.x / 32; w < num_words; w += kWarps) {
+    std::uint32_t word = 0;
+    if constexpr (M == 4 || M == 8) {  // a thread per tile; lanes start at different elements, in different banks
+      constexpr std::uint32_t kQuarters = M * M / 4;
+      const std::uint32_t tile = w * 32 + lane;
+      bool any = false;
+      for (std::uint32_t x = 0; x < kQuarters && !any && tile < num_tiles; ++x) {
+        any = sums.template any_of_four<Fits>(tile, (x + (M == 4 ? lane / 2 : lane)) % kQuarters);
+      }
+      word = __ballot_sync(~0u, any);
+    } else {  // a warp per tile
+      for (std::uint32_t t = 0; t < 32 && w * 32 + t < num_tiles; ++t) {
+        bool any = false;
+        for (std::uint32_t e = lane; e < sums.elements() && !any; e += 32) {
+          any = sums.template value<Fits>(w * 32 + t, e) != 0;
+        }
+        if (__any_sync(~0u, any)) word |= 1u << t;
+      }
+    }
+    if (lane == 0) flags.words[w] = word;
+  }
+}
+
+/// The sums become records. All threads of the CTA call it. Shapes: order [num_tiles], shared.
+template <std::uint32_t M, bool Fits>
+__device__ void deliver(const Accumulators<M>& sums, std::uint32_t num_tiles, std::uint32_t m, uint2 first_index,
+                        std::uint32_t num_ctas, TileFlags& flags, std::uint16_t* order, const RecordOutput& out) {
+  flag_tiles<M, Fits>(sums, num_tiles, flags);
+  __syncthreads();  // flags are complete
+  if (threadIdx.x < 32) place_records(flags, num_tiles, out, num_ctas);
+  __syncthreads();  // the place is known
+  order_records(flags, num_tiles, order);
+  __syncthreads();  // the order is complete
+  const auto value_at = [&](std::uint32_t tile, std::uint32_t x) {
+    if constexpr (M != 0) {
+      return sums.template pair<Fits>(tile, x);
+    } else {
+      return sums.template value<Fits>(tile, x);
+    }
+  };
+  const auto index_of = [&](std::uint32_t tile) { return uint2{first_index.x, first_index.y + tile}; };
+  write_records<M>(flags, order, m, out, value_at, index_of);
+}
+
+// Grid: one CTA per block row of the panel and stretch of columns; places are handed out in result order.
+// Work: every thread finds the blocks of B that one block of A meets in the stretch; then a warp takes blocks of A in
+//       turn and walks the blocks of B that they meet. At the end the CTA writes the records of its stretch.
+// Memory: B's blocks are read contiguously; sums live in shared memory, the lanes of a warp on different banks.
 template <std::uint32_t M>
-__global__ void __launch_bounds__(kThreads)
-    mul_row_spread(OperandView a, OperandView b, const std::uint32_t* b_row_slots, TilesView tiles,
-                   std::uint32_t tiles_per_stretch, std::uint32_t run_time_m, std::uint32_t max_element,
-                   TileResults results) {
-  extern __shared__ std::uint32_t shared[];
+__global__ void __launch_bounds__(kThreads, 2)
+    mul_row_spread(OperandView a, OperandView b, const std::uint32_t* b_row_slots, TilesView tiles, Stretches stretches,
+                   std::uint32_t run_time_m, std::uint32_t max_element, RecordOutput out) {
+  extern __shared__ __align__(16) std::uint32_t shared[];
   __shared__ Meeting meetings[kThreads];
+  __shared__ TileFlags flags;
   const std::uint32_t m = M != 0 ? M : run_time_m;
   const std::uint32_t elements = m * m;
-  const std::uint32_t skipped = blockIdx.x * tiles_per_stretch;
+  if (threadIdx.x == 0) flags.cta = take_place(out);
+  __syncthreads();  // everyone knows the place
+  const std::uint32_t row = tiles.row_begin + flags.cta / stretches.per_row;
+  const std::uint32_t skipped = flags.cta % stretches.per_row * stretches.tiles_per_stretch;
   const std::uint32_t first_column = tiles.column_begin + skipped;
-  const std::uint32_t num_tiles = min(tiles_per_stretch, tiles.num_columns - skipped);
-  const Accumulators sums{.sums = shared, .saturated = shared + num_tiles * elements, .elements = elements};
-  for (std::uint32_t x = threadIdx.x; x < num_tiles * (elements + bit_words(elements)); x += kThreads) shared[x] = 0;
+  const std::uint32_t num_tiles = min(stretches.tiles_per_stretch, tiles.num_columns - skipped);
+  const Accumulators<M> sums(shared, num_tiles, elements);
+  for (std::uint32_t x = threadIdx.x; x < (num_tiles * tile_words(elements) + 3) / 4; x += kThreads) {
+    reinterpret_cast<uint4*>(shared)[x] = uint4{0, 0, 0, 0};
+  }
 
-  const std::uint32_t row = tiles.row_begin + blockIdx.y;
   const std::uint32_t end = a.index.offsets[row + 1];
   const std::uint64_t num_terms = std::uint64_t{end - a.index.offsets[row]} * m;  // of an element at most
   const bool fits = num_terms * max_element <= kMaxVal / max(max_element, 1u);
@@ -207,12 +129,13 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();  // meetings may be replaced; after the last round: all products are in
   }
 
-  const std::uint64_t first_tile = std::uint64_t{blockIdx.y} * tiles.num_columns + skipped;
-  for (std::uint32_t x = threadIdx.x; x < num_tiles * elements; x += kThreads) {
-    const std::uint32_t tile = x / elements;
-    const std::uint32_t value = sums.value(tile, x % elements);
-    results.values[first_tile * elements + x] = value;
-    if (value != 0) results.non_zero[first_tile + tile] = 1;  // everyone who writes writes 1
+  static_assert(sizeof meetings >= TileFlags::kMaxTiles * sizeof(std::uint16_t));
+  auto* const order = reinterpret_cast<std::uint16_t*>(meetings);  // not needed any more
+  const uint2 first_index{out.rows[row], first_column};
+  if (fits) {
+    deliver<M, true>(sums, num_tiles, m, first_index, stretches.num_ctas, flags, order, out);
+  } else {
+    deliver<M, false>(sums, num_tiles, m, first_index, stretches.num_ctas, flags, order, out);
   }
 }
 
@@ -222,55 +145,55 @@ std::uint32_t shared_limit() {
   int bytes = 0;
   check(cudaGetDevice(&device), "device");
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
-  constexpr std::uint32_t kStatic = kThreads * sizeof(Meeting);
+  constexpr std::uint32_t kStatic = kThreads * sizeof(Meeting) + sizeof(TileFlags);
   return static_cast<std::uint32_t>(bytes) >= kSharedBytes + kStatic ? kSharedBytes : kSmallSharedBytes;
 }
 
 template <std::uint32_t M>
 void launch(const OperandView& a, const OperandView& b, const std::uint32_t* b_row_slots, const TilesView& tiles,
-            std::uint32_t m, std::uint32_t max_element, const TileResults& results, cudaStream_t stream) {
-  const std::uint32_t elements = m * m;
-  const std::uint32_t tile_bytes = (elements + bit_words(elements)) * 4;
+            std::uint32_t m, std::uint32_t max_element, const RecordOutput& out, cudaStream_t stream) {
+  const std::uint32_t tile_bytes = tile_words(m * m) * 4;
   const std::uint32_t limit = shared_limit();
-  const std::uint32_t most = std::max(1u, limit / tile_bytes);
-  const std::uint32_t stretches = (tiles.num_columns - 1) / most + 1;
-  const std::uint32_t width = (tiles.num_columns - 1) / stretches + 1;
+  const std::uint32_t most = std::clamp((limit - 16) / tile_bytes, 1u, TileFlags::kMaxTiles);
+  const std::uint32_t per_row = (tiles.num_columns - 1) / most + 1;
+  const std::uint32_t width = (tiles.num_columns - 1) / per_row + 1;
+  const Stretches stretches{.tiles_per_stretch = width, .per_row = per_row, .num_ctas = per_row * tiles.num_rows};
+  const std::size_t shared_bytes = (std::size_t{width} * tile_bytes + 15) / 16 * 16;
   check(cudaFuncSetAttribute(mul_row_spread<M>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit)),
         "mul_row_spread shared memory");
-  constexpr std::uint32_t kMaxGridRows = 65'535;
-  for (std::uint32_t first = 0; first < tiles.num_rows; first += kMaxGridRows) {
-    TilesView part = tiles;
-    part.row_begin += first;
-    part.num_rows = std::min(kMaxGridRows, tiles.num_rows - first);
-    const std::uint64_t skip = std::uint64_t{first} * tiles.num_columns;
-    const TileResults rest{.values = results.values + skip * elements, .non_zero = results.non_zero + skip};
-    mul_row_spread<M><<<dim3(stretches, part.num_rows), kThreads, std::size_t{width} * tile_bytes, stream>>>(
-        a, b, b_row_slots, part, width, m, max_element, rest);
-  }
+  check(cudaMemsetAsync(out.states, 0, (std::size_t{stretches.num_ctas} + 1) * sizeof(std::uint64_t), stream),
+        "clear places");
+  mul_row_spread<M><<<stretches.num_ctas, kThreads, shared_bytes, stream>>>(a, b, b_row_slots, tiles, stretches, m,
+                                                                            max_element, out);
 }
 
 }  // namespace
 
 void launch_mul_row_spread(const OperandView& a, const OperandView& b, const std::uint32_t* b_row_slots,
-                           const TilesView& tiles, std::uint32_t m, std::uint32_t max_element,
-                           const TileResults& results, cudaStream_t stream) {
-  if (tiles.num_tiles == 0) return;
-  check(cudaMemsetAsync(results.non_zero, 0, tiles.num_tiles, stream), "clear flags");
+                           const TilesView& tiles, std::uint32_t m, std::uint32_t max_element, const RecordOutput& out,
+                           cudaStream_t stream) {
+  if (tiles.num_tiles == 0) {
+    check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
+    return;
+  }
   switch (m) {
     case 4:
-      launch<4>(a, b, b_row_slots, tiles, m, max_element, results, stream);
+      launch<4>(a, b, b_row_slots, tiles, m, max_element, out, stream);
       break;
     case 8:
-      launch<8>(a, b, b_row_slots, tiles, m, max_element, results, stream);
+      launch<8>(a, b, b_row_slots, tiles, m, max_element, out, stream);
       break;
     case 16:
-      launch<16>(a, b, b_row_slots, tiles, m, max_element, results, stream);
+      launch<16>(a, b, b_row_slots, tiles, m, max_element, out, stream);
       break;
     case 32:
-      launch<32>(a, b, b_row_slots, tiles, m, max_element, results, stream);
+      launch<32>(a, b, b_row_slots, tiles, m, max_element, out, stream);
+      break;
+    case 64:
+      launch<64>(a, b, b_row_slots, tiles, m, max_element, out, stream);
       break;
     default:
-      launch<0>(a, b, b_row_slots, tiles, m, max_element, results, stream);
+      launch<0>(a, b, b_row_slots, tiles, m, max_element, out, stream);
   }
   check_launch("mul_row_spread");
 }

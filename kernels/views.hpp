@@ -24,7 +24,8 @@ struct LinesView {
 /// Layout: A row-major; B transposed within the block, so that a column is contiguous.
 struct OperandView {
   LinesView index;
-  const std::uint16_t* values = nullptr;  // [nnzb, m, m], device
+  const std::uint16_t* values = nullptr;   // [nnzb, m, m], device
+  const std::uint32_t* numbers = nullptr;  // [nnzb], device: which of values belongs to each block; null = in order
 };
 
 /// The tiles of one panel, in result order. A tile is a pair (slot of a block row of A, slot of a block column of B, or
@@ -73,6 +74,14 @@ struct PairListView {
 struct TileResults {
   std::uint32_t* values = nullptr;   // [num_tiles, m, m], device, saturated
   std::uint8_t* non_zero = nullptr;  // [num_tiles], device: 1 where an element is not zero
+};
+
+/// Where a kernel puts result blocks that it packs into records {i, j, values} by itself, zero blocks left out.
+struct RecordOutput {
+  std::uint32_t* records = nullptr;     // [tiles of the panel at most, 2 + m * m], device, 8-byte aligned
+  const std::uint32_t* rows = nullptr;  // [lines of A], device: block row of each slot
+  std::uint64_t* states = nullptr;      // [1 + tiles of the panel at most], device scratch
+  std::uint32_t* num_blocks = nullptr;  // [1]: records written; device, or host memory the device can write
 };
 
 /// A dense operand as bytes, K contiguous.

@@ -27,6 +27,9 @@ class Source {
   /// Errors: FormatError if the data became shorter, IoError if reading fails.
   virtual void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const = 0;
 
+  /// Asks for the data ahead of time, where that helps; returns soon. Threads: beside everything else.
+  virtual void prefetch() const {}
+
   /// Number of a record as messages give it; differs from `record` where the source is a part of another one.
   [[nodiscard]] virtual std::uint64_t original_record(std::uint64_t record) const { return record; }
 

@@ -37,14 +37,14 @@ class TileList {
 };
 
 /// two-pointer, binary-search and host-driven: the kernel, or the host, merges the lists of a tile.
-class TileMultiplier : public Multiplier {
+class MergeMultiplier : public TileFiller {
  public:
-  TileMultiplier(std::string kernel, const MultiplierContext& context)
-      : kernel_(std::move(kernel)), c_(context), list_(context.memory, max_listed_pairs(context.panels)) {
+  MergeMultiplier(std::string kernel, const MultiplierContext& context)
+      : TileFiller(context), kernel_(std::move(kernel)), list_(context.memory, max_listed_pairs(context.panels)) {
     if (kernel_ == "host-driven") host_driven_ = std::make_unique<HostDriven>(c_.operands, c_.stream);
   }
 
-  kernels::TilesView multiply(const plan::Panel& panel, const kernels::TileResults& results) override {
+  kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) override {
     kernels::TilesView tiles = all_tiles(panel, c_.operands.num_tile_columns());
     if (panel.expand) {
       c_.events.timed(Stage::count, c_.stream, [&] { list_.list(panel, c_.operands, c_.stream, tiles); });
@@ -65,23 +65,41 @@ class TileMultiplier : public Multiplier {
 
  private:
   std::string kernel_;
-  MultiplierContext c_;
   TileList list_;
   std::unique_ptr<HostDriven> host_driven_;
 };
 
 }  // namespace
 
+TileFiller::TileFiller(const MultiplierContext& context)
+    : c_(context),
+      values_(c_.memory, c_.max_tiles * c_.operands.m * c_.operands.m, "result elements"),
+      non_zero_(c_.memory, c_.max_tiles, "flags"),
+      positions_(c_.memory, c_.max_tiles, "positions"),
+      work_(c_.memory, kernels::compact_workspace_bytes(c_.max_tiles), "panel work space") {}
+
+void TileFiller::multiply(const plan::Panel& panel, PackedPanel& target) {
+  const kernels::TileResults results{.values = values_.data(), .non_zero = non_zero_.data()};
+  const kernels::TilesView tiles = fill(panel, results);
+  c_.events.timed(Stage::compact, c_.stream, [&] {
+    kernels::launch_positions(results.non_zero, tiles.num_tiles, positions_.data(), target.num_blocks.data(),
+                              {.data = work_.data(), .bytes = work_.size()}, c_.stream.get());
+    kernels::launch_pack_records(c_.operands.a.lines.data(), c_.operands.tile_columns(), tiles, results,
+                                 positions_.data(), c_.operands.m,
+                                 reinterpret_cast<std::uint32_t*>(target.records.data()), c_.stream.get());
+  });
+}
+
 KernelNeeds kernel_needs(const std::string& kernel) {
   if (kernel == "rows") return {.b_by_columns = false, .listing = plan::Listing::by_density};
   if (kernel == "row-spread") return {.b_by_columns = false, .listing = plan::Listing::never};
   if (kernel == "pair-list") return {.b_by_columns = false, .listing = plan::Listing::wherever_it_fits};
-  if (kernel == "dense-tensor") return {.b_by_columns = false, .listing = plan::Listing::never};
+  if (kernel == "dense-tensor") return {.is_dense = true, .listing = plan::Listing::never};
   return {.b_by_columns = true, .listing = plan::Listing::by_density};
 }
 
 std::unique_ptr<Multiplier> make_multiplier(const std::string& kernel, const MultiplierContext& context) {
-  if (kernel_needs(kernel).b_by_columns) return std::make_unique<TileMultiplier>(kernel, context);
+  if (kernel_needs(kernel).b_by_columns) return std::make_unique<MergeMultiplier>(kernel, context);
   return kernel == "dense-tensor" ? make_dense_multiplier(context) : make_row_multiplier(context);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/download.hpp"
 #include "cuda/operands.hpp"
 #include "cuda/stage_events.hpp"
 #include "plan/panels.hpp"
@@ -17,6 +18,7 @@ struct MultiplierContext {
   const Operands& operands;
   const std::vector<plan::Panel>& panels;
   DeviceMemory& memory;
+  std::uint64_t max_tiles;  // of a panel
   const Stream& stream;
   StageEvents& events;
   const RunContext& run;
@@ -26,14 +28,35 @@ class Multiplier {
  public:
   virtual ~Multiplier() = default;
 
+  /// Puts the product of a panel on the stream: its records, packed, and their number.
+  virtual void multiply(const plan::Panel& panel, PackedPanel& target) = 0;
+};
+
+/// A multiplier whose kernel fills whole tiles; zero blocks are dropped and the others packed afterwards.
+class TileFiller : public Multiplier {
+ public:
+  explicit TileFiller(const MultiplierContext& context);
+
+  void multiply(const plan::Panel& panel, PackedPanel& target) final;
+
+ protected:
   /// Puts the product of a panel on the stream and returns its tiles; their keys stay valid until the next call.
   /// Shapes: results hold panel.max_tiles() tiles.
-  virtual kernels::TilesView multiply(const plan::Panel& panel, const kernels::TileResults& results) = 0;
+  virtual kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) = 0;
+
+  MultiplierContext c_;
+
+ private:
+  DeviceBuffer<std::uint32_t> values_;     // [max_tiles, m, m]
+  DeviceBuffer<std::uint8_t> non_zero_;    // [max_tiles]
+  DeviceBuffer<std::uint32_t> positions_;  // [max_tiles]
+  DeviceBuffer<std::byte> work_;
 };
 
 /// How a kernel wants its input.
 struct KernelNeeds {
   bool b_by_columns = false;
+  bool is_dense = false;  ///< expands operands; panels span whole block rows
   plan::Listing listing = plan::Listing::by_density;
 };
 

@@ -1,6 +1,7 @@
 #include "cuda/operands.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -17,6 +18,12 @@ struct SortedKeys {
   DeviceBuffer<std::uint32_t> numbers;  // [nnzb]
 };
 
+/// What sorting tells: fetched for both matrices at once.
+struct Findings {
+  unsigned long long first_duplicate = kNone;  // position
+  std::uint32_t num_lines = 0;
+};
+
 /// What all steps of the build share.
 class Builder {
  public:
@@ -24,8 +31,7 @@ class Builder {
       : memory_(memory),
         stream_(stream),
         key_bits_(key_bits),
-        work_(memory, kernels::build_workspace_bytes(max_blocks), "sort work space"),
-        word_(memory, 1, "flag") {}
+        work_(memory, kernels::build_workspace_bytes(max_blocks), "sort work space") {}
 
   /// Sorts keys with the numbers 0, 1, 2, ...; stable.
   SortedKeys sort(DeviceBuffer<std::uint64_t> keys) {
@@ -37,34 +43,25 @@ class Builder {
     kernels::SortBuffers<std::uint64_t> k{{keys.data(), other_keys.data()}};
     kernels::SortBuffers<std::uint32_t> n{{numbers.data(), other_numbers.data()}};
     kernels::launch_sort_blocks(k, n, count, key_bits_, workspace(), stream_.get());
-    stream_.synchronize();  // the losing buffers are freed on return
     return {.keys = k.current == 0 ? std::move(keys) : std::move(other_keys),
             .numbers = n.current == 0 ? std::move(numbers) : std::move(other_numbers)};
   }
 
-  /// Errors: FormatError if two records hold the same block. The sort is stable: the earlier record comes first.
-  void check_duplicates(const SortedKeys& sorted, const Source& source) {
-    copy_async(word_.data(), &kNone, 1, stream_);
-    kernels::launch_find_duplicate(sorted.keys.data(), sorted.keys.size(), word_.data(), stream_.get());
-    const unsigned long long at = fetch(word_.data(), stream_);
-    if (at == kNone) return;
-    const std::uint64_t key = fetch(sorted.keys.data() + at, stream_);
-    const BlockIndex found{.i = static_cast<std::uint32_t>(key >> key_bits_),
-                           .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << key_bits_) - 1))};
-    const auto record = [&](std::uint64_t x) {
-      return source.original_record(fetch(sorted.numbers.data() + x, stream_));
-    };
-    throw_duplicate_block(source.name(), record(at - 1), record(at), input_record_bytes(source.header().m), found);
+  /// Finds where lines begin; their number comes to `findings`, on the device.
+  DeviceBuffer<std::uint32_t> find_lines(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb,
+                                         Findings* findings) {
+    DeviceBuffer<std::uint32_t> offsets(memory_, std::min<std::uint64_t>(keys.size(), nb) + 1, "offsets");
+    kernels::launch_line_offsets(keys.data(), keys.size(), key_bits_, offsets.data(), &findings->num_lines, workspace(),
+                                 stream_.get());
+    return offsets;
   }
 
-  Lines compress(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb) {
+  Lines complete_lines(const DeviceBuffer<std::uint64_t>& keys, DeviceBuffer<std::uint32_t> offsets,
+                       const Findings& findings) {
     const std::uint64_t count = keys.size();
     if (count == 0) return {};
     Lines out;
-    DeviceBuffer<std::uint32_t> offsets(memory_, std::min<std::uint64_t>(count, nb) + 1, "offsets");
-    auto* const num_lines = reinterpret_cast<std::uint32_t*>(word_.data());
-    kernels::launch_line_offsets(keys.data(), count, key_bits_, offsets.data(), num_lines, workspace(), stream_.get());
-    out.num_lines = fetch(num_lines, stream_);
+    out.num_lines = findings.num_lines;
     out.offsets = std::move(offsets);
     out.lines = {memory_, out.num_lines, "line numbers"};
     out.inner = {memory_, count, "inner indices"};
@@ -74,25 +71,10 @@ class Builder {
     return out;
   }
 
-  SortedRows sort_rows(ParsedMatrix parsed, const Source& source, bool keep_keys) {
-    SortedKeys sorted = sort(std::move(parsed.keys));
-    check_duplicates(sorted, source);
-    SortedRows out{.index = compress(sorted.keys, source.header().blocks_per_side()),
-                   .keys = {},
-                   .numbers = std::move(sorted.numbers),
-                   .parsed_values = std::move(parsed.values),
-                   .max_element = parsed.max_element};
-    stream_.synchronize();  // keys may be freed on return
-    if (keep_keys) out.keys = std::move(sorted.keys);
-    return out;
-  }
-
   DeviceBuffer<std::uint16_t> gather(DeviceBuffer<std::uint16_t> values, const DeviceBuffer<std::uint32_t>& numbers,
-                                     std::uint32_t m, bool transpose) {
+                                     std::uint32_t m) {
     DeviceBuffer<std::uint16_t> out(memory_, values.size(), "operand");
-    kernels::launch_gather_blocks(values.data(), numbers.data(), numbers.size(), m, transpose, out.data(),
-                                  stream_.get());
-    stream_.synchronize();  // values are freed on return
+    kernels::launch_gather_blocks(values.data(), numbers.data(), numbers.size(), m, out.data(), stream_.get());
     return out;
   }
 
@@ -107,8 +89,21 @@ class Builder {
   const Stream& stream_;
   unsigned key_bits_;
   DeviceBuffer<std::byte> work_;
-  DeviceBuffer<unsigned long long> word_;  // [1], small results
 };
+
+/// Errors: FormatError for two records of the same block. The sort is stable: the earlier record comes first.
+void check_duplicates(const Findings& findings, const SortedKeys& sorted, const Source& source,
+                      const Builder& builder) {
+  const unsigned long long at = findings.first_duplicate;
+  if (at == kNone) return;
+  const std::uint64_t key = fetch(sorted.keys.data() + at, builder.stream());
+  const BlockIndex found{.i = static_cast<std::uint32_t>(key >> builder.key_bits()),
+                         .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << builder.key_bits()) - 1))};
+  const auto record = [&](std::uint64_t x) {
+    return source.original_record(fetch(sorted.numbers.data() + x, builder.stream()));
+  };
+  throw_duplicate_block(source.name(), record(at - 1), record(at), input_record_bytes(source.header().m), found);
+}
 
 /// Block-CSC of B from its block-CSR.
 void arrange_by_columns(SortedRows b, Builder& builder, Operands& out) {
@@ -116,14 +111,30 @@ void arrange_by_columns(SortedRows b, Builder& builder, Operands& out) {
   const cudaStream_t stream = builder.stream().get();
   kernels::launch_swap_keys(b.keys.data(), count, builder.key_bits(), stream);
   const SortedKeys sorted = builder.sort(std::move(b.keys));  // numbers = positions in row order
-  out.b = builder.compress(sorted.keys, out.nb);
+  Findings findings;
+  DeviceBuffer<std::uint32_t> offsets;
+  if (count != 0) {
+    const DeviceBuffer<Findings> found(builder.memory(), 1, "flags");
+    copy_async(found.data(), &findings, 1, builder.stream());
+    offsets = builder.find_lines(sorted.keys, out.nb, found.data());
+    findings = fetch(found.data(), builder.stream());
+  }
+  out.b = builder.complete_lines(sorted.keys, std::move(offsets), findings);
   // Column order -> row order -> record.
   DeviceBuffer<std::uint32_t> records(builder.memory(), count, "record numbers");
   kernels::launch_compose(b.numbers.data(), sorted.numbers.data(), count, records.data(), stream);
-  out.b_values = builder.gather(std::move(b.parsed_values), records, out.m, true);
+  out.b_values = builder.gather(std::move(b.parsed_values), records, out.m);
   out.b_rows = std::move(b.index);
   kernels::launch_find_slots(out.b_rows.inner.data(), count, out.b.view(), out.b_rows.inner.data(), stream);
-  builder.stream().synchronize();  // sort buffers are freed on return
+}
+
+/// Largest number of pairs of a run.
+std::uint64_t heaviest(const plan::RowPairs& pairs) {
+  std::uint64_t most = 0;
+  for (std::size_t x = 0; x + 1 < pairs.offsets.size(); ++x) {
+    most = std::max(most, pairs.offsets[x + 1] - pairs.offsets[x]);
+  }
+  return most;
 }
 
 }  // namespace
@@ -134,46 +145,96 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
   out.key_bits = parsed.key_bits;
   out.m = a.header().m;
   out.nb = a.header().blocks_per_side();
-  out.a = builder.sort_rows(std::move(parsed.a), a, false);
-  out.b = builder.sort_rows(std::move(parsed.b), b, true);
+  struct Side {
+    ParsedMatrix& parsed;
+    const Source& source;
+    SortedRows& rows;
+    SortedKeys sorted = {};
+    DeviceBuffer<std::uint32_t> offsets = {};
+  };
+  std::array<Side, 2> sides{Side{parsed.a, a, out.a}, Side{parsed.b, b, out.b}};
+  std::array<Findings, 2> findings;
+  const DeviceBuffer<Findings> found(memory, 2, "flags");
+  copy_async(found.data(), findings.data(), 2, stream);
+  for (std::size_t x = 0; x < 2; ++x) {
+    Side& side = sides[x];
+    if (side.parsed.keys.size() == 0) continue;
+    side.sorted = builder.sort(std::move(side.parsed.keys));
+    kernels::launch_find_duplicate(side.sorted.keys.data(), side.sorted.keys.size(), &found.data()[x].first_duplicate,
+                                   stream.get());
+    side.offsets = builder.find_lines(side.sorted.keys, out.nb, found.data() + x);
+  }
+  copy_async(findings.data(), found.data(), 2, stream);
+  stream.synchronize();
+  for (std::size_t x = 0; x < 2; ++x) {
+    Side& side = sides[x];
+    check_duplicates(findings[x], side.sorted, side.source, builder);
+    side.rows.index = builder.complete_lines(side.sorted.keys, std::move(side.offsets), findings[x]);
+    side.rows.numbers = std::move(side.sorted.numbers);
+    side.rows.parsed_values = std::move(side.parsed.values);
+    side.rows.max_element = side.parsed.max_element;
+  }
+  out.b.keys = std::move(sides[1].sorted.keys);
   return out;
 }
 
-void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
+void fetch_row_pairs(SortedPair& sorted, std::uint32_t lines_per_run, DeviceMemory& memory, const Stream& stream) {
+  const Lines& a = sorted.a.index;
+  plan::RowPairs& pairs = sorted.row_pairs;
+  pairs.num_lines = a.num_lines;
+  pairs.lines_per_run = lines_per_run;
+  pairs.offsets.resize((a.num_lines - 1) / lines_per_run + std::size_t{2});
+  const DeviceBuffer<std::uint64_t> offsets(memory, pairs.offsets.size(), "row pair offsets");
+  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), lines_per_run, offsets.data(), stream.get());
+  copy_async(pairs.offsets.data(), offsets.data(), pairs.offsets.size(), stream);
+  stream.synchronize();
+}
+
+void count_pairs(SortedPair& sorted, std::uint64_t max_pairs_per_run, DeviceMemory& memory, const Stream& stream) {
+  constexpr std::uint32_t kMaxRuns = 1u << 16;  // 512 KB come to the host
   const Lines& a = sorted.a.index;
   const std::uint64_t count = a.inner.size();
-  sorted.row_pair_offsets.assign(a.num_lines + std::size_t{1}, 0);
   if (count == 0 || sorted.b.index.num_lines == 0) return;
   sorted.b_row_slots = {memory, count, "row slots"};
   sorted.pair_offsets = {memory, count + 1, "pair offsets"};
-  DeviceBuffer<std::uint64_t> row_offsets(memory, sorted.row_pair_offsets.size(), "row pair offsets");
   const DeviceBuffer<std::byte> work(memory, kernels::count_workspace_bytes(count), "count work space");
   const kernels::LinesView b_rows = sorted.b.index.view();
   kernels::launch_find_slots(a.inner.data(), count, b_rows, sorted.b_row_slots.data(), stream.get());
   kernels::launch_pair_offsets(sorted.b_row_slots.data(), count, b_rows, sorted.pair_offsets.data(),
                                {.data = work.data(), .bytes = work.size()}, stream.get());
-  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), row_offsets.data(), stream.get());
-  copy_async(sorted.row_pair_offsets.data(), row_offsets.data(), row_offsets.size(), stream);
-  stream.synchronize();
+  fetch_row_pairs(sorted, (a.num_lines - 1) / kMaxRuns + 1, memory, stream);
+  if (sorted.row_pairs.lines_per_run > 1 && heaviest(sorted.row_pairs) > max_pairs_per_run) {
+    fetch_row_pairs(sorted, 1, memory, stream);
+  }
 }
 
-Operands arrange_operands(SortedPair sorted, bool b_by_columns, DeviceMemory& memory, const Stream& stream) {
+Operands arrange_operands(SortedPair sorted, Arrangement arrangement, DeviceMemory& memory, const Stream& stream) {
   Operands out;
-  out.b_by_columns = b_by_columns;
+  out.b_by_columns = arrangement == Arrangement::b_by_columns;
   out.m = sorted.m;
   out.nb = sorted.nb;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
-  Builder builder(memory, stream, b_by_columns ? sorted.b.numbers.size() : 0, sorted.key_bits);
-  out.a_values = builder.gather(std::move(sorted.a.parsed_values), sorted.a.numbers, out.m, false);
-  out.a = std::move(sorted.a.index);
-  if (b_by_columns) {
-    arrange_by_columns(std::move(sorted.b), builder, out);
-  } else {
-    out.b_values = builder.gather(std::move(sorted.b.parsed_values), sorted.b.numbers, out.m, true);
-    out.b = std::move(sorted.b.index);
-  }
   out.b_row_slots = std::move(sorted.b_row_slots);
   out.pair_offsets = std::move(sorted.pair_offsets);
+  out.a = std::move(sorted.a.index);
+  if (!out.b_by_columns) {
+    out.b = std::move(sorted.b.index);
+    sorted.b.keys = {};
+  }
+  if (arrangement == Arrangement::rows_file_order) {
+    out.a_values = std::move(sorted.a.parsed_values);
+    out.b_values = std::move(sorted.b.parsed_values);
+    out.a_numbers = std::move(sorted.a.numbers);
+    out.b_numbers = std::move(sorted.b.numbers);
+    return out;
+  }
+  Builder builder(memory, stream, out.b_by_columns ? sorted.b.numbers.size() : 0, sorted.key_bits);
+  out.a_values = builder.gather(std::move(sorted.a.parsed_values), sorted.a.numbers, out.m);
+  if (out.b_by_columns) {
+    arrange_by_columns(std::move(sorted.b), builder, out);
+  } else {
+    out.b_values = builder.gather(std::move(sorted.b.parsed_values), sorted.b.numbers, out.m);
+  }
   return out;
 }
 

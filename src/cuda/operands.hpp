@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "cuda/raii.hpp"
 #include "cuda/upload.hpp"
 #include "kernels/launch.hpp"
+#include "plan/panels.hpp"
 
 namespace spmm::cuda {
 
@@ -38,20 +38,29 @@ struct SortedPair {
   unsigned key_bits = 0;
   std::uint32_t m = 0;
   std::uint32_t nb = 0;
-  DeviceBuffer<std::uint32_t> b_row_slots;      // [nnzb of A]: line of b that a block of A meets
-  DeviceBuffer<std::uint64_t> pair_offsets;     // [nnzb of A + 1]
-  std::vector<std::uint64_t> row_pair_offsets;  // [lines of A + 1], host
+  DeviceBuffer<std::uint32_t> b_row_slots;   // [nnzb of A]: line of b that a block of A meets
+  DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
+  plan::RowPairs row_pairs;
 
-  [[nodiscard]] std::uint64_t num_pairs() const { return row_pair_offsets.back(); }
+  [[nodiscard]] std::uint64_t num_pairs() const { return row_pairs.offsets.back(); }
+};
+
+/// How a kernel wants the operands.
+enum class Arrangement : std::uint8_t {
+  rows,             ///< both by rows
+  b_by_columns,     ///< A by rows, B by columns
+  rows_file_order,  ///< both by rows, elements left where they are and found through a_numbers, b_numbers
 };
 
 /// What a multiply kernel reads. A always row-major by rows; B transposed within the block, by rows or by columns.
 struct Operands {
   Lines a;
-  Lines b;                               // block-CSR, or block-CSC with column slots in b_rows
-  Lines b_rows;                          // block-CSR whose inner holds column slots; empty where b is by rows
-  DeviceBuffer<std::uint16_t> a_values;  // [nnzb, m, m]
-  DeviceBuffer<std::uint16_t> b_values;  // [nnzb, m, m]
+  Lines b;                                // block-CSR, or block-CSC with column slots in b_rows
+  Lines b_rows;                           // block-CSR whose inner holds column slots; empty where b is by rows
+  DeviceBuffer<std::uint16_t> a_values;   // [nnzb, m, m]
+  DeviceBuffer<std::uint16_t> b_values;   // [nnzb, m, m]
+  DeviceBuffer<std::uint32_t> a_numbers;  // [nnzb], only in file order
+  DeviceBuffer<std::uint32_t> b_numbers;
   bool b_by_columns = false;
   std::uint32_t m = 0;
   std::uint32_t nb = 0;
@@ -59,13 +68,19 @@ struct Operands {
   DeviceBuffer<std::uint32_t> b_row_slots;   // [nnzb of A]
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
 
-  [[nodiscard]] kernels::OperandView a_view() const { return {.index = a.view(), .values = a_values.data()}; }
-  [[nodiscard]] kernels::OperandView b_view() const { return {.index = b.view(), .values = b_values.data()}; }
+  [[nodiscard]] kernels::OperandView a_view() const {
+    return {.index = a.view(), .values = a_values.data(), .numbers = a_numbers.data()};
+  }
+  [[nodiscard]] kernels::OperandView b_view() const {
+    return {.index = b.view(), .values = b_values.data(), .numbers = b_numbers.data()};
+  }
   [[nodiscard]] kernels::ExpandView expand_view() const {
     return {.a = a.view(),
             .b_rows = b_by_columns ? b_rows.view() : b.view(),
             .b_row_slots = b_row_slots.data(),
-            .pair_offsets = pair_offsets.data()};
+            .pair_offsets = pair_offsets.data(),
+            .a_numbers = a_numbers.data(),
+            .b_numbers = b_numbers.data()};
   }
   /// Columns that tiles count: slots of B's block columns, or all block columns.
   [[nodiscard]] std::uint32_t num_tile_columns() const { return b_by_columns ? b.num_lines : nb; }
@@ -73,14 +88,19 @@ struct Operands {
   [[nodiscard]] const std::uint32_t* tile_columns() const { return b_by_columns ? b.lines.data() : nullptr; }
 };
 
-/// Sorts and compresses both matrices by rows (stage build). Waits for the stream. `parsed` is consumed.
+/// Sorts and compresses both matrices by rows (stage build). `parsed` is consumed.
+/// Memory: must be ordered by the stream.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
 SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream);
 
-/// Counts pairs per line of A (stage count). Waits for the stream.
-void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+/// Counts pairs per run of lines of A (stage count). No run of several lines has more than max_pairs_per_run pairs.
+/// Waits for the stream.
+void count_pairs(SortedPair& sorted, std::uint64_t max_pairs_per_run, DeviceMemory& memory, const Stream& stream);
 
-/// Brings elements into the order a kernel wants (stage build). Waits for the stream. `sorted` is consumed.
-Operands arrange_operands(SortedPair sorted, bool b_by_columns, DeviceMemory& memory, const Stream& stream);
+/// Fetches the counted pairs anew, in runs of this many lines. Waits for the stream.
+void fetch_row_pairs(SortedPair& sorted, std::uint32_t lines_per_run, DeviceMemory& memory, const Stream& stream);
+
+/// Brings elements into the order a kernel wants (stage build). `sorted` is consumed.
+Operands arrange_operands(SortedPair sorted, Arrangement arrangement, DeviceMemory& memory, const Stream& stream);
 
 }  // namespace spmm::cuda

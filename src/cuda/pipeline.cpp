@@ -11,34 +11,13 @@
 #include "cuda/upload.hpp"
 #include "kernels/launch.hpp"
 #include "kernels/tuning.hpp"
+#include "plan/dense_plan.hpp"
 #include "plan/kernel_choice.hpp"
 #include "plan/panels.hpp"
 #include "plan/planner.hpp"
 
 namespace spmm::cuda {
 namespace {
-
-/// Device arrays that every panel uses again.
-class PanelBuffers {
- public:
-  PanelBuffers(DeviceMemory& memory, std::uint64_t max_tiles, std::uint32_t m)
-      : values_(memory, max_tiles * m * m, "result elements"),
-        non_zero_(memory, max_tiles, "flags"),
-        positions_(memory, max_tiles, "positions"),
-        work_(memory, kernels::compact_workspace_bytes(max_tiles), "panel work space") {}
-
-  [[nodiscard]] kernels::TileResults results() const {
-    return {.values = values_.data(), .non_zero = non_zero_.data()};
-  }
-  [[nodiscard]] kernels::Workspace workspace() const { return {.data = work_.data(), .bytes = work_.size()}; }
-  [[nodiscard]] std::uint32_t* positions() const { return positions_.data(); }
-
- private:
-  DeviceBuffer<std::uint32_t> values_;     // [max_tiles, m, m]
-  DeviceBuffer<std::uint8_t> non_zero_;    // [max_tiles]
-  DeviceBuffer<std::uint32_t> positions_;  // [max_tiles]
-  DeviceBuffer<std::byte> work_;
-};
 
 /// Errors: UsageError if the host-driven kernel would launch more often than is sensible.
 void check_num_launches(const std::vector<plan::Panel>& panels, bool force) {
@@ -71,18 +50,35 @@ class Pipeline {
     ProductStats stats{.pairs = sorted.num_pairs(), .device = properties_.name};
     choose_kernel(sorted, stats);
     const KernelNeeds needs = kernel_needs(stats.kernel);
-    const std::vector<std::uint64_t> row_pair_offsets = std::move(sorted.row_pair_offsets);
-    Operands operands;
-    {
-      const auto timing = context_.clock.scope(Stage::build);
-      operands = arrange_operands(std::move(sorted), needs.b_by_columns, memory_, stream_);
+    if (needs.listing == plan::Listing::never && sorted.row_pairs.lines_per_run > 1) {
+      const auto timing = context_.clock.scope(Stage::count);
+      fetch_row_pairs(sorted, 1, memory_, stream_);
     }
+    const plan::RowPairs row_pairs = std::move(sorted.row_pairs);
     std::vector<plan::Panel> panels;
-    {
+    const auto cut = [&](std::uint32_t num_columns) {
       const auto timing = context_.clock.scope(Stage::plan);
-      panels = plan::cut_panels(row_pair_offsets, operands.num_tile_columns(), max_tiles_, needs.listing);
-      if (stats.kernel == "host-driven") check_num_launches(panels, force_);
+      panels = plan::cut_panels(row_pairs, num_columns, max_tiles_, needs.listing);
+    };
+    Arrangement arrangement = Arrangement::b_by_columns;
+    if (needs.is_dense) {  // reads every block once: pairs and order do not matter
+      arrangement = Arrangement::rows_file_order;
+      sorted.b_row_slots = {};
+      sorted.pair_offsets = {};
+    } else if (!needs.b_by_columns) {
+      cut(sorted.nb);
+      const bool all_listed = std::all_of(panels.begin(), panels.end(), [](const auto& p) { return p.expand; });
+      arrangement = all_listed ? Arrangement::rows_file_order : Arrangement::rows;
     }
+    Operands operands;
+    events_.timed(Stage::build, stream_,
+                  [&] { operands = arrange_operands(std::move(sorted), arrangement, memory_, stream_); });
+    if (needs.is_dense) {
+      const std::uint64_t tiles = plan::dense_panel_tiles(operands.nb, m_, max_tiles_, memory_.free_bytes());
+      if (tiles != 0) max_tiles_ = tiles;  // else the multiplier says what is missing
+    }
+    if (needs.is_dense || needs.b_by_columns) cut(operands.num_tile_columns());
+    if (stats.kernel == "host-driven") check_num_launches(panels, force_);
     stats.num_panels = panels.size();
     if (!panels.empty()) stats.num_blocks = run_panels(operands, panels, stats.kernel);
     events_.collect(context_.clock);
@@ -94,13 +90,10 @@ class Pipeline {
   SortedPair sort_and_count(const Source& a, const Source& b) {
     ParsedPair parsed = upload(a, b, device_, plan_.num_threads, plan_.num_buffers, ring_, memory_, events_, context_);
     SortedPair sorted;
-    {
-      const auto timing = context_.clock.scope(Stage::build);
-      sorted = sort_rows(std::move(parsed), a, b, memory_, stream_);
-    }
+    memory_.order_by(stream_.get());  // the readers are done: from here on one stream does everything
+    events_.timed(Stage::build, stream_, [&] { sorted = sort_rows(std::move(parsed), a, b, memory_, stream_); });
     context_.check_cancelled();
-    const auto timing = context_.clock.scope(Stage::count);
-    count_pairs(sorted, memory_, stream_);
+    events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, max_tiles_ / 8, memory_, stream_); });
     return sorted;
   }
 
@@ -117,19 +110,18 @@ class Pipeline {
     if (stats.kernel != "auto") return;
     plan::ProductStatistics statistics{.m = m_,
                                        .nb = sorted.nb,
+                                       .num_blocks = sorted.a.numbers.size() + sorted.b.numbers.size(),
                                        .num_pairs = sorted.num_pairs(),
                                        .num_rows = sorted.a.index.num_lines,
                                        .num_tiles = 0,
                                        .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
                                        .has_dense_tensor = has_dense_tensor,
-                                       .free_bytes = 0,
+                                       .free_bytes = memory_.free_bytes(),
                                        .max_tiles = max_tiles_};
-    const auto& offsets = sorted.row_pair_offsets;
-    for (std::size_t r = 0; r + 1 < offsets.size(); ++r) {
-      statistics.num_tiles += std::min<std::uint64_t>(offsets[r + 1] - offsets[r], sorted.nb);
-    }
-    if (plan_.device_limit_bytes > plan_.device_need_bytes) {
-      statistics.free_bytes = plan_.device_limit_bytes - plan_.device_need_bytes;
+    const plan::RowPairs& rows = sorted.row_pairs;
+    for (std::size_t x = 0; x < rows.num_runs(); ++x) {
+      const std::uint64_t tiles = std::uint64_t{rows.first_line(x + 1) - rows.first_line(x)} * sorted.nb;
+      statistics.num_tiles += std::min(rows.offsets[x + 1] - rows.offsets[x], tiles);
     }
     const std::vector<plan::Candidate> candidates = plan::rank_kernels(statistics);
     stats.kernel = candidates.front().kernel;
@@ -140,7 +132,6 @@ class Pipeline {
                            const std::string& kernel) {
     std::uint64_t max_tiles = 0;
     for (const plan::Panel& panel : panels) max_tiles = std::max(max_tiles, panel.max_tiles());
-    PanelBuffers buffers(memory_, max_tiles, m_);
     const std::uint64_t packed_bytes = max_tiles * output_record_bytes(m_);
     std::array<PackedPanel, 2> packed{PackedPanel(memory_, packed_bytes),
                                       PackedPanel(memory_, panels.size() > 1 ? packed_bytes : 0)};
@@ -148,6 +139,7 @@ class Pipeline {
       const std::unique_ptr<Multiplier> multiplier = make_multiplier(kernel, {.operands = operands,
                                                                               .panels = panels,
                                                                               .memory = memory_,
+                                                                              .max_tiles = max_tiles,
                                                                               .stream = stream_,
                                                                               .events = events_,
                                                                               .run = context_});
@@ -156,7 +148,8 @@ class Pipeline {
         context_.check_cancelled();
         PackedPanel& target = packed[x % packed.size()];
         downloader.wait_until_free(target);
-        compact(operands, multiplier->multiply(panels[x], buffers.results()), buffers, target);
+        multiplier->multiply(panels[x], target);
+        target.ready.record(stream_);
         downloader.push(target);
         if (context_.on_progress) {
           context_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows},
@@ -168,20 +161,6 @@ class Pipeline {
       (void)cudaDeviceSynchronize();  // kernels still use the buffers
       throw;
     }
-  }
-
-  /// Drops zero blocks and packs the others into records.
-  void compact(const Operands& operands, const kernels::TilesView& tiles, const PanelBuffers& buffers,
-               PackedPanel& target) {
-    const kernels::TileResults results = buffers.results();
-    events_.timed(Stage::compact, stream_, [&] {
-      kernels::launch_positions(results.non_zero, tiles.num_tiles, buffers.positions(), target.num_blocks.data(),
-                                buffers.workspace(), stream_.get());
-      kernels::launch_pack_records(operands.a.lines.data(), operands.tile_columns(), tiles, results,
-                                   buffers.positions(), m_, reinterpret_cast<std::uint32_t*>(target.records.data()),
-                                   stream_.get());
-    });
-    target.ready.record(stream_);
   }
 
   Sink& sink_;

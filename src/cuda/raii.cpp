@@ -29,9 +29,9 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
   void* data = nullptr;
   try {
     if (pooled_) {
+      check(cudaMallocAsync(&data, bytes, stream_), what);
       // The default stream belongs to nobody else here: waiting for it waits for the allocation alone.
-      check(cudaMallocAsync(&data, bytes, nullptr), what);
-      check(cudaStreamSynchronize(nullptr), what);
+      if (stream_ == nullptr) check(cudaStreamSynchronize(nullptr), what);
     } else {
       check(cudaMalloc(&data, bytes), what);
     }
@@ -46,7 +46,7 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
 }
 
 void DeviceMemory::release(void* data, std::uint64_t bytes) noexcept {
-  (void)(pooled_ ? cudaFreeAsync(data, nullptr) : cudaFree(data));
+  (void)(pooled_ ? cudaFreeAsync(data, stream_) : cudaFree(data));
   used_bytes_ -= bytes;
 }
 

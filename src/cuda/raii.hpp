@@ -18,16 +18,23 @@ class DeviceMemory {
   /// Allocations come from the device's pool, where it has one, which keeps freed memory for the next one.
   DeviceMemory(int device, std::uint64_t limit_bytes);
 
+  /// From now on memory is taken and given back in the order of this stream, without waiting: buffers may go while work
+  /// on the stream still uses them, and belong to this stream alone until it is waited for.
+  void order_by(cudaStream_t stream) { stream_ = stream; }
+
   /// Errors: OutOfMemory beyond the limit or where the device has no more.
   void* allocate(std::uint64_t bytes, const char* what);
-  /// Stream: waits for nothing; work that uses the memory must be done.
+  /// Stream: waits for nothing; work that uses the memory must be done, or be on the stream of order_by.
   void release(void* data, std::uint64_t bytes) noexcept;
 
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
+  /// What the limit leaves.
+  [[nodiscard]] std::uint64_t free_bytes() const { return limit_bytes_ - used_bytes_; }
 
  private:
   std::uint64_t limit_bytes_;
   bool pooled_ = false;
+  cudaStream_t stream_ = nullptr;
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};
 };

@@ -18,24 +18,29 @@ class RowMultiplier : public Multiplier {
         tile_keys_(c_.memory, max_pairs_, "tile keys"),
         offsets_(c_.memory, max_pairs_ + 1, "pair offsets of tiles"),
         num_tiles_(c_.memory, 1, "count"),
-        work_(c_.memory, max_pairs_ == 0 ? 0 : kernels::list_pairs_workspace_bytes(max_pairs_), "pair work space") {}
+        work_(c_.memory, max_pairs_ == 0 ? 0 : kernels::list_pairs_workspace_bytes(max_pairs_), "pair work space"),
+        states_(c_.memory, c_.max_tiles + 1, "places of records") {}
 
-  kernels::TilesView multiply(const plan::Panel& panel, const kernels::TileResults& results) override {
-    kernels::TilesView tiles = all_tiles(panel, c_.operands.num_tile_columns());
-    const kernels::OperandView a = c_.operands.a_view();
-    const kernels::OperandView b = c_.operands.b_view();
+  void multiply(const plan::Panel& panel, PackedPanel& target) override {
+    const Operands& operands = c_.operands;
+    const kernels::RecordOutput out{.records = reinterpret_cast<std::uint32_t*>(target.records.data()),
+                                    .rows = operands.a.lines.data(),
+                                    .states = states_.data(),
+                                    .num_blocks = target.num_blocks.data()};
+    kernels::TilesView tiles = all_tiles(panel, operands.num_tile_columns());
     if (!panel.expand) {
       c_.events.timed(Stage::multiply, c_.stream, [&] {
-        kernels::launch_mul_row_spread(a, b, c_.operands.b_row_slots.data(), tiles, c_.operands.m,
-                                       c_.operands.max_element, results, c_.stream.get());
+        kernels::launch_mul_row_spread(operands.a_view(), operands.b_view(), operands.b_row_slots.data(), tiles,
+                                       operands.m, operands.max_element, out, c_.stream.get());
       });
-      return tiles;
+      return;
     }
     kernels::PairListView list;
     c_.events.timed(Stage::count, c_.stream, [&] { list = list_pairs(panel, tiles); });
-    c_.events.timed(Stage::multiply, c_.stream,
-                    [&] { kernels::launch_mul_pair_list(a, b, list, c_.operands.m, results, c_.stream.get()); });
-    return tiles;
+    c_.events.timed(Stage::multiply, c_.stream, [&] {
+      kernels::launch_mul_pair_list(operands.a_values.data(), operands.b_values.data(), list, tiles, operands.m,
+                                    operands.max_element, out, c_.stream.get());
+    });
   }
 
  private:
@@ -65,6 +70,7 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint32_t> num_tiles_;
   PinnedBuffer<std::uint32_t> host_num_tiles_{1};
   DeviceBuffer<std::byte> work_;
+  DeviceBuffer<std::uint64_t> states_;  // [max_tiles + 1]
 };
 
 }  // namespace

@@ -132,9 +132,12 @@ class Uploader {
       const std::lock_guard lock(lane_mutex_);  // copy, kernel and event of one chunk stay together in the stream
       events_.timed(Stage::h2d, lane.stream,
                     [&] { copy_async(slot.device.data(), slot.host.data(), bytes, lane.stream); });
-      kernels::launch_parse_records(slot.device.data(), chunk.first, chunk.count, header.m, header.blocks_per_side(),
-                                    key_bits_, lane.parsed.keys.data(), lane.parsed.values.data(),
-                                    lane.first_bad.data(), lane.max_element.data(), lane.stream.get());
+      events_.timed(Stage::build, lane.stream, [&] {
+        kernels::launch_parse_records(slot.device.data(), chunk.first, chunk.count, header.m, chunk.is_b,
+                                      header.blocks_per_side(), key_bits_, lane.parsed.keys.data(),
+                                      lane.parsed.values.data(), lane.first_bad.data(), lane.max_element.data(),
+                                      lane.stream.get());
+      });
       slot.free.record(lane.stream);
     }
     const std::lock_guard lock(progress_mutex_);

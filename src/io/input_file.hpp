@@ -30,6 +30,8 @@ class InputFile {
 
   /// Tells the system that the file will be read from front to back.
   void expect_sequential_reads() const;
+  /// Starts reading the first part of the file into the page cache.
+  void prefetch() const;
 
   /// Copies records [first, first + count). Shapes: dst [count * record_bytes()].
   /// Errors: FormatError (the file became shorter), IoError, std::out_of_range.

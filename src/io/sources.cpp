@@ -24,6 +24,7 @@ class FileSource final : public Source {
     file_.read_records(first, count, dst);
   }
   void check_unchanged() const override { file_.check_unchanged(); }
+  void prefetch() const override { file_.prefetch(); }
 
  private:
   io::InputFile file_;

@@ -5,23 +5,36 @@
 #include <cstdio>
 
 #include "kernels/tuning.hpp"
+#include "plan/dense_plan.hpp"
 #include "spmm/saturate.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::plan {
 namespace {
 
-/// Milliseconds to write, flag and pack the result blocks.
-double compact_ms(const ProductStatistics& s) {
-  return static_cast<double>(s.num_tiles) * s.m * s.m * 4 * 3 / kernels::kCopyBytesPerMs;
+/// Milliseconds until operands are parsed and sorted.
+double build_ms(const ProductStatistics& s) {
+  const double bytes = static_cast<double>(s.num_blocks) * static_cast<double>(input_record_bytes(s.m));
+  return kernels::kLaunchesMs + bytes / kernels::kBuildBytesPerMs;
 }
 
+double result_bytes(const ProductStatistics& s) {
+  return static_cast<double>(s.num_tiles) * static_cast<double>(output_record_bytes(s.m));
+}
+
+/// row-spread and pair-list: each panel takes the one that suits it.
 double rows_ms(const ProductStatistics& s) {
   const auto pairs = static_cast<double>(s.num_pairs);
+  const double elements = static_cast<double>(s.m) * s.m;
   const bool listed = pairs < kernels::kExpandPairsPerTile * static_cast<double>(s.num_rows) * s.nb;
-  const double terms = pairs * s.m * s.m * s.m;
-  const double multiply = listed ? pairs / kernels::kListedPairsPerMs
-                                 : std::max(pairs / kernels::kSpreadPairsPerMs, terms / kernels::kSpreadTermsPerMs);
-  return multiply + compact_ms(s);
+  if (listed) {
+    const double bytes = pairs * elements * 4 + result_bytes(s);  // both blocks of each pair, and the results
+    return build_ms(s) + pairs / kernels::kListPairsPerMs + bytes / kernels::kListedBytesPerMs;
+  }
+  const bool has_kernel = s.m == 4 || s.m == 8 || s.m == 16 || s.m == 32 || s.m == 64;
+  const double terms_per_ms = has_kernel ? kernels::kSpreadTermsPerMs : kernels::kSpreadAnyTermsPerMs;
+  const double multiply = std::max(pairs / kernels::kSpreadPairsPerMs, pairs * elements * s.m / terms_per_ms);
+  return build_ms(s) + multiply + result_bytes(s) / kernels::kSpreadResultBytesPerMs;
 }
 
 /// Share of the inner dimension that is multiplied before a tile is saturated, if elements are half the largest on
@@ -33,28 +46,42 @@ double share_before_saturation(const ProductStatistics& s) {
   return std::min(1.0, kernels::kEarlyExitMargin * kMaxVal / std::max(sum, 1.0));
 }
 
-double dense_tensor_ms(const ProductStatistics& s) {
+/// How the dense kernel would run; group_columns = 0 where it cannot.
+struct DensePlan {
+  std::uint64_t num_panels = 0;
+  std::uint32_t group_columns = 0;
+};
+
+DensePlan plan_dense(const ProductStatistics& s) {
+  if (!s.has_dense_tensor || s.nb == 0) return {};
+  const std::uint64_t tiles = dense_panel_tiles(s.nb, s.m, s.max_tiles, s.free_bytes);
+  if (tiles == 0) return {};
+  const std::uint32_t planes = num_byte_planes(s.max_element);
+  const auto lines = static_cast<std::uint32_t>(std::min<std::uint64_t>(tiles / s.nb, s.num_rows));
+  const std::uint64_t per_tile = 2 * output_record_bytes(s.m) + panel_tile_bytes(s.m);
+  const std::uint64_t taken = lines * std::uint64_t{s.nb} * per_tile + plane_bytes(s.nb, lines, s.m, planes);
+  if (taken >= s.free_bytes || lines == 0) return {};
+  return {.num_panels = (s.num_rows + lines - 1) / lines,
+          .group_columns = dense_group_columns(s.nb, s.m, planes, s.free_bytes - taken)};
+}
+
+double dense_tensor_ms(const ProductStatistics& s, const DensePlan& plan) {
   const double side = static_cast<double>(s.nb) * s.m;
   const double planes = num_byte_planes(s.max_element);
   const double terms = static_cast<double>(s.num_rows) * s.m * side * side * planes * planes;
-  const double plane_traffic = 2 * side * side * planes * 2;
-  return terms * share_before_saturation(s) / kernels::kTensorTermsPerMs + plane_traffic / kernels::kCopyBytesPerMs +
-         compact_ms(s);
-}
-
-bool dense_tensor_fits(const ProductStatistics& s) {
-  if (!s.has_dense_tensor || s.max_tiles < s.nb) return false;
-  const std::uint32_t planes = num_byte_planes(s.max_element);
-  const auto lines = static_cast<std::uint32_t>(std::min<std::uint64_t>(s.max_tiles / s.nb, s.nb));
-  return plane_bytes(s.nb, s.nb, s.m, planes) + plane_bytes(s.nb, lines, s.m, planes) <= s.free_bytes;
+  const double expansions = plan.group_columns == s.nb ? 1 : static_cast<double>(plan.num_panels);
+  return build_ms(s) + (expansions + 1) * side * side * planes / kernels::kPlaneBytesPerMs +
+         terms * share_before_saturation(s) / kernels::kTensorTermsPerMs +
+         3 * result_bytes(s) / kernels::kCopyBytesPerMs;  // written, read, packed
 }
 
 }  // namespace
 
 std::vector<Candidate> rank_kernels(const ProductStatistics& statistics) {
   std::vector<Candidate> candidates{{.kernel = "rows", .predicted_ms = rows_ms(statistics)}};
-  if (dense_tensor_fits(statistics)) {
-    candidates.push_back({.kernel = "dense-tensor", .predicted_ms = dense_tensor_ms(statistics)});
+  const DensePlan dense = plan_dense(statistics);
+  if (dense.group_columns != 0) {
+    candidates.push_back({.kernel = "dense-tensor", .predicted_ms = dense_tensor_ms(statistics, dense)});
   }
   std::sort(candidates.begin(), candidates.end(),
             [](const Candidate& x, const Candidate& y) { return x.predicted_ms < y.predicted_ms; });

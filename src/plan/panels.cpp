@@ -27,30 +27,32 @@ void cut_columns(Panel row, std::uint64_t max_tiles, std::vector<Panel>& panels)
 
 }  // namespace
 
-std::vector<Panel> cut_panels(std::span<const std::uint64_t> row_pair_offsets, std::uint32_t num_columns,
-                              std::uint64_t max_tiles, Listing listing) {
+std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_tiles,
+                              Listing listing) {
   std::vector<Panel> panels;
-  const std::size_t num_lines = row_pair_offsets.size() - 1;
-  std::size_t row = 0;
-  while (row < num_lines) {
-    const std::size_t begin = row;
-    const std::uint64_t first_pair = row_pair_offsets[begin];
-    if (row_pair_offsets[begin + 1] == first_pair) {
-      ++row;
+  const auto lines = [&](std::size_t begin, std::size_t end) {
+    return std::uint64_t{pairs.first_line(end)} - pairs.first_line(begin);
+  };
+  std::size_t run = 0;
+  while (run < pairs.num_runs()) {
+    const std::size_t begin = run;
+    const std::uint64_t first_pair = pairs.offsets[begin];
+    if (pairs.offsets[begin + 1] == first_pair) {
+      ++run;
       continue;
     }
     const auto fits = [&](std::size_t end) {
-      const std::uint64_t pairs = row_pair_offsets[end] - first_pair;
-      return (listing != Listing::never && pairs <= max_tiles) || (end - begin) * num_columns <= max_tiles;
+      return (listing != Listing::never && pairs.offsets[end] - first_pair <= max_tiles) ||
+             lines(begin, end) * num_columns <= max_tiles;
     };
-    ++row;
-    while (row < num_lines && fits(begin + 1) && fits(row + 1)) ++row;
-    Panel panel{.row_begin = static_cast<std::uint32_t>(begin),
-                .num_rows = static_cast<std::uint32_t>(row - begin),
+    ++run;
+    while (run < pairs.num_runs() && fits(begin + 1) && fits(run + 1)) ++run;
+    Panel panel{.row_begin = pairs.first_line(begin),
+                .num_rows = static_cast<std::uint32_t>(lines(begin, run)),
                 .column_begin = 0,
                 .num_columns = num_columns,
                 .first_pair = first_pair,
-                .num_pairs = row_pair_offsets[row] - first_pair};
+                .num_pairs = pairs.offsets[run] - first_pair};
     const std::uint64_t all_tiles = std::uint64_t{panel.num_rows} * num_columns;
     const bool can_expand = listing != Listing::never && panel.num_pairs <= max_tiles;
     const bool can_visit_all = all_tiles <= max_tiles;

@@ -1,8 +1,9 @@
 // Cuts the result into panels that fit the memory. Pure functions.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace spmm::plan {
@@ -25,6 +26,19 @@ struct Panel {
   }
 };
 
+/// Pairs before each run of lines of A. A run is one line, or several where there are very many light ones.
+struct RowPairs {
+  std::vector<std::uint64_t> offsets{0};  ///< [runs + 1]
+  std::uint32_t lines_per_run = 1;        ///< the last run may be shorter
+  std::uint32_t num_lines = 0;
+
+  [[nodiscard]] std::size_t num_runs() const { return offsets.size() - 1; }
+  /// First line of a run; num_lines behind the last one.
+  [[nodiscard]] std::uint32_t first_line(std::size_t run) const {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{run} * lines_per_run, num_lines));
+  }
+};
+
 /// When a panel is listed by expansion.
 enum class Listing : std::uint8_t {
   by_density,  ///< where that is cheaper than visiting every tile
@@ -32,10 +46,11 @@ enum class Listing : std::uint8_t {
   wherever_it_fits,
 };
 
-/// Shapes: row_pair_offsets [number of lines of A + 1] = pairs before each line. Lines without pairs are left out.
-/// No panel has more than max_tiles tiles (max_tiles >= 1), none that expands more than max_tiles pairs.
+/// Runs of lines without pairs are left out. No panel has more than max_tiles tiles (max_tiles >= 1), none that expands
+/// more than max_tiles pairs.
+/// Values: a run of several lines must have at most max_tiles pairs, and listing must not be `never`.
 /// Memory: the result has at most about 2 * (pairs / max_tiles) + lines / (max_tiles / num_columns) panels.
-std::vector<Panel> cut_panels(std::span<const std::uint64_t> row_pair_offsets, std::uint32_t num_columns,
-                              std::uint64_t max_tiles, Listing listing = Listing::by_density);
+std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_tiles,
+                              Listing listing = Listing::by_density);
 
 }  // namespace spmm::plan

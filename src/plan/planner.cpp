@@ -127,12 +127,13 @@ Plan plan_cuda(const MatrixHeader& a, const MatrixHeader& b, const std::string& 
     plan.expected_kernels =
         candidates_text(rank_kernels({.m = a.m,
                                       .nb = a.blocks_per_side(),
+                                      .num_blocks = std::uint64_t{a.num_blocks} + b.num_blocks,
                                       .num_pairs = static_cast<std::uint64_t>(plan.expected_pairs),
                                       .num_rows = std::min(a.num_blocks, a.blocks_per_side()),
                                       .num_tiles = static_cast<std::uint64_t>(plan.expected_output_blocks),
                                       .max_element = 65'535,
                                       .has_dense_tensor = limits.has_dense_tensor,
-                                      .free_bytes = plan.device_limit_bytes - plan.device_need_bytes,
+                                      .free_bytes = plan.device_limit_bytes - operands.resident,
                                       .max_tiles = num_tiles}));
   }
   return plan;

@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "plan/dense_plan.hpp"
 #include "plan/kernel_choice.hpp"
 #include "plan/panels.hpp"
 #include "plan/planner.hpp"
@@ -15,15 +16,21 @@ namespace {
 using namespace spmm;
 using plan::Panel;
 
-std::vector<std::uint64_t> offsets_of(const std::vector<std::uint64_t>& pairs) {
-  std::vector<std::uint64_t> offsets{0};
-  for (const std::uint64_t p : pairs) offsets.push_back(offsets.back() + p);
-  return offsets;
+/// Lines with these pairs, in runs.
+plan::RowPairs offsets_of(const std::vector<std::uint64_t>& pairs, std::uint32_t lines_per_run = 1) {
+  plan::RowPairs out{.lines_per_run = lines_per_run, .num_lines = static_cast<std::uint32_t>(pairs.size())};
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < pairs.size(); ++r) {
+    sum += pairs[r];
+    if ((r + 1) % lines_per_run == 0 || r + 1 == pairs.size()) out.offsets.push_back(sum);
+  }
+  return out;
 }
 
 /// Every line with pairs is covered exactly once, in order, and no panel is too large.
-void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_columns, std::uint64_t max_tiles) {
-  const std::vector<Panel> panels = plan::cut_panels(offsets_of(pairs), num_columns, max_tiles);
+void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_columns, std::uint64_t max_tiles,
+                 std::uint32_t lines_per_run = 1) {
+  const std::vector<Panel> panels = plan::cut_panels(offsets_of(pairs, lines_per_run), num_columns, max_tiles);
   std::vector<std::uint64_t> columns_done(pairs.size(), 0);
   std::uint64_t counted_pairs = 0;
   std::uint64_t last_row = 0;
@@ -63,6 +70,17 @@ TEST_CASE("panels cover every line with pairs once") {
     std::vector<std::uint64_t> pairs(random() % 60);
     for (auto& p : pairs) p = random() % 3 == 0 ? 0 : random() % (random() % 10 == 0 ? 100'000 : 30);
     check_cover(pairs, 1 + static_cast<std::uint32_t>(random() % 50), 1 + random() % 300);
+  }
+}
+
+TEST_CASE("panels of light lines are cut between runs") {
+  check_cover({1, 2, 0, 3, 1, 1, 0}, 1000, 8, 3);
+  std::mt19937_64 random(2);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::uint64_t> pairs(random() % 200);
+    for (auto& p : pairs) p = random() % 4;
+    check_cover(pairs, 1 + static_cast<std::uint32_t>(random() % 50), 30 + random() % 300,
+                1 + static_cast<std::uint32_t>(random() % 10));
   }
 }
 
@@ -133,6 +151,7 @@ plan::ProductStatistics evenly_spread(std::uint32_t n, std::uint32_t m, double k
   const double nb = n / m;
   return {.m = m,
           .nb = n / m,
+          .num_blocks = static_cast<std::uint64_t>(2 * k),
           .num_pairs = static_cast<std::uint64_t>(k * k / nb),
           .num_rows = n / m,
           .num_tiles = static_cast<std::uint64_t>(std::min(k * k / nb, nb * nb)),
@@ -155,7 +174,10 @@ TEST_CASE("the kernel follows density, device and memory") {
   other_device.has_dense_tensor = false;
   CHECK(best(other_device) == "rows");
   plan::ProductStatistics little_memory = dense;
-  little_memory.free_bytes = 1u << 30;
+  little_memory.free_bytes = 2u << 30;  // groups of block columns of B, expanded again for every panel
+  CHECK(best(little_memory) == "dense-tensor");
+  CHECK(plan::rank_kernels(little_memory).front().predicted_ms > plan::rank_kernels(dense).front().predicted_ms);
+  little_memory.free_bytes = 20u << 20;
   CHECK(best(little_memory) == "rows");
   plan::ProductStatistics narrow_panels = dense;
   narrow_panels.max_tiles = dense.nb - 1;
@@ -172,6 +194,26 @@ TEST_CASE("byte planes hold every row in groups of eight") {
   CHECK(plan::plane_stride_bytes(17, 8) == 256);
   CHECK(plan::plane_bytes(16, 3, 5, 1) == 15 * 128);
   CHECK(plan::plane_bytes(16, 3, 5, 2) == 2 * 16 * 128);
+}
+
+TEST_CASE("dense panels and groups stay within the free memory") {
+  constexpr std::uint32_t kNb = 8192;
+  constexpr std::uint32_t kM = 4;
+  constexpr std::uint64_t kAll = std::uint64_t{kNb} * kNb;
+  CHECK(plan::dense_panel_tiles(kNb, kM, kAll, std::uint64_t{100} << 30) == kAll);
+  CHECK(plan::dense_panel_tiles(kNb, kM, kNb - 1, std::uint64_t{100} << 30) == 0);
+  CHECK(plan::dense_panel_tiles(kNb, kM, kAll, 1000) == 0);
+  CHECK(plan::dense_group_columns(kNb, kM, 2, plan::plane_bytes(kNb, kNb, kM, 2)) == kNb);
+  CHECK(plan::dense_group_columns(kNb, kM, 2, 1000) == 0);
+  for (const std::uint64_t free : {100u << 20, 500u << 20, 2000u << 20}) {
+    const std::uint64_t tiles = plan::dense_panel_tiles(kNb, kM, kAll, free);
+    CHECK(tiles % kNb == 0);
+    CHECK(tiles * (2 * output_record_bytes(kM) + plan::panel_tile_bytes(kM)) <= free / 2);
+    const std::uint32_t group = plan::dense_group_columns(kNb, kM, 2, free / 2);
+    CHECK(group > 0);
+    CHECK(group % 64 == 0);
+    CHECK(plan::plane_bytes(kNb, group, kM, 2) <= free / 2);
+  }
 }
 
 TEST_CASE("listing can be forbidden and preferred") {

@@ -1,0 +1,127 @@
+// Result blocks leave a kernel as packed records: the CTA flags its non-zero tiles, learns by a decoupled look-back how
+// many records the CTAs before it write, and writes its own behind them.
+// Source: D. Merrill and M. Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVR-2016-002.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/views.hpp"
+
+namespace spmm::kernels {
+
+/// Which tiles of a CTA are not zero, and where their records go; in shared memory.
+struct TileFlags {
+  static constexpr std::uint32_t kMaxTiles = 2048;
+  std::uint32_t words[kMaxTiles / 32];   // a bit per tile
+  std::uint32_t before[kMaxTiles / 32];  // flagged tiles of the CTA before each word
+  std::uint32_t count;                   // flagged tiles of the CTA
+  std::uint32_t first;                   // record number of the CTA's first record
+  std::uint32_t cta;                     // place of the CTA in result order
+};
+
+/// What a CTA has told the others: nothing yet, its own number of records, or that of all CTAs up to it.
+enum class LookBack : std::uint32_t { none, own, total };
+
+__device__ inline std::uint64_t look_back_state(LookBack kind, std::uint32_t count) {
+  return std::uint64_t{static_cast<std::uint32_t>(kind)} << 32 | count;
+}
+
+/// Hands out places in result order to CTAs as they start, so that everyone waits only for CTAs that run already.
+/// Thread 0 calls it and shares the answer.
+__device__ inline std::uint32_t take_place(const RecordOutput& out) {
+  return static_cast<std::uint32_t>(atomicAdd(reinterpret_cast<unsigned long long*>(out.states), 1ull));
+}
+
+/// Number of records of all CTAs before `cta`, which has `count`. One whole warp calls it.
+__device__ inline std::uint32_t records_before(const RecordOutput& out, std::uint32_t cta, std::uint32_t count) {
+  volatile std::uint64_t* const states = out.states + 1;  // flag and count in one word: no fence is needed
+  const std::uint32_t lane = threadIdx.x % 32;
+  if (lane == 0) states[cta] = look_back_state(cta == 0 ? LookBack::total : LookBack::own, count);
+  std::uint32_t sum = 0;
+  for (std::int64_t last = std::int64_t{cta} - 1; last >= 0; last -= 32) {
+    std::uint64_t state = 0;
+    std::uint32_t totals = 0;
+    std::uint32_t needed = 0;
+    std::uint32_t ready = 0;
+    do {
+      state = last >= lane ? states[last - lane] : look_back_state(LookBack::total, 0);
+      const auto kind = static_cast<LookBack>(state >> 32);
+      ready = __ballot_sync(~0u, kind != LookBack::none);
+      totals = __ballot_sync(~0u, kind == LookBack::total);
+      needed = totals == 0 ? ~0u : totals ^ (totals - 1);  // lanes up to the nearest total
+    } while ((ready & needed) != needed);
+    std::uint32_t part = needed >> lane & 1 ? static_cast<std::uint32_t>(state) : 0;
+#pragma unroll
+    for (std::uint32_t step = 16; step > 0; step /= 2) part += __shfl_xor_sync(~0u, part, step);
+    sum += part;
+    if (totals != 0) break;
+  }
+  if (lane == 0 && cta != 0) states[cta] = look_back_state(LookBack::total, sum + count);
+  return sum;
+}
+
+/// Finds the place of the CTA's records once words are complete. The first warp calls it.
+__device__ inline void place_records(TileFlags& flags, std::uint32_t num_tiles, const RecordOutput& out,
+                                     std::uint32_t num_ctas) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t num_words = (num_tiles + 31) / 32;
+  std::uint32_t count = 0;
+  for (std::uint32_t first = 0; first < num_words; first += 32) {
+    const std::uint32_t own = first + lane < num_words ? __popc(flags.words[first + lane]) : 0;
+    std::uint32_t through = own;
+#pragma unroll
+    for (std::uint32_t step = 1; step < 32; step *= 2) {
+      const std::uint32_t left = __shfl_up_sync(~0u, through, step);
+      if (lane >= step) through += left;
+    }
+    if (first + lane < num_words) flags.before[first + lane] = count + through - own;
+    count += __shfl_sync(~0u, through, 31);
+  }
+  const std::uint32_t before = records_before(out, flags.cta, count);
+  if (lane != 0) return;
+  flags.first = before;
+  flags.count = count;
+  if (flags.cta + 1 == num_ctas) *out.num_blocks = before + count;
+}
+
+/// order[r] = tile of the CTA's record r. Shapes: order [flagged tiles], shared. All threads of the CTA call it once
+/// the place is known.
+__device__ inline void order_records(const TileFlags& flags, std::uint32_t num_tiles, std::uint16_t* order) {
+  for (std::uint32_t tile = threadIdx.x; tile < num_tiles; tile += blockDim.x) {
+    const std::uint32_t word = flags.words[tile / 32];
+    if ((word >> tile % 32 & 1) == 0) continue;
+    order[flags.before[tile / 32] + __popc(word & ((1u << tile % 32) - 1))] = static_cast<std::uint16_t>(tile);
+  }
+}
+
+/// Writes the records of the flagged tiles. All threads of the CTA call it once they are ordered.
+/// Values: pair_at(tile, x) = elements 2x and 2x + 1 of a tile (value_at(tile, x) = element x where their number may be
+/// odd, M = 0); index_of(tile) = {block row, block column}.
+/// Memory: neighbouring threads write neighbouring words, 64 bits wide where a record is a multiple of that.
+template <std::uint32_t M, class ValueAt, class IndexOf>
+__device__ void write_records(const TileFlags& flags, const std::uint16_t* order, std::uint32_t run_time_m,
+                              const RecordOutput& out, ValueAt value_at, IndexOf index_of) {
+  if constexpr (M != 0) {
+    constexpr std::uint32_t kRecordWords = 1 + M * M / 2;
+    uint2* const records = reinterpret_cast<uint2*>(out.records) + std::uint64_t{flags.first} * kRecordWords;
+    const std::uint32_t end = flags.count * kRecordWords;
+#pragma unroll 2
+    for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
+      const std::uint32_t tile = order[x / kRecordWords];
+      const std::uint32_t o = x % kRecordWords;
+      records[x] = o == 0 ? index_of(tile) : value_at(tile, o - 1);
+    }
+  } else {
+    const std::uint32_t record_words = 2 + run_time_m * run_time_m;
+    std::uint32_t* const records = out.records + std::uint64_t{flags.first} * record_words;
+    const std::uint32_t end = flags.count * record_words;
+    for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
+      const std::uint32_t tile = order[x / record_words];
+      const std::uint32_t o = x % record_words;
+      const uint2 index = index_of(tile);
+      records[x] = o == 0 ? index.x : o == 1 ? index.y : value_at(tile, o - 2);
+    }
+  }
+}
+
+}  // namespace spmm::kernels

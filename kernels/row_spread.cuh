@@ -1,0 +1,253 @@
+// How a warp adds one block of A times a run of blocks of B to sums in shared memory, for each block side.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/byte_mma.cuh"
+#include "kernels/grid.cuh"
+#include "kernels/row_dot.cuh"
+#include "kernels/views.hpp"
+
+namespace spmm::kernels {
+
+/// 32-bit words of one tile's sums: an element each, and a bit each.
+__host__ __device__ constexpr std::uint32_t tile_words(std::uint32_t elements) {
+  return elements + (elements + 31) / 32;
+}
+
+/// Where element e of a block lies among its sums: for m = 8 the two halves of the lower rows are exchanged, so that
+/// the lanes of a warp, which hold columns q and q + 4 of rows 0 to 7, meet different banks.
+template <std::uint32_t M>
+__device__ constexpr std::uint32_t place_of(std::uint32_t e) {
+  return M == 8 ? e ^ (e / 32 * 4) : e;
+}
+
+/// Sums of a stretch of blocks. An element is a 32-bit sum and a sticky bit: once a carry leaves the sum, it is
+/// saturated.
+template <std::uint32_t M>
+struct Accumulators {
+  std::uint32_t* sums;       // [num_tiles, elements], shared
+  std::uint32_t* saturated;  // [num_tiles, bit words], shared, a bit per element
+  std::uint32_t run_time_elements;
+  std::uint32_t address;  // of sums in the shared window: kept, where the compiler would compute it for every access
+
+  __device__ Accumulators(std::uint32_t* shared, std::uint32_t num_tiles, std::uint32_t num_elements)
+      : sums(shared), saturated(shared + num_tiles * num_elements), run_time_elements(num_elements) {
+    const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("mov.u32 %0, %1;" : "=r"(address) : "r"(at));
+  }
+
+  [[nodiscard]] __device__ std::uint32_t elements() const { return M != 0 ? M * M : run_time_elements; }
+
+  /// Adds to the element at place p of a tile. Fits: no sum of this block row can leave 32 bits.
+  template <bool Fits>
+  __device__ void add(std::uint32_t tile, std::uint32_t p, std::uint64_t value) const {
+    const auto low = static_cast<std::uint32_t>(value);
+    const std::uint32_t at = address + (tile * elements() + p) * 4;  // several warps may meet in one block
+    if constexpr (Fits) {
+      asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(at), "r"(low));
+    } else if (value > kMaxVal) {
+      saturate_place(tile, p);
+    } else {
+      std::uint32_t before = 0;
+      asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(before) : "r"(at), "r"(low));
+      if (before + low < before) saturate_place(tile, p);
+    }
+  }
+  /// Element e of a tile. Fits: as above, no element is marked.
+  template <bool Fits>
+  [[nodiscard]] __device__ std::uint32_t value(std::uint32_t tile, std::uint32_t e) const {
+    const std::uint32_t p = place_of<M>(e);
+    if (!Fits && is_saturated(tile, p)) return kMaxVal;
+    return sums[tile * elements() + p];
+  }
+  /// Elements 2x and 2x + 1 of a tile.
+  template <bool Fits>
+  [[nodiscard]] __device__ uint2 pair(std::uint32_t tile, std::uint32_t x) const {
+    const std::uint32_t p = place_of<M>(2 * x);
+    uint2 two = *reinterpret_cast<const uint2*>(sums + tile * elements() + p);
+    if constexpr (!Fits) {
+      const std::uint32_t marks = *bits(tile, p) >> p % 32;
+      if (marks & 1) two.x = kMaxVal;
+      if (marks & 2) two.y = kMaxVal;
+    }
+    return two;
+  }
+  /// Whether any of the elements at places 4x to 4x + 3 of a tile is not zero.
+  template <bool Fits>
+  [[nodiscard]] __device__ bool any_of_four(std::uint32_t tile, std::uint32_t x) const {
+    const uint4 four = *reinterpret_cast<const uint4*>(sums + tile * elements() + 4 * x);
+    return (four.x | four.y | four.z | four.w) != 0 || (!Fits && (*bits(tile, 4 * x) >> 4 * x % 32 & 15) != 0);
+  }
+
+ private:
+  [[nodiscard]] __device__ std::uint32_t* bits(std::uint32_t tile, std::uint32_t p) const {
+    return saturated + tile * ((elements() + 31) / 32) + p / 32;
+  }
+  [[nodiscard]] __device__ bool is_saturated(std::uint32_t tile, std::uint32_t p) const {
+    return *bits(tile, p) >> p % 32 & 1;
+  }
+  __device__ void saturate_place(std::uint32_t tile, std::uint32_t p) const {
+    std::uint32_t* const word = bits(tile, p);
+    const std::uint32_t bit = 1u << p % 32;
+    if ((*word & bit) == 0) atomicOr(word, bit);  // bits only get set: a stale read costs one atomic
+  }
+};
+
+/// Blocks of B that one block of A meets within the stretch: [first, end).
+struct Meeting {
+  std::uint32_t first;
+  std::uint32_t end;
+};
+
+/// The part of B's row behind `slot` that lies in columns [first_column, first_column + num_tiles).
+__device__ inline Meeting find_meeting(const LinesView& b, std::uint32_t slot, std::uint32_t first_column,
+                                       std::uint32_t num_tiles) {
+  if (slot == kNoLine) return {0, 0};
+  const std::uint32_t end = b.offsets[slot + 1];
+  const std::uint64_t first = lower_bound(b.inner, b.offsets[slot], end, first_column);
+  const std::uint32_t last_column = first_column + (num_tiles - 1);
+  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(upper_bound(b.inner, first, end, last_column))};
+}
+
+/// Sum of the four products of bytes, weighted. Fits: the result fits 32 bits.
+template <bool Fits>
+__device__ std::uint64_t combine(std::uint32_t high, std::uint32_t middle, std::uint32_t low) {
+  using Sum = std::conditional_t<Fits, std::uint32_t, std::uint64_t>;
+  return (Sum{high} << 16) + (Sum{middle} << 8) + low;
+}
+
+/// m = 4 on tensor cores: 16 rows are the columns of four blocks of B, 8 columns are the high and the low bytes of A's
+/// rows; two products take the high and the low bytes of B. K is a quarter full: lanes % 4 == 0 bring 4 terms each.
+/// Work: lane -> row lane % 4, column lane / 4 % 4 of blocks lane / 16 and lane / 16 + 2 of the four.
+template <bool Fits>
+__device__ void add_meeting_4(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
+                              std::uint32_t first_column, const Accumulators<4>& sums) {
+  constexpr std::uint32_t kLoads = 4;  // in flight, of two blocks each
+  const std::uint32_t group = threadIdx.x % 32 / 4;
+  const std::uint32_t row = threadIdx.x % 4;
+  const bool brings = row == 0;
+  const BytePair a = split_bytes(brings ? __ldg(reinterpret_cast<const uint2*>(a_block) + group / 2) : uint2{0, 0});
+  const std::uint32_t a_bytes = group % 2 == 0 ? a.high : a.low;
+  const std::uint32_t place = row * 4 + group % 4;
+  const auto multiply = [&](const std::uint32_t* tiles, const uint2* terms) {
+    const BytePair top = split_bytes(terms[0]);
+    const BytePair bottom = split_bytes(terms[1]);
+    std::uint32_t high[4] = {};  // high bytes of B times {high, low} of A, first and second block
+    std::uint32_t low[4] = {};
+    mma_u8_16x8x16(high, top.high, bottom.high, a_bytes);
+    mma_u8_16x8x16(low, top.low, bottom.low, a_bytes);
+#pragma unroll
+    for (std::uint32_t h = 0; h < 2; ++h) {
+      const std::uint32_t middle = high[2 * h + 1] + low[2 * h];
+      sums.add<Fits>(tiles[h], place, combine<Fits>(high[2 * h], middle, low[2 * h + 1]));
+    }
+  };
+  const std::uint32_t q = meeting.first + group / 4;
+  const std::uint32_t* inner = b.index.inner + q;
+  const uint2* columns = reinterpret_cast<const uint2*>(b.values) + std::uint64_t{q} * 4 + group % 4;
+  std::uint32_t left = meeting.end - meeting.first;
+  for (; left >= 2 * kLoads; left -= 2 * kLoads, inner += 2 * kLoads, columns += 8 * kLoads) {
+    std::uint32_t tiles[kLoads];
+    uint2 terms[kLoads];
+#pragma unroll
+    for (std::uint32_t u = 0; u < kLoads; ++u) {
+      tiles[u] = __ldg(inner + 2 * u) - first_column;
+      terms[u] = brings ? __ldg(columns + 8 * u) : uint2{0, 0};
+    }
+#pragma unroll
+    for (std::uint32_t u = 0; u < kLoads; u += 2) multiply(tiles + u, terms + u);
+  }
+  if (left == 0) return;
+  std::uint32_t tiles[kLoads];
+  uint2 terms[kLoads];
+#pragma unroll
+  for (std::uint32_t u = 0; u < kLoads; ++u) {  // behind the end: zeros are added to the first block of the rest
+    const bool is_there = 2 * u + group / 4 < left;
+    tiles[u] = __ldg(is_there ? inner + 2 * u : inner - group / 4) - first_column;
+    terms[u] = brings && is_there ? __ldg(columns + 8 * u) : uint2{0, 0};
+  }
+  multiply(tiles, terms);
+  if (left > 4) multiply(tiles + 2, terms + 2);
+}
+
+/// m = 8 on tensor cores: 16 rows are the high and the low bytes of A's block, two products take those of B's.
+/// Work: lane -> row lane / 4, columns lane % 4 and lane % 4 + 4. K is half empty: lanes % 4 < 2 bring 4 terms each.
+template <bool Fits>
+__device__ void add_meeting_8(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
+                              std::uint32_t first_column, const Accumulators<8>& sums) {
+  constexpr std::uint32_t kLoads = 4;  // in flight: enough to hide a load behind the products before it
+  const std::uint32_t group = threadIdx.x % 32 / 4;
+  const std::uint32_t within = threadIdx.x % 4;
+  const bool brings = within < 2;
+  const BytePair a =
+      split_bytes(brings ? __ldg(reinterpret_cast<const uint2*>(a_block + group * 8 + within * 4)) : uint2{0, 0});
+  // Column of the product `group` is column group / 2, or that + 4, of B's block: a lane gets two that lie 4 apart.
+  const std::uint32_t from = (group / 2 + group % 2 * 4) * 8 + within * 4;
+  const std::uint32_t places[2] = {place_of<8>(group * 8 + within), place_of<8>(group * 8 + within + 4)};
+  const auto multiply = [&](std::uint32_t tile, uint2 terms) {
+    const BytePair b_bytes = split_bytes(terms);
+    std::uint32_t high[4] = {};
+    std::uint32_t low[4] = {};
+    mma_u8_16x8x16(high, a.high, a.low, b_bytes.high);
+    mma_u8_16x8x16(low, a.high, a.low, b_bytes.low);
+#pragma unroll
+    for (std::uint32_t e = 0; e < 2; ++e) {
+      const std::uint32_t middle = high[2 + e] + low[e];  // at most 2 * 8 * 255 * 255
+      sums.add<Fits>(tile, places[e], combine<Fits>(high[e], middle, low[2 + e]));
+    }
+  };
+  const std::uint32_t* inner = b.index.inner + meeting.first;
+  const std::uint16_t* values = b.values + std::uint64_t{meeting.first} * 64 + from;
+  std::uint32_t left = meeting.end - meeting.first;
+  for (; left >= kLoads; left -= kLoads, inner += kLoads, values += kLoads * 64) {
+    std::uint32_t tiles[kLoads];
+    uint2 terms[kLoads];
+#pragma unroll
+    for (std::uint32_t u = 0; u < kLoads; ++u) {
+      tiles[u] = __ldg(inner + u) - first_column;
+      terms[u] = brings ? __ldg(reinterpret_cast<const uint2*>(values + u * 64)) : uint2{0, 0};
+    }
+#pragma unroll
+    for (std::uint32_t u = 0; u < kLoads; ++u) multiply(tiles[u], terms[u]);
+  }
+  for (; left > 0; --left, ++inner, values += 64) {
+    multiply(__ldg(inner) - first_column, brings ? __ldg(reinterpret_cast<const uint2*>(values)) : uint2{0, 0});
+  }
+}
+
+/// m = 16, 32, 64 on tensor cores: 16 rows by 8 columns of the block at a time.
+template <std::uint32_t M, bool Fits>
+__device__ void add_meeting_wide(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
+                                 std::uint32_t first_column, const Accumulators<M>& sums) {
+  for (std::uint32_t row = 0; row < M; row += 16) {
+    const WideRows<M> rows(a_block + row * M);
+    for (std::uint32_t q = meeting.first; q < meeting.end; ++q) {
+      const std::uint32_t tile = __ldg(b.index.inner + q) - first_column;
+      const std::uint16_t* const b_block = b.values + std::uint64_t{q} * M * M;
+#pragma unroll 2
+      for (std::uint32_t column = 0; column < M; column += 8) {
+        WideSums products;
+        products.add(rows, b_block + column * M);
+#pragma unroll
+        for (std::uint32_t e = 0; e < 4; ++e) {
+          sums.template add<Fits>(tile, (row + WideSums::row(e)) * M + column + WideSums::column(e), products.sum(e));
+        }
+      }
+    }
+  }
+}
+
+/// Any m: lanes over the elements of a block.
+__device__ inline void add_meeting_any_m(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
+                                         std::uint32_t first_column, std::uint32_t m, const Accumulators<0>& sums) {
+  for (std::uint32_t q = meeting.first; q < meeting.end; ++q) {
+    const std::uint32_t tile = b.index.inner[q] - first_column;
+    for (std::uint32_t e = threadIdx.x % 32; e < m * m; e += 32) {
+      const std::uint64_t value = dot(a_block + e / m * m, b.values + (std::uint64_t{q} * m + e % m) * m, m);
+      sums.add<false>(tile, e, value);
+    }
+  }
+}
+
+}  // namespace spmm::kernels

@@ -1,0 +1,46 @@
+// Memory of the dense kernels: byte planes, panels and groups of block columns. Pure functions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "plan/planner.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::plan {
+
+/// Byte planes that elements need: 1 below 256, else 2.
+constexpr std::uint32_t num_byte_planes(std::uint32_t max_element) {
+  return max_element < 256 ? 1 : 2;
+}
+
+/// Bytes of one plane row of nb * m elements.
+constexpr std::uint64_t plane_stride_bytes(std::uint32_t nb, std::uint32_t m) {
+  return (std::uint64_t{nb} * m + 127) / 128 * 128;
+}
+
+/// Bytes of the planes of num_lines block rows (A) or columns (B).
+constexpr std::uint64_t plane_bytes(std::uint32_t nb, std::uint32_t num_lines, std::uint32_t m,
+                                    std::uint32_t num_planes) {
+  const std::uint64_t rows = std::uint64_t{num_lines} * m;
+  return (num_planes == 2 ? (rows + 7) / 8 * 16 : rows) * plane_stride_bytes(nb, m);
+}
+
+/// Tiles of a panel that spans whole block rows, if half of the free memory goes to panels and the rest to operands.
+/// 0 where not even one block row fits.
+inline std::uint64_t dense_panel_tiles(std::uint32_t nb, std::uint32_t m, std::uint64_t max_tiles,
+                                       std::uint64_t free_bytes) {
+  const std::uint64_t per_tile = 2 * output_record_bytes(m) + panel_tile_bytes(m);
+  return std::min(max_tiles, free_bytes / 2 / per_tile) / nb * nb;
+}
+
+/// Block columns of B whose planes fit: all of them, or a multiple of 64, so that tiles of the kernel are full; 0 where
+/// none do.
+inline std::uint32_t dense_group_columns(std::uint32_t nb, std::uint32_t m, std::uint32_t num_planes,
+                                         std::uint64_t free_bytes) {
+  constexpr std::uint32_t kStep = 64;
+  if (plane_bytes(nb, nb, m, num_planes) <= free_bytes) return nb;
+  return static_cast<std::uint32_t>(free_bytes / plane_bytes(nb, kStep, m, num_planes)) * kStep;
+}
+
+}  // namespace spmm::plan
