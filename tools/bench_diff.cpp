@@ -54,7 +54,8 @@ std::string compare_entry(const std::string& name, const Json& before, const Jso
   if (!is_good(before) || !is_good(after)) {
     worse = worse || (is_good(before) && !is_good(after));
     const auto state = [](const Json& kernel) {
-      return is_good(kernel) ? "ok" : kernel.at("status") == "ok" ? "WRONG BYTES" : "refused";
+      const auto status = kernel.at("status").get<std::string>();
+      return status == "ok" && !is_good(kernel) ? std::string("WRONG BYTES") : status;
     };
     return text("| ", name, " | ", state(before), " -> ", state(after), " | | |\n");
   }

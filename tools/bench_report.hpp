@@ -1,4 +1,4 @@
-// What spmm-bench says about its runs: a table for people, JSON, and the comparison of two JSON files.
+// What spmm-bench says about its runs: tables for people, JSON, and the comparison of two JSON files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,6 +13,9 @@ namespace spmm::tools {
 /// Milliseconds that the reason of a run ("...; predicted rows 0.916 ms, dense-tensor 150 ms") predicts for `kernel`.
 std::optional<double> predicted_ms(const std::string& reason, const std::string& kernel);
 
+/// The same for the kernel that ran, from its own reason or that of another kernel on this case.
+std::optional<double> predicted_ms(const CaseResult& result, const KernelResult& kernel);
+
 /// Milliseconds of the stages build, count, plan, multiply and compact.
 double device_ms(const Report& report);
 
@@ -25,6 +28,27 @@ nlohmann::ordered_json bench_json(const BenchOptions& options, const std::vector
 
 /// One entry of bench_json()["cases"].
 nlohmann::ordered_json case_result_json(const CaseResult& result);
+
+/// Sets "compared" in every kernel whose case has a partner that the same kernel ran on: the ratios of device_ms and
+/// multiply_ms, each per pair * m^3. Shapes: `measurement` is bench_json() with its cases.
+void add_comparisons(nlohmann::ordered_json& measurement);
+
+/// Tables of a measurement in Markdown; each "" where it would have no row.
+/// prediction: what the planner expected beside what was measured, with a word on what is off by more than 1.5.
+/// comparison: the ratios of add_comparisons().
+/// process: whole processes, the same within this one, the floor, and published times.
+std::string prediction_table(const nlohmann::ordered_json& measurement);
+std::string comparison_table(const nlohmann::ordered_json& measurement);
+std::string process_table(const nlohmann::ordered_json& measurement);
+
+/// "12.3" with three digits, whole above 1000.
+std::string short_number(double value);
+
+/// "| a | b |" and a new line.
+std::string table_line(const std::vector<std::string>& cells);
+
+/// The names of the columns and the line below them.
+std::string table_head(const std::vector<std::string>& names);
 
 struct Diff {
   std::string table;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <span>
+#include <stdexcept>
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
@@ -15,6 +16,8 @@
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
 #include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "tools/bench_process.hpp"
 #include "tools/compare.hpp"
 #include "tools/generate.hpp"
 
@@ -25,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kWritePieceBytes = std::uint64_t{1} << 20;
 constexpr unsigned kFloorWriters = 2;
-constexpr int kFloorTries = 3;
+constexpr unsigned kFloorTries = 3;
 
 unsigned threads_of(const BenchOptions& options) {
   return options.multiply.num_threads != 0 ? options.multiply.num_threads : usable_cores();
@@ -81,14 +84,75 @@ double write_seconds(const fs::path& folder, std::uint64_t bytes) {
                       });
 }
 
+/// A run took longer than the user wants to wait.
+class TooSlow : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+std::string too_slow_text(std::optional<double> max_s) {
+  return text("a run took longer than --max-seconds ", max_s.value_or(0));
+}
+
+/// multiply(), stopped after the time that the user wants to wait. Errors: TooSlow.
+Report multiply_in_time(const fs::path& a, const fs::path& b, const fs::path& out, Options how,
+                        std::optional<double> max_s) {
+  const TimeLimit limit(max_s, how.cancel);
+  how.cancel = limit.stop_flag();
+  try {
+    return multiply(a, b, out, how);
+  } catch (const Interrupted&) {
+    if (limit.expired()) throw TooSlow(too_slow_text(max_s));
+    throw;
+  }
+}
+
+/// The command of a process that does the same.
+std::vector<std::string> process_words(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how) {
+  std::vector<std::string> words = {program_folder() / "spmm", a, b, out, "--quiet", "--kernel", how.kernel};
+  words.insert(words.end(), {"--backend", std::string(backend_name(how.backend))});
+  if (how.device >= 0) words.insert(words.end(), {"--device", std::to_string(how.device)});
+  if (how.num_threads != 0) words.insert(words.end(), {"--threads", std::to_string(how.num_threads)});
+  return words;
+}
+
+/// Seconds of whole processes, each of which writes a new file. Errors: TooSlow, DeviceError (the program failed).
+std::vector<double> process_seconds(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how,
+                                    unsigned num_runs, std::optional<double> max_s) {
+  const std::vector<std::string> words = process_words(a, b, out, how);
+  std::vector<double> seconds;
+  while (seconds.size() < num_runs) {
+    fs::remove(out);
+    const TimeLimit limit(max_s, how.cancel);
+    const TimedProcess run = time_process(words, limit.stop_flag());
+    cli::check_cancelled("spmm-bench");
+    if (limit.expired()) throw TooSlow(too_slow_text(max_s));
+    if (run.exit_code != 0) {
+      throw DeviceError(words[0], text("ended with exit code ", run.exit_code), "see its message above");
+    }
+    seconds.push_back(run.s);
+  }
+  return seconds;
+}
+
+/// Seconds of a process with next to nothing to do: start of the program and of the device.
+double start_seconds(const BenchOptions& options) {
+  const Scratch one(options.work / text("one-", getpid(), ".bin"));
+  const Scratch out(options.work / text("one-out-", getpid(), ".bin"));
+  write_matrix(one.path, BlockMatrix{.n = 1, .m = 1, .index = {{0, 0}}, .values = {1}});
+  const auto all = process_seconds(one.path, one.path, out.path, options.multiply, kFloorTries, std::nullopt);
+  return *std::min_element(all.begin(), all.end());
+}
+
 FloorTimes measure_floor(const fs::path& a, const fs::path& b, const MatrixHeader& c, const BenchOptions& options) {
   FloorTimes best;
-  for (int t = 0; t < kFloorTries; ++t) {
+  for (unsigned t = 0; t < kFloorTries; ++t) {
     const double read_s = read_seconds(a, threads_of(options)) + read_seconds(b, threads_of(options));
     const double write_s = write_seconds(options.work, io::file_bytes_of(ElementType::u32, c));
     best.read_s = t == 0 ? read_s : std::min(best.read_s, read_s);
     best.write_s = t == 0 ? write_s : std::min(best.write_s, write_s);
   }
+  if (options.e2e) best.start_s = start_seconds(options);
   return best;
 }
 
@@ -98,6 +162,8 @@ std::string refusal_of(const Body& body) {
   try {
     body();
     return "";
+  } catch (const TooSlow& e) {
+    return e.what();
   } catch (const UsageError& e) {
     return e.what();
   } catch (const OutOfMemory& e) {
@@ -114,6 +180,7 @@ class CaseRun {
       : options_(options),
         a_(make_input(bench_case, 1, options)),
         b_(make_input(bench_case, 2, options)),
+        max_value_(bench_case.max_value),
         yardstick_(options.work / text("yardstick-", getpid(), ".bin")),
         out_(options.work / text("out-", getpid(), ".bin")) {}
 
@@ -125,7 +192,7 @@ class CaseRun {
     candidates.insert(candidates.begin(), on_cpu ? "row-merge" : "two-pointer");
     for (const std::string& kernel : candidates) {
       Report report;
-      if (!refusal_of([&] { report = multiply(a_, b_, yardstick_.path, with_kernel(kernel)); }).empty()) continue;
+      if (!refusal_of([&] { report = multiply_to(yardstick_.path, kernel); }).empty()) continue;
       result.yardstick = report.plan.kernel;
       if (options_.floor) result.floor = measure_floor(a_, b_, report.c, options_);
       return;
@@ -136,14 +203,12 @@ class CaseRun {
     KernelResult result;
     result.kernel = kernel;
     result.refusal = refusal_of([&] {
-      const Options how = with_kernel(kernel);
-      const Report warm_up = multiply(a_, b_, "/dev/null", how);
-      if (options_.filter_s && warm_up.total_s > *options_.filter_s) {
-        result.runs.push_back(warm_up);
-      } else {
-        for (unsigned r = 0; r < options_.num_runs; ++r) result.runs.push_back(multiply(a_, b_, "/dev/null", how));
+      try {
+        run_all(kernel, result);
+      } catch (const TooSlow&) {
+        result.too_slow = true;
+        throw;
       }
-      result.file_run = multiply(a_, b_, out_.path, how);
     });
     if (!result.ran()) {
       result.runs.clear();
@@ -151,10 +216,36 @@ class CaseRun {
     }
     result.difference = has_yardstick ? result_difference(yardstick_.path, out_.path) : "there is no yardstick";
     fs::remove(out_.path);
+    result.work = least_work(result.file_run, max_value_);
+    result.limit = limit_of(result.work, result.file_run.device, options_.ceilings);
+    if (options_.e2e) run_processes(result);
     return result;
   }
 
  private:
+  void run_all(const std::string& kernel, KernelResult& result) const {
+    const Report warm_up = multiply_to("/dev/null", kernel);
+    if (options_.filter_s && warm_up.total_s > *options_.filter_s) {
+      result.runs.push_back(warm_up);
+    } else {
+      for (unsigned r = 0; r < options_.num_runs; ++r) result.runs.push_back(multiply_to("/dev/null", kernel));
+    }
+    result.file_run = multiply_to(out_.path, kernel);
+  }
+
+  /// Times as many processes as there were runs.
+  void run_processes(KernelResult& result) const {
+    const auto num_runs = static_cast<unsigned>(result.runs.size());
+    result.e2e_failure = refusal_of([&] {
+      result.e2e_s = process_seconds(a_, b_, out_.path, with_kernel(result.kernel), num_runs, options_.max_s);
+    });
+    fs::remove(out_.path);
+  }
+
+  [[nodiscard]] Report multiply_to(const fs::path& out, const std::string& kernel) const {
+    return multiply_in_time(a_, b_, out, with_kernel(kernel), options_.max_s);
+  }
+
   [[nodiscard]] Options with_kernel(const std::string& kernel) const {
     Options how = options_.multiply;
     how.kernel = kernel;
@@ -164,6 +255,7 @@ class CaseRun {
   const BenchOptions& options_;
   fs::path a_;
   fs::path b_;
+  std::uint32_t max_value_;
   Scratch yardstick_;
   Scratch out_;
 };
@@ -205,8 +297,9 @@ std::vector<std::string> all_kernels(Backend backend) {
 fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions& options) {
   const MatrixHeader& header = one.header;
   const std::string band = one.bandwidth ? text("-w", *one.bandwidth) : "";
-  const fs::path path = options.work / text("n", header.n, "-m", header.m, "-k", header.num_blocks, "-",
-                                            one.pattern_name, band, "-max", one.max_value, "-seed", seed, ".bin");
+  const fs::path path =
+      options.work / text("n", header.n, "-m", header.m, "-k", header.num_blocks, "-", pattern_name(one.pattern), band,
+                          "-max", one.max_value, "-seed", seed, ".bin");
   if (fs::exists(path)) {
     try {
       if (read_header(path) == header) return path;

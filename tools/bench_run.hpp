@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "spmm/multiply.hpp"
+#include "tools/bench_limits.hpp"
 #include "tools/bench_suites.hpp"
 
 namespace spmm::tools {
@@ -20,24 +21,34 @@ struct BenchOptions {
   Backend yardstick_backend = Backend::cpu;  ///< its simplest fast kernel makes the yardstick
   unsigned num_runs = 5;
   std::optional<double> filter_s;  ///< a warm-up that takes longer stays the only run
+  std::optional<double> max_s;     ///< a run that takes longer is stopped and its kernel skipped
   bool floor = false;
+  bool e2e = false;                ///< also time whole processes
+  std::vector<Ceilings> ceilings;  ///< of known devices
 };
 
 /// What the machine needs at least to read the inputs and to write an output of the same size; the best of a few.
 struct FloorTimes {
   double read_s = 0;   ///< both inputs, all threads
   double write_s = 0;  ///< two writers, 1 MB at a time, as the sink writes
+  double start_s = 0;  ///< a whole process with a product of one block; 0 where no processes are timed
 
   /// Reading and writing overlap.
   [[nodiscard]] double total_s() const { return read_s > write_s ? read_s : write_s; }
+  [[nodiscard]] double process_s() const { return start_s + total_s(); }
 };
 
 struct KernelResult {
-  std::string kernel;        ///< as asked for
-  std::string refusal;       ///< why it did not run; "" where it did
-  std::vector<Report> runs;  ///< to /dev/null
-  Report file_run;           ///< to a file
-  std::string difference;    ///< from the yardstick's bytes; "" where there is none
+  std::string kernel;          ///< as asked for
+  std::string refusal;         ///< why it did not run; "" where it did
+  bool too_slow = false;       ///< it did not run because it took too long
+  std::vector<Report> runs;    ///< to /dev/null
+  Report file_run;             ///< to a file
+  std::string difference;      ///< from the yardstick's bytes; "" where there is none
+  std::vector<double> e2e_s;   ///< whole processes `spmm A B OUT` that write a new file
+  std::string e2e_failure;     ///< why there are none, where they were asked for
+  LeastWork work;              ///< what the product takes at least
+  std::optional<Limit> limit;  ///< the time of that on this device
 
   [[nodiscard]] bool ran() const { return refusal.empty(); }
   [[nodiscard]] bool validated() const { return ran() && difference.empty(); }

@@ -1,7 +1,6 @@
 #include "tools/bench_suites.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <set>
 
@@ -15,8 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint32_t kDefaultMaxValue = 2047;
-constexpr std::array<const char*, 6> kPatternNames = {"uniform",   "diagonal",  "banded",
-                                                      "power-law", "heavy-row", "heavy-column"};  // as in PatternKind
 
 /// Reads the fields of one case and says which one is wrong.
 class CaseReader {
@@ -33,16 +30,14 @@ class CaseReader {
     out.header = {
         .n = number("n", 1, UINT32_MAX), .m = number("m", 1, kMaxBlockDim), .num_blocks = number("k", 0, UINT32_MAX)};
     validate_header(out.header, where_);
-    out.pattern_name = string("pattern", "uniform");
-    const auto* const pattern = std::find(kPatternNames.begin(), kPatternNames.end(), out.pattern_name);
-    if (pattern == kPatternNames.end()) fail("unknown pattern \"" + out.pattern_name + "\"");
-    out.pattern = static_cast<PatternKind>(pattern - kPatternNames.begin());
+    out.pattern = pattern();
     if (json_.contains("bandwidth")) out.bandwidth = number("bandwidth", 0, UINT32_MAX);
     out.max_value = json_.contains("max_value") ? number("max_value", 0, UINT16_MAX) : kDefaultMaxValue;
     if (json_.contains("published_s")) {
       if (!json_["published_s"].is_number()) fail("published_s is no number");
       out.published_s = json_["published_s"].get<double>();
     }
+    if (json_.contains("compare_with")) out.compare_with = string("compare_with", "");
     refuse_other_keys();
     return out;
   }
@@ -58,6 +53,14 @@ class CaseReader {
     return json_[key].get<std::string>();
   }
 
+  [[nodiscard]] PatternKind pattern() const {
+    const std::string name = string("pattern", "uniform");
+    const auto& names = pattern_names();
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) fail("unknown pattern \"" + name + "\"");
+    return static_cast<PatternKind>(found - names.begin());
+  }
+
   std::uint32_t number(const char* key, std::uint64_t low, std::uint64_t high) const {
     if (!json_.contains(key)) fail(text(key, " is missing"));
     if (json_[key].is_number_unsigned()) {
@@ -68,8 +71,8 @@ class CaseReader {
   }
 
   void refuse_other_keys() const {
-    static const std::set<std::string> kKnown = {"name",    "n",         "m",         "k",
-                                                 "pattern", "bandwidth", "max_value", "published_s"};
+    static const std::set<std::string> kKnown = {"name",      "n",         "m",           "k",           "pattern",
+                                                 "bandwidth", "max_value", "published_s", "compare_with"};
     for (const auto& [key, value] : json_.items()) {
       if (!kKnown.contains(key)) fail("unknown key \"" + key + "\"");
     }
@@ -86,11 +89,6 @@ std::string joined_names(const Items& items) {
   return names;
 }
 
-void add_case(std::vector<BenchCase>& chosen, const BenchCase& one) {
-  const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const BenchCase& c) { return c.name == one.name; });
-  if (!known) chosen.push_back(one);
-}
-
 const BenchCase* find_case(const std::vector<BenchSuite>& suites, const std::string& name) {
   for (const BenchSuite& suite : suites) {
     for (const BenchCase& one : suite.cases) {
@@ -98,6 +96,26 @@ const BenchCase* find_case(const std::vector<BenchSuite>& suites, const std::str
     }
   }
   return nullptr;
+}
+
+void refuse_missing_partners(const std::vector<BenchSuite>& suites, const std::string& where) {
+  for (const BenchSuite& suite : suites) {
+    for (const BenchCase& one : suite.cases) {
+      const BenchCase* const partner = one.compare_with ? find_case(suites, *one.compare_with) : nullptr;
+      if (!one.compare_with || (partner != nullptr && !partner->compare_with)) continue;
+      throw FormatError(text(where, ", suite ", suite.name, ", case ", one.name),
+                        text("compare_with is \"", *one.compare_with, "\", which is ",
+                             partner == nullptr ? "no case" : "compared with another one itself"),
+                        "name a case that stands alone");
+    }
+  }
+}
+
+/// Adds the case that `one` is compared with, then the case itself, where they are not there yet.
+void add_case(std::vector<BenchCase>& chosen, const BenchCase& one, const std::vector<BenchSuite>& suites) {
+  if (one.compare_with) add_case(chosen, *find_case(suites, *one.compare_with), suites);
+  const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const BenchCase& c) { return c.name == one.name; });
+  if (!known) chosen.push_back(one);
 }
 
 }  // namespace
@@ -135,6 +153,7 @@ std::vector<BenchSuite> load_suites(const std::filesystem::path& path) {
     }
     suites.push_back(std::move(suite));
   }
+  refuse_missing_partners(suites, where);
   return suites;
 }
 
@@ -146,12 +165,12 @@ std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const
     if (suite == suites.end()) {
       throw UsageError("--suite", "unknown suite \"" + name + "\"", "give one of: " + joined_names(suites));
     }
-    for (const BenchCase& one : suite->cases) add_case(chosen, one);
+    for (const BenchCase& one : suite->cases) add_case(chosen, one, suites);
   }
   for (const std::string& name : case_names) {
     const BenchCase* const one = find_case(suites, name);
     if (one == nullptr) throw UsageError("--case", "unknown case \"" + name + "\"", "see spmm-bench --list");
-    add_case(chosen, *one);
+    add_case(chosen, *one, suites);
   }
   return chosen;
 }
@@ -162,17 +181,23 @@ std::string suites_text(const std::vector<BenchSuite>& suites) {
     lines += suite.name + "\n";
     for (const BenchCase& one : suite.cases) {
       lines += text("  ", one.name, ": n ", one.header.n, ", m ", one.header.m, ", k ", one.header.num_blocks, ", ",
-                    one.pattern_name, ", elements to ", one.max_value, "\n");
+                    pattern_name(one.pattern), ", elements to ", one.max_value,
+                    one.compare_with ? text(", compared with ", *one.compare_with) : "", "\n");
     }
   }
   return lines;
 }
 
 Json case_json(const BenchCase& one) {
-  Json json = {{"name", one.name},           {"n", one.header.n},           {"m", one.header.m},
-               {"k", one.header.num_blocks}, {"pattern", one.pattern_name}, {"max_value", one.max_value}};
+  Json json = {{"name", one.name},
+               {"n", one.header.n},
+               {"m", one.header.m},
+               {"k", one.header.num_blocks},
+               {"pattern", pattern_name(one.pattern)},
+               {"max_value", one.max_value}};
   if (one.bandwidth) json["bandwidth"] = *one.bandwidth;
   if (one.published_s) json["published_s"] = *one.published_s;
+  if (one.compare_with) json["compare_with"] = *one.compare_with;
   return json;
 }
 

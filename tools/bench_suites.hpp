@@ -17,11 +17,11 @@ namespace spmm::tools {
 struct BenchCase {
   std::string name;
   MatrixHeader header;
-  std::string pattern_name;  ///< as spmm-gen calls it
   PatternKind pattern = PatternKind::uniform;
   std::optional<std::uint32_t> bandwidth;
   std::uint32_t max_value = 0;
-  std::optional<double> published_s;  ///< time that somebody else published for the product
+  std::optional<double> published_s;        ///< time that somebody else published for the product
+  std::optional<std::string> compare_with;  ///< a case whose time per pair * m^3 is set beside that of this one
 
   /// Share of the blocks that are stored.
   [[nodiscard]] double block_density() const;
@@ -33,10 +33,11 @@ struct BenchSuite {
 };
 
 /// Errors: InputError (cannot open), FormatError (not JSON, unknown or missing keys, a name twice, an impossible
-/// shape).
+/// shape, a partner that is no case).
 std::vector<BenchSuite> load_suites(const std::filesystem::path& path);
 
-/// The cases of the named suites and the named cases, in this order, none twice. Errors: UsageError (unknown names).
+/// The cases of the named suites and the named cases, in this order, none twice; a case that is compared with another
+/// one comes after that one. Errors: UsageError (unknown names).
 std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const std::vector<std::string>& suite_names,
                                     const std::vector<std::string>& case_names);
 

@@ -213,6 +213,16 @@ std::vector<Part> parts_of(PatternKind kind, std::uint64_t nb, std::uint64_t k,
 
 }  // namespace
 
+const std::vector<std::string>& pattern_names() {
+  static const std::vector<std::string> kNames = {"uniform",   "diagonal",  "banded",
+                                                  "power-law", "heavy-row", "heavy-column"};
+  return kNames;
+}
+
+const std::string& pattern_name(PatternKind kind) {
+  return pattern_names()[static_cast<std::size_t>(kind)];
+}
+
 std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k,
                                std::optional<std::uint32_t> bandwidth) {
   const std::uint64_t cells = std::uint64_t{nb} * nb;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "spmm/types.hpp"
@@ -26,6 +27,10 @@ class Region {
 };
 
 enum class PatternKind : std::uint8_t { uniform, diagonal, banded, power_law, heavy_row, heavy_column };
+
+/// What people call the patterns ("power-law"), in the order of PatternKind.
+const std::vector<std::string>& pattern_names();
+const std::string& pattern_name(PatternKind kind);
 
 /// `count` blocks at random cells of a region. The regions of one pattern are disjoint.
 struct Part {

@@ -17,6 +17,8 @@
 #include "cli/report.hpp"
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
+#include "tools/bench_limits.hpp"
+#include "tools/bench_process.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/bench_run.hpp"
 #include "tools/bench_suites.hpp"
@@ -34,18 +36,30 @@ constexpr const char* kNotes = R"(
 For each case both inputs are made as spmm-gen makes them (A with seed 1, B with seed 2) and left in the work folder for
 the next time. A yardstick output is written by two-pointer (GPU) or row-merge (CPU). Then each kernel runs once to warm
 up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the yardstick. A
-kernel that cannot run (memory, device, backend) is listed as refused. The kernel "all" is auto and every kernel of the
+kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
+run as skipped. The kernel "all" is auto and every kernel of the
 backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case.
 
-Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact; predicted = what
-the planner expected of the kernel it chose (multiply and compact alone). Floor = the longer of reading both inputs and
-writing an output of the same size, computing nothing. Each run uploads its inputs anew: device caches are cold.
+Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Limit reached =
+the share of the binding limit that device reached: bytes (input records and their blocks read, output records written,
+at the rate of a copy) or terms (multiply-adds at the rate of the tensor cores); the file of the suites has the rates of
+the devices it names. Saturated tiles may end early, so the share may exceed 100 %. Floor = the longer of reading both
+inputs and writing an output of the same size, computing nothing. Each run uploads its inputs anew: device caches are
+cold.
+
+Tables at the end, where there is something to show: prediction (what the planner expected, and what was
+measured), comparison (time per pair * m^3 over that of the case named by compare_with, which runs first), and,
+with --e2e, whole processes beside the same within this program, the floor and published times. With --e2e the floor
+includes the start: a process whose product has one block.
 
 Examples:
   spmm-bench --list
   spmm-bench --suite P --backend cpu --json before.json
   spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench --floor
   spmm-bench --suite course,shapes --kernel all --filter-seconds 5 --json all.json
+  spmm-bench --suite shapes-fit --json shapes.json
+  spmm-bench --suite density-m4,density-m8 --kernel all --filter-seconds 2 --max-seconds 20 --json density.json
+  spmm-bench --suite S --e2e --floor
   spmm-bench --diff before.json after.json --tolerance 1.05
 
 Every option can also be given as an environment variable: SPMM_FILTER_SECONDS for --filter-seconds.
@@ -68,10 +82,12 @@ cxxopts::Options make_options() {
       ("backend", "auto, cuda or cpu", value()->default_value("auto"), "BACKEND")                               //
       ("runs", "timed runs", value()->default_value("5"), "N")                                                  //
       ("filter-seconds", "a kernel whose first run takes longer is not run again for its times", value(), "S")  //
+      ("max-seconds", "a kernel is skipped on a case once a run takes longer", value(), "S")                    //
       ("work", "folder for inputs and outputs (default: a temporary one)", value(), "DIR")                      //
       ("device", "CUDA device (default: automatic)", value(), "N")                                              //
       ("threads", "host threads (default: all cores)", value(), "T")                                            //
       ("floor", "measure what reading and writing alone takes")                                                 //
+      ("e2e", "also time whole processes of spmm, which lies beside this program")                              //
       ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE")        //
       ("diff", "compare two measurements")                                                                      //
       ("tolerance", "--diff: what counts as slower", value()->default_value("1.1"), "RATIO")                    //
@@ -111,9 +127,8 @@ fs::path suites_path(const cxxopts::ParseResult& parsed) {
   if (const auto given = cli::option_text(parsed, "suites")) return given->value;
   const fs::path usual = fs::path("data") / "suites.json";
   if (fs::exists(usual)) return usual;
-  std::error_code failed;
-  const fs::path above = fs::read_symlink("/proc/self/exe", failed).parent_path().parent_path().parent_path() / usual;
-  if (!failed && fs::exists(above)) return above;
+  const fs::path above = tools::program_folder().parent_path().parent_path() / usual;
+  if (fs::exists(above)) return above;
   throw UsageError("--suites", "data/suites.json is neither here nor above the program", "name the file with --suites");
 }
 
@@ -185,10 +200,23 @@ tools::BenchOptions bench_options(const cxxopts::ParseResult& parsed) {
   options.multiply.cancel = &cli::cancel_flag();
   options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
   options.filter_s = option_number(parsed, "filter-seconds", 0);
+  options.max_s = option_number(parsed, "max-seconds", 0);
   options.floor = cli::option_flag(parsed, "floor");
+  options.e2e = cli::option_flag(parsed, "e2e");
   options.yardstick_backend = tools::backend_of(options.multiply);
   options.kernels = kernels_of(option_names(parsed, "kernel"), options.yardstick_backend);
   return options;
+}
+
+std::string closing_tables(const nlohmann::ordered_json& json) {
+  std::string all;
+  const auto add = [&](const char* title, const std::string& table) {
+    if (!table.empty()) all += text("\n", title, "\n\n", table);
+  };
+  add("Prediction", tools::prediction_table(json));
+  add("Comparison: time per pair * m^3, over that of another case", tools::comparison_table(json));
+  add("Whole processes", tools::process_table(json));
+  return all;
 }
 
 /// Runs the cases; the JSON file is complete up to the last finished case at any time.
@@ -208,8 +236,10 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
       all_same = all_same && kernel.validated();
     });
     json["cases"].push_back(tools::case_result_json(result));
+    tools::add_comparisons(json);
     if (json_file && with_table) cli::write_json(json_file->value, json);
   }
+  if (with_table) std::cout << closing_tables(json);
   if (!with_table) cli::write_json("-", json);
   if (!any_ran) throw DeviceError("spmm-bench", "no kernel could run", "see the reasons in the table");
   return all_same ? cli::kOk : cli::kNegative;
@@ -227,7 +257,8 @@ int run(int argc, char** argv) {
     throw UsageError("command line", "unexpected argument \"" + parsed["old"].as<std::string>() + "\"",
                      "files belong to --diff; see spmm-bench --help");
   }
-  const auto suites = tools::load_suites(suites_path(parsed));
+  const fs::path suites_file = suites_path(parsed);
+  const auto suites = tools::load_suites(suites_file);
   if (cli::option_flag(parsed, "list")) {
     std::cout << tools::suites_text(suites);
     return cli::kOk;
@@ -235,6 +266,7 @@ int run(int argc, char** argv) {
   const auto cases = tools::select_cases(suites, option_names(parsed, "suite"), option_names(parsed, "case"));
   if (cases.empty()) throw UsageError("command line", "no case is named", "give --suite or --case; --list shows them");
   tools::BenchOptions options = bench_options(parsed);
+  options.ceilings = tools::load_ceilings(suites_file);
   const WorkFolder work(cli::option_text(parsed, "work"));
   options.work = work.path();
   const auto json_file = cli::option_text(parsed, "json");

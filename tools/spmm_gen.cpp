@@ -5,7 +5,6 @@
 #include <iostream>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
@@ -23,9 +22,6 @@ using namespace spmm;
 
 constexpr std::uint64_t kMax32 = UINT32_MAX;
 constexpr std::uint64_t kMaxThreads = 1024;
-
-const std::vector<std::string> kPatterns = {"uniform",   "diagonal",  "banded",
-                                            "power-law", "heavy-row", "heavy-column"};  // as in PatternKind
 
 constexpr const char* kNotes = R"(
 Patterns, on a grid of n/m x n/m blocks:
@@ -92,7 +88,7 @@ MatrixHeader header_of(const cxxopts::ParseResult& parsed) {
 }
 
 tools::PatternKind pattern_of(const cxxopts::ParseResult& parsed, const std::optional<std::uint64_t>& bandwidth) {
-  const auto kind = static_cast<tools::PatternKind>(cli::option_choice(parsed, "pattern", kPatterns));
+  const auto kind = static_cast<tools::PatternKind>(cli::option_choice(parsed, "pattern", tools::pattern_names()));
   if (bandwidth && kind != tools::PatternKind::banded) {
     throw UsageError("--bandwidth", "only the banded pattern has a bandwidth", "add --pattern banded or leave it out");
   }
@@ -128,7 +124,7 @@ int run(int argc, char** argv) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (!quiet) {
     std::cout << text(out, ": n ", header.n, ", m ", header.m, ", ", header.num_blocks, " blocks (",
-                      kPatterns[static_cast<std::size_t>(kind)], ", seed ", generate.seed, "), ",
+                      tools::pattern_name(kind), ", seed ", generate.seed, "), ",
                       human_bytes(io::file_bytes_of(ElementType::u16, header)), " in ", seconds.count(), " s\n");
   }
   return cli::kOk;

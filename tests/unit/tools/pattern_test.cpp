@@ -2,6 +2,7 @@
 #include "tools/pattern.hpp"
 
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -64,6 +65,13 @@ TEST_CASE("every pattern numbers its cells completely and in order", "[tools][pa
       }
     }
   }
+}
+
+TEST_CASE("patterns have names", "[tools][pattern]") {
+  CHECK(tools::pattern_names().size() == std::size(kKinds));
+  CHECK(tools::pattern_name(PatternKind::uniform) == "uniform");
+  CHECK(tools::pattern_name(PatternKind::power_law) == "power-law");
+  CHECK(tools::pattern_name(PatternKind::heavy_column) == "heavy-column");
 }
 
 TEST_CASE("bands of every width", "[tools][pattern]") {

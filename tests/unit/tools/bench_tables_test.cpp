@@ -1,0 +1,201 @@
+// spmm-bench: limits, predictions, comparisons, whole processes and time limits, from made-up numbers and small runs.
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+#include "tools/bench_limits.hpp"
+#include "tools/bench_process.hpp"
+#include "tools/bench_report.hpp"
+#include "unit/tools/bench_support.hpp"
+#include "unit/tools/tool_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using Json = nlohmann::ordered_json;
+
+constexpr MatrixHeader kShape{.n = 400, .m = 4, .num_blocks = 100};
+
+constexpr const char* kSuites = R"({
+  "suites": {"x": [
+    {"name": "half", "n": 1024, "m": 8, "k": 1600},
+    {"name": "pair", "n": 1024, "m": 8, "k": 3200, "compare_with": "half"},
+    {"name": "slow", "n": 2048, "m": 8, "k": 40000},
+    {"name": "known", "n": 1024, "m": 8, "k": 1600, "published_s": 100}
+  ]},
+  "ceilings": [{"device": "no such device", "copy_gb_per_s": 1, "byte_terms_t_per_s": 1},
+               {"device": "", "copy_gb_per_s": 1e9, "byte_terms_t_per_s": 1e-3}]
+})";
+
+/// Runs a case of kSuites on the CPU.
+Json measure(const TemporaryFolder& folder, std::vector<std::string> arguments) {
+  std::ofstream(folder.file("suites.json")) << kSuites;
+  arguments.insert(arguments.end(), {"--backend", "cpu", "--runs", "1", "--suites", folder.file("suites.json"),
+                                     "--json", "-", "--work", folder.file("work")});
+  const ProcessResult result = run_tool("bench", arguments);
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  return Json::parse(result.out);
+}
+
+}  // namespace
+
+TEST_CASE("bench: the least work of a product", "[tools][bench]") {
+  Report report;
+  report.a = {.n = 16, .m = 8, .num_blocks = 3};
+  report.b = {.n = 16, .m = 8, .num_blocks = 2};
+  report.c = {.n = 16, .m = 8, .num_blocks = 4};
+  report.pairs = 5;
+  const tools::LeastWork wide = tools::least_work(report, 256);
+  CHECK(wide.bytes == 2 * 12 + 5 * 136 + 5 * 128 + 12 + 4 * 264);
+  CHECK(wide.terms == 5 * 512);
+  CHECK(wide.byte_terms == 4 * 5 * 512);
+  CHECK(tools::least_work(report, 255).byte_terms == 5 * 512);
+
+  const tools::LeastWork work{.bytes = 3'000'000, .terms = 1e9, .byte_terms = 4e9};
+  const std::vector<tools::Ceilings> ceilings = {{.device = "H200", .copy_gb_per_s = 1000, .byte_terms_t_per_s = 4},
+                                                 {.device = "Slow", .copy_gb_per_s = 1, .byte_terms_t_per_s = 4}};
+  const auto fast = tools::limit_of(work, "NVIDIA H200 (sm_90)", ceilings);
+  REQUIRE(fast);
+  CHECK(fast->bytes_ms == Approx(0.003));
+  CHECK(fast->terms_ms == Approx(1.0));
+  CHECK_FALSE(fast->bytes_bind());
+  CHECK(fast->ms() == fast->terms_ms);
+  const auto slow = tools::limit_of(work, "Slow", ceilings);
+  REQUIRE(slow);
+  CHECK(slow->bytes_bind());
+  CHECK(slow->ms() == Approx(3.0));
+  CHECK_FALSE(tools::limit_of(work, "another", ceilings));
+}
+
+TEST_CASE("bench: ceilings are data", "[tools][bench]") {
+  const auto ours = tools::load_ceilings(SPMM_SOURCE_DIR "/data/suites.json");
+  REQUIRE(ours.size() == 1);
+  CHECK(ours[0].device == "H200");
+  const TemporaryFolder folder;
+  const auto load = [&](const std::string& ceilings) {
+    std::ofstream(folder.file("s.json")) << R"({"suites": {})" + ceilings + "}";
+    return tools::load_ceilings(folder.file("s.json"));
+  };
+  CHECK(load("").empty());
+  CHECK_THROWS_AS(load(R"(, "ceilings": [{"device": "x", "copy_gb_per_s": 1}])"), FormatError);
+  CHECK_THROWS_AS(load(R"(, "ceilings": [{"device": "x", "copy_gb_per_s": 1, "byte_terms_t_per_s": 0}])"), FormatError);
+  CHECK_THROWS_AS(load(R"(, "ceilings": 5)"), FormatError);
+}
+
+TEST_CASE("bench: predictions beside measurements", "[tools][bench]") {
+  const std::string told = "asked for; predicted first 10 ms, second 4 ms, fourth 1.4 ms";
+  const Json json = made_up_measurement({made_up_case(
+      "one", kShape,
+      {made_up_kernel("first", kShape, 12, 7, told), made_up_kernel("second", kShape, 8, 7),  // told by the first
+       made_up_kernel("third", kShape, 9, 7), made_up_kernel("fourth", kShape, 0.9, 7)})});
+  const Json& kernels = json["cases"][0]["kernels"];
+  CHECK(kernels[0]["device_over_predicted"] == Approx(1.2));
+  CHECK(kernels[1]["predicted_ms"] == 4.0);
+  CHECK_FALSE(kernels[2].contains("predicted_ms"));
+  const std::string table = tools::prediction_table(json);
+  check_has(table, "| one | first | 10 | 12 | 1.2 |  |");
+  check_has(table, "| one | second | 4 | 8 | 2 | yes |");
+  check_has(table, "| one | fourth | 1.4 | 0.9 | 0.643 | yes |");
+  CHECK(table.find("third") == std::string::npos);
+  CHECK(tools::prediction_table(made_up_measurement({})).empty());
+
+  Json slow_build = json;
+  slow_build["cases"][0]["kernels"][0]["device_over_predicted"] = 1.6;
+  check_has(tools::prediction_table(slow_build), "| one | first | 10 | 12 | 1.6 | yes |");
+}
+
+TEST_CASE("bench: cases compared per multiply-add", "[tools][bench]") {
+  constexpr MatrixHeader kLarge{.n = 800, .m = 8, .num_blocks = 100};
+  tools::CaseResult skewed = made_up_case(
+      "skewed", kLarge, {made_up_kernel("first", kLarge, 12, 10), made_up_kernel("second", kLarge, 12, 10)});
+  skewed.what.compare_with = "even";
+  // 10 pairs of 8 x 8 x 8 against 40 pairs of 4 x 4 x 4: twice the multiply-adds.
+  const Json json =
+      made_up_measurement({made_up_case("even", kShape, {made_up_kernel("first", kShape, 2, 40)}), skewed});
+  const Json& kernels = json["cases"][1]["kernels"];
+  CHECK(kernels[0]["compared"]["with"] == "even");
+  CHECK(kernels[0]["compared"]["device_ms"] == Approx(3));
+  CHECK(kernels[0]["compared"]["multiply_ms"] == Approx(3));
+  CHECK_FALSE(kernels[1].contains("compared"));
+  check_has(tools::comparison_table(json), "| skewed | first | even | 12 | 3 | 3 |");
+  CHECK(tools::comparison_table(made_up_measurement({skewed})).empty());
+}
+
+TEST_CASE("bench: a case brings its partner, ceilings give a limit", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const Json json = measure(folder, {"--case", "pair"});
+  REQUIRE(json["cases"].size() == 2);
+  CHECK(json["cases"][0]["name"] == "half");
+  CHECK(json["cases"][1]["kernels"][0]["compared"]["with"] == "half");
+  for (const Json& one : json["cases"]) {
+    const Json& kernel = one["kernels"][0];
+    CHECK(kernel["terms"] == kernel["pairs"].get<double>() * 512);
+    CHECK(kernel["byte_terms"] == kernel["pairs"].get<double>() * 2048);
+    CHECK(kernel["limit"]["binds"] == "terms");
+    const double limit_ms = kernel["byte_terms"].get<double>() / 1e6;
+    CHECK(kernel["limit"]["terms_ms"] == Approx(limit_ms));
+    CHECK(kernel["limit"]["share"] == Approx(limit_ms / kernel["device_ms"]["median"].get<double>()));
+  }
+}
+
+TEST_CASE("bench: whole processes", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const Json json = measure(folder, {"--case", "known", "--e2e", "--floor"});
+  const Json& one = json["cases"][0];
+  const Json& kernel = one["kernels"][0];
+  CHECK(kernel["e2e_s"]["min"] > 0);
+  CHECK(one["floor"]["start_s"] > 0);
+  CHECK(one["floor"]["process_s"].get<double>() ==
+        Approx(one["floor"]["start_s"].get<double>() + one["floor"]["total_s"].get<double>()));
+  CHECK(kernel["e2e_over_floor"] > 0);
+  CHECK(kernel["published_over_e2e"].get<double>() == Approx(100 / kernel["e2e_s"]["median"].get<double>()));
+  check_has(tools::process_table(json), "| known | auto | ");
+  const Json without = measure(folder, {"--case", "known"});
+  CHECK_FALSE(without["cases"][0]["kernels"][0].contains("e2e_s"));
+  CHECK(tools::process_table(without).empty());
+}
+
+TEST_CASE("bench: a kernel that takes too long is skipped", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const Json json = measure(folder, {"--case", "slow", "--kernel", "reference,row-merge", "--max-seconds", "0.5"});
+  const Json& kernels = json["cases"][0]["kernels"];
+  REQUIRE(kernels.size() == 2);
+  CHECK(kernels[0]["status"] == "skipped");
+  CHECK(kernels[0]["reason"] == "a run took longer than --max-seconds 0.5");
+  CHECK(kernels[1]["status"] == "ok");
+  CHECK(kernels[1]["validated"] == true);
+}
+
+TEST_CASE("bench: time limits", "[tools][bench]") {
+  const auto wait_for_stop = [](const tools::TimeLimit& limit) {
+    for (int t = 0; t < 500 && !*limit.stop_flag(); ++t) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return limit.stop_flag()->load();
+  };
+  std::atomic<bool> asked{false};
+  {
+    const tools::TimeLimit none(std::nullopt, &asked);
+    CHECK(none.stop_flag() == &asked);
+    const tools::TimeLimit far(1000, &asked);
+    CHECK_FALSE(far.stop_flag()->load());
+    const tools::TimeLimit near(0.01, &asked);
+    CHECK(wait_for_stop(near));
+    CHECK(near.expired());
+    CHECK_FALSE(asked);
+    asked = true;
+    CHECK(wait_for_stop(far));
+    CHECK_FALSE(far.expired());
+  }
+  CHECK(tools::time_process({"/bin/sh", "-c", "exit 3"}, nullptr).exit_code == 3);
+  const tools::TimedProcess stopped = tools::time_process({"/bin/sleep", "60"}, &asked);
+  CHECK(stopped.exit_code == -1);
+  CHECK(stopped.s < 30);
+  CHECK_THROWS_AS(tools::time_process({"/no/such/program"}, nullptr), IoError);
+}

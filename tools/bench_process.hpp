@@ -1,0 +1,55 @@
+// Bounded runs: a time limit for work in this process, and programs timed from start to end.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace spmm::tools {
+
+/// A flag for Options::cancel that is set when the time is over, or when `outer` is set.
+/// Threads: one of its own where there is a limit; without one the flag is `outer` itself.
+class TimeLimit {
+ public:
+  /// Values: outer may be null; it must outlive the object.
+  TimeLimit(std::optional<double> limit_s, const std::atomic<bool>* outer);
+  ~TimeLimit();
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
+
+  [[nodiscard]] const std::atomic<bool>* stop_flag() const { return watcher_.joinable() ? &stop_ : outer_; }
+
+  /// Whether the time was over, and nobody else asked to stop.
+  [[nodiscard]] bool expired() const { return expired_; }
+
+ private:
+  void watch(double limit_s);
+
+  const std::atomic<bool>* outer_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> expired_{false};
+  std::mutex mutex_;
+  std::condition_variable done_changed_;
+  bool done_ = false;
+  std::thread watcher_;
+};
+
+/// How a program ended.
+struct TimedProcess {
+  double s = 0;        ///< from before its start until its end was seen, to half a millisecond
+  int exit_code = -1;  ///< -1 where a signal ended it
+};
+
+/// Runs a program with its standard output discarded; SIGTERM goes to it once *stop is set.
+/// Shapes: argv[0] is the path of the program. Values: stop may be null. Errors: IoError (it cannot be started).
+TimedProcess time_process(const std::vector<std::string>& argv, const std::atomic<bool>* stop);
+
+/// Folder of the running program. Errors: IoError.
+std::filesystem::path program_folder();
+
+}  // namespace spmm::tools
