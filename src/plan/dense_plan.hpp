@@ -39,6 +39,8 @@ inline std::uint64_t dense_panel_tiles(std::uint32_t nb, std::uint32_t m, std::u
 inline std::uint32_t dense_group_columns(std::uint32_t nb, std::uint32_t m, std::uint32_t num_planes,
                                          std::uint64_t free_bytes) {
   constexpr std::uint32_t kStep = 64;
+  constexpr std::uint64_t kLargestSide = std::uint64_t{1} << 31;  // beyond it bytes do not fit 64 bits
+  if (std::uint64_t{nb} * m > kLargestSide) return 0;
   if (plane_bytes(nb, nb, m, num_planes) <= free_bytes) return nb;
   return static_cast<std::uint32_t>(free_bytes / plane_bytes(nb, kStep, m, num_planes)) * kStep;
 }

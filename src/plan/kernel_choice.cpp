@@ -32,9 +32,16 @@ double rows_ms(const ProductStatistics& s) {
     return build_ms(s) + pairs / kernels::kListPairsPerMs + bytes / kernels::kListedBytesPerMs;
   }
   const bool has_kernel = s.m == 4 || s.m == 8 || s.m == 16 || s.m == 32 || s.m == 64;
-  const double terms_per_ms = has_kernel ? kernels::kSpreadTermsPerMs : kernels::kSpreadAnyTermsPerMs;
+  const double row_sum = static_cast<double>(s.num_blocks) / 2 /
+                         static_cast<double>(std::max<std::uint64_t>(1, s.num_rows)) * s.m * s.max_element *
+                         s.max_element;  // at most; beyond 32 bits every sum is watched
+  const double terms_per_ms = !has_kernel         ? kernels::kSpreadAnyTermsPerMs
+                              : row_sum > kMaxVal ? kernels::kSpreadWatchedTermsPerMs
+                                                  : kernels::kSpreadTermsPerMs;
   const double multiply = std::max(pairs / kernels::kSpreadPairsPerMs, pairs * elements * s.m / terms_per_ms);
-  return build_ms(s) + multiply + result_bytes(s) / kernels::kSpreadResultBytesPerMs;
+  const double visited = static_cast<double>(s.num_rows) * s.nb * elements;
+  return build_ms(s) + multiply + visited / kernels::kSpreadElementsPerMs +
+         result_bytes(s) / kernels::kSpreadResultBytesPerMs;
 }
 
 /// Share of the inner dimension that is multiplied before a tile is saturated, if elements are half the largest on
@@ -52,11 +59,11 @@ struct DensePlan {
   std::uint32_t group_columns = 0;
 };
 
-DensePlan plan_dense(const ProductStatistics& s) {
-  if (!s.has_dense_tensor || s.nb == 0) return {};
+/// Shapes: operands of `planes` bytes per element.
+DensePlan plan_dense(const ProductStatistics& s, std::uint32_t planes) {
+  if (s.nb == 0) return {};
   const std::uint64_t tiles = dense_panel_tiles(s.nb, s.m, s.max_tiles, s.free_bytes);
   if (tiles == 0) return {};
-  const std::uint32_t planes = num_byte_planes(s.max_element);
   const auto lines = static_cast<std::uint32_t>(std::min<std::uint64_t>(tiles / s.nb, s.num_rows));
   const std::uint64_t per_tile = 2 * output_record_bytes(s.m) + panel_tile_bytes(s.m);
   const std::uint64_t taken = lines * std::uint64_t{s.nb} * per_tile + plane_bytes(s.nb, lines, s.m, planes);
@@ -65,24 +72,40 @@ DensePlan plan_dense(const ProductStatistics& s) {
           .group_columns = dense_group_columns(s.nb, s.m, planes, s.free_bytes - taken)};
 }
 
-double dense_tensor_ms(const ProductStatistics& s, const DensePlan& plan) {
+/// Everything but the products of a dense kernel: operands are expanded, results written, read and packed.
+double dense_frame_ms(const ProductStatistics& s, const DensePlan& plan, std::uint32_t planes) {
   const double side = static_cast<double>(s.nb) * s.m;
-  const double planes = num_byte_planes(s.max_element);
-  const double terms = static_cast<double>(s.num_rows) * s.m * side * side * planes * planes;
   const double expansions = plan.group_columns == s.nb ? 1 : static_cast<double>(plan.num_panels);
   return build_ms(s) + (expansions + 1) * side * side * planes / kernels::kPlaneBytesPerMs +
-         terms * share_before_saturation(s) / kernels::kTensorTermsPerMs +
-         3 * result_bytes(s) / kernels::kCopyBytesPerMs;  // written, read, packed
+         3 * result_bytes(s) / kernels::kCopyBytesPerMs;
+}
+
+/// Multiply-adds of a dense product.
+double dense_terms(const ProductStatistics& s) {
+  const double side = static_cast<double>(s.nb) * s.m;
+  return static_cast<double>(s.num_rows) * s.m * side * side;
+}
+
+void add_dense(const ProductStatistics& s, std::vector<Candidate>& candidates) {
+  const std::uint32_t planes = num_byte_planes(s.max_element);
+  const DensePlan tensor = plan_dense(s, planes);
+  if (s.has_dense_tensor && tensor.group_columns != 0) {
+    const double byte_terms = dense_terms(s) * planes * planes * share_before_saturation(s);
+    candidates.push_back({.kernel = "dense-tensor",
+                          .predicted_ms = dense_frame_ms(s, tensor, planes) + byte_terms / kernels::kTensorTermsPerMs});
+  }
+  const DensePlan tiled = plan_dense(s, 2);
+  if (tiled.group_columns != 0) {
+    candidates.push_back({.kernel = "dense-tiled",
+                          .predicted_ms = dense_frame_ms(s, tiled, 2) + dense_terms(s) / kernels::kTiledTermsPerMs});
+  }
 }
 
 }  // namespace
 
 std::vector<Candidate> rank_kernels(const ProductStatistics& statistics) {
   std::vector<Candidate> candidates{{.kernel = "rows", .predicted_ms = rows_ms(statistics)}};
-  const DensePlan dense = plan_dense(statistics);
-  if (dense.group_columns != 0) {
-    candidates.push_back({.kernel = "dense-tensor", .predicted_ms = dense_tensor_ms(statistics, dense)});
-  }
+  add_dense(statistics, candidates);
   std::sort(candidates.begin(), candidates.end(),
             [](const Candidate& x, const Candidate& y) { return x.predicted_ms < y.predicted_ms; });
   return candidates;

@@ -47,6 +47,11 @@ std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, 
     };
     ++run;
     while (run < pairs.num_runs() && fits(begin + 1) && fits(run + 1)) ++run;
+    // Lines that could be listed together, but are better visited, tile by tile: as many as fit.
+    while (run > begin + 1 && lines(begin, run) * num_columns > max_tiles &&
+           !prefers_expansion(pairs.offsets[run] - first_pair, lines(begin, run) * num_columns, listing)) {
+      run = begin + std::max<std::size_t>(1, max_tiles / num_columns / pairs.lines_per_run);
+    }
     Panel panel{.row_begin = pairs.first_line(begin),
                 .num_rows = static_cast<std::uint32_t>(lines(begin, run)),
                 .column_begin = 0,

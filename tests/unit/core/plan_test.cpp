@@ -205,6 +205,7 @@ TEST_CASE("dense panels and groups stay within the free memory") {
   CHECK(plan::dense_panel_tiles(kNb, kM, kAll, 1000) == 0);
   CHECK(plan::dense_group_columns(kNb, kM, 2, plan::plane_bytes(kNb, kNb, kM, 2)) == kNb);
   CHECK(plan::dense_group_columns(kNb, kM, 2, 1000) == 0);
+  CHECK(plan::dense_group_columns(1u << 30, 4, 2, std::uint64_t{1} << 60) == 0);
   for (const std::uint64_t free : {100u << 20, 500u << 20, 2000u << 20}) {
     const std::uint64_t tiles = plan::dense_panel_tiles(kNb, kM, kAll, free);
     CHECK(tiles % kNb == 0);
