@@ -9,6 +9,13 @@ namespace spmm::kernels {
 inline constexpr unsigned kItemThreads = 256;
 inline constexpr std::uint64_t kMaxItemGrid = 1u << 20;
 
+/// Threads that a multiprocessor of every compiled architecture can hold.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+inline constexpr unsigned kResidentThreads = 1024;
+#else
+inline constexpr unsigned kResidentThreads = 1536;
+#endif
+
 /// CTAs for `count` items; with more items than threads, for_each_item strides over the grid.
 inline unsigned item_grid(std::uint64_t count) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>((count + kItemThreads - 1) / kItemThreads, 1, kMaxItemGrid));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/check.hpp"
+#include "kernels/dense.hpp"
 #include "kernels/hopper.cuh"
 #include "kernels/launch.hpp"
 
@@ -220,9 +221,10 @@ CUtensorMap make_map(const BytePlanes& planes, std::uint32_t box_rows) {
   return map;
 }
 
+constexpr std::size_t kSharedBytes = sizeof(Shared) + 1024;
+
 template <std::uint32_t Planes>
 void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cudaStream_t stream) {
-  constexpr std::size_t kSharedBytes = sizeof(Shared) + 1024;
   check(cudaFuncSetAttribute(dense_tensor<Planes>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
         "dense_tensor shared memory");
   const std::uint32_t down = (problem.target.num_rows * Planes + kRows - 1) / kRows;
@@ -236,6 +238,14 @@ void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cu
 
 bool has_dense_tensor(int major, int minor) {
   return major == 9 && minor == 0;
+}
+
+DenseLaunch dense_tensor_launch() {
+  const auto* const function = reinterpret_cast<const void*>(&dense_tensor<2>);
+  check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+        "dense_tensor shared memory");
+  return {
+      .function = function, .num_ctas = 0, .threads_x = kThreads, .threads_y = 1, .dynamic_shared_bytes = kSharedBytes};
 }
 
 void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target, cudaStream_t stream) {

@@ -4,6 +4,7 @@
 
 #include "kernels/byte_mma.cuh"
 #include "kernels/check.hpp"
+#include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
 #include "kernels/record_output.cuh"
 #include "kernels/row_dot.cuh"
@@ -208,7 +209,7 @@ __device__ inline void multiply_tiles_any_m(const Lists& lists, const CtaTiles& 
 //       all pairs of a tile. At the end the CTA writes the records of its tiles.
 // Memory: a pair is read as whole blocks by neighbouring lanes; results wait in shared memory for their place.
 template <std::uint32_t M>
-__global__ void __launch_bounds__(kThreads, M == 8 ? 6 : 4)
+__global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads - 1 : 4)
     mul_pair_list(Lists lists, TilesView tiles, std::uint32_t run_time_m, RecordOutput out) {
   extern __shared__ __align__(16) std::uint32_t results[];  // [tiles of the CTA, m, m]
   __shared__ TileFlags flags;

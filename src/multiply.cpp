@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDefaultCpuKernel = "row-merge";
 constexpr const char* kDefaultCudaKernel = "auto";  // chosen from exact pair counts once the operands are sorted
 constexpr std::uint64_t kSparePercent = 10;         // of free memory is left to others where no limit was given
 
@@ -76,7 +75,7 @@ Choice choose(const Options& options) {
     }
     if (wanted == Backend::cuda) throw DeviceError("--backend cuda", why_not, "use --backend cpu, or check nvidia-smi");
   }
-  choice.kernel = named_kernel ? options.kernel : kDefaultCpuKernel;
+  choice.kernel = named_kernel ? options.kernel : cpu::default_kernel();
   choice.reason = why_not;
   return choice;
 }
@@ -102,8 +101,10 @@ Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choic
                       .num_threads = options.num_threads != 0 ? options.num_threads : usable_cores(),
                       .has_dense_tensor = choice.has_dense_tensor};
   if (choice.backend == Backend::cpu) {
-    return plan::plan_cpu(a, b, choice.kernel, choice.reason, limits,
-                          [&](const Plan& plan) { return cpu::need_bytes(a, b, plan); });
+    Plan plan = plan::plan_cpu(a, b, choice.kernel, choice.reason, limits,
+                               [&](const Plan& p) { return cpu::need_bytes(a, b, p); });
+    plan.expected_kernels = cpu::expected_kernels(a, b, plan);
+    return plan;
   }
   limits.device_bytes = std::min(limit(choice.device_free_bytes), choice.device_free_bytes);
   return plan::plan_cuda(a, b, choice.kernel, choice.reason, limits);
@@ -156,24 +157,33 @@ void check_output_is_no_input(const fs::path& input, const fs::path& out) {
 }  // namespace
 
 const std::vector<KernelInfo>& kernel_names() {
-  static const std::vector<KernelInfo> kNames = {
-      {"rows", Backend::cuda, "per panel pair-list or row-spread, by density"},
-      {"row-spread", Backend::cuda, "one CTA per stretch of a result row, sums in shared memory"},
-      {"pair-list", Backend::cuda, "pairs sorted by result block, a warp multiplies each block's list"},
-      {"dense-tensor", Backend::cuda, "dense byte planes on integer tensor cores (Hopper)"},
-      {"two-pointer", Backend::cuda, "one CTA per result tile merges two sorted lists in shared memory"},
-      {"binary-search", Backend::cuda, "one CTA per result block; each block of A's row is searched in B's column"},
-      {"host-driven", Backend::cuda, "the host merges the lists and launches one result block at a time"},
-      {"row-merge", Backend::cpu, "threads over block rows, pairs ordered by column, SIMD dot products"},
-      {"reference", Backend::cpu, "the definition, one thread, slow"},
-  };
+  static const std::vector<KernelInfo> kNames = [] {
+    std::vector<KernelInfo> names = {
+        {"rows", Backend::cuda, "per panel pair-list or row-spread, by density"},
+        {"row-spread", Backend::cuda, "one CTA per stretch of a result row, sums in shared memory"},
+        {"pair-list", Backend::cuda, "pairs sorted by result block, a warp multiplies each block's list"},
+        {"dense-tensor", Backend::cuda, "dense byte planes on integer tensor cores (Hopper)"},
+        {"dense-tiled", Backend::cuda, "dense copies and register tiles on CUDA cores"},
+        {"two-pointer", Backend::cuda, "one CTA per result tile merges two sorted lists in shared memory"},
+        {"binary-search", Backend::cuda, "one CTA per result block; each block of A's row is searched in B's column"},
+        {"host-driven", Backend::cuda, "the host merges the lists and launches one result block at a time"},
+        {"row-merge", Backend::cpu, "threads over block rows, pairs ordered by column, SIMD dot products"},
+        {"reference", Backend::cpu, "the definition, one thread, slow"},
+    };
+    const std::string blas = cpu::build_info();
+    if (!blas.empty()) names.insert(names.end() - 1, {"dense-blas", Backend::cpu, "dense panels of doubles, " + blas});
+    return names;
+  }();
   return kNames;
 }
 
 std::string version_string() {
   const std::string cuda = cuda::build_info();
+  const std::string blas = cpu::build_info();
   return text("spmm ", SPMM_VERSION, " (git ", SPMM_GIT_REVISION, "), ",
-              cuda.empty() ? "built without CUDA, backends: cpu" : "CUDA " + cuda + ", backends: cuda cpu");
+              cuda.empty() ? "built without CUDA, " : "CUDA " + cuda + ", ",
+              blas.empty() ? "built without OpenBLAS, " : blas + ", ",
+              cuda.empty() ? "backends: cpu" : "backends: cuda cpu");
 }
 
 Plan plan_multiply(const fs::path& a, const fs::path& b, const Options& options) {

@@ -37,12 +37,14 @@ def read_rows(paths):
     for path in paths:
         try:
             measurement = json.loads(path.read_text())
-            label = path.stem if len(paths) > 1 else ""
+            label = path.stem
             rows += [Row(label, case, kernel) for case in measurement["cases"] for kernel in case["kernels"]
                      if kernel["status"] == "ok"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             fail(f"{path}: not a measurement of spmm-bench ({error}); name a file of --json")
-    return rows
+    # Files are told apart only where they measured the same.
+    measured = collections.Counter((row.case["name"], row.kernel["kernel"]) for row in rows)
+    return rows if max(measured.values(), default=0) > 1 else [row._replace(label="") for row in rows]
 
 
 def series_name(row):
@@ -233,8 +235,8 @@ def plot_densities(painter, groups, crossings):
         for number, crossing in enumerate(c for c in crossings if c.group == group):
             axis.plot([crossing.density], [crossing.ms], marker="x", color="black", markersize=9)
             axis.annotate(f"{crossing.first} = {crossing.second}\n{100 * crossing.density:.3g} %, {crossing.ms:.3g} ms",
-                          (crossing.density, crossing.ms), xytext=(8, -24 - 10 * (number % 3)),
-                          textcoords="offset points", fontsize="x-small")
+                          (crossing.density, crossing.ms), xytext=(-8, 4 + 10 * (number % 3)),
+                          textcoords="offset points", fontsize="x-small", horizontalalignment="right")
         painter.finish_log_axis(axis, title=group, xlabel="share of blocks stored", ylabel="device ms")
     painter.save(figure, "density.png")
 

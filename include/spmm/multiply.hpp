@@ -37,7 +37,7 @@ struct KernelInfo {
   std::string summary;
 };
 
-/// Every kernel name, of both backends, built or not.
+/// Every kernel name: those of the CUDA backend, built or not, and the CPU's ("dense-blas" only if built with OpenBLAS).
 const std::vector<KernelInfo>& kernel_names();
 
 /// What multiply() would do with these files, from their headers and the machine's limits alone. Runs nothing.
@@ -53,7 +53,7 @@ Report multiply(const std::filesystem::path& a, const std::filesystem::path& b, 
 ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const Options& options = {},
                        Report* report = nullptr);
 
-/// How this library was built: "spmm 0.1.0 (git ...), CUDA 13.0 for sm_90, backends: cuda cpu".
+/// How this library was built: "spmm 0.1.0 (git ...), CUDA 13.0 for sm_90, OpenBLAS 0.3.21, backends: cuda cpu".
 std::string version_string();
 
 }  // namespace spmm

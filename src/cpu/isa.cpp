@@ -61,4 +61,8 @@ PackedShape packed_shape(Isa isa, std::uint32_t m) {
           .interleaved = true};
 }
 
+PackedShape largest_packed_shape(std::uint32_t m) {
+  return packed_shape(Isa::avx512_vnni, m);
+}
+
 }  // namespace spmm::cpu

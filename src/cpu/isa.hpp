@@ -32,4 +32,7 @@ struct PackedShape {
 /// and 16 columns.
 PackedShape packed_shape(Isa isa, std::uint32_t m);
 
+/// The largest one of any instruction set: what predictions of memory assume.
+PackedShape largest_packed_shape(std::uint32_t m);
+
 }  // namespace spmm::cpu

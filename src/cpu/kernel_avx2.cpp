@@ -135,17 +135,10 @@ struct Strips {
   }
 };
 
-template <class Kernel>
-MultiplyTiles pick(const Arithmetic& arithmetic) {
-  return arithmetic.wide ? multiply_tiles<Kernel, true> : multiply_tiles<Kernel, false>;
-}
-
 }  // namespace
 
 MultiplyTiles avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
-  if (shape.cols == Side4::kSide) return pick<Side4>(arithmetic);
-  if (shape.cols == Strips<8>::kSide) return pick<Strips<8>>(arithmetic);
-  return pick<Strips<0>>(arithmetic);
+  return pick_kernel<Side4, Strips<8>, Strips<0>>(shape, arithmetic);
 }
 
 }  // namespace spmm::cpu

@@ -221,17 +221,10 @@ struct Strips {
   }
 };
 
-template <class Kernel>
-MultiplyTiles pick(const Arithmetic& arithmetic) {
-  return arithmetic.wide ? multiply_tiles<Kernel, true> : multiply_tiles<Kernel, false>;
-}
-
 }  // namespace
 
 MultiplyTiles avx512_vnni_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
-  if (shape.cols == Side4::kSide) return pick<Side4>(arithmetic);
-  if (shape.cols == Side8::kSide) return pick<Side8>(arithmetic);
-  return pick<Strips>(arithmetic);
+  return pick_kernel<Side4, Side8, Strips>(shape, arithmetic);
 }
 
 }  // namespace spmm::cpu

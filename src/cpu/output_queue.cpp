@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 
+#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 
@@ -68,6 +69,19 @@ void OutputQueue::fail() noexcept {
   const std::lock_guard lock(buffers_->mutex);
   failed_ = true;
   buffers_->changed.notify_all();
+}
+
+void OutputQueue::run(unsigned num_threads, const std::function<void()>& work) {
+  run_workers(num_threads, [&](unsigned) {
+    try {
+      work();
+    } catch (const Stopped&) {
+      // Another worker has failed and reports why.
+    } catch (...) {
+      fail();
+      throw;
+    }
+  });
 }
 
 void OutputQueue::deliver_finished(Lock& lock) {

@@ -46,8 +46,8 @@ class OutputQueue {
   /// Ends a unit. Errors: Stopped, what the sink throws.
   void finish(const Job& job);
 
-  /// Stops everybody after a failure.
-  void fail() noexcept;
+  /// Runs `work` on num_threads threads until all return. A failure of one stops the others and is thrown.
+  void run(unsigned num_threads, const std::function<void()>& work);
 
   [[nodiscard]] std::uint64_t buffer_bytes() const { return buffer_bytes_; }
   [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
@@ -64,6 +64,7 @@ class OutputQueue {
 
   template <class Ready>
   void wait(Lock& lock, const Ready& ready);
+  void fail() noexcept;
   std::byte* take_buffer();
   void append(Lock& lock, const Job& job);
   void deliver_finished(Lock& lock);

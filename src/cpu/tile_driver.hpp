@@ -106,6 +106,19 @@ std::byte* multiply_tiles(const Operands& x, const TileList& list, std::byte* ou
   return out;
 }
 
+template <class Kernel>
+MultiplyTiles for_arithmetic(const Arithmetic& arithmetic) {
+  return arithmetic.wide ? multiply_tiles<Kernel, true> : multiply_tiles<Kernel, false>;
+}
+
+/// The one of three kernels that a packed shape needs.
+template <class Side4, class Side8, class Strips>
+MultiplyTiles pick_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
+  if (shape.cols == Side4::kSide) return for_arithmetic<Side4>(arithmetic);
+  if (shape.cols == Side8::kSide) return for_arithmetic<Side8>(arithmetic);
+  return for_arithmetic<Strips>(arithmetic);
+}
+
 /// Sum over the pairs of a run of the row sums of A's blocks. Shapes: out [rows].
 inline void sum_rows(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t rows,
                      std::uint32_t* out) {

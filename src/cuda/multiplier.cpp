@@ -94,13 +94,15 @@ KernelNeeds kernel_needs(const std::string& kernel) {
   if (kernel == "rows") return {.b_by_columns = false, .listing = plan::Listing::by_density};
   if (kernel == "row-spread") return {.b_by_columns = false, .listing = plan::Listing::never};
   if (kernel == "pair-list") return {.b_by_columns = false, .listing = plan::Listing::wherever_it_fits};
-  if (kernel == "dense-tensor") return {.is_dense = true, .listing = plan::Listing::never};
+  if (kernel == "dense-tensor" || kernel == "dense-tiled") return {.is_dense = true, .listing = plan::Listing::never};
   return {.b_by_columns = true, .listing = plan::Listing::by_density};
 }
 
 std::unique_ptr<Multiplier> make_multiplier(const std::string& kernel, const MultiplierContext& context) {
   if (kernel_needs(kernel).b_by_columns) return std::make_unique<MergeMultiplier>(kernel, context);
-  return kernel == "dense-tensor" ? make_dense_multiplier(context) : make_row_multiplier(context);
+  if (kernel == "dense-tensor") return make_dense_multiplier(context);
+  if (kernel == "dense-tiled") return make_dense_tiled_multiplier(context);
+  return make_row_multiplier(context);
 }
 
 kernels::TilesView all_tiles(const plan::Panel& panel, std::uint32_t num_columns) {

@@ -68,6 +68,8 @@ std::unique_ptr<Multiplier> make_multiplier(const std::string& kernel, const Mul
 std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context);
 /// Byte planes and tensor cores. Errors: OutOfMemory if panels do not span all block columns.
 std::unique_ptr<Multiplier> make_dense_multiplier(const MultiplierContext& context);
+/// Dense u16 copies and register tiles on any device. Errors: OutOfMemory if not one block column of B fits.
+std::unique_ptr<Multiplier> make_dense_tiled_multiplier(const MultiplierContext& context);
 
 /// The tiles of a panel before any listing: all of them.
 kernels::TilesView all_tiles(const plan::Panel& panel, std::uint32_t num_columns);

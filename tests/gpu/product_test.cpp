@@ -35,6 +35,7 @@ Options with_kernel(const std::string& kernel) {
 bool suits(const std::string& kernel, const BlockMatrix& a) {
   const std::uint32_t nb = a.n / a.m;
   if (kernel == "dense-tensor") return a.n <= 40'000;
+  if (kernel == "dense-tiled") return a.n <= 10'000;  // the same work at a twentieth of the speed
   if (kernel == "row-spread") return nb <= 4'000'000;
   return true;
 }
@@ -113,7 +114,7 @@ TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
   Report one;
   const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"), &one);
   for (const std::string& kernel : cuda_kernels()) {
-    if (kernel == "dense-tensor") continue;  // its planes do not fit
+    if (kernel.find("dense") == 0) continue;  // B as a whole does not fit
     Options options = with_kernel(kernel);
     options.memory_limit_bytes = kLimitForPanels;
     Report report;

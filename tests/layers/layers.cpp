@@ -22,14 +22,15 @@ const std::vector<Layer>& all_layers() {
       {"kernels", {"include"}, {"cuda", "cub/", "thrust/", "cooperative_groups", "nvtx3/", "mma.h", "cublas"}},
       {"src/base", {"include"}, {}},
       {"src/io", {"include", "src/base"}, {}},
-      {"src/cpu", {"include", "src/base"}, {}},
+      {"src/cpu", {"include", "src/base"}, {"cblas"}},
       {"src/plan", {"include", "src/base", "kernels/tuning.hpp"}, {}},
       {"src/bands", {"include", "src/base"}, {}},
       {"src/cuda", {"include", "src/base", "src/plan", "kernels"}, {"cuda", "nvtx3/"}},
+      {"src/dense", {"include", "src/base", "src/cuda", "kernels"}, {"cuda", "cublas"}},
       {"src/dist", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda"}, {"mpi"}},
       {"src/cli", {"include", "src/base", "src/io"}, {"cxxopts.hpp", "nlohmann/"}},
       {"src", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/dist", "src/bands"}, {}},
-      {"tools", {"include", "src/base", "src/io", "src/cli"}, {"cxxopts.hpp", "nlohmann/"}},
+      {"tools", {"include", "src/base", "src/io", "src/cli", "src/dense"}, {"cxxopts.hpp", "nlohmann/"}},
   };
   return kLayers;
 }

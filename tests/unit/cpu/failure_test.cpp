@@ -10,8 +10,6 @@
 namespace spmm::test {
 namespace {
 
-const std::vector<std::string> kKernels = {"row-merge", "reference"};
-
 /// Message of the FormatError that multiplying throws; "" if it throws none.
 std::string format_error(const BlockMatrix& a, const BlockMatrix& b, const Settings& settings) {
   MemorySink sink(a.header());
@@ -33,7 +31,7 @@ TEST_CASE("cpu: an index out of range is refused with its place") {
   auto bad = good;
   bad.index[123].j = 40;
   bad.index[200].i = 4'000'000'000;  // the first bad record is named
-  for (const std::string& kernel : kKernels) {
+  for (const std::string& kernel : available_kernels()) {
     const std::string message = format_error(bad, good, {.kernel = kernel});
     CHECK(contains(message, "left.bin, record 123 (byte offset " + std::to_string(12 + 123 * 40) + ")"));
     CHECK(contains(message, ", 40) is out of range, expected both from 0 to 39"));
@@ -45,7 +43,7 @@ TEST_CASE("cpu: a duplicate block is refused with both places") {
   const auto good = random_matrix(40 * 8, 8, 300, 9, 1);
   auto bad = good;
   bad.index[250] = bad.index[17];
-  for (const std::string& kernel : kKernels) {
+  for (const std::string& kernel : available_kernels()) {
     for (const bool is_left : {true, false}) {
       const std::string message =
           is_left ? format_error(bad, good, {.kernel = kernel}) : format_error(good, bad, {.kernel = kernel});
@@ -73,7 +71,7 @@ TEST_CASE("cpu: an unknown kernel or instruction set is refused") {
 
 TEST_CASE("cpu: cancellation stops every stage") {
   const auto a = random_matrix(200 * 4, 4, 4000, 9, 1);
-  for (const std::string& kernel : kKernels) {
+  for (const std::string& kernel : available_kernels()) {
     for (const Stage stage : {Stage::read, Stage::multiply}) {
       std::atomic<bool> cancel = false;
       const ProgressFn on_progress = [&](Stage now, std::uint64_t, std::uint64_t) {
@@ -102,7 +100,7 @@ TEST_CASE("cpu: cancellation also while the sink holds all buffers") {
 
 TEST_CASE("cpu: a source that throws ends the run") {
   const auto a = random_matrix(50 * 4, 4, 500, 9, 1);
-  for (const std::string& kernel : kKernels) {
+  for (const std::string& kernel : available_kernels()) {
     MemorySource bad(a);
     bad.on_read = [] { throw IoError("left.bin", "read failed", "try again"); };
     MemorySink sink(a.header());
@@ -113,7 +111,7 @@ TEST_CASE("cpu: a source that throws ends the run") {
 
 TEST_CASE("cpu: a sink that throws ends the run, whichever buffer it is") {
   const auto a = random_matrix(100 * 4, 4, 2000, 9, 1);
-  for (const std::string& kernel : kKernels) {
+  for (const std::string& kernel : available_kernels()) {
     for (const unsigned num_threads : {1u, 2u, 5u}) {
       for (const int fails_at : {1, 2, 9}) {
         int count = 0;
@@ -131,7 +129,7 @@ TEST_CASE("cpu: a sink that throws ends the run, whichever buffer it is") {
 
 TEST_CASE("cpu: progress grows to the total, one call at a time") {
   const auto a = random_matrix(100 * 4, 4, 2000, 9, 1);
-  for (const std::string& kernel : kKernels) {
+  for (const std::string& kernel : available_kernels()) {
     std::atomic<int> inside = 0;
     std::uint64_t read_bytes = 0;
     std::uint64_t rows = 0;

@@ -31,6 +31,13 @@ inline std::vector<std::string> available_isas() {
   return names;
 }
 
+/// The kernels that this build has.
+inline std::vector<std::string> available_kernels() {
+  std::vector<std::string> names = {"row-merge", "reference"};
+  if (!cpu::build_info().empty()) names.emplace_back("dense-blas");
+  return names;
+}
+
 struct Settings {
   std::string kernel = "row-merge";
   unsigned num_threads = 2;

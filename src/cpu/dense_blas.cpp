@@ -1,0 +1,326 @@
+// Why doubles are exact here, for any number of terms: a product of two elements is an integer below 2^32, and a double
+// holds every integer up to 2^53. A sum that stays up to 2^53 is exact in whatever order it is formed. A sum above it
+// is rounded, but rounding never goes past a representable number, so no partial sum that has passed 2^53 falls below
+// it again (no term is negative): the result is above 2^32 - 1 either way and is clamped.
+#include "cpu/dense_blas.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cpu/blas.hpp"
+#include "cpu/output_queue.hpp"
+#include "cpu/progress.hpp"
+#include "cpu/row_merger.hpp"
+#include "spmm/saturate.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr std::uint64_t kBudgetFactor = 8;      // panels of a worker against an output buffer: 64 MB for 8
+constexpr std::uint64_t kMaxBitsPerBlock = 32;  // a bit per block column where that costs less than a list of them
+constexpr double kMaxValue = kMaxVal;
+
+/// What is multiplied, shared by all workers. Block rows and columns without any product are left out.
+struct DenseProduct {
+  const Prepared& in;
+  std::vector<std::uint32_t> rows;  // of the compressed A
+  std::vector<std::uint32_t> cols;  // block columns of B, ascending
+  DensePanels panels;
+};
+
+/// Rows [row_begin, row_end) and columns [col_begin, col_end) of a DenseProduct: records that leave together.
+struct DenseUnit {
+  std::uint32_t row_begin = 0;
+  std::uint32_t row_end = 0;
+  std::uint32_t col_begin = 0;
+  std::uint32_t col_end = 0;
+};
+
+std::vector<std::uint32_t> rows_with_pairs(const Prepared& in) {
+  std::vector<std::uint32_t> rows;
+  rows.reserve(in.a.num_rows());
+  for (std::uint32_t r = 0; r < in.a.num_rows(); ++r) {
+    if (in.row_pairs[r] != 0) rows.push_back(r);
+  }
+  return rows;
+}
+
+bool marks_cols(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
+  return blocks_per_side <= kMaxBitsPerBlock * num_blocks;
+}
+
+/// The block columns that occur in an operand, ascending.
+std::vector<std::uint32_t> columns_of(const Operand& b, std::uint32_t blocks_per_side) {
+  if (!marks_cols(blocks_per_side, b.cols.size())) {
+    std::vector<std::uint32_t> cols(b.cols.begin(), b.cols.end());
+    std::sort(cols.begin(), cols.end());
+    cols.erase(std::unique(cols.begin(), cols.end()), cols.end());
+    return cols;
+  }
+  std::vector<bool> marks(blocks_per_side, false);
+  for (const std::uint32_t col : b.cols) marks[col] = true;
+  std::vector<std::uint32_t> cols;
+  cols.reserve(static_cast<std::size_t>(std::count(marks.begin(), marks.end(), true)));
+  for (std::uint32_t col = 0; col < blocks_per_side; ++col) {
+    if (marks[col]) cols.push_back(col);
+  }
+  return cols;
+}
+
+/// Hands out units in output order.
+class DenseUnitMaker {
+ public:
+  explicit DenseUnitMaker(const DenseProduct& product)
+      : panels_(product.panels),
+        num_rows_(static_cast<std::uint32_t>(product.rows.size())),
+        num_cols_(static_cast<std::uint32_t>(product.cols.size())) {}
+
+  /// False at the end.
+  bool next(DenseUnit& unit) {
+    if (row_ >= num_rows_) return false;
+    unit = {.row_begin = row_,
+            .row_end = row_ + std::min(panels_.rows, num_rows_ - row_),
+            .col_begin = col_,
+            .col_end = col_ + std::min(panels_.result_cols, num_cols_ - col_)};
+    col_ = unit.col_end;
+    if (col_ < num_cols_) return true;
+    col_ = 0;
+    row_ = unit.row_end;
+    return true;
+  }
+
+ private:
+  DensePanels panels_;
+  std::uint32_t num_rows_;
+  std::uint32_t num_cols_;
+  std::uint32_t row_ = 0;
+  std::uint32_t col_ = 0;
+};
+
+/// One thread's panels.
+class DenseWorker {
+ public:
+  explicit DenseWorker(const DenseProduct& product)
+      : product_(product),
+        m_(product.in.shape.m),
+        a_(elements(product.panels.rows, product.panels.inner)),
+        b_(elements(product.panels.inner, product.panels.cols)),
+        c_(elements(product.panels.rows, product.panels.cols)),
+        result_(elements(product.panels.rows, product.panels.result_cols)),
+        cursors_(product.panels.rows) {}
+
+  /// Computes a unit and adds its records to the output.
+  void multiply(const DenseUnit& unit, const RunContext& context, UnitOutput& out) {
+    std::uint32_t end = unit.col_begin;
+    for (std::uint32_t begin = end; begin < unit.col_end; begin = end) {
+      end = begin + std::min(product_.panels.cols, unit.col_end - begin);
+      const bool any = sum_columns(unit, begin, end, context);
+      store(unit, begin, end, any);
+    }
+    write_records(unit, out);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t elements(std::uint32_t x, std::uint32_t y) const {
+    return std::uint64_t{x} * y * m_ * m_;
+  }
+
+  /// Exact sums of columns [col_begin, col_end) to c_; false if all of them are zero and c_ was not written.
+  bool sum_columns(const DenseUnit& unit, std::uint32_t col_begin, std::uint32_t col_end, const RunContext& context) {
+    const Operand& a = product_.in.a;
+    const std::uint32_t num_inner = product_.in.b.num_rows();
+    for (std::uint32_t r = unit.row_begin; r < unit.row_end; ++r) {
+      cursors_[r - unit.row_begin] = a.row_ptr[product_.rows[r]];
+    }
+    bool any = false;
+    std::uint32_t end = 0;
+    for (std::uint32_t begin = 0; begin < num_inner; begin = end) {
+      context.check_cancelled();
+      end = begin + std::min(product_.panels.inner, num_inner - begin);
+      if (!expand_a(unit, begin, end) || !expand_b(begin, end, col_begin, col_end)) continue;
+      const DenseSides sides{.rows = (unit.row_end - unit.row_begin) * m_,
+                             .inner = (end - begin) * m_,
+                             .cols = (col_end - col_begin) * m_};
+      multiply_dense(sides, a_.data(), b_.data(), any, c_.data());
+      any = true;
+    }
+    return any;
+  }
+
+  /// Fills a_ with the unit's rows and the inner lines [inner, inner_end); false if no block lies there.
+  bool expand_a(const DenseUnit& unit, std::uint32_t inner, std::uint32_t inner_end) {
+    const Operand& a = product_.in.a;
+    const PackedShape& shape = product_.in.shape;
+    const std::size_t width = std::size_t{inner_end - inner} * m_;
+    std::fill_n(a_.data(), (unit.row_end - unit.row_begin) * m_ * width, 0.0);
+    bool any = false;
+    for (std::uint32_t r = unit.row_begin; r < unit.row_end; ++r) {
+      std::uint32_t& x = cursors_[r - unit.row_begin];
+      const std::uint32_t end = a.row_ptr[product_.rows[r] + 1];
+      for (; x < end && (a.cols[x] < inner_end || a.cols[x] == kNoRow); ++x) {
+        if (a.cols[x] == kNoRow) continue;
+        const std::uint16_t* from = a.values.data() + x * shape.a_elements();
+        double* to = a_.data() + (r - unit.row_begin) * m_ * width + std::size_t{a.cols[x] - inner} * m_;
+        for (std::uint32_t row = 0; row < m_; ++row) {
+          for (std::uint32_t t = 0; t < m_; ++t) to[row * width + t] = from[row * shape.inner + t];
+        }
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  /// Fills b_ with the inner lines [inner, inner_end) and columns [col_begin, col_end); false if no block lies there.
+  bool expand_b(std::uint32_t inner, std::uint32_t inner_end, std::uint32_t col_begin, std::uint32_t col_end) {
+    const Operand& b = product_.in.b;
+    const auto first = product_.cols.begin() + col_begin;
+    const auto last = product_.cols.begin() + col_end;
+    const std::size_t width = std::size_t{col_end - col_begin} * m_;
+    std::fill_n(b_.data(), (inner_end - inner) * m_ * width, 0.0);
+    bool any = false;
+    for (std::uint32_t t = inner; t < inner_end; ++t) {
+      const std::uint32_t* end = b.cols.data() + b.row_ptr[t + 1];
+      const std::uint32_t* at = std::lower_bound<const std::uint32_t*>(b.cols.data() + b.row_ptr[t], end, *first);
+      auto place = first;
+      for (; at != end && *at <= *(last - 1); ++at) {
+        while (*place < *at) ++place;
+        const auto slot = static_cast<std::size_t>(place - first);
+        expand_block_of_b(static_cast<std::size_t>(at - b.cols.data()), width,
+                          b_.data() + (t - inner) * m_ * width + slot * m_);
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  void expand_block_of_b(std::size_t block, std::size_t width, double* to) const {
+    const PackedShape& shape = product_.in.shape;
+    const std::uint16_t* from = product_.in.b.values.data() + block * shape.b_elements();
+    const std::size_t step = shape.interleaved ? 2 : 1;
+    for (std::uint32_t row = 0; row < m_; ++row) {
+      const std::uint16_t* line =
+          shape.interleaved ? from + row / 2 * shape.cols * 2 + row % 2 : from + row * shape.cols;
+      for (std::uint32_t c = 0; c < m_; ++c) to[row * width + c] = line[c * step];
+    }
+  }
+
+  /// Saturates c_ (zeros if not `any`) into its columns of result_.
+  void store(const DenseUnit& unit, std::uint32_t col_begin, std::uint32_t col_end, bool any) {
+    const std::size_t width = std::size_t{col_end - col_begin} * m_;
+    const std::size_t result_width = std::size_t{unit.col_end - unit.col_begin} * m_;
+    for (std::size_t row = 0; row < std::size_t{unit.row_end - unit.row_begin} * m_; ++row) {
+      const double* from = c_.data() + row * width;
+      std::uint32_t* to = result_.data() + row * result_width + std::size_t{col_begin - unit.col_begin} * m_;
+      if (!any) {
+        std::fill_n(to, width, 0);
+        continue;
+      }
+      for (std::size_t c = 0; c < width; ++c) {
+        to[c] = static_cast<std::uint32_t>(static_cast<std::int64_t>(std::min(from[c], kMaxValue)));
+      }
+    }
+  }
+
+  void write_records(const DenseUnit& unit, UnitOutput& out) const {
+    const std::size_t width = std::size_t{unit.col_end - unit.col_begin} * m_;
+    for (std::uint32_t r = unit.row_begin; r < unit.row_end; ++r) {
+      const std::uint32_t* line = result_.data() + (r - unit.row_begin) * m_ * width;
+      for (std::uint32_t c = unit.col_begin; c < unit.col_end; ++c, line += m_) {
+        if (is_zero(line, width)) continue;
+        static_cast<void>(out.room());
+        const BlockIndex at{.i = product_.in.a.rows[product_.rows[r]], .j = product_.cols[c]};
+        std::byte* to = out.position();
+        std::memcpy(to, &at, kIndexBytes);
+        to += kIndexBytes;
+        for (std::uint32_t row = 0; row < m_; ++row, to += m_ * sizeof *line) {
+          std::memcpy(to, line + row * width, m_ * sizeof *line);
+        }
+        out.advance_to(to);
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_zero(const std::uint32_t* block, std::size_t width) const {
+    std::uint32_t bits = 0;
+    for (std::uint32_t row = 0; row < m_; ++row) {
+      for (std::uint32_t c = 0; c < m_; ++c) bits |= block[row * width + c];
+    }
+    return bits == 0;
+  }
+
+  const DenseProduct& product_;
+  std::uint32_t m_;
+  AlignedArray<double> a_;
+  AlignedArray<double> b_;
+  AlignedArray<double> c_;
+  AlignedArray<std::uint32_t> result_;
+  AlignedArray<std::uint32_t> cursors_;  // next block of each row of A in the unit
+};
+
+/// One worker: units from `maker` until none is left.
+void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue, Progress& progress,
+          const RunContext& context) {
+  DenseWorker worker(product);
+  OutputQueue::Job job;
+  DenseUnit unit;
+  while (queue.start(job, [&] { return maker.next(unit); })) {
+    UnitOutput out(queue, job, output_record_bytes(product.in.shape.m));
+    worker.multiply(unit, context, out);
+    queue.finish(job);
+    if (unit.col_end == product.cols.size()) progress.add(unit.row_end - unit.row_begin);
+  }
+}
+
+}  // namespace
+
+ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const Plan& plan, const RunContext& context) {
+  const std::uint32_t m = product.shape.m;
+  const unsigned num_threads = std::max(1u, plan.num_threads);
+  std::optional<DenseProduct> dense;
+  {
+    const auto timing = context.clock.scope(Stage::plan);
+    dense.emplace(DenseProduct{.in = product,
+                               .rows = rows_with_pairs(product),
+                               .cols = columns_of(product.b, product.blocks_per_side),
+                               .panels = {}});
+    const DenseExtent extent{
+        .m = m, .rows = dense->rows.size(), .inner = product.b.num_rows(), .cols = dense->cols.size()};
+    dense->panels = share_dense_panels(extent, dense_budget_bytes(plan, m), num_threads);
+  }
+  const auto timing = context.clock.scope(Stage::multiply);
+  DenseUnitMaker maker(*dense);
+  OutputQueue queue(sink, std::max<std::uint64_t>(1, plan.num_buffers), output_buffer_bytes(plan, m),
+                    output_record_bytes(m), context);
+  Progress progress(context, Stage::multiply, dense->rows.size());
+  const BlasOnCallersThread blas;
+  queue.run(num_threads, [&] { work(*dense, maker, queue, progress, context); });
+  return {.num_blocks = queue.num_records(),
+          .pairs = product.num_pairs,
+          .num_panels = queue.num_appended(),
+          .device = blas_name()};
+}
+
+std::uint64_t dense_budget_bytes(const Plan& plan, std::uint32_t m) {
+  return kBudgetFactor * output_buffer_bytes(plan, m);
+}
+
+std::uint64_t dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan) {
+  const std::uint64_t nb = a.blocks_per_side();
+  const DenseExtent most{.m = a.m,
+                         .rows = std::min<std::uint64_t>(a.num_blocks, nb),
+                         .inner = std::min<std::uint64_t>(b.num_blocks, nb),
+                         .cols = std::min<std::uint64_t>(b.num_blocks, nb)};
+  // Smaller extents have smaller panels, unless those for the largest had to be cut.
+  const std::uint64_t budget = dense_budget_bytes(plan, a.m);
+  const std::uint64_t uncut = choose_dense_panels(most, ~std::uint64_t{0}).bytes(a.m);
+  const std::uint64_t marks = marks_cols(nb, b.num_blocks) ? nb / 8 : 0;
+  const std::uint64_t lists = (most.rows + b.num_blocks) * sizeof(std::uint32_t) + marks;
+  const std::uint64_t multiplying =
+      prepared_bytes(a, b) + lists + plan.num_buffers * plan.panel_bytes + plan.num_threads * std::min(budget, uncut);
+  return std::max(preparing_bytes(a, b), multiplying);
+}
+
+}  // namespace spmm::cpu

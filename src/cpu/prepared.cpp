@@ -1,0 +1,47 @@
+#include "cpu/prepared.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "cpu/progress.hpp"
+#include "cpu/read_records.hpp"
+
+namespace spmm::cpu {
+
+Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, unsigned num_threads,
+                 const RunContext& context) {
+  const std::uint64_t record = input_record_bytes(shape.m);
+  Progress progress(context, Stage::read, (std::uint64_t{a.header().num_blocks} + b.header().num_blocks) * record);
+  Prepared out;
+  out.shape = shape;
+  out.blocks_per_side = a.header().blocks_per_side();
+  AlignedArray<std::byte> raw_a = read_records(a, num_threads, progress, context);
+  AlignedArray<std::byte> raw_b = read_records(b, num_threads, progress, context);
+  out.a = build_operand(a, std::move(raw_a), Side::a, shape, num_threads, context);
+  out.b = build_operand(b, std::move(raw_b), Side::b, shape, num_threads, context);
+  const auto timing = context.clock.scope(Stage::count);
+  out.row_pairs = link_rows(out.a, out.b, out.blocks_per_side, num_threads);
+  for (const std::uint64_t pairs : out.row_pairs) out.num_pairs += pairs;
+  return out;
+}
+
+std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  const PackedShape shape = largest_packed_shape(a.m);
+  const std::uint64_t raw_a = a.num_blocks * input_record_bytes(a.m);
+  const std::uint64_t raw_b = b.num_blocks * input_record_bytes(b.m);
+  return std::max(raw_a + raw_b + build_bytes(a, Side::a, shape),
+                  operand_bytes(a, Side::a, shape) + raw_b + build_bytes(b, Side::b, shape));
+}
+
+std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  const PackedShape shape = largest_packed_shape(a.m);
+  return operand_bytes(a, Side::a, shape) + operand_bytes(b, Side::b, shape) + link_bytes(a, b);
+}
+
+std::uint64_t output_buffer_bytes(const Plan& plan, std::uint32_t m) {
+  const std::uint64_t record = output_record_bytes(m);
+  return std::max(plan.panel_bytes / record, std::uint64_t{1}) * record;
+}
+
+}  // namespace spmm::cpu

@@ -1,0 +1,74 @@
+// Dense products C[J, L] = A[J, K] * B[K, L]: the kernels of the classic studies of tiled multiplication, on host and
+// device, with their times. All matrices row-major, any shape.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace spmm::dense {
+
+/// Elements of A and B -> elements of C.
+enum class Type {
+  i32,  ///< int32 -> int32, sums wrap modulo 2^32
+  f32,  ///< float -> float
+  u16,  ///< uint16 -> uint32, exact sums saturated at 2^32 - 1
+  s8,   ///< int8 -> int32, exact while K < 2^17; the library's type, to compare with
+};
+
+struct Shape {
+  std::uint32_t rows = 0;   ///< J
+  std::uint32_t inner = 0;  ///< K
+  std::uint32_t cols = 0;   ///< L
+};
+
+/// A kernel of this build.
+struct KernelInfo {
+  std::string name;
+  std::string what;
+  bool on_device = true;
+  std::vector<Type> types;
+  std::vector<unsigned> tiles;  ///< tile widths to choose from, the default first; empty where there is none
+};
+
+struct Request {
+  std::string kernel;
+  Type type = Type::f32;
+  unsigned tile = 0;  ///< tile width; 0 = the kernel's default
+  Shape shape;
+  unsigned runs = 1;  ///< timed runs, after one that is not timed (device) or none (host)
+};
+
+/// What one CTA takes, and how many fit on a multiprocessor; zeros where the kernel is not ours or on the host.
+struct Resources {
+  unsigned threads_per_cta = 0;
+  unsigned registers_per_thread = 0;
+  std::size_t shared_bytes_per_cta = 0;
+  unsigned ctas_per_multiprocessor = 0;
+  double occupancy = 0;  ///< resident warps over the most a multiprocessor holds
+};
+
+struct Measurement {
+  std::vector<double> run_ms;  ///< of the finished product; device: events around the kernels, operands resident
+  Resources resources;
+  std::string device;  ///< name of the GPU, or "host"
+};
+
+const char* type_name(Type type);
+std::size_t input_element_bytes(Type type);
+std::size_t output_element_bytes(Type type);
+
+/// Kernels of this build: without CUDA host-naive alone; `library` only where cuBLAS was found.
+const std::vector<KernelInfo>& kernels();
+
+/// Computes C and times it.
+/// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, host; sizes in bytes are checked.
+/// Values: with an empty side C is all zeros, or empty, and takes no time.
+/// Errors: UsageError (unknown kernel, type or tile the kernel has not), ShapeError (sizes; s8 with inner >= 2^17),
+/// DeviceError, OutOfMemory.
+Measurement multiply(const Request& request, std::span<const std::byte> a, std::span<const std::byte> b,
+                     std::span<std::byte> c);
+
+}  // namespace spmm::dense
