@@ -44,13 +44,16 @@ double rows_ms(const ProductStatistics& s) {
          result_bytes(s) / kernels::kSpreadResultBytesPerMs;
 }
 
+constexpr double kFirstLookTerms = 2'048;  // dense-tensor looks for saturated tiles after so many
+
 /// Share of the inner dimension that is multiplied before a tile is saturated, if elements are half the largest on
 /// average.
 double share_before_saturation(const ProductStatistics& s) {
   if (s.num_tiles == 0) return 1;
   const double mean = s.max_element / 2.0;
   const double sum = static_cast<double>(s.num_pairs) / static_cast<double>(s.num_tiles) * s.m * mean * mean;
-  return std::min(1.0, kernels::kEarlyExitMargin * kMaxVal / std::max(sum, 1.0));
+  const double first_look = kFirstLookTerms / (static_cast<double>(s.nb) * s.m);
+  return std::min(1.0, std::max(first_look, kernels::kEarlyExitMargin * kMaxVal / std::max(sum, 1.0)));
 }
 
 /// How the dense kernel would run; group_columns = 0 where it cannot.

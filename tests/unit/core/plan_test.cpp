@@ -185,6 +185,12 @@ TEST_CASE("the kernel follows density, device and memory") {
   plan::ProductStatistics unsaturated = dense;
   unsaturated.max_element = 20;
   CHECK(plan::rank_kernels(unsaturated).front().predicted_ms < plan::rank_kernels(dense).front().predicted_ms);
+  plan::ProductStatistics saturates_at_once = dense;
+  saturates_at_once.max_element = 65'535;
+  plan::ProductStatistics larger_still = saturates_at_once;
+  larger_still.num_pairs *= 2;  // the first look for saturation costs the same
+  CHECK(plan::rank_kernels(larger_still).front().predicted_ms ==
+        plan::rank_kernels(saturates_at_once).front().predicted_ms);
 }
 
 TEST_CASE("byte planes hold every row in groups of eight") {
