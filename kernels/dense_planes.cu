@@ -69,8 +69,7 @@ __device__ unsigned tile_place(unsigned k, unsigned column) {
 
 // Grid: one CTA of 256 threads per 128 elements of K and 64 columns of B; columns first.
 // Work: a thread reads 8 neighbouring columns of a row into the shared tile, then writes 16 bytes along K to each
-// plane;
-//       8 threads write a line of 128 bytes.
+//       plane; 8 threads write a line of 128 bytes.
 // Memory: 16.1 KB; reads along columns without bank conflicts.
 __global__ void __launch_bounds__(kItemThreads)
     split_columns(const std::uint16_t* b, std::uint32_t inner, std::uint32_t cols, unsigned tiles_across,

@@ -61,9 +61,13 @@ __device__ inline void multiply_tiles_4(const Lists& lists, const CtaTiles& tile
     std::uint64_t sum = 0;
     for (std::uint32_t p = tiles.offsets[tile]; p < end; ++p) {
       const BlockPair pair = tiles.pair(p);
-      const Line<4> row(lists.a_values + (std::uint64_t{pair.a} * 4 + lane / 4) * 4);
-      const Line<4> column(lists.b_values + (std::uint64_t{pair.b} * 4 + lane % 4) * 4);
-      sum += row.dot(column);
+      const uint2 row =
+          __ldg(reinterpret_cast<const uint2*>(lists.a_values + (std::uint64_t{pair.a} * 4 + lane / 4) * 4));
+      const uint2 column =
+          __ldg(reinterpret_cast<const uint2*>(lists.b_values + (std::uint64_t{pair.b} * 4 + lane % 4) * 4));
+      std::uint64_t products = 0;
+      add_products(row, column, products);
+      sum += products;
     }
     const std::uint32_t value = saturate(sum);
     tiles.results[tile * 16 + lane] = value;

@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 /// above it, visiting every tile is cheaper than sorting.
 inline constexpr double kExpandPairsPerTile = 0.25;
 
-/// Rates that the planner predicts with, measured on one H200 (kernels/README.md has the runs).
+/// Rates that the planner predicts with, fitted to measurements on one H200 (kernels/README.md has the runs).
 inline constexpr double kLaunchesMs = 0.27;                // launches and waits that every product has
 inline constexpr double kBuildBytesPerMs = 2.2e8;          // raw records: parse, sort, gather
 inline constexpr double kCopyBytesPerMs = 4.0e9;           // whole blocks, read and written
@@ -27,7 +27,7 @@ inline constexpr double kPlaneBytesPerMs = 1.7e9;          // dense byte planes:
 inline constexpr double kSpreadPairsPerMs = 3.7e7;         // row-spread, small blocks: bound by latency per pair
 inline constexpr double kSpreadTermsPerMs = 1.1e10;        // row-spread, larger blocks: shared-memory sums
 inline constexpr double kSpreadWatchedTermsPerMs = 6.0e9;  // the same where sums may leave 32 bits
-inline constexpr double kSpreadAnyTermsPerMs = 2.0e9;      // row-spread, m without a kernel of its own
+inline constexpr double kSpreadAnyTermsPerMs = 2.0e9;      // row-spread, m without a kernel of its own: estimated
 inline constexpr double kSpreadElementsPerMs = 1.0e9;      // row-spread: sums cleared and looked through
 inline constexpr double kSpreadResultBytesPerMs = 3.0e9;   // row-spread: records from shared memory
 inline constexpr double kListPairsPerMs = 6.0e6;           // pair-list: expand and sort
