@@ -35,30 +35,34 @@ __device__ inline Run find_run(const LinesView& index, std::uint32_t slot, std::
   return {__shfl_sync(~0u, found, 0), __shfl_sync(~0u, found, 1)};
 }
 
-/// Writes row r of a block, split into bytes. Shapes: low, high [m] in shared memory.
-__device__ inline void split_row(const std::uint16_t* from, std::uint32_t m, std::uint8_t* low, std::uint8_t* high) {
+/// Writes row r of a block, split into high and low bytes. Shapes: high, low [m] in shared memory; low null = one
+/// plane.
+__device__ inline void split_row(const std::uint16_t* from, std::uint32_t m, std::uint32_t shift, std::uint8_t* high,
+                                 std::uint8_t* low) {
+  const std::uint32_t mask = (1u << shift) - 1;
   if (m % 4 == 0) {
     for (std::uint32_t k = 0; k < m; k += 4) {
       const uint2 four = *reinterpret_cast<const uint2*>(from + k);
-      *reinterpret_cast<std::uint32_t*>(low + k) = __byte_perm(four.x, four.y, 0x6420);
-      if (high != nullptr) *reinterpret_cast<std::uint32_t*>(high + k) = __byte_perm(four.x, four.y, 0x7531);
+      *reinterpret_cast<std::uint32_t*>(high + k) = __byte_perm(four.x >> shift, four.y >> shift, 0x6420);
+      if (low == nullptr) continue;
+      *reinterpret_cast<std::uint32_t*>(low + k) = __byte_perm(four.x, four.y, 0x6420) & mask * 0x0101'0101u;
     }
     return;
   }
   for (std::uint32_t k = 0; k < m; ++k) {
-    low[k] = static_cast<std::uint8_t>(from[k]);
-    if (high != nullptr) high[k] = static_cast<std::uint8_t>(from[k] >> 8);
+    high[k] = static_cast<std::uint8_t>(from[k] >> shift);
+    if (low != nullptr) low[k] = static_cast<std::uint8_t>(from[k] & mask);
   }
 }
 
 // Grid: x = tiles along K, y = tiles of rows.
 // Work: a warp takes the lines of the tile in turn, a lane a row of a block; the tile is then copied out as it is,
-// zeros
-//       included, so the planes need not be cleared.
+// zeros included,
+//       so the planes need not be cleared.
 // Memory: blocks are read contiguously; a tile is put together in shared memory and written in runs of kTileBytes.
 __global__ void __launch_bounds__(kItemThreads)
     expand_planes(OperandView operand, PlaneRange range, TileShape shape, std::uint32_t m, BytePlanes planes) {
-  __shared__ __align__(16) std::uint8_t tile[kMaxTile];  // [rows, {low, high} width + padding]
+  __shared__ __align__(16) std::uint8_t tile[kMaxTile];  // [rows, {high, low} width + padding]
   const std::uint32_t width = shape.k_blocks * m;
   const std::uint32_t row_bytes = width * planes.num_planes + kPadding;
   const std::uint64_t first_row_block = std::uint64_t{blockIdx.y} * shape.row_blocks;
@@ -89,8 +93,9 @@ __global__ void __launch_bounds__(kItemThreads)
       const auto r = static_cast<std::uint32_t>(x % m);
       const std::uint64_t within = index.inner[p] - first_inner;
       const std::uint64_t block = operand.numbers == nullptr ? p : operand.numbers[p];
-      std::uint8_t* const low = tile + ((along ? line : within) * m + r) * row_bytes + (along ? within : line) * m;
-      split_row(operand.values + (block * m + r) * m, m, low, planes.num_planes == 2 ? low + width : nullptr);
+      std::uint8_t* const high = tile + ((along ? line : within) * m + r) * row_bytes + (along ? within : line) * m;
+      split_row(operand.values + (block * m + r) * m, m, planes.shift, high,
+                planes.num_planes == 2 ? high + width : nullptr);
     }
   }
   __syncthreads();  // the tile is complete
@@ -104,8 +109,8 @@ __global__ void __launch_bounds__(kItemThreads)
     const std::uint32_t words = bytes / sizeof(Word);
     for (std::uint32_t x = threadIdx.x; x < rows * planes.num_planes * words; x += kItemThreads) {
       const std::uint32_t row = x / words / planes.num_planes;
-      const std::uint32_t part = x / words % planes.num_planes;  // 0 = low bytes, 1 = high bytes
-      const std::uint64_t to = plane_row(first_row + row, planes.num_planes - 1 - part, planes.num_planes);
+      const std::uint32_t part = x / words % planes.num_planes;
+      const std::uint64_t to = plane_row(first_row + row, part, planes.num_planes);
       const auto* const from = reinterpret_cast<const Word*>(tile + row * row_bytes + part * width);
       reinterpret_cast<Word*>(planes.data + to * planes.stride_bytes + first_k_block * m)[x % words] = from[x % words];
     }

@@ -51,12 +51,12 @@ __device__ inline void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// Copies one box of a two-dimensional tensor to shared memory; the barrier is told when it is there.
-__device__ inline void copy_box(void* to, const CUtensorMap* map, std::uint32_t x, std::uint32_t y, Barrier& barrier) {
+/// Copies the box at (x, 0, z) of a three-dimensional tensor to shared memory; the barrier is told when it is there.
+__device__ inline void copy_box(void* to, const CUtensorMap* map, std::uint32_t x, std::uint32_t z, Barrier& barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
-          "r"(shared_address(to)),
-      "l"(map), "r"(shared_address(&barrier.state)), "r"(x), "r"(y)
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(&barrier.state)), "r"(x), "r"(0), "r"(z)
       : "memory");
 }
 

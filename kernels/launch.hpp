@@ -180,9 +180,25 @@ struct DenseTarget {
   TileResults results;
 };
 
-/// Dense product of byte planes on integer tensor cores, K in segments whose sums fit 32 bits.
-/// Shapes: a [num_rows elements], b [num_columns elements], of the target.
-void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target, cudaStream_t stream);
+/// What is known to be saturated, and written, before a dense product begins.
+struct SaturatedTiles {
+  std::uint8_t* done = nullptr;       // [num_screened_tiles], device: 1 where a tile is; null = nothing is known
+  std::uint32_t* num_left = nullptr;  // [1], device: tiles that are not
+};
+
+/// Tiles that launch_find_saturated looks at. Shapes: rows and columns in elements.
+std::uint64_t num_screened_tiles(std::uint32_t num_rows, std::uint32_t num_columns);
+
+/// Multiplies the high bytes alone, which bounds the products from below with a quarter of the work, and fills the
+/// tiles in which every element is saturated by that. Shapes: a [num_rows elements], b [num_columns elements], of the
+/// target; one or two planes, of the same shift.
+void launch_find_saturated(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                           const SaturatedTiles& saturated, cudaStream_t stream);
+
+/// Dense product of byte planes on integer tensor cores, K in segments whose sums fit 32 bits. Fills the tiles that are
+/// not saturated yet. Shapes: as above; two planes, or one of shift 0.
+void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                             const SaturatedTiles& saturated, cudaStream_t stream);
 
 // ---- compact.cu
 

@@ -85,13 +85,16 @@ struct RecordOutput {
 };
 
 /// A dense operand as bytes, K contiguous.
-/// Layout: num_rows plane rows of stride_bytes (a multiple of 128). One plane: plane row = element row. Two planes: 8
-/// rows of high bytes, then 8 rows of low bytes of the same 8 element rows.
+/// Values: element = high << shift | low, high < 256, low < 1 << shift. One plane: high bytes only, which is all where
+/// shift = 0, and otherwise bounds the elements from below.
+/// Layout: num_rows plane rows (a multiple of 8 * num_planes) of stride_bytes (a multiple of 128). One plane: plane row
+/// = element row. Two planes: 8 rows of high bytes, then 8 rows of low bytes of the same 8 element rows.
 struct BytePlanes {
   std::uint8_t* data = nullptr;  // [num_rows, stride_bytes], device
   std::uint64_t num_rows = 0;
   std::uint64_t stride_bytes = 0;
   std::uint32_t num_planes = 2;
+  std::uint32_t shift = 8;  // 8 at most
 };
 
 /// Plane row of an element row; plane 0 = high bytes, 1 = low bytes.

@@ -8,26 +8,38 @@
 namespace spmm::cuda {
 namespace {
 
+/// Byte planes of some lines of an operand.
+struct Planes {
+  enum class Content : std::uint8_t { nothing, high, all };
+  DeviceBuffer<std::uint8_t> bytes;
+  Content content = Content::nothing;
+};
+
 class DenseMultiplier : public TileFiller {
  public:
   explicit DenseMultiplier(const MultiplierContext& context)
-      : TileFiller(context), num_planes_(plan::num_byte_planes(context.operands.max_element)) {
+      : TileFiller(context),
+        num_planes_(plan::num_byte_planes(context.operands.max_element)),
+        screens_(num_planes_ == 2) {
     const Operands& operands = c_.operands;
     std::uint32_t max_rows = 0;
     for (const plan::Panel& panel : c_.panels) {
       max_rows = std::max(max_rows, panel.num_rows);
       if (panel.num_columns != operands.nb) refuse("a panel of the result does not hold a whole block row");
     }
-    a_bytes_ = {c_.memory, plan::plane_bytes(operands.nb, max_rows, operands.m, num_planes_), "byte planes of A"};
+    a_.bytes = {c_.memory, plan::plane_bytes(operands.nb, max_rows, operands.m, num_planes_), "byte planes of A"};
+    if (screens_) {
+      const std::uint64_t tiles = kernels::num_screened_tiles(max_rows * operands.m, operands.nb * operands.m);
+      saturated_ = {c_.memory, tiles, "saturated tiles"};
+      num_left_ = {c_.memory, 1, "count"};
+    }
     group_ = plan::dense_group_columns(operands.nb, operands.m, num_planes_, c_.memory.free_bytes());
     if (group_ == 0) refuse("not even a group of its block columns fits");
-    b_bytes_ = {c_.memory, plan::plane_bytes(operands.nb, group_, operands.m, num_planes_), "byte planes of B"};
-    if (group_ == operands.nb) c_.events.timed(Stage::build, c_.stream, [&] { expand_b(0, group_); });
+    b_.bytes = {c_.memory, plan::plane_bytes(operands.nb, group_, operands.m, num_planes_), "byte planes of B"};
   }
 
   kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) override {
     const Operands& operands = c_.operands;
-    const kernels::BytePlanes a = planes(a_bytes_, panel.num_rows);
     kernels::DenseTarget target{.num_rows = panel.num_rows * operands.m,
                                 .m = operands.m,
                                 .tile_columns = panel.num_columns,
@@ -35,14 +47,13 @@ class DenseMultiplier : public TileFiller {
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream.get()),
             "clear flags");
-      kernels::launch_expand_planes(operands.a_view(), {.first_line = panel.row_begin, .num_lines = panel.num_rows},
-                                    operands.m, a, c_.stream.get());
+      a_.content = Planes::Content::nothing;
       for (std::uint32_t first = 0; first < operands.nb; first += group_) {
         const std::uint32_t count = std::min(group_, operands.nb - first);
-        if (group_ != operands.nb) expand_b(first, count);
+        if (group_ != operands.nb) b_.content = Planes::Content::nothing;
         target.first_tile = first;
         target.num_columns = count * operands.m;
-        kernels::launch_mul_dense_tensor(a, planes(b_bytes_, count), target, c_.stream.get());
+        multiply(panel, target, first, count);
       }
     });
     return all_tiles(panel, operands.num_tile_columns());
@@ -53,27 +64,67 @@ class DenseMultiplier : public TileFiller {
     throw OutOfMemory("--kernel dense-tensor", problem, "raise --memory-limit, or leave --kernel out");
   }
 
-  /// Planes of block columns [first, first + count) of B.
-  void expand_b(std::uint32_t first, std::uint32_t count) {
-    const Operands& operands = c_.operands;
-    kernels::launch_expand_planes(
-        operands.b_view(),
-        {.along_line = false, .num_lines = operands.b.num_lines, .first_inner = first, .end_inner = first + count},
-        operands.m, planes(b_bytes_, count), c_.stream.get());
+  /// Block columns [first, first + count) of a panel.
+  void multiply(const plan::Panel& panel, const kernels::DenseTarget& target, std::uint32_t first,
+                std::uint32_t count) {
+    kernels::SaturatedTiles saturated;
+    if (screens_ && can_saturate(panel)) {
+      saturated = {.done = saturated_.data(), .num_left = num_left_.data()};
+      const kernels::BytePlanes a = planes_of_a(panel, Planes::Content::high);
+      const kernels::BytePlanes b = planes_of_b(first, count, Planes::Content::high);
+      kernels::launch_find_saturated(a, b, target, saturated, c_.stream.get());
+      const std::uint32_t left = fetch(num_left_.data(), c_.stream);
+      if (left == 0) return;
+      screens_ = left < kernels::num_screened_tiles(target.num_rows, target.num_columns);  // else it does not pay
+    }
+    const kernels::BytePlanes a = planes_of_a(panel, Planes::Content::all);
+    const kernels::BytePlanes b = planes_of_b(first, count, Planes::Content::all);
+    kernels::launch_mul_dense_tensor(a, b, target, saturated, c_.stream.get());
   }
 
-  [[nodiscard]] kernels::BytePlanes planes(const DeviceBuffer<std::uint8_t>& bytes, std::uint32_t num_lines) const {
+  /// Whether the largest element, in every place, would saturate the panel on average.
+  [[nodiscard]] bool can_saturate(const plan::Panel& panel) const {
+    const auto largest = static_cast<double>(c_.operands.max_element);
+    const double tiles = static_cast<double>(panel.num_rows) * panel.num_columns;
+    return static_cast<double>(panel.num_pairs) / tiles * c_.operands.m * largest * largest >= kMaxVal;
+  }
+
+  kernels::BytePlanes planes_of_a(const plan::Panel& panel, Planes::Content wanted) {
+    const kernels::PlaneRange range{.first_line = panel.row_begin, .num_lines = panel.num_rows};
+    return planes(a_, c_.operands.a_view(), range, panel.num_rows, wanted);
+  }
+
+  /// Block columns [first, first + count).
+  kernels::BytePlanes planes_of_b(std::uint32_t first, std::uint32_t count, Planes::Content wanted) {
+    const kernels::PlaneRange range{
+        .along_line = false, .num_lines = c_.operands.b.num_lines, .first_inner = first, .end_inner = first + count};
+    return planes(b_, c_.operands.b_view(), range, count, wanted);
+  }
+
+  /// Expands what is wanted and not there yet. Shapes: num_lines block rows of planes.
+  kernels::BytePlanes planes(Planes& planes, const kernels::OperandView& operand, const kernels::PlaneRange& range,
+                             std::uint32_t num_lines, Planes::Content wanted) const {
+    const bool missing = planes.content < wanted;
+    if (missing) planes.content = wanted;
+    const std::uint32_t num_planes = planes.content == Planes::Content::all ? num_planes_ : 1;
     const std::uint64_t stride = plan::plane_stride_bytes(c_.operands.nb, c_.operands.m);
-    return {.data = bytes.data(),
-            .num_rows = plan::plane_bytes(c_.operands.nb, num_lines, c_.operands.m, num_planes_) / stride,
-            .stride_bytes = stride,
-            .num_planes = num_planes_};
+    const kernels::BytePlanes view{
+        .data = planes.bytes.data(),
+        .num_rows = plan::plane_bytes(c_.operands.nb, num_lines, c_.operands.m, num_planes) / stride,
+        .stride_bytes = stride,
+        .num_planes = num_planes,
+        .shift = plan::low_plane_bits(c_.operands.max_element)};
+    if (missing) kernels::launch_expand_planes(operand, range, c_.operands.m, view, c_.stream.get());
+    return view;
   }
 
   std::uint32_t num_planes_;
-  std::uint32_t group_ = 0;  // block columns of B in planes at a time
-  DeviceBuffer<std::uint8_t> a_bytes_;
-  DeviceBuffer<std::uint8_t> b_bytes_;
+  bool screens_;                          // looks for saturated tiles first
+  std::uint32_t group_ = 0;               // block columns of B in planes at a time
+  Planes a_;                              // of one panel
+  Planes b_;                              // of one group
+  DeviceBuffer<std::uint8_t> saturated_;  // [tiles of a panel]
+  DeviceBuffer<std::uint32_t> num_left_;  // [1]
 };
 
 }  // namespace

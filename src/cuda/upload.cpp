@@ -1,8 +1,10 @@
 #include "cuda/upload.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
+#include <condition_variable>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -17,6 +19,9 @@ namespace {
 
 constexpr unsigned long long kNoRecord = std::numeric_limits<unsigned long long>::max();
 
+/// Chunks that are parsed together: one launch per 4 MB would cost more than parsing them.
+constexpr std::uint64_t kSectionChunks = 4;
+
 /// A run of records of one matrix that travels in one slot.
 struct Chunk {
   bool is_b = false;
@@ -24,25 +29,37 @@ struct Chunk {
   std::uint64_t count = 0;
 };
 
-/// A slot of the ring: host buffer, its twin on the device, and the point at which both are free again.
+/// A slot of the ring, and the point at which it is free again.
 struct Slot {
   PinnedBuffer<std::byte> host;
-  DeviceBuffer<std::byte> device;
   Event free;
+};
+
+/// Device memory for the raw records of one section. Sections take turns in two of them.
+struct Staging {
+  DeviceBuffer<std::byte> bytes;
+  std::uint64_t num_records = 0;   // of the section that is arriving
+  std::uint64_t num_sections = 0;  // that have been put on the stream whole, parsing included
 };
 
 /// One matrix while it travels.
 struct Lane {
   const Source& source;
   ParsedMatrix& parsed;
+  std::uint64_t section_records;  // records of a section; the last one may have less
+  std::array<Staging, 2> staging;
   DeviceBuffer<unsigned long long> first_bad;  // [1]
   DeviceBuffer<std::uint32_t> max_element;     // [1]
   Stream stream;
 };
 
+std::uint64_t chunk_records(const MatrixHeader& header) {
+  return std::max<std::uint64_t>(1, kernels::kRingSlotBytes / input_record_bytes(header.m));
+}
+
 /// Chunks of A and B in turn, so that both travel at the same time.
 std::vector<Chunk> cut_chunks(const MatrixHeader& a, const MatrixHeader& b) {
-  const std::uint64_t records = std::max<std::uint64_t>(1, kernels::kRingSlotBytes / input_record_bytes(a.m));
+  const std::uint64_t records = chunk_records(a);
   std::vector<Chunk> chunks;
   for (std::uint64_t first = 0; first < std::max(a.num_blocks, b.num_blocks); first += records) {
     for (const bool is_b : {false, true}) {
@@ -59,6 +76,20 @@ ParsedMatrix allocate_parsed(const MatrixHeader& header, DeviceMemory& memory) {
   return {.keys = {memory, header.num_blocks, "sort keys"},
           .values = {memory, std::uint64_t{header.m} * header.m * header.num_blocks, "input elements"},
           .max_element = 0};
+}
+
+Lane make_lane(const Source& source, ParsedMatrix& parsed, DeviceMemory& memory) {
+  const MatrixHeader& header = source.header();
+  const std::uint64_t records = kSectionChunks * chunk_records(header);
+  const std::uint64_t bytes = std::min<std::uint64_t>(records, header.num_blocks) * input_record_bytes(header.m);
+  const bool is_long = header.num_blocks > records;
+  return {.source = source,
+          .parsed = parsed,
+          .section_records = records,
+          .staging = {{{.bytes = {memory, bytes, "upload"}}, {.bytes = {memory, is_long ? bytes : 0, "upload"}}}},
+          .first_bad = {memory, 1, "flag"},
+          .max_element = {memory, 1, "flag"},
+          .stream = {}};
 }
 
 /// Errors: FormatError if a record of the lane lies outside the matrix.
@@ -82,7 +113,7 @@ class Uploader {
       : a_(a), b_(b), key_bits_(key_bits), events_(events), context_(context) {}
 
   /// Leaves the pinned buffers in `ring`.
-  void run(int device, unsigned num_threads, std::uint64_t max_slots, PinnedRing& ring, DeviceMemory& memory) {
+  void run(int device, unsigned num_threads, std::uint64_t max_slots, PinnedRing& ring) {
     const std::vector<Chunk> chunks = cut_chunks(a_.source.header(), b_.source.header());
     const auto num_slots = std::min<std::uint64_t>(max_slots, chunks.size());
     const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, num_threads));
@@ -99,8 +130,7 @@ class Uploader {
           const std::uint64_t x = next.fetch_add(1);
           if (x >= chunks.size()) break;
           if (slots.size() < own_slots) {
-            slots.push_back({PinnedBuffer<std::byte>(kernels::kRingSlotBytes),
-                             DeviceBuffer<std::byte>(memory, kernels::kRingSlotBytes, "upload"), Event()});
+            slots.push_back({PinnedBuffer<std::byte>(kernels::kRingSlotBytes), Event()});
           }
           send(chunks[x], slots[turn % own_slots]);
         }
@@ -109,6 +139,7 @@ class Uploader {
         for (Slot& slot : slots) ring.push_back(std::move(slot.host));
       } catch (...) {
         next = chunks.size();
+        give_up();
         (void)cudaDeviceSynchronize();  // copies still read the slots
         throw;
       }
@@ -128,21 +159,46 @@ class Uploader {
     }
     context_.clock.add_bytes(Stage::read, bytes);
     context_.clock.add_bytes(Stage::h2d, bytes);
-    {
-      const std::lock_guard lock(lane_mutex_);  // copy, kernel and event of one chunk stay together in the stream
-      events_.timed(Stage::h2d, lane.stream,
-                    [&] { copy_async(slot.device.data(), slot.host.data(), bytes, lane.stream); });
-      events_.timed(Stage::build, lane.stream, [&] {
-        kernels::launch_parse_records(slot.device.data(), chunk.first, chunk.count, header.m, chunk.is_b,
-                                      header.blocks_per_side(), key_bits_, lane.parsed.keys.data(),
-                                      lane.parsed.values.data(), lane.first_bad.data(), lane.max_element.data(),
-                                      lane.stream.get());
-      });
-      slot.free.record(lane.stream);
-    }
+    put_on_stream(chunk, slot, lane);
     const std::lock_guard lock(progress_mutex_);
     done_bytes_ += bytes;
     if (context_.on_progress) context_.on_progress(Stage::read, done_bytes_, total_bytes_);
+  }
+
+  /// Copies a chunk to its place in its section, and parses the section once it is whole.
+  void put_on_stream(const Chunk& chunk, Slot& slot, Lane& lane) {
+    const MatrixHeader& header = lane.source.header();
+    const std::uint64_t record_bytes = input_record_bytes(header.m);
+    const std::uint64_t section = chunk.first / lane.section_records;
+    const std::uint64_t first = section * lane.section_records;
+    const std::uint64_t num_records = std::min(lane.section_records, header.num_blocks - first);
+    Staging& staging = lane.staging[section % 2];
+    std::unique_lock lock(stream_mutex_);
+    section_done_.wait(lock, [&] { return staging.num_sections == section / 2 || failed_; });
+    if (failed_) return;
+    events_.timed(Stage::h2d, lane.stream, [&] {
+      copy_async(staging.bytes.data() + (chunk.first - first) * record_bytes, slot.host.data(),
+                 chunk.count * record_bytes, lane.stream);
+    });
+    slot.free.record(lane.stream);
+    staging.num_records += chunk.count;
+    if (staging.num_records < num_records) return;
+    events_.timed(Stage::build, lane.stream, [&] {
+      kernels::launch_parse_records(staging.bytes.data(), first, num_records, header.m, &lane == &b_,
+                                    header.blocks_per_side(), key_bits_, lane.parsed.keys.data(),
+                                    lane.parsed.values.data(), lane.first_bad.data(), lane.max_element.data(),
+                                    lane.stream.get());
+    });
+    staging.num_records = 0;
+    ++staging.num_sections;
+    section_done_.notify_all();
+  }
+
+  /// Nobody waits for sections that will never be whole.
+  void give_up() {
+    const std::lock_guard lock(stream_mutex_);
+    failed_ = true;
+    section_done_.notify_all();
   }
 
   Lane& a_;
@@ -150,7 +206,9 @@ class Uploader {
   unsigned key_bits_;
   StageEvents& events_;
   const RunContext& context_;
-  std::mutex lane_mutex_;
+  std::mutex stream_mutex_;
+  std::condition_variable section_done_;
+  bool failed_ = false;
   std::mutex progress_mutex_;
   std::uint64_t done_bytes_ = 0;
   std::uint64_t total_bytes_ = 0;
@@ -164,23 +222,15 @@ ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_thr
   ParsedPair parsed{.a = allocate_parsed(a.header(), memory),
                     .b = allocate_parsed(b.header(), memory),
                     .key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)))};
-  Lane lane_a{.source = a,
-              .parsed = parsed.a,
-              .first_bad = {memory, 1, "flag"},
-              .max_element = {memory, 1, "flag"},
-              .stream = {}};
-  Lane lane_b{.source = b,
-              .parsed = parsed.b,
-              .first_bad = {memory, 1, "flag"},
-              .max_element = {memory, 1, "flag"},
-              .stream = {}};
+  Lane lane_a = make_lane(a, parsed.a, memory);
+  Lane lane_b = make_lane(b, parsed.b, memory);
   for (Lane* lane : {&lane_a, &lane_b}) {
     constexpr std::uint32_t kNothing = 0;
     copy_async(lane->first_bad.data(), &kNoRecord, 1, lane->stream);
     copy_async(lane->max_element.data(), &kNothing, 1, lane->stream);
     lane->stream.synchronize();
   }
-  Uploader(lane_a, lane_b, parsed.key_bits, events, context).run(device, num_threads, num_slots, ring, memory);
+  Uploader(lane_a, lane_b, parsed.key_bits, events, context).run(device, num_threads, num_slots, ring);
   for (Lane* lane : {&lane_a, &lane_b}) {
     check_indices(*lane);
     lane->parsed.max_element = fetch(lane->max_element.data(), lane->stream);

@@ -89,7 +89,7 @@ class TensorProduct : public Product {
                                stream_.get());
     kernels::launch_split_columns(reinterpret_cast<const std::uint16_t*>(b_.data()), shape_.inner, shape_.cols, b,
                                   stream_.get());
-    kernels::launch_mul_dense_tensor(a, b, target, stream_.get());
+    kernels::launch_mul_dense_tensor(a, b, target, {}, stream_.get());
   }
 
   void download(std::span<std::byte> c) override {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "plan/planner.hpp"
@@ -14,6 +15,12 @@ constexpr std::uint32_t num_byte_planes(std::uint32_t max_element) {
   return max_element < 256 ? 1 : 2;
 }
 
+/// Bits of the low byte where the high byte takes the upper eight of those that elements have.
+constexpr std::uint32_t low_plane_bits(std::uint32_t max_element) {
+  const auto bits = static_cast<std::uint32_t>(std::bit_width(max_element));
+  return bits <= 8 ? 0 : bits - 8;
+}
+
 /// Bytes of one plane row of nb * m elements.
 constexpr std::uint64_t plane_stride_bytes(std::uint32_t nb, std::uint32_t m) {
   return (std::uint64_t{nb} * m + 127) / 128 * 128;
@@ -23,7 +30,7 @@ constexpr std::uint64_t plane_stride_bytes(std::uint32_t nb, std::uint32_t m) {
 constexpr std::uint64_t plane_bytes(std::uint32_t nb, std::uint32_t num_lines, std::uint32_t m,
                                     std::uint32_t num_planes) {
   const std::uint64_t rows = std::uint64_t{num_lines} * m;
-  return (num_planes == 2 ? (rows + 7) / 8 * 16 : rows) * plane_stride_bytes(nb, m);
+  return (rows + 7) / 8 * 8 * num_planes * plane_stride_bytes(nb, m);
 }
 
 /// Tiles of a panel that spans whole block rows, if half of the free memory goes to panels and the rest to operands.

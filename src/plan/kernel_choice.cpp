@@ -93,9 +93,11 @@ void add_dense(const ProductStatistics& s, std::vector<Candidate>& candidates) {
   const std::uint32_t planes = num_byte_planes(s.max_element);
   const DensePlan tensor = plan_dense(s, planes);
   if (s.has_dense_tensor && tensor.group_columns != 0) {
-    const double byte_terms = dense_terms(s) * planes * planes * share_before_saturation(s);
+    const double share = share_before_saturation(s);
+    const std::uint32_t used = share < 1 ? 1 : planes;  // high bytes alone find what is saturated
+    const double byte_terms = dense_terms(s) * used * used * share;
     candidates.push_back({.kernel = "dense-tensor",
-                          .predicted_ms = dense_frame_ms(s, tensor, planes) + byte_terms / kernels::kTensorTermsPerMs});
+                          .predicted_ms = dense_frame_ms(s, tensor, used) + byte_terms / kernels::kTensorTermsPerMs});
   }
   const DensePlan tiled = plan_dense(s, 2);
   if (tiled.group_columns != 0) {

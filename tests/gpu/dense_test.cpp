@@ -271,20 +271,3 @@ TEST_CASE("dense tensor tells its resources", "[dense]") {
   CHECK(measurement.resources.ctas_per_multiprocessor == 1);
   CHECK(measurement.resources.shared_bytes_per_cta > 196'608);  // four stages of 48 KB
 }
-
-TEST_CASE("dense-tiled multiplies in groups of block columns where B does not fit as a whole", "[dense]") {
-  for (const std::uint32_t m : {8u, 7u}) {
-    const BlockMatrix a = test::random_matrix(m * 1500, m, 4000, 65535, 1);
-    const BlockMatrix b = test::random_matrix(m * 1500, m, 4000, 65535, 2);
-    Options options;
-    options.backend = Backend::cuda;
-    options.kernel = "two-pointer";
-    const ProductMatrix expected = multiply(a, b, options);
-    options.kernel = "dense-tiled";
-    options.memory_limit_bytes = std::uint64_t{120} << 20;  // B as a whole: 220 and 288 MB
-    Report report;
-    INFO("m " << m);
-    REQUIRE((multiply(a, b, options, &report) == expected));
-    CHECK(report.peak_device_bytes <= options.memory_limit_bytes);
-  }
-}

@@ -141,39 +141,6 @@ TEST_CASE("operands that do not fit go through in bands") {
   }
 }
 
-TEST_CASE("the dense kernel refuses what does not fit, and the planner then takes another") {
-  const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
-  Options options = with_kernel("dense-tensor");
-  options.memory_limit_bytes = std::uint64_t{300} << 20;
-  CHECK_THROWS_AS(multiply(a, a, options), OutOfMemory);
-  options.kernel = "auto";
-  Report report;
-  const ProductMatrix product = multiply(a, a, options, &report);
-  CHECK(report.plan.kernel == "rows");
-  CHECK((product == multiply(a, a, with_kernel("two-pointer"))));
-}
-
-TEST_CASE("the dense kernel at borders of its tiles and segments") {
-  // Plane rows around 128 and 256 per CTA; more than 65,536 terms, all at the maximum.
-  for (const std::uint32_t nb : {7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u}) {
-    const BlockMatrix a = test::random_matrix(nb * 8, 8, nb * nb, 3000, nb);
-    const BlockMatrix b = test::random_matrix(nb * 8, 8, nb * nb / 2, 65535, nb + 1);
-    INFO("nb " << nb);
-    REQUIRE((multiply(a, b, with_kernel("dense-tensor")) == test::oracle_multiply(a, b)));
-  }
-  for (const std::uint32_t value : {1u, 255u, 256u, 65535u}) {
-    test::MatrixBuilder a(1100, 64, 1);
-    test::MatrixBuilder b(1100, 64, 2);
-    for (std::uint32_t t = 0; t < 1100; ++t) {
-      a.add_constant(3, t, value);
-      b.add_constant(t, 1099, value == 65535 ? 1 : value);
-    }
-    INFO("value " << value);
-    REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("dense-tensor")) ==
-             test::oracle_multiply(a.matrix(), b.matrix())));
-  }
-}
-
 TEST_CASE("one heavy block row is cut into stretches of columns") {
   test::MatrixBuilder a(600, 64, 1);
   test::MatrixBuilder b(600, 64, 2);
