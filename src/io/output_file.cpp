@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -130,6 +131,20 @@ void OutputFile::keep_permissions() {
                     "remove the old file or choose another output path");
 }
 
+void OutputFile::expect_bytes(std::uint64_t bytes) {
+  constexpr std::uint64_t kStepBytes = 256u << 20;
+  expected_bytes_ = bytes;
+  if (!reserves_ || target_.is_device || bytes < kStepBytes / 4 || bytes <= reserved_bytes_) return;
+  const std::uint64_t end = (bytes + kStepBytes - 1) / kStepBytes * kStepBytes;
+  rlimit limit{};
+  const bool may_be_that_long =
+      ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur);
+  // Refused (no such call there, or not that much space): the writes will tell what really does not fit.
+  reserves_ = may_be_that_long && ::fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_),
+                                              static_cast<off_t>(end - reserved_bytes_)) == 0;
+  if (reserves_) reserved_bytes_ = end;
+}
+
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -144,6 +159,9 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 void OutputFile::finish(const MatrixHeader& header) {
   const HeaderBytes bytes = encode_header(header);
   write_at(0, bytes);
+  if (reserved_bytes_ > 0 && ::ftruncate(fd_.get(), static_cast<off_t>(written_bytes_)) != 0) {
+    throw_write_error(errno, written_bytes_);
+  }
   // Closing a duplicate makes network file systems report delayed errors (quota, space) before the file is shown.
   const int duplicate = ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0);
   if (duplicate >= 0 && ::close(duplicate) != 0 && errno != EINTR) throw_write_error(errno, written_bytes_);

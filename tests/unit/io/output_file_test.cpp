@@ -277,6 +277,26 @@ TEST_CASE("missing permissions are found before the work starts") {
   fs::permissions(folder / "closed", static_cast<fs::perms>(0755));
 }
 
+TEST_CASE("space that was reserved for a long file and not used is given back") {
+  constexpr std::uint64_t kBytes = 70u << 20;  // long enough to be reserved
+  const TempFolder folder;
+  const fs::path path = folder / "long.bin";
+  const std::vector<std::byte> piece(1u << 20, std::byte{7});
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    OutputFile file(path, {}, kind);
+    for (std::uint64_t at = 0; at < kBytes; at += piece.size()) {
+      file.expect_bytes(kHeaderBytes + at + piece.size());
+      file.write_at(kHeaderBytes + at, piece);
+    }
+    file.finish(kHeader);
+    file.publish();
+    struct stat info {};
+    REQUIRE(::stat(path.c_str(), &info) == 0);
+    CHECK(fs::file_size(path) == kHeaderBytes + kBytes);
+    CHECK(static_cast<std::uint64_t>(info.st_blocks) * 512 < kBytes + (2u << 20));
+  }
+}
+
 TEST_CASE("same file or not") {
   const TempFolder folder;
   write_bytes(folder / "a", "1");
