@@ -119,6 +119,19 @@ void launch_list_pairs(const ExpandView& view, std::uint32_t row_begin, std::uin
                        std::uint64_t first_pair, std::uint64_t num_pairs, unsigned column_bits,
                        PairListBuffers& buffers, Workspace work, cudaStream_t stream);
 
+// ---- long_lists.cu
+
+std::size_t find_long_lists_workspace_bytes(std::uint64_t max_tiles);
+
+/// Finds the tiles with more than kLongList pairs: writes found.tiles and found.count.
+void launch_find_long_lists(const PairListView& list, const LongListsView& found, Workspace work, cudaStream_t stream);
+
+/// Multiplies all pairs of the tiles found and adds them up: writes found.sums.
+/// Shapes: values [nnzb, m, m], device, as the pairs number them; B transposed within the block.
+/// Values: num_pairs = all pairs of the list, less than 2^32.
+void launch_add_long_lists(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
+                           std::uint64_t num_pairs, std::uint32_t m, const LongListsView& found, cudaStream_t stream);
+
 // ---- expand_planes.cu
 
 /// Which blocks come to byte planes: lines [first_line, first_line + num_lines).
@@ -151,12 +164,13 @@ void launch_mul_binary_search(const OperandView& a, const OperandView& b, const 
 void launch_mul_listed(const OperandView& a, const OperandView& b, const BlockPair* pairs, std::uint32_t num_pairs,
                        std::uint64_t tile, std::uint32_t m, const TileResults& results, cudaStream_t stream);
 
-/// A CTA per some tiles: multiplies the pairs listed for each and writes records.
+/// A CTA per some tiles: multiplies the pairs listed for each and writes records. The sums of long lists are taken from
+/// the view, where it is not empty.
 /// Shapes: values [nnzb, m, m], device, as the pairs number them; B transposed within the block.
 /// Values: max_element = largest element of both operands.
 void launch_mul_pair_list(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
-                          const TilesView& tiles, std::uint32_t m, std::uint32_t max_element, const RecordOutput& out,
-                          cudaStream_t stream);
+                          const LongListsView& long_lists, const TilesView& tiles, std::uint32_t m,
+                          std::uint32_t max_element, const RecordOutput& out, cudaStream_t stream);
 
 /// A CTA per block row and stretch of columns, sums in shared memory; writes records. Visits every tile of the panel
 /// (tiles.keys null). B by rows, blocks transposed; tiles count block columns.

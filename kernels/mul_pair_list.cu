@@ -2,12 +2,12 @@
 // records.
 #include <algorithm>
 
-#include "kernels/byte_mma.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
+#include "kernels/pair_products.cuh"
 #include "kernels/record_output.cuh"
-#include "kernels/row_dot.cuh"
+#include "kernels/tuning.hpp"
 
 namespace spmm::kernels {
 namespace {
@@ -27,9 +27,10 @@ __host__ __device__ constexpr std::uint32_t tiles_per_cta(std::uint32_t m) {
 /// Operands and pairs of one launch.
 struct Lists {
   bool two_pairs_fit;  // the products of two pairs always fit 32 bits
-  const std::uint16_t* a_values;
-  const std::uint16_t* b_values;
+  PairValues values;
   PairListView list;
+  LongListsView long_lists;
+  std::uint32_t max_length;  // pairs that are multiplied here; longer lists have their sums in long_lists
 };
 
 /// The tiles of one CTA: their pairs, as far as they fit, and their results wait in shared memory.
@@ -41,8 +42,15 @@ struct CtaTiles {
   const BlockPair* near_pairs;   // [kMaxPairs], shared: pairs from first_pair on
   const BlockPair* pairs;        // all pairs of the launch
   std::uint32_t* results;        // [num_tiles, m, m], shared
+  std::uint32_t max_length;      // of a list
   TileFlags& flags;
 
+  [[nodiscard]] __device__ std::uint32_t begin(std::uint32_t tile) const { return offsets[tile]; }
+  /// End of the pairs that are multiplied here: a long list has none.
+  [[nodiscard]] __device__ std::uint32_t end(std::uint32_t tile) const {
+    const std::uint32_t all = offsets[tile + 1];
+    return all - offsets[tile] > max_length ? offsets[tile] : all;
+  }
   [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const {
     return p - first_pair < kMaxPairs ? near_pairs[p - first_pair] : pairs[p];
   }
@@ -57,74 +65,23 @@ struct CtaTiles {
 __device__ inline void multiply_tiles_4(const Lists& lists, const CtaTiles& tiles) {
   const std::uint32_t lane = threadIdx.x % 16;
   for (std::uint32_t tile = threadIdx.x / 16; tile < tiles.num_tiles; tile += kThreads / 16) {
-    const std::uint32_t end = tiles.offsets[tile + 1];
-    std::uint64_t sum = 0;
-    for (std::uint32_t p = tiles.offsets[tile]; p < end; ++p) {
-      const BlockPair pair = tiles.pair(p);
-      const uint2 row =
-          __ldg(reinterpret_cast<const uint2*>(lists.a_values + (std::uint64_t{pair.a} * 4 + lane / 4) * 4));
-      const uint2 column =
-          __ldg(reinterpret_cast<const uint2*>(lists.b_values + (std::uint64_t{pair.b} * 4 + lane % 4) * 4));
-      std::uint64_t products = 0;
-      add_products(row, column, products);
-      sum += products;
-    }
-    const std::uint32_t value = saturate(sum);
+    const std::uint32_t value = saturate(sum_pairs_4(lists.values, tiles, tiles.begin(tile), tiles.end(tile)));
     tiles.results[tile * 16 + lane] = value;
     if (value != 0) tiles.flag(tile);
   }
 }
 
-/// Part of a pair of 8 x 8 blocks that a lane brings to a product of two pairs.
-struct Terms {
-  uint2 a{0, 0};
-  uint2 b{0, 0};
-};
-
-__device__ inline Terms load_terms(const Lists& lists, const CtaTiles& tiles, std::uint32_t p, std::uint32_t end,
-                                   std::uint32_t from) {
-  if (p >= end) return {};
-  const BlockPair pair = tiles.pair(p);
-  return {.a = __ldg(reinterpret_cast<const uint2*>(lists.a_values + std::uint64_t{pair.a} * 64 + from)),
-          .b = __ldg(reinterpret_cast<const uint2*>(lists.b_values + std::uint64_t{pair.b} * 64 + from))};
-}
-
-/// Sums of a lane for m = 8: row lane / 4, columns 2 * (lane % 4) and the next.
-struct Sums8 {
-  static constexpr std::uint32_t kMaxPairs = 4096;  // 8 * 4096 terms of 255 * 255 fit 32 bits
-  std::uint32_t high[4] = {};
-  std::uint32_t low[4] = {};
-
-  __device__ void add(const Terms& terms) {
-    const BytePair a = split_bytes(terms.a);
-    const BytePair b = split_bytes(terms.b);
-    mma_u8_16x8x16(high, a.high, a.low, b.high);
-    mma_u8_16x8x16(low, a.high, a.low, b.low);
-  }
-  [[nodiscard]] __device__ std::uint64_t sum(std::uint32_t e) const {
-    return (std::uint64_t{high[e]} << 16) + ((std::uint64_t{high[2 + e]} + low[e]) << 8) + low[2 + e];
-  }
-  /// The same where the result fits 32 bits.
-  [[nodiscard]] __device__ std::uint32_t small_sum(std::uint32_t e) const {
-    return (high[e] << 16) + ((high[2 + e] + low[e]) << 8) + low[2 + e];
-  }
-};
-
-/// m = 8: a warp per tile on tensor cores. 16 rows are the high and the low bytes of A's block, two products take those
-/// of B's; two pairs of the list fill K: lanes % 4 < 2 bring the first. The first two pairs of kAtOnce tiles are in
-/// flight together, for most lists are no longer.
+/// m = 8: a warp per tile. The first two pairs of kAtOnce tiles are in flight together, for most lists are no longer.
 __device__ inline void multiply_tiles_8(const Lists& lists, const CtaTiles& tiles) {
   constexpr std::uint32_t kAtOnce = 4;
   const std::uint32_t lane = threadIdx.x % 32;
-  const std::uint32_t second = lane % 4 / 2;
-  const std::uint32_t from = lane / 4 * 8 + lane % 2 * 4;
   for (std::uint32_t first = threadIdx.x / 32; first < tiles.num_tiles; first += kWarps * kAtOnce) {
-    Terms terms[kAtOnce];
+    Terms8 terms[kAtOnce];
 #pragma unroll
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {
       const std::uint32_t tile = first + u * kWarps;
       if (tile >= tiles.num_tiles) break;
-      terms[u] = load_terms(lists, tiles, tiles.offsets[tile] + second, tiles.offsets[tile + 1], from);
+      terms[u] = load_terms_8(lists.values, tiles, tiles.begin(tile), tiles.end(tile));
     }
 #pragma unroll
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {
@@ -133,22 +90,14 @@ __device__ inline void multiply_tiles_8(const Lists& lists, const CtaTiles& tile
       __syncwarp();  // all lanes multiply together
       Sums8 products;
       products.add(terms[u]);
-      const std::uint32_t end = tiles.offsets[tile + 1];
+      const std::uint32_t next = tiles.begin(tile) + 2;
+      const std::uint32_t end = tiles.end(tile);
       uint2 values{0, 0};
-      if (lists.two_pairs_fit && tiles.offsets[tile] + 2 >= end) {
+      if (lists.two_pairs_fit && next >= end) {
         values = uint2{products.small_sum(0), products.small_sum(1)};
       } else {
         std::uint64_t sums[2] = {products.sum(0), products.sum(1)};
-        for (std::uint32_t p = tiles.offsets[tile] + 2; p < end;) {
-          Sums8 more;
-          for (const std::uint32_t part_end = min(end, p + Sums8::kMaxPairs); p < part_end; p += 2) {
-            const Terms next = load_terms(lists, tiles, p + second, end, from);
-            __syncwarp();  // all lanes multiply together
-            more.add(next);
-          }
-          sums[0] += more.sum(0);
-          sums[1] += more.sum(1);
-        }
+        add_pairs_8(lists.values, tiles, next, end, sums);
         values = uint2{saturate(sums[0]), saturate(sums[1])};
       }
       reinterpret_cast<uint2*>(tiles.results)[tile * 32 + lane] = values;
@@ -157,28 +106,19 @@ __device__ inline void multiply_tiles_8(const Lists& lists, const CtaTiles& tile
   }
 }
 
-/// m = 16, 32, 64 on tensor cores: a warp per 16 rows of a tile, 8 columns at a time.
+/// m = 16, 32, 64: a warp per 16 rows of a tile, 8 columns at a time.
 template <std::uint32_t M>
 __device__ void multiply_tiles_wide(const Lists& lists, const CtaTiles& tiles) {
   constexpr std::uint32_t kStrips = M / 16;
-  constexpr std::uint32_t kMaxPairs = WideSums::kMaxTerms / M;
   for (std::uint32_t x = threadIdx.x / 32; x < tiles.num_tiles * kStrips; x += kWarps) {
     const std::uint32_t tile = x / kStrips;
     const std::uint32_t row = x % kStrips * 16;
-    const std::uint32_t end = tiles.offsets[tile + 1];
+    const std::uint32_t begin = tiles.begin(tile);
+    const std::uint32_t end = tiles.end(tile);
     bool any = false;
     for (std::uint32_t column = 0; column < M; column += 8) {
       std::uint64_t sums[4] = {};
-      for (std::uint32_t p = tiles.offsets[tile]; p < end;) {
-        WideSums products;
-        for (const std::uint32_t part_end = min(end, p + kMaxPairs); p < part_end; ++p) {
-          const BlockPair pair = tiles.pair(p);
-          const WideRows<M> rows(lists.a_values + (std::uint64_t{pair.a} * M + row) * M);
-          products.add(rows, lists.b_values + (std::uint64_t{pair.b} * M + column) * M);
-        }
-#pragma unroll
-        for (std::uint32_t e = 0; e < 4; ++e) sums[e] += products.sum(e);
-      }
+      add_pairs_wide<M>(lists.values, tiles, begin, end, row, column, sums);
 #pragma unroll
       for (std::uint32_t e = 0; e < 4; ++e) {
         const std::uint32_t value = saturate(sums[e]);
@@ -193,16 +133,29 @@ __device__ void multiply_tiles_wide(const Lists& lists, const CtaTiles& tiles) {
 /// Any m: a warp per tile, one pass over the pairs for every 32 elements.
 __device__ inline void multiply_tiles_any_m(const Lists& lists, const CtaTiles& tiles, std::uint32_t m) {
   for (std::uint32_t tile = threadIdx.x / 32; tile < tiles.num_tiles; tile += kWarps) {
-    const std::uint32_t end = tiles.offsets[tile + 1];
+    const std::uint32_t begin = tiles.begin(tile);
+    const std::uint32_t end = tiles.end(tile);
     for (std::uint32_t e = threadIdx.x % 32; e < m * m; e += 32) {
-      std::uint64_t sum = 0;
-      for (std::uint32_t p = tiles.offsets[tile]; p < end; ++p) {
-        const BlockPair pair = tiles.pair(p);
-        sum += dot(lists.a_values + (std::uint64_t{pair.a} * m + e / m) * m,
-                   lists.b_values + (std::uint64_t{pair.b} * m + e % m) * m, m);
-      }
-      const std::uint32_t value = saturate(sum);
+      const std::uint32_t value = saturate(sum_pairs_any_m(lists.values, tiles, begin, end, m, e));
       tiles.results[tile * m * m + e] = value;
+      if (value != 0) tiles.flag(tile);
+    }
+  }
+}
+
+/// Puts the results of long lists in their places. All threads of the CTA call it once all other results are there.
+/// Values: first = number of the CTA's first tile.
+__device__ inline void take_long_sums(const LongListsView& lists, std::uint64_t first, const CtaTiles& tiles,
+                                      std::uint32_t elements) {
+  const std::uint32_t count = *lists.count;
+  const auto first_tile = static_cast<std::uint32_t>(first);
+  for (std::uint64_t x = lower_bound<std::uint32_t>(lists.tiles, 0, count, first_tile); x < count; ++x) {
+    const std::uint32_t tile = lists.tiles[x] - first_tile;
+    if (tile >= tiles.num_tiles) break;
+#pragma unroll 1  // rare: should not crowd the products out of the instruction cache
+    for (std::uint32_t e = threadIdx.x; e < elements; e += kThreads) {
+      const std::uint32_t value = saturate(lists.sums[x * elements + e]);
+      tiles.results[tile * elements + e] = value;
       if (value != 0) tiles.flag(tile);
     }
   }
@@ -210,7 +163,8 @@ __device__ inline void multiply_tiles_any_m(const Lists& lists, const CtaTiles& 
 
 // Grid: one CTA per tiles_per_cta tiles; places are handed out in result order.
 // Work: the CTA fetches the pairs of its tiles; warps, or half warps, take tiles in turn, with sums in registers over
-//       all pairs of a tile. At the end the CTA writes the records of its tiles.
+//       all pairs of a tile. Long lists were added up before: their sums are taken over. At the end the CTA writes the
+//       records of its tiles.
 // Memory: a pair is read as whole blocks by neighbouring lanes; results wait in shared memory for their place.
 template <std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads - 1 : 4)
@@ -243,6 +197,7 @@ __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads
                      .near_pairs = near_pairs,
                      .pairs = lists.list.pairs,
                      .results = results,
+                     .max_length = lists.max_length,
                      .flags = flags};
   if constexpr (M == 4) {
     multiply_tiles_4(lists, own);
@@ -252,6 +207,10 @@ __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads
     multiply_tiles_wide<M>(lists, own);
   } else {
     multiply_tiles_any_m(lists, own, m);
+  }
+  if (lists.long_lists.tiles != nullptr) {
+    __syncthreads();  // the zeros that stand for long lists are there
+    take_long_sums(lists.long_lists, first, own, m * m);
   }
   __syncthreads();  // all results and flags are there
   if (threadIdx.x < 32) place_records(flags, num_tiles, out, gridDim.x);
@@ -280,14 +239,18 @@ void launch(const Lists& lists, const TilesView& tiles, std::uint32_t m, const R
 }  // namespace
 
 void launch_mul_pair_list(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
-                          const TilesView& tiles, std::uint32_t m, std::uint32_t max_element, const RecordOutput& out,
-                          cudaStream_t stream) {
+                          const LongListsView& long_lists, const TilesView& tiles, std::uint32_t m,
+                          std::uint32_t max_element, const RecordOutput& out, cudaStream_t stream) {
   if (list.num_tiles == 0) {
     check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
     return;
   }
   const std::uint64_t largest = std::uint64_t{2} * m * max_element * max_element;
-  const Lists lists{.two_pairs_fit = largest <= kMaxVal, .a_values = a_values, .b_values = b_values, .list = list};
+  const Lists lists{.two_pairs_fit = largest <= kMaxVal,
+                    .values = {.a = a_values, .b = b_values},
+                    .list = list,
+                    .long_lists = long_lists,
+                    .max_length = long_lists.tiles == nullptr ? ~0u : kLongList};
   switch (m) {
     case 4:
       launch<4>(lists, tiles, m, out, stream);

@@ -19,6 +19,11 @@ inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 /// above it, visiting every tile is cheaper than sorting.
 inline constexpr double kExpandPairsPerTile = 0.25;
 
+/// A listed tile with more pairs than this is shared out among CTAs: one warp would take about 0.5 us per pair
+/// (estimated from the latency of two dependent loads), so 4,096 pairs last about as long as all the short lists of a
+/// panel. Sums of such tiles stay small: 8 * m * m / 4096 bytes per listed pair.
+inline constexpr std::uint32_t kLongList = 4096;
+
 /// Rates that the planner predicts with, fitted to measurements on one H200 (kernels/README.md has the runs).
 inline constexpr double kLaunchesMs = 0.27;                // launches and waits that every product has
 inline constexpr double kBuildBytesPerMs = 2.2e8;          // raw records: parse, sort, gather

@@ -70,6 +70,14 @@ struct PairListView {
   const BlockPair* pairs = nullptr;        // [offsets[num_tiles]], device
 };
 
+/// The tiles of a panel that have more than kLongList pairs, and their sums, which several CTAs add up.
+/// Values: a panel of P pairs has at most P / kLongList of them.
+struct LongListsView {
+  std::uint32_t* tiles = nullptr;  // [P / kLongList], device: tile numbers, ascending; null = no tile has so many pairs
+  std::uint32_t* count = nullptr;  // [1], device
+  std::uint64_t* sums = nullptr;   // [P / kLongList, m, m], device, exact
+};
+
 /// What a multiply kernel fills: one result block per tile.
 struct TileResults {
   std::uint32_t* values = nullptr;   // [num_tiles, m, m], device, saturated

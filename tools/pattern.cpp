@@ -185,6 +185,29 @@ std::vector<Part> heavy_parts(std::uint64_t nb, std::uint64_t k, bool transposed
   return parts;
 }
 
+/// A heavy row, a heavy column, and the rest. They cross beside the diagonal: on it, each block of A's column would
+/// meet each block of B's row, and the result would be full.
+std::vector<Part> hub_parts(std::uint64_t nb, std::uint64_t k) {
+  const std::uint64_t row = nb / 2;
+  const std::uint64_t column = (nb / 2 + 1) % nb;
+  const Axis all{.count = nb};
+  const Axis other_rows{.count = nb - 1, .skipped = row};
+  const Axis other_columns{.count = nb - 1, .skipped = column};
+  const std::uint64_t in_row = std::min(nb, (k + 2) / 3);
+  const std::uint64_t in_column = std::min(nb - 1, (k - in_row + 1) / 2);
+  const std::uint64_t rest = k - in_row - in_column;
+  std::vector<Part> parts;
+  parts.push_back({.region = std::make_unique<Rectangle>(Axis{.count = 1, .first = row}, all), .count = in_row});
+  if (in_column > 0) {
+    const Axis line{.count = 1, .first = column};
+    parts.push_back({.region = std::make_unique<Rectangle>(other_rows, line), .count = in_column});
+  }
+  if (rest > 0) {
+    parts.push_back({.region = std::make_unique<Rectangle>(other_rows, other_columns), .count = rest});
+  }
+  return parts;
+}
+
 std::vector<Part> one_part(std::unique_ptr<Region> region, std::uint64_t k) {
   std::vector<Part> parts;
   parts.push_back({.region = std::move(region), .count = k});
@@ -207,6 +230,8 @@ std::vector<Part> parts_of(PatternKind kind, std::uint64_t nb, std::uint64_t k,
       return heavy_parts(nb, k, false);
     case PatternKind::heavy_column:
       return heavy_parts(nb, k, true);
+    case PatternKind::hub:
+      return hub_parts(nb, k);
   }
   return one_part(std::make_unique<Rectangle>(all, all), k);
 }
@@ -214,8 +239,8 @@ std::vector<Part> parts_of(PatternKind kind, std::uint64_t nb, std::uint64_t k,
 }  // namespace
 
 const std::vector<std::string>& pattern_names() {
-  static const std::vector<std::string> kNames = {"uniform",   "diagonal",  "banded",
-                                                  "power-law", "heavy-row", "heavy-column"};
+  static const std::vector<std::string> kNames = {"uniform",   "diagonal",     "banded", "power-law",
+                                                  "heavy-row", "heavy-column", "hub"};
   return kNames;
 }
 

@@ -26,7 +26,7 @@ class Region {
   [[nodiscard]] virtual std::uint64_t cells_before(BlockIndex at) const = 0;
 };
 
-enum class PatternKind : std::uint8_t { uniform, diagonal, banded, power_law, heavy_row, heavy_column };
+enum class PatternKind : std::uint8_t { uniform, diagonal, banded, power_law, heavy_row, heavy_column, hub };
 
 /// What people call the patterns ("power-law"), in the order of PatternKind.
 const std::vector<std::string>& pattern_names();
@@ -45,6 +45,8 @@ struct Part {
 ///   power-law     block row r, and block column r, has about 1/r of the first one's blocks, in steps of powers of two
 ///   heavy-row     half of the blocks (or a full row, if that is less) in block row nb/2, the rest anywhere else
 ///   heavy-column  the same with block column nb/2
+///   hub           a third of the blocks (or a full row, if that is less) in block row nb/2, as many in block column
+///                 nb/2 + 1, the rest anywhere else: in a product the two meet in one block, with all their pairs
 /// Values: nb at least 1. Errors: UsageError where k blocks do not fit.
 std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k,
                                std::optional<std::uint32_t> bandwidth);

@@ -32,6 +32,8 @@ Patterns, on a grid of n/m x n/m blocks:
   power-law     block row r, and block column r, has about 1/r of the first one's blocks (in steps of powers of two)
   heavy-row     half of the blocks in the middle block row (or all of it, if that is less), the rest anywhere else
   heavy-column  the same with the middle block column
+  hub           a third of the blocks (or all of it, if that is less) in the middle block row, as many in the block
+                column after the middle one, the rest anywhere else: one block of the product has very many pairs
 
 All k blocks lie at different places. The same options give the same bytes on every machine and for every number of
 threads; --order changes the order of the records, not the blocks. Give A and B different seeds. The file appears under

@@ -1,16 +1,36 @@
 // B by rows: pair lists for panels that are listed, stretches of result rows in shared memory for the others.
+#include <algorithm>
 #include <array>
 
 #include "cuda/multiplier.hpp"
+#include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
 namespace {
+
+/// Long lists of a panel at most; 0 where it is not listed.
+std::uint64_t max_long_lists(const plan::Panel& panel) {
+  const bool possible = panel.expand && panel.max_run_pairs > kernels::kLongList;
+  return possible ? panel.num_pairs / kernels::kLongList : 0;
+}
+
+std::uint64_t max_long_lists(const std::vector<plan::Panel>& panels) {
+  std::uint64_t most = 0;
+  for (const plan::Panel& panel : panels) most = std::max(most, max_long_lists(panel));
+  return most;
+}
+
+std::uint64_t work_bytes(std::uint64_t max_pairs) {
+  if (max_pairs == 0) return 0;
+  return std::max(kernels::list_pairs_workspace_bytes(max_pairs), kernels::find_long_lists_workspace_bytes(max_pairs));
+}
 
 class RowMultiplier : public Multiplier {
  public:
   explicit RowMultiplier(const MultiplierContext& context)
       : c_(context),
         max_pairs_(max_listed_pairs(context.panels)),
+        max_long_(max_long_lists(context.panels)),
         keys_{DeviceBuffer<std::uint64_t>(c_.memory, max_pairs_, "pair keys"),
               DeviceBuffer<std::uint64_t>(c_.memory, max_pairs_, "pair keys")},
         pairs_{DeviceBuffer<kernels::BlockPair>(c_.memory, max_pairs_, "pairs"),
@@ -18,7 +38,10 @@ class RowMultiplier : public Multiplier {
         tile_keys_(c_.memory, max_pairs_, "tile keys"),
         offsets_(c_.memory, max_pairs_ + 1, "pair offsets of tiles"),
         num_tiles_(c_.memory, 1, "count"),
-        work_(c_.memory, max_pairs_ == 0 ? 0 : kernels::list_pairs_workspace_bytes(max_pairs_), "pair work space"),
+        long_tiles_(c_.memory, max_long_, "long lists"),
+        num_long_(c_.memory, max_long_ == 0 ? 0 : 1, "count"),
+        long_sums_(c_.memory, max_long_ * c_.operands.m * c_.operands.m, "sums of long lists"),
+        work_(c_.memory, work_bytes(max_pairs_), "pair work space"),
         states_(c_.memory, c_.max_tiles + 1, "places of records") {}
 
   void multiply(const plan::Panel& panel, PackedPanel& target) override {
@@ -38,8 +61,9 @@ class RowMultiplier : public Multiplier {
     kernels::PairListView list;
     c_.events.timed(Stage::count, c_.stream, [&] { list = list_pairs(panel, tiles); });
     c_.events.timed(Stage::multiply, c_.stream, [&] {
-      kernels::launch_mul_pair_list(operands.a_values.data(), operands.b_values.data(), list, tiles, operands.m,
-                                    operands.max_element, out, c_.stream.get());
+      const kernels::LongListsView long_lists = add_long_lists(panel, list);
+      kernels::launch_mul_pair_list(operands.a_values.data(), operands.b_values.data(), list, long_lists, tiles,
+                                    operands.m, operands.max_element, out, c_.stream.get());
     });
   }
 
@@ -61,14 +85,29 @@ class RowMultiplier : public Multiplier {
     return {.num_tiles = tiles.num_tiles, .offsets = offsets_.data(), .pairs = buffers.pairs.front()};
   }
 
+  /// Finds and adds up the long lists of a panel; an empty view where there can be none.
+  kernels::LongListsView add_long_lists(const plan::Panel& panel, const kernels::PairListView& list) {
+    if (max_long_lists(panel) == 0) return {};
+    const kernels::LongListsView found{
+        .tiles = long_tiles_.data(), .count = num_long_.data(), .sums = long_sums_.data()};
+    kernels::launch_find_long_lists(list, found, {.data = work_.data(), .bytes = work_.size()}, c_.stream.get());
+    kernels::launch_add_long_lists(c_.operands.a_values.data(), c_.operands.b_values.data(), list, panel.num_pairs,
+                                   c_.operands.m, found, c_.stream.get());
+    return found;
+  }
+
   MultiplierContext c_;
   std::uint64_t max_pairs_;
+  std::uint64_t max_long_;                                 // long lists of a panel at most
   std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [max_pairs] each
   std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [max_pairs] each
   DeviceBuffer<std::uint64_t> tile_keys_;                  // [max_pairs]
   DeviceBuffer<std::uint32_t> offsets_;                    // [max_pairs + 1]
   DeviceBuffer<std::uint32_t> num_tiles_;
   PinnedBuffer<std::uint32_t> host_num_tiles_{1};
+  DeviceBuffer<std::uint32_t> long_tiles_;  // [max_long]
+  DeviceBuffer<std::uint32_t> num_long_;
+  DeviceBuffer<std::uint64_t> long_sums_;  // [max_long, m, m]
   DeviceBuffer<std::byte> work_;
   DeviceBuffer<std::uint64_t> states_;  // [max_tiles + 1]
 };

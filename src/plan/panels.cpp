@@ -25,6 +25,13 @@ void cut_columns(Panel row, std::uint64_t max_tiles, std::vector<Panel>& panels)
   }
 }
 
+/// Most pairs of a run of [begin, end).
+std::uint64_t heaviest_run(const RowPairs& pairs, std::size_t begin, std::size_t end) {
+  std::uint64_t most = 0;
+  for (std::size_t run = begin; run < end; ++run) most = std::max(most, pairs.offsets[run + 1] - pairs.offsets[run]);
+  return most;
+}
+
 }  // namespace
 
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_tiles,
@@ -57,7 +64,8 @@ std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, 
                 .column_begin = 0,
                 .num_columns = num_columns,
                 .first_pair = first_pair,
-                .num_pairs = pairs.offsets[run] - first_pair};
+                .num_pairs = pairs.offsets[run] - first_pair,
+                .max_run_pairs = heaviest_run(pairs, begin, run)};
     const std::uint64_t all_tiles = std::uint64_t{panel.num_rows} * num_columns;
     const bool can_expand = listing != Listing::never && panel.num_pairs <= max_tiles;
     const bool can_visit_all = all_tiles <= max_tiles;

@@ -16,8 +16,9 @@ struct Panel {
   std::uint32_t column_begin = 0;  ///< line slot of B
   std::uint32_t num_columns = 0;
   std::uint64_t first_pair = 0;
-  std::uint64_t num_pairs = 0;  ///< of these lines of A with all lines of B
-  bool expand = false;          ///< list only the tiles that have pairs; else visit every tile
+  std::uint64_t num_pairs = 0;      ///< of these lines of A with all lines of B
+  std::uint64_t max_run_pairs = 0;  ///< of the heaviest run of lines: no tile has more
+  bool expand = false;              ///< list only the tiles that have pairs; else visit every tile
 
   /// Tiles at most.
   [[nodiscard]] std::uint64_t max_tiles() const {

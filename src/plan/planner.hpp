@@ -31,6 +31,8 @@ Plan plan_cuda(const MatrixHeader& a, const MatrixHeader& b, const std::string& 
                const Limits& limits);
 
 /// Device bytes per candidate tile of a panel besides its packed records: accumulated values, coordinates, flags, scan.
+/// Kernels that write records themselves accumulate nothing here; a listed panel keeps the sums of its long lists
+/// instead (kLongList: 8 * m * m / 4096 bytes per pair).
 std::uint64_t panel_tile_bytes(std::uint32_t m);
 
 /// Device bytes per pair of a panel that lists its tiles by expansion.

@@ -27,10 +27,22 @@ plan::RowPairs offsets_of(const std::vector<std::uint64_t>& pairs, std::uint32_t
   return out;
 }
 
+/// Most pairs of a run that begins in the panel.
+std::uint64_t heaviest_run(const plan::RowPairs& runs, const Panel& panel) {
+  std::uint64_t most = 0;
+  for (std::size_t run = 0; run < runs.num_runs(); ++run) {
+    const std::uint32_t line = runs.first_line(run);
+    if (line < panel.row_begin || line >= panel.row_begin + panel.num_rows) continue;
+    most = std::max(most, runs.offsets[run + 1] - runs.offsets[run]);
+  }
+  return most;
+}
+
 /// Every line with pairs is covered exactly once, in order, and no panel is too large.
 void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_columns, std::uint64_t max_tiles,
                  std::uint32_t lines_per_run = 1) {
-  const std::vector<Panel> panels = plan::cut_panels(offsets_of(pairs, lines_per_run), num_columns, max_tiles);
+  const plan::RowPairs runs = offsets_of(pairs, lines_per_run);
+  const std::vector<Panel> panels = plan::cut_panels(runs, num_columns, max_tiles);
   std::vector<std::uint64_t> columns_done(pairs.size(), 0);
   std::uint64_t counted_pairs = 0;
   std::uint64_t last_row = 0;
@@ -41,6 +53,7 @@ void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_colu
     REQUIRE(panel.row_begin >= last_row);
     last_row = panel.row_begin;
     counted_pairs += panel.num_pairs;
+    REQUIRE(panel.max_run_pairs == heaviest_run(runs, panel));
     for (std::uint32_t r = panel.row_begin; r < panel.row_begin + panel.num_rows; ++r) {
       REQUIRE(columns_done[r] == panel.column_begin);
       columns_done[r] += panel.num_columns;
@@ -82,6 +95,22 @@ TEST_CASE("panels of light lines are cut between runs") {
     check_cover(pairs, 1 + static_cast<std::uint32_t>(random() % 50), 30 + random() % 300,
                 1 + static_cast<std::uint32_t>(random() % 10));
   }
+}
+
+TEST_CASE("a panel knows its heaviest run") {
+  const auto heaviest = [](const std::vector<std::uint64_t>& pairs, std::uint64_t max_tiles,
+                           std::uint32_t lines_per_run = 1) {
+    std::vector<std::uint64_t> all;
+    for (const Panel& panel : plan::cut_panels(offsets_of(pairs, lines_per_run), 1000, max_tiles)) {
+      all.push_back(panel.max_run_pairs);
+    }
+    return all;
+  };
+  using Numbers = std::vector<std::uint64_t>;
+  CHECK(heaviest({3, 90, 7, 0, 20}, 1000) == Numbers{90});
+  CHECK(heaviest({3, 90, 7, 0, 20}, 1000, 2) == Numbers{93});
+  CHECK(heaviest({60, 50, 0, 10, 70}, 100) == Numbers{60, 50, 70});
+  CHECK(heaviest({5, 5000}, 900) == Numbers{5, 5000, 5000});  // two stretches of columns
 }
 
 TEST_CASE("alternating heavy and light rows do not make a panel each") {

@@ -73,6 +73,7 @@ const std::vector<PatternCase>& pattern_cases() {
       {"power-law", {"--k", "900"}, [](BlockIndex) { return true; }},
       {"heavy-row", {"--k", "900"}, [](BlockIndex) { return true; }},
       {"heavy-column", {"--k", "900"}, [](BlockIndex) { return true; }},
+      {"hub", {"--k", "900"}, [](BlockIndex) { return true; }},
   };
   return kCases;
 }
@@ -152,6 +153,8 @@ TEST_CASE("gen: shapes of the skewed patterns", "[tools][gen]") {
   };
   CHECK(counts("heavy-row", false)[kNb / 2] == 200);
   CHECK(counts("heavy-column", true)[kNb / 2] == 200);
+  CHECK(counts("hub", false)[kNb / 2] == 200);
+  CHECK(counts("hub", true)[kNb / 2 + 1] == 200);
   for (const bool columns : {false, true}) {
     const auto in = counts("power-law", columns);
     CHECK(in[0] > 3 * in[10]);

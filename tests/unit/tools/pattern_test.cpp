@@ -19,7 +19,8 @@ using tools::make_pattern;
 using tools::PatternKind;
 
 constexpr PatternKind kKinds[] = {PatternKind::uniform,   PatternKind::diagonal,  PatternKind::banded,
-                                  PatternKind::power_law, PatternKind::heavy_row, PatternKind::heavy_column};
+                                  PatternKind::power_law, PatternKind::heavy_row, PatternKind::heavy_column,
+                                  PatternKind::hub};
 
 /// Cells are in row-major order, inside the grid, and counted right by cells_before() for every place of the grid.
 void check_region(const tools::Region& region, std::uint32_t nb) {
@@ -72,6 +73,7 @@ TEST_CASE("patterns have names", "[tools][pattern]") {
   CHECK(tools::pattern_name(PatternKind::uniform) == "uniform");
   CHECK(tools::pattern_name(PatternKind::power_law) == "power-law");
   CHECK(tools::pattern_name(PatternKind::heavy_column) == "heavy-column");
+  CHECK(tools::pattern_name(PatternKind::hub) == "hub");
 }
 
 TEST_CASE("bands of every width", "[tools][pattern]") {
@@ -103,6 +105,28 @@ TEST_CASE("the parts of a heavy line do not meet", "[tools][pattern]") {
       CHECK((kind == PatternKind::heavy_row ? other.i : other.j) != 4);
     }
   }
+}
+
+TEST_CASE("the parts of a hub do not meet", "[tools][pattern]") {
+  const auto pattern = make_pattern(PatternKind::hub, 9, 30, std::nullopt);
+  REQUIRE(pattern.size() == 3);
+  CHECK(pattern[0].count == 9);
+  CHECK(pattern[1].count == 8);  // the row has the ninth
+  CHECK(pattern[2].count == 13);
+  std::set<BlockIndex> cells;
+  for (std::size_t p = 0; p < 3; ++p) {
+    for (std::uint64_t rank = 0; rank < pattern[p].region->capacity(); ++rank) {
+      const BlockIndex at = pattern[p].region->cell(rank);
+      CHECK((at.i == 4) == (p == 0));
+      if (p != 0) CHECK((at.j == 5) == (p == 1));
+      CHECK(cells.insert(at).second);
+    }
+  }
+  CHECK(cells.size() == 81);
+  const auto light = make_pattern(PatternKind::hub, 9, 5, std::nullopt);
+  REQUIRE(light.size() == 3);
+  CHECK(light[0].count == 2);
+  CHECK(light[1].count == 2);
 }
 
 TEST_CASE("patterns of the largest grid fit 64 bits", "[tools][pattern]") {
