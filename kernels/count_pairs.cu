@@ -30,12 +30,23 @@ std::uint64_t num_runs(std::uint32_t num_lines, std::uint32_t stride) {
   return (std::uint64_t{num_lines} + stride - 1) / stride;
 }
 
-// Grid: one thread per run of lines of A and one more. Memory: scattered reads of the offsets, contiguous writes.
-__global__ void row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint64_t count,
-                                 std::uint32_t stride, std::uint64_t* row_offsets) {
-  for_each_item(count, [=](std::uint64_t x) {
-    row_offsets[x] = pair_offsets[a.offsets[min(x * stride, std::uint64_t{a.num_lines})]];
+// Grid: one thread per line of A.
+// Work: the first line of each run, and the last of all, write; every warp raises the maximum by its own.
+// Memory: scattered reads of the offsets, contiguous writes.
+__global__ void row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
+                                 std::uint64_t count, std::uint64_t* row_offsets, unsigned long long* max_line_pairs) {
+  unsigned long long most = 0;
+  for_each_item(a.num_lines, [&](std::uint64_t line) {
+    const std::uint64_t begin = pair_offsets[a.offsets[line]];
+    const std::uint64_t end = pair_offsets[a.offsets[line + 1]];
+    if (line % stride == 0) row_offsets[line / stride] = begin;
+    if (line + 1 == a.num_lines) row_offsets[count] = end;
+    most = max(most, static_cast<unsigned long long>(end - begin));
   });
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
+  // The maximum only grows: a stale read costs one atomic.
+  if (threadIdx.x % 32 == 0 && most > *max_line_pairs) atomicMax(max_line_pairs, most);
 }
 
 }  // namespace
@@ -56,9 +67,11 @@ void launch_pair_offsets(const std::uint32_t* b_row_slots, std::uint64_t count, 
 }
 
 void launch_row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
-                             std::uint64_t* row_offsets, cudaStream_t stream) {
-  const std::uint64_t count = num_runs(a.num_lines, stride) + 1;
-  row_pair_offsets<<<item_grid(count), kItemThreads, 0, stream>>>(a, pair_offsets, count, stride, row_offsets);
+                             std::uint64_t* row_offsets, std::uint64_t* max_line_pairs, cudaStream_t stream) {
+  check(cudaMemsetAsync(max_line_pairs, 0, sizeof(std::uint64_t), stream), "heaviest line");
+  row_pair_offsets<<<item_grid(a.num_lines), kItemThreads, 0, stream>>>(
+      a, pair_offsets, stride, num_runs(a.num_lines, stride), row_offsets,
+      reinterpret_cast<unsigned long long*>(max_line_pairs));
   check_launch("row_pair_offsets");
 }
 

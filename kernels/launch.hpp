@@ -75,10 +75,11 @@ std::size_t count_workspace_bytes(std::uint64_t count);
 void launch_pair_offsets(const std::uint32_t* b_row_slots, std::uint64_t count, LinesView b_rows,
                          std::uint64_t* pair_offsets, Workspace work, cudaStream_t stream);
 
-/// row_offsets[x] = pairs of A's lines before line x * stride, the last entry all of them.
-/// Shapes: row_offsets [ceil(num_lines / stride) + 1], device.
+/// row_offsets[x] = pairs of A's lines before line x * stride, the last entry all of them; *max_line_pairs = pairs of
+/// the heaviest line.
+/// Shapes: row_offsets [ceil(num_lines / stride) + 1], max_line_pairs [1], device.
 void launch_row_pair_offsets(LinesView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
-                             std::uint64_t* row_offsets, cudaStream_t stream);
+                             std::uint64_t* row_offsets, std::uint64_t* max_line_pairs, cudaStream_t stream);
 
 // ---- list_tiles.cu
 
@@ -118,6 +119,21 @@ struct PairListBuffers {
 void launch_list_pairs(const ExpandView& view, std::uint32_t row_begin, std::uint32_t num_rows,
                        std::uint64_t first_pair, std::uint64_t num_pairs, unsigned column_bits,
                        PairListBuffers& buffers, Workspace work, cudaStream_t stream);
+
+// ---- list_light_rows.cu
+
+/// Most pairs of a row that launch_list_light_rows takes.
+inline constexpr std::uint64_t kMaxLightRowPairs = 1024;
+
+/// Scratch bytes of launch_list_light_rows; heaviest as there.
+std::size_t list_light_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t heaviest);
+
+/// The same as launch_list_pairs where every row is light. Leaves buffers.keys alone and needs buffers.pairs.front()
+/// only; work 8-byte aligned.
+/// Values: no row has more than heaviest pairs; heaviest <= kMaxLightRowPairs; num_pairs < 2^32.
+void launch_list_light_rows(const ExpandView& view, std::uint32_t row_begin, std::uint32_t num_rows,
+                            std::uint64_t first_pair, std::uint64_t num_pairs, std::uint64_t heaviest,
+                            unsigned column_bits, PairListBuffers& buffers, Workspace work, cudaStream_t stream);
 
 // ---- long_lists.cu
 

@@ -183,11 +183,15 @@ void fetch_row_pairs(SortedPair& sorted, std::uint32_t lines_per_run, DeviceMemo
   plan::RowPairs& pairs = sorted.row_pairs;
   pairs.num_lines = a.num_lines;
   pairs.lines_per_run = lines_per_run;
-  pairs.offsets.resize((a.num_lines - 1) / lines_per_run + std::size_t{2});
+  const std::size_t num_offsets = (a.num_lines - 1) / lines_per_run + std::size_t{2};
+  pairs.offsets.resize(num_offsets + 1);  // the heaviest line comes behind them: one copy
   const DeviceBuffer<std::uint64_t> offsets(memory, pairs.offsets.size(), "row pair offsets");
-  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), lines_per_run, offsets.data(), stream.get());
+  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), lines_per_run, offsets.data(),
+                                   offsets.data() + num_offsets, stream.get());
   copy_async(pairs.offsets.data(), offsets.data(), pairs.offsets.size(), stream);
   stream.synchronize();
+  pairs.max_line_pairs = pairs.offsets.back();
+  pairs.offsets.pop_back();
 }
 
 void count_pairs(SortedPair& sorted, std::uint64_t max_pairs_per_run, DeviceMemory& memory, const Stream& stream) {

@@ -10,7 +10,7 @@ namespace {
 
 /// Long lists of a panel at most; 0 where it is not listed.
 std::uint64_t max_long_lists(const plan::Panel& panel) {
-  const bool possible = panel.expand && panel.max_run_pairs > kernels::kLongList;
+  const bool possible = panel.expand && panel.max_line_pairs > kernels::kLongList;
   return possible ? panel.num_pairs / kernels::kLongList : 0;
 }
 
@@ -20,9 +20,29 @@ std::uint64_t max_long_lists(const std::vector<plan::Panel>& panels) {
   return most;
 }
 
-std::uint64_t work_bytes(std::uint64_t max_pairs) {
-  if (max_pairs == 0) return 0;
-  return std::max(kernels::list_pairs_workspace_bytes(max_pairs), kernels::find_long_lists_workspace_bytes(max_pairs));
+/// Whether a panel is listed, and sorted as a whole: rows that are all light are sorted one by one.
+bool is_sorted_whole(const plan::Panel& panel) {
+  return panel.expand && panel.max_line_pairs > kernels::kMaxLightRowPairs;
+}
+
+std::uint64_t max_pairs_sorted_whole(const std::vector<plan::Panel>& panels) {
+  std::uint64_t most = 0;
+  for (const plan::Panel& panel : panels) {
+    if (is_sorted_whole(panel)) most = std::max(most, panel.num_pairs);
+  }
+  return most;
+}
+
+/// Scratch bytes that suffice to list any of the panels and to find its long lists.
+std::size_t list_workspace_bytes(const std::vector<plan::Panel>& panels) {
+  const std::uint64_t max_sorted = max_pairs_sorted_whole(panels);
+  std::size_t most = max_sorted == 0 ? 0 : kernels::list_pairs_workspace_bytes(max_sorted);
+  for (const plan::Panel& panel : panels) {
+    if (max_long_lists(panel) != 0) most = std::max(most, kernels::find_long_lists_workspace_bytes(panel.num_pairs));
+    if (!panel.expand || is_sorted_whole(panel)) continue;
+    most = std::max(most, kernels::list_light_rows_workspace_bytes(panel.num_pairs, panel.max_line_pairs));
+  }
+  return most;
 }
 
 class RowMultiplier : public Multiplier {
@@ -30,18 +50,19 @@ class RowMultiplier : public Multiplier {
   explicit RowMultiplier(const MultiplierContext& context)
       : c_(context),
         max_pairs_(max_listed_pairs(context.panels)),
+        max_sorted_(max_pairs_sorted_whole(context.panels)),
         max_long_(max_long_lists(context.panels)),
-        keys_{DeviceBuffer<std::uint64_t>(c_.memory, max_pairs_, "pair keys"),
-              DeviceBuffer<std::uint64_t>(c_.memory, max_pairs_, "pair keys")},
+        keys_{DeviceBuffer<std::uint64_t>(c_.memory, max_sorted_, "pair keys"),
+              DeviceBuffer<std::uint64_t>(c_.memory, max_sorted_, "pair keys")},
         pairs_{DeviceBuffer<kernels::BlockPair>(c_.memory, max_pairs_, "pairs"),
-               DeviceBuffer<kernels::BlockPair>(c_.memory, max_pairs_, "pairs")},
+               DeviceBuffer<kernels::BlockPair>(c_.memory, max_sorted_, "pairs")},
         tile_keys_(c_.memory, max_pairs_, "tile keys"),
         offsets_(c_.memory, max_pairs_ + 1, "pair offsets of tiles"),
         num_tiles_(c_.memory, 1, "count"),
         long_tiles_(c_.memory, max_long_, "long lists"),
         num_long_(c_.memory, max_long_ == 0 ? 0 : 1, "count"),
         long_sums_(c_.memory, max_long_ * c_.operands.m * c_.operands.m, "sums of long lists"),
-        work_(c_.memory, work_bytes(max_pairs_), "pair work space"),
+        work_(c_.memory, list_workspace_bytes(context.panels), "pair work space"),
         states_(c_.memory, c_.max_tiles + 1, "places of records") {}
 
   void multiply(const plan::Panel& panel, PackedPanel& target) override {
@@ -76,9 +97,15 @@ class RowMultiplier : public Multiplier {
                                      .offsets = offsets_.data(),
                                      .num_tiles = num_tiles_.data(),
                                      .host_num_tiles = host_num_tiles_.data()};
-    kernels::launch_list_pairs(c_.operands.expand_view(), panel.row_begin, panel.num_rows, panel.first_pair,
-                               panel.num_pairs, tiles.column_bits, buffers,
-                               {.data = work_.data(), .bytes = work_.size()}, c_.stream.get());
+    const kernels::Workspace work{.data = work_.data(), .bytes = work_.size()};
+    if (is_sorted_whole(panel)) {
+      kernels::launch_list_pairs(c_.operands.expand_view(), panel.row_begin, panel.num_rows, panel.first_pair,
+                                 panel.num_pairs, tiles.column_bits, buffers, work, c_.stream.get());
+    } else {
+      kernels::launch_list_light_rows(c_.operands.expand_view(), panel.row_begin, panel.num_rows, panel.first_pair,
+                                      panel.num_pairs, panel.max_line_pairs, tiles.column_bits, buffers, work,
+                                      c_.stream.get());
+    }
     c_.stream.synchronize();
     tiles.num_tiles = host_num_tiles_[0];
     tiles.keys = tile_keys_.data();
@@ -97,10 +124,11 @@ class RowMultiplier : public Multiplier {
   }
 
   MultiplierContext c_;
-  std::uint64_t max_pairs_;
+  std::uint64_t max_pairs_;                                // of a listed panel
+  std::uint64_t max_sorted_;                               // of one that is sorted as a whole
   std::uint64_t max_long_;                                 // long lists of a panel at most
-  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [max_pairs] each
-  std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [max_pairs] each
+  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [max_sorted] each
+  std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [max_pairs], [max_sorted]
   DeviceBuffer<std::uint64_t> tile_keys_;                  // [max_pairs]
   DeviceBuffer<std::uint32_t> offsets_;                    // [max_pairs + 1]
   DeviceBuffer<std::uint32_t> num_tiles_;

@@ -13,6 +13,15 @@ bool prefers_expansion(std::uint64_t num_pairs, std::uint64_t all_tiles, Listing
   return static_cast<double>(num_pairs) < kernels::kExpandPairsPerTile * static_cast<double>(all_tiles);
 }
 
+/// No line of these runs has more pairs.
+std::uint64_t max_pairs_of_line(const RowPairs& pairs, std::size_t begin_run, std::size_t end_run) {
+  std::uint64_t most = 0;
+  for (std::size_t run = begin_run; run < end_run; ++run) {
+    most = std::max(most, pairs.offsets[run + 1] - pairs.offsets[run]);
+  }
+  return std::min(most, pairs.max_line_pairs);
+}
+
 /// One line of A with more tiles than a panel holds: stretches of columns.
 void cut_columns(Panel row, std::uint64_t max_tiles, std::vector<Panel>& panels) {
   const std::uint32_t num_columns = row.num_columns;
@@ -23,13 +32,6 @@ void cut_columns(Panel row, std::uint64_t max_tiles, std::vector<Panel>& panels)
     panels.push_back(row);
     row.num_pairs = 0;  // counted once, with the first stretch
   }
-}
-
-/// Most pairs of a run of [begin, end).
-std::uint64_t heaviest_run(const RowPairs& pairs, std::size_t begin, std::size_t end) {
-  std::uint64_t most = 0;
-  for (std::size_t run = begin; run < end; ++run) most = std::max(most, pairs.offsets[run + 1] - pairs.offsets[run]);
-  return most;
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, 
                 .num_columns = num_columns,
                 .first_pair = first_pair,
                 .num_pairs = pairs.offsets[run] - first_pair,
-                .max_run_pairs = heaviest_run(pairs, begin, run)};
+                .max_line_pairs = max_pairs_of_line(pairs, begin, run)};
     const std::uint64_t all_tiles = std::uint64_t{panel.num_rows} * num_columns;
     const bool can_expand = listing != Listing::never && panel.num_pairs <= max_tiles;
     const bool can_visit_all = all_tiles <= max_tiles;

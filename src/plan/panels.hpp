@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace spmm::plan {
@@ -16,9 +17,9 @@ struct Panel {
   std::uint32_t column_begin = 0;  ///< line slot of B
   std::uint32_t num_columns = 0;
   std::uint64_t first_pair = 0;
-  std::uint64_t num_pairs = 0;      ///< of these lines of A with all lines of B
-  std::uint64_t max_run_pairs = 0;  ///< of the heaviest run of lines: no tile has more
-  bool expand = false;              ///< list only the tiles that have pairs; else visit every tile
+  std::uint64_t num_pairs = 0;       ///< of these lines of A with all lines of B
+  std::uint64_t max_line_pairs = 0;  ///< no line of A in the panel has more
+  bool expand = false;               ///< list only the tiles that have pairs; else visit every tile
 
   /// Tiles at most.
   [[nodiscard]] std::uint64_t max_tiles() const {
@@ -32,6 +33,7 @@ struct RowPairs {
   std::vector<std::uint64_t> offsets{0};  ///< [runs + 1]
   std::uint32_t lines_per_run = 1;        ///< the last run may be shorter
   std::uint32_t num_lines = 0;
+  std::uint64_t max_line_pairs = std::numeric_limits<std::uint64_t>::max();  ///< no line has more
 
   [[nodiscard]] std::size_t num_runs() const { return offsets.size() - 1; }
   /// First line of a run; num_lines behind the last one.

@@ -53,7 +53,7 @@ void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_colu
     REQUIRE(panel.row_begin >= last_row);
     last_row = panel.row_begin;
     counted_pairs += panel.num_pairs;
-    REQUIRE(panel.max_run_pairs == heaviest_run(runs, panel));
+    REQUIRE(panel.max_line_pairs == heaviest_run(runs, panel));
     for (std::uint32_t r = panel.row_begin; r < panel.row_begin + panel.num_rows; ++r) {
       REQUIRE(columns_done[r] == panel.column_begin);
       columns_done[r] += panel.num_columns;
@@ -102,7 +102,7 @@ TEST_CASE("a panel knows its heaviest run") {
                            std::uint32_t lines_per_run = 1) {
     std::vector<std::uint64_t> all;
     for (const Panel& panel : plan::cut_panels(offsets_of(pairs, lines_per_run), 1000, max_tiles)) {
-      all.push_back(panel.max_run_pairs);
+      all.push_back(panel.max_line_pairs);
     }
     return all;
   };
@@ -122,6 +122,20 @@ TEST_CASE("alternating heavy and light rows do not make a panel each") {
 TEST_CASE("a hypersparse result is listed, a dense one visited") {
   CHECK(plan::cut_panels(offsets_of({5, 5, 5}), 1000, 1 << 20).front().expand);
   CHECK_FALSE(plan::cut_panels(offsets_of({900, 900}), 1000, 1 << 20).front().expand);
+}
+
+TEST_CASE("a panel knows a bound on the pairs of its lines") {
+  const std::vector<std::uint64_t> pairs = {3, 9, 0, 1, 2, 1, 4, 0};
+  const auto bounds = [](const plan::RowPairs& rows) {
+    std::vector<std::uint64_t> found;
+    for (const Panel& panel : plan::cut_panels(rows, 1000, 12)) found.push_back(panel.max_line_pairs);
+    return found;
+  };
+  CHECK(bounds(offsets_of(pairs)) == std::vector<std::uint64_t>{9, 4});
+  plan::RowPairs in_runs = offsets_of(pairs, 2);
+  CHECK(bounds(in_runs) == std::vector<std::uint64_t>{12, 4});
+  in_runs.max_line_pairs = 9;
+  CHECK(bounds(in_runs) == std::vector<std::uint64_t>{9, 4});
 }
 
 TEST_CASE("the CUDA plan stays within the limit and shrinks its panels") {
