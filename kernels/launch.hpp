@@ -148,6 +148,13 @@ void launch_find_long_lists(const PairListView& list, const LongListsView& found
 void launch_add_long_lists(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
                            std::uint64_t num_pairs, std::uint32_t m, const LongListsView& found, cudaStream_t stream);
 
+// ---- find_zeros.cu
+
+/// *found = 1 if a block of A has a column of zeros or a block of B is zero, else 0: then no product of two is zero.
+/// Shapes: values [num_a, m, m] and [num_b, m, m], found [1], device.
+void launch_find_zeros(const std::uint16_t* a_values, std::uint64_t num_a, const std::uint16_t* b_values,
+                       std::uint64_t num_b, std::uint32_t m, std::uint32_t* found, cudaStream_t stream);
+
 // ---- expand_planes.cu
 
 /// Which blocks come to byte planes: lines [first_line, first_line + num_lines).
@@ -183,10 +190,10 @@ void launch_mul_listed(const OperandView& a, const OperandView& b, const BlockPa
 /// A CTA per some tiles: multiplies the pairs listed for each and writes records. The sums of long lists are taken from
 /// the view, where it is not empty.
 /// Shapes: values [nnzb, m, m], device, as the pairs number them; B transposed within the block.
-/// Values: max_element = largest element of both operands.
+/// Values: max_element = largest element of both operands; can_be_zero = false where launch_find_zeros found nothing.
 void launch_mul_pair_list(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
                           const LongListsView& long_lists, const TilesView& tiles, std::uint32_t m,
-                          std::uint32_t max_element, const RecordOutput& out, cudaStream_t stream);
+                          std::uint32_t max_element, bool can_be_zero, const RecordOutput& out, cudaStream_t stream);
 
 /// A CTA per block row and stretch of columns, sums in shared memory; writes records. Visits every tile of the panel
 /// (tiles.keys null). B by rows, blocks transposed; tiles count block columns.

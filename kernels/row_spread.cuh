@@ -39,12 +39,19 @@ struct Accumulators {
 
   [[nodiscard]] __device__ std::uint32_t elements() const { return M != 0 ? M * M : run_time_elements; }
 
+  /// Address of the element at place p of tile 0, and from there that of any other.
+  [[nodiscard]] __device__ std::uint32_t base(std::uint32_t p) const { return address + p * 4; }
+
   /// Adds to the element at place p of a tile. Fits: no sum of this block row can leave 32 bits.
   template <bool Fits>
   __device__ void add(std::uint32_t tile, std::uint32_t p, std::uint64_t value) const {
+    add_at<Fits>(address + (tile * elements() + p) * 4, tile, p, value);
+  }
+  /// The same where the address is known already.
+  template <bool Fits>
+  __device__ void add_at(std::uint32_t at, std::uint32_t tile, std::uint32_t p, std::uint64_t value) const {
     const auto low = static_cast<std::uint32_t>(value);
-    const std::uint32_t at = address + (tile * elements() + p) * 4;  // several warps may meet in one block
-    if constexpr (Fits) {
+    if constexpr (Fits) {  // several warps may meet in one block
       asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(at), "r"(low));
     } else if (value > kMaxVal) {
       saturate_place(tile, p);
@@ -117,103 +124,145 @@ __device__ std::uint64_t combine(std::uint32_t high, std::uint32_t middle, std::
   return (Sum{high} << 16) + (Sum{middle} << 8) + low;
 }
 
-/// m = 4 on tensor cores: 16 rows are the columns of four blocks of B, 8 columns are the high and the low bytes of A's
-/// rows; two products take the high and the low bytes of B. K is a quarter full: lanes % 4 == 0 bring 4 terms each.
-/// Work: lane -> row lane % 4, column lane / 4 % 4 of blocks lane / 16 and lane / 16 + 2 of the four.
+/// Selectors of __byte_perm: the high or the low bytes of four elements in two words.
+constexpr std::uint32_t kHighBytes = 0x7531;
+constexpr std::uint32_t kLowBytes = 0x6420;
+
+/// m = 4 on tensor cores. 16 rows are the columns of four blocks of B; K holds their high bytes (lanes % 4 == 0), then
+/// their low bytes (1), and is half empty. 8 columns are, for each row of A, what makes high * low + low * high of
+/// these, and what makes high * high. For the products of the low bytes, K holds those of four blocks and of the next
+/// four: three products for eight blocks.
+/// Work: lane -> row lane % 4, column lane / 4 % 4 of blocks lane / 16, and 2, 4 and 6 behind it, of the eight.
 template <bool Fits>
 __device__ void add_meeting_4(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
                               std::uint32_t first_column, const Accumulators<4>& sums) {
   constexpr std::uint32_t kLoads = 4;  // in flight, of two blocks each
   const std::uint32_t group = threadIdx.x % 32 / 4;
   const std::uint32_t row = threadIdx.x % 4;
-  const bool brings = row == 0;
-  const BytePair a = split_bytes(brings ? __ldg(reinterpret_cast<const uint2*>(a_block) + group / 2) : uint2{0, 0});
-  const std::uint32_t a_bytes = group % 2 == 0 ? a.high : a.low;
+  const BytePair a = split_bytes(__ldg(reinterpret_cast<const uint2*>(a_block) + group / 2));
+  const bool even = group % 2 == 0;
+  // By rows of K, that is by row: even columns {low, high}, odd ones {high, 0}; for low bytes {low, 0} and {0, low}.
+  const std::uint32_t a_cross = row == 0 ? (even ? a.low : a.high) : row == 1 && even ? a.high : 0;
+  const std::uint32_t a_low = row == (even ? 0 : 1) ? a.low : 0;
+  const std::uint32_t selector = row == 0 ? kHighBytes : kLowBytes;
   const std::uint32_t place = row * 4 + group % 4;
-  const auto multiply = [&](const std::uint32_t* tiles, const uint2* terms) {
-    const BytePair top = split_bytes(terms[0]);
-    const BytePair bottom = split_bytes(terms[1]);
-    std::uint32_t high[4] = {};  // high bytes of B times {high, low} of A, first and second block
-    std::uint32_t low[4] = {};
-    mma_u8_16x8x16(high, top.high, bottom.high, a_bytes);
-    mma_u8_16x8x16(low, top.low, bottom.low, a_bytes);
+  const std::uint32_t base = sums.base(place) - first_column * 64;  // may wrap around; columns are added again
+  // Shapes: columns, terms [4]: of blocks lane / 16 + {0, 2, 4, 6}.
+  const auto multiply = [&](const std::uint32_t* columns, const uint2* terms, bool has_second) {
+    std::uint32_t bytes[kLoads];
+    std::uint32_t low[2];
 #pragma unroll
-    for (std::uint32_t h = 0; h < 2; ++h) {
-      const std::uint32_t middle = high[2 * h + 1] + low[2 * h];
-      sums.add<Fits>(tiles[h], place, combine<Fits>(high[2 * h], middle, low[2 * h + 1]));
+    for (std::uint32_t u = 0; u < kLoads; ++u) bytes[u] = __byte_perm(terms[u].x, terms[u].y, selector);
+#pragma unroll
+    for (std::uint32_t u = 0; u < 2; ++u) {
+      low[u] = row == 0 ? __byte_perm(terms[u].x, terms[u].y, kLowBytes) : bytes[u + 2];
+    }
+    std::uint32_t lows[4] = {};  // of the first block, of the third; of the second, of the fourth
+    mma_u8_16x8x16(lows, low[0], low[1], a_low);
+#pragma unroll
+    for (std::uint32_t half = 0; half < 2; ++half) {
+      if (half == 1 && !has_second) break;
+      std::uint32_t cross[4] = {};  // middle and high of one block, of the other
+      mma_u8_16x8x16(cross, bytes[2 * half], bytes[2 * half + 1], a_cross);
+#pragma unroll
+      for (std::uint32_t h = 0; h < 2; ++h) {
+        const std::uint32_t column = columns[2 * half + h];
+        sums.add_at<Fits>(base + column * 64, column - first_column, place,
+                          combine<Fits>(cross[2 * h + 1], cross[2 * h], lows[2 * h + half]));
+      }
     }
   };
   const std::uint32_t q = meeting.first + group / 4;
   const std::uint32_t* inner = b.index.inner + q;
-  const uint2* columns = reinterpret_cast<const uint2*>(b.values) + std::uint64_t{q} * 4 + group % 4;
+  const uint2* values = reinterpret_cast<const uint2*>(b.values) + std::uint64_t{q} * 4 + group % 4;
   std::uint32_t left = meeting.end - meeting.first;
-  for (; left >= 2 * kLoads; left -= 2 * kLoads, inner += 2 * kLoads, columns += 8 * kLoads) {
-    std::uint32_t tiles[kLoads];
-    uint2 terms[kLoads];
+  std::uint32_t columns[kLoads];
+  uint2 terms[kLoads];
+  for (; left >= 2 * kLoads; left -= 2 * kLoads, inner += 2 * kLoads, values += 8 * kLoads) {
 #pragma unroll
     for (std::uint32_t u = 0; u < kLoads; ++u) {
-      tiles[u] = __ldg(inner + 2 * u) - first_column;
-      terms[u] = brings ? __ldg(columns + 8 * u) : uint2{0, 0};
+      columns[u] = __ldg(inner + 2 * u);
+      terms[u] = __ldg(values + 8 * u);
     }
-#pragma unroll
-    for (std::uint32_t u = 0; u < kLoads; u += 2) multiply(tiles + u, terms + u);
+    multiply(columns, terms, true);
   }
   if (left == 0) return;
-  std::uint32_t tiles[kLoads];
-  uint2 terms[kLoads];
 #pragma unroll
   for (std::uint32_t u = 0; u < kLoads; ++u) {  // behind the end: zeros are added to the first block of the rest
     const bool is_there = 2 * u + group / 4 < left;
-    tiles[u] = __ldg(is_there ? inner + 2 * u : inner - group / 4) - first_column;
-    terms[u] = brings && is_there ? __ldg(columns + 8 * u) : uint2{0, 0};
+    columns[u] = __ldg(is_there ? inner + 2 * u : inner - group / 4);
+    terms[u] = is_there ? __ldg(values + 8 * u) : uint2{0, 0};
   }
-  multiply(tiles, terms);
-  if (left > 4) multiply(tiles + 2, terms + 2);
+  multiply(columns, terms, left > 4);
 }
 
-/// m = 8 on tensor cores: 16 rows are the high and the low bytes of A's block, two products take those of B's.
-/// Work: lane -> row lane / 4, columns lane % 4 and lane % 4 + 4. K is half empty: lanes % 4 < 2 bring 4 terms each.
+/// m = 8 on tensor cores. K holds the low bytes of a block of B (lanes % 4 < 2), then its high bytes; 16 rows are what
+/// makes high * low + low * high of these, and what makes high * high. For the products of the low bytes, K holds those
+/// of one block and of the next: three products for two blocks.
+/// Work: lane -> row lane / 4, columns lane % 4 and lane % 4 + 4.
 template <bool Fits>
 __device__ void add_meeting_8(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
                               std::uint32_t first_column, const Accumulators<8>& sums) {
   constexpr std::uint32_t kLoads = 4;  // in flight: enough to hide a load behind the products before it
   const std::uint32_t group = threadIdx.x % 32 / 4;
   const std::uint32_t within = threadIdx.x % 4;
-  const bool brings = within < 2;
-  const BytePair a =
-      split_bytes(brings ? __ldg(reinterpret_cast<const uint2*>(a_block + group * 8 + within * 4)) : uint2{0, 0});
+  const bool second = within >= 2;  // half of K
+  const BytePair a = split_bytes(__ldg(reinterpret_cast<const uint2*>(a_block + group * 8 + within % 2 * 4)));
+  const std::uint32_t a_middle = second ? a.low : a.high;
+  const std::uint32_t a_high = second ? a.high : 0;
+  const std::uint32_t a_low[2] = {second ? 0 : a.low, second ? a.low : 0};
+  const std::uint32_t selector = second ? kHighBytes : kLowBytes;
   // Column of the product `group` is column group / 2, or that + 4, of B's block: a lane gets two that lie 4 apart.
-  const std::uint32_t from = (group / 2 + group % 2 * 4) * 8 + within * 4;
+  const std::uint32_t from = (group / 2 + group % 2 * 4) * 8 + within % 2 * 4;
   const std::uint32_t places[2] = {place_of<8>(group * 8 + within), place_of<8>(group * 8 + within + 4)};
-  const auto multiply = [&](std::uint32_t tile, uint2 terms) {
-    const BytePair b_bytes = split_bytes(terms);
-    std::uint32_t high[4] = {};
-    std::uint32_t low[4] = {};
-    mma_u8_16x8x16(high, a.high, a.low, b_bytes.high);
-    mma_u8_16x8x16(low, a.high, a.low, b_bytes.low);
+  // May wrap around; columns are added again.
+  const std::uint32_t bases[2] = {sums.base(places[0]) - first_column * 256, sums.base(places[1]) - first_column * 256};
+  const auto add = [&](std::uint32_t column, const std::uint32_t* cross, const std::uint32_t* low) {
 #pragma unroll
     for (std::uint32_t e = 0; e < 2; ++e) {
-      const std::uint32_t middle = high[2 + e] + low[e];  // at most 2 * 8 * 255 * 255
-      sums.add<Fits>(tile, places[e], combine<Fits>(high[e], middle, low[2 + e]));
+      sums.add_at<Fits>(bases[e] + column * 256, column - first_column, places[e],
+                        combine<Fits>(cross[2 + e], cross[e], low[e]));
     }
+  };
+  // Shapes: columns, terms [2].
+  const auto multiply = [&](const std::uint32_t* columns, const uint2* terms, bool has_second) {
+    const std::uint32_t bytes[2] = {__byte_perm(terms[0].x, terms[0].y, selector),
+                                    __byte_perm(terms[1].x, terms[1].y, selector)};
+    const std::uint32_t low = second ? __byte_perm(terms[1].x, terms[1].y, kLowBytes) : bytes[0];
+    std::uint32_t lows[4] = {};  // of the first block, of the second
+    mma_u8_16x8x16(lows, a_low[0], a_low[1], low);
+    std::uint32_t cross[4] = {};  // middle, high
+    mma_u8_16x8x16(cross, a_middle, a_high, bytes[0]);
+    add(columns[0], cross, lows);
+    if (!has_second) return;
+    std::uint32_t next[4] = {};
+    mma_u8_16x8x16(next, a_middle, a_high, bytes[1]);
+    add(columns[1], next, lows + 2);
   };
   const std::uint32_t* inner = b.index.inner + meeting.first;
   const std::uint16_t* values = b.values + std::uint64_t{meeting.first} * 64 + from;
   std::uint32_t left = meeting.end - meeting.first;
+  std::uint32_t columns[kLoads];
+  uint2 terms[kLoads];
   for (; left >= kLoads; left -= kLoads, inner += kLoads, values += kLoads * 64) {
-    std::uint32_t tiles[kLoads];
-    uint2 terms[kLoads];
 #pragma unroll
     for (std::uint32_t u = 0; u < kLoads; ++u) {
-      tiles[u] = __ldg(inner + u) - first_column;
-      terms[u] = brings ? __ldg(reinterpret_cast<const uint2*>(values + u * 64)) : uint2{0, 0};
+      columns[u] = __ldg(inner + u);
+      terms[u] = __ldg(reinterpret_cast<const uint2*>(values + u * 64));
     }
+    multiply(columns, terms, true);
+    multiply(columns + 2, terms + 2, true);
+  }
+  if (left == 0) return;
 #pragma unroll
-    for (std::uint32_t u = 0; u < kLoads; ++u) multiply(tiles[u], terms[u]);
+  for (std::uint32_t u = 0; u < kLoads; ++u) {
+    terms[u] = uint2{0, 0};
+    if (u >= left) continue;
+    columns[u] = __ldg(inner + u);
+    terms[u] = __ldg(reinterpret_cast<const uint2*>(values + u * 64));
   }
-  for (; left > 0; --left, ++inner, values += 64) {
-    multiply(__ldg(inner) - first_column, brings ? __ldg(reinterpret_cast<const uint2*>(values)) : uint2{0, 0});
-  }
+  multiply(columns, terms, left > 1);
+  if (left > 2) multiply(columns + 2, terms + 2, false);
 }
 
 /// m = 16, 32, 64 on tensor cores: 16 rows by 8 columns of the block at a time.

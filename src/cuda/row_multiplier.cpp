@@ -63,7 +63,9 @@ class RowMultiplier : public Multiplier {
         num_long_(c_.memory, max_long_ == 0 ? 0 : 1, "count"),
         long_sums_(c_.memory, max_long_ * c_.operands.m * c_.operands.m, "sums of long lists"),
         work_(c_.memory, list_workspace_bytes(context.panels), "pair work space"),
-        states_(c_.memory, c_.max_tiles + 1, "places of records") {}
+        states_(c_.memory, c_.max_tiles + 1, "places of records") {
+    if (max_pairs_ != 0) can_be_zero_ = look_for_zeros();
+  }
 
   void multiply(const plan::Panel& panel, PackedPanel& target) override {
     const Operands& operands = c_.operands;
@@ -84,11 +86,25 @@ class RowMultiplier : public Multiplier {
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       const kernels::LongListsView long_lists = add_long_lists(panel, list);
       kernels::launch_mul_pair_list(operands.a_values.data(), operands.b_values.data(), list, long_lists, tiles,
-                                    operands.m, operands.max_element, out, c_.stream.get());
+                                    operands.m, operands.max_element, can_be_zero_, out, c_.stream.get());
     });
   }
 
  private:
+  /// Whether listed tiles can be zero; waits for the stream.
+  bool look_for_zeros() {
+    const Operands& operands = c_.operands;
+    const std::uint64_t elements = std::uint64_t{operands.m} * operands.m;
+    std::uint32_t found = 0;
+    c_.events.timed(Stage::count, c_.stream, [&] {
+      kernels::launch_find_zeros(operands.a_values.data(), operands.a_values.size() / elements,
+                                 operands.b_values.data(), operands.b_values.size() / elements, operands.m,
+                                 num_tiles_.data(), c_.stream.get());
+      found = fetch(num_tiles_.data(), c_.stream);
+    });
+    return found != 0;
+  }
+
   /// Lists a panel's tiles with their pairs; waits for the stream.
   kernels::PairListView list_pairs(const plan::Panel& panel, kernels::TilesView& tiles) {
     kernels::PairListBuffers buffers{.keys = {{keys_[0].data(), keys_[1].data()}},
@@ -138,6 +154,7 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint64_t> long_sums_;  // [max_long, m, m]
   DeviceBuffer<std::byte> work_;
   DeviceBuffer<std::uint64_t> states_;  // [max_tiles + 1]
+  bool can_be_zero_ = true;
 };
 
 }  // namespace

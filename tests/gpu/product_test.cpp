@@ -1,4 +1,5 @@
 // Every CUDA kernel against the oracle: the battery, panels, limits, errors.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -138,6 +139,37 @@ TEST_CASE("operands that do not fit go through in bands") {
     REQUIRE((multiply(a, b, options, &report) == expected));
     CHECK(report.plan.a_bands * report.plan.b_bands > 1);
     CHECK(report.peak_device_bytes <= kLimitForBands);
+  }
+}
+
+TEST_CASE("listed tiles that cannot be zero, and the blocks that make them so") {
+  for (const std::uint32_t m : {4u, 5u, 8u, 16u}) {
+    const std::size_t elements = std::size_t{m} * m;
+    BlockMatrix full_a = test::random_matrix(m * 400, m, 300, 60000, m);
+    BlockMatrix full_b = test::random_matrix(m * 400, m, 300, 60000, m + 1);
+    for (std::uint16_t& value : full_a.values) ++value;
+    for (std::uint16_t& value : full_b.values) ++value;
+    const auto check = [&](const BlockMatrix& a, const BlockMatrix& b, const std::string& name) {
+      INFO(name << ", m " << m);
+      REQUIRE((multiply(a, b, with_kernel("rows")) == test::oracle_multiply(a, b)));
+    };
+    check(full_a, full_b, "nothing is zero");
+    for (const std::size_t block : {0u, 299u}) {
+      BlockMatrix a = full_a;  // nothing but column m - 1
+      for (std::size_t e = 0; e < elements; ++e) {
+        if (e % m != m - 1) a.values[block * elements + e] = 0;
+      }
+      check(a, full_b, "a block of A with columns of zeros");
+      BlockMatrix b = full_b;  // all of B's blocks that this one meets lose row m - 1
+      for (std::size_t x = 0; x < b.index.size(); ++x) {
+        if (b.index[x].i != a.index[block].j) continue;
+        for (std::size_t c = 0; c < m; ++c) b.values[x * elements + (m - 1) * m + c] = 0;
+      }
+      check(a, b, "products that vanish");
+      BlockMatrix hole = full_b;
+      std::fill_n(hole.values.begin() + static_cast<std::ptrdiff_t>(block * elements), elements, std::uint16_t{0});
+      check(full_a, hole, "a block of B of zeros");
+    }
   }
 }
 
