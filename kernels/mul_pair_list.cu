@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads
 // Grid and work: the same where no tile is zero, so that its number is the number of its record.
 // Memory: a warp writes a whole record, or half a warp; the neighbours' parts of its first and last sector meet in L2.
 template <std::uint32_t M>
-__global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads - 1 : 4)
+__global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads : 4)
     mul_full_pair_list(Lists lists, TilesView tiles, std::uint32_t run_time_m, RecordOutput out) {
   __shared__ BlockPair near_pairs[CtaTiles::kMaxPairs];
   __shared__ std::uint32_t offsets[kMaxTiles + 1];

@@ -33,28 +33,41 @@ __device__ inline std::uint32_t take_place(const RecordOutput& out) {
 }
 
 /// Number of records of all CTAs before `cta`, which has `count`. One whole warp calls it.
+/// Work: 32 CTAs at a time, from the nearest; four times as many are in flight, for most of those that run at the same
+/// time have told nothing but their own number.
 __device__ inline std::uint32_t records_before(const RecordOutput& out, std::uint32_t cta, std::uint32_t count) {
+  constexpr std::uint32_t kAtOnce = 4;
   volatile std::uint64_t* const states = out.states + 1;  // flag and count in one word: no fence is needed
   const std::uint32_t lane = threadIdx.x % 32;
   if (lane == 0) states[cta] = look_back_state(cta == 0 ? LookBack::total : LookBack::own, count);
+  const auto state_of = [&](std::int64_t x) {
+    return x >= 0 ? states[x] : look_back_state(LookBack::total, 0);  // volatile: read anew every time
+  };
   std::uint32_t sum = 0;
-  for (std::int64_t last = std::int64_t{cta} - 1; last >= 0; last -= 32) {
-    std::uint64_t state = 0;
-    std::uint32_t totals = 0;
-    std::uint32_t needed = 0;
-    std::uint32_t ready = 0;
-    do {
-      state = last >= lane ? states[last - lane] : look_back_state(LookBack::total, 0);
-      const auto kind = static_cast<LookBack>(state >> 32);
-      ready = __ballot_sync(~0u, kind != LookBack::none);
-      totals = __ballot_sync(~0u, kind == LookBack::total);
-      needed = totals == 0 ? ~0u : totals ^ (totals - 1);  // lanes up to the nearest total
-    } while ((ready & needed) != needed);
-    std::uint32_t part = needed >> lane & 1 ? static_cast<std::uint32_t>(state) : 0;
+  bool complete = false;
+  for (std::int64_t last = std::int64_t{cta} - 1 - lane; !complete; last -= 32 * kAtOnce) {
+    std::uint64_t nearest[kAtOnce];
 #pragma unroll
-    for (std::uint32_t step = 16; step > 0; step /= 2) part += __shfl_xor_sync(~0u, part, step);
-    sum += part;
-    if (totals != 0) break;
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) nearest[u] = state_of(last - 32 * std::int64_t{u});
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      if (complete) break;
+      std::uint64_t state = nearest[u];
+      std::uint32_t needed = 0;
+      while (true) {
+        const auto kind = static_cast<LookBack>(state >> 32);
+        const std::uint32_t ready = __ballot_sync(~0u, kind != LookBack::none);
+        const std::uint32_t totals = __ballot_sync(~0u, kind == LookBack::total);
+        complete = totals != 0;
+        needed = complete ? totals ^ (totals - 1) : ~0u;  // lanes up to the nearest total
+        if ((ready & needed) == needed) break;
+        state = state_of(last - 32 * std::int64_t{u});
+      }
+      std::uint32_t part = needed >> lane & 1 ? static_cast<std::uint32_t>(state) : 0;
+#pragma unroll
+      for (std::uint32_t step = 16; step > 0; step /= 2) part += __shfl_xor_sync(~0u, part, step);
+      sum += part;
+    }
   }
   if (lane == 0 && cta != 0) states[cta] = look_back_state(LookBack::total, sum + count);
   return sum;

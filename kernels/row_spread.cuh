@@ -107,14 +107,9 @@ struct Meeting {
   std::uint32_t end;
 };
 
-/// The part of B's row behind `slot` that lies in columns [first_column, first_column + num_tiles).
-__device__ inline Meeting find_meeting(const LinesView& b, std::uint32_t slot, std::uint32_t first_column,
-                                       std::uint32_t num_tiles) {
-  if (slot == kNoLine) return {0, 0};
-  const std::uint32_t end = b.offsets[slot + 1];
-  const std::uint64_t first = lower_bound(b.inner, b.offsets[slot], end, first_column);
-  const std::uint32_t last_column = first_column + (num_tiles - 1);
-  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(upper_bound(b.inner, first, end, last_column))};
+/// First block of B's line `slot` in columns from `column` on.
+__device__ inline std::uint32_t find_border(const LinesView& b, std::uint32_t slot, std::uint32_t column) {
+  return static_cast<std::uint32_t>(lower_bound(b.inner, b.offsets[slot], b.offsets[slot + 1], column));
 }
 
 /// Sum of the four products of bytes, weighted. Fits: the result fits 32 bits.
