@@ -4,6 +4,7 @@
 #include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
 #include "kernels/record_output.cuh"
+#include "kernels/tuning.hpp"
 
 namespace spmm::kernels {
 namespace {
@@ -13,7 +14,8 @@ constexpr std::uint32_t kCapacity = 2048;  // pairs of a CTA, 33 KB
 constexpr std::uint32_t kItems = kCapacity / kThreads;
 constexpr std::uint32_t kWords = kCapacity / 32;
 constexpr std::uint32_t kMaxBlocksSeen = 4 * kCapacity;  // of a window whose threads look at every block
-static_assert(kMaxLightRowPairs <= kCapacity / 2 && kCapacity <= TileFlags::kMaxTiles && kThreads % 32 == 0);
+static_assert(kLightRowPairs <= kMaxLightRowPairs && kMaxLightRowPairs <= kCapacity / 2 &&
+              kCapacity <= TileFlags::kMaxTiles && kThreads % 32 == 0);
 
 /// Rows [row_begin, row_begin + num_rows) of A and their pairs.
 struct LightRows {

@@ -195,7 +195,7 @@ void fetch_row_pairs(SortedPair& sorted, std::uint32_t lines_per_run, DeviceMemo
 }
 
 void count_pairs(SortedPair& sorted, std::uint64_t max_pairs_per_run, DeviceMemory& memory, const Stream& stream) {
-  constexpr std::uint32_t kMaxRuns = 1u << 16;  // 512 KB come to the host
+  constexpr std::uint32_t kMaxRuns = 1u << 14;  // 128 KB come to the host
   const Lines& a = sorted.a.index;
   const std::uint64_t count = a.inner.size();
   if (count == 0 || sorted.b.index.num_lines == 0) return;

@@ -22,7 +22,7 @@ std::uint64_t max_long_lists(const std::vector<plan::Panel>& panels) {
 
 /// Whether a panel is listed, and sorted as a whole: rows that are all light are sorted one by one.
 bool is_sorted_whole(const plan::Panel& panel) {
-  return panel.expand && panel.max_line_pairs > kernels::kMaxLightRowPairs;
+  return panel.expand && panel.max_line_pairs > kernels::kLightRowPairs;
 }
 
 std::uint64_t max_pairs_sorted_whole(const std::vector<plan::Panel>& panels) {

@@ -14,8 +14,9 @@ namespace {
 
 /// Milliseconds until operands are parsed and sorted.
 double build_ms(const ProductStatistics& s) {
-  const double bytes = static_cast<double>(s.num_blocks) * static_cast<double>(input_record_bytes(s.m));
-  return kernels::kLaunchesMs + bytes / kernels::kBuildBytesPerMs;
+  const auto blocks = static_cast<double>(s.num_blocks);
+  return kernels::kLaunchesMs + blocks * static_cast<double>(input_record_bytes(s.m)) / kernels::kBuildBytesPerMs +
+         blocks / kernels::kBuildBlocksPerMs;
 }
 
 double result_bytes(const ProductStatistics& s) {
@@ -24,21 +25,24 @@ double result_bytes(const ProductStatistics& s) {
 
 /// row-spread and pair-list: each panel takes the one that suits it.
 double rows_ms(const ProductStatistics& s) {
+  if (s.num_pairs == 0) return build_ms(s);
   const auto pairs = static_cast<double>(s.num_pairs);
   const double elements = static_cast<double>(s.m) * s.m;
   const bool listed = pairs < kernels::kExpandPairsPerTile * static_cast<double>(s.num_rows) * s.nb;
   if (listed) {
     const double bytes = pairs * elements * 4 + result_bytes(s);  // both blocks of each pair, and the results
-    return build_ms(s) + pairs / kernels::kListPairsPerMs + bytes / kernels::kListedBytesPerMs;
+    return build_ms(s) + kernels::kListMs + pairs / kernels::kListPairsPerMs + bytes / kernels::kListedBytesPerMs;
   }
   const bool has_kernel = s.m == 4 || s.m == 8 || s.m == 16 || s.m == 32 || s.m == 64;
   const double row_sum = static_cast<double>(s.num_blocks) / 2 /
                          static_cast<double>(std::max<std::uint64_t>(1, s.num_rows)) * s.m * s.max_element *
                          s.max_element;  // at most; beyond 32 bits every sum is watched
-  const double terms_per_ms = !has_kernel         ? kernels::kSpreadAnyTermsPerMs
-                              : row_sum > kMaxVal ? kernels::kSpreadWatchedTermsPerMs
-                                                  : kernels::kSpreadTermsPerMs;
-  const double multiply = std::max(pairs / kernels::kSpreadPairsPerMs, pairs * elements * s.m / terms_per_ms);
+  const bool watched = row_sum > kMaxVal;
+  const double terms_per_ms = !has_kernel ? kernels::kSpreadAnyTermsPerMs
+                              : watched   ? kernels::kSpreadWatchedTermsPerMs
+                                          : kernels::kSpreadTermsPerMs;
+  const double pairs_per_ms = watched ? kernels::kSpreadWatchedPairsPerMs : kernels::kSpreadPairsPerMs;
+  const double multiply = std::max(pairs / pairs_per_ms, pairs * elements * s.m / terms_per_ms);
   const double visited = static_cast<double>(s.num_rows) * s.nb * elements;
   return build_ms(s) + multiply + visited / kernels::kSpreadElementsPerMs +
          result_bytes(s) / kernels::kSpreadResultBytesPerMs;

@@ -10,6 +10,7 @@
 
 #include "cuda/raii.hpp"
 #include "kernels/launch.hpp"
+#include "kernels/tuning.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -231,7 +232,7 @@ TEST_CASE("both listings give the pairs in the order of a stable sort") {
   }
 }
 
-TEST_CASE("listings of few pairs, of full windows and of very many rows without pairs") {
+TEST_CASE("small listings: few pairs, full windows, very many rows without pairs") {
   check_listings(structure_of({1}, 1, 1, 1), 1);
   check_listings(structure_of({1024}, 300, 1000, 2), 1024);
   check_listings(structure_of({1024, 1024, 1024, 1, 1023, 1024}, 1000, 2000, 3), 1024);
@@ -249,7 +250,8 @@ TEST_CASE("listings of few pairs, of full windows and of very many rows without 
 TEST_CASE("products with rows of every weight around the limit of light rows") {
   constexpr std::uint32_t kSide = 20'000;
   for (const std::uint32_t m : {4u, 8u}) {
-    for (const std::uint32_t heaviest : {1u, 1023u, 1024u, 1025u}) {
+    for (const std::uint32_t heaviest :
+         {1u, kernels::kLightRowPairs - 1, kernels::kLightRowPairs, kernels::kLightRowPairs + 1, 1025u}) {
       test::MatrixBuilder a(kSide, m, heaviest);
       test::MatrixBuilder b(kSide, m, heaviest + 1);
       // Row `bit` of B has 2^bit blocks, so that the bits of a weight name the blocks of a row of A.
@@ -278,11 +280,11 @@ TEST_CASE("light rows that are counted in runs") {
   constexpr std::uint32_t kSide = 150'000;  // more lines than runs
   test::MatrixBuilder a(kSide, 4, 1);
   test::MatrixBuilder b(kSide, 4, 2);
-  for (std::uint32_t x = 0; x < 700; ++x) b.add_random(0, x * 200, 2047);
+  for (std::uint32_t x = 0; x < 200; ++x) b.add_random(0, x * 700, 2047);
   for (std::uint32_t t = 1; t < 50; ++t) b.add_random(t, t, 2047);
   for (std::uint32_t row = 0; row < kSide; ++row) {
     a.add_random(row, row % 30'000 < 4 ? 0 : 1 + row % 49,
-                 2047);  // a run of heavy rows has more than kMaxLightRowPairs
+                 2047);  // a run of heavy rows has more than kLightRowPairs
     if (row % 3 == 0) a.add_random(row, 50 + row % 100, 2047);
   }
   const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());

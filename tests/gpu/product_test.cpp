@@ -142,7 +142,7 @@ TEST_CASE("operands that do not fit go through in bands") {
   }
 }
 
-TEST_CASE("listed tiles that cannot be zero, and the blocks that make them so") {
+TEST_CASE("small listed tiles: some cannot be zero, and the blocks that make them so") {
   for (const std::uint32_t m : {4u, 5u, 8u, 16u}) {
     const std::size_t elements = std::size_t{m} * m;
     BlockMatrix full_a = test::random_matrix(m * 400, m, 300, 60000, m);

@@ -225,9 +225,13 @@ TEST_CASE("the kernel follows density, device and memory") {
   plan::ProductStatistics narrow_panels = dense;
   narrow_panels.max_tiles = dense.nb - 1;
   CHECK(best(narrow_panels) == "rows");
-  plan::ProductStatistics unsaturated = dense;
-  unsaturated.max_element = 20;
-  CHECK(plan::rank_kernels(unsaturated).front().predicted_ms < plan::rank_kernels(dense).front().predicted_ms);
+  const auto least_ms = [](const plan::ProductStatistics& s) { return plan::rank_kernels(s).front().predicted_ms; };
+  plan::ProductStatistics one_byte = dense;
+  one_byte.max_element = 20;
+  plan::ProductStatistics two_bytes = dense;
+  two_bytes.max_element = 900;                  // the sums stay below 2^32
+  CHECK(least_ms(dense) < least_ms(one_byte));  // saturated half way, found with one byte
+  CHECK(least_ms(one_byte) < least_ms(two_bytes));
   plan::ProductStatistics saturates_at_once = dense;
   saturates_at_once.max_element = 65'535;
   plan::ProductStatistics larger_still = saturates_at_once;
@@ -239,9 +243,13 @@ TEST_CASE("the kernel follows density, device and memory") {
 TEST_CASE("byte planes hold every row in groups of eight") {
   CHECK(plan::num_byte_planes(255) == 1);
   CHECK(plan::num_byte_planes(256) == 2);
+  CHECK(plan::low_plane_bits(255) == 0);
+  CHECK(plan::low_plane_bits(2047) == 3);
+  CHECK(plan::low_plane_bits(2048) == 4);
+  CHECK(plan::low_plane_bits(65'535) == 8);
   CHECK(plan::plane_stride_bytes(16, 8) == 128);
   CHECK(plan::plane_stride_bytes(17, 8) == 256);
-  CHECK(plan::plane_bytes(16, 3, 5, 1) == 15 * 128);
+  CHECK(plan::plane_bytes(16, 3, 5, 1) == 16 * 128);
   CHECK(plan::plane_bytes(16, 3, 5, 2) == 2 * 16 * 128);
 }
 
