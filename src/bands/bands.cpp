@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -28,12 +30,16 @@ std::uint64_t list_bytes(const MatrixHeader& a, const MatrixHeader& b) {
   return (std::uint64_t{a.num_blocks} + b.num_blocks) * kPerRecord + 2 * kNumBuckets * sizeof(std::uint64_t);
 }
 
-/// The division with the least reading for which `fits` is true; 0 x 0 if there is none.
-BandCounts choose_bands(const MatrixHeader& a, const MatrixHeader& b,
-                        const std::function<bool(const BandCounts&)>& fits) {
+using Fits = std::function<bool(const BandCounts&)>;
+
+/// The division with the least reading for which `fits` is true; 0 x 0 if there is none. Where B is divided, A has
+/// least_a bands or more.
+BandCounts choose_bands(const MatrixHeader& a, const MatrixHeader& b, const Fits& fits, std::uint32_t least_a) {
   std::vector<BandCounts> divisions;
   for (const std::uint32_t x : kCounts) {
-    for (const std::uint32_t y : kCounts) divisions.push_back({.a = x, .b = y});
+    for (const std::uint32_t y : kCounts) {
+      if (y == 1 || x >= least_a) divisions.push_back({.a = x, .b = y});
+    }
   }
   // Every band of A meets every band of B: A is read once per band of B, B once per band of A.
   const auto cost = [&](const BandCounts& d) {
@@ -44,6 +50,27 @@ BandCounts choose_bands(const MatrixHeader& a, const MatrixHeader& b,
             [&](const BandCounts& x, const BandCounts& y) { return cost(x) < cost(y); });
   const auto found = std::find_if(divisions.begin(), divisions.end(), fits);
   return found == divisions.end() ? BandCounts{.a = 0, .b = 0} : *found;
+}
+
+/// Bands of A so that the result of each, which is kept until it is merged, fits beside everything else. Values: for
+/// evenly spread blocks, with a margin; what is larger is cut in halves later, after work in vain.
+std::uint32_t bands_for_results(const MatrixHeader& a, const Plan& plan) {
+  constexpr double kMargin = 1.25;
+  const double nb = a.blocks_per_side();
+  const double blocks = std::min(plan.expected_output_blocks * plan.a_bands * plan.b_bands, nb * nb);
+  const double bytes = kMargin * blocks * static_cast<double>(output_record_bytes(a.m));
+  const double bands = std::ceil(bytes / static_cast<double>(plan.host_limit_bytes));
+  return static_cast<std::uint32_t>(std::clamp<double>(bands, 1, kCounts.back()));
+}
+
+/// The division to take: `fits` leaves the plan of the last one it was asked about in `plan`.
+BandCounts divide(const MatrixHeader& a, const MatrixHeader& b, const Fits& fits, const Plan& plan) {
+  const BandCounts found = choose_bands(a, b, fits, 1);
+  if (found.b <= 1) return found;
+  const BandCounts better = choose_bands(a, b, fits, bands_for_results(a, plan));
+  if (better.a != 0) return better;
+  (void)fits(found);
+  return found;
 }
 
 /// Plans the largest band of a division; false if it does not fit.
@@ -156,9 +183,10 @@ Plan plan_with_bands(const MatrixHeader& a, const MatrixHeader& b, const PlanBan
   } catch (const OutOfMemory&) {
     Plan plan;
     const auto share = [](std::uint64_t blocks, std::uint32_t bands) { return (blocks + bands - 1) / bands; };
-    const BandCounts found = choose_bands(a, b, [&](const BandCounts& d) {
+    const Fits fits = [&](const BandCounts& d) {
       return try_plan(a, b, d, share(a.num_blocks, d.a), share(b.num_blocks, d.b), plan_band, plan);
-    });
+    };
+    const BandCounts found = divide(a, b, fits, plan);
     if (found.a == 0) throw;
     return plan;
   }
@@ -169,10 +197,11 @@ ProductStats multiply_with_bands(const Source& a, const Source& b, Sink& sink, c
   plan = plan_with_bands(a.header(), b.header(), plan_band);
   if (plan.a_bands == 1 && plan.b_bands == 1) return run_band(a, b, sink, plan);
   BandedProduct product(a, b, sink, run_band, context, plan.num_threads);
-  const BandCounts found = choose_bands(a.header(), b.header(), [&](const BandCounts& d) {
+  const Fits fits = [&](const BandCounts& d) {
     const auto [largest_a, largest_b] = product.largest_bands(d);
     return try_plan(a.header(), b.header(), d, largest_a, largest_b, plan_band, plan);
-  });
+  };
+  const BandCounts found = divide(a.header(), b.header(), fits, plan);
   if (found.a == 0) (void)plan_band(a.header(), b.header(), 0);  // refuses with need and limit
   return product.run(plan);
 }

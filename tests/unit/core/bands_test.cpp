@@ -20,6 +20,7 @@ struct Limits {
   std::uint64_t a_blocks = 0;  ///< of A that fit at a time
   std::uint64_t b_blocks = 0;
   std::uint64_t host_bytes = 1u << 30;
+  double expected_blocks = 0;  ///< of the whole result, as the planner reckons
 };
 
 struct Outcome {
@@ -47,6 +48,9 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Limits
     plan.host_limit_bytes = limits.host_bytes - std::min(limits.host_bytes, reserved_bytes);
     plan.panel_bytes = std::max<std::uint64_t>(4096, output_record_bytes(a.m));
     plan.num_buffers = 3;
+    const double share = static_cast<double>(band_a.num_blocks) / static_cast<double>(a.index.size()) *
+                         static_cast<double>(band_b.num_blocks) / static_cast<double>(b.index.size());
+    plan.expected_output_blocks = limits.expected_blocks * share;
     return plan;
   };
   const auto run_band = [&](const Source& band_a, const Source& band_b, Sink& to, const Plan& plan) {
@@ -119,6 +123,15 @@ TEST_CASE("a band whose result is too large is divided further") {
   const Outcome out = multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .host_bytes = host_bytes});
   CHECK(out.plan.b_bands >= 2);
   CHECK((out.product == expected));
+  // A result of the expected size: A is cut into as many bands as it needs from the start.
+  const Outcome expecting = multiply_within(a, b,
+                                            {.a_blocks = 2000,
+                                             .b_blocks = 1100,
+                                             .host_bytes = host_bytes,
+                                             .expected_blocks = static_cast<double>(expected.index.size())});
+  CHECK(expecting.plan.a_bands > out.plan.a_bands);
+  CHECK(expecting.plan.a_bands * expecting.plan.host_limit_bytes >= result_bytes);
+  CHECK((expecting.product == expected));
   CHECK_THROWS_AS(multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .host_bytes = 1'090'000}), OutOfMemory);
 }
 
