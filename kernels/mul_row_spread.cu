@@ -190,9 +190,8 @@ __device__ void add_share(const Round& round, Share share, std::uint32_t count, 
 }
 
 // Grid: one CTA per block row of the panel and stretch of columns; places are handed out in result order.
-// Work: every thread finds the blocks of B that one block of A meets in the stretch; then warps share these meetings
-// and
-//       walk the blocks of B. At the end the CTA writes the records of its stretch.
+// Work: every thread finds the blocks of B that one block of A meets in the stretch; then warps share these meetings.
+//       At the end the CTA writes the records of its stretch.
 // Memory: B's blocks are read contiguously; sums live in shared memory, the lanes of a warp on different banks.
 template <std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, 2)

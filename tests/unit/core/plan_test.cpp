@@ -97,20 +97,20 @@ TEST_CASE("panels of light lines are cut between runs") {
   }
 }
 
-TEST_CASE("a panel knows its heaviest run") {
-  const auto heaviest = [](const std::vector<std::uint64_t>& pairs, std::uint64_t max_tiles,
-                           std::uint32_t lines_per_run = 1) {
+TEST_CASE("a panel knows a bound on the pairs of its lines") {
+  const auto bounds = [](const plan::RowPairs& rows, std::uint64_t max_tiles) {
     std::vector<std::uint64_t> all;
-    for (const Panel& panel : plan::cut_panels(offsets_of(pairs, lines_per_run), 1000, max_tiles)) {
-      all.push_back(panel.max_line_pairs);
-    }
+    for (const Panel& panel : plan::cut_panels(rows, 1000, max_tiles)) all.push_back(panel.max_line_pairs);
     return all;
   };
   using Numbers = std::vector<std::uint64_t>;
-  CHECK(heaviest({3, 90, 7, 0, 20}, 1000) == Numbers{90});
-  CHECK(heaviest({3, 90, 7, 0, 20}, 1000, 2) == Numbers{93});
-  CHECK(heaviest({60, 50, 0, 10, 70}, 100) == Numbers{60, 50, 70});
-  CHECK(heaviest({5, 5000}, 900) == Numbers{5, 5000, 5000});  // two stretches of columns
+  CHECK(bounds(offsets_of({3, 90, 7, 0, 20}), 1000) == Numbers{90});
+  CHECK(bounds(offsets_of({60, 50, 0, 10, 70}), 100) == Numbers{60, 50, 70});
+  CHECK(bounds(offsets_of({5, 5000}), 900) == Numbers{5, 5000, 5000});  // two stretches of columns
+  plan::RowPairs in_runs = offsets_of({3, 90, 7, 0, 20}, 2);
+  CHECK(bounds(in_runs, 1000) == Numbers{93});
+  in_runs.max_line_pairs = 90;  // of the whole matrix
+  CHECK(bounds(in_runs, 1000) == Numbers{90});
 }
 
 TEST_CASE("alternating heavy and light rows do not make a panel each") {
@@ -122,20 +122,6 @@ TEST_CASE("alternating heavy and light rows do not make a panel each") {
 TEST_CASE("a hypersparse result is listed, a dense one visited") {
   CHECK(plan::cut_panels(offsets_of({5, 5, 5}), 1000, 1 << 20).front().expand);
   CHECK_FALSE(plan::cut_panels(offsets_of({900, 900}), 1000, 1 << 20).front().expand);
-}
-
-TEST_CASE("a panel knows a bound on the pairs of its lines") {
-  const std::vector<std::uint64_t> pairs = {3, 9, 0, 1, 2, 1, 4, 0};
-  const auto bounds = [](const plan::RowPairs& rows) {
-    std::vector<std::uint64_t> found;
-    for (const Panel& panel : plan::cut_panels(rows, 1000, 12)) found.push_back(panel.max_line_pairs);
-    return found;
-  };
-  CHECK(bounds(offsets_of(pairs)) == std::vector<std::uint64_t>{9, 4});
-  plan::RowPairs in_runs = offsets_of(pairs, 2);
-  CHECK(bounds(in_runs) == std::vector<std::uint64_t>{12, 4});
-  in_runs.max_line_pairs = 9;
-  CHECK(bounds(in_runs) == std::vector<std::uint64_t>{9, 4});
 }
 
 TEST_CASE("the CUDA plan stays within the limit and shrinks its panels") {
