@@ -19,8 +19,8 @@ inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 /// above it, visiting every tile is cheaper than sorting.
 inline constexpr double kExpandPairsPerTile = 0.25;
 
-/// Rows with at most this many pairs are listed in shared memory, where each pair is compared with all others of its row.
-/// Measured on an H200: 58 pairs per row (S5) 0.5 ms less than a sort of the panel; 420 per row 0.2 ms more.
+/// Rows with at most this many pairs are listed in shared memory, where each pair is compared with all others of its
+/// row. Measured on an H200: 58 pairs per row (S5) 0.5 ms less than a sort of the panel; 420 per row 0.2 ms more.
 inline constexpr std::uint32_t kLightRowPairs = 256;
 
 /// A listed tile with more pairs than this is shared out among CTAs: one warp would take about 0.5 us per pair

@@ -37,7 +37,8 @@ struct KernelInfo {
   std::string summary;
 };
 
-/// Every kernel name: those of the CUDA backend, built or not, and the CPU's ("dense-blas" only if built with OpenBLAS).
+/// Every kernel name: those of the CUDA backend, built or not, and the CPU's ("dense-blas" only if built with
+/// OpenBLAS).
 const std::vector<KernelInfo>& kernel_names();
 
 /// What multiply() would do with these files, from their headers and the machine's limits alone. Runs nothing.

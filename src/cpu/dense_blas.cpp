@@ -12,8 +12,8 @@
 
 #include "cpu/blas.hpp"
 #include "cpu/output_queue.hpp"
-#include "cpu/progress.hpp"
 #include "cpu/row_merger.hpp"
+#include "cpu/stage_progress.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::cpu {

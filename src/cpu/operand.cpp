@@ -8,7 +8,7 @@
 
 #include "base/parallel.hpp"
 #include "base/record_errors.hpp"
-#include "cpu/pack.hpp"
+#include "cpu/pack_block.hpp"
 #include "cpu/radix_sort.hpp"
 
 namespace spmm::cpu {

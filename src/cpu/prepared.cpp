@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "cpu/progress.hpp"
 #include "cpu/read_records.hpp"
+#include "cpu/stage_progress.hpp"
 
 namespace spmm::cpu {
 

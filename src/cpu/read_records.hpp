@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "cpu/aligned_array.hpp"
-#include "cpu/progress.hpp"
+#include "cpu/stage_progress.hpp"
 #include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 

@@ -7,8 +7,8 @@
 
 #include "base/record_errors.hpp"
 #include "cpu/output_queue.hpp"
-#include "cpu/progress.hpp"
 #include "cpu/row_merger.hpp"
+#include "cpu/stage_progress.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 

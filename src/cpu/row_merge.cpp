@@ -8,8 +8,8 @@
 #include "cpu/kernels.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/output_queue.hpp"
-#include "cpu/progress.hpp"
 #include "cpu/row_merger.hpp"
+#include "cpu/stage_progress.hpp"
 #include "cpu/units.hpp"
 
 namespace spmm::cpu {

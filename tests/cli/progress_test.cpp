@@ -1,5 +1,5 @@
 // The progress bar: its text, how often it is drawn, and on which terminals.
-#include "cli/progress.hpp"
+#include "cli/progress_bar.hpp"
 
 #include <algorithm>
 #include <filesystem>

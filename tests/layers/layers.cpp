@@ -24,13 +24,17 @@ const std::vector<Layer>& all_layers() {
       {"src/io", {"include", "src/base"}, {}},
       {"src/cpu", {"include", "src/base"}, {"cblas"}},
       {"src/plan", {"include", "src/base", "kernels/tuning.hpp"}, {}},
-      {"src/bands", {"include", "src/base"}, {}},
       {"src/cuda", {"include", "src/base", "src/plan", "kernels"}, {"cuda", "nvtx3/"}},
-      {"src/dense", {"include", "src/base", "src/cuda", "kernels"}, {"cuda", "cublas"}},
-      {"src/dist", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda"}, {"mpi"}},
+      {"src/verify", {"include", "src/base"}, {}},
+      {"src/engine", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/verify"}, {}},
+      {"src/dist",
+       {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/verify", "src/engine"},
+       {"mpi"}},
       {"src/cli", {"include", "src/base", "src/io"}, {"cxxopts.hpp", "nlohmann/"}},
-      {"src", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/dist", "src/bands"}, {}},
-      {"tools", {"include", "src/base", "src/io", "src/cli", "src/dense"}, {"cxxopts.hpp", "nlohmann/"}},
+      {"tools/dense",
+       {"include", "src/base", "src/io", "src/cli", "src/cuda", "kernels", "tools"},
+       {"cuda", "cublas", "cxxopts.hpp", "nlohmann/"}},
+      {"tools", {"include", "src/base", "src/io", "src/cli"}, {"cxxopts.hpp", "nlohmann/"}},
   };
   return kLayers;
 }
@@ -50,8 +54,6 @@ bool is_below(std::string_view path, std::string_view prefix) {
 const Layer* find_layer(std::string_view path) {
   for (const Layer& layer : all_layers()) {
     if (!is_below(path, layer.prefix)) continue;
-    // src itself holds files only; an unknown folder below it has no layer.
-    if (layer.prefix == "src" && path.find('/', 4) != std::string_view::npos) continue;
     return &layer;
   }
   return nullptr;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "support/catch.hpp"
 
@@ -34,7 +35,7 @@ std::vector<std::string> sources_below(const std::vector<std::string>& folders) 
 
 const std::vector<std::string> kKnown = {"include/spmm/types.hpp", "src/io/format.hpp",   "src/base/text.hpp",
                                          "src/plan/planner.hpp",   "src/cuda/buffer.hpp", "src/cli/options.hpp",
-                                         "src/verify.hpp",         "src/verify.cpp",      "kernels/tuning.hpp",
+                                         "src/verify/x.hpp",       "src/verify/x.cpp",    "kernels/tuning.hpp",
                                          "kernels/launch.hpp",     "kernels/warp.cuh"};
 
 struct Planted {
@@ -52,6 +53,16 @@ TEST_CASE("every include of the tree points the right way and files are short") 
   for (const std::string& path : all) {
     for (const std::string& problem : complaints(path, content_of(fs::path(SPMM_SOURCE_DIR) / path), all))
       found += problem + "\n";
+  }
+  CHECK(found == "");
+}
+
+TEST_CASE("no two source files share a name") {
+  std::map<std::string, std::string> seen;
+  std::string found;
+  for (const std::string& path : sources_below({"include", "kernels", "src", "tools", "tests"})) {
+    const auto [place, is_new] = seen.emplace(fs::path(path).filename().string(), path);
+    if (!is_new) found += place->second + " and " + path + "\n";
   }
   CHECK(found == "");
 }
@@ -82,16 +93,16 @@ TEST_CASE("a planted include is judged") {
       {"src/cuda/pipeline.cpp", "#include \"kernels/launch.hpp\"", ""},
       {"src/cuda/pipeline.cpp", "#include \"kernels/warp.cuh\"", "a .cuh stays inside kernels/"},
       {"src/cuda/pipeline.cpp", "  #  include \"cli/options.hpp\"", "src/cuda may not include src/cli/options.hpp"},
-      {"src/io/format.cpp", "#include \"verify.hpp\"", "src/io may not include src/verify.hpp"},
+      {"src/io/format.cpp", "#include \"verify/x.hpp\"", "src/io may not include src/verify/x.hpp"},
       {"src/cpu/rows.cpp", "#include \"io/format.hpp\"", "src/cpu may not include src/io/format.hpp"},
       {"src/cpu/rows.cpp", "#include \"base/text.hpp\"", ""},
       {"src/base/text.cpp", "#include \"io/format.hpp\"", "src/base may not include src/io/format.hpp"},
-      {"src/multiply.cpp", "#include \"cuda/buffer.hpp\"", ""},
-      {"src/multiply.cpp", "#include \"cli/options.hpp\"", "src may not include src/cli/options.hpp"},
-      {"src/multiply.cpp", "#include \"kernels/launch.hpp\"", "src may not include kernels/launch.hpp"},
-      {"src/multiply.cpp", "#include \"verify.cpp\"", "is not a header"},
-      {"src/multiply.cpp", "#include \"spmm/typo.hpp\"", "no file of this repository"},
-      {"src/multiply.cpp", "#include <spmm/types.hpp>", "write quotes"},
+      {"src/engine/multiply.cpp", "#include \"cuda/buffer.hpp\"", ""},
+      {"src/engine/multiply.cpp", "#include \"cli/options.hpp\"", "src/engine may not include src/cli/options.hpp"},
+      {"src/engine/multiply.cpp", "#include \"kernels/launch.hpp\"", "src/engine may not include kernels/launch.hpp"},
+      {"src/engine/multiply.cpp", "#include \"verify/x.cpp\"", "is not a header"},
+      {"src/engine/multiply.cpp", "#include \"spmm/typo.hpp\"", "no file of this repository"},
+      {"src/engine/multiply.cpp", "#include <spmm/types.hpp>", "write quotes"},
       {"src/cli/main.cpp", "#include <cxxopts.hpp>", ""},
       {"src/cli/main.cpp", "#include \"plan/planner.hpp\"", "src/cli may not include src/plan/planner.hpp"},
       {"tools/spmm_gen.cpp", "#include \"cli/options.hpp\"", ""},
@@ -107,9 +118,10 @@ TEST_CASE("a planted include is judged") {
 }
 
 TEST_CASE("the complaint names file and line, comments are no includes, and long files are seen") {
-  const auto found = complaints("src/io/format.cpp", "\n// #include \"verify.hpp\"\n#include \"verify.hpp\"\n", kKnown);
+  const auto found =
+      complaints("src/io/format.cpp", "\n// #include \"verify/x.hpp\"\n#include \"verify/x.hpp\"\n", kKnown);
   REQUIRE(found.size() == 1);
-  CHECK(found.front() == "src/io/format.cpp:3: src/io may not include src/verify.hpp");
+  CHECK(found.front() == "src/io/format.cpp:3: src/io may not include src/verify/x.hpp");
   CHECK(complaints("src/io/format.cpp", std::string(layers::kMaxLines, '\n'), kKnown).empty());
   CHECK(complaints("src/io/format.cpp", std::string(layers::kMaxLines + 1, '\n'), kKnown).size() == 1);
 }

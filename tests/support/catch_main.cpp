@@ -4,4 +4,6 @@
 #endif
 #include "support/catch.hpp"
 
-int run_catch(int argc, char** argv) { return Catch::Session().run(argc, argv); }
+int run_catch(int argc, char** argv) {
+  return Catch::Session().run(argc, argv);
+}

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "bands/bands.hpp"
-#include "bands/cut.hpp"
 #include "cpu/cpu_backend.hpp"
+#include "engine/out_of_core.hpp"
+#include "engine/slab_cut.hpp"
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

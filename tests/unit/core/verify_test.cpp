@@ -7,7 +7,7 @@
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/oracle.hpp"
-#include "verify.hpp"
+#include "verify/sample_verifier.hpp"
 
 namespace {
 

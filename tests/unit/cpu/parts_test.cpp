@@ -3,7 +3,7 @@
 #include <random>
 
 #include "cpu/operand.hpp"
-#include "cpu/pack.hpp"
+#include "cpu/pack_block.hpp"
 #include "cpu/radix_sort.hpp"
 #include "cpu/units.hpp"
 #include "support/catch.hpp"

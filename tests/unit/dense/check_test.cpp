@@ -1,5 +1,5 @@
 // The check of dense products: figures by hand, the choice of rows, and mistakes that it must find.
-#include "dense/check.hpp"
+#include "tools/dense/dense_check.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "dense/host.hpp"
 #include "support/catch.hpp"
+#include "tools/dense/dense_host.hpp"
 #include "unit/dense/dense_support.hpp"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "dense/dense.hpp"
+#include "tools/dense/dense_multiply.hpp"
 
 namespace spmm::test {
 

@@ -1,5 +1,5 @@
 // host-naive: literals, and random shapes against exact sums.
-#include "dense/host.hpp"
+#include "tools/dense/dense_host.hpp"
 
 #include <limits>
 #include <random>

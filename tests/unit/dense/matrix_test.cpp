@@ -1,5 +1,5 @@
 // Matrices of spmm-dense: text and CSV there and back, what is refused, ranges, random elements.
-#include "tools/dense_matrix.hpp"
+#include "tools/dense/dense_matrix.hpp"
 
 #include <cstring>
 #include <fstream>

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "dense/dense.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "tools/dense/dense_multiply.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // What spmm-dense plans and runs: kernels, tiles, memory, sides that do not fit.
-#include "tools/dense_run.hpp"
+#include "tools/dense/dense_run.hpp"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/dense_report.hpp"
+#include "tools/dense/dense_report.hpp"
 
 namespace {
 

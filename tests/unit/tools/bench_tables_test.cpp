@@ -9,9 +9,9 @@
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/bench_limits.hpp"
-#include "tools/bench_process.hpp"
-#include "tools/bench_report.hpp"
+#include "tools/bench/bench_limits.hpp"
+#include "tools/bench/bench_process.hpp"
+#include "tools/bench/bench_report.hpp"
 #include "unit/tools/bench_support.hpp"
 #include "unit/tools/tool_support.hpp"
 

@@ -9,9 +9,9 @@
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
-#include "tools/bench_report.hpp"
-#include "tools/bench_run.hpp"
-#include "tools/bench_suites.hpp"
+#include "tools/bench/bench_report.hpp"
+#include "tools/bench/bench_run.hpp"
+#include "tools/bench/bench_suites.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {

@@ -8,8 +8,8 @@
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "support/oracle.hpp"
-#include "tools/index_counts.hpp"
-#include "tools/info_text.hpp"
+#include "tools/info/index_counts.hpp"
+#include "tools/info/info_text.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {

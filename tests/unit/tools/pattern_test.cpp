@@ -1,5 +1,5 @@
 // Regions: their numbering is complete, ordered and consistent; permutations are permutations.
-#include "tools/pattern.hpp"
+#include "tools/gen/pattern.hpp"
 
 #include <cstdlib>
 #include <iterator>
@@ -10,7 +10,7 @@
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/random.hpp"
+#include "tools/common/random.hpp"
 
 namespace {
 

@@ -20,7 +20,7 @@ ProcessResult run_python(std::vector<std::string> arguments) {
 }
 
 ProcessResult run_plot(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), SPMM_SOURCE_DIR "/tools/plot_bench.py");
+  arguments.insert(arguments.begin(), SPMM_SOURCE_DIR "/tools/scripts/plot_bench.py");
   return run_python(arguments);
 }
 

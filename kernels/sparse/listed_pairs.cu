@@ -1,0 +1,32 @@
+// The oldest variant: the host finds the pairs of one result block and launches its product.
+#include "kernels/sparse/block_product.cuh"
+#include "kernels/check.hpp"
+#include "kernels/launch.hpp"
+
+namespace spmm::kernels {
+namespace {
+
+// Grid: one CTA. Work: one thread per element. Memory: the pair list is read from where the host left it.
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kThreads)
+    mul_listed(OperandView a, OperandView b, const BlockPair* pairs, std::uint32_t num_pairs, std::uint64_t tile,
+               std::uint32_t m, TileResults results) {
+  __shared__ __align__(16) std::uint16_t stage[Shape::kStageBytes / 2];
+  BlockProduct<Shape> product(a.values, b.values, m, stage);
+  product.add(pairs, num_pairs);
+  const std::uint32_t elements = m * m;
+  product.store(results.values + tile * elements, results.non_zero + tile);
+}
+
+}  // namespace
+
+void launch_mul_listed(const OperandView& a, const OperandView& b, const BlockPair* pairs, std::uint32_t num_pairs,
+                       std::uint64_t tile, std::uint32_t m, const TileResults& results, cudaStream_t stream) {
+  for_cta_shape(m, [&](auto shape) {
+    using Shape = decltype(shape);
+    mul_listed<Shape><<<1, Shape::kThreads, 0, stream>>>(a, b, pairs, num_pairs, tile, m, results);
+  });
+  check_launch("mul_listed");
+}
+
+}  // namespace spmm::kernels

@@ -1,0 +1,184 @@
+#include "cli/report_text.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <system_error>
+
+#include "base/text.hpp"
+#include "io/paths.hpp"
+#include "spmm/error.hpp"
+#include "spmm/multiply.hpp"
+
+namespace spmm::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// printf into a string; for numbers with a fixed look.
+template <class... Values>
+std::string format(const char* pattern, const Values&... values) {
+  char out[160];
+  std::snprintf(out, sizeof out, pattern, values...);
+  return out;
+}
+
+std::uint64_t file_bytes(const MatrixHeader& header, std::uint64_t record) {
+  return kHeaderBytes + header.num_blocks * record;
+}
+
+Json matrix_json(const fs::path& path, const MatrixHeader& header, std::uint64_t record) {
+  return {{"path", path.string()},
+          {"n", header.n},
+          {"m", header.m},
+          {"blocks", header.num_blocks},
+          {"bytes", file_bytes(header, record)}};
+}
+
+Json plan_fields(const Plan& plan) {
+  return {{"backend", backend_name(plan.backend)},
+          {"kernel", plan.kernel},
+          {"reason", plan.reason},
+          {"threads", plan.num_threads},
+          {"host_limit_bytes", plan.host_limit_bytes},
+          {"host_need_bytes", plan.host_need_bytes},
+          {"device_limit_bytes", plan.device_limit_bytes},
+          {"device_need_bytes", plan.device_need_bytes},
+          {"panel_bytes", plan.panel_bytes},
+          {"buffers", plan.num_buffers},
+          {"expected_pairs", plan.expected_pairs},
+          {"expected_output_blocks", plan.expected_output_blocks},
+          {"expected_panels", plan.expected_panels},
+          {"expected_kernels", plan.expected_kernels},
+          {"a_bands", plan.a_bands},
+          {"b_bands", plan.b_bands}};
+}
+
+Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const RunNames& names) {
+  return {{"version", version_string()},
+          {"command", names.command},
+          {"a", matrix_json(names.a, a, input_record_bytes(a.m))},
+          {"b", matrix_json(names.b, b, input_record_bytes(b.m))}};
+}
+
+void write_file(const std::string& name, const fs::path& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << content;
+  file.close();
+  if (file) return;
+  throw OutputError(name, "the report cannot be written",
+                    "check the free space of its folder (df); the product is complete");
+}
+
+}  // namespace
+
+std::string summary_line(const Report& report) {
+  return text("n ", report.c.n, ", m ", report.c.m, ": ", report.a.num_blocks, " x ", report.b.num_blocks,
+              " blocks -> ", report.c.num_blocks, " blocks, ", report.pairs, " pairs, ",
+              format("%.4g Gpair/s, %.3f s", report.gpairs_per_s(), report.total_s), ", ",
+              backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device, " (",
+              report.plan.reason, ")",
+              report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
+}
+
+std::string stage_table(const Report& report) {
+  std::string table = format("%-10s %10s %12s %12s\n", "stage", "seconds", "bytes", "rate");
+  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
+    const StageTotals& totals = report.stages[s];
+    if (totals.s == 0 && totals.bytes == 0) continue;
+    const bool has_rate = totals.bytes > 0 && totals.s > 0;
+    const std::string rate =
+        has_rate ? human_bytes(static_cast<std::uint64_t>(static_cast<double>(totals.bytes) / totals.s)) + "/s" : "";
+    table += format("%-10s %10.4f", kStageNames[s].data(), totals.s);
+    if (totals.bytes > 0) table += format(" %12s", human_bytes(totals.bytes).c_str());
+    table += (rate.empty() ? "" : format(" %12s", rate.c_str())) + "\n";
+  }
+  table += format("%-10s %10.4f   (stages overlap)\n", "total", report.total_s);
+  table += text("panels ", report.num_panels, ", peak host memory ", human_bytes(report.peak_host_bytes));
+  if (report.peak_device_bytes > 0) table += ", peak device memory " + human_bytes(report.peak_device_bytes);
+  return table + "\n";
+}
+
+std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan) {
+  const auto size = [](const MatrixHeader& header) {
+    return text(header.num_blocks, " blocks, ", human_bytes(file_bytes(header, input_record_bytes(header.m))));
+  };
+  const double output_bytes = plan.expected_output_blocks * static_cast<double>(output_record_bytes(a.m));
+  std::string lines = text("matrices: n ", a.n, ", m ", a.m, ", ", a.blocks_per_side(), " x ", a.blocks_per_side(),
+                           " blocks\nA: ", size(a), "\nB: ", size(b), "\n");
+  lines +=
+      text("backend: ", backend_name(plan.backend), " (", plan.reason, ")\nkernel: ", plan.kernel,
+           plan.expected_kernels.empty() ? "" : " (for evenly spread blocks: " + plan.expected_kernels + ")",
+           plan.a_bands * plan.b_bands == 1 ? ""
+                                            : text("\nout of core: A in ", plan.a_bands, " bands of block rows, B in ",
+                                                   plan.b_bands, " bands of block columns"),
+           "\nthreads: ", plan.num_threads, "\n");
+  lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
+                human_bytes(plan.host_limit_bytes), "\n");
+  if (plan.backend == Backend::cuda) {
+    lines += text("device memory: ", human_bytes(plan.device_need_bytes), " needed, limit ",
+                  human_bytes(plan.device_limit_bytes), "\n");
+  }
+  lines += text("panels: about ", plan.expected_panels, " of up to ", human_bytes(plan.panel_bytes), ", ",
+                plan.num_buffers, " buffers\n");
+  lines += format("expected for evenly spread blocks: %.4g pairs, %.4g output blocks", plan.expected_pairs,
+                  plan.expected_output_blocks);
+  return lines + text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
+}
+
+Json report_json(const Report& report, const RunNames& names) {
+  Json json = run_fields(report.a, report.b, names);
+  json["c"] = matrix_json(names.out, report.c, output_record_bytes(report.c.m));
+  json["pairs"] = report.pairs;
+  json["gpairs_per_s"] = report.gpairs_per_s();
+  json["total_s"] = report.total_s;
+  json["backend"] = backend_name(report.plan.backend);
+  json["kernel"] = report.plan.kernel;
+  json["reason"] = report.plan.reason;
+  json["device"] = report.device;
+  json["threads"] = report.plan.num_threads;
+  json["plan"] = plan_fields(report.plan);
+  json["panels"] = report.num_panels;
+  json["peak_host_bytes"] = report.peak_host_bytes;
+  json["peak_device_bytes"] = report.peak_device_bytes;
+  json["verified_blocks"] = report.verified_blocks;
+  Json stages = Json::object();
+  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
+    stages[std::string(kStageNames[s])] = {{"s", report.stages[s].s}, {"bytes", report.stages[s].bytes}};
+  }
+  json["stages"] = std::move(stages);
+  return json;
+}
+
+Json plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
+  Json json = run_fields(a, b, names);
+  json["plan"] = plan_fields(plan);
+  return json;
+}
+
+void write_json(const std::string& path, const Json& json) {
+  // File names need not be UTF-8; JSON must be.
+  const std::string content = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (path == "-") {
+    std::cout << content << std::flush;
+    return;
+  }
+  const io::Target target = io::find_target(path, false);
+  if (target.is_device) return write_file(path, path, content);
+  const fs::path final_path = fs::path(target.folder) / target.file_name;
+  const fs::path temporary = final_path.string() + text(".tmp-", getpid());
+  std::error_code failed;
+  try {
+    write_file(path, temporary, content);
+    fs::rename(temporary, final_path, failed);
+    if (failed) throw OutputError(path, failed.message(), "name a file in a writable folder; the product is complete");
+  } catch (...) {
+    fs::remove(temporary, failed);
+    throw;
+  }
+}
+
+}  // namespace spmm::cli

@@ -1,0 +1,78 @@
+#include "cpu/pack_block.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "spmm/types.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr std::size_t kMaxElements = std::size_t{kMaxBlockDim} * kMaxBlockDim;
+
+std::uint32_t bits_of(const std::uint16_t* values, std::size_t count) {
+  std::uint16_t bits = 0;
+  for (std::size_t e = 0; e < count; ++e) bits = static_cast<std::uint16_t>(bits | values[e]);
+  return bits;
+}
+
+/// Row-major, padded to [rows, stride]. kSide = m where it is known when compiling, else 0.
+template <std::uint32_t kSide>
+std::uint32_t pack_rows(std::uint32_t side, std::uint32_t rows, std::uint32_t stride, const std::byte* raw,
+                        std::uint16_t* out) {
+  const std::size_t m = kSide != 0 ? kSide : side;
+  if (m == rows && m == stride) {
+    std::memcpy(out, raw, m * m * sizeof *out);
+    return bits_of(out, m * m);
+  }
+  std::fill_n(out, std::size_t{rows} * stride, std::uint16_t{0});
+  std::uint32_t bits = 0;
+  for (std::size_t r = 0; r < m; ++r) {
+    std::memcpy(out + r * stride, raw + r * m * sizeof *out, m * sizeof *out);
+    bits |= bits_of(out + r * stride, m);
+  }
+  return bits;
+}
+
+/// [inner / 2, cols, 2], padded.
+template <std::uint32_t kSide>
+std::uint32_t pack_interleaved(const PackedShape& shape, const std::byte* raw, std::uint16_t* out) {
+  const std::size_t m = kSide != 0 ? kSide : shape.m;
+  const std::size_t cols = kSide != 0 ? kSide : shape.cols;
+  std::array<std::uint16_t, kSide != 0 ? std::size_t{kSide} * kSide : kMaxElements> block;
+  std::memcpy(block.data(), raw, m * m * sizeof(std::uint16_t));
+  if (kSide == 0) std::fill_n(out, shape.b_elements(), std::uint16_t{0});
+  for (std::size_t t = 0; t < m; ++t) {
+    std::uint16_t* pair = out + t / 2 * cols * 2 + t % 2;
+    for (std::size_t c = 0; c < m; ++c) pair[2 * c] = block[t * m + c];
+  }
+  return bits_of(block.data(), m * m);
+}
+
+template <std::uint32_t kSide>
+std::uint32_t pack_a(const PackedShape& shape, const std::byte* raw, std::uint16_t* out) {
+  if constexpr (kSide != 0) return pack_rows<kSide>(kSide, kSide, kSide, raw, out);
+  return pack_rows<0>(shape.m, shape.rows, shape.inner, raw, out);
+}
+
+std::uint32_t pack_b_plain(const PackedShape& shape, const std::byte* raw, std::uint16_t* out) {
+  return pack_rows<0>(shape.m, shape.inner, shape.cols, raw, out);
+}
+
+}  // namespace
+
+PackBlock choose_pack_a(const PackedShape& shape) {
+  if (shape.m == shape.rows && shape.m == 4) return pack_a<4>;
+  if (shape.m == shape.rows && shape.m == 8) return pack_a<8>;
+  return pack_a<0>;
+}
+
+PackBlock choose_pack_b(const PackedShape& shape) {
+  if (!shape.interleaved) return pack_b_plain;
+  if (shape.m == 4) return pack_interleaved<4>;
+  if (shape.m == 8) return pack_interleaved<8>;
+  return pack_interleaved<0>;
+}
+
+}  // namespace spmm::cpu

@@ -1,0 +1,6 @@
+// Default entry of a test program; a program with a main of its own replaces it.
+#include "support/catch.hpp"
+
+int main(int argc, char** argv) {
+  return run_catch(argc, argv);
+}

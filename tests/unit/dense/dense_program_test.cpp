@@ -1,0 +1,242 @@
+// spmm-dense from outside: tables, checks, files, JSON, refusals and exit codes. The host kernel, so no GPU is needed.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/tools/tool_support.hpp"
+
+namespace {
+
+using namespace spmm::test;
+using Json = nlohmann::ordered_json;
+
+/// Runs spmm-dense with the host kernel.
+ProcessResult run_host(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--kernel", "host-naive"});
+  return run_tool("dense", arguments);
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string write_text(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("dense: a table for one shape of every type", "[tools][dense]") {
+  for (const char* type : {"f32", "i32", "u16", "s8"}) {
+    const ProcessResult result = run_host({"--rows", "30", "--inner", "40", "--cols", "50", "--type", type});
+    INFO(type << ": " << result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(contains(result.out, "occupancy"));
+    CHECK(contains(result.out, "30x40x50           host-naive"));
+    CHECK(contains(result.out, "30x40x50: 30 of 30 rows checked against the host"));
+    CHECK(contains(result.out, "no difference") == (std::string(type) != "f32"));
+  }
+}
+
+TEST_CASE("dense: the shapes where a grid from the wrong sides goes wrong, in one command", "[tools][dense]") {
+  const ProcessResult result = run_host({"--shape", "128x50x128,50x128x50,1x4096x1,400x1x400,100x10x300,64", "--type",
+                                         "i32", "--json", "-", "--runs", "2", "--check", "full"});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  const Json json = Json::parse(result.out);
+  CHECK(json["type"] == "i32");
+  CHECK(json["runs"] == 2);
+  CHECK(json["range"] == Json({-10, 10}));
+  REQUIRE(json["products"].size() == 6);
+  CHECK(json["products"][4]["rows"] == 100);
+  CHECK(json["products"][4]["inner"] == 10);
+  CHECK(json["products"][4]["cols"] == 300);
+  CHECK(json["products"][5]["inner"] == 64);
+  for (const Json& product : json["products"]) {
+    CHECK(product["rows_checked"] == product["rows"]);
+    const Json& kernel = product["results"][0];
+    CHECK(kernel["status"] == "ok");
+    CHECK(kernel["device"] == "host");
+    CHECK(kernel["run_ms"].size() == 2);
+    CHECK(kernel["min_ms"] <= kernel["median_ms"]);
+    CHECK(kernel["gflops"] > 0);
+    CHECK(kernel["check"]["passed"] == true);
+    CHECK(kernel["check"]["differences"] == 0);
+    CHECK(kernel["check"]["elements"] == product["rows"].get<std::uint64_t>() * product["cols"].get<std::uint64_t>());
+    CHECK(kernel["resources"]["occupancy"] == 0);
+  }
+}
+
+TEST_CASE("dense: files in, printed matrices out", "[tools][dense]") {
+  const TemporaryFolder folder;
+  const std::string a = write_text(folder.file("a.csv"), "65535,2\n1,0\n0,3\n");
+  const std::string b = write_text(folder.file("b.txt"), "65535 7\n65535 1\n");
+  const ProcessResult result = run_host({a, b, "--type", "u16", "--print", folder.file("out/product")});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(content_of(folder.file("out/product/A.csv")) == "65535,2\n1,0\n0,3\n");
+  CHECK(content_of(folder.file("out/product/A.txt")) == "65535 2\n1 0\n0 3\n");
+  CHECK(content_of(folder.file("out/product/B.csv")) == "65535,7\n65535,1\n");
+  CHECK(content_of(folder.file("out/product/B.txt")) == "65535 7\n65535 1\n");
+  CHECK(content_of(folder.file("out/product/C.csv")) == "4294967295,458747\n65535,7\n196605,3\n");
+  CHECK(content_of(folder.file("out/product/C.txt")) == "4294967295 458747\n65535 7\n196605 3\n");
+}
+
+TEST_CASE("dense: printed random matrices give the same product again", "[tools][dense]") {
+  const TemporaryFolder folder;
+  const auto first = run_host({"--shape", "7x5x9", "--seed", "3", "--print", folder.file("one")});
+  REQUIRE(first.exit_code == 0);
+  const auto second = run_host({folder.file("one/A.txt"), folder.file("one/B.csv"), "--print", folder.file("two")});
+  REQUIRE(second.exit_code == 0);
+  for (const char* name : {"A.txt", "B.csv", "C.txt", "C.csv"}) {
+    CHECK(content_of(folder.file(std::string("one/") + name)) == content_of(folder.file(std::string("two/") + name)));
+  }
+  run_host({"--shape", "7x5x9", "--seed", "4", "--print", folder.file("three")});
+  CHECK(content_of(folder.file("one/A.txt")) != content_of(folder.file("three/A.txt")));
+}
+
+TEST_CASE("dense: a difference beyond the threshold is exit code 1", "[tools][dense]") {
+  const ProcessResult strict = run_host({"--shape", "40", "--threshold", "0"});
+  CHECK(strict.exit_code == 1);  // float is not double
+  CHECK(contains(strict.out, "WRONG: "));
+  CHECK(contains(strict.out, " of 1600 differ, largest "));
+  CHECK(run_host({"--shape", "40", "--threshold", "0.5"}).exit_code == 0);
+  const ProcessResult unchecked = run_host({"--shape", "40", "--threshold", "0", "--check", "none"});
+  CHECK(unchecked.exit_code == 0);
+  CHECK(contains(unchecked.out, "not checked"));
+}
+
+TEST_CASE("dense: the kernels of the build", "[tools][dense]") {
+  const ProcessResult result = run_tool("dense", {"--list"});
+  CHECK(result.exit_code == 0);
+  CHECK(contains(result.out, "host-naive"));
+  const Json json = Json::parse(run_tool("dense", {"--list", "--json", "-"}).out);
+  REQUIRE(json["kernels"].size() >= 1);
+  const Json& host = json["kernels"][0];
+  CHECK(host["kernel"] == "host-naive");
+  CHECK(host["on_device"] == false);
+  CHECK(host["types"].size() == 4);
+  CHECK(host["tiles"].empty());
+}
+
+TEST_CASE("dense: wrong command lines are exit code 2 and say what to do", "[tools][dense]") {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
+      {{}, "--rows: is missing; give --rows, --inner and --cols, or --shape, or two files"},
+      {{"--rows", "3", "--inner", "4"}, "--cols: is missing"},
+      {{"--rows", "0", "--inner", "4", "--cols", "1"}, "--rows: 0 is out of range"},
+      {{"--shape", "3x4"}, "--shape: \"3x4\" is no shape; write JxKxL, like 1024x50x1024, or N"},
+      {{"--shape", "3xx4"}, "has an empty part"},
+      {{"--shape", "3,,4"}, "has an empty part"},
+      {{"--shape", "3xax4"}, "is not a whole number"},
+      {{"--shape", "3", "--rows", "3"}, "--shape: is given together with --rows"},
+      {{"--shape", "3", "--type", "f64"}, "--type: \"f64\" is not known; give f32, i32, u16 or s8"},
+      {{"--shape", "3", "--type", "u16", "--range", "-1:5"}, "--range: \"-1\" is no end of a range"},
+      {{"--shape", "3", "--tile", "16"}, "--tile: host-naive has no tile widths"},
+      {{"--shape", "3", "--tile", "wide"}, "--tile: \"wide\" is not a whole number"},
+      {{"--shape", "3", "--runs", "0"}, "--runs: 0 is out of range"},
+      {{"--shape", "3", "--threshold", "-1"}, "--threshold: \"-1\" is no threshold"},
+      {{"--shape", "3,4", "--print", "x"}, "--print: would print 2 products over each other"},
+      {{"--shape", "3", "--check", "some"}, "--check: \"some\" is not known"},
+      {{"a"}, "right operand (B) is missing"},
+      {{"a", "b", "--shape", "3"}, "--shape: is given together with files"},
+      {{"a", "b", "c"}, "unexpected argument \"c\""},
+      {{"--frobnicate"}, "frobnicate"},
+  };
+  for (const auto& [arguments, message] : wrong) {
+    const ProcessResult result = run_host(arguments);
+    INFO(message << " in: " << result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK(contains(result.err, message));
+  }
+  const ProcessResult unknown = run_tool("dense", {"--shape", "3", "--kernel", "fastest"});
+  CHECK(unknown.exit_code == 2);
+  CHECK(contains(unknown.err, "this build has no kernel \"fastest\""));
+}
+
+TEST_CASE("dense: files that are no matrices, or do not fit", "[tools][dense]") {
+  const TemporaryFolder folder;
+  const std::string a = write_text(folder.file("a"), "1 2\n3 4\n");
+  const std::string b = write_text(folder.file("b"), "1 2\n3 4\n5 6\n");
+  const std::string ragged = write_text(folder.file("ragged"), "1 2\n3\n");
+  const ProcessResult misfit = run_host({a, b, "--print", folder.file("out")});
+  CHECK(misfit.exit_code == 65);
+  CHECK(contains(misfit.err, "A is 2 x 2 and B is 3 x 2; give B as many rows as A has columns"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("out/A.txt")));
+  CHECK(run_host({b, a}).exit_code == 0);
+  CHECK(run_host({a, ragged}).exit_code == 65);
+  CHECK(run_host({a, folder.file("none")}).exit_code == 66);
+  CHECK(run_host({a, a, "--print", "/dev/null/x"}).exit_code == 73);
+  CHECK(run_host({a, a, "--json", folder.file("no/j.json")}).exit_code == 73);
+}
+
+TEST_CASE("dense: what does not fit the memory is refused before it is made", "[tools][dense]") {
+  const ProcessResult result = run_host({"--shape", "4e6x4e6x4e6"});
+  CHECK(result.exit_code == 71);
+  CHECK(contains(result.err, "shape 4000000x4000000x4000000: needs 192"));
+}
+
+TEST_CASE("dense: help, version, environment and JSON beside the table", "[tools][dense]") {
+  const TemporaryFolder folder;
+  const ProcessResult help = run_tool("dense", {"--help"});
+  CHECK(help.exit_code == 0);
+  CHECK(contains(help.out, "Exit codes: 0 every result right, 1 a result differs"));
+  CHECK(contains(run_tool("dense", {"--version"}).out, "spmm "));
+  ProcessOptions options;
+  options.env = {{"SPMM_TYPE", "i32"}, {"SPMM_KERNEL", "host-naive"}};
+  const ProcessResult result = run_tool("dense", {"--shape", "9", "--json", folder.file("j.json")}, options);
+  CHECK(result.exit_code == 0);
+  CHECK(contains(result.out, "host-naive"));
+  const Json json = Json::parse(content_of(folder.file("j.json")));
+  CHECK(json["type"] == "i32");
+  CHECK(json["command"].size() == 5);
+}
+
+TEST_CASE("dense: the tables in one command, and again from its JSON", "[tools][dense]") {
+  if (std::system("command -v python3 > /dev/null") != 0) {
+    WARN("python3 is missing: dense_tables.py is not tested");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string script = SPMM_SOURCE_DIR "/tools/scripts/dense_tables.py";
+  const ProcessResult result = run_process({"/usr/bin/env", "python3", script, "--bin", SPMM_BIN_DIR, "--out",
+                                            folder.file("tables"), "--quick", "--runs", "1"});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  Json json = Json::parse(content_of(folder.file("tables/dense.json")));
+  std::size_t host_rows = 0;
+  for (const Json& row : json["rows"]) {
+    CHECK(row["check"]["passed"] == true);
+    host_rows += row["kernel"] == "host-naive" ? 1 : 0;
+  }
+  CHECK(host_rows == 4 * (1 + 5));  // per type one square and five other shapes
+  const std::string tables = content_of(folder.file("tables/tables.md"));
+  CHECK(contains(tables, "## f32: GFLOPS against n"));
+  CHECK(contains(tables, "| 50x128x50 | u16 | host-naive |"));
+
+  // The published figure stands in the row of its n; a wrong result is exit code 1.
+  Json row = json["rows"][0];
+  row["series"] = "square";
+  row["type"] = "f32";
+  row["rows"] = row["inner"] = row["cols"] = 8192;
+  row["check"]["passed"] = false;
+  json["rows"] = Json::array({row});
+  json["wrong"] = {"f32 8192"};
+  write_text(folder.file("other.json"), json.dump());
+  const ProcessResult again = run_process(
+      {"/usr/bin/env", "python3", script, "--from", folder.file("other.json"), "--out", folder.file("again")});
+  CHECK(again.exit_code == 1);
+  CHECK(contains(content_of(folder.file("again/tables.md")), "tiled 291.5 (hardware not stated) |"));
+}

@@ -1,0 +1,92 @@
+#include "tools/bench/bench_process.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "spmm/error.hpp"
+
+namespace spmm::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kWatchEvery{20};
+constexpr std::chrono::microseconds kLookEvery{500};
+
+bool is_set(const std::atomic<bool>* flag) {
+  return flag != nullptr && flag->load(std::memory_order_relaxed);
+}
+
+pid_t start(const std::vector<std::string>& argv) {
+  std::vector<char*> words;
+  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, words[0], &actions, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw IoError(argv[0], std::strerror(error), "build all programs of the project into one folder");
+  return pid;
+}
+
+}  // namespace
+
+TimeLimit::TimeLimit(std::optional<double> limit_s, const std::atomic<bool>* outer) : outer_(outer) {
+  if (limit_s) watcher_ = std::thread([this, limit = *limit_s] { watch(limit); });
+}
+
+TimeLimit::~TimeLimit() {
+  if (!watcher_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  done_changed_.notify_one();
+  watcher_.join();
+}
+
+void TimeLimit::watch(double limit_s) {
+  const auto begin = Clock::now();
+  std::unique_lock lock(mutex_);
+  while (!done_changed_.wait_for(lock, kWatchEvery, [&] { return done_; })) {
+    const bool asked = is_set(outer_);
+    const bool over = std::chrono::duration<double>(Clock::now() - begin).count() > limit_s;
+    if (!asked && !over) continue;
+    expired_ = !asked;
+    stop_ = true;
+    return;
+  }
+}
+
+TimedProcess time_process(const std::vector<std::string>& argv, const std::atomic<bool>* stop) {
+  const auto begin = Clock::now();
+  const pid_t pid = start(argv);
+  int status = 0;
+  bool asked = false;
+  while (waitpid(pid, &status, WNOHANG) == 0) {
+    if (!asked && is_set(stop)) {
+      kill(pid, SIGTERM);
+      asked = true;
+    }
+    std::this_thread::sleep_for(kLookEvery);
+  }
+  return {.s = std::chrono::duration<double>(Clock::now() - begin).count(),
+          .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+}
+
+std::filesystem::path program_folder() {
+  std::error_code failed;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed) throw IoError("/proc/self/exe", failed.message(), "run on Linux with /proc mounted");
+  return program.parent_path();
+}
+
+}  // namespace spmm::tools

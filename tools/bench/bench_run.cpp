@@ -1,0 +1,330 @@
+#include "tools/bench/bench_run.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+
+#include "base/parallel.hpp"
+#include "base/text.hpp"
+#include "cli/program.hpp"
+#include "io/format.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "tools/bench/bench_process.hpp"
+#include "tools/compare/compare.hpp"
+#include "tools/gen/generate.hpp"
+
+namespace spmm::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kWritePieceBytes = std::uint64_t{1} << 20;
+constexpr unsigned kFloorWriters = 2;
+constexpr unsigned kFloorTries = 3;
+
+unsigned threads_of(const BenchOptions& options) {
+  return options.multiply.num_threads != 0 ? options.multiply.num_threads : usable_cores();
+}
+
+/// Removes a file when it goes.
+struct Scratch {
+  fs::path path;
+  explicit Scratch(fs::path where) : path(std::move(where)) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+};
+
+/// Calls piece(buffer, p) for p = 0 .. count - 1 on a few threads, each with a buffer of its own, and tells the
+/// seconds.
+template <class Piece>
+double timed_pieces(unsigned num_workers, std::uint64_t count, std::uint64_t buffer_bytes, const Piece& piece) {
+  std::vector<std::vector<std::byte>> buffers(num_workers, std::vector<std::byte>(buffer_bytes));
+  std::atomic<std::uint64_t> next{0};
+  const auto start = std::chrono::steady_clock::now();
+  run_workers(num_workers, [&](unsigned worker) {
+    for (std::uint64_t p = next++; p < count; p = next++) {
+      cli::check_cancelled("spmm-bench");
+      piece(std::span(buffers[worker]), p);
+    }
+  });
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double read_seconds(const fs::path& path, unsigned num_threads) {
+  const io::InputFile file(path, ElementType::u16);
+  const std::uint64_t num_records = file.header().num_blocks;
+  const std::uint64_t per_read = records_per_read(file.record_bytes());
+  return timed_pieces(num_threads, (num_records + per_read - 1) / per_read, per_read * file.record_bytes(),
+                      [&](std::span<std::byte> buffer, std::uint64_t p) {
+                        const std::uint64_t first = p * per_read;
+                        file.read_records(first, std::min(per_read, num_records - first), buffer.data());
+                      });
+}
+
+/// The file never gets a name and is gone afterwards.
+double write_seconds(const fs::path& folder, std::uint64_t bytes) {
+  io::OutputFile file(folder / "spmm-bench-floor.bin", {});
+  file.expect_bytes(bytes);
+  return timed_pieces(kFloorWriters, (bytes + kWritePieceBytes - 1) / kWritePieceBytes, kWritePieceBytes,
+                      [&](std::span<std::byte> buffer, std::uint64_t p) {
+                        const std::uint64_t offset = p * kWritePieceBytes;
+                        file.write_at(offset, buffer.first(std::min(kWritePieceBytes, bytes - offset)));
+                      });
+}
+
+/// A run took longer than the user wants to wait.
+class TooSlow : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+std::string too_slow_text(std::optional<double> max_s) {
+  return text("a run took longer than --max-seconds ", max_s.value_or(0));
+}
+
+/// multiply(), stopped after the time that the user wants to wait. Errors: TooSlow.
+Report multiply_in_time(const fs::path& a, const fs::path& b, const fs::path& out, Options how,
+                        std::optional<double> max_s) {
+  const TimeLimit limit(max_s, how.cancel);
+  how.cancel = limit.stop_flag();
+  try {
+    return multiply(a, b, out, how);
+  } catch (const Interrupted&) {
+    if (limit.expired()) throw TooSlow(too_slow_text(max_s));
+    throw;
+  }
+}
+
+/// The command of a process that does the same.
+std::vector<std::string> process_words(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how) {
+  std::vector<std::string> words = {program_folder() / "spmm", a, b, out, "--quiet", "--kernel", how.kernel};
+  words.insert(words.end(), {"--backend", std::string(backend_name(how.backend))});
+  if (how.device >= 0) words.insert(words.end(), {"--device", std::to_string(how.device)});
+  if (how.num_threads != 0) words.insert(words.end(), {"--threads", std::to_string(how.num_threads)});
+  return words;
+}
+
+/// Seconds of whole processes, each of which writes a new file. Errors: TooSlow, DeviceError (the program failed).
+std::vector<double> process_seconds(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how,
+                                    unsigned num_runs, std::optional<double> max_s) {
+  const std::vector<std::string> words = process_words(a, b, out, how);
+  std::vector<double> seconds;
+  while (seconds.size() < num_runs) {
+    fs::remove(out);
+    const TimeLimit limit(max_s, how.cancel);
+    const TimedProcess run = time_process(words, limit.stop_flag());
+    cli::check_cancelled("spmm-bench");
+    if (limit.expired()) throw TooSlow(too_slow_text(max_s));
+    if (run.exit_code != 0) {
+      throw DeviceError(words[0], text("ended with exit code ", run.exit_code), "see its message above");
+    }
+    seconds.push_back(run.s);
+  }
+  return seconds;
+}
+
+/// Seconds of a process with next to nothing to do: start of the program and of the device.
+double start_seconds(const BenchOptions& options) {
+  const Scratch one(options.work / text("one-", getpid(), ".bin"));
+  const Scratch out(options.work / text("one-out-", getpid(), ".bin"));
+  write_matrix(one.path, BlockMatrix{.n = 1, .m = 1, .index = {{0, 0}}, .values = {1}});
+  const auto all = process_seconds(one.path, one.path, out.path, options.multiply, kFloorTries, std::nullopt);
+  return *std::min_element(all.begin(), all.end());
+}
+
+FloorTimes measure_floor(const fs::path& a, const fs::path& b, const MatrixHeader& c, const BenchOptions& options) {
+  FloorTimes best;
+  for (unsigned t = 0; t < kFloorTries; ++t) {
+    const double read_s = read_seconds(a, threads_of(options)) + read_seconds(b, threads_of(options));
+    const double write_s = write_seconds(options.work, io::file_bytes_of(ElementType::u32, c));
+    best.read_s = t == 0 ? read_s : std::min(best.read_s, read_s);
+    best.write_s = t == 0 ? write_s : std::min(best.write_s, write_s);
+  }
+  if (options.e2e) best.start_s = start_seconds(options);
+  return best;
+}
+
+/// Calls body; why it was refused, or "".
+template <class Body>
+std::string refusal_of(const Body& body) {
+  try {
+    body();
+    return "";
+  } catch (const TooSlow& e) {
+    return e.what();
+  } catch (const UsageError& e) {
+    return e.what();
+  } catch (const OutOfMemory& e) {
+    return e.what();
+  } catch (const DeviceError& e) {
+    return e.what();
+  }
+}
+
+/// One case with its files.
+class CaseRun {
+ public:
+  CaseRun(const BenchCase& bench_case, const BenchOptions& options)
+      : options_(options),
+        a_(make_input(bench_case, 1, options)),
+        b_(make_input(bench_case, 2, options)),
+        max_value_(bench_case.max_value),
+        yardstick_(options.work / text("yardstick-", getpid(), ".bin")),
+        out_(options.work / text("out-", getpid(), ".bin")) {}
+
+  /// Makes the output that all others must equal: by the simplest fast kernel of the backend, else by the first that
+  /// runs.
+  void make_yardstick(CaseResult& result) {
+    std::vector<std::string> candidates = options_.kernels;
+    const bool on_cpu = options_.yardstick_backend == Backend::cpu;
+    candidates.insert(candidates.begin(), on_cpu ? "row-merge" : "two-pointer");
+    for (const std::string& kernel : candidates) {
+      Report report;
+      if (!refusal_of([&] { report = multiply_to(yardstick_.path, kernel); }).empty()) continue;
+      result.yardstick = report.plan.kernel;
+      if (options_.floor) result.floor = measure_floor(a_, b_, report.c, options_);
+      return;
+    }
+  }
+
+  KernelResult run(const std::string& kernel, bool has_yardstick) {
+    KernelResult result;
+    result.kernel = kernel;
+    result.refusal = refusal_of([&] {
+      try {
+        run_all(kernel, result);
+      } catch (const TooSlow&) {
+        result.too_slow = true;
+        throw;
+      }
+    });
+    if (!result.ran()) {
+      result.runs.clear();
+      return result;
+    }
+    result.difference = has_yardstick ? result_difference(yardstick_.path, out_.path) : "there is no yardstick";
+    fs::remove(out_.path);
+    result.work = least_work(result.file_run, max_value_);
+    result.limit = limit_of(result.work, result.file_run.device, options_.ceilings);
+    if (options_.e2e) run_processes(result);
+    return result;
+  }
+
+ private:
+  void run_all(const std::string& kernel, KernelResult& result) const {
+    const Report warm_up = multiply_to("/dev/null", kernel);
+    if (options_.filter_s && warm_up.total_s > *options_.filter_s) {
+      result.runs.push_back(warm_up);
+    } else {
+      for (unsigned r = 0; r < options_.num_runs; ++r) result.runs.push_back(multiply_to("/dev/null", kernel));
+    }
+    result.file_run = multiply_to(out_.path, kernel);
+  }
+
+  /// Times as many processes as there were runs.
+  void run_processes(KernelResult& result) const {
+    const auto num_runs = static_cast<unsigned>(result.runs.size());
+    result.e2e_failure = refusal_of([&] {
+      result.e2e_s = process_seconds(a_, b_, out_.path, with_kernel(result.kernel), num_runs, options_.max_s);
+    });
+    fs::remove(out_.path);
+  }
+
+  [[nodiscard]] Report multiply_to(const fs::path& out, const std::string& kernel) const {
+    return multiply_in_time(a_, b_, out, with_kernel(kernel), options_.max_s);
+  }
+
+  [[nodiscard]] Options with_kernel(const std::string& kernel) const {
+    Options how = options_.multiply;
+    how.kernel = kernel;
+    return how;
+  }
+
+  const BenchOptions& options_;
+  fs::path a_;
+  fs::path b_;
+  std::uint32_t max_value_;
+  Scratch yardstick_;
+  Scratch out_;
+};
+
+}  // namespace
+
+std::string result_difference(const fs::path& yardstick, const fs::path& found) {
+  const MatrixFile left{.file = io::InputFile(yardstick, ElementType::u32), .type = ElementType::u32};
+  try {
+    const MatrixFile right{.file = io::InputFile(found, ElementType::u32), .type = ElementType::u32};
+    const MatrixHeader& header = right.file.header();
+    if (header.n != left.file.header().n || header.m != left.file.header().m) return "n or m differ";
+    const Comparison result = compare_files(left, right, {});
+    if (result.same()) return "";
+    return text(result.elements, " elements differ; ", result.only_in_left, " blocks are missing, ",
+                result.only_in_right, " are too many");
+  } catch (const FormatError& e) {
+    return text("not a result: ", e.what());
+  }
+}
+
+Backend backend_of(const Options& options) {
+  if (options.backend != Backend::automatic) return options.backend;
+  const BlockMatrix one{.n = 1, .m = 1, .index = {{0, 0}}, .values = {1}};
+  Report report;
+  multiply(one, one, options, &report);
+  return report.plan.backend;
+}
+
+std::vector<std::string> all_kernels(Backend backend) {
+  std::vector<std::string> names = {"auto"};
+  for (const KernelInfo& kernel : kernel_names()) {
+    const bool slow = kernel.name == "reference" || kernel.name == "host-driven";
+    if (kernel.backend == backend && !slow) names.push_back(kernel.name);
+  }
+  return names;
+}
+
+fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions& options) {
+  const MatrixHeader& header = one.header;
+  const std::string band = one.bandwidth ? text("-w", *one.bandwidth) : "";
+  const fs::path path =
+      options.work / text("n", header.n, "-m", header.m, "-k", header.num_blocks, "-", pattern_name(one.pattern), band,
+                          "-max", one.max_value, "-seed", seed, ".bin");
+  if (fs::exists(path)) {
+    try {
+      if (read_header(path) == header) return path;
+    } catch (const FormatError&) {
+      // Somebody else's or a damaged file: written again below.
+    }
+  }
+  const std::vector<Part> pattern =
+      make_pattern(one.pattern, header.blocks_per_side(), header.num_blocks, one.bandwidth);
+  generate_file(path, pattern,
+                {.header = header, .seed = seed, .max_value = one.max_value, .num_threads = threads_of(options)});
+  return path;
+}
+
+CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
+                    const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel) {
+  CaseResult result;
+  result.what = bench_case;
+  CaseRun run(bench_case, options);
+  run.make_yardstick(result);
+  for (const std::string& kernel : options.kernels) {
+    result.kernels.push_back(run.run(kernel, !result.yardstick.empty()));
+    on_kernel(result, result.kernels.back());
+  }
+  return result;
+}
+
+}  // namespace spmm::tools

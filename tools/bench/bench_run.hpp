@@ -1,0 +1,82 @@
+// Times kernels on one case and compares their outputs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "spmm/multiply.hpp"
+#include "tools/bench/bench_limits.hpp"
+#include "tools/bench/bench_suites.hpp"
+
+namespace spmm::tools {
+
+struct BenchOptions {
+  std::filesystem::path work;                ///< folder of inputs and outputs
+  std::vector<std::string> kernels;          ///< names, or "auto"
+  Options multiply;                          ///< backend, device, threads
+  Backend yardstick_backend = Backend::cpu;  ///< its simplest fast kernel makes the yardstick
+  unsigned num_runs = 5;
+  std::optional<double> filter_s;  ///< a warm-up that takes longer stays the only run
+  std::optional<double> max_s;     ///< a run that takes longer is stopped and its kernel skipped
+  bool floor = false;
+  bool e2e = false;                ///< also time whole processes
+  std::vector<Ceilings> ceilings;  ///< of known devices
+};
+
+/// What the machine needs at least to read the inputs and to write an output of the same size; the best of a few.
+struct FloorTimes {
+  double read_s = 0;   ///< both inputs, all threads
+  double write_s = 0;  ///< two writers, 1 MB at a time, as the sink writes
+  double start_s = 0;  ///< a whole process with a product of one block; 0 where no processes are timed
+
+  /// Reading and writing overlap.
+  [[nodiscard]] double total_s() const { return read_s > write_s ? read_s : write_s; }
+  [[nodiscard]] double process_s() const { return start_s + total_s(); }
+};
+
+struct KernelResult {
+  std::string kernel;          ///< as asked for
+  std::string refusal;         ///< why it did not run; "" where it did
+  bool too_slow = false;       ///< it did not run because it took too long
+  std::vector<Report> runs;    ///< to /dev/null
+  Report file_run;             ///< to a file
+  std::string difference;      ///< from the yardstick's bytes; "" where there is none
+  std::vector<double> e2e_s;   ///< whole processes `spmm A B OUT` that write a new file
+  std::string e2e_failure;     ///< why there are none, where they were asked for
+  LeastWork work;              ///< what the product takes at least
+  std::optional<Limit> limit;  ///< the time of that on this device
+
+  [[nodiscard]] bool ran() const { return refusal.empty(); }
+  [[nodiscard]] bool validated() const { return ran() && difference.empty(); }
+};
+
+struct CaseResult {
+  BenchCase what;
+  std::string yardstick;  ///< kernel whose output the others must equal; "" where no kernel ran
+  std::optional<FloorTimes> floor;
+  std::vector<KernelResult> kernels;
+};
+
+/// The backend that multiply() takes with these options. Errors: DeviceError.
+Backend backend_of(const Options& options);
+
+/// Kernels that "all" stands for: "auto" and every kernel of the backend but the slow reference and host-driven.
+std::vector<std::string> all_kernels(Backend backend);
+
+/// Writes an input unless the file is there already with the right header and length.
+std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed, const BenchOptions& options);
+
+/// How the second result differs from the first; "" where the bytes are the same. Errors: InputError, IoError.
+std::string result_difference(const std::filesystem::path& yardstick, const std::filesystem::path& found);
+
+/// Runs every kernel on a case: one warm-up, the timed runs to /dev/null, one run to a file. `on_kernel` is called
+/// after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except UsageError,
+/// OutOfMemory and DeviceError, which make a refusal.
+CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
+                    const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel);
+
+}  // namespace spmm::tools

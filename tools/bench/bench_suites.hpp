@@ -1,0 +1,53 @@
+// The cases that spmm-bench times, read from data/suites.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "spmm/types.hpp"
+#include "tools/gen/pattern.hpp"
+
+namespace spmm::tools {
+
+/// A product by name: both operands have this shape and pattern; A has seed 1, B has seed 2.
+struct BenchCase {
+  std::string name;
+  MatrixHeader header;
+  PatternKind pattern = PatternKind::uniform;
+  std::optional<std::uint32_t> bandwidth;
+  std::uint32_t max_value = 0;
+  std::optional<double> published_s;        ///< time that somebody else published for the product
+  std::optional<std::string> compare_with;  ///< a case whose time per pair * m^3 is set beside that of this one
+
+  /// Share of the blocks that are stored.
+  [[nodiscard]] double block_density() const;
+};
+
+struct BenchSuite {
+  std::string name;
+  std::vector<BenchCase> cases;
+};
+
+/// Errors: InputError (cannot open), FormatError (not JSON, unknown or missing keys, a name twice, an impossible
+/// shape, a partner that is no case).
+std::vector<BenchSuite> load_suites(const std::filesystem::path& path);
+
+/// The cases of the named suites and the named cases, in this order, none twice; a case that is compared with another
+/// one comes after that one. Errors: UsageError (unknown names).
+std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const std::vector<std::string>& suite_names,
+                                    const std::vector<std::string>& case_names);
+
+/// Every suite with its cases, one line each.
+std::string suites_text(const std::vector<BenchSuite>& suites);
+
+/// The fields of a case as data/suites.json has them.
+nlohmann::ordered_json case_json(const BenchCase& bench_case);
+
+/// Reads a JSON file. Errors: InputError, FormatError.
+nlohmann::ordered_json read_json(const std::filesystem::path& path);
+
+}  // namespace spmm::tools

@@ -1,0 +1,282 @@
+// spmm-bench: times kernels on named cases, with their outputs compared; compares two such measurements.
+#include <unistd.h>
+
+#include <charconv>
+#include <cmath>
+#include <cxxopts.hpp>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
+#include "cli/report_text.hpp"
+#include "io/paths.hpp"
+#include "spmm/error.hpp"
+#include "tools/bench/bench_limits.hpp"
+#include "tools/bench/bench_process.hpp"
+#include "tools/bench/bench_report.hpp"
+#include "tools/bench/bench_run.hpp"
+#include "tools/bench/bench_suites.hpp"
+
+namespace {
+
+using namespace spmm;
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxThreads = 1024;
+constexpr std::uint64_t kMaxRuns = 10'000;
+constexpr std::uint64_t kMaxDevice = 4095;
+
+constexpr const char* kNotes = R"(
+For each case both inputs are made as spmm-gen makes them (A with seed 1, B with seed 2) and left in the work folder for
+the next time. A yardstick output is written by two-pointer (GPU) or row-merge (CPU). Then each kernel runs once to warm
+up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the yardstick. A
+kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
+run as skipped. The kernel "all" is auto and every kernel of the
+backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case.
+
+Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Limit reached =
+the share of the binding limit that device reached: bytes (input records and their blocks read, output records written,
+at the rate of a copy) or terms (multiply-adds at the rate of the tensor cores); the file of the suites has the rates of
+the devices it names. Saturated tiles may end early, so the share may exceed 100 %. Floor = the longer of reading both
+inputs and writing an output of the same size, computing nothing. Each run uploads its inputs anew: device caches are
+cold.
+
+Tables at the end, where there is something to show: prediction (what the planner expected, and what was
+measured), comparison (time per pair * m^3 over that of the case named by compare_with, which runs first), and,
+with --e2e, whole processes beside the same within this program, the floor and published times. With --e2e the floor
+includes the start: a process whose product has one block.
+
+Examples:
+  spmm-bench --list
+  spmm-bench --suite P --backend cpu --json before.json
+  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench --floor
+  spmm-bench --suite course,shapes --kernel all --filter-seconds 5 --json all.json
+  spmm-bench --suite shapes-fit --json shapes.json
+  spmm-bench --suite density-m4,density-m8 --kernel all --filter-seconds 2 --max-seconds 20 --json density.json
+  spmm-bench --suite S --e2e --floor
+  spmm-bench --diff before.json after.json --tolerance 1.05
+
+Every option can also be given as an environment variable: SPMM_FILTER_SECONDS for --filter-seconds.
+Exit codes: 0 all outputs the same (--diff: nothing slower), 1 an output differs (--diff: something got slower than
+--tolerance and beyond the spread of both, or broke), 2 usage, 65 malformed file, 66 no such file, 69 no kernel could
+run, 71 memory, 73 cannot create a file, 74 reading or writing failed, 75 interrupted.
+)";
+
+cxxopts::Options make_options() {
+  const auto value = [] { return cxxopts::value<std::string>(); };
+  cxxopts::Options options("spmm-bench", "Times kernels on named cases, checked, as a table and JSON.\n");
+  options.positional_help("").custom_help("[options] | --diff OLD.json NEW.json").set_width(100);
+  options.add_options("hidden")("old", "", value())("new", "", value());
+  options.add_options()                                                                                         //
+      ("suites", "file of the suites (default: data/suites.json, here or above the program)", value(), "FILE")  //
+      ("suite", "suites, with commas between", value(), "NAMES")                                                //
+      ("case", "cases, with commas between", value(), "NAMES")                                                  //
+      ("list", "list suites and cases")                                                                         //
+      ("kernel", "kernels, with commas between; all = see below", value()->default_value("auto"), "NAMES")      //
+      ("backend", "auto, cuda or cpu", value()->default_value("auto"), "BACKEND")                               //
+      ("runs", "timed runs", value()->default_value("5"), "N")                                                  //
+      ("filter-seconds", "a kernel whose first run takes longer is not run again for its times", value(), "S")  //
+      ("max-seconds", "a kernel is skipped on a case once a run takes longer", value(), "S")                    //
+      ("work", "folder for inputs and outputs (default: a temporary one)", value(), "DIR")                      //
+      ("device", "CUDA device (default: automatic)", value(), "N")                                              //
+      ("threads", "host threads (default: all cores)", value(), "T")                                            //
+      ("floor", "measure what reading and writing alone takes")                                                 //
+      ("e2e", "also time whole processes of spmm, which lies beside this program")                              //
+      ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE")        //
+      ("diff", "compare two measurements")                                                                      //
+      ("tolerance", "--diff: what counts as slower", value()->default_value("1.1"), "RATIO")                    //
+      ("h,help", "print this help");
+  options.parse_positional({"old", "new"});
+  return options;
+}
+
+/// "a,b" -> a, b; nothing where the option is not given. Errors: UsageError (an empty name).
+std::vector<std::string> option_names(const cxxopts::ParseResult& parsed, const std::string& option) {
+  std::vector<std::string> names;
+  const auto found = cli::option_text(parsed, option);
+  if (!found) return names;
+  std::istringstream list(found->value + ",");
+  for (std::string name; std::getline(list, name, ',');) {
+    if (name.empty()) throw UsageError(found->where, "holds an empty name", "write names with one comma between");
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::optional<double> option_number(const cxxopts::ParseResult& parsed, const std::string& option, double low) {
+  const auto found = cli::option_text(parsed, option);
+  if (!found) return std::nullopt;
+  double value = 0;
+  const char* const end = found->value.data() + found->value.size();
+  const auto [stop, error] = std::from_chars(found->value.data(), end, value);
+  if (error != std::errc{} || stop != end || !std::isfinite(value) || value < low) {
+    throw UsageError(found->where, "\"" + found->value + "\" is no such number",
+                     text("give a number from ", low, " up"));
+  }
+  return value;
+}
+
+/// Where the suites are: as asked for, else below the working folder, else below the root of the build's tree.
+fs::path suites_path(const cxxopts::ParseResult& parsed) {
+  if (const auto given = cli::option_text(parsed, "suites")) return given->value;
+  const fs::path usual = fs::path("data") / "suites.json";
+  if (fs::exists(usual)) return usual;
+  const fs::path above = tools::program_folder().parent_path().parent_path() / usual;
+  if (fs::exists(above)) return above;
+  throw UsageError("--suites", "data/suites.json is neither here nor above the program", "name the file with --suites");
+}
+
+/// Known kernels only: a misspelt one is a mistake, not a refusal.
+void check_kernel(const std::string& name) {
+  std::string list = "all, auto";
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.name == name) return;
+    list += ", " + kernel.name;
+  }
+  throw UsageError("--kernel", "unknown kernel \"" + name + "\"", "use some of: " + list);
+}
+
+/// The kernels as typed, "all" replaced by what it stands for.
+std::vector<std::string> kernels_of(const std::vector<std::string>& typed, Backend backend) {
+  std::vector<std::string> names;
+  for (const std::string& name : typed) {
+    if (name == "all") {
+      const std::vector<std::string> all = tools::all_kernels(backend);
+      names.insert(names.end(), all.begin(), all.end());
+      continue;
+    }
+    if (name != "auto") check_kernel(name);
+    names.push_back(name);
+  }
+  return names;
+}
+
+/// The work folder; a temporary one is removed with everything in it.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const std::optional<cli::OptionText>& given) : temporary_(!given) {
+    path_ = given ? fs::path(given->value) : fs::temp_directory_path() / text("spmm-bench-", getpid());
+    std::error_code failed;
+    fs::create_directories(path_, failed);
+    if (failed) throw OutputError(path_.string(), failed.message(), "name a folder that can be made with --work");
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    if (temporary_) fs::remove_all(path_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  bool temporary_;
+};
+
+int run_diff(const cxxopts::ParseResult& parsed) {
+  const double tolerance = *option_number(parsed, "tolerance", 1);
+  const auto before = tools::read_json(cli::required_positional(parsed, "old", "old measurement"));
+  const auto after = tools::read_json(cli::required_positional(parsed, "new", "new measurement"));
+  const tools::Diff diff = tools::diff_results(before, after, tolerance);
+  std::cout << diff.table;
+  return diff.worse ? cli::kNegative : cli::kOk;
+}
+
+tools::BenchOptions bench_options(const cxxopts::ParseResult& parsed) {
+  tools::BenchOptions options;
+  options.multiply.backend = static_cast<Backend>(cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"}));
+  options.multiply.num_threads =
+      static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(0));
+  if (const auto device = cli::option_count(parsed, "device", 0, kMaxDevice)) {
+    options.multiply.device = static_cast<int>(*device);
+  }
+  options.multiply.cancel = &cli::cancel_flag();
+  options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
+  options.filter_s = option_number(parsed, "filter-seconds", 0);
+  options.max_s = option_number(parsed, "max-seconds", 0);
+  options.floor = cli::option_flag(parsed, "floor");
+  options.e2e = cli::option_flag(parsed, "e2e");
+  options.yardstick_backend = tools::backend_of(options.multiply);
+  options.kernels = kernels_of(option_names(parsed, "kernel"), options.yardstick_backend);
+  return options;
+}
+
+std::string closing_tables(const nlohmann::ordered_json& json) {
+  std::string all;
+  const auto add = [&](const char* title, const std::string& table) {
+    if (!table.empty()) all += text("\n", title, "\n\n", table);
+  };
+  add("Prediction", tools::prediction_table(json));
+  add("Comparison: time per pair * m^3, over that of another case", tools::comparison_table(json));
+  add("Whole processes", tools::process_table(json));
+  return all;
+}
+
+/// Runs the cases; the JSON file is complete up to the last finished case at any time.
+int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOptions& options,
+              const std::vector<std::string>& command, const std::optional<cli::OptionText>& json_file) {
+  const bool with_table = !json_file || json_file->value != "-";
+  auto json = tools::bench_json(options, command);
+  bool any_ran = false;
+  bool all_same = true;
+  if (with_table) std::cout << tools::table_header(options.floor) << std::flush;
+  for (const tools::BenchCase& one : cases) {
+    const auto result = run_case(one, options, [&](const tools::CaseResult& so_far, const tools::KernelResult& kernel) {
+      if (with_table) std::cout << tools::table_row(so_far, kernel, options.floor) << std::flush;
+      if (!kernel.ran()) return;
+      if (!any_ran) json["device"] = kernel.runs.front().device;
+      any_ran = true;
+      all_same = all_same && kernel.validated();
+    });
+    json["cases"].push_back(tools::case_result_json(result));
+    tools::add_comparisons(json);
+    if (json_file && with_table) cli::write_json(json_file->value, json);
+  }
+  if (with_table) std::cout << closing_tables(json);
+  if (!with_table) cli::write_json("-", json);
+  if (!any_ran) throw DeviceError("spmm-bench", "no kernel could run", "see the reasons in the table");
+  return all_same ? cli::kOk : cli::kNegative;
+}
+
+int run(int argc, char** argv) {
+  cxxopts::Options description = make_options();
+  const auto parsed = cli::parse_strictly(description, argc, argv);
+  if (parsed.count("help") > 0) {
+    std::cout << description.help({""}) << kNotes;
+    return cli::kOk;
+  }
+  if (cli::option_flag(parsed, "diff")) return run_diff(parsed);
+  if (parsed.count("old") > 0) {
+    throw UsageError("command line", "unexpected argument \"" + parsed["old"].as<std::string>() + "\"",
+                     "files belong to --diff; see spmm-bench --help");
+  }
+  const fs::path suites_file = suites_path(parsed);
+  const auto suites = tools::load_suites(suites_file);
+  if (cli::option_flag(parsed, "list")) {
+    std::cout << tools::suites_text(suites);
+    return cli::kOk;
+  }
+  const auto cases = tools::select_cases(suites, option_names(parsed, "suite"), option_names(parsed, "case"));
+  if (cases.empty()) throw UsageError("command line", "no case is named", "give --suite or --case; --list shows them");
+  tools::BenchOptions options = bench_options(parsed);
+  options.ceilings = tools::load_ceilings(suites_file);
+  const WorkFolder work(cli::option_text(parsed, "work"));
+  options.work = work.path();
+  const auto json_file = cli::option_text(parsed, "json");
+  if (json_file && json_file->value != "-") io::find_target(json_file->value, false);  // before hours of work
+  return run_cases(cases, options, {argv, argv + argc}, json_file);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::install_signal_handlers();
+  return cli::run_program("spmm-bench", [&] { return run(argc, argv); });
+}

@@ -1,0 +1,111 @@
+// spmm-compare: do two matrix files hold the same matrix?
+#include <cstdint>
+#include <cxxopts.hpp>
+#include <iostream>
+#include <optional>
+#include <string>
+
+#include "base/text.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
+#include "tools/common/matrix_file.hpp"
+#include "tools/compare/compare.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr const char* kNotes = R"(
+Elements are compared by value, so a file with 16-bit elements may be compared with one with 32-bit elements. Both files
+must hold the same blocks, in the order of (i, j) as results of spmm are; --any-order is for files of other programs and
+for input matrices. An element of a block that one file does not have counts as 0 there and is shown as "no block". A
+block that is all zero in one file and missing in the other is a difference too, unless --ignore-zero-blocks is given.
+
+Examples:
+  spmm-compare expected.bin out.bin
+  spmm-compare theirs.bin ours.bin --any-order --ignore-zero-blocks
+  spmm-compare a.bin copy_of_a.bin --any-order -q && echo same
+
+Every option can also be given as an environment variable: SPMM_MAX_DIFFERENCES for --max-differences.
+Exit codes, as of cmp and diff: 0 the same, 1 different, 2 trouble of any kind (usage, unreadable or malformed file,
+interrupted).
+)";
+
+cxxopts::Options make_options() {
+  const auto value = [] { return cxxopts::value<std::string>(); };
+  cxxopts::Options options("spmm-compare", "Compares two block-sparse matrix files element by element.\n");
+  options.positional_help("LEFT RIGHT").custom_help("[options]").set_width(100);
+  options.add_options("hidden")("left", "", value())("right", "", value());
+  options.add_options()                                                                            //
+      ("max-differences", "print so many differences", value()->default_value("10"), "N")          //
+      ("any-order", "the order of the blocks does not matter")                                     //
+      ("ignore-zero-blocks", "an all-zero block equals a missing one")                             //
+      ("type", "elements of the files: auto, u16 or u32", value()->default_value("auto"), "TYPE")  //
+      ("q,quiet", "print nothing, only the exit code")                                             //
+      ("h,help", "print this help");
+  options.parse_positional({"left", "right"});
+  return options;
+}
+
+std::string shown(const std::optional<std::uint32_t>& value) {
+  return value ? text(*value) : "no block";
+}
+
+/// Says in which of n and m the headers differ; "" where they agree.
+std::string header_difference(const MatrixHeader& left, const MatrixHeader& right) {
+  if (left.n != right.n) return text("n differs: ", left.n, " and ", right.n);
+  if (left.m != right.m) return text("m differs: ", left.m, " and ", right.m);
+  return "";
+}
+
+std::string summary(const tools::Comparison& found, const std::string& left, const std::string& right) {
+  std::string line = text("elements that differ: ", found.elements, "; blocks that differ: ", found.blocks,
+                          ", only in ", left, ": ", found.only_in_left, ", only in ", right, ": ", found.only_in_right);
+  if (found.only_zeros > 0) line += text(" (all zero: ", found.only_zeros, ")");
+  return line;
+}
+
+int run(int argc, char** argv) {
+  cxxopts::Options description = make_options();
+  const auto parsed = cli::parse_strictly(description, argc, argv);
+  if (parsed.count("help") > 0) {
+    std::cout << description.help({""}) << kNotes;
+    return cli::kOk;
+  }
+  const std::string left_name = cli::required_positional(parsed, "left", "left file");
+  const std::string right_name = cli::required_positional(parsed, "right", "right file");
+  const auto type = tools::type_option(parsed);
+  const bool quiet = cli::option_flag(parsed, "quiet");
+  std::uint64_t left_to_print = quiet ? 0 : *cli::option_count(parsed, "max-differences");
+  tools::CompareOptions options{.any_order = cli::option_flag(parsed, "any-order"),
+                                .ignore_zero_blocks = cli::option_flag(parsed, "ignore-zero-blocks"),
+                                .on_difference = [&](const tools::Difference& d) {
+                                  if (left_to_print == 0) return;
+                                  --left_to_print;
+                                  std::cout << text("row ", d.row, ", col ", d.col, ": left ", shown(d.left),
+                                                    ", right ", shown(d.right), "\n");
+                                }};
+
+  const tools::MatrixFile left = tools::open_matrix(left_name, type, ElementType::u32);
+  const tools::MatrixFile right = tools::open_matrix(right_name, type, ElementType::u32);
+  const std::string headers = header_difference(left.file.header(), right.file.header());
+  if (!headers.empty()) {
+    if (!quiet) std::cout << headers << "\n";
+    return cli::kNegative;
+  }
+  const tools::Comparison found = tools::compare_files(left, right, options);
+  if (!quiet) {
+    std::cout << (found.same() ? text("same: ", left.file.header().num_blocks, " blocks")
+                               : summary(found, left_name, right_name))
+              << "\n";
+  }
+  return found.same() ? cli::kOk : cli::kNegative;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::install_signal_handlers();
+  const int code = cli::run_program("spmm-compare", [&] { return run(argc, argv); });
+  return code > cli::kNegative ? cli::kUsage : code;
+}

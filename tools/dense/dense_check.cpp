@@ -1,0 +1,163 @@
+#include "tools/dense/dense_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "base/parallel.hpp"
+#include "tools/dense/dense_elements.hpp"
+
+namespace spmm::dense {
+namespace {
+
+constexpr std::size_t kRowsAtOnce = 8;     // an element of B is read once for so many rows of A
+constexpr std::size_t kStripCols = 256;    // with 8 sums each: 16 KB, in the first cache
+constexpr double kUnitRoundoff = 0x1p-24;  // of float
+constexpr double kConfidence = 6;          // no element of 10^8 is expected beyond it
+
+/// A strip of up to kStripCols columns of some rows of the product.
+template <class E>
+void compute_strip(Shape shape, std::span<const std::byte> a, std::span<const std::byte> b,
+                   std::span<const std::uint32_t> rows, std::size_t first_col, std::size_t num_cols, double* out) {
+  using In = typename E::In;
+  using Wide = typename E::Wide;
+  std::array<std::array<Wide, kStripCols>, kRowsAtOnce> sums{};
+  std::array<Wide, kStripCols> b_row{};
+  for (std::size_t k = 0; k < shape.inner; ++k) {
+    const std::size_t start = k * shape.cols + first_col;
+    for (std::size_t j = 0; j < num_cols; ++j) b_row[j] = static_cast<Wide>(load<In>(b, start + j));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const auto factor = static_cast<Wide>(load<In>(a, std::size_t{rows[r]} * shape.inner + k));
+      auto& sum = sums[r];
+      for (std::size_t j = 0; j < num_cols; ++j) sum[j] += factor * b_row[j];
+    }
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    double* const to = out + r * shape.cols + first_col;
+    for (std::size_t j = 0; j < num_cols; ++j) to[j] = static_cast<double>(E::finish(sums[r][j]));
+  }
+}
+
+template <class E>
+void compute_rows(Shape shape, std::span<const std::byte> a, std::span<const std::byte> b, ExpectedRows& expected,
+                  unsigned num_threads) {
+  const std::size_t num_rows = expected.rows.size();
+  const std::size_t row_groups = (num_rows + kRowsAtOnce - 1) / kRowsAtOnce;
+  const std::size_t strips = (shape.cols + kStripCols - 1) / kStripCols;
+  parallel_for(num_threads, row_groups * strips, 1, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t piece = begin; piece < end; ++piece) {
+      const std::size_t row = piece / strips * kRowsAtOnce;
+      const std::size_t col = piece % strips * kStripCols;
+      const auto rows = std::span(expected.rows).subspan(row, std::min(kRowsAtOnce, num_rows - row));
+      compute_strip<E>(shape, a, b, rows, col, std::min(kStripCols, shape.cols - col),
+                       expected.values.data() + row * shape.cols);
+    }
+  });
+}
+
+/// Norms of rows of A and columns of B, for the threshold of f32.
+void measure_operands(Shape shape, std::span<const std::byte> a, std::span<const std::byte> b, ExpectedRows& expected) {
+  for (const std::size_t row : expected.rows) {
+    double square = 0;
+    for (std::size_t k = 0; k < shape.inner; ++k) square += std::pow(load<float>(a, row * shape.inner + k), 2);
+    expected.size_a = std::max(expected.size_a, std::sqrt(square));
+  }
+  std::vector<double> squares(shape.cols);
+  for (std::size_t k = 0; k < shape.inner; ++k) {
+    for (std::size_t j = 0; j < shape.cols; ++j) squares[j] += std::pow(load<float>(b, k * shape.cols + j), 2);
+  }
+  for (const double square : squares) expected.size_b = std::max(expected.size_b, std::sqrt(square));
+}
+
+/// Sums over one row, added up in row order afterwards.
+struct RowSums {
+  std::uint64_t differences = 0;
+  double largest = 0;
+  double square = 0;
+  double expected_square = 0;
+};
+
+template <class Out>
+RowSums compare_row(std::span<const std::byte> c, std::size_t start, std::span<const double> expected,
+                    double threshold) {
+  RowSums sums;
+  for (std::size_t j = 0; j < expected.size(); ++j) {
+    const double difference = std::abs(static_cast<double>(load<Out>(c, start + j)) - expected[j]);
+    sums.differences += difference <= threshold ? 0u : 1u;  // not a number is a difference as well
+    sums.largest =
+        std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(sums.largest, difference);
+    sums.square += difference * difference;
+    sums.expected_square += expected[j] * expected[j];
+  }
+  return sums;
+}
+
+}  // namespace
+
+std::uint32_t num_checked_rows(Shape shape, std::uint64_t budget) {
+  const std::uint64_t row_cost = std::max<std::uint64_t>(1, std::uint64_t{shape.inner} * shape.cols);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max<std::uint64_t>(1, budget / row_cost), shape.rows));
+}
+
+std::vector<std::uint32_t> choose_rows(Shape shape, std::uint64_t seed, std::uint64_t budget) {
+  const std::uint32_t num_rows = num_checked_rows(shape, budget);
+  if (num_rows == shape.rows) {
+    std::vector<std::uint32_t> all(num_rows);
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+  std::mt19937_64 random(seed);
+  std::set<std::uint32_t> chosen;
+  if (num_rows >= 2) chosen = {0, shape.rows - 1};
+  while (chosen.size() < num_rows) chosen.insert(static_cast<std::uint32_t>(random() % shape.rows));
+  return {chosen.begin(), chosen.end()};
+}
+
+ExpectedRows expected_rows(Type type, Shape shape, std::span<const std::byte> a, std::span<const std::byte> b,
+                           std::vector<std::uint32_t> rows, unsigned num_threads) {
+  ExpectedRows expected;
+  expected.rows = std::move(rows);
+  expected.values.resize(expected.rows.size() * shape.cols);
+  for_elements(type, [&]<class E>(E) { compute_rows<E>(shape, a, b, expected, num_threads); });
+  if (type == Type::f32) measure_operands(shape, a, b, expected);
+  return expected;
+}
+
+double rounding_threshold(Type type, Shape shape, const ExpectedRows& expected) {
+  if (type != Type::f32) return 0;
+  return kConfidence * std::sqrt(static_cast<double>(shape.inner)) * kUnitRoundoff * expected.size_a * expected.size_b;
+}
+
+Comparison compare_rows(Type type, Shape shape, const ExpectedRows& expected, std::span<const std::byte> c,
+                        double threshold, unsigned num_threads) {
+  const std::size_t cols = shape.cols;
+  std::vector<RowSums> rows(expected.rows.size());
+  for_elements(type, [&]<class E>(E) {
+    parallel_for(num_threads, rows.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
+      for (std::uint64_t r = begin; r < end; ++r) {
+        const std::span<const double> values(expected.values.data() + r * cols, cols);
+        rows[r] = compare_row<typename E::Out>(c, expected.rows[r] * cols, values, threshold);
+      }
+    });
+  });
+  Comparison total{.elements = rows.size() * cols};
+  double square = 0;
+  double expected_square = 0;
+  for (const RowSums& row : rows) {
+    total.differences += row.differences;
+    total.largest = std::max(total.largest, row.largest);
+    square += row.square;
+    expected_square += row.expected_square;
+  }
+  total.mean_square = total.elements == 0 ? 0 : square / static_cast<double>(total.elements);
+  total.norm = std::sqrt(square);
+  total.relative_norm = square == 0 ? 0 : total.norm / std::sqrt(expected_square);
+  return total;
+}
+
+}  // namespace spmm::dense

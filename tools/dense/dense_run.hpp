@@ -1,0 +1,78 @@
+// What spmm-dense runs: which kernels and tiles for a shape, each timed and compared with the host.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/dense/dense_check.hpp"
+#include "tools/dense/dense_matrix.hpp"
+#include "tools/dense/dense_multiply.hpp"
+
+namespace spmm::tools {
+
+/// Multiply-adds up to which the kernel name "all" stands for host-naive too: about a second on one core.
+inline constexpr std::uint64_t kHostNaiveLimit = std::uint64_t{1} << 31;
+
+enum class CheckMode : std::uint8_t { sample, full, none };
+
+/// Which tile widths: the kernel's own choice, every one, or one.
+struct TileChoice {
+  bool every = false;
+  unsigned width = 0;  ///< 0 = the kernel's own
+};
+
+struct DenseOptions {
+  dense::Type type = dense::Type::f32;
+  std::vector<std::string> kernels;  ///< as typed, "all" among them or not
+  TileChoice tile;
+  unsigned runs = 1;
+  CheckMode check = CheckMode::sample;
+  std::optional<double> threshold;  ///< nothing = rounding_threshold()
+  std::uint64_t seed = 1;
+  unsigned num_threads = 1;  ///< for inputs and the check
+};
+
+/// One kernel on one shape.
+struct DenseResult {
+  dense::Request request;
+  dense::Measurement measurement;
+  std::optional<dense::Comparison> comparison;
+  double threshold = 0;
+  std::string refusal;  ///< why it did not run
+
+  [[nodiscard]] bool ran() const { return refusal.empty(); }
+  [[nodiscard]] bool passed() const { return !comparison || comparison->differences == 0; }
+  [[nodiscard]] double median_ms() const;
+  [[nodiscard]] double min_ms() const;
+  /// 2 * J * K * L operations over the median.
+  [[nodiscard]] double gflops() const;
+};
+
+/// What will run for a shape, in order. A kernel of a list that lacks the tile width comes as a refusal.
+/// Errors: UsageError (no such kernel in this build; a kernel named has not the type, or, alone, not the tile width).
+std::vector<DenseResult> plan_results(const DenseOptions& options, dense::Shape shape);
+
+/// Bytes of A, B and C and of the rows that the check keeps. Errors: OutOfMemory where they exceed `available_bytes`.
+std::uint64_t checked_memory(const DenseOptions& options, dense::Shape shape, std::uint64_t available_bytes);
+
+/// Called after each kernel with C [rows, cols] as it left it, empty where it did not run.
+using ResultFn = std::function<void(const DenseResult& result, std::span<const std::byte> c)>;
+
+/// All results of a shape.
+struct DenseProduct {
+  dense::Shape shape;
+  std::uint32_t rows_checked = 0;
+  std::vector<DenseResult> results;
+};
+
+/// Runs the kernels one after the other on the same operands. Where several were planned, one that the device or the
+/// memory refuses is a result with the reason.
+/// Errors: ShapeError (A and B do not fit), OutOfMemory, DeviceError, Interrupted.
+DenseProduct run_product(const DenseMatrix& a, const DenseMatrix& b, const DenseOptions& options,
+                         const ResultFn& on_result);
+
+}  // namespace spmm::tools

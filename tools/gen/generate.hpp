@@ -1,0 +1,28 @@
+// Writes a random matrix file, record by record from its number.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "spmm/types.hpp"
+#include "tools/gen/pattern.hpp"
+
+namespace spmm::tools {
+
+struct GenerateOptions {
+  MatrixHeader header;
+  std::uint64_t seed = 1;
+  std::uint32_t max_value = 0;  ///< elements are uniform in [0, max_value]; at most 65535
+  double zero_blocks = 0;       ///< each block is all zero with this probability
+  bool sorted = false;          ///< records by (i, j) instead of shuffled
+  unsigned num_threads = 1;
+};
+
+/// Writes the file atomically. The blocks depend on the pattern, the seed and the values alone: `sorted` changes only
+/// their order, num_threads nothing.
+/// Memory: shuffled: a few MB per thread; sorted: also 8 bytes for each of max(8 Mi, k / 16) blocks.
+/// Errors: OutputError, IoError, Interrupted.
+void generate_file(const std::filesystem::path& path, const std::vector<Part>& pattern, const GenerateOptions& options);
+
+}  // namespace spmm::tools

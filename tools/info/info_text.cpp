@@ -1,0 +1,159 @@
+#include "tools/info/info_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/text.hpp"
+
+namespace spmm::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kBarWidth = 40;
+
+/// Shades from no block to the densest cell.
+constexpr std::array<const char*, 6> kUnicodeShades = {" ", "·", "░", "▒", "▓", "█"};
+constexpr std::array<const char*, 6> kAsciiShades = {" ", ".", ":", "+", "*", "#"};
+
+double block_density(const MatrixInfo& info) {
+  const double nb = info.header.blocks_per_side();
+  return info.header.num_blocks / (nb * nb);
+}
+
+double element_density(const MatrixInfo& info) {
+  const double n = info.header.n;
+  return static_cast<double>(info.nonzero_elements) / (n * n);
+}
+
+std::string percent(double share) {
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.4g %%", share * 100);
+  return out.data();
+}
+
+/// Lowest and highest count of a step of the histogram.
+std::uint64_t step_low(std::size_t power) {
+  return std::uint64_t{1} << power;
+}
+std::uint64_t step_high(std::size_t power) {
+  return 2 * step_low(power) - 1;
+}
+
+std::string histogram_line(const std::string& label, std::uint64_t rows, std::uint64_t most) {
+  const std::uint64_t bar = rows == 0 ? 0 : std::max<std::uint64_t>(1, rows * kBarWidth / most);
+  const std::string padding(label.size() < 22 ? 22 - label.size() : 1, ' ');
+  return text("  ", label, padding, std::string(bar, '#'), bar > 0 ? " " : "", rows, "\n");
+}
+
+std::string histogram(const Distribution& rows) {
+  std::uint64_t most = rows.empty;
+  for (const std::uint64_t count : rows.by_power) most = std::max(most, count);
+  std::string lines = "block rows by number of blocks:\n";
+  if (rows.empty > 0) lines += histogram_line("0", rows.empty, most);
+  const auto first = std::find_if(rows.by_power.begin(), rows.by_power.end(), [](std::uint64_t c) { return c > 0; });
+  for (auto power = static_cast<std::size_t>(first - rows.by_power.begin()); power < rows.by_power.size(); ++power) {
+    const std::string label = power == 0 ? "1" : text(step_low(power), " - ", step_high(power));
+    lines += histogram_line(label, rows.by_power[power], most);
+  }
+  return lines;
+}
+
+Json distribution_json(const Distribution& counts) {
+  Json steps = Json::array();
+  for (std::size_t power = 0; power < counts.by_power.size(); ++power) {
+    steps.push_back({{"from", step_low(power)}, {"to", step_high(power)}, {"count", counts.by_power[power]}});
+  }
+  return {{"empty", counts.empty}, {"min", counts.min}, {"median", counts.median},
+          {"mean", counts.mean},   {"max", counts.max}, {"histogram", std::move(steps)}};
+}
+
+}  // namespace
+
+std::string info_text(MatrixInfo& info) {
+  const MatrixHeader& header = info.header;
+  const Distribution rows = distribution_of(info.rows);
+  std::string lines = text(info.name, "\n");
+  lines += text("n ", header.n, ", m ", header.m, ", blocks ", header.num_blocks, " (k) on a grid of ",
+                header.blocks_per_side(), " x ", header.blocks_per_side(), ", elements of ",
+                info.type == ElementType::u16 ? 16 : 32, " bits\n");
+  lines += text("file size: ", info.file_bytes, " bytes (", human_bytes(info.file_bytes), ")\n");
+  lines += text("density: ", percent(block_density(info)), " of the blocks, ", percent(element_density(info)),
+                " of the elements (", info.nonzero_elements, " are not 0)\n");
+  lines += text("largest element: ", info.largest_element, "\nall-zero blocks: ", info.zero_blocks, "\n");
+  lines += text("records: ", info.sorted ? "in the order of (i, j)" : "not in the order of (i, j)", "\n");
+  lines += text("blocks per block row: min ", rows.min, ", median ", rows.median, ", mean ", rows.mean, ", max ",
+                rows.max, "; empty block rows: ", rows.empty, "\n");
+  return lines + histogram(rows);
+}
+
+std::string product_text(const ProductInfo& product, std::uint32_t m) {
+  return text("product (from the places of the blocks alone)\npairs: ", product.pairs, " (exact), ",
+              static_cast<double>(product.pairs) * m * m * m, " multiply-adds\nresult blocks: about ",
+              product.expected_blocks, " for evenly spread blocks, at most ", product.max_blocks,
+              "\noutput file: about ", product.expected_bytes, " bytes (", human_bytes(product.expected_bytes),
+              "), at most ", product.max_bytes, " bytes (", human_bytes(product.max_bytes), ")\n");
+}
+
+std::string picture_text(const Picture& picture, bool unicode) {
+  const auto& shades = unicode ? kUnicodeShades : kAsciiShades;
+  std::uint64_t most = 0;
+  for (const auto& row : picture.blocks) most = std::max(most, *std::max_element(row.begin(), row.end()));
+  std::string edge = "+";
+  edge.append(picture.width, '-').append("+\n");
+  std::string lines = edge;
+  for (std::size_t r = 0; r < picture.height; ++r) {
+    lines += "|";
+    for (std::size_t c = 0; c < picture.width; ++c) {
+      const std::uint64_t blocks = picture.blocks[r][c];
+      // The first shade is for no block, the last one for the densest cells.
+      const std::uint64_t shade = blocks == 0 ? 0 : 1 + (blocks * (shades.size() - 1) - 1) / most;
+      lines += shades[std::min<std::uint64_t>(shade, shades.size() - 1)];
+    }
+    lines += "|\n";
+  }
+  return lines + edge + text("darkest cell: ", most, " blocks\n");
+}
+
+bool terminal_shows_unicode() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    std::string locale = value;
+    for (char& c : locale) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+Json info_json(MatrixInfo& info) {
+  return {{"file", info.name},
+          {"type", type_name(info.type)},
+          {"n", info.header.n},
+          {"m", info.header.m},
+          {"blocks", info.header.num_blocks},
+          {"blocks_per_side", info.header.blocks_per_side()},
+          {"file_bytes", info.file_bytes},
+          {"block_density", block_density(info)},
+          {"element_density", element_density(info)},
+          {"nonzero_elements", info.nonzero_elements},
+          {"largest_element", info.largest_element},
+          {"zero_blocks", info.zero_blocks},
+          {"sorted", info.sorted},
+          {"block_rows", distribution_json(distribution_of(info.rows))},
+          {"block_columns", distribution_json(distribution_of(info.columns))}};
+}
+
+Json product_json(const ProductInfo& product) {
+  return {{"pairs", product.pairs},
+          {"expected_blocks", product.expected_blocks},
+          {"max_blocks", product.max_blocks},
+          {"expected_bytes", product.expected_bytes},
+          {"max_bytes", product.max_bytes}};
+}
+
+}  // namespace spmm::tools

@@ -1,0 +1,24 @@
+// Prints what spmm-info found: for people and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tools/info/matrix_info.hpp"
+
+namespace spmm::tools {
+
+/// One "name: value" a line, then the histogram of blocks per block row.
+std::string info_text(MatrixInfo& info);
+std::string product_text(const ProductInfo& product, std::uint32_t m);
+
+/// The picture in a frame; shades of Unicode, or letters of ASCII.
+std::string picture_text(const Picture& picture, bool unicode);
+
+/// Whether the environment (LC_ALL, LC_CTYPE, LANG) says that the terminal shows UTF-8.
+bool terminal_shows_unicode();
+
+nlohmann::ordered_json info_json(MatrixInfo& info);
+nlohmann::ordered_json product_json(const ProductInfo& product);
+
+}  // namespace spmm::tools

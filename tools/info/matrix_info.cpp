@@ -1,0 +1,152 @@
+#include "tools/info/matrix_info.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/parallel.hpp"
+#include "base/record_errors.hpp"
+#include "base/text.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::tools {
+namespace {
+
+/// What one thread found in a piece of the file.
+struct Piece {
+  std::uint64_t zero_blocks = 0;
+  std::uint64_t nonzero_elements = 0;
+  std::uint32_t largest_element = 0;
+  bool sorted = true;
+  std::vector<std::uint32_t> rows;
+  std::vector<std::uint32_t> columns;
+};
+
+/// Shapes: values [count] packed elements.
+template <class T>
+void scan_block(const std::byte* values, std::uint64_t count, Piece& piece) {
+  T largest = 0;
+  std::uint64_t nonzero = 0;
+  for (std::uint64_t e = 0; e < count; ++e) {
+    T value = 0;
+    std::memcpy(&value, values + e * sizeof(T), sizeof(T));
+    largest = std::max(largest, value);
+    nonzero += value != 0 ? 1 : 0;
+  }
+  piece.largest_element = std::max<std::uint32_t>(piece.largest_element, largest);
+  piece.nonzero_elements += nonzero;
+  piece.zero_blocks += largest == 0 ? 1 : 0;
+}
+
+Piece scan_piece(const MatrixFile& matrix, std::uint64_t begin, std::uint64_t end) {
+  const MatrixHeader& header = matrix.file.header();
+  const std::uint64_t record = matrix.file.record_bytes();
+  const std::uint64_t num_elements = std::uint64_t{header.m} * header.m;
+  std::vector<std::byte> buffer((end - begin) * record);
+  matrix.file.read_records(begin, end - begin, buffer.data());
+  Piece piece;
+  for (std::uint64_t r = begin; r < end; ++r) {
+    const std::byte* here = buffer.data() + (r - begin) * record;
+    const BlockIndex at = io::index_at(here);
+    if (at.i >= header.blocks_per_side() || at.j >= header.blocks_per_side()) {
+      throw_index_out_of_range(matrix.file.name(), r, record, at, header.blocks_per_side());
+    }
+    piece.sorted = piece.sorted && (r == begin || BlockIndex{.i = piece.rows.back(), .j = piece.columns.back()} < at);
+    piece.rows.push_back(at.i);
+    piece.columns.push_back(at.j);
+    if (matrix.type == ElementType::u16) {
+      scan_block<std::uint16_t>(here + kIndexBytes, num_elements, piece);
+    } else {
+      scan_block<std::uint32_t>(here + kIndexBytes, num_elements, piece);
+    }
+  }
+  return piece;
+}
+
+void draw(const Piece& piece, std::uint64_t nb, Picture& picture) {
+  for (std::size_t b = 0; b < piece.rows.size(); ++b) {
+    const std::uint64_t row = piece.rows[b] * std::uint64_t{picture.height} / nb;
+    const std::uint64_t column = piece.columns[b] * std::uint64_t{picture.width} / nb;
+    ++picture.blocks[row][column];
+  }
+}
+
+/// Whether the last block of each piece lies before the first one of the next.
+/// Values: ends = first and last block of each piece by its first record.
+bool ends_ascend(const std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>>& ends) {
+  const std::pair<BlockIndex, BlockIndex>* before = nullptr;
+  for (const auto& [record, piece] : ends) {
+    if (before != nullptr && !(before->second < piece.first)) return false;
+    before = &piece;
+  }
+  return true;
+}
+
+std::uint64_t num_occurring(IndexCounts& counts) {
+  std::uint64_t occurring = 0;
+  counts.for_each([&](std::uint32_t, std::uint32_t) { ++occurring; });
+  return occurring;
+}
+
+}  // namespace
+
+MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementType> type, unsigned num_threads) {
+  const MatrixFile matrix = open_matrix(path, type, ElementType::u16);
+  const MatrixHeader header = matrix.file.header();
+  const std::uint32_t nb = header.blocks_per_side();
+  MatrixInfo info{.name = matrix.file.name(),
+                  .header = header,
+                  .type = matrix.type,
+                  .file_bytes = matrix.file.file_bytes(),
+                  .rows = IndexCounts(nb, header.num_blocks),
+                  .columns = IndexCounts(nb, header.num_blocks),
+                  .picture = {.width = std::min<std::size_t>(nb, Picture::kMaxWidth),
+                              .height = std::min<std::size_t>(nb, Picture::kMaxHeight)}};
+  std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>> ends;
+  std::mutex mutex;
+  parallel_for(num_threads, header.num_blocks, records_per_read(matrix.file.record_bytes()),
+               [&](std::uint64_t begin, std::uint64_t end) {
+                 cli::check_cancelled("spmm-info");
+                 const Piece piece = scan_piece(matrix, begin, end);
+                 const std::lock_guard lock(mutex);
+                 info.zero_blocks += piece.zero_blocks;
+                 info.nonzero_elements += piece.nonzero_elements;
+                 info.largest_element = std::max(info.largest_element, piece.largest_element);
+                 info.sorted = info.sorted && piece.sorted;
+                 info.rows.add(piece.rows);
+                 info.columns.add(piece.columns);
+                 draw(piece, nb, info.picture);
+                 ends[begin] = {{.i = piece.rows.front(), .j = piece.columns.front()},
+                                {.i = piece.rows.back(), .j = piece.columns.back()}};
+               });
+  info.sorted = info.sorted && ends_ascend(ends);
+  matrix.file.check_unchanged();
+  return info;
+}
+
+ProductInfo predict_product(MatrixInfo& a, MatrixInfo& b) {
+  if (a.header.n != b.header.n || a.header.m != b.header.m) {
+    throw ShapeError(b.name,
+                     text("n = ", b.header.n, ", m = ", b.header.m, ", expected n = ", a.header.n, ", m = ", a.header.m,
+                          " as in ", a.name),
+                     "give two matrices of the same size and block side");
+  }
+  const std::uint64_t nb = a.header.blocks_per_side();
+  const auto cells = static_cast<double>(nb * nb);
+  const std::uint64_t pairs = sum_of_products(a.columns, b.rows);
+  const std::uint64_t max_blocks = std::min(pairs, num_occurring(a.rows) * num_occurring(b.columns));
+  // A cell stays empty with probability (1 - 1 / cells)^pairs.
+  const double expected = -std::expm1(-static_cast<double>(pairs) / cells) * cells;
+  const std::uint64_t expected_blocks = std::min(max_blocks, static_cast<std::uint64_t>(std::llround(expected)));
+  const std::uint64_t record = output_record_bytes(a.header.m);
+  return {.pairs = pairs,
+          .expected_blocks = expected_blocks,
+          .max_blocks = max_blocks,
+          .expected_bytes = kHeaderBytes + expected_blocks * record,
+          .max_bytes = kHeaderBytes + max_blocks * record};
+}
+
+}  // namespace spmm::tools

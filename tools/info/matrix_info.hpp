@@ -1,0 +1,55 @@
+// What one pass over a matrix file tells about it, and two files about their product.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "tools/common/matrix_file.hpp"
+#include "tools/info/index_counts.hpp"
+
+namespace spmm::tools {
+
+/// Blocks per cell of a coarse grid over the matrix.
+struct Picture {
+  static constexpr std::size_t kMaxWidth = 64;
+  static constexpr std::size_t kMaxHeight = 32;
+  std::size_t width = 0;
+  std::size_t height = 0;
+  std::array<std::array<std::uint64_t, kMaxWidth>, kMaxHeight> blocks{};  ///< [row][column]
+};
+
+struct MatrixInfo {
+  std::string name;
+  MatrixHeader header;
+  ElementType type = ElementType::u16;
+  std::uint64_t file_bytes = 0;
+  bool sorted = true;             ///< records lie in the order of (i, j), none twice
+  std::uint64_t zero_blocks = 0;  ///< stored blocks without a non-zero element
+  std::uint64_t nonzero_elements = 0;
+  std::uint32_t largest_element = 0;
+  IndexCounts rows;     ///< blocks per block row
+  IndexCounts columns;  ///< blocks per block column
+  Picture picture;
+};
+
+/// Reads a whole file.
+/// Memory: a few MB per thread, and that of two IndexCounts. Errors: InputError, FormatError (an index out of range;
+/// a block stored twice is not looked for), IoError, Interrupted.
+MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementType> type, unsigned num_threads);
+
+/// The product of two matrices as far as the places of their blocks tell.
+struct ProductInfo {
+  std::uint64_t pairs = 0;            ///< block products, exact
+  std::uint64_t expected_blocks = 0;  ///< result blocks if the pairs fall anywhere
+  std::uint64_t max_blocks = 0;       ///< result blocks at most
+  std::uint64_t expected_bytes = 0;   ///< output file with expected_blocks
+  std::uint64_t max_bytes = 0;        ///< output file with max_blocks
+};
+
+/// Errors: ShapeError where n or m differ.
+ProductInfo predict_product(MatrixInfo& a, MatrixInfo& b);
+
+}  // namespace spmm::tools

@@ -1,0 +1,97 @@
+// spmm-info: what is in a matrix file, and what would the product of two be.
+#include <cxxopts.hpp>
+#include <iostream>
+#include <string>
+
+#include "base/parallel.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
+#include "tools/info/info_text.hpp"
+#include "tools/info/matrix_info.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr std::uint64_t kMaxThreads = 1024;
+
+constexpr const char* kNotes = R"(
+With one file: header, file size, density, blocks per block row, largest element, all-zero blocks and a picture of where
+the blocks lie (darker = more blocks). With two files, A and B, also what A * B will be: the exact number of pairs (block
+products), the number of result blocks to be expected where blocks are spread evenly, and at most, and the output's size.
+The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted" in the
+report: records in strictly rising order hold no block twice.
+
+Examples:
+  spmm-info a.bin
+  spmm-info a.bin b.bin --no-picture
+  spmm-info a.bin b.bin --json | jq .product.pairs
+  spmm-info out.bin --type u32
+
+Every option can also be given as an environment variable: SPMM_NO_PICTURE=1 for --no-picture.
+Exit codes: 0 ok, 2 usage, 65 malformed file or files of different n or m, 66 no such file, 71 memory, 74 reading failed,
+75 interrupted.
+)";
+
+cxxopts::Options make_options() {
+  const auto value = [] { return cxxopts::value<std::string>(); };
+  cxxopts::Options options("spmm-info", "Shows what is in a block-sparse matrix file.\n");
+  options.positional_help("FILE [FILE2]").custom_help("[options]").set_width(100);
+  options.add_options("hidden")("file", "", value())("file2", "", value());
+  options.add_options()                                                                            //
+      ("json", "print JSON")                                                                       //
+      ("type", "elements of the files: auto, u16 or u32", value()->default_value("auto"), "TYPE")  //
+      ("no-picture", "leave the picture out")                                                      //
+      ("threads", "threads (default: all cores)", value(), "T")                                    //
+      ("h,help", "print this help");
+  options.parse_positional({"file", "file2"});
+  return options;
+}
+
+int run(int argc, char** argv) {
+  cxxopts::Options description = make_options();
+  const auto parsed = cli::parse_strictly(description, argc, argv);
+  if (parsed.count("help") > 0) {
+    std::cout << description.help({""}) << kNotes;
+    return cli::kOk;
+  }
+  const std::string file = cli::required_positional(parsed, "file", "matrix file");
+  const auto type = tools::type_option(parsed);
+  const auto threads =
+      static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
+  const bool as_json = cli::option_flag(parsed, "json");
+  const bool with_picture = !cli::option_flag(parsed, "no-picture");
+  const bool two_files = parsed.count("file2") > 0;
+
+  nlohmann::ordered_json json;
+  std::string lines;
+  const auto describe = [&](tools::MatrixInfo& info, const char* key) {
+    if (as_json) {
+      (two_files ? json[key] : json) = tools::info_json(info);
+      return;
+    }
+    lines += tools::info_text(info);
+    if (with_picture) lines += tools::picture_text(info.picture, tools::terminal_shows_unicode());
+    if (two_files) lines += "\n";
+  };
+  tools::MatrixInfo a = tools::read_info(file, type, threads);
+  describe(a, "a");
+  if (two_files) {
+    tools::MatrixInfo b = tools::read_info(cli::required_positional(parsed, "file2", "second file"), type, threads);
+    describe(b, "b");
+    const tools::ProductInfo product = tools::predict_product(a, b);
+    json["product"] = tools::product_json(product);
+    lines += tools::product_text(product, a.header.m);
+  }
+  // File names need not be UTF-8; JSON must be.
+  if (as_json) lines = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  std::cout << lines;
+  return cli::kOk;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::install_signal_handlers();
+  return cli::run_program("spmm-info", [&] { return run(argc, argv); });
+}

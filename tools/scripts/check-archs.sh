@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Compiles every kernel for every GPU architecture that is supported, and keeps nothing: bash tools/scripts/check-archs.sh [75 80 ...]
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$root"
+nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+if (($# == 0)); then set -- 75 80 86 89 90 100 120; fi
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+# compile ARCHITECTURE FILE
+compile() {
+  "$nvcc" -std=c++20 -O3 -I. -Iinclude --expt-relaxed-constexpr -Werror=all-warnings \
+    -gencode "arch=compute_$1,code=sm_$1" -cubin -o "$out/$1-$(basename "$2").cubin" "$2"
+}
+
+for arch in "$@"; do
+  for file in kernels/*/*.cu; do
+    case $file in
+      */dense_tensor.cu) continue ;; # made for sm_90a alone
+    esac
+    compile "$arch" "$file"
+  done
+  printf 'sm_%s: %d files compile\n' "$arch" "$(find "$out" -name "$arch-*" | wc -l)"
+done
+compile 90a kernels/dense/dense_tensor.cu
+printf 'sm_90a: the dense tensor-core kernel compiles\n'

@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""Measures the dense kernels with spmm-dense and writes the classic tables: dense.json, tables.md and PNG plots.
+
+usage: python3 tools/scripts/dense_tables.py --bin build/bin --out DIR [--quick]
+       python3 tools/scripts/dense_tables.py --from DIR/dense.json --out DIR
+"""
+import argparse
+import datetime
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+NAME = "dense_tables.py"
+UNAVAILABLE = 69  # exit code of spmm-dense: no kernel could run
+DIFFERENT = 1  # a result is wrong
+HOST = "host-naive"
+PUBLISHED = [{"kernel": "tiled", "n": 8192, "gflops": 291.5, "hardware": "hardware not stated"}]
+
+TYPES = ["f32", "i32", "u16", "s8"]
+SQUARES = [128, 256, 512, 1024, 2048, 4096, 8192]
+HOST_LARGEST = 1024
+LONG = [1000, 2000, 4000, 8000, 16000]
+LONG_KERNELS = ["global", "tiled", "tiled-two"]
+# Sides all different, products of thin matrices, single rows and columns: a grid from the wrong sides shows here.
+SHAPES = ["1024x50x1024", "50x1024x50", "1x4096x1", "4096x1x4096", "1000x10x3000", "3000x10x1000", "1023x1025x1",
+          "1x1025x1023", "33x1000x17", "1x1x1"]
+TILE_SIDE = 4096
+QUICK = {"squares": [64, 128], "host_largest": 64, "long": [100, 200], "tile_side": 128,
+         "shapes": ["128x50x128", "50x128x50", "1x512x1", "300x1x300", "100x10x300"]}
+
+
+def fail(message):
+    sys.exit(f"{NAME}: error: {message}")
+
+
+class Measurer:
+    """Runs spmm-dense; a build or a machine without a GPU leaves the host kernel."""
+
+    def __init__(self, binary, runs):
+        self.binary = binary
+        self.runs = runs
+        self.wrong = []
+        self.refusals = []  # of the last call
+        self.kernels = self.call(["--list"])["kernels"]
+        self.has_device = any(kernel["on_device"] for kernel in self.kernels)
+        if not self.has_device:
+            print("no GPU kernel in this build: host rows only")
+
+    def call(self, arguments):
+        """The JSON of one run, as far as it came."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "run.json"
+            command = [str(self.binary), *arguments, "--json", str(path)]
+            try:
+                done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            except OSError as error:
+                fail(f"{self.binary}: {error.strerror}; build the program or name its folder with --bin")
+            if done.returncode not in (0, DIFFERENT, UNAVAILABLE):
+                print(done.stderr.strip(), file=sys.stderr)
+            if path.exists():
+                return json.loads(path.read_text())
+            if "--list" in arguments:
+                fail("spmm-dense --list failed; run it by hand")
+            return {"products": []}
+
+    def names(self, kind, only=None):
+        return [kernel["kernel"] for kernel in self.kernels
+                if kind in kernel["types"] and kernel["on_device"] and (only is None or kernel["kernel"] in only)]
+
+    def rows(self, series, kind, names, shapes, more=()):
+        """One dictionary per kernel and shape that ran."""
+        if not names or not shapes:
+            return []
+        shape_list = ",".join(str(shape) for shape in shapes)
+        print(f"{series}, {kind}: {', '.join(names)} at {shape_list}", flush=True)
+        run = self.call(["--type", kind, "--kernel", ",".join(names), "--shape", shape_list, "--runs", str(self.runs),
+                         *more])
+        found = []
+        self.refusals = []
+        for product in run["products"]:
+            for result in product["results"]:
+                row = {"series": series, "type": kind, "rows": product["rows"], "inner": product["inner"],
+                       "cols": product["cols"], "rows_checked": product["rows_checked"], **result}
+                if result["status"] != "ok":
+                    self.refusals.append(f"{result['kernel']} at {shape_text(row)}: {result['reason']}")
+                    continue
+                found.append(row)
+                if not result["check"]["passed"]:
+                    self.wrong.append(f"{kind} {result['kernel']} {shape_text(row)}")
+        return found
+
+    def device_rows(self, series, kind, names, shapes, more=()):
+        if not self.has_device:
+            return []
+        found = self.rows(series, kind, names, shapes, more)
+        if names and not found:
+            self.has_device = False
+            print(f"no usable GPU ({self.refusals[0] if self.refusals else 'spmm-dense failed'}): host rows only")
+        elif found:
+            print("".join(f"  refused: {refusal}\n" for refusal in self.refusals), end="")
+        return found
+
+
+def measure(arguments):
+    quick = QUICK if arguments.quick else {}
+    measurer = Measurer(arguments.bin / "spmm-dense", arguments.runs)
+    squares = quick.get("squares", SQUARES)
+    host_sides = [n for n in squares if n <= quick.get("host_largest", HOST_LARGEST)]
+    rows = []
+    for kind in TYPES:
+        rows += measurer.device_rows("square", kind, measurer.names(kind), squares)
+        rows += measurer.rows("square", kind, [HOST], host_sides)
+    rows += measurer.device_rows("long", "f32", measurer.names("f32", LONG_KERNELS), quick.get("long", LONG))
+    shapes = quick.get("shapes", SHAPES)
+    for kind in TYPES:
+        rows += measurer.device_rows("shapes", kind, measurer.names(kind), shapes, ["--check", "full"])
+        rows += measurer.rows("shapes", kind, [HOST], shapes, ["--check", "full"])
+    tiled = [kernel["kernel"] for kernel in measurer.kernels if kernel["tiles"]]
+    for kind in TYPES:
+        rows += measurer.device_rows("tiles", kind, measurer.names(kind, tiled), [quick.get("tile_side", TILE_SIDE)],
+                                     ["--tile", "all"])
+    version = subprocess.run([arguments.bin / "spmm-dense", "--version"], capture_output=True, text=True).stdout.strip()
+    devices = sorted({row["device"] for row in rows if row["device"] != "host"})
+    return {"program": NAME, "version": version, "devices": devices, "quick": arguments.quick, "runs": arguments.runs,
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "published": PUBLISHED, "wrong": measurer.wrong, "rows": rows}
+
+
+def shape_text(row):
+    return f"{row['rows']}x{row['inner']}x{row['cols']}"
+
+
+def number(value):
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def table(header, lines):
+    """Markdown, without the columns that are empty."""
+    used = [c for c in range(len(header)) if any(line[c] for line in lines)]
+    header = [header[c] for c in used]
+    lines = [[line[c] for c in used] for line in lines]
+    text = "| " + " | ".join(header) + " |\n|" + " --- |" * len(header) + "\n"
+    return text + "".join("| " + " | ".join(line) + " |\n" for line in lines) + "\n"
+
+
+def by_side(rows):
+    """{n: {kernel: row}} of square products."""
+    found = {}
+    for row in rows:
+        found.setdefault(row["rows"], {})[row["kernel"]] = row
+    return dict(sorted(found.items()))
+
+
+def kernel_order(rows):
+    return list(dict.fromkeys([HOST] * any(row["kernel"] == HOST for row in rows) + [row["kernel"] for row in rows]))
+
+
+def ratio(kernels, over, under):
+    if over not in kernels or under not in kernels:
+        return None
+    return kernels[over]["gflops"] / kernels[under]["gflops"]
+
+
+def published_figure(measurement, kind, n):
+    """What is printed for f32 at that n, with its hardware."""
+    found = [f"{one['kernel']} {one['gflops']} ({one['hardware']})" for one in measurement["published"]
+             if kind == "f32" and one["n"] == n]
+    return ", ".join(found)
+
+
+def square_tables(measurement, rows, kind, seconds_title, gflops_title):
+    kernels = kernel_order(rows)
+    sides = by_side(rows)
+    seconds = [[str(n)] + [number(found[k]["median_ms"] / 1000 if k in found else None) for k in kernels]
+               for n, found in sides.items()]
+    rates = [[str(n)] + [number(found[k]["gflops"] if k in found else None) for k in kernels]
+             + [number(ratio(found, "tiled", "global")), number(ratio(found, "tiled-two", "tiled")),
+                published_figure(measurement, kind, n)] for n, found in sides.items()]
+    header = ["n"] + kernels
+    return (f"## {seconds_title}\n\n" + table(header, seconds) + f"## {gflops_title}\n\n"
+            + table(header + ["tiled / global", "tiled-two / tiled", "published GFLOPS"], rates))
+
+
+def resource_cells(row):
+    resources = row["resources"]
+    if resources["threads_per_cta"] == 0:
+        return [""] * 5
+    return [str(resources["threads_per_cta"]), str(resources["registers_per_thread"]),
+            str(resources["shared_bytes_per_cta"]), str(resources["ctas_per_multiprocessor"]),
+            f"{resources['occupancy']:.0%}"]
+
+
+def verdict(row):
+    check = row["check"]
+    if not check["passed"]:
+        return f"WRONG: {check['differences']} differ"
+    largest = check["largest_difference"]
+    return f"ok, {row['rows_checked']} rows, largest difference {largest:.2g}" if largest else "equal"
+
+
+def shapes_table(rows):
+    lines = [[shape_text(row), row["type"], row["kernel"], number(row["median_ms"]), number(row["gflops"]),
+              verdict(row)] for row in rows]
+    return ("## Shapes with sides all different\n\nEvery row of C compared with the host.\n\n"
+            + table(["shape (J x K x L)", "type", "kernel", "ms", "GFLOPS", "check"], lines))
+
+
+def tiles_table(rows):
+    lines = [[row["type"], row["kernel"], str(row["tile"]), number(row["median_ms"]), number(row["gflops"])]
+             + resource_cells(row) for row in rows]
+    header = ["type", "kernel", "tile", "ms", "GFLOPS", "threads", "registers", "shared bytes", "CTAs per SM",
+              "occupancy"]
+    return f"## Tile widths, n = {rows[0]['rows']}\n\n" + table(header, lines)
+
+
+def select(measurement, series, kind=None):
+    return [row for row in measurement["rows"] if row["series"] == series and kind in (None, row["type"])]
+
+
+def markdown(measurement):
+    """All tables."""
+    devices = ", ".join(measurement["devices"]) or "no GPU: host rows only"
+    text = (f"# Dense kernels\n\n{devices}; {measurement['version']}; {measurement['date']}. Timed runs: "
+            f"{measurement['runs']}, medians; on the GPU between events around finished products with operands "
+            f"resident; GFLOPS = 2 J K L operations over that time. Ratios are of GFLOPS. host-naive is one core. "
+            f"u16 saturates, i32 wraps. Every product was compared with the host, "
+            f"{len(measurement['wrong'])} were wrong.\n\n")
+    for kind in TYPES:
+        rows = select(measurement, "square", kind)
+        if rows:
+            text += square_tables(measurement, rows, kind, f"{kind}: seconds against n", f"{kind}: GFLOPS against n")
+    rows = select(measurement, "long")
+    if rows:
+        text += square_tables(measurement, rows, "f32", "f32, without tile, tiled, two outputs per thread: seconds",
+                              "f32, without tile, tiled, two outputs per thread: GFLOPS")
+    for series, write in (("shapes", shapes_table), ("tiles", tiles_table)):
+        rows = select(measurement, series)
+        if rows:
+            text += write(rows)
+    return text.rstrip() + "\n"
+
+
+def plot_sides(plt, measurement, rows, title, path):
+    """Two panels, seconds and GFLOPS against n, a line per kernel."""
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4))
+    for axis, figure_of, label in ((axes[0], lambda row: row["median_ms"] / 1000, "seconds"),
+                                   (axes[1], lambda row: row["gflops"], "GFLOPS")):
+        for kernel in kernel_order(rows):
+            points = sorted((row["rows"], figure_of(row)) for row in rows if row["kernel"] == kernel)
+            axis.plot(*zip(*points), marker="o", label=kernel)
+        axis.set(xscale="log", yscale="log", xlabel="n", ylabel=label, title=title)
+        axis.grid(True, which="both", alpha=0.3)
+    largest = max(row["rows"] for row in rows)
+    for one in measurement["published"]:
+        if rows[0]["type"] == "f32" and one["n"] <= largest:
+            axes[1].plot([one["n"]], [one["gflops"]], "k*", label=f"published {one['kernel']} ({one['hardware']})")
+    axes[1].legend(fontsize="small")
+    save(plt, figure, path)
+
+
+def plot_tiles(plt, rows, path):
+    """A bar per type, kernel and tile width, with its occupancy."""
+    names = [f"{row['type']} {row['kernel']} {row['tile']}" for row in rows]
+    figure, axis = plt.subplots(figsize=(8, 1 + 0.3 * len(rows)))
+    bars = axis.barh(names, [row["gflops"] for row in rows])
+    axis.bar_label(bars, labels=[f"{row['resources']['occupancy']:.0%}" for row in rows], padding=3)
+    axis.invert_yaxis()
+    axis.set(xlabel="GFLOPS; beside the bars: occupancy", title=f"tile widths, n = {rows[0]['rows']}")
+    save(plt, figure, path)
+
+
+def save(plt, figure, path):
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+    plt.close(figure)
+    print(path)
+
+
+def draw(measurement, out):
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+    except ImportError:
+        print("no plots: matplotlib is missing; install it with: apt-get install python3-matplotlib, then use --from")
+        return
+    for kind in TYPES:
+        rows = select(measurement, "square", kind)
+        if rows:
+            plot_sides(plt, measurement, rows, kind, out / f"square-{kind}.png")
+    rows = select(measurement, "long")
+    if rows:
+        plot_sides(plt, measurement, rows, "f32, one and two outputs per thread", out / "long-f32.png")
+    rows = select(measurement, "tiles")
+    if rows:
+        plot_tiles(plt, rows, out / "tiles.png")
+
+
+def load(path):
+    try:
+        measurement = json.loads(path.read_text())
+        if measurement["program"] != NAME or not measurement["rows"]:
+            raise ValueError("no rows of this program")
+        return measurement
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fail(f"{path}: not a measurement of {NAME} ({error}); name a dense.json")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Tables of the dense kernels: dense.json, tables.md and PNG plots.")
+    parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/bin"), help="folder of spmm-dense")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the results")
+    parser.add_argument("--runs", type=int, default=3, help="timed runs of each kernel")
+    parser.add_argument("--quick", action="store_true", help="small shapes only, to see that all works")
+    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="JSON", help="draw an earlier measurement")
+    arguments = parser.parse_args()
+    try:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{arguments.out}: {error.strerror}; name a folder that can be made with --out")
+    measurement = load(arguments.source) if arguments.source else measure(arguments)
+    if not measurement["rows"]:
+        fail("nothing could be measured; see the messages above")
+    if not arguments.source:
+        (arguments.out / "dense.json").write_text(json.dumps(measurement, indent=1) + "\n")
+        print(arguments.out / "dense.json")
+    (arguments.out / "tables.md").write_text(markdown(measurement))
+    print(arguments.out / "tables.md")
+    draw(measurement, arguments.out)
+    if measurement["wrong"]:
+        print(f"{NAME}: wrong results: " + "; ".join(measurement["wrong"]), file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

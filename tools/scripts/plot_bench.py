@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+"""Draws measurements of spmm-bench and writes their tables; every number comes from the JSON files.
+
+usage: python3 tools/scripts/plot_bench.py [--out DIR] [--markdown FILE] [--no-pictures] MEASUREMENT.json...
+
+rate.png      rate against the share of stored blocks, uniform cases, a panel per block side
+density.png   time against the share of stored blocks, with the points where one kernel overtakes another
+roofline.png  multiply-adds per second against multiply-adds per byte, below the measured ceilings
+stages.png    shares of the stages
+"""
+import argparse
+import collections
+import itertools
+import json
+import math
+import pathlib
+import sys
+
+STAGES = ["open", "budget", "read", "h2d", "build", "count", "plan", "multiply", "compact", "d2h", "write", "verify"]
+PREDICTION_FACTOR = 1.5
+MIN_DENSITIES = 3  # a line of fewer points tells nothing about densities
+
+Row = collections.namedtuple("Row", "label case kernel")
+Crossing = collections.namedtuple("Crossing", "group first second density ms")
+
+
+def fail(message):
+    sys.exit(f"plot_bench.py: error: {message}")
+
+
+# ---- reading
+
+
+def read_rows(paths):
+    """A row for every kernel that ran."""
+    rows = []
+    for path in paths:
+        try:
+            measurement = json.loads(path.read_text())
+            label = path.stem
+            rows += [Row(label, case, kernel) for case in measurement["cases"] for kernel in case["kernels"]
+                     if kernel["status"] == "ok"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            fail(f"{path}: not a measurement of spmm-bench ({error}); name a file of --json")
+    # Files are told apart only where they measured the same.
+    measured = collections.Counter((row.case["name"], row.kernel["kernel"]) for row in rows)
+    return rows if max(measured.values(), default=0) > 1 else [row._replace(label="") for row in rows]
+
+
+def series_name(row):
+    return f"{row.label}: {row.kernel['kernel']}" if row.label else row.kernel["kernel"]
+
+
+def group_name(case):
+    """Cases whose names differ in density alone."""
+    return f"m = {case['m']}, n = {case['n']}, elements to {case['max_value']}"
+
+
+def density_groups(rows):
+    """Group -> series -> {share of stored blocks: milliseconds of the device stages}; uniform cases only."""
+    groups = {}
+    for row in rows:
+        if row.case["pattern"] == "uniform" and row.case["block_density"] > 0:
+            series = groups.setdefault(group_name(row.case), {})
+            points = series.setdefault(series_name(row), {})
+            points[row.case["block_density"]] = row.kernel["device_ms"]["median"]
+    groups = {name: {s: points for s, points in series.items() if len(points) >= MIN_DENSITIES}
+              for name, series in groups.items()}
+    return {name: series for name, series in groups.items() if series}
+
+
+def between(x0, x1, share):
+    return math.exp((1 - share) * math.log(x0) + share * math.log(x1))
+
+
+def series_crossings(group, first, second, groups):
+    """Where two lines of straight pieces on log-log paper cross."""
+    a, b = groups[group][first], groups[group][second]
+    shared = [x for x in sorted(a.keys() & b.keys()) if a[x] > 0 and b[x] > 0]
+    gaps = [math.log(a[x] / b[x]) for x in shared]
+    found = []
+    for at, gap in enumerate(gaps):
+        if gap == 0:
+            found.append(Crossing(group, first, second, shared[at], a[shared[at]]))
+        elif at + 1 < len(gaps) and gap * gaps[at + 1] < 0:
+            x0, x1 = shared[at:at + 2]
+            share = gap / (gap - gaps[at + 1])
+            found.append(Crossing(group, first, second, between(x0, x1, share), between(a[x0], a[x1], share)))
+    return found
+
+
+def all_crossings(groups):
+    """Crossings of every two kernels of a group; auto is one of the others and left out."""
+    found = []
+    for group, series in groups.items():
+        names = [name for name in series if name.split(": ")[-1] != "auto"]
+        for first, second in itertools.combinations(names, 2):
+            found += series_crossings(group, first, second, groups)
+    return found
+
+
+def crossing_text(crossing):
+    return (f"{crossing.group}: {crossing.first} and {crossing.second} cross at {100 * crossing.density:.3g} % "
+            f"of blocks, {crossing.ms:.3g} ms")
+
+
+# ---- tables
+
+
+def short(value):
+    return "" if value is None else f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def table(title, head, lines):
+    """A Markdown table, or "" without lines."""
+    if not lines:
+        return ""
+    rows = [head, ["---"] * len(head)] + lines
+    return f"## {title}\n\n" + "".join("| " + " | ".join(row) + " |\n" for row in rows) + "\n"
+
+
+def measurement_lines(rows):
+    lines = []
+    for row in rows:
+        kernel, limit = row.kernel, row.kernel.get("limit")
+        reached = f"{short(100 * limit['share'])} % of {limit['binds']}" if limit else ""
+        lines.append([row.case["name"], series_name(row), kernel["chosen"], short(kernel["pairs"]),
+                      short(kernel["multiply_ms"]["median"]), short(kernel["device_ms"]["median"]),
+                      short(kernel["gpairs_per_s_multiply"]), short(kernel["file_total_s"]), reached,
+                      "yes" if kernel["validated"] else "NO"])
+    return lines
+
+
+def prediction_lines(rows):
+    lines = []
+    for row in rows:
+        kernel = row.kernel
+        if "device_over_predicted" not in kernel:
+            continue
+        ratio = kernel["device_over_predicted"]
+        off = "" if 1 / PREDICTION_FACTOR <= ratio <= PREDICTION_FACTOR else "yes"
+        lines.append([row.case["name"], series_name(row), short(kernel["predicted_ms"]),
+                      short(kernel["device_ms"]["median"]), short(ratio), off])
+    return lines
+
+
+def comparison_lines(rows):
+    return [[row.case["name"], series_name(row), row.kernel["compared"]["with"],
+             short(row.kernel["compared"].get("device_ms")), short(row.kernel["compared"].get("multiply_ms"))]
+            for row in rows if "compared" in row.kernel]
+
+
+def process_lines(rows):
+    return [[row.case["name"], series_name(row), short(row.kernel["e2e_s"]["median"]),
+             short(row.kernel["file_total_s"]), short(row.case.get("floor", {}).get("process_s")),
+             short(row.kernel.get("e2e_over_floor")), short(row.case.get("published_s")),
+             short(row.kernel.get("published_over_e2e"))] for row in rows if "e2e_s" in row.kernel]
+
+
+def markdown(rows, crossings):
+    return "".join([
+        table("Measured", ["case", "kernel", "chosen", "pairs", "multiply ms", "device ms", "Gpair/s of multiply",
+                           "total s (file)", "limit reached", "same bytes"], measurement_lines(rows)),
+        table("Prediction", ["case", "kernel", "predicted ms", "device ms", "device / predicted",
+                             f"off by more than {PREDICTION_FACTOR}"], prediction_lines(rows)),
+        table("Time per pair * m^3, over that of another case",
+              ["case", "kernel", "compared with", "ratio, device", "ratio, multiply"], comparison_lines(rows)),
+        table("Whole processes", ["case", "kernel", "process s", "within spmm-bench s", "floor s", "over floor",
+                                  "published s", "published / process"], process_lines(rows)),
+        table("Crossing points", ["cases", "kernels", "share of blocks", "device ms"],
+              [[c.group, f"{c.first}, {c.second}", f"{100 * c.density:.3g} %", short(c.ms)] for c in crossings]),
+    ])
+
+
+# ---- pictures
+
+
+class Painter:
+    """Draws into a folder. Errors: ends the program where matplotlib is missing."""
+
+    def __init__(self, out):
+        try:
+            import matplotlib
+        except ImportError:
+            fail("matplotlib is missing; install it with: apt-get install python3-matplotlib, or give --no-pictures")
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+        self.plt = plt
+        self.out = out
+
+    def panels(self, count):
+        return self.plt.subplots(1, count, figsize=(6 * count, 5), squeeze=False)
+
+    def save(self, figure, name):
+        path = self.out / name
+        figure.savefig(path, dpi=150, bbox_inches="tight")
+        self.plt.close(figure)
+        print(path)
+
+    def finish_log_axis(self, axis, **labels):
+        axis.set(xscale="log", yscale="log", **labels)
+        axis.grid(True, which="both", alpha=0.3)
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(fontsize="small")
+
+
+def plot_rates(painter, rows):
+    """A panel per block side, a line per kernel."""
+    rows = [row for row in rows if row.case["pattern"] == "uniform" and row.kernel["gpairs_per_s_multiply"] > 0]
+    sides = sorted({row.case["m"] for row in rows})
+    if not sides:
+        return
+    figure, axes = painter.panels(len(sides))
+    for axis, m in zip(axes[0], sides):
+        series = {}
+        for row in rows:
+            if row.case["m"] == m:
+                point = (row.case["block_density"], row.kernel["gpairs_per_s_multiply"])
+                series.setdefault(series_name(row), []).append(point)
+        for name, points in series.items():
+            axis.plot(*zip(*sorted(points)), marker="o", label=name)
+        painter.finish_log_axis(axis, title=f"m = {m}", xlabel="share of blocks stored",
+                                ylabel="Gpair/s of the multiply stage")
+    painter.save(figure, "rate.png")
+
+
+def plot_densities(painter, groups, crossings):
+    """A panel per group, a line per kernel, a mark and a name per crossing."""
+    if not groups:
+        return
+    figure, axes = painter.panels(len(groups))
+    for axis, (group, series) in zip(axes[0], groups.items()):
+        for name, points in series.items():
+            axis.plot(*zip(*sorted(points.items())), marker="o", label=name)
+        for number, crossing in enumerate(c for c in crossings if c.group == group):
+            axis.plot([crossing.density], [crossing.ms], marker="x", color="black", markersize=9)
+            axis.annotate(f"{crossing.first} = {crossing.second}\n{100 * crossing.density:.3g} %, {crossing.ms:.3g} ms",
+                          (crossing.density, crossing.ms), xytext=(-8, 4 + 10 * (number % 3)),
+                          textcoords="offset points", fontsize="x-small", horizontalalignment="right")
+        painter.finish_log_axis(axis, title=group, xlabel="share of blocks stored", ylabel="device ms")
+    painter.save(figure, "density.png")
+
+
+def planes_of(row):
+    """Byte products per multiply-add."""
+    return row.kernel["byte_terms"] / row.kernel["terms"]
+
+
+def plot_roofline(painter, rows):
+    """Multiply-adds per least byte against multiply-adds per second of the device stages."""
+    rows = [row for row in rows if row.kernel["terms"] > 0 and row.kernel["device_ms"]["median"] > 0]
+    if not rows:
+        return
+    figure, axes = painter.panels(1)
+    axis = axes[0][0]
+    series = {}
+    for row in rows:
+        terms, kernel = row.kernel["terms"], row.kernel
+        point = (terms / kernel["least_bytes"], terms / (kernel["device_ms"]["median"] * 1e9))
+        series.setdefault(series_name(row), []).append(point)
+    for name, points in series.items():
+        axis.plot(*zip(*points), marker="o", linestyle="", label=name)
+    plot_ceilings(axis, rows, [x for points in series.values() for x, _ in points])
+    painter.finish_log_axis(axis, xlabel="multiply-adds per byte that has to move",
+                            ylabel="10^12 multiply-adds per second, device stages")
+    painter.save(figure, "roofline.png")
+
+
+def plot_ceilings(axis, rows, intensities):
+    """The rate of a copy, and that of the tensor cores for each number of byte products per multiply-add."""
+    low, high = min(intensities) / 2, max(intensities) * 2
+    roofs = {(row.kernel["limit"]["copy_gb_per_s"], row.kernel["limit"]["byte_terms_t_per_s"], planes_of(row))
+             for row in rows if "limit" in row.kernel}
+    for copy, byte_terms, planes in sorted(roofs):
+        top, slope = byte_terms / planes, copy / 1000
+        ridge = top / slope
+        xs = sorted({low, min(max(ridge, low), high), high})
+        axis.plot(xs, [min(top, slope * x) for x in xs], color="black", linewidth=1,
+                  linestyle="-" if planes > 1 else "--",
+                  label=f"{short(copy)} GB/s, {short(top)} T multiply-adds/s ({planes:.0f} byte products each)")
+
+
+def plot_stages(painter, rows):
+    """One bar per case and kernel, cut by stage; stages overlap, so shares are of their sum."""
+    names = [f"{row.case['name']} {series_name(row)}" for row in rows]
+    stages = [median_stages(row.kernel) for row in rows]
+    sums = [sum(one.values()) or 1 for one in stages]
+    figure, axis = painter.plt.subplots(figsize=(10, 1 + 0.35 * len(rows)))
+    left = [0.0] * len(rows)
+    for number, stage in enumerate(STAGES):
+        shares = [one[stage] / total for one, total in zip(stages, sums)]
+        if max(shares) == 0:
+            continue
+        axis.barh(names, shares, left=left, label=stage, color=painter.plt.get_cmap("tab20")(number))
+        left = [x + share for x, share in zip(left, shares)]
+    axis.invert_yaxis()
+    axis.set(xlim=(0, 1), xlabel="share of the sum over stages, output to /dev/null")
+    axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    painter.save(figure, "stages.png")
+
+
+def median_stages(kernel):
+    """Milliseconds of each stage, median over the runs."""
+    medians = {}
+    for stage in STAGES:
+        values = sorted(run["stages_ms"].get(stage, 0) for run in kernel["runs"])
+        medians[stage] = values[len(values) // 2]
+    return medians
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Draws measurements of spmm-bench and writes their tables.")
+    parser.add_argument("measurements", nargs="+", type=pathlib.Path, metavar="MEASUREMENT.json")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the pictures")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the tables")
+    parser.add_argument("--no-pictures", action="store_true", help="tables and crossing points alone")
+    arguments = parser.parse_args()
+    rows = read_rows(arguments.measurements)
+    if not rows:
+        fail("no kernel ran in these measurements; measure again with spmm-bench --json")
+    groups = density_groups(rows)
+    crossings = all_crossings(groups)
+    for crossing in crossings:
+        print(crossing_text(crossing))
+    if arguments.markdown:
+        arguments.markdown.write_text(markdown(rows, crossings))
+        print(arguments.markdown)
+    if arguments.no_pictures:
+        return
+    painter = Painter(arguments.out)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    plot_rates(painter, rows)
+    plot_densities(painter, groups, crossings)
+    plot_roofline(painter, rows)
+    plot_stages(painter, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+#include "tools/spmm/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cxxopts.hpp>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cli/program.hpp"
+#include "io/paths.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::cli {
+namespace {
+
+constexpr std::uint64_t kMaxThreads = 4096;
+constexpr std::uint64_t kMaxDevice = 1023;
+
+cxxopts::Options describe() {
+  cxxopts::Options options("spmm",
+                           "Multiplies two block-sparse matrices: OUT = A * B, exact, saturated at 4294967295.\n");
+  options.custom_help("[OPTIONS]").positional_help("A B OUT").set_width(120);
+  const auto value = [] { return cxxopts::value<std::string>(); };
+  options.add_options()  //
+      ("backend", "where to compute; auto = cuda where a device is usable, else cpu", value(), "auto|cuda|cpu")(
+          "kernel", "multiply kernel, see the list below", value(), "NAME")("device", "CUDA device; auto = choose",
+                                                                            value(), "auto|N")(
+          "threads", "host threads; 0 = every core this process may use", value(), "N")(
+          "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
+          "report", "write a JSON report; - = standard output", value(), "FILE")(
+          "plan", "print sizes, memory, kernel and panels, and run nothing")(
+          "verify", "recompute N result blocks and as many absent ones before the output appears", value(), "N")(
+          "no-clobber", "refuse to replace an existing output")("force",
+                                                                "lift the launch limit of the host-driven kernel")(
+          "durable", "wait until the output would survive a power cut (fsync)")(
+          "q,quiet", "no summary line, no progress")("v,verbose", "plan and stage table on standard error")(
+          "progress", "progress bar on standard error; auto = on a terminal", value(), "auto|always|never")(
+          "version", "print version, git revision, CUDA version, architectures and backends")("h,help", "print this");
+  options.add_options("positional")  //
+      ("A", "left operand", value())("B", "right operand", value())("OUT", "product", value());
+  options.parse_positional({"A", "B", "OUT"});
+  return options;
+}
+
+std::string wanted_kernel(const cxxopts::ParseResult& parsed) {
+  std::vector<std::string> names = {"auto"};
+  for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
+  return names[option_choice(parsed, "kernel", names)];
+}
+
+int wanted_device(const cxxopts::ParseResult& parsed) {
+  const auto given = option_text(parsed, "device");
+  if (!given || given->value == "auto" || given->value == "-1") return -1;
+  return static_cast<int>(parse_count(given->value, given->where, 0, kMaxDevice));
+}
+
+std::uint64_t wanted_memory_limit(const cxxopts::ParseResult& parsed) {
+  const auto bytes = option_bytes(parsed, "memory-limit");
+  if (bytes == std::uint64_t{0}) {
+    throw UsageError("--memory-limit", "is 0 bytes",
+                     "give a limit such as 8G, or leave it out for most of what is free");
+  }
+  return bytes.value_or(0);
+}
+
+void set_files(CliOptions& options, const cxxopts::ParseResult& parsed) {
+  options.a = required_positional(parsed, "A", "left operand (A)");
+  options.b = required_positional(parsed, "B", "right operand (B)");
+  if (!options.plan || parsed.count("OUT") > 0) options.out = required_positional(parsed, "OUT", "output (OUT)");
+}
+
+void set_report(CliOptions& options, const cxxopts::ParseResult& parsed) {
+  const auto given = option_text(parsed, "report");
+  if (!given) return;
+  if (given->value.empty())
+    throw UsageError(given->where, "the file name is empty", "name a file, or - for standard output");
+  options.report = given->value;
+  if (options.report == "-") return;
+  for (const std::filesystem::path& file : {options.a, options.b, options.out}) {
+    if (file.empty() || file == "/dev/null" || !same_file(options.report, file)) continue;
+    throw UsageError(given->where, text(options.report, " is the same file as ", file.string()),
+                     "give the report another name");
+  }
+}
+
+}  // namespace
+
+CliOptions parse_options(int argc, const char* const* argv) {
+  cxxopts::Options description = describe();
+  const cxxopts::ParseResult parsed = parse_strictly(description, argc, argv);
+  CliOptions options;
+  options.help = parsed.count("help") > 0;
+  options.version = parsed.count("version") > 0;
+  if (options.help || options.version) return options;
+
+  constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
+  constexpr std::array kProgress = {ProgressMode::automatic, ProgressMode::always, ProgressMode::never};
+  options.run.backend = kBackends[option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
+  options.run.kernel = wanted_kernel(parsed);
+  options.run.device = wanted_device(parsed);
+  options.run.num_threads = static_cast<unsigned>(option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
+  options.run.memory_limit_bytes = wanted_memory_limit(parsed);
+  options.run.verify_blocks = option_count(parsed, "verify").value_or(0);
+  options.run.no_clobber = option_flag(parsed, "no-clobber");
+  options.run.force = option_flag(parsed, "force");
+  options.run.durable = option_flag(parsed, "durable");
+  options.plan = option_flag(parsed, "plan");
+  options.quiet = option_flag(parsed, "quiet");
+  options.verbose = option_flag(parsed, "verbose");
+  options.progress = kProgress[option_choice(parsed, "progress", {"auto", "always", "never"})];
+  if (options.quiet && options.verbose) {
+    throw UsageError("--quiet", "is given together with --verbose",
+                     "leave one of them out, and look at SPMM_QUIET and SPMM_VERBOSE");
+  }
+  set_files(options, parsed);
+  set_report(options, parsed);
+  return options;
+}
+
+std::string help_text() {
+  std::string help = describe().help({""});
+  help += R"(
+Kernels:
+  auto            the fastest known one for the backend
+)";
+  for (const KernelInfo& kernel : kernel_names()) {
+    help += text("  ", kernel.name, std::string(16 - std::min<std::size_t>(15, kernel.name.size()), ' '),
+                 backend_name(kernel.backend), ": ", kernel.summary, "\n");
+  }
+  help += R"(
+Examples:
+  spmm a.bin b.bin c.bin                         the fastest way this machine has
+  spmm --backend cpu --threads 8 a.bin b.bin c.bin
+  spmm --plan a.bin b.bin                        will it fit, and what would run
+  spmm --memory-limit 2G --report r.json a.bin b.bin c.bin
+  spmm --verify 100 --durable a.bin b.bin c.bin  check some blocks, survive a power cut
+  spmm --report - -q a.bin b.bin /dev/null       measure only
+
+Environment:
+  Every option can be set by a variable of the same name, SPMM_ and capitals: SPMM_MEMORY_LIMIT=2G, SPMM_QUIET=1.
+  The command line wins.
+
+Exit codes:
+   0  done                                 70  internal error: please report it
+   1  --verify found a difference          71  does not fit the memory or the limit
+   2  wrong command line                   73  the output cannot be created
+  65  an input breaks the format           74  reading or writing failed
+  66  an input cannot be opened            75  interrupted; nothing was written, safe to run again
+  69  the backend or device is unavailable
+)";
+  return help;
+}
+
+}  // namespace spmm::cli

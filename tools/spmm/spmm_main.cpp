@@ -1,0 +1,70 @@
+// spmm A B OUT: the command.
+#include <iostream>
+
+#include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/report_text.hpp"
+#include "io/paths.hpp"
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+#include "tools/spmm/options.hpp"
+
+namespace {
+
+using namespace spmm;
+
+int show_plan(const cli::CliOptions& options, const cli::RunNames& names) {
+  const Plan plan = plan_multiply(options.a, options.b, options.run);
+  const MatrixHeader a = read_header(options.a);
+  const MatrixHeader b = read_header(options.b);
+  if (options.report != "-") std::cout << cli::plan_text(a, b, plan);
+  if (!options.report.empty()) cli::write_json(options.report, cli::plan_json(a, b, plan, names));
+  return cli::kOk;
+}
+
+int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
+  // What would make the report fail is said before the work, not after it.
+  if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
+  if (options.verbose) {
+    std::cerr << cli::plan_text(read_header(options.a), read_header(options.b),
+                                plan_multiply(options.a, options.b, options.run));
+  }
+  Report report;
+  {
+    cli::ProgressBar bar(std::cerr);
+    if (!options.quiet && cli::wants_progress(options.progress)) {
+      options.run.on_progress = [&](Stage stage, std::uint64_t done, std::uint64_t total) {
+        bar.update(stage, done, total);
+      };
+    }
+    report = multiply(options.a, options.b, options.out, options.run);
+  }
+  if (options.verbose) std::cerr << cli::stage_table(report);
+  if (!options.report.empty()) cli::write_json(options.report, cli::report_json(report, names));
+  // Standard output is the report's where it was asked for there.
+  if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;
+  return cli::kOk;
+}
+
+int run(int argc, char** argv) {
+  cli::CliOptions options = cli::parse_options(argc, argv);
+  if (options.help) {
+    std::cout << cli::help_text();
+    return cli::kOk;
+  }
+  if (options.version) {
+    std::cout << version_string() << "\n";
+    return cli::kOk;
+  }
+  const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
+  options.run.cancel = &cli::cancel_flag();
+  return options.plan ? show_plan(options, names) : multiply_files(options, names);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  spmm::cli::install_signal_handlers();
+  return spmm::cli::run_program("spmm", [&] { return run(argc, argv); });
+}
