@@ -10,7 +10,6 @@
 #include "spmm/block_matrix.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
-#include "spmm/run.hpp"
 
 namespace spmm {
 

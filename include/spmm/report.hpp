@@ -2,9 +2,8 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
-#include <mutex>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,79 +31,9 @@ struct StageTotals {
   std::uint64_t bytes = 0;
 };
 
-/// Called on the thread that enters and leaves a stage; used for profiler ranges. Either both are set or none.
-struct StageHooks {
-  void (*enter)(const char* name) = nullptr;
-  void (*leave)() = nullptr;
-};
-
-/// Collects stage times.
-/// Threads: all members may be called from any thread; a Scope is entered and left on one thread.
-class StageClock {
- public:
-  explicit StageClock(StageHooks hooks = {}) : hooks_(hooks) {}
-
-  class Scope {
-   public:
-    Scope(StageClock& clock, Stage stage) : clock_(clock), stage_(stage) { clock_.enter(stage_); }
-    ~Scope() { clock_.leave(stage_); }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    StageClock& clock_;
-    Stage stage_;
-  };
-
-  /// Time of the stage while the returned object lives.
-  [[nodiscard]] Scope scope(Stage stage) { return {*this, stage}; }
-
-  void add_bytes(Stage stage, std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    at(stage).totals.bytes += bytes;
-  }
-
-  /// Adds time measured elsewhere (events on a device stream).
-  void add_seconds(Stage stage, double s) {
-    const std::lock_guard lock(mutex_);
-    at(stage).totals.s += s;
-  }
-
-  [[nodiscard]] StageTotals totals(Stage stage) const {
-    const std::lock_guard lock(mutex_);
-    return entries_[static_cast<std::size_t>(stage)].totals;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  struct Entry {
-    StageTotals totals;
-    int active = 0;
-    Clock::time_point since;
-  };
-
-  Entry& at(Stage stage) { return entries_[static_cast<std::size_t>(stage)]; }
-
-  void enter(Stage stage) {
-    {
-      const std::lock_guard lock(mutex_);
-      Entry& e = at(stage);
-      if (e.active++ == 0) e.since = Clock::now();
-    }
-    if (hooks_.enter != nullptr) hooks_.enter(stage_name(stage).data());
-  }
-
-  void leave(Stage stage) {
-    if (hooks_.leave != nullptr) hooks_.leave();
-    const std::lock_guard lock(mutex_);
-    Entry& e = at(stage);
-    if (--e.active == 0) e.totals.s += std::chrono::duration<double>(Clock::now() - e.since).count();
-  }
-
-  StageHooks hooks_;
-  mutable std::mutex mutex_;
-  std::array<Entry, kStageNames.size()> entries_{};
-};
+/// Called now and then with work done and total work of a stage (read: bytes; multiply: output block rows).
+/// Threads: called from several threads, never at the same time for one run; must return quickly.
+using ProgressFn = std::function<void(Stage stage, std::uint64_t done, std::uint64_t total)>;
 
 /// What a finished run says about itself.
 struct Report {

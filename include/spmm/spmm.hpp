@@ -7,7 +7,6 @@
 #include "spmm/multiply.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
-#include "spmm/run.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/stream.hpp"
 #include "spmm/types.hpp"

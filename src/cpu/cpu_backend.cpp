@@ -79,24 +79,23 @@ std::uint64_t need_bytes(const MatrixHeader& a, const MatrixHeader& b, const Pla
   return plan.kernel == kDenseBlas ? dense_blas_bytes(a, b, plan) : row_merge_bytes(a, b, plan);
 }
 
-ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, const RunContext& context) {
+ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, const Run& run) {
   check_kernel(plan.kernel);
-  if (plan.kernel == kReference) return multiply_reference(a, b, sink, plan, context);
+  if (plan.kernel == kReference) return multiply_reference(a, b, sink, plan, run);
   const Isa isa = choose_isa();
-  const unsigned num_threads = std::max(1u, plan.num_threads);
-  Prepared product = prepare(a, b, packed_shape(isa, a.header().m), num_threads, context);
+  Prepared product = prepare(a, b, packed_shape(isa, a.header().m), run);
   std::string kernel = plan.kernel;
   std::string reason = plan.reason;
   if (kernel == kAuto) {
-    const PredictedTimes times = predict(product, isa, num_threads);
+    const PredictedTimes times = predict(product, isa, run.num_threads);
     const bool fits = dense_blas_bytes(a.header(), b.header(), plan) <= plan.host_limit_bytes;
     kernel = has_blas() && fits && times.prefers_dense() ? kDenseBlas : kRowMerge;
     if (has_blas()) {
       reason += text("; predicted ", predicted_text(times), fits ? "" : ", but the dense panels do not fit");
     }
   }
-  ProductStats stats = kernel == kDenseBlas ? multiply_dense_blas(product, sink, plan, context)
-                                            : multiply_row_merge(product, isa, sink, plan, context);
+  ProductStats stats = kernel == kDenseBlas ? multiply_dense_blas(product, sink, plan, run)
+                                            : multiply_row_merge(product, isa, sink, plan, run);
   stats.kernel = kernel;
   stats.reason = reason;
   return stats;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/run.hpp"
 #include "spmm/plan.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
@@ -31,6 +31,6 @@ std::uint64_t need_bytes(const MatrixHeader& a, const MatrixHeader& b, const Pla
 /// two by exact counts); plan.panel_bytes bounds one output buffer and plan.num_buffers their number.
 /// Errors: FormatError (index out of range, duplicate block; names both records), Interrupted, what source and sink
 /// throw.
-ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, const RunContext& context);
+ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, const Run& run);
 
 }  // namespace spmm::cpu

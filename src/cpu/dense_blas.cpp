@@ -113,11 +113,11 @@ class DenseWorker {
         cursors_(product.panels.rows) {}
 
   /// Computes a unit and adds its records to the output.
-  void multiply(const DenseUnit& unit, const RunContext& context, UnitOutput& out) {
+  void multiply(const DenseUnit& unit, const Run& run, UnitOutput& out) {
     std::uint32_t end = unit.col_begin;
     for (std::uint32_t begin = end; begin < unit.col_end; begin = end) {
       end = begin + std::min(product_.panels.cols, unit.col_end - begin);
-      const bool any = sum_columns(unit, begin, end, context);
+      const bool any = sum_columns(unit, begin, end, run);
       store(unit, begin, end, any);
     }
     write_records(unit, out);
@@ -129,7 +129,7 @@ class DenseWorker {
   }
 
   /// Exact sums of columns [col_begin, col_end) to c_; false if all of them are zero and c_ was not written.
-  bool sum_columns(const DenseUnit& unit, std::uint32_t col_begin, std::uint32_t col_end, const RunContext& context) {
+  bool sum_columns(const DenseUnit& unit, std::uint32_t col_begin, std::uint32_t col_end, const Run& run) {
     const Operand& a = product_.in.a;
     const std::uint32_t num_inner = product_.in.b.num_rows();
     for (std::uint32_t r = unit.row_begin; r < unit.row_end; ++r) {
@@ -138,7 +138,7 @@ class DenseWorker {
     bool any = false;
     std::uint32_t end = 0;
     for (std::uint32_t begin = 0; begin < num_inner; begin = end) {
-      context.check_cancelled();
+      run.check_cancelled();
       end = begin + std::min(product_.panels.inner, num_inner - begin);
       if (!expand_a(unit, begin, end) || !expand_b(begin, end, col_begin, col_end)) continue;
       const DenseSides sides{.rows = (unit.row_end - unit.row_begin) * m_,
@@ -261,14 +261,13 @@ class DenseWorker {
 };
 
 /// One worker: units from `maker` until none is left.
-void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue, Progress& progress,
-          const RunContext& context) {
+void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue, Progress& progress, const Run& run) {
   DenseWorker worker(product);
   OutputQueue::Job job;
   DenseUnit unit;
   while (queue.start(job, [&] { return maker.next(unit); })) {
     UnitOutput out(queue, job, output_record_bytes(product.in.shape.m));
-    worker.multiply(unit, context, out);
+    worker.multiply(unit, run, out);
     queue.finish(job);
     if (unit.col_end == product.cols.size()) progress.add(unit.row_end - unit.row_begin);
   }
@@ -276,27 +275,26 @@ void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue
 
 }  // namespace
 
-ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const Plan& plan, const RunContext& context) {
+ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const Plan& plan, const Run& run) {
   const std::uint32_t m = product.shape.m;
-  const unsigned num_threads = std::max(1u, plan.num_threads);
   std::optional<DenseProduct> dense;
   {
-    const auto timing = context.clock.scope(Stage::plan);
+    const auto timing = run.clock.scope(Stage::plan);
     dense.emplace(DenseProduct{.in = product,
                                .rows = rows_with_pairs(product),
                                .cols = columns_of(product.b, product.blocks_per_side),
                                .panels = {}});
     const DenseExtent extent{
         .m = m, .rows = dense->rows.size(), .inner = product.b.num_rows(), .cols = dense->cols.size()};
-    dense->panels = share_dense_panels(extent, dense_budget_bytes(plan, m), num_threads);
+    dense->panels = share_dense_panels(extent, dense_budget_bytes(plan, m), run.num_threads);
   }
-  const auto timing = context.clock.scope(Stage::multiply);
+  const auto timing = run.clock.scope(Stage::multiply);
   DenseUnitMaker maker(*dense);
   OutputQueue queue(sink, std::max<std::uint64_t>(1, plan.num_buffers), output_buffer_bytes(plan, m),
-                    output_record_bytes(m), context);
-  Progress progress(context, Stage::multiply, dense->rows.size());
+                    output_record_bytes(m), run);
+  Progress progress(run, Stage::multiply, dense->rows.size());
   const BlasOnCallersThread blas;
-  queue.run(num_threads, [&] { work(*dense, maker, queue, progress, context); });
+  queue.run([&] { work(*dense, maker, queue, progress, run); });
   return {.num_blocks = queue.num_records(),
           .pairs = product.num_pairs,
           .num_panels = queue.num_appended(),

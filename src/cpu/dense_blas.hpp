@@ -3,16 +3,16 @@
 
 #include <cstdint>
 
+#include "base/run.hpp"
 #include "cpu/dense_panels.hpp"
 #include "cpu/prepared.hpp"
 #include "spmm/plan.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
 
 /// See cpu_backend.hpp. Only where blas_name() is not empty.
-ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const Plan& plan, const RunContext& context);
+ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const Plan& plan, const Run& run);
 
 /// Memory: without the library's own work space (some MB per thread).
 std::uint64_t dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan);

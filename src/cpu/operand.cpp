@@ -37,7 +37,7 @@ BlockIndex unpack_key(std::uint64_t key, unsigned bits) {
 }
 
 /// Keys of all records, checked. Errors: FormatError for the first record whose index is out of range.
-Entries make_entries(const Source& source, const AlignedArray<std::byte>& raw, unsigned num_threads) {
+Entries make_entries(const Source& source, const AlignedArray<std::byte>& raw, const Run& run) {
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
   const std::uint32_t nb = header.blocks_per_side();
@@ -45,7 +45,7 @@ Entries make_entries(const Source& source, const AlignedArray<std::byte>& raw, u
   constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
   std::atomic<std::uint64_t> first_bad = kNone;
   Entries entries(header.num_blocks);
-  parallel_for(num_threads, header.num_blocks, kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(header.num_blocks, kGrain, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) {
       const BlockIndex at = read_index(raw.data() + r * record);
       entries[r] = {.key = (std::uint64_t{at.i} << bits) | at.j, .value = static_cast<std::uint32_t>(r)};
@@ -91,9 +91,9 @@ void index_rows(const Source& source, const Entries& entries, Operand& out) {
 
 /// Copies columns and blocks into sorted order.
 void gather(const AlignedArray<std::byte>& raw, const Entries& entries, std::uint64_t record, unsigned bits,
-            PackBlock pack, const PackedShape& shape, std::uint64_t stride, unsigned num_threads, Operand& out) {
+            PackBlock pack, const PackedShape& shape, std::uint64_t stride, const Run& run, Operand& out) {
   std::atomic<std::uint32_t> bound = 0;
-  parallel_for(num_threads, entries.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(entries.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
     std::uint32_t seen = 0;
     for (std::uint64_t x = begin; x < end; ++x) {
       if (x + kPrefetchRecords < end) {
@@ -121,34 +121,34 @@ bool has_dense_table(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
 }  // namespace
 
 Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side side, const PackedShape& shape,
-                      unsigned num_threads, const RunContext& context) {
-  const auto timing = context.clock.scope(Stage::build);
+                      const Run& run) {
+  const auto timing = run.clock.scope(Stage::build);
   const MatrixHeader& header = source.header();
   const unsigned bits = index_bits(header.blocks_per_side());
-  Entries entries = make_entries(source, raw, num_threads);
-  context.check_cancelled();
+  Entries entries = make_entries(source, raw, run);
+  run.check_cancelled();
   if (!is_sorted(entries)) {
     const Entries scratch(entries.size());
-    radix_sort({entries.data(), entries.size()}, scratch.data(), 0, 2 * bits, num_threads);
+    radix_sort({entries.data(), entries.size()}, scratch.data(), 0, 2 * bits, run.num_threads);
   }
-  context.check_cancelled();
+  run.check_cancelled();
   Operand out;
   index_rows(source, entries, out);
   const std::uint64_t stride = stride_of(side, shape);
   out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
   out.values = AlignedArray<std::uint16_t>(header.num_blocks * stride);
   gather(raw, entries, input_record_bytes(header.m), bits,
-         side == Side::a ? choose_pack_a(shape) : choose_pack_b(shape), shape, stride, num_threads, out);
+         side == Side::a ? choose_pack_a(shape) : choose_pack_b(shape), shape, stride, run, out);
   return out;
 }
 
-AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const PackedShape& shape, unsigned num_threads) {
-  parallel_for(num_threads, b.values.size(), kGrain * 64, [&](std::uint64_t begin, std::uint64_t end) {
+AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const PackedShape& shape, const Run& run) {
+  run.parallel_for(b.values.size(), kGrain * 64, [&](std::uint64_t begin, std::uint64_t end) {
     std::uint16_t* values = b.values.data();
     for (std::uint64_t e = begin; e < end; ++e) values[e] = static_cast<std::uint16_t>(values[e] ^ 0x8000u);
   });
   AlignedArray<std::uint32_t> sums(a.cols.size() * shape.rows);
-  parallel_for(num_threads, sums.size(), kGrain * 16, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(sums.size(), kGrain * 16, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t row = begin; row < end; ++row) {
       const std::uint16_t* values = a.values.data() + row * shape.inner;
       std::uint32_t sum = 0;
@@ -159,8 +159,7 @@ AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const Pac
   return sums;
 }
 
-AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side,
-                                      unsigned num_threads) {
+AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side, const Run& run) {
   AlignedArray<std::uint32_t> table;  // [blocks_per_side], where it pays
   if (has_dense_table(blocks_per_side, a.cols.size() + b.cols.size())) {
     table = AlignedArray<std::uint32_t>(blocks_per_side);
@@ -173,7 +172,7 @@ AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_
     return found != b.rows.end() && *found == row ? static_cast<std::uint32_t>(found - b.rows.begin()) : kNoRow;
   };
   AlignedArray<std::uint64_t> pairs(a.num_rows());
-  parallel_for(num_threads, a.num_rows(), 256, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(a.num_rows(), 256, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) {
       std::uint64_t of_row = 0;
       for (std::uint32_t x = a.row_ptr[r]; x < a.row_ptr[r + 1]; ++x) {

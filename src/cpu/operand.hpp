@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/run.hpp"
 #include "cpu/aligned_array.hpp"
 #include "cpu/isa.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
@@ -28,19 +28,18 @@ struct Operand {
 /// Checks, sorts and packs the records of a source; frees `raw` on return.
 /// Errors: FormatError (index out of range, duplicate block), Interrupted.
 Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side side, const PackedShape& shape,
-                      unsigned num_threads, const RunContext& context);
+                      const Run& run);
 
 /// Turns packed operands into the form of wide arithmetic: subtracts 2^15 from every element of B, and returns the row
 /// sums of A's blocks. Shapes: returns [num_blocks of A, shape.rows].
-AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const PackedShape& shape, unsigned num_threads);
+AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const PackedShape& shape, const Run& run);
 
 /// Marks a block of A whose column is an empty block row of B.
 inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
 
 /// Replaces the columns of A by positions in b.rows (kNoRow where B has no such row) and counts.
 /// Shapes: returns the exact number of pairs of each row of A [a.num_rows()].
-AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side,
-                                      unsigned num_threads);
+AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side, const Run& run);
 
 /// Bytes of build_operand at its peak without `raw`, of what stays of it, and of link_rows.
 std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);

@@ -16,9 +16,9 @@ constexpr std::uint64_t kMaxRecords = std::numeric_limits<std::uint32_t>::max();
 }  // namespace
 
 OutputQueue::OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
-                         const RunContext& context)
+                         const Run& run)
     : sink_(sink),
-      context_(context),
+      run_(run),
       buffer_bytes_(buffer_bytes),
       record_bytes_(record_bytes),
       buffers_(std::make_shared<Buffers>()) {
@@ -32,7 +32,7 @@ void OutputQueue::wait(Lock& lock, const Ready& ready) {
     if (failed_) throw Stopped{};
     if (ready()) return;
     buffers_->changed.wait_for(lock, kCancelPeriod);
-    context_.check_cancelled();
+    run_.check_cancelled();
   }
 }
 
@@ -71,8 +71,8 @@ void OutputQueue::fail() noexcept {
   buffers_->changed.notify_all();
 }
 
-void OutputQueue::run(unsigned num_threads, const std::function<void()>& work) {
-  run_workers(num_threads, [&](unsigned) {
+void OutputQueue::run(const std::function<void()>& work) {
+  run_workers(run_.num_threads, [&](unsigned) {
     try {
       work();
     } catch (const Stopped&) {

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/run.hpp"
 #include "cpu/aligned_array.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
@@ -33,7 +33,7 @@ class OutputQueue {
   };
 
   OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
-              const RunContext& context);
+              const Run& run);
 
   /// Waits for a buffer, then calls claim() under the lock, which picks the next unit or returns false at the end.
   /// Returns whether there is a job. Errors: Stopped, Interrupted.
@@ -46,8 +46,8 @@ class OutputQueue {
   /// Ends a unit. Errors: Stopped, what the sink throws.
   void finish(const Job& job);
 
-  /// Runs `work` on num_threads threads until all return. A failure of one stops the others and is thrown.
-  void run(unsigned num_threads, const std::function<void()>& work);
+  /// Runs `work` on every thread of the run until all return. A failure of one stops the others and is thrown.
+  void run(const std::function<void()>& work);
 
   [[nodiscard]] std::uint64_t buffer_bytes() const { return buffer_bytes_; }
   [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
@@ -70,7 +70,7 @@ class OutputQueue {
   void deliver_finished(Lock& lock);
 
   Sink& sink_;
-  const RunContext& context_;
+  const Run& run_;
   std::uint64_t buffer_bytes_;
   std::uint64_t record_bytes_;
   std::shared_ptr<Buffers> buffers_;

@@ -9,19 +9,18 @@
 
 namespace spmm::cpu {
 
-Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, unsigned num_threads,
-                 const RunContext& context) {
+Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, const Run& run) {
   const std::uint64_t record = input_record_bytes(shape.m);
-  Progress progress(context, Stage::read, (std::uint64_t{a.header().num_blocks} + b.header().num_blocks) * record);
+  Progress progress(run, Stage::read, (std::uint64_t{a.header().num_blocks} + b.header().num_blocks) * record);
   Prepared out;
   out.shape = shape;
   out.blocks_per_side = a.header().blocks_per_side();
-  AlignedArray<std::byte> raw_a = read_records(a, num_threads, progress, context);
-  AlignedArray<std::byte> raw_b = read_records(b, num_threads, progress, context);
-  out.a = build_operand(a, std::move(raw_a), Side::a, shape, num_threads, context);
-  out.b = build_operand(b, std::move(raw_b), Side::b, shape, num_threads, context);
-  const auto timing = context.clock.scope(Stage::count);
-  out.row_pairs = link_rows(out.a, out.b, out.blocks_per_side, num_threads);
+  AlignedArray<std::byte> raw_a = read_records(a, progress, run);
+  AlignedArray<std::byte> raw_b = read_records(b, progress, run);
+  out.a = build_operand(a, std::move(raw_a), Side::a, shape, run);
+  out.b = build_operand(b, std::move(raw_b), Side::b, shape, run);
+  const auto timing = run.clock.scope(Stage::count);
+  out.row_pairs = link_rows(out.a, out.b, out.blocks_per_side, run);
   for (const std::uint64_t pairs : out.row_pairs) out.num_pairs += pairs;
   return out;
 }

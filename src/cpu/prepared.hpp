@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
+#include "base/run.hpp"
 #include "cpu/aligned_array.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/operand.hpp"
 #include "spmm/plan.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
@@ -22,8 +22,7 @@ struct Prepared {
 };
 
 /// Reads and builds both operands. Errors: FormatError, Interrupted, what the sources throw.
-Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, unsigned num_threads,
-                 const RunContext& context);
+Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, const Run& run);
 
 /// Host buffers at the peak of prepare(), with operands packed for the instruction set that needs most.
 std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b);

@@ -11,19 +11,18 @@ constexpr std::uint64_t kChunkBytes = 2u << 20;
 
 }  // namespace
 
-AlignedArray<std::byte> read_records(const Source& source, unsigned num_threads, Progress& progress,
-                                     const RunContext& context) {
-  const auto timing = context.clock.scope(Stage::read);
+AlignedArray<std::byte> read_records(const Source& source, Progress& progress, const Run& run) {
+  const auto timing = run.clock.scope(Stage::read);
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
   AlignedArray<std::byte> raw(header.num_blocks * record);
   const std::uint64_t chunk_records = std::max<std::uint64_t>(1, kChunkBytes / record);
-  parallel_for(num_threads, header.num_blocks, chunk_records, [&](std::uint64_t begin, std::uint64_t end) {
-    context.check_cancelled();
+  run.parallel_for(header.num_blocks, chunk_records, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
     source.read(begin, end - begin, raw.data() + begin * record);
     progress.add((end - begin) * record);
   });
-  context.clock.add_bytes(Stage::read, raw.size());
+  run.clock.add_bytes(Stage::read, raw.size());
   return raw;
 }
 

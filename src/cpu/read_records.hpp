@@ -3,15 +3,14 @@
 
 #include <cstddef>
 
+#include "base/run.hpp"
 #include "cpu/aligned_array.hpp"
 #include "cpu/stage_progress.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
 
 /// Shapes: returns [num_blocks * input_record_bytes(m)]. Errors: what the source throws, Interrupted.
-AlignedArray<std::byte> read_records(const Source& source, unsigned num_threads, Progress& progress,
-                                     const RunContext& context);
+AlignedArray<std::byte> read_records(const Source& source, Progress& progress, const Run& run);
 
 }  // namespace spmm::cpu

@@ -23,15 +23,15 @@ using Row = std::map<std::uint32_t, StoredBlock>;  // by block column
 using Rows = std::map<std::uint32_t, Row>;         // by block row
 using SumRow = std::map<std::uint32_t, std::vector<std::uint64_t>>;
 
-Rows read_rows(const Source& source, Progress& progress, const RunContext& context) {
-  const auto timing = context.clock.scope(Stage::read);
+Rows read_rows(const Source& source, Progress& progress, const Run& run) {
+  const auto timing = run.clock.scope(Stage::read);
   const MatrixHeader& header = source.header();
   const std::uint32_t nb = header.blocks_per_side();
   const std::uint64_t record_size = input_record_bytes(header.m);
   std::vector<std::byte> record(record_size);
   Rows rows;
   for (std::uint64_t r = 0; r < header.num_blocks; ++r) {
-    context.check_cancelled();
+    run.check_cancelled();
     source.read(r, 1, record.data());
     BlockIndex at;
     std::memcpy(&at, record.data(), kIndexBytes);
@@ -45,7 +45,7 @@ Rows read_rows(const Source& source, Progress& progress, const RunContext& conte
     std::memcpy(place->second.values.data(), record.data() + kIndexBytes, record_size - kIndexBytes);
     progress.add(record_size);
   }
-  context.clock.add_bytes(Stage::read, header.num_blocks * record_size);
+  run.clock.add_bytes(Stage::read, header.num_blocks * record_size);
   return rows;
 }
 
@@ -77,19 +77,18 @@ void write_row(std::uint32_t i, const SumRow& row, UnitOutput& out) {
 
 }  // namespace
 
-ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const Plan& plan,
-                                const RunContext& context) {
+ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const Plan& plan, const Run& run) {
   const std::uint32_t m = a.header().m;
   const std::uint64_t record = output_record_bytes(m);
-  Progress reading(context, Stage::read,
+  Progress reading(run, Stage::read,
                    input_record_bytes(m) * (std::uint64_t{a.header().num_blocks} + b.header().num_blocks));
-  const Rows rows_a = read_rows(a, reading, context);
-  const Rows rows_b = read_rows(b, reading, context);
+  const Rows rows_a = read_rows(a, reading, run);
+  const Rows rows_b = read_rows(b, reading, run);
 
-  const auto timing = context.clock.scope(Stage::multiply);
+  const auto timing = run.clock.scope(Stage::multiply);
   OutputQueue queue(sink, std::max<std::uint64_t>(1, plan.num_buffers), std::max(record, plan.panel_bytes), record,
-                    context);
-  Progress progress(context, Stage::multiply, rows_a.size());
+                    run);
+  Progress progress(run, Stage::multiply, rows_a.size());
   OutputQueue::Job job;
   queue.start(job, [] { return true; });
   UnitOutput out(queue, job, record);
@@ -97,7 +96,7 @@ ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, co
   for (const auto& [i, row_a] : rows_a) {
     SumRow sums;
     for (const auto& [t, block_a] : row_a) {
-      context.check_cancelled();
+      run.check_cancelled();
       const auto row_b = rows_b.find(t);
       if (row_b == rows_b.end()) continue;
       for (const auto& [j, block_b] : row_b->second) add_product(sums[j], block_a, block_b, m);

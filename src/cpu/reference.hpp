@@ -3,15 +3,14 @@
 
 #include <cstdint>
 
+#include "base/run.hpp"
 #include "spmm/plan.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
 
 /// See cpu_backend.hpp.
-ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const Plan& plan,
-                                const RunContext& context);
+ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const Plan& plan, const Run& run);
 std::uint64_t reference_bytes(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan);
 
 }  // namespace spmm::cpu

@@ -17,14 +17,14 @@ namespace {
 
 /// One worker: units from `maker` until none is left.
 void work(const RowProduct& product, const AlignedArray<std::uint64_t>& row_pairs, UnitMaker& maker, OutputQueue& queue,
-          Progress& progress, const RunContext& context) {
+          Progress& progress, const Run& run) {
   RowMerger merger(product);
   OutputQueue::Job job;
   Unit unit;
   while (queue.start(job, [&] { return maker.next(unit); })) {
     UnitOutput out(queue, job, output_record_bytes(product.operands.shape.m));
     for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
-      context.check_cancelled();
+      run.check_cancelled();
       if (row_pairs[row] == 0) continue;
       merger.merge(row, row_pairs[row], unit.col_begin, unit.col_end, out);
     }
@@ -35,24 +35,23 @@ void work(const RowProduct& product, const AlignedArray<std::uint64_t>& row_pair
 
 }  // namespace
 
-ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const Plan& plan, const RunContext& context) {
+ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const Plan& plan, const Run& run) {
   const PackedShape& shape = product.shape;
-  const unsigned num_threads = std::max(1u, plan.num_threads);
   const Arithmetic arithmetic = choose_arithmetic(shape, product.a.bound, product.b.bound);
   AlignedArray<std::uint32_t> a_row_sums;  // wide arithmetic only
   if (arithmetic.wide) {
-    const auto timing = context.clock.scope(Stage::build);
-    a_row_sums = prepare_wide(product.a, product.b, shape, num_threads);
+    const auto timing = run.clock.scope(Stage::build);
+    a_row_sums = prepare_wide(product.a, product.b, shape, run);
   }
   const std::uint64_t record = output_record_bytes(shape.m);
   const std::uint64_t buffer_bytes = output_buffer_bytes(plan, shape.m);
   std::optional<UnitMaker> maker;
   {
-    const auto timing = context.clock.scope(Stage::plan);
+    const auto timing = run.clock.scope(Stage::plan);
     maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), product.blocks_per_side,
-                  buffer_bytes / record, num_threads);
+                  buffer_bytes / record, run.num_threads);
   }
-  const auto timing = context.clock.scope(Stage::multiply);
+  const auto timing = run.clock.scope(Stage::multiply);
   const RowProduct rows{.a = product.a,
                         .b = product.b,
                         .operands = {.a = product.a.values.data(),
@@ -62,9 +61,9 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const Pl
                                      .arithmetic = arithmetic},
                         .kernel = choose_kernel(isa, shape, arithmetic),
                         .blocks_per_side = product.blocks_per_side};
-  OutputQueue queue(sink, std::max<std::uint64_t>(1, plan.num_buffers), buffer_bytes, record, context);
-  Progress progress(context, Stage::multiply, product.a.num_rows());
-  queue.run(num_threads, [&] { work(rows, product.row_pairs, *maker, queue, progress, context); });
+  OutputQueue queue(sink, std::max<std::uint64_t>(1, plan.num_buffers), buffer_bytes, record, run);
+  Progress progress(run, Stage::multiply, product.a.num_rows());
+  queue.run([&] { work(rows, product.row_pairs, *maker, queue, progress, run); });
   return {.num_blocks = queue.num_records(),
           .pairs = product.num_pairs,
           .num_panels = queue.num_appended(),

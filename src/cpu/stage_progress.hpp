@@ -4,25 +4,24 @@
 #include <cstdint>
 #include <mutex>
 
-#include "spmm/run.hpp"
+#include "base/run.hpp"
 
 namespace spmm::cpu {
 
 class Progress {
  public:
-  Progress(const RunContext& context, Stage stage, std::uint64_t total)
-      : context_(context), stage_(stage), total_(total) {}
+  Progress(const Run& run, Stage stage, std::uint64_t total) : run_(run), stage_(stage), total_(total) {}
 
   /// Threads: any; the caller's function is called by one at a time.
   void add(std::uint64_t done) {
-    if (!context_.on_progress) return;
+    if (!run_.on_progress) return;
     const std::lock_guard lock(mutex_);
     done_ += done;
-    context_.on_progress(stage_, done_, total_);
+    run_.on_progress(stage_, done_, total_);
   }
 
  private:
-  const RunContext& context_;
+  const Run& run_;
   Stage stage_;
   std::uint64_t total_;
   std::mutex mutex_;

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/run.hpp"
 #include "spmm/plan.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
@@ -32,6 +32,6 @@ StageHooks stage_hooks();
 /// C = A * B on the device, records to `sink` in order. Does not call sink.finish().
 /// Errors: FormatError, OutOfMemory, DeviceError, Interrupted, what source and sink throw.
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, int device, bool force,
-                      const RunContext& context);
+                      const Run& run);
 
 }  // namespace spmm::cuda

@@ -8,12 +8,12 @@
 namespace spmm::cuda {
 
 Downloader::Downloader(Sink& sink, int device, std::uint32_t m, std::uint64_t num_slots, PinnedRing& ring,
-                       StageEvents& events, const RunContext& context)
+                       StageEvents& events, const Run& run)
     : sink_(sink),
       device_(device),
       record_bytes_(output_record_bytes(m)),
       events_(events),
-      context_(context),
+      run_(run),
       slot_bytes_(kernels::kRingSlotBytes / record_bytes_ * record_bytes_),
       num_slots_(num_slots),
       ring_(ring) {
@@ -93,7 +93,7 @@ void Downloader::send(PackedPanel& panel) {
   panel.ready.synchronize();
   const std::uint64_t total = panel.num_blocks[0] * record_bytes_;
   for (std::uint64_t at = 0; at < total; at += slot_bytes_) {
-    context_.check_cancelled();
+    run_.check_cancelled();
     const std::uint64_t bytes = std::min(slot_bytes_, total - at);
     std::byte* slot = take_slot();
     try {
@@ -103,8 +103,8 @@ void Downloader::send(PackedPanel& panel) {
       put_back(slot);
       throw;
     }
-    context_.clock.add_bytes(Stage::d2h, bytes);
-    const auto timing = context_.clock.scope(Stage::write);
+    run_.clock.add_bytes(Stage::d2h, bytes);
+    const auto timing = run_.clock.scope(Stage::write);
     sink_.append({slot, bytes}, [this, slot] { put_back(slot); });
   }
   num_blocks_ += panel.num_blocks[0];

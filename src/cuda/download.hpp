@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/run.hpp"
 #include "cuda/raii.hpp"
 #include "cuda/stage_events.hpp"
 #include "cuda/upload.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
@@ -33,7 +33,7 @@ class Downloader {
  public:
   /// Uses the buffers of `ring`, and adds to it up to num_slots.
   Downloader(Sink& sink, int device, std::uint32_t m, std::uint64_t num_slots, PinnedRing& ring, StageEvents& events,
-             const RunContext& context);
+             const Run& run);
   /// Waits until the sink has released every slot.
   ~Downloader();
 
@@ -55,7 +55,7 @@ class Downloader {
   int device_;
   std::uint64_t record_bytes_;
   StageEvents& events_;
-  const RunContext& context_;
+  const Run& run_;
   Stream stream_;
   std::uint64_t slot_bytes_;
   std::uint64_t num_slots_;

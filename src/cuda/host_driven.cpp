@@ -38,7 +38,7 @@ void HostDriven::merge(const kernels::Tile& tile) {
 }
 
 void HostDriven::multiply(const Operands& operands, const kernels::TilesView& tiles,
-                          const kernels::TileResults& results, const Stream& stream, const RunContext& context) {
+                          const kernels::TileResults& results, const Stream& stream, const Run& run) {
   std::vector<std::uint64_t> keys;
   kernels::TilesView host_tiles = tiles;
   if (tiles.keys != nullptr) {
@@ -50,7 +50,7 @@ void HostDriven::multiply(const Operands& operands, const kernels::TilesView& ti
   check(cudaMemsetAsync(results.non_zero, 0, tiles.num_tiles, stream.get()), "clear flags");
   std::uint64_t used = 0;
   for (std::uint64_t x = 0; x < tiles.num_tiles; ++x) {
-    if (x % 1024 == 0) context.check_cancelled();
+    if (x % 1024 == 0) run.check_cancelled();
     merge(kernels::tile_at(host_tiles, x));
     if (matches_.empty()) continue;
     if (used + matches_.size() > pairs_.size()) {

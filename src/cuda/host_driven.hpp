@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/run.hpp"
 #include "cuda/operands.hpp"
 #include "cuda/raii.hpp"
 #include "kernels/launch.hpp"
-#include "spmm/run.hpp"
 
 namespace spmm::cuda {
 
@@ -18,7 +18,7 @@ class HostDriven {
 
   /// Multiplies all tiles of a panel; waits for the stream. Errors: Interrupted.
   void multiply(const Operands& operands, const kernels::TilesView& tiles, const kernels::TileResults& results,
-                const Stream& stream, const RunContext& context);
+                const Stream& stream, const Run& run);
 
  private:
   struct HostLines {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "base/run.hpp"
 #include "cuda/download.hpp"
 #include "cuda/operands.hpp"
 #include "cuda/stage_events.hpp"
 #include "plan/panels.hpp"
-#include "spmm/run.hpp"
 
 namespace spmm::cuda {
 
@@ -21,7 +21,7 @@ struct MultiplierContext {
   std::uint64_t max_tiles;  // of a panel
   const Stream& stream;
   StageEvents& events;
-  const RunContext& run;
+  const Run& run;
 };
 
 class Multiplier {

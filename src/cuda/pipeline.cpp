@@ -33,13 +33,8 @@ void check_num_launches(const std::vector<plan::Panel>& panels, bool force) {
 /// One product on one device.
 class Pipeline {
  public:
-  Pipeline(Sink& sink, const Plan& plan, int device, bool force, const RunContext& context)
-      : sink_(sink),
-        plan_(plan),
-        device_(device),
-        force_(force),
-        context_(context),
-        memory_(device, plan.device_limit_bytes) {
+  Pipeline(Sink& sink, const Plan& plan, int device, bool force, const Run& run)
+      : sink_(sink), plan_(plan), device_(device), force_(force), run_(run), memory_(device, plan.device_limit_bytes) {
     check(cudaGetDeviceProperties(&properties_, device), "device properties");
   }
 
@@ -51,13 +46,13 @@ class Pipeline {
     choose_kernel(sorted, stats);
     const KernelNeeds needs = kernel_needs(stats.kernel);
     if (needs.listing == plan::Listing::never && sorted.row_pairs.lines_per_run > 1) {
-      const auto timing = context_.clock.scope(Stage::count);
+      const auto timing = run_.clock.scope(Stage::count);
       fetch_row_pairs(sorted, 1, memory_, stream_);
     }
     const plan::RowPairs row_pairs = std::move(sorted.row_pairs);
     std::vector<plan::Panel> panels;
     const auto cut = [&](std::uint32_t num_columns) {
-      const auto timing = context_.clock.scope(Stage::plan);
+      const auto timing = run_.clock.scope(Stage::plan);
       panels = plan::cut_panels(row_pairs, num_columns, max_tiles_, needs.listing);
     };
     Arrangement arrangement = Arrangement::b_by_columns;
@@ -81,25 +76,25 @@ class Pipeline {
     if (stats.kernel == "host-driven") check_num_launches(panels, force_);
     stats.num_panels = panels.size();
     if (!panels.empty()) stats.num_blocks = run_panels(operands, panels, stats.kernel);
-    events_.collect(context_.clock);
+    events_.collect(run_.clock);
     stats.peak_device_bytes = memory_.peak_bytes();
     return stats;
   }
 
  private:
   SortedPair sort_and_count(const Source& a, const Source& b) {
-    ParsedPair parsed = upload(a, b, device_, plan_.num_threads, plan_.num_buffers, ring_, memory_, events_, context_);
+    ParsedPair parsed = upload(a, b, device_, plan_.num_buffers, ring_, memory_, events_, run_);
     SortedPair sorted;
     memory_.order_by(stream_.get());  // the readers are done: from here on one stream does everything
     events_.timed(Stage::build, stream_, [&] { sorted = sort_rows(std::move(parsed), a, b, memory_, stream_); });
-    context_.check_cancelled();
+    run_.check_cancelled();
     events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, max_tiles_ / 8, memory_, stream_); });
     return sorted;
   }
 
   /// The planner's choice where the user has none, from exact counts.
   void choose_kernel(const SortedPair& sorted, ProductStats& stats) {
-    const auto timing = context_.clock.scope(Stage::plan);
+    const auto timing = run_.clock.scope(Stage::plan);
     stats.kernel = plan_.kernel;
     stats.reason = plan_.reason;
     const bool has_dense_tensor = kernels::has_dense_tensor(properties_.major, properties_.minor);
@@ -142,18 +137,18 @@ class Pipeline {
                                                                               .max_tiles = max_tiles,
                                                                               .stream = stream_,
                                                                               .events = events_,
-                                                                              .run = context_});
-      Downloader downloader(sink_, device_, m_, plan_.num_buffers, ring_, events_, context_);
+                                                                              .run = run_});
+      Downloader downloader(sink_, device_, m_, plan_.num_buffers, ring_, events_, run_);
       for (std::size_t x = 0; x < panels.size(); ++x) {
-        context_.check_cancelled();
+        run_.check_cancelled();
         PackedPanel& target = packed[x % packed.size()];
         downloader.wait_until_free(target);
         multiplier->multiply(panels[x], target);
         target.ready.record(stream_);
         downloader.push(target);
-        if (context_.on_progress) {
-          context_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows},
-                               operands.a.num_lines);
+        if (run_.on_progress) {
+          run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows},
+                           operands.a.num_lines);
         }
       }
       return downloader.finish();
@@ -167,7 +162,7 @@ class Pipeline {
   const Plan& plan_;
   int device_;
   bool force_;
-  const RunContext& context_;
+  const Run& run_;
   cudaDeviceProp properties_{};
   DeviceMemory memory_;
   PinnedRing ring_;
@@ -180,9 +175,9 @@ class Pipeline {
 }  // namespace
 
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, int device, bool force,
-                      const RunContext& context) {
+                      const Run& run) {
   check(cudaSetDevice(device), "choose device");
-  return Pipeline(sink, plan, device, force, context).run(a, b);
+  return Pipeline(sink, plan, device, force, run).run(a, b);
 }
 
 }  // namespace spmm::cuda

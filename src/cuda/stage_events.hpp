@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/stage_clock.hpp"
 #include "cuda/raii.hpp"
 #include "spmm/report.hpp"
 

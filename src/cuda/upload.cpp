@@ -109,14 +109,14 @@ void check_indices(const Lane& lane) {
 /// The readers: each owns some slots and takes chunk after chunk.
 class Uploader {
  public:
-  Uploader(Lane& a, Lane& b, unsigned key_bits, StageEvents& events, const RunContext& context)
-      : a_(a), b_(b), key_bits_(key_bits), events_(events), context_(context) {}
+  Uploader(Lane& a, Lane& b, unsigned key_bits, StageEvents& events, const Run& run)
+      : a_(a), b_(b), key_bits_(key_bits), events_(events), run_(run) {}
 
   /// Leaves the pinned buffers in `ring`.
-  void run(int device, unsigned num_threads, std::uint64_t max_slots, PinnedRing& ring) {
+  void run(int device, std::uint64_t max_slots, PinnedRing& ring) {
     const std::vector<Chunk> chunks = cut_chunks(a_.source.header(), b_.source.header());
     const auto num_slots = std::min<std::uint64_t>(max_slots, chunks.size());
-    const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, num_threads));
+    const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, run_.num_threads));
     const std::uint64_t bytes = input_record_bytes(a_.source.header().m);
     for (const Chunk& c : chunks) total_bytes_ += c.count * bytes;
     if (num_readers == 0) return;
@@ -148,21 +148,21 @@ class Uploader {
 
  private:
   void send(const Chunk& chunk, Slot& slot) {
-    context_.check_cancelled();
+    run_.check_cancelled();
     Lane& lane = chunk.is_b ? b_ : a_;
     const MatrixHeader& header = lane.source.header();
     const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
     slot.free.synchronize();
     {
-      const auto timing = context_.clock.scope(Stage::read);
+      const auto timing = run_.clock.scope(Stage::read);
       lane.source.read(chunk.first, chunk.count, slot.host.data());
     }
-    context_.clock.add_bytes(Stage::read, bytes);
-    context_.clock.add_bytes(Stage::h2d, bytes);
+    run_.clock.add_bytes(Stage::read, bytes);
+    run_.clock.add_bytes(Stage::h2d, bytes);
     put_on_stream(chunk, slot, lane);
     const std::lock_guard lock(progress_mutex_);
     done_bytes_ += bytes;
-    if (context_.on_progress) context_.on_progress(Stage::read, done_bytes_, total_bytes_);
+    if (run_.on_progress) run_.on_progress(Stage::read, done_bytes_, total_bytes_);
   }
 
   /// Copies a chunk to its place in its section, and parses the section once it is whole.
@@ -205,7 +205,7 @@ class Uploader {
   Lane& b_;
   unsigned key_bits_;
   StageEvents& events_;
-  const RunContext& context_;
+  const Run& run_;
   std::mutex stream_mutex_;
   std::condition_variable section_done_;
   bool failed_ = false;
@@ -216,8 +216,8 @@ class Uploader {
 
 }  // namespace
 
-ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_threads, std::uint64_t num_slots,
-                  PinnedRing& ring, DeviceMemory& memory, StageEvents& events, const RunContext& context) {
+ParsedPair upload(const Source& a, const Source& b, int device, std::uint64_t num_slots, PinnedRing& ring,
+                  DeviceMemory& memory, StageEvents& events, const Run& run) {
   const std::uint32_t nb = a.header().blocks_per_side();
   ParsedPair parsed{.a = allocate_parsed(a.header(), memory),
                     .b = allocate_parsed(b.header(), memory),
@@ -230,7 +230,7 @@ ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_thr
     copy_async(lane->max_element.data(), &kNothing, 1, lane->stream);
     lane->stream.synchronize();
   }
-  Uploader(lane_a, lane_b, parsed.key_bits, events, context).run(device, num_threads, num_slots, ring);
+  Uploader(lane_a, lane_b, parsed.key_bits, events, run).run(device, num_slots, ring);
   for (Lane* lane : {&lane_a, &lane_b}) {
     check_indices(*lane);
     lane->parsed.max_element = fetch(lane->max_element.data(), lane->stream);

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/run.hpp"
 #include "cuda/raii.hpp"
 #include "cuda/stage_events.hpp"
 #include "kernels/launch.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
@@ -29,10 +29,10 @@ struct ParsedPair {
 /// Pinned buffers of kRingSlotBytes each, allocated when first needed and used again on the way back.
 using PinnedRing = std::vector<PinnedBuffer<std::byte>>;
 
-/// Reads both matrices with num_threads readers through at most num_slots pinned buffers, which are left in `ring`, and
-/// parses them on the device. A and B travel on streams of their own, overlapped with reading and with each other.
+/// Reads both matrices with the threads of the run through at most num_slots pinned buffers, which are left in `ring`,
+/// and parses them on the device. A and B travel on streams of their own, overlapped with reading and with each other.
 /// Returns when all is parsed. Errors: FormatError (index out of range), Interrupted, what the sources throw.
-ParsedPair upload(const Source& a, const Source& b, int device, unsigned num_threads, std::uint64_t num_slots,
-                  PinnedRing& ring, DeviceMemory& memory, StageEvents& events, const RunContext& context);
+ParsedPair upload(const Source& a, const Source& b, int device, std::uint64_t num_slots, PinnedRing& ring,
+                  DeviceMemory& memory, StageEvents& events, const Run& run);
 
 }  // namespace spmm::cuda

@@ -34,6 +34,10 @@ struct Choice {
   bool has_dense_tensor = false;
 };
 
+unsigned num_threads(const Options& options) {
+  return options.num_threads != 0 ? options.num_threads : usable_cores();
+}
+
 const KernelInfo* find_kernel(const std::string& name) {
   const auto& all = kernel_names();
   const auto found = std::find_if(all.begin(), all.end(), [&](const KernelInfo& k) { return k.name == name; });
@@ -98,7 +102,7 @@ Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choic
   const std::uint64_t host_bytes = limit(available_memory_bytes());
   plan::Limits limits{.host_bytes = host_bytes - std::min(host_bytes, reserved_bytes),
                       .device_bytes = 0,
-                      .num_threads = options.num_threads != 0 ? options.num_threads : usable_cores(),
+                      .num_threads = num_threads(options),
                       .has_dense_tensor = choice.has_dense_tensor};
   if (choice.backend == Backend::cpu) {
     Plan plan = plan::plan_cpu(a, b, choice.kernel, choice.reason, limits,
@@ -111,19 +115,21 @@ Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choic
 }
 
 /// Runs the planned product from two sources into a sink, up to and including finish(); fills the report.
-void run(const Source& a, const Source& b, Sink& sink, const Choice& choice, const Options& options,
-         const RunContext& context, Report& report) {
+void multiply_streams(const Source& a, const Source& b, Sink& sink, const Choice& choice, const Options& options,
+                      const Run& run, Report& report) {
   check_shapes(a, b);
   const auto plan_band = [&](const MatrixHeader& band_a, const MatrixHeader& band_b, std::uint64_t reserved_bytes) {
-    const auto timing = context.clock.scope(Stage::budget);
+    const auto timing = run.clock.scope(Stage::budget);
     return make_plan(band_a, band_b, choice, options, reserved_bytes);
   };
   const auto run_band = [&](const Source& band_a, const Source& band_b, Sink& to, const Plan& plan) {
+    Run planned = run;
+    planned.num_threads = plan.num_threads;
     return choice.backend == Backend::cuda
-               ? cuda::multiply(band_a, band_b, to, plan, choice.device, options.force, context)
-               : cpu::multiply(band_a, band_b, to, plan, context);
+               ? cuda::multiply(band_a, band_b, to, plan, choice.device, options.force, planned)
+               : cpu::multiply(band_a, band_b, to, plan, planned);
   };
-  const ProductStats stats = multiply_with_bands(a, b, sink, plan_band, run_band, context, report.plan);
+  const ProductStats stats = multiply_with_bands(a, b, sink, plan_band, run_band, run, report.plan);
   a.check_unchanged();
   b.check_unchanged();
   report.a = a.header();
@@ -135,7 +141,7 @@ void run(const Source& a, const Source& b, Sink& sink, const Choice& choice, con
   report.device = stats.device;
   if (!stats.kernel.empty()) report.plan.kernel = stats.kernel;
   if (!stats.reason.empty()) report.plan.reason = stats.reason;
-  const auto timing = context.clock.scope(Stage::write);
+  const auto timing = run.clock.scope(Stage::write);
   sink.finish(report.c);
 }
 
@@ -201,7 +207,10 @@ Report multiply(const fs::path& a, const fs::path& b, const fs::path& out, const
   const auto start = std::chrono::steady_clock::now();
   wanted_backend(options);  // refuses unknown names before any file is opened
   StageClock clock(cuda::stage_hooks());
-  const RunContext context{.clock = clock, .on_progress = options.on_progress, .cancel = options.cancel};
+  const Run run{.clock = clock,
+                .on_progress = options.on_progress,
+                .cancel = options.cancel,
+                .num_threads = num_threads(options)};
   Report report;
   std::unique_ptr<Source> source_a;
   std::unique_ptr<Source> source_b;
@@ -215,21 +224,21 @@ Report multiply(const fs::path& a, const fs::path& b, const fs::path& out, const
     check_output_is_no_input(a, out);
     check_output_is_no_input(b, out);
     file = open_file_sink(out, source_a->header().m, {.durable = options.durable, .no_clobber = options.no_clobber});
-    const std::jthread prefetching([&] {  // a CUDA context takes 0.2 s to start
+    const std::jthread prefetching([&] {  // a CUDA run takes 0.2 s to start
       source_a->prefetch();
       source_b->prefetch();
     });
     choice = choose(options);
   }
   if (options.verify_blocks == 0) {
-    run(*source_a, *source_b, *file, choice, options, context, report);
+    multiply_streams(*source_a, *source_b, *file, choice, options, run, report);
   } else {
     VerifyingSink sink(*file, *source_a, *source_b, options.verify_blocks, options.verify_seed);
-    run(*source_a, *source_b, sink, choice, options, context, report);
+    multiply_streams(*source_a, *source_b, sink, choice, options, run, report);
     const auto timing = clock.scope(Stage::verify);
-    report.verified_blocks = sink.check(context);
+    report.verified_blocks = sink.check(run);
   }
-  context.check_cancelled();
+  run.check_cancelled();
   {
     const auto timing = clock.scope(Stage::write);
     file->publish();
@@ -241,14 +250,17 @@ Report multiply(const fs::path& a, const fs::path& b, const fs::path& out, const
 ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const Options& options, Report* report) {
   const auto start = std::chrono::steady_clock::now();
   StageClock clock(cuda::stage_hooks());
-  const RunContext context{.clock = clock, .on_progress = options.on_progress, .cancel = options.cancel};
+  const Run run{.clock = clock,
+                .on_progress = options.on_progress,
+                .cancel = options.cancel,
+                .num_threads = num_threads(options)};
   const Choice choice = choose(options);
   const auto source_a = make_memory_source(a, "matrix A");
   const auto source_b = make_memory_source(b, "matrix B");
   ProductMatrix product;
   const auto sink = make_memory_sink(product);
   Report local;
-  run(*source_a, *source_b, *sink, choice, options, context, local);
+  multiply_streams(*source_a, *source_b, *sink, choice, options, run, local);
   sink->publish();
   close_report(local, clock, start);
   if (report != nullptr) *report = local;

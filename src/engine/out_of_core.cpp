@@ -93,15 +93,14 @@ bool try_plan(const MatrixHeader& a, const MatrixHeader& b, const BandCounts& di
 /// One product, band by band.
 class BandedProduct {
  public:
-  BandedProduct(const Source& a, const Source& b, Sink& sink, const RunBand& run_band, const RunContext& context,
-                unsigned num_threads)
+  BandedProduct(const Source& a, const Source& b, Sink& sink, const RunBand& run_band, const Run& run)
       : a_(a),
         b_(b),
         sink_(sink),
         run_band_(run_band),
-        context_(context),
-        a_buckets_(buckets_of(a, Along::rows, num_threads, context)),
-        b_buckets_(buckets_of(b, Along::columns, num_threads, context)),
+        run_(run),
+        a_buckets_(buckets_of(a, Along::rows, run)),
+        b_buckets_(buckets_of(b, Along::columns, run)),
         a_counts_(count_buckets(a_buckets_)),
         b_counts_(count_buckets(b_buckets_)) {}
 
@@ -150,7 +149,7 @@ class BandedProduct {
       stats.push_back(run_band_(a, *b, results.back(), plan));
     }
     for (const ProductStats& one : stats) add(one);
-    merge_rows(results, a.header().m, sink_, context_);
+    merge_rows(results, a.header().m, sink_, run_);
   }
 
   void add(const ProductStats& one) {
@@ -166,7 +165,7 @@ class BandedProduct {
   const Source& b_;
   Sink& sink_;
   const RunBand& run_band_;
-  const RunContext& context_;
+  const Run& run_;
   std::vector<std::uint16_t> a_buckets_;
   std::vector<std::uint16_t> b_buckets_;
   std::vector<std::uint64_t> a_counts_;
@@ -193,10 +192,10 @@ Plan plan_with_bands(const MatrixHeader& a, const MatrixHeader& b, const PlanBan
 }
 
 ProductStats multiply_with_bands(const Source& a, const Source& b, Sink& sink, const PlanBand& plan_band,
-                                 const RunBand& run_band, const RunContext& context, Plan& plan) {
+                                 const RunBand& run_band, const Run& run, Plan& plan) {
   plan = plan_with_bands(a.header(), b.header(), plan_band);
   if (plan.a_bands == 1 && plan.b_bands == 1) return run_band(a, b, sink, plan);
-  BandedProduct product(a, b, sink, run_band, context, plan.num_threads);
+  BandedProduct product(a, b, sink, run_band, run);
   const Fits fits = [&](const BandCounts& d) {
     const auto [largest_a, largest_b] = product.largest_bands(d);
     return try_plan(a.header(), b.header(), d, largest_a, largest_b, plan_band, plan);

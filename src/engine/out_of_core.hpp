@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "base/run.hpp"
 #include "spmm/plan.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm {
@@ -33,6 +33,6 @@ Plan plan_with_bands(const MatrixHeader& a, const MatrixHeader& b, const PlanBan
 /// the host's limit (a band of A whose result is larger is divided further).
 /// Errors: OutOfMemory if no division fits; FormatError; what run_band throws.
 ProductStats multiply_with_bands(const Source& a, const Source& b, Sink& sink, const PlanBand& plan_band,
-                                 const RunBand& run_band, const RunContext& context, Plan& plan);
+                                 const RunBand& run_band, const Run& run, Plan& plan);
 
 }  // namespace spmm

@@ -16,27 +16,26 @@ BlockIndex index_of(const std::byte* record) {
   return at;
 }
 
-std::vector<std::uint16_t> buckets_of(const Source& source, Along along, unsigned num_threads,
-                                      const RunContext& context) {
-  const auto timing = context.clock.scope(Stage::read);
+std::vector<std::uint16_t> buckets_of(const Source& source, Along along, const Run& run) {
+  const auto timing = run.clock.scope(Stage::read);
   const MatrixHeader& header = source.header();
   const std::uint64_t nb = header.blocks_per_side();
   const std::uint64_t bytes = input_record_bytes(header.m);
   std::vector<std::uint16_t> buckets(header.num_blocks);
-  parallel_for(num_threads, header.num_blocks, std::max<std::uint64_t>(1, kReadBytes / bytes),
-               [&](std::uint64_t begin, std::uint64_t end) {
-                 context.check_cancelled();
-                 std::vector<std::byte> raw((end - begin) * bytes);
-                 source.read(begin, end - begin, raw.data());
-                 for (std::uint64_t r = begin; r < end; ++r) {
-                   const BlockIndex at = index_of(raw.data() + (r - begin) * bytes);
-                   if (at.i >= nb || at.j >= nb) {
-                     throw_index_out_of_range(source.name(), r, bytes, at, header.blocks_per_side());
-                   }
-                   const std::uint64_t line = along == Along::rows ? at.i : at.j;
-                   buckets[r] = static_cast<std::uint16_t>(line * kNumBuckets / nb);
-                 }
-               });
+  run.parallel_for(header.num_blocks, std::max<std::uint64_t>(1, kReadBytes / bytes),
+                   [&](std::uint64_t begin, std::uint64_t end) {
+                     run.check_cancelled();
+                     std::vector<std::byte> raw((end - begin) * bytes);
+                     source.read(begin, end - begin, raw.data());
+                     for (std::uint64_t r = begin; r < end; ++r) {
+                       const BlockIndex at = index_of(raw.data() + (r - begin) * bytes);
+                       if (at.i >= nb || at.j >= nb) {
+                         throw_index_out_of_range(source.name(), r, bytes, at, header.blocks_per_side());
+                       }
+                       const std::uint64_t line = along == Along::rows ? at.i : at.j;
+                       buckets[r] = static_cast<std::uint16_t>(line * kNumBuckets / nb);
+                     }
+                   });
   return buckets;
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "spmm/run.hpp"
+#include "base/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::bands {
@@ -21,8 +21,7 @@ enum class Along : std::uint8_t { rows, columns };
 
 /// The bucket of every record of a matrix, ascending with its row or column.
 /// Memory: 2 bytes per record. Errors: FormatError if an index is out of range.
-std::vector<std::uint16_t> buckets_of(const Source& source, Along along, unsigned num_threads,
-                                      const RunContext& context);
+std::vector<std::uint16_t> buckets_of(const Source& source, Along along, const Run& run);
 
 /// Records per bucket. Shapes: [kNumBuckets].
 std::vector<std::uint64_t> count_buckets(const std::vector<std::uint16_t>& buckets);

@@ -42,7 +42,7 @@ class KeptRecords {
 /// Buffers on their way to the sink; waits for all of them before it goes.
 class Outbox {
  public:
-  Outbox(Sink& sink, const RunContext& context) : sink_(sink), context_(context) {}
+  Outbox(Sink& sink, const Run& run) : sink_(sink), run_(run) {}
   ~Outbox() {
     for (unsigned x = 0; x < kOutboxBuffers; ++x) free_.acquire();
   }
@@ -53,13 +53,13 @@ class Outbox {
     if (records.empty()) return;
     free_.acquire();
     const auto kept = std::make_shared<std::vector<std::byte>>(std::move(records));
-    const auto timing = context_.clock.scope(Stage::write);
+    const auto timing = run_.clock.scope(Stage::write);
     sink_.append(*kept, [this, kept] { free_.release(); });  // called once, also after a failure
   }
 
  private:
   Sink& sink_;
-  const RunContext& context_;
+  const Run& run_;
   std::counting_semaphore<kOutboxBuffers> free_{kOutboxBuffers};
 };
 
@@ -131,11 +131,11 @@ void KeepingSink::append(std::span<const std::byte> records, std::function<void(
   if (!fits) throw BandTooLarge();
 }
 
-void merge_rows(std::deque<KeepingSink>& results, std::uint32_t m, Sink& sink, const RunContext& context) {
+void merge_rows(std::deque<KeepingSink>& results, std::uint32_t m, Sink& sink, const Run& run) {
   const std::uint64_t record_bytes = output_record_bytes(m);
   std::vector<KeptRecords> parts;
   for (KeepingSink& result : results) parts.emplace_back(result, record_bytes);
-  Outbox outbox(sink, context);
+  Outbox outbox(sink, run);
   merge_parts(parts, record_bytes, outbox);
 }
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/run.hpp"
 #include "engine/slab_cut.hpp"
-#include "spmm/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::bands {
@@ -73,6 +73,6 @@ class KeepingSink : public Sink {
 
 /// Interleaves kept results row by row into `sink`; result number x holds the columns before those of number x + 1.
 /// Empties `results`; returns when the sink has taken everything. Errors: what the sink throws.
-void merge_rows(std::deque<KeepingSink>& results, std::uint32_t m, Sink& sink, const RunContext& context);
+void merge_rows(std::deque<KeepingSink>& results, std::uint32_t m, Sink& sink, const Run& run);
 
 }  // namespace spmm::bands

@@ -23,14 +23,13 @@ using Values = std::vector<std::uint16_t>;  // [m, m]
 using Line = std::unordered_map<std::uint32_t, Values>;
 
 /// Reads a whole source in order and keeps the blocks whose line (row of A or column of B) is in `lines`.
-void collect(const Source& source, bool by_row, std::unordered_map<std::uint32_t, Line>& lines,
-             const RunContext& context) {
+void collect(const Source& source, bool by_row, std::unordered_map<std::uint32_t, Line>& lines, const Run& run) {
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
   const std::uint64_t chunk = std::max<std::uint64_t>(1, (4u << 20) / record);
   std::vector<std::byte> raw(std::min<std::uint64_t>(chunk, header.num_blocks) * record);
   for (std::uint64_t first = 0; first < header.num_blocks; first += chunk) {
-    context.check_cancelled();
+    run.check_cancelled();
     const std::uint64_t count = std::min<std::uint64_t>(chunk, header.num_blocks - first);
     source.read(first, count, raw.data());
     for (std::uint64_t r = 0; r < count; ++r) {
@@ -131,7 +130,7 @@ void VerifyingSink::strike_out_present(const std::byte* records, std::uint64_t c
   absent_.erase(std::remove_if(begin, end, is_present), end);
 }
 
-std::uint64_t VerifyingSink::check(const RunContext& context) const {
+std::uint64_t VerifyingSink::check(const Run& run) const {
   std::vector<Sample> samples = samples_;
   for (std::size_t x = 0; x < absent_.size() && x < wanted_; ++x) samples.push_back({.at = absent_[x], .values = {}});
   std::unordered_map<std::uint32_t, Line> rows;
@@ -140,10 +139,10 @@ std::uint64_t VerifyingSink::check(const RunContext& context) const {
     rows[s.at.i];
     columns[s.at.j];
   }
-  collect(a_, true, rows, context);
-  collect(b_, false, columns, context);
+  collect(a_, true, rows, run);
+  collect(b_, false, columns, run);
   for (const Sample& s : samples) {
-    context.check_cancelled();
+    run.check_cancelled();
     const std::vector<std::uint32_t> expected = multiply_lines(rows.at(s.at.i), columns.at(s.at.j), m_);
     for (std::uint32_t e = 0; e < expected.size(); ++e) {
       const std::uint32_t found = s.values.empty() ? 0 : s.values[e];

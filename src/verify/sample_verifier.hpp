@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "spmm/run.hpp"
+#include "base/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm {
@@ -24,7 +24,7 @@ class VerifyingSink : public Sink {
   /// Recomputes the sampled blocks and the absent candidates. Returns the number of blocks checked.
   /// Memory: the block rows of A and block columns of B that hold a sample.
   /// Errors: VerifyError names the first element that differs.
-  std::uint64_t check(const RunContext& context) const;
+  std::uint64_t check(const Run& run) const;
 
  private:
   struct Sample {

@@ -36,7 +36,7 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Limits
   const auto sink = make_memory_sink(out.product);
   StageClock clock;
   const ProgressFn no_progress;
-  const RunContext context{.clock = clock, .on_progress = no_progress, .cancel = nullptr};
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
   const auto plan_band = [&](const MatrixHeader& band_a, const MatrixHeader& band_b, std::uint64_t reserved_bytes) {
     if (band_a.num_blocks > limits.a_blocks || band_b.num_blocks > limits.b_blocks) {
       throw OutOfMemory("test", "does not fit", "use less");
@@ -54,9 +54,9 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Limits
     return plan;
   };
   const auto run_band = [&](const Source& band_a, const Source& band_b, Sink& to, const Plan& plan) {
-    return cpu::multiply(band_a, band_b, to, plan, context);
+    return cpu::multiply(band_a, band_b, to, plan, run);
   };
-  out.stats = multiply_with_bands(*source_a, *source_b, *sink, plan_band, run_band, context, out.plan);
+  out.stats = multiply_with_bands(*source_a, *source_b, *sink, plan_band, run_band, run, out.plan);
   sink->finish({.n = a.n, .m = a.m, .num_blocks = static_cast<std::uint32_t>(out.stats.num_blocks)});
   sink->publish();
   return out;

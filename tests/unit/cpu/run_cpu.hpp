@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/run.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/kernels.hpp"
-#include "spmm/run.hpp"
 #include "support/memory_stream.hpp"
 
 namespace spmm::test {
@@ -60,7 +60,9 @@ inline Plan make_plan(const Settings& settings) {
 inline ProductStats run_streams(const Source& a, const Source& b, Sink& sink, const Settings& settings = {},
                                 const ProgressFn& on_progress = {}, const std::atomic<bool>* cancel = nullptr) {
   StageClock clock;
-  return cpu::multiply(a, b, sink, make_plan(settings), {.clock = clock, .on_progress = on_progress, .cancel = cancel});
+  return cpu::multiply(
+      a, b, sink, make_plan(settings),
+      {.clock = clock, .on_progress = on_progress, .cancel = cancel, .num_threads = settings.num_threads});
 }
 
 /// The product, after checking that the statistics agree with it.
