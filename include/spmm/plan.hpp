@@ -1,4 +1,4 @@
-// What will be run, decided before anything is allocated.
+// What will be run, decided before anything is allocated, and again once the operands are counted.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,43 @@ constexpr std::string_view backend_name(Backend b) {
   return b == Backend::cuda ? "cuda" : b == Backend::cpu ? "cpu" : "auto";
 }
 
-/// The plan of a run: printable data, made by pure functions from headers and limits.
+/// A kernel that could run.
+struct Candidate {
+  std::string kernel{};
+  double predicted_ms = 0;  ///< CUDA: from parsing to packed records; CPU: the multiply stage. 0 = no model
+  bool fits = true;         ///< the memory limit
+
+  friend bool operator==(const Candidate&, const Candidate&) = default;
+};
+
+/// The plan of a run: what a caller may read of a decision. Expected numbers are for evenly spread blocks.
 struct Plan {
   Backend backend = Backend::automatic;
-  std::string kernel;                    ///< name of the multiply kernel
-  std::string reason;                    ///< why this backend and kernel, one clause
+  std::string kernel{};                  ///< name of the multiply kernel
+  std::string reason{};                  ///< why this backend and kernel, one clause
+  bool exact = false;                    ///< decided with the exact number of pairs, not with the expected one
   unsigned num_threads = 1;              ///< host threads
   std::uint64_t host_limit_bytes = 0;    ///< never exceeded by buffers of the run
   std::uint64_t device_limit_bytes = 0;  ///< 0 on the CPU
-  std::uint64_t host_need_bytes = 0;     ///< predicted peak of buffers
+  std::uint64_t host_need_bytes = 0;     ///< upper bound of what the run allocates
   std::uint64_t device_need_bytes = 0;
   std::uint64_t panel_bytes = 0;      ///< output records of one panel at most (GPU: on the device; CPU: per buffer)
   std::uint64_t num_buffers = 0;      ///< host buffers that hold output on its way to the sink
-  double expected_pairs = 0;          ///< for uniformly spread blocks
-  double expected_output_blocks = 0;  ///< for uniformly spread blocks
+  double expected_pairs = 0;          ///< exact: the pairs that there are
+  double expected_output_blocks = 0;  ///< exact: an upper bound
   std::uint64_t expected_panels = 0;
-  std::uint32_t a_bands = 1;       ///< bands of block rows of A, one after the other, where not all fits
-  std::uint32_t b_bands = 1;       ///< bands of block columns of B
-  std::string expected_kernels{};  ///< kernel "auto": candidates with predicted times, fastest first
+  std::uint32_t a_bands = 1;            ///< slabs of block rows of A, one after the other, where not all fits
+  std::uint32_t b_bands = 1;            ///< slabs of block columns of B
+  std::string expected_kernels{};       ///< kernel "auto": candidates with predicted times, fastest first
+  std::vector<Candidate> candidates{};  ///< every kernel that was considered, fastest first
+  std::string layout{};                 ///< how the operands lie in memory
+  std::uint32_t dense_columns = 0;      ///< dense kernels: block columns of B that are expanded at a time
+  double predicted_ms = 0;              ///< of the kernel, as in candidates
+  double predicted_s = 0;               ///< the whole run: start of the device, reading, product, writing
+  double predicted_cuda_s = 0;          ///< the same for each backend; 0 = not considered
+  double predicted_cpu_s = 0;
+
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 }  // namespace spmm

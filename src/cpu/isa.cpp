@@ -12,12 +12,6 @@ namespace spmm::cpu {
 namespace {
 
 constexpr std::array<Isa, 3> kAll = {Isa::avx512_vnni, Isa::avx2, Isa::portable};
-constexpr std::uint32_t kStripRows = 8;
-constexpr std::uint32_t kStripCols = 16;
-
-constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 bool is_available(Isa isa) {
   switch (isa) {
@@ -47,22 +41,6 @@ Isa choose_isa() {
   }
   throw UsageError("SPMM_CPU_ISA", text("'", forced, "' is unknown or not available on this machine"),
                    "unset it, or use one of: " + names);
-}
-
-PackedShape packed_shape(Isa isa, std::uint32_t m) {
-  if (isa == Isa::portable) return {.m = m, .rows = m, .inner = m, .cols = m, .interleaved = false};
-  for (const std::uint32_t side : {4u, 8u}) {
-    if (m <= side) return {.m = m, .rows = side, .inner = side, .cols = side, .interleaved = true};
-  }
-  return {.m = m,
-          .rows = round_up(m, kStripRows),
-          .inner = round_up(m, 2),
-          .cols = round_up(m, kStripCols),
-          .interleaved = true};
-}
-
-PackedShape largest_packed_shape(std::uint32_t m) {
-  return packed_shape(Isa::avx512_vnni, m);
 }
 
 }  // namespace spmm::cpu

@@ -16,10 +16,9 @@ namespace {
 
 constexpr std::uint64_t kGrain = 1u << 14;      // records per piece of parallel work
 constexpr std::uint64_t kPrefetchRecords = 8;   // records ahead that a gather fetches
-constexpr std::uint64_t kDenseTableFactor = 4;  // a table of all rows of B costs at most this times 4 bytes a block
-constexpr std::uint64_t kDenseTableMin = 1u << 16;
 
 using Entries = AlignedArray<Keyed>;  // key = i, j; value = number of the record
+static_assert(sizeof(Keyed) == plan::kKeyedBytes);
 
 unsigned index_bits(std::uint32_t blocks_per_side) {
   return static_cast<unsigned>(std::bit_width(std::uint64_t{blocks_per_side} - 1));
@@ -114,10 +113,6 @@ std::uint64_t stride_of(Side side, const PackedShape& shape) {
   return side == Side::a ? shape.a_elements() : shape.b_elements();
 }
 
-bool has_dense_table(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
-  return blocks_per_side <= std::max(kDenseTableMin, kDenseTableFactor * num_blocks);
-}
-
 }  // namespace
 
 Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side side, const PackedShape& shape,
@@ -161,7 +156,7 @@ AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const Pac
 
 AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side, const Run& run) {
   AlignedArray<std::uint32_t> table;  // [blocks_per_side], where it pays
-  if (has_dense_table(blocks_per_side, a.cols.size() + b.cols.size())) {
+  if (plan::has_row_table(blocks_per_side, a.cols.size() + b.cols.size())) {
     table = AlignedArray<std::uint32_t>(blocks_per_side);
     std::fill(table.begin(), table.end(), kNoRow);
     for (std::uint32_t r = 0; r < b.num_rows(); ++r) table[b.rows[r]] = r;
@@ -184,23 +179,6 @@ AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_
     }
   });
   return pairs;
-}
-
-std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedShape& shape) {
-  const std::uint64_t rows = std::min(header.num_blocks, header.blocks_per_side());
-  return header.num_blocks * (stride_of(side, shape) * sizeof(std::uint16_t) + sizeof(std::uint32_t)) +
-         (2 * rows + 1) * sizeof(std::uint32_t);
-}
-
-std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape) {
-  const std::uint64_t entries = header.num_blocks * sizeof(Keyed);
-  return entries + std::max(entries, operand_bytes(header, side, shape));  // sorting, then gathering
-}
-
-std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  const std::uint64_t nb = a.blocks_per_side();
-  const bool dense = has_dense_table(nb, std::uint64_t{a.num_blocks} + b.num_blocks);
-  return (dense ? nb * sizeof(std::uint32_t) : 0) + std::min<std::uint64_t>(a.num_blocks, nb) * sizeof(std::uint64_t);
 }
 
 }  // namespace spmm::cpu

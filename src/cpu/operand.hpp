@@ -8,11 +8,12 @@
 #include "base/run.hpp"
 #include "cpu/aligned_array.hpp"
 #include "cpu/isa.hpp"
+#include "plan/host_bytes.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
 
-enum class Side : std::uint8_t { a, b };
+using plan::Side;
 
 /// Memory: nothing is proportional to the number of block rows, which may be 2^32 - 1 for a handful of blocks.
 struct Operand {
@@ -40,10 +41,5 @@ inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
 /// Replaces the columns of A by positions in b.rows (kNoRow where B has no such row) and counts.
 /// Shapes: returns the exact number of pairs of each row of A [a.num_rows()].
 AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side, const Run& run);
-
-/// Bytes of build_operand at its peak without `raw`, of what stays of it, and of link_rows.
-std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
-std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
-std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b);
 
 }  // namespace spmm::cpu

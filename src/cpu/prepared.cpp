@@ -1,6 +1,5 @@
 #include "cpu/prepared.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -23,24 +22,6 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   out.row_pairs = link_rows(out.a, out.b, out.blocks_per_side, run);
   for (const std::uint64_t pairs : out.row_pairs) out.num_pairs += pairs;
   return out;
-}
-
-std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  const PackedShape shape = largest_packed_shape(a.m);
-  const std::uint64_t raw_a = a.num_blocks * input_record_bytes(a.m);
-  const std::uint64_t raw_b = b.num_blocks * input_record_bytes(b.m);
-  return std::max(raw_a + raw_b + build_bytes(a, Side::a, shape),
-                  operand_bytes(a, Side::a, shape) + raw_b + build_bytes(b, Side::b, shape));
-}
-
-std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  const PackedShape shape = largest_packed_shape(a.m);
-  return operand_bytes(a, Side::a, shape) + operand_bytes(b, Side::b, shape) + link_bytes(a, b);
-}
-
-std::uint64_t output_buffer_bytes(const Plan& plan, std::uint32_t m) {
-  const std::uint64_t record = output_record_bytes(m);
-  return std::max(plan.panel_bytes / record, std::uint64_t{1}) * record;
 }
 
 }  // namespace spmm::cpu

@@ -11,14 +11,10 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint32_t kMaxPairs = 1u << 16;        // of one list: 512 kB, half of a usual second-level cache
-constexpr std::uint32_t kMaxCountedCols = 1u << 20;  // columns with a counter each; more are sorted
+using plan::counts_columns;
+constexpr std::uint32_t kMaxPairs = plan::kMaxListedPairs;
 constexpr std::uint32_t kScanCols = 4;               // columns per pair up to which scanning all counters is cheapest
 constexpr std::uint32_t kMaxComparedPairs = 512;     // sorted by comparison, more by radix
-
-bool counts_columns(std::uint32_t blocks_per_side) {
-  return blocks_per_side <= kMaxCountedCols;
-}
 
 std::uint64_t num_words(std::uint64_t bits) {
   return (bits + 63) / 64;
@@ -33,6 +29,7 @@ std::uint64_t UnitOutput::room() {
 
 RowMerger::RowMerger(const RowProduct& product)
     : product_(product), pairs_(kMaxPairs + kPairsAhead), tiles_(kMaxPairs + 1), cursors_(kMaxPairs) {
+  static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(Tile) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
   segments_.reserve(kMaxPairs);
   if (counts_columns(product.blocks_per_side)) {
     position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
@@ -45,13 +42,6 @@ RowMerger::RowMerger(const RowProduct& product)
     keyed_ = AlignedArray<Keyed>(kMaxPairs);
     scratch_ = AlignedArray<Keyed>(kMaxPairs);
   }
-}
-
-std::uint64_t RowMerger::bytes(std::uint32_t blocks_per_side) {
-  const std::uint64_t ordering = counts_columns(blocks_per_side)
-                                     ? blocks_per_side * sizeof(std::uint32_t) + num_words(blocks_per_side) * 9
-                                     : 2 * sizeof(Keyed) * std::uint64_t{kMaxPairs};
-  return kMaxPairs * (sizeof(Segment) + sizeof(PairRef) + sizeof(Tile) + sizeof(std::uint32_t)) + ordering;
 }
 
 void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,

@@ -38,7 +38,7 @@ class UnitOutput {
   std::uint64_t record_bytes_;
 };
 
-/// Memory: bounded by bytes(), however long rows are. Threads: one.
+/// Memory: bounded, however long rows are (plan/host_bytes.hpp). Threads: one.
 class RowMerger {
  public:
   explicit RowMerger(const RowProduct& product);
@@ -46,8 +46,6 @@ class RowMerger {
   /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
   /// Values: pairs = exact number of pairs of the whole row.
   void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
-
-  static std::uint64_t bytes(std::uint32_t blocks_per_side);
 
  private:
   /// Blocks [begin, end) of B, of one row, that meet block `a` of A.

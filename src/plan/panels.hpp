@@ -20,12 +20,15 @@ struct Panel {
   std::uint64_t num_pairs = 0;       ///< of these lines of A with all lines of B
   std::uint64_t max_line_pairs = 0;  ///< no line of A in the panel has more
   bool expand = false;               ///< list only the tiles that have pairs; else visit every tile
+  bool prefilter = false;            ///< dense kernels: high bytes first, which may prove tiles saturated
 
   /// Tiles at most.
   [[nodiscard]] std::uint64_t max_tiles() const {
     const std::uint64_t all = std::uint64_t{num_rows} * num_columns;
     return expand && num_pairs < all ? num_pairs : all;
   }
+
+  friend bool operator==(const Panel&, const Panel&) = default;
 };
 
 /// Pairs before each run of lines of A. A run is one line, or several where there are very many light ones.

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace spmm::cpu {
+namespace spmm::plan {
 
 /// A product in blocks, empty lines left out: block rows of A with pairs, block rows of B, block columns of B.
 struct DenseExtent {
@@ -23,6 +23,7 @@ struct DensePanels {
   std::uint32_t result_cols = 1;
 
   [[nodiscard]] std::uint64_t bytes(std::uint32_t m) const;
+  friend bool operator==(const DensePanels&, const DensePanels&) = default;
 };
 
 /// Panels as large as they are useful, cut until they take at most budget_bytes (or are single blocks).
@@ -31,4 +32,4 @@ DensePanels choose_dense_panels(const DenseExtent& extent, std::uint64_t budget_
 /// The same with fewer rows if that gives each of num_threads workers something to do.
 DensePanels share_dense_panels(const DenseExtent& extent, std::uint64_t budget_bytes, unsigned num_threads);
 
-}  // namespace spmm::cpu
+}  // namespace spmm::plan

@@ -1,8 +1,8 @@
-#include "cpu/dense_panels.hpp"
+#include "plan/dense_panels.hpp"
 
 #include <algorithm>
 
-namespace spmm::cpu {
+namespace spmm::plan {
 namespace {
 
 // Elements; larger ones do not make DGEMM faster (1,024 x 1,024 x 1,024: 26 G multiply-adds/s on one core of a Zen 4,
@@ -71,4 +71,4 @@ DensePanels share_dense_panels(const DenseExtent& extent, std::uint64_t budget_b
   return panels;
 }
 
-}  // namespace spmm::cpu
+}  // namespace spmm::plan

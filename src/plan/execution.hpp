@@ -1,0 +1,59 @@
+// A decision: everything that backends and the out-of-core driver need to run a product. They decide nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "plan/dense_panels.hpp"
+#include "plan/panels.hpp"
+#include "plan/statistics.hpp"
+#include "spmm/plan.hpp"
+
+namespace spmm::plan {
+
+/// How the operands lie in memory.
+enum class Layout : std::uint8_t {
+  rows,             ///< both by rows
+  b_by_columns,     ///< A by rows, B by columns
+  rows_file_order,  ///< both by rows, elements left where they are and found through record numbers
+};
+
+/// Why nothing can run; planning says so as data.
+struct Refusal {
+  enum class Kind : std::uint8_t { none, memory, device, usage };
+  Kind kind = Kind::none;
+  std::string what{};  ///< "device memory"
+  std::string problem{};
+  std::string hint{};
+  std::uint64_t need_bytes = 0;  ///< memory: of the smallest way that there is
+
+  friend bool operator==(const Refusal&, const Refusal&) = default;
+};
+
+struct Execution : Plan {
+  KernelId id = KernelId::reference;
+  Layout operand_layout = Layout::rows;
+  bool wants_row_counts = false;  ///< exact: panels cannot be cut before pairs are known row by row; count again
+  std::uint64_t max_tiles = 0;    ///< CUDA: C blocks of a panel at most; listed panels: pairs
+  std::vector<Panel> panels{};    ///< CUDA, exact
+  std::uint32_t num_planes = 0;   ///< byte planes of the dense operands
+  DensePanels dense_panels{};     ///< dense-blas
+  std::uint64_t kept_bytes = 0;   ///< several slabs of B: results of one slab of A that wait to be merged, at most
+  Limits slab_limits{};           ///< several slabs: what is left to the product of two slabs
+  Refusal refusal{};
+
+  friend bool operator==(const Execution&, const Execution&) = default;
+
+  [[nodiscard]] bool is_refused() const { return refusal.kind != Refusal::Kind::none; }
+  [[nodiscard]] bool is_in_slabs() const { return a_bands > 1 || b_bands > 1; }
+};
+
+/// Turns a refusal into the exception that it stands for. Errors: OutOfMemory, DeviceError, UsageError.
+void throw_if_refused(const Execution& execution);
+
+/// The exact decision, which a backend asks for when it has counted.
+using Decide = std::function<Execution(const Statistics&)>;
+
+}  // namespace spmm::plan

@@ -1,0 +1,63 @@
+// Host memory of the CPU kernels: upper bounds of what they allocate, for given operands, threads and buffers. The
+// constants that decide on an allocation stand here, so that the kernels and these bounds cannot differ.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "plan/machine.hpp"
+#include "plan/packed_shape.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::plan {
+
+enum class Side : std::uint8_t { a, b };
+
+/// Host bytes of a product as a function of its shape.
+struct HostBytes {
+  std::uint64_t preparing = 0;     ///< peak while operands are read, sorted and packed
+  std::uint64_t resident = 0;      ///< operands and lists while it multiplies
+  std::uint64_t per_thread = 0;    ///< lists of one worker
+  std::uint64_t dense_panels = 0;  ///< dense-blas: panels of one worker, if nothing bounds them
+
+  [[nodiscard]] std::uint64_t total(unsigned num_threads, std::uint64_t num_buffers, std::uint64_t buffer_bytes) const;
+};
+
+/// dense-blas: bytes of panels that a worker may hold, for an output buffer of this size.
+inline constexpr std::uint64_t kDenseBytesPerBufferByte = 8;  // 64 MB for 8
+
+/// Without the BLAS library's own work space (some MB per thread).
+HostBytes dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
+HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
+HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
+
+/// Bytes of one operand in memory, and of the peak while it is built from its raw records (those not counted).
+std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
+std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
+
+/// Whether block rows of B are found through a table of all of them.
+constexpr bool has_row_table(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
+  constexpr std::uint64_t kFactor = 4;  // the table costs at most this times 4 bytes a block
+  constexpr std::uint64_t kMin = 1u << 16;
+  return blocks_per_side <= std::max(kMin, kFactor * num_blocks);
+}
+
+/// Whether the block columns of B are marked in a bit map of all of them; else they are sorted.
+constexpr bool marks_columns(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
+  constexpr std::uint64_t kMaxBitsPerBlock = 32;  // a list takes as much
+  return blocks_per_side <= kMaxBitsPerBlock * num_blocks;
+}
+
+/// row-merge: pairs of one list, 512 kB, half of a usual second-level cache; and whether each block column has a
+/// counter of its own (else pairs are sorted).
+inline constexpr std::uint32_t kMaxListedPairs = 1u << 16;
+constexpr bool counts_columns(std::uint32_t blocks_per_side) {
+  constexpr std::uint32_t kMaxCounters = 1u << 20;
+  return blocks_per_side <= kMaxCounters;
+}
+
+/// Sizes of the entries of those lists; the kernels assert them.
+inline constexpr std::uint64_t kKeyedBytes = 16;       // sort key and record number
+inline constexpr std::uint64_t kMergeEntryBytes = 32;  // row-merge, per pair: segment, pair, C block, cursor
+
+}  // namespace spmm::plan

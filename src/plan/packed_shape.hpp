@@ -1,0 +1,28 @@
+// How the CPU kernels want blocks packed: what decides how much memory operands take.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/machine.hpp"
+
+namespace spmm::plan {
+
+/// Packed blocks of both operands.
+/// Layout: A [rows, inner] row-major; B [inner / 2, cols, 2] (pairs of rows interleaved, as dot products of two want
+/// them) if interleaved, else [inner, cols]. Padding is zero.
+struct PackedShape {
+  std::uint32_t m = 0;
+  std::uint32_t rows = 0;
+  std::uint32_t inner = 0;
+  std::uint32_t cols = 0;
+  bool interleaved = false;
+
+  [[nodiscard]] std::uint64_t a_elements() const { return std::uint64_t{rows} * inner; }
+  [[nodiscard]] std::uint64_t b_elements() const { return std::uint64_t{inner} * cols; }
+};
+
+/// Sides 4 and 8 have kernels of their own, smaller ones are padded to them, larger ones are cut into strips of 8 rows
+/// and 16 columns.
+PackedShape packed_shape(Isa isa, std::uint32_t m);
+
+}  // namespace spmm::plan

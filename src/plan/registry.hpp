@@ -1,0 +1,63 @@
+// Every multiply kernel, one row each: its name, what it needs, and how to predict it. A new kernel is a row here and a
+// case in its backend.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plan/host_bytes.hpp"
+#include "plan/panels.hpp"
+#include "plan/statistics.hpp"
+#include "spmm/plan.hpp"
+
+namespace spmm::plan {
+
+/// The pieces in which a kernel would compute a product; zeros where it has no such pieces.
+struct Pieces {
+  std::uint32_t panel_rows = 0;     ///< dense kernels: block rows of a panel
+  std::uint32_t group_columns = 0;  ///< dense kernels: block columns of B that are expanded at a time
+};
+
+/// Device milliseconds from parsing to packed records.
+using DeviceModel = double (*)(const Statistics&, const Pieces&);
+
+/// Milliseconds of the multiply stage on one thread, with output buffers of this size.
+using HostModel = double (*)(const Statistics&, const Limits&, unsigned num_threads, std::uint64_t buffer_bytes);
+
+/// Host memory of a CPU kernel.
+using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
+
+/// The memory of dense operands: none, byte planes, or u16 elements.
+enum class Expansion : std::uint8_t { none, byte_planes, elements };
+
+struct KernelRow {
+  KernelId id;
+  std::string_view name;  ///< on the command line and in reports
+  Backend backend;
+  std::string_view summary;
+  bool is_automatic = false;  ///< "auto" may take it
+  bool b_by_columns = false;  ///< wants B by block columns
+  bool fills_tiles = false;   ///< its results are packed afterwards
+  bool needs_hopper = false;
+  bool needs_blas = false;
+  Listing listing = Listing::never;
+  Expansion expansion = Expansion::none;
+  DeviceModel device_ms = nullptr;  ///< null: not predicted, only run when named
+  HostModel host_ms = nullptr;
+  HostMemory host_bytes = nullptr;
+
+  [[nodiscard]] bool is_dense() const { return expansion != Expansion::none; }
+};
+
+/// All rows, those of CUDA first, in the order in which help texts list them.
+std::span<const KernelRow> registry();
+
+const KernelRow& row_of(KernelId id);
+
+/// Nothing for an unknown name.
+std::optional<KernelId> kernel_named(std::string_view name);
+
+}  // namespace spmm::plan

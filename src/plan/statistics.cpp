@@ -1,0 +1,42 @@
+#include "plan/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace spmm::plan {
+
+Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b) {
+  Statistics s{.a = a, .b = b};
+  const double nb = s.nb();
+  if (nb == 0) return s;
+  s.a_rows = std::min(a.num_blocks, s.nb());
+  s.b_rows = std::min(b.num_blocks, s.nb());
+  s.num_pairs = double(a.num_blocks) * double(b.num_blocks) / nb;
+  // A C block exists unless all nb inner positions miss.
+  const double hit = (double(a.num_blocks) / (nb * nb)) * (double(b.num_blocks) / (nb * nb));
+  s.num_tiles = hit >= 1 ? nb * nb : nb * nb * -std::expm1(nb * std::log1p(-hit));
+  return s;
+}
+
+Limits limits_of(const Machine& machine, unsigned num_threads, std::uint64_t memory_limit_bytes) {
+  constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
+  const auto limit = [&](std::uint64_t free_bytes) {
+    return memory_limit_bytes != 0 ? memory_limit_bytes : free_bytes / 100 * (100 - kSparePercent);
+  };
+  Limits limits{.num_threads = num_threads != 0 ? num_threads : machine.num_cores,
+                .num_cores = std::max(1u, machine.num_cores),
+                .host_bytes = limit(machine.available_host_bytes),
+                .why_no_device = machine.why_no_gpu,
+                .isa = machine.isa,
+                .has_blas = machine.has_blas};
+  if (machine.gpus.empty()) return limits;
+  const Gpu& gpu = machine.gpus.front();
+  limits.device = DeviceLimits{.bytes = std::min(limit(gpu.free_bytes), gpu.free_bytes),
+                               .name = gpu.name,
+                               .has_dense_tensor = gpu.has_dense_tensor,
+                               .is_started = gpu.is_started,
+                               .transfer_bytes_per_ms = gpu.transfer_bytes_per_ms};
+  return limits;
+}
+
+}  // namespace spmm::plan

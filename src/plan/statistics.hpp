@@ -1,0 +1,91 @@
+// What decisions are made from: statistics of the operands and limits of the machine and the user. Plain data.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/machine.hpp"
+#include "plan/panels.hpp"
+#include "spmm/plan.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::plan {
+
+/// The kernels; registry.hpp has a row for each.
+enum class KernelId : std::uint8_t {
+  rows,  ///< per panel pair_list or row_spread, by density
+  row_spread,
+  pair_list,
+  dense_tensor,
+  dense_tiled,
+  two_pointer,
+  binary_search,
+  host_driven,
+  row_merge,
+  dense_blas,
+  reference,
+};
+
+/// Into how many slabs an operand may be cut.
+inline constexpr std::array<std::uint32_t, 12> kSlabCounts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+
+/// Of a product: expected from the headers, for evenly spread blocks, or exact once pairs are counted.
+struct Statistics {
+  MatrixHeader a{};
+  MatrixHeader b{};
+  bool exact = false;
+  double num_pairs = 0;
+  double num_tiles = 0;         ///< C blocks; exact: at most, the sum over rows of min(pairs, nb)
+  std::uint64_t a_rows = 0;     ///< block rows of A that hold blocks (exact on the CPU: that have pairs); at most
+  std::uint64_t b_rows = 0;     ///< block rows of B that hold blocks, at most
+  std::uint32_t b_columns = 0;  ///< block columns of B that hold blocks; 0 = not known
+  std::uint32_t max_element = 65'535;  ///< of both operands, at most
+  RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
+
+  /// Blocks of the largest slab if A is cut along rows (B along columns) into kSlabCounts[x] slabs. Empty: evenly
+  /// spread, slabs of equal size.
+  std::vector<std::uint64_t> a_slab_blocks{};
+  std::vector<std::uint64_t> b_slab_blocks{};
+
+  [[nodiscard]] std::uint32_t m() const { return a.m; }
+  [[nodiscard]] std::uint32_t nb() const { return a.blocks_per_side(); }
+  [[nodiscard]] std::uint64_t num_blocks() const { return std::uint64_t{a.num_blocks} + b.num_blocks; }
+};
+
+/// Statistics of evenly spread blocks, elements up to the largest u16.
+Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b);
+
+/// What a device offers to one product.
+struct DeviceLimits {
+  std::uint64_t bytes = 0;
+  std::string name{};
+  bool has_dense_tensor = false;
+  bool is_started = false;
+  double transfer_bytes_per_ms = 2.5e7;
+
+  friend bool operator==(const DeviceLimits&, const DeviceLimits&) = default;
+};
+
+/// What the machine and the user allow.
+struct Limits {
+  Backend backend = Backend::automatic;  ///< asked for
+  std::optional<KernelId> kernel{};      ///< asked for; nothing = the fastest
+  bool force = false;                    ///< no limit on the launches of host-driven
+  unsigned num_threads = 1;
+  unsigned num_cores = 1;  ///< more threads than this are not faster
+  std::uint64_t host_bytes = 0;
+  std::optional<DeviceLimits> device{};  ///< nothing: no device is usable
+  std::string why_no_device{};
+  Isa isa = Isa::portable;
+  bool has_blas = false;
+
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+
+/// Limits of a product on this machine. memory_limit_bytes = 0: most of what is free.
+Limits limits_of(const Machine& machine, unsigned num_threads, std::uint64_t memory_limit_bytes);
+
+}  // namespace spmm::plan
