@@ -39,8 +39,6 @@ struct ProductStats {
   std::uint64_t pairs = 0;       ///< block products
   std::uint64_t num_panels = 0;
   std::uint64_t peak_device_bytes = 0;  ///< 0 on the CPU
-  std::string kernel{};                 ///< kernel that ran, where the plan left it open
-  std::string reason{};                 ///< why that one
   std::string device{};                 ///< name of the GPU, or of the instruction set on the CPU
 };
 

@@ -38,6 +38,14 @@ Json matrix_json(const fs::path& path, const MatrixHeader& header, std::uint64_t
           {"bytes", file_bytes(header, record)}};
 }
 
+Json candidates_json(const std::vector<Candidate>& candidates) {
+  Json all = Json::array();
+  for (const Candidate& c : candidates) {
+    all.push_back({{"kernel", c.kernel}, {"predicted_ms", c.predicted_ms}, {"fits", c.fits}});
+  }
+  return all;
+}
+
 Json plan_fields(const Plan& plan) {
   return {{"backend", backend_name(plan.backend)},
           {"kernel", plan.kernel},
@@ -54,7 +62,15 @@ Json plan_fields(const Plan& plan) {
           {"expected_panels", plan.expected_panels},
           {"expected_kernels", plan.expected_kernels},
           {"a_bands", plan.a_bands},
-          {"b_bands", plan.b_bands}};
+          {"b_bands", plan.b_bands},
+          {"exact", plan.exact},
+          {"layout", plan.layout},
+          {"dense_columns", plan.dense_columns},
+          {"candidates", candidates_json(plan.candidates)},
+          {"predicted_ms", plan.predicted_ms},
+          {"predicted_s", plan.predicted_s},
+          {"predicted_cuda_s", plan.predicted_cuda_s},
+          {"predicted_cpu_s", plan.predicted_cpu_s}};
 }
 
 Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const RunNames& names) {
@@ -111,7 +127,10 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
                            " blocks\nA: ", size(a), "\nB: ", size(b), "\n");
   lines +=
       text("backend: ", backend_name(plan.backend), " (", plan.reason, ")\nkernel: ", plan.kernel,
-           plan.expected_kernels.empty() ? "" : " (for evenly spread blocks: " + plan.expected_kernels + ")",
+           plan.expected_kernels.empty()
+               ? ""
+               : text(" (", plan.exact ? "predicted" : "for evenly spread blocks", ": ", plan.expected_kernels, ")"),
+           "\noperands: ", plan.layout,
            plan.a_bands * plan.b_bands == 1 ? ""
                                             : text("\nout of core: A in ", plan.a_bands, " bands of block rows, B in ",
                                                    plan.b_bands, " bands of block columns"),
@@ -124,9 +143,15 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   }
   lines += text("panels: about ", plan.expected_panels, " of up to ", human_bytes(plan.panel_bytes), ", ",
                 plan.num_buffers, " buffers\n");
-  lines += format("expected for evenly spread blocks: %.4g pairs, %.4g output blocks", plan.expected_pairs,
-                  plan.expected_output_blocks);
-  return lines + text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
+  lines += format(plan.exact ? "counted: %.4g pairs, %.4g output blocks at most"
+                             : "expected for evenly spread blocks: %.4g pairs, %.4g output blocks",
+                  plan.expected_pairs, plan.expected_output_blocks);
+  lines += text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
+  lines += format("predicted: %.3g s", plan.predicted_s);
+  if (plan.predicted_cuda_s > 0 && plan.predicted_cpu_s > 0) {
+    lines += format(" (cuda %.3g s, cpu %.3g s)", plan.predicted_cuda_s, plan.predicted_cpu_s);
+  }
+  return lines + "\n";
 }
 
 Json report_json(const Report& report, const RunNames& names) {

@@ -19,8 +19,6 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint64_t kBudgetFactor = 8;      // panels of a worker against an output buffer: 64 MB for 8
-constexpr std::uint64_t kMaxBitsPerBlock = 32;  // a bit per block column where that costs less than a list of them
 constexpr double kMaxValue = kMaxVal;
 
 /// What is multiplied, shared by all workers. Block rows and columns without any product are left out.
@@ -28,7 +26,7 @@ struct DenseProduct {
   const Prepared& in;
   std::vector<std::uint32_t> rows;  // of the compressed A
   std::vector<std::uint32_t> cols;  // block columns of B, ascending
-  DensePanels panels;
+  plan::DensePanels panels;
 };
 
 /// Rows [row_begin, row_end) and columns [col_begin, col_end) of a DenseProduct: records that leave together.
@@ -48,13 +46,9 @@ std::vector<std::uint32_t> rows_with_pairs(const Prepared& in) {
   return rows;
 }
 
-bool marks_cols(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
-  return blocks_per_side <= kMaxBitsPerBlock * num_blocks;
-}
-
 /// The block columns that occur in an operand, ascending.
 std::vector<std::uint32_t> columns_of(const Operand& b, std::uint32_t blocks_per_side) {
-  if (!marks_cols(blocks_per_side, b.cols.size())) {
+  if (!plan::marks_columns(blocks_per_side, b.cols.size())) {
     std::vector<std::uint32_t> cols(b.cols.begin(), b.cols.end());
     std::sort(cols.begin(), cols.end());
     cols.erase(std::unique(cols.begin(), cols.end()), cols.end());
@@ -93,7 +87,7 @@ class DenseUnitMaker {
   }
 
  private:
-  DensePanels panels_;
+  plan::DensePanels panels_;
   std::uint32_t num_rows_;
   std::uint32_t num_cols_;
   std::uint32_t row_ = 0;
@@ -275,7 +269,8 @@ void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue
 
 }  // namespace
 
-ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const Plan& plan, const Run& run) {
+ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const plan::Execution& execution,
+                                 const Run& run) {
   const std::uint32_t m = product.shape.m;
   std::optional<DenseProduct> dense;
   {
@@ -283,15 +278,11 @@ ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const Plan
     dense.emplace(DenseProduct{.in = product,
                                .rows = rows_with_pairs(product),
                                .cols = columns_of(product.b, product.blocks_per_side),
-                               .panels = {}});
-    const DenseExtent extent{
-        .m = m, .rows = dense->rows.size(), .inner = product.b.num_rows(), .cols = dense->cols.size()};
-    dense->panels = share_dense_panels(extent, dense_budget_bytes(plan, m), run.num_threads);
+                               .panels = execution.dense_panels});
   }
   const auto timing = run.clock.scope(Stage::multiply);
   DenseUnitMaker maker(*dense);
-  OutputQueue queue(sink, std::max<std::uint64_t>(1, plan.num_buffers), output_buffer_bytes(plan, m),
-                    output_record_bytes(m), run);
+  OutputQueue queue(sink, execution.num_buffers, execution.panel_bytes, output_record_bytes(m), run);
   Progress progress(run, Stage::multiply, dense->rows.size());
   const BlasOnCallersThread blas;
   queue.run([&] { work(*dense, maker, queue, progress, run); });
@@ -299,26 +290,6 @@ ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const Plan
           .pairs = product.num_pairs,
           .num_panels = queue.num_appended(),
           .device = blas_name()};
-}
-
-std::uint64_t dense_budget_bytes(const Plan& plan, std::uint32_t m) {
-  return kBudgetFactor * output_buffer_bytes(plan, m);
-}
-
-std::uint64_t dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan) {
-  const std::uint64_t nb = a.blocks_per_side();
-  const DenseExtent most{.m = a.m,
-                         .rows = std::min<std::uint64_t>(a.num_blocks, nb),
-                         .inner = std::min<std::uint64_t>(b.num_blocks, nb),
-                         .cols = std::min<std::uint64_t>(b.num_blocks, nb)};
-  // Smaller extents have smaller panels, unless those for the largest had to be cut.
-  const std::uint64_t budget = dense_budget_bytes(plan, a.m);
-  const std::uint64_t uncut = choose_dense_panels(most, ~std::uint64_t{0}).bytes(a.m);
-  const std::uint64_t marks = marks_cols(nb, b.num_blocks) ? nb / 8 : 0;
-  const std::uint64_t lists = (most.rows + b.num_blocks) * sizeof(std::uint32_t) + marks;
-  const std::uint64_t multiplying =
-      prepared_bytes(a, b) + lists + plan.num_buffers * plan.panel_bytes + plan.num_threads * std::min(budget, uncut);
-  return std::max(preparing_bytes(a, b), multiplying);
 }
 
 }  // namespace spmm::cpu

@@ -14,8 +14,8 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint64_t kGrain = 1u << 14;      // records per piece of parallel work
-constexpr std::uint64_t kPrefetchRecords = 8;   // records ahead that a gather fetches
+constexpr std::uint64_t kGrain = 1u << 14;     // records per piece of parallel work
+constexpr std::uint64_t kPrefetchRecords = 8;  // records ahead that a gather fetches
 
 using Entries = AlignedArray<Keyed>;  // key = i, j; value = number of the record
 static_assert(sizeof(Keyed) == plan::kKeyedBytes);

@@ -77,7 +77,8 @@ void write_row(std::uint32_t i, const SumRow& row, UnitOutput& out) {
 
 }  // namespace
 
-ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const Plan& plan, const Run& run) {
+ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const plan::Execution& execution,
+                                const Run& run) {
   const std::uint32_t m = a.header().m;
   const std::uint64_t record = output_record_bytes(m);
   Progress reading(run, Stage::read,
@@ -86,8 +87,7 @@ ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, co
   const Rows rows_b = read_rows(b, reading, run);
 
   const auto timing = run.clock.scope(Stage::multiply);
-  OutputQueue queue(sink, std::max<std::uint64_t>(1, plan.num_buffers), std::max(record, plan.panel_bytes), record,
-                    run);
+  OutputQueue queue(sink, execution.num_buffers, execution.panel_bytes, record, run);
   Progress progress(run, Stage::multiply, rows_a.size());
   OutputQueue::Job job;
   queue.start(job, [] { return true; });
@@ -108,14 +108,6 @@ ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, co
   queue.finish(job);
   return {
       .num_blocks = queue.num_records(), .pairs = pairs, .num_panels = queue.num_appended(), .device = "one thread"};
-}
-
-std::uint64_t reference_bytes(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan) {
-  constexpr std::uint64_t kNodeBytes = 160;  // a node of each map at worst, and the heap's own words
-  const std::uint64_t elements = std::uint64_t{a.m} * a.m;
-  const std::uint64_t stored = (std::uint64_t{a.num_blocks} + b.num_blocks) * (elements * 2 + kNodeBytes);
-  const std::uint64_t widest_row = std::min(b.num_blocks, b.blocks_per_side());
-  return stored + widest_row * (elements * 8 + kNodeBytes) + plan.num_buffers * plan.panel_bytes;
 }
 
 }  // namespace spmm::cpu

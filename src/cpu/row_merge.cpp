@@ -1,6 +1,5 @@
 #include "cpu/row_merge.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,7 +34,8 @@ void work(const RowProduct& product, const AlignedArray<std::uint64_t>& row_pair
 
 }  // namespace
 
-ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const Plan& plan, const Run& run) {
+ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution,
+                                const Run& run) {
   const PackedShape& shape = product.shape;
   const Arithmetic arithmetic = choose_arithmetic(shape, product.a.bound, product.b.bound);
   AlignedArray<std::uint32_t> a_row_sums;  // wide arithmetic only
@@ -44,12 +44,11 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const Pl
     a_row_sums = prepare_wide(product.a, product.b, shape, run);
   }
   const std::uint64_t record = output_record_bytes(shape.m);
-  const std::uint64_t buffer_bytes = output_buffer_bytes(plan, shape.m);
   std::optional<UnitMaker> maker;
   {
     const auto timing = run.clock.scope(Stage::plan);
     maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), product.blocks_per_side,
-                  buffer_bytes / record, run.num_threads);
+                  execution.panel_bytes / record, execution.num_threads);
   }
   const auto timing = run.clock.scope(Stage::multiply);
   const RowProduct rows{.a = product.a,
@@ -61,20 +60,13 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const Pl
                                      .arithmetic = arithmetic},
                         .kernel = choose_kernel(isa, shape, arithmetic),
                         .blocks_per_side = product.blocks_per_side};
-  OutputQueue queue(sink, std::max<std::uint64_t>(1, plan.num_buffers), buffer_bytes, record, run);
+  OutputQueue queue(sink, execution.num_buffers, execution.panel_bytes, record, run);
   Progress progress(run, Stage::multiply, product.a.num_rows());
   queue.run([&] { work(rows, product.row_pairs, *maker, queue, progress, run); });
   return {.num_blocks = queue.num_records(),
           .pairs = product.num_pairs,
           .num_panels = queue.num_appended(),
           .device = std::string(isa_name(isa))};
-}
-
-std::uint64_t row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan) {
-  const std::uint64_t row_sums = a.num_blocks * sizeof(std::uint32_t) * largest_packed_shape(a.m).rows;
-  const std::uint64_t multiplying = prepared_bytes(a, b) + row_sums + plan.num_buffers * plan.panel_bytes +
-                                    plan.num_threads * RowMerger::bytes(a.blocks_per_side());
-  return std::max(preparing_bytes(a, b), multiplying);
 }
 
 }  // namespace spmm::cpu

@@ -1,18 +1,16 @@
 // The row-merge kernel: threads over block rows, pairs ordered by column, SIMD dot products.
 #pragma once
 
-#include <cstdint>
-
 #include "base/run.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/prepared.hpp"
-#include "spmm/plan.hpp"
+#include "plan/execution.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
 
 /// See cpu_backend.hpp. Values: the elements of product.b are rewritten where the arithmetic asks for it.
-ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const Plan& plan, const Run& run);
-std::uint64_t row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan);
+ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution,
+                                const Run& run);
 
 }  // namespace spmm::cpu

@@ -13,8 +13,8 @@ namespace {
 
 using plan::counts_columns;
 constexpr std::uint32_t kMaxPairs = plan::kMaxListedPairs;
-constexpr std::uint32_t kScanCols = 4;               // columns per pair up to which scanning all counters is cheapest
-constexpr std::uint32_t kMaxComparedPairs = 512;     // sorted by comparison, more by radix
+constexpr std::uint32_t kScanCols = 4;            // columns per pair up to which scanning all counters is cheapest
+constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
 std::uint64_t num_words(std::uint64_t bits) {
   return (bits + 63) / 64;

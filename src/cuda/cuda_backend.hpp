@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/run.hpp"
-#include "spmm/plan.hpp"
+#include "plan/execution.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
@@ -30,8 +30,10 @@ std::optional<DeviceInfo> find_device(int wanted, std::string& why_not);
 StageHooks stage_hooks();
 
 /// C = A * B on the device, records to `sink` in order. Does not call sink.finish().
-/// Errors: FormatError, OutOfMemory, DeviceError, Interrupted, what source and sink throw.
-ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, int device, bool force,
-                      const Run& run);
+/// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
+/// stands and left in `execution`.
+/// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
+ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+                      const plan::Decide& decide, int device, const Run& run);
 
 }  // namespace spmm::cuda

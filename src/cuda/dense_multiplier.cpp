@@ -18,24 +18,20 @@ struct Planes {
 class DenseMultiplier : public TileFiller {
  public:
   explicit DenseMultiplier(const MultiplierContext& context)
-      : TileFiller(context),
-        num_planes_(plan::num_byte_planes(context.operands.max_element)),
-        screens_(num_planes_ == 2) {
+      : TileFiller(context), num_planes_(context.execution.num_planes), group_(context.execution.dense_columns) {
     const Operands& operands = c_.operands;
     std::uint32_t max_rows = 0;
-    for (const plan::Panel& panel : c_.panels) {
+    bool any_prefilter = false;
+    for (const plan::Panel& panel : c_.execution.panels) {
       max_rows = std::max(max_rows, panel.num_rows);
-      if (panel.num_columns != operands.nb) refuse("a panel of the result does not hold a whole block row");
+      any_prefilter |= panel.prefilter;
     }
     a_.bytes = {c_.memory, plan::plane_bytes(operands.nb, max_rows, operands.m, num_planes_), "byte planes of A"};
-    if (screens_) {
-      const std::uint64_t tiles = kernels::num_screened_tiles(max_rows * operands.m, operands.nb * operands.m);
-      saturated_ = {c_.memory, tiles, "saturated tiles"};
-      num_left_ = {c_.memory, 1, "count"};
-    }
-    group_ = plan::dense_group_columns(operands.nb, operands.m, num_planes_, c_.memory.free_bytes());
-    if (group_ == 0) refuse("not even a group of its block columns fits");
     b_.bytes = {c_.memory, plan::plane_bytes(operands.nb, group_, operands.m, num_planes_), "byte planes of B"};
+    if (!any_prefilter) return;
+    const std::uint64_t tiles = kernels::num_screened_tiles(max_rows * operands.m, operands.nb * operands.m);
+    saturated_ = {c_.memory, tiles, "saturated tiles"};
+    num_left_ = {c_.memory, 1, "count"};
   }
 
   kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) override {
@@ -60,33 +56,21 @@ class DenseMultiplier : public TileFiller {
   }
 
  private:
-  [[noreturn]] static void refuse(const char* problem) {
-    throw OutOfMemory("--kernel dense-tensor", problem, "raise --memory-limit, or leave --kernel out");
-  }
-
-  /// Block columns [first, first + count) of a panel.
+  /// Block columns [first, first + count) of a panel. What high bytes prove saturated is finished with them; a panel
+  /// depends on nothing that another one found.
   void multiply(const plan::Panel& panel, const kernels::DenseTarget& target, std::uint32_t first,
                 std::uint32_t count) {
     kernels::SaturatedTiles saturated;
-    if (screens_ && can_saturate(panel)) {
+    if (panel.prefilter) {
       saturated = {.done = saturated_.data(), .num_left = num_left_.data()};
       const kernels::BytePlanes a = planes_of_a(panel, Planes::Content::high);
       const kernels::BytePlanes b = planes_of_b(first, count, Planes::Content::high);
       kernels::launch_find_saturated(a, b, target, saturated, c_.stream.get());
-      const std::uint32_t left = fetch(num_left_.data(), c_.stream);
-      if (left == 0) return;
-      screens_ = left < kernels::num_screened_tiles(target.num_rows, target.num_columns);  // else it does not pay
+      if (fetch(num_left_.data(), c_.stream) == 0) return;
     }
     const kernels::BytePlanes a = planes_of_a(panel, Planes::Content::all);
     const kernels::BytePlanes b = planes_of_b(first, count, Planes::Content::all);
     kernels::launch_mul_dense_tensor(a, b, target, saturated, c_.stream.get());
-  }
-
-  /// Whether the largest element, in every place, would saturate the panel on average.
-  [[nodiscard]] bool can_saturate(const plan::Panel& panel) const {
-    const auto largest = static_cast<double>(c_.operands.max_element);
-    const double tiles = static_cast<double>(panel.num_rows) * panel.num_columns;
-    return static_cast<double>(panel.num_pairs) / tiles * c_.operands.m * largest * largest >= kMaxVal;
   }
 
   kernels::BytePlanes planes_of_a(const plan::Panel& panel, Planes::Content wanted) {
@@ -119,8 +103,7 @@ class DenseMultiplier : public TileFiller {
   }
 
   std::uint32_t num_planes_;
-  bool screens_;                          // looks for saturated tiles first
-  std::uint32_t group_ = 0;               // block columns of B in planes at a time
+  std::uint32_t group_;                   // block columns of B in planes at a time
   Planes a_;                              // of one panel
   Planes b_;                              // of one group
   DeviceBuffer<std::uint8_t> saturated_;  // [tiles of a panel]

@@ -4,30 +4,23 @@
 
 #include "cuda/multiplier.hpp"
 #include "kernels/dense.hpp"
+#include "plan/dense_plan.hpp"
 
 namespace spmm::cuda {
 namespace {
 
-constexpr std::uint32_t kAlignment = 8;           // elements of a dense row: 16 bytes
-constexpr std::uint32_t kSmallestGroup = 128;     // columns of a tile of the kernel
-constexpr std::uint64_t kLargestSide = 1u << 31;  // of a dense operand, rows and columns
-
-constexpr std::uint64_t padded(std::uint64_t elements) {
-  return (elements + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 class DenseTiledMultiplier : public TileFiller {
  public:
   explicit DenseTiledMultiplier(const MultiplierContext& context)
-      : TileFiller(context), side_(padded(std::uint64_t{context.operands.nb} * context.operands.m)) {
+      : TileFiller(context),
+        side_(plan::padded_elements(std::uint64_t{context.operands.nb} * context.operands.m)),
+        group_(context.execution.dense_columns) {
     const Operands& operands = c_.operands;
     std::uint64_t max_rows = 0;
-    for (const plan::Panel& panel : c_.panels) max_rows = std::max<std::uint64_t>(max_rows, panel.num_rows);
-    if (side_ > kLargestSide) refuse("the matrices are too large to be expanded");
-    a_ = {c_.memory, max_rows * operands.m * side_, "dense lines of A"};
-    group_ = group_columns(c_.memory.free_bytes());
-    if (group_ == 0) refuse("not even one block column of B fits as a dense matrix");
-    b_ = {c_.memory, side_ * padded(std::uint64_t{group_} * operands.m), "dense columns of B"};
+    for (const plan::Panel& panel : c_.execution.panels) max_rows = std::max<std::uint64_t>(max_rows, panel.num_rows);
+    constexpr std::uint64_t kBytes = sizeof(std::uint16_t);
+    a_ = {c_.memory, plan::dense_a_bytes(operands.nb, max_rows, operands.m) / kBytes, "dense rows of A"};
+    b_ = {c_.memory, plan::dense_b_bytes(operands.nb, group_, operands.m) / kBytes, "dense columns of B"};
   }
 
   kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) override {
@@ -53,25 +46,12 @@ class DenseTiledMultiplier : public TileFiller {
   }
 
  private:
-  [[noreturn]] static void refuse(const char* problem) {
-    throw OutOfMemory("--kernel dense-tiled", problem, "raise --memory-limit, or leave --kernel out");
-  }
-
-  /// Block columns of B that fit as a dense matrix: all, or as many as fill whole tiles, or fewer; 0 where none do.
-  [[nodiscard]] std::uint32_t group_columns(std::uint64_t free_bytes) const {
-    const std::uint64_t m = c_.operands.m;
-    const std::uint64_t columns = free_bytes / (side_ * sizeof(std::uint16_t)) / kAlignment * kAlignment;
-    const std::uint64_t blocks = std::min<std::uint64_t>(columns / m, c_.operands.nb);
-    const std::uint64_t step = std::max<std::uint64_t>(1, kSmallestGroup / m);
-    if (blocks < c_.operands.nb && blocks >= step) return static_cast<std::uint32_t>(blocks / step * step);
-    return static_cast<std::uint32_t>(blocks);
-  }
-
   /// Block columns [first, first + count) of B; only those that are not there yet are expanded.
   kernels::DenseView expand_b(std::uint32_t first, std::uint32_t count) {
-    const kernels::DenseView view{.data = b_.data(),
-                                  .num_rows = static_cast<std::uint32_t>(side_),
-                                  .stride = static_cast<std::uint32_t>(padded(std::uint64_t{count} * c_.operands.m))};
+    const kernels::DenseView view{
+        .data = b_.data(),
+        .num_rows = static_cast<std::uint32_t>(side_),
+        .stride = static_cast<std::uint32_t>(plan::padded_elements(std::uint64_t{count} * c_.operands.m))};
     if (first == held_first_ && count == held_count_) return view;
     kernels::launch_expand_dense_b(c_.operands.b_view(), first, count, c_.operands.m, view, c_.stream.get());
     held_first_ = first;
@@ -79,8 +59,8 @@ class DenseTiledMultiplier : public TileFiller {
     return view;
   }
 
-  std::uint64_t side_;       // rows of dense B and columns of dense A, padded
-  std::uint32_t group_ = 0;  // block columns of B expanded at a time
+  std::uint64_t side_;   // rows of dense B and columns of dense A, padded
+  std::uint32_t group_;  // block columns of B expanded at a time
   std::uint32_t held_first_ = 0;
   std::uint32_t held_count_ = 0;  // block columns that b_ holds
   DeviceBuffer<std::uint16_t> a_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <stdexcept>
 
 #include "cuda/host_driven.hpp"
 
@@ -39,9 +40,10 @@ class TileList {
 /// two-pointer, binary-search and host-driven: the kernel, or the host, merges the lists of a tile.
 class MergeMultiplier : public TileFiller {
  public:
-  MergeMultiplier(std::string kernel, const MultiplierContext& context)
-      : TileFiller(context), kernel_(std::move(kernel)), list_(context.memory, max_listed_pairs(context.panels)) {
-    if (kernel_ == "host-driven") host_driven_ = std::make_unique<HostDriven>(c_.operands, c_.stream);
+  explicit MergeMultiplier(const MultiplierContext& context)
+      : TileFiller(context), list_(context.memory, max_listed_pairs(context.execution.panels)) {
+    if (context.execution.id == plan::KernelId::host_driven)
+      host_driven_ = std::make_unique<HostDriven>(c_.operands, c_.stream);
   }
 
   kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) override {
@@ -54,7 +56,7 @@ class MergeMultiplier : public TileFiller {
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       if (host_driven_) {
         host_driven_->multiply(c_.operands, tiles, results, c_.stream, c_.run);
-      } else if (kernel_ == "binary-search") {
+      } else if (c_.execution.id == plan::KernelId::binary_search) {
         kernels::launch_mul_binary_search(a, b, tiles, c_.operands.m, results, c_.stream.get());
       } else {
         kernels::launch_mul_two_pointer(a, b, tiles, c_.operands.m, results, c_.stream.get());
@@ -64,7 +66,6 @@ class MergeMultiplier : public TileFiller {
   }
 
  private:
-  std::string kernel_;
   TileList list_;
   std::unique_ptr<HostDriven> host_driven_;
 };
@@ -90,19 +91,27 @@ void TileFiller::multiply(const plan::Panel& panel, PackedPanel& target) {
   });
 }
 
-KernelNeeds kernel_needs(const std::string& kernel) {
-  if (kernel == "rows") return {.b_by_columns = false, .listing = plan::Listing::by_density};
-  if (kernel == "row-spread") return {.b_by_columns = false, .listing = plan::Listing::never};
-  if (kernel == "pair-list") return {.b_by_columns = false, .listing = plan::Listing::wherever_it_fits};
-  if (kernel == "dense-tensor" || kernel == "dense-tiled") return {.is_dense = true, .listing = plan::Listing::never};
-  return {.b_by_columns = true, .listing = plan::Listing::by_density};
-}
-
-std::unique_ptr<Multiplier> make_multiplier(const std::string& kernel, const MultiplierContext& context) {
-  if (kernel_needs(kernel).b_by_columns) return std::make_unique<MergeMultiplier>(kernel, context);
-  if (kernel == "dense-tensor") return make_dense_multiplier(context);
-  if (kernel == "dense-tiled") return make_dense_tiled_multiplier(context);
-  return make_row_multiplier(context);
+std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context) {
+  using plan::KernelId;
+  switch (context.execution.id) {
+    case KernelId::rows:
+    case KernelId::row_spread:
+    case KernelId::pair_list:
+      return make_row_multiplier(context);
+    case KernelId::dense_tensor:
+      return make_dense_multiplier(context);
+    case KernelId::dense_tiled:
+      return make_dense_tiled_multiplier(context);
+    case KernelId::two_pointer:
+    case KernelId::binary_search:
+    case KernelId::host_driven:
+      return std::make_unique<MergeMultiplier>(context);
+    case KernelId::row_merge:
+    case KernelId::dense_blas:
+    case KernelId::reference:
+      break;
+  }
+  throw std::logic_error("no CUDA kernel: " + context.execution.kernel);
 }
 
 kernels::TilesView all_tiles(const plan::Panel& panel, std::uint32_t num_columns) {

@@ -2,21 +2,20 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/run.hpp"
 #include "cuda/download.hpp"
 #include "cuda/operands.hpp"
 #include "cuda/stage_events.hpp"
-#include "plan/panels.hpp"
+#include "plan/execution.hpp"
 
 namespace spmm::cuda {
 
 /// What every multiplier works with.
 struct MultiplierContext {
   const Operands& operands;
-  const std::vector<plan::Panel>& panels;
+  const plan::Execution& execution;  // its panels, groups of columns and number of planes are taken as they stand
   DeviceMemory& memory;
   std::uint64_t max_tiles;  // of a panel
   const Stream& stream;
@@ -53,22 +52,14 @@ class TileFiller : public Multiplier {
   DeviceBuffer<std::byte> work_;
 };
 
-/// How a kernel wants its input.
-struct KernelNeeds {
-  bool b_by_columns = false;
-  bool is_dense = false;  ///< expands operands; panels span whole block rows
-  plan::Listing listing = plan::Listing::by_density;
-};
-
-KernelNeeds kernel_needs(const std::string& kernel);
-
-std::unique_ptr<Multiplier> make_multiplier(const std::string& kernel, const MultiplierContext& context);
+/// The code of the execution's kernel.
+std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context);
 
 /// Pair lists where a panel is listed, stretches of rows in shared memory elsewhere.
 std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context);
-/// Byte planes and tensor cores. Errors: OutOfMemory if panels do not span all block columns.
+/// Byte planes and tensor cores. Values: panels span all block columns.
 std::unique_ptr<Multiplier> make_dense_multiplier(const MultiplierContext& context);
-/// Dense u16 copies and register tiles on any device. Errors: OutOfMemory if not one block column of B fits.
+/// Dense u16 copies and register tiles on any device.
 std::unique_ptr<Multiplier> make_dense_tiled_multiplier(const MultiplierContext& context);
 
 /// The tiles of a panel before any listing: all of them.

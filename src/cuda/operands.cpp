@@ -128,15 +128,6 @@ void arrange_by_columns(SortedRows b, Builder& builder, Operands& out) {
   kernels::launch_find_slots(out.b_rows.inner.data(), count, out.b.view(), out.b_rows.inner.data(), stream);
 }
 
-/// Largest number of pairs of a run.
-std::uint64_t heaviest(const plan::RowPairs& pairs) {
-  std::uint64_t most = 0;
-  for (std::size_t x = 0; x + 1 < pairs.offsets.size(); ++x) {
-    most = std::max(most, pairs.offsets[x + 1] - pairs.offsets[x]);
-  }
-  return most;
-}
-
 }  // namespace
 
 SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream) {
@@ -194,7 +185,7 @@ void fetch_row_pairs(SortedPair& sorted, std::uint32_t lines_per_run, DeviceMemo
   pairs.offsets.pop_back();
 }
 
-void count_pairs(SortedPair& sorted, std::uint64_t max_pairs_per_run, DeviceMemory& memory, const Stream& stream) {
+void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
   constexpr std::uint32_t kMaxRuns = 1u << 14;  // 128 KB come to the host
   const Lines& a = sorted.a.index;
   const std::uint64_t count = a.inner.size();
@@ -207,14 +198,11 @@ void count_pairs(SortedPair& sorted, std::uint64_t max_pairs_per_run, DeviceMemo
   kernels::launch_pair_offsets(sorted.b_row_slots.data(), count, b_rows, sorted.pair_offsets.data(),
                                {.data = work.data(), .bytes = work.size()}, stream.get());
   fetch_row_pairs(sorted, (a.num_lines - 1) / kMaxRuns + 1, memory, stream);
-  if (sorted.row_pairs.lines_per_run > 1 && heaviest(sorted.row_pairs) > max_pairs_per_run) {
-    fetch_row_pairs(sorted, 1, memory, stream);
-  }
 }
 
-Operands arrange_operands(SortedPair sorted, Arrangement arrangement, DeviceMemory& memory, const Stream& stream) {
+Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream) {
   Operands out;
-  out.b_by_columns = arrangement == Arrangement::b_by_columns;
+  out.b_by_columns = layout == plan::Layout::b_by_columns;
   out.m = sorted.m;
   out.nb = sorted.nb;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
@@ -225,7 +213,7 @@ Operands arrange_operands(SortedPair sorted, Arrangement arrangement, DeviceMemo
     out.b = std::move(sorted.b.index);
     sorted.b.keys = {};
   }
-  if (arrangement == Arrangement::rows_file_order) {
+  if (layout == plan::Layout::rows_file_order) {
     out.a_values = std::move(sorted.a.parsed_values);
     out.b_values = std::move(sorted.b.parsed_values);
     out.a_numbers = std::move(sorted.a.numbers);

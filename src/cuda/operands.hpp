@@ -6,7 +6,7 @@
 #include "cuda/raii.hpp"
 #include "cuda/upload.hpp"
 #include "kernels/launch.hpp"
-#include "plan/panels.hpp"
+#include "plan/execution.hpp"
 
 namespace spmm::cuda {
 
@@ -43,13 +43,6 @@ struct SortedPair {
   plan::RowPairs row_pairs;
 
   [[nodiscard]] std::uint64_t num_pairs() const { return row_pairs.offsets.back(); }
-};
-
-/// How a kernel wants the operands.
-enum class Arrangement : std::uint8_t {
-  rows,             ///< both by rows
-  b_by_columns,     ///< A by rows, B by columns
-  rows_file_order,  ///< both by rows, elements left where they are and found through a_numbers, b_numbers
 };
 
 /// What a multiply kernel reads. A always row-major by rows; B transposed within the block, by rows or by columns.
@@ -93,14 +86,14 @@ struct Operands {
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
 SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream);
 
-/// Counts pairs per run of lines of A (stage count). No run of several lines has more than max_pairs_per_run pairs.
-/// Waits for the stream.
-void count_pairs(SortedPair& sorted, std::uint64_t max_pairs_per_run, DeviceMemory& memory, const Stream& stream);
+/// Counts pairs per run of lines of A, of which there are few enough for a small copy (stage count). Waits for the
+/// stream.
+void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
 
 /// Fetches the counted pairs anew, in runs of this many lines. Waits for the stream.
 void fetch_row_pairs(SortedPair& sorted, std::uint32_t lines_per_run, DeviceMemory& memory, const Stream& stream);
 
 /// Brings elements into the order a kernel wants (stage build). `sorted` is consumed.
-Operands arrange_operands(SortedPair sorted, Arrangement arrangement, DeviceMemory& memory, const Stream& stream);
+Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);
 
 }  // namespace spmm::cuda

@@ -1,81 +1,38 @@
-// The CUDA backend: upload, sort, count, choose, then panel by panel multiply and compact, while earlier panels leave.
+// The CUDA backend: upload, sort, count, have the exact decision made, then panel by panel multiply and compact, while
+// earlier panels leave.
 #include <algorithm>
 #include <array>
 
-#include "base/text.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "cuda/download.hpp"
 #include "cuda/multiplier.hpp"
 #include "cuda/operands.hpp"
 #include "cuda/stage_events.hpp"
 #include "cuda/upload.hpp"
-#include "kernels/launch.hpp"
-#include "kernels/tuning.hpp"
-#include "plan/dense_plan.hpp"
-#include "plan/kernel_choice.hpp"
-#include "plan/panels.hpp"
-#include "plan/planner.hpp"
+#include "plan/registry.hpp"
 
 namespace spmm::cuda {
 namespace {
 
-/// Errors: UsageError if the host-driven kernel would launch more often than is sensible.
-void check_num_launches(const std::vector<plan::Panel>& panels, bool force) {
-  std::uint64_t launches = 0;
-  for (const plan::Panel& panel : panels) launches += panel.max_tiles();
-  if (force || launches <= kernels::kMaxHostDrivenLaunches) return;
-  throw UsageError("--kernel host-driven",
-                   text("up to ", launches, " launches, one per result block; more than ",
-                        kernels::kMaxHostDrivenLaunches, " take minutes"),
-                   "use another kernel, or add --force");
-}
-
 /// One product on one device.
 class Pipeline {
  public:
-  Pipeline(Sink& sink, const Plan& plan, int device, bool force, const Run& run)
-      : sink_(sink), plan_(plan), device_(device), force_(force), run_(run), memory_(device, plan.device_limit_bytes) {
+  Pipeline(Sink& sink, plan::Execution& execution, const plan::Decide& decide, int device, const Run& run)
+      : sink_(sink),
+        execution_(execution),
+        decide_(decide),
+        device_(device),
+        run_(run),
+        memory_(device, execution.device_limit_bytes) {
     check(cudaGetDeviceProperties(&properties_, device), "device properties");
   }
 
   ProductStats run(const Source& a, const Source& b) {
-    m_ = a.header().m;
-    max_tiles_ = plan_.panel_bytes / output_record_bytes(m_);
     SortedPair sorted = sort_and_count(a, b);
     ProductStats stats{.pairs = sorted.num_pairs(), .device = properties_.name};
-    choose_kernel(sorted, stats);
-    const KernelNeeds needs = kernel_needs(stats.kernel);
-    if (needs.listing == plan::Listing::never && sorted.row_pairs.lines_per_run > 1) {
-      const auto timing = run_.clock.scope(Stage::count);
-      fetch_row_pairs(sorted, 1, memory_, stream_);
-    }
-    const plan::RowPairs row_pairs = std::move(sorted.row_pairs);
-    std::vector<plan::Panel> panels;
-    const auto cut = [&](std::uint32_t num_columns) {
-      const auto timing = run_.clock.scope(Stage::plan);
-      panels = plan::cut_panels(row_pairs, num_columns, max_tiles_, needs.listing);
-    };
-    Arrangement arrangement = Arrangement::b_by_columns;
-    if (needs.is_dense) {  // reads every block once: pairs and order do not matter
-      arrangement = Arrangement::rows_file_order;
-      sorted.b_row_slots = {};
-      sorted.pair_offsets = {};
-    } else if (!needs.b_by_columns) {
-      cut(sorted.nb);
-      const bool all_listed = std::all_of(panels.begin(), panels.end(), [](const auto& p) { return p.expand; });
-      arrangement = all_listed ? Arrangement::rows_file_order : Arrangement::rows;
-    }
-    Operands operands;
-    events_.timed(Stage::build, stream_,
-                  [&] { operands = arrange_operands(std::move(sorted), arrangement, memory_, stream_); });
-    if (needs.is_dense) {
-      const std::uint64_t tiles = plan::dense_panel_tiles(operands.nb, m_, max_tiles_, memory_.free_bytes());
-      if (tiles != 0) max_tiles_ = tiles;  // else the multiplier says what is missing
-    }
-    if (needs.is_dense || needs.b_by_columns) cut(operands.num_tile_columns());
-    if (stats.kernel == "host-driven") check_num_launches(panels, force_);
-    stats.num_panels = panels.size();
-    if (!panels.empty()) stats.num_blocks = run_panels(operands, panels, stats.kernel);
+    const Operands operands = decide_and_arrange(std::move(sorted), a.header(), b.header());
+    stats.num_panels = execution_.panels.size();
+    if (!execution_.panels.empty()) stats.num_blocks = run_panels(operands);
     events_.collect(run_.clock);
     stats.peak_device_bytes = memory_.peak_bytes();
     return stats;
@@ -83,62 +40,79 @@ class Pipeline {
 
  private:
   SortedPair sort_and_count(const Source& a, const Source& b) {
-    ParsedPair parsed = upload(a, b, device_, plan_.num_buffers, ring_, memory_, events_, run_);
+    ParsedPair parsed = upload(a, b, device_, execution_.num_buffers, ring_, memory_, events_, run_);
     SortedPair sorted;
     memory_.order_by(stream_.get());  // the readers are done: from here on one stream does everything
     events_.timed(Stage::build, stream_, [&] { sorted = sort_rows(std::move(parsed), a, b, memory_, stream_); });
     run_.check_cancelled();
-    events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, max_tiles_ / 8, memory_, stream_); });
+    events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, memory_, stream_); });
     return sorted;
   }
 
-  /// The planner's choice where the user has none, from exact counts.
-  void choose_kernel(const SortedPair& sorted, ProductStats& stats) {
-    const auto timing = run_.clock.scope(Stage::plan);
-    stats.kernel = plan_.kernel;
-    stats.reason = plan_.reason;
-    const bool has_dense_tensor = kernels::has_dense_tensor(properties_.major, properties_.minor);
-    if (stats.kernel == "dense-tensor" && !has_dense_tensor) {
-      throw DeviceError("--kernel dense-tensor", text(properties_.name, " has no warpgroup matrix products"),
-                        "leave --kernel out");
+  /// The exact decision, and the operands as it wants them.
+  Operands decide_and_arrange(SortedPair sorted, const MatrixHeader& a, const MatrixHeader& b) {
+    plan::Statistics statistics = statistics_of(sorted, a, b);
+    decide(statistics);
+    if (execution_.wants_row_counts) {
+      events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(sorted, 1, memory_, stream_); });
+      statistics = statistics_of(sorted, a, b);
+      decide(statistics);
     }
-    if (stats.kernel != "auto") return;
-    plan::ProductStatistics statistics{.m = m_,
-                                       .nb = sorted.nb,
-                                       .num_blocks = sorted.a.numbers.size() + sorted.b.numbers.size(),
-                                       .num_pairs = sorted.num_pairs(),
-                                       .num_rows = sorted.a.index.num_lines,
-                                       .num_tiles = 0,
-                                       .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
-                                       .has_dense_tensor = has_dense_tensor,
-                                       .free_bytes = memory_.free_bytes(),
-                                       .max_tiles = max_tiles_};
-    const plan::RowPairs& rows = sorted.row_pairs;
-    for (std::size_t x = 0; x < rows.num_runs(); ++x) {
-      const std::uint64_t tiles = std::uint64_t{rows.first_line(x + 1) - rows.first_line(x)} * sorted.nb;
-      statistics.num_tiles += std::min(rows.offsets[x + 1] - rows.offsets[x], tiles);
+    if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
+      sorted.b_row_slots = {};
+      sorted.pair_offsets = {};
     }
-    const std::vector<plan::Candidate> candidates = plan::rank_kernels(statistics);
-    stats.kernel = candidates.front().kernel;
-    stats.reason += "; predicted " + plan::candidates_text(candidates);
+    Operands operands;
+    events_.timed(Stage::build, stream_,
+                  [&] { operands = arrange_operands(std::move(sorted), execution_.operand_layout, memory_, stream_); });
+    if (operands.b_by_columns) {  // now its columns are counted too
+      statistics.b_columns = operands.b.num_lines;
+      decide(statistics);
+    }
+    return operands;
   }
 
-  std::uint64_t run_panels(const Operands& operands, const std::vector<plan::Panel>& panels,
-                           const std::string& kernel) {
+  void decide(const plan::Statistics& statistics) {
+    const auto timing = run_.clock.scope(Stage::plan);
+    execution_ = decide_(statistics);
+    plan::throw_if_refused(execution_);
+  }
+
+  static plan::Statistics statistics_of(const SortedPair& sorted, const MatrixHeader& a, const MatrixHeader& b) {
+    plan::Statistics s{.a = a,
+                       .b = b,
+                       .exact = true,
+                       .num_pairs = static_cast<double>(sorted.num_pairs()),
+                       .a_rows = sorted.a.index.num_lines,
+                       .b_rows = sorted.b.index.num_lines,
+                       .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
+                       .row_pairs = sorted.row_pairs};
+    const plan::RowPairs& rows = sorted.row_pairs;
+    std::uint64_t num_tiles = 0;
+    for (std::size_t x = 0; x < rows.num_runs(); ++x) {
+      const std::uint64_t tiles = std::uint64_t{rows.first_line(x + 1) - rows.first_line(x)} * sorted.nb;
+      num_tiles += std::min(rows.offsets[x + 1] - rows.offsets[x], tiles);
+    }
+    s.num_tiles = static_cast<double>(num_tiles);
+    return s;
+  }
+
+  std::uint64_t run_panels(const Operands& operands) {
+    const std::vector<plan::Panel>& panels = execution_.panels;
     std::uint64_t max_tiles = 0;
     for (const plan::Panel& panel : panels) max_tiles = std::max(max_tiles, panel.max_tiles());
-    const std::uint64_t packed_bytes = max_tiles * output_record_bytes(m_);
+    const std::uint64_t packed_bytes = max_tiles * output_record_bytes(operands.m);
     std::array<PackedPanel, 2> packed{PackedPanel(memory_, packed_bytes),
                                       PackedPanel(memory_, panels.size() > 1 ? packed_bytes : 0)};
     try {
-      const std::unique_ptr<Multiplier> multiplier = make_multiplier(kernel, {.operands = operands,
-                                                                              .panels = panels,
-                                                                              .memory = memory_,
-                                                                              .max_tiles = max_tiles,
-                                                                              .stream = stream_,
-                                                                              .events = events_,
-                                                                              .run = run_});
-      Downloader downloader(sink_, device_, m_, plan_.num_buffers, ring_, events_, run_);
+      const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
+                                                                      .execution = execution_,
+                                                                      .memory = memory_,
+                                                                      .max_tiles = max_tiles,
+                                                                      .stream = stream_,
+                                                                      .events = events_,
+                                                                      .run = run_});
+      Downloader downloader(sink_, device_, operands.m, execution_.num_buffers, ring_, events_, run_);
       for (std::size_t x = 0; x < panels.size(); ++x) {
         run_.check_cancelled();
         PackedPanel& target = packed[x % packed.size()];
@@ -159,25 +133,23 @@ class Pipeline {
   }
 
   Sink& sink_;
-  const Plan& plan_;
+  plan::Execution& execution_;
+  const plan::Decide& decide_;
   int device_;
-  bool force_;
   const Run& run_;
   cudaDeviceProp properties_{};
   DeviceMemory memory_;
   PinnedRing ring_;
   StageEvents events_{stage_hooks()};
   Stream stream_;
-  std::uint32_t m_ = 0;
-  std::uint64_t max_tiles_ = 0;
 };
 
 }  // namespace
 
-ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, int device, bool force,
-                      const Run& run) {
+ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+                      const plan::Decide& decide, int device, const Run& run) {
   check(cudaSetDevice(device), "choose device");
-  return Pipeline(sink, plan, device, force, run).run(a, b);
+  return Pipeline(sink, execution, decide, device, run).run(a, b);
 }
 
 }  // namespace spmm::cuda

@@ -49,9 +49,9 @@ class RowMultiplier : public Multiplier {
  public:
   explicit RowMultiplier(const MultiplierContext& context)
       : c_(context),
-        max_pairs_(max_listed_pairs(context.panels)),
-        max_sorted_(max_pairs_sorted_whole(context.panels)),
-        max_long_(max_long_lists(context.panels)),
+        max_pairs_(max_listed_pairs(context.execution.panels)),
+        max_sorted_(max_pairs_sorted_whole(context.execution.panels)),
+        max_long_(max_long_lists(context.execution.panels)),
         keys_{DeviceBuffer<std::uint64_t>(c_.memory, max_sorted_, "pair keys"),
               DeviceBuffer<std::uint64_t>(c_.memory, max_sorted_, "pair keys")},
         pairs_{DeviceBuffer<kernels::BlockPair>(c_.memory, max_pairs_, "pairs"),
@@ -62,7 +62,7 @@ class RowMultiplier : public Multiplier {
         long_tiles_(c_.memory, max_long_, "long lists"),
         num_long_(c_.memory, max_long_ == 0 ? 0 : 1, "count"),
         long_sums_(c_.memory, max_long_ * c_.operands.m * c_.operands.m, "sums of long lists"),
-        work_(c_.memory, list_workspace_bytes(context.panels), "pair work space"),
+        work_(c_.memory, list_workspace_bytes(context.execution.panels), "pair work space"),
         states_(c_.memory, c_.max_tiles + 1, "places of records") {
     if (max_pairs_ != 0) can_be_zero_ = look_for_zeros();
   }

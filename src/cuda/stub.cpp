@@ -20,7 +20,7 @@ StageHooks stage_hooks() {
   return {};
 }
 
-ProductStats multiply(const Source&, const Source&, Sink&, const Plan&, int, bool, const Run&) {
+ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, const plan::Decide&, int, const Run&) {
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use --backend cpu");
 }
 

@@ -11,6 +11,7 @@
 #include "cuda/cuda_backend.hpp"
 #include "engine/product.hpp"
 #include "io/paths.hpp"
+#include "plan/registry.hpp"
 #include "spmm/io.hpp"
 #include "verify/sample_verifier.hpp"
 
@@ -42,20 +43,13 @@ void check_output_is_no_input(const fs::path& input, const fs::path& out) {
 
 const std::vector<KernelInfo>& kernel_names() {
   static const std::vector<KernelInfo> kNames = [] {
-    std::vector<KernelInfo> names = {
-        {"rows", Backend::cuda, "per panel pair-list or row-spread, by density"},
-        {"row-spread", Backend::cuda, "one CTA per stretch of a result row, sums in shared memory"},
-        {"pair-list", Backend::cuda, "pairs sorted by result block, a warp multiplies each block's list"},
-        {"dense-tensor", Backend::cuda, "dense byte planes on integer tensor cores (Hopper)"},
-        {"dense-tiled", Backend::cuda, "dense copies and register tiles on CUDA cores"},
-        {"two-pointer", Backend::cuda, "one CTA per result tile merges two sorted lists in shared memory"},
-        {"binary-search", Backend::cuda, "one CTA per result block; each block of A's row is searched in B's column"},
-        {"host-driven", Backend::cuda, "the host merges the lists and launches one result block at a time"},
-        {"row-merge", Backend::cpu, "threads over block rows, pairs ordered by column, SIMD dot products"},
-        {"reference", Backend::cpu, "the definition, one thread, slow"},
-    };
+    std::vector<KernelInfo> names;
     const std::string blas = cpu::build_info();
-    if (!blas.empty()) names.insert(names.end() - 1, {"dense-blas", Backend::cpu, "dense panels of doubles, " + blas});
+    for (const plan::KernelRow& row : plan::registry()) {
+      if (row.needs_blas && blas.empty()) continue;
+      names.push_back({std::string(row.name), row.backend, std::string(row.summary)});
+      if (row.needs_blas) names.back().summary += ", " + blas;
+    }
     return names;
   }();
   return kNames;
@@ -74,7 +68,7 @@ Plan plan_multiply(const fs::path& a, const fs::path& b, const Options& options)
   const auto source_a = open_file_source(a);
   const auto source_b = open_file_source(b);
   check_shapes(*source_a, *source_b);
-  return plan_product(source_a->header(), source_b->header(), find_machine(options), options);
+  return plan_product(source_a->header(), source_b->header(), product_limits(find_machine(options), options));
 }
 
 Report multiply(const fs::path& a, const fs::path& b, const fs::path& out, const Options& options) {

@@ -1,7 +1,7 @@
-// One product: which backend and kernel, the plan, the run in slabs where it does not fit at once.
+// One product: the decision, then the run at once or in slabs.
 #include "engine/product.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
@@ -10,87 +10,55 @@
 #include "cpu/isa.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "engine/out_of_core.hpp"
-#include "plan/planner.hpp"
+#include "plan/decide.hpp"
+#include "plan/registry.hpp"
 
 namespace spmm {
 namespace {
 
-constexpr const char* kDefaultCudaKernel = "auto";  // chosen from exact pair counts once the operands are sorted
-constexpr std::uint64_t kSparePercent = 10;         // of free memory is left to others where no limit was given
-
-/// Backend and kernel of a product, and why.
-struct Choice {
-  Backend backend = Backend::cpu;
-  std::string kernel;
-  std::string reason;
-};
-
-const KernelInfo* find_kernel(const std::string& name) {
-  const auto& all = kernel_names();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const KernelInfo& k) { return k.name == name; });
-  return found == all.end() ? nullptr : &*found;
+/// The kernel that the options name; nothing for "auto".
+std::optional<plan::KernelId> wanted_kernel(const Options& options) {
+  if (options.kernel == "auto") return std::nullopt;
+  const auto id = plan::kernel_named(options.kernel);
+  if (id) return id;
+  std::string names = "auto";
+  for (const KernelInfo& k : kernel_names()) names += ", " + k.name;
+  throw UsageError("--kernel", text("unknown kernel '", options.kernel, "'"), "use one of: " + names);
 }
 
-Choice choose(const plan::Machine& machine, const Options& options) {
-  const Backend wanted = wanted_backend(options);
-  const bool named_kernel = options.kernel != "auto";
-  if (wanted != Backend::cpu && !machine.gpus.empty()) {
-    return {.backend = Backend::cuda,
-            .kernel = named_kernel ? options.kernel : kDefaultCudaKernel,
-            .reason = wanted == Backend::automatic ? "a CUDA device is usable" : "asked for"};
-  }
-  return {.backend = Backend::cpu,
-          .kernel = named_kernel ? options.kernel : cpu::default_kernel(),
-          .reason = wanted == Backend::cpu ? "asked for" : machine.why_no_gpu};
-}
-
-/// reserved_bytes of the host's limit are taken by something else.
-Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choice, const plan::Machine& machine,
-               const Options& options, std::uint64_t reserved_bytes) {
-  const auto limit = [&](std::uint64_t free_bytes) {
-    return options.memory_limit_bytes != 0 ? options.memory_limit_bytes : free_bytes / 100 * (100 - kSparePercent);
-  };
-  const std::uint64_t host_bytes = limit(machine.available_host_bytes);
-  plan::Limits limits{.host_bytes = host_bytes - std::min(host_bytes, reserved_bytes),
-                      .device_bytes = 0,
-                      .num_threads = options.num_threads != 0 ? options.num_threads : machine.num_cores,
-                      .has_dense_tensor = false};
-  if (choice.backend == Backend::cpu) {
-    Plan plan = plan::plan_cpu(a, b, choice.kernel, choice.reason, limits,
-                               [&](const Plan& p) { return cpu::need_bytes(a, b, p); });
-    plan.expected_kernels = cpu::expected_kernels(a, b, plan);
-    return plan;
-  }
-  const plan::Gpu& gpu = machine.gpus.front();
-  limits.has_dense_tensor = gpu.has_dense_tensor;
-  limits.device_bytes = std::min(limit(gpu.free_bytes), gpu.free_bytes);
-  return plan::plan_cuda(a, b, choice.kernel, choice.reason, limits);
+/// Takes over what the product itself knows.
+void fill_report(const Source& a, const Source& b, const ProductStats& stats, const plan::Execution& execution,
+                 Report& report) {
+  report.a = a.header();
+  report.b = b.header();
+  report.c = {.n = report.a.n, .m = report.a.m, .num_blocks = static_cast<std::uint32_t>(stats.num_blocks)};
+  report.plan = execution;
+  report.pairs = stats.pairs;
+  report.num_panels = stats.num_panels;
+  report.peak_device_bytes = stats.peak_device_bytes;
+  report.device = stats.device;
 }
 
 }  // namespace
 
 Backend wanted_backend(const Options& options) {
-  if (options.kernel == "auto") return options.backend;
-  const KernelInfo* kernel = find_kernel(options.kernel);
-  if (kernel == nullptr) {
-    std::string names = "auto";
-    for (const KernelInfo& k : kernel_names()) names += ", " + k.name;
-    throw UsageError("--kernel", text("unknown kernel '", options.kernel, "'"), "use one of: " + names);
-  }
-  if (options.backend != Backend::automatic && options.backend != kernel->backend) {
+  const auto id = wanted_kernel(options);
+  if (!id) return options.backend;
+  const plan::KernelRow& kernel = plan::row_of(*id);
+  if (options.backend != Backend::automatic && options.backend != kernel.backend) {
     throw UsageError("--kernel",
-                     text("kernel '", options.kernel, "' belongs to backend ", backend_name(kernel->backend), ", not ",
+                     text("kernel '", options.kernel, "' belongs to backend ", backend_name(kernel.backend), ", not ",
                           backend_name(options.backend)),
-                     text("leave --backend out, or use --backend ", backend_name(kernel->backend)));
+                     text("leave --backend out, or use --backend ", backend_name(kernel.backend)));
   }
-  return kernel->backend;
+  return kernel.backend;
 }
 
 plan::Machine find_machine(const Options& options) {
   const Backend wanted = wanted_backend(options);
   plan::Machine machine{.num_cores = usable_cores(),
                         .available_host_bytes = available_memory_bytes(),
-                        .isa = static_cast<plan::Isa>(cpu::choose_isa()),
+                        .isa = cpu::choose_isa(),
                         .has_blas = !cpu::build_info().empty()};
   if (wanted == Backend::cpu) return machine;
   if (const auto device = cuda::find_device(options.device, machine.why_no_gpu)) {
@@ -113,41 +81,38 @@ void check_shapes(const Source& a, const Source& b) {
                    "multiply matrices of the same n and m");
 }
 
-Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Machine& machine, const Options& options) {
-  const Choice choice = choose(machine, options);
-  return plan_with_bands(a, b,
-                         [&](const MatrixHeader& band_a, const MatrixHeader& band_b, std::uint64_t reserved_bytes) {
-                           return make_plan(band_a, band_b, choice, machine, options, reserved_bytes);
-                         });
+plan::Limits product_limits(const plan::Machine& machine, const Options& options) {
+  plan::Limits limits = plan::limits_of(machine, options.num_threads, options.memory_limit_bytes);
+  limits.backend = wanted_backend(options);
+  limits.kernel = wanted_kernel(options);
+  limits.force = options.force;
+  return limits;
+}
+
+Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limits& limits) {
+  const plan::Execution execution = plan::decide(plan::expected_statistics(a, b), limits);
+  plan::throw_if_refused(execution);
+  return execution;
 }
 
 ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Machine& machine,
                               const Options& options, const Run& run, Report& report) {
   check_shapes(a, b);
-  const Choice choice = choose(machine, options);
-  const auto plan_band = [&](const MatrixHeader& band_a, const MatrixHeader& band_b, std::uint64_t reserved_bytes) {
-    const auto timing = run.clock.scope(Stage::budget);
-    return make_plan(band_a, band_b, choice, machine, options, reserved_bytes);
+  const plan::Limits limits = product_limits(machine, options);
+  const plan::Decide decide = [&](const plan::Statistics& statistics) { return plan::decide(statistics, limits); };
+  const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
+    const plan::Limits left = execution.is_in_slabs() ? execution.slab_limits : limits;
+    const plan::Decide exact = [&](const plan::Statistics& statistics) { return plan::decide(statistics, left); };
+    Run decided = run;
+    decided.num_threads = execution.num_threads;
+    if (execution.backend == Backend::cpu) return cpu::multiply(one_a, one_b, to, execution, exact, decided);
+    return cuda::multiply(one_a, one_b, to, execution, exact, machine.gpus.front().number, decided);
   };
-  const auto run_band = [&](const Source& band_a, const Source& band_b, Sink& to, const Plan& plan) {
-    Run planned = run;
-    planned.num_threads = plan.num_threads;
-    return choice.backend == Backend::cuda
-               ? cuda::multiply(band_a, band_b, to, plan, machine.gpus.front().number, options.force, planned)
-               : cpu::multiply(band_a, band_b, to, plan, planned);
-  };
-  const ProductStats stats = multiply_with_bands(a, b, sink, plan_band, run_band, run, report.plan);
+  plan::Execution execution;
+  const ProductStats stats = multiply_out_of_core(a, b, sink, decide, run_at_once, run, execution);
   a.check_unchanged();
   b.check_unchanged();
-  report.a = a.header();
-  report.b = b.header();
-  report.c = {.n = report.a.n, .m = report.a.m, .num_blocks = static_cast<std::uint32_t>(stats.num_blocks)};
-  report.pairs = stats.pairs;
-  report.num_panels = stats.num_panels;
-  report.peak_device_bytes = stats.peak_device_bytes;
-  report.device = stats.device;
-  if (!stats.kernel.empty()) report.plan.kernel = stats.kernel;
-  if (!stats.reason.empty()) report.plan.reason = stats.reason;
+  fill_report(a, b, stats, execution, report);
   const auto timing = run.clock.scope(Stage::write);
   sink.finish(report.c);
   return stats;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/run.hpp"
-#include "plan/machine.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/multiply.hpp"
 #include "spmm/stream.hpp"
 
@@ -19,8 +19,11 @@ plan::Machine find_machine(const Options& options);
 /// Errors: ShapeError if the operands cannot be multiplied.
 void check_shapes(const Source& a, const Source& b);
 
-/// What multiply_product() would do with operands of these headers. Errors: OutOfMemory.
-Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Machine& machine, const Options& options);
+/// Limits of a product with these options on this machine. Errors: UsageError for an unknown kernel.
+plan::Limits product_limits(const plan::Machine& machine, const Options& options);
+
+/// What multiply_product() would do with operands of these headers. Errors: what a refusal stands for.
+Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limits& limits);
 
 /// Multiplies, up to and including sink.finish(); fills the parts of the report that the product itself knows (all but
 /// times, host memory and verification). Errors: every class of error.hpp.

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "base/run.hpp"
+#include "plan/partition.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::bands {
 
 /// Bands end at bucket borders; a bucket is nb / kNumBuckets block rows or columns, at least one.
-inline constexpr std::uint32_t kNumBuckets = 1u << 16;
+inline constexpr std::uint32_t kNumBuckets = plan::kNumBuckets;
 
 /// Bytes of one read while records are picked: small, because every reader of every band has a buffer of its own and a
 /// heap keeps what it has once given out.

@@ -22,7 +22,7 @@ const std::vector<Layer>& all_layers() {
       {"kernels", {"include"}, {"cuda", "cub/", "thrust/", "cooperative_groups", "nvtx3/", "mma.h", "cublas"}},
       {"src/base", {"include"}, {}},
       {"src/io", {"include", "src/base"}, {}},
-      {"src/cpu", {"include", "src/base"}, {"cblas"}},
+      {"src/cpu", {"include", "src/base", "src/plan"}, {"cblas"}},
       {"src/plan", {"include", "src/base", "kernels/tuning.hpp"}, {}},
       {"src/cuda", {"include", "src/base", "src/plan", "kernels"}, {"cuda", "nvtx3/"}},
       {"src/verify", {"include", "src/base"}, {}},

@@ -26,10 +26,6 @@ int show_plan(const cli::CliOptions& options, const cli::RunNames& names) {
 int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   // What would make the report fail is said before the work, not after it.
   if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
-  if (options.verbose) {
-    std::cerr << cli::plan_text(read_header(options.a), read_header(options.b),
-                                plan_multiply(options.a, options.b, options.run));
-  }
   Report report;
   {
     cli::ProgressBar bar(std::cerr);
@@ -40,7 +36,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
     }
     report = multiply(options.a, options.b, options.out, options.run);
   }
-  if (options.verbose) std::cerr << cli::stage_table(report);
+  if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
   if (!options.report.empty()) cli::write_json(options.report, cli::report_json(report, names));
   // Standard output is the report's where it was asked for there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;

@@ -6,6 +6,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "engine/out_of_core.hpp"
 #include "engine/slab_cut.hpp"
+#include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -15,21 +16,46 @@ namespace {
 
 using namespace spmm;
 
-/// Limits of a pretended machine.
-struct Limits {
+/// What a pretended decision allows.
+struct Allowed {
   std::uint64_t a_blocks = 0;  ///< of A that fit at a time
   std::uint64_t b_blocks = 0;
-  std::uint64_t host_bytes = 1u << 30;
-  double expected_blocks = 0;  ///< of the whole result, as the planner reckons
+  std::uint64_t kept_bytes = 1u << 30;
 };
 
 struct Outcome {
   ProductMatrix product;
-  Plan plan;
+  plan::Execution execution;
   ProductStats stats;
 };
 
-Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Limits& limits) {
+/// The first number of slabs whose largest has so few blocks; 0 where none does.
+std::uint32_t slabs_for(const MatrixHeader& header, const std::vector<std::uint64_t>& counted, std::uint64_t most) {
+  for (std::size_t x = 0; x < plan::kSlabCounts.size(); ++x) {
+    const std::uint32_t count = plan::kSlabCounts.at(x);
+    const std::uint64_t largest = counted.empty() ? (header.num_blocks + count - 1) / count : counted.at(x);
+    if (largest <= most) return count;
+  }
+  return 0;
+}
+
+plan::Execution decide_within(const plan::Statistics& s, const Allowed& allowed) {
+  plan::Execution e;
+  e.backend = Backend::cpu;
+  e.kernel = "row-merge";
+  e.id = plan::KernelId::row_merge;
+  e.num_threads = 2;
+  e.panel_bytes = std::max<std::uint64_t>(1, 4096 / output_record_bytes(s.m())) * output_record_bytes(s.m());
+  e.num_buffers = 3;
+  if (s.exact) return e;
+  e.a_bands = slabs_for(s.a, s.a_slab_blocks, allowed.a_blocks);
+  e.b_bands = slabs_for(s.b, s.b_slab_blocks, allowed.b_blocks);
+  e.kept_bytes = allowed.kept_bytes;
+  if (e.a_bands == 0 || e.b_bands == 0) e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory"};
+  return e;
+}
+
+Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Allowed& allowed) {
   const auto source_a = make_memory_source(a, "matrix A");
   const auto source_b = make_memory_source(b, "matrix B");
   Outcome out;
@@ -37,26 +63,11 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Limits
   StageClock clock;
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
-  const auto plan_band = [&](const MatrixHeader& band_a, const MatrixHeader& band_b, std::uint64_t reserved_bytes) {
-    if (band_a.num_blocks > limits.a_blocks || band_b.num_blocks > limits.b_blocks) {
-      throw OutOfMemory("test", "does not fit", "use less");
-    }
-    Plan plan;
-    plan.backend = Backend::cpu;
-    plan.kernel = "row-merge";
-    plan.num_threads = 2;
-    plan.host_limit_bytes = limits.host_bytes - std::min(limits.host_bytes, reserved_bytes);
-    plan.panel_bytes = std::max<std::uint64_t>(4096, output_record_bytes(a.m));
-    plan.num_buffers = 3;
-    const double share = static_cast<double>(band_a.num_blocks) / static_cast<double>(a.index.size()) *
-                         static_cast<double>(band_b.num_blocks) / static_cast<double>(b.index.size());
-    plan.expected_output_blocks = limits.expected_blocks * share;
-    return plan;
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
+  const auto run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
+    return cpu::multiply(one_a, one_b, to, execution, decide, run);
   };
-  const auto run_band = [&](const Source& band_a, const Source& band_b, Sink& to, const Plan& plan) {
-    return cpu::multiply(band_a, band_b, to, plan, run);
-  };
-  out.stats = multiply_with_bands(*source_a, *source_b, *sink, plan_band, run_band, run, out.plan);
+  out.stats = multiply_out_of_core(*source_a, *source_b, *sink, decide, run_at_once, run, out.execution);
   sink->finish({.n = a.n, .m = a.m, .num_blocks = static_cast<std::uint32_t>(out.stats.num_blocks)});
   sink->publish();
   return out;
@@ -98,14 +109,14 @@ TEST_CASE("the division that is needed is used, and counts add up") {
   const BlockMatrix a = test::random_matrix(4 * 200, 4, 3000, 65535, 1);
   const BlockMatrix b = test::random_matrix(4 * 200, 4, 3000, 65535, 2);
   const Outcome whole = multiply_within(a, b, {.a_blocks = 3000, .b_blocks = 3000});
-  CHECK(whole.plan.a_bands == 1);
-  CHECK(whole.plan.b_bands == 1);
+  CHECK(whole.execution.a_bands == 1);
+  CHECK(whole.execution.b_bands == 1);
   const Outcome rows = multiply_within(a, b, {.a_blocks = 1100, .b_blocks = 3000});
-  CHECK(rows.plan.a_bands >= 3);
-  CHECK(rows.plan.b_bands == 1);
+  CHECK(rows.execution.a_bands >= 3);
+  CHECK(rows.execution.b_bands == 1);
   const Outcome both = multiply_within(a, b, {.a_blocks = 1100, .b_blocks = 800});
-  CHECK(both.plan.a_bands >= 3);
-  CHECK(both.plan.b_bands >= 4);
+  CHECK(both.execution.a_bands >= 3);
+  CHECK(both.execution.b_bands >= 4);
   for (const Outcome* out : {&rows, &both}) {
     CHECK((out->product == whole.product));
     CHECK(out->stats.pairs == whole.stats.pairs);
@@ -118,21 +129,32 @@ TEST_CASE("a band whose result is too large is divided further") {
   const BlockMatrix b = test::random_matrix(8 * 100, 8, 2000, 2047, 2);
   const ProductMatrix expected = test::oracle_multiply(a, b);
   const std::uint64_t result_bytes = expected.index.size() * output_record_bytes(8);
-  // 1.1 MB are lists of bands; what is left holds about a tenth of the result.
-  const std::uint64_t host_bytes = (11u << 17) + result_bytes / 5;
-  const Outcome out = multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .host_bytes = host_bytes});
-  CHECK(out.plan.b_bands >= 2);
+  const Outcome out = multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = result_bytes / 10});
+  CHECK(out.execution.a_bands == 1);
+  CHECK(out.execution.b_bands >= 2);
   CHECK((out.product == expected));
-  // A result of the expected size: A is cut into as many bands as it needs from the start.
-  const Outcome expecting = multiply_within(a, b,
-                                            {.a_blocks = 2000,
-                                             .b_blocks = 1100,
-                                             .host_bytes = host_bytes,
-                                             .expected_blocks = static_cast<double>(expected.index.size())});
-  CHECK(expecting.plan.a_bands > out.plan.a_bands);
-  CHECK(expecting.plan.a_bands * expecting.plan.host_limit_bytes >= result_bytes);
-  CHECK((expecting.product == expected));
-  CHECK_THROWS_AS(multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .host_bytes = 1'090'000}), OutOfMemory);
+  CHECK_THROWS_AS(multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 300}), OutOfMemory);
+}
+
+TEST_CASE("a division that the exact sizes of slabs forbid is refused, and nothing runs") {
+  // Every block of A lies in one block row: slabs of equal size, which headers make one expect, do not exist.
+  BlockMatrix a = test::random_matrix(4 * 200, 4, 150, 9, 1);
+  for (std::uint32_t x = 0; x < 150; ++x) a.index[x] = {.i = 7, .j = x};
+  const auto source = make_memory_source(a, "matrix");
+  ProductMatrix product;
+  const auto sink = make_memory_sink(product);
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
+  unsigned runs = 0;
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, {.a_blocks = 100, .b_blocks = 150}); };
+  const auto run_at_once = [&](const Source&, const Source&, Sink&, plan::Execution&) {
+    ++runs;
+    return ProductStats{};
+  };
+  plan::Execution execution;
+  CHECK_THROWS_AS(multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution), OutOfMemory);
+  CHECK(runs == 0);
 }
 
 TEST_CASE("what fits in no division is refused") {

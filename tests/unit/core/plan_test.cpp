@@ -1,14 +1,12 @@
-// Planner and panels: pure functions, checked as such.
+// Row panels and sizes of dense operands: pure functions, checked as such.
 #include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
 
 #include "plan/dense_plan.hpp"
-#include "plan/kernel_choice.hpp"
+#include "plan/device_bytes.hpp"
 #include "plan/panels.hpp"
-#include "plan/planner.hpp"
-#include "spmm/error.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -67,8 +65,6 @@ void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_colu
   REQUIRE(counted_pairs == all_pairs);
 }
 
-constexpr MatrixHeader kSmall{.n = 8192, .m = 8, .num_blocks = 100'000};
-
 }  // namespace
 
 TEST_CASE("panels cover every line with pairs once") {
@@ -124,108 +120,6 @@ TEST_CASE("a hypersparse result is listed, a dense one visited") {
   CHECK_FALSE(plan::cut_panels(offsets_of({900, 900}), 1000, 1 << 20).front().expand);
 }
 
-TEST_CASE("the CUDA plan stays within the limit and shrinks its panels") {
-  const plan::Limits large{
-      .host_bytes = std::uint64_t{8} << 30, .device_bytes = std::uint64_t{80} << 30, .num_threads = 8};
-  plan::Limits tight = large;
-  tight.device_bytes = 300u << 20;
-  const Plan wide = plan::plan_cuda(kSmall, kSmall, "two-pointer", "test", large);
-  const Plan narrow = plan::plan_cuda(kSmall, kSmall, "two-pointer", "test", tight);
-  CHECK(wide.device_need_bytes <= large.device_bytes);
-  CHECK(narrow.device_need_bytes <= tight.device_bytes);
-  CHECK(narrow.panel_bytes < wide.panel_bytes);
-  CHECK(narrow.panel_bytes >= output_record_bytes(8));
-  CHECK(wide.expected_pairs == Approx(9.765625e6));
-  CHECK(wide.expected_output_blocks == Approx(1'048'495).epsilon(0.001));
-}
-
-TEST_CASE("a refusal says need and have") {
-  const plan::Limits none{.host_bytes = 1000, .device_bytes = 1000, .num_threads = 1};
-  const auto message = [](const auto& plan) -> std::string {
-    try {
-      plan();
-    } catch (const OutOfMemory& error) {
-      return error.what();
-    }
-    return "accepted";
-  };
-  const std::string device = message([&] { plan::plan_cuda(kSmall, kSmall, "two-pointer", "test", none); });
-  CHECK(device.find("needs") != std::string::npos);
-  CHECK(device.find("1000 bytes") != std::string::npos);
-  CHECK(device.find("--memory-limit") != std::string::npos);
-  const std::string host = message([&] {
-    plan::plan_cpu(kSmall, kSmall, "row-merge", "test", none, [](const Plan&) { return std::uint64_t{123'456}; });
-  });
-  CHECK(host.find("123456 bytes") != std::string::npos);
-  CHECK(host.find("1000 bytes") != std::string::npos);
-}
-
-TEST_CASE("the CPU plan gives up buffers before it refuses") {
-  const auto need = [](const Plan& plan) { return 1'000'000 + plan.panel_bytes * plan.num_buffers; };
-  const plan::Limits roomy{.host_bytes = std::uint64_t{8} << 30, .device_bytes = 0, .num_threads = 4};
-  plan::Limits tight = roomy;
-  tight.host_bytes = 1'000'000 + 264 * 5;
-  const Plan wide = plan::plan_cpu(kSmall, kSmall, "row-merge", "test", roomy, need);
-  const Plan narrow = plan::plan_cpu(kSmall, kSmall, "row-merge", "test", tight, need);
-  CHECK(wide.panel_bytes > narrow.panel_bytes);
-  CHECK(narrow.host_need_bytes <= tight.host_bytes);
-  CHECK(narrow.panel_bytes >= output_record_bytes(8));
-  CHECK(narrow.num_buffers >= 2);
-}
-
-namespace {
-
-/// Statistics of a product of evenly spread blocks on a large Hopper device.
-plan::ProductStatistics evenly_spread(std::uint32_t n, std::uint32_t m, double k) {
-  const double nb = n / m;
-  return {.m = m,
-          .nb = n / m,
-          .num_blocks = static_cast<std::uint64_t>(2 * k),
-          .num_pairs = static_cast<std::uint64_t>(k * k / nb),
-          .num_rows = n / m,
-          .num_tiles = static_cast<std::uint64_t>(std::min(k * k / nb, nb * nb)),
-          .max_element = 2047,
-          .has_dense_tensor = true,
-          .free_bytes = std::uint64_t{100} << 30,
-          .max_tiles = 4u << 20};
-}
-
-}  // namespace
-
-TEST_CASE("the kernel follows density, device and memory") {
-  const auto best = [](const plan::ProductStatistics& s) { return plan::rank_kernels(s).front().kernel; };
-  CHECK(best(evenly_spread(8'192, 8, 1e5)) == "rows");
-  CHECK(best(evenly_spread(32'768, 4, 1e6)) == "rows");
-  CHECK(best(evenly_spread(1'048'576, 8, 1e6)) == "rows");
-  const plan::ProductStatistics dense = evenly_spread(32'768, 8, 8.8e6);
-  CHECK(best(dense) == "dense-tensor");
-  plan::ProductStatistics other_device = dense;
-  other_device.has_dense_tensor = false;
-  CHECK(best(other_device) == "rows");
-  plan::ProductStatistics little_memory = dense;
-  little_memory.free_bytes = 2u << 30;  // groups of block columns of B, expanded again for every panel
-  CHECK(best(little_memory) == "dense-tensor");
-  CHECK(plan::rank_kernels(little_memory).front().predicted_ms > plan::rank_kernels(dense).front().predicted_ms);
-  little_memory.free_bytes = 20u << 20;
-  CHECK(best(little_memory) == "rows");
-  plan::ProductStatistics narrow_panels = dense;
-  narrow_panels.max_tiles = dense.nb - 1;
-  CHECK(best(narrow_panels) == "rows");
-  const auto least_ms = [](const plan::ProductStatistics& s) { return plan::rank_kernels(s).front().predicted_ms; };
-  plan::ProductStatistics one_byte = dense;
-  one_byte.max_element = 20;
-  plan::ProductStatistics two_bytes = dense;
-  two_bytes.max_element = 900;                  // the sums stay below 2^32
-  CHECK(least_ms(dense) < least_ms(one_byte));  // saturated half way, found with one byte
-  CHECK(least_ms(one_byte) < least_ms(two_bytes));
-  plan::ProductStatistics saturates_at_once = dense;
-  saturates_at_once.max_element = 65'535;
-  plan::ProductStatistics larger_still = saturates_at_once;
-  larger_still.num_pairs *= 2;  // the first look for saturation costs the same
-  CHECK(plan::rank_kernels(larger_still).front().predicted_ms ==
-        plan::rank_kernels(saturates_at_once).front().predicted_ms);
-}
-
 TEST_CASE("byte planes hold every row in groups of eight") {
   CHECK(plan::num_byte_planes(255) == 1);
   CHECK(plan::num_byte_planes(256) == 2);
@@ -243,21 +137,39 @@ TEST_CASE("dense panels and groups stay within the free memory") {
   constexpr std::uint32_t kNb = 8192;
   constexpr std::uint32_t kM = 4;
   constexpr std::uint64_t kAll = std::uint64_t{kNb} * kNb;
-  CHECK(plan::dense_panel_tiles(kNb, kM, kAll, std::uint64_t{100} << 30) == kAll);
-  CHECK(plan::dense_panel_tiles(kNb, kM, kNb - 1, std::uint64_t{100} << 30) == 0);
-  CHECK(plan::dense_panel_tiles(kNb, kM, kAll, 1000) == 0);
-  CHECK(plan::dense_group_columns(kNb, kM, 2, plan::plane_bytes(kNb, kNb, kM, 2)) == kNb);
-  CHECK(plan::dense_group_columns(kNb, kM, 2, 1000) == 0);
-  CHECK(plan::dense_group_columns(1u << 30, 4, 2, std::uint64_t{1} << 60) == 0);
+  const std::uint64_t tile = plan::dense_tile_device_bytes(kM);
+  CHECK(plan::dense_panel_tiles(kNb, tile, kAll, std::uint64_t{100} << 30) == kAll);
+  CHECK(plan::dense_panel_tiles(kNb, tile, kNb - 1, std::uint64_t{100} << 30) == 0);
+  CHECK(plan::dense_panel_tiles(kNb, tile, kAll, 1000) == 0);
+  CHECK(plan::plane_group_columns(kNb, kM, 2, plan::plane_bytes(kNb, kNb, kM, 2)) == kNb);
+  CHECK(plan::plane_group_columns(kNb, kM, 2, 1000) == 0);
+  CHECK(plan::plane_group_columns(1u << 30, 4, 2, std::uint64_t{1} << 60) == 0);
   for (const std::uint64_t free : {100u << 20, 500u << 20, 2000u << 20}) {
-    const std::uint64_t tiles = plan::dense_panel_tiles(kNb, kM, kAll, free);
+    const std::uint64_t tiles = plan::dense_panel_tiles(kNb, tile, kAll, free);
     CHECK(tiles % kNb == 0);
-    CHECK(tiles * (2 * output_record_bytes(kM) + plan::panel_tile_bytes(kM)) <= free / 2);
-    const std::uint32_t group = plan::dense_group_columns(kNb, kM, 2, free / 2);
+    CHECK(tiles * tile <= free / 2);
+    const std::uint32_t group = plan::plane_group_columns(kNb, kM, 2, free / 2);
     CHECK(group > 0);
     CHECK(group % 64 == 0);
     CHECK(plan::plane_bytes(kNb, group, kM, 2) <= free / 2);
   }
+}
+
+TEST_CASE("groups of dense columns stay within the free memory and are whole tiles of the kernel") {
+  for (const std::uint32_t m : {1u, 4u, 7u, 8u, 64u}) {
+    for (const std::uint32_t nb : {1u, 3u, 100u, 1500u}) {
+      const std::uint64_t all = plan::dense_b_bytes(nb, nb, m);
+      CHECK(plan::element_group_columns(nb, m, all) == nb);
+      for (const std::uint64_t free : {all - 1, all / 2, all / 10, std::uint64_t{1}}) {
+        const std::uint32_t group = plan::element_group_columns(nb, m, free);
+        INFO("m " << m << ", nb " << nb << ", free " << free);
+        CHECK(group <= nb);
+        CHECK((group == 0 || plan::dense_b_bytes(nb, group, m) <= free));
+        CHECK((group == nb || group * m < 128 || group % std::max(1u, 128 / m) == 0));
+      }
+    }
+  }
+  CHECK(plan::element_group_columns(1u << 30, 4, std::uint64_t{1} << 60) == 0);
 }
 
 TEST_CASE("listing can be forbidden and preferred") {

@@ -1,10 +1,7 @@
 // The dense-blas kernel: panels, sums at and beyond what a double holds exactly, memory; and when "auto" takes it.
 #include <algorithm>
-#include <cmath>
 #include <random>
 
-#include "cpu/auto_kernel.hpp"
-#include "cpu/dense_blas.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "spmm/saturate.hpp"
@@ -26,14 +23,14 @@ TEST_CASE("cpu: dense panels keep the budget, and smaller products need no more 
   for (int round = 0; round < 3000; ++round) {
     const auto m = static_cast<std::uint32_t>(random() % kMaxBlockDim + 1);
     const auto side = [&] { return random() % (std::uint64_t{1} << (random() % 31)) + 1; };
-    const cpu::DenseExtent most{.m = m, .rows = side(), .inner = side(), .cols = side()};
+    const plan::DenseExtent most{.m = m, .rows = side(), .inner = side(), .cols = side()};
     const auto part = [&](std::uint64_t whole) { return random() % whole + 1; };
-    const cpu::DenseExtent some{.m = m, .rows = part(most.rows), .inner = part(most.inner), .cols = part(most.cols)};
+    const plan::DenseExtent some{.m = m, .rows = part(most.rows), .inner = part(most.inner), .cols = part(most.cols)};
     const std::uint64_t budget = 8 * output_record_bytes(m) << (random() % 24);
-    const std::uint64_t uncut = cpu::choose_dense_panels(most, ~std::uint64_t{0}).bytes(m);
+    const std::uint64_t uncut = plan::choose_dense_panels(most, ~std::uint64_t{0}).bytes(m);
     INFO("m = " << m << ", " << most.rows << " x " << most.inner << " x " << most.cols << " blocks, budget " << budget);
-    for (const cpu::DenseExtent& extent : {most, some}) {
-      const cpu::DensePanels panels = cpu::share_dense_panels(extent, budget, 1 + round % 5);
+    for (const plan::DenseExtent& extent : {most, some}) {
+      const plan::DensePanels panels = plan::share_dense_panels(extent, budget, 1 + round % 5);
       CHECK(panels.bytes(m) <= std::min(budget, uncut));
       CHECK(std::min({panels.rows, panels.inner, panels.cols}) >= 1);
       CHECK(panels.rows <= extent.rows);
@@ -45,9 +42,9 @@ TEST_CASE("cpu: dense panels keep the budget, and smaller products need no more 
 }
 
 TEST_CASE("cpu: dense panels of a large product use the memory they may have") {
-  const cpu::DenseExtent extent{.m = 8, .rows = 1000, .inner = 1000, .cols = 1000};
-  CHECK(cpu::choose_dense_panels(extent, 64u << 20).bytes(8) > 16u << 20);
-  CHECK(cpu::share_dense_panels(extent, 64u << 20, 64).rows < cpu::choose_dense_panels(extent, 64u << 20).rows);
+  const plan::DenseExtent extent{.m = 8, .rows = 1000, .inner = 1000, .cols = 1000};
+  CHECK(plan::choose_dense_panels(extent, 64u << 20).bytes(8) > 16u << 20);
+  CHECK(plan::share_dense_panels(extent, 64u << 20, 64).rows < plan::choose_dense_panels(extent, 64u << 20).rows);
 }
 
 /// A row of `length` blocks of one element, all `value`, and its like as a column.
@@ -126,43 +123,6 @@ TEST_CASE("cpu: dense-blas within small memory limits, in bands, or refused") {
   CHECK_THROWS_AS(multiply(a, b, options), OutOfMemory);
 }
 
-TEST_CASE("cpu: dense-blas in a build without OpenBLAS says what is missing") {
-  if (has_dense_blas()) return;
-  const auto a = random_matrix(8, 4, 2, 9, 1);
-  CHECK_THROWS_WITH(run_cpu(a, a, {.kernel = "dense-blas"}), Catch::Contains("built without"));
-  CHECK(cpu::default_kernel() == "row-merge");
-}
-
-/// Times for blocks spread evenly over n x n elements, a share `density` of them.
-cpu::PredictedTimes spread_evenly(cpu::Isa isa, std::uint32_t n, std::uint32_t m, double density, bool wide = false) {
-  const std::uint64_t nb = n / m;
-  return cpu::predict_times({.isa = isa,
-                             .wide = wide,
-                             .num_threads = 2,
-                             .pairs = density * density * std::pow(static_cast<double>(nb), 3),
-                             .extent = {.m = m, .rows = nb, .inner = nb, .cols = nb}});
-}
-
-TEST_CASE("cpu: the choice between row-merge and dense-blas") {
-  using cpu::Isa;
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512_vnni}) {
-    CHECK(spread_evenly(isa, 2048, 1, 1).prefers_dense());
-    CHECK(spread_evenly(isa, 2048, 4, 1).prefers_dense());
-    CHECK(!spread_evenly(isa, 2048, 4, 0.3).prefers_dense());
-    CHECK(spread_evenly(isa, 2048, 2, 0.9).prefers_dense());
-    CHECK(!spread_evenly(isa, 2048, 8, 0.01).prefers_dense());
-    CHECK(!spread_evenly(isa, 1u << 20, 4, 1e-5).prefers_dense());
-  }
-  CHECK(!spread_evenly(Isa::avx512_vnni, 2048, 4, 0.8).prefers_dense());
-  CHECK(!spread_evenly(Isa::avx512_vnni, 2048, 8, 1).prefers_dense());
-  CHECK(!spread_evenly(Isa::avx2, 2048, 8, 1).prefers_dense());
-  CHECK(spread_evenly(Isa::portable, 2048, 8, 1).prefers_dense());
-  CHECK(spread_evenly(Isa::avx2, 2048, 16, 1, true).row_merge_ms >
-        spread_evenly(Isa::avx2, 2048, 16, 1, false).row_merge_ms);
-  CHECK(cpu::predicted_text(spread_evenly(Isa::avx512_vnni, 2048, 4, 1)).rfind("dense-blas ", 0) == 0);
-  CHECK(cpu::predicted_text(spread_evenly(Isa::avx512_vnni, 2048, 8, 0.5)).rfind("row-merge ", 0) == 0);
-}
-
 TEST_CASE("cpu: auto runs what was chosen, if it fits, and says why") {
   const auto full = random_matrix(256, 2, 128 * 128, 65535, 1);
   const auto sparse = random_matrix(256, 2, 500, 65535, 2);
@@ -176,21 +136,6 @@ TEST_CASE("cpu: auto runs what was chosen, if it fits, and says why") {
   CHECK(report.plan.expected_kernels.empty() != has_dense_blas());
   multiply(sparse, sparse, options, &report);
   CHECK(report.plan.kernel == "row-merge");
-
-  Plan plan = make_plan({.kernel = "auto"});
-  plan.host_limit_bytes = cpu::need_bytes(full.header(), full.header(), plan);  // of row-merge
-  const auto run = [&] {
-    MemorySink sink(full.header());
-    StageClock clock;
-    const ProgressFn no_progress;
-    return cpu::multiply(MemorySource(full), MemorySource(full), sink, plan,
-                         {.clock = clock, .on_progress = no_progress, .cancel = nullptr});
-  };
-  const std::uint64_t dense_need = cpu::dense_blas_bytes(full.header(), full.header(), plan);
-  plan.host_limit_bytes = dense_need - 1;
-  CHECK(run().kernel == "row-merge");
-  plan.host_limit_bytes = dense_need;
-  CHECK(run().kernel == (has_dense_blas() ? "dense-blas" : "row-merge"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "spmm/error.hpp"
+#include "spmm/multiply.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "unit/cpu/run_cpu.hpp"
@@ -64,7 +65,13 @@ TEST_CASE("cpu: duplicates are found in large operands too") {
 
 TEST_CASE("cpu: an unknown kernel or instruction set is refused") {
   const auto a = random_matrix(8, 4, 2, 9, 1);
-  CHECK_THROWS_AS(run_cpu(a, a, {.kernel = "two-pointer"}), UsageError);
+  CHECK_THROWS_AS(run_cpu(a, a, {.kernel = "two-pointer"}), std::logic_error);  // never another kernel instead
+  Options options;
+  options.backend = Backend::cpu;
+  for (const std::string kernel : {"two-pointer", "no-such-kernel", ""}) {
+    options.kernel = kernel;
+    CHECK_THROWS_AS(multiply(a, a, options), UsageError);
+  }
   const ForcedIsa forced("sse9");
   CHECK_THROWS_AS(run_cpu(a, a), UsageError);
 }

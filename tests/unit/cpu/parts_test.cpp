@@ -88,22 +88,5 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
   }
 }
 
-TEST_CASE("cpu: predicted memory covers operands and buffers and has no part in n squared") {
-  const MatrixHeader header{.n = 1u << 20, .m = 8, .num_blocks = 1'000'000};
-  for (const std::string kernel : {"auto", "row-merge", "dense-blas", "reference"}) {
-    Plan plan = make_plan({.kernel = kernel, .num_threads = 2, .panel_bytes = 1u << 20, .num_buffers = 6});
-    const std::uint64_t need = cpu::need_bytes(header, header, plan);
-    CHECK(need > 2 * 1'000'000 * input_record_bytes(8));
-    CHECK(need < 1'000'000'000);
-    plan.num_buffers = 100;
-    CHECK(cpu::need_bytes(header, header, plan) >= need);
-    plan.panel_bytes = 1u << 30;
-    CHECK(cpu::need_bytes(header, header, plan) >= 100ull << 30);
-  }
-  const MatrixHeader huge{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 0xFFFF'FFFFu};
-  const Plan plan = make_plan({});
-  CHECK(cpu::need_bytes(huge, huge, plan) > 0xFFFF'FFFFull * 2 * 8);  // no 32-bit product
-}
-
 }  // namespace
 }  // namespace spmm::test

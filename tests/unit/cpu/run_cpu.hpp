@@ -1,6 +1,7 @@
 // Runs the CPU backend on matrices in memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -11,6 +12,8 @@
 #include "base/run.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/kernels.hpp"
+#include "plan/host_models.hpp"
+#include "plan/registry.hpp"
 #include "support/memory_stream.hpp"
 
 namespace spmm::test {
@@ -46,22 +49,29 @@ struct Settings {
   std::size_t num_kept = 0;  ///< buffers that the sink keeps for a while
 };
 
-inline Plan make_plan(const Settings& settings) {
-  Plan plan;
-  plan.backend = Backend::cpu;
-  plan.kernel = settings.kernel;
-  plan.num_threads = settings.num_threads;
-  plan.panel_bytes = settings.panel_bytes;
-  plan.num_buffers = settings.num_buffers;
-  return plan;
+/// A decision with these settings, whatever the statistics are.
+inline plan::Execution make_execution(const Settings& settings, const plan::Statistics& statistics) {
+  plan::Execution e;
+  const std::uint64_t record = output_record_bytes(statistics.m());
+  e.backend = Backend::cpu;
+  e.kernel = settings.kernel;
+  e.id = plan::kernel_named(settings.kernel).value();
+  e.num_threads = settings.num_threads;
+  e.panel_bytes = std::max<std::uint64_t>(1, settings.panel_bytes / record) * record;
+  e.num_buffers = settings.num_buffers;
+  e.dense_panels = plan::share_dense_panels(plan::dense_extent(statistics),
+                                            plan::kDenseBytesPerBufferByte * e.panel_bytes, e.num_threads);
+  return e;
 }
 
 /// Multiplies from source to sink.
 inline ProductStats run_streams(const Source& a, const Source& b, Sink& sink, const Settings& settings = {},
                                 const ProgressFn& on_progress = {}, const std::atomic<bool>* cancel = nullptr) {
   StageClock clock;
+  plan::Execution execution = make_execution(settings, plan::expected_statistics(a.header(), b.header()));
+  const auto decide = [&](const plan::Statistics& exact) { return make_execution(settings, exact); };
   return cpu::multiply(
-      a, b, sink, make_plan(settings),
+      a, b, sink, execution, decide,
       {.clock = clock, .on_progress = on_progress, .cancel = cancel, .num_threads = settings.num_threads});
 }
 

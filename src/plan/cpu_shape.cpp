@@ -1,0 +1,97 @@
+#include "plan/cpu_shape.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "plan/host_models.hpp"
+
+namespace spmm::plan {
+namespace {
+
+constexpr std::uint64_t kMaxBufferBytes = 8u << 20;  // stays in the last-level cache between multiply and write
+
+/// What the search is about.
+struct HostShape {
+  unsigned num_threads = 1;
+  std::uint64_t num_buffers = 0;
+  std::uint64_t buffer_bytes = 0;
+};
+
+/// Whole records, at least one.
+std::uint64_t whole_records(std::uint64_t bytes, std::uint64_t record) {
+  return std::max<std::uint64_t>(1, bytes / record) * record;
+}
+
+/// The largest buffers with which so many threads and buffers fit: halved until they do. 0 bytes where none do.
+HostShape largest_that_fits(const HostBytes& need, HostShape shape, std::uint64_t record, std::uint64_t limit_bytes) {
+  for (std::uint64_t bytes = std::max(record, kMaxBufferBytes);; bytes /= 2) {
+    shape.buffer_bytes = whole_records(bytes, record);
+    if (need.total(shape.num_threads, shape.num_buffers, shape.buffer_bytes) <= limit_bytes) return shape;
+    if (shape.buffer_bytes == record) return {};
+  }
+}
+
+/// Two buffers a thread and two for the sink keep everybody busy; the last one of fewer than that is kept for the
+/// oldest unit, so that one more than there are threads is the least.
+std::array<std::uint64_t, 3> numbers_of_buffers(unsigned num_threads) {
+  const std::uint64_t threads = num_threads;
+  return {2 * threads + 2, (3 * threads + 3) / 2, threads + 1};
+}
+
+/// Predicted time with a charge for buffers that are missing.
+double predict(const KernelRow& kernel, const Statistics& s, const Limits& limits, const HostShape& shape) {
+  constexpr double kWaiting = 0.2;  // share of the time that is lost when there is one buffer a thread (estimated)
+  const auto wanted = static_cast<double>(numbers_of_buffers(shape.num_threads).front());
+  const double missing = 1 - static_cast<double>(shape.num_buffers) / wanted;
+  return kernel.host_ms(s, limits, shape.num_threads, shape.buffer_bytes) * (1 + 2 * kWaiting * missing);
+}
+
+}  // namespace
+
+Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
+  Execution e;
+  e.backend = Backend::cpu;
+  e.id = kernel.id;
+  e.kernel = kernel.name;
+  e.host_limit_bytes = limits.host_bytes;
+  if (kernel.needs_blas && !limits.has_blas) {
+    e.refusal = {.kind = Refusal::Kind::usage,
+                 .what = "--kernel",
+                 .problem = "dense-blas needs OpenBLAS, and this program was built without it",
+                 .hint = "use row-merge, or install OpenBLAS and build again"};
+    return e;
+  }
+  const std::uint64_t record = output_record_bytes(std::max(1u, s.m()));
+  const HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa);
+  const unsigned most_threads = kernel.id == KernelId::reference ? 1 : std::max(1u, limits.num_threads);
+  HostShape best;
+  for (unsigned threads = most_threads; threads > 0; threads /= 2) {
+    for (const std::uint64_t buffers : numbers_of_buffers(threads)) {
+      const HostShape shape =
+          largest_that_fits(need, {.num_threads = threads, .num_buffers = buffers}, record, limits.host_bytes);
+      if (shape.buffer_bytes == 0) continue;
+      const double ms = predict(kernel, s, limits, shape);
+      if (best.buffer_bytes != 0 && ms >= e.predicted_ms) continue;  // as fast: the one with more threads stays
+      best = shape;
+      e.predicted_ms = ms;
+    }
+  }
+  if (best.buffer_bytes == 0) {
+    e.refusal = {.kind = Refusal::Kind::memory, .what = "host memory", .need_bytes = need.total(1, 2, record)};
+    return e;
+  }
+  e.num_threads = best.num_threads;
+  e.num_buffers = best.num_buffers;
+  e.panel_bytes = best.buffer_bytes;
+  e.host_need_bytes = need.total(best.num_threads, best.num_buffers, best.buffer_bytes);
+  e.expected_panels = static_cast<std::uint64_t>(
+      std::ceil(s.num_tiles * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
+  if (kernel.id == KernelId::dense_blas) {
+    e.dense_panels =
+        share_dense_panels(dense_extent(s), kDenseBytesPerBufferByte * best.buffer_bytes, best.num_threads);
+  }
+  return e;
+}
+
+}  // namespace spmm::plan

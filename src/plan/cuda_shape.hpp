@@ -1,0 +1,16 @@
+// How a CUDA kernel would run a product within given limits: panels, groups of block columns, memory, time.
+#pragma once
+
+#include "plan/execution.hpp"
+#include "plan/registry.hpp"
+
+namespace spmm::plan {
+
+/// Everything but the row panels; refused where it does not fit or the device lacks what the kernel needs.
+/// Values: limits.device must be there.
+Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits);
+
+/// Cuts the row panels of an exact execution, and sets the layout that follows from them.
+void cut_row_panels(Execution& execution, const Statistics& s, const Limits& limits);
+
+}  // namespace spmm::plan

@@ -1,0 +1,165 @@
+#include "plan/decide.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "base/text.hpp"
+#include "plan/cpu_shape.hpp"
+#include "plan/cuda_shape.hpp"
+#include "plan/partition.hpp"
+#include "plan/registry.hpp"
+#include "plan/run_models.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::plan {
+namespace {
+
+std::string layout_text(const Execution& e) {
+  if (e.backend == Backend::cpu) return "both by rows, packed";
+  switch (e.operand_layout) {
+    case Layout::rows:
+      return "both by rows";
+    case Layout::b_by_columns:
+      return "A by rows, B by columns";
+    case Layout::rows_file_order:
+      return "both by rows, elements in file order";
+  }
+  return {};
+}
+
+Backend wanted_backend(const Limits& limits) {
+  return limits.kernel ? row_of(*limits.kernel).backend : limits.backend;
+}
+
+/// CUDA where a device is usable and nothing else is asked for.
+Backend choose_backend(const Limits& limits) {
+  return wanted_backend(limits) != Backend::cpu && limits.device ? Backend::cuda : Backend::cpu;
+}
+
+std::string backend_reason(const Limits& limits, Backend chosen) {
+  if (chosen == Backend::cuda)
+    return wanted_backend(limits) == Backend::automatic ? "a CUDA device is usable" : "asked for";
+  return wanted_backend(limits) == Backend::cpu ? "asked for" : limits.why_no_device;
+}
+
+/// Every kernel of a backend that may run, refused ones too; fastest first.
+std::vector<Execution> considered(const Statistics& s, const Limits& limits, Backend backend) {
+  std::vector<Execution> all;
+  for (const KernelRow& row : registry()) {
+    if (row.backend != backend) continue;
+    const bool named = limits.kernel && row.backend == row_of(*limits.kernel).backend;
+    if (named ? row.id != *limits.kernel : !row.is_automatic) continue;
+    const bool usable = (!row.needs_blas || limits.has_blas) &&
+                        (!row.needs_hopper || (limits.device && limits.device->has_dense_tensor));
+    if (!named && !usable) continue;
+    all.push_back(backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Execution& x, const Execution& y) {
+    return x.is_refused() != y.is_refused() ? y.is_refused()
+           : x.is_refused()                 ? x.refusal.need_bytes < y.refusal.need_bytes
+                                            : x.predicted_ms < y.predicted_ms;
+  });
+  return all;
+}
+
+/// Fills what is said about the choice.
+void explain(Execution& e, const std::vector<Execution>& all, const Statistics& s, const Limits& limits) {
+  e.reason = backend_reason(limits, e.backend);
+  for (const Execution& one : all) {
+    e.candidates.push_back({.kernel = one.kernel, .predicted_ms = one.predicted_ms, .fits = !one.is_refused()});
+  }
+  e.exact = s.exact;
+  e.layout = layout_text(e);
+  e.expected_pairs = s.num_pairs;
+  e.expected_output_blocks = s.num_tiles;
+  if (limits.kernel) return;
+  const bool had_choice = e.backend == Backend::cuda || all.size() > 1;
+  if (!had_choice) return;
+  e.expected_kernels = candidates_text(e.candidates);
+  if (s.exact) e.reason += "; predicted " + e.expected_kernels;
+  for (const Execution& one : all) {
+    if (s.exact && e.backend == Backend::cpu && one.is_refused())
+      e.reason += text(", but ", one.kernel, " does not fit");
+  }
+}
+
+/// Without a partition: both operands in memory as a whole.
+Execution decide_at_once(const Statistics& s, const Limits& limits) {
+  const Backend backend = choose_backend(limits);
+  if (backend == Backend::cpu && wanted_backend(limits) == Backend::cuda) {
+    Execution none;
+    none.refusal = {.kind = Refusal::Kind::device,
+                    .what = "--backend cuda",
+                    .problem = limits.why_no_device,
+                    .hint = "use --backend cpu, or check nvidia-smi"};
+    return none;
+  }
+  const std::vector<Execution> all = considered(s, limits, backend);
+  Execution e = all.front();
+  explain(e, all, s, limits);
+  if (!e.is_refused() && s.exact && backend == Backend::cuda) {
+    cut_row_panels(e, s, limits);
+    e.layout = layout_text(e);
+  }
+  if (!e.is_refused()) e.predicted_s = product_seconds(e, s, limits) + start_seconds(e, limits);
+  return e;
+}
+
+/// At once, or in slabs.
+Execution decide_for_backend(const Statistics& s, const Limits& limits) {
+  Execution at_once = decide_at_once(s, limits);
+  if (s.exact || at_once.refusal.kind != Refusal::Kind::memory) return at_once;
+  Execution in_slabs = decide_slabs(s, limits, decide_at_once);
+  if (!in_slabs.is_refused()) return in_slabs;
+  const std::uint64_t need = in_slabs.refusal.need_bytes;
+  if (in_slabs.refusal.what == at_once.refusal.what && need < at_once.refusal.need_bytes)
+    at_once.refusal.need_bytes = need;
+  return at_once;
+}
+
+}  // namespace
+
+Execution decide(const Statistics& statistics, const Limits& limits) {
+  Execution e = decide_for_backend(statistics, limits);
+  if (e.is_refused()) return e;
+  (e.backend == Backend::cuda ? e.predicted_cuda_s : e.predicted_cpu_s) = e.predicted_s;
+  if (e.backend == Backend::cuda && wanted_backend(limits) == Backend::automatic) {
+    Limits on_cpu = limits;
+    on_cpu.backend = Backend::cpu;
+    e.predicted_cpu_s = decide_for_backend(statistics, on_cpu).predicted_s;  // 0 where it fits nowhere
+  }
+  return e;
+}
+
+std::string candidates_text(const std::vector<Candidate>& candidates) {
+  std::string all;
+  for (const Candidate& c : candidates) {
+    if (!c.fits) continue;
+    std::array<char, 64> one{};
+    std::snprintf(one.data(), one.size(), "%s%s %.3g ms", all.empty() ? "" : ", ", c.kernel.c_str(), c.predicted_ms);
+    all += one.data();
+  }
+  return all;
+}
+
+void throw_if_refused(const Execution& execution) {
+  const Refusal& r = execution.refusal;
+  switch (r.kind) {
+    case Refusal::Kind::none:
+      return;
+    case Refusal::Kind::memory: {
+      const std::uint64_t have = r.what == "host memory" ? execution.host_limit_bytes : execution.device_limit_bytes;
+      throw OutOfMemory(r.what,
+                        text("even the smallest panel needs ", human_bytes(r.need_bytes), " (", r.need_bytes,
+                             " bytes) and the limit is ", human_bytes(have), " (", have, " bytes)"),
+                        "raise --memory-limit, or run on a machine with more memory");
+    }
+    case Refusal::Kind::device:
+      throw DeviceError(r.what, r.problem, r.hint);
+    case Refusal::Kind::usage:
+      throw UsageError(r.what, r.problem, r.hint);
+  }
+}
+
+}  // namespace spmm::plan

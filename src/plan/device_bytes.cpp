@@ -1,0 +1,42 @@
+#include "plan/device_bytes.hpp"
+
+#include <algorithm>
+
+#include "spmm/types.hpp"
+
+namespace spmm::plan {
+
+OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  const std::uint64_t values_a = std::uint64_t{2} * a.m * a.m * a.num_blocks;
+  const std::uint64_t values_b = std::uint64_t{2} * b.m * b.m * b.num_blocks;
+  const std::uint64_t rows_a = std::min(a.num_blocks, a.blocks_per_side());
+  const std::uint64_t rows_b = std::min(b.num_blocks, b.blocks_per_side());
+  constexpr std::uint64_t kRow = 4 + 4;         // row number, offset
+  constexpr std::uint64_t kInner = 4;           // position within the row
+  constexpr std::uint64_t kCounts = 4 + 8 + 8;  // per block of A: block row of B, pairs before it, pairs before its row
+  constexpr std::uint64_t kKey = 8;
+  constexpr std::uint64_t kSort = 8 + 4 + 4;  // the other key buffer, record numbers twice
+  constexpr std::uint64_t kWork = 64u << 20;  // upload ring on the device, then library work space; flags and counts
+  const std::uint64_t index = rows_a * kRow + a.num_blocks * (kInner + kCounts)  //
+                              + 2 * (rows_b * kRow + b.num_blocks * kInner);     // B in both orders
+  const std::uint64_t keys = (std::uint64_t{a.num_blocks} + b.num_blocks) * kKey;
+  const std::uint64_t sort = std::max(a.num_blocks, b.num_blocks) * kSort;
+  return {.resident = values_a + values_b + index + kWork,
+          .build_peak = values_a + values_b + std::max(values_a, values_b) + index + keys + sort + kWork};
+}
+
+std::uint64_t panel_tile_bytes(std::uint32_t m) {
+  return std::uint64_t{4} * m * m  // values
+         + 8 + 1 + 8               // coordinates, flag, position
+         + 8;                      // share of library work space
+}
+
+std::uint64_t tile_device_bytes(std::uint32_t m) {
+  return dense_tile_device_bytes(m) + kExpandPairBytes;
+}
+
+std::uint64_t dense_tile_device_bytes(std::uint32_t m) {
+  return 2 * output_record_bytes(m) + panel_tile_bytes(m);
+}
+
+}  // namespace spmm::plan

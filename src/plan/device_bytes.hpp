@@ -1,0 +1,34 @@
+// Device memory of a product: upper bounds of what src/cuda allocates. Pure functions.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/statistics.hpp"
+
+namespace spmm::plan {
+
+/// What the operands take: while panels are computed, and at the peak of the build before that.
+struct OperandBytes {
+  std::uint64_t resident = 0;
+  std::uint64_t build_peak = 0;
+};
+
+/// Values: for every layout; the largest of what the kernels ask for.
+OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b);
+
+/// Device bytes per C block of a panel besides its packed records: accumulated values, coordinates, flags, scan.
+/// Kernels that write records themselves accumulate nothing here; a listed panel keeps the sums of its split lists
+/// instead (kLongList: 8 * m * m / 4096 bytes per pair).
+std::uint64_t panel_tile_bytes(std::uint32_t m);
+
+/// Device bytes per pair of a panel that lists its C blocks by expansion.
+inline constexpr std::uint64_t kExpandPairBytes = 48;
+
+/// Device bytes per C block of a panel, whatever kernel computes it. Packed records count twice: one copy leaves the
+/// device while the next panel is computed.
+std::uint64_t tile_device_bytes(std::uint32_t m);
+
+/// The same for the dense kernels, which list nothing.
+std::uint64_t dense_tile_device_bytes(std::uint32_t m);
+
+}  // namespace spmm::plan

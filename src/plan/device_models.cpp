@@ -1,0 +1,101 @@
+#include "plan/device_models.hpp"
+
+#include <algorithm>
+
+#include "kernels/tuning.hpp"
+#include "plan/dense_plan.hpp"
+#include "spmm/saturate.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::plan {
+namespace {
+
+/// Milliseconds until operands are parsed and sorted.
+double build_ms(const Statistics& s) {
+  const auto blocks = static_cast<double>(s.num_blocks());
+  return kernels::kLaunchesMs + blocks * static_cast<double>(input_record_bytes(s.m())) / kernels::kBuildBytesPerMs +
+         blocks / kernels::kBuildBlocksPerMs;
+}
+
+double elements_of_block(const Statistics& s) {
+  return static_cast<double>(s.m()) * s.m();
+}
+
+double result_bytes(const Statistics& s) {
+  return s.num_tiles * static_cast<double>(output_record_bytes(s.m()));
+}
+
+constexpr double kFirstLookTerms = 2'048;  // dense-tensor looks for saturated tiles after so many
+
+/// Share of the inner dimension that is multiplied before a tile is saturated, if elements are half the largest on
+/// average.
+double share_before_saturation(const Statistics& s) {
+  if (s.num_tiles < 1) return 1;
+  const double mean = s.max_element / 2.0;
+  const double sum = s.num_pairs / s.num_tiles * s.m() * mean * mean;
+  const double first_look = kFirstLookTerms / (static_cast<double>(s.nb()) * s.m());
+  return std::min(1.0, std::max(first_look, kernels::kEarlyExitMargin * kMaxVal / std::max(sum, 1.0)));
+}
+
+/// Everything but the products of a dense kernel: operands are expanded, results written, read and packed.
+double dense_frame_ms(const Statistics& s, const Pieces& pieces, std::uint32_t bytes_per_element) {
+  const double side = static_cast<double>(s.nb()) * s.m();
+  const auto num_panels = static_cast<double>((s.a_rows + pieces.panel_rows - 1) / pieces.panel_rows);
+  const double expansions = pieces.group_columns == s.nb() ? 1 : num_panels;
+  return build_ms(s) + (expansions + 1) * side * side * bytes_per_element / kernels::kPlaneBytesPerMs +
+         3 * result_bytes(s) / kernels::kCopyBytesPerMs;
+}
+
+/// Multiply-adds of a dense product.
+double dense_terms(const Statistics& s) {
+  const double side = static_cast<double>(s.nb()) * s.m();
+  return static_cast<double>(s.a_rows) * s.m() * side * side;
+}
+
+}  // namespace
+
+bool is_listed(const Statistics& s) {
+  return s.num_pairs < kernels::kExpandPairsPerTile * static_cast<double>(s.a_rows) * s.nb();
+}
+
+double pair_list_ms(const Statistics& s, const Pieces&) {
+  if (s.num_pairs < 1) return build_ms(s);
+  const double bytes = s.num_pairs * elements_of_block(s) * 4 + result_bytes(s);  // both blocks of each pair; results
+  return build_ms(s) + kernels::kListMs + s.num_pairs / kernels::kListPairsPerMs + bytes / kernels::kListedBytesPerMs;
+}
+
+double row_spread_ms(const Statistics& s, const Pieces&) {
+  if (s.num_pairs < 1) return build_ms(s);
+  const std::uint32_t m = s.m();
+  const double elements = elements_of_block(s);
+  const bool has_kernel = m == 4 || m == 8 || m == 16 || m == 32 || m == 64;
+  const double row_sum = static_cast<double>(s.num_blocks()) / 2 /
+                         static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * m * s.max_element *
+                         s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
+  const bool checked = row_sum > kMaxVal;
+  const double terms_per_ms = !has_kernel ? kernels::kSpreadAnyTermsPerMs
+                              : checked   ? kernels::kSpreadWatchedTermsPerMs
+                                          : kernels::kSpreadTermsPerMs;
+  const double pairs_per_ms = checked ? kernels::kSpreadWatchedPairsPerMs : kernels::kSpreadPairsPerMs;
+  const double multiply = std::max(s.num_pairs / pairs_per_ms, s.num_pairs * elements * m / terms_per_ms);
+  const double visited = static_cast<double>(s.a_rows) * s.nb() * elements;
+  return build_ms(s) + multiply + visited / kernels::kSpreadElementsPerMs +
+         result_bytes(s) / kernels::kSpreadResultBytesPerMs;
+}
+
+double rows_ms(const Statistics& s, const Pieces& pieces) {
+  return is_listed(s) ? pair_list_ms(s, pieces) : row_spread_ms(s, pieces);
+}
+
+double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {
+  const double share = share_before_saturation(s);
+  const std::uint32_t planes = share < 1 ? 1 : num_byte_planes(s.max_element);  // high bytes find what is saturated
+  const double byte_terms = dense_terms(s) * planes * planes * share;
+  return dense_frame_ms(s, pieces, planes) + byte_terms / kernels::kTensorTermsPerMs;
+}
+
+double dense_tiled_ms(const Statistics& s, const Pieces& pieces) {
+  return dense_frame_ms(s, pieces, 2) + dense_terms(s) / kernels::kTiledTermsPerMs;
+}
+
+}  // namespace spmm::plan

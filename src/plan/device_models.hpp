@@ -1,0 +1,19 @@
+// How long the CUDA kernels would take, from statistics and measured rates (kernels/tuning.hpp). Pure functions; all
+// return device milliseconds from parsing to packed records.
+#pragma once
+
+#include "plan/registry.hpp"
+
+namespace spmm::plan {
+
+double row_spread_ms(const Statistics& s, const Pieces& pieces);
+double pair_list_ms(const Statistics& s, const Pieces& pieces);
+/// Each panel takes the one of the two that suits it; judged for the product as a whole.
+double rows_ms(const Statistics& s, const Pieces& pieces);
+double dense_tensor_ms(const Statistics& s, const Pieces& pieces);
+double dense_tiled_ms(const Statistics& s, const Pieces& pieces);
+
+/// Whether a product of these statistics is listed as a whole rather than visited C block by C block.
+bool is_listed(const Statistics& s);
+
+}  // namespace spmm::plan

@@ -1,0 +1,92 @@
+#include "plan/host_models.hpp"
+
+#include <algorithm>
+
+#include "plan/dense_panels.hpp"
+#include "plan/packed_shape.hpp"
+
+namespace spmm::plan {
+namespace {
+
+/// Rates of one thread.
+/// Source: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a Zen 4, the
+/// kernels of each instruction set forced, OpenBLAS 0.3.21 with the kernels that it takes on such a machine
+/// (Cooperlake, Haswell, Nehalem). Row-merge: its best; it is up to twice as slow where the operands leave the cache,
+/// and where all columns are full and their number is a power of two. So the choice leans to row-merge.
+struct Rates {
+  double pair_ns;        ///< row-merge: finding and ordering a pair, if its terms take less
+  double narrow_per_ns;  ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
+  double wide_per_ns;    ///< the same, wide
+  double dense_per_ns;   ///< DGEMM: multiply-adds
+};
+
+constexpr Rates kVnni{.pair_ns = 3.5, .narrow_per_ns = 65, .wide_per_ns = 40, .dense_per_ns = 25};
+constexpr Rates kAvx2{.pair_ns = 3.5, .narrow_per_ns = 40, .wide_per_ns = 21, .dense_per_ns = 24};
+constexpr Rates kPortable{.pair_ns = 6, .narrow_per_ns = 1.5, .wide_per_ns = 1.5, .dense_per_ns = 8.5};
+constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
+constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
+constexpr double kNsPerMs = 1e6;
+constexpr double kReferenceTermsPerMs = 3e5;
+
+const Rates& rates_of(Isa isa) {
+  return isa == Isa::avx512_vnni ? kVnni : isa == Isa::avx2 ? kAvx2 : kPortable;
+}
+
+/// Work of one thread, done by several of them with a queue between them and the sink.
+/// Values: unit_bytes = output of a piece of work that one worker takes. Where it is more than a buffer holds, the
+/// worker waits with each further buffer until all older pieces are through: that part is not done in parallel.
+double shared_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes,
+                 double serial_ms, double unit_bytes) {
+  // A buffer on its way to the sink: a lock, a wake-up, a system call. Measured with 16 threads on two cores and
+  // buffers of one record (35 s for 1.4e6 of them); less where nothing else runs.
+  constexpr double kAppendMs = 0.02;
+  const double threads = std::min(num_threads, limits.num_cores);
+  const double buffers_per_unit = std::max(1.0, unit_bytes / static_cast<double>(buffer_bytes));
+  const double parallel = 1 / buffers_per_unit;
+  const double output_bytes = s.num_tiles * static_cast<double>(output_record_bytes(s.m()));
+  return serial_ms * (1 - parallel + parallel / threads) + output_bytes / static_cast<double>(buffer_bytes) * kAppendMs;
+}
+
+}  // namespace
+
+DenseExtent dense_extent(const Statistics& s) {
+  const std::uint64_t columns = std::min(s.b.num_blocks, s.nb());
+  return {.m = s.m(),
+          .rows = s.a_rows,
+          .inner = s.b_rows,
+          .cols = s.b_columns != 0 ? std::min<std::uint64_t>(s.b_columns, columns) : columns};
+}
+
+double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
+  constexpr std::uint32_t kWide = 1u << 15;       // elements from here on need wide arithmetic
+  constexpr double kSmallestPartPairs = 1 << 13;  // a row is cut into parts of at least so many pairs
+  const Rates& rates = rates_of(limits.isa);
+  const PackedShape shape = packed_shape(limits.isa, s.m());
+  const double block_terms = static_cast<double>(shape.a_elements()) * shape.cols;
+  const bool wide = s.max_element >= kWide;
+  const double pair_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns));
+  const double rows = static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const double row_bytes = s.num_tiles / rows * static_cast<double>(output_record_bytes(s.m()));
+  const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);
+  return shared_ms(s, limits, num_threads, buffer_bytes, s.num_pairs * pair_ns / kNsPerMs, row_bytes / parts);
+}
+
+double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
+  const DenseExtent extent = dense_extent(s);
+  const double m = extent.m;
+  const double rows = static_cast<double>(extent.rows) * m;
+  const double inner = static_cast<double>(extent.inner) * m;
+  const double cols = static_cast<double>(extent.cols) * m;
+  const DensePanels panels = share_dense_panels(extent, kDenseBytesPerBufferByte * buffer_bytes, num_threads);
+  const double num_row_panels = rows / (panels.rows * m);
+  const double serial_ns = rows * inner * cols / rates_of(limits.isa).dense_per_ns +
+                           num_row_panels * inner * cols * kExpandNs + rows * cols * kStoreNs;
+  return shared_ms(s, limits, num_threads, buffer_bytes, serial_ns / kNsPerMs, 0);  // whole panels, then buffers
+}
+
+double reference_ms(const Statistics& s, const Limits& limits, unsigned, std::uint64_t buffer_bytes) {
+  const double m = s.m();
+  return shared_ms(s, limits, 1, buffer_bytes, s.num_pairs * m * m * m / kReferenceTermsPerMs, 0);
+}
+
+}  // namespace spmm::plan

@@ -1,0 +1,116 @@
+#include "plan/partition.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/run_models.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::plan {
+namespace {
+
+struct Division {
+  std::size_t a = 0;  // index of kSlabCounts
+  std::size_t b = 0;
+
+  [[nodiscard]] std::uint32_t num_a() const { return kSlabCounts.at(a); }
+  [[nodiscard]] std::uint32_t num_b() const { return kSlabCounts.at(b); }
+};
+
+MatrixHeader with_blocks(MatrixHeader header, std::uint64_t num_blocks) {
+  header.num_blocks = static_cast<std::uint32_t>(num_blocks);
+  return header;
+}
+
+/// Blocks of the largest of some slabs.
+std::uint64_t largest_slab(const MatrixHeader& header, const std::vector<std::uint64_t>& counted, std::size_t x) {
+  const std::uint64_t share = (std::uint64_t{header.num_blocks} + kSlabCounts.at(x) - 1) / kSlabCounts.at(x);
+  return counted.empty() ? share : counted.at(x);
+}
+
+/// Expected bytes of the result of the largest slab of A.
+double result_bytes_of_slab(const Statistics& whole, std::uint64_t largest_a) {
+  const double share = whole.a.num_blocks == 0 ? 0 : static_cast<double>(largest_a) / whole.a.num_blocks;
+  return whole.num_tiles * share * static_cast<double>(output_record_bytes(whole.m()));
+}
+
+/// Every slab of A meets every slab of B; each meeting passes over both files for its records, builds both slabs anew
+/// and multiplies. Results of several slabs of B are merged.
+double total_seconds(const Statistics& whole, const Execution& slab, const Statistics& slabs, const Division& d,
+                     const Limits& limits) {
+  const double meetings = static_cast<double>(d.num_a()) * d.num_b();
+  const double passed_over = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
+  const double result_bytes = whole.num_tiles * static_cast<double>(output_record_bytes(whole.m()));
+  const double merging = d.num_b() > 1 ? merge_seconds(result_bytes) : 0;
+  return meetings * (product_seconds(slab, slabs, limits) + read_seconds(std::max(0.0, passed_over))) + merging +
+         start_seconds(slab, limits);
+}
+
+/// A division, and whether the results that wait to be merged are expected to fit. They may be smaller than expected,
+/// so nothing is refused for that; such a division only comes after all others.
+struct Option {
+  Execution execution{};
+  bool keeps_results = true;
+};
+
+bool is_better(const Option& x, const Option& y) {
+  const Execution& e = x.execution;
+  const Execution& best = y.execution;
+  if (e.is_refused() != best.is_refused()) return !e.is_refused();
+  if (e.is_refused()) return e.refusal.need_bytes < best.refusal.need_bytes;
+  if (x.keeps_results != y.keeps_results) return x.keeps_results;
+  return e.predicted_s < best.predicted_s;
+}
+
+/// The largest product of two slabs of a division.
+Option decide_division(const Statistics& whole, const Limits& limits, const Division& d, DecideSlab decide_slab) {
+  constexpr double kMargin = 1.25;  // rows differ; what is larger is cut in halves later, after work in vain
+  const std::uint64_t lists = slab_list_bytes(whole.a, whole.b);
+  const std::uint64_t largest_a = largest_slab(whole.a, whole.a_slab_blocks, d.a);
+  const std::uint64_t largest_b = largest_slab(whole.b, whole.b_slab_blocks, d.b);
+  const Statistics slabs = expected_statistics(with_blocks(whole.a, largest_a), with_blocks(whole.b, largest_b));
+  const std::uint64_t left = limits.host_bytes - std::min(limits.host_bytes, lists);
+  const std::uint64_t kept = d.num_b() > 1 ? left / 2 : 0;
+  Limits slab_limits = limits;
+  slab_limits.host_bytes = left - kept;
+  Execution e = decide_slab(slabs, slab_limits);
+  e.a_bands = d.num_a();
+  e.b_bands = d.num_b();
+  e.kept_bytes = kept;
+  e.slab_limits = slab_limits;
+  if (e.is_refused()) {
+    e.refusal.need_bytes += lists + kept;
+    return {.execution = std::move(e)};
+  }
+  e.host_limit_bytes = limits.host_bytes;
+  e.host_need_bytes += lists + kept;
+  e.predicted_s = total_seconds(whole, e, slabs, d, limits);
+  e.expected_pairs = whole.num_pairs;
+  e.expected_output_blocks = whole.num_tiles;
+  e.expected_panels *= std::uint64_t{d.num_a()} * d.num_b();
+  const double kept_results = kMargin * result_bytes_of_slab(whole, largest_a);
+  return {.execution = std::move(e), .keeps_results = kept == 0 || kept_results <= static_cast<double>(kept)};
+}
+
+}  // namespace
+
+std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  constexpr std::uint64_t kPerRecord = sizeof(std::uint16_t) + sizeof(std::uint32_t);  // bucket, number in its slab
+  return (std::uint64_t{a.num_blocks} + b.num_blocks) * kPerRecord + 2 * kNumBuckets * sizeof(std::uint64_t);
+}
+
+Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab decide_slab) {
+  Option best;
+  best.execution.refusal.kind = Refusal::Kind::memory;
+  best.execution.refusal.need_bytes = ~std::uint64_t{0};
+  for (std::size_t a = 0; a < kSlabCounts.size(); ++a) {
+    for (std::size_t b = 0; b < kSlabCounts.size(); ++b) {
+      if (a == 0 && b == 0) continue;
+      Option option = decide_division(whole, limits, {.a = a, .b = b}, decide_slab);
+      if (is_better(option, best)) best = std::move(option);
+    }
+  }
+  return best.execution;
+}
+
+}  // namespace spmm::plan

@@ -1,0 +1,109 @@
+#include "plan/registry.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "plan/device_models.hpp"
+#include "plan/host_models.hpp"
+
+namespace spmm::plan {
+namespace {
+
+constexpr std::array<KernelRow, 11> kRegistry = {{
+    {.id = KernelId::rows,
+     .name = "rows",
+     .backend = Backend::cuda,
+     .summary = "per panel pair-list or row-spread, by density",
+     .is_automatic = true,
+     .listing = Listing::by_density,
+     .device_ms = rows_ms},
+    {.id = KernelId::row_spread,
+     .name = "row-spread",
+     .backend = Backend::cuda,
+     .summary = "Gustavson: one CTA per column chunk of a result row, sums in shared memory",
+     .listing = Listing::never,
+     .device_ms = row_spread_ms},
+    {.id = KernelId::pair_list,
+     .name = "pair-list",
+     .backend = Backend::cuda,
+     .summary = "ESC: pairs sorted by result block, a warp multiplies each block's list",
+     .listing = Listing::wherever_it_fits,
+     .device_ms = pair_list_ms},
+    {.id = KernelId::dense_tensor,
+     .name = "dense-tensor",
+     .backend = Backend::cuda,
+     .summary = "dense byte planes on integer tensor cores (Hopper)",
+     .is_automatic = true,
+     .fills_tiles = true,
+     .needs_hopper = true,
+     .expansion = Expansion::byte_planes,
+     .device_ms = dense_tensor_ms},
+    {.id = KernelId::dense_tiled,
+     .name = "dense-tiled",
+     .backend = Backend::cuda,
+     .summary = "dense copies and register tiles on CUDA cores",
+     .is_automatic = true,
+     .fills_tiles = true,
+     .expansion = Expansion::elements,
+     .device_ms = dense_tiled_ms},
+    {.id = KernelId::two_pointer,
+     .name = "two-pointer",
+     .backend = Backend::cuda,
+     .summary = "one CTA per result tile merges two sorted lists in shared memory",
+     .b_by_columns = true,
+     .fills_tiles = true,
+     .listing = Listing::by_density},
+    {.id = KernelId::binary_search,
+     .name = "binary-search",
+     .backend = Backend::cuda,
+     .summary = "one CTA per result block; each block of A's row is searched in B's column",
+     .b_by_columns = true,
+     .fills_tiles = true,
+     .listing = Listing::by_density},
+    {.id = KernelId::host_driven,
+     .name = "host-driven",
+     .backend = Backend::cuda,
+     .summary = "the host merges the lists and launches one result block at a time",
+     .b_by_columns = true,
+     .fills_tiles = true,
+     .listing = Listing::by_density},
+    {.id = KernelId::row_merge,
+     .name = "row-merge",
+     .backend = Backend::cpu,
+     .summary = "threads over block rows, pairs ordered by column, SIMD dot products",
+     .is_automatic = true,
+     .host_ms = row_merge_ms,
+     .host_bytes = row_merge_bytes},
+    {.id = KernelId::dense_blas,
+     .name = "dense-blas",
+     .backend = Backend::cpu,
+     .summary = "dense panels of doubles",
+     .is_automatic = true,
+     .needs_blas = true,
+     .host_ms = dense_blas_ms,
+     .host_bytes = dense_blas_bytes},
+    {.id = KernelId::reference,
+     .name = "reference",
+     .backend = Backend::cpu,
+     .summary = "the definition, one thread, slow",
+     .host_ms = reference_ms,
+     .host_bytes = reference_bytes},
+}};
+
+}  // namespace
+
+std::span<const KernelRow> registry() {
+  return kRegistry;
+}
+
+const KernelRow& row_of(KernelId id) {
+  return *std::find_if(kRegistry.begin(), kRegistry.end(), [&](const KernelRow& row) { return row.id == id; });
+}
+
+std::optional<KernelId> kernel_named(std::string_view name) {
+  const auto found =
+      std::find_if(kRegistry.begin(), kRegistry.end(), [&](const KernelRow& row) { return row.name == name; });
+  return found == kRegistry.end() ? std::nullopt : std::optional(found->id);
+}
+
+}  // namespace spmm::plan
