@@ -66,7 +66,7 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
   const HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa);
   const unsigned most_threads = kernel.id == KernelId::reference ? 1 : std::max(1u, limits.num_threads);
   HostShape best;
-  for (unsigned threads = most_threads; threads > 0; threads /= 2) {
+  for (unsigned threads = most_threads; threads > 0; threads = threads * 3 / 4) {
     for (const std::uint64_t buffers : numbers_of_buffers(threads)) {
       const HostShape shape =
           largest_that_fits(need, {.num_threads = threads, .num_buffers = buffers}, record, limits.host_bytes);
@@ -78,7 +78,7 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
     }
   }
   if (best.buffer_bytes == 0) {
-    e.refusal = {.kind = Refusal::Kind::memory, .what = "host memory", .need_bytes = need.total(1, 2, record)};
+    e.refusal = {.kind = Refusal::Kind::memory, .what = kHostMemory, .need_bytes = need.total(1, 2, record)};
     return e;
   }
   e.num_threads = best.num_threads;

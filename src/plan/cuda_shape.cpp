@@ -85,7 +85,7 @@ void size_ring(Execution& e) {
   e.num_buffers = kernels::kNumRingSlots;
   while (e.num_buffers > 1 && e.num_buffers * kernels::kRingSlotBytes > e.host_limit_bytes) --e.num_buffers;
   e.host_need_bytes = e.num_buffers * kernels::kRingSlotBytes;
-  if (e.host_need_bytes > e.host_limit_bytes) e.refusal = memory_refusal("host memory", e.host_need_bytes);
+  if (e.host_need_bytes > e.host_limit_bytes) e.refusal = memory_refusal(kHostMemory, e.host_need_bytes);
 }
 
 /// Whether the largest element, in every place, would saturate a panel on average: else high bytes prove nothing.

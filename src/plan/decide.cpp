@@ -149,7 +149,7 @@ void throw_if_refused(const Execution& execution) {
     case Refusal::Kind::none:
       return;
     case Refusal::Kind::memory: {
-      const std::uint64_t have = r.what == "host memory" ? execution.host_limit_bytes : execution.device_limit_bytes;
+      const std::uint64_t have = r.what == kHostMemory ? execution.host_limit_bytes : execution.device_limit_bytes;
       throw OutOfMemory(r.what,
                         text("even the smallest panel needs ", human_bytes(r.need_bytes), " (", r.need_bytes,
                              " bytes) and the limit is ", human_bytes(have), " (", have, " bytes)"),

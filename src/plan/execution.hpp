@@ -20,6 +20,9 @@ enum class Layout : std::uint8_t {
   rows_file_order,  ///< both by rows, elements left where they are and found through record numbers
 };
 
+/// What a refusal for lack of host memory is about.
+inline constexpr const char* kHostMemory = "host memory";
+
 /// Why nothing can run; planning says so as data.
 struct Refusal {
   enum class Kind : std::uint8_t { none, memory, device, usage };
