@@ -79,8 +79,11 @@ Option decide_division(const Statistics& whole, const Limits& limits, const Divi
   e.kept_bytes = kept;
   e.slab_limits = slab_limits;
   if (e.is_refused()) {
-    // What would do: where results are kept, as much again.
-    if (e.refusal.what == kHostMemory) e.refusal.need_bytes = e.refusal.need_bytes * (d.num_b() > 1 ? 2 : 1) + lists;
+    // What would do: where results are kept, they take the smaller half.
+    if (e.refusal.what == kHostMemory) {
+      const std::uint64_t need = e.refusal.need_bytes;
+      e.refusal.need_bytes = (d.num_b() > 1 ? 2 * need - 1 : need) + lists;
+    }
     return {.execution = std::move(e)};
   }
   e.host_limit_bytes = limits.host_bytes;

@@ -52,7 +52,7 @@ TEST_CASE("slabs of A come alone where that is enough, and no more than are need
   const plan::Execution none = plan::decide_slabs(large, limits, small_slabs);
   CHECK(none.is_refused());
   // Of the smallest slabs, not of the whole; half of it for results that wait.
-  CHECK(none.refusal.need_bytes == 2 * (2 * 1'562'500) + plan::slab_list_bytes(large.a, large.b));
+  CHECK(none.refusal.need_bytes == 2 * (2 * 1'562'500) - 1 + plan::slab_list_bytes(large.a, large.b));
 }
 
 TEST_CASE("several slabs of B leave half of the limit to results that wait to be merged") {

@@ -1,0 +1,206 @@
+// Device memory: the allocations of src/cuda, written out once more step by step, never pass what is planned.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+
+#include "kernels/tuning.hpp"
+#include "plan/decide.hpp"
+#include "plan/dense_plan.hpp"
+#include "plan/device_bytes.hpp"
+#include "plan/registry.hpp"
+#include "support/catch.hpp"
+#include "unit/core/plan_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+
+/// Counts like DeviceMemory: what is held by name, and the most that ever was.
+class Mirror {
+ public:
+  void take(const std::string& name, std::uint64_t bytes) {
+    held_[name] += bytes;
+    now_ += bytes;
+    peak_ = std::max(peak_, now_);
+  }
+  void release(const std::string& name) {
+    now_ -= held_[name];
+    held_.erase(name);
+  }
+  [[nodiscard]] std::uint64_t peak() const { return peak_; }
+
+ private:
+  std::map<std::string, std::uint64_t> held_;
+  std::uint64_t now_ = 0;
+  std::uint64_t peak_ = 0;
+};
+
+/// Scratch of a library sort, scan or selection: a few words per tile of some thousand items, and what is fixed.
+std::uint64_t library_bytes(std::uint64_t count) {
+  return (1u << 20) + count;
+}
+
+struct Operand {
+  std::string name;
+  MatrixHeader header;
+  [[nodiscard]] std::uint64_t blocks() const { return header.num_blocks; }
+  [[nodiscard]] std::uint64_t values() const { return blocks() * 2 * header.m * header.m; }
+  [[nodiscard]] std::uint64_t rows() const { return std::min(header.num_blocks, header.blocks_per_side()); }
+};
+
+void sort(Mirror& memory, const Operand& x) {  // Builder::sort
+  memory.take("other keys", 8 * x.blocks());
+  memory.take(x.name + " numbers", 4 * x.blocks());
+  memory.take("other numbers", 4 * x.blocks());
+  memory.release("other keys");
+  memory.release("other numbers");
+}
+
+void index(Mirror& memory, const std::string& name, const Operand& x) {  // Builder::complete_lines
+  memory.take(name, 4 * x.rows() + 4 * x.blocks());
+}
+
+/// upload(), sort_rows(), count_pairs().
+void build(Mirror& memory, const Operand& a, const Operand& b) {
+  const std::uint64_t section = std::uint64_t{4} * kernels::kRingSlotBytes;
+  for (const Operand* x : {&a, &b}) {
+    memory.take(x->name + " keys", 8 * x->blocks());
+    memory.take(x->name + " parsed", x->values());
+    const std::uint64_t raw = x->blocks() * input_record_bytes(x->header.m);
+    memory.take("staging", std::min(section, raw) + (raw > section ? section : 0) + 16);
+  }
+  memory.release("staging");
+  memory.take("work", library_bytes(std::max(a.blocks(), b.blocks())));
+  memory.take("flags", 64);
+  for (const Operand* x : {&a, &b}) {
+    sort(memory, *x);
+    memory.take(x->name + " offsets", 4 * (x->rows() + 1));
+  }
+  for (const Operand* x : {&a, &b}) index(memory, x->name + " index", *x);
+  memory.release("a keys");
+  memory.release("work");
+  memory.release("flags");
+  memory.take("slots", 4 * a.blocks());
+  memory.take("pair offsets", 8 * (a.blocks() + 1));
+  memory.take("work", library_bytes(a.blocks()));
+  memory.take("row pairs", 8 * (a.rows() + 3));
+  memory.release("row pairs");
+  memory.release("work");
+}
+
+/// arrange_operands().
+void arrange(Mirror& memory, const Operand& a, const Operand& b, plan::Layout layout, bool is_dense) {
+  if (is_dense) {
+    memory.release("slots");
+    memory.release("pair offsets");
+  }
+  if (layout != plan::Layout::b_by_columns) memory.release("b keys");
+  if (layout == plan::Layout::rows_file_order) return;
+  memory.take("work", library_bytes(layout == plan::Layout::b_by_columns ? b.blocks() : 0));
+  memory.take("a values", a.values());
+  memory.release("a parsed");
+  if (layout == plan::Layout::b_by_columns) {
+    sort(memory, {.name = "columns", .header = b.header});
+    memory.take("flags", 16);
+    memory.take("columns offsets", 4 * (b.rows() + 1));
+    index(memory, "columns index", b);
+    memory.take("records", 4 * b.blocks());
+  }
+  memory.take("b values", b.values());
+  for (const char* name :
+       {"b parsed", "work", "flags", "records", "columns numbers", "b keys", "a numbers", "b numbers"}) {
+    memory.release(name);
+  }
+}
+
+/// run_panels() and the multipliers.
+void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& s) {
+  const std::uint64_t m = s.m();
+  const plan::KernelRow& kernel = plan::row_of(e.id);
+  std::uint64_t tiles = 0, listed = 0, sorted = 0, split = 0;
+  std::uint32_t rows = 0;
+  for (const plan::Panel& panel : e.panels) {
+    tiles = std::max(tiles, panel.max_tiles());
+    rows = std::max(rows, panel.num_rows);
+    if (!panel.expand) continue;
+    listed = std::max(listed, panel.num_pairs);
+    if (panel.max_line_pairs > kernels::kLightRowPairs) sorted = std::max(sorted, panel.num_pairs);
+    if (panel.max_line_pairs > kernels::kLongList) split = std::max(split, panel.num_pairs / kernels::kLongList);
+  }
+  memory.take("packed", (e.panels.size() > 1 ? 2 : 1) * tiles * output_record_bytes(s.m()));
+  if (kernel.fills_tiles) {
+    memory.take("tiles", tiles * (4 * m * m + 1 + 4) + library_bytes(tiles));
+    if (kernel.b_by_columns) memory.take("list", 3 * 8 * listed + 4 + (listed == 0 ? 0 : library_bytes(listed)));
+  } else {
+    memory.take("pairs", 8 * (listed + sorted) + 16 * sorted + 8 * listed + 4 * (listed + 1) + 8);
+    memory.take("split", split * (4 + 8 * m * m));
+    memory.take("work", listed == 0 ? 0 : library_bytes(listed));
+    memory.take("states", 8 * (tiles + 1));
+  }
+  if (kernel.expansion == plan::Expansion::byte_planes) {
+    memory.take("planes", plan::plane_bytes(s.nb(), rows, s.m(), e.num_planes) +
+                              plan::plane_bytes(s.nb(), e.dense_columns, s.m(), e.num_planes));
+    memory.take("saturated", (rows * m + 127) / 128 * ((s.nb() * m + 255) / 256) + 4);
+  }
+  if (kernel.expansion == plan::Expansion::elements) {
+    memory.take("dense",
+                plan::dense_a_bytes(s.nb(), rows, s.m()) + plan::dense_b_bytes(s.nb(), e.dense_columns, s.m()));
+  }
+}
+
+/// Exact statistics: pairs at random over the rows, some of them heavy.
+plan::Statistics random_counts(const MatrixHeader& a, const MatrixHeader& b, std::mt19937_64& random) {
+  plan::Statistics s = plan::expected_statistics(a, b);
+  s.exact = true;
+  s.max_element = random() % 2 == 0 ? 200 : 65'535;
+  s.a_rows = std::min<std::uint64_t>(s.a_rows, 3000);
+  s.row_pairs = {.num_lines = static_cast<std::uint32_t>(s.a_rows)};
+  const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  for (std::uint64_t row = 0; row < s.a_rows; ++row) {
+    const double factor = static_cast<double>(random() % 1000) / 500 * (random() % 100 == 0 ? 20 : 1);
+    s.row_pairs.offsets.push_back(s.row_pairs.offsets.back() + static_cast<std::uint64_t>(mean * factor));
+  }
+  s.num_pairs = static_cast<double>(s.row_pairs.offsets.back());
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("what the CUDA backend allocates stays within the bytes that are planned") {
+  std::mt19937_64 random(1);
+  int ran = 0;
+  for (int round = 0; round < 300; ++round) {
+    const std::uint32_t m = std::array{1u, 4u, 7u, 8u, 16u, 64u}.at(random() % 6);
+    const auto nb = static_cast<std::uint32_t>(random() % 6000 + 1);
+    const auto blocks = [&] {
+      return static_cast<std::uint32_t>(std::min<std::uint64_t>(random() % 2'000'000, std::uint64_t{nb} * nb));
+    };
+    const Operand a{.name = "a", .header = {.n = nb * m, .m = m, .num_blocks = blocks()}};
+    const Operand b{.name = "b", .header = {.n = nb * m, .m = m, .num_blocks = blocks()}};
+    const plan::Statistics exact = random_counts(a.header, b.header, random);
+    plan::Limits limits = large_machine();
+    limits.force = true;
+    limits.device->bytes = std::uint64_t{1} << (27 + random() % 9);
+    for (const plan::KernelRow& row : plan::registry()) {
+      if (row.backend != Backend::cuda) continue;
+      limits.kernel = row.id;
+      const plan::Execution expected = plan::decide(plan::expected_statistics(a.header, b.header), limits);
+      if (expected.is_refused() || expected.is_in_slabs()) continue;
+      const plan::Execution e = plan::decide(exact, limits);
+      INFO(row.name << ", n " << a.header.n << ", m " << m << ", " << a.blocks() << " and " << b.blocks() << " blocks");
+      REQUIRE_FALSE(e.is_refused());  // what was expected to fit does
+      REQUIRE_FALSE(e.wants_row_counts);
+      Mirror memory;
+      build(memory, a, b);
+      arrange(memory, a, b, e.operand_layout, row.is_dense());
+      multiply(memory, e, exact);
+      REQUIRE(memory.peak() <= e.device_need_bytes);
+      REQUIRE(e.device_need_bytes <= limits.device->bytes);
+      ++ran;
+    }
+  }
+  CHECK(ran > 500);
+}
