@@ -1,4 +1,4 @@
-// Dense u16 copies of A's lines per panel and of B, whole or by groups of block columns, and register tiles between
+// Dense u16 copies of A's rows per panel and of B, whole or by groups of block columns, and register C blocks between
 // them: the dense kernel for every device.
 #include <algorithm>
 
@@ -9,10 +9,10 @@
 namespace spmm::cuda {
 namespace {
 
-class DenseTiledMultiplier : public TileFiller {
+class DenseTiledMultiplier : public CBlockFiller {
  public:
   explicit DenseTiledMultiplier(const MultiplierContext& context)
-      : TileFiller(context),
+      : CBlockFiller(context),
         side_(plan::padded_elements(std::uint64_t{context.operands.nb} * context.operands.m)),
         group_(context.execution.dense_columns) {
     const Operands& operands = c_.operands;
@@ -23,12 +23,12 @@ class DenseTiledMultiplier : public TileFiller {
     b_ = {c_.memory, plan::dense_b_bytes(operands.nb, group_, operands.m) / kBytes, "dense columns of B"};
   }
 
-  kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) override {
+  kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
     const Operands& operands = c_.operands;
     const kernels::DenseView a{
         .data = a_.data(), .num_rows = panel.num_rows * operands.m, .stride = static_cast<std::uint32_t>(side_)};
     kernels::DenseTarget target{
-        .num_rows = a.num_rows, .m = operands.m, .tile_columns = panel.num_columns, .results = results};
+        .num_rows = a.num_rows, .m = operands.m, .num_block_columns = panel.num_columns, .results = results};
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream.get()),
             "clear flags");
@@ -37,12 +37,12 @@ class DenseTiledMultiplier : public TileFiller {
       for (std::uint32_t first = 0; first < panel.num_columns; first += std::min(group_, panel.num_columns - first)) {
         const std::uint32_t count = std::min(group_, panel.num_columns - first);
         const kernels::DenseView b = expand_b(panel.column_begin + first, count);
-        target.first_tile = first;
+        target.first_block_column = first;
         target.num_columns = count * operands.m;
         kernels::launch_mul_dense_tiled(a, b, target, c_.stream.get());
       }
     });
-    return all_tiles(panel, operands.num_tile_columns());
+    return all_c_blocks(panel, operands.num_c_columns());
   }
 
  private:

@@ -59,14 +59,14 @@ class Pipeline {
       decide(statistics);
     }
     if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
-      sorted.b_row_slots = {};
+      sorted.b_row_index = {};
       sorted.pair_offsets = {};
     }
     Operands operands;
     events_.timed(Stage::build, stream_,
                   [&] { operands = arrange_operands(std::move(sorted), execution_.operand_layout, memory_, stream_); });
     if (operands.b_by_columns) {  // now its columns are counted too
-      statistics.b_columns = operands.b.num_lines;
+      statistics.b_columns = operands.b.num_rows;
       decide(statistics);
     }
     return operands;
@@ -83,32 +83,32 @@ class Pipeline {
                        .b = b,
                        .exact = true,
                        .num_pairs = static_cast<double>(sorted.num_pairs()),
-                       .a_rows = sorted.a.index.num_lines,
-                       .b_rows = sorted.b.index.num_lines,
+                       .a_rows = sorted.a.index.num_rows,
+                       .b_rows = sorted.b.index.num_rows,
                        .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
                        .row_pairs = sorted.row_pairs};
     const plan::RowPairs& rows = sorted.row_pairs;
-    std::uint64_t num_tiles = 0;
+    std::uint64_t num_c_blocks = 0;
     for (std::size_t x = 0; x < rows.num_runs(); ++x) {
-      const std::uint64_t tiles = std::uint64_t{rows.first_line(x + 1) - rows.first_line(x)} * sorted.nb;
-      num_tiles += std::min(rows.offsets[x + 1] - rows.offsets[x], tiles);
+      const std::uint64_t c_blocks = std::uint64_t{rows.first_row(x + 1) - rows.first_row(x)} * sorted.nb;
+      num_c_blocks += std::min(rows.offsets[x + 1] - rows.offsets[x], c_blocks);
     }
-    s.num_tiles = static_cast<double>(num_tiles);
+    s.num_c_blocks = static_cast<double>(num_c_blocks);
     return s;
   }
 
   std::uint64_t run_panels(const Operands& operands) {
     const std::vector<plan::Panel>& panels = execution_.panels;
-    std::uint64_t max_tiles = 0;
-    for (const plan::Panel& panel : panels) max_tiles = std::max(max_tiles, panel.max_tiles());
-    const std::uint64_t packed_bytes = max_tiles * output_record_bytes(operands.m);
+    std::uint64_t max_c_blocks = 0;
+    for (const plan::Panel& panel : panels) max_c_blocks = std::max(max_c_blocks, panel.max_c_blocks());
+    const std::uint64_t packed_bytes = max_c_blocks * output_record_bytes(operands.m);
     std::array<PackedPanel, 2> packed{PackedPanel(memory_, packed_bytes),
                                       PackedPanel(memory_, panels.size() > 1 ? packed_bytes : 0)};
     try {
       const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
                                                                       .execution = execution_,
                                                                       .memory = memory_,
-                                                                      .max_tiles = max_tiles,
+                                                                      .max_c_blocks = max_c_blocks,
                                                                       .stream = stream_,
                                                                       .events = events_,
                                                                       .run = run_});
@@ -122,7 +122,7 @@ class Pipeline {
         downloader.push(target);
         if (run_.on_progress) {
           run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows},
-                           operands.a.num_lines);
+                           operands.a.num_rows);
         }
       }
       return downloader.finish();

@@ -86,7 +86,7 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
   e.panel_bytes = best.buffer_bytes;
   e.host_need_bytes = need.total(best.num_threads, best.num_buffers, best.buffer_bytes);
   e.expected_panels = static_cast<std::uint64_t>(
-      std::ceil(s.num_tiles * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
+      std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
   if (kernel.id == KernelId::dense_blas) {
     e.dense_panels =
         share_dense_panels(dense_extent(s), kDenseBytesPerBufferByte * best.buffer_bytes, best.num_threads);

@@ -20,8 +20,8 @@ Refusal memory_refusal(const char* what, std::uint64_t need) {
 /// C blocks of a panel: as many as are useful and fit beside the operands.
 void size_panels(Execution& e, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t record = output_record_bytes(s.m());
-  const std::uint64_t per_tile = tile_device_bytes(s.m());
-  const std::uint64_t smallest = std::max(operands.build_peak, operands.resident + per_tile);
+  const std::uint64_t per_c_block = tile_device_bytes(s.m());
+  const std::uint64_t smallest = std::max(operands.build_peak, operands.resident + per_c_block);
   if (smallest > e.device_limit_bytes) {
     e.refusal = memory_refusal("device memory", smallest);
     return;
@@ -29,8 +29,8 @@ void size_panels(Execution& e, const Statistics& s, const OperandBytes& operands
   const std::uint64_t left = e.device_limit_bytes - operands.resident;
   const std::uint64_t useful =
       std::min<std::uint64_t>(kernels::kPanelBytes / record + 1, std::uint64_t{s.nb()} * s.nb());
-  e.max_tiles = std::clamp<std::uint64_t>(left / per_tile, 1, std::max<std::uint64_t>(1, useful));
-  e.device_need_bytes = std::max(operands.build_peak, operands.resident + e.max_tiles * per_tile);
+  e.max_c_blocks = std::clamp<std::uint64_t>(left / per_c_block, 1, std::max<std::uint64_t>(1, useful));
+  e.device_need_bytes = std::max(operands.build_peak, operands.resident + e.max_c_blocks * per_c_block);
 }
 
 /// Bytes of A's rows of one panel, expanded.
@@ -48,21 +48,21 @@ std::uint64_t expanded_b_bytes(const KernelRow& kernel, const Statistics& s, std
 
 /// Panels of whole block rows, and the group of block columns of B that fits beside them as a dense operand.
 Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
-  const std::uint64_t per_tile = dense_tile_device_bytes(s.m());
+  const std::uint64_t per_c_block = dense_tile_device_bytes(s.m());
   const std::uint64_t free = e.device_limit_bytes - operands.resident;
-  const std::uint64_t tiles = dense_panel_tiles(s.nb(), per_tile, e.max_tiles, free);
+  const std::uint64_t c_blocks = dense_panel_blocks(s.nb(), per_c_block, e.max_c_blocks, free);
   // A block row, and 64 block columns (or one): less is refused with this need.
-  const std::uint64_t smallest = operands.resident + 2 * per_tile * s.nb();
-  if (tiles == 0 || std::uint64_t{s.nb()} * s.m() > kLargestDenseSide) {
+  const std::uint64_t smallest = operands.resident + 2 * per_c_block * s.nb();
+  if (c_blocks == 0 || std::uint64_t{s.nb()} * s.m() > kLargestDenseSide) {
     e.refusal = memory_refusal("device memory for dense operands", std::max(smallest, e.device_limit_bytes + 1));
     return {};
   }
   e.num_planes = kernel.expansion == Expansion::byte_planes ? num_byte_planes(s.max_element) : 0;
   const auto rows =
-      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(tiles / s.nb(), 1, std::max<std::uint64_t>(1, s.a_rows)));
-  const std::uint64_t flags = std::uint64_t{rows} * s.nb() + sizeof(std::uint32_t);  // of saturated tiles; far fewer
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(c_blocks / s.nb(), 1, std::max<std::uint64_t>(1, s.a_rows)));
+  const std::uint64_t flags = std::uint64_t{rows} * s.nb() + sizeof(std::uint32_t);  // of saturated C blocks; far fewer
   const std::uint64_t taken =
-      std::uint64_t{rows} * s.nb() * per_tile + expanded_a_bytes(kernel, s, rows, e.num_planes) + flags;
+      std::uint64_t{rows} * s.nb() * per_c_block + expanded_a_bytes(kernel, s, rows, e.num_planes) + flags;
   const std::uint64_t left = free - std::min(free, taken);
   const std::uint32_t group = kernel.expansion == Expansion::byte_planes
                                   ? plane_group_columns(s.nb(), s.m(), e.num_planes, left)
@@ -73,7 +73,7 @@ Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, co
                                std::max(operands.resident + taken + least, e.device_limit_bytes + 1));
     return {};
   }
-  e.max_tiles = tiles;
+  e.max_c_blocks = c_blocks;
   e.dense_columns = group;
   e.device_need_bytes =
       std::max(operands.build_peak, operands.resident + taken + expanded_b_bytes(kernel, s, group, e.num_planes));
@@ -88,18 +88,18 @@ void size_ring(Execution& e) {
   if (e.host_need_bytes > e.host_limit_bytes) e.refusal = memory_refusal(kHostMemory, e.host_need_bytes);
 }
 
-/// Whether the largest element, in every place, would saturate a panel on average: else high bytes prove nothing.
-/// A tile whose sums do not grow fast enough gives up by itself, so a prefilter in vain costs little.
+/// Whether the largest element everywhere would saturate a panel on average: else high bytes prove nothing.
+/// A C block whose sums do not grow fast enough gives up by itself, so a prefilter in vain costs little.
 bool can_saturate(const Panel& panel, const Statistics& s) {
   const auto largest = static_cast<double>(s.max_element);
-  const double tiles = static_cast<double>(panel.num_rows) * panel.num_columns;
-  return static_cast<double>(panel.num_pairs) / tiles * s.m() * largest * largest >= kMaxVal;
+  const double c_blocks = static_cast<double>(panel.num_rows) * panel.num_columns;
+  return static_cast<double>(panel.num_pairs) / c_blocks * s.m() * largest * largest >= kMaxVal;
 }
 
 /// Most pairs of a run of several rows; 0 where every run is one row.
-std::uint64_t heaviest_run(const RowPairs& pairs) {
+std::uint64_t max_run_pairs(const RowPairs& pairs) {
   std::uint64_t most = 0;
-  if (pairs.lines_per_run == 1) return most;
+  if (pairs.rows_per_run == 1) return most;
   for (std::size_t x = 0; x < pairs.num_runs(); ++x) most = std::max(most, pairs.offsets[x + 1] - pairs.offsets[x]);
   return most;
 }
@@ -107,7 +107,7 @@ std::uint64_t heaviest_run(const RowPairs& pairs) {
 /// host-driven launches once per C block.
 void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
   std::uint64_t launches = 0;
-  for (const Panel& panel : e.panels) launches += panel.max_tiles();
+  for (const Panel& panel : e.panels) launches += panel.max_c_blocks();
   if (limits.force || s.b_columns == 0 || launches <= kernels::kMaxHostDrivenLaunches) return;
   e.refusal = {.kind = Refusal::Kind::usage,
                .what = "--kernel host-driven",
@@ -140,9 +140,9 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   if (!e.is_refused()) size_ring(e);
   if (e.is_refused()) return e;
   const std::uint64_t record = output_record_bytes(s.m());
-  e.panel_bytes = e.max_tiles * record;
+  e.panel_bytes = e.max_c_blocks * record;
   e.expected_panels = static_cast<std::uint64_t>(
-      std::ceil(s.num_tiles * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
+      std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
   e.operand_layout = kernel.b_by_columns                 ? Layout::b_by_columns
                      : kernel.is_dense() || is_listed(s) ? Layout::rows_file_order
                                                          : Layout::rows;
@@ -152,14 +152,14 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
 
 void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   const KernelRow& kernel = row_of(e.id);
-  const bool in_runs = s.row_pairs.lines_per_run > 1;
+  const bool in_runs = s.row_pairs.rows_per_run > 1;
   // Runs that are an eighth of a panel leave panels unevenly filled; a kernel that lists nothing cuts between rows.
-  e.wants_row_counts = in_runs && (kernel.listing == Listing::never || heaviest_run(s.row_pairs) > e.max_tiles / 8);
+  e.wants_row_counts = in_runs && (kernel.listing == Listing::never || max_run_pairs(s.row_pairs) > e.max_c_blocks / 8);
   if (e.wants_row_counts) return;
   const std::uint32_t columns = !kernel.b_by_columns ? s.nb()
                                 : s.b_columns != 0   ? s.b_columns
                                                      : std::min(s.b.num_blocks, s.nb());
-  e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_tiles, kernel.listing);
+  e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing);
   e.expected_panels = e.panels.size();
   if (kernel.id == KernelId::dense_tensor && e.num_planes == 2) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);

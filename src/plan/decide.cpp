@@ -72,7 +72,7 @@ void explain(Execution& e, const std::vector<Execution>& all, const Statistics& 
   e.exact = s.exact;
   e.layout = layout_text(e);
   e.expected_pairs = s.num_pairs;
-  e.expected_output_blocks = s.num_tiles;
+  e.expected_output_blocks = s.num_c_blocks;
   if (limits.kernel) return;
   const bool had_choice = e.backend == Backend::cuda || all.size() > 1;
   if (!had_choice) return;

@@ -38,13 +38,13 @@ inline constexpr std::uint64_t kLargestDenseSide = std::uint64_t{1} << 31;
 
 /// C blocks of a panel that spans whole block rows, if half of the free memory goes to panels and the rest to operands.
 /// 0 where not even one block row fits.
-constexpr std::uint64_t dense_panel_tiles(std::uint32_t nb, std::uint64_t tile_bytes, std::uint64_t max_tiles,
-                                          std::uint64_t free_bytes) {
-  return nb == 0 ? 0 : std::min(max_tiles, free_bytes / 2 / tile_bytes) / nb * nb;
+constexpr std::uint64_t dense_panel_blocks(std::uint32_t nb, std::uint64_t c_block_bytes, std::uint64_t max_c_blocks,
+                                           std::uint64_t free_bytes) {
+  return nb == 0 ? 0 : std::min(max_c_blocks, free_bytes / 2 / c_block_bytes) / nb * nb;
 }
 
-/// Block columns of B whose planes fit: all of them, or a multiple of 64, so that tiles of the kernel are full; 0 where
-/// none do.
+/// Block columns of B whose planes fit: all of them, or a multiple of 64, so that C blocks of the kernel are full; 0
+/// where none do.
 constexpr std::uint32_t plane_group_columns(std::uint32_t nb, std::uint32_t m, std::uint32_t num_planes,
                                             std::uint64_t free_bytes) {
   constexpr std::uint32_t kStep = 64;
@@ -69,8 +69,8 @@ constexpr std::uint64_t dense_b_bytes(std::uint32_t nb, std::uint64_t num_column
   return padded_elements(std::uint64_t{nb} * m) * padded_elements(num_columns * m) * sizeof(std::uint16_t);
 }
 
-/// Block columns of B that fit as a dense matrix: all, or as many as fill whole tiles of the kernel, or fewer; 0 where
-/// none do.
+/// Block columns of B that fit as a dense matrix: all, or as many as fill whole C blocks of the kernel, or fewer; 0
+/// where none do.
 constexpr std::uint32_t element_group_columns(std::uint32_t nb, std::uint32_t m, std::uint64_t free_bytes) {
   constexpr std::uint64_t kTileColumns = 128;
   const std::uint64_t side = padded_elements(std::uint64_t{nb} * m);

@@ -25,18 +25,18 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b) 
           .build_peak = values_a + values_b + std::max(values_a, values_b) + index + keys + sort + kWork};
 }
 
-std::uint64_t panel_tile_bytes(std::uint32_t m) {
+std::uint64_t c_block_bytes(std::uint32_t m) {
   return std::uint64_t{4} * m * m  // values
          + 8 + 1 + 8               // coordinates, flag, position
          + 8;                      // share of library work space
 }
 
 std::uint64_t tile_device_bytes(std::uint32_t m) {
-  return dense_tile_device_bytes(m) + kExpandPairBytes;
+  return dense_tile_device_bytes(m) + kEscPairBytes;
 }
 
 std::uint64_t dense_tile_device_bytes(std::uint32_t m) {
-  return 2 * output_record_bytes(m) + panel_tile_bytes(m);
+  return 2 * output_record_bytes(m) + c_block_bytes(m);
 }
 
 }  // namespace spmm::plan

@@ -18,11 +18,11 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b);
 
 /// Device bytes per C block of a panel besides its packed records: accumulated values, coordinates, flags, scan.
 /// Kernels that write records themselves accumulate nothing here; a listed panel keeps the sums of its split lists
-/// instead (kLongList: 8 * m * m / 4096 bytes per pair).
-std::uint64_t panel_tile_bytes(std::uint32_t m);
+/// instead (kSplitKPairs: 8 * m * m / 4096 bytes per pair).
+std::uint64_t c_block_bytes(std::uint32_t m);
 
 /// Device bytes per pair of a panel that lists its C blocks by expansion.
-inline constexpr std::uint64_t kExpandPairBytes = 48;
+inline constexpr std::uint64_t kEscPairBytes = 48;
 
 /// Device bytes per C block of a panel, whatever kernel computes it. Packed records count twice: one copy leaves the
 /// device while the next panel is computed.

@@ -22,19 +22,19 @@ double elements_of_block(const Statistics& s) {
 }
 
 double result_bytes(const Statistics& s) {
-  return s.num_tiles * static_cast<double>(output_record_bytes(s.m()));
+  return s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
 }
 
-constexpr double kFirstLookTerms = 2'048;  // dense-tensor looks for saturated tiles after so many
+constexpr double kFirstCheckTerms = 2'048;  // dense-tensor first checks for saturated tiles after so many
 
-/// Share of the inner dimension that is multiplied before a tile is saturated, if elements are half the largest on
+/// Share of the inner dimension that is multiplied before a C block is saturated, if elements are half the largest on
 /// average.
 double share_before_saturation(const Statistics& s) {
-  if (s.num_tiles < 1) return 1;
+  if (s.num_c_blocks < 1) return 1;
   const double mean = s.max_element / 2.0;
-  const double sum = s.num_pairs / s.num_tiles * s.m() * mean * mean;
-  const double first_look = kFirstLookTerms / (static_cast<double>(s.nb()) * s.m());
-  return std::min(1.0, std::max(first_look, kernels::kEarlyExitMargin * kMaxVal / std::max(sum, 1.0)));
+  const double sum = s.num_pairs / s.num_c_blocks * s.m() * mean * mean;
+  const double first_check = kFirstCheckTerms / (static_cast<double>(s.nb()) * s.m());
+  return std::min(1.0, std::max(first_check, kernels::kEarlyExitMargin * kMaxVal / std::max(sum, 1.0)));
 }
 
 /// Everything but the products of a dense kernel: operands are expanded, results written, read and packed.
@@ -55,13 +55,13 @@ double dense_terms(const Statistics& s) {
 }  // namespace
 
 bool is_listed(const Statistics& s) {
-  return s.num_pairs < kernels::kExpandPairsPerTile * static_cast<double>(s.a_rows) * s.nb();
+  return s.num_pairs < kernels::kEscPairsPerBlock * static_cast<double>(s.a_rows) * s.nb();
 }
 
 double pair_list_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
   const double bytes = s.num_pairs * elements_of_block(s) * 4 + result_bytes(s);  // both blocks of each pair; results
-  return build_ms(s) + kernels::kListMs + s.num_pairs / kernels::kListPairsPerMs + bytes / kernels::kListedBytesPerMs;
+  return build_ms(s) + kernels::kEscMs + s.num_pairs / kernels::kEscListPairsPerMs + bytes / kernels::kEscBytesPerMs;
 }
 
 double row_spread_ms(const Statistics& s, const Pieces&) {
@@ -73,14 +73,14 @@ double row_spread_ms(const Statistics& s, const Pieces&) {
                          static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * m * s.max_element *
                          s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
   const bool checked = row_sum > kMaxVal;
-  const double terms_per_ms = !has_kernel ? kernels::kSpreadAnyTermsPerMs
-                              : checked   ? kernels::kSpreadWatchedTermsPerMs
-                                          : kernels::kSpreadTermsPerMs;
-  const double pairs_per_ms = checked ? kernels::kSpreadWatchedPairsPerMs : kernels::kSpreadPairsPerMs;
+  const double terms_per_ms = !has_kernel ? kernels::kGustavsonAnyTermsPerMs
+                              : checked   ? kernels::kGustavsonCheckedTermsPerMs
+                                          : kernels::kGustavsonTermsPerMs;
+  const double pairs_per_ms = checked ? kernels::kGustavsonCheckedPairsPerMs : kernels::kGustavsonPairsPerMs;
   const double multiply = std::max(s.num_pairs / pairs_per_ms, s.num_pairs * elements * m / terms_per_ms);
   const double visited = static_cast<double>(s.a_rows) * s.nb() * elements;
-  return build_ms(s) + multiply + visited / kernels::kSpreadElementsPerMs +
-         result_bytes(s) / kernels::kSpreadResultBytesPerMs;
+  return build_ms(s) + multiply + visited / kernels::kGustavsonElementsPerMs +
+         result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
 }
 
 double rows_ms(const Statistics& s, const Pieces& pieces) {

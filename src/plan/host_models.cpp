@@ -43,7 +43,7 @@ double shared_ms(const Statistics& s, const Limits& limits, unsigned num_threads
   const double threads = std::min(num_threads, limits.num_cores);
   const double buffers_per_unit = std::max(1.0, unit_bytes / static_cast<double>(buffer_bytes));
   const double parallel = 1 / buffers_per_unit;
-  const double output_bytes = s.num_tiles * static_cast<double>(output_record_bytes(s.m()));
+  const double output_bytes = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
   return serial_ms * (1 - parallel + parallel / threads) + output_bytes / static_cast<double>(buffer_bytes) * kAppendMs;
 }
 
@@ -66,7 +66,7 @@ double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_thre
   const bool wide = s.max_element >= kWide;
   const double pair_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns));
   const double rows = static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  const double row_bytes = s.num_tiles / rows * static_cast<double>(output_record_bytes(s.m()));
+  const double row_bytes = s.num_c_blocks / rows * static_cast<double>(output_record_bytes(s.m()));
   const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);
   return shared_ms(s, limits, num_threads, buffer_bytes, s.num_pairs * pair_ns / kNsPerMs, row_bytes / parts);
 }

@@ -31,7 +31,7 @@ std::uint64_t largest_slab(const MatrixHeader& header, const std::vector<std::ui
 /// Expected bytes of the result of the largest slab of A.
 double result_bytes_of_slab(const Statistics& whole, std::uint64_t largest_a) {
   const double share = whole.a.num_blocks == 0 ? 0 : static_cast<double>(largest_a) / whole.a.num_blocks;
-  return whole.num_tiles * share * static_cast<double>(output_record_bytes(whole.m()));
+  return whole.num_c_blocks * share * static_cast<double>(output_record_bytes(whole.m()));
 }
 
 /// Every slab of A meets every slab of B; each meeting passes over both files for its records, builds both slabs anew
@@ -40,7 +40,7 @@ double total_seconds(const Statistics& whole, const Execution& slab, const Stati
                      const Limits& limits) {
   const double meetings = static_cast<double>(d.num_a()) * d.num_b();
   const double passed_over = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
-  const double result_bytes = whole.num_tiles * static_cast<double>(output_record_bytes(whole.m()));
+  const double result_bytes = whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m()));
   const double merging = d.num_b() > 1 ? merge_seconds(result_bytes) : 0;
   return meetings * (product_seconds(slab, slabs, limits) + read_seconds(std::max(0.0, passed_over))) + merging +
          start_seconds(slab, limits);
@@ -90,7 +90,7 @@ Option decide_division(const Statistics& whole, const Limits& limits, const Divi
   e.host_need_bytes += lists + kept;
   e.predicted_s = total_seconds(whole, e, slabs, d, limits);
   e.expected_pairs = whole.num_pairs;
-  e.expected_output_blocks = whole.num_tiles;
+  e.expected_output_blocks = whole.num_c_blocks;
   e.expected_panels *= std::uint64_t{d.num_a()} * d.num_b();
   const double kept_results = kMargin * result_bytes_of_slab(whole, largest_a);
   return {.execution = std::move(e), .keeps_results = kept == 0 || kept_results <= static_cast<double>(kept)};

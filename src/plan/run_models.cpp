@@ -43,7 +43,7 @@ double start_seconds(const Execution& execution, const Limits& limits) {
 
 double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
   const double in = input_bytes(s.a) + input_bytes(s.b);
-  const double out = s.num_tiles * static_cast<double>(output_record_bytes(s.m()));
+  const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
   const double kernel_s = execution.predicted_ms / 1e3;
   if (execution.backend == Backend::cuda) {
     const double link = limits.device ? limits.device->transfer_bytes_per_ms * 1e3 : kReadBytesPerS;

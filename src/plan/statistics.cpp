@@ -14,7 +14,7 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b) {
   s.num_pairs = double(a.num_blocks) * double(b.num_blocks) / nb;
   // A C block exists unless all nb inner positions miss.
   const double hit = (double(a.num_blocks) / (nb * nb)) * (double(b.num_blocks) / (nb * nb));
-  s.num_tiles = hit >= 1 ? nb * nb : nb * nb * -std::expm1(nb * std::log1p(-hit));
+  s.num_c_blocks = hit >= 1 ? nb * nb : nb * nb * -std::expm1(nb * std::log1p(-hit));
   return s;
 }
 

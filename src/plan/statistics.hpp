@@ -38,7 +38,7 @@ struct Statistics {
   MatrixHeader b{};
   bool exact = false;
   double num_pairs = 0;
-  double num_tiles = 0;         ///< C blocks; exact: at most, the sum over rows of min(pairs, nb)
+  double num_c_blocks = 0;      ///< C blocks; exact: at most, the sum over rows of min(pairs, nb)
   std::uint64_t a_rows = 0;     ///< block rows of A that hold blocks (exact on the CPU: that have pairs); at most
   std::uint64_t b_rows = 0;     ///< block rows of B that hold blocks, at most
   std::uint32_t b_columns = 0;  ///< block columns of B that hold blocks; 0 = not known

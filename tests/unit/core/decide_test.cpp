@@ -22,13 +22,13 @@ using plan::KernelId;
 plan::Statistics counted(const plan::Statistics& expected, std::uint32_t rows_per_run = 1) {
   plan::Statistics s = expected;
   s.exact = true;
-  s.row_pairs = {.lines_per_run = rows_per_run, .num_lines = static_cast<std::uint32_t>(s.a_rows)};
+  s.row_pairs = {.rows_per_run = rows_per_run, .num_rows = static_cast<std::uint32_t>(s.a_rows)};
   const auto per_row = static_cast<std::uint64_t>(s.num_pairs / static_cast<double>(s.a_rows));
   for (std::uint64_t row = 0; row < s.a_rows; row += rows_per_run) {
     s.row_pairs.offsets.push_back(s.row_pairs.offsets.back() +
                                   per_row * std::min<std::uint64_t>(rows_per_run, s.a_rows - row));
   }
-  s.row_pairs.max_line_pairs = per_row;
+  s.row_pairs.max_row_pairs = per_row;
   return s;
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("expected and exact decisions come from one function") {
     // The same statistics, known for sure: the same choice, memory and time.
     CHECK(after.id == before.id);
     CHECK(after.candidates == before.candidates);
-    CHECK(after.max_tiles == before.max_tiles);
+    CHECK(after.max_c_blocks == before.max_c_blocks);
     CHECK(after.panel_bytes == before.panel_bytes);
     CHECK(after.num_threads == before.num_threads);
     CHECK(after.num_buffers == before.num_buffers);
@@ -175,7 +175,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   };
   CHECK(least_ms(2047) < least_ms(20));            // saturated half way, found with one byte
   CHECK(least_ms(20) < least_ms(900));             // the sums stay below 2^32
-  CHECK(least_ms(65'535, 2) == least_ms(65'535));  // the first look for saturation costs the same
+  CHECK(least_ms(65'535, 2) == least_ms(65'535));  // the first check for saturation costs the same
 }
 
 TEST_CASE("each panel has its own rule for the prefilter, from its own pairs") {
@@ -193,7 +193,7 @@ TEST_CASE("each panel has its own rule for the prefilter, from its own pairs") {
   // A panel's rule is the same when it stands alone.
   plan::Statistics first = s;
   first.row_pairs.offsets.resize(e.panels.front().num_rows + 1);
-  first.row_pairs.num_lines = e.panels.front().num_rows;
+  first.row_pairs.num_rows = e.panels.front().num_rows;
   CHECK(plan::decide(first, limits).panels.front().prefilter);
   s.max_element = 200;  // one byte plane: nothing to prefilter with
   for (const plan::Panel& panel : plan::decide(s, limits).panels) CHECK_FALSE(panel.prefilter);
@@ -209,7 +209,7 @@ TEST_CASE("runs of rows that are too coarse for panels are asked for row by row"
   CHECK_FALSE(plan::decide(counted(evenly_spread(1'048'576, 8, 1e6)), limits).wants_row_counts);
   limits.kernel = std::nullopt;
   plan::Statistics heavy = coarse;
-  const std::uint64_t panel = plan::decide(coarse, limits).max_tiles;
+  const std::uint64_t panel = plan::decide(coarse, limits).max_c_blocks;
   for (std::size_t x = 1; x < heavy.row_pairs.offsets.size(); ++x) heavy.row_pairs.offsets[x] += panel / 8 + 1;
   CHECK(plan::decide(heavy, limits).wants_row_counts);
 }
@@ -231,7 +231,7 @@ TEST_CASE("sizes of the measured cases do not move") {
     std::uint32_t n, m;
     double blocks;
     KernelId kernel;
-    std::uint64_t max_tiles;
+    std::uint64_t max_c_blocks;
   };
   for (const Case& c :
        {Case{8'192, 8, 1e5, KernelId::rows, 1'048'576}, Case{32'768, 4, 1e6, KernelId::rows, 14'913'081},
@@ -240,7 +240,7 @@ TEST_CASE("sizes of the measured cases do not move") {
     const plan::Execution e = plan::decide(counted(evenly_spread(c.n, c.m, c.blocks, 2047)), large_machine());
     INFO("n " << c.n << ", m " << c.m);
     CHECK(e.id == c.kernel);
-    CHECK(e.max_tiles == c.max_tiles);
+    CHECK(e.max_c_blocks == c.max_c_blocks);
     if (e.id == KernelId::dense_tensor) CHECK(e.dense_columns == c.n / c.m);
     CHECK(e.num_buffers == kernels::kNumRingSlots);
   }

@@ -59,7 +59,7 @@ void sort(Mirror& memory, const Operand& x) {  // Builder::sort
   memory.release("other numbers");
 }
 
-void index(Mirror& memory, const std::string& name, const Operand& x) {  // Builder::complete_lines
+void index(Mirror& memory, const std::string& name, const Operand& x) {  // Builder::complete_rows
   memory.take(name, 4 * x.rows() + 4 * x.blocks());
 }
 
@@ -123,12 +123,12 @@ void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& 
   std::uint64_t tiles = 0, listed = 0, sorted = 0, split = 0;
   std::uint32_t rows = 0;
   for (const plan::Panel& panel : e.panels) {
-    tiles = std::max(tiles, panel.max_tiles());
+    tiles = std::max(tiles, panel.max_c_blocks());
     rows = std::max(rows, panel.num_rows);
     if (!panel.expand) continue;
     listed = std::max(listed, panel.num_pairs);
-    if (panel.max_line_pairs > kernels::kLightRowPairs) sorted = std::max(sorted, panel.num_pairs);
-    if (panel.max_line_pairs > kernels::kLongList) split = std::max(split, panel.num_pairs / kernels::kLongList);
+    if (panel.max_row_pairs > kernels::kShortRowPairs) sorted = std::max(sorted, panel.num_pairs);
+    if (panel.max_row_pairs > kernels::kSplitKPairs) split = std::max(split, panel.num_pairs / kernels::kSplitKPairs);
   }
   memory.take("packed", (e.panels.size() > 1 ? 2 : 1) * tiles * output_record_bytes(s.m()));
   if (kernel.fills_tiles) {
@@ -157,7 +157,7 @@ plan::Statistics random_counts(const MatrixHeader& a, const MatrixHeader& b, std
   s.exact = true;
   s.max_element = random() % 2 == 0 ? 200 : 65'535;
   s.a_rows = std::min<std::uint64_t>(s.a_rows, 3000);
-  s.row_pairs = {.num_lines = static_cast<std::uint32_t>(s.a_rows)};
+  s.row_pairs = {.num_rows = static_cast<std::uint32_t>(s.a_rows)};
   const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   for (std::uint64_t row = 0; row < s.a_rows; ++row) {
     const double factor = static_cast<double>(random() % 1000) / 500 * (random() % 100 == 0 ? 20 : 1);

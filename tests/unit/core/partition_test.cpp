@@ -81,7 +81,7 @@ TEST_CASE("several slabs of B leave half of the limit to results that wait to be
     CHECK_FALSE(pair.is_in_slabs());
     CHECK(pair.host_need_bytes <= limits.host_bytes / 2);
     // The result of a slab of A is expected to fit its half.
-    const double result = s.num_tiles / e.a_bands * static_cast<double>(output_record_bytes(8));
+    const double result = s.num_c_blocks / e.a_bands * static_cast<double>(output_record_bytes(8));
     CHECK(result <= static_cast<double>(e.kept_bytes));
   }
   CHECK(seen);
