@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "io/format.hpp"
 #include "io/slice_queue.hpp"
@@ -33,7 +34,7 @@ class FileSink final : public Sink {
     if (records.size() % record_bytes() != 0) {
       throw std::logic_error(text(file_.name(), ": ", records.size(), " bytes are not whole records"));
     }
-    check_block_count(num_blocks() + records.size() / record_bytes(), file_.name());
+    check_num_output_blocks(num_blocks() + records.size() / record_bytes());
     file_.expect_bytes(end_bytes_ + records.size());
     queue_.push(std::move(slice));
     end_bytes_ += records.size();
