@@ -1,0 +1,30 @@
+// One product from two sources into a sink: backend, plan, slabs where it does not fit at once.
+#pragma once
+
+#include "base/run.hpp"
+#include "plan/machine.hpp"
+#include "spmm/multiply.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm {
+
+/// The backend the options insist on, by name or through a kernel; automatic where they leave it open.
+/// Errors: UsageError for an unknown kernel, or one of another backend.
+Backend wanted_backend(const Options& options);
+
+/// The machine as a product with these options may use it: no CUDA call is made where the options ask for the CPU.
+/// Errors: UsageError as above; DeviceError if a device is asked for and there is none.
+plan::Machine find_machine(const Options& options);
+
+/// Errors: ShapeError if the operands cannot be multiplied.
+void check_shapes(const Source& a, const Source& b);
+
+/// What multiply_product() would do with operands of these headers. Errors: OutOfMemory.
+Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Machine& machine, const Options& options);
+
+/// Multiplies, up to and including sink.finish(); fills the parts of the report that the product itself knows (all but
+/// times, host memory and verification). Errors: every class of error.hpp.
+ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Machine& machine,
+                              const Options& options, const Run& run, Report& report);
+
+}  // namespace spmm

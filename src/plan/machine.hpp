@@ -1,0 +1,32 @@
+// What decisions may know of the machine. Plain data, looked up once per product (or once per engine).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace spmm::plan {
+
+/// Instruction sets of the CPU kernels, narrowest first.
+enum class Isa : std::uint8_t { portable, avx2, avx512_vnni };
+
+/// A CUDA device that the product may use.
+struct Gpu {
+  int number = 0;
+  std::string name{};
+  std::uint64_t free_bytes = 0;
+  bool has_dense_tensor = false;         ///< can run the dense tensor-core kernel
+  bool is_started = false;               ///< its context exists: starting it costs nothing any more
+  double transfer_bytes_per_ms = 2.5e7;  ///< between pinned host memory and the device, one way
+};
+
+struct Machine {
+  unsigned num_cores = 1;                  ///< that this process may use
+  std::uint64_t available_host_bytes = 0;  ///< free for this process now; /proc and control groups are read once
+  Isa isa = Isa::portable;
+  bool has_blas = false;     ///< the build has the dense-blas kernel
+  std::vector<Gpu> gpus{};   ///< the chosen one first; empty where none is usable or none is wanted
+  std::string why_no_gpu{};  ///< one clause, where gpus is empty
+};
+
+}  // namespace spmm::plan
