@@ -89,7 +89,7 @@ struct Operands {
 };
 
 /// Sorts and compresses both matrices by rows (stage build). `parsed` is consumed.
-/// Memory: must be ordered by the stream.
+/// Memory: in the order of the stream.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
 SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream);
 

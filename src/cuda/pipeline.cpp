@@ -33,10 +33,17 @@ void check_num_launches(const std::vector<plan::Panel>& panels, bool force) {
 /// One product on one device.
 class Pipeline {
  public:
-  Pipeline(Sink& sink, const Plan& plan, int device, bool force, const Run& run)
-      : sink_(sink), plan_(plan), device_(device), force_(force), run_(run), memory_(device, plan.device_limit_bytes) {
-    check(cudaGetDeviceProperties(&properties_, device), "device properties");
-  }
+  Pipeline(Sink& sink, const Plan& plan, DeviceContext& context, bool force, const Run& run)
+      : sink_(sink),
+        plan_(plan),
+        force_(force),
+        run_(run),
+        context_(context),
+        properties_(context.properties()),
+        stream_(context),
+        memory_(stream_, plan.device_limit_bytes, run.memory),
+        ring_(context, plan.num_buffers),
+        events_(stage_hooks(), stream_) {}
 
   ProductStats run(const Source& a, const Source& b) {
     m_ = a.header().m;
@@ -83,9 +90,8 @@ class Pipeline {
 
  private:
   SortedPair sort_and_count(const Source& a, const Source& b) {
-    ParsedPair parsed = upload(a, b, device_, plan_.num_buffers, ring_, memory_, events_, run_);
+    ParsedPair parsed = upload(a, b, ring_, memory_, events_, run_);
     SortedPair sorted;
-    memory_.order_by(stream_.get());  // the readers are done: from here on one stream does everything
     events_.timed(Stage::build, stream_, [&] { sorted = sort_rows(std::move(parsed), a, b, memory_, stream_); });
     run_.check_cancelled();
     events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, max_tiles_ / 8, memory_, stream_); });
@@ -130,54 +136,49 @@ class Pipeline {
     const std::uint64_t packed_bytes = max_tiles * output_record_bytes(m_);
     std::array<PackedPanel, 2> packed{PackedPanel(memory_, packed_bytes),
                                       PackedPanel(memory_, panels.size() > 1 ? packed_bytes : 0)};
-    try {
-      const std::unique_ptr<Multiplier> multiplier = make_multiplier(kernel, {.operands = operands,
-                                                                              .panels = panels,
-                                                                              .memory = memory_,
-                                                                              .max_tiles = max_tiles,
-                                                                              .stream = stream_,
-                                                                              .events = events_,
-                                                                              .run = run_});
-      Downloader downloader(sink_, device_, m_, plan_.num_buffers, ring_, events_, run_);
-      for (std::size_t x = 0; x < panels.size(); ++x) {
-        run_.check_cancelled();
-        PackedPanel& target = packed[x % packed.size()];
-        downloader.wait_until_free(target);
-        multiplier->multiply(panels[x], target);
-        target.ready.record(stream_);
-        downloader.push(target);
-        if (run_.on_progress) {
-          run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows},
-                           operands.a.num_lines);
-        }
+    const std::unique_ptr<Multiplier> multiplier = make_multiplier(kernel, {.operands = operands,
+                                                                            .panels = panels,
+                                                                            .memory = memory_,
+                                                                            .max_tiles = max_tiles,
+                                                                            .stream = stream_,
+                                                                            .events = events_,
+                                                                            .run = run_});
+    Downloader downloader(sink_, m_, ring_, context_, events_, run_);
+    const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
+    for (std::size_t x = 0; x < panels.size(); ++x) {
+      run_.check_cancelled();
+      PackedPanel& target = packed[x % packed.size()];
+      downloader.wait_until_free(target);
+      multiplier->multiply(panels[x], target);
+      target.ready.record(stream_);
+      downloader.push(target);
+      if (run_.on_progress) {
+        run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows},
+                         operands.a.num_lines);
       }
-      return downloader.finish();
-    } catch (...) {
-      (void)cudaDeviceSynchronize();  // kernels still use the buffers
-      throw;
     }
+    return downloader.finish();
   }
 
   Sink& sink_;
   const Plan& plan_;
-  int device_;
   bool force_;
   const Run& run_;
-  cudaDeviceProp properties_{};
+  DeviceContext& context_;
+  const cudaDeviceProp& properties_;
+  Stream stream_;
   DeviceMemory memory_;
   PinnedRing ring_;
-  StageEvents events_{stage_hooks()};
-  Stream stream_;
+  StageEvents events_;
   std::uint32_t m_ = 0;
   std::uint64_t max_tiles_ = 0;
 };
 
 }  // namespace
 
-ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, int device, bool force,
-                      const Run& run) {
-  check(cudaSetDevice(device), "choose device");
-  return Pipeline(sink, plan, device, force, run).run(a, b);
+ProductStats multiply(const Source& a, const Source& b, Sink& sink, const Plan& plan, bool force, const Run& run) {
+  const DeviceGuard guard(run.device->device());
+  return Pipeline(sink, plan, *run.device, force, run).run(a, b);
 }
 
 }  // namespace spmm::cuda

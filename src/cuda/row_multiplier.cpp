@@ -59,6 +59,7 @@ class RowMultiplier : public Multiplier {
         tile_keys_(c_.memory, max_pairs_, "tile keys"),
         offsets_(c_.memory, max_pairs_ + 1, "pair offsets of tiles"),
         num_tiles_(c_.memory, 1, "count"),
+        host_num_tiles_(c_.memory.context()),
         long_tiles_(c_.memory, max_long_, "long lists"),
         num_long_(c_.memory, max_long_ == 0 ? 0 : 1, "count"),
         long_sums_(c_.memory, max_long_ * c_.operands.m * c_.operands.m, "sums of long lists"),
@@ -123,7 +124,7 @@ class RowMultiplier : public Multiplier {
                                       c_.stream.get());
     }
     c_.stream.synchronize();
-    tiles.num_tiles = host_num_tiles_[0];
+    tiles.num_tiles = host_num_tiles_.value();
     tiles.keys = tile_keys_.data();
     return {.num_tiles = tiles.num_tiles, .offsets = offsets_.data(), .pairs = buffers.pairs.front()};
   }
@@ -148,7 +149,7 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint64_t> tile_keys_;                  // [max_pairs]
   DeviceBuffer<std::uint32_t> offsets_;                    // [max_pairs + 1]
   DeviceBuffer<std::uint32_t> num_tiles_;
-  PinnedBuffer<std::uint32_t> host_num_tiles_{1};
+  PinnedWord host_num_tiles_;
   DeviceBuffer<std::uint32_t> long_tiles_;  // [max_long]
   DeviceBuffer<std::uint32_t> num_long_;
   DeviceBuffer<std::uint64_t> long_sums_;  // [max_long, m, m]

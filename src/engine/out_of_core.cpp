@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/reserve_memory.hpp"
 #include "engine/slab_cut.hpp"
 #include "engine/slab_streams.hpp"
 
@@ -194,6 +195,7 @@ Plan plan_with_bands(const MatrixHeader& a, const MatrixHeader& b, const PlanBan
 ProductStats multiply_with_bands(const Source& a, const Source& b, Sink& sink, const PlanBand& plan_band,
                                  const RunBand& run_band, const Run& run, Plan& plan) {
   plan = plan_with_bands(a.header(), b.header(), plan_band);
+  reserve_memory(plan, run);
   if (plan.a_bands == 1 && plan.b_bands == 1) return run_band(a, b, sink, plan);
   BandedProduct product(a, b, sink, run_band, run);
   const Fits fits = [&](const BandCounts& d) {

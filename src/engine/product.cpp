@@ -3,11 +3,8 @@
 
 #include <algorithm>
 
-#include "base/memory.hpp"
-#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "cpu/isa.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "engine/out_of_core.hpp"
 #include "plan/planner.hpp"
@@ -16,7 +13,6 @@ namespace spmm {
 namespace {
 
 constexpr const char* kDefaultCudaKernel = "auto";  // chosen from exact pair counts once the operands are sorted
-constexpr std::uint64_t kSparePercent = 10;         // of free memory is left to others where no limit was given
 
 /// Backend and kernel of a product, and why.
 struct Choice {
@@ -47,10 +43,7 @@ Choice choose(const plan::Machine& machine, const Options& options) {
 /// reserved_bytes of the host's limit are taken by something else.
 Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choice, const plan::Machine& machine,
                const Options& options, std::uint64_t reserved_bytes) {
-  const auto limit = [&](std::uint64_t free_bytes) {
-    return options.memory_limit_bytes != 0 ? options.memory_limit_bytes : free_bytes / 100 * (100 - kSparePercent);
-  };
-  const std::uint64_t host_bytes = limit(machine.available_host_bytes);
+  const std::uint64_t host_bytes = machine.host_limit_bytes;
   plan::Limits limits{.host_bytes = host_bytes - std::min(host_bytes, reserved_bytes),
                       .device_bytes = 0,
                       .num_threads = options.num_threads != 0 ? options.num_threads : machine.num_cores,
@@ -63,13 +56,13 @@ Plan make_plan(const MatrixHeader& a, const MatrixHeader& b, const Choice& choic
   }
   const plan::Gpu& gpu = machine.gpus.front();
   limits.has_dense_tensor = gpu.has_dense_tensor;
-  limits.device_bytes = std::min(limit(gpu.free_bytes), gpu.free_bytes);
+  limits.device_bytes = gpu.limit_bytes;
   return plan::plan_cuda(a, b, choice.kernel, choice.reason, limits);
 }
 
 }  // namespace
 
-Backend wanted_backend(const Options& options) {
+Backend wanted_backend(const ProductOptions& options) {
   if (options.kernel == "auto") return options.backend;
   const KernelInfo* kernel = find_kernel(options.kernel);
   if (kernel == nullptr) {
@@ -84,24 +77,6 @@ Backend wanted_backend(const Options& options) {
                      text("leave --backend out, or use --backend ", backend_name(kernel->backend)));
   }
   return kernel->backend;
-}
-
-plan::Machine find_machine(const Options& options) {
-  const Backend wanted = wanted_backend(options);
-  plan::Machine machine{.num_cores = usable_cores(),
-                        .available_host_bytes = available_memory_bytes(),
-                        .isa = static_cast<plan::Isa>(cpu::choose_isa()),
-                        .has_blas = !cpu::build_info().empty()};
-  if (wanted == Backend::cpu) return machine;
-  if (const auto device = cuda::find_device(options.device, machine.why_no_gpu)) {
-    machine.gpus.push_back({.number = device->number,
-                            .name = device->name,
-                            .free_bytes = device->free_bytes,
-                            .has_dense_tensor = device->has_dense_tensor});
-  } else if (wanted == Backend::cuda) {
-    throw DeviceError("--backend cuda", machine.why_no_gpu, "use --backend cpu, or check nvidia-smi");
-  }
-  return machine;
 }
 
 void check_shapes(const Source& a, const Source& b) {
@@ -132,9 +107,8 @@ ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, cons
   const auto run_band = [&](const Source& band_a, const Source& band_b, Sink& to, const Plan& plan) {
     Run planned = run;
     planned.num_threads = plan.num_threads;
-    return choice.backend == Backend::cuda
-               ? cuda::multiply(band_a, band_b, to, plan, machine.gpus.front().number, options.force, planned)
-               : cpu::multiply(band_a, band_b, to, plan, planned);
+    return choice.backend == Backend::cuda ? cuda::multiply(band_a, band_b, to, plan, options.force, planned)
+                                           : cpu::multiply(band_a, band_b, to, plan, planned);
   };
   const ProductStats stats = multiply_with_bands(a, b, sink, plan_band, run_band, run, report.plan);
   a.check_unchanged();

@@ -172,8 +172,10 @@ class DeviceStructure {
   }
 
   const Structure& s_;
-  cuda::DeviceMemory memory_{0, std::uint64_t{1} << 30};
-  cuda::Stream stream_;
+  cuda::DeviceContext context_{0};
+  cuda::DeviceGuard guard_{0};
+  cuda::Stream stream_{context_};
+  cuda::DeviceMemory memory_{stream_, std::uint64_t{1} << 30};
   cuda::DeviceBuffer<std::uint32_t> a_offsets_ = upload(s_.a_offsets);
   cuda::DeviceBuffer<std::uint32_t> slots_ = upload(s_.slots);
   cuda::DeviceBuffer<std::uint32_t> b_offsets_ = upload(s_.b_offsets);
