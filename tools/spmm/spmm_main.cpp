@@ -8,7 +8,7 @@
 #include "io/paths.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
-#include "tools/spmm/options.hpp"
+#include "tools/spmm/command_line.hpp"
 
 namespace {
 
