@@ -26,6 +26,7 @@ END
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+if [[ $PWD == "$root" ]]; then root=.; fi # the files hold the commands, which need not tell where the checkout lies
 bin=$root/build/bin
 out=$root/build/measurements
 work=
