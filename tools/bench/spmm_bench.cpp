@@ -47,6 +47,9 @@ the devices it names. Saturated tiles may end early, so the share may exceed 100
 inputs and writing an output of the same size, computing nothing. Each run uploads its inputs anew: device caches are
 cold.
 
+--json writes a complete measurement: command, revision, date, machine, and per case and kernel the median, least and
+largest time of every stage, of whole products and processes (with their memory), and every run.
+
 Tables at the end, where there is something to show: prediction (what the planner expected, and what was
 measured), comparison (time per pair * m^3 over that of the case named by compare_with, which runs first), and,
 with --e2e, whole processes beside the same within this program, the floor and published times. With --e2e the floor

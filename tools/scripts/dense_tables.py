@@ -43,7 +43,7 @@ class Measurer:
         self.binary = binary
         self.runs = runs
         self.wrong = []
-        self.refusals = []  # of the last call
+        self.rejections = []  # of the last call
         self.head = {}  # what a measurement says of program and machine
         self.kernels = self.call(["--list"])["kernels"]
         self.has_device = any(kernel["on_device"] for kernel in self.kernels)
@@ -82,13 +82,13 @@ class Measurer:
         run = self.call(["--type", kind, "--kernel", ",".join(names), "--shape", shape_list, "--runs", str(self.runs),
                          *more])
         found = []
-        self.refusals = []
+        self.rejections = []
         for product in run["products"]:
             for result in product["results"]:
                 row = {"series": series, "type": kind, "rows": product["rows"], "inner": product["inner"],
                        "cols": product["cols"], "rows_checked": product["rows_checked"], **result}
                 if result["status"] != "ok":
-                    self.refusals.append(f"{result['kernel']} at {shape_text(row)}: {result['reason']}")
+                    self.rejections.append(f"{result['kernel']} at {shape_text(row)}: {result['reason']}")
                     continue
                 found.append(row)
                 if not result["check"]["passed"]:
@@ -101,9 +101,9 @@ class Measurer:
         found = self.rows(series, kind, names, shapes, more)
         if names and not found:
             self.has_device = False
-            print(f"no usable GPU ({self.refusals[0] if self.refusals else 'spmm-dense failed'}): host rows only")
+            print(f"no usable GPU ({self.rejections[0] if self.rejections else 'spmm-dense failed'}): host rows only")
         elif found:
-            print("".join(f"  refused: {refusal}\n" for refusal in self.refusals), end="")
+            print("".join(f"  rejected: {rejection}\n" for rejection in self.rejections), end="")
         return found
 
 

@@ -64,7 +64,7 @@ class Measurements:
         return next((one for one in self.file(name)["cases"] if one["name"] == case), {"name": case, "kernels": []})
 
     def kernel(self, name, case, kernel):
-        """A kernel on a case; {} where it was refused or skipped. Errors: Problem (its result was wrong)."""
+        """A kernel on a case; {} where it could not run. Errors: Problem (its result was wrong)."""
         for one in self.case(name, case)["kernels"]:
             if one["kernel"] != kernel or one["status"] != "ok":
                 continue
