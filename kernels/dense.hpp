@@ -109,8 +109,8 @@ struct DenseView {
 };
 
 /// Clears the target and writes lines of A into it: m dense rows per line, K along the row.
-/// Shapes: target.num_rows = num_lines * m, target.stride >= nb * m.
-void launch_expand_dense_a(const OperandView& a, std::uint32_t first_line, std::uint32_t num_lines, std::uint32_t m,
+/// Shapes: target.num_rows = num_rows * m, target.stride >= nb * m.
+void launch_expand_dense_a(const OperandView& a, std::uint32_t first_row, std::uint32_t num_rows, std::uint32_t m,
                            const DenseView& target, cudaStream_t stream);
 
 /// Clears the target and writes block columns [first_column, first_column + num_columns) of B (by rows, blocks

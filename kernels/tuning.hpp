@@ -17,35 +17,35 @@ inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 
 /// A panel lists its tiles by expansion (sort of all pairs) while it has fewer pairs than this share of its tiles;
 /// above it, visiting every tile is cheaper than sorting.
-inline constexpr double kExpandPairsPerTile = 0.25;
+inline constexpr double kEscPairsPerBlock = 0.25;
 
 /// Rows with at most this many pairs are listed in shared memory, where each pair is compared with all others of its
 /// row. Measured on an H200: 58 pairs per row (S5) 0.5 ms less than a sort of the panel; 420 per row 0.2 ms more.
-inline constexpr std::uint32_t kLightRowPairs = 256;
+inline constexpr std::uint32_t kShortRowPairs = 256;
 
 /// A listed tile with more pairs than this is shared out among CTAs: one warp would take about 0.5 us per pair
 /// (estimated from the latency of two dependent loads), so 4,096 pairs last about as long as all the short lists of a
 /// panel. Sums of such tiles stay small: 8 * m * m / 4096 bytes per listed pair.
-inline constexpr std::uint32_t kLongList = 4096;
+inline constexpr std::uint32_t kSplitKPairs = 4096;
 
 /// Rates that the planner predicts with, fitted to measurements on one H200 (kernels/README.md has the runs).
-inline constexpr double kLaunchesMs = 0.23;                // launches and waits that every product has
-inline constexpr double kBuildBytesPerMs = 8.0e8;          // raw records: parse, gather
-inline constexpr double kBuildBlocksPerMs = 1.3e7;         // sort, count
-inline constexpr double kCopyBytesPerMs = 4.0e9;           // whole blocks, read and written
-inline constexpr double kPlaneBytesPerMs = 1.7e9;          // dense byte planes: clear and expand
-inline constexpr double kSpreadPairsPerMs = 6.0e7;         // row-spread, small blocks: bound by latency per pair
-inline constexpr double kSpreadTermsPerMs = 1.8e10;        // row-spread, larger blocks: shared-memory sums
-inline constexpr double kSpreadWatchedPairsPerMs = 4.2e7;  // both where sums may leave 32 bits
-inline constexpr double kSpreadWatchedTermsPerMs = 6.5e9;
-inline constexpr double kSpreadAnyTermsPerMs = 5.9e8;     // row-spread, m without a kernel of its own
-inline constexpr double kSpreadElementsPerMs = 1.0e9;     // row-spread: sums cleared and looked through
-inline constexpr double kSpreadResultBytesPerMs = 3.0e9;  // row-spread: records from shared memory
-inline constexpr double kListMs = 0.1;                    // pair-list: launches and waits of listing
-inline constexpr double kListPairsPerMs = 1.15e7;         // pair-list: listing
-inline constexpr double kListedBytesPerMs = 2.45e9;       // pair-list: blocks of each pair and records
-inline constexpr double kTensorTermsPerMs = 7.0e11;       // byte multiply-adds of dense-tensor
-inline constexpr double kTiledTermsPerMs = 6.5e9;         // multiply-adds of dense-tiled
+inline constexpr double kLaunchesMs = 0.23;                   // launches and waits that every product has
+inline constexpr double kBuildBytesPerMs = 8.0e8;             // raw records: parse, gather
+inline constexpr double kBuildBlocksPerMs = 1.3e7;            // sort, count
+inline constexpr double kCopyBytesPerMs = 4.0e9;              // whole blocks, read and written
+inline constexpr double kPlaneBytesPerMs = 1.7e9;             // dense byte planes: clear and expand
+inline constexpr double kGustavsonPairsPerMs = 6.0e7;         // row-spread, small blocks: bound by latency per pair
+inline constexpr double kGustavsonTermsPerMs = 1.8e10;        // row-spread, larger blocks: shared-memory sums
+inline constexpr double kGustavsonCheckedPairsPerMs = 4.2e7;  // both where sums may leave 32 bits
+inline constexpr double kGustavsonCheckedTermsPerMs = 6.5e9;
+inline constexpr double kGustavsonAnyTermsPerMs = 5.9e8;     // row-spread, m without a kernel of its own
+inline constexpr double kGustavsonElementsPerMs = 1.0e9;     // row-spread: sums cleared and looked through
+inline constexpr double kGustavsonResultBytesPerMs = 3.0e9;  // row-spread: records from shared memory
+inline constexpr double kEscMs = 0.1;                        // pair-list: launches and waits of listing
+inline constexpr double kEscListPairsPerMs = 1.15e7;         // pair-list: listing
+inline constexpr double kEscBytesPerMs = 2.45e9;             // pair-list: blocks of each pair and records
+inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
+inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
 inline constexpr double kEarlyExitMargin = 1.1;  // a tile ends when its last element is saturated, not the average
 
 /// The host-driven kernel launches once per result block: about 5 us each. More launches than this need --force.

@@ -14,7 +14,7 @@ namespace spmm::kernels {
 namespace {
 
 /// 1 where a sorted key opens a new line.
-struct OpensLine {
+struct OpensRow {
   const std::uint64_t* keys;
   unsigned key_bits;
   __host__ __device__ bool operator()(std::uint64_t x) const {
@@ -22,8 +22,8 @@ struct OpensLine {
   }
 };
 
-auto opens_line_flags(const std::uint64_t* keys, unsigned key_bits) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensLine{keys, key_bits});
+auto opens_row_flags(const std::uint64_t* keys, unsigned key_bits) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensRow{keys, key_bits});
 }
 
 // Grid: one thread per item for all kernels below. Memory: contiguous reads and writes unless said otherwise.
@@ -38,10 +38,10 @@ __global__ void find_duplicate(const std::uint64_t* keys, std::uint64_t count, u
   });
 }
 
-__global__ void line_numbers(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t num_lines,
-                             std::uint32_t* offsets, std::uint32_t* lines) {
-  for_each_item(std::uint64_t{num_lines} + 1, [=](std::uint64_t x) {
-    if (x == num_lines) {
+__global__ void row_ids(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t num_rows,
+                        std::uint32_t* offsets, std::uint32_t* lines) {
+  for_each_item(std::uint64_t{num_rows} + 1, [=](std::uint64_t x) {
+    if (x == num_rows) {
       offsets[x] = static_cast<std::uint32_t>(count);
     } else {
       lines[x] = static_cast<std::uint32_t>(keys[offsets[x]] >> key_bits);
@@ -49,7 +49,7 @@ __global__ void line_numbers(const std::uint64_t* keys, std::uint64_t count, uns
   });
 }
 
-__global__ void take_inner(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* inner) {
+__global__ void take_columns(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* inner) {
   const std::uint64_t mask = (std::uint64_t{1} << key_bits) - 1;
   for_each_item(count, [=](std::uint64_t x) { inner[x] = static_cast<std::uint32_t>(keys[x] & mask); });
 }
@@ -90,12 +90,13 @@ void gather(const std::uint16_t* values, const std::uint32_t* numbers, std::uint
                                                                 words, blocks_per_cta, reinterpret_cast<Word*>(out));
 }
 
-// Memory: the binary search reads log2(num_lines) scattered words, the upper levels of which stay in cache.
-__global__ void find_slots(const std::uint32_t* wanted, std::uint64_t count, LinesView index, std::uint32_t* slots) {
+// Memory: the binary search reads log2(num_rows) scattered words, the upper levels of which stay in cache.
+__global__ void find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index,
+                               std::uint32_t* slots) {
   for_each_item(count, [=](std::uint64_t x) {
     const std::uint32_t line = wanted[x];
-    const std::uint64_t slot = lower_bound(index.lines, 0, index.num_lines, line);
-    slots[x] = slot < index.num_lines && index.lines[slot] == line ? static_cast<std::uint32_t>(slot) : kNoLine;
+    const std::uint64_t slot = lower_bound(index.rows, 0, index.num_rows, line);
+    slots[x] = slot < index.num_rows && index.rows[slot] == line ? static_cast<std::uint32_t>(slot) : kNoRow;
   });
 }
 
@@ -108,7 +109,7 @@ std::size_t build_workspace_bytes(std::uint64_t count) {
   cub::DoubleBuffer<std::uint32_t> number_buffers;
   check(cub::DeviceRadixSort::SortPairs(nullptr, pairs, key_buffers, number_buffers, count), "sort workspace");
   check(cub::DeviceSelect::Flagged(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_line_flags(nullptr, 1), static_cast<std::uint32_t*>(nullptr),
+                                   opens_row_flags(nullptr, 1), static_cast<std::uint32_t*>(nullptr),
                                    static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(count)),
         "select workspace");
   return std::max(pairs, select);
@@ -138,26 +139,26 @@ void launch_find_duplicate(const std::uint64_t* keys, std::uint64_t count, unsig
   check_launch("find_duplicate");
 }
 
-void launch_line_offsets(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* offsets,
-                         std::uint32_t* num_lines, Workspace work, cudaStream_t stream) {
+void launch_row_offsets(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* offsets,
+                        std::uint32_t* num_rows, Workspace work, cudaStream_t stream) {
   check(cub::DeviceSelect::Flagged(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_line_flags(keys, key_bits), offsets, num_lines,
-                                   static_cast<std::int64_t>(count), stream),
-        "line offsets");
+                                   opens_row_flags(keys, key_bits), offsets, num_rows, static_cast<std::int64_t>(count),
+                                   stream),
+        "row offsets");
 }
 
-void launch_line_numbers(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t num_lines,
-                         std::uint32_t* offsets, std::uint32_t* lines, cudaStream_t stream) {
-  line_numbers<<<item_grid(num_lines + std::uint64_t{1}), kItemThreads, 0, stream>>>(keys, count, key_bits, num_lines,
-                                                                                     offsets, lines);
-  check_launch("line_numbers");
+void launch_row_ids(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t num_rows,
+                    std::uint32_t* offsets, std::uint32_t* lines, cudaStream_t stream) {
+  row_ids<<<item_grid(num_rows + std::uint64_t{1}), kItemThreads, 0, stream>>>(keys, count, key_bits, num_rows, offsets,
+                                                                               lines);
+  check_launch("row_ids");
 }
 
-void launch_inner(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* inner,
-                  cudaStream_t stream) {
+void launch_take_columns(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* inner,
+                         cudaStream_t stream) {
   if (count == 0) return;
-  take_inner<<<item_grid(count), kItemThreads, 0, stream>>>(keys, count, key_bits, inner);
-  check_launch("take_inner");
+  take_columns<<<item_grid(count), kItemThreads, 0, stream>>>(keys, count, key_bits, inner);
+  check_launch("take_columns");
 }
 
 void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream) {
@@ -188,11 +189,11 @@ void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std:
   check_launch("compose");
 }
 
-void launch_find_slots(const std::uint32_t* wanted, std::uint64_t count, LinesView index, std::uint32_t* slots,
-                       cudaStream_t stream) {
+void launch_find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index, std::uint32_t* slots,
+                           cudaStream_t stream) {
   if (count == 0) return;
-  find_slots<<<item_grid(count), kItemThreads, 0, stream>>>(wanted, count, index, slots);
-  check_launch("find_slots");
+  find_row_index<<<item_grid(count), kItemThreads, 0, stream>>>(wanted, count, index, slots);
+  check_launch("find_row_index");
 }
 
 }  // namespace spmm::kernels

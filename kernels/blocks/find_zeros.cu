@@ -1,5 +1,5 @@
 // Whether a product of two blocks can be zero: where every column of every block of A holds something, and so does
-// every block of B, it cannot, and each tile that has a pair has a record.
+// every block of B, it cannot, and each C block that has a pair has a record.
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "kernels/launch.hpp"

@@ -1,8 +1,8 @@
 // Dense u16 matrices -> byte planes for the tensor-core kernel, K contiguous.
-#include "kernels/sparse/byte_mma.cuh"
 #include "kernels/check.hpp"
 #include "kernels/dense.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/sparse/byte_mma.cuh"
 
 namespace spmm::kernels {
 namespace {

@@ -124,7 +124,7 @@ __device__ void store(const std::uint32_t (&d)[128], const Problem& problem, con
   for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half) {
     if (!place.has_row(target, half)) continue;
     const std::uint32_t row = place.row + 8 * half;
-    const std::uint64_t tile_row = std::uint64_t{row / m} * target.tile_columns + target.first_tile;
+    const std::uint64_t tile_row = std::uint64_t{row / m} * target.num_block_columns + target.first_block_column;
 #pragma unroll
     for (std::uint32_t group = 0; group < Fragment<Planes>::kGroups; ++group) {
 #pragma unroll
@@ -315,12 +315,12 @@ DenseLaunch dense_tensor_launch() {
       .function = function, .num_ctas = 0, .threads_x = kThreads, .threads_y = 1, .dynamic_shared_bytes = kSharedBytes};
 }
 
-std::uint64_t num_screened_tiles(std::uint32_t num_rows, std::uint32_t num_columns) {
+std::uint64_t num_prefilter_tiles(std::uint32_t num_rows, std::uint32_t num_columns) {
   return ((std::uint64_t{num_rows} + kRows - 1) / kRows) * ((std::uint64_t{num_columns} + kColumns - 1) / kColumns);
 }
 
-void launch_find_saturated(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
-                           const SaturatedTiles& saturated, cudaStream_t stream) {
+void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                                 const SaturatedTiles& saturated, cudaStream_t stream) {
   check(cudaMemsetAsync(saturated.num_left, 0, sizeof(std::uint32_t), stream), "clear count");
   const std::uint64_t unit = std::uint64_t{1} << 2 * a.shift;  // of a product of high bytes
   const Problem problem{.target = target,

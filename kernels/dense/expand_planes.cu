@@ -26,12 +26,13 @@ struct Run {
 };
 
 /// Blocks of a line with inner in [first, last).
-__device__ inline Run find_run(const LinesView& index, std::uint32_t slot, std::uint64_t first, std::uint64_t last) {
+__device__ inline Run find_run(const CompressedView& index, std::uint32_t slot, std::uint64_t first,
+                               std::uint64_t last) {
   const std::uint64_t begin = index.offsets[slot];
   const std::uint64_t end = index.offsets[slot + 1];
   const std::uint32_t lane = threadIdx.x % 32;  // the first lanes find the two ends, together
-  const auto wanted = static_cast<std::uint32_t>(min(lane == 0 ? first : last, std::uint64_t{kNoLine}));
-  const std::uint64_t found = lane < 2 ? lower_bound(index.inner, begin, end, wanted) : 0;
+  const auto wanted = static_cast<std::uint32_t>(min(lane == 0 ? first : last, std::uint64_t{kNoRow}));
+  const std::uint64_t found = lane < 2 ? lower_bound(index.columns, begin, end, wanted) : 0;
   return {__shfl_sync(~0u, found, 0), __shfl_sync(~0u, found, 1)};
 }
 
@@ -72,26 +73,26 @@ __global__ void __launch_bounds__(kItemThreads)
   }
   __syncthreads();  // the tile is clear
 
-  const LinesView& index = operand.index;
-  const bool along = range.along_line;
-  std::uint64_t slot = range.first_line + first_row_block;
-  std::uint64_t last_slot = min(slot + shape.row_blocks, std::uint64_t{range.first_line} + range.num_lines);
+  const CompressedView& index = operand.index;
+  const bool along = range.along_row;
+  std::uint64_t slot = range.first_row + first_row_block;
+  std::uint64_t last_slot = min(slot + shape.row_blocks, std::uint64_t{range.first_row} + range.num_rows);
   if (!along) {
-    const std::uint64_t last = range.first_line + std::uint64_t{range.num_lines};
-    const std::uint64_t last_k = min(first_k_block + shape.k_blocks, std::uint64_t{kNoLine});
-    slot = lower_bound(index.lines, range.first_line, last, static_cast<std::uint32_t>(first_k_block));
-    last_slot = lower_bound(index.lines, slot, last, static_cast<std::uint32_t>(last_k));
+    const std::uint64_t last = range.first_row + std::uint64_t{range.num_rows};
+    const std::uint64_t last_k = min(first_k_block + shape.k_blocks, std::uint64_t{kNoRow});
+    slot = lower_bound(index.rows, range.first_row, last, static_cast<std::uint32_t>(first_k_block));
+    last_slot = lower_bound(index.rows, slot, last, static_cast<std::uint32_t>(last_k));
   }
-  const std::uint64_t first_inner = along ? first_k_block : range.first_inner + first_row_block;
+  const std::uint64_t first_inner = along ? first_k_block : range.first_column + first_row_block;
   const std::uint64_t last_inner =
-      along ? first_k_block + shape.k_blocks : min(first_inner + shape.row_blocks, std::uint64_t{range.end_inner});
+      along ? first_k_block + shape.k_blocks : min(first_inner + shape.row_blocks, std::uint64_t{range.end_column});
   for (slot += threadIdx.x / 32; slot < last_slot; slot += kItemThreads / 32) {
     const Run run = find_run(index, static_cast<std::uint32_t>(slot), first_inner, last_inner);
-    const std::uint64_t line = along ? slot - range.first_line - first_row_block : index.lines[slot] - first_k_block;
+    const std::uint64_t line = along ? slot - range.first_row - first_row_block : index.rows[slot] - first_k_block;
     for (std::uint64_t x = threadIdx.x % 32; x < (run.end - run.begin) * m; x += 32) {
       const std::uint64_t p = run.begin + x / m;
       const auto r = static_cast<std::uint32_t>(x % m);
-      const std::uint64_t within = index.inner[p] - first_inner;
+      const std::uint64_t within = index.columns[p] - first_inner;
       const std::uint64_t block = operand.numbers == nullptr ? p : operand.numbers[p];
       std::uint8_t* const high = tile + ((along ? line : within) * m + r) * row_bytes + (along ? within : line) * m;
       split_row(operand.values + (block * m + r) * m, m, planes.shift, high,

@@ -3,22 +3,22 @@
 
 #include <type_traits>
 
-#include "kernels/sparse/byte_mma.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/sparse/byte_mma.cuh"
 #include "kernels/sparse/row_dot.cuh"
 #include "kernels/views.hpp"
 
 namespace spmm::kernels {
 
-/// 32-bit words of one tile's sums: an element each, and a bit each.
-__host__ __device__ constexpr std::uint32_t tile_words(std::uint32_t elements) {
+/// 32-bit words of one C block's sums: an element each, and a bit each.
+__host__ __device__ constexpr std::uint32_t c_block_words(std::uint32_t elements) {
   return elements + (elements + 31) / 32;
 }
 
 /// Where element e of a block lies among its sums: for m = 8 the two halves of the lower rows are exchanged, so that
 /// the lanes of a warp, which hold columns q and q + 4 of rows 0 to 7, meet different banks.
 template <std::uint32_t M>
-__device__ constexpr std::uint32_t place_of(std::uint32_t e) {
+__device__ constexpr std::uint32_t swizzled(std::uint32_t e) {
   return M == 8 ? e ^ (e / 32 * 4) : e;
 }
 
@@ -26,90 +26,90 @@ __device__ constexpr std::uint32_t place_of(std::uint32_t e) {
 /// saturated.
 template <std::uint32_t M>
 struct Accumulators {
-  std::uint32_t* sums;       // [num_tiles, elements], shared
-  std::uint32_t* saturated;  // [num_tiles, bit words], shared, a bit per element
+  std::uint32_t* sums;       // [num_c_blocks, elements], shared
+  std::uint32_t* saturated;  // [num_c_blocks, bit words], shared, a bit per element
   std::uint32_t run_time_elements;
   std::uint32_t address;  // of sums in the shared window: kept, where the compiler would compute it for every access
 
-  __device__ Accumulators(std::uint32_t* shared, std::uint32_t num_tiles, std::uint32_t num_elements)
-      : sums(shared), saturated(shared + num_tiles * num_elements), run_time_elements(num_elements) {
+  __device__ Accumulators(std::uint32_t* shared, std::uint32_t num_c_blocks, std::uint32_t num_elements)
+      : sums(shared), saturated(shared + num_c_blocks * num_elements), run_time_elements(num_elements) {
     const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
     asm volatile("mov.u32 %0, %1;" : "=r"(address) : "r"(at));
   }
 
   [[nodiscard]] __device__ std::uint32_t elements() const { return M != 0 ? M * M : run_time_elements; }
 
-  /// Address of the element at place p of tile 0, and from there that of any other.
+  /// Address of the element at place p of C block 0, and from there that of any other.
   [[nodiscard]] __device__ std::uint32_t base(std::uint32_t p) const { return address + p * 4; }
 
-  /// Adds to the element at place p of a tile. Fits: no sum of this block row can leave 32 bits.
+  /// Adds to the element at place p of a C block. Fits: no sum of this block row can leave 32 bits.
   template <bool Fits>
-  __device__ void add(std::uint32_t tile, std::uint32_t p, std::uint64_t value) const {
-    add_at<Fits>(address + (tile * elements() + p) * 4, tile, p, value);
+  __device__ void add(std::uint32_t c_block, std::uint32_t p, std::uint64_t value) const {
+    add_at<Fits>(address + (c_block * elements() + p) * 4, c_block, p, value);
   }
   /// The same where the address is known already.
   template <bool Fits>
-  __device__ void add_at(std::uint32_t at, std::uint32_t tile, std::uint32_t p, std::uint64_t value) const {
+  __device__ void add_at(std::uint32_t at, std::uint32_t c_block, std::uint32_t p, std::uint64_t value) const {
     const auto low = static_cast<std::uint32_t>(value);
     if constexpr (Fits) {  // several warps may meet in one block
       asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(at), "r"(low));
     } else if (value > kMaxVal) {
-      saturate_place(tile, p);
+      mark_saturated(c_block, p);
     } else {
       std::uint32_t before = 0;
       asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(before) : "r"(at), "r"(low));
-      if (before + low < before) saturate_place(tile, p);
+      if (before + low < before) mark_saturated(c_block, p);
     }
   }
-  /// Element e of a tile. Fits: as above, no element is marked.
+  /// Element e of a C block. Fits: as above, no element is marked.
   template <bool Fits>
-  [[nodiscard]] __device__ std::uint32_t value(std::uint32_t tile, std::uint32_t e) const {
-    const std::uint32_t p = place_of<M>(e);
-    if (!Fits && is_saturated(tile, p)) return kMaxVal;
-    return sums[tile * elements() + p];
+  [[nodiscard]] __device__ std::uint32_t value(std::uint32_t c_block, std::uint32_t e) const {
+    const std::uint32_t p = swizzled<M>(e);
+    if (!Fits && is_saturated(c_block, p)) return kMaxVal;
+    return sums[c_block * elements() + p];
   }
-  /// Elements 2x and 2x + 1 of a tile.
+  /// Elements 2x and 2x + 1 of a C block.
   template <bool Fits>
-  [[nodiscard]] __device__ uint2 pair(std::uint32_t tile, std::uint32_t x) const {
-    const std::uint32_t p = place_of<M>(2 * x);
-    uint2 two = *reinterpret_cast<const uint2*>(sums + tile * elements() + p);
+  [[nodiscard]] __device__ uint2 pair(std::uint32_t c_block, std::uint32_t x) const {
+    const std::uint32_t p = swizzled<M>(2 * x);
+    uint2 two = *reinterpret_cast<const uint2*>(sums + c_block * elements() + p);
     if constexpr (!Fits) {
-      const std::uint32_t marks = *bits(tile, p) >> p % 32;
+      const std::uint32_t marks = *bits(c_block, p) >> p % 32;
       if (marks & 1) two.x = kMaxVal;
       if (marks & 2) two.y = kMaxVal;
     }
     return two;
   }
-  /// Whether any of the elements at places 4x to 4x + 3 of a tile is not zero.
+  /// Whether any of the elements at places 4x to 4x + 3 of a C block is not zero.
   template <bool Fits>
-  [[nodiscard]] __device__ bool any_of_four(std::uint32_t tile, std::uint32_t x) const {
-    const uint4 four = *reinterpret_cast<const uint4*>(sums + tile * elements() + 4 * x);
-    return (four.x | four.y | four.z | four.w) != 0 || (!Fits && (*bits(tile, 4 * x) >> 4 * x % 32 & 15) != 0);
+  [[nodiscard]] __device__ bool any_of_four(std::uint32_t c_block, std::uint32_t x) const {
+    const uint4 four = *reinterpret_cast<const uint4*>(sums + c_block * elements() + 4 * x);
+    return (four.x | four.y | four.z | four.w) != 0 || (!Fits && (*bits(c_block, 4 * x) >> 4 * x % 32 & 15) != 0);
   }
 
  private:
-  [[nodiscard]] __device__ std::uint32_t* bits(std::uint32_t tile, std::uint32_t p) const {
-    return saturated + tile * ((elements() + 31) / 32) + p / 32;
+  [[nodiscard]] __device__ std::uint32_t* bits(std::uint32_t c_block, std::uint32_t p) const {
+    return saturated + c_block * ((elements() + 31) / 32) + p / 32;
   }
-  [[nodiscard]] __device__ bool is_saturated(std::uint32_t tile, std::uint32_t p) const {
-    return *bits(tile, p) >> p % 32 & 1;
+  [[nodiscard]] __device__ bool is_saturated(std::uint32_t c_block, std::uint32_t p) const {
+    return *bits(c_block, p) >> p % 32 & 1;
   }
-  __device__ void saturate_place(std::uint32_t tile, std::uint32_t p) const {
-    std::uint32_t* const word = bits(tile, p);
+  __device__ void mark_saturated(std::uint32_t c_block, std::uint32_t p) const {
+    std::uint32_t* const word = bits(c_block, p);
     const std::uint32_t bit = 1u << p % 32;
     if ((*word & bit) == 0) atomicOr(word, bit);  // bits only get set: a stale read costs one atomic
   }
 };
 
 /// Blocks of B that one block of A meets within the stretch: [first, end).
-struct Meeting {
+struct BSegment {
   std::uint32_t first;
   std::uint32_t end;
 };
 
 /// First block of B's line `slot` in columns from `column` on.
-__device__ inline std::uint32_t find_border(const LinesView& b, std::uint32_t slot, std::uint32_t column) {
-  return static_cast<std::uint32_t>(lower_bound(b.inner, b.offsets[slot], b.offsets[slot + 1], column));
+__device__ inline std::uint32_t split_offset(const CompressedView& b, std::uint32_t b_row, std::uint32_t column) {
+  return static_cast<std::uint32_t>(lower_bound(b.columns, b.offsets[b_row], b.offsets[b_row + 1], column));
 }
 
 /// Sum of the four products of bytes, weighted. Fits: the result fits 32 bits.
@@ -129,7 +129,7 @@ constexpr std::uint32_t kLowBytes = 0x6420;
 /// four: three products for eight blocks.
 /// Work: lane -> row lane % 4, column lane / 4 % 4 of blocks lane / 16, and 2, 4 and 6 behind it, of the eight.
 template <bool Fits>
-__device__ void add_meeting_4(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
+__device__ void add_segment_4(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                               std::uint32_t first_column, const Accumulators<4>& sums) {
   constexpr std::uint32_t kLoads = 4;  // in flight, of two blocks each
   const std::uint32_t group = threadIdx.x % 32 / 4;
@@ -140,8 +140,8 @@ __device__ void add_meeting_4(const std::uint16_t* a_block, const OperandView& b
   const std::uint32_t a_cross = row == 0 ? (even ? a.low : a.high) : row == 1 && even ? a.high : 0;
   const std::uint32_t a_low = row == (even ? 0 : 1) ? a.low : 0;
   const std::uint32_t selector = row == 0 ? kHighBytes : kLowBytes;
-  const std::uint32_t place = row * 4 + group % 4;
-  const std::uint32_t base = sums.base(place) - first_column * 64;  // may wrap around; columns are added again
+  const std::uint32_t position = row * 4 + group % 4;
+  const std::uint32_t base = sums.base(position) - first_column * 64;  // may wrap around; columns are added again
   // Shapes: columns, terms [4]: of blocks lane / 16 + {0, 2, 4, 6}.
   const auto multiply = [&](const std::uint32_t* columns, const uint2* terms, bool has_second) {
     std::uint32_t bytes[kLoads];
@@ -162,15 +162,15 @@ __device__ void add_meeting_4(const std::uint16_t* a_block, const OperandView& b
 #pragma unroll
       for (std::uint32_t h = 0; h < 2; ++h) {
         const std::uint32_t column = columns[2 * half + h];
-        sums.add_at<Fits>(base + column * 64, column - first_column, place,
+        sums.add_at<Fits>(base + column * 64, column - first_column, position,
                           combine<Fits>(cross[2 * h + 1], cross[2 * h], lows[2 * h + half]));
       }
     }
   };
-  const std::uint32_t q = meeting.first + group / 4;
-  const std::uint32_t* inner = b.index.inner + q;
+  const std::uint32_t q = segment.first + group / 4;
+  const std::uint32_t* inner = b.index.columns + q;
   const uint2* values = reinterpret_cast<const uint2*>(b.values) + std::uint64_t{q} * 4 + group % 4;
-  std::uint32_t left = meeting.end - meeting.first;
+  std::uint32_t left = segment.end - segment.first;
   std::uint32_t columns[kLoads];
   uint2 terms[kLoads];
   for (; left >= 2 * kLoads; left -= 2 * kLoads, inner += 2 * kLoads, values += 8 * kLoads) {
@@ -196,7 +196,7 @@ __device__ void add_meeting_4(const std::uint16_t* a_block, const OperandView& b
 /// of one block and of the next: three products for two blocks.
 /// Work: lane -> row lane / 4, columns lane % 4 and lane % 4 + 4.
 template <bool Fits>
-__device__ void add_meeting_8(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
+__device__ void add_segment_8(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                               std::uint32_t first_column, const Accumulators<8>& sums) {
   constexpr std::uint32_t kLoads = 4;  // in flight: enough to hide a load behind the products before it
   const std::uint32_t group = threadIdx.x % 32 / 4;
@@ -209,13 +209,14 @@ __device__ void add_meeting_8(const std::uint16_t* a_block, const OperandView& b
   const std::uint32_t selector = second ? kHighBytes : kLowBytes;
   // Column of the product `group` is column group / 2, or that + 4, of B's block: a lane gets two that lie 4 apart.
   const std::uint32_t from = (group / 2 + group % 2 * 4) * 8 + within % 2 * 4;
-  const std::uint32_t places[2] = {place_of<8>(group * 8 + within), place_of<8>(group * 8 + within + 4)};
+  const std::uint32_t positions[2] = {swizzled<8>(group * 8 + within), swizzled<8>(group * 8 + within + 4)};
   // May wrap around; columns are added again.
-  const std::uint32_t bases[2] = {sums.base(places[0]) - first_column * 256, sums.base(places[1]) - first_column * 256};
+  const std::uint32_t bases[2] = {sums.base(positions[0]) - first_column * 256,
+                                  sums.base(positions[1]) - first_column * 256};
   const auto add = [&](std::uint32_t column, const std::uint32_t* cross, const std::uint32_t* low) {
 #pragma unroll
     for (std::uint32_t e = 0; e < 2; ++e) {
-      sums.add_at<Fits>(bases[e] + column * 256, column - first_column, places[e],
+      sums.add_at<Fits>(bases[e] + column * 256, column - first_column, positions[e],
                         combine<Fits>(cross[2 + e], cross[e], low[e]));
     }
   };
@@ -234,9 +235,9 @@ __device__ void add_meeting_8(const std::uint16_t* a_block, const OperandView& b
     mma_u8_16x8x16(next, a_middle, a_high, bytes[1]);
     add(columns[1], next, lows + 2);
   };
-  const std::uint32_t* inner = b.index.inner + meeting.first;
-  const std::uint16_t* values = b.values + std::uint64_t{meeting.first} * 64 + from;
-  std::uint32_t left = meeting.end - meeting.first;
+  const std::uint32_t* inner = b.index.columns + segment.first;
+  const std::uint16_t* values = b.values + std::uint64_t{segment.first} * 64 + from;
+  std::uint32_t left = segment.end - segment.first;
   std::uint32_t columns[kLoads];
   uint2 terms[kLoads];
   for (; left >= kLoads; left -= kLoads, inner += kLoads, values += kLoads * 64) {
@@ -262,12 +263,12 @@ __device__ void add_meeting_8(const std::uint16_t* a_block, const OperandView& b
 
 /// m = 16, 32, 64 on tensor cores: 16 rows by 8 columns of the block at a time.
 template <std::uint32_t M, bool Fits>
-__device__ void add_meeting_wide(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
+__device__ void add_segment_wide(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                                  std::uint32_t first_column, const Accumulators<M>& sums) {
   for (std::uint32_t row = 0; row < M; row += 16) {
     const WideRows<M> rows(a_block + row * M);
-    for (std::uint32_t q = meeting.first; q < meeting.end; ++q) {
-      const std::uint32_t tile = __ldg(b.index.inner + q) - first_column;
+    for (std::uint32_t q = segment.first; q < segment.end; ++q) {
+      const std::uint32_t c_block = __ldg(b.index.columns + q) - first_column;
       const std::uint16_t* const b_block = b.values + std::uint64_t{q} * M * M;
 #pragma unroll 2
       for (std::uint32_t column = 0; column < M; column += 8) {
@@ -275,7 +276,8 @@ __device__ void add_meeting_wide(const std::uint16_t* a_block, const OperandView
         products.add(rows, b_block + column * M);
 #pragma unroll
         for (std::uint32_t e = 0; e < 4; ++e) {
-          sums.template add<Fits>(tile, (row + WideSums::row(e)) * M + column + WideSums::column(e), products.sum(e));
+          sums.template add<Fits>(c_block, (row + WideSums::row(e)) * M + column + WideSums::column(e),
+                                  products.sum(e));
         }
       }
     }
@@ -283,13 +285,13 @@ __device__ void add_meeting_wide(const std::uint16_t* a_block, const OperandView
 }
 
 /// Any m: lanes over the elements of a block.
-__device__ inline void add_meeting_any_m(const std::uint16_t* a_block, const OperandView& b, Meeting meeting,
+__device__ inline void add_segment_any_m(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                                          std::uint32_t first_column, std::uint32_t m, const Accumulators<0>& sums) {
-  for (std::uint32_t q = meeting.first; q < meeting.end; ++q) {
-    const std::uint32_t tile = b.index.inner[q] - first_column;
+  for (std::uint32_t q = segment.first; q < segment.end; ++q) {
+    const std::uint32_t c_block = b.index.columns[q] - first_column;
     for (std::uint32_t e = threadIdx.x % 32; e < m * m; e += 32) {
       const std::uint64_t value = dot(a_block + e / m * m, b.values + (std::uint64_t{q} * m + e % m) * m, m);
-      sums.add<false>(tile, e, value);
+      sums.add<false>(c_block, e, value);
     }
   }
 }

@@ -18,6 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+/// Layout of the JSON of --report and --plan; it grows when a reader of the old layout would misread the new one.
+constexpr int kReportSchema = 1;
+
 /// printf into a string; for numbers with a fixed look.
 template <class... Values>
 std::string format(const char* pattern, const Values&... values) {
@@ -58,7 +61,8 @@ Json plan_fields(const Plan& plan) {
 }
 
 Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const RunNames& names) {
-  return {{"version", version_string()},
+  return {{"schema", kReportSchema},
+          {"version", version_string()},
           {"command", names.command},
           {"a", matrix_json(names.a, a, input_record_bytes(a.m))},
           {"b", matrix_json(names.b, b, input_record_bytes(b.m))}};

@@ -1,4 +1,4 @@
-// Byte planes of A's lines per panel and of B, whole or by groups of block columns, and the dense tensor-core kernel
+// Byte planes of A's rows per panel and of B, whole or by groups of block columns, and the dense tensor-core kernel
 // between them.
 #include <algorithm>
 
@@ -8,19 +8,19 @@
 namespace spmm::cuda {
 namespace {
 
-/// Byte planes of some lines of an operand.
+/// Byte planes of some rows of an operand.
 struct Planes {
   enum class Content : std::uint8_t { nothing, high, all };
   DeviceBuffer<std::uint8_t> bytes;
   Content content = Content::nothing;
 };
 
-class DenseMultiplier : public TileFiller {
+class DenseMultiplier : public CBlockFiller {
  public:
   explicit DenseMultiplier(const MultiplierContext& context)
-      : TileFiller(context),
+      : CBlockFiller(context),
         num_planes_(plan::num_byte_planes(context.operands.max_element)),
-        screens_(num_planes_ == 2) {
+        prefilters_(num_planes_ == 2) {
     const Operands& operands = c_.operands;
     std::uint32_t max_rows = 0;
     for (const plan::Panel& panel : c_.panels) {
@@ -28,8 +28,8 @@ class DenseMultiplier : public TileFiller {
       if (panel.num_columns != operands.nb) refuse("a panel of the result does not hold a whole block row");
     }
     a_.bytes = {c_.memory, plan::plane_bytes(operands.nb, max_rows, operands.m, num_planes_), "byte planes of A"};
-    if (screens_) {
-      const std::uint64_t tiles = kernels::num_screened_tiles(max_rows * operands.m, operands.nb * operands.m);
+    if (prefilters_) {
+      const std::uint64_t tiles = kernels::num_prefilter_tiles(max_rows * operands.m, operands.nb * operands.m);
       saturated_ = {c_.memory, tiles, "saturated tiles"};
       num_left_ = {c_.memory, 1, "count"};
     }
@@ -38,11 +38,11 @@ class DenseMultiplier : public TileFiller {
     b_.bytes = {c_.memory, plan::plane_bytes(operands.nb, group_, operands.m, num_planes_), "byte planes of B"};
   }
 
-  kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) override {
+  kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
     const Operands& operands = c_.operands;
     kernels::DenseTarget target{.num_rows = panel.num_rows * operands.m,
                                 .m = operands.m,
-                                .tile_columns = panel.num_columns,
+                                .num_block_columns = panel.num_columns,
                                 .results = results};
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream.get()),
@@ -51,12 +51,12 @@ class DenseMultiplier : public TileFiller {
       for (std::uint32_t first = 0; first < operands.nb; first += group_) {
         const std::uint32_t count = std::min(group_, operands.nb - first);
         if (group_ != operands.nb) b_.content = Planes::Content::nothing;
-        target.first_tile = first;
+        target.first_block_column = first;
         target.num_columns = count * operands.m;
         multiply(panel, target, first, count);
       }
     });
-    return all_tiles(panel, operands.num_tile_columns());
+    return all_c_blocks(panel, operands.num_c_columns());
   }
 
  private:
@@ -68,21 +68,21 @@ class DenseMultiplier : public TileFiller {
   void multiply(const plan::Panel& panel, const kernels::DenseTarget& target, std::uint32_t first,
                 std::uint32_t count) {
     kernels::SaturatedTiles saturated;
-    if (screens_ && can_saturate(panel)) {
+    if (prefilters_ && can_saturate(panel)) {
       saturated = {.done = saturated_.data(), .num_left = num_left_.data()};
       const kernels::BytePlanes a = planes_of_a(panel, Planes::Content::high);
       const kernels::BytePlanes b = planes_of_b(first, count, Planes::Content::high);
-      kernels::launch_find_saturated(a, b, target, saturated, c_.stream.get());
+      kernels::launch_saturation_prefilter(a, b, target, saturated, c_.stream.get());
       const std::uint32_t left = fetch(num_left_.data(), c_.stream);
       if (left == 0) return;
-      screens_ = left < kernels::num_screened_tiles(target.num_rows, target.num_columns);  // else it does not pay
+      prefilters_ = left < kernels::num_prefilter_tiles(target.num_rows, target.num_columns);  // else it does not pay
     }
     const kernels::BytePlanes a = planes_of_a(panel, Planes::Content::all);
     const kernels::BytePlanes b = planes_of_b(first, count, Planes::Content::all);
     kernels::launch_mul_dense_tensor(a, b, target, saturated, c_.stream.get());
   }
 
-  /// Whether the largest element, in every place, would saturate the panel on average.
+  /// Whether the largest element everywhere would saturate the panel on average.
   [[nodiscard]] bool can_saturate(const plan::Panel& panel) const {
     const auto largest = static_cast<double>(c_.operands.max_element);
     const double tiles = static_cast<double>(panel.num_rows) * panel.num_columns;
@@ -90,27 +90,27 @@ class DenseMultiplier : public TileFiller {
   }
 
   kernels::BytePlanes planes_of_a(const plan::Panel& panel, Planes::Content wanted) {
-    const kernels::PlaneRange range{.first_line = panel.row_begin, .num_lines = panel.num_rows};
+    const kernels::PlaneRange range{.first_row = panel.row_begin, .num_rows = panel.num_rows};
     return planes(a_, c_.operands.a_view(), range, panel.num_rows, wanted);
   }
 
   /// Block columns [first, first + count).
   kernels::BytePlanes planes_of_b(std::uint32_t first, std::uint32_t count, Planes::Content wanted) {
     const kernels::PlaneRange range{
-        .along_line = false, .num_lines = c_.operands.b.num_lines, .first_inner = first, .end_inner = first + count};
+        .along_row = false, .num_rows = c_.operands.b.num_rows, .first_column = first, .end_column = first + count};
     return planes(b_, c_.operands.b_view(), range, count, wanted);
   }
 
-  /// Expands what is wanted and not there yet. Shapes: num_lines block rows of planes.
+  /// Expands what is wanted and not there yet. Shapes: num_rows block rows of planes.
   kernels::BytePlanes planes(Planes& planes, const kernels::OperandView& operand, const kernels::PlaneRange& range,
-                             std::uint32_t num_lines, Planes::Content wanted) const {
+                             std::uint32_t num_rows, Planes::Content wanted) const {
     const bool missing = planes.content < wanted;
     if (missing) planes.content = wanted;
     const std::uint32_t num_planes = planes.content == Planes::Content::all ? num_planes_ : 1;
     const std::uint64_t stride = plan::plane_stride_bytes(c_.operands.nb, c_.operands.m);
     const kernels::BytePlanes view{
         .data = planes.bytes.data(),
-        .num_rows = plan::plane_bytes(c_.operands.nb, num_lines, c_.operands.m, num_planes) / stride,
+        .num_rows = plan::plane_bytes(c_.operands.nb, num_rows, c_.operands.m, num_planes) / stride,
         .stride_bytes = stride,
         .num_planes = num_planes,
         .shift = plan::low_plane_bits(c_.operands.max_element)};
@@ -119,7 +119,7 @@ class DenseMultiplier : public TileFiller {
   }
 
   std::uint32_t num_planes_;
-  bool screens_;                          // looks for saturated tiles first
+  bool prefilters_;                       // the saturation prefilter runs first
   std::uint32_t group_ = 0;               // block columns of B in planes at a time
   Planes a_;                              // of one panel
   Planes b_;                              // of one group

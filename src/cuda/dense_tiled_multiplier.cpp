@@ -1,4 +1,4 @@
-// Dense u16 copies of A's lines per panel and of B, whole or by groups of block columns, and register tiles between
+// Dense u16 copies of A's rows per panel and of B, whole or by groups of block columns, and register tiles between
 // them: the dense kernel for every device.
 #include <algorithm>
 
@@ -16,26 +16,26 @@ constexpr std::uint64_t padded(std::uint64_t elements) {
   return (elements + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-class DenseTiledMultiplier : public TileFiller {
+class DenseTiledMultiplier : public CBlockFiller {
  public:
   explicit DenseTiledMultiplier(const MultiplierContext& context)
-      : TileFiller(context), side_(padded(std::uint64_t{context.operands.nb} * context.operands.m)) {
+      : CBlockFiller(context), side_(padded(std::uint64_t{context.operands.nb} * context.operands.m)) {
     const Operands& operands = c_.operands;
     std::uint64_t max_rows = 0;
     for (const plan::Panel& panel : c_.panels) max_rows = std::max<std::uint64_t>(max_rows, panel.num_rows);
     if (side_ > kLargestSide) refuse("the matrices are too large to be expanded");
-    a_ = {c_.memory, max_rows * operands.m * side_, "dense lines of A"};
+    a_ = {c_.memory, max_rows * operands.m * side_, "dense rows of A"};
     group_ = group_columns(c_.memory.free_bytes());
     if (group_ == 0) refuse("not even one block column of B fits as a dense matrix");
     b_ = {c_.memory, side_ * padded(std::uint64_t{group_} * operands.m), "dense columns of B"};
   }
 
-  kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) override {
+  kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
     const Operands& operands = c_.operands;
     const kernels::DenseView a{
         .data = a_.data(), .num_rows = panel.num_rows * operands.m, .stride = static_cast<std::uint32_t>(side_)};
     kernels::DenseTarget target{
-        .num_rows = a.num_rows, .m = operands.m, .tile_columns = panel.num_columns, .results = results};
+        .num_rows = a.num_rows, .m = operands.m, .num_block_columns = panel.num_columns, .results = results};
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream.get()),
             "clear flags");
@@ -44,12 +44,12 @@ class DenseTiledMultiplier : public TileFiller {
       for (std::uint32_t first = 0; first < panel.num_columns; first += std::min(group_, panel.num_columns - first)) {
         const std::uint32_t count = std::min(group_, panel.num_columns - first);
         const kernels::DenseView b = expand_b(panel.column_begin + first, count);
-        target.first_tile = first;
+        target.first_block_column = first;
         target.num_columns = count * operands.m;
         kernels::launch_mul_dense_tiled(a, b, target, c_.stream.get());
       }
     });
-    return all_tiles(panel, operands.num_tile_columns());
+    return all_c_blocks(panel, operands.num_c_columns());
   }
 
  private:

@@ -1,4 +1,4 @@
-// The oldest variant's host side: walks the lists of every tile and launches one result block at a time.
+// The oldest variant's host side: walks the lists of every C block and launches one result block at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@ class HostDriven {
  public:
   HostDriven(const Operands& operands, const Stream& stream);
 
-  /// Multiplies all tiles of a panel; waits for the stream. Errors: Interrupted.
-  void multiply(const Operands& operands, const kernels::TilesView& tiles, const kernels::TileResults& results,
+  /// Multiplies all C blocks of a panel; waits for the stream. Errors: Interrupted.
+  void multiply(const Operands& operands, const kernels::CBlocksView& c_blocks, const kernels::CBlockResults& results,
                 const Stream& stream, const Run& run);
 
  private:
-  struct HostLines {
+  struct HostRows {
     std::vector<std::uint32_t> offsets;
-    std::vector<std::uint32_t> inner;
+    std::vector<std::uint32_t> columns;
   };
-  static HostLines fetch_lines(const Lines& lines, const Stream& stream);
-  void merge(const kernels::Tile& tile);
+  static HostRows fetch_rows(const CompressedRows& rows, const Stream& stream);
+  void merge(const kernels::CBlock& c_block);
 
-  HostLines a_;
-  HostLines b_;
-  std::vector<kernels::BlockPair> matches_;  // of the current tile
-  PinnedBuffer<kernels::BlockPair> pairs_;   // of tiles in flight, read by the device in place
+  HostRows a_;
+  HostRows b_;
+  std::vector<kernels::BlockPair> matches_;  // of the current C block
+  PinnedBuffer<kernels::BlockPair> pairs_;   // of C blocks in flight, read by the device in place
 };
 
 }  // namespace spmm::cuda

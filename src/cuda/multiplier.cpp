@@ -9,82 +9,82 @@
 namespace spmm::cuda {
 namespace {
 
-/// Tiles listed by expansion, without their pairs.
-class TileList {
+/// C blocks listed by expansion, without their pairs.
+class CBlockList {
  public:
-  TileList(DeviceMemory& memory, std::uint64_t max_pairs)
+  CBlockList(DeviceMemory& memory, std::uint64_t max_pairs)
       : keys_{DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys"),
               DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys")},
-        tiles_(memory, max_pairs, "tile keys"),
+        c_blocks_(memory, max_pairs, "C block keys"),
         num_unique_(memory, 1, "count"),
-        work_(memory, max_pairs == 0 ? 0 : kernels::list_tiles_workspace_bytes(max_pairs), "tile work space") {}
+        work_(memory, max_pairs == 0 ? 0 : kernels::list_c_blocks_workspace_bytes(max_pairs), "listing work space") {}
 
-  /// Replaces all tiles of the panel by those with pairs; waits for the stream.
-  void list(const plan::Panel& panel, const Operands& operands, const Stream& stream, kernels::TilesView& tiles) {
+  /// Replaces all C blocks of the panel by those with pairs; waits for the stream.
+  void list(const plan::Panel& panel, const Operands& operands, const Stream& stream, kernels::CBlocksView& c_blocks) {
     kernels::SortBuffers<std::uint64_t> keys{{keys_[0].data(), keys_[1].data()}};
-    kernels::launch_list_tiles(operands.expand_view(), panel.row_begin, panel.num_rows, panel.first_pair,
-                               panel.num_pairs, tiles.column_bits, keys, tiles_.data(), num_unique_.data(),
-                               {.data = work_.data(), .bytes = work_.size()}, stream.get());
-    tiles.num_tiles = fetch(num_unique_.data(), stream);
-    tiles.keys = tiles_.data();
+    kernels::launch_list_c_blocks(operands.expand_view(), panel.row_begin, panel.num_rows, panel.first_pair,
+                                  panel.num_pairs, c_blocks.column_bits, keys, c_blocks_.data(), num_unique_.data(),
+                                  {.data = work_.data(), .bytes = work_.size()}, stream.get());
+    c_blocks.num_c_blocks = fetch(num_unique_.data(), stream);
+    c_blocks.keys = c_blocks_.data();
   }
 
  private:
   std::array<DeviceBuffer<std::uint64_t>, 2> keys_;  // [max_pairs] each
-  DeviceBuffer<std::uint64_t> tiles_;                // [max_pairs]
+  DeviceBuffer<std::uint64_t> c_blocks_;             // [max_pairs]
   DeviceBuffer<std::uint32_t> num_unique_;
   DeviceBuffer<std::byte> work_;
 };
 
-/// two-pointer, binary-search and host-driven: the kernel, or the host, merges the lists of a tile.
-class MergeMultiplier : public TileFiller {
+/// two-pointer, binary-search and host-driven: the kernel, or the host, merges the lists of a C block.
+class MergeMultiplier : public CBlockFiller {
  public:
   MergeMultiplier(std::string kernel, const MultiplierContext& context)
-      : TileFiller(context), kernel_(std::move(kernel)), list_(context.memory, max_listed_pairs(context.panels)) {
+      : CBlockFiller(context), kernel_(std::move(kernel)), list_(context.memory, max_listed_pairs(context.panels)) {
     if (kernel_ == "host-driven") host_driven_ = std::make_unique<HostDriven>(c_.operands, c_.stream);
   }
 
-  kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) override {
-    kernels::TilesView tiles = all_tiles(panel, c_.operands.num_tile_columns());
+  kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
+    kernels::CBlocksView c_blocks = all_c_blocks(panel, c_.operands.num_c_columns());
     if (panel.expand) {
-      c_.events.timed(Stage::count, c_.stream, [&] { list_.list(panel, c_.operands, c_.stream, tiles); });
+      c_.events.timed(Stage::count, c_.stream, [&] { list_.list(panel, c_.operands, c_.stream, c_blocks); });
     }
     const kernels::OperandView a = c_.operands.a_view();
     const kernels::OperandView b = c_.operands.b_view();
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       if (host_driven_) {
-        host_driven_->multiply(c_.operands, tiles, results, c_.stream, c_.run);
+        host_driven_->multiply(c_.operands, c_blocks, results, c_.stream, c_.run);
       } else if (kernel_ == "binary-search") {
-        kernels::launch_mul_binary_search(a, b, tiles, c_.operands.m, results, c_.stream.get());
+        kernels::launch_mul_binary_search(a, b, c_blocks, c_.operands.m, results, c_.stream.get());
       } else {
-        kernels::launch_mul_two_pointer(a, b, tiles, c_.operands.m, results, c_.stream.get());
+        kernels::launch_mul_two_pointer(a, b, c_blocks, c_.operands.m, results, c_.stream.get());
       }
     });
-    return tiles;
+    return c_blocks;
   }
 
  private:
   std::string kernel_;
-  TileList list_;
+  CBlockList list_;
   std::unique_ptr<HostDriven> host_driven_;
 };
 
 }  // namespace
 
-TileFiller::TileFiller(const MultiplierContext& context)
+CBlockFiller::CBlockFiller(const MultiplierContext& context)
     : c_(context),
-      values_(c_.memory, c_.max_tiles * c_.operands.m * c_.operands.m, "result elements"),
-      non_zero_(c_.memory, c_.max_tiles, "flags"),
-      positions_(c_.memory, c_.max_tiles, "positions"),
-      work_(c_.memory, kernels::compact_workspace_bytes(c_.max_tiles), "panel work space") {}
+      values_(c_.memory, c_.max_c_blocks * c_.operands.m * c_.operands.m, "result elements"),
+      non_zero_(c_.memory, c_.max_c_blocks, "flags"),
+      positions_(c_.memory, c_.max_c_blocks, "positions"),
+      work_(c_.memory, kernels::compact_workspace_bytes(c_.max_c_blocks), "panel work space") {}
 
-void TileFiller::multiply(const plan::Panel& panel, PackedPanel& target) {
-  const kernels::TileResults results{.values = values_.data(), .non_zero = non_zero_.data()};
-  const kernels::TilesView tiles = fill(panel, results);
+void CBlockFiller::multiply(const plan::Panel& panel, PackedPanel& target) {
+  const kernels::CBlockResults results{.values = values_.data(), .non_zero = non_zero_.data()};
+  const kernels::CBlocksView c_blocks = fill(panel, results);
   c_.events.timed(Stage::compact, c_.stream, [&] {
-    kernels::launch_positions(results.non_zero, tiles.num_tiles, positions_.data(), target.num_blocks.data(),
+    kernels::launch_positions(results.non_zero, c_blocks.num_c_blocks, positions_.data(), target.num_blocks.data(),
                               {.data = work_.data(), .bytes = work_.size()}, c_.stream.get());
-    kernels::launch_pack_records(c_.operands.a.lines.data(), c_.operands.tile_columns(), tiles, results,
+    kernels::launch_pack_records(c_.operands.a.rows.data(), c_.operands.c_column_ids(), c_blocks, results,
                                  positions_.data(), c_.operands.m,
                                  reinterpret_cast<std::uint32_t*>(target.records.data()), c_.stream.get());
   });
@@ -105,8 +105,8 @@ std::unique_ptr<Multiplier> make_multiplier(const std::string& kernel, const Mul
   return make_row_multiplier(context);
 }
 
-kernels::TilesView all_tiles(const plan::Panel& panel, std::uint32_t num_columns) {
-  return {.num_tiles = std::uint64_t{panel.num_rows} * panel.num_columns,
+kernels::CBlocksView all_c_blocks(const plan::Panel& panel, std::uint32_t num_columns) {
+  return {.num_c_blocks = std::uint64_t{panel.num_rows} * panel.num_columns,
           .keys = nullptr,
           .row_begin = panel.row_begin,
           .num_rows = panel.num_rows,

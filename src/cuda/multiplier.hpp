@@ -1,4 +1,4 @@
-// The multiply kernels behind one interface: each fills the tiles of a panel in its own way.
+// The multiply kernels behind one interface: each fills the C blocks of a panel in its own way.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct MultiplierContext {
   const Operands& operands;
   const std::vector<plan::Panel>& panels;
   DeviceMemory& memory;
-  std::uint64_t max_tiles;  // of a panel
+  std::uint64_t max_c_blocks;  // of a panel
   const Stream& stream;
   StageEvents& events;
   const Run& run;
@@ -32,24 +32,24 @@ class Multiplier {
   virtual void multiply(const plan::Panel& panel, PackedPanel& target) = 0;
 };
 
-/// A multiplier whose kernel fills whole tiles; zero blocks are dropped and the others packed afterwards.
-class TileFiller : public Multiplier {
+/// A multiplier whose kernel fills whole C blocks; zero blocks are dropped and the others packed afterwards.
+class CBlockFiller : public Multiplier {
  public:
-  explicit TileFiller(const MultiplierContext& context);
+  explicit CBlockFiller(const MultiplierContext& context);
 
   void multiply(const plan::Panel& panel, PackedPanel& target) final;
 
  protected:
-  /// Puts the product of a panel on the stream and returns its tiles; their keys stay valid until the next call.
-  /// Shapes: results hold panel.max_tiles() tiles.
-  virtual kernels::TilesView fill(const plan::Panel& panel, const kernels::TileResults& results) = 0;
+  /// Puts the product of a panel on the stream and returns its C blocks; their keys stay valid until the next call.
+  /// Shapes: results hold panel.max_c_blocks() C blocks.
+  virtual kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) = 0;
 
   MultiplierContext c_;
 
  private:
-  DeviceBuffer<std::uint32_t> values_;     // [max_tiles, m, m]
-  DeviceBuffer<std::uint8_t> non_zero_;    // [max_tiles]
-  DeviceBuffer<std::uint32_t> positions_;  // [max_tiles]
+  DeviceBuffer<std::uint32_t> values_;     // [max_c_blocks, m, m]
+  DeviceBuffer<std::uint8_t> non_zero_;    // [max_c_blocks]
+  DeviceBuffer<std::uint32_t> positions_;  // [max_c_blocks]
   DeviceBuffer<std::byte> work_;
 };
 
@@ -64,15 +64,15 @@ KernelNeeds kernel_needs(const std::string& kernel);
 
 std::unique_ptr<Multiplier> make_multiplier(const std::string& kernel, const MultiplierContext& context);
 
-/// Pair lists where a panel is listed, stretches of rows in shared memory elsewhere.
+/// ESC where a panel is listed, the Gustavson kernel elsewhere.
 std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context);
 /// Byte planes and tensor cores. Errors: OutOfMemory if panels do not span all block columns.
 std::unique_ptr<Multiplier> make_dense_multiplier(const MultiplierContext& context);
 /// Dense u16 copies and register tiles on any device. Errors: OutOfMemory if not one block column of B fits.
 std::unique_ptr<Multiplier> make_dense_tiled_multiplier(const MultiplierContext& context);
 
-/// The tiles of a panel before any listing: all of them.
-kernels::TilesView all_tiles(const plan::Panel& panel, std::uint32_t num_columns);
+/// The C blocks of a panel before any listing: all of them.
+kernels::CBlocksView all_c_blocks(const plan::Panel& panel, std::uint32_t num_columns);
 
 /// Largest number of pairs of a listed panel; 0 without one.
 std::uint64_t max_listed_pairs(const std::vector<plan::Panel>& panels);

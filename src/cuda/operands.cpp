@@ -21,7 +21,7 @@ struct SortedKeys {
 /// What sorting tells: fetched for both matrices at once.
 struct Findings {
   unsigned long long first_duplicate = kNone;  // position
-  std::uint32_t num_lines = 0;
+  std::uint32_t num_rows = 0;
 };
 
 /// What all steps of the build share.
@@ -47,27 +47,26 @@ class Builder {
             .numbers = n.current == 0 ? std::move(numbers) : std::move(other_numbers)};
   }
 
-  /// Finds where lines begin; their number comes to `findings`, on the device.
-  DeviceBuffer<std::uint32_t> find_lines(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb,
-                                         Findings* findings) {
+  /// Finds where rows begin; their number is written to `findings`, on the device.
+  DeviceBuffer<std::uint32_t> find_rows(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb, Findings* findings) {
     DeviceBuffer<std::uint32_t> offsets(memory_, std::min<std::uint64_t>(keys.size(), nb) + 1, "offsets");
-    kernels::launch_line_offsets(keys.data(), keys.size(), key_bits_, offsets.data(), &findings->num_lines, workspace(),
-                                 stream_.get());
+    kernels::launch_row_offsets(keys.data(), keys.size(), key_bits_, offsets.data(), &findings->num_rows, workspace(),
+                                stream_.get());
     return offsets;
   }
 
-  Lines complete_lines(const DeviceBuffer<std::uint64_t>& keys, DeviceBuffer<std::uint32_t> offsets,
-                       const Findings& findings) {
+  CompressedRows complete_rows(const DeviceBuffer<std::uint64_t>& keys, DeviceBuffer<std::uint32_t> offsets,
+                               const Findings& findings) {
     const std::uint64_t count = keys.size();
     if (count == 0) return {};
-    Lines out;
-    out.num_lines = findings.num_lines;
+    CompressedRows out;
+    out.num_rows = findings.num_rows;
     out.offsets = std::move(offsets);
-    out.lines = {memory_, out.num_lines, "line numbers"};
-    out.inner = {memory_, count, "inner indices"};
-    kernels::launch_line_numbers(keys.data(), count, key_bits_, out.num_lines, out.offsets.data(), out.lines.data(),
-                                 stream_.get());
-    kernels::launch_inner(keys.data(), count, key_bits_, out.inner.data(), stream_.get());
+    out.rows = {memory_, out.num_rows, "row ids"};
+    out.columns = {memory_, count, "block columns"};
+    kernels::launch_row_ids(keys.data(), count, key_bits_, out.num_rows, out.offsets.data(), out.rows.data(),
+                            stream_.get());
+    kernels::launch_take_columns(keys.data(), count, key_bits_, out.columns.data(), stream_.get());
     return out;
   }
 
@@ -116,20 +115,20 @@ void arrange_by_columns(SortedRows b, Builder& builder, Operands& out) {
   if (count != 0) {
     const DeviceBuffer<Findings> found(builder.memory(), 1, "flags");
     copy_async(found.data(), &findings, 1, builder.stream());
-    offsets = builder.find_lines(sorted.keys, out.nb, found.data());
+    offsets = builder.find_rows(sorted.keys, out.nb, found.data());
     findings = fetch(found.data(), builder.stream());
   }
-  out.b = builder.complete_lines(sorted.keys, std::move(offsets), findings);
+  out.b = builder.complete_rows(sorted.keys, std::move(offsets), findings);
   // Column order -> row order -> record.
   DeviceBuffer<std::uint32_t> records(builder.memory(), count, "record numbers");
   kernels::launch_compose(b.numbers.data(), sorted.numbers.data(), count, records.data(), stream);
   out.b_values = builder.gather(std::move(b.parsed_values), records, out.m);
   out.b_rows = std::move(b.index);
-  kernels::launch_find_slots(out.b_rows.inner.data(), count, out.b.view(), out.b_rows.inner.data(), stream);
+  kernels::launch_find_row_index(out.b_rows.columns.data(), count, out.b.view(), out.b_rows.columns.data(), stream);
 }
 
 /// Largest number of pairs of a run.
-std::uint64_t heaviest(const plan::RowPairs& pairs) {
+std::uint64_t max_run_pairs(const plan::RowPairs& pairs) {
   std::uint64_t most = 0;
   for (std::size_t x = 0; x + 1 < pairs.offsets.size(); ++x) {
     most = std::max(most, pairs.offsets[x + 1] - pairs.offsets[x]);
@@ -162,14 +161,14 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
     side.sorted = builder.sort(std::move(side.parsed.keys));
     kernels::launch_find_duplicate(side.sorted.keys.data(), side.sorted.keys.size(), &found.data()[x].first_duplicate,
                                    stream.get());
-    side.offsets = builder.find_lines(side.sorted.keys, out.nb, found.data() + x);
+    side.offsets = builder.find_rows(side.sorted.keys, out.nb, found.data() + x);
   }
   copy_async(findings.data(), found.data(), 2, stream);
   stream.synchronize();
   for (std::size_t x = 0; x < 2; ++x) {
     Side& side = sides[x];
     check_duplicates(findings[x], side.sorted, side.source, builder);
-    side.rows.index = builder.complete_lines(side.sorted.keys, std::move(side.offsets), findings[x]);
+    side.rows.index = builder.complete_rows(side.sorted.keys, std::move(side.offsets), findings[x]);
     side.rows.numbers = std::move(side.sorted.numbers);
     side.rows.parsed_values = std::move(side.parsed.values);
     side.rows.max_element = side.parsed.max_element;
@@ -178,36 +177,36 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
   return out;
 }
 
-void fetch_row_pairs(SortedPair& sorted, std::uint32_t lines_per_run, DeviceMemory& memory, const Stream& stream) {
-  const Lines& a = sorted.a.index;
+void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream) {
+  const CompressedRows& a = sorted.a.index;
   plan::RowPairs& pairs = sorted.row_pairs;
-  pairs.num_lines = a.num_lines;
-  pairs.lines_per_run = lines_per_run;
-  const std::size_t num_offsets = (a.num_lines - 1) / lines_per_run + std::size_t{2};
-  pairs.offsets.resize(num_offsets + 1);  // the heaviest line comes behind them: one copy
+  pairs.num_rows = a.num_rows;
+  pairs.rows_per_run = rows_per_run;
+  const std::size_t num_offsets = (a.num_rows - 1) / rows_per_run + std::size_t{2};
+  pairs.offsets.resize(num_offsets + 1);  // the longest row comes behind them: one copy
   const DeviceBuffer<std::uint64_t> offsets(memory, pairs.offsets.size(), "row pair offsets");
-  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), lines_per_run, offsets.data(),
+  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), rows_per_run, offsets.data(),
                                    offsets.data() + num_offsets, stream.get());
   copy_async(pairs.offsets.data(), offsets.data(), pairs.offsets.size(), stream);
   stream.synchronize();
-  pairs.max_line_pairs = pairs.offsets.back();
+  pairs.max_row_pairs = pairs.offsets.back();
   pairs.offsets.pop_back();
 }
 
 void count_pairs(SortedPair& sorted, std::uint64_t max_pairs_per_run, DeviceMemory& memory, const Stream& stream) {
   constexpr std::uint32_t kMaxRuns = 1u << 14;  // 128 KB come to the host
-  const Lines& a = sorted.a.index;
-  const std::uint64_t count = a.inner.size();
-  if (count == 0 || sorted.b.index.num_lines == 0) return;
-  sorted.b_row_slots = {memory, count, "row slots"};
+  const CompressedRows& a = sorted.a.index;
+  const std::uint64_t count = a.columns.size();
+  if (count == 0 || sorted.b.index.num_rows == 0) return;
+  sorted.b_row_index = {memory, count, "row index"};
   sorted.pair_offsets = {memory, count + 1, "pair offsets"};
   const DeviceBuffer<std::byte> work(memory, kernels::count_workspace_bytes(count), "count work space");
-  const kernels::LinesView b_rows = sorted.b.index.view();
-  kernels::launch_find_slots(a.inner.data(), count, b_rows, sorted.b_row_slots.data(), stream.get());
-  kernels::launch_pair_offsets(sorted.b_row_slots.data(), count, b_rows, sorted.pair_offsets.data(),
+  const kernels::CompressedView b_rows = sorted.b.index.view();
+  kernels::launch_find_row_index(a.columns.data(), count, b_rows, sorted.b_row_index.data(), stream.get());
+  kernels::launch_pair_offsets(sorted.b_row_index.data(), count, b_rows, sorted.pair_offsets.data(),
                                {.data = work.data(), .bytes = work.size()}, stream.get());
-  fetch_row_pairs(sorted, (a.num_lines - 1) / kMaxRuns + 1, memory, stream);
-  if (sorted.row_pairs.lines_per_run > 1 && heaviest(sorted.row_pairs) > max_pairs_per_run) {
+  fetch_row_pairs(sorted, (a.num_rows - 1) / kMaxRuns + 1, memory, stream);
+  if (sorted.row_pairs.rows_per_run > 1 && max_run_pairs(sorted.row_pairs) > max_pairs_per_run) {
     fetch_row_pairs(sorted, 1, memory, stream);
   }
 }
@@ -218,7 +217,7 @@ Operands arrange_operands(SortedPair sorted, Arrangement arrangement, DeviceMemo
   out.m = sorted.m;
   out.nb = sorted.nb;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
-  out.b_row_slots = std::move(sorted.b_row_slots);
+  out.b_row_index = std::move(sorted.b_row_index);
   out.pair_offsets = std::move(sorted.pair_offsets);
   out.a = std::move(sorted.a.index);
   if (!out.b_by_columns) {

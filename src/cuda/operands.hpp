@@ -1,4 +1,4 @@
-// Parsed matrices -> block-CSR of both, who meets whom, and the layouts that kernels multiply from.
+// Parsed matrices -> block-CSR of both, matching blocks, and the layouts that kernels read.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace spmm::cuda {
 
-/// Owner of a LinesView.
-struct Lines {
-  std::uint32_t num_lines = 0;
-  DeviceBuffer<std::uint32_t> lines;    // [num_lines]
-  DeviceBuffer<std::uint32_t> offsets;  // [num_lines + 1]
-  DeviceBuffer<std::uint32_t> inner;    // [nnzb]
+/// Owner of a CompressedView.
+struct CompressedRows {
+  std::uint32_t num_rows = 0;
+  DeviceBuffer<std::uint32_t> rows;     // [num_rows]
+  DeviceBuffer<std::uint32_t> offsets;  // [num_rows + 1]
+  DeviceBuffer<std::uint32_t> columns;  // [nnzb]
 
-  [[nodiscard]] kernels::LinesView view() const {
-    return {.num_lines = num_lines, .lines = lines.data(), .offsets = offsets.data(), .inner = inner.data()};
+  [[nodiscard]] kernels::CompressedView view() const {
+    return {.num_rows = num_rows, .rows = rows.data(), .offsets = offsets.data(), .columns = columns.data()};
   }
 };
 
 /// A matrix sorted by block row; its elements still lie in file order.
 struct SortedRows {
-  Lines index;                                // block-CSR
+  CompressedRows index;                       // block-CSR
   DeviceBuffer<std::uint64_t> keys;           // [nnzb], sorted; kept for B only
   DeviceBuffer<std::uint32_t> numbers;        // [nnzb], record number of each block
   DeviceBuffer<std::uint16_t> parsed_values;  // [nnzb, m, m], file order
@@ -38,7 +38,7 @@ struct SortedPair {
   unsigned key_bits = 0;
   std::uint32_t m = 0;
   std::uint32_t nb = 0;
-  DeviceBuffer<std::uint32_t> b_row_slots;   // [nnzb of A]: line of b that a block of A meets
+  DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]: row index in b of the matching row, or kNoRow
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
   plan::RowPairs row_pairs;
 
@@ -54,9 +54,9 @@ enum class Arrangement : std::uint8_t {
 
 /// What a multiply kernel reads. A always row-major by rows; B transposed within the block, by rows or by columns.
 struct Operands {
-  Lines a;
-  Lines b;                                // block-CSR, or block-CSC with column slots in b_rows
-  Lines b_rows;                           // block-CSR whose inner holds column slots; empty where b is by rows
+  CompressedRows a;
+  CompressedRows b;                       // block-CSR, or DCSC (rows read as columns)
+  CompressedRows b_rows;                  // block-CSR with column indices for columns; empty where b is by rows
   DeviceBuffer<std::uint16_t> a_values;   // [nnzb, m, m]
   DeviceBuffer<std::uint16_t> b_values;   // [nnzb, m, m]
   DeviceBuffer<std::uint32_t> a_numbers;  // [nnzb], only in file order
@@ -65,7 +65,7 @@ struct Operands {
   std::uint32_t m = 0;
   std::uint32_t nb = 0;
   std::uint32_t max_element = 0;             // of both matrices
-  DeviceBuffer<std::uint32_t> b_row_slots;   // [nnzb of A]
+  DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
 
   [[nodiscard]] kernels::OperandView a_view() const {
@@ -77,15 +77,15 @@ struct Operands {
   [[nodiscard]] kernels::ExpandView expand_view() const {
     return {.a = a.view(),
             .b_rows = b_by_columns ? b_rows.view() : b.view(),
-            .b_row_slots = b_row_slots.data(),
+            .b_row_index = b_row_index.data(),
             .pair_offsets = pair_offsets.data(),
             .a_numbers = a_numbers.data(),
             .b_numbers = b_numbers.data()};
   }
-  /// Columns that tiles count: slots of B's block columns, or all block columns.
-  [[nodiscard]] std::uint32_t num_tile_columns() const { return b_by_columns ? b.num_lines : nb; }
-  /// Block column of each slot; null where tiles count block columns.
-  [[nodiscard]] const std::uint32_t* tile_columns() const { return b_by_columns ? b.lines.data() : nullptr; }
+  /// Columns of C blocks: column indices of B, or all block columns.
+  [[nodiscard]] std::uint32_t num_c_columns() const { return b_by_columns ? b.num_rows : nb; }
+  /// Block column of each column index; null where C blocks name block columns.
+  [[nodiscard]] const std::uint32_t* c_column_ids() const { return b_by_columns ? b.rows.data() : nullptr; }
 };
 
 /// Sorts and compresses both matrices by rows (stage build). `parsed` is consumed.
@@ -93,12 +93,12 @@ struct Operands {
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
 SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream);
 
-/// Counts pairs per run of lines of A (stage count). No run of several lines has more than max_pairs_per_run pairs.
+/// Counts pairs per run of rows of A (stage count). No run of several rows has more than max_pairs_per_run pairs.
 /// Waits for the stream.
 void count_pairs(SortedPair& sorted, std::uint64_t max_pairs_per_run, DeviceMemory& memory, const Stream& stream);
 
-/// Fetches the counted pairs anew, in runs of this many lines. Waits for the stream.
-void fetch_row_pairs(SortedPair& sorted, std::uint32_t lines_per_run, DeviceMemory& memory, const Stream& stream);
+/// Fetches the counted pairs anew, in runs of this many rows. Waits for the stream.
+void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);
 
 /// Brings elements into the order a kernel wants (stage build). `sorted` is consumed.
 Operands arrange_operands(SortedPair sorted, Arrangement arrangement, DeviceMemory& memory, const Stream& stream);

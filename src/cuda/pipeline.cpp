@@ -22,7 +22,7 @@ namespace {
 /// Errors: UsageError if the host-driven kernel would launch more often than is sensible.
 void check_num_launches(const std::vector<plan::Panel>& panels, bool force) {
   std::uint64_t launches = 0;
-  for (const plan::Panel& panel : panels) launches += panel.max_tiles();
+  for (const plan::Panel& panel : panels) launches += panel.max_c_blocks();
   if (force || launches <= kernels::kMaxHostDrivenLaunches) return;
   throw UsageError("--kernel host-driven",
                    text("up to ", launches, " launches, one per result block; more than ",
@@ -47,12 +47,12 @@ class Pipeline {
 
   ProductStats run(const Source& a, const Source& b) {
     m_ = a.header().m;
-    max_tiles_ = plan_.panel_bytes / output_record_bytes(m_);
+    max_c_blocks_ = plan_.panel_bytes / output_record_bytes(m_);
     SortedPair sorted = sort_and_count(a, b);
     ProductStats stats{.pairs = sorted.num_pairs(), .device = properties_.name};
     choose_kernel(sorted, stats);
     const KernelNeeds needs = kernel_needs(stats.kernel);
-    if (needs.listing == plan::Listing::never && sorted.row_pairs.lines_per_run > 1) {
+    if (needs.listing == plan::Listing::never && sorted.row_pairs.rows_per_run > 1) {
       const auto timing = run_.clock.scope(Stage::count);
       fetch_row_pairs(sorted, 1, memory_, stream_);
     }
@@ -60,12 +60,12 @@ class Pipeline {
     std::vector<plan::Panel> panels;
     const auto cut = [&](std::uint32_t num_columns) {
       const auto timing = run_.clock.scope(Stage::plan);
-      panels = plan::cut_panels(row_pairs, num_columns, max_tiles_, needs.listing);
+      panels = plan::cut_panels(row_pairs, num_columns, max_c_blocks_, needs.listing);
     };
     Arrangement arrangement = Arrangement::b_by_columns;
     if (needs.is_dense) {  // reads every block once: pairs and order do not matter
       arrangement = Arrangement::rows_file_order;
-      sorted.b_row_slots = {};
+      sorted.b_row_index = {};
       sorted.pair_offsets = {};
     } else if (!needs.b_by_columns) {
       cut(sorted.nb);
@@ -76,10 +76,10 @@ class Pipeline {
     events_.timed(Stage::build, stream_,
                   [&] { operands = arrange_operands(std::move(sorted), arrangement, memory_, stream_); });
     if (needs.is_dense) {
-      const std::uint64_t tiles = plan::dense_panel_tiles(operands.nb, m_, max_tiles_, memory_.free_bytes());
-      if (tiles != 0) max_tiles_ = tiles;  // else the multiplier says what is missing
+      const std::uint64_t c_blocks = plan::dense_panel_blocks(operands.nb, m_, max_c_blocks_, memory_.free_bytes());
+      if (c_blocks != 0) max_c_blocks_ = c_blocks;  // else the multiplier says what is missing
     }
-    if (needs.is_dense || needs.b_by_columns) cut(operands.num_tile_columns());
+    if (needs.is_dense || needs.b_by_columns) cut(operands.num_c_columns());
     if (stats.kernel == "host-driven") check_num_launches(panels, force_);
     stats.num_panels = panels.size();
     if (!panels.empty()) stats.num_blocks = run_panels(operands, panels, stats.kernel);
@@ -94,7 +94,7 @@ class Pipeline {
     SortedPair sorted;
     events_.timed(Stage::build, stream_, [&] { sorted = sort_rows(std::move(parsed), a, b, memory_, stream_); });
     run_.check_cancelled();
-    events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, max_tiles_ / 8, memory_, stream_); });
+    events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, max_c_blocks_ / 8, memory_, stream_); });
     return sorted;
   }
 
@@ -113,16 +113,16 @@ class Pipeline {
                                        .nb = sorted.nb,
                                        .num_blocks = sorted.a.numbers.size() + sorted.b.numbers.size(),
                                        .num_pairs = sorted.num_pairs(),
-                                       .num_rows = sorted.a.index.num_lines,
-                                       .num_tiles = 0,
+                                       .num_rows = sorted.a.index.num_rows,
+                                       .num_c_blocks = 0,
                                        .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
                                        .has_dense_tensor = has_dense_tensor,
                                        .free_bytes = memory_.free_bytes(),
-                                       .max_tiles = max_tiles_};
+                                       .max_c_blocks = max_c_blocks_};
     const plan::RowPairs& rows = sorted.row_pairs;
     for (std::size_t x = 0; x < rows.num_runs(); ++x) {
-      const std::uint64_t tiles = std::uint64_t{rows.first_line(x + 1) - rows.first_line(x)} * sorted.nb;
-      statistics.num_tiles += std::min(rows.offsets[x + 1] - rows.offsets[x], tiles);
+      const std::uint64_t c_blocks = std::uint64_t{rows.first_row(x + 1) - rows.first_row(x)} * sorted.nb;
+      statistics.num_c_blocks += std::min(rows.offsets[x + 1] - rows.offsets[x], c_blocks);
     }
     const std::vector<plan::Candidate> candidates = plan::rank_kernels(statistics);
     stats.kernel = candidates.front().kernel;
@@ -131,15 +131,15 @@ class Pipeline {
 
   std::uint64_t run_panels(const Operands& operands, const std::vector<plan::Panel>& panels,
                            const std::string& kernel) {
-    std::uint64_t max_tiles = 0;
-    for (const plan::Panel& panel : panels) max_tiles = std::max(max_tiles, panel.max_tiles());
-    const std::uint64_t packed_bytes = max_tiles * output_record_bytes(m_);
+    std::uint64_t max_c_blocks = 0;
+    for (const plan::Panel& panel : panels) max_c_blocks = std::max(max_c_blocks, panel.max_c_blocks());
+    const std::uint64_t packed_bytes = max_c_blocks * output_record_bytes(m_);
     std::array<PackedPanel, 2> packed{PackedPanel(memory_, packed_bytes),
                                       PackedPanel(memory_, panels.size() > 1 ? packed_bytes : 0)};
     const std::unique_ptr<Multiplier> multiplier = make_multiplier(kernel, {.operands = operands,
                                                                             .panels = panels,
                                                                             .memory = memory_,
-                                                                            .max_tiles = max_tiles,
+                                                                            .max_c_blocks = max_c_blocks,
                                                                             .stream = stream_,
                                                                             .events = events_,
                                                                             .run = run_});
@@ -153,8 +153,7 @@ class Pipeline {
       target.ready.record(stream_);
       downloader.push(target);
       if (run_.on_progress) {
-        run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows},
-                         operands.a.num_lines);
+        run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows}, operands.a.num_rows);
       }
     }
     return downloader.finish();
@@ -171,7 +170,7 @@ class Pipeline {
   PinnedRing ring_;
   StageEvents events_;
   std::uint32_t m_ = 0;
-  std::uint64_t max_tiles_ = 0;
+  std::uint64_t max_c_blocks_ = 0;
 };
 
 }  // namespace

@@ -26,23 +26,23 @@ constexpr std::uint64_t plane_stride_bytes(std::uint32_t nb, std::uint32_t m) {
   return (std::uint64_t{nb} * m + 127) / 128 * 128;
 }
 
-/// Bytes of the planes of num_lines block rows (A) or columns (B).
-constexpr std::uint64_t plane_bytes(std::uint32_t nb, std::uint32_t num_lines, std::uint32_t m,
+/// Bytes of the planes of num_rows block rows (A) or columns (B).
+constexpr std::uint64_t plane_bytes(std::uint32_t nb, std::uint32_t num_rows, std::uint32_t m,
                                     std::uint32_t num_planes) {
-  const std::uint64_t rows = std::uint64_t{num_lines} * m;
+  const std::uint64_t rows = std::uint64_t{num_rows} * m;
   return (rows + 7) / 8 * 8 * num_planes * plane_stride_bytes(nb, m);
 }
 
-/// Tiles of a panel that spans whole block rows, if half of the free memory goes to panels and the rest to operands.
+/// C blocks of a panel that spans whole block rows, if half of the free memory goes to panels and the rest to operands.
 /// 0 where not even one block row fits.
-inline std::uint64_t dense_panel_tiles(std::uint32_t nb, std::uint32_t m, std::uint64_t max_tiles,
-                                       std::uint64_t free_bytes) {
-  const std::uint64_t per_tile = 2 * output_record_bytes(m) + panel_tile_bytes(m);
-  return std::min(max_tiles, free_bytes / 2 / per_tile) / nb * nb;
+inline std::uint64_t dense_panel_blocks(std::uint32_t nb, std::uint32_t m, std::uint64_t max_c_blocks,
+                                        std::uint64_t free_bytes) {
+  const std::uint64_t per_c_block = 2 * output_record_bytes(m) + c_block_bytes(m);
+  return std::min(max_c_blocks, free_bytes / 2 / per_c_block) / nb * nb;
 }
 
-/// Block columns of B whose planes fit: all of them, or a multiple of 64, so that tiles of the kernel are full; 0 where
-/// none do.
+/// Block columns of B whose planes fit: all of them, or a multiple of 64, so that C blocks of the kernel are full; 0
+/// where none do.
 inline std::uint32_t dense_group_columns(std::uint32_t nb, std::uint32_t m, std::uint32_t num_planes,
                                          std::uint64_t free_bytes) {
   constexpr std::uint32_t kStep = 64;

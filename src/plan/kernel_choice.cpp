@@ -20,7 +20,7 @@ double build_ms(const ProductStatistics& s) {
 }
 
 double result_bytes(const ProductStatistics& s) {
-  return static_cast<double>(s.num_tiles) * static_cast<double>(output_record_bytes(s.m));
+  return static_cast<double>(s.num_c_blocks) * static_cast<double>(output_record_bytes(s.m));
 }
 
 /// row-spread and pair-list: each panel takes the one that suits it.
@@ -28,36 +28,36 @@ double rows_ms(const ProductStatistics& s) {
   if (s.num_pairs == 0) return build_ms(s);
   const auto pairs = static_cast<double>(s.num_pairs);
   const double elements = static_cast<double>(s.m) * s.m;
-  const bool listed = pairs < kernels::kExpandPairsPerTile * static_cast<double>(s.num_rows) * s.nb;
+  const bool listed = pairs < kernels::kEscPairsPerBlock * static_cast<double>(s.num_rows) * s.nb;
   if (listed) {
     const double bytes = pairs * elements * 4 + result_bytes(s);  // both blocks of each pair, and the results
-    return build_ms(s) + kernels::kListMs + pairs / kernels::kListPairsPerMs + bytes / kernels::kListedBytesPerMs;
+    return build_ms(s) + kernels::kEscMs + pairs / kernels::kEscListPairsPerMs + bytes / kernels::kEscBytesPerMs;
   }
   const bool has_kernel = s.m == 4 || s.m == 8 || s.m == 16 || s.m == 32 || s.m == 64;
   const double row_sum = static_cast<double>(s.num_blocks) / 2 /
                          static_cast<double>(std::max<std::uint64_t>(1, s.num_rows)) * s.m * s.max_element *
-                         s.max_element;  // at most; beyond 32 bits every sum is watched
-  const bool watched = row_sum > kMaxVal;
-  const double terms_per_ms = !has_kernel ? kernels::kSpreadAnyTermsPerMs
-                              : watched   ? kernels::kSpreadWatchedTermsPerMs
-                                          : kernels::kSpreadTermsPerMs;
-  const double pairs_per_ms = watched ? kernels::kSpreadWatchedPairsPerMs : kernels::kSpreadPairsPerMs;
+                         s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
+  const bool overflow_checked = row_sum > kMaxVal;
+  const double terms_per_ms = !has_kernel        ? kernels::kGustavsonAnyTermsPerMs
+                              : overflow_checked ? kernels::kGustavsonCheckedTermsPerMs
+                                                 : kernels::kGustavsonTermsPerMs;
+  const double pairs_per_ms = overflow_checked ? kernels::kGustavsonCheckedPairsPerMs : kernels::kGustavsonPairsPerMs;
   const double multiply = std::max(pairs / pairs_per_ms, pairs * elements * s.m / terms_per_ms);
   const double visited = static_cast<double>(s.num_rows) * s.nb * elements;
-  return build_ms(s) + multiply + visited / kernels::kSpreadElementsPerMs +
-         result_bytes(s) / kernels::kSpreadResultBytesPerMs;
+  return build_ms(s) + multiply + visited / kernels::kGustavsonElementsPerMs +
+         result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
 }
 
-constexpr double kFirstLookTerms = 2'048;  // dense-tensor looks for saturated tiles after so many
+constexpr double kFirstCheckTerms = 2'048;  // dense-tensor first checks for saturated tiles after so many
 
-/// Share of the inner dimension that is multiplied before a tile is saturated, if elements are half the largest on
+/// Share of the inner dimension that is multiplied before a C block is saturated, if elements are half the largest on
 /// average.
 double share_before_saturation(const ProductStatistics& s) {
-  if (s.num_tiles == 0) return 1;
+  if (s.num_c_blocks == 0) return 1;
   const double mean = s.max_element / 2.0;
-  const double sum = static_cast<double>(s.num_pairs) / static_cast<double>(s.num_tiles) * s.m * mean * mean;
-  const double first_look = kFirstLookTerms / (static_cast<double>(s.nb) * s.m);
-  return std::min(1.0, std::max(first_look, kernels::kEarlyExitMargin * kMaxVal / std::max(sum, 1.0)));
+  const double sum = static_cast<double>(s.num_pairs) / static_cast<double>(s.num_c_blocks) * s.m * mean * mean;
+  const double first_check = kFirstCheckTerms / (static_cast<double>(s.nb) * s.m);
+  return std::min(1.0, std::max(first_check, kernels::kEarlyExitMargin * kMaxVal / std::max(sum, 1.0)));
 }
 
 /// How the dense kernel would run; group_columns = 0 where it cannot.
@@ -69,13 +69,13 @@ struct DensePlan {
 /// Shapes: operands of `planes` bytes per element.
 DensePlan plan_dense(const ProductStatistics& s, std::uint32_t planes) {
   if (s.nb == 0) return {};
-  const std::uint64_t tiles = dense_panel_tiles(s.nb, s.m, s.max_tiles, s.free_bytes);
-  if (tiles == 0) return {};
-  const auto lines = static_cast<std::uint32_t>(std::min<std::uint64_t>(tiles / s.nb, s.num_rows));
-  const std::uint64_t per_tile = 2 * output_record_bytes(s.m) + panel_tile_bytes(s.m);
-  const std::uint64_t taken = lines * std::uint64_t{s.nb} * per_tile + plane_bytes(s.nb, lines, s.m, planes);
-  if (taken >= s.free_bytes || lines == 0) return {};
-  return {.num_panels = (s.num_rows + lines - 1) / lines,
+  const std::uint64_t c_blocks = dense_panel_blocks(s.nb, s.m, s.max_c_blocks, s.free_bytes);
+  if (c_blocks == 0) return {};
+  const auto rows = static_cast<std::uint32_t>(std::min<std::uint64_t>(c_blocks / s.nb, s.num_rows));
+  const std::uint64_t per_c_block = 2 * output_record_bytes(s.m) + c_block_bytes(s.m);
+  const std::uint64_t taken = rows * std::uint64_t{s.nb} * per_c_block + plane_bytes(s.nb, rows, s.m, planes);
+  if (taken >= s.free_bytes || rows == 0) return {};
+  return {.num_panels = (s.num_rows + rows - 1) / rows,
           .group_columns = dense_group_columns(s.nb, s.m, planes, s.free_bytes - taken)};
 }
 

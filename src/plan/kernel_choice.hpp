@@ -13,12 +13,12 @@ struct ProductStatistics {
   std::uint32_t nb = 0;
   std::uint64_t num_blocks = 0;  ///< of both operands
   std::uint64_t num_pairs = 0;
-  std::uint64_t num_rows = 0;     ///< block rows of A that hold blocks
-  std::uint64_t num_tiles = 0;    ///< result blocks at most: sum over rows of min(pairs, nb)
-  std::uint32_t max_element = 0;  ///< of both operands
-  bool has_dense_tensor = false;  ///< the device can run the dense tensor-core kernel
-  std::uint64_t free_bytes = 0;   ///< device memory left within the limit beside the operands
-  std::uint64_t max_tiles = 0;    ///< tiles of a panel at most
+  std::uint64_t num_rows = 0;      ///< block rows of A that hold blocks
+  std::uint64_t num_c_blocks = 0;  ///< result blocks at most: sum over rows of min(pairs, nb)
+  std::uint32_t max_element = 0;   ///< of both operands
+  bool has_dense_tensor = false;   ///< the device can run the dense tensor-core kernel
+  std::uint64_t free_bytes = 0;    ///< device memory left within the limit beside the operands
+  std::uint64_t max_c_blocks = 0;  ///< C blocks of a panel at most
 };
 
 /// A kernel that could run, and how long the device would take from parsing to packed records.

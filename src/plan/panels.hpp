@@ -9,51 +9,51 @@
 
 namespace spmm::plan {
 
-/// A piece of the result computed in one pass: some lines of A against some lines of B.
-/// Panels follow each other in result order: several lines of A only with all lines of B.
+/// A piece of the result computed in one pass: some rows of A against some columns of B.
+/// Panels follow each other in result order: several rows of A only with all columns of B.
 struct Panel {
-  std::uint32_t row_begin = 0;  ///< line slot of A
+  std::uint32_t row_begin = 0;  ///< row index in A
   std::uint32_t num_rows = 0;
-  std::uint32_t column_begin = 0;  ///< line slot of B
+  std::uint32_t column_begin = 0;  ///< column index in B, or block column
   std::uint32_t num_columns = 0;
   std::uint64_t first_pair = 0;
-  std::uint64_t num_pairs = 0;       ///< of these lines of A with all lines of B
-  std::uint64_t max_line_pairs = 0;  ///< no line of A in the panel has more
-  bool expand = false;               ///< list only the tiles that have pairs; else visit every tile
+  std::uint64_t num_pairs = 0;      ///< of these rows of A with all of B
+  std::uint64_t max_row_pairs = 0;  ///< no row of A in the panel has more
+  bool expand = false;              ///< list only the C blocks that have pairs; else visit every C block
 
-  /// Tiles at most.
-  [[nodiscard]] std::uint64_t max_tiles() const {
+  /// C blocks at most.
+  [[nodiscard]] std::uint64_t max_c_blocks() const {
     const std::uint64_t all = std::uint64_t{num_rows} * num_columns;
     return expand && num_pairs < all ? num_pairs : all;
   }
 };
 
-/// Pairs before each run of lines of A. A run is one line, or several where there are very many light ones.
+/// Pairs before each run of rows of A. A run is one row, or several where there are very many short ones.
 struct RowPairs {
   std::vector<std::uint64_t> offsets{0};  ///< [runs + 1]
-  std::uint32_t lines_per_run = 1;        ///< the last run may be shorter
-  std::uint32_t num_lines = 0;
-  std::uint64_t max_line_pairs = std::numeric_limits<std::uint64_t>::max();  ///< no line has more
+  std::uint32_t rows_per_run = 1;         ///< the last run may be shorter
+  std::uint32_t num_rows = 0;
+  std::uint64_t max_row_pairs = std::numeric_limits<std::uint64_t>::max();  ///< no row has more
 
   [[nodiscard]] std::size_t num_runs() const { return offsets.size() - 1; }
-  /// First line of a run; num_lines behind the last one.
-  [[nodiscard]] std::uint32_t first_line(std::size_t run) const {
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{run} * lines_per_run, num_lines));
+  /// First row of a run; num_rows behind the last one.
+  [[nodiscard]] std::uint32_t first_row(std::size_t run) const {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{run} * rows_per_run, num_rows));
   }
 };
 
 /// When a panel is listed by expansion.
 enum class Listing : std::uint8_t {
-  by_density,  ///< where that is cheaper than visiting every tile
+  by_density,  ///< where that is cheaper than visiting every C block
   never,
   wherever_it_fits,
 };
 
-/// Runs of lines without pairs are left out. No panel has more than max_tiles tiles (max_tiles >= 1), none that expands
-/// more than max_tiles pairs.
-/// Values: a run of several lines must have at most max_tiles pairs, and listing must not be `never`.
-/// Memory: the result has at most about 2 * (pairs / max_tiles) + lines / (max_tiles / num_columns) panels.
-std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_tiles,
+/// Runs of rows without pairs are left out. No panel has more than max_c_blocks C blocks (max_c_blocks >= 1), none that
+/// is listed more than max_c_blocks pairs.
+/// Values: a run of several rows must have at most max_c_blocks pairs, and listing must not be `never`.
+/// Memory: the result has at most about 2 * (pairs / max_c_blocks) + rows / (max_c_blocks / num_columns) panels.
+std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
                               Listing listing = Listing::by_density);
 
 }  // namespace spmm::plan

@@ -41,9 +41,9 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b) 
   const std::uint64_t values_b = std::uint64_t{2} * b.m * b.m * b.num_blocks;
   const std::uint64_t lines_a = std::min(a.num_blocks, a.blocks_per_side());
   const std::uint64_t lines_b = std::min(b.num_blocks, b.blocks_per_side());
-  constexpr std::uint64_t kLine = 4 + 4;        // line number, offset
-  constexpr std::uint64_t kInner = 4;           // position within the line
-  constexpr std::uint64_t kCounts = 4 + 8 + 8;  // per block of A: slot, pairs before it; pairs before its line
+  constexpr std::uint64_t kLine = 4 + 4;        // block row, offset
+  constexpr std::uint64_t kInner = 4;           // block column
+  constexpr std::uint64_t kCounts = 4 + 8 + 8;  // per block of A: row index in B, pairs before it; pairs before its row
   constexpr std::uint64_t kKey = 8;
   constexpr std::uint64_t kSort = 8 + 4 + 4;  // the other key buffer, record numbers twice
   constexpr std::uint64_t kWork = 64u << 20;  // upload ring on the device, library work space
@@ -57,7 +57,7 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b) 
 
 }  // namespace
 
-std::uint64_t panel_tile_bytes(std::uint32_t m) {
+std::uint64_t c_block_bytes(std::uint32_t m) {
   return std::uint64_t{4} * m * m  // values
          + 8 + 1 + 8               // coordinates, flag, position
          + 8;                      // share of library work space
@@ -105,15 +105,16 @@ Plan plan_cuda(const MatrixHeader& a, const MatrixHeader& b, const std::string& 
   const std::uint64_t record = output_record_bytes(a.m);
   const OperandBytes operands = operand_device_bytes(a, b);
   // Packed records twice (one copy leaves the device while the next panel computes).
-  const std::uint64_t per_tile = 2 * record + panel_tile_bytes(a.m) + kExpandPairBytes;
-  const std::uint64_t smallest = std::max(operands.build_peak, operands.resident + per_tile);
+  const std::uint64_t per_c_block = 2 * record + c_block_bytes(a.m) + kEscPairBytes;
+  const std::uint64_t smallest = std::max(operands.build_peak, operands.resident + per_c_block);
   if (smallest > plan.device_limit_bytes) refuse("device memory", smallest, plan.device_limit_bytes);
   const std::uint64_t left = plan.device_limit_bytes - operands.resident;
   const std::uint64_t useful = std::min<std::uint64_t>(kernels::kPanelBytes / record + 1,
                                                        std::uint64_t{a.blocks_per_side()} * a.blocks_per_side());
-  const std::uint64_t num_tiles = std::clamp<std::uint64_t>(left / per_tile, 1, std::max<std::uint64_t>(1, useful));
-  plan.panel_bytes = num_tiles * record;
-  plan.device_need_bytes = std::max(operands.build_peak, operands.resident + num_tiles * per_tile);
+  const std::uint64_t num_c_blocks =
+      std::clamp<std::uint64_t>(left / per_c_block, 1, std::max<std::uint64_t>(1, useful));
+  plan.panel_bytes = num_c_blocks * record;
+  plan.device_need_bytes = std::max(operands.build_peak, operands.resident + num_c_blocks * per_c_block);
   const auto host_need = [](std::uint64_t num_buffers) { return num_buffers * kernels::kRingSlotBytes; };
   plan.num_buffers = kernels::kNumRingSlots;
   while (plan.num_buffers > 1 && host_need(plan.num_buffers) > plan.host_limit_bytes) --plan.num_buffers;
@@ -130,11 +131,11 @@ Plan plan_cuda(const MatrixHeader& a, const MatrixHeader& b, const std::string& 
                                       .num_blocks = std::uint64_t{a.num_blocks} + b.num_blocks,
                                       .num_pairs = static_cast<std::uint64_t>(plan.expected_pairs),
                                       .num_rows = std::min(a.num_blocks, a.blocks_per_side()),
-                                      .num_tiles = static_cast<std::uint64_t>(plan.expected_output_blocks),
+                                      .num_c_blocks = static_cast<std::uint64_t>(plan.expected_output_blocks),
                                       .max_element = 65'535,
                                       .has_dense_tensor = limits.has_dense_tensor,
                                       .free_bytes = plan.device_limit_bytes - operands.resident,
-                                      .max_tiles = num_tiles}));
+                                      .max_c_blocks = num_c_blocks}));
   }
   return plan;
 }

@@ -30,12 +30,12 @@ Plan plan_cpu(const MatrixHeader& a, const MatrixHeader& b, const std::string& k
 Plan plan_cuda(const MatrixHeader& a, const MatrixHeader& b, const std::string& kernel, const std::string& reason,
                const Limits& limits);
 
-/// Device bytes per candidate tile of a panel besides its packed records: accumulated values, coordinates, flags, scan.
-/// Kernels that write records themselves accumulate nothing here; a listed panel keeps the sums of its long lists
-/// instead (kLongList: 8 * m * m / 4096 bytes per pair).
-std::uint64_t panel_tile_bytes(std::uint32_t m);
+/// Device bytes per candidate C block of a panel besides its packed records: accumulated values, coordinates, flags,
+/// scan. Kernels that write records themselves accumulate nothing here; a listed panel keeps the sums of its split-K
+/// blocks instead (kSplitKPairs: 8 * m * m / 4096 bytes per pair).
+std::uint64_t c_block_bytes(std::uint32_t m);
 
-/// Device bytes per pair of a panel that lists its tiles by expansion.
-inline constexpr std::uint64_t kExpandPairBytes = 48;
+/// Device bytes per pair of a panel that lists its C blocks by expansion.
+inline constexpr std::uint64_t kEscPairBytes = 48;
 
 }  // namespace spmm::plan

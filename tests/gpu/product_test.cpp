@@ -142,7 +142,7 @@ TEST_CASE("operands that do not fit go through in bands") {
   }
 }
 
-TEST_CASE("small listed tiles: some cannot be zero, and the blocks that make them so") {
+TEST_CASE("small listed C blocks: some cannot be zero, and the blocks that make them so") {
   for (const std::uint32_t m : {4u, 5u, 8u, 16u}) {
     const std::size_t elements = std::size_t{m} * m;
     BlockMatrix full_a = test::random_matrix(m * 400, m, 300, 60000, m);
@@ -173,7 +173,7 @@ TEST_CASE("small listed tiles: some cannot be zero, and the blocks that make the
   }
 }
 
-TEST_CASE("one heavy block row is cut into stretches of columns") {
+TEST_CASE("one long block row is cut into column chunks") {
   test::MatrixBuilder a(600, 64, 1);
   test::MatrixBuilder b(600, 64, 2);
   for (std::uint32_t t = 0; t < 40; ++t) a.add_random(5, t, test::kFullRange);

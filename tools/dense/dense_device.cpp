@@ -83,7 +83,7 @@ class TensorProduct : public Product {
     const kernels::DenseTarget target{.num_rows = shape_.rows,
                                       .num_columns = shape_.cols,
                                       .m = 1,
-                                      .tile_columns = shape_.cols,
+                                      .num_block_columns = shape_.cols,
                                       .results = {.values = c_.data(), .non_zero = nullptr}};
     kernels::launch_split_rows(reinterpret_cast<const std::uint16_t*>(a_.data()), shape_.rows, shape_.inner, a,
                                stream_.get());

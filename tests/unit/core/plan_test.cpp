@@ -16,44 +16,44 @@ namespace {
 using namespace spmm;
 using plan::Panel;
 
-/// Lines with these pairs, in runs.
-plan::RowPairs offsets_of(const std::vector<std::uint64_t>& pairs, std::uint32_t lines_per_run = 1) {
-  plan::RowPairs out{.lines_per_run = lines_per_run, .num_lines = static_cast<std::uint32_t>(pairs.size())};
+/// Rows with these pairs, in runs.
+plan::RowPairs offsets_of(const std::vector<std::uint64_t>& pairs, std::uint32_t rows_per_run = 1) {
+  plan::RowPairs out{.rows_per_run = rows_per_run, .num_rows = static_cast<std::uint32_t>(pairs.size())};
   std::uint64_t sum = 0;
   for (std::size_t r = 0; r < pairs.size(); ++r) {
     sum += pairs[r];
-    if ((r + 1) % lines_per_run == 0 || r + 1 == pairs.size()) out.offsets.push_back(sum);
+    if ((r + 1) % rows_per_run == 0 || r + 1 == pairs.size()) out.offsets.push_back(sum);
   }
   return out;
 }
 
 /// Most pairs of a run that begins in the panel.
-std::uint64_t heaviest_run(const plan::RowPairs& runs, const Panel& panel) {
+std::uint64_t max_run_pairs(const plan::RowPairs& runs, const Panel& panel) {
   std::uint64_t most = 0;
   for (std::size_t run = 0; run < runs.num_runs(); ++run) {
-    const std::uint32_t line = runs.first_line(run);
+    const std::uint32_t line = runs.first_row(run);
     if (line < panel.row_begin || line >= panel.row_begin + panel.num_rows) continue;
     most = std::max(most, runs.offsets[run + 1] - runs.offsets[run]);
   }
   return most;
 }
 
-/// Every line with pairs is covered exactly once, in order, and no panel is too large.
-void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_columns, std::uint64_t max_tiles,
-                 std::uint32_t lines_per_run = 1) {
-  const plan::RowPairs runs = offsets_of(pairs, lines_per_run);
-  const std::vector<Panel> panels = plan::cut_panels(runs, num_columns, max_tiles);
+/// Every row with pairs is covered exactly once, in order, and no panel is too large.
+void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
+                 std::uint32_t rows_per_run = 1) {
+  const plan::RowPairs runs = offsets_of(pairs, rows_per_run);
+  const std::vector<Panel> panels = plan::cut_panels(runs, num_columns, max_c_blocks);
   std::vector<std::uint64_t> columns_done(pairs.size(), 0);
   std::uint64_t counted_pairs = 0;
   std::uint64_t last_row = 0;
   for (const Panel& panel : panels) {
-    REQUIRE(panel.max_tiles() <= max_tiles);
-    REQUIRE(panel.max_tiles() >= 1);
-    if (panel.expand) REQUIRE(panel.num_pairs <= max_tiles);
+    REQUIRE(panel.max_c_blocks() <= max_c_blocks);
+    REQUIRE(panel.max_c_blocks() >= 1);
+    if (panel.expand) REQUIRE(panel.num_pairs <= max_c_blocks);
     REQUIRE(panel.row_begin >= last_row);
     last_row = panel.row_begin;
     counted_pairs += panel.num_pairs;
-    REQUIRE(panel.max_line_pairs == heaviest_run(runs, panel));
+    REQUIRE(panel.max_row_pairs == max_run_pairs(runs, panel));
     for (std::uint32_t r = panel.row_begin; r < panel.row_begin + panel.num_rows; ++r) {
       REQUIRE(columns_done[r] == panel.column_begin);
       columns_done[r] += panel.num_columns;
@@ -71,7 +71,7 @@ constexpr MatrixHeader kSmall{.n = 8192, .m = 8, .num_blocks = 100'000};
 
 }  // namespace
 
-TEST_CASE("panels cover every line with pairs once") {
+TEST_CASE("panels cover every row with pairs once") {
   check_cover({}, 5, 1);
   check_cover({0, 0, 0}, 5, 1);
   check_cover({1}, 1, 1);
@@ -86,7 +86,7 @@ TEST_CASE("panels cover every line with pairs once") {
   }
 }
 
-TEST_CASE("panels of light lines are cut between runs") {
+TEST_CASE("panels of short rows are cut between runs") {
   check_cover({1, 2, 0, 3, 1, 1, 0}, 1000, 8, 3);
   std::mt19937_64 random(2);
   for (int round = 0; round < 200; ++round) {
@@ -97,23 +97,23 @@ TEST_CASE("panels of light lines are cut between runs") {
   }
 }
 
-TEST_CASE("a panel knows a bound on the pairs of its lines") {
-  const auto bounds = [](const plan::RowPairs& rows, std::uint64_t max_tiles) {
+TEST_CASE("a panel knows a bound on the pairs of its rows") {
+  const auto bounds = [](const plan::RowPairs& rows, std::uint64_t max_c_blocks) {
     std::vector<std::uint64_t> all;
-    for (const Panel& panel : plan::cut_panels(rows, 1000, max_tiles)) all.push_back(panel.max_line_pairs);
+    for (const Panel& panel : plan::cut_panels(rows, 1000, max_c_blocks)) all.push_back(panel.max_row_pairs);
     return all;
   };
   using Numbers = std::vector<std::uint64_t>;
   CHECK(bounds(offsets_of({3, 90, 7, 0, 20}), 1000) == Numbers{90});
   CHECK(bounds(offsets_of({60, 50, 0, 10, 70}), 100) == Numbers{60, 50, 70});
-  CHECK(bounds(offsets_of({5, 5000}), 900) == Numbers{5, 5000, 5000});  // two stretches of columns
+  CHECK(bounds(offsets_of({5, 5000}), 900) == Numbers{5, 5000, 5000});  // two column chunks
   plan::RowPairs in_runs = offsets_of({3, 90, 7, 0, 20}, 2);
   CHECK(bounds(in_runs, 1000) == Numbers{93});
-  in_runs.max_line_pairs = 90;  // of the whole matrix
+  in_runs.max_row_pairs = 90;  // of the whole matrix
   CHECK(bounds(in_runs, 1000) == Numbers{90});
 }
 
-TEST_CASE("alternating heavy and light rows do not make a panel each") {
+TEST_CASE("alternating long and short rows do not make a panel each") {
   std::vector<std::uint64_t> pairs;
   for (int r = 0; r < 10'000; ++r) pairs.push_back(r % 2 == 0 ? 1 : 90);
   CHECK(plan::cut_panels(offsets_of(pairs), 100, 100'000).size() <= 12);
@@ -183,11 +183,11 @@ plan::ProductStatistics evenly_spread(std::uint32_t n, std::uint32_t m, double k
           .num_blocks = static_cast<std::uint64_t>(2 * k),
           .num_pairs = static_cast<std::uint64_t>(k * k / nb),
           .num_rows = n / m,
-          .num_tiles = static_cast<std::uint64_t>(std::min(k * k / nb, nb * nb)),
+          .num_c_blocks = static_cast<std::uint64_t>(std::min(k * k / nb, nb * nb)),
           .max_element = 2047,
           .has_dense_tensor = true,
           .free_bytes = std::uint64_t{100} << 30,
-          .max_tiles = 4u << 20};
+          .max_c_blocks = 4u << 20};
 }
 
 }  // namespace
@@ -209,7 +209,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   little_memory.free_bytes = 20u << 20;
   CHECK(best(little_memory) == "rows");
   plan::ProductStatistics narrow_panels = dense;
-  narrow_panels.max_tiles = dense.nb - 1;
+  narrow_panels.max_c_blocks = dense.nb - 1;
   CHECK(best(narrow_panels) == "rows");
   const auto least_ms = [](const plan::ProductStatistics& s) { return plan::rank_kernels(s).front().predicted_ms; };
   plan::ProductStatistics one_byte = dense;
@@ -221,7 +221,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   plan::ProductStatistics saturates_at_once = dense;
   saturates_at_once.max_element = 65'535;
   plan::ProductStatistics larger_still = saturates_at_once;
-  larger_still.num_pairs *= 2;  // the first look for saturation costs the same
+  larger_still.num_pairs *= 2;  // the first check for saturation costs the same
   CHECK(plan::rank_kernels(larger_still).front().predicted_ms ==
         plan::rank_kernels(saturates_at_once).front().predicted_ms);
 }
@@ -243,16 +243,16 @@ TEST_CASE("dense panels and groups stay within the free memory") {
   constexpr std::uint32_t kNb = 8192;
   constexpr std::uint32_t kM = 4;
   constexpr std::uint64_t kAll = std::uint64_t{kNb} * kNb;
-  CHECK(plan::dense_panel_tiles(kNb, kM, kAll, std::uint64_t{100} << 30) == kAll);
-  CHECK(plan::dense_panel_tiles(kNb, kM, kNb - 1, std::uint64_t{100} << 30) == 0);
-  CHECK(plan::dense_panel_tiles(kNb, kM, kAll, 1000) == 0);
+  CHECK(plan::dense_panel_blocks(kNb, kM, kAll, std::uint64_t{100} << 30) == kAll);
+  CHECK(plan::dense_panel_blocks(kNb, kM, kNb - 1, std::uint64_t{100} << 30) == 0);
+  CHECK(plan::dense_panel_blocks(kNb, kM, kAll, 1000) == 0);
   CHECK(plan::dense_group_columns(kNb, kM, 2, plan::plane_bytes(kNb, kNb, kM, 2)) == kNb);
   CHECK(plan::dense_group_columns(kNb, kM, 2, 1000) == 0);
   CHECK(plan::dense_group_columns(1u << 30, 4, 2, std::uint64_t{1} << 60) == 0);
   for (const std::uint64_t free : {100u << 20, 500u << 20, 2000u << 20}) {
-    const std::uint64_t tiles = plan::dense_panel_tiles(kNb, kM, kAll, free);
+    const std::uint64_t tiles = plan::dense_panel_blocks(kNb, kM, kAll, free);
     CHECK(tiles % kNb == 0);
-    CHECK(tiles * (2 * output_record_bytes(kM) + plan::panel_tile_bytes(kM)) <= free / 2);
+    CHECK(tiles * (2 * output_record_bytes(kM) + plan::c_block_bytes(kM)) <= free / 2);
     const std::uint32_t group = plan::dense_group_columns(kNb, kM, 2, free / 2);
     CHECK(group > 0);
     CHECK(group % 64 == 0);

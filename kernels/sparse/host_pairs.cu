@@ -1,7 +1,7 @@
 // The oldest variant: the host finds the pairs of one result block and launches its product.
-#include "kernels/sparse/block_product.cuh"
 #include "kernels/check.hpp"
 #include "kernels/launch.hpp"
+#include "kernels/sparse/block_product.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -9,24 +9,24 @@ namespace {
 // Grid: one CTA. Work: one thread per element. Memory: the pair list is read from where the host left it.
 template <class Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
-    mul_listed(OperandView a, OperandView b, const BlockPair* pairs, std::uint32_t num_pairs, std::uint64_t tile,
-               std::uint32_t m, TileResults results) {
+    mul_host_pairs(OperandView a, OperandView b, const BlockPair* pairs, std::uint32_t num_pairs, std::uint64_t c_block,
+                   std::uint32_t m, CBlockResults results) {
   __shared__ __align__(16) std::uint16_t stage[Shape::kStageBytes / 2];
   BlockProduct<Shape> product(a.values, b.values, m, stage);
   product.add(pairs, num_pairs);
   const std::uint32_t elements = m * m;
-  product.store(results.values + tile * elements, results.non_zero + tile);
+  product.store(results.values + c_block * elements, results.non_zero + c_block);
 }
 
 }  // namespace
 
-void launch_mul_listed(const OperandView& a, const OperandView& b, const BlockPair* pairs, std::uint32_t num_pairs,
-                       std::uint64_t tile, std::uint32_t m, const TileResults& results, cudaStream_t stream) {
+void launch_mul_host_pairs(const OperandView& a, const OperandView& b, const BlockPair* pairs, std::uint32_t num_pairs,
+                           std::uint64_t c_block, std::uint32_t m, const CBlockResults& results, cudaStream_t stream) {
   for_cta_shape(m, [&](auto shape) {
     using Shape = decltype(shape);
-    mul_listed<Shape><<<1, Shape::kThreads, 0, stream>>>(a, b, pairs, num_pairs, tile, m, results);
+    mul_host_pairs<Shape><<<1, Shape::kThreads, 0, stream>>>(a, b, pairs, num_pairs, c_block, m, results);
   });
-  check_launch("mul_listed");
+  check_launch("mul_host_pairs");
 }
 
 }  // namespace spmm::kernels

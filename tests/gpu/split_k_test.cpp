@@ -15,7 +15,7 @@
 namespace {
 
 using namespace spmm;
-using kernels::kLongList;
+using kernels::kSplitKPairs;
 using test::MatrixBuilder;
 
 constexpr std::uint32_t kSides[] = {4, 5, 8, 16, 32, 64};
@@ -27,7 +27,7 @@ Options with_kernel(const std::string& kernel) {
   return options;
 }
 
-std::uint64_t num_lines(const BlockMatrix& a) {
+std::uint64_t num_rows(const BlockMatrix& a) {
   std::set<std::uint32_t> rows;
   for (const BlockIndex& at : a.index) rows.insert(at.i);
   return rows.size();
@@ -40,14 +40,14 @@ void check_listed(const BlockMatrix& a, const BlockMatrix& b, const ProductMatri
     INFO("m " << a.m << ", kernel " << kernel);
     REQUIRE((multiply(a, b, with_kernel(kernel), &report) == expected));
     REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
-    // The rule of cut_panels, with one panel and every line of A in it.
+    // The rule of cut_panels, with one panel and every row of A in it.
     REQUIRE(report.num_panels == 1);
-    const auto all_tiles = static_cast<double>(num_lines(a) * (a.n / a.m));
-    REQUIRE(static_cast<double>(report.pairs) < kernels::kExpandPairsPerTile * all_tiles);
+    const auto all_c_blocks = static_cast<double>(num_rows(a) * (a.n / a.m));
+    REQUIRE(static_cast<double>(report.pairs) < kernels::kEscPairsPerBlock * all_c_blocks);
   }
 }
 
-/// A block of A or B at inner position t of the long lists.
+/// A block of A or B at inner index t of the split-K blocks.
 struct Fill {
   std::uint32_t length;
   std::uint32_t m;
@@ -105,7 +105,7 @@ const std::uint32_t* find_block(const ProductMatrix& c, BlockIndex at) {
 
 }  // namespace
 
-TEST_CASE("long lists beside short ones give exact sums") {
+TEST_CASE("split-K blocks beside short lists give exact sums") {
   for (const std::uint32_t m : kSides) {
     const Cross cross(length_for(m), m, false);
     const BlockMatrix& a = cross.a.matrix();
@@ -124,7 +124,7 @@ TEST_CASE("long lists beside short ones give exact sums") {
   }
 }
 
-TEST_CASE("long lists saturate") {
+TEST_CASE("split-K blocks saturate") {
   for (const std::uint32_t m : kSides) {
     const Cross cross(length_for(m), m, true);
     const BlockMatrix& a = cross.a.matrix();
@@ -139,17 +139,17 @@ TEST_CASE("long lists saturate") {
   }
 }
 
-TEST_CASE("small long lists: lengths around the limit and around the parts") {
+TEST_CASE("small split-K: lengths around the limit and around the parts") {
   const std::uint32_t lengths[] = {3,
-                                   kLongList - 1,
-                                   kLongList,
+                                   kSplitKPairs - 1,
+                                   kSplitKPairs,
                                    1,
-                                   kLongList + 1,
-                                   kLongList + 2,
+                                   kSplitKPairs + 1,
+                                   kSplitKPairs + 2,
                                    500,
-                                   2 * kLongList - 1,
-                                   2 * kLongList,
-                                   2 * kLongList + 1};
+                                   2 * kSplitKPairs - 1,
+                                   2 * kSplitKPairs,
+                                   2 * kSplitKPairs + 1};
   constexpr std::uint32_t kBlockRows = 20'000;
   for (const std::uint32_t m : {4u, 5u, 8u, 16u}) {
     MatrixBuilder a(kBlockRows, m, m);
@@ -159,13 +159,13 @@ TEST_CASE("small long lists: lengths around the limit and around the parts") {
       for (std::uint32_t t = 0; t < length; ++t) a.add_random(row, t, t % 2 == 0 ? 200 : 1);
       row += 11;
     }
-    for (std::uint32_t t = 0; t <= 2 * kLongList; ++t) b.add_random(t, 4321, t % 2 == 0 ? 1 : 200);
+    for (std::uint32_t t = 0; t <= 2 * kSplitKPairs; ++t) b.add_random(t, 4321, t % 2 == 0 ? 1 : 200);
     INFO("m " << m);
     check_listed(a.matrix(), b.matrix(), test::oracle_multiply(a.matrix(), b.matrix()));
   }
 }
 
-TEST_CASE("long lists in several panels") {
+TEST_CASE("split-K blocks in several panels") {
   constexpr std::uint64_t kLimit = 100u << 20;  // about 29,000 pairs per panel
   MatrixBuilder a(50'000, 8, 1);
   MatrixBuilder b(50'000, 8, 2);

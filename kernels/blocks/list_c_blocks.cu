@@ -1,5 +1,5 @@
-// The tiles of a panel that have pairs, by expansion: every pair names its tile, sort, keep one of each. With or
-// without the list of pairs of each tile.
+// The C blocks of a panel that have pairs, by expansion: every pair names its C block, sort, keep one of each. With or
+// without the list of pairs of each C block.
 #include <algorithm>
 
 #include <thrust/iterator/counting_iterator.h>
@@ -15,7 +15,7 @@ namespace spmm::kernels {
 namespace {
 
 /// Row slot of A's block p.
-__device__ std::uint32_t row_slot_of(const LinesView& a, std::uint32_t row_begin, std::uint32_t num_rows,
+__device__ std::uint32_t row_slot_of(const CompressedView& a, std::uint32_t row_begin, std::uint32_t num_rows,
                                      std::uint64_t p) {
   const auto block = static_cast<std::uint32_t>(p);
   return static_cast<std::uint32_t>(upper_bound(a.offsets, row_begin, row_begin + std::uint64_t{num_rows}, block) - 1);
@@ -31,9 +31,9 @@ __global__ void expand_pairs(ExpandView view, std::uint32_t row_begin, std::uint
     const std::uint64_t end = view.a.offsets[row_begin + num_rows];
     const std::uint64_t p = upper_bound(view.pair_offsets, begin, end, first_pair + x) - 1;
     const std::uint64_t within = first_pair + x - view.pair_offsets[p];
-    const std::uint32_t b = view.b_rows.offsets[view.b_row_slots[p]] + static_cast<std::uint32_t>(within);
+    const std::uint32_t b = view.b_rows.offsets[view.b_row_index[p]] + static_cast<std::uint32_t>(within);
     const std::uint64_t row = row_slot_of(view.a, row_begin, num_rows, p) - row_begin;
-    keys[x] = row << column_bits | view.b_rows.inner[b];
+    keys[x] = row << column_bits | view.b_rows.columns[b];
     if (pairs != nullptr) {
       pairs[x] = {.a = view.a_numbers == nullptr ? static_cast<std::uint32_t>(p) : view.a_numbers[p],
                   .b = view.b_numbers == nullptr ? b : view.b_numbers[b]};
@@ -42,24 +42,25 @@ __global__ void expand_pairs(ExpandView view, std::uint32_t row_begin, std::uint
 }
 
 /// 1 where a sorted key differs from the one before.
-struct OpensTile {
+struct OpensCBlock {
   const std::uint64_t* keys;
   __host__ __device__ bool operator()(std::uint64_t x) const { return x == 0 || keys[x] != keys[x - 1]; }
 };
 
-auto opens_tile_flags(const std::uint64_t* keys) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensTile{keys});
+auto opens_c_block_flags(const std::uint64_t* keys) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensCBlock{keys});
 }
 
-// Grid: one thread per tile and one more. Memory: scattered reads of the first key of each tile.
-__global__ void take_tile_keys(const std::uint64_t* keys, std::uint64_t num_pairs, const std::uint32_t* num_tiles,
-                               std::uint32_t* offsets, std::uint64_t* tile_keys, std::uint32_t* host_num_tiles) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) *host_num_tiles = *num_tiles;
-  for_each_item(std::uint64_t{*num_tiles} + 1, [=](std::uint64_t x) {
-    if (x == *num_tiles) {
+// Grid: one thread per C block and one more. Memory: scattered reads of the first key of each C block.
+__global__ void take_c_block_keys(const std::uint64_t* keys, std::uint64_t num_pairs, const std::uint32_t* num_c_blocks,
+                                  std::uint32_t* offsets, std::uint64_t* c_block_keys,
+                                  std::uint32_t* host_num_c_blocks) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) *host_num_c_blocks = *num_c_blocks;
+  for_each_item(std::uint64_t{*num_c_blocks} + 1, [=](std::uint64_t x) {
+    if (x == *num_c_blocks) {
       offsets[x] = static_cast<std::uint32_t>(num_pairs);
     } else {
-      tile_keys[x] = keys[offsets[x]];
+      c_block_keys[x] = keys[offsets[x]];
     }
   });
 }
@@ -72,7 +73,7 @@ unsigned bits_for(std::uint64_t count) {
 
 }  // namespace
 
-std::size_t list_tiles_workspace_bytes(std::uint64_t max_pairs) {
+std::size_t list_c_blocks_workspace_bytes(std::uint64_t max_pairs) {
   std::size_t sort = 0;
   std::size_t unique = 0;
   cub::DoubleBuffer<std::uint64_t> keys;
@@ -84,10 +85,10 @@ std::size_t list_tiles_workspace_bytes(std::uint64_t max_pairs) {
   return std::max(sort, unique);
 }
 
-void launch_list_tiles(const ExpandView& view, std::uint32_t row_begin, std::uint32_t num_rows,
-                       std::uint64_t first_pair, std::uint64_t num_pairs, unsigned column_bits,
-                       SortBuffers<std::uint64_t>& keys, std::uint64_t* unique_keys, std::uint32_t* num_unique,
-                       Workspace work, cudaStream_t stream) {
+void launch_list_c_blocks(const ExpandView& view, std::uint32_t row_begin, std::uint32_t num_rows,
+                          std::uint64_t first_pair, std::uint64_t num_pairs, unsigned column_bits,
+                          SortBuffers<std::uint64_t>& keys, std::uint64_t* unique_keys, std::uint32_t* num_unique,
+                          Workspace work, cudaStream_t stream) {
   expand_pairs<<<item_grid(num_pairs), kItemThreads, 0, stream>>>(view, row_begin, num_rows, first_pair, num_pairs,
                                                                   column_bits, keys.front(), nullptr);
   check_launch("expand_pairs");
@@ -107,7 +108,7 @@ std::size_t list_pairs_workspace_bytes(std::uint64_t max_pairs) {
   cub::DoubleBuffer<BlockPair> pairs;
   check(cub::DeviceRadixSort::SortPairs(nullptr, sort, keys, pairs, max_pairs), "pair workspace");
   check(cub::DeviceSelect::Flagged(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_tile_flags(nullptr), static_cast<std::uint32_t*>(nullptr),
+                                   opens_c_block_flags(nullptr), static_cast<std::uint32_t*>(nullptr),
                                    static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(max_pairs)),
         "pair workspace");
   return std::max(sort, select);
@@ -126,12 +127,13 @@ void launch_list_pairs(const ExpandView& view, std::uint32_t row_begin, std::uin
   buffers.keys.current ^= keys.selector;
   buffers.pairs.current ^= pairs.selector;
   check(cub::DeviceSelect::Flagged(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_tile_flags(buffers.keys.front()), buffers.offsets, buffers.num_tiles,
+                                   opens_c_block_flags(buffers.keys.front()), buffers.offsets, buffers.num_c_blocks,
                                    static_cast<std::int64_t>(num_pairs), stream),
         "tiles of pairs");
-  take_tile_keys<<<item_grid(num_pairs), kItemThreads, 0, stream>>>(
-      buffers.keys.front(), num_pairs, buffers.num_tiles, buffers.offsets, buffers.tile_keys, buffers.host_num_tiles);
-  check_launch("take_tile_keys");
+  take_c_block_keys<<<item_grid(num_pairs), kItemThreads, 0, stream>>>(buffers.keys.front(), num_pairs,
+                                                                       buffers.num_c_blocks, buffers.offsets,
+                                                                       buffers.c_block_keys, buffers.host_num_c_blocks);
+  check_launch("take_c_block_keys");
 }
 
 }  // namespace spmm::kernels
