@@ -224,7 +224,7 @@ Report multiply(const fs::path& a, const fs::path& b, const fs::path& out, const
     check_output_is_no_input(a, out);
     check_output_is_no_input(b, out);
     file = open_file_sink(out, source_a->header().m, {.durable = options.durable, .no_clobber = options.no_clobber});
-    const std::jthread prefetching([&] {  // a CUDA run takes 0.2 s to start
+    const std::jthread prefetching = start_thread([&] {  // a CUDA context takes 0.2 s to start
       source_a->prefetch();
       source_b->prefetch();
     });
