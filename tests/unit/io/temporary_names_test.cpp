@@ -13,6 +13,7 @@
 #include "io/output_file.hpp"
 #include "io/system_calls.hpp"
 #include "support/catch.hpp"
+#include "support/process.hpp"
 #include "unit/io/io_support.hpp"
 
 namespace {
@@ -99,6 +100,10 @@ TEST_CASE("the process ends while outputs with names are open") {
 }
 
 TEST_CASE("the process ends while another thread gives a file its name") {
+  if (!kForksWithThreads) {
+    WARN("not with this sanitizer");
+    return;
+  }
   const TempFolder folder;
   for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
     write_bytes(folder / "c", "old");
@@ -121,6 +126,10 @@ TEST_CASE("the process ends while another thread gives a file its name") {
 }
 
 TEST_CASE("the process ends while threads make, drop and publish files with names") {
+  if (!kForksWithThreads) {
+    WARN("not with this sanitizer");
+    return;
+  }
   const TempFolder folder;
   std::mt19937 random(5);
   for (int round = 0; round < 30; ++round) {
