@@ -29,6 +29,19 @@ struct OperandView {
   const std::uint32_t* numbers = nullptr;  // [nnzb], device: which of values belongs to each block; null = in order
 };
 
+/// Blocks of a matrix in any order.
+struct BlocksView {
+  const std::uint16_t* values = nullptr;  // [count, m, m], device
+  std::uint64_t count = 0;
+};
+
+/// Elements of both operands, as pairs number them.
+/// Layout: A row-major; B transposed within the block.
+struct PairValues {
+  const std::uint16_t* a = nullptr;  // [nnzb of A, m, m], device
+  const std::uint16_t* b = nullptr;  // [nnzb of B, m, m], device
+};
+
 /// C blocks of one row panel, in result order. A C block is named by A's row index and by B's column index (B by
 /// columns) or the block column itself (B by rows).
 struct CBlocksView {
@@ -117,7 +130,7 @@ struct Workspace {
   std::size_t bytes = 0;
 };
 
-/// Arrays that a radix sort moves between; `current` tells where the data is.
+/// Arrays that a radix sort moves between; `current` = the one that holds the data.
 template <class T>
 struct SortBuffers {
   T* data[2] = {nullptr, nullptr};  // [n] each, device

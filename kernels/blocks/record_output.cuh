@@ -1,11 +1,12 @@
-// Result blocks leave a kernel as packed records: the CTA flags its non-zero C blocks, learns by a decoupled look-back
-// how many records the CTAs before it write, and writes its own behind them. Source: D. Merrill and M. Garland,
-// "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVR-2016-002.
+// C blocks leave a kernel as packed records: the CTA flags its non-zero C blocks, learns by decoupled look-back how
+// many records the CTAs before it write, and writes its own behind them.
+// Source: D. Merrill and M. Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVR-2016-002.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/views.hpp"
+#include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 
@@ -16,28 +17,30 @@ struct CBlockFlags {
   std::uint32_t before[kMaxCBlocks / 32];  // flagged C blocks of the CTA before each word
   std::uint32_t count;                     // flagged C blocks of the CTA
   std::uint32_t first;                     // record number of the CTA's first record
-  std::uint32_t cta;                       // place of the CTA in result order
+  std::uint32_t cta;                       // number of the CTA in result order
 };
 
-/// What a CTA has told the others: nothing yet, its own number of records, or that of all CTAs up to it.
+/// What a CTA has published: nothing yet, its own number of records, or that of all CTAs up to it.
 enum class LookBack : std::uint32_t { none, own, total };
 
 __device__ inline std::uint64_t look_back_state(LookBack kind, std::uint32_t count) {
   return std::uint64_t{static_cast<std::uint32_t>(kind)} << 32 | count;
 }
 
-/// Hands out places in result order to CTAs as they start, so that everyone waits only for CTAs that run already.
-/// Thread 0 calls it and shares the answer.
+/// Hands out CTA numbers in result order as CTAs start, so that a CTA waits only for CTAs that run already.
+/// Threads: thread 0, which shares the answer.
 __device__ inline std::uint32_t take_cta_number(const RecordOutput& out) {
-  return static_cast<std::uint32_t>(atomicAdd(reinterpret_cast<unsigned long long*>(out.look_back), 1ull));
+  auto* const counter = reinterpret_cast<unsigned long long*>(out.look_back);
+  return static_cast<std::uint32_t>(atomicAdd(counter, 1ull));  // each CTA gets a number of its own
 }
 
-/// Number of records of all CTAs before `cta`, which has `count`. One whole warp calls it.
-/// Work: 32 CTAs at a time, from the nearest; four times as many are in flight, for most of those that run at the same
-/// time have told nothing but their own number.
+/// Number of records of all CTAs before `cta`, which has `count`.
+/// Work: 32 CTAs at a time, from the nearest; four times as many states are in flight, because most CTAs that run at
+/// the same time have published nothing but their own number.
+/// Threads: one whole warp.
 __device__ inline std::uint32_t records_before(const RecordOutput& out, std::uint32_t cta, std::uint32_t count) {
   constexpr std::uint32_t kAtOnce = 4;
-  volatile std::uint64_t* const states = out.look_back + 1;  // flag and count in one word: no fence is needed
+  volatile std::uint64_t* const states = out.look_back + 1;  // kind and count in one word: no fence is needed
   const std::uint32_t lane = threadIdx.x % 32;
   if (lane == 0) states[cta] = look_back_state(cta == 0 ? LookBack::total : LookBack::own, count);
   const auto state_of = [&](std::int64_t x) {
@@ -73,7 +76,8 @@ __device__ inline std::uint32_t records_before(const RecordOutput& out, std::uin
   return sum;
 }
 
-/// Finds the place of the CTA's records once words are complete. The first warp calls it.
+/// Finds where the CTA's records go: writes before, count and first.
+/// Threads: the first warp, once words are complete.
 __device__ inline void find_output_offset(CBlockFlags& flags, std::uint32_t num_c_blocks, const RecordOutput& out,
                                           std::uint32_t num_ctas) {
   const std::uint32_t lane = threadIdx.x % 32;
@@ -81,12 +85,7 @@ __device__ inline void find_output_offset(CBlockFlags& flags, std::uint32_t num_
   std::uint32_t count = 0;
   for (std::uint32_t first = 0; first < num_words; first += 32) {
     const std::uint32_t own = first + lane < num_words ? __popc(flags.words[first + lane]) : 0;
-    std::uint32_t through = own;
-#pragma unroll
-    for (std::uint32_t step = 1; step < 32; step *= 2) {
-      const std::uint32_t left = __shfl_up_sync(~0u, through, step);
-      if (lane >= step) through += left;
-    }
+    const std::uint32_t through = inclusive_warp_sum(own);
     if (first + lane < num_words) flags.before[first + lane] = count + through - own;
     count += __shfl_sync(~0u, through, 31);
   }
@@ -97,8 +96,9 @@ __device__ inline void find_output_offset(CBlockFlags& flags, std::uint32_t num_
   if (flags.cta + 1 == num_ctas) *out.num_blocks = before + count;
 }
 
-/// order[r] = C block of the CTA's record r. Shapes: order [flagged C blocks], shared. All threads of the CTA call it
-/// once the place is known.
+/// order[r] = C block of the CTA's record r.
+/// Shapes: order [flagged C blocks], shared.
+/// Threads: all of the CTA, once the output offset is known.
 __device__ inline void order_records(const CBlockFlags& flags, std::uint32_t num_c_blocks, std::uint16_t* order) {
   for (std::uint32_t c_block = threadIdx.x; c_block < num_c_blocks; c_block += blockDim.x) {
     const std::uint32_t word = flags.words[c_block / 32];
@@ -107,10 +107,11 @@ __device__ inline void order_records(const CBlockFlags& flags, std::uint32_t num
   }
 }
 
-/// Writes the records of the flagged C blocks. All threads of the CTA call it once they are ordered.
-/// Values: pair_at(C block, x) = elements 2x and 2x + 1 of a C block (value_at(C block, x) = element x where their
-/// number may be odd, M = 0); index_of(C block) = {block row, block column}. Memory: neighbouring threads write
-/// neighbouring words, 64 bits wide where a record is a multiple of that.
+/// Writes the records of the flagged C blocks.
+/// Values: value_at(c_block, x) = elements 2x and 2x + 1 of a C block, or, with M = 0, where their number may be odd,
+///         element x; index_of(c_block) = {block row, block column}.
+/// Memory: neighbouring threads write neighbouring words, 64 bits wide where a record is a multiple of that.
+/// Threads: all of the CTA, once the order is complete.
 template <std::uint32_t M, class ValueAt, class IndexOf>
 __device__ void write_records(const CBlockFlags& flags, const std::uint16_t* order, std::uint32_t run_time_m,
                               const RecordOutput& out, ValueAt value_at, IndexOf index_of) {

@@ -1,5 +1,4 @@
-// The variant before the two-pointer kernel: all result blocks in parallel, each block of A's row is searched in B's
-// column.
+// Inner product by search: one CTA per C block searches each block of A's row in B's column.
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
@@ -32,12 +31,12 @@ __global__ void __launch_bounds__(Shape::kThreads)
       const std::uint32_t wanted = a.index.columns[p];
       const auto q = static_cast<std::uint32_t>(lower_bound(b.index.columns, begin_b, end_b, wanted));
       if (q < end_b && b.index.columns[q] == wanted) {
-        matches[atomicAdd(&num_matches, 1u)] = {.a = p, .b = q};  // order of the sums does not matter
+        matches[atomicAdd(&num_matches, 1u)] = {.a = p, .b = q};  // in any order: sums are exact
       }
     }
     __syncthreads();  // all matches are listed
     const std::uint32_t count = num_matches;
-    __syncthreads();  // everyone has read the counter before it is reset
+    __syncthreads();  // all threads have read the counter; it is reset next
     product.add(matches, count);
   }
   const std::uint32_t elements = m * m;

@@ -1,7 +1,8 @@
-// For hypersparse products: every C block comes with the list of its pairs; a CTA multiplies some C blocks and writes
-// their records.
+// ESC, numeric phase: every C block comes with the list of its pairs; a CTA multiplies some C blocks and writes their
+// records. For hypersparse products.
 #include <algorithm>
 
+#include "kernels/block_side.cuh"
 #include "kernels/blocks/record_output.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
@@ -14,11 +15,11 @@ namespace {
 
 constexpr std::uint32_t kThreads = 256;
 constexpr std::uint32_t kWarps = kThreads / 32;
-constexpr std::uint32_t kSharedElements = 4096;  // of result blocks per CTA: 16 KB, eight CTAs per multiprocessor
+constexpr std::uint32_t kSharedElements = 4096;  // of C blocks per CTA: 16 KB, eight CTAs per multiprocessor
 constexpr std::uint32_t kMaxCBlocks = 256;       // of a CTA
 static_assert(kMaxCBlocks <= CBlockFlags::kMaxCBlocks && kMaxCBlocks / 32 <= kThreads);
 
-/// C blocks of a CTA.
+/// C blocks per CTA.
 __host__ __device__ constexpr std::uint32_t c_blocks_per_cta(std::uint32_t m) {
   const std::uint32_t c_blocks = kSharedElements / (m * m);
   return c_blocks == 0 ? 1 : c_blocks < kMaxCBlocks ? c_blocks : kMaxCBlocks;
@@ -30,7 +31,7 @@ struct Lists {
   PairValues values;
   PairListView list;
   SplitKView split_k;
-  std::uint32_t max_length;  // pairs that are multiplied here; longer lists have their sums in split_k
+  std::uint32_t max_length;  // pairs that are multiplied here; split-K blocks have more, and their sums in split_k
 };
 
 /// The C blocks of one CTA and their pairs.
@@ -44,7 +45,7 @@ struct CtaCBlocks {
   std::uint32_t max_length;      // of a list
 
   [[nodiscard]] __device__ std::uint32_t begin(std::uint32_t c_block) const { return offsets[c_block]; }
-  /// End of the pairs that are multiplied here: a long list has none.
+  /// End of the pairs that are multiplied here; a split-K block has none.
   [[nodiscard]] __device__ std::uint32_t end(std::uint32_t c_block) const {
     const std::uint32_t all = offsets[c_block + 1];
     return all - offsets[c_block] > max_length ? offsets[c_block] : all;
@@ -54,16 +55,17 @@ struct CtaCBlocks {
   }
 };
 
-/// Fetches the lists of C blocks [first, first + num_c_blocks), the pairs as far as there is room. All threads of the
-/// CTA call it; at the end the lists are there. Shapes: offsets [num_c_blocks + 1], near_pairs [CtaCBlocks::kMaxPairs],
-/// shared.
+/// Loads the lists of C blocks [first, first + num_c_blocks), the pairs as far as there is room; at the end they are
+/// complete.
+/// Shapes: offsets [num_c_blocks + 1], near_pairs [CtaCBlocks::kMaxPairs], shared.
+/// Threads: all of the CTA.
 __device__ inline CtaCBlocks fetch_lists(const Lists& lists, std::uint64_t first, std::uint32_t num_c_blocks,
                                          std::uint32_t* offsets, BlockPair* near_pairs) {
   for (std::uint32_t x = threadIdx.x; x <= num_c_blocks; x += kThreads) offsets[x] = lists.list.offsets[first + x];
-  __syncthreads();  // offsets are there
+  __syncthreads();  // offsets are complete
   const std::uint32_t num_near = min(CtaCBlocks::kMaxPairs, offsets[num_c_blocks] - offsets[0]);
   for (std::uint32_t x = threadIdx.x; x < num_near; x += kThreads) near_pairs[x] = lists.list.pairs[offsets[0] + x];
-  __syncthreads();  // pairs are there
+  __syncthreads();  // near pairs are complete
   return {.num_c_blocks = num_c_blocks,
           .first_pair = offsets[0],
           .offsets = offsets,
@@ -72,7 +74,7 @@ __device__ inline CtaCBlocks fetch_lists(const Lists& lists, std::uint64_t first
           .max_length = lists.max_length};
 }
 
-/// C blocks whose results wait in shared memory until it is known how many of those before them are zero.
+/// C blocks whose results stay in shared memory until it is known how many of those before them are zero.
 struct StagedCBlocks : CtaCBlocks {
   std::uint32_t* results;  // [num_c_blocks, m, m], shared
   std::uint32_t elements;
@@ -82,7 +84,8 @@ struct StagedCBlocks : CtaCBlocks {
   __device__ void flag(std::uint32_t c_block) const {
     std::uint32_t& word = flags.words[c_block / 32];
     const std::uint32_t bit = 1u << c_block % 32;
-    if ((word & bit) == 0) atomicOr(&word, bit);  // bits only get set: a stale read costs one atomic
+    if ((word & bit) == 0)
+      atomicOr(&word, bit);  // warps share words; bits are only set, so a stale read costs one atomic
   }
 };
 
@@ -109,8 +112,7 @@ __device__ void multiply_c_blocks_4(const Lists& lists, const CBlocks& c_blocks)
   }
 }
 
-/// m = 8: a warp per C block. The first two pairs of kAtOnce C blocks are in flight together, for most lists are no
-/// longer.
+/// m = 8: a warp per C block. The first two pairs of kAtOnce C blocks are in flight together; most lists have no more.
 template <class CBlocks>
 __device__ void multiply_c_blocks_8(const Lists& lists, const CBlocks& c_blocks) {
   constexpr std::uint32_t kAtOnce = 4;
@@ -127,7 +129,7 @@ __device__ void multiply_c_blocks_8(const Lists& lists, const CBlocks& c_blocks)
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {
       const std::uint32_t c_block = first + u * kWarps;
       if (c_block >= c_blocks.num_c_blocks) break;
-      __syncwarp();  // all lanes multiply together
+      __syncwarp();  // mma.sync needs all lanes
       Sums8 products;
       products.add(terms[u]);
       const std::uint32_t next = c_blocks.begin(c_block) + 2;
@@ -184,17 +186,18 @@ __device__ void multiply_c_blocks_any_m(const Lists& lists, const CBlocks& c_blo
   }
 }
 
-/// Puts the results of long lists in their places. All threads of the CTA call it once all other results are there.
+/// Writes the results of split-K blocks.
 /// Values: first = number of the CTA's first C block.
+/// Threads: all of the CTA, once all other results are written.
 template <class CBlocks>
 __device__ void take_split_k_sums(const SplitKView& lists, std::uint64_t first, const CBlocks& c_blocks,
                                   std::uint32_t elements) {
   const std::uint32_t count = *lists.count;
-  const auto first_tile = static_cast<std::uint32_t>(first);
-  for (std::uint64_t x = lower_bound<std::uint32_t>(lists.c_blocks, 0, count, first_tile); x < count; ++x) {
-    const std::uint32_t c_block = lists.c_blocks[x] - first_tile;
+  const auto first_c_block = static_cast<std::uint32_t>(first);
+  for (std::uint64_t x = lower_bound<std::uint32_t>(lists.c_blocks, 0, count, first_c_block); x < count; ++x) {
+    const std::uint32_t c_block = lists.c_blocks[x] - first_c_block;
     if (c_block >= c_blocks.num_c_blocks) break;
-#pragma unroll 1  // rare: should not crowd the products out of the instruction cache
+#pragma unroll 1  // rare: unrolled, it would push the products out of the instruction cache
     for (std::uint32_t e = threadIdx.x; e < elements; e += kThreads) {
       const std::uint32_t value = saturate(lists.sums[x * elements + e]);
       c_blocks.result(c_block)[e] = value;
@@ -203,7 +206,8 @@ __device__ void take_split_k_sums(const SplitKView& lists, std::uint64_t first, 
   }
 }
 
-/// All results of a CTA. All its threads call it.
+/// All results of a CTA.
+/// Threads: all of the CTA.
 template <std::uint32_t M, class CBlocks>
 __device__ void multiply_c_blocks(const Lists& lists, std::uint64_t first, const CBlocks& c_blocks, std::uint32_t m) {
   if constexpr (M == 4) {
@@ -216,7 +220,7 @@ __device__ void multiply_c_blocks(const Lists& lists, std::uint64_t first, const
     multiply_c_blocks_any_m(lists, c_blocks, m);
   }
   if (lists.split_k.c_blocks == nullptr) return;
-  __syncthreads();  // the zeros that stand for long lists are there
+  __syncthreads();  // split-K blocks hold zeros, which other threads wrote
   take_split_k_sums(lists.split_k, first, c_blocks, m * m);
 }
 
@@ -225,12 +229,11 @@ __device__ inline std::uint32_t c_blocks_from(const Lists& lists, std::uint64_t 
   return static_cast<std::uint32_t>(min(std::uint64_t{c_blocks_per_cta(m)}, lists.list.num_c_blocks - first));
 }
 
-// Grid: one CTA per c_blocks_per_cta C blocks; places are handed out in result order.
-// Work: the CTA fetches the pairs of its C blocks; warps, or half warps, take C blocks in turn, with sums in registers
-// over
-//       all pairs of a C block. Long lists were added up before: their sums are taken over. At the end the CTA writes
-//       the records of its C blocks.
-// Memory: a pair is read as whole blocks by neighbouring lanes; results wait in shared memory for their place.
+// Grid: one CTA per c_blocks_per_cta C blocks; they are handed out in result order as CTAs start.
+// Work: the CTA loads the pairs of its C blocks; warps, or half warps, take C blocks in turn, with sums in registers
+//       over all pairs. Split-K blocks were added up before. At the end the CTA writes the records of its C blocks.
+// Memory: a pair is read as whole blocks by neighbouring lanes; results stay in shared memory until their output offset
+//         is known.
 template <std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads - 1 : 4)
     mul_esc(Lists lists, CBlocksView c_blocks, std::uint32_t run_time_m, RecordOutput out) {
@@ -243,7 +246,7 @@ __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads
   const std::uint32_t m = M != 0 ? M : run_time_m;
   if (threadIdx.x == 0) flags.cta = take_cta_number(out);
   if (threadIdx.x < kMaxCBlocks / 32) flags.words[threadIdx.x] = 0;
-  __syncthreads();  // everyone knows the place
+  __syncthreads();  // flags.cta is written, flags are clear
   const std::uint64_t first = std::uint64_t{flags.cta} * c_blocks_per_cta(m);
   const std::uint32_t num_c_blocks = c_blocks_from(lists, first, m);
   for (std::uint32_t x = threadIdx.x; x < num_c_blocks; x += kThreads) {
@@ -252,9 +255,9 @@ __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads
   }
   const StagedCBlocks own{fetch_lists(lists, first, num_c_blocks, offsets, near_pairs), results, m * m, flags};
   multiply_c_blocks<M>(lists, first, own, m);
-  __syncthreads();  // all results and flags are there
+  __syncthreads();  // results and flags are complete
   if (threadIdx.x < 32) find_output_offset(flags, num_c_blocks, out, gridDim.x);
-  __syncthreads();  // the place is known
+  __syncthreads();  // the output offset is known
   order_records(flags, num_c_blocks, order);
   __syncthreads();  // the order is complete
   const auto value_at = [&](std::uint32_t c_block, std::uint32_t x) {
@@ -268,8 +271,9 @@ __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads
   write_records<M>(flags, order, m, out, value_at, index_of);
 }
 
-// Grid and work: the same where no C block is zero, so that its number is the number of its record.
-// Memory: a warp writes a whole record, or half a warp; the neighbours' parts of its first and last sector meet in L2.
+// Grid: one CTA per c_blocks_per_cta C blocks, none of which is zero, so that its number is the number of its record.
+// Work: as mul_esc, without flags and look-back.
+// Memory: a warp, or half a warp, writes a whole record; the parts of a sector that two records share combine in L2.
 template <std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads : 4)
     mul_esc_non_zero(Lists lists, CBlocksView c_blocks, std::uint32_t run_time_m, RecordOutput out) {
@@ -291,53 +295,36 @@ __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads
 }
 
 template <std::uint32_t M>
-void launch(const Lists& lists, const CBlocksView& c_blocks, std::uint32_t m, bool can_be_zero, const RecordOutput& out,
+void launch(const Lists& lists, const EscProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
             cudaStream_t stream) {
+  const std::uint32_t m = product.m;
   const auto grid = static_cast<unsigned>((lists.list.num_c_blocks + c_blocks_per_cta(m) - 1) / c_blocks_per_cta(m));
-  if (!can_be_zero) {
+  if (!product.can_be_zero) {
     mul_esc_non_zero<M><<<grid, kThreads, 0, stream>>>(lists, c_blocks, m, out);
     return;
   }
   const std::size_t shared_bytes = std::size_t{c_blocks_per_cta(m)} * m * m * sizeof(std::uint32_t);
-  check(cudaMemsetAsync(out.look_back, 0, (std::size_t{grid} + 1) * sizeof(std::uint64_t), stream),
-        "clear look-back states");
+  const std::size_t num_states = std::size_t{grid} + 1;
+  check(cudaMemsetAsync(out.look_back, 0, num_states * sizeof(std::uint64_t), stream), "clear look-back states");
   mul_esc<M><<<grid, kThreads, shared_bytes, stream>>>(lists, c_blocks, m, out);
 }
 
 }  // namespace
 
-void launch_mul_esc(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
-                    const SplitKView& split_k, const CBlocksView& c_blocks, std::uint32_t m, std::uint32_t max_element,
-                    bool can_be_zero, const RecordOutput& out, cudaStream_t stream) {
-  if (list.num_c_blocks == 0) {
+void launch_mul_esc(const EscProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
+                    cudaStream_t stream) {
+  if (product.list.num_c_blocks == 0) {
     check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
     return;
   }
-  const std::uint64_t largest = std::uint64_t{2} * m * max_element * max_element;
+  const std::uint64_t largest = std::uint64_t{2} * product.m * product.max_element * product.max_element;
   const Lists lists{.two_pairs_fit = largest <= kMaxVal,
-                    .values = {.a = a_values, .b = b_values},
-                    .list = list,
-                    .split_k = split_k,
-                    .max_length = split_k.c_blocks == nullptr ? ~0u : kSplitKPairs};
-  switch (m) {
-    case 4:
-      launch<4>(lists, c_blocks, m, can_be_zero, out, stream);
-      break;
-    case 8:
-      launch<8>(lists, c_blocks, m, can_be_zero, out, stream);
-      break;
-    case 16:
-      launch<16>(lists, c_blocks, m, can_be_zero, out, stream);
-      break;
-    case 32:
-      launch<32>(lists, c_blocks, m, can_be_zero, out, stream);
-      break;
-    case 64:
-      launch<64>(lists, c_blocks, m, can_be_zero, out, stream);
-      break;
-    default:
-      launch<0>(lists, c_blocks, m, can_be_zero, out, stream);
-  }
+                    .values = product.values,
+                    .list = product.list,
+                    .split_k = product.split_k,
+                    .max_length = product.split_k.c_blocks == nullptr ? ~0u : kSplitKPairs};
+  for_multiply_side(product.m,
+                    [&](auto side) { launch<decltype(side)::value>(lists, product, c_blocks, out, stream); });
   check_launch("mul_esc");
 }
 

@@ -1,10 +1,11 @@
-// C blocks with very many pairs: found among the listed ones, then cut into parts that many CTAs multiply and add up,
-// so that no warp works through a long list alone.
+// Split-K: the C blocks with very many pairs are found among the listed ones; their pairs are cut into parts that many
+// CTAs multiply and add up, so that no warp works through a long list alone.
 #include <algorithm>
 
 #include <thrust/iterator/counting_iterator.h>
 #include <cub/device/device_select.cuh>
 
+#include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
 #include "kernels/launch.hpp"
 #include "kernels/sparse/pair_products.cuh"
@@ -16,13 +17,13 @@ namespace {
 constexpr std::uint32_t kThreads = 256;
 constexpr std::uint32_t kWarps = kThreads / 32;
 
-/// Successive pairs of a CTA: enough that its m * m additions to global memory do not show, few enough that one list
-/// of 10^5 pairs keeps every multiprocessor busy.
+/// Successive pairs of a CTA: enough that its m * m additions to global memory cost little beside them, few enough that
+/// one list of 10^5 pairs keeps every multiprocessor busy.
 __host__ __device__ constexpr std::uint32_t pairs_per_cta(std::uint32_t m) {
   return m < 4 ? 2048 : 8192 / m;
 }
 
-/// Whether C block x has a long list.
+/// Whether C block x is a split-K block.
 struct HasManyPairs {
   const std::uint32_t* offsets;
   __host__ __device__ bool operator()(std::uint32_t x) const { return offsets[x + 1] - offsets[x] > kSplitKPairs; }
@@ -34,7 +35,7 @@ struct AllPairs {
   [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const { return pairs[p]; }
 };
 
-/// Pairs of one C block that a CTA multiplies, and where it adds them up.
+/// The pairs of one C block that a CTA multiplies, and where it adds them up.
 struct KSlice {
   PairValues values;
   AllPairs pairs;
@@ -44,10 +45,10 @@ struct KSlice {
 
   /// Where part `part` of `num_parts` begins; part num_parts begins at the end.
   [[nodiscard]] __device__ std::uint32_t part_begin(std::uint32_t part, std::uint32_t num_parts) const {
-    return begin + (end - begin) * part / num_parts;  // a stretch has at most 2048 pairs
+    return begin + (end - begin) * part / num_parts;  // a slice has at most 2,048 pairs
   }
   __device__ void add(std::uint32_t element, std::uint64_t sum) const {
-    if (sum != 0) atomicAdd(sums + element, static_cast<unsigned long long>(sum));
+    if (sum != 0) atomicAdd(sums + element, static_cast<unsigned long long>(sum));  // parts add to one block
   }
 };
 
@@ -98,7 +99,7 @@ __device__ inline void add_slice_any_m(const KSlice& slice, std::uint32_t m) {
   }
 }
 
-/// Number of the first long list that ends behind pair `p`.
+/// Number of the first split-K block whose list ends behind pair `p`.
 __device__ inline std::uint32_t first_split_k_behind(const SplitKView& found, const std::uint32_t* offsets,
                                                      std::uint32_t count, std::uint32_t p) {
   std::uint32_t low = 0;
@@ -114,11 +115,11 @@ __device__ inline std::uint32_t first_split_k_behind(const SplitKView& found, co
   return low;
 }
 
-// Grid: one CTA per pairs_per_cta pairs of the panel; most find no long list among theirs and end at once.
+// Grid: one CTA per pairs_per_cta pairs of the panel; most find no split-K block among theirs and end at once.
 // Work: warps, or half warps, take parts of the CTA's pairs, with sums in registers; these are added up in shared
 //       memory and then, element by element, in global memory. A sum stays below 2^64: an element has at most 2^32
 //       terms, each less than 2^32.
-// Memory: a pair is read as whole blocks by neighbouring lanes; m * m atomic additions per CTA and list.
+// Memory: a pair is read as whole blocks by neighbouring lanes; m * m atomic additions per CTA and C block.
 template <std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, 4)
     add_split_k(PairValues values, PairListView list, std::uint32_t num_pairs, SplitKView found,
@@ -147,10 +148,10 @@ __global__ void __launch_bounds__(kThreads, 4)
     } else {
       add_slice_any_m(slice, m);
     }
-    __syncthreads();  // sums are complete; each thread clears for the next list what it alone reads here
+    __syncthreads();  // sums are complete; below, each thread reads and later clears the same elements
     auto* const totals = reinterpret_cast<unsigned long long*>(found.sums) + std::uint64_t{x} * m * m;
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) {
-      if (sums[e] != 0) atomicAdd(totals + e, sums[e]);
+      if (sums[e] != 0) atomicAdd(totals + e, sums[e]);  // other CTAs add to the same C block
     }
   }
 }
@@ -170,7 +171,7 @@ std::size_t find_split_k_workspace_bytes(std::uint64_t max_c_blocks) {
   check(cub::DeviceSelect::If(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
                               static_cast<std::uint32_t*>(nullptr), static_cast<std::uint32_t*>(nullptr),
                               static_cast<std::int64_t>(max_c_blocks), HasManyPairs{nullptr}),
-        "long list workspace");
+        "split-K workspace");
   return select;
 }
 
@@ -178,35 +179,16 @@ void launch_find_split_k(const PairListView& list, const SplitKView& found, Work
   check(cub::DeviceSelect::If(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0), found.c_blocks,
                               found.count, static_cast<std::int64_t>(list.num_c_blocks), HasManyPairs{list.offsets},
                               stream),
-        "find long lists");
+        "find split-K blocks");
 }
 
-void launch_add_split_k(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
-                        std::uint64_t num_pairs, std::uint32_t m, const SplitKView& found, cudaStream_t stream) {
+void launch_add_split_k(const PairValues& values, const PairListView& list, std::uint64_t num_pairs, std::uint32_t m,
+                        const SplitKView& found, cudaStream_t stream) {
   if (num_pairs <= kSplitKPairs) return;
   check(cudaMemsetAsync(found.sums, 0, num_pairs / kSplitKPairs * m * m * sizeof(std::uint64_t), stream),
-        "clear sums of long lists");
-  const PairValues values{.a = a_values, .b = b_values};
+        "clear split-K sums");
   const auto count = static_cast<std::uint32_t>(num_pairs);
-  switch (m) {
-    case 4:
-      launch<4>(values, list, count, m, found, stream);
-      break;
-    case 8:
-      launch<8>(values, list, count, m, found, stream);
-      break;
-    case 16:
-      launch<16>(values, list, count, m, found, stream);
-      break;
-    case 32:
-      launch<32>(values, list, count, m, found, stream);
-      break;
-    case 64:
-      launch<64>(values, list, count, m, found, stream);
-      break;
-    default:
-      launch<0>(values, list, count, m, found, stream);
-  }
+  for_multiply_side(m, [&](auto side) { launch<decltype(side)::value>(values, list, count, m, found, stream); });
   check_launch("add_split_k");
 }
 

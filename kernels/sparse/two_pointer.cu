@@ -1,4 +1,4 @@
-// The reference kernel: one CTA per result block merges the block row of A and the block column of B.
+// Inner-product merge, the baseline: one CTA per C block merges the block row of A and the block column of B.
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
@@ -7,7 +7,7 @@
 namespace spmm::kernels {
 namespace {
 
-/// Entries of each list held in shared memory at a time.
+/// Entries of each list held in shared memory at a time: at least four per thread where a CTA has two warps.
 constexpr std::uint32_t kChunk = 256;
 
 /// Where every C block of a panel is visited, CTAs walk down this many block rows before they move to the next column,
@@ -33,7 +33,7 @@ struct Lists {
   std::uint32_t num_matches;
 };
 
-/// Merges a[0, num_a) and b[0, num_b): each thread walks its own stretch of A's entries with two pointers.
+/// Merges a[0, num_a) and b[0, num_b): each thread walks its own range of A's entries with two pointers.
 /// Shapes: first_a, first_b = positions of the chunks in the operands.
 template <std::uint32_t Threads>
 __device__ void merge_chunks(Lists& lists, std::uint32_t num_a, std::uint32_t num_b, std::uint32_t first_a,
@@ -47,8 +47,8 @@ __device__ void merge_chunks(Lists& lists, std::uint32_t num_a, std::uint32_t nu
     const std::uint32_t in_a = lists.a[x];
     const std::uint32_t in_b = lists.b[y];
     if (in_a == in_b) {
-      const std::uint32_t slot = atomicAdd(&lists.num_matches, 1u);  // order of the sums does not matter
-      lists.matches[slot] = {.a = first_a + x, .b = first_b + y};
+      const std::uint32_t x_match = atomicAdd(&lists.num_matches, 1u);  // in any order: sums are exact
+      lists.matches[x_match] = {.a = first_a + x, .b = first_b + y};
     }
     x += in_a <= in_b;
     y += in_b <= in_a;
@@ -56,7 +56,7 @@ __device__ void merge_chunks(Lists& lists, std::uint32_t num_a, std::uint32_t nu
 }
 
 // Grid: one CTA per C block.
-// Work: both lists pass through shared memory in chunks; threads merge stretches of them, then all threads multiply the
+// Work: both lists pass through shared memory in chunks; threads merge ranges of them, then all threads multiply the
 //       matches, one thread per element (m = 4: four groups of threads share the matches).
 // Memory: index chunks and operand blocks are read contiguously (16 bytes per thread), results written contiguously.
 template <class Shape>
@@ -77,16 +77,16 @@ __global__ void __launch_bounds__(Shape::kThreads)
     for (std::uint32_t e = threadIdx.x; e < num_a; e += Shape::kThreads) lists.a[e] = a.index.columns[pa + e];
     for (std::uint32_t e = threadIdx.x; e < num_b; e += Shape::kThreads) lists.b[e] = b.index.columns[pb + e];
     if (threadIdx.x == 0) lists.num_matches = 0;
-    __syncthreads();  // chunks and counter are in place
+    __syncthreads();  // chunks are complete, the counter is reset
     merge_chunks<Shape::kThreads>(lists, num_a, num_b, pa, pb);
-    // The list whose chunk ends first moves on as a whole, the other up to the same place.
+    // The list whose chunk ends first moves on as a whole, the other up to the same column.
     const std::uint32_t last = min(lists.a[num_a - 1], lists.b[num_b - 1]);
     pa += static_cast<std::uint32_t>(upper_bound(lists.a, 0, num_a, last));
     pb += static_cast<std::uint32_t>(upper_bound(lists.b, 0, num_b, last));
     __syncthreads();  // all matches are listed
     const std::uint32_t num_matches = lists.num_matches;
     if (num_matches == 0) {
-      __syncthreads();  // everyone has read the counter before it is reset
+      __syncthreads();  // all threads have read the counter; it is reset next
       continue;
     }
     product.add(lists.matches, num_matches);  // ends with a barrier

@@ -206,9 +206,17 @@ class Uploader {
     staging.num_records += chunk.count;
     if (staging.num_records < num_records) return;
     events_.timed(Stage::build, lane.stream, [&] {
-      kernels::launch_parse_records(staging.bytes.data(), first, num_records, header.m, &lane == &b_,
-                                    header.blocks_per_side(), key_bits_, lane.parsed.keys.data(),
-                                    lane.parsed.values.data(), lane.first_bad.data(), lane.max_element.data(),
+      kernels::launch_parse_records({.data = staging.bytes.data(),
+                                     .first = first,
+                                     .count = num_records,
+                                     .m = header.m,
+                                     .nb = header.blocks_per_side(),
+                                     .key_bits = key_bits_,
+                                     .transpose = &lane == &b_},
+                                    {.keys = lane.parsed.keys.data(),
+                                     .values = lane.parsed.values.data(),
+                                     .first_bad = lane.first_bad.data(),
+                                     .max_element = lane.max_element.data()},
                                     lane.stream.get());
     });
     staging.num_records = 0;

@@ -129,12 +129,15 @@ class DeviceStructure {
                                      .num_c_blocks = num_c_blocks.data(),
                                      .host_num_c_blocks = host_num_c_blocks.data()};
     const kernels::Workspace space{.data = work.data(), .bytes = work.size()};
+    const kernels::PanelPairs panel{.row_begin = row_begin,
+                                    .num_rows = row_end - row_begin,
+                                    .first_pair = first_pair,
+                                    .num_pairs = num_pairs,
+                                    .column_bits = kColumnBits};
     if (short_rows) {
-      kernels::launch_list_short_rows(view(in_order), row_begin, row_end - row_begin, first_pair, num_pairs,
-                                      max_row_pairs, kColumnBits, buffers, space, stream_.get());
+      kernels::launch_list_short_rows(view(in_order), panel, max_row_pairs, buffers, space, stream_.get());
     } else {
-      kernels::launch_list_pairs(view(in_order), row_begin, row_end - row_begin, first_pair, num_pairs, kColumnBits,
-                                 buffers, space, stream_.get());
+      kernels::launch_list_pairs(view(in_order), panel, buffers, space, stream_.get());
     }
     const std::uint32_t count = cuda::fetch(num_c_blocks.data(), stream_);
     REQUIRE(count == host_num_c_blocks[0]);

@@ -13,6 +13,13 @@
 
 namespace spmm::test {
 
+/// Whether a child of fork() may start threads although its parent has some: ThreadSanitizer ends such a child.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kForksWithThreads = false;
+#else
+inline constexpr bool kForksWithThreads = true;
+#endif
+
 struct ProcessOptions {
   /// Added to the environment of the tests, from which all SPMM_* variables are taken away first.
   std::vector<std::pair<std::string, std::string>> env;

@@ -118,6 +118,10 @@ TEST_CASE("parallel_for covers every number once, and stops handing out after a 
 }
 
 TEST_CASE("where no thread can be started the caller does all the work") {
+  if (!test::kForksWithThreads) {
+    WARN("not with this sanitizer");
+    return;
+  }
   const int status = test::exit_status_under_thread_limit(0, [] {
     Workers workers;
     std::atomic<int> calls{0};
@@ -138,6 +142,10 @@ TEST_CASE("where no thread can be started the caller does all the work") {
 }
 
 TEST_CASE("where only a few threads can be started they do the work of all") {
+  if (!test::kForksWithThreads) {
+    WARN("not with this sanitizer");
+    return;
+  }
   for (const unsigned limit : {2u, 3u, 5u}) {
     const int status = test::exit_status_under_thread_limit(limit, [] {
       Workers workers;

@@ -1,4 +1,5 @@
 // The file sink: order, visibility, release of the caller's bytes, failures.
+#include <array>
 #include <atomic>
 #include <deque>
 #include <limits>
@@ -7,6 +8,7 @@
 #include "io/file_sink.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "support/process.hpp"
 #include "unit/io/io_support.hpp"
 
 namespace {
@@ -219,6 +221,82 @@ TEST_CASE("a product of more blocks than a header holds is the same error in eve
   appender.append(*memory, 0, records.size());
   CHECK(message_of<OutOfMemory>([&] { memory->finish(header_of(101)); }) == expected);
   CHECK(product.index.empty());
+  CHECK(appender.each_released_once());
+}
+
+/// Ten slices and finish(), with allocation number `countdown` failing. Returns whether all went well; every slice that
+/// the sink was given must be released once.
+bool survives(const std::function<std::unique_ptr<Sink>()>& open, const std::string& records, int countdown,
+              bool lasting) {
+  std::array<std::atomic<int>, 10> releases{};
+  int num_given = 0;
+  bool done = false;
+  {
+    const FailingAllocation failing(countdown, lasting);
+    try {
+      const std::unique_ptr<Sink> sink = open();
+      for (std::atomic<int>& count : releases) {
+        ++num_given;
+        sink->append(std::as_bytes(std::span(records)), [&count] { ++count; });
+      }
+      sink->finish(header_of(static_cast<std::uint32_t>(10 * records.size() / kRecord)));
+      done = true;
+    } catch (const std::bad_alloc&) {
+    } catch (const Error&) {
+    }
+  }
+  for (int x = 0; x < 10; ++x) {
+    INFO("slice " << x << ", allocation " << countdown);
+    REQUIRE(releases.at(static_cast<std::size_t>(x)) == (x < num_given ? 1 : 0));
+  }
+  return done;
+}
+
+TEST_CASE("every slice is released once whatever allocation fails") {
+  const TempFolder folder;
+  const std::string records = result_records(kM, 20);
+  ProductMatrix product;
+  const auto open_with = [](const std::filesystem::path& path, unsigned num_writers) {
+    return [=] { return io::open_tuned_file_sink(path, kM, {}, {.num_writers = num_writers, .piece_bytes = 50}); };
+  };
+  const std::vector<std::function<std::unique_ptr<Sink>()>> sinks = {
+      open_with(folder / "c.bin", 2), open_with(folder / "c.bin", 0), open_with("/dev/full", 1),
+      open_with("/dev/full", 0), [&] { return make_memory_sink(product); }};
+  for (const auto& open : sinks) {
+    for (const bool lasting : {false, true}) {
+      for (int countdown = 0; countdown < 150; ++countdown) survives(open, records, countdown, lasting);
+    }
+  }
+  CHECK(survives(sinks[0], records, 1 << 30, false));
+  CHECK(survives(sinks[4], records, 1 << 30, false));
+  CHECK(folder.names().empty());
+}
+
+TEST_CASE("where no writer can be started append() writes") {
+  if (!kForksWithThreads) {
+    WARN("not with this sanitizer");
+    return;
+  }
+  const TempFolder folder;
+  const std::string records = result_records(kM, 300);
+  for (const unsigned limit : {0u, 2u}) {
+    const int status = exit_status_under_thread_limit(limit, [&] {
+      Appender appender(records);
+      const auto sink = io::open_tuned_file_sink(folder / "c.bin", kM, {}, {.num_writers = 4, .piece_bytes = 100});
+      appender.append_all(*sink, 9);
+      sink->finish(header_of(300));
+      sink->publish();
+      return appender.each_released_once() ? 0 : 1;
+    });
+    CHECK(status == 0);
+    CHECK((read_bytes(folder / "c.bin") == file_of(300, records)));
+    std::filesystem::remove(folder / "c.bin");
+  }
+  const auto sink = io::open_tuned_file_sink("/dev/full", kM, {}, {.num_writers = 0});
+  Appender appender(records);
+  CHECK_NOTHROW(appender.append(*sink, 0, kRecord));
+  CHECK_THROWS_AS(appender.append(*sink, 0, kRecord), IoError);
+  CHECK_THROWS_AS(sink->finish(header_of(2)), IoError);
   CHECK(appender.each_released_once());
 }
 
