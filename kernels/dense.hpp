@@ -1,5 +1,6 @@
-// The door to the dense kernels C[J, L] = A[J, K] * B[K, L]: declarations without CUDA syntax. All matrices row-major.
-// Stream: every launch is asynchronous on the given stream and waits for nothing. Errors: CudaError from the launch.
+// The door of the dense family C[J, L] = A[J, K] * B[K, L]: declarations without CUDA syntax. All matrices row-major.
+// Stream: every launch is asynchronous on the given stream and waits for nothing.
+// Errors: CudaError from the launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -44,12 +45,14 @@ struct DenseResources {
 
 // ---- dense_global.cu
 
-/// One thread per element of C, operands from global memory. Values: tile 8, 16 or 32, CTA of tile x tile threads.
+/// One thread per element of C, operands from global memory.
+/// Values: tile 8, 16 or 32, CTA of tile x tile threads.
 DenseLaunch dense_global(DenseType type, DenseShape shape, unsigned tile);
 
 // ---- dense_tiled.cu
 
-/// Tiles of tile x tile elements in shared memory, one element of C per thread. Values: tile 8, 16 or 32.
+/// Tiles of tile x tile elements in shared memory, one element of C per thread.
+/// Values: tile 8, 16 or 32.
 DenseLaunch dense_tiled(DenseType type, DenseShape shape, unsigned tile);
 
 /// The same tile of A against two neighbouring tiles of B: two elements of C per thread.
@@ -57,18 +60,19 @@ DenseLaunch dense_tiled_two(DenseType type, DenseShape shape, unsigned tile);
 
 // ---- dense_register.cu
 
-/// 8 x 8 elements of C per thread in registers, three stages of shared memory. Shapes: a, b, c 16-byte aligned.
+/// 8 x 8 elements of C per thread in registers, three stages of shared memory.
+/// Shapes: a, b, c 16-byte aligned.
 DenseLaunch dense_register(DenseType type, DenseShape shape);
 
-// ---- mul_dense_tensor.cu
+// ---- dense_tensor.cu
 
 /// What launch_mul_dense_tensor launches for two planes; for dense_resources() alone.
 DenseLaunch dense_tensor_launch();
 
 // ---- dense_launch.cu
 
-/// Runs a prepared kernel. Shapes: a [rows, inner], b [inner, cols], c [rows, cols], device, as the launch was made
-/// for.
+/// Runs a prepared kernel.
+/// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], device, as the launch was made for.
 void launch_dense(const DenseLaunch& launch, DenseShape shape, const void* a, const void* b, void* c,
                   cudaStream_t stream);
 
@@ -77,19 +81,21 @@ DenseResources dense_resources(const DenseLaunch& launch);
 
 // ---- dense_planes.cu: u16 -> what launch_mul_dense_tensor reads, padding of rows and K zeroed
 
-/// Plane rows and bytes along K of two planes of `lines` element rows of `inner` elements.
-constexpr std::uint64_t dense_plane_rows(std::uint64_t lines) {
-  return (lines + 7) / 8 * 16;
+/// Plane rows and bytes along K of two planes of `rows` element rows of `inner` elements.
+constexpr std::uint64_t dense_plane_rows(std::uint64_t rows) {
+  return (rows + 7) / 8 * 16;
 }
 constexpr std::uint64_t dense_plane_stride(std::uint64_t inner) {
   return (inner + 127) / 128 * 128;
 }
 
-/// Element row of the planes = row of a. Shapes: a [rows, inner]; planes of num_planes 2.
+/// Element row of the planes = row of a.
+/// Shapes: a [rows, inner]; planes of num_planes 2.
 void launch_split_rows(const std::uint16_t* a, std::uint32_t rows, std::uint32_t inner, const BytePlanes& planes,
                        cudaStream_t stream);
 
-/// Element row of the planes = column of b. Shapes: b [inner, cols]; planes of num_planes 2.
+/// Element row of the planes = column of b.
+/// Shapes: b [inner, cols]; planes of num_planes 2.
 void launch_split_columns(const std::uint16_t* b, std::uint32_t inner, std::uint32_t cols, const BytePlanes& planes,
                           cudaStream_t stream);
 
@@ -99,18 +105,19 @@ void launch_widen_to_f64(const std::uint16_t* from, std::uint64_t count, double*
 /// Clamps whole numbers from 0 to 2^53, and adds them to what `to` holds where they are to be merged.
 void launch_saturate_f64(const double* from, std::uint64_t count, bool merge, std::uint32_t* to, cudaStream_t stream);
 
-// ---- mul_dense_tiled.cu: block-sparse operands as dense u16
+// ---- dense_block_tiles.cu: block-sparse operands as dense u16
 
-/// A dense u16 matrix, zeros behind its elements. Shapes: data [num_rows, stride].
+/// A dense u16 matrix, zeros behind its elements.
+/// Shapes: data [num_rows, stride].
 struct DenseView {
   std::uint16_t* data = nullptr;  // device, 16-byte aligned
   std::uint32_t num_rows = 0;
   std::uint32_t stride = 0;  // elements, a multiple of 4
 };
 
-/// Clears the target and writes lines of A into it: m dense rows per line, K along the row.
-/// Shapes: target.num_rows = num_lines * m, target.stride >= nb * m.
-void launch_expand_dense_a(const OperandView& a, std::uint32_t first_line, std::uint32_t num_lines, std::uint32_t m,
+/// Clears the target and writes rows of A into it: m dense rows per block row, K along the row.
+/// Shapes: target.num_rows = num_rows * m, target.stride >= nb * m.
+void launch_expand_dense_a(const OperandView& a, std::uint32_t first_row, std::uint32_t num_rows, std::uint32_t m,
                            const DenseView& target, cudaStream_t stream);
 
 /// Clears the target and writes block columns [first_column, first_column + num_columns) of B (by rows, blocks
@@ -119,7 +126,7 @@ void launch_expand_dense_a(const OperandView& a, std::uint32_t first_line, std::
 void launch_expand_dense_b(const OperandView& b, std::uint32_t first_column, std::uint32_t num_columns, std::uint32_t m,
                            const DenseView& target, cudaStream_t stream);
 
-/// Result blocks of a * b, saturated.
+/// C blocks of a * b, saturated.
 /// Shapes: a [target.num_rows, a.stride], b [a.stride, at least target.num_columns].
 void launch_mul_dense_tiled(const DenseView& a, const DenseView& b, const DenseTarget& target, cudaStream_t stream);
 

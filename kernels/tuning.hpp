@@ -11,42 +11,54 @@ namespace spmm::kernels {
 inline constexpr std::uint64_t kRingSlotBytes = 4u << 20;
 inline constexpr std::uint64_t kNumRingSlots = 8;
 
-/// Result records of one panel, unless memory asks for less: large enough that listing its tiles (20 launches and one
-/// wait, 0.3 ms) does not show beside its 4 ms of traffic, small enough that the first one reaches the disk early.
+/// Result records of one panel, unless memory asks for less: large enough that listing its C blocks (20 launches and
+/// one wait, 0.3 ms) is small beside its 4 ms of traffic, small enough that the first one reaches the disk early.
 inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 
-/// A panel lists its tiles by expansion (sort of all pairs) while it has fewer pairs than this share of its tiles;
-/// above it, visiting every tile is cheaper than sorting.
-inline constexpr double kExpandPairsPerTile = 0.25;
+/// Block sides with compiled products; any other m runs in kernels that take it at run time, about ten times slower
+/// (kGustavsonAnyTermsPerMs). Multiples of 16 fill a tensor-core fragment, 4 and 8 together with other blocks.
+inline constexpr std::uint32_t kBlockSides[] = {4, 8, 16, 32, 64};
 
-/// Rows with at most this many pairs are listed in shared memory, where each pair is compared with all others of its
-/// row. Measured on an H200: 58 pairs per row (S5) 0.5 ms less than a sort of the panel; 420 per row 0.2 ms more.
-inline constexpr std::uint32_t kLightRowPairs = 256;
+constexpr bool has_block_side(std::uint32_t m) {
+  for (const std::uint32_t side : kBlockSides) {
+    if (side == m) return true;
+  }
+  return false;
+}
 
-/// A listed tile with more pairs than this is shared out among CTAs: one warp would take about 0.5 us per pair
-/// (estimated from the latency of two dependent loads), so 4,096 pairs last about as long as all the short lists of a
-/// panel. Sums of such tiles stay small: 8 * m * m / 4096 bytes per listed pair.
-inline constexpr std::uint32_t kLongList = 4096;
+/// A panel lists its C blocks by ESC (expand, sort and compress its pairs) while it has fewer pairs than this share of
+/// its C blocks; above it, visiting every C block is cheaper than sorting.
+inline constexpr double kEscPairsPerBlock = 0.25;
+
+/// Short rows, with at most this many pairs, are sorted in shared memory, where each pair is compared with all others
+/// of its row. Measured on an H200: 58 pairs per row (S5) 0.5 ms less than a sort of the panel; 420 per row 0.2 ms
+/// more.
+inline constexpr std::uint32_t kShortRowPairs = 256;
+
+/// Split-K: a listed C block with more pairs than this is shared out among CTAs. One warp would take about 0.5 us per
+/// pair (estimated from the latency of two dependent loads), so 4,096 pairs last about as long as all the short lists
+/// of a panel. Sums of such C blocks stay small: 8 * m * m / 4096 bytes per listed pair.
+inline constexpr std::uint32_t kSplitKPairs = 4096;
 
 /// Rates that the planner predicts with, fitted to measurements on one H200 (kernels/README.md has the runs).
-inline constexpr double kLaunchesMs = 0.23;                // launches and waits that every product has
-inline constexpr double kBuildBytesPerMs = 8.0e8;          // raw records: parse, gather
-inline constexpr double kBuildBlocksPerMs = 1.3e7;         // sort, count
-inline constexpr double kCopyBytesPerMs = 4.0e9;           // whole blocks, read and written
-inline constexpr double kPlaneBytesPerMs = 1.7e9;          // dense byte planes: clear and expand
-inline constexpr double kSpreadPairsPerMs = 6.0e7;         // row-spread, small blocks: bound by latency per pair
-inline constexpr double kSpreadTermsPerMs = 1.8e10;        // row-spread, larger blocks: shared-memory sums
-inline constexpr double kSpreadWatchedPairsPerMs = 4.2e7;  // both where sums may leave 32 bits
-inline constexpr double kSpreadWatchedTermsPerMs = 6.5e9;
-inline constexpr double kSpreadAnyTermsPerMs = 5.9e8;     // row-spread, m without a kernel of its own
-inline constexpr double kSpreadElementsPerMs = 1.0e9;     // row-spread: sums cleared and looked through
-inline constexpr double kSpreadResultBytesPerMs = 3.0e9;  // row-spread: records from shared memory
-inline constexpr double kListMs = 0.1;                    // pair-list: launches and waits of listing
-inline constexpr double kListPairsPerMs = 1.15e7;         // pair-list: listing
-inline constexpr double kListedBytesPerMs = 2.45e9;       // pair-list: blocks of each pair and records
-inline constexpr double kTensorTermsPerMs = 7.0e11;       // byte multiply-adds of dense-tensor
-inline constexpr double kTiledTermsPerMs = 6.5e9;         // multiply-adds of dense-tiled
-inline constexpr double kEarlyExitMargin = 1.1;  // a tile ends when its last element is saturated, not the average
+inline constexpr double kLaunchesMs = 0.23;                   // launches and waits that every product has
+inline constexpr double kBuildBytesPerMs = 8.0e8;             // raw records: parse, gather
+inline constexpr double kBuildBlocksPerMs = 1.3e7;            // sort, count
+inline constexpr double kCopyBytesPerMs = 4.0e9;              // whole blocks, read and written
+inline constexpr double kPlaneBytesPerMs = 1.7e9;             // dense byte planes: clear and expand
+inline constexpr double kGustavsonPairsPerMs = 6.0e7;         // small blocks: bound by latency per pair
+inline constexpr double kGustavsonTermsPerMs = 1.8e10;        // larger blocks: bound by shared-memory sums
+inline constexpr double kGustavsonCheckedPairsPerMs = 4.2e7;  // both with overflow-checked sums
+inline constexpr double kGustavsonCheckedTermsPerMs = 6.5e9;
+inline constexpr double kGustavsonAnyTermsPerMs = 5.9e8;     // m that is not in kBlockSides
+inline constexpr double kGustavsonElementsPerMs = 1.0e9;     // sums cleared and searched for non-zeros
+inline constexpr double kGustavsonResultBytesPerMs = 3.0e9;  // records from shared memory
+inline constexpr double kEscMs = 0.1;                        // launches and waits of listing
+inline constexpr double kEscListPairsPerMs = 1.15e7;         // expand, sort, compress
+inline constexpr double kEscBytesPerMs = 2.45e9;             // blocks of each pair, and records
+inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
+inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
+inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average
 
 /// The host-driven kernel launches once per result block: about 5 us each. More launches than this need --force.
 inline constexpr std::uint64_t kMaxHostDrivenLaunches = 200'000;

@@ -8,32 +8,46 @@
 
 namespace spmm::kernels {
 
-/// No line holds this number.
-inline constexpr std::uint32_t kNoLine = 0xFFFF'FFFFu;
+/// No stored row: neither a row index nor a block row.
+inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
 
-/// A compressed matrix (block-CSR, or block-CSC read by columns) that lists only lines with blocks, so that nothing is
-/// proportional to the number of block rows. A line is a block row (CSR) or a block column (CSC).
-struct LinesView {
-  std::uint32_t num_lines = 0;
-  const std::uint32_t* lines = nullptr;    // [num_lines], device: line number, ascending
-  const std::uint32_t* offsets = nullptr;  // [num_lines + 1], device: first block of each line
-  const std::uint32_t* inner = nullptr;    // [nnzb], device: position within the line, ascending per line
+/// Compressed rows (DCSR): block-CSR without the empty rows, so that nothing is proportional to the number of block
+/// rows. DCSC is the same struct with rows read as columns and columns as rows. Row index: position among the stored
+/// rows.
+struct CompressedView {
+  std::uint32_t num_rows = 0;
+  const std::uint32_t* rows = nullptr;     // [num_rows], device: block row of each row index, ascending
+  const std::uint32_t* offsets = nullptr;  // [num_rows + 1], device: first block of each row
+  const std::uint32_t* columns = nullptr;  // [nnzb], device: block column, ascending per row
 };
 
-/// Operand blocks in the order of a LinesView.
+/// Operand blocks in the order of a CompressedView.
 /// Layout: A row-major; B transposed within the block, so that a column is contiguous.
 struct OperandView {
-  LinesView index;
+  CompressedView index;
   const std::uint16_t* values = nullptr;   // [nnzb, m, m], device
   const std::uint32_t* numbers = nullptr;  // [nnzb], device: which of values belongs to each block; null = in order
 };
 
-/// The tiles of one panel, in result order. A tile is a pair (slot of a block row of A, slot of a block column of B, or
-/// that block column itself where B is kept by rows); a slot counts lines that hold blocks.
-struct TilesView {
-  std::uint64_t num_tiles = 0;
-  const std::uint64_t* keys = nullptr;  // [num_tiles], device: (row slot - row_begin) << column_bits | column slot;
-                                        // null = every tile of the panel
+/// Blocks of a matrix in any order.
+struct BlocksView {
+  const std::uint16_t* values = nullptr;  // [count, m, m], device
+  std::uint64_t count = 0;
+};
+
+/// Elements of both operands, as pairs number them.
+/// Layout: A row-major; B transposed within the block.
+struct PairValues {
+  const std::uint16_t* a = nullptr;  // [nnzb of A, m, m], device
+  const std::uint16_t* b = nullptr;  // [nnzb of B, m, m], device
+};
+
+/// C blocks of one row panel, in result order. A C block is named by A's row index and by B's column index (B by
+/// columns) or the block column itself (B by rows).
+struct CBlocksView {
+  std::uint64_t num_c_blocks = 0;
+  const std::uint64_t* keys = nullptr;  // [num_c_blocks], device: (row index - row_begin) << column_bits | column;
+                                        // null = every C block of the panel
   std::uint32_t row_begin = 0;
   std::uint32_t num_rows = 0;
   std::uint32_t column_begin = 0;  // only where keys is null
@@ -41,20 +55,20 @@ struct TilesView {
   std::uint32_t column_bits = 0;
 };
 
-struct Tile {
-  std::uint32_t row = 0;     // slot in A's lines
-  std::uint32_t column = 0;  // slot in B's lines, or the block column itself
+struct CBlock {
+  std::uint32_t row = 0;     // row index in A
+  std::uint32_t column = 0;  // column index in B, or the block column itself
 };
 
-/// Row and column slot of tile number `x`.
-SPMM_HOST_DEVICE inline Tile tile_at(const TilesView& tiles, std::uint64_t x) {
-  if (tiles.keys == nullptr) {
-    return {.row = tiles.row_begin + static_cast<std::uint32_t>(x / tiles.num_columns),
-            .column = tiles.column_begin + static_cast<std::uint32_t>(x % tiles.num_columns)};
+/// Row index and column of C block number `x`.
+SPMM_HOST_DEVICE inline CBlock c_block_at(const CBlocksView& c_blocks, std::uint64_t x) {
+  if (c_blocks.keys == nullptr) {
+    return {.row = c_blocks.row_begin + static_cast<std::uint32_t>(x / c_blocks.num_columns),
+            .column = c_blocks.column_begin + static_cast<std::uint32_t>(x % c_blocks.num_columns)};
   }
-  const std::uint64_t key = tiles.keys[x];
-  return {.row = tiles.row_begin + static_cast<std::uint32_t>(key >> tiles.column_bits),
-          .column = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << tiles.column_bits) - 1))};
+  const std::uint64_t key = c_blocks.keys[x];
+  return {.row = c_blocks.row_begin + static_cast<std::uint32_t>(key >> c_blocks.column_bits),
+          .column = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << c_blocks.column_bits) - 1))};
 }
 
 /// One block of A times one block of B, by their positions in the operands.
@@ -63,32 +77,32 @@ struct BlockPair {
   std::uint32_t b = 0;
 };
 
-/// Tiles of one panel with the list of pairs of each.
+/// C blocks of one panel with the list of pairs of each.
 struct PairListView {
-  std::uint64_t num_tiles = 0;
-  const std::uint32_t* offsets = nullptr;  // [num_tiles + 1], device
-  const BlockPair* pairs = nullptr;        // [offsets[num_tiles]], device
+  std::uint64_t num_c_blocks = 0;
+  const std::uint32_t* offsets = nullptr;  // [num_c_blocks + 1], device
+  const BlockPair* pairs = nullptr;        // [offsets[num_c_blocks]], device
 };
 
-/// The tiles of a panel that have more than kLongList pairs, and their sums, which several CTAs add up.
-/// Values: a panel of P pairs has at most P / kLongList of them.
-struct LongListsView {
-  std::uint32_t* tiles = nullptr;  // [P / kLongList], device: tile numbers, ascending; null = no tile has so many pairs
-  std::uint32_t* count = nullptr;  // [1], device
-  std::uint64_t* sums = nullptr;   // [P / kLongList, m, m], device, exact
+/// The C blocks of a panel that have more than kSplitKPairs pairs, and their sums, which several CTAs add up.
+/// Values: a panel of P pairs has at most P / kSplitKPairs of them.
+struct SplitKView {
+  std::uint32_t* c_blocks = nullptr;  // [P / kSplitKPairs], device: numbers, ascending; null = none has so many pairs
+  std::uint32_t* count = nullptr;     // [1], device
+  std::uint64_t* sums = nullptr;      // [P / kSplitKPairs, m, m], device, exact
 };
 
-/// What a multiply kernel fills: one result block per tile.
-struct TileResults {
-  std::uint32_t* values = nullptr;   // [num_tiles, m, m], device, saturated
-  std::uint8_t* non_zero = nullptr;  // [num_tiles], device: 1 where an element is not zero
+/// What a multiply kernel fills: values and flag of each C block.
+struct CBlockResults {
+  std::uint32_t* values = nullptr;   // [num_c_blocks, m, m], device, saturated
+  std::uint8_t* non_zero = nullptr;  // [num_c_blocks], device: 1 where an element is not zero
 };
 
-/// Where a kernel puts result blocks that it packs into records {i, j, values} by itself, zero blocks left out.
+/// Where a kernel writes the C blocks that it packs into records {i, j, values} itself, zero blocks left out.
 struct RecordOutput {
-  std::uint32_t* records = nullptr;     // [tiles of the panel at most, 2 + m * m], device, 8-byte aligned
-  const std::uint32_t* rows = nullptr;  // [lines of A], device: block row of each slot
-  std::uint64_t* states = nullptr;      // [1 + tiles of the panel at most], device scratch
+  std::uint32_t* records = nullptr;     // [C blocks of the panel at most, 2 + m * m], device, 8-byte aligned
+  const std::uint32_t* rows = nullptr;  // [rows of A], device: block row of each row index
+  std::uint64_t* look_back = nullptr;   // [1 + C blocks of the panel at most], device: CTA counter, look-back states
   std::uint32_t* num_blocks = nullptr;  // [1]: records written; device, or host memory the device can write
 };
 
@@ -116,7 +130,7 @@ struct Workspace {
   std::size_t bytes = 0;
 };
 
-/// Arrays that a radix sort moves between; `current` tells where the data is.
+/// Arrays that a radix sort moves between; `current` = the one that holds the data.
 template <class T>
 struct SortBuffers {
   T* data[2] = {nullptr, nullptr};  // [n] each, device

@@ -1,33 +1,17 @@
-// C = A * B for block-sparse matrices: exact u16 products, sums saturated at kMaxVal.
+// C = A * B for block-sparse matrices: exact u16 products, sums saturated at kMaxVal. Each call is a product on an
+// engine of its own; engine.hpp is for programs that multiply more than once.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "spmm/block_matrix.hpp"
+#include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
 
 namespace spmm {
-
-/// How to run. The defaults need no tuning.
-struct Options {
-  Backend backend = Backend::automatic;  ///< automatic: cuda where a device is usable, else cpu
-  std::string kernel = "auto";           ///< a name of kernel_names(), or "auto"
-  int device = -1;                       ///< CUDA device number; -1 = automatic (also by local rank on a cluster)
-  unsigned num_threads = 0;              ///< host threads; 0 = all cores this process may use
-  std::uint64_t memory_limit_bytes = 0;  ///< for host and device each; 0 = most of what is free
-  bool force = false;                    ///< lift the launch limit of the host-driven kernel
-  bool durable = false;                  ///< files: fsync around the rename
-  bool no_clobber = false;               ///< files: refuse to replace the output
-  std::uint64_t verify_blocks = 0;       ///< files: recompute that many result blocks, and as many absent ones
-  std::uint64_t verify_seed = 1;
-  ProgressFn on_progress;                     ///< may be empty
-  const std::atomic<bool>* cancel = nullptr;  ///< set to true to stop: Interrupted is thrown, nothing is written
-};
 
 /// One kernel that can be asked for by name.
 struct KernelInfo {

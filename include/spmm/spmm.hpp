@@ -2,9 +2,11 @@
 #pragma once
 
 #include "spmm/block_matrix.hpp"
+#include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
+#include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
 #include "spmm/saturate.hpp"

@@ -1,4 +1,4 @@
-// Keys and elements in file order -> compressed lines (block-CSR, block-CSC) with blocks in line order.
+// Keys and elements in file order -> compressed rows (DCSR, DCSC) with blocks in row order.
 #include <algorithm>
 
 #include <thrust/iterator/counting_iterator.h>
@@ -6,6 +6,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 
+#include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
@@ -13,8 +14,8 @@
 namespace spmm::kernels {
 namespace {
 
-/// 1 where a sorted key opens a new line.
-struct OpensLine {
+/// 1 where a sorted key opens a new row.
+struct OpensRow {
   const std::uint64_t* keys;
   unsigned key_bits;
   __host__ __device__ bool operator()(std::uint64_t x) const {
@@ -22,51 +23,70 @@ struct OpensLine {
   }
 };
 
-auto opens_line_flags(const std::uint64_t* keys, unsigned key_bits) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensLine{keys, key_bits});
+auto opens_row_flags(const std::uint64_t* keys, unsigned key_bits) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensRow{keys, key_bits});
 }
 
-// Grid: one thread per item for all kernels below. Memory: contiguous reads and writes unless said otherwise.
-
+// Grid: one thread per number.
+// Work: x -> number x.
+// Memory: contiguous writes.
 __global__ void number(std::uint32_t* numbers, std::uint64_t count) {
   for_each_item(count, [=](std::uint64_t x) { numbers[x] = static_cast<std::uint32_t>(x); });
 }
 
-__global__ void find_duplicate(const std::uint64_t* keys, std::uint64_t count, unsigned long long* first) {
-  for_each_item(count, [=](std::uint64_t x) {
-    if (x > 0 && keys[x] == keys[x - 1]) atomicMin(first, static_cast<unsigned long long>(x));  // only in bad files
-  });
-}
-
-__global__ void line_numbers(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t num_lines,
-                             std::uint32_t* offsets, std::uint32_t* lines) {
-  for_each_item(std::uint64_t{num_lines} + 1, [=](std::uint64_t x) {
-    if (x == num_lines) {
-      offsets[x] = static_cast<std::uint32_t>(count);
-    } else {
-      lines[x] = static_cast<std::uint32_t>(keys[offsets[x]] >> key_bits);
+// Grid: one thread per key.
+// Work: compares a key with the one before.
+// Memory: contiguous reads, the second one from cache.
+__global__ void find_duplicate(SortedKeysView sorted, unsigned long long* first) {
+  for_each_item(sorted.count, [=](std::uint64_t x) {
+    if (x > 0 && sorted.keys[x] == sorted.keys[x - 1]) {
+      atomicMin(first, static_cast<unsigned long long>(x));  // the first one is reported; bad files only
     }
   });
 }
 
-__global__ void take_inner(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* inner) {
-  const std::uint64_t mask = (std::uint64_t{1} << key_bits) - 1;
-  for_each_item(count, [=](std::uint64_t x) { inner[x] = static_cast<std::uint32_t>(keys[x] & mask); });
+// Grid: one thread per row and one more.
+// Work: row index x -> block row of its first key; the last thread writes the closing offset.
+// Memory: contiguous writes; a scattered read of 8 bytes per row.
+__global__ void row_ids(SortedKeysView sorted, std::uint32_t num_rows, std::uint32_t* offsets, std::uint32_t* rows) {
+  for_each_item(std::uint64_t{num_rows} + 1, [=](std::uint64_t x) {
+    if (x == num_rows) {
+      offsets[x] = static_cast<std::uint32_t>(sorted.count);
+    } else {
+      rows[x] = static_cast<std::uint32_t>(sorted.keys[offsets[x]] >> sorted.key_bits);
+    }
+  });
 }
 
+// Grid: one thread per key.
+// Work: the low half of a key -> block column.
+// Memory: contiguous reads and writes.
+__global__ void take_columns(SortedKeysView sorted, std::uint32_t* columns) {
+  const std::uint64_t mask = (std::uint64_t{1} << sorted.key_bits) - 1;
+  for_each_item(sorted.count, [=](std::uint64_t x) { columns[x] = static_cast<std::uint32_t>(sorted.keys[x] & mask); });
+}
+
+// Grid: one thread per key.
+// Work: exchanges the halves of a key.
+// Memory: contiguous, in place.
 __global__ void swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits) {
   const std::uint64_t mask = (std::uint64_t{1} << key_bits) - 1;
   for_each_item(count, [=](std::uint64_t x) { keys[x] = (keys[x] & mask) << key_bits | keys[x] >> key_bits; });
 }
 
+// Grid: one thread per item.
+// Work: out[x] = outer[inner[x]].
+// Memory: scattered reads of outer, else contiguous.
 __global__ void compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count,
                         std::uint32_t* out) {
   for_each_item(count, [=](std::uint64_t x) { out[x] = outer[inner[x]]; });
 }
 
-constexpr std::uint32_t kGatherWords = 4096;  // of blocks per CTA, at most; one block at least
+/// Words of blocks per CTA, at most; one block at least: 16 loads per thread, four of them in flight.
+constexpr std::uint32_t kGatherWords = 4096;
 
-// Grid: one CTA per blocks_per_cta blocks. Work: one thread per Word of the result. Words: per block, 0 = at run time.
+// Grid: one CTA per blocks_per_cta blocks.
+// Work: one thread per Word of the result, neighbours by neighbouring threads. Words: per block, 0 = at run time.
 // Memory: writes are contiguous; reads are whole blocks, scattered.
 template <class Word, std::uint32_t Words>
 __global__ void __launch_bounds__(kItemThreads)
@@ -81,21 +101,28 @@ __global__ void __launch_bounds__(kItemThreads)
   }
 }
 
-template <class Word, std::uint32_t Words>
-void gather(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count, std::uint32_t words,
-            std::uint16_t* out, cudaStream_t stream) {
+/// Blocks of M x M elements, as words of as many bytes as their alignment allows.
+template <class Word, std::uint32_t M>
+void gather(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint16_t* out,
+            cudaStream_t stream) {
+  constexpr std::uint32_t kPerWord = sizeof(Word) / sizeof(std::uint16_t);
+  const std::uint32_t words = m * m / kPerWord;
   const std::uint32_t blocks_per_cta = std::max(1u, kGatherWords / words);
-  const auto grid = static_cast<unsigned>((count + blocks_per_cta - 1) / blocks_per_cta);
-  gather_blocks<Word, Words><<<grid, kItemThreads, 0, stream>>>(reinterpret_cast<const Word*>(values), numbers, count,
-                                                                words, blocks_per_cta, reinterpret_cast<Word*>(out));
+  const auto grid = static_cast<unsigned>((blocks.count + blocks_per_cta - 1) / blocks_per_cta);
+  gather_blocks<Word, M * M / kPerWord><<<grid, kItemThreads, 0, stream>>>(reinterpret_cast<const Word*>(blocks.values),
+                                                                           numbers, blocks.count, words, blocks_per_cta,
+                                                                           reinterpret_cast<Word*>(out));
 }
 
-// Memory: the binary search reads log2(num_lines) scattered words, the upper levels of which stay in cache.
-__global__ void find_slots(const std::uint32_t* wanted, std::uint64_t count, LinesView index, std::uint32_t* slots) {
+// Grid: one thread per wanted block row.
+// Work: a binary search in the stored rows.
+// Memory: log2(num_rows) scattered words, the upper levels of which stay in cache; contiguous writes.
+__global__ void find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index,
+                               std::uint32_t* row_index) {
   for_each_item(count, [=](std::uint64_t x) {
-    const std::uint32_t line = wanted[x];
-    const std::uint64_t slot = lower_bound(index.lines, 0, index.num_lines, line);
-    slots[x] = slot < index.num_lines && index.lines[slot] == line ? static_cast<std::uint32_t>(slot) : kNoLine;
+    const std::uint32_t row = wanted[x];
+    const std::uint64_t found = lower_bound(index.rows, 0, index.num_rows, row);
+    row_index[x] = found < index.num_rows && index.rows[found] == row ? static_cast<std::uint32_t>(found) : kNoRow;
   });
 }
 
@@ -108,7 +135,7 @@ std::size_t build_workspace_bytes(std::uint64_t count) {
   cub::DoubleBuffer<std::uint32_t> number_buffers;
   check(cub::DeviceRadixSort::SortPairs(nullptr, pairs, key_buffers, number_buffers, count), "sort workspace");
   check(cub::DeviceSelect::Flagged(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_line_flags(nullptr, 1), static_cast<std::uint32_t*>(nullptr),
+                                   opens_row_flags(nullptr, 1), static_cast<std::uint32_t*>(nullptr),
                                    static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(count)),
         "select workspace");
   return std::max(pairs, select);
@@ -131,33 +158,30 @@ void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint3
   numbers.current ^= n.selector;
 }
 
-void launch_find_duplicate(const std::uint64_t* keys, std::uint64_t count, unsigned long long* first_duplicate,
-                           cudaStream_t stream) {
-  if (count == 0) return;
-  find_duplicate<<<item_grid(count), kItemThreads, 0, stream>>>(keys, count, first_duplicate);
+void launch_find_duplicate(const SortedKeysView& sorted, unsigned long long* first_duplicate, cudaStream_t stream) {
+  if (sorted.count == 0) return;
+  find_duplicate<<<item_grid(sorted.count), kItemThreads, 0, stream>>>(sorted, first_duplicate);
   check_launch("find_duplicate");
 }
 
-void launch_line_offsets(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* offsets,
-                         std::uint32_t* num_lines, Workspace work, cudaStream_t stream) {
+void launch_row_offsets(const SortedKeysView& sorted, std::uint32_t* offsets, std::uint32_t* num_rows, Workspace work,
+                        cudaStream_t stream) {
   check(cub::DeviceSelect::Flagged(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_line_flags(keys, key_bits), offsets, num_lines,
-                                   static_cast<std::int64_t>(count), stream),
-        "line offsets");
+                                   opens_row_flags(sorted.keys, sorted.key_bits), offsets, num_rows,
+                                   static_cast<std::int64_t>(sorted.count), stream),
+        "row offsets");
 }
 
-void launch_line_numbers(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t num_lines,
-                         std::uint32_t* offsets, std::uint32_t* lines, cudaStream_t stream) {
-  line_numbers<<<item_grid(num_lines + std::uint64_t{1}), kItemThreads, 0, stream>>>(keys, count, key_bits, num_lines,
-                                                                                     offsets, lines);
-  check_launch("line_numbers");
+void launch_row_ids(const SortedKeysView& sorted, std::uint32_t num_rows, std::uint32_t* offsets, std::uint32_t* rows,
+                    cudaStream_t stream) {
+  row_ids<<<item_grid(num_rows + std::uint64_t{1}), kItemThreads, 0, stream>>>(sorted, num_rows, offsets, rows);
+  check_launch("row_ids");
 }
 
-void launch_inner(const std::uint64_t* keys, std::uint64_t count, unsigned key_bits, std::uint32_t* inner,
-                  cudaStream_t stream) {
-  if (count == 0) return;
-  take_inner<<<item_grid(count), kItemThreads, 0, stream>>>(keys, count, key_bits, inner);
-  check_launch("take_inner");
+void launch_take_columns(const SortedKeysView& sorted, std::uint32_t* columns, cudaStream_t stream) {
+  if (sorted.count == 0) return;
+  take_columns<<<item_grid(sorted.count), kItemThreads, 0, stream>>>(sorted, columns);
+  check_launch("take_columns");
 }
 
 void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream) {
@@ -169,15 +193,17 @@ void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bit
 void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
                           std::uint32_t m, std::uint16_t* out, cudaStream_t stream) {
   if (count == 0) return;
-  if (m == 4) {
-    gather<uint4, 2>(values, numbers, count, 2, out, stream);
-  } else if (m == 8) {
-    gather<uint4, 8>(values, numbers, count, 8, out, stream);
-  } else if (m % 2 == 0) {
-    gather<uint2, 0>(values, numbers, count, m * m / 4, out, stream);
-  } else {
-    gather<std::uint16_t, 0>(values, numbers, count, m * m, out, stream);
-  }
+  const BlocksView blocks{.values = values, .count = count};
+  for_block_side<4, 8>(m, [&](auto side) {
+    constexpr std::uint32_t kM = decltype(side)::value;
+    if constexpr (kM != 0) {
+      gather<uint4, kM>(blocks, numbers, m, out, stream);
+    } else if (m % 2 == 0) {
+      gather<uint2, 0>(blocks, numbers, m, out, stream);
+    } else {
+      gather<std::uint16_t, 0>(blocks, numbers, m, out, stream);
+    }
+  });
   check_launch("gather_blocks");
 }
 
@@ -188,11 +214,11 @@ void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std:
   check_launch("compose");
 }
 
-void launch_find_slots(const std::uint32_t* wanted, std::uint64_t count, LinesView index, std::uint32_t* slots,
-                       cudaStream_t stream) {
+void launch_find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index,
+                           std::uint32_t* row_index, cudaStream_t stream) {
   if (count == 0) return;
-  find_slots<<<item_grid(count), kItemThreads, 0, stream>>>(wanted, count, index, slots);
-  check_launch("find_slots");
+  find_row_index<<<item_grid(count), kItemThreads, 0, stream>>>(wanted, count, index, row_index);
+  check_launch("find_row_index");
 }
 
 }  // namespace spmm::kernels

@@ -1,9 +1,9 @@
-// Drops all-zero result blocks and packs the others into output records.
+// Drops all-zero C blocks and packs the others into output records.
 #include <algorithm>
 #include <cub/device/device_scan.cuh>
 #include <cuda/std/functional>
-#include <type_traits>
 
+#include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
@@ -12,30 +12,33 @@
 namespace spmm::kernels {
 namespace {
 
-constexpr std::uint32_t kWordsPerCta = 8192;  // of records, about; 16 tiles at least
+/// 32-bit words of records per CTA, about; 16 C blocks at least. Source: HISTORY.md, 64-bit words and 8,192 per CTA.
+constexpr std::uint32_t kWordsPerCta = 8192;
 
-/// Counts from the last tile's position; a scan alone does not give the total.
-__global__ void count_blocks(const std::uint8_t* non_zero, const std::uint32_t* positions, std::uint64_t num_tiles,
+// Grid: one thread.
+// Work: the total from the last C block's position, which an exclusive scan does not give.
+// Memory: two words.
+__global__ void count_blocks(const std::uint8_t* non_zero, const std::uint32_t* positions, std::uint64_t num_c_blocks,
                              std::uint32_t* num_blocks) {
-  *num_blocks = num_tiles == 0 ? 0 : positions[num_tiles - 1] + non_zero[num_tiles - 1];
+  *num_blocks = num_c_blocks == 0 ? 0 : positions[num_c_blocks - 1] + non_zero[num_c_blocks - 1];
 }
 
-// Grid: one CTA per tiles_per_cta tiles.
+// Grid: one CTA per c_blocks_per_cta C blocks.
 // Work: one thread per Word of the records {i, j, values}, so reads and writes are contiguous. Word: 64 bits where the
-//       number of elements is even, else 32. Elements: m * m where it is compiled, else 0.
+//       number of elements is even, else 32. M: 0 = at run time.
 // Memory: no shared memory; positions and flags come from cache.
-template <class Word, std::uint32_t Elements>
+template <class Word, std::uint32_t M>
 __global__ void __launch_bounds__(kItemThreads)
-    pack_records(const std::uint32_t* rows, const std::uint32_t* columns, TilesView tiles, TileResults results,
-                 const std::uint32_t* positions, std::uint32_t run_time_elements, std::uint32_t tiles_per_cta,
+    pack_records(const std::uint32_t* rows, const std::uint32_t* columns, CBlocksView c_blocks, CBlockResults results,
+                 const std::uint32_t* positions, std::uint32_t run_time_elements, std::uint32_t c_blocks_per_cta,
                  Word* records) {
   constexpr std::uint32_t kPerWord = sizeof(Word) / 4;
-  const std::uint32_t elements = Elements != 0 ? Elements : run_time_elements;
+  const std::uint32_t elements = M != 0 ? M * M : run_time_elements;
   const std::uint32_t head_words = 2 / kPerWord;
   const std::uint32_t record_words = head_words + elements / kPerWord;
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * tiles_per_cta;
-  const std::uint64_t left = tiles.num_tiles - first;
-  const std::uint32_t count = left < tiles_per_cta ? static_cast<std::uint32_t>(left) : tiles_per_cta;
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * c_blocks_per_cta;
+  const std::uint64_t left = c_blocks.num_c_blocks - first;
+  const std::uint32_t count = left < c_blocks_per_cta ? static_cast<std::uint32_t>(left) : c_blocks_per_cta;
 #pragma unroll 4
   for (std::uint32_t word = threadIdx.x; word < count * record_words; word += kItemThreads) {
     const std::uint64_t x = first + word / record_words;
@@ -45,67 +48,57 @@ __global__ void __launch_bounds__(kItemThreads)
     if (o >= head_words) {
       value = reinterpret_cast<const Word*>(results.values)[x * (elements / kPerWord) + (o - head_words)];
     } else {
-      const Tile tile = tile_at(tiles, x);
-      const std::uint32_t i = rows[tile.row];
-      const std::uint32_t j = columns == nullptr ? tile.column : columns[tile.column];
+      const CBlock c_block = c_block_at(c_blocks, x);
+      const std::uint32_t i = rows[c_block.row];
+      const std::uint32_t j = columns == nullptr ? c_block.column : columns[c_block.column];
       value = sizeof(Word) == 8 ? static_cast<Word>(std::uint64_t{j} << 32 | i) : static_cast<Word>(o == 0 ? i : j);
     }
     records[std::uint64_t{positions[x]} * record_words + o] = value;
   }
 }
 
-template <class Word, std::uint32_t Elements>
-void pack(const std::uint32_t* rows, const std::uint32_t* columns, const TilesView& tiles, const TileResults& results,
-          const std::uint32_t* positions, std::uint32_t elements, std::uint32_t* records, cudaStream_t stream) {
-  const std::uint32_t tiles_per_cta = std::max(16u, kWordsPerCta / (elements + 2));
-  const auto grid = static_cast<unsigned>((tiles.num_tiles + tiles_per_cta - 1) / tiles_per_cta);
-  pack_records<Word, Elements><<<grid, kItemThreads, 0, stream>>>(rows, columns, tiles, results, positions, elements,
-                                                                  tiles_per_cta, reinterpret_cast<Word*>(records));
+template <class Word, std::uint32_t M>
+void pack(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m, const RecordPacking& packing,
+          cudaStream_t stream) {
+  const std::uint32_t c_blocks_per_cta = std::max(16u, kWordsPerCta / (m * m + 2));
+  const auto grid = static_cast<unsigned>((c_blocks.num_c_blocks + c_blocks_per_cta - 1) / c_blocks_per_cta);
+  pack_records<Word, M><<<grid, kItemThreads, 0, stream>>>(packing.rows, packing.columns, c_blocks, results,
+                                                           packing.positions, m * m, c_blocks_per_cta,
+                                                           reinterpret_cast<Word*>(packing.records));
 }
 
 }  // namespace
 
-std::size_t compact_workspace_bytes(std::uint64_t max_tiles) {
+std::size_t compact_workspace_bytes(std::uint64_t max_c_blocks) {
   std::size_t bytes = 0;
   check(cub::DeviceScan::ExclusiveScan(nullptr, bytes, static_cast<const std::uint8_t*>(nullptr),
                                        static_cast<std::uint32_t*>(nullptr), cuda::std::plus<>{}, std::uint32_t{0},
-                                       static_cast<std::int64_t>(max_tiles)),
+                                       static_cast<std::int64_t>(max_c_blocks)),
         "compact workspace");
   return bytes;
 }
 
-void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_tiles, std::uint32_t* positions,
+void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_c_blocks, std::uint32_t* positions,
                       std::uint32_t* num_blocks, Workspace work, cudaStream_t stream) {
   // The sum type follows the initial value: flags are bytes, positions are 32-bit.
   check(cub::DeviceScan::ExclusiveScan(work.data, work.bytes, non_zero, positions, cuda::std::plus<>{},
-                                       std::uint32_t{0}, static_cast<std::int64_t>(num_tiles), stream),
+                                       std::uint32_t{0}, static_cast<std::int64_t>(num_c_blocks), stream),
         "positions");
-  count_blocks<<<1, 1, 0, stream>>>(non_zero, positions, num_tiles, num_blocks);
+  count_blocks<<<1, 1, 0, stream>>>(non_zero, positions, num_c_blocks, num_blocks);
   check_launch("count_blocks");
 }
 
-void launch_pack_records(const std::uint32_t* rows, const std::uint32_t* columns, const TilesView& tiles,
-                         const TileResults& results, const std::uint32_t* positions, std::uint32_t m,
-                         std::uint32_t* records, cudaStream_t stream) {
-  if (tiles.num_tiles == 0) return;
-  const auto with = [&](auto word, auto elements) {
-    pack<decltype(word), decltype(elements)::value>(rows, columns, tiles, results, positions, m * m, records, stream);
-  };
-  using std::integral_constant;
-  switch (m) {
-    case 4:
-      with(std::uint64_t{}, integral_constant<std::uint32_t, 16>{});
-      break;
-    case 8:
-      with(std::uint64_t{}, integral_constant<std::uint32_t, 64>{});
-      break;
-    default:
-      if (m % 2 == 0) {
-        with(std::uint64_t{}, integral_constant<std::uint32_t, 0>{});
-      } else {
-        with(std::uint32_t{}, integral_constant<std::uint32_t, 0>{});
-      }
-  }
+void launch_pack_records(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m,
+                         const RecordPacking& packing, cudaStream_t stream) {
+  if (c_blocks.num_c_blocks == 0) return;
+  for_block_side<4, 8>(m, [&](auto side) {
+    constexpr std::uint32_t kM = decltype(side)::value;
+    if (m % 2 == 0) {
+      pack<std::uint64_t, kM>(c_blocks, results, m, packing, stream);
+    } else if constexpr (kM == 0) {
+      pack<std::uint32_t, 0>(c_blocks, results, m, packing, stream);
+    }
+  });
   check_launch("pack_records");
 }
 

@@ -1,4 +1,5 @@
 // Raw file records -> sort keys and packed elements.
+#include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
 #include "kernels/launch.hpp"
 
@@ -6,7 +7,7 @@ namespace spmm::kernels {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kWordsPerThread = 4;
+constexpr unsigned kWordsPerThread = 4;  // loads in flight per thread
 constexpr unsigned kWordsPerCta = kThreads * kWordsPerThread;
 
 /// Largest value in a warp, on its first lane.
@@ -15,9 +16,9 @@ __device__ std::uint32_t warp_max(std::uint32_t value) {
   return value;
 }
 
-/// Where parsed records go.
-struct Parsed {
-  std::uint64_t first;  // number of the chunk's first record
+/// Where the records of one launch are parsed to.
+struct Target {
+  std::uint64_t first;  // number of the first record
   std::uint32_t m;
   bool transpose;
   std::uint32_t nb;
@@ -28,7 +29,7 @@ struct Parsed {
 
   __device__ void put_key(std::uint32_t record, std::uint32_t i, std::uint32_t j) const {
     if (i >= nb || j >= nb) {
-      atomicMin(first_bad, static_cast<unsigned long long>(first + record));  // lowest record wins; rare
+      atomicMin(first_bad, static_cast<unsigned long long>(first + record));  // the lowest number; bad files only
     }
     keys[first + record] = std::uint64_t{i} << key_bits | j;
   }
@@ -39,7 +40,7 @@ struct Parsed {
 };
 
 /// A word of a record whose 8-byte words hold the head or four elements. Returns the largest element.
-__device__ inline std::uint32_t parse_word(const uint2* raw, std::uint32_t word, std::uint32_t m, const Parsed& to) {
+__device__ inline std::uint32_t parse_word(const uint2* raw, std::uint32_t word, std::uint32_t m, const Target& to) {
   const std::uint32_t record_words = 1 + m * m / 4;
   const std::uint32_t record = word / record_words;
   const std::uint32_t o = word % record_words;
@@ -62,7 +63,7 @@ __device__ inline std::uint32_t parse_word(const uint2* raw, std::uint32_t word,
 
 /// The same by 16-bit words: records of odd m are only 2-byte aligned.
 __device__ inline std::uint32_t parse_word(const std::uint16_t* raw, std::uint32_t word, std::uint32_t m,
-                                           const Parsed& to) {
+                                           const Target& to) {
   constexpr std::uint32_t kHeadWords = 4;  // i and j
   const std::uint32_t record = word / (kHeadWords + m * m);
   const std::uint32_t o = word % (kHeadWords + m * m);
@@ -77,13 +78,13 @@ __device__ inline std::uint32_t parse_word(const std::uint16_t* raw, std::uint32
   return 0;
 }
 
-// Grid: one CTA per kWordsPerCta words of the raw chunk. Word: 8 bytes where m is even. M: 0 = at run time.
+// Grid: one CTA per kWordsPerCta words of the raw records. Word: 8 bytes where m is even, else 2. M: 0 = at run time.
 // Work: neighbouring threads read neighbouring words; elements are written contiguously, or, transposed, within the
 //       128 bytes or so of their block.
 // Memory: one atomic per warp for the largest element, and only where it would raise it.
 template <class Word, std::uint32_t M>
 __global__ void __launch_bounds__(kThreads)
-    parse_records(const Word* raw, std::uint32_t num_words, Parsed to, std::uint32_t* max_element) {
+    parse_records(const Word* raw, std::uint32_t num_words, Target to, std::uint32_t* max_element) {
   const std::uint32_t first = blockIdx.x * kWordsPerCta + threadIdx.x;
   if (M != 0) to.m = M;
   std::uint32_t largest = 0;
@@ -93,42 +94,38 @@ __global__ void __launch_bounds__(kThreads)
     if (word < num_words) largest = max(largest, parse_word(raw, word, to.m, to));
   }
   largest = warp_max(largest);
-  if (threadIdx.x % 32 == 0 && largest > *max_element) atomicMax(max_element, largest);  // rare after the first chunk
+  if (threadIdx.x % 32 == 0 && largest > *max_element) atomicMax(max_element, largest);  // rare after the first section
 }
 
 template <class Word, std::uint32_t M>
-void launch(const std::byte* raw, std::uint64_t count, const Parsed& to, std::uint32_t* max_element,
-            cudaStream_t stream) {
-  const auto num_words = static_cast<std::uint32_t>(count * (8 + std::uint64_t{2} * to.m * to.m) / sizeof(Word));
+void launch(const RawRecordsView& raw, const Target& to, std::uint32_t* max_element, cudaStream_t stream) {
+  const auto num_words = static_cast<std::uint32_t>(raw.count * (8 + std::uint64_t{2} * raw.m * raw.m) / sizeof(Word));
   const unsigned grid = (num_words - 1) / kWordsPerCta + 1;
-  parse_records<Word, M><<<grid, kThreads, 0, stream>>>(reinterpret_cast<const Word*>(raw), num_words, to, max_element);
+  parse_records<Word, M>
+      <<<grid, kThreads, 0, stream>>>(reinterpret_cast<const Word*>(raw.data), num_words, to, max_element);
   check_launch("parse_records");
 }
 
 }  // namespace
 
-void launch_parse_records(const std::byte* raw, std::uint64_t first, std::uint64_t count, std::uint32_t m,
-                          bool transpose, std::uint32_t nb, unsigned key_bits, std::uint64_t* keys,
-                          std::uint16_t* values, unsigned long long* first_bad, std::uint32_t* max_element,
-                          cudaStream_t stream) {
-  if (count == 0) return;
-  const Parsed to{.first = first,
-                  .m = m,
-                  .transpose = transpose,
-                  .nb = nb,
-                  .key_bits = key_bits,
-                  .keys = keys,
-                  .values = values,
-                  .first_bad = first_bad};
-  if (m == 4) {
-    launch<uint2, 4>(raw, count, to, max_element, stream);
-  } else if (m == 8) {
-    launch<uint2, 8>(raw, count, to, max_element, stream);
-  } else if (m % 2 == 0) {
-    launch<uint2, 0>(raw, count, to, max_element, stream);
-  } else {
-    launch<std::uint16_t, 0>(raw, count, to, max_element, stream);
-  }
+void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, cudaStream_t stream) {
+  if (raw.count == 0) return;
+  const Target to{.first = raw.first,
+                  .m = raw.m,
+                  .transpose = raw.transpose,
+                  .nb = raw.nb,
+                  .key_bits = raw.key_bits,
+                  .keys = parsed.keys,
+                  .values = parsed.values,
+                  .first_bad = parsed.first_bad};
+  for_block_side<4, 8>(raw.m, [&](auto side) {
+    constexpr std::uint32_t kM = decltype(side)::value;
+    if (raw.m % 2 == 0) {
+      launch<uint2, kM>(raw, to, parsed.max_element, stream);
+    } else if constexpr (kM == 0) {
+      launch<std::uint16_t, 0>(raw, to, parsed.max_element, stream);
+    }
+  });
 }
 
 }  // namespace spmm::kernels

@@ -1,4 +1,4 @@
-// Result blocks leave a kernel as packed records: the CTA flags its non-zero tiles, learns by a decoupled look-back how
+// C blocks leave a kernel as packed records: the CTA flags its non-zero C blocks, learns by decoupled look-back how
 // many records the CTAs before it write, and writes its own behind them.
 // Source: D. Merrill and M. Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVR-2016-002.
 #pragma once
@@ -6,38 +6,41 @@
 #include <cstdint>
 
 #include "kernels/views.hpp"
+#include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 
-/// Which tiles of a CTA are not zero, and where their records go; in shared memory.
-struct TileFlags {
-  static constexpr std::uint32_t kMaxTiles = 2048;
-  std::uint32_t words[kMaxTiles / 32];   // a bit per tile
-  std::uint32_t before[kMaxTiles / 32];  // flagged tiles of the CTA before each word
-  std::uint32_t count;                   // flagged tiles of the CTA
-  std::uint32_t first;                   // record number of the CTA's first record
-  std::uint32_t cta;                     // place of the CTA in result order
+/// Which C blocks of a CTA are not zero, and where their records go; in shared memory.
+struct CBlockFlags {
+  static constexpr std::uint32_t kMaxCBlocks = 2048;
+  std::uint32_t words[kMaxCBlocks / 32];   // a bit per C block
+  std::uint32_t before[kMaxCBlocks / 32];  // flagged C blocks of the CTA before each word
+  std::uint32_t count;                     // flagged C blocks of the CTA
+  std::uint32_t first;                     // record number of the CTA's first record
+  std::uint32_t cta;                       // number of the CTA in result order
 };
 
-/// What a CTA has told the others: nothing yet, its own number of records, or that of all CTAs up to it.
+/// What a CTA has published: nothing yet, its own number of records, or that of all CTAs up to it.
 enum class LookBack : std::uint32_t { none, own, total };
 
 __device__ inline std::uint64_t look_back_state(LookBack kind, std::uint32_t count) {
   return std::uint64_t{static_cast<std::uint32_t>(kind)} << 32 | count;
 }
 
-/// Hands out places in result order to CTAs as they start, so that everyone waits only for CTAs that run already.
-/// Thread 0 calls it and shares the answer.
-__device__ inline std::uint32_t take_place(const RecordOutput& out) {
-  return static_cast<std::uint32_t>(atomicAdd(reinterpret_cast<unsigned long long*>(out.states), 1ull));
+/// Hands out CTA numbers in result order as CTAs start, so that a CTA waits only for CTAs that run already.
+/// Threads: thread 0, which shares the answer.
+__device__ inline std::uint32_t take_cta_number(const RecordOutput& out) {
+  auto* const counter = reinterpret_cast<unsigned long long*>(out.look_back);
+  return static_cast<std::uint32_t>(atomicAdd(counter, 1ull));  // each CTA gets a number of its own
 }
 
-/// Number of records of all CTAs before `cta`, which has `count`. One whole warp calls it.
-/// Work: 32 CTAs at a time, from the nearest; four times as many are in flight, for most of those that run at the same
-/// time have told nothing but their own number.
+/// Number of records of all CTAs before `cta`, which has `count`.
+/// Work: 32 CTAs at a time, from the nearest; four times as many states are in flight, because most CTAs that run at
+/// the same time have published nothing but their own number.
+/// Threads: one whole warp.
 __device__ inline std::uint32_t records_before(const RecordOutput& out, std::uint32_t cta, std::uint32_t count) {
   constexpr std::uint32_t kAtOnce = 4;
-  volatile std::uint64_t* const states = out.states + 1;  // flag and count in one word: no fence is needed
+  volatile std::uint64_t* const states = out.look_back + 1;  // kind and count in one word: no fence is needed
   const std::uint32_t lane = threadIdx.x % 32;
   if (lane == 0) states[cta] = look_back_state(cta == 0 ? LookBack::total : LookBack::own, count);
   const auto state_of = [&](std::int64_t x) {
@@ -73,20 +76,16 @@ __device__ inline std::uint32_t records_before(const RecordOutput& out, std::uin
   return sum;
 }
 
-/// Finds the place of the CTA's records once words are complete. The first warp calls it.
-__device__ inline void place_records(TileFlags& flags, std::uint32_t num_tiles, const RecordOutput& out,
-                                     std::uint32_t num_ctas) {
+/// Finds where the CTA's records go: writes before, count and first.
+/// Threads: the first warp, once words are complete.
+__device__ inline void find_output_offset(CBlockFlags& flags, std::uint32_t num_c_blocks, const RecordOutput& out,
+                                          std::uint32_t num_ctas) {
   const std::uint32_t lane = threadIdx.x % 32;
-  const std::uint32_t num_words = (num_tiles + 31) / 32;
+  const std::uint32_t num_words = (num_c_blocks + 31) / 32;
   std::uint32_t count = 0;
   for (std::uint32_t first = 0; first < num_words; first += 32) {
     const std::uint32_t own = first + lane < num_words ? __popc(flags.words[first + lane]) : 0;
-    std::uint32_t through = own;
-#pragma unroll
-    for (std::uint32_t step = 1; step < 32; step *= 2) {
-      const std::uint32_t left = __shfl_up_sync(~0u, through, step);
-      if (lane >= step) through += left;
-    }
+    const std::uint32_t through = inclusive_warp_sum(own);
     if (first + lane < num_words) flags.before[first + lane] = count + through - own;
     count += __shfl_sync(~0u, through, 31);
   }
@@ -97,22 +96,24 @@ __device__ inline void place_records(TileFlags& flags, std::uint32_t num_tiles, 
   if (flags.cta + 1 == num_ctas) *out.num_blocks = before + count;
 }
 
-/// order[r] = tile of the CTA's record r. Shapes: order [flagged tiles], shared. All threads of the CTA call it once
-/// the place is known.
-__device__ inline void order_records(const TileFlags& flags, std::uint32_t num_tiles, std::uint16_t* order) {
-  for (std::uint32_t tile = threadIdx.x; tile < num_tiles; tile += blockDim.x) {
-    const std::uint32_t word = flags.words[tile / 32];
-    if ((word >> tile % 32 & 1) == 0) continue;
-    order[flags.before[tile / 32] + __popc(word & ((1u << tile % 32) - 1))] = static_cast<std::uint16_t>(tile);
+/// order[r] = C block of the CTA's record r.
+/// Shapes: order [flagged C blocks], shared.
+/// Threads: all of the CTA, once the output offset is known.
+__device__ inline void order_records(const CBlockFlags& flags, std::uint32_t num_c_blocks, std::uint16_t* order) {
+  for (std::uint32_t c_block = threadIdx.x; c_block < num_c_blocks; c_block += blockDim.x) {
+    const std::uint32_t word = flags.words[c_block / 32];
+    if ((word >> c_block % 32 & 1) == 0) continue;
+    order[flags.before[c_block / 32] + __popc(word & ((1u << c_block % 32) - 1))] = static_cast<std::uint16_t>(c_block);
   }
 }
 
-/// Writes the records of the flagged tiles. All threads of the CTA call it once they are ordered.
-/// Values: pair_at(tile, x) = elements 2x and 2x + 1 of a tile (value_at(tile, x) = element x where their number may be
-/// odd, M = 0); index_of(tile) = {block row, block column}.
+/// Writes the records of the flagged C blocks.
+/// Values: value_at(c_block, x) = elements 2x and 2x + 1 of a C block, or, with M = 0, where their number may be odd,
+///         element x; index_of(c_block) = {block row, block column}.
 /// Memory: neighbouring threads write neighbouring words, 64 bits wide where a record is a multiple of that.
+/// Threads: all of the CTA, once the order is complete.
 template <std::uint32_t M, class ValueAt, class IndexOf>
-__device__ void write_records(const TileFlags& flags, const std::uint16_t* order, std::uint32_t run_time_m,
+__device__ void write_records(const CBlockFlags& flags, const std::uint16_t* order, std::uint32_t run_time_m,
                               const RecordOutput& out, ValueAt value_at, IndexOf index_of) {
   if constexpr (M != 0) {
     constexpr std::uint32_t kRecordWords = 1 + M * M / 2;
@@ -120,19 +121,19 @@ __device__ void write_records(const TileFlags& flags, const std::uint16_t* order
     const std::uint32_t end = flags.count * kRecordWords;
 #pragma unroll 2
     for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
-      const std::uint32_t tile = order[x / kRecordWords];
+      const std::uint32_t c_block = order[x / kRecordWords];
       const std::uint32_t o = x % kRecordWords;
-      records[x] = o == 0 ? index_of(tile) : value_at(tile, o - 1);
+      records[x] = o == 0 ? index_of(c_block) : value_at(c_block, o - 1);
     }
   } else {
     const std::uint32_t record_words = 2 + run_time_m * run_time_m;
     std::uint32_t* const records = out.records + std::uint64_t{flags.first} * record_words;
     const std::uint32_t end = flags.count * record_words;
     for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
-      const std::uint32_t tile = order[x / record_words];
+      const std::uint32_t c_block = order[x / record_words];
       const std::uint32_t o = x % record_words;
-      const uint2 index = index_of(tile);
-      records[x] = o == 0 ? index.x : o == 1 ? index.y : value_at(tile, o - 2);
+      const uint2 index = index_of(c_block);
+      records[x] = o == 0 ? index.x : o == 1 ? index.y : value_at(c_block, o - 2);
     }
   }
 }

@@ -58,7 +58,8 @@ struct TileWidth {
   static constexpr unsigned kTile = Tile;
 };
 
-/// Calls body(TileWidth<tile>()). Errors: std::invalid_argument for a width that is not compiled.
+/// Calls body(TileWidth<tile>()).
+/// Errors: std::invalid_argument for a width that is not compiled.
 template <class Body>
 auto for_tile_width(unsigned tile, const Body& body) {
   switch (tile) {
@@ -81,7 +82,7 @@ struct CtaCorner {
 
 /// CTAs walk down this many tiles of rows before the next tile of columns, so that tiles of both operands are shared in
 /// L2.
-constexpr std::uint32_t kTallGroup = 16;
+constexpr std::uint32_t kTilesPerStrip = 16;
 
 /// CTAs that cover C. The grid has one dimension: the second one ends at 65,535.
 inline unsigned num_dense_ctas(DenseShape shape, unsigned tile_rows, unsigned tile_columns) {
@@ -91,15 +92,15 @@ inline unsigned num_dense_ctas(DenseShape shape, unsigned tile_rows, unsigned ti
   return static_cast<unsigned>(down * across);
 }
 
-/// Tile of this CTA. Rows are counted by shape.rows, columns by shape.cols; every tile is met once.
+/// Tile of this CTA. Rows are counted by shape.rows, columns by shape.cols; every tile is covered once.
 __device__ inline CtaCorner cta_corner(DenseShape shape, std::uint32_t tile_rows, std::uint32_t tile_columns) {
   const auto down = static_cast<std::uint32_t>((std::uint64_t{shape.rows} + tile_rows - 1) / tile_rows);
   const auto across = static_cast<std::uint32_t>((std::uint64_t{shape.cols} + tile_columns - 1) / tile_columns);
-  const std::uint64_t strip_ctas = std::uint64_t{kTallGroup} * across;
+  const std::uint64_t strip_ctas = std::uint64_t{kTilesPerStrip} * across;
   const auto strip = static_cast<std::uint32_t>(blockIdx.x / strip_ctas);
   const auto within = static_cast<std::uint32_t>(blockIdx.x - strip * strip_ctas);
-  const std::uint32_t height = min(kTallGroup, down - strip * kTallGroup);
-  return {.row = std::uint64_t{strip * kTallGroup + within % height} * tile_rows,
+  const std::uint32_t height = min(kTilesPerStrip, down - strip * kTilesPerStrip);
+  return {.row = std::uint64_t{strip * kTilesPerStrip + within % height} * tile_rows,
           .column = std::uint64_t{within / height} * tile_columns};
 }
 

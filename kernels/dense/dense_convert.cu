@@ -13,7 +13,9 @@ __global__ void widen_to_f64(const std::uint16_t* from, std::uint64_t count, dou
   for_each_item(count, [&](std::uint64_t x) { to[x] = from[x]; });
 }
 
-// Grid, Work: as widen_to_f64. Memory: 12 bytes per element.
+// Grid: as widen_to_f64.
+// Work: as widen_to_f64.
+// Memory: 12 bytes per element, 16 with merge.
 __global__ void saturate_f64(const double* from, std::uint64_t count, bool merge, std::uint32_t* to) {
   for_each_item(count, [&](std::uint64_t x) {
     const std::uint32_t value = saturate(static_cast<std::uint64_t>(from[x]));

@@ -5,8 +5,8 @@ namespace spmm::kernels {
 namespace {
 
 // Grid: one CTA of Tile x Tile threads per Tile x Tile elements of C.
-// Work: one element per thread; neighbouring threads of a row read neighbouring elements of B and write neighbours of
-// C. Memory: no shared memory; an element of A is read once per warp, one of B once per row of the CTA, from cache.
+// Work: one element per thread; neighbouring threads read neighbouring elements of B and write neighbours of C.
+// Memory: no shared memory; an element of A is read once per warp, one of B once per row of the CTA, from cache.
 template <class Arith, unsigned Tile>
 __global__ void __launch_bounds__(Tile* Tile)
     global_product(DenseShape shape, const typename Arith::In* __restrict__ a, const typename Arith::In* __restrict__ b,

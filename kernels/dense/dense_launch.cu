@@ -1,4 +1,4 @@
-// Runs prepared dense kernels and tells what they take.
+// Runs prepared dense kernels and reports their resources.
 #include "kernels/check.hpp"
 #include "kernels/dense.hpp"
 

@@ -1,8 +1,8 @@
 // Dense u16 matrices -> byte planes for the tensor-core kernel, K contiguous.
-#include "kernels/sparse/byte_mma.cuh"
 #include "kernels/check.hpp"
 #include "kernels/dense.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/sparse/byte_mma.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -58,18 +58,18 @@ __global__ void __launch_bounds__(kItemThreads)
   });
 }
 
-constexpr unsigned kTileInner = 128;  // K per CTA: whole lines of 128 bytes are written
+constexpr unsigned kTileInner = 128;  // K per CTA: 128 contiguous bytes are written
 constexpr unsigned kTileColumns = 64;
 
-/// Place of an element in the shared tile: rows of 64, a gap of 8 after every 16 rows, so that 8 lanes that read 16
-/// rows apart meet different banks.
-__device__ unsigned tile_place(unsigned k, unsigned column) {
+/// Position of an element in the shared tile: rows of 64, a gap of 8 after every 16 rows, so that 8 lanes that read 16
+/// rows apart use different banks.
+__device__ unsigned tile_position(unsigned k, unsigned column) {
   return k * kTileColumns + k / 16 * 8 + column;
 }
 
 // Grid: one CTA of 256 threads per 128 elements of K and 64 columns of B; columns first.
 // Work: a thread reads 8 neighbouring columns of a row into the shared tile, then writes 16 bytes along K to each
-//       plane; 8 threads write a line of 128 bytes.
+//       plane; 8 threads write 128 contiguous bytes.
 // Memory: 16.1 KB; reads along columns without bank conflicts.
 __global__ void __launch_bounds__(kItemThreads)
     split_columns(const std::uint16_t* b, std::uint32_t inner, std::uint32_t cols, unsigned tiles_across,
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kItemThreads)
     const unsigned within = x % (kTileColumns / 8) * 8;
     const std::uint64_t column = first_column + within;
     const std::uint64_t count = first_inner + k < inner && column < cols ? cols - column : 0;
-    *reinterpret_cast<uint4*>(&tile[tile_place(k, within)]) =
+    *reinterpret_cast<uint4*>(&tile[tile_position(k, within)]) =
         load_eight(b + (first_inner + k) * cols + column, count, cols % 8 == 0);
   }
   __syncthreads();  // the tile is complete
@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(kItemThreads)
     std::uint32_t words[8];
 #pragma unroll
     for (unsigned w = 0; w < 8; ++w) {
-      words[w] = tile[tile_place(chunk * 16 + 2 * w, within)] |
-                 std::uint32_t{tile[tile_place(chunk * 16 + 2 * w + 1, within)]} << 16;
+      words[w] = tile[tile_position(chunk * 16 + 2 * w, within)] |
+                 std::uint32_t{tile[tile_position(chunk * 16 + 2 * w + 1, within)]} << 16;
     }
     store_planes(planes, first_column + within, first_inner + chunk * 16, split_sixteen(words));
   }

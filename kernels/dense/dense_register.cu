@@ -12,7 +12,7 @@ template <class Arith>
 constexpr unsigned kMinCtas = sizeof(typename Arith::Sum) == 8 ? 1 : 2;
 
 // Grid: one CTA of 256 threads per 128 x 128 elements of C.
-// Work: 8 x 8 elements per thread; chunks of 4 elements are fetched by neighbouring threads from neighbouring places.
+// Work: 8 x 8 elements per thread; chunks of 4 elements are loaded by neighbouring threads from neighbouring addresses.
 //       Whole: K and L are multiples of 4, so that chunks are aligned and never cut; else element by element.
 // Memory: 3 stages of 18 KB, filled by asynchronous copies (u16: through registers, widened) two stages ahead.
 template <class Arith, bool Whole>

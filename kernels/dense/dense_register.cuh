@@ -71,8 +71,8 @@ struct Chunk {
 
   Four<In> held;  // only where elements are widened on the way
 
-  /// Starts to fetch the first `count` of the four, zeros behind them; nothing else is read. Shapes: to 16-byte
-  /// aligned.
+  /// Starts to load the first `count` of the four, zeros behind them; nothing else is read.
+  /// Shapes: to 16-byte aligned.
   __device__ void start(Staged* to, const In* from, unsigned count) {
     if constexpr (kWidens && Whole) {
       held = count != 0 ? *reinterpret_cast<const Four<In>*>(from) : Four<In>{};
@@ -115,13 +115,13 @@ class StageLoader {
     columns_ = column < shape.cols ? clamp_to_four(shape.cols - column) : 0;
   }
 
-  /// Starts to fetch the next stage.
+  /// Starts to load the next stage.
   __device__ void start(StageOf& stage) {
     const unsigned inner = left_ > a_inner() ? clamp_to_four(left_ - a_inner()) : 0;
 #pragma unroll
     for (unsigned x = 0; x < 2; ++x) {
-      chunks_[x].start(a_place(stage, x), a_ + std::uint64_t{x * 64} * inner_, x < num_rows_ ? inner : 0);
-      chunks_[2 + x].start(b_place(stage, x), b_ + std::uint64_t{x * 8} * cols_,
+      chunks_[x].start(a_position(stage, x), a_ + std::uint64_t{x * 64} * inner_, x < num_rows_ ? inner : 0);
+      chunks_[2 + x].start(b_position(stage, x), b_ + std::uint64_t{x * 8} * cols_,
                            left_ > b_inner() + x * 8 ? columns_ : 0);
     }
     a_ += kDepth;
@@ -133,8 +133,8 @@ class StageLoader {
   __device__ void finish(StageOf& stage) const {
 #pragma unroll
     for (unsigned x = 0; x < 2; ++x) {
-      chunks_[x].finish(a_place(stage, x));
-      chunks_[2 + x].finish(b_place(stage, x));
+      chunks_[x].finish(a_position(stage, x));
+      chunks_[2 + x].finish(b_position(stage, x));
     }
   }
 
@@ -154,10 +154,10 @@ class StageLoader {
   __device__ static unsigned b_inner() {
     return threadIdx.x / 32;
   }
-  __device__ static Staged* a_place(StageOf& stage, unsigned x) {
+  __device__ static Staged* a_position(StageOf& stage, unsigned x) {
     return stage.a + (a_row() + x * 64) * kPitchA + a_inner();
   }
-  __device__ static Staged* b_place(StageOf& stage, unsigned x) {
+  __device__ static Staged* b_position(StageOf& stage, unsigned x) {
     return stage.b + (b_inner() + x * 8) * kColumns + b_column();
   }
   __device__ static unsigned clamp_to_four(std::uint64_t count) {
@@ -175,8 +175,16 @@ class StageLoader {
 };
 
 /// This thread's elements of C: 8 rows 4 apart, two runs of 4 columns 32 apart. A warp has 4 x 8 threads on 32 x 64
-/// elements. Neighbouring lanes share their columns and lanes two apart their rows: then half a warp reads 16 bytes per
-/// lane in one pass instead of two.
+/// elements:
+///
+///                         columns 0-3 and 32-35   4-7 and 36-39   ...   28-31 and 60-63
+///   rows 0, 4, ..., 28    lane 0                  lane 2                lane 14
+///   rows 1, 5, ..., 29    lane 1                  lane 3                lane 15
+///   rows 2, 6, ..., 30    lane 16                 lane 18               lane 30
+///   rows 3, 7, ..., 31    lane 17                 lane 19               lane 31
+///
+/// Neighbouring lanes share their columns and lanes two apart their rows: half a warp reads 16 bytes per lane in one
+/// pass instead of two.
 __device__ inline unsigned own_row() {
   return threadIdx.x / 64 * 32 + threadIdx.x % 32 / 16 * 2 + threadIdx.x % 2;
 }
@@ -213,7 +221,8 @@ __device__ void multiply_stage(const Stage<typename Arith::Staged>& stage, typen
 }
 
 /// Computes the CTA's tile; put(row, column, four) takes four neighbouring elements of C, some of them outside of it.
-/// All threads of the CTA call it. Shapes: shared [kSharedBytes], 16-byte aligned.
+/// Shapes: shared [kSharedBytes], 16-byte aligned.
+/// Threads: all of the CTA.
 template <class Arith, bool Whole, class Put>
 __device__ void multiply_tile(DenseShape shape, const typename Arith::In* a, const typename Arith::In* b, void* shared,
                               const Put& put) {
@@ -235,7 +244,7 @@ __device__ void multiply_tile(DenseShape shape, const typename Arith::In* a, con
     const unsigned refilled = slot == 0 ? kStages - 1 : slot - 1;
     const bool more = num_steps - step > kStages - 1;
     wait_copies<kStages - 2>();
-    __syncthreads();  // this stage is complete, and nobody reads the one before it, which is refilled now
+    __syncthreads();  // this stage is complete; the one before it has been read and is refilled now
     if (more) loader.start(stages[refilled]);
     commit_copies();
     multiply_stage<Arith>(stages[slot], sums);

@@ -1,26 +1,29 @@
-// Compiled for sm_90a alone. Dense product on Hopper's integer tensor cores: exact u16 x u16 through byte planes,
-// saturated u32 result blocks.
+// Dense product on Hopper's integer tensor cores: exact u16 x u16 through byte planes, saturated u32 C blocks. Compiled
+// for sm_90a alone.
 #include <algorithm>
 #include <string>
 
 #include "kernels/check.hpp"
 #include "kernels/dense.hpp"
+#include "kernels/dense/dense_arith.cuh"
 #include "kernels/dense/hopper.cuh"
+#include "kernels/dense/tensor_fragment.cuh"
 #include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 namespace {
 
 using hopper::Barrier;
+using tensor::FragmentOrigin;
+using tensor::kColumns;
+using tensor::kRows;
+using tensor::Problem;
 
-constexpr std::uint32_t kRows = 128;     // plane rows of A per CTA: two warpgroups of 64
-constexpr std::uint32_t kColumns = 256;  // plane rows of B per CTA
-constexpr std::uint32_t kDepth = 128;    // bytes along K per stage
-constexpr std::uint32_t kStages = 4;
+constexpr std::uint32_t kDepth = 128;      // bytes along K per stage: a row of the 128-byte swizzle
+constexpr std::uint32_t kStages = 4;       // 192 KB of the 227 KB that a CTA may have
 constexpr std::uint32_t kConsumers = 256;  // threads that multiply; one more warpgroup fetches
 constexpr std::uint32_t kThreads = kConsumers + 128;
-constexpr std::uint32_t kCheckEvery = 16;  // stages between looks for a saturated tile: 2,048 terms, 3 % of the time
-constexpr std::uint32_t kTallGroup = 16;   // CTAs walk down this many tiles of rows before the next tile of columns
+constexpr std::uint32_t kCheckEvery = 16;  // stages between checks for a saturated tile: 2,048 terms, 3 % of the time
 
 struct __align__(1024) Stage {
   std::uint8_t a[kRows * kDepth];
@@ -34,148 +37,35 @@ struct __align__(1024) Shared {
   volatile std::uint32_t stop;
 };
 
-struct Problem {
-  DenseTarget target;
-  std::uint32_t first_stage;  // K range in units of kDepth
-  std::uint32_t num_stages;
-  bool merge;                // add to what the results hold
-  std::uint32_t shift;       // of two planes
-  std::uint32_t limit;       // one plane: sums from here on are saturated
-  SaturatedTiles saturated;  // what a screen finds; done = null: none has been made
-};
-
-/// Where the elements of C that one thread holds lie.
-struct Place {
-  std::uint32_t row;     // of the first half; the second is 8 rows below
-  std::uint32_t column;  // of the first group; groups are 8 columns apart
-  [[nodiscard]] __device__ bool has_row(const DenseTarget& target, std::uint32_t half) const {
-    return row + 8 * half < target.num_rows;
-  }
-};
-
-/// Elements of C that one thread holds, for operands of `Planes` byte planes each.
-template <std::uint32_t Planes>
-struct Fragment {
-  static constexpr std::uint32_t kGroups = kColumns / 8 / Planes;  // of 8 columns
-  static constexpr std::uint32_t kHalves = Planes == 2 ? 1 : 2;    // rows 8 apart
-
-  /// Exact sum. Planes are interleaved by 8: rows g are high bytes and g + 8 low bytes, columns likewise.
-  __device__ static std::uint64_t sum(const std::uint32_t (&d)[128], std::uint32_t shift, std::uint32_t group,
-                                      std::uint32_t half, std::uint32_t e) {
-    if constexpr (Planes == 2) {
-      const std::uint32_t middle = 1u << shift;  // multiply-add, where a shift of 64 bits would be several instructions
-      const std::uint32_t high = middle * middle;
-      return multiply_wide(d[8 * group + e], high) + multiply_wide(d[8 * group + 2 + e], middle) +
-             multiply_wide(d[8 * group + 4 + e], middle) + d[8 * group + 6 + e];
-    } else {
-      return d[4 * group + 2 * half + e];
-    }
-  }
-
-  /// Elements of a thread that lie within the target.
-  __device__ static std::uint32_t count(const Place& place, const DenseTarget& target) {
-    std::uint32_t rows = 0;
-    for (std::uint32_t half = 0; half < kHalves; ++half) rows += place.has_row(target, half) ? 1 : 0;
-    std::uint32_t columns = 0;
-    for (std::uint32_t e = 0; e < 2; ++e) {
-      const std::uint32_t first = place.column + e;
-      if (first < target.num_columns) columns += min(kGroups, (target.num_columns - first + 7) / 8);
-    }
-    return rows * columns;
-  }
-
- private:
-  __device__ static std::uint64_t multiply_wide(std::uint32_t x, std::uint32_t y) { return std::uint64_t{x} * y; }
-};
-
-/// Elements outside the target are zero and do not count.
-template <std::uint32_t Planes>
-__device__ bool is_saturated(const std::uint32_t (&d)[128], const Problem& problem, const Place& place) {
-  std::uint32_t saturated = 0;
-#pragma unroll
-  for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half)
-#pragma unroll
-    for (std::uint32_t group = 0; group < Fragment<Planes>::kGroups; ++group)
-#pragma unroll
-      for (std::uint32_t e = 0; e < 2; ++e) {
-        const std::uint64_t sum = Fragment<Planes>::sum(d, problem.shift, group, half, e);
-        saturated += sum >= (Planes == 1 ? problem.limit : kMaxVal) ? 1 : 0;
-      }
-  return saturated == Fragment<Planes>::count(place, problem.target);
-}
-
-/// Whether a thread's sums of one plane would reach the limit on average, or nearly, if they went on growing as they
-/// did in the first `done` stages.
-__device__ inline bool may_saturate(const std::uint32_t (&d)[128], const Problem& problem, const Place& place,
-                                    std::uint32_t done) {
-  std::uint64_t sum = 0;  // 128 * 2^32 at most
-#pragma unroll
-  for (const std::uint32_t one : d) sum += one;
-  const std::uint64_t count = Fragment<1>::count(place, problem.target);
-  return sum * problem.num_stages * 5 >= count * problem.limit * done * 4;
-}
-
-/// Screen: every element is saturated.
-template <std::uint32_t Planes, bool Screen>
-__device__ void store(const std::uint32_t (&d)[128], const Problem& problem, const Place& place) {
-  const DenseTarget& target = problem.target;
-  const std::uint32_t m = target.m;
-#pragma unroll
-  for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half) {
-    if (!place.has_row(target, half)) continue;
-    const std::uint32_t row = place.row + 8 * half;
-    const std::uint64_t tile_row = std::uint64_t{row / m} * target.tile_columns + target.first_tile;
-#pragma unroll
-    for (std::uint32_t group = 0; group < Fragment<Planes>::kGroups; ++group) {
-#pragma unroll
-      for (std::uint32_t e = 0; e < 2; ++e) {
-        const std::uint32_t column = place.column + 8 * group + e;
-        if (column >= target.num_columns) continue;
-        const std::uint64_t tile = tile_row + column / m;
-        std::uint32_t& element = target.results.values[tile * m * m + row % m * m + column % m];
-        std::uint32_t value = kMaxVal;
-        if constexpr (!Screen) {
-          value = saturate(Fragment<Planes>::sum(d, problem.shift, group, half, e));
-          if (problem.merge) value = saturating_add(value, element);
-        }
-        element = value;
-        if (value != 0 && target.results.non_zero != nullptr) {
-          target.results.non_zero[tile] = 1;  // everyone who writes writes 1
-        }
-      }
-    }
-  }
-}
-
 /// Fetches stage after stage until all are there or the consumers are done.
 __device__ void produce(Shared& shared, const CUtensorMap& map_a, const CUtensorMap& map_b, std::uint32_t tile_row,
                         std::uint32_t tile_column, const Problem& problem) {
   std::uint32_t issued = 0;
   for (; issued < problem.num_stages; ++issued) {
     const std::uint32_t slot = issued % kStages;
-    const std::uint32_t parity = (issued / kStages + 1) & 1;  // the first round finds the slots free
-    while (!shared.empty[slot].try_wait(parity) && shared.stop == 0) {
+    const std::uint32_t parity = (issued / kStages + 1) & 1;            // the first round finds all stages empty
+    while (!shared.empty[slot].try_wait(parity) && shared.stop == 0) {  // both warpgroups have read the stage
     }
     if (shared.stop != 0) break;
     Stage& stage = shared.stages[slot];
     const std::uint32_t x = (problem.first_stage + issued) * kDepth;
-    shared.full[slot].arrive_expecting(sizeof(Stage));
+    shared.full[slot].arrive_expecting(sizeof(Stage));  // full once both boxes have landed
     hopper::copy_box(stage.a, &map_a, x, tile_row * (kRows / 8), shared.full[slot]);
     hopper::copy_box(stage.b, &map_b, x, tile_column * (kColumns / 8), shared.full[slot]);
   }
-  // Copies must have landed before the CTA gives its shared memory back.
+  // Copies must have landed before the CTA's shared memory is released.
   for (std::uint32_t x = issued < kStages ? 0 : issued - kStages; x < issued; ++x) {
     shared.full[x % kStages].wait(x / kStages & 1);
   }
 }
 
-/// Multiplies stages [first, end); the slots are free again on return.
+/// Multiplies stages [first, end), which are empty again on return.
 __device__ inline void multiply_stages(Shared& shared, std::uint32_t (&d)[128], std::uint32_t warpgroup,
                                        std::uint32_t first, std::uint32_t end) {
-  const bool speaks = threadIdx.x % 128 == 0;  // for its warpgroup
+  const bool arrives = threadIdx.x % 128 == 0;  // for its warpgroup
   for (std::uint32_t x = first; x < end; ++x) {
     const std::uint32_t slot = x % kStages;
-    shared.full[slot].wait(x / kStages & 1);
+    shared.full[slot].wait(x / kStages & 1);  // the copies have landed
     const Stage& stage = shared.stages[slot];
     const std::uint64_t a = hopper::operand_descriptor(stage.a + warpgroup * 64 * kDepth);
     const std::uint64_t b = hopper::operand_descriptor(stage.b);
@@ -183,51 +73,51 @@ __device__ inline void multiply_stages(Shared& shared, std::uint32_t (&d)[128], 
 #pragma unroll
     for (std::uint32_t k = 0; k < kDepth / 32; ++k) hopper::wgmma_u8(d, a + k * 2, b + k * 2);
     hopper::wgmma_commit();
-    hopper::wgmma_wait<1>();  // the stage before is done
-    if (x > first && speaks) shared.empty[(x - 1) % kStages].arrive();
+    hopper::wgmma_wait<1>();                                             // the stage before is done
+    if (x > first && arrives) shared.empty[(x - 1) % kStages].arrive();  // may be refilled
   }
   hopper::wgmma_wait<0>();
-  if (speaks) shared.empty[(end - 1) % kStages].arrive();
+  if (arrives) shared.empty[(end - 1) % kStages].arrive();  // may be refilled
 }
 
-/// True: every element of the CTA is saturated. A screen ends as soon as that is out of sight.
-template <std::uint32_t Planes, bool Screen>
-__device__ bool consume(Shared& shared, const Problem& problem, const Place& place, std::uint32_t (&d)[128],
+/// Multiplies all stages, or stops early. True: every element of the CTA is saturated. The prefilter also stops where
+/// the sums grow too slowly for that.
+template <std::uint32_t Planes, bool Prefilter>
+__device__ bool consume(Shared& shared, const Problem& problem, const FragmentOrigin& origin, std::uint32_t (&d)[128],
                         std::uint32_t warpgroup) {
   for (std::uint32_t first = 0; first < problem.num_stages; first += kCheckEvery) {
     const std::uint32_t end = min(first + kCheckEvery, problem.num_stages);
     multiply_stages(shared, d, warpgroup, first, end);
-    const bool saturated = hopper::all_true(is_saturated<Planes>(d, problem, place), 1, kConsumers);
-    if (saturated || (Screen && !hopper::all_true(may_saturate(d, problem, place, end), 1, kConsumers))) {
-      if (threadIdx.x == 0) shared.stop = 1;
+    const bool saturated = hopper::all_true(tensor::is_saturated<Planes>(d, problem, origin), 1, kConsumers);
+    if (saturated || (Prefilter && !hopper::all_true(tensor::may_saturate(d, problem, origin, end), 1, kConsumers))) {
+      if (threadIdx.x == 0) shared.stop = 1;  // volatile: the fetching warp polls it
       return saturated;
     }
   }
   return false;
 }
 
-// Grid: one CTA per tile of kRows plane rows by kColumns plane columns; kTallGroup tiles of rows share columns in L2.
-// Work: one warp fetches stages of both operands with bulk tensor copies; two warpgroups of 64 plane rows multiply
-// them. Memory: 4 stages of 48 KB, swizzled by the copy so that the products read without bank conflicts; sums in
-// registers.
-// Screen: one plane, the high bytes of wider elements; fills the tiles that these alone prove saturated.
-template <std::uint32_t Planes, bool Screen>
+// Grid: one CTA per tile of kRows by kColumns plane rows; kTilesPerStrip tiles of rows share columns in L2.
+// Work: one warp fetches stages of both operands with bulk tensor copies; two warpgroups of 64 plane rows multiply.
+//       Prefilter: one plane, the high bytes of wider elements; fills the tiles that these alone prove saturated.
+// Memory: 4 stages of 48 KB, swizzled by the copy so that products read without bank conflicts; sums in registers.
+template <std::uint32_t Planes, bool Prefilter>
 __global__ void __launch_bounds__(kThreads, 1)
     dense_tensor(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Problem problem,
                  std::uint32_t tiles_down, std::uint32_t tiles_across) {
   extern __shared__ std::uint8_t raw_shared[];
   Shared& shared =
       *reinterpret_cast<Shared*>((reinterpret_cast<std::uintptr_t>(raw_shared) + 1023) & ~std::uintptr_t{1023});
-  const std::uint32_t strip = blockIdx.x / (kTallGroup * tiles_across);
-  const std::uint32_t height = min(kTallGroup, tiles_down - strip * kTallGroup);
-  const std::uint32_t within = blockIdx.x - strip * kTallGroup * tiles_across;
-  const std::uint32_t tile_row = strip * kTallGroup + within % height;
+  const std::uint32_t strip = blockIdx.x / (kTilesPerStrip * tiles_across);
+  const std::uint32_t height = min(kTilesPerStrip, tiles_down - strip * kTilesPerStrip);
+  const std::uint32_t within = blockIdx.x - strip * kTilesPerStrip * tiles_across;
+  const std::uint32_t tile_row = strip * kTilesPerStrip + within % height;
   const std::uint32_t tile_column = within / height;
-  std::uint8_t* done = problem.saturated.done;  // of the tile of the screen that holds this one
+  std::uint8_t* done = problem.saturated.done;  // of the prefilter's tile that holds this one
   if (done != nullptr) {
-    const std::uint32_t screens_across = (problem.target.num_columns + kColumns - 1) / kColumns;
-    done += std::uint64_t{tile_row / Planes} * screens_across + tile_column / Planes;
-    if (!Screen && *done != 0) return;
+    const std::uint32_t prefilter_across = (problem.target.num_columns + kColumns - 1) / kColumns;
+    done += std::uint64_t{tile_row / Planes} * prefilter_across + tile_column / Planes;
+    if (!Prefilter && *done != 0) return;
   }
   if (threadIdx.x == 0) {
     for (std::uint32_t s = 0; s < kStages; ++s) {
@@ -246,15 +136,15 @@ __global__ void __launch_bounds__(kThreads, 1)
     hopper::take_registers<232>();
     const std::uint32_t warp = threadIdx.x % 128 / 32;
     const std::uint32_t lane = threadIdx.x % 32;
-    const Place place{.row = (tile_row * kRows + warpgroup * 64 + warp * 16) / Planes + lane / 4,
-                      .column = tile_column * kColumns / Planes + lane % 4 * 2};
+    const FragmentOrigin origin{.row = (tile_row * kRows + warpgroup * 64 + warp * 16) / Planes + lane / 4,
+                                .column = tile_column * kColumns / Planes + lane % 4 * 2};
     std::uint32_t d[128] = {};
-    const bool saturated = consume<Planes, Screen>(shared, problem, place, d, warpgroup);
-    if (Screen && threadIdx.x == 0) {
+    const bool saturated = consume<Planes, Prefilter>(shared, problem, origin, d, warpgroup);
+    if (Prefilter && threadIdx.x == 0) {
       *done = saturated ? 1 : 0;
-      if (!saturated) atomicAdd(problem.saturated.num_left, 1u);
+      if (!saturated) atomicAdd(problem.saturated.num_left, 1u);  // counts over all CTAs
     }
-    if (!Screen || saturated) store<Planes, Screen>(d, problem, place);
+    if (!Prefilter || saturated) tensor::store<Planes, Prefilter>(d, problem, origin);
   }
 }
 
@@ -288,14 +178,15 @@ CUtensorMap make_map(const BytePlanes& planes, std::uint32_t box_rows, bool high
 
 constexpr std::size_t kSharedBytes = sizeof(Shared) + 1024;
 
-template <std::uint32_t Planes, bool Screen>
+template <std::uint32_t Planes, bool Prefilter>
 void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cudaStream_t stream) {
-  check(cudaFuncSetAttribute(dense_tensor<Planes, Screen>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-        "dense_tensor shared memory");
+  check(
+      cudaFuncSetAttribute(dense_tensor<Planes, Prefilter>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+      "dense_tensor shared memory");
   const std::uint32_t down = (problem.target.num_rows * Planes + kRows - 1) / kRows;
   const std::uint32_t across = (problem.target.num_columns * Planes + kColumns - 1) / kColumns;
-  dense_tensor<Planes, Screen><<<down * across, kThreads, kSharedBytes, stream>>>(
-      make_map(a, kRows, Screen), make_map(b, kColumns, Screen), problem, down, across);
+  dense_tensor<Planes, Prefilter><<<down * across, kThreads, kSharedBytes, stream>>>(
+      make_map(a, kRows, Prefilter), make_map(b, kColumns, Prefilter), problem, down, across);
   check_launch("dense_tensor");
 }
 
@@ -315,12 +206,12 @@ DenseLaunch dense_tensor_launch() {
       .function = function, .num_ctas = 0, .threads_x = kThreads, .threads_y = 1, .dynamic_shared_bytes = kSharedBytes};
 }
 
-std::uint64_t num_screened_tiles(std::uint32_t num_rows, std::uint32_t num_columns) {
+std::uint64_t num_prefilter_tiles(std::uint32_t num_rows, std::uint32_t num_columns) {
   return ((std::uint64_t{num_rows} + kRows - 1) / kRows) * ((std::uint64_t{num_columns} + kColumns - 1) / kColumns);
 }
 
-void launch_find_saturated(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
-                           const SaturatedTiles& saturated, cudaStream_t stream) {
+void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                                 const SaturatedTiles& saturated, cudaStream_t stream) {
   check(cudaMemsetAsync(saturated.num_left, 0, sizeof(std::uint32_t), stream), "clear count");
   const std::uint64_t unit = std::uint64_t{1} << 2 * a.shift;  // of a product of high bytes
   const Problem problem{.target = target,

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(Tile* Tile)
 #pragma unroll
       for (unsigned o = 0; o < Outputs; ++o) sums[o] = Arith::add(sums[o], a_tile[y][k], b_tiles[o][k][x]);
     }
-    __syncthreads();  // nobody reads the tiles any more: they may be refilled
+    __syncthreads();  // the tiles have been read: they may be refilled
   }
   if (row >= shape.rows) return;
 #pragma unroll

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kTileRows = 64;    // element rows of a tile, about
 constexpr std::uint32_t kTileBytes = 256;  // bytes along K of a tile, about
-constexpr std::uint32_t kPadding = 16;     // bytes between element rows, so that rows lie in different banks
+constexpr std::uint32_t kPadding = 16;     // bytes between element rows, so that rows use different banks
 constexpr std::uint32_t kMaxTile = kTileRows * (2 * kTileBytes + kPadding);
 
 /// A tile: some block rows of the planes times some blocks along K.
@@ -19,24 +19,35 @@ struct TileShape {
   std::uint32_t k_blocks;
 };
 
-/// One line's blocks within a tile.
+/// The tile of one CTA, in shared memory.
+struct PlaneTile {
+  std::uint8_t* data;  // [rows, {high, low} width + padding]
+  std::uint32_t width;
+  std::uint32_t row_bytes;
+  std::uint64_t first_row_block;
+  std::uint64_t first_k_block;
+};
+
+/// Blocks [begin, end) of a row.
 struct Run {
   std::uint64_t begin;
   std::uint64_t end;
 };
 
-/// Blocks of a line with inner in [first, last).
-__device__ inline Run find_run(const LinesView& index, std::uint32_t slot, std::uint64_t first, std::uint64_t last) {
-  const std::uint64_t begin = index.offsets[slot];
-  const std::uint64_t end = index.offsets[slot + 1];
+/// Blocks of a row with columns in [first, last).
+/// Threads: one whole warp.
+__device__ inline Run find_run(const CompressedView& index, std::uint32_t row_index, std::uint64_t first,
+                               std::uint64_t last) {
+  const std::uint64_t begin = index.offsets[row_index];
+  const std::uint64_t end = index.offsets[row_index + 1];
   const std::uint32_t lane = threadIdx.x % 32;  // the first lanes find the two ends, together
-  const auto wanted = static_cast<std::uint32_t>(min(lane == 0 ? first : last, std::uint64_t{kNoLine}));
-  const std::uint64_t found = lane < 2 ? lower_bound(index.inner, begin, end, wanted) : 0;
+  const auto wanted = static_cast<std::uint32_t>(min(lane == 0 ? first : last, std::uint64_t{kNoRow}));
+  const std::uint64_t found = lane < 2 ? lower_bound(index.columns, begin, end, wanted) : 0;
   return {__shfl_sync(~0u, found, 0), __shfl_sync(~0u, found, 1)};
 }
 
-/// Writes row r of a block, split into high and low bytes. Shapes: high, low [m] in shared memory; low null = one
-/// plane.
+/// Writes a row of a block, split into high and low bytes.
+/// Shapes: high, low [m] in shared memory; low null = one plane.
 __device__ inline void split_row(const std::uint16_t* from, std::uint32_t m, std::uint32_t shift, std::uint8_t* high,
                                  std::uint8_t* low) {
   const std::uint32_t mask = (1u << shift) - 1;
@@ -55,72 +66,86 @@ __device__ inline void split_row(const std::uint16_t* from, std::uint32_t m, std
   }
 }
 
-// Grid: x = tiles along K, y = tiles of rows.
-// Work: a warp takes the lines of the tile in turn, a lane a row of a block; the tile is then copied out as it is,
-// zeros included,
-//       so the planes need not be cleared.
-// Memory: blocks are read contiguously; a tile is put together in shared memory and written in runs of kTileBytes.
-__global__ void __launch_bounds__(kItemThreads)
-    expand_planes(OperandView operand, PlaneRange range, TileShape shape, std::uint32_t m, BytePlanes planes) {
-  __shared__ __align__(16) std::uint8_t tile[kMaxTile];  // [rows, {high, low} width + padding]
-  const std::uint32_t width = shape.k_blocks * m;
-  const std::uint32_t row_bytes = width * planes.num_planes + kPadding;
-  const std::uint64_t first_row_block = std::uint64_t{blockIdx.y} * shape.row_blocks;
-  const std::uint64_t first_k_block = std::uint64_t{blockIdx.x} * shape.k_blocks;
-  for (std::uint32_t x = threadIdx.x; x < (shape.row_blocks * m * row_bytes + 15) / 16; x += kItemThreads) {
-    reinterpret_cast<uint4*>(tile)[x] = uint4{0, 0, 0, 0};
-  }
-  __syncthreads();  // the tile is clear
-
-  const LinesView& index = operand.index;
-  const bool along = range.along_line;
-  std::uint64_t slot = range.first_line + first_row_block;
-  std::uint64_t last_slot = min(slot + shape.row_blocks, std::uint64_t{range.first_line} + range.num_lines);
+/// Writes the blocks of the operand that lie in the tile.
+/// Work: a warp takes the rows of the index in turn, a lane a row of a block.
+__device__ __forceinline__ void fill_tile(const OperandView& operand, const PlaneRange& range, const TileShape& shape,
+                                          std::uint32_t m, const BytePlanes& planes, const PlaneTile& tile) {
+  const CompressedView& index = operand.index;
+  const bool along = range.along_row;
+  std::uint64_t row_index = range.first_row + tile.first_row_block;
+  std::uint64_t row_end = min(row_index + shape.row_blocks, std::uint64_t{range.first_row} + range.num_rows);
   if (!along) {
-    const std::uint64_t last = range.first_line + std::uint64_t{range.num_lines};
-    const std::uint64_t last_k = min(first_k_block + shape.k_blocks, std::uint64_t{kNoLine});
-    slot = lower_bound(index.lines, range.first_line, last, static_cast<std::uint32_t>(first_k_block));
-    last_slot = lower_bound(index.lines, slot, last, static_cast<std::uint32_t>(last_k));
+    const std::uint64_t last = range.first_row + std::uint64_t{range.num_rows};
+    const std::uint64_t last_k = min(tile.first_k_block + shape.k_blocks, std::uint64_t{kNoRow});
+    row_index = lower_bound(index.rows, range.first_row, last, static_cast<std::uint32_t>(tile.first_k_block));
+    row_end = lower_bound(index.rows, row_index, last, static_cast<std::uint32_t>(last_k));
   }
-  const std::uint64_t first_inner = along ? first_k_block : range.first_inner + first_row_block;
-  const std::uint64_t last_inner =
-      along ? first_k_block + shape.k_blocks : min(first_inner + shape.row_blocks, std::uint64_t{range.end_inner});
-  for (slot += threadIdx.x / 32; slot < last_slot; slot += kItemThreads / 32) {
-    const Run run = find_run(index, static_cast<std::uint32_t>(slot), first_inner, last_inner);
-    const std::uint64_t line = along ? slot - range.first_line - first_row_block : index.lines[slot] - first_k_block;
+  const std::uint64_t first_column = along ? tile.first_k_block : range.first_column + tile.first_row_block;
+  const std::uint64_t last_column = along ? tile.first_k_block + shape.k_blocks
+                                          : min(first_column + shape.row_blocks, std::uint64_t{range.end_column});
+  for (row_index += threadIdx.x / 32; row_index < row_end; row_index += kItemThreads / 32) {
+    const Run run = find_run(index, static_cast<std::uint32_t>(row_index), first_column, last_column);
+    const std::uint64_t row =
+        along ? row_index - range.first_row - tile.first_row_block : index.rows[row_index] - tile.first_k_block;
     for (std::uint64_t x = threadIdx.x % 32; x < (run.end - run.begin) * m; x += 32) {
       const std::uint64_t p = run.begin + x / m;
       const auto r = static_cast<std::uint32_t>(x % m);
-      const std::uint64_t within = index.inner[p] - first_inner;
+      const std::uint64_t column = index.columns[p] - first_column;
       const std::uint64_t block = operand.numbers == nullptr ? p : operand.numbers[p];
-      std::uint8_t* const high = tile + ((along ? line : within) * m + r) * row_bytes + (along ? within : line) * m;
+      std::uint8_t* const high =
+          tile.data + ((along ? row : column) * m + r) * tile.row_bytes + (along ? column : row) * m;
       split_row(operand.values + (block * m + r) * m, m, planes.shift, high,
-                planes.num_planes == 2 ? high + width : nullptr);
+                planes.num_planes == 2 ? high + tile.width : nullptr);
     }
   }
+}
+
+/// Writes the tile to the planes, by words of `Word`.
+template <class Word>
+__device__ __forceinline__ void write_tile(const PlaneTile& tile, std::uint64_t first_row, std::uint32_t rows,
+                                           std::uint64_t first_byte, std::uint32_t bytes, const BytePlanes& planes) {
+  const std::uint32_t words = bytes / sizeof(Word);
+  for (std::uint32_t x = threadIdx.x; x < rows * planes.num_planes * words; x += kItemThreads) {
+    const std::uint32_t row = x / words / planes.num_planes;
+    const std::uint32_t part = x / words % planes.num_planes;
+    const std::uint64_t to = plane_row(first_row + row, part, planes.num_planes);
+    const auto* const from = reinterpret_cast<const Word*>(tile.data + row * tile.row_bytes + part * tile.width);
+    reinterpret_cast<Word*>(planes.data + to * planes.stride_bytes + first_byte)[x % words] = from[x % words];
+  }
+}
+
+// Grid: x = tiles along K, y = tiles of rows.
+// Work: the CTA clears its tile, writes blocks into it and copies it out, zeros included, so that the planes need not
+// be
+//       cleared.
+// Memory: blocks are read contiguously; a tile is assembled in shared memory and written in runs of kTileBytes.
+__global__ void __launch_bounds__(kItemThreads)
+    expand_planes(OperandView operand, PlaneRange range, TileShape shape, std::uint32_t m, BytePlanes planes) {
+  __shared__ __align__(16) std::uint8_t data[kMaxTile];
+  const std::uint32_t width = shape.k_blocks * m;
+  const PlaneTile tile{.data = data,
+                       .width = width,
+                       .row_bytes = width * planes.num_planes + kPadding,
+                       .first_row_block = std::uint64_t{blockIdx.y} * shape.row_blocks,
+                       .first_k_block = std::uint64_t{blockIdx.x} * shape.k_blocks};
+  for (std::uint32_t x = threadIdx.x; x < (shape.row_blocks * m * tile.row_bytes + 15) / 16; x += kItemThreads) {
+    reinterpret_cast<uint4*>(data)[x] = uint4{0, 0, 0, 0};
+  }
+  __syncthreads();  // the tile is clear
+  fill_tile(operand, range, shape, m, planes, tile);
   __syncthreads();  // the tile is complete
 
-  const std::uint64_t first_row = first_row_block * m;
+  const std::uint64_t first_row = tile.first_row_block * m;
+  const std::uint64_t first_byte = tile.first_k_block * m;
   const std::uint64_t num_rows = planes.num_rows / planes.num_planes;
   const auto rows = static_cast<std::uint32_t>(min(std::uint64_t{shape.row_blocks * m}, num_rows - first_row));
-  const auto bytes = static_cast<std::uint32_t>(min(std::uint64_t{width}, planes.stride_bytes - first_k_block * m));
-  const auto copy = [&](auto word) {
-    using Word = decltype(word);
-    const std::uint32_t words = bytes / sizeof(Word);
-    for (std::uint32_t x = threadIdx.x; x < rows * planes.num_planes * words; x += kItemThreads) {
-      const std::uint32_t row = x / words / planes.num_planes;
-      const std::uint32_t part = x / words % planes.num_planes;
-      const std::uint64_t to = plane_row(first_row + row, part, planes.num_planes);
-      const auto* const from = reinterpret_cast<const Word*>(tile + row * row_bytes + part * width);
-      reinterpret_cast<Word*>(planes.data + to * planes.stride_bytes + first_k_block * m)[x % words] = from[x % words];
-    }
-  };
+  const auto bytes = static_cast<std::uint32_t>(min(std::uint64_t{width}, planes.stride_bytes - first_byte));
   if (width % 16 == 0) {
-    copy(uint4{});
+    write_tile<uint4>(tile, first_row, rows, first_byte, bytes, planes);
   } else if (width % 4 == 0) {
-    copy(std::uint32_t{});
+    write_tile<std::uint32_t>(tile, first_row, rows, first_byte, bytes, planes);
   } else {
-    copy(std::uint8_t{});
+    write_tile<std::uint8_t>(tile, first_row, rows, first_byte, bytes, planes);
   }
 }
 

@@ -13,7 +13,7 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// A barrier in shared memory. `count` arrivals (and all announced bytes) complete a phase.
+/// A barrier in shared memory. `count` arrivals (and all expected bytes) complete a phase.
 struct Barrier {
   std::uint64_t state;
 
@@ -23,12 +23,12 @@ struct Barrier {
   __device__ void arrive() {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&state)) : "memory");
   }
-  /// Arrives and announces bytes that copies will bring.
+  /// Arrives, and expects bytes of copies.
   __device__ void arrive_expecting(std::uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state)), "r"(bytes)
                  : "memory");
   }
-  /// True once the phase of this parity is complete; may pause a little.
+  /// True once the phase of this parity is complete; may suspend the thread for a short time.
   __device__ bool try_wait(std::uint32_t parity) {
     std::uint32_t done = 0;
     asm volatile(
@@ -46,12 +46,12 @@ struct Barrier {
   }
 };
 
-/// Makes initialised barriers visible to the copy engine.
+/// Makes initialised barriers visible to the asynchronous copies.
 __device__ inline void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// Copies the box at (x, 0, z) of a three-dimensional tensor to shared memory; the barrier is told when it is there.
+/// Copies the box at (x, 0, z) of a three-dimensional tensor to shared memory; its bytes arrive at the barrier.
 __device__ inline void copy_box(void* to, const CUtensorMap* map, std::uint32_t x, std::uint32_t z, Barrier& barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
@@ -61,7 +61,11 @@ __device__ inline void copy_box(void* to, const CUtensorMap* map, std::uint32_t 
 }
 
 /// Descriptor of a K-major operand in shared memory: rows of 128 bytes, swizzled by 128 bytes, groups of 8 rows 1024
-/// bytes apart. Layout: address, 1024-byte aligned, plus a multiple of 32 bytes along K.
+/// bytes apart.
+/// Layout: data 1024-byte aligned, plus a multiple of 32 bytes along K. Fields:
+///
+///   bits 0-13     16-29           32-45                  62-63
+///   address / 16  1 (not used)    group stride / 16      1 = 128-byte swizzle
 __device__ inline std::uint64_t operand_descriptor(const void* data) {
   constexpr std::uint64_t kGroupStride = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = 1;
@@ -83,7 +87,13 @@ __device__ void wgmma_wait() {
 }
 
 /// d += a * b: 64 x 32 unsigned bytes times 32 x 256, unsigned 32-bit sums (wrapping).
-/// Shapes: d [128] per thread of the warpgroup: rows lane/4 (+8), columns 8 * x + 2 * (lane % 4) (+1) at d[4 * x ...].
+/// Layout: warp w of the warpgroup, g = lane / 4, q = lane % 4, x = 0 to 31:
+///
+///   row            column 8x + 2q    8x + 2q + 1
+///   16w + g        d[4x]             d[4x + 1]
+///   16w + g + 8    d[4x + 2]         d[4x + 3]
+///
+/// Threads: one whole warpgroup.
 __device__ inline void wgmma_u8(std::uint32_t (&d)[128], std::uint64_t a, std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n256k32.s32.u8.u8 {"
@@ -132,7 +142,7 @@ __device__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
 }
 
-/// True on all `threads` threads that meet at named barrier `id` if `value` is true on every one.
+/// True on all `threads` threads that arrive at named barrier `id` if `value` is true on every one.
 __device__ inline bool all_true(bool value, std::uint32_t id, std::uint32_t threads) {
   std::uint32_t result = 0;
   asm volatile(

@@ -1,9 +1,10 @@
-// Multiplies listed pairs into one result block: the arithmetic shared by the kernels that differ in how they find
-// pairs.
+// The product of a list of pairs into one C block by a whole CTA: the arithmetic shared by the kernels that differ in
+// how they find pairs.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/block_side.cuh"
 #include "kernels/sparse/row_dot.cuh"
 #include "kernels/views.hpp"
 #include "spmm/saturate.hpp"
@@ -11,7 +12,7 @@
 
 namespace spmm::kernels {
 
-/// How one CTA covers one result block.
+/// How one CTA covers one C block.
 /// M: block side, 0 = run-time m. Threads: CTA size. PerThread: elements per thread.
 template <std::uint32_t M, std::uint32_t Threads, std::uint32_t PerThread>
 struct CtaShape {
@@ -26,7 +27,7 @@ struct CtaShape {
                                                                         : 2048;
 };
 
-/// Sums of one result block, spread over a CTA.
+/// Sums of one C block, spread over a CTA.
 template <class Shape>
 class BlockProduct {
  public:
@@ -35,7 +36,9 @@ class BlockProduct {
                           std::uint16_t* stage)
       : a_values_(a_values), b_values_(b_values), m_(m), stage_(stage) {}
 
-  /// Adds the products of all listed pairs. All threads of the CTA call it. Shapes: pairs [num_pairs] shared or global.
+  /// Adds the products of all listed pairs.
+  /// Shapes: pairs [num_pairs], shared or global.
+  /// Threads: all of the CTA.
   __device__ void add(const BlockPair* pairs, std::uint32_t num_pairs) {
     const std::uint32_t elements = side() * side();
     const std::uint32_t batch = Shape::kStageBytes / (4 * elements);  // pairs staged at a time
@@ -46,7 +49,7 @@ class BlockProduct {
       for (std::uint32_t p = group(); p < count; p += Shape::kGroups) {
         multiply(stage_ + p * 2 * elements, stage_ + (p * 2 + 1) * elements);
       }
-      __syncthreads();  // nobody reads the stage any more: it may be refilled
+      __syncthreads();  // the stage has been read: it may be refilled
     }
   }
 
@@ -54,10 +57,12 @@ class BlockProduct {
   __device__ bool is_saturated() const {
     bool all = true;
     for (std::uint32_t x = 0; x < Shape::kPerThread; ++x) all &= !owns(x) || sums_[x] >= kMaxVal;
-    return __syncthreads_and(all) != 0;
+    return __syncthreads_and(all) != 0;  // all threads leave the loop together
   }
 
-  /// Merges the groups, saturates, writes the block and its flag. Shapes: values [m, m] and flag [1], device.
+  /// Merges the groups, saturates, writes the block and its flag.
+  /// Shapes: values [m, m] and flag [1], device.
+  /// Threads: all of the CTA.
   __device__ void store(std::uint32_t* values, std::uint8_t* flag) {
     if constexpr (Shape::kGroups > 1) merge_groups();
     bool any = false;
@@ -67,7 +72,7 @@ class BlockProduct {
       values[element(x)] = value;
       any |= value != 0;
     }
-    const bool block_any = __syncthreads_or(any) != 0;  // one flag for the block
+    const bool block_any = __syncthreads_or(any) != 0;  // one flag for all threads' elements
     if (threadIdx.x == 0) *flag = block_any ? 1 : 0;
   }
 
@@ -128,12 +133,12 @@ class BlockProduct {
 
   /// Adds the sums of all groups into group 0, through the stage.
   __device__ void merge_groups() {
-    auto* parked = reinterpret_cast<std::uint64_t*>(stage_);
+    auto* group_sums = reinterpret_cast<std::uint64_t*>(stage_);
     static_assert(Shape::kGroups == 1 || Shape::kThreads * sizeof(std::uint64_t) <= Shape::kStageBytes);
-    parked[threadIdx.x] = sums_[0];
-    __syncthreads();  // all groups have parked their sums
+    group_sums[threadIdx.x] = sums_[0];
+    __syncthreads();  // the sums of all groups are in the stage
     if (group() != 0) return;
-    for (std::uint32_t g = 1; g < Shape::kGroups; ++g) sums_[0] += parked[g * Shape::kM * Shape::kM + threadIdx.x];
+    for (std::uint32_t g = 1; g < Shape::kGroups; ++g) sums_[0] += group_sums[g * Shape::kM * Shape::kM + threadIdx.x];
   }
 
   const std::uint16_t* a_values_;
@@ -143,23 +148,20 @@ class BlockProduct {
   std::uint64_t sums_[Shape::kPerThread] = {};
 };
 
-/// Calls body(CtaShape) for a block side: two warps for small blocks, one thread per element for larger ones.
+/// Calls body(CtaShape()) for a block side: two warps for small blocks, one thread per element for larger ones. 64 runs
+/// with m at run time: 4,096 elements are more than a CTA has threads.
 template <class Body>
 void for_cta_shape(std::uint32_t m, Body body) {
-  switch (m) {
-    case 4:
-      return body(CtaShape<4, 64, 1>{});
-    case 8:
-      return body(CtaShape<8, 64, 1>{});
-    case 16:
-      return body(CtaShape<16, 256, 1>{});
-    case 32:
-      return body(CtaShape<32, 1024, 1>{});
-    default:
-      break;
-  }
-  if (m <= 8) return body(CtaShape<0, 64, 1>{});
-  return body(CtaShape<0, 256, kMaxBlockDim * kMaxBlockDim / 256>{});
+  for_block_side<4, 8, 16, 32>(m, [&](auto side) {
+    constexpr std::uint32_t kM = decltype(side)::value;
+    if constexpr (kM != 0) {
+      body(CtaShape<kM, (kM <= 8 ? 64 : kM * kM), 1>{});
+    } else if (m <= 8) {
+      body(CtaShape<0, 64, 1>{});
+    } else {
+      body(CtaShape<0, 256, kMaxBlockDim * kMaxBlockDim / 256>{});
+    }
+  });
 }
 
 }  // namespace spmm::kernels

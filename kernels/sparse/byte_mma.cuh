@@ -16,9 +16,14 @@ __device__ inline BytePair split_bytes(uint2 four) {
   return {.high = __byte_perm(four.x, four.y, 0x7531), .low = __byte_perm(four.x, four.y, 0x6420)};
 }
 
-/// d += a * b with a 16 x 16, b 16 x 8 bytes, exact 32-bit sums. All lanes of a warp call it.
-/// Layout: g = lane / 4, q = lane % 4: a_top = a[g][4q ...], a_bottom = a[g + 8][4q ...], b = b[4q ...][g];
-/// d[0], d[1] = d[g][2q, 2q + 1], d[2], d[3] = d[g + 8][2q, 2q + 1].
+/// d += a * b with a 16 x 16, b 16 x 8 bytes, exact 32-bit sums.
+/// Layout: g = lane / 4, q = lane % 4.
+///
+///   a         K 4q to 4q + 3     b          column g           d          column 2q   2q + 1
+///   row g     a_top              K 4q to    b                  row g      d[0]        d[1]
+///   row g + 8 a_bottom           4q + 3                        row g + 8  d[2]        d[3]
+///
+/// Threads: one whole warp.
 __device__ inline void mma_u8_16x8x16(std::uint32_t (&d)[4], std::uint32_t a_top, std::uint32_t a_bottom,
                                       std::uint32_t b) {
 #if __CUDA_ARCH__ >= 800
@@ -35,11 +40,12 @@ __device__ inline void mma_u8_16x8x16(std::uint32_t (&d)[4], std::uint32_t a_top
 #endif
 }
 
-/// A warp's share of 16 rows of a row-major block of A, M = 16, 32 or 64, split into bytes.
+/// 16 rows of a row-major block of A, M = 16, 32 or 64, split into bytes and spread over a warp: the operand a of M /
+/// 16 products.
 template <std::uint32_t M>
 struct WideRows {
   BytePair top[M / 16];     // row lane / 4, terms 16x + 4 * (lane % 4) and the next three
-  BytePair bottom[M / 16];  // 8 rows below
+  BytePair bottom[M / 16];  // row lane / 4 + 8
 
   /// Shapes: rows [16, M].
   __device__ explicit WideRows(const std::uint16_t* rows) {
@@ -52,7 +58,8 @@ struct WideRows {
   }
 };
 
-/// Exact sums of 16 rows of A times 8 columns of B, by pairs of bytes. Values: up to kMaxTerms terms.
+/// Exact sums of 16 rows of A times 8 columns of B, by pairs of bytes: high * high, high * low + low * high, low * low.
+/// Values: up to kMaxTerms terms.
 struct WideSums {
   static constexpr std::uint32_t kMaxTerms = 33'025;  // 2 * 255 * 255 of these fit 32 bits
   std::uint32_t high[4] = {};
@@ -63,7 +70,8 @@ struct WideSums {
   __device__ static std::uint32_t row(std::uint32_t e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
   __device__ static std::uint32_t column(std::uint32_t e) { return threadIdx.x % 4 * 2 + e % 2; }
 
-  /// Adds M terms. Shapes: columns [8, M], the columns of B one after the other.
+  /// Adds M terms.
+  /// Shapes: columns [8, M], the columns of B one after the other.
   template <std::uint32_t M>
   __device__ void add(const WideRows<M>& a, const std::uint16_t* columns) {
     const std::uint16_t* const from = columns + threadIdx.x % 32 / 4 * M + threadIdx.x % 4 * 4;

@@ -1,4 +1,4 @@
-// Exact sums over a stretch of a list of pairs: the arithmetic shared by the kernels that multiply listed pairs.
+// Exact sums over a part of a list of pairs: the arithmetic shared by ESC and split-K.
 // Pairs: anything whose pair(p) is pair number p of the list.
 #pragma once
 
@@ -9,12 +9,6 @@
 #include "kernels/views.hpp"
 
 namespace spmm::kernels {
-
-/// Elements of both operands. Shapes: [nnzb, m, m], device, as the pairs number them; B transposed within the block.
-struct PairValues {
-  const std::uint16_t* a;
-  const std::uint16_t* b;
-};
 
 /// m = 4: lane % 16 -> element of the block; its sum over the pairs [begin, end).
 template <class Pairs>
@@ -33,16 +27,24 @@ __device__ inline std::uint64_t sum_pairs_4(const PairValues& values, const Pair
   return sum;
 }
 
-/// m = 8 on tensor cores, two pairs at a time: 16 rows are the high and the low bytes of A's block, two products take
-/// those of B's; two pairs of the list fill K.
-/// Layout: a lane brings four elements of the first pair where lane % 4 < 2, else of the second; its sums are those of
-/// row lane / 4, columns 2 * (lane % 4) and the next.
+/// The terms of a lane in the m = 8 products of two pairs on tensor cores: four elements of each operand, of the first
+/// pair where lane % 4 < 2, else of the second.
+/// Layout: two products of 16 x 8 x 16 bytes (byte_mma.cuh).
+///
+///                                       K 0-7           K 8-15
+///   first operand, rows 0-7:            high(A), pair 0  high(A), pair 1
+///     rows of A    rows 8-15:           low(A),  pair 0  low(A),  pair 1
+///   second operand, columns of B:       pair 0           pair 1;  high(B), then low(B) in the second product
+///   result of high(B), rows 0-7, 8-15:  high, middle
+///   result of low(B):                   middle, low
+///
+/// A lane's sums are those of row lane / 4, columns 2 * (lane % 4) and the next.
 struct Terms8 {
   uint2 a{0, 0};
   uint2 b{0, 0};
 };
 
-/// What a lane brings of the pairs p and p + 1; nothing for pairs from `end` on.
+/// The terms of pairs p and p + 1; zeros for pairs from `end` on.
 template <class Pairs>
 __device__ inline Terms8 load_terms_8(const PairValues& values, const Pairs& pairs, std::uint32_t p,
                                       std::uint32_t end) {
@@ -60,7 +62,7 @@ struct Sums8 {
   std::uint32_t high[4] = {};
   std::uint32_t low[4] = {};
 
-  /// All lanes of a warp call it.
+  /// Threads: one whole warp.
   __device__ void add(const Terms8& terms) {
     const BytePair a = split_bytes(terms.a);
     const BytePair b = split_bytes(terms.b);
@@ -76,7 +78,8 @@ struct Sums8 {
   }
 };
 
-/// m = 8: adds the products of the pairs [begin, end) to the sums of a lane. All lanes of a warp call it.
+/// m = 8: adds the products of the pairs [begin, end) to the sums of a lane.
+/// Threads: one whole warp.
 template <class Pairs>
 __device__ inline void add_pairs_8(const PairValues& values, const Pairs& pairs, std::uint32_t begin, std::uint32_t end,
                                    std::uint64_t (&sums)[2]) {
@@ -84,7 +87,7 @@ __device__ inline void add_pairs_8(const PairValues& values, const Pairs& pairs,
     Sums8 products;
     for (const std::uint32_t part_end = min(end, p + Sums8::kMaxPairs); p < part_end; p += 2) {
       const Terms8 terms = load_terms_8(values, pairs, p, end);
-      __syncwarp();  // all lanes multiply together
+      __syncwarp();  // mma.sync needs all lanes
       products.add(terms);
     }
     sums[0] += products.sum(0);
@@ -93,7 +96,8 @@ __device__ inline void add_pairs_8(const PairValues& values, const Pairs& pairs,
 }
 
 /// m = 16, 32, 64 on tensor cores: adds the products of the pairs [begin, end) to the sums of a lane for 16 rows and 8
-/// columns of the block, placed as WideSums says. All lanes of a warp call it.
+/// columns of the block, laid out as WideSums says.
+/// Threads: one whole warp.
 template <std::uint32_t M, class Pairs>
 __device__ inline void add_pairs_wide(const PairValues& values, const Pairs& pairs, std::uint32_t begin,
                                       std::uint32_t end, std::uint32_t row, std::uint32_t column,

@@ -21,7 +21,8 @@ __device__ inline void add_products(uint4 a, uint4 b, std::uint64_t& sum) {
   add_products(uint2{a.z, a.w}, uint2{b.z, b.w}, sum);
 }
 
-/// Exact dot product of m elements, m known at run time. Shapes: a, b [m].
+/// Exact dot product of m elements, m known at run time.
+/// Shapes: a, b [m].
 __device__ inline std::uint64_t dot(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t m) {
   std::uint64_t sum = 0;
   for (std::uint32_t t = 0; t < m; ++t) sum += multiply_exact(a[t], b[t]);

@@ -1,10 +1,11 @@
-// Tiles with very many pairs: found among the listed ones, then cut into parts that many CTAs multiply and add up, so
-// that no warp works through a long list alone.
+// Split-K: the C blocks with very many pairs are found among the listed ones; their pairs are cut into parts that many
+// CTAs multiply and add up, so that no warp works through a long list alone.
 #include <algorithm>
 
 #include <thrust/iterator/counting_iterator.h>
 #include <cub/device/device_select.cuh>
 
+#include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
 #include "kernels/launch.hpp"
 #include "kernels/sparse/pair_products.cuh"
@@ -16,16 +17,16 @@ namespace {
 constexpr std::uint32_t kThreads = 256;
 constexpr std::uint32_t kWarps = kThreads / 32;
 
-/// Successive pairs of a CTA: enough that its m * m additions to global memory do not show, few enough that one list
-/// of 10^5 pairs keeps every multiprocessor busy.
+/// Successive pairs of a CTA: enough that its m * m additions to global memory cost little beside them, few enough that
+/// one list of 10^5 pairs keeps every multiprocessor busy.
 __host__ __device__ constexpr std::uint32_t pairs_per_cta(std::uint32_t m) {
   return m < 4 ? 2048 : 8192 / m;
 }
 
-/// Whether tile x has a long list.
-struct IsLong {
+/// Whether C block x is a split-K block.
+struct HasManyPairs {
   const std::uint32_t* offsets;
-  __host__ __device__ bool operator()(std::uint32_t x) const { return offsets[x + 1] - offsets[x] > kLongList; }
+  __host__ __device__ bool operator()(std::uint32_t x) const { return offsets[x + 1] - offsets[x] > kSplitKPairs; }
 };
 
 /// All pairs of a list.
@@ -34,8 +35,8 @@ struct AllPairs {
   [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const { return pairs[p]; }
 };
 
-/// Pairs of one tile that a CTA multiplies, and where it adds them up.
-struct Stretch {
+/// The pairs of one C block that a CTA multiplies, and where it adds them up.
+struct KSlice {
   PairValues values;
   AllPairs pairs;
   std::uint32_t begin;
@@ -44,69 +45,68 @@ struct Stretch {
 
   /// Where part `part` of `num_parts` begins; part num_parts begins at the end.
   [[nodiscard]] __device__ std::uint32_t part_begin(std::uint32_t part, std::uint32_t num_parts) const {
-    return begin + (end - begin) * part / num_parts;  // a stretch has at most 2048 pairs
+    return begin + (end - begin) * part / num_parts;  // a slice has at most 2,048 pairs
   }
   __device__ void add(std::uint32_t element, std::uint64_t sum) const {
-    if (sum != 0) atomicAdd(sums + element, static_cast<unsigned long long>(sum));
+    if (sum != 0) atomicAdd(sums + element, static_cast<unsigned long long>(sum));  // parts add to one block
   }
 };
 
 /// m = 4: half a warp per part, lane -> an element.
-__device__ inline void add_stretch_4(const Stretch& stretch) {
+__device__ inline void add_slice_4(const KSlice& slice) {
   constexpr std::uint32_t kParts = kThreads / 16;
   const std::uint32_t part = threadIdx.x / 16;
-  stretch.add(threadIdx.x % 16, sum_pairs_4(stretch.values, stretch.pairs, stretch.part_begin(part, kParts),
-                                            stretch.part_begin(part + 1, kParts)));
+  slice.add(threadIdx.x % 16,
+            sum_pairs_4(slice.values, slice.pairs, slice.part_begin(part, kParts), slice.part_begin(part + 1, kParts)));
 }
 
 /// m = 8: a warp per part.
-__device__ inline void add_stretch_8(const Stretch& stretch) {
+__device__ inline void add_slice_8(const KSlice& slice) {
   const std::uint32_t part = threadIdx.x / 32;
   const std::uint32_t lane = threadIdx.x % 32;
   std::uint64_t sums[2] = {};
-  add_pairs_8(stretch.values, stretch.pairs, stretch.part_begin(part, kWarps), stretch.part_begin(part + 1, kWarps),
-              sums);
-  stretch.add(lane * 2, sums[0]);  // row lane / 4, columns 2 * (lane % 4) and the next
-  stretch.add(lane * 2 + 1, sums[1]);
+  add_pairs_8(slice.values, slice.pairs, slice.part_begin(part, kWarps), slice.part_begin(part + 1, kWarps), sums);
+  slice.add(lane * 2, sums[0]);  // row lane / 4, columns 2 * (lane % 4) and the next
+  slice.add(lane * 2 + 1, sums[1]);
 }
 
 /// m = 16, 32, 64: a warp per part and 16 rows, 8 columns at a time.
 template <std::uint32_t M>
-__device__ void add_stretch_wide(const Stretch& stretch) {
+__device__ void add_slice_wide(const KSlice& slice) {
   constexpr std::uint32_t kStrips = M / 16;
   constexpr std::uint32_t kParts = kWarps / kStrips;
   const std::uint32_t part = threadIdx.x / 32 / kStrips;
   const std::uint32_t row = threadIdx.x / 32 % kStrips * 16;
-  const std::uint32_t begin = stretch.part_begin(part, kParts);
-  const std::uint32_t end = stretch.part_begin(part + 1, kParts);
+  const std::uint32_t begin = slice.part_begin(part, kParts);
+  const std::uint32_t end = slice.part_begin(part + 1, kParts);
   for (std::uint32_t column = 0; column < M; column += 8) {
     std::uint64_t sums[4] = {};
-    add_pairs_wide<M>(stretch.values, stretch.pairs, begin, end, row, column, sums);
+    add_pairs_wide<M>(slice.values, slice.pairs, begin, end, row, column, sums);
 #pragma unroll
     for (std::uint32_t e = 0; e < 4; ++e) {
-      stretch.add((row + WideSums::row(e)) * M + column + WideSums::column(e), sums[e]);
+      slice.add((row + WideSums::row(e)) * M + column + WideSums::column(e), sums[e]);
     }
   }
 }
 
 /// Any m: a warp per part, one pass over its pairs for every 32 elements.
-__device__ inline void add_stretch_any_m(const Stretch& stretch, std::uint32_t m) {
+__device__ inline void add_slice_any_m(const KSlice& slice, std::uint32_t m) {
   const std::uint32_t part = threadIdx.x / 32;
-  const std::uint32_t begin = stretch.part_begin(part, kWarps);
-  const std::uint32_t end = stretch.part_begin(part + 1, kWarps);
+  const std::uint32_t begin = slice.part_begin(part, kWarps);
+  const std::uint32_t end = slice.part_begin(part + 1, kWarps);
   for (std::uint32_t e = threadIdx.x % 32; e < m * m; e += 32) {
-    stretch.add(e, sum_pairs_any_m(stretch.values, stretch.pairs, begin, end, m, e));
+    slice.add(e, sum_pairs_any_m(slice.values, slice.pairs, begin, end, m, e));
   }
 }
 
-/// Number of the first long list that ends behind pair `p`.
-__device__ inline std::uint32_t first_long_behind(const LongListsView& found, const std::uint32_t* offsets,
-                                                  std::uint32_t count, std::uint32_t p) {
+/// Number of the first split-K block whose list ends behind pair `p`.
+__device__ inline std::uint32_t first_split_k_behind(const SplitKView& found, const std::uint32_t* offsets,
+                                                     std::uint32_t count, std::uint32_t p) {
   std::uint32_t low = 0;
   std::uint32_t high = count;
   while (low < high) {
     const std::uint32_t middle = (low + high) / 2;
-    if (offsets[found.tiles[middle] + 1] <= p) {
+    if (offsets[found.c_blocks[middle] + 1] <= p) {
       low = middle + 1;
     } else {
       high = middle;
@@ -115,99 +115,81 @@ __device__ inline std::uint32_t first_long_behind(const LongListsView& found, co
   return low;
 }
 
-// Grid: one CTA per pairs_per_cta pairs of the panel; most find no long list among theirs and end at once.
+// Grid: one CTA per pairs_per_cta pairs of the panel; most find no split-K block among theirs and end at once.
 // Work: warps, or half warps, take parts of the CTA's pairs, with sums in registers; these are added up in shared
 //       memory and then, element by element, in global memory. A sum stays below 2^64: an element has at most 2^32
 //       terms, each less than 2^32.
-// Memory: a pair is read as whole blocks by neighbouring lanes; m * m atomic additions per CTA and list.
+// Memory: a pair is read as whole blocks by neighbouring lanes; m * m atomic additions per CTA and C block.
 template <std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, 4)
-    add_long_lists(PairValues values, PairListView list, std::uint32_t num_pairs, LongListsView found,
-                   std::uint32_t run_time_m) {
+    add_split_k(PairValues values, PairListView list, std::uint32_t num_pairs, SplitKView found,
+                std::uint32_t run_time_m) {
   extern __shared__ unsigned long long sums[];  // [m, m]
   const std::uint32_t m = M != 0 ? M : run_time_m;
   const std::uint32_t begin = blockIdx.x * pairs_per_cta(m);
   const std::uint32_t end = begin + min(pairs_per_cta(m), num_pairs - begin);
   const std::uint32_t count = *found.count;
-  for (std::uint32_t x = first_long_behind(found, list.offsets, count, begin); x < count; ++x) {
-    const std::uint32_t tile = found.tiles[x];
-    const Stretch stretch{.values = values,
-                          .pairs = {list.pairs},
-                          .begin = max(begin, list.offsets[tile]),
-                          .end = min(end, list.offsets[tile + 1]),
-                          .sums = sums};
-    if (stretch.begin >= end) break;  // the same for all threads
+  for (std::uint32_t x = first_split_k_behind(found, list.offsets, count, begin); x < count; ++x) {
+    const std::uint32_t c_block = found.c_blocks[x];
+    const KSlice slice{.values = values,
+                       .pairs = {list.pairs},
+                       .begin = max(begin, list.offsets[c_block]),
+                       .end = min(end, list.offsets[c_block + 1]),
+                       .sums = sums};
+    if (slice.begin >= end) break;  // the same for all threads
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) sums[e] = 0;
     __syncthreads();  // sums are clear
     if constexpr (M == 4) {
-      add_stretch_4(stretch);
+      add_slice_4(slice);
     } else if constexpr (M == 8) {
-      add_stretch_8(stretch);
+      add_slice_8(slice);
     } else if constexpr (M >= 16) {
-      add_stretch_wide<M>(stretch);
+      add_slice_wide<M>(slice);
     } else {
-      add_stretch_any_m(stretch, m);
+      add_slice_any_m(slice, m);
     }
-    __syncthreads();  // sums are complete; each thread clears for the next list what it alone reads here
+    __syncthreads();  // sums are complete; below, each thread reads and later clears the same elements
     auto* const totals = reinterpret_cast<unsigned long long*>(found.sums) + std::uint64_t{x} * m * m;
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) {
-      if (sums[e] != 0) atomicAdd(totals + e, sums[e]);
+      if (sums[e] != 0) atomicAdd(totals + e, sums[e]);  // other CTAs add to the same C block
     }
   }
 }
 
 template <std::uint32_t M>
 void launch(const PairValues& values, const PairListView& list, std::uint32_t num_pairs, std::uint32_t m,
-            const LongListsView& found, cudaStream_t stream) {
+            const SplitKView& found, cudaStream_t stream) {
   const unsigned grid = (num_pairs - 1) / pairs_per_cta(m) + 1;
   const std::size_t shared_bytes = std::size_t{m} * m * sizeof(std::uint64_t);
-  add_long_lists<M><<<grid, kThreads, shared_bytes, stream>>>(values, list, num_pairs, found, m);
+  add_split_k<M><<<grid, kThreads, shared_bytes, stream>>>(values, list, num_pairs, found, m);
 }
 
 }  // namespace
 
-std::size_t find_long_lists_workspace_bytes(std::uint64_t max_tiles) {
+std::size_t find_split_k_workspace_bytes(std::uint64_t max_c_blocks) {
   std::size_t select = 0;
   check(cub::DeviceSelect::If(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
                               static_cast<std::uint32_t*>(nullptr), static_cast<std::uint32_t*>(nullptr),
-                              static_cast<std::int64_t>(max_tiles), IsLong{nullptr}),
-        "long list workspace");
+                              static_cast<std::int64_t>(max_c_blocks), HasManyPairs{nullptr}),
+        "split-K workspace");
   return select;
 }
 
-void launch_find_long_lists(const PairListView& list, const LongListsView& found, Workspace work, cudaStream_t stream) {
-  check(cub::DeviceSelect::If(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0), found.tiles,
-                              found.count, static_cast<std::int64_t>(list.num_tiles), IsLong{list.offsets}, stream),
-        "find long lists");
+void launch_find_split_k(const PairListView& list, const SplitKView& found, Workspace work, cudaStream_t stream) {
+  check(cub::DeviceSelect::If(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0), found.c_blocks,
+                              found.count, static_cast<std::int64_t>(list.num_c_blocks), HasManyPairs{list.offsets},
+                              stream),
+        "find split-K blocks");
 }
 
-void launch_add_long_lists(const std::uint16_t* a_values, const std::uint16_t* b_values, const PairListView& list,
-                           std::uint64_t num_pairs, std::uint32_t m, const LongListsView& found, cudaStream_t stream) {
-  if (num_pairs <= kLongList) return;
-  check(cudaMemsetAsync(found.sums, 0, num_pairs / kLongList * m * m * sizeof(std::uint64_t), stream),
-        "clear sums of long lists");
-  const PairValues values{.a = a_values, .b = b_values};
+void launch_add_split_k(const PairValues& values, const PairListView& list, std::uint64_t num_pairs, std::uint32_t m,
+                        const SplitKView& found, cudaStream_t stream) {
+  if (num_pairs <= kSplitKPairs) return;
+  check(cudaMemsetAsync(found.sums, 0, num_pairs / kSplitKPairs * m * m * sizeof(std::uint64_t), stream),
+        "clear split-K sums");
   const auto count = static_cast<std::uint32_t>(num_pairs);
-  switch (m) {
-    case 4:
-      launch<4>(values, list, count, m, found, stream);
-      break;
-    case 8:
-      launch<8>(values, list, count, m, found, stream);
-      break;
-    case 16:
-      launch<16>(values, list, count, m, found, stream);
-      break;
-    case 32:
-      launch<32>(values, list, count, m, found, stream);
-      break;
-    case 64:
-      launch<64>(values, list, count, m, found, stream);
-      break;
-    default:
-      launch<0>(values, list, count, m, found, stream);
-  }
-  check_launch("add_long_lists");
+  for_multiply_side(m, [&](auto side) { launch<decltype(side)::value>(values, list, count, m, found, stream); });
+  check_launch("add_split_k");
 }
 
 }  // namespace spmm::kernels

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 
 namespace spmm {
 
-/// Bytes this process may still take: free memory of the machine or of its control group, whichever is less.
-std::uint64_t available_memory_bytes();
+/// Bytes this process may still take: what the machine or its control groups leave, whichever is less; UINT64_MAX where
+/// nothing tells. Source: /proc and control_group_available_bytes(), below `root`.
+std::uint64_t available_memory_bytes(const std::filesystem::path& root = "/");
 
 /// Largest resident set of this process so far.
 std::uint64_t peak_resident_bytes();

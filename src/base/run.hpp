@@ -1,4 +1,4 @@
-// What every step of a running product shares: threads, clock, progress, cancellation.
+// What every step of a running product shares: threads, clock, progress, cancellation, memory, device.
 #pragma once
 
 #include <atomic>
@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "base/memory_budget.hpp"
 #include "base/parallel.hpp"
 #include "base/stage_clock.hpp"
 #include "spmm/error.hpp"
@@ -13,11 +14,18 @@
 
 namespace spmm {
 
+namespace cuda {
+class DeviceContext;
+}
+
 struct Run {
   StageClock& clock;
   const ProgressFn& on_progress;              ///< may be empty
   const std::atomic<bool>* cancel = nullptr;  ///< may be null; true = stop soon
   unsigned num_threads = 1;                   ///< host threads of this product
+  Workers* workers = nullptr;                 ///< where they come from; null = the pool of this process
+  MemoryShare* memory = nullptr;              ///< what the product holds of its engine's memory; null = nothing counts
+  cuda::DeviceContext* device = nullptr;      ///< null on the CPU
 
   /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.
   void check_cancelled() const {
@@ -26,11 +34,18 @@ struct Run {
     }
   }
 
+  /// Workers::run() on the threads of this product.
+  void run_workers(unsigned num_workers, const std::function<void(unsigned worker)>& body) const {
+    pool().run(num_workers, body);
+  }
+
   /// parallel_for() on the threads of this product.
   void parallel_for(std::uint64_t count, std::uint64_t grain,
                     const std::function<void(std::uint64_t begin, std::uint64_t end)>& body) const {
-    spmm::parallel_for(num_threads, count, grain, body);
+    spmm::parallel_for(pool(), num_threads, count, grain, body);
   }
+
+  [[nodiscard]] Workers& pool() const { return workers != nullptr ? *workers : process_workers(); }
 };
 
 /// What a backend says about a finished product.

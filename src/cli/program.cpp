@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -14,10 +15,13 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <system_error>
 #include <utility>
 
+#include "base/temporary_names.hpp"
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/stop_request.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::cli {
@@ -70,6 +74,10 @@ int fail_with_current_exception(const std::string& program) {
     return failed(kInterrupted, e);
   } catch (const VerifyError& e) {
     return failed(kNegative, e);
+  } catch (const std::system_error& e) {
+    if (e.code() != std::errc::resource_unavailable_try_again) return failed(kInternal, e);
+    return fail(program, kMemory,
+                "a thread cannot be started; lower --threads, or raise the limit of processes (ulimit -u, pids.max)");
   } catch (const std::bad_alloc&) {
     return fail(program, kMemory, "out of memory; lower --memory-limit or --threads, or free memory");
   } catch (const std::exception& e) {
@@ -85,22 +93,19 @@ timespec monotonic_now() {
   return now;
 }
 
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free,
-              "signal handlers use them");
+static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers use it");
 std::atomic<bool> cancelled{false};
-std::atomic<std::int64_t> first_signal_ms{0};
-
-/// Signals that arrive together (timeout(1) signals the program and its group) count as one.
-constexpr std::int64_t kSameSignalMs = 300;
+StopRequest stop_request;
 
 void on_stop_signal(int) {
+  const int error = errno;
   const timespec now = monotonic_now();
-  const std::int64_t now_ms = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-  if (!cancelled.exchange(true)) {
-    first_signal_ms.store(now_ms);
-    return;
+  if (stop_request.is_repeated(std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000)) {
+    remove_temporary_files();
+    _exit(kInterrupted);
   }
-  if (now_ms - first_signal_ms.load() > kSameSignalMs) _exit(kInterrupted);
+  cancelled.store(true);
+  errno = error;
 }
 
 /// A decimal number as written: digits * 10^exponent, and what follows it.

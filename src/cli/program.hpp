@@ -18,7 +18,8 @@ int run_program(const std::string& program, const std::function<int()>& body);
 /// Set by the first SIGINT, SIGTERM or SIGHUP; long work looks at it now and then.
 std::atomic<bool>& cancel_flag();
 
-/// The first signal asks for a clean end (cancel_flag), a later one ends the process at once with kInterrupted.
+/// The first signal asks for a clean end (cancel_flag), a later one removes temporary files and ends the process with
+/// kInterrupted, at once unless a file is being given its name just then.
 /// Signals ignored by the parent (nohup) stay ignored. A closed pipe or a file size limit becomes an error of write().
 void install_signal_handlers();
 

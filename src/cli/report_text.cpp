@@ -1,13 +1,12 @@
 #include "cli/report_text.hpp"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <system_error>
+#include <span>
 
 #include "base/text.hpp"
+#include "io/output_file.hpp"
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
@@ -17,6 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+/// Layout of the JSON of --report and --plan; it grows when a reader of the old layout would misread the new one.
+constexpr int kReportSchema = 1;
 
 /// printf into a string; for numbers with a fixed look.
 template <class... Values>
@@ -74,19 +76,19 @@ Json plan_fields(const Plan& plan) {
 }
 
 Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const RunNames& names) {
-  return {{"version", version_string()},
+  return {{"schema", kReportSchema},
+          {"version", version_string()},
           {"command", names.command},
           {"a", matrix_json(names.a, a, input_record_bytes(a.m))},
           {"b", matrix_json(names.b, b, input_record_bytes(b.m))}};
 }
 
-void write_file(const std::string& name, const fs::path& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+/// Writes to a device, such as a terminal, which need not be able to seek. Errors: OutputError.
+void write_to_device(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
   file << content;
   file.close();
-  if (file) return;
-  throw OutputError(name, "the report cannot be written",
-                    "check the free space of its folder (df); the product is complete");
+  if (!file) throw OutputError(path, "writing to the device failed", "choose another path for the report");
 }
 
 }  // namespace
@@ -191,19 +193,12 @@ void write_json(const std::string& path, const Json& json) {
     std::cout << content << std::flush;
     return;
   }
-  const io::Target target = io::find_target(path, false);
-  if (target.is_device) return write_file(path, path, content);
-  const fs::path final_path = fs::path(target.folder) / target.file_name;
-  const fs::path temporary = final_path.string() + text(".tmp-", getpid());
-  std::error_code failed;
-  try {
-    write_file(path, temporary, content);
-    fs::rename(temporary, final_path, failed);
-    if (failed) throw OutputError(path, failed.message(), "name a file in a writable folder; the product is complete");
-  } catch (...) {
-    fs::remove(temporary, failed);
-    throw;
-  }
+  if (io::find_target(path, false).is_device) return write_to_device(path, content);
+  io::OutputFile file(path, {});
+  file.expect_bytes(content.size());
+  file.write_at(0, std::as_bytes(std::span(content)));
+  file.finish();
+  file.publish();
 }
 
 }  // namespace spmm::cli

@@ -30,7 +30,8 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
 nlohmann::ordered_json report_json(const Report& report, const RunNames& names);
 nlohmann::ordered_json plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names);
 
-/// Writes to a file (temporary file, rename) or, for "-", to standard output. Errors: OutputError.
+/// Writes to a file, as results are written (a temporary file takes its place), or, for "-", to standard output.
+/// Errors: OutputError, IoError.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
 }  // namespace spmm::cli

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <limits>
 
-#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 
@@ -72,7 +71,7 @@ void OutputQueue::fail() noexcept {
 }
 
 void OutputQueue::run(const std::function<void()>& work) {
-  run_workers(run_.num_threads, [&](unsigned) {
+  run_.run_workers(run_.num_threads, [&](unsigned) {
     try {
       work();
     } catch (const Stopped&) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "base/run.hpp"
@@ -11,29 +11,37 @@
 
 namespace spmm::cuda {
 
-/// A device that can be used.
+/// A device as products of one engine use it; device_context.hpp.
+class DeviceContext;
+
+/// A device as it is now.
 struct DeviceInfo {
   int number = 0;
   std::string name{};
-  std::uint64_t free_bytes = 0;
-  bool has_dense_tensor = false;  ///< can run the dense tensor-core kernel
+  std::uint64_t memory_bytes = 0;  ///< that products on this context may take together, used ones included
+  bool has_dense_tensor = false;   ///< can run the dense tensor-core kernel
 };
 
 /// "13.0 for sm_90", or "" in a build without CUDA.
 std::string build_info();
 
-/// Picks a device: `wanted` >= 0 names it; -1 means device 0 where one is visible, else local rank modulo devices.
-/// Returns nothing and sets `why_not` if there is none. Errors: DeviceError if a named device does not exist.
-std::optional<DeviceInfo> find_device(int wanted, std::string& why_not);
+/// Picks a device and starts it: `wanted` >= 0 names it; -1 means device 0 where one is visible, else local rank modulo
+/// devices. Returns nothing and sets `why_not` if there is none. The device that is current on the caller's thread
+/// stays. Errors: DeviceError if a named device does not exist.
+std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not);
+
+DeviceInfo describe(const DeviceContext& context);
 
 /// Profiler ranges for the stages (NVTX); empty in a build without CUDA.
 StageHooks stage_hooks();
 
-/// C = A * B on the device, records to `sink` in order. Does not call sink.finish().
+/// C = A * B on run.device, records to `sink` in order. Does not call sink.finish(). The device that is current on the
+/// caller's thread stays.
 /// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
 /// stands and left in `execution`.
+/// Threads: several products may run on one context at once.
 /// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
-                      const plan::Decide& decide, int device, const Run& run);
+                      const plan::Decide& decide, const Run& run);
 
 }  // namespace spmm::cuda

@@ -1,4 +1,4 @@
-// Dense u16 copies of A's rows per panel and of B, whole or by groups of block columns, and register C blocks between
+// Dense u16 copies of A's rows per panel and of B, whole or by groups of block columns, and register tiles between
 // them: the dense kernel for every device.
 #include <algorithm>
 

@@ -1,55 +1,76 @@
 #include "cuda/download.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
 
+#include "base/record_errors.hpp"
+#include "base/workers.hpp"
 #include "kernels/tuning.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cuda {
+namespace {
 
-Downloader::Downloader(Sink& sink, int device, std::uint32_t m, std::uint64_t num_slots, PinnedRing& ring,
-                       StageEvents& events, const Run& run)
+constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
+
+/// Thrown into the thread when nobody wants its work any more; nobody sees it.
+struct Stopped {};
+
+}  // namespace
+
+Downloader::Downloader(Sink& sink, std::uint32_t m, PinnedRing& ring, DeviceContext& context, StageEvents& events,
+                       const Run& run)
     : sink_(sink),
-      device_(device),
       record_bytes_(output_record_bytes(m)),
       events_(events),
       run_(run),
+      stream_(context),
       slot_bytes_(kernels::kRingSlotBytes / record_bytes_ * record_bytes_),
-      num_slots_(num_slots),
-      ring_(ring) {
-  for (const PinnedBuffer<std::byte>& slot : ring_) free_slots_.push_back(slot.data());
-  thread_ = std::jthread([this] { work(); });
-}
+      ring_(ring),
+      thread_(start_thread([this] { work(); })) {}
 
 Downloader::~Downloader() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
+    stopped_ = true;
     queue_.clear();
-    if (!failure_) failure_ = std::make_exception_ptr(Interrupted("download", "stopped", "run again"));
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return free_slots_.size() == ring_.size(); });
+  changed_.wait(lock, [&] { return ring_.all_back(); });
 }
 
-void Downloader::rethrow_failure() {
+void Downloader::check_failure() const {
   if (failure_) std::rethrow_exception(failure_);
+  if (stopped_) throw Stopped{};
+  run_.check_cancelled();
+}
+
+template <class Ready>
+void Downloader::wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
+  while (true) {
+    check_failure();
+    if (ready()) return;
+    changed_.wait_for(lock, kCancelPeriod);
+  }
 }
 
 void Downloader::wait_until_free(PackedPanel& panel) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !panel.busy || failure_; });
-  rethrow_failure();
+  wait(lock, [&] { return !panel.busy; });
 }
 
 void Downloader::push(PackedPanel& panel) {
+  if (!thread_.joinable()) return send(panel);
   {
     const std::lock_guard lock(mutex_);
-    rethrow_failure();
-    panel.busy = true;
+    check_failure();
     queue_.push_back(&panel);
+    panel.busy = true;
   }
   changed_.notify_all();
 }
@@ -58,14 +79,13 @@ std::uint64_t Downloader::finish() {
   std::unique_lock lock(mutex_);
   closing_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return failure_ || (queue_.empty() && free_slots_.size() == ring_.size()); });
-  rethrow_failure();
+  wait(lock, [&] { return queue_.empty() && ring_.all_back(); });
   return num_blocks_;
 }
 
 void Downloader::work() {
   try {
-    check(cudaSetDevice(device_), "choose device");
+    const DeviceGuard guard(stream_.context().device());
     while (true) {
       PackedPanel* panel = nullptr;
       {
@@ -91,42 +111,41 @@ void Downloader::work() {
 
 void Downloader::send(PackedPanel& panel) {
   panel.ready.synchronize();
-  const std::uint64_t total = panel.num_blocks[0] * record_bytes_;
+  const std::uint64_t num_blocks = panel.num_blocks.value();
+  check_num_output_blocks(num_blocks_ + num_blocks);
+  const std::uint64_t total = num_blocks * record_bytes_;
   for (std::uint64_t at = 0; at < total; at += slot_bytes_) {
     run_.check_cancelled();
     const std::uint64_t bytes = std::min(slot_bytes_, total - at);
     std::byte* slot = take_slot();
+    std::function<void()> release;
     try {
+      release = [this, slot] { put_back(slot); };
       events_.timed(Stage::d2h, stream_, [&] { copy_async(slot, panel.records.data() + at, bytes, stream_); });
       stream_.synchronize();
     } catch (...) {
+      stream_.settle();  // the copy may be on its way
       put_back(slot);
       throw;
     }
     run_.clock.add_bytes(Stage::d2h, bytes);
     const auto timing = run_.clock.scope(Stage::write);
-    sink_.append({slot, bytes}, [this, slot] { put_back(slot); });
+    sink_.append({slot, bytes}, std::move(release));  // from here on the sink gives the slot back, whatever happens
   }
-  num_blocks_ += panel.num_blocks[0];
+  num_blocks_ += num_blocks;
 }
 
 std::byte* Downloader::take_slot() {
   std::unique_lock lock(mutex_);
-  if (free_slots_.empty() && ring_.size() < num_slots_) {
-    ring_.emplace_back(kernels::kRingSlotBytes);
-    return ring_.back().data();
-  }
-  changed_.wait(lock, [&] { return !free_slots_.empty() || failure_; });
-  rethrow_failure();
-  std::byte* const slot = free_slots_.back();
-  free_slots_.pop_back();
+  std::byte* slot = nullptr;
+  wait(lock, [&] { return (slot = ring_.take()) != nullptr; });
   return slot;
 }
 
-void Downloader::put_back(std::byte* slot) {
+void Downloader::put_back(std::byte* slot) noexcept {
   // Notified under the lock: the destructor may run as soon as the last slot is back.
   const std::lock_guard lock(mutex_);
-  free_slots_.push_back(slot);
+  ring_.put(slot);
   changed_.notify_all();
 }
 

@@ -7,32 +7,32 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "base/run.hpp"
+#include "cuda/pinned_ring.hpp"
 #include "cuda/raii.hpp"
 #include "cuda/stage_events.hpp"
-#include "cuda/upload.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
 
 /// One panel's records: two of them alternate, one leaves the device while the other is filled.
 struct PackedPanel {
-  PackedPanel(DeviceMemory& memory, std::uint64_t max_bytes) : records(memory, max_bytes, "packed records") {}
+  PackedPanel(DeviceMemory& memory, std::uint64_t max_bytes)
+      : records(memory, max_bytes, "packed records"), num_blocks(memory.context()) {}
 
   DeviceBuffer<std::byte> records;
-  PinnedBuffer<std::uint32_t> num_blocks{1};  // written by the device
-  Event ready;                                // recorded behind the kernel that packs
-  bool busy = false;                          // handed to the downloader and not yet copied
+  PinnedWord num_blocks;  // written by the device
+  Event ready;            // recorded behind the kernel that packs
+  bool busy = false;      // handed to the downloader and not yet copied
 };
 
-/// A thread that copies packed panels to the host in slices and hands them to the sink.
-/// Threads: push() and finish() from one thread.
+/// A thread that copies packed panels to the host in slices and hands them to the sink; where none can be started,
+/// push() does that itself. Threads: push() and finish() from one thread.
 class Downloader {
  public:
-  /// Uses the buffers of `ring`, and adds to it up to num_slots.
-  Downloader(Sink& sink, int device, std::uint32_t m, std::uint64_t num_slots, PinnedRing& ring, StageEvents& events,
+  /// Copies through the slots of `ring`, all of which are back when it goes.
+  Downloader(Sink& sink, std::uint32_t m, PinnedRing& ring, DeviceContext& context, StageEvents& events,
              const Run& run);
   /// Waits until the sink has released every slot.
   ~Downloader();
@@ -48,27 +48,27 @@ class Downloader {
   void work();
   void send(PackedPanel& panel);
   std::byte* take_slot();
-  void put_back(std::byte* slot);
-  void rethrow_failure();
+  void put_back(std::byte* slot) noexcept;
+  void check_failure() const;
+  template <class Ready>
+  void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
 
   Sink& sink_;
-  int device_;
   std::uint64_t record_bytes_;
   StageEvents& events_;
   const Run& run_;
   Stream stream_;
   std::uint64_t slot_bytes_;
-  std::uint64_t num_slots_;
   PinnedRing& ring_;
-  std::vector<std::byte*> free_slots_;
   std::uint64_t num_blocks_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<PackedPanel*> queue_;
   std::exception_ptr failure_;
-  bool closing_ = false;
-  std::jthread thread_;  // last: starts when everything else is ready
+  bool closing_ = false;  // no more panels
+  bool stopped_ = false;  // those in the queue are not wanted any more
+  std::jthread thread_;   // last: starts when everything else is ready
 };
 
 }  // namespace spmm::cuda

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cuda/cuda_backend.hpp"
+#include "cuda/device_context.hpp"
 #include "kernels/check.hpp"
 #include "kernels/launch.hpp"
 
@@ -29,7 +30,7 @@ std::string build_info() {
   return text(CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, " for sm_", SPMM_CUDA_ARCHITECTURES);
 }
 
-std::optional<DeviceInfo> find_device(int wanted, std::string& why_not) {
+std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
@@ -37,23 +38,22 @@ std::optional<DeviceInfo> find_device(int wanted, std::string& why_not) {
     why_not =
         status == cudaSuccess ? "no CUDA device" : text("no usable CUDA device (", cudaGetErrorString(status), ")");
     if (wanted >= 0) throw DeviceError("--device", why_not, "check nvidia-smi, or use --backend cpu");
-    return std::nullopt;
+    return nullptr;
   }
   if (wanted >= count) {
     throw DeviceError("--device", text("device ", wanted, " asked for, ", count, " visible"),
                       text("use a number from 0 to ", count - 1, ", or check CUDA_VISIBLE_DEVICES"));
   }
-  DeviceInfo info{.number = wanted >= 0 ? wanted : local_rank() % count};
-  cudaDeviceProp properties{};
-  std::size_t free_bytes = 0;
-  std::size_t total_bytes = 0;
-  check(cudaSetDevice(info.number), "choose device");
-  check(cudaGetDeviceProperties(&properties, info.number), "device properties");
-  check(cudaMemGetInfo(&free_bytes, &total_bytes), "device memory");
-  info.name = properties.name;
-  info.free_bytes = free_bytes;
-  info.has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor);
-  return info;
+  return std::make_shared<DeviceContext>(wanted >= 0 ? wanted : local_rank() % count);
+}
+
+DeviceInfo describe(const DeviceContext& context) {
+  const DeviceGuard guard(context.device());
+  const cudaDeviceProp& properties = context.properties();
+  return {.number = context.device(),
+          .name = properties.name,
+          .memory_bytes = context.memory_bytes(),
+          .has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor)};
 }
 
 StageHooks stage_hooks() {

@@ -58,8 +58,9 @@ void HostDriven::multiply(const Operands& operands, const kernels::CBlocksView& 
       used = 0;
     }
     std::copy(matches_.begin(), matches_.end(), pairs_.data() + used);
-    kernels::launch_mul_host_pairs(operands.a_view(), operands.b_view(), pairs_.data() + used,
-                                   static_cast<std::uint32_t>(matches_.size()), x, operands.m, results, stream.get());
+    const kernels::HostPairs list{
+        .pairs = pairs_.data() + used, .num_pairs = static_cast<std::uint32_t>(matches_.size()), .c_block = x};
+    kernels::launch_mul_host_pairs(operands.a_view(), operands.b_view(), list, operands.m, results, stream.get());
     used += matches_.size();
   }
   stream.synchronize();

@@ -17,23 +17,24 @@ class CBlockList {
       : keys_{DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys"),
               DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys")},
         c_blocks_(memory, max_pairs, "C block keys"),
-        num_unique_(memory, 1, "count"),
+        num_c_blocks_(memory, 1, "count"),
         work_(memory, max_pairs == 0 ? 0 : kernels::list_c_blocks_workspace_bytes(max_pairs), "listing work space") {}
 
   /// Replaces all C blocks of the panel by those with pairs; waits for the stream.
   void list(const plan::Panel& panel, const Operands& operands, const Stream& stream, kernels::CBlocksView& c_blocks) {
-    kernels::SortBuffers<std::uint64_t> keys{{keys_[0].data(), keys_[1].data()}};
-    kernels::launch_list_c_blocks(operands.expand_view(), panel.row_begin, panel.num_rows, panel.first_pair,
-                                  panel.num_pairs, c_blocks.column_bits, keys, c_blocks_.data(), num_unique_.data(),
+    kernels::CBlockListBuffers buffers{.keys = {{keys_[0].data(), keys_[1].data()}},
+                                       .c_block_keys = c_blocks_.data(),
+                                       .num_c_blocks = num_c_blocks_.data()};
+    kernels::launch_list_c_blocks(operands.expand_view(), panel_pairs(panel, c_blocks.column_bits), buffers,
                                   {.data = work_.data(), .bytes = work_.size()}, stream.get());
-    c_blocks.num_c_blocks = fetch(num_unique_.data(), stream);
+    c_blocks.num_c_blocks = fetch(num_c_blocks_.data(), stream);
     c_blocks.keys = c_blocks_.data();
   }
 
  private:
   std::array<DeviceBuffer<std::uint64_t>, 2> keys_;  // [max_pairs] each
   DeviceBuffer<std::uint64_t> c_blocks_;             // [max_pairs]
-  DeviceBuffer<std::uint32_t> num_unique_;
+  DeviceBuffer<std::uint32_t> num_c_blocks_;
   DeviceBuffer<std::byte> work_;
 };
 
@@ -85,9 +86,12 @@ void CBlockFiller::multiply(const plan::Panel& panel, PackedPanel& target) {
   c_.events.timed(Stage::compact, c_.stream, [&] {
     kernels::launch_positions(results.non_zero, c_blocks.num_c_blocks, positions_.data(), target.num_blocks.data(),
                               {.data = work_.data(), .bytes = work_.size()}, c_.stream.get());
-    kernels::launch_pack_records(c_.operands.a.rows.data(), c_.operands.c_column_ids(), c_blocks, results,
-                                 positions_.data(), c_.operands.m,
-                                 reinterpret_cast<std::uint32_t*>(target.records.data()), c_.stream.get());
+    kernels::launch_pack_records(c_blocks, results, c_.operands.m,
+                                 {.rows = c_.operands.a.rows.data(),
+                                  .columns = c_.operands.c_column_ids(),
+                                  .positions = positions_.data(),
+                                  .records = reinterpret_cast<std::uint32_t*>(target.records.data())},
+                                 c_.stream.get());
   });
 }
 
@@ -122,6 +126,14 @@ kernels::CBlocksView all_c_blocks(const plan::Panel& panel, std::uint32_t num_co
           .column_begin = panel.column_begin,
           .num_columns = panel.num_columns,
           .column_bits = static_cast<std::uint32_t>(std::bit_width(num_columns))};
+}
+
+kernels::PanelPairs panel_pairs(const plan::Panel& panel, std::uint32_t column_bits) {
+  return {.row_begin = panel.row_begin,
+          .num_rows = panel.num_rows,
+          .first_pair = panel.first_pair,
+          .num_pairs = panel.num_pairs,
+          .column_bits = column_bits};
 }
 
 std::uint64_t max_listed_pairs(const std::vector<plan::Panel>& panels) {

@@ -65,6 +65,9 @@ std::unique_ptr<Multiplier> make_dense_tiled_multiplier(const MultiplierContext&
 /// The C blocks of a panel before any listing: all of them.
 kernels::CBlocksView all_c_blocks(const plan::Panel& panel, std::uint32_t num_columns);
 
+/// The pairs of a panel that is listed.
+kernels::PanelPairs panel_pairs(const plan::Panel& panel, std::uint32_t column_bits);
+
 /// Largest number of pairs of a listed panel; 0 without one.
 std::uint64_t max_listed_pairs(const std::vector<plan::Panel>& panels);
 

@@ -50,23 +50,20 @@ class Builder {
   /// Finds where rows begin; their number is written to `findings`, on the device.
   DeviceBuffer<std::uint32_t> find_rows(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb, Findings* findings) {
     DeviceBuffer<std::uint32_t> offsets(memory_, std::min<std::uint64_t>(keys.size(), nb) + 1, "offsets");
-    kernels::launch_row_offsets(keys.data(), keys.size(), key_bits_, offsets.data(), &findings->num_rows, workspace(),
-                                stream_.get());
+    kernels::launch_row_offsets(sorted_view(keys), offsets.data(), &findings->num_rows, workspace(), stream_.get());
     return offsets;
   }
 
   CompressedRows complete_rows(const DeviceBuffer<std::uint64_t>& keys, DeviceBuffer<std::uint32_t> offsets,
                                const Findings& findings) {
-    const std::uint64_t count = keys.size();
-    if (count == 0) return {};
+    if (keys.size() == 0) return {};
     CompressedRows out;
     out.num_rows = findings.num_rows;
     out.offsets = std::move(offsets);
     out.rows = {memory_, out.num_rows, "row ids"};
-    out.columns = {memory_, count, "block columns"};
-    kernels::launch_row_ids(keys.data(), count, key_bits_, out.num_rows, out.offsets.data(), out.rows.data(),
-                            stream_.get());
-    kernels::launch_take_columns(keys.data(), count, key_bits_, out.columns.data(), stream_.get());
+    out.columns = {memory_, keys.size(), "block columns"};
+    kernels::launch_row_ids(sorted_view(keys), out.num_rows, out.offsets.data(), out.rows.data(), stream_.get());
+    kernels::launch_take_columns(sorted_view(keys), out.columns.data(), stream_.get());
     return out;
   }
 
@@ -77,6 +74,9 @@ class Builder {
     return out;
   }
 
+  [[nodiscard]] kernels::SortedKeysView sorted_view(const DeviceBuffer<std::uint64_t>& keys) const {
+    return {.keys = keys.data(), .count = keys.size(), .key_bits = key_bits_};
+  }
   [[nodiscard]] unsigned key_bits() const { return key_bits_; }
   [[nodiscard]] const Stream& stream() const { return stream_; }
   [[nodiscard]] DeviceMemory& memory() const { return memory_; }
@@ -150,7 +150,7 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
     Side& side = sides[x];
     if (side.parsed.keys.size() == 0) continue;
     side.sorted = builder.sort(std::move(side.parsed.keys));
-    kernels::launch_find_duplicate(side.sorted.keys.data(), side.sorted.keys.size(), &found.data()[x].first_duplicate,
+    kernels::launch_find_duplicate(builder.sorted_view(side.sorted.keys), &found.data()[x].first_duplicate,
                                    stream.get());
     side.offsets = builder.find_rows(side.sorted.keys, out.nb, found.data() + x);
   }

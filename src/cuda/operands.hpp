@@ -75,18 +75,18 @@ struct Operands {
             .a_numbers = a_numbers.data(),
             .b_numbers = b_numbers.data()};
   }
-  /// Columns that C blocks count: slots of B's block columns, or all block columns.
+  /// Columns of C blocks: column indices of B, or all block columns.
   [[nodiscard]] std::uint32_t num_c_columns() const { return b_by_columns ? b.num_rows : nb; }
-  /// Block column of each slot; null where C blocks count block columns.
+  /// Block column of each column index; null where C blocks name block columns.
   [[nodiscard]] const std::uint32_t* c_column_ids() const { return b_by_columns ? b.rows.data() : nullptr; }
 };
 
 /// Sorts and compresses both matrices by rows (stage build). `parsed` is consumed.
-/// Memory: must be ordered by the stream.
+/// Memory: in the order of the stream.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
 SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream);
 
-/// Counts pairs per run of lines of A, of which there are few enough for a small copy (stage count). Waits for the
+/// Counts pairs per run of rows of A, of which there are few enough for a small copy (stage count). Waits for the
 /// stream.
 void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
 

@@ -17,15 +17,17 @@ namespace {
 /// One product on one device.
 class Pipeline {
  public:
-  Pipeline(Sink& sink, plan::Execution& execution, const plan::Decide& decide, int device, const Run& run)
+  Pipeline(Sink& sink, plan::Execution& execution, const plan::Decide& decide, const Run& run)
       : sink_(sink),
         execution_(execution),
         decide_(decide),
-        device_(device),
         run_(run),
-        memory_(device, execution.device_limit_bytes) {
-    check(cudaGetDeviceProperties(&properties_, device), "device properties");
-  }
+        context_(*run.device),
+        properties_(context_.properties()),
+        stream_(context_),
+        memory_(stream_, execution.device_limit_bytes, run.memory),
+        ring_(context_, execution.num_buffers),
+        events_(stage_hooks(), stream_) {}
 
   ProductStats run(const Source& a, const Source& b) {
     SortedPair sorted = sort_and_count(a, b);
@@ -40,9 +42,8 @@ class Pipeline {
 
  private:
   SortedPair sort_and_count(const Source& a, const Source& b) {
-    ParsedPair parsed = upload(a, b, device_, execution_.num_buffers, ring_, memory_, events_, run_);
+    ParsedPair parsed = upload(a, b, ring_, memory_, events_, run_);
     SortedPair sorted;
-    memory_.order_by(stream_.get());  // the readers are done: from here on one stream does everything
     events_.timed(Stage::build, stream_, [&] { sorted = sort_rows(std::move(parsed), a, b, memory_, stream_); });
     run_.check_cancelled();
     events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, memory_, stream_); });
@@ -104,52 +105,47 @@ class Pipeline {
     const std::uint64_t packed_bytes = max_c_blocks * output_record_bytes(operands.m);
     std::array<PackedPanel, 2> packed{PackedPanel(memory_, packed_bytes),
                                       PackedPanel(memory_, panels.size() > 1 ? packed_bytes : 0)};
-    try {
-      const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
-                                                                      .execution = execution_,
-                                                                      .memory = memory_,
-                                                                      .max_c_blocks = max_c_blocks,
-                                                                      .stream = stream_,
-                                                                      .events = events_,
-                                                                      .run = run_});
-      Downloader downloader(sink_, device_, operands.m, execution_.num_buffers, ring_, events_, run_);
-      for (std::size_t x = 0; x < panels.size(); ++x) {
-        run_.check_cancelled();
-        PackedPanel& target = packed[x % packed.size()];
-        downloader.wait_until_free(target);
-        multiplier->multiply(panels[x], target);
-        target.ready.record(stream_);
-        downloader.push(target);
-        if (run_.on_progress) {
-          run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows},
-                           operands.a.num_rows);
-        }
+    const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
+                                                                    .execution = execution_,
+                                                                    .memory = memory_,
+                                                                    .max_c_blocks = max_c_blocks,
+                                                                    .stream = stream_,
+                                                                    .events = events_,
+                                                                    .run = run_});
+    Downloader downloader(sink_, operands.m, ring_, context_, events_, run_);
+    const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
+    for (std::size_t x = 0; x < panels.size(); ++x) {
+      run_.check_cancelled();
+      PackedPanel& target = packed[x % packed.size()];
+      downloader.wait_until_free(target);
+      multiplier->multiply(panels[x], target);
+      target.ready.record(stream_);
+      downloader.push(target);
+      if (run_.on_progress) {
+        run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows}, operands.a.num_rows);
       }
-      return downloader.finish();
-    } catch (...) {
-      (void)cudaDeviceSynchronize();  // kernels still use the buffers
-      throw;
     }
+    return downloader.finish();
   }
 
   Sink& sink_;
   plan::Execution& execution_;
   const plan::Decide& decide_;
-  int device_;
   const Run& run_;
-  cudaDeviceProp properties_{};
+  DeviceContext& context_;
+  const cudaDeviceProp& properties_;
+  Stream stream_;
   DeviceMemory memory_;
   PinnedRing ring_;
-  StageEvents events_{stage_hooks()};
-  Stream stream_;
+  StageEvents events_;
 };
 
 }  // namespace
 
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
-                      const plan::Decide& decide, int device, const Run& run) {
-  check(cudaSetDevice(device), "choose device");
-  return Pipeline(sink, execution, decide, device, run).run(a, b);
+                      const plan::Decide& decide, const Run& run) {
+  const DeviceGuard guard(run.device->device());
+  return Pipeline(sink, execution, decide, run).run(a, b);
 }
 
 }  // namespace spmm::cuda

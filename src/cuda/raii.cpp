@@ -1,40 +1,44 @@
 #include "cuda/raii.hpp"
 
-#include <limits>
+#include <algorithm>
+#include <string>
 
 #include "base/text.hpp"
 
 namespace spmm::cuda {
 
-DeviceMemory::DeviceMemory(int device, std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {
-  int has_pools = 0;
-  check(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device), "memory pool");
-  pooled_ = has_pools != 0;
-  if (!pooled_) return;
-  cudaMemPool_t pool = nullptr;
-  std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
-  check(cudaDeviceGetDefaultMemPool(&pool, device), "memory pool");
-  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "memory pool");
+void DeviceMemory::check_limit(std::uint64_t used_bytes, const char* what) {
+  const std::string where = text("device memory for ", what);
+  if (used_bytes > limit_bytes_) {
+    throw OutOfMemory(
+        where,
+        text("need ", human_bytes(used_bytes), " (", used_bytes, " bytes), the limit is ", human_bytes(limit_bytes_)),
+        "raise --memory-limit, or use --backend cpu");
+  }
+  if (share_ == nullptr) return;
+  const std::lock_guard lock(share_mutex_);
+  const std::uint64_t reserved = share_->reserved().device;
+  if (used_bytes <= reserved || share_->grow_device(used_bytes - reserved)) return;
+  throw OutOfMemory(where,
+                    text("need ", human_bytes(used_bytes), ", and other products hold all but ",
+                         human_bytes(reserved + share_->free().device)),
+                    "run fewer products at once, or raise the memory limit");
+}
+
+std::uint64_t DeviceMemory::free_bytes() const {
+  std::uint64_t most = limit_bytes_;
+  if (share_ != nullptr) most = std::min(most, share_->reserved().device + share_->free().device);
+  const std::uint64_t used = used_bytes_;
+  return most - std::min(most, used);
 }
 
 void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
   if (bytes == 0) return nullptr;
   const std::uint64_t used = used_bytes_.fetch_add(bytes) + bytes;
-  if (used > limit_bytes_) {
-    used_bytes_ -= bytes;
-    throw OutOfMemory(text("device memory for ", what),
-                      text("need ", human_bytes(used), " (", used, " bytes), the limit is ", human_bytes(limit_bytes_)),
-                      "raise --memory-limit, or use --backend cpu");
-  }
   void* data = nullptr;
   try {
-    if (pooled_) {
-      check(cudaMallocAsync(&data, bytes, stream_), what);
-      // The default stream belongs to nobody else here: waiting for it waits for the allocation alone.
-      if (stream_ == nullptr) check(cudaStreamSynchronize(nullptr), what);
-    } else {
-      check(cudaMalloc(&data, bytes), what);
-    }
+    check_limit(used, what);
+    data = context().allocate(bytes, stream_.get(), what);
   } catch (...) {
     used_bytes_ -= bytes;
     throw;
@@ -46,7 +50,7 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
 }
 
 void DeviceMemory::release(void* data, std::uint64_t bytes) noexcept {
-  (void)(pooled_ ? cudaFreeAsync(data, stream_) : cudaFree(data));
+  context().release(data, stream_.get());
   used_bytes_ -= bytes;
 }
 

@@ -1,4 +1,4 @@
-// Owners of CUDA resources. The only file that allocates device or pinned memory.
+// Owners of CUDA resources. Besides device_context.*, the only files that allocate device or pinned memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -6,35 +6,83 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <utility>
 
+#include "base/memory_budget.hpp"
+#include "cuda/device_context.hpp"
 #include "kernels/check.hpp"
 
 namespace spmm::cuda {
 
-/// Counts what a run allocates on the device and refuses to pass a limit. Threads: any.
+class Event;
+
+/// A stream of the context; it does not synchronise with the default stream.
+class Stream {
+ public:
+  explicit Stream(DeviceContext& context) : context_(context), stream_(context.take_stream()) {}
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  /// Waits until the stream is idle: what is destroyed after it is no longer used by its work.
+  ~Stream() {
+    settle();
+    context_.put_stream(stream_);
+  }
+
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  [[nodiscard]] DeviceContext& context() const { return context_; }
+  void synchronize() const { check(cudaStreamSynchronize(stream_), "stream"); }
+  /// As synchronize(), where an error has been or will be reported by something else.
+  void settle() const noexcept { (void)cudaStreamSynchronize(stream_); }
+  /// Work that follows waits on the device for the point of another stream.
+  void wait_for(const Event& event) const;
+
+ private:
+  DeviceContext& context_;
+  cudaStream_t stream_;
+};
+
+/// Waits for a stream when it goes: declared behind the owners of what the stream's work uses.
+class SettledAtEnd {
+ public:
+  explicit SettledAtEnd(const Stream& stream) : stream_(stream) {}
+  ~SettledAtEnd() { stream_.settle(); }
+  SettledAtEnd(const SettledAtEnd&) = delete;
+  SettledAtEnd& operator=(const SettledAtEnd&) = delete;
+
+ private:
+  const Stream& stream_;
+};
+
+/// Counts what a product allocates on the device and refuses to pass a limit, its own or what its share of the engine's
+/// memory can grow to. Threads: any.
+/// Stream: memory is taken and given back in the order of one stream, without waiting: buffers may go while work on
+/// that stream still uses them. Another stream waits for a point behind the allocation before it uses a buffer, and the
+/// host waits for that stream before the buffer goes.
 class DeviceMemory {
  public:
-  /// Allocations come from the device's pool, where it has one, which keeps freed memory for the next one.
-  DeviceMemory(int device, std::uint64_t limit_bytes);
-
-  /// From now on memory is taken and given back in the order of this stream, without waiting: buffers may go while work
-  /// on the stream still uses them, and belong to this stream alone until it is waited for.
-  void order_by(cudaStream_t stream) { stream_ = stream; }
+  /// The stream, and the share where there is one, must outlive it.
+  DeviceMemory(const Stream& stream, std::uint64_t limit_bytes, MemoryShare* share = nullptr)
+      : stream_(stream), limit_bytes_(limit_bytes), share_(share) {}
 
   /// Errors: OutOfMemory beyond the limit or where the device has no more.
   void* allocate(std::uint64_t bytes, const char* what);
-  /// Stream: waits for nothing; work that uses the memory must be done, or be on the stream of order_by.
   void release(void* data, std::uint64_t bytes) noexcept;
 
+  [[nodiscard]] const Stream& stream() const { return stream_; }
+  [[nodiscard]] DeviceContext& context() const { return stream_.context(); }
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
-  /// What the limit leaves.
-  [[nodiscard]] std::uint64_t free_bytes() const { return limit_bytes_ - used_bytes_; }
+  /// What could be allocated now.
+  [[nodiscard]] std::uint64_t free_bytes() const;
 
  private:
+  /// Errors: OutOfMemory if that many bytes in all are too many.
+  void check_limit(std::uint64_t used_bytes, const char* what);
+
+  const Stream& stream_;
   std::uint64_t limit_bytes_;
-  bool pooled_ = false;
-  cudaStream_t stream_ = nullptr;
+  MemoryShare* share_;
+  std::mutex share_mutex_;  // one grows at a time
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};
 };
@@ -71,7 +119,26 @@ class DeviceBuffer {
   T* data_ = nullptr;
 };
 
-/// Page-locked host array of T that the device can reach.
+/// A page-locked number of the context that the device can write. No work may use it when it goes.
+class PinnedWord {
+ public:
+  explicit PinnedWord(DeviceContext& context) : context_(&context), word_(context.take_word()) {}
+  PinnedWord(PinnedWord&& other) noexcept : context_(other.context_), word_(std::exchange(other.word_, nullptr)) {}
+  PinnedWord& operator=(PinnedWord&&) = delete;
+  ~PinnedWord() {
+    if (word_ != nullptr) context_->put_word(word_);
+  }
+
+  [[nodiscard]] std::uint32_t* data() const { return word_; }
+  [[nodiscard]] std::uint32_t value() const { return *word_; }
+
+ private:
+  DeviceContext* context_;
+  std::uint32_t* word_;
+};
+
+/// Page-locked host array of T that the device can reach, for arrays that no slot holds. Taking it and giving it back
+/// may wait for all work on the device.
 template <class T>
 class PinnedBuffer {
  public:
@@ -94,21 +161,6 @@ class PinnedBuffer {
   T* data_ = nullptr;
 };
 
-/// A stream that does not synchronise with the default stream.
-class Stream {
- public:
-  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() { (void)cudaStreamDestroy(stream_); }
-
-  [[nodiscard]] cudaStream_t get() const { return stream_; }
-  void synchronize() const { check(cudaStreamSynchronize(stream_), "stream"); }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
 /// A point in a stream. Timed events can be compared; untimed ones are cheaper.
 class Event {
  public:
@@ -129,6 +181,10 @@ class Event {
  private:
   cudaEvent_t event_ = nullptr;
 };
+
+inline void Stream::wait_for(const Event& event) const {
+  check(cudaStreamWaitEvent(stream_, event.get()), "event");
+}
 
 /// Copies on a stream; the host side should be pinned. Shapes: count elements of T.
 template <class T>

@@ -59,6 +59,7 @@ class RowMultiplier : public Multiplier {
         c_block_keys_(c_.memory, max_pairs_, "C block keys"),
         offsets_(c_.memory, max_pairs_ + 1, "pair offsets of C blocks"),
         num_c_blocks_(c_.memory, 1, "count"),
+        host_num_c_blocks_(c_.memory.context()),
         split_k_blocks_(c_.memory, max_split_k_, "split-K blocks"),
         num_split_k_(c_.memory, max_split_k_ == 0 ? 0 : 1, "count"),
         split_k_sums_(c_.memory, max_split_k_ * c_.operands.m * c_.operands.m, "split-K sums"),
@@ -76,8 +77,12 @@ class RowMultiplier : public Multiplier {
     kernels::CBlocksView c_blocks = all_c_blocks(panel, operands.num_c_columns());
     if (!panel.expand) {
       c_.events.timed(Stage::multiply, c_.stream, [&] {
-        kernels::launch_mul_gustavson(operands.a_view(), operands.b_view(), operands.b_row_index.data(), c_blocks,
-                                      operands.m, operands.max_element, out, c_.stream.get());
+        kernels::launch_mul_gustavson({.a = operands.a_view(),
+                                       .b = operands.b_view(),
+                                       .b_row_index = operands.b_row_index.data(),
+                                       .m = operands.m,
+                                       .max_element = operands.max_element},
+                                      c_blocks, out, c_.stream.get());
       });
       return;
     }
@@ -85,21 +90,30 @@ class RowMultiplier : public Multiplier {
     c_.events.timed(Stage::count, c_.stream, [&] { list = list_pairs(panel, c_blocks); });
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       const kernels::SplitKView split_k = add_split_k(panel, list);
-      kernels::launch_mul_esc(operands.a_values.data(), operands.b_values.data(), list, split_k, c_blocks, operands.m,
-                              operands.max_element, can_be_zero_, out, c_.stream.get());
+      kernels::launch_mul_esc({.values = pair_values(),
+                               .list = list,
+                               .split_k = split_k,
+                               .m = operands.m,
+                               .max_element = operands.max_element,
+                               .can_be_zero = can_be_zero_},
+                              c_blocks, out, c_.stream.get());
     });
   }
 
  private:
+  [[nodiscard]] kernels::PairValues pair_values() const {
+    return {.a = c_.operands.a_values.data(), .b = c_.operands.b_values.data()};
+  }
+
   /// Whether listed C blocks can be zero; waits for the stream.
   bool find_zeros() {
     const Operands& operands = c_.operands;
     const std::uint64_t elements = std::uint64_t{operands.m} * operands.m;
     std::uint32_t found = 0;
     c_.events.timed(Stage::count, c_.stream, [&] {
-      kernels::launch_find_zeros(operands.a_values.data(), operands.a_values.size() / elements,
-                                 operands.b_values.data(), operands.b_values.size() / elements, operands.m,
-                                 num_c_blocks_.data(), c_.stream.get());
+      kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
+                                 {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
+                                 operands.m, num_c_blocks_.data(), c_.stream.get());
       found = fetch(num_c_blocks_.data(), c_.stream);
     });
     return found != 0;
@@ -114,16 +128,15 @@ class RowMultiplier : public Multiplier {
                                      .num_c_blocks = num_c_blocks_.data(),
                                      .host_num_c_blocks = host_num_c_blocks_.data()};
     const kernels::Workspace work{.data = work_.data(), .bytes = work_.size()};
+    const kernels::PanelPairs pairs = panel_pairs(panel, c_blocks.column_bits);
     if (is_sorted_whole(panel)) {
-      kernels::launch_list_pairs(c_.operands.expand_view(), panel.row_begin, panel.num_rows, panel.first_pair,
-                                 panel.num_pairs, c_blocks.column_bits, buffers, work, c_.stream.get());
+      kernels::launch_list_pairs(c_.operands.expand_view(), pairs, buffers, work, c_.stream.get());
     } else {
-      kernels::launch_list_short_rows(c_.operands.expand_view(), panel.row_begin, panel.num_rows, panel.first_pair,
-                                      panel.num_pairs, panel.max_row_pairs, c_blocks.column_bits, buffers, work,
+      kernels::launch_list_short_rows(c_.operands.expand_view(), pairs, panel.max_row_pairs, buffers, work,
                                       c_.stream.get());
     }
     c_.stream.synchronize();
-    c_blocks.num_c_blocks = host_num_c_blocks_[0];
+    c_blocks.num_c_blocks = host_num_c_blocks_.value();
     c_blocks.keys = c_block_keys_.data();
     return {.num_c_blocks = c_blocks.num_c_blocks, .offsets = offsets_.data(), .pairs = buffers.pairs.front()};
   }
@@ -134,8 +147,7 @@ class RowMultiplier : public Multiplier {
     const kernels::SplitKView found{
         .c_blocks = split_k_blocks_.data(), .count = num_split_k_.data(), .sums = split_k_sums_.data()};
     kernels::launch_find_split_k(list, found, {.data = work_.data(), .bytes = work_.size()}, c_.stream.get());
-    kernels::launch_add_split_k(c_.operands.a_values.data(), c_.operands.b_values.data(), list, panel.num_pairs,
-                                c_.operands.m, found, c_.stream.get());
+    kernels::launch_add_split_k(pair_values(), list, panel.num_pairs, c_.operands.m, found, c_.stream.get());
     return found;
   }
 
@@ -148,7 +160,7 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint64_t> c_block_keys_;               // [max_pairs]
   DeviceBuffer<std::uint32_t> offsets_;                    // [max_pairs + 1]
   DeviceBuffer<std::uint32_t> num_c_blocks_;
-  PinnedBuffer<std::uint32_t> host_num_c_blocks_{1};
+  PinnedWord host_num_c_blocks_;
   DeviceBuffer<std::uint32_t> split_k_blocks_;  // [max_split_k]
   DeviceBuffer<std::uint32_t> num_split_k_;
   DeviceBuffer<std::uint64_t> split_k_sums_;  // [max_split_k, m, m]

@@ -4,8 +4,7 @@
 
 namespace spmm::cuda {
 
-StageEvents::StageEvents(StageHooks hooks) : hooks_(hooks) {
-  const Stream stream;
+StageEvents::StageEvents(StageHooks hooks, const Stream& stream) : hooks_(hooks) {
   zero_.record(stream);
   stream.synchronize();
 }

@@ -16,8 +16,9 @@ namespace spmm::cuda {
 /// Threads: any. Memory: two events per interval until collect().
 class StageEvents {
  public:
-  /// The zero of all intervals is now. The hooks are called around the work of each interval (profiler ranges).
-  explicit StageEvents(StageHooks hooks);
+  /// The zero of all intervals is now, on an idle stream. The hooks are called around the work of each interval
+  /// (profiler ranges).
+  StageEvents(StageHooks hooks, const Stream& stream);
 
   /// Brackets what `work` puts on the stream.
   template <class Work>

@@ -10,17 +10,21 @@ std::string build_info() {
   return {};
 }
 
-std::optional<DeviceInfo> find_device(int wanted, std::string& why_not) {
+std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   why_not = kWhy;
   if (wanted >= 0) throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use --backend cpu");
-  return std::nullopt;
+  return nullptr;
+}
+
+DeviceInfo describe(const DeviceContext&) {
+  return {};
 }
 
 StageHooks stage_hooks() {
   return {};
 }
 
-ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, const plan::Decide&, int, const Run&) {
+ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, const plan::Decide&, const Run&) {
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use --backend cpu");
 }
 

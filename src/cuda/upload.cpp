@@ -10,7 +10,6 @@
 #include <mutex>
 #include <vector>
 
-#include "base/parallel.hpp"
 #include "base/record_errors.hpp"
 #include "kernels/tuning.hpp"
 
@@ -31,8 +30,37 @@ struct Chunk {
 
 /// A slot of the ring, and the point at which it is free again.
 struct Slot {
-  PinnedBuffer<std::byte> host;
-  Event free;
+  std::byte* host = nullptr;
+  Event free{};
+};
+
+/// The slots of one reader, taken one by one; they go back to the ring in the end.
+class OwnSlots {
+ public:
+  OwnSlots(PinnedRing& ring, std::uint64_t max_slots) : ring_(ring) { slots_.reserve(max_slots); }
+  ~OwnSlots() {
+    for (const Slot& slot : slots_) ring_.put(slot.host);
+  }
+  OwnSlots(const OwnSlots&) = delete;
+  OwnSlots& operator=(const OwnSlots&) = delete;
+
+  /// Slot x, where x is at most one beyond those asked for before.
+  Slot& slot(std::uint64_t x) {
+    if (x == slots_.size()) {
+      Event free;
+      slots_.push_back({.host = ring_.take(), .free = std::move(free)});
+    }
+    return slots_[x];
+  }
+
+  /// Waits until no copy reads them.
+  void synchronize() const {
+    for (const Slot& slot : slots_) slot.free.synchronize();
+  }
+
+ private:
+  PinnedRing& ring_;
+  std::vector<Slot> slots_;
 };
 
 /// Device memory for the raw records of one section. Sections take turns in two of them.
@@ -50,7 +78,7 @@ struct Lane {
   std::array<Staging, 2> staging;
   DeviceBuffer<unsigned long long> first_bad;  // [1]
   DeviceBuffer<std::uint32_t> max_element;     // [1]
-  Stream stream;
+  Stream stream;                               // last: waits for the parsing before anything else goes
 };
 
 std::uint64_t chunk_records(const MatrixHeader& header) {
@@ -89,7 +117,7 @@ Lane make_lane(const Source& source, ParsedMatrix& parsed, DeviceMemory& memory)
           .staging = {{{.bytes = {memory, bytes, "upload"}}, {.bytes = {memory, is_long ? bytes : 0, "upload"}}}},
           .first_bad = {memory, 1, "flag"},
           .max_element = {memory, 1, "flag"},
-          .stream = {}};
+          .stream = Stream(memory.context())};
 }
 
 /// Errors: FormatError if a record of the lane lies outside the matrix.
@@ -112,35 +140,29 @@ class Uploader {
   Uploader(Lane& a, Lane& b, unsigned key_bits, StageEvents& events, const Run& run)
       : a_(a), b_(b), key_bits_(key_bits), events_(events), run_(run) {}
 
-  /// Leaves the pinned buffers in `ring`.
-  void run(int device, std::uint64_t max_slots, PinnedRing& ring) {
+  /// All slots of the ring are back afterwards; copies from them may still be on their way if this throws.
+  void run(PinnedRing& ring, int device) {
     const std::vector<Chunk> chunks = cut_chunks(a_.source.header(), b_.source.header());
-    const auto num_slots = std::min<std::uint64_t>(max_slots, chunks.size());
+    const auto num_slots = std::min<std::uint64_t>(ring.max_slots(), chunks.size());
     const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, run_.num_threads));
     const std::uint64_t bytes = input_record_bytes(a_.source.header().m);
     for (const Chunk& c : chunks) total_bytes_ += c.count * bytes;
     if (num_readers == 0) return;
     std::atomic<std::uint64_t> next{0};
-    run_workers(num_readers, [&](unsigned reader) {
-      check(cudaSetDevice(device), "choose device");
+    run_.run_workers(num_readers, [&](unsigned reader) {
       const std::uint64_t own_slots = (num_slots - reader - 1) / num_readers + 1;
-      std::vector<Slot> slots;
+      OwnSlots own(ring, own_slots);
       try {
+        const DeviceGuard guard(device);
         for (std::uint64_t turn = 0;; ++turn) {
           const std::uint64_t x = next.fetch_add(1);
           if (x >= chunks.size()) break;
-          if (slots.size() < own_slots) {
-            slots.push_back({PinnedBuffer<std::byte>(kernels::kRingSlotBytes), Event()});
-          }
-          send(chunks[x], slots[turn % own_slots]);
+          send(chunks[x], own.slot(turn % own_slots));
         }
-        for (const Slot& slot : slots) slot.free.synchronize();
-        const std::lock_guard lock(progress_mutex_);
-        for (Slot& slot : slots) ring.push_back(std::move(slot.host));
+        own.synchronize();
       } catch (...) {
         next = chunks.size();
         give_up();
-        (void)cudaDeviceSynchronize();  // copies still read the slots
         throw;
       }
     });
@@ -155,7 +177,7 @@ class Uploader {
     slot.free.synchronize();
     {
       const auto timing = run_.clock.scope(Stage::read);
-      lane.source.read(chunk.first, chunk.count, slot.host.data());
+      lane.source.read(chunk.first, chunk.count, slot.host);
     }
     run_.clock.add_bytes(Stage::read, bytes);
     run_.clock.add_bytes(Stage::h2d, bytes);
@@ -177,16 +199,24 @@ class Uploader {
     section_done_.wait(lock, [&] { return staging.num_sections == section / 2 || failed_; });
     if (failed_) return;
     events_.timed(Stage::h2d, lane.stream, [&] {
-      copy_async(staging.bytes.data() + (chunk.first - first) * record_bytes, slot.host.data(),
-                 chunk.count * record_bytes, lane.stream);
+      copy_async(staging.bytes.data() + (chunk.first - first) * record_bytes, slot.host, chunk.count * record_bytes,
+                 lane.stream);
     });
     slot.free.record(lane.stream);
     staging.num_records += chunk.count;
     if (staging.num_records < num_records) return;
     events_.timed(Stage::build, lane.stream, [&] {
-      kernels::launch_parse_records(staging.bytes.data(), first, num_records, header.m, &lane == &b_,
-                                    header.blocks_per_side(), key_bits_, lane.parsed.keys.data(),
-                                    lane.parsed.values.data(), lane.first_bad.data(), lane.max_element.data(),
+      kernels::launch_parse_records({.data = staging.bytes.data(),
+                                     .first = first,
+                                     .count = num_records,
+                                     .m = header.m,
+                                     .nb = header.blocks_per_side(),
+                                     .key_bits = key_bits_,
+                                     .transpose = &lane == &b_},
+                                    {.keys = lane.parsed.keys.data(),
+                                     .values = lane.parsed.values.data(),
+                                     .first_bad = lane.first_bad.data(),
+                                     .max_element = lane.max_element.data()},
                                     lane.stream.get());
     });
     staging.num_records = 0;
@@ -216,21 +246,25 @@ class Uploader {
 
 }  // namespace
 
-ParsedPair upload(const Source& a, const Source& b, int device, std::uint64_t num_slots, PinnedRing& ring,
-                  DeviceMemory& memory, StageEvents& events, const Run& run) {
+ParsedPair upload(const Source& a, const Source& b, PinnedRing& ring, DeviceMemory& memory, StageEvents& events,
+                  const Run& run) {
   const std::uint32_t nb = a.header().blocks_per_side();
+  // Declared before the lanes, whose streams wait for their work when they go: nothing is freed that is still written.
   ParsedPair parsed{.a = allocate_parsed(a.header(), memory),
                     .b = allocate_parsed(b.header(), memory),
                     .key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)))};
   Lane lane_a = make_lane(a, parsed.a, memory);
   Lane lane_b = make_lane(b, parsed.b, memory);
+  const Event allocated;
+  allocated.record(memory.stream());
   for (Lane* lane : {&lane_a, &lane_b}) {
     constexpr std::uint32_t kNothing = 0;
+    lane->stream.wait_for(allocated);
     copy_async(lane->first_bad.data(), &kNoRecord, 1, lane->stream);
     copy_async(lane->max_element.data(), &kNothing, 1, lane->stream);
     lane->stream.synchronize();
   }
-  Uploader(lane_a, lane_b, parsed.key_bits, events, run).run(device, num_slots, ring);
+  Uploader(lane_a, lane_b, parsed.key_bits, events, run).run(ring, memory.context().device());
   for (Lane* lane : {&lane_a, &lane_b}) {
     check_indices(*lane);
     lane->parsed.max_element = fetch(lane->max_element.data(), lane->stream);

@@ -1,11 +1,10 @@
 // Source -> pinned ring -> device -> keys and packed elements.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "base/run.hpp"
+#include "cuda/pinned_ring.hpp"
 #include "cuda/raii.hpp"
 #include "cuda/stage_events.hpp"
 #include "kernels/launch.hpp"
@@ -26,13 +25,11 @@ struct ParsedPair {
   unsigned key_bits = 0;
 };
 
-/// Pinned buffers of kRingSlotBytes each, allocated when first needed and used again on the way back.
-using PinnedRing = std::vector<PinnedBuffer<std::byte>>;
-
-/// Reads both matrices with the threads of the run through at most num_slots pinned buffers, which are left in `ring`,
-/// and parses them on the device. A and B travel on streams of their own, overlapped with reading and with each other.
-/// Returns when all is parsed. Errors: FormatError (index out of range), Interrupted, what the sources throw.
-ParsedPair upload(const Source& a, const Source& b, int device, std::uint64_t num_slots, PinnedRing& ring,
-                  DeviceMemory& memory, StageEvents& events, const Run& run);
+/// Reads both matrices with the threads of the run through the slots of `ring`, and parses them on the device. A and B
+/// travel on streams of their own, overlapped with reading and with each other.
+/// Stream: returns, or throws, when all streams are done with the buffers; they belong to memory.stream().
+/// Errors: FormatError (index out of range), OutOfMemory, Interrupted, what the sources throw.
+ParsedPair upload(const Source& a, const Source& b, PinnedRing& ring, DeviceMemory& memory, StageEvents& events,
+                  const Run& run);
 
 }  // namespace spmm::cuda

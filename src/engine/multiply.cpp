@@ -1,45 +1,15 @@
-// The public calls: open, multiply, verify, report.
+// The public functions: names and versions, and products on engines of their own.
 #include "spmm/multiply.hpp"
 
-#include <chrono>
-#include <thread>
-
-#include "base/memory.hpp"
-#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cuda/cuda_backend.hpp"
-#include "engine/product.hpp"
-#include "io/paths.hpp"
 #include "plan/registry.hpp"
-#include "spmm/io.hpp"
-#include "verify/sample_verifier.hpp"
+#include "spmm/engine.hpp"
 
 namespace spmm {
-namespace {
 
 namespace fs = std::filesystem;
-
-unsigned num_threads(const Options& options) {
-  return options.num_threads != 0 ? options.num_threads : usable_cores();
-}
-
-/// Completes a report when everything is done.
-void close_report(Report& report, const StageClock& clock, std::chrono::steady_clock::time_point start) {
-  for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s] = clock.totals(static_cast<Stage>(s));
-  report.stages[static_cast<std::size_t>(Stage::write)].bytes =
-      kHeaderBytes + report.c.num_blocks * output_record_bytes(report.c.m);
-  report.peak_host_bytes = peak_resident_bytes();
-  report.total_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-void check_output_is_no_input(const fs::path& input, const fs::path& out) {
-  if (!same_file(input, out)) return;
-  throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
-                   "give the output another name");
-}
-
-}  // namespace
 
 const std::vector<KernelInfo>& kernel_names() {
   static const std::vector<KernelInfo> kNames = [] {
@@ -65,74 +35,15 @@ std::string version_string() {
 }
 
 Plan plan_multiply(const fs::path& a, const fs::path& b, const Options& options) {
-  const auto source_a = open_file_source(a);
-  const auto source_b = open_file_source(b);
-  check_shapes(*source_a, *source_b);
-  return plan_product(source_a->header(), source_b->header(), product_limits(find_machine(options), options));
+  return Engine(options).plan(a, b, options);
 }
 
 Report multiply(const fs::path& a, const fs::path& b, const fs::path& out, const Options& options) {
-  const auto start = std::chrono::steady_clock::now();
-  wanted_backend(options);  // refuses unknown names before any file is opened
-  StageClock clock(cuda::stage_hooks());
-  const Run run{.clock = clock,
-                .on_progress = options.on_progress,
-                .cancel = options.cancel,
-                .num_threads = num_threads(options)};
-  Report report;
-  std::unique_ptr<Source> source_a;
-  std::unique_ptr<Source> source_b;
-  std::unique_ptr<Sink> file;
-  plan::Machine machine;
-  {
-    const auto timing = clock.scope(Stage::open);
-    source_a = open_file_source(a);
-    source_b = open_file_source(b);
-    check_shapes(*source_a, *source_b);
-    check_output_is_no_input(a, out);
-    check_output_is_no_input(b, out);
-    file = open_file_sink(out, source_a->header().m, {.durable = options.durable, .no_clobber = options.no_clobber});
-    const std::jthread prefetching([&] {  // a CUDA run takes 0.2 s to start
-      source_a->prefetch();
-      source_b->prefetch();
-    });
-    machine = find_machine(options);
-  }
-  if (options.verify_blocks == 0) {
-    multiply_product(*source_a, *source_b, *file, machine, options, run, report);
-  } else {
-    VerifyingSink sink(*file, *source_a, *source_b, options.verify_blocks, options.verify_seed);
-    multiply_product(*source_a, *source_b, sink, machine, options, run, report);
-    const auto timing = clock.scope(Stage::verify);
-    report.verified_blocks = sink.check(run);
-  }
-  run.check_cancelled();
-  {
-    const auto timing = clock.scope(Stage::write);
-    file->publish();
-  }
-  close_report(report, clock, start);
-  return report;
+  return Engine(options).multiply(a, b, out, options);
 }
 
 ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const Options& options, Report* report) {
-  const auto start = std::chrono::steady_clock::now();
-  StageClock clock(cuda::stage_hooks());
-  const Run run{.clock = clock,
-                .on_progress = options.on_progress,
-                .cancel = options.cancel,
-                .num_threads = num_threads(options)};
-  const plan::Machine machine = find_machine(options);
-  const auto source_a = make_memory_source(a, "matrix A");
-  const auto source_b = make_memory_source(b, "matrix B");
-  ProductMatrix product;
-  const auto sink = make_memory_sink(product);
-  Report local;
-  multiply_product(*source_a, *source_b, *sink, machine, options, run, local);
-  sink->publish();
-  close_report(local, clock, start);
-  if (report != nullptr) *report = local;
-  return product;
+  return Engine(options).multiply(a, b, options, report);
 }
 
 }  // namespace spmm

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "engine/reserve_memory.hpp"
+#include "engine/reserve_memory.hpp"
 #include "engine/slab_cut.hpp"
 #include "engine/slab_streams.hpp"
 
@@ -135,6 +137,7 @@ ProductStats multiply_out_of_core(const Source& a, const Source& b, Sink& sink, 
     plan::throw_if_refused(execution);
   };
   decide_now();
+  reserve_memory(execution, run);
   if (!execution.is_in_slabs()) return run_at_once(a, b, sink, execution);
   SlabProduct product(a, b, sink, run_at_once, run);
   product.count_slabs(statistics);

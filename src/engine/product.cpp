@@ -3,11 +3,8 @@
 
 #include <utility>
 
-#include "base/memory.hpp"
-#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "cpu/isa.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "engine/out_of_core.hpp"
 #include "plan/decide.hpp"
@@ -17,7 +14,7 @@ namespace spmm {
 namespace {
 
 /// The kernel that the options name; nothing for "auto".
-std::optional<plan::KernelId> wanted_kernel(const Options& options) {
+std::optional<plan::KernelId> wanted_kernel(const ProductOptions& options) {
   if (options.kernel == "auto") return std::nullopt;
   const auto id = plan::kernel_named(options.kernel);
   if (id) return id;
@@ -41,7 +38,7 @@ void fill_report(const Source& a, const Source& b, const ProductStats& stats, co
 
 }  // namespace
 
-Backend wanted_backend(const Options& options) {
+Backend wanted_backend(const ProductOptions& options) {
   const auto id = wanted_kernel(options);
   if (!id) return options.backend;
   const plan::KernelRow& kernel = plan::row_of(*id);
@@ -54,24 +51,6 @@ Backend wanted_backend(const Options& options) {
   return kernel.backend;
 }
 
-plan::Machine find_machine(const Options& options) {
-  const Backend wanted = wanted_backend(options);
-  plan::Machine machine{.num_cores = usable_cores(),
-                        .available_host_bytes = available_memory_bytes(),
-                        .isa = cpu::choose_isa(),
-                        .has_blas = !cpu::build_info().empty()};
-  if (wanted == Backend::cpu) return machine;
-  if (const auto device = cuda::find_device(options.device, machine.why_no_gpu)) {
-    machine.gpus.push_back({.number = device->number,
-                            .name = device->name,
-                            .free_bytes = device->free_bytes,
-                            .has_dense_tensor = device->has_dense_tensor});
-  } else if (wanted == Backend::cuda) {
-    throw DeviceError("--backend cuda", machine.why_no_gpu, "use --backend cpu, or check nvidia-smi");
-  }
-  return machine;
-}
-
 void check_shapes(const Source& a, const Source& b) {
   const MatrixHeader& ha = a.header();
   const MatrixHeader& hb = b.header();
@@ -82,7 +61,7 @@ void check_shapes(const Source& a, const Source& b) {
 }
 
 plan::Limits product_limits(const plan::Machine& machine, const Options& options) {
-  plan::Limits limits = plan::limits_of(machine, options.num_threads, options.memory_limit_bytes);
+  plan::Limits limits = plan::limits_of(machine, options.num_threads);
   limits.backend = wanted_backend(options);
   limits.kernel = wanted_kernel(options);
   limits.force = options.force;
@@ -106,7 +85,7 @@ ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, cons
     Run decided = run;
     decided.num_threads = execution.num_threads;
     if (execution.backend == Backend::cpu) return cpu::multiply(one_a, one_b, to, execution, exact, decided);
-    return cuda::multiply(one_a, one_b, to, execution, exact, machine.gpus.front().number, decided);
+    return cuda::multiply(one_a, one_b, to, execution, exact, decided);
   };
   plan::Execution execution;
   const ProductStats stats = multiply_out_of_core(a, b, sink, decide, run_at_once, run, execution);

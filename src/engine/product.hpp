@@ -10,11 +10,7 @@ namespace spmm {
 
 /// The backend the options insist on, by name or through a kernel; automatic where they leave it open.
 /// Errors: UsageError for an unknown kernel, or one of another backend.
-Backend wanted_backend(const Options& options);
-
-/// The machine as a product with these options may use it: no CUDA call is made where the options ask for the CPU.
-/// Errors: UsageError as above; DeviceError if a device is asked for and there is none.
-plan::Machine find_machine(const Options& options);
+Backend wanted_backend(const ProductOptions& options);
 
 /// Errors: ShapeError if the operands cannot be multiplied.
 void check_shapes(const Source& a, const Source& b);

@@ -14,15 +14,15 @@ enum class Isa : std::uint8_t { portable, avx2, avx512_vnni };
 struct Gpu {
   int number = 0;
   std::string name{};
-  std::uint64_t free_bytes = 0;
+  std::uint64_t limit_bytes = 0;         ///< what the products of this engine may take together
   bool has_dense_tensor = false;         ///< can run the dense tensor-core kernel
   bool is_started = false;               ///< its context exists: starting it costs nothing any more
   double transfer_bytes_per_ms = 2.5e7;  ///< between pinned host memory and the device, one way
 };
 
 struct Machine {
-  unsigned num_cores = 1;                  ///< that this process may use
-  std::uint64_t available_host_bytes = 0;  ///< free for this process now; /proc and control groups are read once
+  unsigned num_cores = 1;              ///< that this process may use
+  std::uint64_t host_limit_bytes = 0;  ///< what the products of this engine may take together; read once
   Isa isa = Isa::portable;
   bool has_blas = false;     ///< the build has the dense-blas kernel
   std::vector<Gpu> gpus{};   ///< the chosen one first; empty where none is usable or none is wanted

@@ -53,9 +53,9 @@ enum class Listing : std::uint8_t {
 };
 
 /// Runs of rows without pairs are left out. No panel has more than max_c_blocks C blocks (max_c_blocks >= 1), none that
-/// expands more than max_c_blocks pairs. Values: a run of several rows must have at most max_c_blocks pairs, and
-/// listing must not be `never`. Memory: the result has at most about 2 * (pairs / max_c_blocks) + rows / (max_c_blocks
-/// / num_columns) panels.
+/// is listed more than max_c_blocks pairs.
+/// Values: a run of several rows must have at most max_c_blocks pairs, and listing must not be `never`.
+/// Memory: the result has at most about 2 * (pairs / max_c_blocks) + rows / (max_c_blocks / num_columns) panels.
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
                               Listing listing = Listing::by_density);
 

@@ -18,20 +18,16 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b) {
   return s;
 }
 
-Limits limits_of(const Machine& machine, unsigned num_threads, std::uint64_t memory_limit_bytes) {
-  constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
-  const auto limit = [&](std::uint64_t free_bytes) {
-    return memory_limit_bytes != 0 ? memory_limit_bytes : free_bytes / 100 * (100 - kSparePercent);
-  };
+Limits limits_of(const Machine& machine, unsigned num_threads) {
   Limits limits{.num_threads = num_threads != 0 ? num_threads : machine.num_cores,
                 .num_cores = std::max(1u, machine.num_cores),
-                .host_bytes = limit(machine.available_host_bytes),
+                .host_bytes = machine.host_limit_bytes,
                 .why_no_device = machine.why_no_gpu,
                 .isa = machine.isa,
                 .has_blas = machine.has_blas};
   if (machine.gpus.empty()) return limits;
   const Gpu& gpu = machine.gpus.front();
-  limits.device = DeviceLimits{.bytes = std::min(limit(gpu.free_bytes), gpu.free_bytes),
+  limits.device = DeviceLimits{.bytes = gpu.limit_bytes,
                                .name = gpu.name,
                                .has_dense_tensor = gpu.has_dense_tensor,
                                .is_started = gpu.is_started,

@@ -85,7 +85,7 @@ struct Limits {
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
-/// Limits of a product on this machine. memory_limit_bytes = 0: most of what is free.
-Limits limits_of(const Machine& machine, unsigned num_threads, std::uint64_t memory_limit_bytes);
+/// Limits of a product on this machine. num_threads = 0: all cores.
+Limits limits_of(const Machine& machine, unsigned num_threads);
 
 }  // namespace spmm::plan

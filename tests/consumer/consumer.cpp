@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
       .n = 4, .m = 2, .index = {{0, 1}}, .values = {19, 6 + 2 * 65535, 43, 18 + 4 * 65535}};
 
   spmm::Report report;
-  if (spmm::multiply(a, b, {.num_threads = 2}, &report) != expected) {
+  if (spmm::multiply(a, b, {{.num_threads = 2}, {}}, &report) != expected) {
     std::puts("the product in memory is wrong");
     return 1;
   }

@@ -12,9 +12,21 @@ function(run)
   endif()
 endfunction()
 
+# The list of what a user has installed from this build stays as it was: "uninstall" needs it.
+set(manifest ${BUILD}/install_manifest.txt)
+if(EXISTS ${manifest})
+  file(RENAME ${manifest} ${work}/install_manifest.txt)
+endif()
 run(${CMAKE_COMMAND} --install ${BUILD} --config ${CONFIG} --prefix ${work}/prefix)
+file(REMOVE ${manifest})
+if(EXISTS ${work}/install_manifest.txt)
+  file(RENAME ${work}/install_manifest.txt ${manifest})
+endif()
+
 run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${work}/build -G ${GENERATOR} -D CMAKE_BUILD_TYPE=${CONFIG}
-    -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_PREFIX_PATH=${work}/prefix)
+    -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_PREFIX_PATH=${work}/prefix
+    # a user of the library needs neither
+    -D CMAKE_DISABLE_FIND_PACKAGE_cxxopts=ON -D CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
 run(${CMAKE_COMMAND} --build ${work}/build --config ${CONFIG})
 find_program(consumer consumer PATHS ${work}/build ${work}/build/${CONFIG} NO_DEFAULT_PATH REQUIRED)
 run(${consumer} ${work}/data)

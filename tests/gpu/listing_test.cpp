@@ -109,11 +109,12 @@ class DeviceStructure {
   explicit DeviceStructure(const Structure& s) : s_(s) { stream_.synchronize(); }
 
   /// Lists rows [row_begin, row_end) by the kernel for short rows, or by sorting all pairs.
-  List list(std::uint32_t row_begin, std::uint32_t row_end, bool in_order, bool light, std::uint64_t max_row_pairs) {
+  List list(std::uint32_t row_begin, std::uint32_t row_end, bool in_order, bool short_rows,
+            std::uint64_t max_row_pairs) {
     const std::uint64_t first_pair = s_.pairs_before(row_begin);
     const std::uint64_t num_pairs = s_.pairs_before(row_end) - first_pair;
-    const std::size_t work_bytes = light ? kernels::list_short_rows_workspace_bytes(num_pairs, max_row_pairs)
-                                         : kernels::list_pairs_workspace_bytes(num_pairs);
+    const std::size_t work_bytes = short_rows ? kernels::list_short_rows_workspace_bytes(num_pairs, max_row_pairs)
+                                              : kernels::list_pairs_workspace_bytes(num_pairs);
     const cuda::DeviceBuffer<std::uint64_t> keys(memory_, num_pairs * 2, "keys");
     const cuda::DeviceBuffer<kernels::BlockPair> pairs(memory_, num_pairs * 2, "pairs");
     const cuda::DeviceBuffer<std::uint64_t> c_block_keys(memory_, num_pairs, "C block keys");
@@ -128,12 +129,15 @@ class DeviceStructure {
                                      .num_c_blocks = num_c_blocks.data(),
                                      .host_num_c_blocks = host_num_c_blocks.data()};
     const kernels::Workspace space{.data = work.data(), .bytes = work.size()};
-    if (light) {
-      kernels::launch_list_short_rows(view(in_order), row_begin, row_end - row_begin, first_pair, num_pairs,
-                                      max_row_pairs, kColumnBits, buffers, space, stream_.get());
+    const kernels::PanelPairs panel{.row_begin = row_begin,
+                                    .num_rows = row_end - row_begin,
+                                    .first_pair = first_pair,
+                                    .num_pairs = num_pairs,
+                                    .column_bits = kColumnBits};
+    if (short_rows) {
+      kernels::launch_list_short_rows(view(in_order), panel, max_row_pairs, buffers, space, stream_.get());
     } else {
-      kernels::launch_list_pairs(view(in_order), row_begin, row_end - row_begin, first_pair, num_pairs, kColumnBits,
-                                 buffers, space, stream_.get());
+      kernels::launch_list_pairs(view(in_order), panel, buffers, space, stream_.get());
     }
     const std::uint32_t count = cuda::fetch(num_c_blocks.data(), stream_);
     REQUIRE(count == host_num_c_blocks[0]);
@@ -172,8 +176,10 @@ class DeviceStructure {
   }
 
   const Structure& s_;
-  cuda::DeviceMemory memory_{0, std::uint64_t{1} << 30};
-  cuda::Stream stream_;
+  cuda::DeviceContext context_{0};
+  cuda::DeviceGuard guard_{0};
+  cuda::Stream stream_{context_};
+  cuda::DeviceMemory memory_{stream_, std::uint64_t{1} << 30};
   cuda::DeviceBuffer<std::uint32_t> a_offsets_ = upload(s_.a_offsets);
   cuda::DeviceBuffer<std::uint32_t> slots_ = upload(s_.slots);
   cuda::DeviceBuffer<std::uint32_t> b_offsets_ = upload(s_.b_offsets);

@@ -6,11 +6,19 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace spmm::test {
+
+/// Whether a child of fork() may start threads although its parent has some: ThreadSanitizer ends such a child.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kForksWithThreads = false;
+#else
+inline constexpr bool kForksWithThreads = true;
+#endif
 
 struct ProcessOptions {
   /// Added to the environment of the tests, from which all SPMM_* variables are taken away first.
@@ -61,6 +69,10 @@ class Process {
 
 /// Runs a program to its end.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options = {});
+
+/// Runs `body` in a child process as a user without special rights who may have `num_threads` threads in all (0: none
+/// beyond those there are). Returns what `body` returns, or -1 when it throws or a signal ends it.
+int exit_status_under_thread_limit(unsigned num_threads, const std::function<int()>& body);
 
 /// A fresh folder, removed with everything in it.
 class TemporaryFolder {

@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "spmm/error.hpp"
 
@@ -18,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kWatchEvery{20};
 constexpr std::chrono::microseconds kLookEvery{500};
+constexpr unsigned kLooksPerMemory = 8;  // a look at the memory takes some 20 microseconds
 
 bool is_set(const std::atomic<bool>* flag) {
   return flag != nullptr && flag->load(std::memory_order_relaxed);
@@ -35,6 +39,16 @@ pid_t start(const std::vector<std::string>& argv) {
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw IoError(argv[0], std::strerror(error), "build all programs of the project into one folder");
   return pid;
+}
+
+/// VmHWM of a process; 0 once it has ended. The kernel's own record of ended children would count this process too.
+std::uint64_t peak_resident_bytes_of(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  const std::string key = "VmHWM:";
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(key)) return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -71,7 +85,9 @@ TimedProcess time_process(const std::vector<std::string>& argv, const std::atomi
   const pid_t pid = start(argv);
   int status = 0;
   bool asked = false;
-  while (waitpid(pid, &status, WNOHANG) == 0) {
+  std::uint64_t peak = 0;
+  for (unsigned look = 0; waitpid(pid, &status, WNOHANG) == 0; ++look) {
+    if (look % kLooksPerMemory == kLooksPerMemory - 1) peak = std::max(peak, peak_resident_bytes_of(pid));
     if (!asked && is_set(stop)) {
       kill(pid, SIGTERM);
       asked = true;
@@ -79,7 +95,8 @@ TimedProcess time_process(const std::vector<std::string>& argv, const std::atomi
     std::this_thread::sleep_for(kLookEvery);
   }
   return {.s = std::chrono::duration<double>(Clock::now() - begin).count(),
-          .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+          .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          .peak_resident_bytes = peak};
 }
 
 std::filesystem::path program_folder() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -41,8 +42,9 @@ class TimeLimit {
 
 /// How a program ended.
 struct TimedProcess {
-  double s = 0;        ///< from before its start until its end was seen, to half a millisecond
-  int exit_code = -1;  ///< -1 where a signal ended it
+  double s = 0;                           ///< from before its start until its end was seen, to half a millisecond
+  int exit_code = -1;                     ///< -1 where a signal ended it
+  std::uint64_t peak_resident_bytes = 0;  ///< as last seen while it ran: of a process of some milliseconds, too little
 };
 
 /// Runs a program with its standard output discarded; SIGTERM goes to it once *stop is set.

@@ -4,10 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
-#include <ctime>
 
 #include "base/text.hpp"
 #include "io/format.hpp"
+#include "tools/common/measurement.hpp"
 
 namespace spmm::tools {
 namespace {
@@ -77,6 +77,16 @@ std::uint64_t bytes_out(const Report& report) {
   return io::file_bytes_of(ElementType::u32, report.c);
 }
 
+/// Spread of every stage that took time in some run.
+Json stages_json(const std::vector<Report>& runs) {
+  Json stages = Json::object();
+  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
+    const Spread spread = spread_of(runs, [s](const Report& run) { return run.stages[s].s * 1000; });
+    if (spread.max > 0) stages[std::string(kStageNames[s])] = spread_json(spread);
+  }
+  return stages;
+}
+
 Json run_json(const Report& report) {
   Json stages = Json::object();
   for (std::size_t s = 0; s < kStageNames.size(); ++s) {
@@ -130,6 +140,8 @@ void add_totals(Json& json, const CaseResult& result, const KernelResult& kernel
   if (kernel.e2e_s.empty()) return;
   const Spread e2e = spread_of(kernel.e2e_s);
   json["e2e_s"] = spread_json(e2e);
+  json["e2e_runs_s"] = kernel.e2e_s;
+  json["e2e_peak_resident_bytes"] = kernel.e2e_peak_resident_bytes;
   if (result.floor) json["e2e_over_floor"] = e2e.median / result.floor->process_s();
   if (result.what.published_s) json["published_over_e2e"] = *result.what.published_s / e2e.median;
 }
@@ -155,6 +167,7 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
                {"peak_device_bytes", first.peak_device_bytes},
                {"device_ms", spread_json(device)},
                {"multiply_ms", spread_json(multiply)},
+               {"stages_ms", stages_json(kernel.runs)},
                {"total_s", spread_json(spread_of(kernel.runs, total_s))},
                {"gpairs_per_s_multiply", pair_rate(first.pairs, multiply.median)},
                {"gpairs_per_s_device", pair_rate(first.pairs, device.median)}};
@@ -166,16 +179,6 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
   for (const Report& run : kernel.runs) runs.push_back(run_json(run));
   json["runs"] = std::move(runs);
   return json;
-}
-
-/// 2026-11-21T10:00:00Z.
-std::string date_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> out{};
-  std::strftime(out.data(), out.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return out.data();
 }
 
 }  // namespace
@@ -248,15 +251,22 @@ std::string table_row(const CaseResult& result, const KernelResult& kernel, bool
 }
 
 Json bench_json(const BenchOptions& options, const std::vector<std::string>& command) {
-  return {{"program", "spmm-bench"}, {"version", version_string()}, {"date", date_text()},
-          {"command", command},      {"runs", options.num_runs},    {"device", ""},
-          {"note", kNote},           {"cases", Json::array()}};
+  Json json = measurement_head("spmm-bench", command);
+  json["runs"] = options.num_runs;
+  json["device"] = "";
+  json["note"] = kNote;
+  json["cases"] = Json::array();
+  return json;
 }
 
 Json case_result_json(const CaseResult& result) {
   Json json = case_json(result.what);
   json["block_density"] = result.what.block_density();
-  json["yardstick"] = result.yardstick;
+  json["yardstick"] = result.baseline;  // the key of older files
+  if (!result.baseline.empty()) {
+    json["baseline"] = run_json(result.baseline_run);
+    json["baseline"]["kernel"] = result.baseline;
+  }
   if (result.floor) {
     json["floor"] = {
         {"read_s", result.floor->read_s}, {"write_s", result.floor->write_s}, {"total_s", result.floor->total_s()}};

@@ -23,7 +23,7 @@ double device_ms(const Report& report);
 std::string table_header(bool with_floor);
 std::string table_row(const CaseResult& result, const KernelResult& kernel, bool with_floor);
 
-/// What holds for all cases of a measurement.
+/// What holds for all cases of a measurement: measurement_head() and the way it was taken.
 nlohmann::ordered_json bench_json(const BenchOptions& options, const std::vector<std::string>& command);
 
 /// One entry of bench_json()["cases"].
@@ -52,7 +52,7 @@ std::string table_head(const std::vector<std::string>& names);
 
 struct Diff {
   std::string table;
-  bool worse = false;  ///< something got slower, or no longer runs or agrees with its yardstick
+  bool worse = false;  ///< something got slower, or no longer runs or agrees with its baseline
 };
 
 /// Compares the medians of all cases and kernels that both files have. Slower: more than `tolerance` times the old

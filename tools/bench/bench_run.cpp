@@ -116,12 +116,18 @@ std::vector<std::string> process_words(const fs::path& a, const fs::path& b, con
   return words;
 }
 
-/// Seconds of whole processes, each of which writes a new file. Errors: TooSlow, DeviceError (the program failed).
-std::vector<double> process_seconds(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how,
-                                    unsigned num_runs, std::optional<double> max_s) {
+/// Whole processes.
+struct Processes {
+  std::vector<double> s;
+  std::uint64_t peak_resident_bytes = 0;  ///< of the largest
+};
+
+/// Times processes, each of which writes a new file. Errors: TooSlow, DeviceError (the program failed).
+Processes run_processes(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how,
+                        unsigned num_runs, std::optional<double> max_s) {
   const std::vector<std::string> words = process_words(a, b, out, how);
-  std::vector<double> seconds;
-  while (seconds.size() < num_runs) {
+  Processes all;
+  while (all.s.size() < num_runs) {
     fs::remove(out);
     const TimeLimit limit(max_s, how.cancel);
     const TimedProcess run = time_process(words, limit.stop_flag());
@@ -130,9 +136,10 @@ std::vector<double> process_seconds(const fs::path& a, const fs::path& b, const 
     if (run.exit_code != 0) {
       throw DeviceError(words[0], text("ended with exit code ", run.exit_code), "see its message above");
     }
-    seconds.push_back(run.s);
+    all.s.push_back(run.s);
+    all.peak_resident_bytes = std::max(all.peak_resident_bytes, run.peak_resident_bytes);
   }
-  return seconds;
+  return all;
 }
 
 /// Seconds of a process with next to nothing to do: start of the program and of the device.
@@ -140,8 +147,8 @@ double start_seconds(const BenchOptions& options) {
   const Scratch one(options.work / text("one-", getpid(), ".bin"));
   const Scratch out(options.work / text("one-out-", getpid(), ".bin"));
   write_matrix(one.path, BlockMatrix{.n = 1, .m = 1, .index = {{0, 0}}, .values = {1}});
-  const auto all = process_seconds(one.path, one.path, out.path, options.multiply, kFloorTries, std::nullopt);
-  return *std::min_element(all.begin(), all.end());
+  const Processes all = run_processes(one.path, one.path, out.path, options.multiply, kFloorTries, std::nullopt);
+  return *std::min_element(all.s.begin(), all.s.end());
 }
 
 FloorTimes measure_floor(const fs::path& a, const fs::path& b, const MatrixHeader& c, const BenchOptions& options) {
@@ -181,25 +188,26 @@ class CaseRun {
         a_(make_input(bench_case, 1, options)),
         b_(make_input(bench_case, 2, options)),
         max_value_(bench_case.max_value),
-        yardstick_(options.work / text("yardstick-", getpid(), ".bin")),
+        baseline_(options.work / text("baseline-", getpid(), ".bin")),
         out_(options.work / text("out-", getpid(), ".bin")) {}
 
   /// Makes the output that all others must equal: by the simplest fast kernel of the backend, else by the first that
   /// runs.
-  void make_yardstick(CaseResult& result) {
+  void make_baseline(CaseResult& result) {
     std::vector<std::string> candidates = options_.kernels;
-    const bool on_cpu = options_.yardstick_backend == Backend::cpu;
+    const bool on_cpu = options_.baseline_backend == Backend::cpu;
     candidates.insert(candidates.begin(), on_cpu ? "row-merge" : "two-pointer");
     for (const std::string& kernel : candidates) {
       Report report;
-      if (!refusal_of([&] { report = multiply_to(yardstick_.path, kernel); }).empty()) continue;
-      result.yardstick = report.plan.kernel;
+      if (!refusal_of([&] { report = multiply_to(baseline_.path, kernel); }).empty()) continue;
+      result.baseline = report.plan.kernel;
+      result.baseline_run = report;
       if (options_.floor) result.floor = measure_floor(a_, b_, report.c, options_);
       return;
     }
   }
 
-  KernelResult run(const std::string& kernel, bool has_yardstick) {
+  KernelResult run(const std::string& kernel, bool has_baseline) {
     KernelResult result;
     result.kernel = kernel;
     result.refusal = refusal_of([&] {
@@ -214,11 +222,11 @@ class CaseRun {
       result.runs.clear();
       return result;
     }
-    result.difference = has_yardstick ? result_difference(yardstick_.path, out_.path) : "there is no yardstick";
+    result.difference = has_baseline ? result_difference(baseline_.path, out_.path) : "there is no baseline";
     fs::remove(out_.path);
     result.work = least_work(result.file_run, max_value_);
     result.limit = limit_of(result.work, result.file_run.device, options_.ceilings);
-    if (options_.e2e) run_processes(result);
+    if (options_.e2e) time_processes(result);
     return result;
   }
 
@@ -234,10 +242,12 @@ class CaseRun {
   }
 
   /// Times as many processes as there were runs.
-  void run_processes(KernelResult& result) const {
+  void time_processes(KernelResult& result) const {
     const auto num_runs = static_cast<unsigned>(result.runs.size());
     result.e2e_failure = refusal_of([&] {
-      result.e2e_s = process_seconds(a_, b_, out_.path, with_kernel(result.kernel), num_runs, options_.max_s);
+      Processes all = run_processes(a_, b_, out_.path, with_kernel(result.kernel), num_runs, options_.max_s);
+      result.e2e_s = std::move(all.s);
+      result.e2e_peak_resident_bytes = all.peak_resident_bytes;
     });
     fs::remove(out_.path);
   }
@@ -256,14 +266,14 @@ class CaseRun {
   fs::path a_;
   fs::path b_;
   std::uint32_t max_value_;
-  Scratch yardstick_;
+  Scratch baseline_;
   Scratch out_;
 };
 
 }  // namespace
 
-std::string result_difference(const fs::path& yardstick, const fs::path& found) {
-  const MatrixFile left{.file = io::InputFile(yardstick, ElementType::u32), .type = ElementType::u32};
+std::string result_difference(const fs::path& baseline, const fs::path& found) {
+  const MatrixFile left{.file = io::InputFile(baseline, ElementType::u32), .type = ElementType::u32};
   try {
     const MatrixFile right{.file = io::InputFile(found, ElementType::u32), .type = ElementType::u32};
     const MatrixHeader& header = right.file.header();
@@ -319,9 +329,9 @@ CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
   CaseResult result;
   result.what = bench_case;
   CaseRun run(bench_case, options);
-  run.make_yardstick(result);
+  run.make_baseline(result);
   for (const std::string& kernel : options.kernels) {
-    result.kernels.push_back(run.run(kernel, !result.yardstick.empty()));
+    result.kernels.push_back(run.run(kernel, !result.baseline.empty()));
     on_kernel(result, result.kernels.back());
   }
   return result;

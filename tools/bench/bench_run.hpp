@@ -15,10 +15,10 @@
 namespace spmm::tools {
 
 struct BenchOptions {
-  std::filesystem::path work;                ///< folder of inputs and outputs
-  std::vector<std::string> kernels;          ///< names, or "auto"
-  Options multiply;                          ///< backend, device, threads
-  Backend yardstick_backend = Backend::cpu;  ///< its simplest fast kernel makes the yardstick
+  std::filesystem::path work;               ///< folder of inputs and outputs
+  std::vector<std::string> kernels;         ///< names, or "auto"
+  Options multiply;                         ///< backend, device, threads
+  Backend baseline_backend = Backend::cpu;  ///< its simplest fast kernel makes the baseline
   unsigned num_runs = 5;
   std::optional<double> filter_s;  ///< a warm-up that takes longer stays the only run
   std::optional<double> max_s;     ///< a run that takes longer is stopped and its kernel skipped
@@ -39,16 +39,17 @@ struct FloorTimes {
 };
 
 struct KernelResult {
-  std::string kernel;          ///< as asked for
-  std::string refusal;         ///< why it did not run; "" where it did
-  bool too_slow = false;       ///< it did not run because it took too long
-  std::vector<Report> runs;    ///< to /dev/null
-  Report file_run;             ///< to a file
-  std::string difference;      ///< from the yardstick's bytes; "" where there is none
-  std::vector<double> e2e_s;   ///< whole processes `spmm A B OUT` that write a new file
-  std::string e2e_failure;     ///< why there are none, where they were asked for
-  LeastWork work;              ///< what the product takes at least
-  std::optional<Limit> limit;  ///< the time of that on this device
+  std::string kernel;                         ///< as asked for
+  std::string refusal;                        ///< why it did not run; "" where it did
+  bool too_slow = false;                      ///< it did not run because it took too long
+  std::vector<Report> runs;                   ///< to /dev/null
+  Report file_run;                            ///< to a file
+  std::string difference;                     ///< from the baseline's bytes; "" where there is none
+  std::vector<double> e2e_s;                  ///< whole processes `spmm A B OUT` that write a new file
+  std::uint64_t e2e_peak_resident_bytes = 0;  ///< the largest of these processes
+  std::string e2e_failure;                    ///< why there are none, where they were asked for
+  LeastWork work;                             ///< what the product takes at least
+  std::optional<Limit> limit;                 ///< the time of that on this device
 
   [[nodiscard]] bool ran() const { return refusal.empty(); }
   [[nodiscard]] bool validated() const { return ran() && difference.empty(); }
@@ -56,7 +57,8 @@ struct KernelResult {
 
 struct CaseResult {
   BenchCase what;
-  std::string yardstick;  ///< kernel whose output the others must equal; "" where no kernel ran
+  std::string baseline;  ///< kernel whose output the others must equal; "" where no kernel ran
+  Report baseline_run;   ///< its only run, to a file, nothing warmed up
   std::optional<FloorTimes> floor;
   std::vector<KernelResult> kernels;
 };
@@ -71,7 +73,7 @@ std::vector<std::string> all_kernels(Backend backend);
 std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed, const BenchOptions& options);
 
 /// How the second result differs from the first; "" where the bytes are the same. Errors: InputError, IoError.
-std::string result_difference(const std::filesystem::path& yardstick, const std::filesystem::path& found);
+std::string result_difference(const std::filesystem::path& baseline, const std::filesystem::path& found);
 
 /// Runs every kernel on a case: one warm-up, the timed runs to /dev/null, one run to a file. `on_kernel` is called
 /// after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except UsageError,

@@ -34,8 +34,8 @@ constexpr std::uint64_t kMaxDevice = 4095;
 
 constexpr const char* kNotes = R"(
 For each case both inputs are made as spmm-gen makes them (A with seed 1, B with seed 2) and left in the work folder for
-the next time. A yardstick output is written by two-pointer (GPU) or row-merge (CPU). Then each kernel runs once to warm
-up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the yardstick. A
+the next time. A baseline output is written by two-pointer (GPU) or row-merge (CPU). Then each kernel runs once to warm
+up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the baseline. A
 kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
 run as skipped. The kernel "all" is auto and every kernel of the
 backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case.
@@ -46,6 +46,9 @@ at the rate of a copy) or terms (multiply-adds at the rate of the tensor cores);
 the devices it names. Saturated tiles may end early, so the share may exceed 100 %. Floor = the longer of reading both
 inputs and writing an output of the same size, computing nothing. Each run uploads its inputs anew: device caches are
 cold.
+
+--json writes a complete measurement: command, revision, date, machine, and per case and kernel the median, least and
+largest time of every stage, of whole products and processes (with their memory), and every run.
 
 Tables at the end, where there is something to show: prediction (what the planner expected, and what was
 measured), comparison (time per pair * m^3 over that of the case named by compare_with, which runs first), and,
@@ -203,8 +206,8 @@ tools::BenchOptions bench_options(const cxxopts::ParseResult& parsed) {
   options.max_s = option_number(parsed, "max-seconds", 0);
   options.floor = cli::option_flag(parsed, "floor");
   options.e2e = cli::option_flag(parsed, "e2e");
-  options.yardstick_backend = tools::backend_of(options.multiply);
-  options.kernels = kernels_of(option_names(parsed, "kernel"), options.yardstick_backend);
+  options.baseline_backend = tools::backend_of(options.multiply);
+  options.kernels = kernels_of(option_names(parsed, "kernel"), options.baseline_backend);
   return options;
 }
 

@@ -152,15 +152,16 @@ std::vector<double> time_runs(Product& product, unsigned num_runs, std::uint64_t
   return run_ms;
 }
 
-cuda::DeviceInfo device_for(const Request& request) {
+std::shared_ptr<cuda::DeviceContext> device_for(const Request& request) {
   std::string why_not;
-  const auto device = cuda::find_device(-1, why_not);
+  std::shared_ptr<cuda::DeviceContext> context = cuda::find_device(-1, why_not);
   const std::string where = "kernel " + request.kernel;
-  if (!device) throw DeviceError(where, why_not, "check nvidia-smi, or use host-naive");
-  if (request.kernel == "tensor" && !device->has_dense_tensor) {
-    throw DeviceError(where, device->name + " has no warpgroup matrix products", "use another kernel");
+  if (!context) throw DeviceError(where, why_not, "check nvidia-smi, or use host-naive");
+  const cuda::DeviceInfo device = cuda::describe(*context);
+  if (request.kernel == "tensor" && !device.has_dense_tensor) {
+    throw DeviceError(where, device.name + " has no warpgroup matrix products", "use another kernel");
   }
-  return *device;
+  return context;
 }
 
 }  // namespace
@@ -192,30 +193,26 @@ std::vector<KernelInfo> device_kernels() {
 
 Measurement multiply_on_device(const Request& request, std::span<const std::byte> a, std::span<const std::byte> b,
                                std::span<std::byte> c) {
-  const cuda::DeviceInfo device = device_for(request);
-  check(cudaSetDevice(device.number), "choose device");
-  cuda::DeviceMemory memory(device.number, UINT64_MAX);
-  const cuda::Stream stream;
+  const std::shared_ptr<cuda::DeviceContext> context = device_for(request);
+  const cuda::DeviceGuard guard(context->device());
+  const std::string name = context->properties().name;
+  const cuda::Stream stream(*context);  // waits for what is on its way when it goes
+  cuda::DeviceMemory memory(stream, UINT64_MAX);
   const ProductInput input{
       .type = request.type, .shape = request.shape, .a = a, .b = b, .memory = memory, .stream = stream};
-  std::unique_ptr<Product> product;
   try {
-    product = make_product(request, input);
-    Measurement measurement{.run_ms = time_runs(*product, request.runs, a.size() + b.size(), device.number, input),
+    const std::unique_ptr<Product> product = make_product(request, input);
+    Measurement measurement{.run_ms = time_runs(*product, request.runs, a.size() + b.size(), context->device(), input),
                             .resources = product->resources(),
-                            .device = device.name};
+                            .device = name};
     product->download(c);
     stream.synchronize();
     return measurement;
   } catch (const OutOfMemory&) {
-    (void)cudaDeviceSynchronize();  // kernels still use the buffers
     throw OutOfMemory("kernel " + request.kernel,
                       text("operands and result of ", request.shape.rows, " x ", request.shape.inner, " x ",
-                           request.shape.cols, " do not fit the memory of ", device.name),
+                           request.shape.cols, " do not fit the memory of ", name),
                       "multiply smaller matrices, or free memory on the device");
-  } catch (...) {
-    (void)cudaDeviceSynchronize();
-    throw;
   }
 }
 

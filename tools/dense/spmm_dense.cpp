@@ -16,6 +16,7 @@
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
+#include "tools/common/measurement.hpp"
 #include "tools/common/random.hpp"
 #include "tools/dense/dense_matrix.hpp"
 #include "tools/dense/dense_options.hpp"
@@ -96,16 +97,15 @@ std::pair<tools::DenseMatrix, tools::DenseMatrix> make_operands(const tools::Den
   return {make(shape.rows, shape.inner, 0), make(shape.inner, shape.cols, 1)};
 }
 
-nlohmann::ordered_json header_json(const tools::DenseJob& job, std::vector<std::string> command) {
+nlohmann::ordered_json header_json(const tools::DenseJob& job, const std::vector<std::string>& command) {
   const tools::DenseOptions& options = job.options;
-  return {{"program", "spmm-dense"},
-          {"version", version_string()},
-          {"command", std::move(command)},
-          {"type", dense::type_name(options.type)},
-          {"range", {job.range.low, job.range.high}},
-          {"seed", options.seed},
-          {"runs", options.runs},
-          {"products", nlohmann::ordered_json::array()}};
+  auto json = tools::measurement_head("spmm-dense", command);
+  json["type"] = dense::type_name(options.type);
+  json["range"] = {job.range.low, job.range.high};
+  json["seed"] = options.seed;
+  json["runs"] = options.runs;
+  json["products"] = nlohmann::ordered_json::array();
+  return json;
 }
 
 /// Runs all shapes; the JSON file is complete up to the last finished shape at any time.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the dense kernels with spmm-dense and writes the classic tables: dense.json, tables.md and PNG plots.
 
-usage: python3 tools/scripts/dense_tables.py --bin build/bin --out DIR [--quick]
+usage: python3 tools/scripts/dense_tables.py --bin build/bin --out DIR [--quick] [--squares N,N...]
        python3 tools/scripts/dense_tables.py --from DIR/dense.json --out DIR
 """
 import argparse
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 NAME = "dense_tables.py"
+HEAD = ["schema", "version", "revision", "machine"]  # keys of spmm-dense --json that hold for all of its runs
 UNAVAILABLE = 69  # exit code of spmm-dense: no kernel could run
 DIFFERENT = 1  # a result is wrong
 HOST = "host-naive"
@@ -42,7 +43,8 @@ class Measurer:
         self.binary = binary
         self.runs = runs
         self.wrong = []
-        self.refusals = []  # of the last call
+        self.rejections = []  # of the last call
+        self.head = {}  # what a measurement says of program and machine
         self.kernels = self.call(["--list"])["kernels"]
         self.has_device = any(kernel["on_device"] for kernel in self.kernels)
         if not self.has_device:
@@ -60,7 +62,9 @@ class Measurer:
             if done.returncode not in (0, DIFFERENT, UNAVAILABLE):
                 print(done.stderr.strip(), file=sys.stderr)
             if path.exists():
-                return json.loads(path.read_text())
+                found = json.loads(path.read_text())
+                self.head = {key: found[key] for key in HEAD if key in found} or self.head
+                return found
             if "--list" in arguments:
                 fail("spmm-dense --list failed; run it by hand")
             return {"products": []}
@@ -78,13 +82,13 @@ class Measurer:
         run = self.call(["--type", kind, "--kernel", ",".join(names), "--shape", shape_list, "--runs", str(self.runs),
                          *more])
         found = []
-        self.refusals = []
+        self.rejections = []
         for product in run["products"]:
             for result in product["results"]:
                 row = {"series": series, "type": kind, "rows": product["rows"], "inner": product["inner"],
                        "cols": product["cols"], "rows_checked": product["rows_checked"], **result}
                 if result["status"] != "ok":
-                    self.refusals.append(f"{result['kernel']} at {shape_text(row)}: {result['reason']}")
+                    self.rejections.append(f"{result['kernel']} at {shape_text(row)}: {result['reason']}")
                     continue
                 found.append(row)
                 if not result["check"]["passed"]:
@@ -97,22 +101,32 @@ class Measurer:
         found = self.rows(series, kind, names, shapes, more)
         if names and not found:
             self.has_device = False
-            print(f"no usable GPU ({self.refusals[0] if self.refusals else 'spmm-dense failed'}): host rows only")
+            print(f"no usable GPU ({self.rejections[0] if self.rejections else 'spmm-dense failed'}): host rows only")
         elif found:
-            print("".join(f"  refused: {refusal}\n" for refusal in self.refusals), end="")
+            print("".join(f"  rejected: {rejection}\n" for rejection in self.rejections), end="")
         return found
 
 
 def measure(arguments):
     quick = QUICK if arguments.quick else {}
     measurer = Measurer(arguments.bin / "spmm-dense", arguments.runs)
-    squares = quick.get("squares", SQUARES)
+    squares = arguments.squares or quick.get("squares", SQUARES)
     host_sides = [n for n in squares if n <= quick.get("host_largest", HOST_LARGEST)]
     rows = []
     for kind in TYPES:
         rows += measurer.device_rows("square", kind, measurer.names(kind), squares)
         rows += measurer.rows("square", kind, [HOST], host_sides)
-    rows += measurer.device_rows("long", "f32", measurer.names("f32", LONG_KERNELS), quick.get("long", LONG))
+    if not arguments.squares:
+        rows += measure_more(measurer, quick)
+    devices = sorted({row["device"] for row in rows if row["device"] != "host"})
+    return {"program": NAME, **measurer.head, "command": sys.argv, "devices": devices, "quick": arguments.quick,
+            "runs": arguments.runs, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "published": PUBLISHED, "wrong": measurer.wrong, "rows": rows}
+
+
+def measure_more(measurer, quick):
+    """Long runs with one and two outputs per thread, shapes with sides all different, tile widths."""
+    rows = measurer.device_rows("long", "f32", measurer.names("f32", LONG_KERNELS), quick.get("long", LONG))
     shapes = quick.get("shapes", SHAPES)
     for kind in TYPES:
         rows += measurer.device_rows("shapes", kind, measurer.names(kind), shapes, ["--check", "full"])
@@ -121,11 +135,7 @@ def measure(arguments):
     for kind in TYPES:
         rows += measurer.device_rows("tiles", kind, measurer.names(kind, tiled), [quick.get("tile_side", TILE_SIDE)],
                                      ["--tile", "all"])
-    version = subprocess.run([arguments.bin / "spmm-dense", "--version"], capture_output=True, text=True).stdout.strip()
-    devices = sorted({row["device"] for row in rows if row["device"] != "host"})
-    return {"program": NAME, "version": version, "devices": devices, "quick": arguments.quick, "runs": arguments.runs,
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "published": PUBLISHED, "wrong": measurer.wrong, "rows": rows}
+    return rows
 
 
 def shape_text(row):
@@ -310,11 +320,16 @@ def load(path):
         fail(f"{path}: not a measurement of {NAME} ({error}); name a dense.json")
 
 
+def sides(text):
+    return [int(side) for side in text.split(",")]
+
+
 def main():
     parser = argparse.ArgumentParser(description="Tables of the dense kernels: dense.json, tables.md and PNG plots.")
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/bin"), help="folder of spmm-dense")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the results")
     parser.add_argument("--runs", type=int, default=3, help="timed runs of each kernel")
+    parser.add_argument("--squares", type=sides, metavar="N,N...", help="squares with these sides, and nothing else")
     parser.add_argument("--quick", action="store_true", help="small shapes only, to see that all works")
     parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="JSON", help="draw an earlier measurement")
     arguments = parser.parse_args()

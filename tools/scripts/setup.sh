@@ -97,7 +97,7 @@ set_up() {
   local -a options=(-S "$root" -B "$build")
   if [[ ! -e $build/CMakeCache.txt ]]; then
     options+=(-D "CMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE:-Release}")
-    # A newer compiler with new warnings must not keep anybody from using spmm; continuous integration is strict.
+    # A newer compiler with new warnings must not keep users from building spmm; continuous integration is strict.
     if [[ -z ${CI:-} ]]; then options+=(-D SPMM_WERROR=OFF); fi
     if has_program ninja; then options+=(-G Ninja); fi
   elif ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then

@@ -6,9 +6,10 @@
 #include "cli/progress_bar.hpp"
 #include "cli/report_text.hpp"
 #include "io/paths.hpp"
+#include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
-#include "tools/spmm/options.hpp"
+#include "tools/spmm/command_line.hpp"
 
 namespace {
 
@@ -21,6 +22,18 @@ int show_plan(const cli::CliOptions& options, const cli::RunNames& names) {
   if (options.report != "-") std::cout << cli::plan_text(a, b, plan);
   if (!options.report.empty()) cli::write_json(options.report, cli::plan_json(a, b, plan, names));
   return cli::kOk;
+}
+
+/// Writes the report of a finished product. Errors: OutputError, IoError; both say that the product is there.
+void write_report(const std::string& path, const nlohmann::ordered_json& json) {
+  constexpr const char* kComplete = "the product is complete";
+  try {
+    cli::write_json(path, json);
+  } catch (const OutputError& error) {
+    throw OutputError("report", error.what(), kComplete);
+  } catch (const IoError& error) {
+    throw IoError("report", error.what(), kComplete);
+  }
 }
 
 int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
@@ -37,7 +50,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
     report = multiply(options.a, options.b, options.out, options.run);
   }
   if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
-  if (!options.report.empty()) cli::write_json(options.report, cli::report_json(report, names));
+  if (!options.report.empty()) write_report(options.report, cli::report_json(report, names));
   // Standard output is the report's where it was asked for there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;
   return cli::kOk;

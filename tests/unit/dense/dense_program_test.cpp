@@ -2,7 +2,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -20,11 +19,6 @@ using Json = nlohmann::ordered_json;
 ProcessResult run_host(std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--kernel", "host-naive"});
   return run_tool("dense", arguments);
-}
-
-std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 std::string write_text(const std::string& path, const std::string& content) {
@@ -216,6 +210,10 @@ TEST_CASE("dense: the tables in one command, and again from its JSON", "[tools][
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
   Json json = Json::parse(content_of(folder.file("tables/dense.json")));
+  CHECK(json["schema"] == 1);
+  CHECK_FALSE(json["revision"].get<std::string>().empty());
+  CHECK(json["command"].size() == 8);
+  CHECK(json["machine"]["cores"] > 0);
   std::size_t host_rows = 0;
   for (const Json& row : json["rows"]) {
     CHECK(row["check"]["passed"] == true);
@@ -239,4 +237,12 @@ TEST_CASE("dense: the tables in one command, and again from its JSON", "[tools][
       {"/usr/bin/env", "python3", script, "--from", folder.file("other.json"), "--out", folder.file("again")});
   CHECK(again.exit_code == 1);
   CHECK(contains(content_of(folder.file("again/tables.md")), "tiled 291.5 (hardware not stated) |"));
+
+  const ProcessResult squares = run_process({"/usr/bin/env", "python3", script, "--bin", SPMM_BIN_DIR, "--out",
+                                             folder.file("squares"), "--squares", "16,32", "--runs", "1"});
+  INFO(squares.err);
+  REQUIRE(squares.exit_code == 0);
+  json = Json::parse(content_of(folder.file("squares/dense.json")));
+  CHECK(json["rows"].size() >= 4 * 2);
+  for (const Json& one : json["rows"]) CHECK(one["series"] == "square");
 }

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <new>
 #include <stdexcept>
 
@@ -124,7 +125,17 @@ namespace {
 std::atomic<std::int64_t> live_bytes{0};
 std::atomic<std::int64_t> peak_bytes{0};
 
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 2;
+std::atomic<std::int64_t> left_before_failure{kNever};
+std::atomic<bool> failure_lasts{false};
+
+bool fails_now() {
+  const std::int64_t left = left_before_failure--;
+  return left == 0 || (left < 0 && failure_lasts);
+}
+
 void* counted_new(std::size_t size) {
+  if (fails_now()) return nullptr;
   void* const at = std::malloc(size == 0 ? 1 : size);
   if (at == nullptr) return nullptr;
   const auto now = live_bytes += static_cast<std::int64_t>(::malloc_usable_size(at));
@@ -146,6 +157,15 @@ std::uint64_t peak_allocation(const std::function<void()>& action) {
   peak_bytes = before;
   action();
   return static_cast<std::uint64_t>(peak_bytes - before);
+}
+
+FailingAllocation::FailingAllocation(int countdown, bool lasting) {
+  failure_lasts = lasting;
+  left_before_failure = countdown;
+}
+
+FailingAllocation::~FailingAllocation() {
+  left_before_failure = kNever;
 }
 
 }  // namespace spmm::test

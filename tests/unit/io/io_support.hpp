@@ -86,6 +86,15 @@ void drop_rights();
 /// Largest growth of allocated memory (operator new) while `action` runs, in bytes.
 std::uint64_t peak_allocation(const std::function<void()>& action);
 
+/// While it lives, allocation number `countdown` (from 0, of all threads) fails; with `lasting` all later ones as well.
+class FailingAllocation {
+ public:
+  FailingAllocation(int countdown, bool lasting);
+  ~FailingAllocation();
+  FailingAllocation(const FailingAllocation&) = delete;
+  FailingAllocation& operator=(const FailingAllocation&) = delete;
+};
+
 /// Whether the folder's file system can make files without a name.
 bool has_unnamed_files(const std::filesystem::path& folder);
 

@@ -1,12 +1,14 @@
 // The file sink: order, visibility, release of the caller's bytes, failures.
-#include <sys/mman.h>
-
+#include <array>
 #include <atomic>
 #include <deque>
+#include <limits>
 
+#include "base/record_errors.hpp"
 #include "io/file_sink.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "support/process.hpp"
 #include "unit/io/io_support.hpp"
 
 namespace {
@@ -186,29 +188,116 @@ TEST_CASE("a failed write is told once it is known, and every slice is released 
   }
 }
 
-TEST_CASE("a product of more than 2^32 - 1 blocks is refused") {
-  constexpr std::uint64_t kSliceRecords = 1u << 26;
-  const std::uint64_t record = output_record_bytes(1);
-  // 51 GB that nobody touches: the sink has no writers and drops what is queued.
-  const std::size_t slice_bytes = kSliceRecords * record;
-  void* const memory = ::mmap(nullptr, slice_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  REQUIRE(memory != MAP_FAILED);
-  const std::span<const std::byte> slice(static_cast<const std::byte*>(memory), slice_bytes);
-  std::atomic<int> releases{0};
+/// Lowers the limit of blocks while it lives.
+class LowLimit {
+ public:
+  explicit LowLimit(std::uint64_t most) { max_output_blocks = most; }
+  ~LowLimit() { max_output_blocks = std::numeric_limits<std::uint32_t>::max(); }
+  LowLimit(const LowLimit&) = delete;
+  LowLimit& operator=(const LowLimit&) = delete;
+};
+
+TEST_CASE("a product of more blocks than a header holds is the same error in every sink") {
+  const TempFolder folder;
+  const LowLimit limit(100);
+  const std::string records = result_records(kM, 101);
+  const std::string expected =
+      "output: the product has more than 100 non-zero blocks, the most a file holds; multiply parts of the matrices, "
+      "or "
+      "use larger blocks";
+  Appender appender(records);
   {
-    const auto sink = io::open_tuned_file_sink("/dev/null", 1, {}, {.num_writers = 0});
-    const auto release = [&] { ++releases; };
-    for (int s = 0; s < 63; ++s) sink->append(slice, release);
-    const std::string message = message_of<FormatError>([&] { sink->append(slice, release); });
-    INFO(message);
-    CHECK(names_place_and_remedy(message, "/dev/null"));
-    CHECK(contains(message, "at least 4294967296 blocks, expected at most 4294967295"));
-    CHECK_NOTHROW(sink->append(slice.first(slice_bytes - record), release));
-    CHECK_THROWS_AS(sink->append(slice.first(record), release), FormatError);
-    CHECK(releases == 2);
+    const auto file = open_file_sink(folder / "c.bin", kM, {});
+    appender.append(*file, 0, 60 * kRecord);
+    CHECK(message_of<OutOfMemory>([&] { appender.append(*file, 60 * kRecord, 41 * kRecord); }) == expected);
+    appender.append(*file, 60 * kRecord, 40 * kRecord);
+    CHECK(message_of<OutOfMemory>([&] { appender.append(*file, 100 * kRecord, kRecord); }) == expected);
+    file->finish(header_of(100));
+    file->publish();
   }
-  CHECK(releases == 66);
-  ::munmap(memory, slice_bytes);
+  CHECK((read_bytes(folder / "c.bin") == file_of(100, records.substr(0, 100 * kRecord))));
+  ProductMatrix product;
+  const auto memory = make_memory_sink(product);
+  appender.append(*memory, 0, records.size());
+  CHECK(message_of<OutOfMemory>([&] { memory->finish(header_of(101)); }) == expected);
+  CHECK(product.index.empty());
+  CHECK(appender.each_released_once());
+}
+
+/// Ten slices and finish(), with allocation number `countdown` failing. Returns whether all went well; every slice that
+/// the sink was given must be released once.
+bool survives(const std::function<std::unique_ptr<Sink>()>& open, const std::string& records, int countdown,
+              bool lasting) {
+  std::array<std::atomic<int>, 10> releases{};
+  int num_given = 0;
+  bool done = false;
+  {
+    const FailingAllocation failing(countdown, lasting);
+    try {
+      const std::unique_ptr<Sink> sink = open();
+      for (std::atomic<int>& count : releases) {
+        ++num_given;
+        sink->append(std::as_bytes(std::span(records)), [&count] { ++count; });
+      }
+      sink->finish(header_of(static_cast<std::uint32_t>(10 * records.size() / kRecord)));
+      done = true;
+    } catch (const std::bad_alloc&) {
+    } catch (const Error&) {
+    }
+  }
+  for (int x = 0; x < 10; ++x) {
+    INFO("slice " << x << ", allocation " << countdown);
+    REQUIRE(releases.at(static_cast<std::size_t>(x)) == (x < num_given ? 1 : 0));
+  }
+  return done;
+}
+
+TEST_CASE("every slice is released once whatever allocation fails") {
+  const TempFolder folder;
+  const std::string records = result_records(kM, 20);
+  ProductMatrix product;
+  const auto open_with = [](const std::filesystem::path& path, unsigned num_writers) {
+    return [=] { return io::open_tuned_file_sink(path, kM, {}, {.num_writers = num_writers, .piece_bytes = 50}); };
+  };
+  const std::vector<std::function<std::unique_ptr<Sink>()>> sinks = {
+      open_with(folder / "c.bin", 2), open_with(folder / "c.bin", 0), open_with("/dev/full", 1),
+      open_with("/dev/full", 0), [&] { return make_memory_sink(product); }};
+  for (const auto& open : sinks) {
+    for (const bool lasting : {false, true}) {
+      for (int countdown = 0; countdown < 150; ++countdown) survives(open, records, countdown, lasting);
+    }
+  }
+  CHECK(survives(sinks[0], records, 1 << 30, false));
+  CHECK(survives(sinks[4], records, 1 << 30, false));
+  CHECK(folder.names().empty());
+}
+
+TEST_CASE("where no writer can be started append() writes") {
+  if (!kForksWithThreads) {
+    WARN("not with this sanitizer");
+    return;
+  }
+  const TempFolder folder;
+  const std::string records = result_records(kM, 300);
+  for (const unsigned limit : {0u, 2u}) {
+    const int status = exit_status_under_thread_limit(limit, [&] {
+      Appender appender(records);
+      const auto sink = io::open_tuned_file_sink(folder / "c.bin", kM, {}, {.num_writers = 4, .piece_bytes = 100});
+      appender.append_all(*sink, 9);
+      sink->finish(header_of(300));
+      sink->publish();
+      return appender.each_released_once() ? 0 : 1;
+    });
+    CHECK(status == 0);
+    CHECK((read_bytes(folder / "c.bin") == file_of(300, records)));
+    std::filesystem::remove(folder / "c.bin");
+  }
+  const auto sink = io::open_tuned_file_sink("/dev/full", kM, {}, {.num_writers = 0});
+  Appender appender(records);
+  CHECK_NOTHROW(appender.append(*sink, 0, kRecord));
+  CHECK_THROWS_AS(appender.append(*sink, 0, kRecord), IoError);
+  CHECK_THROWS_AS(sink->finish(header_of(2)), IoError);
+  CHECK(appender.each_released_once());
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ inline tools::CaseResult made_up_case(const std::string& name, const MatrixHeade
   result.what.name = name;
   result.what.header = header;
   result.what.max_value = 2047;
-  result.yardstick = "made-up";
+  result.baseline = "made-up";
   result.kernels = std::move(kernels);
   return result;
 }

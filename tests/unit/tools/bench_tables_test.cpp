@@ -12,6 +12,7 @@
 #include "tools/bench/bench_limits.hpp"
 #include "tools/bench/bench_process.hpp"
 #include "tools/bench/bench_report.hpp"
+#include "tools/common/measurement.hpp"
 #include "unit/tools/bench_support.hpp"
 #include "unit/tools/tool_support.hpp"
 
@@ -152,6 +153,9 @@ TEST_CASE("bench: whole processes", "[tools][bench]") {
   const Json& one = json["cases"][0];
   const Json& kernel = one["kernels"][0];
   CHECK(kernel["e2e_s"]["min"] > 0);
+  CHECK(kernel["e2e_runs_s"].size() == 1);
+  CHECK(kernel["e2e_runs_s"][0] == kernel["e2e_s"]["median"]);
+  CHECK(kernel["e2e_peak_resident_bytes"].is_number());
   CHECK(one["floor"]["start_s"] > 0);
   CHECK(one["floor"]["process_s"].get<double>() ==
         Approx(one["floor"]["start_s"].get<double>() + one["floor"]["total_s"].get<double>()));
@@ -200,4 +204,19 @@ TEST_CASE("bench: time limits", "[tools][bench]") {
   CHECK(stopped.exit_code == -1);
   CHECK(stopped.s < 30);
   CHECK_THROWS_AS(tools::time_process({"/no/such/program"}, nullptr), IoError);
+  // The memory of that process, not of this one, which has held more.
+  const std::vector<char> large(64'000'000, 1);
+  const auto small = tools::time_process({"/bin/sleep", "0.3"}, nullptr);
+  CHECK(small.peak_resident_bytes > 10'000);
+  CHECK(small.peak_resident_bytes < large.size());
+}
+
+TEST_CASE("measurements: revision and driver are found in texts", "[tools][bench]") {
+  CHECK(tools::revision_of("spmm 0.1.0 (git 0123456789ab), built without CUDA") == "0123456789ab");
+  CHECK(tools::revision_of("spmm 0.1.0") == "unknown");
+  CHECK(tools::driver_version_of(
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:17:13 UTC 2025") == "580.65.06");
+  CHECK(tools::driver_version_of("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build") ==
+        "570.86.15");
+  CHECK(tools::driver_version_of("").empty());
 }

@@ -73,7 +73,14 @@ TEST_CASE("bench: the quick suite on the CPU", "[tools][bench]") {
   REQUIRE(result.exit_code == 0);
   CHECK(result.out.find("| quick-m8 | row-merge | row-merge |") != std::string::npos);
   const Json json = tools::read_json(file);
+  CHECK(json["schema"] == 1);
+  CHECK(json["program"] == "spmm-bench");
   CHECK(json["version"].get<std::string>().find("spmm ") == 0);
+  CHECK(json["version"].get<std::string>().find("(git " + json["revision"].get<std::string>() + ")") !=
+        std::string::npos);
+  CHECK(json["machine"]["cores"] > 0);
+  CHECK(json["machine"]["memory_bytes"] > 1'000'000);
+  CHECK(json["machine"].contains("cpu"));
   CHECK(json["runs"] == 3);
   CHECK(json["command"].size() == 16);
   CHECK(json["date"].get<std::string>().size() == 20);
@@ -83,6 +90,8 @@ TEST_CASE("bench: the quick suite on the CPU", "[tools][bench]") {
   for (const Json& one : json["cases"]) {
     INFO(one["name"]);
     CHECK(one["yardstick"] == "row-merge");
+    CHECK(one["baseline"]["kernel"] == "row-merge");
+    CHECK(one["baseline"]["total_s"] > 0);
     CHECK(one["floor"]["read_s"] > 0);
     CHECK(one["floor"]["write_s"] > 0);
     REQUIRE(one["kernels"].size() >= 3);  // auto, all of this build, reference
@@ -95,6 +104,8 @@ TEST_CASE("bench: the quick suite on the CPU", "[tools][bench]") {
             2 * (kHeaderBytes + one["k"].get<std::uint64_t>() * input_record_bytes(one["m"].get<std::uint32_t>())));
       CHECK(kernel["bytes_out"] > kHeaderBytes);
       for (const char* figure : {"device_ms", "multiply_ms", "total_s"}) check_spread(kernel[figure]);
+      CHECK(kernel["stages_ms"]["multiply"] == kernel["multiply_ms"]);
+      check_spread(kernel["stages_ms"]["read"]);
       CHECK(kernel["file_total_s"] > 0);
       CHECK(kernel["gpairs_per_s_multiply"] > 0);
       CHECK(kernel["gpairs_per_s_device"] <= kernel["gpairs_per_s_multiply"]);
@@ -265,8 +276,8 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
           tools::make_pattern(one.pattern, one.header.blocks_per_side(), one.header.num_blocks, one.bandwidth));
     }
   }
-  CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "shapes-fit", "density-m4", "density-m8",
-                                          "density-m16", "quick"});
+  CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "values", "shapes-fit", "density-m4",
+                                          "density-m8", "density-m16", "quick"});
   const auto chosen = tools::select_cases(suites, {"P", "P"}, {"S3", "P1"});
   REQUIRE(chosen.size() == 6);
   CHECK(chosen[0].name == "P1");

@@ -1,7 +1,6 @@
 // plot_bench.py on made-up measurements: crossing points, tables, pictures.
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -14,23 +13,9 @@ namespace {
 using namespace spmm;
 using namespace spmm::test;
 
-ProcessResult run_python(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {"/usr/bin/env", "python3"});
-  return run_process(arguments);
-}
-
 ProcessResult run_plot(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), SPMM_SOURCE_DIR "/tools/scripts/plot_bench.py");
   return run_python(arguments);
-}
-
-bool has_python(const std::string& code) {
-  return run_python({"-c", code}).exit_code == 0;
-}
-
-std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 /// Kernel "steep" takes 1000 ms times the share of stored blocks, "flat" always 1 ms.

@@ -1,4 +1,4 @@
-#include "tools/spmm/options.hpp"
+#include "tools/spmm/command_line.hpp"
 
 #include <algorithm>
 #include <array>

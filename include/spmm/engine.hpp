@@ -1,0 +1,56 @@
+// What outlives a product: device context and memory, pinned buffers, threads. For programs that multiply more than
+// once.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "spmm/block_matrix.hpp"
+#include "spmm/options.hpp"
+#include "spmm/plan.hpp"
+#include "spmm/report.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm {
+
+/// Everything is started when a product first needs it and kept for the next one; a product on the CPU makes no CUDA
+/// call.
+///
+/// Threads: all members from any thread at once; each product has streams of its own. The products share the engine's
+/// memory limits: one that does not fit beside those that run waits for them, in the order of the calls.
+/// Memory: without a limit in the options, the limits are most of what is free when the first of several concurrent
+/// products starts. Device memory that a product gives back stays with the engine, as do pinned buffers (4 MB each, 8
+/// per concurrent product at most) and threads.
+/// Device: the caller's current CUDA device stays current; the legacy default stream is neither used nor waited for.
+class Engine {
+ public:
+  explicit Engine(const EngineOptions& options = {});
+  /// No product may be running.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Multiplies two files into a third. The output path holds the old content or the complete new one, nothing between.
+  /// Errors: every class of error.hpp.
+  Report multiply(const std::filesystem::path& a, const std::filesystem::path& b, const std::filesystem::path& out,
+                  const ProductOptions& options = {});
+
+  /// Multiplies two matrices in memory. The result is sorted by (i, j) and holds no all-zero block.
+  /// Errors: ShapeError, FormatError, OutOfMemory, DeviceError, VerifyError, Interrupted.
+  ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const ProductOptions& options = {},
+                         Report* report = nullptr);
+
+  /// Multiplies records of two sources into a sink, up to and including sink.publish().
+  /// Errors: as above, and what sources and sink throw.
+  Report multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options = {});
+
+  /// What multiply() would do with these files, from their headers and the limits alone. Runs nothing.
+  [[nodiscard]] Plan plan(const std::filesystem::path& a, const std::filesystem::path& b,
+                          const ProductOptions& options = {});
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace spmm

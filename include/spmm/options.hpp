@@ -1,0 +1,36 @@
+// How to run a product. The defaults need no tuning.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "spmm/plan.hpp"
+#include "spmm/report.hpp"
+
+namespace spmm {
+
+/// What the products of one engine share.
+struct EngineOptions {
+  int device = -1;                       ///< CUDA device number; -1 = automatic (also by local rank on a cluster)
+  unsigned num_threads = 0;              ///< host threads of a product; 0 = all cores this process may use
+  std::uint64_t memory_limit_bytes = 0;  ///< of all products together, host and device each; 0 = most of what is free
+};
+
+/// What belongs to one product.
+struct ProductOptions {
+  Backend backend = Backend::automatic;  ///< automatic: cuda where a device is usable, else cpu
+  std::string kernel = "auto";           ///< a name of kernel_names(), or "auto"
+  bool force = false;                    ///< lift the launch limit of the host-driven kernel
+  bool durable = false;                  ///< files: fsync around the rename
+  bool no_clobber = false;               ///< files: refuse to replace the output
+  std::uint64_t verify_blocks = 0;       ///< recompute that many result blocks, and as many absent ones
+  std::uint64_t verify_seed = 1;
+  ProgressFn on_progress{};                   ///< may be empty
+  const std::atomic<bool>* cancel = nullptr;  ///< set to true to stop: Interrupted is thrown, nothing is written
+};
+
+/// Options of a product on an engine of its own.
+struct Options : EngineOptions, ProductOptions {};
+
+}  // namespace spmm

@@ -1,0 +1,91 @@
+// What the products of one engine may take together, in host and device memory; who asks for too much waits.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <mutex>
+
+namespace spmm {
+
+/// Bytes of host and device memory.
+struct MemoryBytes {
+  std::uint64_t host = 0;
+  std::uint64_t device = 0;
+};
+
+/// One limit for the host and one for the device, shared by the products of an engine (MemoryShare). Threads: any.
+class MemoryBudget {
+ public:
+  MemoryBudget() = default;
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+
+  /// Products that wait for memory now.
+  [[nodiscard]] std::size_t num_waiting() const;
+
+ private:
+  friend class MemoryShare;
+
+  /// One kind of memory.
+  struct Pool {
+    std::uint64_t limit_bytes = 0;
+    std::uint64_t used_bytes = 0;
+    unsigned num_users = 0;
+
+    [[nodiscard]] bool fits(std::uint64_t bytes) const {
+      return used_bytes == 0 || (used_bytes <= limit_bytes && bytes <= limit_bytes - used_bytes);
+    }
+    [[nodiscard]] std::uint64_t free_bytes() const {
+      return limit_bytes - (used_bytes < limit_bytes ? used_bytes : limit_bytes);
+    }
+  };
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Pool host_;
+  Pool device_;
+  std::list<const void*> waiting_;  // oldest first
+};
+
+/// The part of one product. It plans against the whole limit, as if it were alone, reserves once what it needs and then
+/// takes more only where that is free: a product that holds memory never waits, so none waits for ever.
+/// Threads: limits and reserve() from the product's thread, the others from any.
+class MemoryShare {
+ public:
+  explicit MemoryShare(MemoryBudget& budget) : budget_(budget) {}
+  /// Gives everything back.
+  ~MemoryShare();
+  MemoryShare(const MemoryShare&) = delete;
+  MemoryShare& operator=(const MemoryShare&) = delete;
+
+  /// The limit of all products together. It is what `measure` says where no other product uses this kind of memory, and
+  /// stays the same while any does: what they take must not count twice. Errors: what measure() throws.
+  std::uint64_t host_limit_bytes(const std::function<std::uint64_t()>& measure);
+  std::uint64_t device_limit_bytes(const std::function<std::uint64_t()>& measure);
+
+  /// Waits until both fit beside what the others hold, first come, first served. More than a limit means all of it.
+  /// Errors: Interrupted once *cancel is true, which may be null.
+  void reserve(const MemoryBytes& wanted, const std::atomic<bool>* cancel);
+
+  /// Takes more, if that much is free now.
+  bool grow_host(std::uint64_t bytes);
+  bool grow_device(std::uint64_t bytes);
+
+  [[nodiscard]] MemoryBytes reserved() const;
+  /// What grow_host() and grow_device() could take now.
+  [[nodiscard]] MemoryBytes free() const;
+
+ private:
+  std::uint64_t limit_bytes(MemoryBudget::Pool& pool, bool& is_user, const std::function<std::uint64_t()>& measure);
+  bool grow(MemoryBudget::Pool& pool, std::uint64_t& own_bytes, std::uint64_t bytes);
+
+  MemoryBudget& budget_;
+  MemoryBytes reserved_;  // guarded by the budget's mutex
+  bool uses_host_ = false;
+  bool uses_device_ = false;
+};
+
+}  // namespace spmm

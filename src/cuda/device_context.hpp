@@ -1,0 +1,114 @@
+// What outlives a product on one device: its context, a memory pool, and pinned slots and streams that are lent.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace spmm::cuda {
+
+/// Makes a device current on this thread; afterwards what was current before is so again: the caller's device, or none.
+/// The runtime's own choice of device for the thread is not touched. Cost: two calls of the driver once the device has
+/// been started, which takes 0.2 s in the first guard of a process.
+class DeviceGuard {
+ public:
+  /// Errors: CudaError, DeviceError (a driver older than the runtime).
+  explicit DeviceGuard(int device);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+};
+
+/// Handles that are lent and come back. Threads: any.
+template <class Handle>
+class FreeList {
+ public:
+  /// One that came back, else what make() returns. Errors: what make() throws, std::bad_alloc.
+  template <class Make>
+  Handle take(const Make& make) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        const Handle handle = free_.back();
+        free_.pop_back();
+        return handle;
+      }
+      free_.reserve(num_made_ + 1);  // put() must not allocate
+      ++num_made_;
+    }
+    return make();
+  }
+
+  void put(Handle handle) noexcept {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(handle);
+  }
+
+  /// Calls destroy(handle) for all that are back.
+  template <class Destroy>
+  void clear(const Destroy& destroy) {
+    const std::lock_guard lock(mutex_);
+    for (const Handle handle : free_) destroy(handle);
+    free_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Handle> free_;
+  std::size_t num_made_ = 0;  // at least as many as were made
+};
+
+/// One device in the hands of one engine. Everything is done on streams of its own: the legacy default stream is
+/// neither used nor waited for, and nothing waits for the device as a whole while a product runs.
+/// Threads: any; the device must be current (DeviceGuard).
+class DeviceContext {
+ public:
+  /// Starts the device. Errors: CudaError, DeviceError.
+  explicit DeviceContext(int device);
+  /// Nothing may be lent. Gives all memory back to the device.
+  ~DeviceContext();
+  DeviceContext(const DeviceContext&) = delete;
+  DeviceContext& operator=(const DeviceContext&) = delete;
+
+  [[nodiscard]] int device() const { return device_; }
+  [[nodiscard]] const cudaDeviceProp& properties() const { return properties_; }
+
+  /// What all products on this context may take together: free memory of the device, and what the pool holds, used or
+  /// kept for the next product.
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+
+  /// Memory of the pool in the order of `stream`. Errors: OutOfMemory where the device has no more.
+  void* allocate(std::uint64_t bytes, cudaStream_t stream, const char* what);
+  /// Stream: waits for nothing; other streams must be done with the memory, or `stream` must wait for them.
+  void release(void* data, cudaStream_t stream) noexcept;
+
+  /// A stream that does not synchronise with the default stream; idle when it comes back.
+  cudaStream_t take_stream();
+  void put_stream(cudaStream_t stream) noexcept { streams_.put(stream); }
+
+  /// Page-locked memory of kernels::kRingSlotBytes; no work on the device may use it when it comes back.
+  std::byte* take_slot();
+  void put_slot(std::byte* slot) noexcept { slots_.put(slot); }
+
+  /// One page-locked number, on a cache line of its own.
+  std::uint32_t* take_word();
+  void put_word(std::uint32_t* word) noexcept { words_.put(word); }
+
+ private:
+  std::uint32_t* make_word();
+
+  int device_;
+  cudaDeviceProp properties_{};
+  cudaMemPool_t pool_ = nullptr;  // null where the device has no pools
+  FreeList<cudaStream_t> streams_;
+  FreeList<std::byte*> slots_;
+  FreeList<std::uint32_t*> words_;
+  std::mutex pages_mutex_;
+  std::vector<void*> pages_;       // that words are cut from
+  std::size_t words_in_page_ = 0;  // words of the last page that were handed out
+};
+
+}  // namespace spmm::cuda

@@ -1,0 +1,43 @@
+#include "engine/releasing_sink.hpp"
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+namespace spmm {
+namespace {
+
+/// Calls a release once: when asked to, or else at its end.
+class Once {
+ public:
+  Once() = default;
+  ~Once() { call(); }
+  Once(const Once&) = delete;
+  Once& operator=(const Once&) = delete;
+
+  void hold(std::function<void()> release) noexcept { release_ = std::move(release); }
+
+  void call() {
+    if (!called_.exchange(true) && release_) release_();
+  }
+
+ private:
+  std::function<void()> release_;
+  std::atomic<bool> called_{false};
+};
+
+}  // namespace
+
+void ReleasingSink::append(std::span<const std::byte> records, std::function<void()> release) {
+  std::shared_ptr<Once> once;
+  try {
+    once = std::make_shared<Once>();
+  } catch (...) {
+    if (release) release();
+    throw;
+  }
+  once->hold(std::move(release));
+  inner_.append(records, [once] { once->call(); });
+}
+
+}  // namespace spmm

@@ -1,0 +1,23 @@
+// A sink behind which every buffer is released once, whatever happens in front of it.
+#pragma once
+
+#include "spmm/stream.hpp"
+
+namespace spmm {
+
+/// Forwards to a sink of somebody else. Where that sink drops a `release` without calling it - an exception between
+/// taking the records and queueing them is enough - it is called here, as soon as the last copy is gone. Those who wait
+/// for their buffers would wait for ever.
+class ReleasingSink : public Sink {
+ public:
+  explicit ReleasingSink(Sink& inner) : inner_(inner) {}
+
+  void append(std::span<const std::byte> records, std::function<void()> release) override;
+  void finish(const MatrixHeader& header) override { inner_.finish(header); }
+  void publish() override { inner_.publish(); }
+
+ private:
+  Sink& inner_;
+};
+
+}  // namespace spmm

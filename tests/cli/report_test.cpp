@@ -1,0 +1,70 @@
+// The report file: written as outputs are.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "cli/exit_codes.hpp"
+#include "cli/report_text.hpp"
+#include "cli/workplace.hpp"
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm::test;
+using namespace spmm::cli;
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the report keeps the permission bits of the file it replaces, and leaves nothing else") {
+  const Workplace workplace;
+  for (const unsigned bits : {0600u, 0640u, 0444u | 0200u}) {
+    write_bytes("r.json", "an old report that is longer than the new one" + std::string(10'000, ' '));
+    fs::permissions("r.json", static_cast<fs::perms>(bits));
+    write_json("r.json", {{"x", 1}});
+    CHECK(static_cast<unsigned>(fs::status("r.json").permissions()) == bits);
+    CHECK(bytes_of("r.json") == "{\n  \"x\": 1\n}\n");
+  }
+  CHECK(names_in(".") == Words{"a.bin", "b.bin", "old.bin", "r.json"});
+}
+
+TEST_CASE("the report does not follow a link planted under a name that could be guessed") {
+  const Workplace workplace;
+  const std::string guess = "r.json.tmp-" + std::to_string(getpid());
+  fs::create_symlink("old.bin", guess);
+  write_json("r.json", {{"x", 1}});
+  CHECK(bytes_of("old.bin") == kOldContent);
+  CHECK(fs::is_symlink(guess));
+  CHECK_FALSE(fs::is_symlink("r.json"));
+}
+
+TEST_CASE("a link that is given as the report stays, and its file is replaced") {
+  const Workplace workplace;
+  write_bytes("real.json", "old");
+  fs::create_symlink("real.json", "r.json");
+  write_json("r.json", {{"x", 1}});
+  CHECK(fs::is_symlink("r.json"));
+  CHECK(bytes_of("real.json") == "{\n  \"x\": 1\n}\n");
+}
+
+TEST_CASE("a report that fails says that the product is complete only where there is one") {
+  const Workplace workplace;
+  const ProcessResult plan = spmm_command({"--plan", "--report", "/dev/full", "a.bin", "b.bin"});
+  INFO(plan.err);
+  CHECK(plan.exit_code == kCannotCreate);
+  CHECK(has(plan.err, "/dev/full"));
+  CHECK_FALSE(has(plan.err, "product"));
+  const ProcessResult product = spmm_command({"--report", "/dev/full", "a.bin", "b.bin", "c.bin"});
+  INFO(product.err);
+  CHECK(product.exit_code == kCannotCreate);
+  CHECK(has(product.err, "/dev/full"));
+  CHECK(has(product.err, "the product is complete"));
+  CHECK(fs::exists("c.bin"));
+  CHECK(spmm_command({"--report", "/dev/null", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);
+}

@@ -1,0 +1,140 @@
+// Asking the program to stop twice, and programs that get no threads.
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <system_error>
+#include <thread>
+
+#include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
+#include "cli/stop_request.hpp"
+#include "cli/workplace.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm::test;
+using namespace spmm::cli;
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+bool has_temporary_file(const fs::path& folder) {
+  for (const std::string& name : names_in(folder)) {
+    if (name.ends_with(".tmp")) return true;
+  }
+  return false;
+}
+
+/// What run_program() makes of an exception: exit code and message.
+std::pair<int, std::string> result_of(const std::function<int()>& body) {
+  std::ostringstream caught;
+  std::streambuf* const before = std::cerr.rdbuf(caught.rdbuf());
+  const int code = run_program("spmm", body);
+  std::cerr.rdbuf(before);
+  return {code, caught.str()};
+}
+
+}  // namespace
+
+TEST_CASE("signals within 300 ms are one request, a later one is another") {
+  StopRequest request;
+  CHECK_FALSE(request.is_repeated(5000));
+  CHECK_FALSE(request.is_repeated(5000));
+  CHECK_FALSE(request.is_repeated(4990));  // another thread read the clock before
+  CHECK_FALSE(request.is_repeated(5300));
+  CHECK(request.is_repeated(5301));
+  CHECK_FALSE(request.is_repeated(5200));
+  StopRequest early;
+  CHECK_FALSE(early.is_repeated(0));
+  CHECK(early.is_repeated(1000));
+}
+
+TEST_CASE("signals that are handled by several threads at once are one request") {
+  constexpr int kRounds = 20'000;
+  std::vector<StopRequest> requests(kRounds);
+  std::vector<std::atomic<int>> arrived(kRounds);
+  std::atomic<int> repeated{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        for (std::size_t r = 0; r < kRounds; ++r) {
+          ++arrived[r];
+          for (int spin = 0; arrived[r] < 2; ++spin) {
+            if (spin > 1000) std::this_thread::yield();
+          }
+          if (requests[r].is_repeated(1'000'000)) ++repeated;
+        }
+      });
+    }
+  }
+  CHECK(repeated == 0);
+}
+
+TEST_CASE("two SIGTERM half a second apart while the output gets its name leave nothing behind") {
+  const Workplace workplace;
+  const std::string strace = "/usr/bin/strace";
+  if (!fs::exists(strace) || run_process({strace, "-D", "-o", "/dev/null", "/bin/true"}).exit_code != 0) {
+    WARN("no strace here that may trace");
+    return;
+  }
+  REQUIRE(spmm_command({"--backend", "cpu", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);
+  const std::string complete = bytes_of("c.bin");
+  Words words = {
+      strace, "-D", "-f", "-o", "/dev/null", "-e", "trace=renameat", "-e", "inject=renameat:delay_enter=1500000"};
+  for (const std::string& word : spmm_words({"--backend", "cpu", "--threads", "2", "a.bin", "b.bin", "old.bin"})) {
+    words.push_back(word);
+  }
+  Process process(words);
+  process.wait_until_handled(SIGTERM);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!has_temporary_file(".") && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  REQUIRE(has_temporary_file("."));
+  process.send_signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  process.send_signal(SIGTERM);
+  const ProcessResult result = process.wait();
+  INFO(result.exit_code << " " << result.err);
+  CHECK((result.exit_code == kInterrupted || result.exit_code == kOk));
+  CHECK(names_in(".") == Words{"a.bin", "b.bin", "c.bin", "old.bin"});
+  CHECK((bytes_of("old.bin") == complete));
+}
+
+TEST_CASE("a product gets by without threads") {
+  if (!kForksWithThreads) {
+    WARN("not with this sanitizer");
+    return;
+  }
+  const Workplace workplace;
+  fs::permissions(".", fs::perms::all);
+  REQUIRE(spmm_command({"--backend", "cpu", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);
+  for (const unsigned limit : {0u, 2u, 3u, 6u}) {
+    const int status = exit_status_under_thread_limit(limit, [] {
+      spmm::Options options;
+      options.backend = spmm::Backend::cpu;
+      options.num_threads = 8;
+      spmm::multiply("a.bin", "b.bin", "d.bin", options);
+      return 0;
+    });
+    CHECK(status == 0);
+    CHECK((bytes_of("d.bin") == bytes_of("c.bin")));
+    fs::remove("d.bin");
+  }
+}
+
+TEST_CASE("where a thread is indispensable the message says what to do") {
+  const auto [code, message] =
+      result_of([]() -> int { throw std::system_error(EAGAIN, std::generic_category(), "thread"); });
+  CHECK(code == kMemory);
+  CHECK(message.find("a thread cannot be started; lower --threads, or raise the limit") != std::string::npos);
+  CHECK(result_of([]() -> int { throw std::system_error(EIO, std::generic_category()); }).first == kInternal);
+}

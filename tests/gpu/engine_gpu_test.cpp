@@ -1,0 +1,304 @@
+// Many products on one engine and one GPU: at once, one after the other, in want of memory, after failures; and what
+// the caller sees of it: nothing.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/record_errors.hpp"
+#include "kernels/check.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/memory_stream.hpp"
+#include "support/process.hpp"
+#include "support/product_cases.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr unsigned kThreads = 8;
+
+ProductOptions on_gpu(const std::string& kernel = "auto") {
+  ProductOptions options;
+  options.backend = Backend::cuda;
+  options.kernel = kernel;
+  options.force = true;
+  return options;
+}
+
+bool has_hopper() {
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
+  return major == 9;
+}
+
+/// Different shapes, every kernel of the GPU.
+std::vector<test::ProductCase> make_cases() {
+  std::vector<test::ProductCase> cases;
+  std::uint32_t m = 4;
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.backend != Backend::cuda || (kernel.name == "dense-tensor" && !has_hopper())) continue;
+    cases.push_back(test::make_product_case(m, 320 / m, 1200 / m, kernel.name));
+    m = m == 32 ? 4 : m * 2;
+  }
+  cases.push_back(test::make_product_case(4, 500, 5000, "auto"));
+  cases.push_back(test::make_product_case(8, 30, 900, "auto"));
+  cases.push_back(test::make_product_case(5, 100, 2000, "auto"));
+  cases.push_back(test::make_product_case(8, 30, 0, "auto"));
+  return cases;
+}
+
+std::uint64_t free_device_bytes() {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "device memory");
+  return free_bytes;
+}
+
+int current_device() {
+  int device = -1;
+  check(cudaGetDevice(&device), "device");
+  return device;
+}
+
+int num_devices() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "devices");
+  return count;
+}
+
+/// A matrix whose block number `bad` lies outside.
+BlockMatrix with_bad_index(BlockMatrix matrix, std::size_t bad) {
+  matrix.index[bad].j = matrix.n / matrix.m;
+  return matrix;
+}
+
+/// Plans of products that may run at different times; the context takes some memory of its own when kernels are loaded.
+void check_same_plan(const Plan& x, const Plan& y) {
+  constexpr std::uint64_t kSlack = 96u << 20;
+  CHECK(x.kernel == y.kernel);
+  CHECK(x.panel_bytes == y.panel_bytes);
+  CHECK(x.num_buffers == y.num_buffers);
+  CHECK(x.device_need_bytes == y.device_need_bytes);
+  CHECK(x.expected_panels == y.expected_panels);
+  CHECK(std::max(x.device_limit_bytes, y.device_limit_bytes) - std::min(x.device_limit_bytes, y.device_limit_bytes) <=
+        kSlack);
+}
+
+/// Holds up the legacy default stream until it is told to go on, at most for a while.
+class BlockedLegacyStream {
+ public:
+  BlockedLegacyStream() { check(cudaLaunchHostFunc(cudaStreamLegacy, &wait, this), "host function"); }
+  ~BlockedLegacyStream() {
+    go_on();
+    (void)cudaStreamSynchronize(cudaStreamLegacy);
+  }
+  BlockedLegacyStream(const BlockedLegacyStream&) = delete;
+  BlockedLegacyStream& operator=(const BlockedLegacyStream&) = delete;
+
+  void go_on() {
+    if (!told_.exchange(true)) go_.set_value();
+  }
+  [[nodiscard]] bool still_blocks() const { return !ended_; }
+
+ private:
+  static void wait(void* self) {
+    auto& blocked = *static_cast<BlockedLegacyStream*>(self);
+    blocked.go_.get_future().wait_for(std::chrono::seconds(20));
+    blocked.ended_ = true;
+  }
+
+  std::promise<void> go_;
+  std::atomic<bool> told_{false};
+  std::atomic<bool> ended_{false};
+};
+
+}  // namespace
+
+TEST_CASE("engine: concurrent products of different shapes and kernels give the bytes of single ones") {
+  const std::vector<test::ProductCase> cases = make_cases();
+  EngineOptions shared;
+  shared.num_threads = 3;
+  Engine engine(shared);
+  std::vector<std::string> wrong(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::size_t x = 0; x < 2 * cases.size(); ++x) {
+          const test::ProductCase& one = cases[(x + t) % cases.size()];
+          ProductOptions options = on_gpu(one.kernel);
+          if (t == 0 && x % 2 == 0) {  // the CPU beside it
+            options.backend = Backend::cpu;
+            options.kernel = "auto";
+          }
+          try {
+            if (engine.multiply(one.a, one.b, options) != one.expected) wrong[t] += " " + one.kernel;
+          } catch (const std::exception& error) {
+            wrong[t] += " " + one.kernel + ": " + error.what();
+          }
+        }
+      });
+    }
+  }
+  for (const std::string& one : wrong) CHECK(one == "");
+}
+
+TEST_CASE("engine: 300 products leave host and device memory as they are, on one engine and on many") {
+  const test::ProductCase one = test::make_product_case(8, 100, 3000, "auto");
+  EngineOptions shared;
+  shared.num_threads = 3;
+  Engine engine(shared);
+  const auto multiply_some = [&](int num) {
+    for (int i = 0; i < num; ++i) {
+      REQUIRE((engine.multiply(one.a, one.b, on_gpu()) == one.expected));
+      if (i % 10 == 0) REQUIRE((multiply(one.a, one.b, {shared, on_gpu()}) == one.expected));
+    }
+  };
+  multiply_some(50);
+  const std::uint64_t device_bytes = free_device_bytes();
+  const std::uint64_t host_kb = test::own_status("VmRSS");
+  const std::uint64_t threads = test::own_status("Threads");
+  multiply_some(300);
+  CHECK(free_device_bytes() + (4u << 20) >= device_bytes);
+  if (!test::kSanitizersKeepMemory) CHECK(test::own_status("VmRSS") <= host_kb + 8192);
+  CHECK(test::own_status("Threads") == threads);
+}
+
+TEST_CASE("engine: a second product sees the memory that the first one saw") {
+  const BlockMatrix a = test::random_matrix(8 * 4000, 8, 100'000, 65535, 1);
+  const BlockMatrix b = test::random_matrix(8 * 4000, 8, 100'000, 65535, 2);
+  const auto plan_of = [&](auto&& multiply_once) {
+    Report report;
+    multiply_once(report);
+    return report.plan;
+  };
+  const auto alone = [&](Report& report) { multiply(a, b, {{}, on_gpu("rows")}, &report); };
+  Engine engine;
+  const auto shared = [&](Report& report) { engine.multiply(a, b, on_gpu("rows"), &report); };
+  const Plan first = plan_of(alone);
+  CHECK(first.device_need_bytes > (300u << 20));  // more than the slack of the comparison, if it were kept
+  check_same_plan(first, plan_of(alone));
+  check_same_plan(first, plan_of(shared));
+  check_same_plan(first, plan_of(shared));
+}
+
+TEST_CASE("engine: memory goes back to the device with the engine") {
+  const test::ProductCase one = test::make_product_case(8, 100, 3000, "auto");
+  multiply(one.a, one.b, {{}, on_gpu()});
+  const std::uint64_t before = free_device_bytes();
+  multiply(one.a, one.b, {{}, on_gpu()});
+  CHECK(free_device_bytes() + (4u << 20) >= before);
+}
+
+TEST_CASE("engine: the caller's device stays current, in its threads too") {
+  const test::ProductCase one = test::make_product_case(8, 40, 300, "auto");
+  const int count = num_devices();
+  for (int device = 0; device < count; ++device) {
+    EngineOptions shared;
+    shared.device = device;
+    Engine engine(shared);
+    for (int callers = 0; callers < count; ++callers) {
+      check(cudaSetDevice(callers), "choose device");
+      REQUIRE((engine.multiply(one.a, one.b, on_gpu()) == one.expected));
+      CHECK(current_device() == callers);
+      // One that fails on the way.
+      CHECK_THROWS_AS(engine.multiply(with_bad_index(one.a, 5), one.b, on_gpu()), FormatError);
+      CHECK(current_device() == callers);
+      CHECK(free_device_bytes() > 0);
+    }
+    int seen = -1;  // by a thread that has never chosen a device
+    std::jthread([&] {
+      (void)engine.multiply(one.a, one.b, on_gpu());
+      seen = current_device();
+    }).join();
+    CHECK(seen == 0);
+  }
+  check(cudaSetDevice(0), "choose device");
+}
+
+TEST_CASE("engine: work of the caller on the legacy default stream is not waited for") {
+  const test::ProductCase one = test::make_product_case(8, 40, 300, "auto");
+  Engine engine;
+  const std::vector<std::string> kernels = {"rows", "pair-list", "two-pointer", "dense-tiled"};
+  for (const std::string& kernel : kernels) REQUIRE((engine.multiply(one.a, one.b, on_gpu(kernel)) == one.expected));
+  for (const std::string& kernel : kernels) {
+    INFO("kernel " << kernel);
+    BlockedLegacyStream blocked;
+    REQUIRE((engine.multiply(one.a, one.b, on_gpu(kernel)) == one.expected));
+    CHECK(blocked.still_blocks());
+  }
+}
+
+TEST_CASE("engine: a bad operand is rejected while the other one is still being parsed, again and again") {
+  const BlockMatrix huge = test::random_matrix(8 * 2000, 8, 400'000, 65535, 1);
+  const BlockMatrix bad = with_bad_index(test::random_matrix(8 * 2000, 8, 3, 65535, 2), 1);
+  const test::ProductCase good = test::make_product_case(8, 40, 300, "auto");
+  Engine engine;
+  for (int i = 0; i < 5; ++i) {
+    test::MemorySink sink(huge.header());
+    CHECK_THROWS_AS(engine.multiply(test::MemorySource(bad), test::MemorySource(huge), sink, on_gpu()), FormatError);
+    CHECK_THROWS_AS(engine.multiply(test::MemorySource(huge), test::MemorySource(bad), sink, on_gpu()), FormatError);
+    CHECK((engine.multiply(good.a, good.b, on_gpu()) == good.expected));
+  }
+}
+
+TEST_CASE("engine: a source that fails, a sink that drops its buffers, and too many blocks end the product") {
+  const test::ProductCase one = test::make_product_case(8, 100, 3000, "auto");
+  Engine engine;
+  test::MemorySource broken(one.a);
+  broken.on_read = [] { throw IoError("source", "is broken", "-"); };
+  test::MemorySink sink(one.a.header());
+  CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), broken, sink, on_gpu()), IoError);
+  test::DroppingSink dropping;
+  CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), dropping, on_gpu()), IoError);
+  test::DroppingSink no_memory(true);
+  CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), no_memory, on_gpu()),
+                  std::bad_alloc);
+  const std::uint64_t most = max_output_blocks.exchange(one.expected.index.size() - 1);
+  CHECK_THROWS_AS(engine.multiply(one.a, one.b, on_gpu()), OutOfMemory);
+  max_output_blocks = most;
+  CHECK((engine.multiply(one.a, one.b, on_gpu()) == one.expected));
+}
+
+TEST_CASE("engine: a product that does not fit beside another one waits, plans as if alone, and can be cancelled") {
+  const test::ProductCase one = test::make_product_case(8, 100, 3000, "rows");
+  Report alone;
+  multiply(one.a, one.b, {{}, on_gpu("rows")}, &alone);
+  EngineOptions shared;
+  shared.memory_limit_bytes = alone.plan.device_need_bytes * 3 / 2;  // room for one, not for two
+  Engine engine(shared);
+
+  test::GatedSink gated(one.a.header());
+  std::jthread holds(
+      [&] { engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), gated, on_gpu("rows")); });
+  gated.wait_until_reached();
+  std::atomic<bool> cancel{true};
+  ProductOptions options = on_gpu("rows");
+  options.cancel = &cancel;
+  CHECK_THROWS_AS(engine.multiply(one.a, one.b, options), Interrupted);
+
+  std::atomic<bool> done{false};
+  Report report;
+  ProductMatrix product;
+  std::jthread waits([&] {
+    product = engine.multiply(one.a, one.b, on_gpu("rows"), &report);
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // long enough for one that does not wait
+  CHECK_FALSE(done);
+  gated.open();
+  holds.join();
+  waits.join();
+  CHECK((product == one.expected));
+  CHECK((gated.product() == one.expected));
+  CHECK(report.plan.device_need_bytes == alone.plan.device_need_bytes);
+}

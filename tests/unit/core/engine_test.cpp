@@ -1,0 +1,204 @@
+// Many products on one engine: at once, one after the other, and in want of memory. All on the CPU backend.
+#include "spmm/engine.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/memory_stream.hpp"
+#include "support/process.hpp"
+#include "support/product_cases.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr unsigned kThreads = 8;
+
+/// Different shapes and every kernel of the CPU.
+std::vector<test::ProductCase> make_cases() {
+  std::vector<test::ProductCase> cases;
+  cases.push_back(test::make_product_case(4, 60, 700, "auto"));
+  cases.push_back(test::make_product_case(8, 40, 300, "row-merge"));
+  cases.push_back(test::make_product_case(3, 50, 600, "reference"));
+  cases.push_back(test::make_product_case(16, 12, 60, "row-merge"));
+  cases.push_back(test::make_product_case(2, 200, 900, "auto"));
+  cases.push_back(test::make_product_case(64, 4, 7, "row-merge"));
+  cases.push_back(test::make_product_case(5, 30, 0, "auto"));
+  cases.push_back(test::make_product_case(8, 10, 100, "auto"));
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.name == "dense-blas") cases.push_back(test::make_product_case(4, 20, 380, "dense-blas"));
+  }
+  return cases;
+}
+
+ProductOptions on_cpu(const std::string& kernel = "auto") {
+  ProductOptions options;
+  options.backend = Backend::cpu;
+  options.kernel = kernel;
+  return options;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("concurrent products of different shapes and kernels on one engine give the bytes of single ones") {
+  const std::vector<test::ProductCase> cases = make_cases();
+  EngineOptions shared;
+  shared.num_threads = 3;
+  Engine engine(shared);
+  std::vector<std::string> wrong(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::size_t x = 0; x < 2 * cases.size(); ++x) {
+          const test::ProductCase& one = cases[(x + t) % cases.size()];
+          if (engine.multiply(one.a, one.b, on_cpu(one.kernel)) != one.expected) wrong[t] += " " + one.kernel;
+        }
+      });
+    }
+  }
+  for (const std::string& one : wrong) CHECK(one == "");
+}
+
+TEST_CASE("files, matrices and streams are multiplied by the same code, at the same time") {
+  const test::ProductCase one = test::make_product_case(4, 40, 400, "auto");
+  const test::TemporaryFolder folder;
+  write_matrix(folder.file("a"), one.a);
+  write_matrix(folder.file("b"), one.b);
+  write_product(folder.file("expected"), one.expected);
+  Engine engine;
+  std::vector<std::string> wrong(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        const std::string out = folder.file("c" + std::to_string(t));
+        ProductOptions options = on_cpu();
+        options.verify_blocks = 5;
+        const Report of_files = engine.multiply(folder.file("a"), folder.file("b"), out, options);
+        if (content_of(out) != content_of(folder.file("expected"))) wrong[t] += " file";
+        test::MemorySink sink(one.a.header());
+        const Report report = engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), sink, options);
+        if (sink.product() != one.expected) wrong[t] += " stream";
+        if (report.verified_blocks != of_files.verified_blocks || report.pairs != of_files.pairs) wrong[t] += " report";
+      });
+    }
+  }
+  for (const std::string& one_wrong : wrong) CHECK(one_wrong == "");
+}
+
+TEST_CASE("1,000 products in one process: no more memory, no more threads") {
+  const test::ProductCase one = test::make_product_case(8, 40, 300, "row-merge");
+  EngineOptions shared;
+  shared.num_threads = 3;
+  Engine engine(shared);
+  const auto multiply_some = [&](int num) {
+    for (int i = 0; i < num; ++i) {
+      REQUIRE((engine.multiply(one.a, one.b, on_cpu(one.kernel)) == one.expected));
+      if (i % 10 == 0) REQUIRE((multiply(one.a, one.b, {shared, on_cpu(one.kernel)}) == one.expected));
+    }
+  };
+  multiply_some(100);
+  const std::uint64_t kb = test::own_status("VmRSS");
+  const std::uint64_t threads = test::own_status("Threads");
+  multiply_some(900);
+  CHECK(test::own_status("Threads") == threads);
+  if (!test::kSanitizersKeepMemory) CHECK(test::own_status("VmRSS") <= kb + 4096);  // 5 kB a product
+}
+
+TEST_CASE("a second product plans like the first") {
+  const test::ProductCase one = test::make_product_case(4, 60, 700, "auto");
+  EngineOptions shared;
+  shared.memory_limit_bytes = 64u << 20;
+  Engine engine(shared);
+  Report first;
+  Report second;
+  Report alone;
+  engine.multiply(one.a, one.b, on_cpu(), &first);
+  engine.multiply(one.a, one.b, on_cpu(), &second);
+  multiply(one.a, one.b, {shared, on_cpu()}, &alone);
+  for (const Report& report : {second, alone}) {
+    CHECK(report.plan.kernel == first.plan.kernel);
+    CHECK(report.plan.host_limit_bytes == first.plan.host_limit_bytes);
+    CHECK(report.plan.host_need_bytes == first.plan.host_need_bytes);
+    CHECK(report.plan.panel_bytes == first.plan.panel_bytes);
+    CHECK(report.plan.num_buffers == first.plan.num_buffers);
+    CHECK(report.plan.num_threads == first.plan.num_threads);
+    CHECK(report.plan.expected_kernels == first.plan.expected_kernels);
+  }
+}
+
+TEST_CASE("a product that does not fit beside another one waits, plans as if it were alone, and can be cancelled") {
+  const test::ProductCase one = test::make_product_case(8, 200, 3000, "row-merge");
+  EngineOptions shared;
+  shared.num_threads = 1;
+  Report alone;
+  multiply(one.a, one.b, {shared, on_cpu("row-merge")}, &alone);
+  shared.memory_limit_bytes = alone.plan.host_need_bytes * 3 / 2;  // room for one, not for two
+  Engine engine(shared);
+
+  test::GatedSink gated(one.a.header());
+  std::jthread holds(
+      [&] { engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), gated, on_cpu("row-merge")); });
+  gated.wait_until_reached();
+
+  std::atomic<bool> cancel{true};
+  ProductOptions options = on_cpu("row-merge");
+  options.cancel = &cancel;
+  CHECK_THROWS_AS(engine.multiply(one.a, one.b, options), Interrupted);
+
+  std::atomic<bool> done{false};
+  Report report;
+  ProductMatrix product;
+  std::jthread waits([&] {
+    product = engine.multiply(one.a, one.b, on_cpu("row-merge"), &report);
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // long enough for one that does not wait
+  CHECK_FALSE(done);
+  gated.open();
+  holds.join();
+  waits.join();
+  CHECK((product == one.expected));
+  CHECK((gated.product() == one.expected));
+  CHECK(report.plan.host_need_bytes == alone.plan.host_need_bytes);
+  CHECK(report.stage(Stage::budget).s > 0.05);
+}
+
+TEST_CASE("a sink that drops a buffer without releasing it stops the product and nobody waits for the buffer") {
+  const test::ProductCase one = test::make_product_case(8, 40, 300, "row-merge");
+  Engine engine;
+  test::DroppingSink broken;
+  CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), broken, on_cpu()), IoError);
+  test::DroppingSink no_memory(true);
+  CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), no_memory, on_cpu()),
+                  std::bad_alloc);
+  CHECK((engine.multiply(one.a, one.b, on_cpu()) == one.expected));
+}
+
+TEST_CASE("the header of a stranger's source is checked") {
+  class BadSource : public test::MemorySource {
+   public:
+    using MemorySource::MemorySource;
+    [[nodiscard]] const MatrixHeader& header() const override { return bad_; }
+
+   private:
+    MatrixHeader bad_{.n = 10, .m = 4, .num_blocks = 1};  // 10 is no multiple of 4
+  };
+  const BlockMatrix matrix = test::random_matrix(8, 4, 1, 9, 1);
+  Engine engine;
+  test::MemorySink sink(matrix.header());
+  CHECK_THROWS_AS(engine.multiply(BadSource(matrix), BadSource(matrix), sink, on_cpu()), FormatError);
+}

@@ -1,0 +1,210 @@
+// System calls that are interrupted, give less than asked for, or fail half-way.
+#include "io/system_calls.hpp"
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+#include "io/file_sink.hpp"
+#include "io/output_file.hpp"
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+#include "unit/io/io_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using io::OutputFile;
+using io::system_calls;
+using io::TempKind;
+namespace fs = std::filesystem;
+
+constexpr MatrixHeader kHeader = {.n = 4, .m = 4, .num_blocks = 0};
+constexpr std::uint32_t kM = 2;
+
+/// Gives the table back as it was.
+struct TableRestored {
+  io::SystemCalls before = system_calls;
+  TableRestored() = default;
+  TableRestored(const TableRestored&) = delete;
+  TableRestored& operator=(const TableRestored&) = delete;
+  ~TableRestored() { system_calls = before; }
+};
+
+/// Two of three calls are interrupted.
+std::atomic<int> num_calls{0};
+bool is_interrupted() {
+  errno = EINTR;
+  return num_calls++ % 3 != 2;
+}
+
+/// What a published file went through, in order.
+std::vector<std::string> events;
+
+int recorded_fsync(int fd) {
+  struct stat info {};
+  ::fstat(fd, &info);
+  if (is_interrupted()) return -1;
+  events.emplace_back(S_ISDIR(info.st_mode) ? "sync folder" : "sync file");
+  return ::fsync(fd);
+}
+
+int recorded_rename(int from_folder, const char* from, int to_folder, const char* to) {
+  events.emplace_back("rename");
+  return ::renameat(from_folder, from, to_folder, to);
+}
+
+TEST_CASE("interrupted and short reads are continued") {
+  const TempFolder folder;
+  BlockMatrix matrix{.n = 400, .m = 2, .index = {}, .values = {}};
+  for (std::uint32_t b = 0; b < 300; ++b) {
+    matrix.index.push_back({.i = b / 100, .j = b % 100});
+    matrix.values.insert(matrix.values.end(), {1, 2, 3, static_cast<std::uint16_t>(b)});
+  }
+  write_matrix(folder / "a.bin", matrix);
+  const TableRestored table;
+  system_calls.pread = [](int fd, void* to, std::size_t size, off_t offset) -> ssize_t {
+    if (is_interrupted()) return -1;
+    return ::pread(fd, to, std::min<std::size_t>(size, 11), offset);
+  };
+  CHECK((read_matrix(folder / "a.bin") == matrix));
+}
+
+TEST_CASE("interrupted and short writes are continued") {
+  const TempFolder folder;
+  const std::string records = result_records(kM, 300);
+  const TableRestored table;
+  system_calls.pwrite = [](int fd, const void* from, std::size_t size, off_t offset) -> ssize_t {
+    if (is_interrupted()) return -1;
+    return ::pwrite(fd, from, std::min<std::size_t>(size, 11), offset);
+  };
+  system_calls.ftruncate = [](int fd, off_t length) { return is_interrupted() ? -1 : ::ftruncate(fd, length); };
+  const auto sink = open_file_sink(folder / "c.bin", kM, {});
+  sink->append(std::as_bytes(std::span(records)), nullptr);
+  sink->finish({.n = 400, .m = kM, .num_blocks = 300});
+  sink->publish();
+  CHECK((read_bytes(folder / "c.bin") == header_bytes(400, kM, 300) + records));
+}
+
+TEST_CASE("durable: the file is synced before the rename and its folder afterwards, also when interrupted") {
+  const TempFolder folder;
+  const TableRestored table;
+  system_calls.fsync = recorded_fsync;
+  system_calls.renameat = recorded_rename;
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    write_bytes(folder / "c", "old");
+    for (const bool durable : {true, false}) {
+      events.clear();
+      OutputFile file(folder / "c", {.durable = durable}, kind);
+      file.finish(kHeader);
+      file.publish();
+      CHECK(events == (durable ? std::vector<std::string>{"sync file", "rename", "sync folder"}
+                               : std::vector<std::string>{"rename"}));
+    }
+  }
+  events.clear();
+  OutputFile file(folder / "new", {.durable = true});
+  file.finish(kHeader);
+  file.publish();
+  CHECK(events.front() == "sync file");
+  CHECK(events.back() == "sync folder");
+}
+
+TEST_CASE("a folder that cannot be synced is an error; one that needs no sync is none") {
+  const TempFolder folder;
+  const TableRestored table;
+  const auto publish = [&] {
+    OutputFile file(folder / "c", {.durable = true});
+    file.finish(kHeader);
+    file.publish();
+  };
+  const auto fail_folder = [](int fd, int error) {
+    struct stat info {};
+    ::fstat(fd, &info);
+    errno = error;
+    return S_ISDIR(info.st_mode) ? -1 : 0;
+  };
+  static const auto kFail = fail_folder;
+  system_calls.fsync = [](int fd) { return kFail(fd, EIO); };
+  const std::string message = message_of<IoError>(publish);
+  CHECK(names_place_and_remedy(message, folder / "c"));
+  CHECK(contains(message, "the output is complete"));
+  system_calls.fsync = [](int fd) { return kFail(fd, EINVAL); };
+  CHECK_NOTHROW(publish());
+}
+
+TEST_CASE("a reservation that fails and leaves the file longer does not change the output") {
+  const TempFolder folder;
+  const TableRestored table;
+  // As ext4 does when it runs out of space on the way.
+  system_calls.fallocate = [](int fd, int, off_t offset, off_t length) {
+    (void)!::ftruncate(fd, offset + length / 2);
+    errno = ENOSPC;
+    return -1;
+  };
+  const std::string content(1000, 'x');
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    OutputFile file(folder / "c", {}, kind);
+    file.expect_bytes(100u << 20);
+    file.write_at(kHeaderBytes, std::as_bytes(std::span(content)));
+    file.finish(kHeader);
+    file.publish();
+    CHECK(fs::file_size(folder / "c") == kHeaderBytes + content.size());
+  }
+  const TableRestored interrupted;
+  system_calls.fallocate = [](int, int, off_t, off_t) { return is_interrupted() ? -1 : 0; };
+  num_calls = 0;
+  OutputFile file(folder / "c", {});
+  file.expect_bytes(100u << 20);
+  file.expect_bytes(300u << 20);  // reserved in two steps, each interrupted twice
+  CHECK(num_calls == 6);
+}
+
+/// In a child process: an output of 66 MB on an ext4 of 200 MB, which has no room for the 256 MB that are reserved.
+std::string write_to_small_ext4(const fs::path& folder) {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    return "skip: no private mounts here";
+  }
+  const fs::path image = folder / "image";
+  const fs::path disk = folder / "disk";
+  fs::create_directory(disk);
+  write_bytes(image, "");
+  fs::resize_file(image, 200u << 20);
+  const auto shell = [](const std::string& command) {
+    return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
+  };
+  if (!shell("mkfs.ext4 -q -F " + image.string())) return "skip: no mkfs.ext4 here";
+  if (!shell("mount -o loop " + image.string() + " " + disk.string()))
+    return "skip: no loop device can be mounted here";
+  try {
+    const std::vector<std::byte> piece(3u << 20, std::byte{7});
+    OutputFile file(disk / "c", {});
+    for (std::uint64_t at = 0; at < 22; ++at) {
+      file.expect_bytes(kHeaderBytes + (at + 1) * piece.size());
+      file.write_at(kHeaderBytes + at * piece.size(), piece);
+    }
+    file.finish(kHeader);
+    file.publish();
+    const std::uint64_t found = fs::file_size(disk / "c");
+    return found == kHeaderBytes + 22 * piece.size() ? "ok" : std::to_string(found) + " bytes";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+TEST_CASE("ext4 that runs out of space while it reserves") {
+  const TempFolder folder;
+  const std::string result = in_child([&] { return write_to_small_ext4(folder.path()); });
+  if (result.starts_with("skip")) {
+    WARN(result);
+  } else {
+    CHECK(result == "ok");
+  }
+}
+
+}  // namespace

@@ -1,0 +1,161 @@
+// Signals that end the process: no temporary file is left, whatever the threads are doing.
+#include "base/temporary_names.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "io/output_file.hpp"
+#include "io/system_calls.hpp"
+#include "support/catch.hpp"
+#include "support/process.hpp"
+#include "unit/io/io_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using io::OutputFile;
+using io::system_calls;
+using io::TempKind;
+namespace fs = std::filesystem;
+
+constexpr MatrixHeader kHeader = {.n = 4, .m = 4, .num_blocks = 0};
+constexpr int kEnded = 75;
+
+void put(const fs::path& path, TempKind kind) {
+  OutputFile file(path, {}, kind);
+  file.finish(kHeader);
+  file.publish();
+}
+
+std::atomic<int> num_handled{0};
+std::atomic<int> num_handled_in_rename{0};
+std::atomic<bool> in_rename{false};
+
+TEST_CASE("a signal of the publishing thread waits until the rename is done") {
+  const TempFolder folder;
+  struct sigaction before {};
+  struct sigaction action {};
+  action.sa_handler = [](int) { ++num_handled; };
+  ::sigaction(SIGTERM, &action, &before);
+  const io::SystemCalls table = system_calls;
+  system_calls.renameat = [](int from_folder, const char* from, int to_folder, const char* to) {
+    ::raise(SIGTERM);
+    num_handled_in_rename += num_handled;
+    return ::renameat(from_folder, from, to_folder, to);
+  };
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    num_handled = 0;
+    num_handled_in_rename = 0;
+    write_bytes(folder / "c", "old");
+    put(folder / "c", kind);
+    CHECK(num_handled_in_rename == 0);
+    CHECK(num_handled == 1);
+  }
+  system_calls = table;
+  ::sigaction(SIGTERM, &before, nullptr);
+}
+
+/// Runs `body` in a child process in which SIGTERM removes temporary files and ends the process, as the second signal
+/// does in the programs. Returns its exit status.
+int status_of_child(const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      remove_temporary_files();
+      ::_exit(kEnded);
+    };
+    ::sigaction(SIGTERM, &action, nullptr);
+    try {
+      body();
+    } catch (...) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_CASE("the process ends while outputs with names are open") {
+  const TempFolder folder;
+  const int status = status_of_child([&] {
+    const OutputFile first(folder / "a", {}, TempKind::named);
+    const OutputFile second(folder / "b", {}, TempKind::named);
+    { const OutputFile gone(folder / "c", {}, TempKind::named); }
+    put(folder / "d", TempKind::named);
+    const OutputFile third(folder / "e", {}, TempKind::named);
+    if (folder.names().size() == 4) ::raise(SIGTERM);
+  });
+  CHECK(status == kEnded);
+  CHECK(folder.names() == std::vector<std::string>{"d"});
+}
+
+TEST_CASE("the process ends while another thread gives a file its name") {
+  if (!kForksWithThreads) {
+    WARN("not with this sanitizer");
+    return;
+  }
+  const TempFolder folder;
+  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
+    write_bytes(folder / "c", "old");
+    const int status = status_of_child([&] {
+      system_calls.renameat = [](int from_folder, const char* from, int to_folder, const char* to) {
+        in_rename = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        return ::renameat(from_folder, from, to_folder, to);
+      };
+      std::jthread publisher([&] { put(folder / "c", kind); });
+      while (!in_rename) std::this_thread::yield();
+      ::kill(::getpid(), SIGTERM);
+      publisher.join();
+      while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+    });
+    CHECK(status == kEnded);
+    CHECK(folder.names() == std::vector<std::string>{"c"});
+    CHECK(read_bytes(folder / "c") == header_bytes(4, 4, 0));
+  }
+}
+
+TEST_CASE("the process ends while threads make, drop and publish files with names") {
+  if (!kForksWithThreads) {
+    WARN("not with this sanitizer");
+    return;
+  }
+  const TempFolder folder;
+  std::mt19937 random(5);
+  for (int round = 0; round < 30; ++round) {
+    const auto delay = std::chrono::microseconds(random() % 2000);
+    const int status = status_of_child([&] {
+      std::atomic<int> steps{0};
+      std::vector<std::jthread> threads;
+      for (int t = 0; t < 3; ++t) {
+        threads.emplace_back([&, t] {
+          for (const fs::path path = folder / std::to_string(t);; ++steps) {
+            put(path, TempKind::named);
+            const OutputFile dropped(path, {}, TempKind::named);
+          }
+        });
+      }
+      while (steps < 3) std::this_thread::yield();
+      std::this_thread::sleep_for(delay);
+      ::kill(::getpid(), SIGTERM);
+      for (std::jthread& thread : threads) thread.join();
+    });
+    REQUIRE(status == kEnded);
+    for (const std::string& name : folder.names()) {
+      INFO(name);
+      REQUIRE(name.size() == 1);
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Measures what the published tables show and leaves one JSON file a step; tools/scripts/tables.py writes the tables.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+usage: bash tools/scripts/measure.sh [--bin DIR] [--out DIR] [--work DIR] [STEP...]
+       bash tools/scripts/measure.sh --cpu [--bin DIR] [--out DIR] [--work DIR]
+
+Measures on this machine, with programs that may have been built on another one; python3 (for dense) needs no packages.
+Every result is compared with that of a baseline kernel. Copy the files to data/measurements/, then run
+python3 tools/scripts/tables.py.
+
+  speed      cases S1 to S6: device stages, whole processes, what reading, writing and starting takes  gpu-speed.json
+  reference  the kernels that the fast ones are compared with                                         gpu-reference.json
+  density    time against the share of stored blocks, m = 4 and 8                                     gpu-density.json
+  shapes     skewed shapes beside even ones of equal work; other ranges of values                     gpu-shapes.json
+  dense      dense products of spmm-dense                                                             gpu-dense.json
+
+  --cpu      cases P1 to P5 on two threads of the CPU, and nothing else                               cpu-speed.json
+  --bin      folder of spmm, spmm-bench and spmm-dense (build/bin)
+  --out      folder for the files (build/measurements)
+  --work     folder for matrices, about 30 GB for all steps (a temporary one); results go there as well, so it decides
+             how fast whole processes are
+END
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+if [[ $PWD == "$root" ]]; then root=.; fi # the files hold the commands, which need not tell where the checkout lies
+bin=$root/build/bin
+out=$root/build/measurements
+work=
+steps=()
+while (($# > 0)); do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --bin) bin=$2; shift ;;
+    --out) out=$2; shift ;;
+    --work) work=$2; shift ;;
+    --cpu) steps+=(cpu) ;;
+    speed | reference | density | shapes | dense) steps+=("$1") ;;
+    *) printf 'unknown argument: %s\n' "$1" >&2; usage >&2; exit 2 ;;
+  esac
+  shift
+done
+if ((${#steps[@]} == 0)); then steps=(speed reference density shapes dense); fi
+mkdir -p "$out"
+if [[ -z $work ]]; then
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+fi
+unset "${!SPMM_@}" # defaults, whatever the environment says
+
+# bench FILE OPTIONS...: one measurement. Inputs are shared by the steps.
+bench() {
+  local file=$1
+  shift
+  "$bin/spmm-bench" --suites "$root/data/suites.json" --work "$work" --json "$out/$file" "$@"
+}
+
+measure() {
+  case $1 in
+    speed) bench gpu-speed.json --backend cuda --suite S --runs 5 --e2e --floor ;;
+    reference)
+      # S3 and S4: gpu-speed.json has the run of two-pointer that the others are compared with
+      bench gpu-reference.json --backend cuda --case S1,S2,S5,S6 --kernel two-pointer,binary-search,host-driven --runs 3 \
+        --filter-seconds 0.5 --max-seconds 15
+      ;;
+    density)
+      bench gpu-density.json --backend cuda --suite density-m4,density-m8 --kernel two-pointer,rows,dense-tiled,dense-tensor \
+        --runs 2 --filter-seconds 0.5
+      ;;
+    shapes)
+      bench gpu-shapes.json --backend cuda --runs 2 --suite values \
+        --case power-law-S1,power-law-S2,heavy-row,heavy-column,hub,banded,diagonal-1e6,m5,m16,m32,m64
+      ;;
+    dense)
+      python3 "$root/tools/scripts/dense_tables.py" --bin "$bin" --out "$work/dense" --runs 2 --squares 8192,16384 &&
+        mv "$work/dense/dense.json" "$out/gpu-dense.json"
+      ;;
+    cpu) bench cpu-speed.json --backend cpu --threads 2 --suite P --runs 5 --e2e --floor ;;
+  esac
+}
+
+failed=()
+for step in "${steps[@]}"; do
+  printf '== %s\n' "$step"
+  SECONDS=0
+  measure "$step" || failed+=("$step") # the other steps run all the same
+  printf -- '-- %s: %d s\n' "$step" "$SECONDS"
+done
+ls -l "$out"
+if ((${#failed[@]} != 0)); then
+  printf 'measure.sh: error: failed or found a wrong result: %s\n' "${failed[*]}" >&2
+  exit 1
+fi
