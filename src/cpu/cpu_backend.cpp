@@ -20,12 +20,12 @@ plan::Statistics statistics_of(const Prepared& product, const MatrixHeader& a, c
                      .num_pairs = static_cast<double>(product.num_pairs),
                      .b_rows = product.b.num_rows(),
                      .max_element = std::max(product.a.bound, product.b.bound)};
-  std::uint64_t num_tiles = 0;
+  std::uint64_t num_c_blocks = 0;
   for (const std::uint64_t pairs : product.row_pairs) {
-    num_tiles += std::min<std::uint64_t>(pairs, product.blocks_per_side);
+    num_c_blocks += std::min<std::uint64_t>(pairs, product.blocks_per_side);
     s.a_rows += pairs != 0 ? 1 : 0;
   }
-  s.num_tiles = static_cast<double>(num_tiles);
+  s.num_c_blocks = static_cast<double>(num_c_blocks);
   return s;
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "engine/reserve_memory.hpp"
-#include "engine/reserve_memory.hpp"
 #include "engine/slab_cut.hpp"
 #include "engine/slab_streams.hpp"
 

@@ -81,7 +81,12 @@ ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, cons
   const plan::Decide decide = [&](const plan::Statistics& statistics) { return plan::decide(statistics, limits); };
   const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
     const plan::Limits left = execution.is_in_slabs() ? execution.slab_limits : limits;
-    const plan::Decide exact = [&](const plan::Statistics& statistics) { return plan::decide(statistics, left); };
+    const double predicted_cpu_s = execution.predicted_cpu_s;  // only expected decisions weigh the other backend
+    const plan::Decide exact = [&](const plan::Statistics& statistics) {
+      plan::Execution decided = plan::decide(statistics, left);
+      if (decided.predicted_cpu_s == 0) decided.predicted_cpu_s = predicted_cpu_s;
+      return decided;
+    };
     Run decided = run;
     decided.num_threads = execution.num_threads;
     if (execution.backend == Backend::cpu) return cpu::multiply(one_a, one_b, to, execution, exact, decided);

@@ -124,7 +124,7 @@ Execution decide(const Statistics& statistics, const Limits& limits) {
   Execution e = decide_for_backend(statistics, limits);
   if (e.is_refused()) return e;
   (e.backend == Backend::cuda ? e.predicted_cuda_s : e.predicted_cpu_s) = e.predicted_s;
-  if (e.backend == Backend::cuda && wanted_backend(limits) == Backend::automatic) {
+  if (!statistics.exact && e.backend == Backend::cuda && wanted_backend(limits) == Backend::automatic) {
     Limits on_cpu = limits;
     on_cpu.backend = Backend::cpu;
     e.predicted_cpu_s = decide_for_backend(statistics, on_cpu).predicted_s;  // 0 where it fits nowhere

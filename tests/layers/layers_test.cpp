@@ -96,6 +96,8 @@ TEST_CASE("a planted include is judged") {
       {"src/io/format.cpp", "#include \"verify/x.hpp\"", "src/io may not include src/verify/x.hpp"},
       {"src/cpu/rows.cpp", "#include \"io/format.hpp\"", "src/cpu may not include src/io/format.hpp"},
       {"src/cpu/rows.cpp", "#include \"base/text.hpp\"", ""},
+      {"src/cpu/rows.cpp", "#include \"plan/planner.hpp\"", ""},
+      {"src/plan/planner.cpp", "#include \"cpu/rows.hpp\"", "no file of this repository"},
       {"src/base/text.cpp", "#include \"io/format.hpp\"", "src/base may not include src/io/format.hpp"},
       {"src/engine/multiply.cpp", "#include \"cuda/buffer.hpp\"", ""},
       {"src/engine/multiply.cpp", "#include \"cli/options.hpp\"", "src/engine may not include src/cli/options.hpp"},

@@ -225,6 +225,22 @@ TEST_CASE("host-driven is refused where it would launch for minutes, unless forc
   CHECK_FALSE(plan::decide(s, limits).is_refused());
 }
 
+TEST_CASE("the ring of pinned buffers takes what the host has, to the byte") {
+  const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
+  plan::Limits limits = large_machine();
+  const auto buffers = [&](std::uint64_t host_bytes) {
+    limits.host_bytes = host_bytes;
+    const plan::Execution e = plan::decide(s, limits);
+    return e.is_refused() || e.is_in_slabs() ? 0 : e.num_buffers;
+  };
+  constexpr std::uint64_t kSlot = kernels::kRingSlotBytes;
+  CHECK(buffers(100 * kSlot) == kernels::kNumRingSlots);
+  CHECK(buffers(kernels::kNumRingSlots * kSlot) == kernels::kNumRingSlots);
+  CHECK(buffers(kernels::kNumRingSlots * kSlot - 1) == kernels::kNumRingSlots - 1);
+  CHECK(buffers(kSlot) == 1);
+  CHECK(buffers(kSlot - 1) == 0);
+}
+
 TEST_CASE("sizes of the measured cases do not move") {
   // n, m, blocks, kernel, C blocks of a panel: 1 GiB of records, or the whole product.
   struct Case {
