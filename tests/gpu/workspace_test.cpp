@@ -14,10 +14,10 @@ TEST_CASE("library work space grows by less than a byte per item") {
     INFO(count);
     CHECK(kernels::build_workspace_bytes(count) <= bound(count));
     CHECK(kernels::count_workspace_bytes(count) <= bound(count));
-    CHECK(kernels::list_tiles_workspace_bytes(count) <= bound(count));
+    CHECK(kernels::list_c_blocks_workspace_bytes(count) <= bound(count));
     CHECK(kernels::list_pairs_workspace_bytes(count) <= bound(count));
-    CHECK(kernels::find_long_lists_workspace_bytes(count) <= bound(count));
+    CHECK(kernels::find_split_k_workspace_bytes(count) <= bound(count));
     CHECK(kernels::compact_workspace_bytes(count) <= bound(count));
-    CHECK(kernels::list_light_rows_workspace_bytes(count, kernels::kMaxLightRowPairs) <= bound(count));
+    CHECK(kernels::list_short_rows_workspace_bytes(count, kernels::kMaxShortRowPairs) <= bound(count));
   }
 }
