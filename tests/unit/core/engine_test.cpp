@@ -4,10 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <functional>
+#include <new>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/releasing_sink.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -177,7 +181,42 @@ TEST_CASE("a product that does not fit beside another one waits, plans as if it 
   CHECK(report.stage(Stage::budget).s > 0.05);
 }
 
-TEST_CASE("a sink that drops a buffer without releasing it stops the product and nobody waits for the buffer") {
+TEST_CASE("every buffer is released once: by the sink, or for it where it drops the release") {
+  /// Keeps what it is given, in copies, as sinks with queues do.
+  class KeepingReleases : public test::DroppingSink {
+   public:
+    void append(std::span<const std::byte>, std::function<void()> release) override {
+      kept.push_back(release);
+      kept.push_back(std::move(release));
+    }
+    std::vector<std::function<void()>> kept;
+  };
+  int released = 0;
+  const auto release = [&] { ++released; };
+
+  for (const bool no_memory : {false, true}) {
+    test::DroppingSink dropping(no_memory);
+    ReleasingSink sink(dropping);
+    CHECK_THROWS(sink.append({}, release));
+    CHECK(released == 1);
+    released = 0;
+  }
+  KeepingReleases keeping;
+  ReleasingSink sink(keeping);
+  sink.append({}, release);
+  CHECK(released == 0);  // still in the sink's hands
+  keeping.kept.front()();
+  CHECK(released == 1);
+  keeping.kept.clear();
+  CHECK(released == 1);
+  sink.append({}, release);
+  keeping.kept.pop_back();
+  CHECK(released == 1);
+  keeping.kept.clear();
+  CHECK(released == 2);
+}
+
+TEST_CASE("a failure of the sink is thrown, and the engine goes on with the next product") {
   const test::ProductCase one = test::make_product_case(8, 40, 300, "row-merge");
   Engine engine;
   test::DroppingSink broken;
