@@ -1,11 +1,13 @@
 #include "io/file_sink.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/parallel.hpp"
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "base/workers.hpp"
@@ -21,12 +23,8 @@ class FileSink final : public Sink {
  public:
   FileSink(const std::filesystem::path& path, std::uint32_t m, const FileSinkOptions& options,
            const FileSinkTuning& tuning)
-      : file_(path, options, tuning.temp), m_(m), queue_(tuning.piece_bytes) {
+      : file_(path, options, tuning.temp, tuning.mode), m_(m), tuning_(tuning), queue_(tuning.piece_bytes) {
     writers_.reserve(tuning.num_writers);
-    for (unsigned w = 0; w < tuning.num_writers; ++w) {
-      std::jthread writer = start_thread([this] { write_pieces(); });
-      if (writer.joinable()) writers_.push_back(std::move(writer));  // else: fewer, and with none append() writes
-    }
   }
   ~FileSink() override { queue_.close(); }
 
@@ -39,6 +37,7 @@ class FileSink final : public Sink {
     file_.expect_bytes(end_bytes_ + records.size());
     queue_.push(std::move(slice));
     end_bytes_ += records.size();
+    start_writers();
     if (!writers_.empty()) return;
     while (std::optional<Piece> piece = queue_.try_pop()) write_piece(piece);
   }
@@ -58,6 +57,17 @@ class FileSink final : public Sink {
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(m_); }
   [[nodiscard]] std::uint64_t num_blocks() const { return (end_bytes_ - kHeaderBytes) / record_bytes(); }
 
+  /// A writer for each piece but one so far, up to their number: small products need no threads. Where none can be
+  /// started, append() writes.
+  void start_writers() {
+    while (may_start_ && writers_.size() < tuning_.num_writers &&
+           (writers_.size() + 1) * tuning_.piece_bytes < end_bytes_) {
+      std::jthread writer = start_thread([this] { write_pieces(); });
+      may_start_ = writer.joinable();
+      if (may_start_) writers_.push_back(std::move(writer));
+    }
+  }
+
   void write_pieces() {
     while (std::optional<Piece> piece = queue_.pop()) write_piece(piece);
   }
@@ -74,12 +84,19 @@ class FileSink final : public Sink {
 
   OutputFile file_;
   std::uint32_t m_;
+  FileSinkTuning tuning_;
+  bool may_start_ = true;  ///< false once the system has refused a thread
   std::uint64_t end_bytes_ = kHeaderBytes;
   SliceQueue queue_;
   std::vector<std::jthread> writers_;  // last: joined before anything else goes
 };
 
 }  // namespace
+
+FileSinkTuning fastest_tuning(unsigned num_cores) {
+  if (num_cores < kMinMappedWriters) return {};
+  return {.mode = WriteMode::mapped, .num_writers = std::min(num_cores, kMaxMappedWriters)};
+}
 
 std::unique_ptr<Sink> open_tuned_file_sink(const std::filesystem::path& path, std::uint32_t m,
                                            const FileSinkOptions& options, const FileSinkTuning& tuning) {
@@ -90,7 +107,7 @@ std::unique_ptr<Sink> open_tuned_file_sink(const std::filesystem::path& path, st
 
 std::unique_ptr<Sink> open_file_sink(const std::filesystem::path& path, std::uint32_t m,
                                      const FileSinkOptions& options) {
-  return io::open_tuned_file_sink(path, m, options, {});
+  return io::open_tuned_file_sink(path, m, options, io::fastest_tuning(usable_cores()));
 }
 
 }  // namespace spmm

@@ -11,18 +11,29 @@
 
 namespace spmm::io {
 
-/// Writers of one sink, and the bytes that one of them writes at once. Measured in GB/s, 16 MB slices, new files of 1
-/// GB (2 cores, median of 7; page-cache speed varies threefold): ext4 1 writer 0.9, 2 writers with pieces of 1 / 4 / 16
-/// MB 2.2 / 1.3 / 0.7, 4 writers 2.3 / 1.8; tmpfs 1.3, 1.9 / 1.9 / 1.1, 2.6 / 1.8. With 16 cores 1, 2 and 16 writers
-/// reach 3.4, 4.5 and 4.6. Two are nearly the best everywhere and take the fewest cores from the computation.
+/// Writers of one sink that uses pwrite, and the bytes that one of them writes at once. Measured in GB/s, 16 MB slices,
+/// new files of 1 GB (2 cores, median of 7; page-cache speed varies threefold): ext4 1 writer 0.9, 2 writers with
+/// pieces of 1 / 4 / 16 MB 2.2 / 1.3 / 0.7, 4 writers 2.3 / 1.8; tmpfs 1.3, 1.9 / 1.9 / 1.1, 2.6 / 1.8. With 16 cores
+/// 1, 2 and 16 writers reach 3.4, 4.5 and 4.6. Two are nearly the best everywhere and take the fewest cores from the
+/// computation.
 inline constexpr unsigned kNumWriters = 2;
 inline constexpr std::uint64_t kPieceBytes = 1u << 20;
 
+/// Mapped pages are filled by as many threads as there are cores, up to this many, where there are at least
+/// kMinMappedWriters: 4 GiB on ext4, 8 / 16 threads 13.7 / 14.8 GB/s (MappedFile::kRangeBytes). On 2 cores no faster
+/// than pwrite.
+inline constexpr unsigned kMaxMappedWriters = 16;
+inline constexpr unsigned kMinMappedWriters = 4;
+
 struct FileSinkTuning {
   TempKind temp = TempKind::automatic;
-  unsigned num_writers = kNumWriters;  ///< 0: append() itself writes
+  WriteMode mode = WriteMode::pwrite;
+  unsigned num_writers = kNumWriters;  ///< at most; 0: append() itself writes
   std::uint64_t piece_bytes = kPieceBytes;
 };
+
+/// The fastest way of writing on a machine with so many cores.
+FileSinkTuning fastest_tuning(unsigned num_cores);
 
 /// open_file_sink() with everything said. Errors: OutputError.
 std::unique_ptr<Sink> open_tuned_file_sink(const std::filesystem::path& path, std::uint32_t m,

@@ -62,7 +62,8 @@ void raise_to(std::atomic<std::uint64_t>& number, std::uint64_t value) {
 
 }  // namespace
 
-OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind)
+OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind,
+                       WriteMode write_mode)
     : options_(options), target_(find_target(path, options.no_clobber)) {
   if (target_.is_device) {
     open_device();
@@ -71,6 +72,8 @@ OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions&
   // A new file gets what the umask allows; one that replaces another gets the other's bits, and none too many before.
   const mode_t mode = target_.exists ? S_IRUSR | S_IWUSR : 0666;
   if (kind == TempKind::named || !open_unnamed(mode)) open_named(mode);
+  // A file with a name could be cut by others (network file systems hold no other kind): a SIGBUS.
+  maps_ = write_mode == WriteMode::mapped && !temp_name_.is_set() && may_map_files_of(fd_.get());
   if (target_.exists) keep_permissions();
 }
 
@@ -86,7 +89,7 @@ void OutputFile::open_device() {
 }
 
 bool OutputFile::open_unnamed(mode_t mode) {
-  constexpr int kFlags = O_TMPFILE | O_WRONLY | O_CLOEXEC;
+  constexpr int kFlags = O_TMPFILE | O_RDWR | O_CLOEXEC;  // a writable mapping needs both
   fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags, mode); }));
   // Without /proc the file could not be given a name at the end.
   if (fd_.is_open() && ::access(descriptor_path(fd_.get()).c_str(), F_OK) != 0) fd_ = Descriptor();
@@ -124,18 +127,31 @@ void OutputFile::expect_bytes(std::uint64_t bytes) {
   rlimit limit{};
   const bool may_be_that_long =
       ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur);
-  const auto reserve = [&] {
+  reserves_ = may_be_that_long;
+  if (reserves_) reserve(end);
+}
+
+void OutputFile::reserve(std::uint64_t end) {
+  const auto call = [&] {
     return system_calls.fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_),
                                   static_cast<off_t>(end - reserved_bytes_));
   };
   // Refused (no such call there, or not that much space): the writes will tell what really does not fit. ext4 may have
   // made the file longer all the same; finish() cuts it.
-  reserves_ = may_be_that_long && retried(reserve) == 0;
-  if (reserves_) reserved_bytes_ = end;
+  reserves_ = retried(call) == 0;
+  if (!reserves_) return;
+  if (maps_) maps_ = mapped_.add(fd_.get(), reserved_bytes_, end);
+  reserved_bytes_ = end;
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
+    if (const std::size_t copied = mapped_.write(offset, bytes); copied != 0) {
+      written_bytes_ += copied;
+      offset += copied;
+      bytes = bytes.subspan(copied);
+      continue;
+    }
     const ssize_t put =
         retried([&] { return system_calls.pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (put <= 0) throw_write_error(put < 0 ? errno : EIO, offset);
@@ -148,6 +164,7 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 
 void OutputFile::finish(const MatrixHeader& header) {
   const HeaderBytes bytes = encode_header(header);
+  mapped_.unmap_all();
   write_at(0, bytes);
   finish();
 }

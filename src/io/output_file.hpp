@@ -10,11 +10,18 @@
 
 #include "base/temporary_names.hpp"
 #include "io/descriptor.hpp"
+#include "io/mapped_file.hpp"
 #include "io/paths.hpp"
 #include "spmm/io.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::io {
+
+/// How bytes get into the file.
+enum class WriteMode : std::uint8_t {
+  mapped,  ///< through shared mappings where the space can be reserved and nobody else can cut the file; else pwrite
+  pwrite,
+};
 
 /// How the temporary file is made.
 enum class TempKind : std::uint8_t {
@@ -29,7 +36,8 @@ enum class TempKind : std::uint8_t {
 class OutputFile {
  public:
   /// Errors: OutputError.
-  OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind = TempKind::automatic);
+  OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind = TempKind::automatic,
+             WriteMode mode = WriteMode::pwrite);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
@@ -55,6 +63,7 @@ class OutputFile {
 
  private:
   void open_device();
+  void reserve(std::uint64_t end);
   bool open_unnamed(mode_t mode);
   void open_named(mode_t mode);
   void keep_permissions();
@@ -74,6 +83,8 @@ class OutputFile {
   std::atomic<std::uint64_t> expected_bytes_{0};
   std::uint64_t reserved_bytes_ = 0;
   bool reserves_ = true;  ///< false once the file system has refused
+  bool maps_ = false;     ///< what is reserved from now on is written through mappings
+  MappedFile mapped_;
   bool finished_ = false;
   bool published_ = false;
 };
