@@ -36,10 +36,12 @@ bool has_cuda() {
 }
 
 std::vector<std::string> gpus_of(const BatchOptions& options) {
-  if (options.defaults.backend == Backend::cpu || options.gpus == "none" || !has_cuda()) return {};
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const auto all = find_gpus(visible == nullptr ? std::nullopt : std::optional<std::string>(visible));
-  return wanted_gpus(options.gpus, "--gpus", all);
+  std::vector<std::string> all;
+  if (has_cuda()) all = find_gpus(visible == nullptr ? std::nullopt : std::optional<std::string>(visible));
+  std::vector<std::string> gpus = wanted_gpus(options.gpus, "--gpus", all);
+  if (options.defaults.backend == Backend::cpu) gpus.clear();
+  return gpus;
 }
 
 std::vector<PoolWorker> make_workers(const BatchOptions& options, const JournalFolder* journal) {

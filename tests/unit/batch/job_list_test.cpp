@@ -26,7 +26,8 @@ std::string problem_of(std::string_view line) {
 }  // namespace
 
 TEST_CASE("lines, comments, paths and line ends of a list") {
-  const JobList list = parsed("\xEF\xBB\xBF# head\n\n  # indented\na.bin\tb.bin\tc.bin\r\n/x/a\t../b\t./sub//c\na b\tc d\te f");
+  const JobList list =
+      parsed("\xEF\xBB\xBF# head\n\n  # indented\na.bin\tb.bin\tc.bin\r\n/x/a\t../b\t./sub//c\na b\tc d\te f");
   REQUIRE(list.problems.empty());
   REQUIRE(list.jobs.size() == 3);
   CHECK(list.jobs[0].line == 4);

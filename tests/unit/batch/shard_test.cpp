@@ -94,8 +94,9 @@ TEST_CASE("--shard auto reads the variables of clusters") {
     std::string given;
     std::string shard;  // or a part of the message
   };
-  const Values slurm_array = {{"SLURM_ARRAY_TASK_ID", "7"},   {"SLURM_ARRAY_TASK_MIN", "3"}, {"SLURM_ARRAY_TASK_MAX", "9"},
-                              {"SLURM_ARRAY_TASK_STEP", "2"}, {"SLURM_ARRAY_TASK_COUNT", "4"}, {"SLURM_JOB_ID", "1"}};
+  const Values slurm_array = {{"SLURM_ARRAY_TASK_ID", "7"},    {"SLURM_ARRAY_TASK_MIN", "3"},
+                              {"SLURM_ARRAY_TASK_MAX", "9"},   {"SLURM_ARRAY_TASK_STEP", "2"},
+                              {"SLURM_ARRAY_TASK_COUNT", "4"}, {"SLURM_JOB_ID", "1"}};
   Values array_and_step = slurm_array;
   array_and_step.insert({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "3"}});
   const std::vector<Case> table = {
@@ -103,14 +104,20 @@ TEST_CASE("--shard auto reads the variables of clusters") {
       {slurm_array, "auto/4", "2/4"},
       {slurm_array, "auto/5", "contradicts"},
       {array_and_step, "auto", "7/12"},
-      {{{"SLURM_ARRAY_TASK_ID", "5"}, {"SLURM_ARRAY_TASK_MIN", "1"}, {"SLURM_ARRAY_TASK_MAX", "5"}, {"SLURM_ARRAY_TASK_COUNT", "3"}},
+      {{{"SLURM_ARRAY_TASK_ID", "5"},
+        {"SLURM_ARRAY_TASK_MIN", "1"},
+        {"SLURM_ARRAY_TASK_MAX", "5"},
+        {"SLURM_ARRAY_TASK_COUNT", "3"}},
        "auto",
        "gaps"},
       {{{"SLURM_ARRAY_TASK_ID", "x"}}, "auto", "not a whole number"},
       {{{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}, "auto", "0/1"},  // a batch script
       {{{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}}, "auto", "3/4"},
       {{{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "3"}}, "auto", "is not one of 3"},
-      {{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
+      {{{"OMPI_COMM_WORLD_RANK", "1"},
+        {"OMPI_COMM_WORLD_SIZE", "2"},
+        {"SLURM_PROCID", "0"},
+        {"SLURM_STEP_NUM_TASKS", "1"}},
        "auto",
        "1/2"},
       {{{"PMI_RANK", "5"}, {"PMI_SIZE", "6"}}, "auto", "5/6"},
