@@ -35,22 +35,23 @@ bool has_cuda() {
   return version_string().find("backends: cuda") != std::string::npos;
 }
 
+/// CUDA_VISIBLE_DEVICES of each GPU worker. Errors: UsageError, DeviceError (a GPU is asked for and none is there).
 std::vector<std::string> gpus_of(const BatchOptions& options) {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   std::vector<std::string> all;
   if (has_cuda()) all = find_gpus(visible == nullptr ? std::nullopt : std::optional<std::string>(visible));
   std::vector<std::string> gpus = wanted_gpus(options.gpus, "--gpus", all);
   if (options.defaults.backend == Backend::cpu) gpus.clear();
-  return gpus;
-}
-
-std::vector<PoolWorker> make_workers(const BatchOptions& options, const JournalFolder* journal) {
-  const unsigned cores = options.num_threads != 0 ? options.num_threads : usable_cores();
-  const std::vector<std::string> gpus = gpus_of(options);
   if (options.defaults.backend == Backend::cuda && gpus.empty()) {
     throw DeviceError("--backend cuda", has_cuda() ? "no GPU was found" : "built without CUDA",
                       "leave --backend out, or check nvidia-smi and CUDA_VISIBLE_DEVICES");
   }
+  return gpus;
+}
+
+std::vector<PoolWorker> make_workers(const BatchOptions& options, const std::vector<std::string>& gpus,
+                                     const JournalFolder* journal) {
+  const unsigned cores = options.num_threads != 0 ? options.num_threads : usable_cores();
   const unsigned num_gpus = static_cast<unsigned>(gpus.size());
   std::vector<PoolWorker> workers;
   for (unsigned g = 0; g < num_gpus; ++g) {
@@ -101,13 +102,14 @@ void refuse_problems(const std::string& name, const std::vector<std::string>& me
 
 /// What every run has, with a journal or without.
 struct Setting {
+  std::vector<std::string> gpus;
   std::unique_ptr<JournalFolder> folder;  ///< null = no journal
   io::Descriptor journal;
   Journal past;
 };
 
 Setting open_setting(const BatchOptions& options) {
-  Setting setting;
+  Setting setting{.gpus = gpus_of(options), .folder = nullptr, .journal = {}, .past = {}};
   for (const std::string& file : {options.report, options.joblog}) {
     if (!file.empty() && file != "-") io::find_target(file, false);  // said before the work, not after it
   }
@@ -124,7 +126,7 @@ int supervise(const BatchOptions& options, const ListPlace& place, const Setting
   ::signal(SIGXFSZ, SIG_IGN);
   StopSignals signals;
   BatchOutput output(options);
-  WorkerPool pool(make_workers(options, setting.folder.get()), [&] {
+  WorkerPool pool(make_workers(options, setting.gpus, setting.folder.get()), [&] {
     ::close(signals.fd());
     if (setting.journal.is_open()) ::close(setting.journal.get());
     if (feed != nullptr) ::close(feed->fd());  // the feeder sees the end of the supervisor

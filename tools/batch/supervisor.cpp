@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kMaxHeaders = 100'000;
 constexpr std::size_t kFeedAhead = 256;  // lines of standard input that wait at most
 constexpr double kSameSignal = 0.3;      // signals that arrive together count as one
-constexpr double kCancelPatience = 3;    // a job that was asked to stop may take so long, then its worker dies
+constexpr double kCancelPatience = 2;    // a job that was asked to stop may take so long, then its worker dies
 constexpr double kPollSeconds = 0.25;
 constexpr double kPollStalledSeconds = 0.005;
 
