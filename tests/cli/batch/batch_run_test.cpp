@@ -191,7 +191,9 @@ TEST_CASE("a job that kills its worker fails alone, and so does one that breaks 
   for (const std::string kind : {"kill", "device"}) {
     BatchPlace place;
     const std::size_t num_jobs = place.write_list();
-    const ProcessResult result = run_batch({"jobs.tsv", "--report", "-"}, with_fault(kind + ":c23-0"));
+    // Without retries: what ran beside the culprit is run again all the same.
+    const ProcessResult result =
+        run_batch({"jobs.tsv", "--retries", "0", "--report", "-"}, with_fault(kind + ":c23-0"));
     INFO(kind << ": " << result.err);
     CHECK(result.exit_code == 1);
     CHECK(place.wrong_outputs() == Names{"c23-0.bin"});
@@ -199,9 +201,6 @@ TEST_CASE("a job that kills its worker fails alone, and so does one that breaks 
     const Json report = Json::parse(result.out);
     CHECK(report["totals"]["done"] == num_jobs - 1);
     CHECK(report["totals"]["failed"] == 1);
-    for (const Json& job : report["jobs"]) {
-      if (job["state"] == "failed") CHECK(job["attempts"] >= 2);
-    }
     CHECK(run_batch({"jobs.tsv", "--retry-failed"}).exit_code == 0);
     CHECK(place.wrong_outputs().empty());
   }
