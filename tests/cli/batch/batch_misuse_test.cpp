@@ -1,0 +1,145 @@
+// Wrong command lines and lists: exit code and message, and nothing is run.
+#include <signal.h>
+
+#include <filesystem>
+
+#include "cli/batch/batch_place.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm::test;
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr const char* kGood = "1.bin\t2.bin\tx.bin\n";
+
+}  // namespace
+
+TEST_CASE("wrong command lines") {
+  struct Case {
+    Words arguments;
+    int exit_code;
+    std::string message;
+  };
+  const std::vector<Case> table = {
+      {{}, 2, "list of jobs is missing"},
+      {{"good.tsv", "more"}, 2, "unexpected argument"},
+      {{"--frobnicate", "good.tsv"}, 2, "frobnicate"},
+      {{"good.tsv", "--resume", "--resume"}, 2, "given more than once"},
+      {{"--backend", "tpu", "good.tsv"}, 2, "\"tpu\" is not known; give auto, cuda or cpu"},
+      {{"--kernel", "fast", "good.tsv"}, 2, "\"fast\" is not known"},
+      {{"--backend", "cuda", "--kernel", "row-merge", "good.tsv"}, 2, "belongs to backend cpu"},
+      {{"--backend", "cuda", "--gpus", "none", "good.tsv"}, 2, "contradicts --backend cuda"},
+      {{"--gpus", "some", "good.tsv"}, 2, "--gpus: "},
+      {{"--threads", "-1", "good.tsv"}, 2, "--threads: "},
+      {{"--threads", "5000", "good.tsv"}, 2, "out of range"},
+      {{"--memory-limit", "0", "good.tsv"}, 2, "--memory-limit: is 0 bytes"},
+      {{"--memory-limit", "lots", "good.tsv"}, 2, "not a number of bytes"},
+      {{"--in-flight", "0", "good.tsv"}, 2, "--in-flight: "},
+      {{"--verify", "x", "good.tsv"}, 2, "--verify: "},
+      {{"--timeout", "1x", "good.tsv"}, 2, "--timeout: \"1x\" is not a time"},
+      {{"--grace", "never", "good.tsv"}, 2, "--grace: "},
+      {{"--retries", "1000", "good.tsv"}, 2, "--retries: "},
+      {{"--halt", "sometimes", "good.tsv"}, 2, "--halt: \"sometimes\" is no rule"},
+      {{"--halt", "now,fail=0", "good.tsv"}, 2, "--halt: "},
+      {{"--shard", "3/2", "good.tsv"}, 2, "--shard: "},
+      {{"--shard", "auto", "good.tsv"}, 2, "no variable of Slurm"},
+      {{"--shard", "1/2", "-"}, 2, "standard input has no shards"},
+      {{"--resume", "-"}, 2, "there is no journal to look at"},
+      {{"--retry-failed", "--no-journal", "good.tsv"}, 2, "there is no journal to look at"},
+      {{"--journal", "j", "--no-journal", "good.tsv"}, 2, "together with --journal"},
+      {{"--journal=", "good.tsv"}, 2, "empty"},
+      {{"--check", "guess", "good.tsv"}, 2, "give stat or content"},
+      {{"--progress", "loud", "good.tsv"}, 2, "--progress: "},
+      {{"--dry-run", "-"}, 2, "give a list file"},
+      {{"none.tsv"}, 66, "none.tsv: cannot be opened"},
+      {{"."}, 66, "is a directory"},
+      {{"--journal", "none/j", "good.tsv"}, 73, "cannot create the journal's folder"},
+      {{"--joblog", "none/log", "good.tsv"}, 73, "none/log"},
+      {{"--report", "none/r.json", "good.tsv"}, 73, "none/r.json"},
+  };
+  const BatchPlace place;
+  write_bytes("good.tsv", kGood);
+  const Words before = names_in(".");
+  for (const Case& c : table) {
+    const ProcessResult result = run_batch(c.arguments);
+    std::string words;
+    for (const std::string& word : c.arguments) words += word + " ";
+    INFO(words << "-> " << result.exit_code << " " << result.err);
+    CHECK(result.exit_code == c.exit_code);
+    CHECK(result.err.find(c.message) != std::string::npos);
+    CHECK(result.err.starts_with("spmm-batch: error: "));
+    CHECK(names_in(".") == before);
+  }
+}
+
+TEST_CASE("malformed lists run nothing") {
+  struct Case {
+    std::string list;
+    int exit_code;
+    std::string message;
+  };
+  const std::string good = kGood;
+  const std::vector<Case> table = {
+      {good + "1.bin 2.bin y.bin\n", 65, "bad.tsv:2: has 1 column"},
+      {good + "1.bin\t2.bin\n", 65, "bad.tsv:2: has 2 columns"},
+      {good + "1.bin\t2.bin\ty.bin\tz.bin\n", 65, "is not key=value"},
+      {good + "1.bin\t2.bin\ty.bin\tspeed=11\n", 65, "key \"speed\" is not known"},
+      {good + "1.bin\t2.bin\tx.bin\n", 65, "bad.tsv:2: "},
+      {good + "1.bin\t2.bin\t./x.bin\n", 65, "is the output of line 1 already"},
+      {good + "1.bin\t2.bin\t1.bin\n", 65, "is an input of line 1"},
+      {good + "1.bin\tx.bin\ty.bin\n", 65, "x.bin is an input of line 2"},
+      {good + "1.bin\tnone.bin\ty.bin\n", 66, "bad.tsv:2: "},
+      {good + "1.bin\t2.bin\tnone/y.bin\n", 73, "create it (mkdir -p"},
+      {std::string("1.bin\t2.bin\ty\0.bin\n", 19), 65, "zero byte"},
+  };
+  const BatchPlace place;
+  for (const Case& c : table) {
+    write_bytes("bad.tsv", c.list);
+    const Words before = names_in(".");
+    const ProcessResult result = run_batch({"bad.tsv"});
+    INFO(c.list << "-> " << result.exit_code << " " << result.err);
+    CHECK(result.exit_code == c.exit_code);
+    CHECK(result.err.find(c.message) != std::string::npos);
+    CHECK(result.err.find("nothing was run") != std::string::npos);
+    CHECK(names_in(".") == before);
+  }
+}
+
+TEST_CASE("a forced GPU that is not there is said at once") {
+  const BatchPlace place;
+  write_bytes("good.tsv", kGood);
+  const ProcessOptions no_gpu{.env = {{"CUDA_VISIBLE_DEVICES", ""}}, .folder = {}};
+  const ProcessResult all = run_batch({"good.tsv", "--backend", "cuda"}, no_gpu);
+  CHECK(all.exit_code == 69);
+  write_bytes("one.tsv", std::string(kGood) + "1.bin\t2.bin\ty.bin\tbackend=cuda\n");
+  const ProcessResult one = run_batch({"one.tsv"}, no_gpu);
+  CHECK(one.exit_code == 1);
+  CHECK(one.err.find("one.tsv:2: failed (69): no worker for backend cuda") != std::string::npos);
+  CHECK(fs::exists("x.bin"));
+}
+
+TEST_CASE("a second supervisor on one journal is refused") {
+  const BatchPlace place;
+  write_bytes("good.tsv", kGood);
+  const ProcessOptions slow{.env = {{"SPMM_BATCH_FAULT", "slow:x.bin"}}, .folder = {}};
+  Process first(batch_words({"good.tsv"}), slow);
+  while (children_of(first.pid()).empty()) {
+  }
+  const ProcessResult second = run_batch({"good.tsv", "--resume"});
+  CHECK(second.exit_code == 73);
+  CHECK(second.err.find("in use by process " + std::to_string(first.pid())) != std::string::npos);
+  CHECK(run_batch({"good.tsv", "--shard", "1/2"}).exit_code == 73);
+  CHECK(run_batch({"good.tsv", "--no-journal"}).exit_code == 0);
+  CHECK(first.wait().exit_code == 0);
+}
+
+TEST_CASE("help and version") {
+  for (const char* word : {"--help", "--version"}) {
+    const ProcessResult result = run_batch({word});
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+    CHECK(result.out.size() > 20);
+  }
+}

@@ -1,0 +1,105 @@
+#include "cli/batch/batch_place.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+#include "support/battery.hpp"
+
+namespace spmm::test {
+
+namespace fs = std::filesystem;
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_bytes(const fs::path& path, const std::string& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out << bytes;
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+BatchPlace::BatchPlace(int num_operands, std::uint32_t n, std::uint32_t num_blocks)
+    : before_(fs::current_path()), num_operands_(num_operands) {
+  fs::current_path(folder_.path());
+  for (int o = 1; o <= num_operands; ++o) {
+    write_matrix(std::to_string(o) + ".bin", random_matrix(n, 4, num_blocks, 65535, static_cast<std::uint64_t>(o)));
+  }
+}
+
+BatchPlace::~BatchPlace() {
+  std::error_code ignored;
+  fs::current_path(before_, ignored);
+}
+
+std::size_t BatchPlace::write_list(int times) {
+  std::string list = "# A\tB\tOUT\n";
+  Options options;
+  options.backend = Backend::cpu;
+  for (int a = 1; a <= num_operands_; ++a) {
+    for (int b = 1; b <= num_operands_; ++b) {
+      const std::string left = std::to_string(a) + ".bin";
+      const std::string right = std::to_string(b) + ".bin";
+      multiply(left, right, "single.bin", options);
+      for (int t = 0; t < times; ++t) {
+        const std::string out = "c" + std::to_string(a) + std::to_string(b) + "-" + std::to_string(t) + ".bin";
+        expected_[out] = bytes_of("single.bin");
+        list += left + "\t" + right + "\t" + out + "\n";
+      }
+    }
+  }
+  fs::remove("single.bin");
+  write_bytes("jobs.tsv", list);
+  return expected_.size();
+}
+
+std::vector<std::string> BatchPlace::wrong_outputs() const {
+  std::vector<std::string> wrong;
+  for (const auto& [name, content] : expected_) {
+    if (bytes_of(name) != content) wrong.push_back(name);
+  }
+  return wrong;
+}
+
+std::vector<std::string> BatchPlace::strangers() const {
+  std::vector<std::string> strangers;
+  for (const std::string& name : names_in(".")) {
+    const bool is_operand = name.size() <= 6 && name.ends_with(".bin") && name[0] >= '1' && name[0] <= '9';
+    if (is_operand || expected_.contains(name) || name == "jobs.tsv" || name == "jobs.tsv.journal") continue;
+    strangers.push_back(name);
+  }
+  return strangers;
+}
+
+std::vector<std::string> batch_words(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), SPMM_BIN_DIR "/spmm-batch");
+  return arguments;
+}
+
+ProcessResult run_batch(const std::vector<std::string>& arguments, const ProcessOptions& options) {
+  return run_process(batch_words(arguments), options);
+}
+
+ProcessResult run_batch_on(const std::string& text, const std::string& arguments) {
+  write_bytes("feed.txt", text);
+  ProcessResult result = run_process({"/bin/sh", "-c", "cat feed.txt | " SPMM_BIN_DIR "/spmm-batch " + arguments});
+  fs::remove("feed.txt");
+  return result;
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::ifstream list("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children");
+  return {std::istream_iterator<pid_t>(list), {}};
+}
+
+}  // namespace spmm::test

@@ -1,0 +1,255 @@
+// Lists from start to end: outputs, resume, shards, standard input, reports, failures that stay alone.
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "cli/batch/batch_place.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm::test;
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+using Json = nlohmann::json;
+
+Json report_of(const std::string& path) {
+  return Json::parse(bytes_of(path));
+}
+
+std::vector<Names> table_of(const std::string& text) {
+  std::vector<Names> rows;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    Names row;
+    std::istringstream cells(line);
+    for (std::string cell; std::getline(cells, cell, '\t');) row.push_back(cell);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+/// Whether every process sees its environment's fault.
+ProcessOptions with_fault(const std::string& fault) {
+  return {.env = {{"SPMM_BATCH_FAULT", fault}}, .folder = {}};
+}
+
+}  // namespace
+
+TEST_CASE("a list gives the bytes of single products, and --resume does nothing more") {
+  BatchPlace place;
+  const std::size_t num_jobs = place.write_list();
+  ProcessResult result = run_batch({"jobs.tsv", "--report", "r.json", "--joblog", "log"});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(place.wrong_outputs().empty());
+  CHECK(result.out.find("16 jobs: 16 done, 0 failed") != std::string::npos);
+  const Json report = report_of("r.json");
+  CHECK(report["totals"]["done"] == num_jobs);
+  CHECK(report["jobs"].size() == num_jobs);
+  for (const Json& job : report["jobs"]) {
+    CHECK(job["state"] == "done");
+    CHECK(job["backend"] == "cpu");
+    CHECK(job["out_bytes"] == fs::file_size(job["out"].get<std::string>()));
+    CHECK(job["queue_s"] >= 0);
+  }
+  const auto log = table_of(bytes_of("log"));
+  REQUIRE(log.size() == num_jobs + 1);
+  CHECK(log[0] == Names{"Seq", "Host", "Starttime", "JobRuntime", "Send", "Receive", "Exitval", "Signal", "Command"});
+  for (std::size_t row = 1; row < log.size(); ++row) CHECK(log[row].size() == 9);
+  fs::remove("r.json");
+  fs::remove("log");
+  CHECK(place.strangers().empty());
+
+  result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
+  CHECK(result.exit_code == 0);
+  CHECK(Json::parse(result.out)["totals"]["done_before"] == num_jobs);
+  CHECK(Json::parse(result.out)["totals"]["done"] == 0);
+}
+
+TEST_CASE("--resume runs what was removed or changed, in any order of the list") {
+  for (const char* check : {"stat", "content"}) {
+    BatchPlace place;
+    const std::size_t num_jobs = place.write_list();
+    REQUIRE(run_batch({"jobs.tsv", "--check", check}).exit_code == 0);
+    fs::remove("c12-0.bin");
+    write_bytes("c21-0.bin", "short");
+    fs::last_write_time("3.bin", fs::last_write_time("3.bin") + std::chrono::seconds(5));
+    std::string reversed;
+    for (const Names& row : table_of(bytes_of("jobs.tsv"))) {
+      if (row.size() == 3) reversed = row[0] + "\t" + row[1] + "\t" + row[2] + "\n" + reversed;
+    }
+    write_bytes("jobs.tsv", reversed);
+    const ProcessResult result = run_batch({"jobs.tsv", "--resume", "--check", check, "--report", "-"});
+    CHECK(result.exit_code == 0);
+    CHECK(place.wrong_outputs().empty());
+    const Json totals = Json::parse(result.out)["totals"];
+    // Seven of sixteen products read operand 3; its bytes are the same.
+    const std::size_t expected = std::string(check) == "stat" ? 2 + 7 : 2;
+    CHECK(totals["done"] == expected);
+    CHECK(totals["done_before"] == num_jobs - expected);
+  }
+}
+
+TEST_CASE("shards are disjoint and complete, and touch no file of others") {
+  BatchPlace place;
+  place.write_list();
+  std::multiset<std::string> all;
+  for (int shard = 1; shard <= 3; ++shard) {
+    const ProcessResult result = run_batch({"jobs.tsv", "--dry-run", "--shard", std::to_string(shard) + "/3"});
+    CHECK(result.exit_code == 0);
+    for (const Names& row : table_of(result.out)) all.insert(row.at(2));
+  }
+  CHECK(all.size() == 16);
+  CHECK(std::set<std::string>(all.begin(), all.end()).size() == 16);
+  // Job 1 reads the file that is missing; only its shard minds.
+  write_bytes("jobs.tsv", "none.bin\t1.bin\tx.bin\n" + bytes_of("jobs.tsv"));
+  CHECK(run_batch({"jobs.tsv", "--shard", "1/2"}).exit_code == 66);
+  CHECK(run_batch({"jobs.tsv", "--shard", "2/2"}).exit_code == 0);
+}
+
+TEST_CASE("all shards at once share a journal") {
+  BatchPlace place;
+  const std::size_t num_jobs = place.write_list();
+  std::vector<std::unique_ptr<Process>> tasks;
+  for (int task = 0; task < 3; ++task) {
+    const ProcessOptions options{.env = {{"SLURM_ARRAY_TASK_ID", std::to_string(task)},
+                                         {"SLURM_ARRAY_TASK_MIN", "0"},
+                                         {"SLURM_ARRAY_TASK_MAX", "2"},
+                                         {"SLURM_ARRAY_TASK_COUNT", "3"}},
+                                 .folder = {}};
+    tasks.push_back(std::make_unique<Process>(batch_words({"jobs.tsv", "--shard", "auto"}), options));
+  }
+  for (const auto& task : tasks) CHECK(task->wait().exit_code == 0);
+  CHECK(place.wrong_outputs().empty());
+  const ProcessResult result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
+  CHECK(Json::parse(result.out)["totals"]["done_before"] == num_jobs);
+}
+
+TEST_CASE("standard input: lines as they come, a bad one is a failed job") {
+  BatchPlace place;
+  const ProcessResult result = run_batch_on(
+      "1.bin\t2.bin\tx.bin\nbad line\n1.bin\tnone.bin\ty.bin\n# comment\n2.bin\t1.bin\tx.bin\n2.bin\t1.bin\tz.bin",
+      "-");
+  CHECK(result.exit_code == 1);
+  CHECK(fs::exists("x.bin"));
+  CHECK(fs::exists("z.bin"));
+  CHECK(result.err.find("standard input:2: failed (65): ") != std::string::npos);
+  CHECK(result.err.find("standard input:3: failed (66): ") != std::string::npos);
+  CHECK(result.err.find("x.bin is the output of an earlier line") != std::string::npos);
+  CHECK(result.out.find("5 jobs: 2 done, 3 failed") != std::string::npos);
+  CHECK_FALSE(fs::exists("-.journal"));
+  CHECK(run_batch_on("", "-").exit_code == 0);
+}
+
+TEST_CASE("a feeder sees a job done before it sends the next one") {
+  BatchPlace place;
+  // The second line is sent only once the first product is there.
+  const std::string script =
+      "(printf '1.bin\\t2.bin\\tx.bin\\n'; while [ ! -e x.bin ]; do sleep 0.01; done; printf "
+      "'2.bin\\t1.bin\\ty.bin\\n') "
+      "| " SPMM_BIN_DIR "/spmm-batch -";
+  CHECK(run_process({"/bin/sh", "-c", script}).exit_code == 0);
+  CHECK(fs::exists("y.bin"));
+}
+
+TEST_CASE("/dev/null may be an output many times and is never done") {
+  BatchPlace place;
+  write_bytes("jobs.tsv", "1.bin\t2.bin\t/dev/null\n2.bin\t1.bin\t/dev/null\n");
+  for (int run = 0; run < 2; ++run) {
+    const ProcessResult result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
+    CHECK(result.exit_code == 0);
+    CHECK(Json::parse(result.out)["totals"]["done"] == 2);
+  }
+}
+
+TEST_CASE("failures: listed, remembered, tried again on request") {
+  BatchPlace place;
+  place.write_list();
+  write_bytes("bad.bin", "no matrix");
+  write_bytes("jobs.tsv", bytes_of("jobs.tsv") + "1.bin\tbad.bin\tx.bin\n");
+  ProcessResult result = run_batch({"jobs.tsv"});
+  CHECK(result.exit_code == 1);
+  CHECK(result.err.find("jobs.tsv:18: failed (65): ") != std::string::npos);
+  CHECK(place.wrong_outputs().empty());
+  result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
+  CHECK(result.exit_code == 1);  // still not all done
+  CHECK(Json::parse(result.out)["totals"]["failed_before"] == 1);
+  CHECK(Json::parse(result.out)["totals"]["failed"] == 0);
+  result = run_batch({"jobs.tsv", "--retry-failed", "--report", "-"});
+  CHECK(result.exit_code == 1);
+  CHECK(Json::parse(result.out)["totals"]["failed"] == 1);
+  fs::copy_file("2.bin", "bad.bin", fs::copy_options::overwrite_existing);
+  result = run_batch({"jobs.tsv", "--resume"});
+  CHECK(result.exit_code == 0);
+  CHECK(fs::exists("x.bin"));
+}
+
+TEST_CASE("a job that kills its worker fails alone, and so does one that breaks the device") {
+  for (const std::string kind : {"kill", "device"}) {
+    BatchPlace place;
+    const std::size_t num_jobs = place.write_list();
+    // Without retries: what ran beside the culprit is run again all the same.
+    const ProcessResult result =
+        run_batch({"jobs.tsv", "--retries", "0", "--report", "-"}, with_fault(kind + ":c23-0"));
+    INFO(kind << ": " << result.err);
+    CHECK(result.exit_code == 1);
+    CHECK(place.wrong_outputs() == Names{"c23-0.bin"});
+    CHECK(place.strangers().empty());
+    const Json report = Json::parse(result.out);
+    CHECK(report["totals"]["done"] == num_jobs - 1);
+    CHECK(report["totals"]["failed"] == 1);
+    CHECK(run_batch({"jobs.tsv", "--retry-failed"}).exit_code == 0);
+    CHECK(place.wrong_outputs().empty());
+  }
+}
+
+TEST_CASE("a job over its time fails, stopped or with its worker, and others do not suffer") {
+  for (const std::string kind : {"slow", "hang"}) {
+    BatchPlace place;
+    place.write_list();
+    const ProcessResult result =
+        run_batch({"jobs.tsv", "--timeout", "0.3", "--retries", "0", "--joblog", "log"}, with_fault(kind + ":c23-0"));
+    INFO(kind << ": " << result.err);
+    CHECK(result.exit_code == 1);
+    CHECK(place.wrong_outputs() == Names{"c23-0.bin"});
+    CHECK(result.err.find("took longer than its timeout of 0.3 s") != std::string::npos);
+  }
+}
+
+TEST_CASE("--halt stops at the first failure, soon or now") {
+  for (const std::string when : {"soon", "now"}) {
+    BatchPlace place;
+    place.write_list(4);
+    write_bytes("bad.bin", "no matrix");
+    write_bytes("jobs.tsv", "1.bin\tbad.bin\tx.bin\n" + bytes_of("jobs.tsv"));
+    const ProcessResult result =
+        run_batch({"jobs.tsv", "--halt", when + ",fail=1", "--keep-order", "--report", "-"}, with_fault("slow:c11"));
+    INFO(when << ": " << result.err);
+    CHECK(result.exit_code == 1);
+    const Json totals = Json::parse(result.out)["totals"];
+    CHECK(totals["failed"] == 1);
+    CHECK(totals["not_run"] > 40);
+    // What runs when the job fails takes a second: soon lets it finish, now does not.
+    if (when == "now") CHECK(totals["done"] == 0);
+    CHECK(place.strangers() == Names{"bad.bin"});
+    CHECK(run_batch({"jobs.tsv", "--resume"}).exit_code == 1);
+    CHECK(place.wrong_outputs().empty());
+  }
+}
+
+TEST_CASE("jobs may have kernels, verification and options of their own") {
+  BatchPlace place;
+  write_bytes("jobs.tsv",
+              "1.bin\t2.bin\tx.bin\tkernel=reference\tverify=10\tdurable=1\n1.bin\t2.bin\ty.bin\tkernel=row-merge\n");
+  const ProcessResult result = run_batch({"jobs.tsv", "--report", "-", "--check", "content"});
+  CHECK(result.exit_code == 0);
+  const Json jobs = Json::parse(result.out)["jobs"];
+  CHECK(jobs[0]["kernel"] == "reference");
+  CHECK(jobs[1]["kernel"] == "row-merge");
+  CHECK(bytes_of("x.bin") == bytes_of("y.bin"));
+  write_bytes("jobs.tsv", "1.bin\t2.bin\tx.bin\tno-clobber=1\n");
+  CHECK(run_batch({"jobs.tsv"}).exit_code == 1);
+}

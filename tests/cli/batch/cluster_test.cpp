@@ -1,0 +1,116 @@
+// The Slurm template with a stand-in for scontrol: shards of an array, a signal, requeue, and the same bytes in the
+// end.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "cli/batch/batch_place.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm::test;
+namespace fs = std::filesystem;
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// Task `id` of an array of two.
+ProcessOptions task_options(int id, const Variables& more = {}) {
+  ProcessOptions options{.env = {{"SLURM_JOB_ID", std::to_string(100 + id)},
+                                 {"SLURM_ARRAY_TASK_ID", std::to_string(id)},
+                                 {"SLURM_ARRAY_TASK_MIN", "0"},
+                                 {"SLURM_ARRAY_TASK_MAX", "1"},
+                                 {"SLURM_ARRAY_TASK_COUNT", "2"},
+                                 {"SPMM_BATCH", SPMM_BIN_DIR "/spmm-batch"},
+                                 {"PATH", fs::current_path().string() + "/bin:/usr/bin:/bin"}},
+                         .folder = {}};
+  options.env.insert(options.env.end(), more.begin(), more.end());
+  return options;
+}
+
+const std::vector<std::string> kWords = {"/bin/bash", SPMM_SOURCE_DIR "/tools/cluster/spmm-batch.sbatch", "jobs.tsv"};
+
+void put_scontrol() {
+  fs::create_directory("bin");
+  write_bytes("bin/scontrol", "#!/bin/sh\necho \"$@\" >> requeued\n");
+  ::chmod("bin/scontrol", 0755);
+}
+
+}  // namespace
+
+TEST_CASE("tasks of the Slurm template run their shards") {
+  BatchPlace place;
+  place.write_list();
+  put_scontrol();
+  CHECK(run_process(kWords, task_options(0)).exit_code == 0);
+  CHECK(place.wrong_outputs().size() == 8);
+  CHECK(run_process(kWords, task_options(1)).exit_code == 0);
+  CHECK(place.wrong_outputs().empty());
+  CHECK_FALSE(fs::exists("requeued"));
+}
+
+TEST_CASE("a signalled task of the Slurm template goes back to the queue and goes on") {
+  for (const int number : {SIGUSR1, SIGTERM}) {
+    BatchPlace place;
+    place.write_list();
+    put_scontrol();
+    // Every job takes a second: the task cannot be through before the signal comes.
+    Process task(kWords, task_options(0, {{"SPMM_BATCH_FAULT", "slow:"}, {"SPMM_IN_FLIGHT", "2"}}));
+    const auto supervisor = [&] {
+      const auto children = children_of(task.pid());
+      return children.empty() ? 0 : children.front();
+    };
+    while (supervisor() == 0 || children_of(supervisor()).empty()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    task.send_signal(number);
+    const ProcessResult result = task.wait();
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 75);
+    CHECK(bytes_of("requeued") == "requeue 100\n");
+    CHECK(place.wrong_outputs().size() > 8);
+    CHECK(run_process(kWords, task_options(0)).exit_code == 0);
+    CHECK(run_process(kWords, task_options(1)).exit_code == 0);
+    CHECK(place.wrong_outputs().empty());
+  }
+}
+
+TEST_CASE("the PBS template reads as a script and names its shard") {
+  BatchPlace place;
+  place.write_list();
+  ProcessOptions options{.env = {{"PBS_ARRAY_INDEX", "2"},
+                                 {"PBS_JOBID", "7"},
+                                 {"PBS_O_WORKDIR", fs::current_path().string()},
+                                 {"JOBS", "jobs.tsv"},
+                                 {"TASKS", "4"},
+                                 {"SPMM_BATCH", SPMM_BIN_DIR "/spmm-batch"}},
+                         .folder = {}};
+  CHECK(run_process({"/bin/bash", SPMM_SOURCE_DIR "/tools/cluster/spmm-batch.pbs"}, options).exit_code == 0);
+  CHECK(place.wrong_outputs().size() == 12);
+}
+
+TEST_CASE("a full disk fails jobs; with space again --retry-failed completes the list") {
+  BatchPlace place;
+  place.write_list();
+  fs::create_directory("small");
+  // A file system of its own, seen by this process alone: inputs and some of the outputs fit.
+  const std::string script = R"(
+mount -t tmpfs -o size=500k none small || exit 99
+cp ?.bin jobs.tsv small && cd small || exit 99
+head -c 400000 /dev/zero > filler || exit 99
+')" SPMM_BIN_DIR R"(/spmm-batch' jobs.tsv --journal ../full.journal > ../first.txt 2> ../first.err; first=$?
+rm filler
+')" SPMM_BIN_DIR R"(/spmm-batch' jobs.tsv --journal ../full.journal --retry-failed -q || exit 98
+cp c*.bin .. && exit "$first"
+)";
+  const ProcessResult result = run_process({"/usr/bin/unshare", "--mount", "/bin/sh", "-c", script});
+  if (result.exit_code == 99 || result.err.find("unshare failed") != std::string::npos) {
+    WARN("no private mounts here: skipped");
+    return;
+  }
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 1);
+  CHECK(place.wrong_outputs().empty());
+}

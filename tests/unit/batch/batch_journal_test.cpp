@@ -1,0 +1,194 @@
+// The journal: lines, torn lines, locks, and what counts as done.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+#include "support/process.hpp"
+#include "tools/batch/batch_journal.hpp"
+#include "tools/batch/content_hash.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::batch;
+using spmm::test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// A job whose three files exist.
+Job job_in(const TemporaryFolder& folder) {
+  Job job{.a = folder.file("a"), .b = folder.file("b"), .out = folder.file("c")};
+  write_file(job.a, "aaaa");
+  write_file(job.b, "bb");
+  write_file(job.out, "result");
+  return job;
+}
+
+JournalRecord record_of(const Job& job, bool hashed) {
+  const auto identity = [&](const std::string& path) {
+    FileIdentity now = state_of(path).identity;
+    now.hash = hashed ? hash_of_file(path) : 0;
+    return now;
+  };
+  return {.key = key_of(job),
+          .time_ms = 5,
+          .exit_code = 0,
+          .a = identity(job.a),
+          .b = identity(job.b),
+          .out = identity(job.out),
+          .options = options_hash(job.options),
+          .out_path = job.out};
+}
+
+Journal journal_with(const JournalRecord& record) {
+  return {{record.key, record}};
+}
+
+}  // namespace
+
+TEST_CASE("a journal line comes back, a damaged one does not") {
+  const JournalRecord record{.key = {.high = 1, .low = UINT64_MAX},
+                             .time_ms = 1'700'000'000'123,
+                             .exit_code = 65,
+                             .a = {.size = 10, .mtime_ns = -5, .hash = 0xABC},
+                             .b = {.size = 1ULL << 40, .mtime_ns = 7, .hash = 0},
+                             .out = {.size = 0, .mtime_ns = 0, .hash = 1},
+                             .options = 99,
+                             .out_path = "/data/c d.bin"};
+  std::string line = journal_line(record);
+  REQUIRE(line.ends_with('\n'));
+  line.pop_back();
+  const auto back = parse_journal_line(line);
+  REQUIRE(back);
+  CHECK(back->key == record.key);
+  CHECK(back->time_ms == record.time_ms);
+  CHECK(back->exit_code == 65);
+  CHECK(back->a == record.a);
+  CHECK(back->b == record.b);
+  CHECK(back->out == record.out);
+  CHECK(back->options == 99);
+  CHECK(back->out_path == record.out_path);
+  for (std::size_t length = 0; length < line.size(); ++length) CHECK_FALSE(parse_journal_line(line.substr(0, length)));
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    std::string damaged = line;
+    damaged[at] = damaged[at] == 'x' ? 'y' : 'x';
+    CHECK_FALSE(parse_journal_line(damaged));
+  }
+}
+
+TEST_CASE("a torn last line is ignored and swallows nothing that follows") {
+  const TemporaryFolder folder;
+  const Job job = job_in(folder);
+  Job other = job;
+  other.out += "2";
+  const std::string path = folder.file("journal");
+  {
+    const JournalFolder journal(path, {});
+    const io::Descriptor file = journal.open_writer("cpu");
+    JournalWriter(file.get()).append(record_of(job, false));
+  }
+  const std::string file = path + "/1-of-1.cpu.journal";
+  write_file(file, content_of(file) + "done\t0123");
+  const JournalFolder journal(path, {});
+  const io::Descriptor again = journal.open_writer("cpu");
+  JournalWriter(again.get()).append(record_of(other, false));
+  const Journal read = journal.read();
+  CHECK(read.size() == 2);
+  CHECK(read.contains(key_of(job)));
+  CHECK(read.contains(key_of(other)));
+}
+
+TEST_CASE("of two records the later counts, whichever file holds it") {
+  const TemporaryFolder folder;
+  const Job job = job_in(folder);
+  JournalRecord early = record_of(job, false);
+  JournalRecord late = early;
+  early.exit_code = 65;
+  late.time_ms = early.time_ms + 1;
+  for (const bool swapped : {false, true}) {
+    const JournalFolder journal(folder.file(swapped ? "j1" : "j2"), {});
+    const io::Descriptor x = journal.open_writer(swapped ? "b" : "a");
+    const io::Descriptor y = journal.open_writer(swapped ? "a" : "b");
+    JournalWriter(x.get()).append(late);
+    JournalWriter(y.get()).append(early);
+    CHECK(journal.read().at(early.key).exit_code == 0);
+  }
+}
+
+TEST_CASE("one run of the whole list, or different shards, hold a journal") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("journal");
+  const auto refused = [&](const Shard& shard) {
+    try {
+      const JournalFolder second(path, shard);
+      return std::string();
+    } catch (const OutputError& e) {
+      return std::string(e.what());
+    }
+  };
+  {
+    const JournalFolder all(path, {});
+    CHECK(refused({}).find("in use by process " + std::to_string(::getpid())) != std::string::npos);
+    CHECK(refused({.index = 1, .count = 4}) != "");
+  }
+  const JournalFolder second(path, {.index = 1, .count = 4});
+  CHECK(refused({.index = 0, .count = 4}) == "");
+  CHECK(refused({.index = 1, .count = 4}) != "");
+  CHECK(refused({}) != "");
+}
+
+TEST_CASE("done is: output there with its size, inputs the same") {
+  const TemporaryFolder folder;
+  const Job job = job_in(folder);
+  const Journal journal = journal_with(record_of(job, true));
+  CHECK(is_done(journal, job, CheckKind::stat));
+  CHECK(is_done(journal, job, CheckKind::content));
+  CHECK_FALSE(is_done({}, job, CheckKind::stat));
+
+  Job renamed = job;
+  renamed.out = job.a;
+  CHECK_FALSE(is_done(journal, renamed, CheckKind::stat));
+
+  write_file(job.b, "bb");  // the same bytes at another time
+  fs::last_write_time(job.b, fs::last_write_time(job.b) + std::chrono::hours(1));
+  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  CHECK(is_done(journal, job, CheckKind::content));
+  write_file(job.b, "bc");
+  CHECK_FALSE(is_done(journal, job, CheckKind::content));
+  write_file(job.b, "bb");
+
+  write_file(job.out, "RESULT");
+  CHECK_FALSE(is_done(journal, job, CheckKind::content));
+  write_file(job.out, "short");
+  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  fs::remove(job.out);
+  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  CHECK_FALSE(is_done(journal, job, CheckKind::content));
+}
+
+TEST_CASE("a failure counts while inputs and options stay the same") {
+  const TemporaryFolder folder;
+  Job job = job_in(folder);
+  JournalRecord record = record_of(job, false);
+  record.exit_code = 65;
+  const Journal journal = journal_with(record);
+  CHECK(has_failed(journal, job));
+  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  Job changed = job;
+  changed.options.kernel = "reference";
+  CHECK_FALSE(has_failed(journal, changed));
+  write_file(job.a, "repaired");
+  CHECK_FALSE(has_failed(journal, job));
+}

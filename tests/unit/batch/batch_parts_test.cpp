@@ -1,0 +1,206 @@
+// The small parts: hash, packets, lines of a feed, GPUs, checks of files, job log and progress line.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "cli/exit_codes.hpp"
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+#include "support/process.hpp"
+#include "tools/batch/batch_message.hpp"
+#include "tools/batch/batch_output.hpp"
+#include "tools/batch/content_hash.hpp"
+#include "tools/batch/find_gpus.hpp"
+#include "tools/batch/line_feed.hpp"
+#include "tools/batch/list_check.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::batch;
+using spmm::test::TemporaryFolder;
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+void touch(const fs::path& path) {
+  std::ofstream(path) << "x";
+}
+
+/// Lines that come out when `pieces` are written one after the other.
+Names fed(const Names& pieces) {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  LineFeed feed(ends[0]);
+  Names lines;
+  const auto read = [&] {
+    for (std::string& line : feed.read_lines()) lines.push_back(std::move(line));
+  };
+  for (const std::string& piece : pieces) {
+    CHECK(::write(ends[1], piece.data(), piece.size()) == static_cast<ssize_t>(piece.size()));
+    read();
+    CHECK_FALSE(feed.has_ended());
+  }
+  ::close(ends[1]);
+  while (!feed.has_ended()) read();
+  ::close(ends[0]);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("XXH64 has the values of its specification") {
+  CHECK(hash_of("") == 0xEF46DB3751D8E999);
+  CHECK(hash_of("a") == 0xD24EC4F1A98C6E5B);
+  CHECK(hash_of("abc") == 0x44BC2CF5AD770999);
+  CHECK(hash_of("Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1);
+  // The same whatever the pieces.
+  const std::string text(1000, 'q');
+  for (const std::size_t piece : {1, 7, 31, 32, 33, 64, 999}) {
+    ContentHash hash;
+    for (std::size_t at = 0; at < text.size(); at += piece) {
+      hash.add(std::as_bytes(std::span(text).subspan(at, std::min(piece, text.size() - at))));
+    }
+    CHECK(hash.value() == hash_of(text));
+  }
+}
+
+TEST_CASE("packets between the processes") {
+  JobOrder order{.id = 7, .num_threads = 3, .memory_limit_bytes = 1ULL << 40, .hash_files = true};
+  order.job.line = 12;
+  order.job.a = "/a";
+  order.job.b = std::string(4000, 'b');
+  order.job.out = "/c\n";
+  order.job.options.kernel = "row-merge";
+  order.job.options.durable = true;
+  const auto back = std::get<JobOrder>(decode(encode(order)));
+  CHECK(back.id == 7);
+  CHECK(back.job.line == 12);
+  CHECK(back.job.b == order.job.b);
+  CHECK(back.job.out == "/c\n");
+  CHECK(back.job.options.kernel == "row-merge");
+  CHECK(back.job.options.durable);
+  CHECK(back.memory_limit_bytes == 1ULL << 40);
+  CHECK(std::get<CancelOrder>(decode(encode(CancelOrder{.id = 9}))).id == 9);
+  const auto packet = encode(JobResult{.id = 1, .exit_code = 65, .message = "bad"});
+  CHECK(std::get<JobResult>(decode(packet)).message == "bad");
+  for (std::size_t length = 0; length < packet.size(); ++length) {
+    CHECK_THROWS_AS(decode(std::span(packet).first(length)), std::runtime_error);
+  }
+  // The longest possible texts still are one packet.
+  CHECK(encode(JobResult{.id = 1, .message = std::string(1'000'000, 'm')}).size() < kMaxPacket);
+}
+
+TEST_CASE("sending says whether the other side is slow or gone") {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends.data()) == 0);
+  CHECK_FALSE(receive_message(ends[1], false).message);
+  SendState state = SendState::sent;
+  for (int i = 0; i < 100'000 && state == SendState::sent; ++i) state = send_message(ends[0], CancelOrder{}, false);
+  CHECK(state == SendState::full);
+  ::close(ends[1]);
+  CHECK(send_message(ends[0], CancelOrder{}, false) == SendState::closed);
+  CHECK(receive_message(ends[0], false).closed);
+  ::close(ends[0]);
+}
+
+TEST_CASE("lines of a feed, however they come") {
+  CHECK(fed({"a\nb\n"}) == Names{"a", "b"});
+  CHECK(fed({"a", "b\n\nc"}) == Names{"ab", "", "c"});
+  CHECK(fed({}).empty());
+  Names pieces(20, std::string(8000, 'x'));
+  pieces.emplace_back("end\nnext\n");
+  const Names lines = fed(pieces);
+  REQUIRE(lines.size() == 2);  // one cut, its rest left out
+  CHECK(lines[0].size() == 65536);
+  CHECK(lines[1] == "next");
+}
+
+TEST_CASE("GPUs are found by files of the driver") {
+  const TemporaryFolder folder;
+  const fs::path driver = folder.path() / "driver";
+  const fs::path devices = folder.path() / "dev";
+  const auto found = [&](std::optional<std::string> visible) { return find_gpus(visible, driver, devices); };
+  CHECK(found(std::nullopt).empty());
+  fs::create_directories(devices);
+  for (const char* gpu : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"}) fs::create_directories(driver / gpu);
+  CHECK(found(std::nullopt).empty());
+  for (const char* file : {"nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"}) touch(devices / file);
+  CHECK(found(std::nullopt) == Names{"0", "1", "2"});
+  CHECK(found("") == Names{});
+  CHECK(found("-1") == Names{});
+  CHECK(found("2, 0") == Names{"2", "0"});
+  CHECK(found("1,7,0") == Names{"1"});  // as CUDA: nothing after an invalid entry
+  CHECK(found("GPU-8f2b,MIG-77") == Names{"GPU-8f2b", "MIG-77"});
+  const Names all = {"2", "0"};
+  CHECK(wanted_gpus("auto", "--gpus", all) == all);
+  CHECK(wanted_gpus("none", "--gpus", all).empty());
+  CHECK(wanted_gpus("1", "--gpus", all) == Names{"0"});
+  CHECK_THROWS_AS(wanted_gpus("2", "--gpus", all), UsageError);
+  CHECK_THROWS_AS(wanted_gpus("0,0", "--gpus", all), UsageError);
+  CHECK_THROWS_AS(wanted_gpus("0,", "--gpus", all), UsageError);
+}
+
+TEST_CASE("what is wrong with a list's files") {
+  const TemporaryFolder folder;
+  for (const char* name : {"a", "b"}) touch(folder.path() / name);
+  fs::create_directory(folder.path() / "sub");
+  fs::create_symlink(folder.path() / "c1", folder.path() / "link_to_c1");
+  fs::create_symlink(folder.path() / "a", folder.path() / "link_to_a");
+  struct Case {
+    std::string list;
+    int exit_code;
+    std::string part;
+  };
+  const std::vector<Case> table = {
+      {"a\tb\tc1\na\tb\tc2\na\tb\t/dev/null\na\tb\t/dev/null\n", 0, ""},
+      {"a\tx\tc1\n", cli::kNoInput, "is not there"},
+      {"a\tsub\tc1\n", cli::kNoInput, "no regular file"},
+      {"a\tb\tc1\nb\ta\tc1\n", cli::kBadData, "is the output of line 1"},
+      {"a\tb\tc1\nb\ta\tlink_to_c1\n", cli::kBadData, "under another name"},
+      {"a\ta\tc1\nb\tb\ta\n", cli::kBadData, "is an input of line 1"},
+      {"a\ta\tc1\nb\tb\tlink_to_a\n", cli::kBadData, "the same file as an input of line 1"},
+      {"a\tb\tnone/c1\n", cli::kCannotCreate, "is no folder"},
+      {"a\tb\tsub\n", cli::kCannotCreate, "is a directory"},
+  };
+  for (const Case& c : table) {
+    const JobList list = parse_job_list(c.list, {.name = "l", .folder = folder.path().string()}, {});
+    std::vector<std::size_t> mine(list.jobs.size());
+    std::iota(mine.begin(), mine.end(), std::size_t{0});
+    const ListProblems problems = check_list(list.jobs, mine, "l");
+    INFO(c.list << (problems.messages.empty() ? "" : problems.messages[0]));
+    CHECK(problems.exit_code == c.exit_code);
+    CHECK((problems.messages.empty() ? c.part.empty() : problems.messages[0].find(c.part) != std::string::npos));
+    // Nothing of another shard is looked at; names are compared all the same.
+    const ListProblems none = check_list(list.jobs, {}, "l");
+    CHECK(none.num_problems == (c.part == "is the output of line 1" || c.part == "is an input of line 1" ? 1 : 0));
+  }
+}
+
+TEST_CASE("leftovers of these outputs go, other files stay") {
+  const TemporaryFolder folder;
+  for (const char* name : {".c.bin.spmm-aB3xyZ.tmp", ".c.bin.spmm-000000.tmp", ".d.bin.spmm-aB3xyZ.tmp", ".c.bin.tmp",
+                           "c.bin", ".c.bin.spmm-aB3xy.tmp"}) {
+    touch(folder.path() / name);
+  }
+  CHECK(remove_leftovers({folder.file("c.bin"), "/dev/null", folder.file("none/x")}) == 2);
+  Names left;
+  for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename().string());
+  CHECK(left.size() == 4);
+}
+
+TEST_CASE("the line of progress and the job log") {
+  JobCounts counts{.total = 100, .waiting = 88, .running = 2, .done = 9, .failed = 1};
+  counts.in_bytes = counts.out_bytes = 500'000'000;
+  CHECK(batch_line(counts, 2, true) == "9/100 done, 1 failed, 2 running, 5 jobs/s, 500 MB/s, ETA 0:18");
+  CHECK(batch_line(counts, 2, false) == "9/100+ done, 1 failed, 2 running, 5 jobs/s, 500 MB/s");
+  CHECK(batch_line({.total = 3}, 0, true) == "0/3 done, 0 failed, 0 running");
+  JobRun run{.job = {.line = 4, .a = "/a", .b = "/b\tx", .out = "/c"}};
+  run.started_s = 1.5;
+  run.result = {.exit_code = 65, .seconds = 0.25, .in_bytes = 10, .out_bytes = 20};
+  run.signal = 9;
+  CHECK(joblog_line(run, "node1", 1000) == "4\tnode1\t1001.500\t     0.250\t10\t20\t65\t9\tspmm /a /b x /c\n");
+}

@@ -1,0 +1,187 @@
+// Who gets which job, what a failure leads to, and when a run stops.
+#include "tools/batch/batch_schedule.hpp"
+
+#include "cli/exit_codes.hpp"
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+#include "tools/batch/batch_options.hpp"
+#include "tools/batch/job_table.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::batch;
+
+WorkerLoad cpu(unsigned cores = 4) {
+  return {.kind = WorkerKind::cpu, .started = true, .num_cores = cores, .num_slots = 2 * cores, .max_jobs = 2 * cores};
+}
+
+WorkerLoad gpu() {
+  return {.kind = WorkerKind::gpu, .started = true, .num_cores = 4, .num_slots = 4, .max_jobs = 4};
+}
+
+Demand demand(double cpu_s, double gpu_s) {
+  return {.cpu_s = cpu_s, .gpu_s = gpu_s, .cpu_threads = 1, .host_bytes = 10};
+}
+
+std::vector<std::size_t> workers_of(const std::vector<Grant>& grants) {
+  std::vector<std::size_t> workers;
+  for (const Grant& grant : grants) workers.push_back(grant.worker);
+  return workers;
+}
+
+constexpr MemoryLoad kMemory{.total_bytes = 1000};
+
+JobRun run_with(bool company, bool cancelled, std::uint64_t counted) {
+  JobRun run;
+  run.job.options.retries = 1;
+  run.had_company = company;
+  run.cancelled = cancelled;
+  run.counted_failures = counted;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("each job goes where it ends first") {
+  CHECK(workers_of(hand_out({demand(0.1, 1), demand(1, 0.1)}, {cpu(), gpu()}, kMemory)) ==
+        std::vector<std::size_t>{0, 1});
+  // A GPU that has not started has its start before it.
+  WorkerLoad cold = gpu();
+  cold.started = false;
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold}, kMemory)) == std::vector<std::size_t>{0});
+  CHECK(workers_of(hand_out({demand(9, 0.1)}, {cpu(), cold}, kMemory)) == std::vector<std::size_t>{1});
+  // The second of two long jobs ends first where it need not wait for the first.
+  CHECK(workers_of(hand_out({demand(1.5, 1), demand(1.5, 1)}, {cpu(1), gpu()}, kMemory)) ==
+        std::vector<std::size_t>{1, 0});
+}
+
+TEST_CASE("a forced backend is kept, and without its worker nothing can run") {
+  Demand job = demand(0.1, 1);
+  job.backend = Backend::cuda;
+  CHECK(workers_of(hand_out({job}, {cpu(), gpu()}, kMemory)) == std::vector<std::size_t>{1});
+  CHECK_FALSE(can_run(job, {cpu()}));
+  CHECK(hand_out({job}, {cpu()}, kMemory).empty());
+  WorkerLoad broken = gpu();
+  broken.usable = false;
+  CHECK_FALSE(can_run(job, {cpu(), broken}));
+}
+
+TEST_CASE("slots and the limit of jobs bound what is in flight") {
+  const std::vector<Demand> many(100, demand(0.001, 1));
+  CHECK(hand_out(many, {cpu(4)}, kMemory).size() == 8);
+  WorkerLoad busy = cpu(4);
+  busy.num_jobs = busy.used_slots = 7;
+  CHECK(hand_out(many, {busy}, kMemory).size() == 1);
+  busy.max_jobs = 7;
+  CHECK(hand_out(many, {busy}, kMemory).empty());
+  std::vector<Demand> wide(5, demand(1, 9));
+  for (Demand& job : wide) job.cpu_threads = 4;
+  const auto grants = hand_out(wide, {cpu(4)}, kMemory);
+  REQUIRE(grants.size() == 2);  // one reads while the other computes
+  CHECK(grants[0].num_threads == 4);
+}
+
+TEST_CASE("a suspect waits for an empty worker and keeps others out") {
+  Demand suspect = demand(0.1, 9);
+  suspect.alone = true;
+  const std::vector<Demand> jobs = {suspect, demand(0.1, 9)};
+  WorkerLoad busy = cpu();
+  busy.num_jobs = busy.used_slots = 1;
+  CHECK(hand_out(jobs, {busy}, kMemory).empty());
+  const auto grants = hand_out(jobs, {cpu()}, kMemory);
+  REQUIRE(grants.size() == 1);
+  CHECK(grants[0].job == 0);
+  WorkerLoad alone = cpu();
+  alone.num_jobs = alone.used_slots = 1;
+  alone.runs_alone = true;
+  CHECK(hand_out({demand(0.1, 9)}, {alone}, kMemory).empty());
+}
+
+TEST_CASE("memory is shared, and what is too large to share runs alone") {
+  Demand large = demand(0.1, 9);
+  large.host_bytes = 600;
+  auto grants = hand_out({large, large}, {cpu()}, kMemory);
+  REQUIRE(grants.size() == 1);
+  CHECK(grants[0].memory_bytes == 600);
+  // Small ones behind it do not overtake it for ever.
+  CHECK(hand_out({large, demand(0.1, 9)}, {cpu()}, {.total_bytes = 1000, .used_bytes = 500}).empty());
+  Demand huge = demand(0.1, 9);
+  huge.host_bytes = 5000;
+  grants = hand_out({huge, demand(0.1, 9)}, {cpu()}, kMemory);
+  REQUIRE(grants.size() == 1);
+  CHECK(grants[0].memory_bytes == 1000);
+  CHECK(hand_out({huge}, {cpu()}, {.total_bytes = 1000, .used_bytes = 1}).empty());
+}
+
+TEST_CASE("the model knows large from small") {
+  const JobShape tiny{.a = {.n = 1024, .m = 8, .num_blocks = 1000}, .b = {.n = 1024, .m = 8, .num_blocks = 1000}};
+  const JobShape big{.a = {.n = 32768, .m = 8, .num_blocks = 8'000'000},
+                     .b = {.n = 32768, .m = 8, .num_blocks = 8'000'000}};
+  CHECK(predicted_seconds(WorkerKind::cpu, tiny, 16) < predicted_seconds(WorkerKind::gpu, tiny, 16));
+  CHECK(predicted_seconds(WorkerKind::cpu, big, 16) > predicted_seconds(WorkerKind::gpu, big, 16));
+  CHECK(demand_of(tiny, Backend::automatic, 16).cpu_threads == 1);
+  CHECK(demand_of(big, Backend::automatic, 16).cpu_threads == 16);
+  CHECK(demand_of(big, Backend::automatic, 16).host_bytes > 2'000'000'000);
+  CHECK(demand_of(std::nullopt, Backend::cpu, 16).cpu_threads == 1);
+}
+
+TEST_CASE("what a failure leads to") {
+  using cli::kBadData;
+  using cli::kInternal;
+  using cli::kInterrupted;
+  CHECK(judge(run_with(false, false, 0), kBadData, false) == Verdict::failed);
+  CHECK(judge(run_with(true, false, 0), kBadData, false) == Verdict::failed);
+  CHECK(judge(run_with(true, false, 9), kInternal, false) == Verdict::again_alone);  // whose fault was it?
+  CHECK(judge(run_with(false, false, 0), kInternal, false) == Verdict::again_alone);
+  CHECK(judge(run_with(false, false, 1), kInternal, false) == Verdict::failed);
+  CHECK(judge(run_with(true, true, 1), kInterrupted, false) == Verdict::failed);  // too long: it is known by name
+  CHECK(judge(run_with(true, false, 5), kInternal, true) == Verdict::again);
+}
+
+TEST_CASE("the table counts jobs through failures and repetitions") {
+  JobTable table(false);
+  for (int j = 0; j < 3; ++j) table.add({.line = 1, .out = "c" + std::to_string(j)}, 0);
+  table.at(0).demand = table.at(1).demand = table.at(2).demand = Demand{};
+  table.start({{.job = 0}, {.job = 2}}, 1);
+  CHECK(table.counts().running == 2);
+  REQUIRE(table.waiting().size() == 1);
+  CHECK(table.waiting().front() == 1);
+  table.requeue(2, true, true);
+  CHECK(table.waiting().front() == 2);
+  CHECK(table.at(2).demand->alone);
+  CHECK(table.at(2).counted_failures == 1);
+  table.succeed(0, {.id = 0, .out_bytes = 7}, 2);
+  table.forget_finished();
+  CHECK(table.runs().size() == 2);
+  CHECK(table.at(1).job.out == "c1");
+  table.refuse(1, {.id = 1, .exit_code = 65}, 3);
+  table.start({{.job = 0}}, 4);
+  table.fail(2, {.id = 2, .exit_code = 70}, 5);
+  table.forget_finished();
+  CHECK(table.runs().empty());
+  CHECK(table.counts().total == 3);
+  CHECK(table.counts().done == 1);
+  CHECK(table.counts().failed == 2);
+  CHECK(table.counts().out_bytes == 7);
+  CHECK(table.counts().waiting + table.counts().running == 0);
+}
+
+TEST_CASE("halt rules") {
+  const auto reached = [](const char* rule, std::uint64_t done, std::uint64_t failed) {
+    return is_reached(parse_halt(rule, "--halt"), done, failed);
+  };
+  CHECK_FALSE(reached("never", 0, 1000));
+  CHECK(reached("soon,fail=1", 0, 1));
+  CHECK_FALSE(reached("soon,fail=2", 5, 1));
+  CHECK(reached("now,success=3", 3, 0));
+  CHECK(reached("now,done=3", 2, 1));
+  CHECK(reached("now,fail=10%", 27, 3));
+  CHECK_FALSE(reached("now,fail=10%", 28, 3));
+  CHECK_FALSE(reached("now,fail=10%", 0, 2));  // at least three
+  for (const char* bad : {"", "now", "fail=1", "now,fail", "now,fail=", "now,fail=0", "later,fail=1", "now,fails=1",
+                          "now,fail=101%", "now,fail=x", "now=1,fail"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(parse_halt(bad, "--halt"), UsageError);
+  }
+}

@@ -1,0 +1,33 @@
+// What a worker process does with a job: the only file of the program that multiplies.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "spmm/report.hpp"
+#include "tools/batch/batch_message.hpp"
+
+namespace spmm::batch {
+
+enum class WorkerKind : std::uint8_t { cpu, gpu };
+
+/// Runs products of one worker process and keeps what outlives a product.
+/// Threads: multiply() is called from several threads at once.
+class ProductRunner {
+ public:
+  explicit ProductRunner(WorkerKind kind) : kind_(kind) {}
+
+  /// Errors: every class of error.hpp; Interrupted once `cancel` is set.
+  Report multiply(const JobOrder& order, const std::atomic<bool>& cancel);
+
+ private:
+  WorkerKind kind_;
+};
+
+/// For tests: SPMM_BATCH_FAULT=KIND:TEXT makes jobs misbehave whose output path contains TEXT. KIND: kill (the process
+/// dies), hang (never ends, cannot be cancelled), slow (a second more, can be cancelled), device (DeviceError, now and
+/// for every later job of the process, as after a fault on a device). Errors: DeviceError, Interrupted.
+void inject_fault(const std::string& out, const std::atomic<bool>& cancel);
+
+}  // namespace spmm::batch

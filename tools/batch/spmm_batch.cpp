@@ -1,0 +1,37 @@
+// spmm-batch: many products, from a list.
+
+#include <cstdlib>
+#include <iostream>
+
+#include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
+#include "spmm/multiply.hpp"
+#include "tools/batch/batch_options.hpp"
+#include "tools/batch/batch_run.hpp"
+
+namespace {
+
+using namespace spmm;
+
+int run(int argc, char** argv) {
+  const auto variables = [](const std::string& name) {
+    const char* const found = std::getenv(name.c_str());
+    return found == nullptr ? std::nullopt : std::optional<std::string>(found);
+  };
+  const batch::BatchOptions options = batch::parse_batch_options(argc, argv, variables);
+  if (options.help) {
+    std::cout << batch::batch_help();
+    return cli::kOk;
+  }
+  if (options.version) {
+    std::cout << version_string() << "\n";
+    return cli::kOk;
+  }
+  return options.list == "-" ? batch::run_feed(options) : batch::run_list(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cli::run_program("spmm-batch", [&] { return run(argc, argv); });
+}

@@ -1,0 +1,105 @@
+// Hands out jobs, watches workers, times and signals: one thread, one poll loop, no CUDA.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "tools/batch/batch_journal.hpp"
+#include "tools/batch/batch_options.hpp"
+#include "tools/batch/batch_output.hpp"
+#include "tools/batch/job_table.hpp"
+#include "tools/batch/line_feed.hpp"
+#include "tools/batch/worker_pool.hpp"
+
+namespace spmm::batch {
+
+/// SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless ignored) as a file descriptor, blocked while the object lives.
+class StopSignals {
+ public:
+  StopSignals();
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  /// Takes one; 0 where none came.
+  [[nodiscard]] int take() const;
+
+ private:
+  io::Descriptor fd_;
+};
+
+/// Headers of inputs, each read once.
+class HeaderCache {
+ public:
+  /// Nothing where a header cannot be read: the worker will say why.
+  std::optional<JobShape> shape_of(const Job& job);
+
+ private:
+  std::optional<MatrixHeader> header_of(const std::string& path);
+  std::unordered_map<std::string, std::optional<MatrixHeader>> headers_;
+};
+
+struct SupervisorParts {
+  const BatchOptions& options;
+  const ListPlace& place;
+  WorkerPool& pool;
+  JobTable& table;
+  BatchOutput& output;
+  StopSignals& signals;
+  const Journal& past;       ///< of earlier runs
+  JournalWriter& journal;    ///< for what failed
+  LineFeed* feed = nullptr;  ///< more jobs; null = the table has them all
+  std::uint64_t memory_bytes = 0;
+};
+
+class Supervisor {
+ public:
+  explicit Supervisor(const SupervisorParts& parts);
+
+  /// Until all jobs are settled or the run was stopped; returns the exit code.
+  int run();
+
+ private:
+  enum class Phase : std::uint8_t { running, draining, dropping };
+
+  [[nodiscard]] bool is_over() const;
+  void wait_for_events();
+  void read_feed();
+  void add_line(const std::string& line);
+  void add_failed_line(const std::string& message, int code);
+  void take_signal();
+  void look_at_clock();
+  void look_at_job(std::uint64_t id, double now);
+  void check_halt();
+  void drop_running();
+
+  void dispatch();
+  std::vector<Demand> window();
+  std::vector<WorkerLoad> loads() const;
+  bool send_order(std::uint64_t id, std::size_t worker);
+
+  bool take_results(std::size_t worker);
+  void take_result(std::size_t worker, const JobResult& result);
+  void settle_failure(std::uint64_t id, JobResult result, bool blameless);
+  void lose_worker(std::size_t worker, bool kill, std::optional<std::uint64_t> culprit, const std::string& reason);
+  void record_failure(const JobRun& run);
+  void note_journal(const std::string& message);
+  bool go_to_cpu(JobRun& run, const JobResult& result);
+  void remove_in_flight(std::size_t worker, std::uint64_t id);
+
+  SupervisorParts p_;
+  HeaderCache headers_;
+  std::vector<std::vector<std::uint64_t>> in_flight_;  ///< ids of each worker
+  std::unordered_set<std::uint64_t> outs_seen_;        ///< hashes, of jobs that came by the feed
+  Phase phase_ = Phase::running;
+  bool interrupted_ = false;
+  bool journal_noted_ = false;
+  bool stalled_ = false;  ///< a worker's socket was full
+  double first_signal_s_ = 0;
+  double drop_at_s_ = 0;  ///< 0 = not set
+  double kill_at_s_ = 0;
+  std::uint64_t num_lines_ = 0;
+};
+
+}  // namespace spmm::batch

@@ -1,0 +1,66 @@
+// The worker processes: started when first needed, told what to do, replaced when they die. One thread, no CUDA.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "io/descriptor.hpp"
+#include "tools/batch/batch_message.hpp"
+#include "tools/batch/worker_process.hpp"
+
+namespace spmm::batch {
+
+/// One worker over all the processes that play its part.
+struct PoolWorker {
+  WorkerKind kind = WorkerKind::cpu;
+  std::string name;               ///< "cpu", "gpu0"
+  std::string visible_devices{};  ///< gpu
+  unsigned num_cores = 1;
+  io::Descriptor journal{};  ///< its file
+  pid_t pid = -1;            ///< -1 = no process
+  io::Descriptor socket{};
+  unsigned num_starts = 0;
+  unsigned failed_starts = 0;  ///< jobs that broke it while it had finished none
+  bool given_up = false;
+  std::uint64_t num_done = 0, num_failed = 0, in_bytes = 0, out_bytes = 0;
+  double busy_s = 0;  ///< seconds of its jobs, one after the other
+};
+
+class WorkerPool {
+ public:
+  /// Values: before_fork runs in each child before its work, to close what the supervisor has open.
+  WorkerPool(std::vector<PoolWorker> workers, std::function<void()> in_child)
+      : workers_(std::move(workers)), in_child_(std::move(in_child)) {}
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  [[nodiscard]] std::vector<PoolWorker>& workers() { return workers_; }
+  [[nodiscard]] const std::vector<PoolWorker>& workers() const { return workers_; }
+
+  /// Sends to a worker, which is started where it is not running. Errors: IoError (fork).
+  SendState send(std::size_t worker, const Message& message);
+
+  /// Ends the process of a worker at once; returns its wait status.
+  int kill_worker(std::size_t worker);
+
+  /// Takes leave of a process that ended by itself; returns its wait status.
+  int reap(std::size_t worker);
+
+  /// Closes all sockets, which ends the workers; waits for them, not longer than `patience_s`, then kills them.
+  void shut_down(double patience_s);
+
+ private:
+  void start(std::size_t worker);
+
+  std::vector<PoolWorker> workers_;
+  std::function<void()> in_child_;
+};
+
+/// "signal 9 (Killed)", "exit code 1".
+std::string status_text(int wait_status);
+
+}  // namespace spmm::batch
