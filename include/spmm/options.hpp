@@ -21,6 +21,7 @@ struct EngineOptions {
 struct ProductOptions {
   Backend backend = Backend::automatic;  ///< automatic: cuda where a device is usable, else cpu
   std::string kernel = "auto";           ///< a name of kernel_names(), or "auto"
+  unsigned max_threads = 0;              ///< host threads at most; 0 = those of the engine
   bool force = false;                    ///< lift the launch limit of the host-driven kernel
   bool durable = false;                  ///< files: fsync around the rename
   bool no_clobber = false;               ///< files: refuse to replace the output

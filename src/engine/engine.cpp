@@ -158,7 +158,7 @@ void Engine::Impl::multiply(const Source& a, const Source& b, Sink& sink, const 
   const Run run{.clock = record.clock,
                 .on_progress = product.on_progress,
                 .cancel = product.cancel,
-                .num_threads = options_.num_threads != 0 ? options_.num_threads : machine.num_cores,
+                .num_threads = num_threads(all_options(product), machine.num_cores),
                 .workers = &workers_,
                 .memory = &share,
                 .device = device.get()};

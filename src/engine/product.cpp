@@ -1,6 +1,7 @@
 // One product: the decision, then the run at once or in slabs.
 #include "engine/product.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.hpp"
@@ -60,8 +61,13 @@ void check_shapes(const Source& a, const Source& b) {
                    "multiply matrices of the same n and m");
 }
 
+unsigned num_threads(const Options& options, unsigned num_cores) {
+  const unsigned of_engine = options.num_threads != 0 ? options.num_threads : num_cores;
+  return options.max_threads != 0 ? std::min(options.max_threads, of_engine) : of_engine;
+}
+
 plan::Limits product_limits(const plan::Machine& machine, const Options& options) {
-  plan::Limits limits = plan::limits_of(machine, options.num_threads);
+  plan::Limits limits = plan::limits_of(machine, num_threads(options, machine.num_cores));
   limits.backend = wanted_backend(options);
   limits.kernel = wanted_kernel(options);
   limits.force = options.force;

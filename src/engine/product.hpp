@@ -15,6 +15,9 @@ Backend wanted_backend(const ProductOptions& options);
 /// Errors: ShapeError if the operands cannot be multiplied.
 void check_shapes(const Source& a, const Source& b);
 
+/// Host threads of a product with these options.
+unsigned num_threads(const Options& options, unsigned num_cores);
+
 /// Limits of a product with these options on this machine. Errors: UsageError for an unknown kernel.
 plan::Limits product_limits(const plan::Machine& machine, const Options& options);
 

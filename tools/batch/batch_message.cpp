@@ -77,7 +77,7 @@ template <class Visit, class Order>
 void order_fields(Visit& visit, Order& o) {
   auto& j = o.job;
   visit(o.id, j.line, j.a, j.b, j.out, j.options.backend, j.options.kernel, j.options.verify_blocks, j.options.durable,
-        j.options.no_clobber, o.num_threads, o.memory_limit_bytes, o.hash_files);
+        j.options.no_clobber, o.num_threads, o.hash_files);
 }
 
 template <class Visit, class Result>

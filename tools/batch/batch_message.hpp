@@ -17,8 +17,7 @@ struct JobOrder {
   std::uint64_t id = 0;
   Job job{};
   unsigned num_threads = 1;
-  std::uint64_t memory_limit_bytes = 0;  ///< of this job; 0 = what is free
-  bool hash_files = false;               ///< the journal gets hashes of the three files
+  bool hash_files = false;  ///< the journal gets hashes of the three files
 };
 
 /// Supervisor to worker: stop this job soon.

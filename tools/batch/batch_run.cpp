@@ -64,6 +64,7 @@ std::vector<PoolWorker> make_workers(const BatchOptions& options, const std::vec
   // Single jobs may still ask for the CPU where the default is cuda.
   workers.push_back(std::move(cpu));
   for (PoolWorker& worker : workers) {
+    worker.memory_limit_bytes = options.memory_limit_bytes;
     if (journal != nullptr) worker.journal = journal->open_writer(worker.name);
   }
   return workers;

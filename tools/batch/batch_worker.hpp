@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "spmm/engine.hpp"
 #include "spmm/report.hpp"
 #include "tools/batch/batch_message.hpp"
 
@@ -16,13 +17,16 @@ enum class WorkerKind : std::uint8_t { cpu, gpu };
 /// Threads: multiply() is called from several threads at once.
 class ProductRunner {
  public:
-  explicit ProductRunner(WorkerKind kind) : kind_(kind) {}
+  /// memory_limit_bytes: of all products together, host and device each; 0 = most of what is free.
+  ProductRunner(WorkerKind kind, std::uint64_t memory_limit_bytes)
+      : kind_(kind), engine_({.memory_limit_bytes = memory_limit_bytes}) {}
 
   /// Errors: every class of error.hpp; Interrupted once `cancel` is set.
   Report multiply(const JobOrder& order, const std::atomic<bool>& cancel);
 
  private:
   WorkerKind kind_;
+  Engine engine_;
 };
 
 /// For tests: SPMM_BATCH_FAULT=KIND:TEXT makes jobs misbehave whose output path contains TEXT. KIND: kill (the process

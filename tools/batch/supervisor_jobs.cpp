@@ -98,7 +98,6 @@ bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
   const JobOrder order{.id = id,
                        .job = run.job,
                        .num_threads = run.grant.num_threads,
-                       .memory_limit_bytes = run.grant.memory_bytes,
                        .hash_files = p_.options.check == CheckKind::content && p_.options.journal.has_value()};
   const SendState state = p_.pool.send(worker, order);
   if (state == SendState::full) stalled_ = true;

@@ -54,6 +54,7 @@ void WorkerPool::start(std::size_t number) {
     run_worker_process({.kind = worker.kind,
                         .name = worker.name,
                         .visible_devices = worker.visible_devices,
+                        .memory_limit_bytes = worker.memory_limit_bytes,
                         .socket = there.get(),
                         .journal = worker.journal.get(),
                         .supervisor = supervisor});

@@ -18,6 +18,7 @@ struct PoolWorker {
   WorkerKind kind = WorkerKind::cpu;
   std::string name;               ///< "cpu", "gpu0"
   std::string visible_devices{};  ///< gpu
+  std::uint64_t memory_limit_bytes = 0;
   unsigned num_cores = 1;
   io::Descriptor journal{};  ///< its file
   pid_t pid = -1;            ///< -1 = no process

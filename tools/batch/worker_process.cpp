@@ -45,7 +45,8 @@ struct RunningJob {
 
 class Worker {
  public:
-  explicit Worker(const WorkerSetup& setup) : setup_(setup), journal_(setup.journal), runner_(setup.kind) {}
+  explicit Worker(const WorkerSetup& setup)
+      : setup_(setup), journal_(setup.journal), runner_(setup.kind, setup.memory_limit_bytes) {}
 
   /// Until the socket closes.
   void serve() {

@@ -69,7 +69,7 @@ TEST_CASE("XXH64 has the values of its specification") {
 }
 
 TEST_CASE("packets between the processes") {
-  JobOrder order{.id = 7, .num_threads = 3, .memory_limit_bytes = 1ULL << 40, .hash_files = true};
+  JobOrder order{.id = 7, .num_threads = 3, .hash_files = true};
   order.job.line = 12;
   order.job.a = "/a";
   order.job.b = std::string(4000, 'b');
@@ -83,7 +83,6 @@ TEST_CASE("packets between the processes") {
   CHECK(back.job.out == "/c\n");
   CHECK(back.job.options.kernel == "row-merge");
   CHECK(back.job.options.durable);
-  CHECK(back.memory_limit_bytes == 1ULL << 40);
   CHECK(std::get<CancelOrder>(decode(encode(CancelOrder{.id = 9}))).id == 9);
   const auto packet = encode(JobResult{.id = 1, .exit_code = 65, .message = "bad"});
   CHECK(std::get<JobResult>(decode(packet)).message == "bad");
