@@ -46,13 +46,13 @@ struct FileSinkOptions {
 /// A sink that writes a temporary file in the folder of `path` and renames it over `path` in publish(). Destroying an
 /// unpublished sink removes the temporary file. An existing file keeps its permission bits; a symbolic link stays and
 /// what it points to is replaced; a character device (/dev/null) is written in place.
-/// Errors: OutputError (cannot create; found before any work is done where possible); append() also FormatError (more
+/// Errors: OutputError (cannot create; found before any work is done where possible); append() also OutOfMemory (more
 /// than 2^32 - 1 blocks). append(), finish() and publish() in the wrong order are std::logic_error.
 /// Threads: a few writers of its own write queued slices at their offsets.
 std::unique_ptr<Sink> open_file_sink(const std::filesystem::path& path, std::uint32_t m,
                                      const FileSinkOptions& options);
 
-/// A sink that fills `out` (which must outlive it); visible in publish(). Errors: FormatError, OutOfMemory.
+/// A sink that fills `out` (which must outlive it); visible in publish(). Errors: OutOfMemory.
 std::unique_ptr<Sink> make_memory_sink(ProductMatrix& out);
 
 }  // namespace spmm

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
-#include <mutex>
 #include <thread>
-#include <vector>
 
 namespace spmm {
 
@@ -19,26 +16,10 @@ unsigned usable_cores() {
 }
 
 void run_workers(unsigned num_workers, const std::function<void(unsigned)>& body) {
-  std::exception_ptr first;
-  std::mutex mutex;
-  const auto guarded = [&](unsigned worker) {
-    try {
-      body(worker);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!first) first = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    threads.reserve(num_workers);
-    for (unsigned w = 1; w < num_workers; ++w) threads.emplace_back(guarded, w);
-    guarded(0);
-  }
-  if (first) std::rethrow_exception(first);
+  process_workers().run(num_workers, body);
 }
 
-void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,
+void parallel_for(Workers& workers, unsigned num_workers, std::uint64_t count, std::uint64_t grain,
                   const std::function<void(std::uint64_t, std::uint64_t)>& body) {
   if (count == 0) return;
   grain = std::max<std::uint64_t>(grain, 1);
@@ -56,7 +37,12 @@ void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain
       }
     }
   };
-  run_workers(static_cast<unsigned>(std::clamp<std::uint64_t>(num_pieces, 1, std::max(1u, num_workers))), worker);
+  workers.run(static_cast<unsigned>(std::clamp<std::uint64_t>(num_pieces, 1, std::max(1u, num_workers))), worker);
+}
+
+void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,
+                  const std::function<void(std::uint64_t, std::uint64_t)>& body) {
+  parallel_for(process_workers(), num_workers, count, grain, body);
 }
 
 }  // namespace spmm

@@ -4,17 +4,22 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/workers.hpp"
+
 namespace spmm {
 
 /// Cores this process may run on (affinity mask), at least 1.
 unsigned usable_cores();
 
-/// Runs body(worker) for worker = 0 .. num_workers - 1, each on its own thread (worker 0 on the caller's).
-/// Errors: rethrows the first exception after all workers have returned.
+/// Workers::run() on the pool of this process.
 void run_workers(unsigned num_workers, const std::function<void(unsigned worker)>& body);
 
-/// Calls body(begin, end) on num_workers threads until [0, count) is covered, in pieces of at most `grain`, handed out
-/// in order. A worker that throws stops the handing out.
+/// Calls body(begin, end) on num_workers threads, or fewer, until [0, count) is covered, in pieces of at most `grain`,
+/// handed out in order. A worker that throws stops the handing out. Errors: rethrows the first exception of a body.
+void parallel_for(Workers& workers, unsigned num_workers, std::uint64_t count, std::uint64_t grain,
+                  const std::function<void(std::uint64_t begin, std::uint64_t end)>& body);
+
+/// The same on the pool of this process.
 void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,
                   const std::function<void(std::uint64_t begin, std::uint64_t end)>& body);
 

@@ -1,6 +1,7 @@
 #include "base/record_errors.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
@@ -30,6 +31,15 @@ void throw_duplicate_block(const std::string& name, std::uint64_t first, std::ui
                     text("block (", found.i, ", ", found.j, ") was stored before in record ", low, " (byte offset ",
                          kHeaderBytes + low * record_bytes, "), expected each block once"),
                     "remove one of the two records, or merge them, and lower the block count in the header");
+}
+
+std::atomic<std::uint64_t> max_output_blocks{std::numeric_limits<std::uint32_t>::max()};
+
+void check_num_output_blocks(std::uint64_t num_blocks) {
+  const std::uint64_t most = max_output_blocks.load(std::memory_order_relaxed);
+  if (num_blocks <= most) return;
+  throw OutOfMemory("output", text("the product has more than ", most, " non-zero blocks, the most a file holds"),
+                    "multiply parts of the matrices, or use larger blocks");
 }
 
 }  // namespace spmm

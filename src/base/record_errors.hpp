@@ -1,6 +1,7 @@
-// Messages about a place in a matrix file, the same words in every reader and backend.
+// Messages about matrix files, the same words in every reader, sink and backend.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -21,5 +22,11 @@ std::string at_record(const std::string& name, std::uint64_t record, std::uint64
 /// Errors: always FormatError; records `first` and `second` hold the same block.
 [[noreturn]] void throw_duplicate_block(const std::string& name, std::uint64_t first, std::uint64_t second,
                                         std::uint64_t record_bytes, BlockIndex found);
+
+/// Most blocks that the header of a product holds: 2^32 - 1. A variable, so that tests can lower it.
+extern std::atomic<std::uint64_t> max_output_blocks;
+
+/// Checks how many blocks a product has so far; for every sink and queue. Errors: OutOfMemory.
+void check_num_output_blocks(std::uint64_t num_blocks);
 
 }  // namespace spmm

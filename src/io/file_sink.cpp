@@ -1,11 +1,14 @@
 #include "io/file_sink.hpp"
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/record_errors.hpp"
 #include "base/text.hpp"
+#include "base/workers.hpp"
 #include "io/format.hpp"
 #include "io/slice_queue.hpp"
 
@@ -19,11 +22,10 @@ class FileSink final : public Sink {
   FileSink(const std::filesystem::path& path, std::uint32_t m, const FileSinkOptions& options,
            const FileSinkTuning& tuning)
       : file_(path, options, tuning.temp), m_(m), queue_(tuning.piece_bytes) {
-    try {
-      for (unsigned w = 0; w < tuning.num_writers; ++w) writers_.emplace_back([this] { write_pieces(); });
-    } catch (...) {
-      queue_.close();
-      throw;
+    writers_.reserve(tuning.num_writers);
+    for (unsigned w = 0; w < tuning.num_writers; ++w) {
+      std::jthread writer = start_thread([this] { write_pieces(); });
+      if (writer.joinable()) writers_.push_back(std::move(writer));  // else: fewer, and with none append() writes
     }
   }
   ~FileSink() override { queue_.close(); }
@@ -33,10 +35,12 @@ class FileSink final : public Sink {
     if (records.size() % record_bytes() != 0) {
       throw std::logic_error(text(file_.name(), ": ", records.size(), " bytes are not whole records"));
     }
-    check_block_count(num_blocks() + records.size() / record_bytes(), file_.name());
+    check_num_output_blocks(num_blocks() + records.size() / record_bytes());
     file_.expect_bytes(end_bytes_ + records.size());
     queue_.push(std::move(slice));
     end_bytes_ += records.size();
+    if (!writers_.empty()) return;
+    while (std::optional<Piece> piece = queue_.try_pop()) write_piece(piece);
   }
 
   void finish(const MatrixHeader& header) override {
@@ -55,15 +59,17 @@ class FileSink final : public Sink {
   [[nodiscard]] std::uint64_t num_blocks() const { return (end_bytes_ - kHeaderBytes) / record_bytes(); }
 
   void write_pieces() {
-    while (std::optional<Piece> piece = queue_.pop()) {
-      try {
-        file_.write_at(piece->offset, piece->bytes);
-      } catch (...) {
-        queue_.fail(std::current_exception());
-      }
-      piece.reset();  // releases the slice with its last piece, before finish() may return
-      queue_.done();
+    while (std::optional<Piece> piece = queue_.pop()) write_piece(piece);
+  }
+
+  void write_piece(std::optional<Piece>& piece) {
+    try {
+      file_.write_at(piece->offset, piece->bytes);
+    } catch (...) {
+      queue_.fail(std::current_exception());
     }
+    piece.reset();  // releases the slice with its last piece, before finish() may return
+    queue_.done();
   }
 
   OutputFile file_;

@@ -20,7 +20,7 @@ inline constexpr std::uint64_t kPieceBytes = 1u << 20;
 
 struct FileSinkTuning {
   TempKind temp = TempKind::automatic;
-  unsigned num_writers = kNumWriters;
+  unsigned num_writers = kNumWriters;  ///< 0: append() itself writes
   std::uint64_t piece_bytes = kPieceBytes;
 };
 

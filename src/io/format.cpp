@@ -1,6 +1,6 @@
 #include "io/format.hpp"
 
-#include <bit>
+#include <cstring>
 #include <limits>
 
 #include "base/record_errors.hpp"
@@ -8,8 +8,6 @@
 #include "spmm/error.hpp"
 
 namespace spmm {
-
-static_assert(std::endian::native == std::endian::little, "files are little-endian and read without conversion");
 
 void validate_header(const MatrixHeader& header, const std::string& name) {
   const auto [n, m, num_blocks] = header;
@@ -95,22 +93,19 @@ void throw_changed_length(std::uint64_t found_bytes, std::uint64_t expected_byte
 
 void check_matrix_sizes(std::uint32_t n, std::uint32_t m, std::uint64_t num_indices, std::uint64_t num_values,
                         const std::string& name) {
-  check_block_count(num_indices, name);
+  constexpr std::uint64_t kMaxBlocks = std::numeric_limits<std::uint32_t>::max();
+  if (num_indices > kMaxBlocks) {
+    throw FormatError(at_offset(name, 8),
+                      text("the matrix has ", num_indices, " blocks, expected at most ", kMaxBlocks,
+                           ", the largest number that the header holds"),
+                      "use larger blocks, or several matrices");
+  }
   validate_header({.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(num_indices)}, name);
   const std::uint64_t expected = num_indices * m * m;
   if (num_values == expected) return;
   throw FormatError(text(name, ", block ", num_values / (std::uint64_t{m} * m)),
                     text(num_values, " values for ", num_indices, " blocks, expected ", expected, " (m = ", m, ")"),
                     "fill values with m * m elements for each entry of index");
-}
-
-void check_block_count(std::uint64_t num_blocks, const std::string& name) {
-  constexpr std::uint64_t kMaxBlocks = std::numeric_limits<std::uint32_t>::max();
-  if (num_blocks <= kMaxBlocks) return;
-  throw FormatError(at_offset(name, 8),
-                    text("the matrix has at least ", num_blocks, " blocks, expected at most ", kMaxBlocks,
-                         ", the largest number that the header holds"),
-                    "split the operands and multiply the parts, or use larger blocks");
 }
 
 }  // namespace io

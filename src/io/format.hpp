@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 
 #include "spmm/io.hpp"
@@ -27,20 +26,6 @@ constexpr std::uint64_t file_bytes_of(ElementType type, const MatrixHeader& head
   return kHeaderBytes + header.num_blocks * record_bytes_of(type, header.m);
 }
 
-/// Block index at the start of a packed record.
-inline BlockIndex index_at(const std::byte* record) {
-  BlockIndex index;
-  std::memcpy(&index.i, record, sizeof index.i);
-  std::memcpy(&index.j, record + sizeof index.i, sizeof index.j);
-  return index;
-}
-
-/// Puts a block index at the start of a packed record.
-inline void put_index(std::byte* record, BlockIndex index) {
-  std::memcpy(record, &index.i, sizeof index.i);
-  std::memcpy(record + sizeof index.i, &index.j, sizeof index.j);
-}
-
 /// Checks the length of a file against its (valid) header. Errors: FormatError.
 void check_length(const MatrixHeader& header, ElementType type, std::uint64_t found_bytes, const std::string& name);
 
@@ -54,8 +39,5 @@ void check_length(const MatrixHeader& header, ElementType type, std::uint64_t fo
 /// Checks that a matrix in memory has as many indices and values as its header implies. Errors: FormatError.
 void check_matrix_sizes(std::uint32_t n, std::uint32_t m, std::uint64_t num_indices, std::uint64_t num_values,
                         const std::string& name);
-
-/// Refuses a product whose number of blocks the header cannot hold. Errors: FormatError.
-void check_block_count(std::uint64_t num_blocks, const std::string& name);
 
 }  // namespace spmm::io

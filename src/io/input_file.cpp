@@ -10,6 +10,7 @@
 
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
+#include "io/system_calls.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::io {
@@ -46,7 +47,8 @@ const char* open_remedy(int error) {
 
 Descriptor open_regular_file(const std::string& name) {
   // O_NONBLOCK: opening a pipe must not wait for a writer. It is taken back below.
-  Descriptor fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  Descriptor fd(retried([&] { return ::open(name.c_str(), kFlags); }));
   if (!fd.is_open()) {
     const int error = errno;
     struct stat info {};
@@ -95,10 +97,10 @@ std::uint64_t InputFile::current_bytes() const {
 
 void InputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
   while (!dst.empty()) {
-    const ssize_t got = ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset));
+    const ssize_t got =
+        retried([&] { return system_calls.pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
     if (got == 0) throw_changed_length(std::min(current_bytes(), offset), file_bytes_, name_);
     if (got < 0) {
-      if (errno == EINTR) continue;
       throw IoError(at_offset(name_, offset),
                     text("reading failed (", error_text(errno), "), expected ", dst.size(), " more bytes"),
                     "check the disk or the connection to it, then run again");

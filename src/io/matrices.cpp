@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/record_errors.hpp"
+#include "base/record_head.hpp"
 #include "base/text.hpp"
 #include "io/format.hpp"
 #include "io/input_file.hpp"
@@ -42,7 +43,7 @@ void for_each_chunk(const InputFile& file, const Visit& visit) {
   std::vector<std::uint64_t> found;
   for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
     for (std::uint64_t r = 0; r < count && found.size() < 2; ++r) {
-      if (io::index_at(records + r * file.record_bytes()) == twice) found.push_back(first + r);
+      if (read_index(records + r * file.record_bytes()) == twice) found.push_back(first + r);
     }
   });
   found.resize(2, found.empty() ? 0 : found.back());  // only short if the file changes meanwhile
@@ -57,7 +58,7 @@ void check_indices(const InputFile& file) {
   index.reserve(file.header().num_blocks);
   for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
     for (std::uint64_t r = 0; r < count; ++r) {
-      const BlockIndex at = io::index_at(records + r * file.record_bytes());
+      const BlockIndex at = read_index(records + r * file.record_bytes());
       if (at.i >= side || at.j >= side) {
         throw_index_out_of_range(file.name(), first + r, file.record_bytes(), at, side);
       }

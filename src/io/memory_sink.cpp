@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "io/format.hpp"
 #include "io/pack.hpp"
@@ -28,7 +29,7 @@ class MemorySink final : public Sink {
 
   void finish(const MatrixHeader& header) override {
     const std::uint64_t record = output_record_bytes(header.m);
-    io::check_block_count(num_bytes_ / record, kName);
+    check_num_output_blocks(num_bytes_ / record);
     if (num_bytes_ != header.num_blocks * record) {
       throw std::logic_error(
           text(kName, ": finish() with ", header.num_blocks, " blocks after ", num_bytes_, " bytes"));

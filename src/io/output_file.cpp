@@ -1,7 +1,6 @@
 #include "io/output_file.hpp"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -10,37 +9,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <csignal>
 #include <cstdio>
 #include <random>
 #include <stdexcept>
-#include <utility>
 
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "io/format.hpp"
+#include "io/system_calls.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::io {
 namespace {
 
 constexpr int kMaxNameAttempts = 100;  // 62^6 names: a second attempt is rare already
-
-/// Blocks all signals of this thread while it lives.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 /// ".NAME.spmm-XXXXXX.tmp"; a long NAME is cut (between UTF-8 characters) so that the result stays a legal name.
 std::string temp_name_for(const std::string& file_name) {
@@ -68,8 +50,14 @@ std::string with_unused_name(const std::string& file_name, const Attempt& attemp
 
 std::string free_space_text(int fd) {
   struct statvfs info {};
-  if (::fstatvfs(fd, &info) != 0) return "";
+  if (retried([&] { return ::fstatvfs(fd, &info); }) != 0) return "";
   return text(" (free there now: ", human_bytes(std::uint64_t{info.f_bavail} * info.f_frsize), ")");
+}
+
+void raise_to(std::atomic<std::uint64_t>& number, std::uint64_t value) {
+  std::uint64_t before = number.load();
+  while (before < value && !number.compare_exchange_weak(before, value)) {
+  }
 }
 
 }  // namespace
@@ -86,12 +74,8 @@ OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions&
   if (target_.exists) keep_permissions();
 }
 
-OutputFile::~OutputFile() {
-  if (!temp_name_.empty()) ::unlinkat(target_.folder_fd.get(), temp_name_.c_str(), 0);
-}
-
 void OutputFile::open_device() {
-  fd_ = Descriptor(::open(target_.name.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  fd_ = Descriptor(retried([&] { return ::open(target_.name.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY); }));
   if (!fd_.is_open()) {
     throw OutputError(target_.name, text("cannot open the device (", error_text(errno), ")"),
                       "ask for write permission or choose another output path");
@@ -102,18 +86,21 @@ void OutputFile::open_device() {
 }
 
 bool OutputFile::open_unnamed(mode_t mode) {
-  fd_ = Descriptor(::openat(target_.folder_fd.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode));
+  constexpr int kFlags = O_TMPFILE | O_WRONLY | O_CLOEXEC;
+  fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags, mode); }));
   // Without /proc the file could not be given a name at the end.
   if (fd_.is_open() && ::access(descriptor_path(fd_.get()).c_str(), F_OK) != 0) fd_ = Descriptor();
   return fd_.is_open();
 }
 
 void OutputFile::open_named(mode_t mode) {
-  temp_name_ = with_unused_name(target_.file_name, [&](const char* name) {
-    fd_ = Descriptor(::openat(target_.folder_fd.get(), name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode));
+  constexpr int kFlags = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC;
+  const ProtectedSection section;
+  const std::string name = with_unused_name(target_.file_name, [&](const char* unused) {
+    fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), unused, kFlags, mode); }));
     return fd_.is_open();
   });
-  if (!temp_name_.empty()) return;
+  if (!name.empty()) return temp_name_.set(section, target_.folder_fd.get(), name);
   throw OutputError(target_.name,
                     text("cannot create a temporary file in the folder ", target_.folder, " (", error_text(errno), ")"),
                     "check permissions and free space of the folder, or choose another output path");
@@ -125,9 +112,7 @@ void OutputFile::keep_permissions() {
     [[maybe_unused]] const int ignored = ::fchown(fd_.get(), static_cast<uid_t>(-1), target_.group);
   }
   if (::fchmod(fd_.get(), target_.permissions) == 0) return;
-  const int error = errno;
-  if (!temp_name_.empty()) ::unlinkat(target_.folder_fd.get(), temp_name_.c_str(), 0);
-  throw OutputError(target_.name, text("cannot keep the permission bits of the file (", error_text(error), ")"),
+  throw OutputError(target_.name, text("cannot keep the permission bits of the file (", error_text(errno), ")"),
                     "remove the old file or choose another output path");
 }
 
@@ -139,43 +124,54 @@ void OutputFile::expect_bytes(std::uint64_t bytes) {
   rlimit limit{};
   const bool may_be_that_long =
       ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur);
-  // Refused (no such call there, or not that much space): the writes will tell what really does not fit.
-  reserves_ = may_be_that_long && ::fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_),
-                                              static_cast<off_t>(end - reserved_bytes_)) == 0;
+  const auto reserve = [&] {
+    return system_calls.fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_),
+                                  static_cast<off_t>(end - reserved_bytes_));
+  };
+  // Refused (no such call there, or not that much space): the writes will tell what really does not fit. ext4 may have
+  // made the file longer all the same; finish() cuts it.
+  reserves_ = may_be_that_long && retried(reserve) == 0;
   if (reserves_) reserved_bytes_ = end;
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
+    const ssize_t put =
+        retried([&] { return system_calls.pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (put <= 0) throw_write_error(put < 0 ? errno : EIO, offset);
     written_bytes_ += static_cast<std::uint64_t>(put);
     offset += static_cast<std::uint64_t>(put);
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
+  raise_to(end_bytes_, offset);
 }
 
 void OutputFile::finish(const MatrixHeader& header) {
   const HeaderBytes bytes = encode_header(header);
   write_at(0, bytes);
-  if (reserved_bytes_ > 0 && ::ftruncate(fd_.get(), static_cast<off_t>(written_bytes_)) != 0) {
-    throw_write_error(errno, written_bytes_);
-  }
+  finish();
+}
+
+void OutputFile::finish() {
+  // Whatever was reserved, also where that failed half-way: the file ends behind the last byte written.
+  const auto cut = [&] { return system_calls.ftruncate(fd_.get(), static_cast<off_t>(end_bytes_.load())); };
+  if (!target_.is_device && retried(cut) != 0) throw_write_error(errno, end_bytes_);
   // Closing a duplicate makes network file systems report delayed errors (quota, space) before the file is shown.
   const int duplicate = ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0);
   if (duplicate >= 0 && ::close(duplicate) != 0 && errno != EINTR) throw_write_error(errno, written_bytes_);
-  if (options_.durable && !target_.is_device && ::fsync(fd_.get()) != 0) throw_write_error(errno, written_bytes_);
+  if (options_.durable && !target_.is_device && retried([&] { return system_calls.fsync(fd_.get()); }) != 0) {
+    throw_write_error(errno, written_bytes_);
+  }
   finished_ = true;
 }
 
 void OutputFile::publish() {
   if (!finished_ || published_) throw std::logic_error(target_.name + ": publish() without finish(), or twice");
   if (!target_.is_device) {
-    if (temp_name_.empty()) {
-      publish_unnamed();
-    } else {
+    if (temp_name_.is_set()) {
       publish_named();
+    } else {
+      publish_unnamed();
     }
     if (options_.durable) sync_folder();
   }
@@ -192,36 +188,46 @@ void OutputFile::publish_unnamed() {
     if (errno != EEXIST || options_.no_clobber) throw_publish_error(errno);
   }
   // A link cannot replace a file, a rename can: between the two the file has a temporary name.
-  const SignalsBlocked blocked;
+  const ProtectedSection section;
   const std::string temp_name = with_unused_name(target_.file_name, link_as);
   if (temp_name.empty()) throw_publish_error(errno);
-  replace_by(temp_name);
+  temp_name_.set(section, target_.folder_fd.get(), temp_name);
+  replace_target(section);
 }
 
 void OutputFile::publish_named() {
+  const ProtectedSection section;
+  if (!options_.no_clobber) return replace_target(section);
   const int folder = target_.folder_fd.get();
-  const std::string temp_name = std::exchange(temp_name_, "");
-  if (!options_.no_clobber) return replace_by(temp_name);
-  if (::renameat2(folder, temp_name.c_str(), folder, target_.file_name.c_str(), RENAME_NOREPLACE) == 0) return;
+  const char* const temp_name = temp_name_.c_str();
+  if (::renameat2(folder, temp_name, folder, target_.file_name.c_str(), RENAME_NOREPLACE) == 0) {
+    return temp_name_.forget(section);
+  }
   int error = errno;
   if (error == EINVAL || error == ENOSYS) {  // the file system cannot: a link does not replace either
-    error = ::linkat(folder, temp_name.c_str(), folder, target_.file_name.c_str(), 0) == 0 ? 0 : errno;
+    error = ::linkat(folder, temp_name, folder, target_.file_name.c_str(), 0) == 0 ? 0 : errno;
   }
-  ::unlinkat(folder, temp_name.c_str(), 0);
+  temp_name_.remove(section);
   if (error != 0) throw_publish_error(error);
 }
 
-void OutputFile::replace_by(const std::string& temp_name) {
+void OutputFile::replace_target(const ProtectedSection& section) {
   const int folder = target_.folder_fd.get();
-  if (::renameat(folder, temp_name.c_str(), folder, target_.file_name.c_str()) == 0) return;
+  if (system_calls.renameat(folder, temp_name_.c_str(), folder, target_.file_name.c_str()) == 0) {
+    return temp_name_.forget(section);
+  }
   const int error = errno;
-  ::unlinkat(folder, temp_name.c_str(), 0);
+  temp_name_.remove(section);
   throw_publish_error(error);
 }
 
 void OutputFile::sync_folder() {
-  const Descriptor folder(::openat(target_.folder_fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.is_open() && (::fsync(folder.get()) == 0 || errno == EINVAL)) return;  // EINVAL: folders need no sync
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  const Descriptor folder(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags); }));
+  if (folder.is_open()) {
+    if (retried([&] { return system_calls.fsync(folder.get()); }) == 0) return;
+    if (errno == EINVAL) return;  // folders need no sync there
+  }
   throw IoError(target_.name,
                 text("the output is complete, but the folder ", target_.folder, " could not be synced (",
                      error_text(errno), "), expected it to be durable"),

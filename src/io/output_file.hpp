@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "base/temporary_names.hpp"
 #include "io/descriptor.hpp"
 #include "io/paths.hpp"
 #include "spmm/io.hpp"
@@ -23,13 +24,12 @@ enum class TempKind : std::uint8_t {
 
 /// A temporary file in the folder of the target, which takes the target's place in publish(). An existing target
 /// keeps its permission bits; a symbolic link stays and what it points to is replaced; a character device is
-/// written in place. The destructor removes an unpublished file.
+/// written in place. The destructor removes an unpublished file; so does remove_temporary_files().
 /// Threads: write_at() may be called from several threads at once.
 class OutputFile {
  public:
   /// Errors: OutputError.
   OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind = TempKind::automatic);
-  ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
@@ -47,6 +47,9 @@ class OutputFile {
   /// file system reports late).
   void finish(const MatrixHeader& header);
 
+  /// The same for a file that has no header of a matrix.
+  void finish();
+
   /// Makes the file visible under its name at once. Errors: OutputError, IoError, std::logic_error (not finished).
   void publish();
 
@@ -57,7 +60,7 @@ class OutputFile {
   void keep_permissions();
   void publish_unnamed();
   void publish_named();
-  void replace_by(const std::string& temp_name);
+  void replace_target(const ProtectedSection& section);
   void sync_folder();
   [[noreturn]] void throw_write_error(int error, std::uint64_t offset) const;
   [[noreturn]] void throw_publish_error(int error) const;
@@ -65,8 +68,9 @@ class OutputFile {
   FileSinkOptions options_;
   Target target_;
   Descriptor fd_;
-  std::string temp_name_;  ///< empty: the file has no name, or is published
+  TemporaryName temp_name_;  ///< not set: the file has no name, or is published
   std::atomic<std::uint64_t> written_bytes_{0};
+  std::atomic<std::uint64_t> end_bytes_{0};  ///< behind the last byte written
   std::atomic<std::uint64_t> expected_bytes_{0};
   std::uint64_t reserved_bytes_ = 0;
   bool reserves_ = true;  ///< false once the file system has refused

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/record_head.hpp"
 #include "io/format.hpp"
 #include "spmm/block_matrix.hpp"
 
@@ -26,7 +27,7 @@ template <class T>
 void pack_records(const BlockList<T>& matrix, std::uint64_t first, std::uint64_t count, std::byte* dst) {
   const std::size_t record = record_bytes<T>(matrix.m);
   for (std::uint64_t b = first; b < first + count; ++b, dst += record) {
-    put_index(dst, matrix.index[b]);
+    write_index(dst, matrix.index[b]);
     std::memcpy(dst + kIndexBytes, matrix.block(b), record - kIndexBytes);
   }
 }
@@ -37,7 +38,7 @@ void unpack_records(const std::byte* src, std::uint64_t count, BlockList<T>& mat
   const std::size_t record = record_bytes<T>(matrix.m);
   const std::size_t block_elements = std::size_t{matrix.m} * matrix.m;
   for (std::uint64_t r = 0; r < count; ++r, src += record) {
-    matrix.index.push_back(index_at(src));
+    matrix.index.push_back(read_index(src));
     const std::size_t end = matrix.values.size();
     matrix.values.resize(end + block_elements);
     std::memcpy(matrix.values.data() + end, src + kIndexBytes, block_elements * sizeof(T));

@@ -17,7 +17,16 @@ void SliceQueue::push(Slice slice) {
 std::optional<Piece> SliceQueue::pop() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return closed_ || !slices_.empty(); });
-  if (closed_) return std::nullopt;
+  return next_piece();
+}
+
+std::optional<Piece> SliceQueue::try_pop() {
+  const std::lock_guard lock(mutex_);
+  return next_piece();
+}
+
+std::optional<Piece> SliceQueue::next_piece() {
+  if (slices_.empty()) return std::nullopt;
   const std::shared_ptr<const Slice>& slice = slices_.front();
   const std::size_t size = std::min<std::size_t>(piece_bytes_, slice->bytes.size() - handed_out_bytes_);
   Piece piece{.slice = slice,
@@ -39,7 +48,7 @@ void SliceQueue::done() {
 }
 
 void SliceQueue::fail(std::exception_ptr error) {
-  std::deque<std::shared_ptr<const Slice>> dropped;
+  std::list<std::shared_ptr<const Slice>> dropped;
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = std::move(error);
   dropped.swap(slices_);
@@ -53,7 +62,7 @@ void SliceQueue::drain() {
 }
 
 void SliceQueue::close() {
-  std::deque<std::shared_ptr<const Slice>> dropped;
+  std::list<std::shared_ptr<const Slice>> dropped;
   const std::lock_guard lock(mutex_);
   closed_ = true;
   dropped.swap(slices_);

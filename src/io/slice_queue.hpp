@@ -4,9 +4,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,7 +55,10 @@ class SliceQueue {
   /// Waits for the next piece; nothing after close().
   std::optional<Piece> pop();
 
-  /// A piece that pop() gave is written; call it after the piece was dropped.
+  /// The next piece if there is one now.
+  std::optional<Piece> try_pop();
+
+  /// A piece that pop() or try_pop() gave is written; call it after the piece was dropped.
   void done();
 
   /// The first failure of a writer: what is queued is dropped, later slices are refused.
@@ -68,12 +71,14 @@ class SliceQueue {
   void close();
 
  private:
+  std::optional<Piece> next_piece();
+
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::uint64_t piece_bytes_;
-  std::deque<std::shared_ptr<const Slice>> slices_;
-  std::size_t handed_out_bytes_ = 0;  ///< of the first slice
-  std::size_t active_ = 0;            ///< pieces being written
+  std::list<std::shared_ptr<const Slice>> slices_;  // takes no memory to be made or swapped, as fail() must not
+  std::size_t handed_out_bytes_ = 0;                ///< of the first slice
+  std::size_t active_ = 0;                          ///< pieces being written
   std::exception_ptr failure_;
   bool closed_ = false;
 };

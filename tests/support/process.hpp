@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +62,10 @@ class Process {
 
 /// Runs a program to its end.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options = {});
+
+/// Runs `body` in a child process as a user without special rights who may have `num_threads` threads in all (0: none
+/// beyond those there are). Returns what `body` returns, or -1 when it throws or a signal ends it.
+int exit_status_under_thread_limit(unsigned num_threads, const std::function<int()>& body);
 
 /// A fresh folder, removed with everything in it.
 class TemporaryFolder {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/record_errors.hpp"
+#include "base/record_head.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 
@@ -21,7 +22,7 @@ void scan_indices(const io::InputFile& file, std::uint64_t first, std::uint64_t 
     const std::uint64_t here = std::min(per_read, end - begin);
     file.read_records(begin, here, buffer.data());
     for (std::uint64_t r = 0; r < here; ++r) {
-      if (!visit(begin + r, io::index_at(buffer.data() + r * record))) return;
+      if (!visit(begin + r, read_index(buffer.data() + r * record))) return;
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/record_head.hpp"
 #include "spmm/types.hpp"
 #include "tools/common/matrix_file.hpp"
 
@@ -20,7 +21,7 @@ class BlockCursor {
   BlockCursor(const MatrixFile& matrix, std::uint64_t first_record, bool any_order);
 
   [[nodiscard]] bool done() const { return next_ == end_; }
-  [[nodiscard]] BlockIndex index() const { return io::index_at(record()); }
+  [[nodiscard]] BlockIndex index() const { return read_index(record()); }
 
   /// The packed record of the block. Shapes: [record_bytes].
   [[nodiscard]] const std::byte* record() const { return current_; }

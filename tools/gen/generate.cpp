@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "base/record_head.hpp"
 #include "cli/program.hpp"
 #include "io/format.hpp"
 #include "io/output_file.hpp"
@@ -70,7 +71,7 @@ class Blocks {
 
   /// Writes one record. Shapes: dst [input_record_bytes(m)].
   void put_record(std::byte* dst, BlockIndex at) const {
-    io::put_index(dst, at);
+    write_index(dst, at);
     dst += kIndexBytes;
     const std::uint64_t key = random_at(values_key_, position(at));
     if (mix(key) >> 11 < zero_below_) {

@@ -9,6 +9,7 @@
 
 #include "base/parallel.hpp"
 #include "base/record_errors.hpp"
+#include "base/record_head.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 
@@ -50,7 +51,7 @@ Piece scan_piece(const MatrixFile& matrix, std::uint64_t begin, std::uint64_t en
   Piece piece;
   for (std::uint64_t r = begin; r < end; ++r) {
     const std::byte* here = buffer.data() + (r - begin) * record;
-    const BlockIndex at = io::index_at(here);
+    const BlockIndex at = read_index(here);
     if (at.i >= header.blocks_per_side() || at.j >= header.blocks_per_side()) {
       throw_index_out_of_range(matrix.file.name(), r, record, at, header.blocks_per_side());
     }

@@ -1,9 +1,9 @@
 // The file sink: order, visibility, release of the caller's bytes, failures.
-#include <sys/mman.h>
-
 #include <atomic>
 #include <deque>
+#include <limits>
 
+#include "base/record_errors.hpp"
 #include "io/file_sink.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
@@ -186,29 +186,40 @@ TEST_CASE("a failed write is told once it is known, and every slice is released 
   }
 }
 
-TEST_CASE("a product of more than 2^32 - 1 blocks is refused") {
-  constexpr std::uint64_t kSliceRecords = 1u << 26;
-  const std::uint64_t record = output_record_bytes(1);
-  // 51 GB that nobody touches: the sink has no writers and drops what is queued.
-  const std::size_t slice_bytes = kSliceRecords * record;
-  void* const memory = ::mmap(nullptr, slice_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  REQUIRE(memory != MAP_FAILED);
-  const std::span<const std::byte> slice(static_cast<const std::byte*>(memory), slice_bytes);
-  std::atomic<int> releases{0};
+/// Lowers the limit of blocks while it lives.
+class LowLimit {
+ public:
+  explicit LowLimit(std::uint64_t most) { max_output_blocks = most; }
+  ~LowLimit() { max_output_blocks = std::numeric_limits<std::uint32_t>::max(); }
+  LowLimit(const LowLimit&) = delete;
+  LowLimit& operator=(const LowLimit&) = delete;
+};
+
+TEST_CASE("a product of more blocks than a header holds is the same error in every sink") {
+  const TempFolder folder;
+  const LowLimit limit(100);
+  const std::string records = result_records(kM, 101);
+  const std::string expected =
+      "output: the product has more than 100 non-zero blocks, the most a file holds; multiply parts of the matrices, "
+      "or "
+      "use larger blocks";
+  Appender appender(records);
   {
-    const auto sink = io::open_tuned_file_sink("/dev/null", 1, {}, {.num_writers = 0});
-    const auto release = [&] { ++releases; };
-    for (int s = 0; s < 63; ++s) sink->append(slice, release);
-    const std::string message = message_of<FormatError>([&] { sink->append(slice, release); });
-    INFO(message);
-    CHECK(names_place_and_remedy(message, "/dev/null"));
-    CHECK(contains(message, "at least 4294967296 blocks, expected at most 4294967295"));
-    CHECK_NOTHROW(sink->append(slice.first(slice_bytes - record), release));
-    CHECK_THROWS_AS(sink->append(slice.first(record), release), FormatError);
-    CHECK(releases == 2);
+    const auto file = open_file_sink(folder / "c.bin", kM, {});
+    appender.append(*file, 0, 60 * kRecord);
+    CHECK(message_of<OutOfMemory>([&] { appender.append(*file, 60 * kRecord, 41 * kRecord); }) == expected);
+    appender.append(*file, 60 * kRecord, 40 * kRecord);
+    CHECK(message_of<OutOfMemory>([&] { appender.append(*file, 100 * kRecord, kRecord); }) == expected);
+    file->finish(header_of(100));
+    file->publish();
   }
-  CHECK(releases == 66);
-  ::munmap(memory, slice_bytes);
+  CHECK((read_bytes(folder / "c.bin") == file_of(100, records.substr(0, 100 * kRecord))));
+  ProductMatrix product;
+  const auto memory = make_memory_sink(product);
+  appender.append(*memory, 0, records.size());
+  CHECK(message_of<OutOfMemory>([&] { memory->finish(header_of(101)); }) == expected);
+  CHECK(product.index.empty());
+  CHECK(appender.each_released_once());
 }
 
 }  // namespace

@@ -1,0 +1,82 @@
+#include "base/temporary_names.hpp"
+
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+
+namespace spmm {
+namespace {
+
+std::atomic<unsigned> num_sections{0};
+std::atomic<bool> ending{false};
+static_assert(std::atomic<unsigned>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
+              "signal handlers use them");
+
+// The list of names is changed inside protected sections only, of which the mutex keeps those of several threads apart.
+// remove_temporary_files() reads it when no section is left and none can begin.
+std::mutex names_mutex;
+TemporaryName* first_name = nullptr;
+
+void sleep_1_ms() {
+  const timespec length{.tv_sec = 0, .tv_nsec = 1'000'000};
+  nanosleep(&length, nullptr);
+}
+
+}  // namespace
+
+ProtectedSection::ProtectedSection() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before_);
+  // Sequentially consistent, as in remove_temporary_files(): one of the two sees the other.
+  num_sections.fetch_add(1);
+  if (!ending.load()) return;
+  num_sections.fetch_sub(1);
+  while (true) sleep_1_ms();
+}
+
+ProtectedSection::~ProtectedSection() {
+  num_sections.fetch_sub(1);
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+TemporaryName::~TemporaryName() {
+  if (!is_set()) return;
+  const ProtectedSection section;
+  remove(section);
+}
+
+void TemporaryName::set(const ProtectedSection&, int folder_fd, const std::string& name) {
+  const std::lock_guard lock(names_mutex);
+  folder_fd_ = folder_fd;
+  name_[name.copy(name_, NAME_MAX)] = '\0';
+  following_ = first_name;
+  if (first_name != nullptr) first_name->previous_ = this;
+  first_name = this;
+}
+
+void TemporaryName::forget(const ProtectedSection&) {
+  const std::lock_guard lock(names_mutex);
+  (previous_ == nullptr ? first_name : previous_->following_) = following_;
+  if (following_ != nullptr) following_->previous_ = previous_;
+  previous_ = following_ = nullptr;
+  name_[0] = '\0';
+}
+
+void TemporaryName::remove(const ProtectedSection& section) {
+  ::unlinkat(folder_fd_, name_, 0);
+  forget(section);
+}
+
+void remove_temporary_files() noexcept {
+  ending.store(true);
+  while (num_sections.load() != 0) sleep_1_ms();
+  for (const TemporaryName* name = first_name; name != nullptr; name = name->following_) {
+    ::unlinkat(name->folder_fd_, name->name_, 0);
+  }
+}
+
+}  // namespace spmm

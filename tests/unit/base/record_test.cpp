@@ -1,0 +1,45 @@
+// The limit of blocks of a product: one error, one message.
+#include "base/record_errors.hpp"
+#include "base/record_head.hpp"
+#include "spmm/error.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+
+namespace {
+
+using namespace spmm;
+
+std::string message_for(std::uint64_t num_blocks) {
+  try {
+    check_num_output_blocks(num_blocks);
+  } catch (const OutOfMemory& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("a product has at most 2^32 - 1 blocks") {
+  CHECK(max_output_blocks == 4294967295u);
+  CHECK(message_for(0).empty());
+  CHECK(message_for(4294967295u).empty());
+  CHECK(message_for(4294967296u) ==
+        "output: the product has more than 4294967295 non-zero blocks, the most a file holds; multiply parts of the "
+        "matrices, or use larger blocks");
+  max_output_blocks = 10;
+  CHECK(message_for(10).empty());
+  CHECK(message_for(11).find("more than 10 non-zero blocks") != std::string::npos);
+  max_output_blocks = 4294967295u;
+}
+
+TEST_CASE("the head of a record is two little-endian numbers, at any address") {
+  const std::array<unsigned char, 11> bytes = {9, 9, 9, 1, 2, 3, 4, 5, 6, 7, 0x80};
+  const std::byte* record = reinterpret_cast<const std::byte*>(bytes.data()) + 3;
+  CHECK((read_index(record) == BlockIndex{.i = 0x04030201, .j = 0x80070605}));
+  std::array<std::byte, 11> written{};
+  write_index(written.data() + 3, {.i = 0x04030201, .j = 0x80070605});
+  CHECK(std::equal(written.begin() + 3, written.end(), record));
+  CHECK(written[2] == std::byte{0});
+}
+
+}  // namespace

@@ -1,0 +1,152 @@
+// The pool of threads: every index once, threads reused, several callers, failures, no threads to be had.
+#include "base/workers.hpp"
+
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "base/parallel.hpp"
+#include "support/catch.hpp"
+#include "support/process.hpp"
+
+namespace {
+
+using namespace spmm;
+
+/// Runs `num` indices and checks that each ran once.
+void check_each_once(Workers& workers, unsigned num) {
+  std::vector<std::atomic<int>> times(num);
+  workers.run(num, [&](unsigned index) { ++times.at(index); });
+  for (const auto& t : times) CHECK(t == 1);
+}
+
+TEST_CASE("each index runs once, index 0 on the caller's thread, on threads that are kept") {
+  Workers workers;
+  CHECK(workers.num_threads() == 0);
+  check_each_once(workers, 1);
+  CHECK(workers.num_threads() == 0);
+  for (const unsigned num : {2u, 5u, 3u, 8u}) check_each_once(workers, num);
+  CHECK(workers.num_threads() == 7);
+  for (int i = 0; i < 2000; ++i) check_each_once(workers, 2 + i % 7);
+  CHECK(workers.num_threads() == 7);
+  std::thread::id of_zero;
+  workers.run(4, [&](unsigned index) {
+    if (index == 0) of_zero = std::this_thread::get_id();
+  });
+  CHECK(of_zero == std::this_thread::get_id());
+  int calls = 0;
+  workers.run(0, [&](unsigned index) { calls += index == 0 ? 1 : 100; });
+  CHECK(calls == 1);
+}
+
+TEST_CASE("indices run at the same time where there are threads") {
+  Workers workers;
+  std::atomic<int> started{0};
+  std::atomic<bool> go{false};
+  workers.run(4, [&](unsigned index) {
+    ++started;
+    if (index == 0) {  // the others start although this one does not return
+      while (started < 4) std::this_thread::yield();
+      go = true;
+    }
+    while (!go) std::this_thread::yield();
+  });
+  CHECK(started == 4);
+}
+
+TEST_CASE("the first exception is rethrown once all indices have run") {
+  Workers workers;
+  for (const unsigned bad : {0u, 1u, 5u}) {
+    std::atomic<int> calls{0};
+    std::string message;
+    try {
+      workers.run(6, [&](unsigned index) {
+        ++calls;
+        if (index == bad) throw std::runtime_error("bad " + std::to_string(index));
+      });
+    } catch (const std::runtime_error& error) {
+      message = error.what();
+    }
+    CHECK(message == "bad " + std::to_string(bad));
+    CHECK(calls == 6);
+  }
+  CHECK_THROWS_AS(workers.run(8, [](unsigned) { throw std::logic_error("all"); }), std::logic_error);
+  check_each_once(workers, 8);
+}
+
+TEST_CASE("several callers at once, also from within a body") {
+  Workers workers;
+  std::atomic<std::uint64_t> sum{0};
+  {
+    std::vector<std::jthread> callers;
+    for (int c = 0; c < 6; ++c) {
+      callers.emplace_back([&] {
+        for (int i = 0; i < 100; ++i) {
+          workers.run(4, [&](unsigned) { workers.run(3, [&](unsigned inner) { sum += inner + 1; }); });
+        }
+      });
+    }
+  }
+  CHECK(sum == 6u * 100 * 4 * (1 + 2 + 3));
+}
+
+TEST_CASE("parallel_for covers every number once, and stops handing out after a failure") {
+  Workers workers;
+  for (const std::uint64_t grain : {0u, 1u, 7u, 1000u}) {
+    std::vector<std::atomic<int>> times(1000);
+    std::atomic<std::uint64_t> too_long{0};
+    parallel_for(workers, 5, times.size(), grain, [&](std::uint64_t begin, std::uint64_t end) {
+      if (end - begin > std::max<std::uint64_t>(grain, 1)) too_long = end - begin;
+      for (std::uint64_t x = begin; x < end; ++x) ++times.at(x);
+    });
+    CHECK(too_long == 0);
+    CHECK(std::all_of(times.begin(), times.end(), [](const auto& t) { return t == 1; }));
+  }
+  std::atomic<int> calls{0};
+  const auto fail = [&](std::uint64_t, std::uint64_t) {
+    ++calls;
+    throw std::runtime_error("stop");
+  };
+  CHECK_THROWS_AS(parallel_for(workers, 4, 1000, 1, fail), std::runtime_error);
+  CHECK(calls <= 4);
+  parallel_for(workers, 4, 0, 1, fail);
+  CHECK(calls <= 4);
+}
+
+TEST_CASE("where no thread can be started the caller does all the work") {
+  const int status = test::exit_status_under_thread_limit(0, [] {
+    Workers workers;
+    std::atomic<int> calls{0};
+    const auto start = std::this_thread::get_id();
+    bool all_here = true;
+    workers.run(8, [&](unsigned) {
+      ++calls;
+      all_here = all_here && std::this_thread::get_id() == start;
+    });
+    std::atomic<std::uint64_t> sum{0};
+    parallel_for(workers, 4, 100, 3, [&](std::uint64_t begin, std::uint64_t end) {
+      for (std::uint64_t x = begin; x < end; ++x) sum += x;
+    });
+    const bool none = !start_thread([] {}).joinable();
+    return none && all_here && calls == 8 && sum == 4950 && workers.num_threads() == 0 ? 0 : 1;
+  });
+  CHECK(status == 0);
+}
+
+TEST_CASE("where only a few threads can be started they do the work of all") {
+  for (const unsigned limit : {2u, 3u, 5u}) {
+    const int status = test::exit_status_under_thread_limit(limit, [] {
+      Workers workers;
+      std::atomic<int> calls{0};
+      for (int i = 0; i < 50; ++i) workers.run(16, [&](unsigned) { ++calls; });
+      return calls == 50 * 16 && workers.num_threads() < 15 ? 0 : 1;
+    });
+    CHECK(status == 0);
+  }
+}
+
+}  // namespace
