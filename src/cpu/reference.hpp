@@ -10,7 +10,8 @@
 namespace spmm::cpu {
 
 /// See cpu_backend.hpp.
-ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const Plan& plan, const Run& run);
+ProductStats multiply_reference(const Source& source_a, const Source& source_b, Sink& sink, const Plan& plan,
+                                const Run& run);
 std::uint64_t reference_bytes(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan);
 
 }  // namespace spmm::cpu

@@ -8,13 +8,14 @@
 #include <memory>
 #include <utility>
 
+#include "base/record_errors.hpp"
 #include "engine/slab_cut.hpp"
 #include "engine/slab_streams.hpp"
 
 namespace spmm {
 namespace {
 
-using namespace bands;
+using namespace slabs;
 
 /// Numbers of bands that are tried.
 constexpr std::array<std::uint32_t, 12> kCounts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
@@ -101,51 +102,50 @@ class BandedProduct {
         run_(run),
         a_buckets_(buckets_of(a, Along::rows, run)),
         b_buckets_(buckets_of(b, Along::columns, run)),
-        a_counts_(count_buckets(a_buckets_)),
-        b_counts_(count_buckets(b_buckets_)) {}
+        a_counts_(count_buckets(a_buckets_, run)),
+        b_counts_(count_buckets(b_buckets_, run)) {}
 
   /// Blocks of the largest bands of a division.
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> largest_bands(const BandCounts& division) const {
-    return {largest(cut_bands(a_counts_, 0, kNumBuckets, division.a)),
-            largest(cut_bands(b_counts_, 0, kNumBuckets, division.b))};
+    return {largest(cut_slabs(a_counts_, 0, kNumBuckets, division.a)),
+            largest(cut_slabs(b_counts_, 0, kNumBuckets, division.b))};
   }
 
   ProductStats run(const Plan& plan) {
-    for (const Band& band : cut_bands(b_counts_, 0, kNumBuckets, plan.b_bands)) {
-      if (band.num_blocks > 0) b_bands_.push_back(std::make_unique<BandSource>(b_, b_buckets_, band));
+    for (const Slab& band : cut_slabs(b_counts_, 0, kNumBuckets, plan.b_bands)) {
+      b_bands_.push_back(std::make_unique<SlabSource>(b_, b_buckets_, band, run_));
     }
-    for (const Band& band : cut_bands(a_counts_, 0, kNumBuckets, plan.a_bands)) run_band_of_a(band, plan);
+    for (const Slab& band : cut_slabs(a_counts_, 0, kNumBuckets, plan.a_bands)) run_band_of_a(band, plan);
     return total_;
   }
 
  private:
-  void run_band_of_a(const Band& band, const Plan& plan) {
-    if (band.num_blocks == 0) return;
-    const BandSource a(a_, a_buckets_, band);
+  void run_band_of_a(const Slab& band, const Plan& plan) {
+    const SlabSource a(a_, a_buckets_, band, run_);
     if (b_bands_.size() == 1) {
       add(run_band_(a, *b_bands_.front(), sink_, plan));
       return;
     }
     try {
       run_and_merge(a, plan);
-    } catch (const BandTooLarge&) {
+    } catch (const SlabResultTooLarge&) {
       const auto parts = std::count_if(a_counts_.begin() + band.begin, a_counts_.begin() + band.end,
                                        [](std::uint64_t blocks) { return blocks > 0; });
       if (parts < 2) {
         throw OutOfMemory("host memory", "the result of a few block rows does not fit half of the limit",
                           "raise --memory-limit, or run on a machine with more memory");
       }
-      for (const Band& half : cut_bands(a_counts_, band.begin, band.end, 2)) run_band_of_a(half, plan);
+      for (const Slab& half : cut_slabs(a_counts_, band.begin, band.end, 2)) run_band_of_a(half, plan);
     }
   }
 
   /// Nothing reaches the sink before the whole band of A is computed.
-  void run_and_merge(const BandSource& a, const Plan& plan) {
+  void run_and_merge(const SlabSource& a, const Plan& plan) {
     std::uint64_t left_bytes = plan.host_limit_bytes;  // the plan itself was made for the other half
     std::deque<KeepingSink> results;
     std::vector<ProductStats> stats;
     for (const auto& b : b_bands_) {
-      results.emplace_back(left_bytes);
+      results.emplace_back(left_bytes, output_record_bytes(a.header().m));
       stats.push_back(run_band_(a, *b, results.back(), plan));
     }
     for (const ProductStats& one : stats) add(one);
@@ -156,6 +156,7 @@ class BandedProduct {
     const ProductStats before = total_;
     total_ = one;
     total_.num_blocks += before.num_blocks;
+    check_num_output_blocks(total_.num_blocks);
     total_.pairs += before.pairs;
     total_.num_panels += before.num_panels;
     total_.peak_device_bytes = std::max(one.peak_device_bytes, before.peak_device_bytes);
@@ -166,11 +167,11 @@ class BandedProduct {
   Sink& sink_;
   const RunBand& run_band_;
   const Run& run_;
-  std::vector<std::uint16_t> a_buckets_;
-  std::vector<std::uint16_t> b_buckets_;
+  AlignedArray<std::uint16_t> a_buckets_;
+  AlignedArray<std::uint16_t> b_buckets_;
   std::vector<std::uint64_t> a_counts_;
   std::vector<std::uint64_t> b_counts_;
-  std::vector<std::unique_ptr<BandSource>> b_bands_;
+  std::vector<std::unique_ptr<SlabSource>> b_bands_;
   ProductStats total_;
 };
 

@@ -64,9 +64,9 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Limits
 
 /// Blocks of the bucket with the most: bands cannot be smaller.
 std::uint64_t largest_bucket(const BlockMatrix& matrix, bool rows) {
-  std::vector<std::uint64_t> counts(bands::kNumBuckets, 0);
+  std::vector<std::uint64_t> counts(slabs::kNumBuckets, 0);
   for (const BlockIndex& at : matrix.index) {
-    ++counts[std::uint64_t{rows ? at.i : at.j} * bands::kNumBuckets / (matrix.n / matrix.m)];
+    ++counts[std::uint64_t{rows ? at.i : at.j} * slabs::kNumBuckets / (matrix.n / matrix.m)];
   }
   return *std::max_element(counts.begin(), counts.end());
 }
