@@ -154,6 +154,14 @@ void close_report(Report& report, const StageClock& clock, std::chrono::steady_c
   report.total_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// The options of a product that leaves the memory of the samples to the verifier.
+Options beside_samples(Options options, const VerifySettings& settings) {
+  if (options.memory_limit_bytes != 0) {
+    options.memory_limit_bytes -= std::min(options.memory_limit_bytes - 1, settings.sample_bytes);
+  }
+  return options;
+}
+
 void check_output_is_no_input(const fs::path& input, const fs::path& out) {
   if (!same_file(input, out)) return;
   throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
@@ -197,9 +205,11 @@ Plan plan_multiply(const fs::path& a, const fs::path& b, const Options& options)
   const auto source_b = open_file_source(b);
   check_shapes(*source_a, *source_b);
   const Choice choice = choose(options);
+  const Options beside = beside_samples(options, verify_settings(options.verify_blocks, options.verify_seed,
+                                                                 source_a->header().m, options.memory_limit_bytes));
   return plan_with_bands(source_a->header(), source_b->header(),
                          [&](const MatrixHeader& band_a, const MatrixHeader& band_b, std::uint64_t reserved_bytes) {
-                           return make_plan(band_a, band_b, choice, options, reserved_bytes);
+                           return make_plan(band_a, band_b, choice, beside, reserved_bytes);
                          });
 }
 
@@ -233,8 +243,10 @@ Report multiply(const fs::path& a, const fs::path& b, const fs::path& out, const
   if (options.verify_blocks == 0) {
     multiply_streams(*source_a, *source_b, *file, choice, options, run, report);
   } else {
-    VerifyingSink sink(*file, *source_a, *source_b, options.verify_blocks, options.verify_seed);
-    multiply_streams(*source_a, *source_b, sink, choice, options, run, report);
+    const VerifySettings settings =
+        verify_settings(options.verify_blocks, options.verify_seed, source_a->header().m, options.memory_limit_bytes);
+    VerifyingSink sink(*file, *source_a, *source_b, settings, run);
+    multiply_streams(*source_a, *source_b, sink, choice, beside_samples(options, settings), run, report);
     const auto timing = clock.scope(Stage::verify);
     report.verified_blocks = sink.check(run);
   }

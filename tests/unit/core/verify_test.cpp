@@ -16,12 +16,16 @@ using namespace spmm;
 constexpr std::uint32_t kSide = 4;
 
 /// Sends a product through a VerifyingSink that samples everything, and checks.
-std::uint64_t verify(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& product, std::uint64_t count) {
+std::uint64_t verify(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& product,
+                     const VerifySettings& settings) {
   const auto source_a = make_memory_source(a, "A");
   const auto source_b = make_memory_source(b, "B");
   ProductMatrix copy;
   const auto memory = make_memory_sink(copy);
-  VerifyingSink sink(*memory, *source_a, *source_b, count, 1);
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr};
+  VerifyingSink sink(*memory, *source_a, *source_b, settings, run);
   const std::uint64_t record = output_record_bytes(product.m);
   std::vector<std::byte> bytes(product.index.size() * record);
   for (std::size_t x = 0; x < product.index.size(); ++x) {
@@ -32,9 +36,11 @@ std::uint64_t verify(const BlockMatrix& a, const BlockMatrix& b, const ProductMa
   const std::size_t half = product.index.size() / 2 * record;
   sink.append({bytes.data(), half}, [] {});
   sink.append({bytes.data() + half, bytes.size() - half}, [] {});
-  StageClock clock;
-  const ProgressFn no_progress;
-  return sink.check({.clock = clock, .on_progress = no_progress, .cancel = nullptr});
+  return sink.check(run);
+}
+
+std::uint64_t verify(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& product, std::uint64_t count) {
+  return verify(a, b, product, verify_settings(count, 1, product.m, 0));
 }
 
 }  // namespace
