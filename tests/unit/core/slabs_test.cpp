@@ -1,8 +1,9 @@
-// Products in bands give the bytes of a product at once.
+// Products out of core give the bytes of a product at once.
 #include <algorithm>
 #include <cstdint>
 #include <string>
 
+#include "base/record_errors.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "engine/out_of_core.hpp"
 #include "engine/slab_cut.hpp"
@@ -48,8 +49,9 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Limits
     plan.host_limit_bytes = limits.host_bytes - std::min(limits.host_bytes, reserved_bytes);
     plan.panel_bytes = std::max<std::uint64_t>(4096, output_record_bytes(a.m));
     plan.num_buffers = 3;
-    const double share = static_cast<double>(band_a.num_blocks) / static_cast<double>(a.index.size()) *
-                         static_cast<double>(band_b.num_blocks) / static_cast<double>(b.index.size());
+    const double share =
+        static_cast<double>(band_a.num_blocks) / static_cast<double>(std::max<std::size_t>(1, a.index.size())) *
+        static_cast<double>(band_b.num_blocks) / static_cast<double>(std::max<std::size_t>(1, b.index.size()));
     plan.expected_output_blocks = limits.expected_blocks * share;
     return plan;
   };
@@ -62,7 +64,7 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Limits
   return out;
 }
 
-/// Blocks of the bucket with the most: bands cannot be smaller.
+/// Blocks of the bucket with the most: slabs cannot be smaller.
 std::uint64_t largest_bucket(const BlockMatrix& matrix, bool rows) {
   std::vector<std::uint64_t> counts(slabs::kNumBuckets, 0);
   for (const BlockIndex& at : matrix.index) {
@@ -73,7 +75,7 @@ std::uint64_t largest_bucket(const BlockMatrix& matrix, bool rows) {
 
 }  // namespace
 
-TEST_CASE("bands give the oracle's product on the battery") {
+TEST_CASE("slabs give the oracle's product on the battery") {
   for (const test::Recipe& recipe : test::battery()) {
     for (const std::uint32_t m : {1u, 4u, 8u}) {
       const test::Operands operands = recipe.make(m, 1);
@@ -84,7 +86,7 @@ TEST_CASE("bands give the oracle's product on the battery") {
           const std::uint64_t a_blocks = std::max<std::uint64_t>(largest_bucket(a, true), a.index.size() / part + 1);
           const std::uint64_t b_blocks = std::max<std::uint64_t>(largest_bucket(b, false), b.index.size() / part + 1);
           INFO(recipe.name << " (" << recipe.bug << "), m " << m << ", 1/" << part << (cut_b ? ", B too" : ""));
-          // Twice the smallest band always allows some division.
+          // Twice the smallest slab always allows some division.
           const Outcome out =
               multiply_within(a, b, {.a_blocks = 2 * a_blocks, .b_blocks = cut_b ? 2 * b_blocks : b.index.size()});
           REQUIRE((out.product == expected));
@@ -113,17 +115,17 @@ TEST_CASE("the division that is needed is used, and counts add up") {
   }
 }
 
-TEST_CASE("a band whose result is too large is divided further") {
+TEST_CASE("a slab whose result is too large is divided further") {
   const BlockMatrix a = test::random_matrix(8 * 100, 8, 2000, 2047, 1);
   const BlockMatrix b = test::random_matrix(8 * 100, 8, 2000, 2047, 2);
   const ProductMatrix expected = test::oracle_multiply(a, b);
   const std::uint64_t result_bytes = expected.index.size() * output_record_bytes(8);
-  // 1.1 MB are lists of bands; what is left holds about a tenth of the result.
+  // 1.1 MB are lists of slabs; what is left holds about a tenth of the result.
   const std::uint64_t host_bytes = (11u << 17) + result_bytes / 5;
   const Outcome out = multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .host_bytes = host_bytes});
   CHECK(out.plan.b_bands >= 2);
   CHECK((out.product == expected));
-  // A result of the expected size: A is cut into as many bands as it needs from the start.
+  // A result of the expected size: A is cut into as many slabs as it needs from the start.
   const Outcome expecting = multiply_within(a, b,
                                             {.a_blocks = 2000,
                                              .b_blocks = 1100,
@@ -140,7 +142,7 @@ TEST_CASE("what fits in no division is refused") {
   CHECK_THROWS_AS(multiply_within(a, a, {.a_blocks = 0, .b_blocks = 0}), OutOfMemory);
 }
 
-TEST_CASE("errors within a band name the records of the whole file") {
+TEST_CASE("errors within a slab name the records of the whole file") {
   BlockMatrix a = test::random_matrix(4 * 50, 4, 500, 9, 1);
   const BlockMatrix good = a;
   a.index[400] = a.index[123];
@@ -159,4 +161,64 @@ TEST_CASE("errors within a band name the records of the whole file") {
   }
   a.index[400] = {.i = 7, .j = 50};
   CHECK(message(a, good).find("400") != std::string::npos);
+}
+
+TEST_CASE("a duplicate is rejected at every limit, also where the other operand is empty") {
+  const BlockMatrix good = test::random_matrix(4 * 50, 4, 500, 9, 1);
+  BlockMatrix twice = good;
+  twice.index[400] = twice.index[123];
+  const BlockMatrix none{.n = good.n, .m = good.m, .index = {}, .values = {}};
+  for (const std::uint64_t fit : {500u, 100u, 40u}) {
+    INFO(fit << " blocks fit");
+    const Limits limits{.a_blocks = fit, .b_blocks = fit};
+    CHECK_THROWS_AS(multiply_within(none, twice, limits), FormatError);
+    CHECK_THROWS_AS(multiply_within(twice, none, limits), FormatError);
+    CHECK(multiply_within(none, good, limits).product.index.empty());
+    CHECK(multiply_within(good, none, limits).product.index.empty());
+    CHECK(multiply_within(none, none, limits).product.index.empty());
+  }
+}
+
+TEST_CASE("slabs hold every block, none is empty unless there are no blocks at all") {
+  std::vector<std::uint64_t> counts(slabs::kNumBuckets, 0);
+  counts[5] = 10;
+  counts[6] = 1;
+  counts[60'000] = 3;
+  for (const std::uint32_t num_slabs : {1u, 2u, 3u, 64u}) {
+    const std::vector<slabs::Slab> cut = slabs::cut_slabs(counts, 0, slabs::kNumBuckets, num_slabs);
+    CHECK(cut.size() == std::min(num_slabs, 3u));
+    std::uint64_t sum = 0;
+    for (const slabs::Slab& slab : cut) {
+      CHECK(slab.num_blocks > 0);
+      sum += slab.num_blocks;
+    }
+    CHECK(sum == 14);
+  }
+  const std::vector<slabs::Slab> empty = slabs::cut_slabs(counts, 100, 1000, 4);
+  REQUIRE(empty.size() == 1);
+  CHECK(empty[0].num_blocks == 0);
+}
+
+TEST_CASE("too many result blocks: one error at every limit") {
+  const BlockMatrix a = test::random_matrix(4 * 60, 4, 700, 9, 1);
+  const Outcome whole = multiply_within(a, a, {.a_blocks = 700, .b_blocks = 700});
+  const auto message = [&](std::uint64_t fit) -> std::string {
+    try {
+      multiply_within(a, a, {.a_blocks = fit, .b_blocks = fit});
+    } catch (const OutOfMemory& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  struct Restore {
+    ~Restore() { max_output_blocks = 0xFFFF'FFFFu; }
+  } const restore;
+  max_output_blocks = whole.stats.num_blocks;
+  CHECK(message(700) == "accepted");
+  CHECK(message(200) == "accepted");
+  max_output_blocks = whole.stats.num_blocks - 1;
+  CHECK(message(700).find("more than " + std::to_string(whole.stats.num_blocks - 1) + " non-zero blocks") !=
+        std::string::npos);
+  CHECK(message(200) == message(700));
+  CHECK(message(50) == message(700));
 }
