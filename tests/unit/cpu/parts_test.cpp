@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <random>
 
+#include "base/aligned_array.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/pack_block.hpp"
 #include "cpu/radix_sort.hpp"
 #include "cpu/units.hpp"
+#include "spmm/error.hpp"
+#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
@@ -84,6 +87,56 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
       const auto num_zeros = [](const auto& values) { return std::count(values.begin(), values.end(), 0); };
       CHECK(num_zeros(a) == static_cast<std::ptrdiff_t>(shape.a_elements() - m * m));
       CHECK(num_zeros(b) == static_cast<std::ptrdiff_t>(shape.b_elements() - m * m));
+    }
+  }
+}
+
+TEST_CASE("cpu: arrays are aligned, counted, and moved") {
+  for (const std::uint64_t bytes : {1u, 64u, 65'535u, 65'536u, 65'537u, 5'000'000u}) {
+    for (const Pages pages : {Pages::huge_where_large, Pages::small}) {
+      const ArrayUsage before = array_usage();
+      restart_array_peak();
+      {
+        AlignedArray<std::byte> array(bytes, pages);
+        array[0] = array[bytes - 1] = std::byte{7};
+        CHECK(reinterpret_cast<std::uintptr_t>(array.data()) % 64 == 0);
+        CHECK(array_usage().bytes == before.bytes + bytes);
+        const std::byte* const data = array.data();
+        AlignedArray<std::byte> other(3);
+        other = std::move(array);
+        CHECK(other.data() == data);
+        CHECK(array.size() == 0);
+        other.truncate(1);
+        CHECK(other.size() == 1);
+        CHECK(array_usage().bytes == before.bytes + bytes);
+      }
+      CHECK(array_usage().bytes == before.bytes);
+      CHECK(array_usage().peak_bytes == before.bytes + bytes + 3);
+    }
+  }
+  CHECK_THROWS_AS(AlignedArray<std::byte>(std::uint64_t{1} << 62), OutOfMemory);
+  CHECK_THROWS_AS(AlignedArray<std::byte>(~std::uint64_t{0}), OutOfMemory);
+}
+
+TEST_CASE("cpu: no product takes more arrays than predicted") {
+  for (const Recipe& recipe : battery()) {
+    for (const std::uint32_t m : {1u, 4u, 8u, 17u}) {
+      const auto [a, b] = recipe.make(m, 1);
+      for (const std::string& kernel : available_kernels()) {
+        for (const unsigned num_threads : {1u, 3u}) {
+          const Settings settings{.kernel = kernel, .num_threads = num_threads};
+          const std::uint64_t need = cpu::need_bytes(a.header(), b.header(), make_plan(settings));
+          const std::uint64_t before = array_usage().bytes;
+          const MemorySource source_a(a);
+          const MemorySource source_b(b);
+          MemorySink sink(a.header());
+          restart_array_peak();
+          run_streams(source_a, source_b, sink, settings);
+          INFO(recipe.name << ", m = " << m << ", " << kernel << ", " << num_threads << " threads");
+          CHECK(array_usage().peak_bytes - before <= need);
+          CHECK(array_usage().bytes == before);
+        }
+      }
     }
   }
 }
