@@ -5,11 +5,13 @@
 #include "base/aligned_array.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/pack_block.hpp"
+#include "cpu/prepared.hpp"
 #include "cpu/radix_sort.hpp"
 #include "cpu/units.hpp"
 #include "spmm/error.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
 namespace spmm::test {
@@ -116,6 +118,35 @@ TEST_CASE("cpu: arrays are aligned, counted, and moved") {
   }
   CHECK_THROWS_AS(AlignedArray<std::byte>(std::uint64_t{1} << 62), OutOfMemory);
   CHECK_THROWS_AS(AlignedArray<std::byte>(~std::uint64_t{0}), OutOfMemory);
+}
+
+TEST_CASE("cpu: sorting, packing and linking take what is predicted, and not much less") {
+  for (const std::uint32_t m : {1u, 2u, 4u, 8u, 17u}) {
+    for (const auto& [nb, num_blocks] : {std::pair{300u, 40'000u}, {60'000u, 30'000u}, {3'000'000u, 20'000u}}) {
+      MatrixBuilder builder(nb, m, 1);
+      for (std::uint32_t x = 0; x < num_blocks; ++x) {  // distinct, and in no order
+        const std::uint64_t place = std::uint64_t{num_blocks - x} * 7919 % num_blocks * (nb == 300 ? 2 : 3 * nb / 2);
+        builder.add_constant(static_cast<std::uint32_t>(place / nb % nb), static_cast<std::uint32_t>(place % nb),
+                             x % 9);
+      }
+      const BlockMatrix& a = builder.matrix();
+      const MemorySource source(a);
+      const cpu::PackedShape shape = cpu::largest_packed_shape(m);
+      StageClock clock;
+      const ProgressFn no_progress;
+      const std::uint64_t before = array_usage().bytes;
+      restart_array_peak();
+      const cpu::Prepared product =
+          cpu::prepare(source, source, shape, {.clock = clock, .on_progress = no_progress, .num_threads = 2});
+      const std::uint64_t preparing = cpu::preparing_bytes(a.header(), a.header());
+      const std::uint64_t prepared = cpu::prepared_bytes(a.header(), a.header());
+      const std::uint64_t peak = array_usage().peak_bytes - before;
+      INFO("m = " << m << ", nb = " << nb << ": peak " << peak << ", predicted " << preparing << " and " << prepared);
+      CHECK(peak <= std::max(preparing, prepared));
+      CHECK(peak >= std::max(preparing, prepared) / 100 * 99);
+      CHECK(array_usage().bytes - before <= prepared);
+    }
+  }
 }
 
 TEST_CASE("cpu: no product takes more arrays than predicted") {
