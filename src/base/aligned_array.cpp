@@ -2,9 +2,12 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
@@ -32,6 +35,63 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+/// A few mappings that were given back, for arrays of the same size: a product out of core, or many small products, ask
+/// for the same sizes again and again, and fresh pages have to be cleared by the system first (576 products of slabs:
+/// 3.1 s in the system, with the first version of this file 0.6).
+/// Memory: kMaxBytes, beyond every limit.
+class SpareMappings {
+ public:
+  /// Null if there is none of this size.
+  std::byte* take(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t x = size_; x-- > 0;) {
+      if (spare_[x].bytes != bytes) continue;
+      std::byte* const data = spare_[x].data;
+      remove(x);
+      return data;
+    }
+    return nullptr;
+  }
+
+  /// Unmaps it, or the oldest ones, if there would be too many.
+  void give(std::byte* data, std::uint64_t bytes) {
+    if (bytes > kMaxBytes / 2) {
+      munmap(data, bytes);
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    while (size_ == spare_.size() || bytes_ + bytes > kMaxBytes) {
+      munmap(spare_[0].data, spare_[0].bytes);
+      remove(0);
+    }
+    spare_[size_++] = {.data = data, .bytes = bytes};
+    bytes_ += bytes;
+  }
+
+ private:
+  static constexpr std::uint64_t kMaxBytes = 12u << 20;
+  struct Mapping {
+    std::byte* data = nullptr;
+    std::uint64_t bytes = 0;
+  };
+
+  void remove(std::size_t x) {
+    bytes_ -= spare_[x].bytes;
+    std::copy(spare_.begin() + x + 1, spare_.begin() + size_, spare_.begin() + x);
+    --size_;
+  }
+
+  std::mutex mutex_;
+  std::array<Mapping, 32> spare_;  // [size_] oldest first
+  std::size_t size_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+SpareMappings& spare_mappings() {
+  static SpareMappings mappings;
+  return mappings;
+}
+
 /// Null where the system has no memory. Shapes: bytes a multiple of kPageBytes.
 std::byte* map(std::uint64_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -56,6 +116,9 @@ std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
     return static_cast<std::byte*>(std::aligned_alloc(kCacheLineBytes, round_up(bytes, kCacheLineBytes)));
   }
   const std::uint64_t mapped = round_up(bytes, kPageBytes);
+  if (pages == Pages::huge_where_large) {
+    if (std::byte* const data = spare_mappings().take(mapped); data != nullptr) return data;
+  }
   if (pages == Pages::huge_where_large && bytes >= kLargeBytes) return map_on_huge_pages(mapped);
   std::byte* const data = map(mapped);
   if (data != nullptr && pages == Pages::small) static_cast<void>(madvise(data, mapped, MADV_NOHUGEPAGE));
@@ -74,12 +137,14 @@ std::byte* allocate_bytes(std::uint64_t bytes, Pages pages) {
   return data;
 }
 
-void free_bytes(std::byte* data, std::uint64_t bytes) noexcept {
+void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept {
   bytes_in_use.fetch_sub(bytes, std::memory_order_relaxed);
   if (bytes < kMappedBytes) {
     std::free(data);
-  } else {
+  } else if (pages == Pages::small) {
     munmap(data, round_up(bytes, kPageBytes));
+  } else {
+    spare_mappings().give(data, round_up(bytes, kPageBytes));
   }
 }
 

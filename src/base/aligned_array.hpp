@@ -1,5 +1,6 @@
 // Large uninitialised arrays: the one place where host memory in proportion to the operands comes from. They go back to
-// the system when they are freed, which the heap does not promise: glibc keeps what it has once given out.
+// the system when they are freed (up to 12 MB are kept for arrays of the same size), which the heap does not promise:
+// glibc keeps what it has once given out.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ enum class Pages : std::uint8_t {
 
 /// Bytes aligned to a cache line. Errors: OutOfMemory with the size.
 std::byte* allocate_bytes(std::uint64_t bytes, Pages pages = Pages::huge_where_large);
-/// Values: `bytes` as given to allocate_bytes().
-void free_bytes(std::byte* data, std::uint64_t bytes) noexcept;
+/// Values: `bytes` and `pages` as given to allocate_bytes().
+void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept;
 
 /// Bytes of all arrays of this process, now and at most since the last restart: what a memory limit is compared with.
 struct ArrayUsage {
@@ -39,40 +40,34 @@ class AlignedArray {
   AlignedArray() = default;
   /// Values: size * sizeof(T) fits 64 bits. Errors: OutOfMemory.
   explicit AlignedArray(std::uint64_t size, Pages pages = Pages::huge_where_large)
-      : data_(size == 0 ? nullptr : reinterpret_cast<T*>(allocate_bytes(size * sizeof(T), pages))),
-        size_(size),
-        capacity_(size) {}
-  AlignedArray(AlignedArray&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
+      : data_(size == 0 ? nullptr : reinterpret_cast<T*>(allocate_bytes(size * sizeof(T), pages)),
+              Free{.bytes = size * sizeof(T), .pages = pages}),
+        size_(size) {}
+  AlignedArray(AlignedArray&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
   AlignedArray& operator=(AlignedArray&& other) noexcept {
-    if (this == &other) return *this;
-    free();
-    data_ = std::exchange(other.data_, nullptr);
+    data_ = std::move(other.data_);
     size_ = std::exchange(other.size_, 0);
-    capacity_ = std::exchange(other.capacity_, 0);
     return *this;
   }
-  ~AlignedArray() { free(); }
 
   /// Forgets the elements from `size` on; their memory stays.
   void truncate(std::uint64_t size) { size_ = size < size_ ? size : size_; }
 
-  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] T* data() const { return data_.get(); }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  [[nodiscard]] T& operator[](std::uint64_t at) const { return data_[at]; }
-  [[nodiscard]] T* begin() const { return data_; }
-  [[nodiscard]] T* end() const { return data_ + size_; }
+  [[nodiscard]] T& operator[](std::uint64_t at) const { return data_.get()[at]; }
+  [[nodiscard]] T* begin() const { return data(); }
+  [[nodiscard]] T* end() const { return data() + size_; }
 
  private:
-  void free() noexcept {
-    if (data_ != nullptr) free_bytes(reinterpret_cast<std::byte*>(data_), capacity_ * sizeof(T));
-  }
+  struct Free {
+    std::uint64_t bytes = 0;
+    Pages pages = Pages::huge_where_large;
+    void operator()(T* data) const noexcept { free_bytes(reinterpret_cast<std::byte*>(data), bytes, pages); }
+  };
 
-  T* data_ = nullptr;
+  std::unique_ptr<T, Free> data_;
   std::uint64_t size_ = 0;
-  std::uint64_t capacity_ = 0;
 };
 
 }  // namespace spmm
