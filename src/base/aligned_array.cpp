@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdlib>
 #include <limits>
 #include <mutex>
@@ -41,6 +42,8 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 /// Memory: kMaxBytes, beyond every limit.
 class SpareMappings {
  public:
+  static constexpr std::uint64_t kMaxBytes = 12u << 20;
+
   /// Null if there is none of this size.
   std::byte* take(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -69,7 +72,6 @@ class SpareMappings {
   }
 
  private:
-  static constexpr std::uint64_t kMaxBytes = 12u << 20;
   struct Mapping {
     std::byte* data = nullptr;
     std::uint64_t bytes = 0;
@@ -90,6 +92,13 @@ class SpareMappings {
 SpareMappings& spare_mappings() {
   static SpareMappings mappings;
   return mappings;
+}
+
+/// Bytes of the mapping for an array: small ones are rounded up to one of 16 sizes between powers of two, so that
+/// arrays of about the same size use the same mappings.
+std::uint64_t mapped_bytes(std::uint64_t bytes) {
+  if (bytes > SpareMappings::kMaxBytes / 2) return round_up(bytes, kPageBytes);
+  return round_up(bytes, std::max(kPageBytes, std::bit_floor(bytes) / 16));
 }
 
 /// Null where the system has no memory. Shapes: bytes a multiple of kPageBytes.
@@ -115,7 +124,7 @@ std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
   if (bytes < kMappedBytes) {
     return static_cast<std::byte*>(std::aligned_alloc(kCacheLineBytes, round_up(bytes, kCacheLineBytes)));
   }
-  const std::uint64_t mapped = round_up(bytes, kPageBytes);
+  const std::uint64_t mapped = mapped_bytes(bytes);
   if (pages == Pages::huge_where_large) {
     if (std::byte* const data = spare_mappings().take(mapped); data != nullptr) return data;
   }
@@ -142,9 +151,9 @@ void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept {
   if (bytes < kMappedBytes) {
     std::free(data);
   } else if (pages == Pages::small) {
-    munmap(data, round_up(bytes, kPageBytes));
+    munmap(data, mapped_bytes(bytes));
   } else {
-    spare_mappings().give(data, round_up(bytes, kPageBytes));
+    spare_mappings().give(data, mapped_bytes(bytes));
   }
 }
 
