@@ -139,7 +139,7 @@ std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
 std::byte* allocate_bytes(std::uint64_t bytes, Pages pages) {
   std::byte* const data = try_allocate(bytes, pages);
   if (data == nullptr) {
-    throw OutOfMemory("host memory", text("an array of ", human_bytes(bytes), " (", bytes, " bytes) was refused"),
+    throw OutOfMemory("host memory", text("an array of ", human_bytes(bytes), " (", bytes, " bytes) could not be allocated"),
                       "set a lower --memory-limit, or run on a machine with more memory");
   }
   count_bytes(bytes);
