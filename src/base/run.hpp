@@ -25,6 +25,7 @@ struct Run {
   unsigned num_threads = 1;                   ///< host threads of this product
   Workers* workers = nullptr;                 ///< where they come from; null = the pool of this process
   MemoryShare* memory = nullptr;              ///< what the product holds of its engine's memory; null = nothing counts
+  std::uint64_t beside_bytes = 0;             ///< host memory beside what is planned: samples to verify
   cuda::DeviceContext* device = nullptr;      ///< null on the CPU
 
   /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.

@@ -8,11 +8,10 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "base/record_head.hpp"
 #include "cpu/blas.hpp"
 #include "cpu/output_queue.hpp"
-#include "cpu/row_merger.hpp"
 #include "cpu/stage_progress.hpp"
 #include "spmm/saturate.hpp"
 
@@ -24,8 +23,8 @@ constexpr double kMaxValue = kMaxVal;
 /// What is multiplied, shared by all workers. Block rows and columns without any product are left out.
 struct DenseProduct {
   const Prepared& in;
-  std::vector<std::uint32_t> rows;  // of the compressed A
-  std::vector<std::uint32_t> cols;  // block columns of B, ascending
+  AlignedArray<std::uint32_t> rows;  // of the compressed A
+  AlignedArray<std::uint32_t> cols;  // block columns of B, ascending
   plan::DensePanels panels;
 };
 
@@ -37,30 +36,33 @@ struct DenseUnit {
   std::uint32_t col_end = 0;
 };
 
-std::vector<std::uint32_t> rows_with_pairs(const Prepared& in) {
-  std::vector<std::uint32_t> rows;
-  rows.reserve(in.a.num_rows());
+AlignedArray<std::uint32_t> rows_with_pairs(const Prepared& in) {
+  AlignedArray<std::uint32_t> rows(in.a.num_rows());
+  std::uint64_t count = 0;
   for (std::uint32_t r = 0; r < in.a.num_rows(); ++r) {
-    if (in.row_pairs[r] != 0) rows.push_back(r);
+    if (in.row_pairs[r] != 0) rows[count++] = r;
   }
+  rows.truncate(count);
   return rows;
 }
 
 /// The block columns that occur in an operand, ascending.
-std::vector<std::uint32_t> columns_of(const Operand& b, std::uint32_t blocks_per_side) {
-  if (!plan::marks_columns(blocks_per_side, b.cols.size())) {
-    std::vector<std::uint32_t> cols(b.cols.begin(), b.cols.end());
+AlignedArray<std::uint32_t> columns_of(const Operand& b, std::uint32_t blocks_per_side) {
+  AlignedArray<std::uint32_t> cols(std::min<std::uint64_t>(b.cols.size(), blocks_per_side));
+  std::uint64_t count = 0;
+  if (!plan::marks_columns(blocks_per_side, b.cols.size())) {  // then there are fewer blocks than columns
+    std::copy(b.cols.begin(), b.cols.end(), cols.begin());
     std::sort(cols.begin(), cols.end());
-    cols.erase(std::unique(cols.begin(), cols.end()), cols.end());
-    return cols;
+    count = static_cast<std::uint64_t>(std::unique(cols.begin(), cols.end()) - cols.begin());
+  } else {
+    const AlignedArray<std::uint64_t> marks(plan::mark_words(blocks_per_side));
+    std::fill(marks.begin(), marks.end(), 0);
+    for (const std::uint32_t col : b.cols) marks[col / 64] |= std::uint64_t{1} << (col % 64);
+    for (std::uint32_t col = 0; col < blocks_per_side; ++col) {
+      if ((marks[col / 64] >> (col % 64) & 1) != 0) cols[count++] = col;
+    }
   }
-  std::vector<bool> marks(blocks_per_side, false);
-  for (const std::uint32_t col : b.cols) marks[col] = true;
-  std::vector<std::uint32_t> cols;
-  cols.reserve(static_cast<std::size_t>(std::count(marks.begin(), marks.end(), true)));
-  for (std::uint32_t col = 0; col < blocks_per_side; ++col) {
-    if (marks[col]) cols.push_back(col);
-  }
+  cols.truncate(count);
   return cols;
 }
 
@@ -144,7 +146,7 @@ class DenseWorker {
     return any;
   }
 
-  /// Fills a_ with the unit's rows and the inner lines [inner, inner_end); false if no block lies there.
+  /// Fills a_ with the unit's rows and the inner block rows [inner, inner_end); false if no block lies there.
   bool expand_a(const DenseUnit& unit, std::uint32_t inner, std::uint32_t inner_end) {
     const Operand& a = product_.in.a;
     const PackedShape& shape = product_.in.shape;
@@ -167,7 +169,8 @@ class DenseWorker {
     return any;
   }
 
-  /// Fills b_ with the inner lines [inner, inner_end) and columns [col_begin, col_end); false if no block lies there.
+  /// Fills b_ with the inner block rows [inner, inner_end) and columns [col_begin, col_end); false if no block lies
+  /// there.
   bool expand_b(std::uint32_t inner, std::uint32_t inner_end, std::uint32_t col_begin, std::uint32_t col_end) {
     const Operand& b = product_.in.b;
     const auto first = product_.cols.begin() + col_begin;
@@ -181,9 +184,9 @@ class DenseWorker {
       auto place = first;
       for (; at != end && *at <= *(last - 1); ++at) {
         while (*place < *at) ++place;
-        const auto slot = static_cast<std::size_t>(place - first);
+        const auto at_col = static_cast<std::size_t>(place - first);
         expand_block_of_b(static_cast<std::size_t>(at - b.cols.data()), width,
-                          b_.data() + (t - inner) * m_ * width + slot * m_);
+                          b_.data() + (t - inner) * m_ * width + at_col * m_);
         any = true;
       }
     }
@@ -195,9 +198,9 @@ class DenseWorker {
     const std::uint16_t* from = product_.in.b.values.data() + block * shape.b_elements();
     const std::size_t step = shape.interleaved ? 2 : 1;
     for (std::uint32_t row = 0; row < m_; ++row) {
-      const std::uint16_t* line =
+      const std::uint16_t* elements_of_row =
           shape.interleaved ? from + row / 2 * shape.cols * 2 + row % 2 : from + row * shape.cols;
-      for (std::uint32_t c = 0; c < m_; ++c) to[row * width + c] = line[c * step];
+      for (std::uint32_t c = 0; c < m_; ++c) to[row * width + c] = elements_of_row[c * step];
     }
   }
 
@@ -221,16 +224,15 @@ class DenseWorker {
   void write_records(const DenseUnit& unit, UnitOutput& out) const {
     const std::size_t width = std::size_t{unit.col_end - unit.col_begin} * m_;
     for (std::uint32_t r = unit.row_begin; r < unit.row_end; ++r) {
-      const std::uint32_t* line = result_.data() + (r - unit.row_begin) * m_ * width;
-      for (std::uint32_t c = unit.col_begin; c < unit.col_end; ++c, line += m_) {
-        if (is_zero(line, width)) continue;
+      const std::uint32_t* block = result_.data() + (r - unit.row_begin) * m_ * width;
+      for (std::uint32_t c = unit.col_begin; c < unit.col_end; ++c, block += m_) {
+        if (is_zero(block, width)) continue;
         static_cast<void>(out.room());
-        const BlockIndex at{.i = product_.in.a.rows[product_.rows[r]], .j = product_.cols[c]};
         std::byte* to = out.position();
-        std::memcpy(to, &at, kIndexBytes);
+        write_index(to, {.i = product_.in.a.rows[product_.rows[r]], .j = product_.cols[c]});
         to += kIndexBytes;
-        for (std::uint32_t row = 0; row < m_; ++row, to += m_ * sizeof *line) {
-          std::memcpy(to, line + row * width, m_ * sizeof *line);
+        for (std::uint32_t row = 0; row < m_; ++row, to += m_ * sizeof *block) {
+          std::memcpy(to, block + row * width, m_ * sizeof *block);
         }
         out.advance_to(to);
       }

@@ -17,7 +17,7 @@
 #pragma GCC target("avx2")
 #endif
 
-#include "cpu/tile_driver.hpp"
+#include "cpu/c_block_driver.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -137,7 +137,7 @@ struct Strips {
 
 }  // namespace
 
-MultiplyTiles avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
+MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
   return pick_kernel<Side4, Strips<8>, Strips<0>>(shape, arithmetic);
 }
 
@@ -164,7 +164,7 @@ namespace spmm::cpu {
 bool avx2_available() {
   return false;
 }
-MultiplyTiles avx2_kernel(const PackedShape&, const Arithmetic&) {
+MultiplyCBlocks avx2_kernel(const PackedShape&, const Arithmetic&) {
   return nullptr;
 }
 

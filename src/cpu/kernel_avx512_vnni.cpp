@@ -20,7 +20,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-#include "cpu/tile_driver.hpp"
+#include "cpu/c_block_driver.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -223,7 +223,7 @@ struct Strips {
 
 }  // namespace
 
-MultiplyTiles avx512_vnni_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
+MultiplyCBlocks avx512_vnni_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
   return pick_kernel<Side4, Side8, Strips>(shape, arithmetic);
 }
 
@@ -252,7 +252,7 @@ namespace spmm::cpu {
 bool avx512_vnni_available() {
   return false;
 }
-MultiplyTiles avx512_vnni_kernel(const PackedShape&, const Arithmetic&) {
+MultiplyCBlocks avx512_vnni_kernel(const PackedShape&, const Arithmetic&) {
   return nullptr;
 }
 

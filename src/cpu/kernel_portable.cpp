@@ -22,14 +22,14 @@ void add_product(Sums& sums, const std::uint16_t* a, const std::uint16_t* b, std
   }
 }
 
-std::byte* multiply_tiles(const Operands& x, const TileList& list, std::byte* out) {
+std::byte* multiply_c_blocks(const Operands& x, const CBlockList& list, std::byte* out) {
   const std::uint32_t m = x.shape.m;
   const std::size_t elements = std::size_t{m} * m;
   Sums sums;
   std::uint32_t p = list.begin;
-  for (const Tile& tile : list.tiles) {
+  for (const CBlock& c_block : list.c_blocks) {
     std::fill_n(sums.begin(), elements, 0);
-    for (; p < tile.end; ++p) {
+    for (; p < c_block.end; ++p) {
       add_product(sums, x.a + list.pairs[p].a * x.shape.a_elements(), x.b + list.pairs[p].b * x.shape.b_elements(), m);
     }
     std::uint64_t any = 0;
@@ -39,7 +39,7 @@ std::byte* multiply_tiles(const Operands& x, const TileList& list, std::byte* ou
       std::memcpy(out + kIndexBytes + e * sizeof value, &value, sizeof value);
     }
     if (any == 0) continue;
-    const BlockIndex at{.i = list.row, .j = tile.col};
+    const BlockIndex at{.i = list.row, .j = c_block.col};
     std::memcpy(out, &at, kIndexBytes);
     out += output_record_bytes(m);
   }
@@ -48,8 +48,8 @@ std::byte* multiply_tiles(const Operands& x, const TileList& list, std::byte* ou
 
 }  // namespace
 
-MultiplyTiles portable_kernel() {
-  return multiply_tiles;
+MultiplyCBlocks portable_kernel() {
+  return multiply_c_blocks;
 }
 
 }  // namespace spmm::cpu

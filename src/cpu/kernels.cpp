@@ -24,7 +24,7 @@ Arithmetic choose_arithmetic(const PackedShape& shape, std::uint32_t a_bound, st
   return {.wide = true, .flush_pairs = static_cast<std::uint32_t>(kMaxSignedSum / (kMaxByte * kNarrowLimit * shape.m))};
 }
 
-MultiplyTiles choose_kernel(Isa isa, const PackedShape& shape, const Arithmetic& arithmetic) {
+MultiplyCBlocks choose_kernel(Isa isa, const PackedShape& shape, const Arithmetic& arithmetic) {
   switch (isa) {
     case Isa::avx512_vnni:
       return avx512_vnni_kernel(shape, arithmetic);

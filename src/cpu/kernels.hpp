@@ -15,8 +15,9 @@ struct PairRef {
   std::uint32_t b;
 };
 
-/// One result block: its column, and the end of its pairs in the list (they begin where those of the tile before end).
-struct Tile {
+/// One result block: its column, and the end of its pairs in the list (they begin where those of the C block before
+/// end).
+struct CBlock {
   std::uint32_t col;
   std::uint32_t end;
 };
@@ -45,26 +46,26 @@ struct Operands {
   Arithmetic arithmetic;
 };
 
-/// Pairs of consecutive tiles of one result row.
-struct TileList {
+/// Pairs of consecutive C blocks of one result row.
+struct CBlockList {
   std::uint32_t row;
-  std::span<const Tile> tiles;
-  std::uint32_t begin;   ///< first pair of the first tile
+  std::span<const CBlock> c_blocks;
+  std::uint32_t begin;   ///< first pair of the first C block
   const PairRef* pairs;  ///< readable up to kPairsAhead past the last pair
 };
 
-/// Computes tiles and writes their saturated records, those without a non-zero element left out.
-/// Shapes: out has room for one record per tile. Returns the end of what was written.
-using MultiplyTiles = std::byte* (*)(const Operands& operands, const TileList& list, std::byte* out);
+/// Computes C blocks and writes their saturated records, those without a non-zero element left out.
+/// Shapes: out has room for one record per C block. Returns the end of what was written.
+using MultiplyCBlocks = std::byte* (*)(const Operands& operands, const CBlockList& list, std::byte* out);
 
-MultiplyTiles portable_kernel();
-MultiplyTiles avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic);
-MultiplyTiles avx512_vnni_kernel(const PackedShape& shape, const Arithmetic& arithmetic);
+MultiplyCBlocks portable_kernel();
+MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic);
+MultiplyCBlocks avx512_vnni_kernel(const PackedShape& shape, const Arithmetic& arithmetic);
 
 /// Whether this machine and this build have them.
 bool avx2_available();
 bool avx512_vnni_available();
 
-MultiplyTiles choose_kernel(Isa isa, const PackedShape& shape, const Arithmetic& arithmetic);
+MultiplyCBlocks choose_kernel(Isa isa, const PackedShape& shape, const Arithmetic& arithmetic);
 
 }  // namespace spmm::cpu

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <limits>
 
+#include "base/cancellable.hpp"
 #include "base/parallel.hpp"
 #include "base/record_errors.hpp"
+#include "base/record_head.hpp"
 #include "cpu/pack_block.hpp"
 #include "cpu/radix_sort.hpp"
 
@@ -22,12 +23,6 @@ static_assert(sizeof(Keyed) == plan::kKeyedBytes);
 
 unsigned index_bits(std::uint32_t blocks_per_side) {
   return static_cast<unsigned>(std::bit_width(std::uint64_t{blocks_per_side} - 1));
-}
-
-BlockIndex read_index(const std::byte* record) {
-  BlockIndex at;
-  std::memcpy(&at, record, kIndexBytes);
-  return at;
 }
 
 BlockIndex unpack_key(std::uint64_t key, unsigned bits) {
@@ -45,6 +40,7 @@ Entries make_entries(const Source& source, const AlignedArray<std::byte>& raw, c
   std::atomic<std::uint64_t> first_bad = kNone;
   Entries entries(header.num_blocks);
   run.parallel_for(header.num_blocks, kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
     for (std::uint64_t r = begin; r < end; ++r) {
       const BlockIndex at = read_index(raw.data() + r * record);
       entries[r] = {.key = (std::uint64_t{at.i} << bits) | at.j, .value = static_cast<std::uint32_t>(r)};
@@ -61,31 +57,44 @@ Entries make_entries(const Source& source, const AlignedArray<std::byte>& raw, c
   return entries;
 }
 
-bool is_sorted(const Entries& entries) {
-  return std::is_sorted(entries.begin(), entries.end(), [](const Keyed& x, const Keyed& y) { return x.key < y.key; });
+bool is_sorted(const Entries& entries, const Run& run) {
+  bool sorted = true;
+  for_ranges(run, entries.size(), [&](std::uint64_t begin, std::uint64_t end) {
+    const Keyed* first = entries.data() + begin - (begin == 0 ? 0 : 1);
+    const Keyed* last = entries.data() + end;
+    const auto by_key = [](const Keyed& x, const Keyed& y) { return x.key < y.key; };
+    sorted = sorted && std::is_sorted(first, last, by_key);
+  });
+  return sorted;
 }
 
 /// Fills rows and row_ptr from sorted entries. Errors: FormatError for a position that occurs twice.
-void index_rows(const Source& source, const Entries& entries, Operand& out) {
+void index_rows(const Source& source, const Entries& entries, const Run& run, Operand& out) {
   const MatrixHeader& header = source.header();
   const unsigned bits = index_bits(header.blocks_per_side());
   const std::uint64_t most_rows = std::min(header.num_blocks, header.blocks_per_side());
-  out.rows.reserve(most_rows);
-  out.row_ptr.reserve(most_rows + 1);
+  out.rows = AlignedArray<std::uint32_t>(most_rows);
+  out.row_ptr = AlignedArray<std::uint32_t>(most_rows + 1);
+  std::uint64_t num_rows = 0;
   std::uint64_t last_row = std::numeric_limits<std::uint64_t>::max();
-  for (std::uint64_t x = 0; x < entries.size(); ++x) {
-    const std::uint64_t key = entries[x].key;
-    if (x != 0 && key == entries[x - 1].key) {
-      throw_duplicate_block(source.name(), source.original_record(entries[x - 1].value),
-                            source.original_record(entries[x].value), input_record_bytes(header.m),
-                            unpack_key(key, bits));
+  for_ranges(run, entries.size(), [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t x = begin; x < end; ++x) {
+      const std::uint64_t key = entries[x].key;
+      if (x != 0 && key == entries[x - 1].key) {
+        throw_duplicate_block(source.name(), source.original_record(entries[x - 1].value),
+                              source.original_record(entries[x].value), input_record_bytes(header.m),
+                              unpack_key(key, bits));
+      }
+      if (key >> bits == last_row) continue;
+      last_row = key >> bits;
+      out.rows[num_rows] = static_cast<std::uint32_t>(last_row);
+      out.row_ptr[num_rows] = static_cast<std::uint32_t>(x);
+      ++num_rows;
     }
-    if (key >> bits == last_row) continue;
-    last_row = key >> bits;
-    out.rows.push_back(static_cast<std::uint32_t>(last_row));
-    out.row_ptr.push_back(static_cast<std::uint32_t>(x));
-  }
-  out.row_ptr.push_back(static_cast<std::uint32_t>(entries.size()));
+  });
+  out.row_ptr[num_rows] = static_cast<std::uint32_t>(entries.size());
+  out.rows.truncate(num_rows);
+  out.row_ptr.truncate(num_rows + 1);
 }
 
 /// Copies columns and blocks into sorted order.
@@ -93,6 +102,7 @@ void gather(const AlignedArray<std::byte>& raw, const Entries& entries, std::uin
             PackBlock pack, const PackedShape& shape, std::uint64_t stride, const Run& run, Operand& out) {
   std::atomic<std::uint32_t> bound = 0;
   run.parallel_for(entries.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
     std::uint32_t seen = 0;
     for (std::uint64_t x = begin; x < end; ++x) {
       if (x + kPrefetchRecords < end) {
@@ -121,14 +131,12 @@ Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side si
   const MatrixHeader& header = source.header();
   const unsigned bits = index_bits(header.blocks_per_side());
   Entries entries = make_entries(source, raw, run);
-  run.check_cancelled();
-  if (!is_sorted(entries)) {
+  if (!is_sorted(entries, run)) {
     const Entries scratch(entries.size());
-    radix_sort({entries.data(), entries.size()}, scratch.data(), 0, 2 * bits, run.num_threads);
+    radix_sort({entries.data(), entries.size()}, scratch.data(), 0, 2 * bits, run.num_threads, &run);
   }
-  run.check_cancelled();
   Operand out;
-  index_rows(source, entries, out);
+  index_rows(source, entries, run, out);
   const std::uint64_t stride = stride_of(side, shape);
   out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
   out.values = AlignedArray<std::uint16_t>(header.num_blocks * stride);
@@ -139,11 +147,13 @@ Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side si
 
 AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const PackedShape& shape, const Run& run) {
   run.parallel_for(b.values.size(), kGrain * 64, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
     std::uint16_t* values = b.values.data();
     for (std::uint64_t e = begin; e < end; ++e) values[e] = static_cast<std::uint16_t>(values[e] ^ 0x8000u);
   });
   AlignedArray<std::uint32_t> sums(a.cols.size() * shape.rows);
   run.parallel_for(sums.size(), kGrain * 16, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
     for (std::uint64_t row = begin; row < end; ++row) {
       const std::uint16_t* values = a.values.data() + row * shape.inner;
       std::uint32_t sum = 0;
@@ -158,8 +168,12 @@ AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_
   AlignedArray<std::uint32_t> table;  // [blocks_per_side], where it pays
   if (plan::has_row_table(blocks_per_side, a.cols.size() + b.cols.size())) {
     table = AlignedArray<std::uint32_t>(blocks_per_side);
-    std::fill(table.begin(), table.end(), kNoRow);
-    for (std::uint32_t r = 0; r < b.num_rows(); ++r) table[b.rows[r]] = r;
+    for_ranges(run, table.size(), [&](std::uint64_t begin, std::uint64_t end) {
+      std::fill(table.data() + begin, table.data() + end, kNoRow);
+    });
+    for_ranges(run, b.num_rows(), [&](std::uint64_t begin, std::uint64_t end) {
+      for (std::uint64_t r = begin; r < end; ++r) table[b.rows[r]] = static_cast<std::uint32_t>(r);
+    });
   }
   const auto find_row = [&](std::uint32_t row) {
     if (table.size() != 0) return table[row];
@@ -168,6 +182,7 @@ AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_
   };
   AlignedArray<std::uint64_t> pairs(a.num_rows());
   run.parallel_for(a.num_rows(), 256, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
     for (std::uint64_t r = begin; r < end; ++r) {
       std::uint64_t of_row = 0;
       for (std::uint32_t x = a.row_ptr[r]; x < a.row_ptr[r + 1]; ++x) {

@@ -3,10 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "base/aligned_array.hpp"
 #include "base/run.hpp"
-#include "cpu/aligned_array.hpp"
 #include "cpu/isa.hpp"
 #include "plan/host_bytes.hpp"
 #include "spmm/stream.hpp"
@@ -17,11 +16,11 @@ using plan::Side;
 
 /// Memory: nothing is proportional to the number of block rows, which may be 2^32 - 1 for a handful of blocks.
 struct Operand {
-  std::vector<std::uint32_t> rows;     // [num_rows] block rows that hold a block, ascending
-  std::vector<std::uint32_t> row_ptr;  // [num_rows + 1] first block of each
-  AlignedArray<std::uint32_t> cols;    // [num_blocks] ascending within a row; A: see link_rows
-  AlignedArray<std::uint16_t> values;  // [num_blocks, elements of the packed shape]
-  std::uint32_t bound = 0;             // no element is larger
+  AlignedArray<std::uint32_t> rows;     // [num_rows] block rows that hold a block, ascending
+  AlignedArray<std::uint32_t> row_ptr;  // [num_rows + 1] first block of each
+  AlignedArray<std::uint32_t> cols;     // [num_blocks] ascending within a row; A: see link_rows
+  AlignedArray<std::uint16_t> values;   // [num_blocks, elements of the packed shape]
+  std::uint32_t bound = 0;              // no element is larger
 
   [[nodiscard]] std::uint32_t num_rows() const { return static_cast<std::uint32_t>(rows.size()); }
 };

@@ -1,16 +1,13 @@
 #include "cpu/output_queue.hpp"
 
 #include <chrono>
-#include <limits>
 
-#include "base/text.hpp"
-#include "spmm/error.hpp"
+#include "base/record_errors.hpp"
 
 namespace spmm::cpu {
 namespace {
 
 constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
-constexpr std::uint64_t kMaxRecords = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
 
@@ -18,10 +15,12 @@ OutputQueue::OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t bu
                          const Run& run)
     : sink_(sink),
       run_(run),
+      num_buffers_(num_buffers),
       buffer_bytes_(buffer_bytes),
       record_bytes_(record_bytes),
       buffers_(std::make_shared<Buffers>()) {
   buffers_->memory = AlignedArray<std::byte>(num_buffers * buffer_bytes);
+  buffers_->free.reserve(num_buffers);  // giving one back never fails
   for (std::uint64_t x = 0; x < num_buffers; ++x) buffers_->free.push_back(buffers_->memory.data() + x * buffer_bytes);
 }
 
@@ -64,6 +63,11 @@ void OutputQueue::finish(const Job& job) {
   if (!appending_) deliver_finished(lock);
 }
 
+void OutputQueue::wait_until_released() {
+  Lock lock(buffers_->mutex);
+  wait(lock, [&] { return buffers_->free.size() == num_buffers_; });
+}
+
 void OutputQueue::fail() noexcept {
   const std::lock_guard lock(buffers_->mutex);
   failed_ = true;
@@ -101,11 +105,7 @@ void OutputQueue::append(Lock& lock, const Job& job) {
   }
   num_records_ += job.used_bytes / record_bytes_;
   ++num_appended_;
-  if (num_records_ > kMaxRecords) {
-    throw OutOfMemory("output",
-                      text("the product has more than ", kMaxRecords, " non-zero blocks, the most a file holds"),
-                      "multiply parts of the matrices, or use larger blocks");
-  }
+  check_num_output_blocks(num_records_);
   appending_ = true;
   lock.unlock();
   // The sink may keep the buffer longer than this queue lives, so the callback owns a share of it.
@@ -116,6 +116,11 @@ void OutputQueue::append(Lock& lock, const Job& job) {
   });
   lock.lock();
   appending_ = false;
+}
+
+std::uint64_t UnitOutput::room() {
+  if (job_.used_bytes + record_bytes_ > queue_.buffer_bytes()) queue_.flush(job_);
+  return (queue_.buffer_bytes() - job_.used_bytes) / record_bytes_;
 }
 
 }  // namespace spmm::cpu

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/aligned_array.hpp"
 #include "base/run.hpp"
-#include "cpu/aligned_array.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
@@ -46,6 +46,9 @@ class OutputQueue {
   /// Ends a unit. Errors: Stopped, what the sink throws.
   void finish(const Job& job);
 
+  /// After the last unit: waits until the sink has released every buffer. Errors: Stopped, Interrupted.
+  void wait_until_released();
+
   /// Runs `work` on every thread of the run until all return. A failure of one stops the others and is thrown.
   void run(const std::function<void()>& work);
 
@@ -71,6 +74,7 @@ class OutputQueue {
 
   Sink& sink_;
   const Run& run_;
+  std::uint64_t num_buffers_;
   std::uint64_t buffer_bytes_;
   std::uint64_t record_bytes_;
   std::shared_ptr<Buffers> buffers_;
@@ -82,6 +86,23 @@ class OutputQueue {
   std::map<std::uint64_t, Job> finished_;
   std::uint64_t num_records_ = 0;
   std::uint64_t num_appended_ = 0;
+};
+
+/// The output of one job, record by record.
+class UnitOutput {
+ public:
+  UnitOutput(OutputQueue& queue, OutputQueue::Job& job, std::uint64_t record_bytes)
+      : queue_(queue), job_(job), record_bytes_(record_bytes) {}
+
+  /// Records that fit now, at least one: hands the buffer on if it is full.
+  std::uint64_t room();
+  [[nodiscard]] std::byte* position() const { return job_.data + job_.used_bytes; }
+  void advance_to(const std::byte* end) { job_.used_bytes = static_cast<std::uint64_t>(end - job_.data); }
+
+ private:
+  OutputQueue& queue_;
+  OutputQueue::Job& job_;
+  std::uint64_t record_bytes_;
 };
 
 }  // namespace spmm::cpu

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/cancellable.hpp"
 #include "cpu/read_records.hpp"
 #include "cpu/stage_progress.hpp"
 
@@ -20,7 +21,9 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   out.b = build_operand(b, std::move(raw_b), Side::b, shape, run);
   const auto timing = run.clock.scope(Stage::count);
   out.row_pairs = link_rows(out.a, out.b, out.blocks_per_side, run);
-  for (const std::uint64_t pairs : out.row_pairs) out.num_pairs += pairs;
+  for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
+  });
   return out;
 }
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "base/aligned_array.hpp"
 #include "base/run.hpp"
-#include "cpu/aligned_array.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/operand.hpp"
 #include "spmm/stream.hpp"

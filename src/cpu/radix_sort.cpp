@@ -13,11 +13,14 @@ namespace {
 constexpr unsigned kMaxDigitBits = 11;             // 2048 open cache lines still fit the second-level cache
 constexpr std::uint64_t kMinPerThread = 1u << 15;  // below it, starting a thread costs more than it saves
 
+constexpr std::uint64_t kItemsPerCheck = 1u << 20;  // some milliseconds
+
 using Counts = std::array<std::uint64_t, std::size_t{1} << kMaxDigitBits>;
 
 }  // namespace
 
-void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads) {
+void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads,
+                const Run* run) {
   if (items.size() < 2 || first_bit >= last_bit) return;
   const unsigned num_passes = (last_bit - first_bit + kMaxDigitBits - 1) / kMaxDigitBits;
   const unsigned digit_bits = (last_bit - first_bit + num_passes - 1) / num_passes;
@@ -32,11 +35,18 @@ void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsi
     const unsigned shift = first_bit + pass * digit_bits;
     const std::size_t num_digits = std::size_t{1} << std::min(digit_bits, last_bit - shift);
     const auto digit = [&](const Keyed& item) { return (item.key >> shift) & (num_digits - 1); };
-    const auto begin_of = [&](unsigned worker) { return size * worker / num_workers; };
+    // Calls body for the items of one worker.
+    const auto for_items = [&](unsigned worker, const auto& body) {
+      const std::uint64_t last = size * (worker + 1) / num_workers;
+      for (std::uint64_t x = size * worker / num_workers; x < last;) {
+        if (run != nullptr) run->check_cancelled();
+        for (const std::uint64_t stop = std::min(last, x + kItemsPerCheck); x < stop; ++x) body(from[x]);
+      }
+    };
     run_workers(num_workers, [&](unsigned worker) {
       Counts& mine = counts[worker];
       std::fill_n(mine.begin(), num_digits, 0);
-      for (std::uint64_t x = begin_of(worker); x < begin_of(worker + 1); ++x) ++mine[digit(from[x])];
+      for_items(worker, [&](const Keyed& item) { ++mine[digit(item)]; });
     });
     std::uint64_t next = 0;
     for (std::size_t d = 0; d < num_digits; ++d) {
@@ -44,7 +54,7 @@ void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsi
     }
     run_workers(num_workers, [&](unsigned worker) {
       Counts& position = counts[worker];
-      for (std::uint64_t x = begin_of(worker); x < begin_of(worker + 1); ++x) to[position[digit(from[x])]++] = from[x];
+      for_items(worker, [&](const Keyed& item) { to[position[digit(item)]++] = item; });
     });
     std::swap(from, to);
   }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/run.hpp"
+
 namespace spmm::cpu {
 
 struct Keyed {
@@ -12,7 +14,8 @@ struct Keyed {
 };
 
 /// Sorts by the key bits [first_bit, last_bit), stable. Threads: uses num_threads for large inputs.
-/// Shapes: scratch as large as items.
-void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads);
+/// Shapes: scratch as large as items. Errors: Interrupted where a run is given; the items are then in no order.
+void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads,
+                const Run* run = nullptr);
 
 }  // namespace spmm::cpu

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
+#include "base/aligned_array.hpp"
 #include "base/run.hpp"
-#include "cpu/aligned_array.hpp"
 #include "cpu/stage_progress.hpp"
 #include "spmm/stream.hpp"
 

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <span>
 #include <vector>
 
+#include "base/aligned_array.hpp"
 #include "base/record_errors.hpp"
+#include "base/record_head.hpp"
 #include "cpu/output_queue.hpp"
-#include "cpu/row_merger.hpp"
+#include "cpu/read_records.hpp"
 #include "cpu/stage_progress.hpp"
+#include "plan/host_bytes.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -16,45 +20,73 @@ namespace spmm::cpu {
 namespace {
 
 struct StoredBlock {
-  std::uint64_t record = 0;
-  std::vector<std::uint16_t> values;  // [m, m]
+  BlockIndex at;
+  std::uint32_t record;
 };
-using Row = std::map<std::uint32_t, StoredBlock>;  // by block column
-using Rows = std::map<std::uint32_t, Row>;         // by block row
-using SumRow = std::map<std::uint32_t, std::vector<std::uint64_t>>;
+static_assert(sizeof(StoredBlock) == plan::kStoredBlockBytes);
 
-Rows read_rows(const Source& source, Progress& progress, const Run& run) {
-  const auto timing = run.clock.scope(Stage::read);
+/// A matrix as it was read, and the order of its blocks.
+struct StoredMatrix {
+  std::uint32_t m = 0;
+  AlignedArray<std::byte> records;
+  AlignedArray<StoredBlock> blocks;  // [num_blocks] ascending by row, column
+
+  [[nodiscard]] std::uint16_t element(const StoredBlock& block, std::uint32_t row, std::uint32_t col) const {
+    std::uint16_t value = 0;
+    const std::uint64_t at = kIndexBytes + (row * m + col) * sizeof value;
+    std::memcpy(&value, records.data() + block.record * input_record_bytes(m) + at, sizeof value);
+    return value;
+  }
+
+  /// The stored blocks of a block row.
+  [[nodiscard]] std::span<const StoredBlock> row(std::uint32_t i) const {
+    const auto before = [](const StoredBlock& block, std::uint32_t value) { return block.at.i < value; };
+    const auto behind = [](std::uint32_t value, const StoredBlock& block) { return value < block.at.i; };
+    const StoredBlock* first = std::lower_bound(blocks.begin(), blocks.end(), i, before);
+    const StoredBlock* last = std::upper_bound(first, static_cast<const StoredBlock*>(blocks.end()), i, behind);
+    return {first, last};
+  }
+};
+
+using SumRow = std::map<std::uint32_t, std::vector<std::uint64_t>>;  // exact C blocks of one row by column
+
+StoredMatrix read_matrix(const Source& source, Progress& progress, const Run& run) {
   const MatrixHeader& header = source.header();
   const std::uint32_t nb = header.blocks_per_side();
-  const std::uint64_t record_size = input_record_bytes(header.m);
-  std::vector<std::byte> record(record_size);
-  Rows rows;
-  for (std::uint64_t r = 0; r < header.num_blocks; ++r) {
+  const std::uint64_t record = input_record_bytes(header.m);
+  StoredMatrix matrix{.m = header.m,
+                      .records = read_records(source, progress, run),
+                      .blocks = AlignedArray<StoredBlock>(header.num_blocks)};
+  for (std::uint32_t r = 0; r < header.num_blocks; ++r) {
     run.check_cancelled();
-    source.read(r, 1, record.data());
-    BlockIndex at;
-    std::memcpy(&at, record.data(), kIndexBytes);
-    if (at.i >= nb || at.j >= nb) throw_index_out_of_range(source.name(), r, record_size, at, nb);
-    const auto [place, is_new] = rows[at.i].try_emplace(at.j);
-    if (!is_new)
-      throw_duplicate_block(source.name(), source.original_record(place->second.record), source.original_record(r),
-                            record_size, at);
-    place->second.record = r;
-    place->second.values.resize(std::size_t{header.m} * header.m);
-    std::memcpy(place->second.values.data(), record.data() + kIndexBytes, record_size - kIndexBytes);
-    progress.add(record_size);
+    const BlockIndex at = read_index(matrix.records.data() + r * record);
+    if (at.i >= nb || at.j >= nb) throw_index_out_of_range(source.name(), r, record, at, nb);
+    matrix.blocks[r] = {.at = at, .record = r};
   }
-  run.clock.add_bytes(Stage::read, header.num_blocks * record_size);
-  return rows;
+  std::sort(matrix.blocks.begin(), matrix.blocks.end(), [&](const StoredBlock& x, const StoredBlock& y) {
+    run.check_cancelled();
+    return x.at != y.at ? x.at < y.at : x.record < y.record;
+  });
+  for (std::uint64_t x = 1; x < matrix.blocks.size(); ++x) {
+    run.check_cancelled();
+    const StoredBlock& block = matrix.blocks[x];
+    const StoredBlock& last = matrix.blocks[x - 1];
+    if (block.at != last.at) continue;
+    throw_duplicate_block(source.name(), source.original_record(last.record), source.original_record(block.record),
+                          record, block.at);
+  }
+  return matrix;
 }
 
-/// C[r,c] += sum over t of A[r,t] * B[t,c], exactly.
-void add_product(std::vector<std::uint64_t>& sums, const StoredBlock& a, const StoredBlock& b, std::uint32_t m) {
+/// C[r,c] += sum over t of A[r,t] * B[t,c], exactly. Shapes: sums [m, m].
+void add_product(const StoredMatrix& a, const StoredBlock& block_a, const StoredMatrix& b, const StoredBlock& block_b,
+                 std::vector<std::uint64_t>& sums) {
+  const std::uint32_t m = a.m;
   sums.resize(std::size_t{m} * m, 0);
   for (std::uint32_t r = 0; r < m; ++r)
     for (std::uint32_t c = 0; c < m; ++c)
-      for (std::uint32_t t = 0; t < m; ++t) sums[r * m + c] += multiply_exact(a.values[r * m + t], b.values[t * m + c]);
+      for (std::uint32_t t = 0; t < m; ++t)
+        sums[r * m + c] += multiply_exact(a.element(block_a, r, t), b.element(block_b, t, c));
 }
 
 /// Saturates and writes the blocks of a row that are not all zero.
@@ -63,8 +95,7 @@ void write_row(std::uint32_t i, const SumRow& row, UnitOutput& out) {
     if (std::all_of(sums.begin(), sums.end(), [](std::uint64_t sum) { return sum == 0; })) continue;
     static_cast<void>(out.room());
     std::byte* to = out.position();
-    const BlockIndex at{.i = i, .j = j};
-    std::memcpy(to, &at, kIndexBytes);
+    write_index(to, {.i = i, .j = j});
     to += kIndexBytes;
     for (const std::uint64_t sum : sums) {
       const std::uint32_t value = saturate(sum);
@@ -75,35 +106,48 @@ void write_row(std::uint32_t i, const SumRow& row, UnitOutput& out) {
   }
 }
 
+/// Computes and writes one block row of C; returns its number of pairs. Shapes: row_a = a block row of A, not empty.
+std::uint64_t multiply_row(const StoredMatrix& a, std::span<const StoredBlock> row_a, const StoredMatrix& b,
+                           const Run& run, UnitOutput& out) {
+  SumRow sums;
+  std::uint64_t pairs = 0;
+  for (const StoredBlock& block_a : row_a) {
+    run.check_cancelled();
+    const std::span<const StoredBlock> row_b = b.row(block_a.at.j);
+    for (const StoredBlock& block_b : row_b) {
+      run.check_cancelled();
+      add_product(a, block_a, b, block_b, sums[block_b.at.j]);
+    }
+    pairs += row_b.size();
+  }
+  write_row(row_a.front().at.i, sums, out);
+  return pairs;
+}
+
 }  // namespace
 
-ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const plan::Execution& execution,
-                                const Run& run) {
-  const std::uint32_t m = a.header().m;
+ProductStats multiply_reference(const Source& source_a, const Source& source_b, Sink& sink,
+                                const plan::Execution& execution, const Run& run) {
+  const std::uint32_t m = source_a.header().m;
   const std::uint64_t record = output_record_bytes(m);
-  Progress reading(run, Stage::read,
-                   input_record_bytes(m) * (std::uint64_t{a.header().num_blocks} + b.header().num_blocks));
-  const Rows rows_a = read_rows(a, reading, run);
-  const Rows rows_b = read_rows(b, reading, run);
+  Progress reading(
+      run, Stage::read,
+      input_record_bytes(m) * (std::uint64_t{source_a.header().num_blocks} + source_b.header().num_blocks));
+  const StoredMatrix a = read_matrix(source_a, reading, run);
+  const StoredMatrix b = read_matrix(source_b, reading, run);
 
   const auto timing = run.clock.scope(Stage::multiply);
   OutputQueue queue(sink, execution.num_buffers, execution.panel_bytes, record, run);
-  Progress progress(run, Stage::multiply, rows_a.size());
+  Progress progress(run, Stage::multiply, a.blocks.size());
   OutputQueue::Job job;
   queue.start(job, [] { return true; });
   UnitOutput out(queue, job, record);
   std::uint64_t pairs = 0;
-  for (const auto& [i, row_a] : rows_a) {
-    SumRow sums;
-    for (const auto& [t, block_a] : row_a) {
-      run.check_cancelled();
-      const auto row_b = rows_b.find(t);
-      if (row_b == rows_b.end()) continue;
-      for (const auto& [j, block_b] : row_b->second) add_product(sums[j], block_a, block_b, m);
-      pairs += row_b->second.size();
-    }
-    write_row(i, sums, out);
-    progress.add(1);
+  for (std::uint64_t x = 0; x < a.blocks.size();) {
+    const std::span<const StoredBlock> row = a.row(a.blocks[x].at.i);
+    pairs += multiply_row(a, row, b, run, out);
+    x += row.size();
+    progress.add(row.size());
   }
   queue.finish(job);
   return {

@@ -8,7 +8,7 @@
 namespace spmm::cpu {
 
 /// See cpu_backend.hpp.
-ProductStats multiply_reference(const Source& a, const Source& b, Sink& sink, const plan::Execution& execution,
-                                const Run& run);
+ProductStats multiply_reference(const Source& source_a, const Source& source_b, Sink& sink,
+                                const plan::Execution& execution, const Run& run);
 
 }  // namespace spmm::cpu

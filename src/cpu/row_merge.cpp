@@ -17,7 +17,7 @@ namespace {
 /// One worker: units from `maker` until none is left.
 void work(const RowProduct& product, const AlignedArray<std::uint64_t>& row_pairs, UnitMaker& maker, OutputQueue& queue,
           Progress& progress, const Run& run) {
-  RowMerger merger(product);
+  RowMerger merger(product, run);
   OutputQueue::Job job;
   Unit unit;
   while (queue.start(job, [&] { return maker.next(unit); })) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 #include <utility>
 
+#include "base/record_head.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -13,28 +15,30 @@ namespace {
 
 using plan::counts_columns;
 constexpr std::uint32_t kMaxPairs = plan::kMaxListedPairs;
-constexpr std::uint32_t kScanCols = 4;            // columns per pair up to which scanning all counters is cheapest
+constexpr std::uint32_t kMaxMultiplyAdds =
+    1u << 28;                           // of one list: 0.2 s by the portable kernel, then a cancelled run ends
+constexpr std::uint32_t kScanCols = 4;  // columns per pair up to which scanning all counters is cheapest
 constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
-std::uint64_t num_words(std::uint64_t bits) {
-  return (bits + 63) / 64;
+std::uint32_t max_list_pairs(std::uint32_t m) {
+  return std::min(kMaxPairs, kMaxMultiplyAdds / (m * m * m));
 }
 
 }  // namespace
 
-std::uint64_t UnitOutput::room() {
-  if (job_.used_bytes + record_bytes_ > queue_.buffer_bytes()) queue_.flush(job_);
-  return (queue_.buffer_bytes() - job_.used_bytes) / record_bytes_;
-}
-
-RowMerger::RowMerger(const RowProduct& product)
-    : product_(product), pairs_(kMaxPairs + kPairsAhead), tiles_(kMaxPairs + 1), cursors_(kMaxPairs) {
-  static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(Tile) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
-  segments_.reserve(kMaxPairs);
+RowMerger::RowMerger(const RowProduct& product, const Run& run)
+    : product_(product),
+      run_(run),
+      max_pairs_(max_list_pairs(product.operands.shape.m)),
+      segments_(kMaxPairs),
+      pairs_(kMaxPairs + kPairsAhead),
+      c_blocks_(kMaxPairs + 1),
+      cursors_(kMaxPairs) {
+  static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
   if (counts_columns(product.blocks_per_side)) {
     position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
-    marks_ = AlignedArray<std::uint64_t>(num_words(product.blocks_per_side));
-    summary_ = AlignedArray<std::uint64_t>(num_words(marks_.size()));
+    marks_ = AlignedArray<std::uint64_t>(plan::mark_words(product.blocks_per_side));
+    summary_ = AlignedArray<std::uint64_t>(plan::mark_words(marks_.size()));
     std::fill(position_.begin(), position_.end(), 0);
     std::fill(marks_.begin(), marks_.end(), 0);
     std::fill(summary_.begin(), summary_.end(), 0);
@@ -48,7 +52,7 @@ void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_
                       UnitOutput& out) {
   row_ = row;
   const bool whole_row = col_begin == 0 && col_end == product_.blocks_per_side;
-  if (!whole_row || pairs > kMaxPairs) return merge_by_columns(pairs, col_begin, col_end, out);
+  if (!whole_row || pairs > max_pairs_) return merge_by_columns(pairs, col_begin, col_end, out);
   collect_whole_row();
   order_pairs();
   run_kernel(out);
@@ -57,21 +61,22 @@ void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_
 void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out) {
   start_cursors(col_begin);
   // Columns that hold half a list of pairs on average; halved where there are more, doubled where far fewer.
-  const double share = 0.5 * kMaxPairs / static_cast<double>(std::max<std::uint64_t>(pairs, 1));
+  const double share = 0.5 * max_pairs_ / static_cast<double>(std::max<std::uint64_t>(pairs, 1));
   std::uint64_t width = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(std::min(1.0, share) * static_cast<double>(product_.blocks_per_side)));
   for (std::uint64_t col = col_begin; col < col_end;) {
+    run_.check_cancelled();
     const std::uint64_t end = std::min<std::uint64_t>(col + width, col_end);
     if (!collect_columns(static_cast<std::uint32_t>(col), static_cast<std::uint32_t>(end))) {
       if (end - col > 1) {
         width = (end - col) / 2;
         continue;
       }
-      merge_long_column(static_cast<std::uint32_t>(col), out);
+      multiply_long_column(static_cast<std::uint32_t>(col), out);
     } else {
       order_pairs();
       run_kernel(out);
-      if (num_pairs_ < kMaxPairs / 4) width *= 2;
+      if (num_pairs_ < max_pairs_ / 4) width *= 2;
     }
     col = end;
   }
@@ -84,27 +89,34 @@ std::uint32_t RowMerger::first_at_least(std::uint32_t b_row, std::uint32_t col) 
   return static_cast<std::uint32_t>(std::lower_bound(begin, end, col) - cols);
 }
 
+bool RowMerger::has_cursors() const {
+  // A row with more blocks is searched anew for every range of columns.
+  return product_.a.row_ptr[row_ + 1] - product_.a.row_ptr[row_] <= cursors_.size();
+}
+
 void RowMerger::start_cursors(std::uint32_t col_begin) {
+  if (!has_cursors()) return;
   const Operand& a = product_.a;
   const std::uint32_t begin = a.row_ptr[row_];
-  const std::uint32_t end = a.row_ptr[row_ + 1];
-  if (end - begin > cursors_.size()) return;  // searched anew for every range of columns
-  for (std::uint32_t x = begin; x < end; ++x) {
+  for (std::uint32_t x = begin; x < a.row_ptr[row_ + 1]; ++x) {
     const std::uint32_t b_row = a.cols[x];
     if (b_row != kNoRow) cursors_[x - begin] = first_at_least(b_row, col_begin);
   }
 }
 
+void RowMerger::add_segment(const Segment& segment) {
+  segments_[num_segments_++] = segment;
+  num_pairs_ += segment.end - segment.begin;
+}
+
 void RowMerger::collect_whole_row() {
   const Operand& a = product_.a;
   const Operand& b = product_.b;
-  segments_.clear();
+  num_segments_ = 0;
   num_pairs_ = 0;
   for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
-    const std::uint32_t b_row = a.cols[x];
-    if (b_row == kNoRow) continue;
-    segments_.push_back({.a = x, .begin = b.row_ptr[b_row], .end = b.row_ptr[b_row + 1]});
-    num_pairs_ += segments_.back().end - segments_.back().begin;
+    const std::uint32_t b_row = a.cols[x];  // it has a block, so there are no more segments than pairs
+    if (b_row != kNoRow) add_segment({.a = x, .begin = b.row_ptr[b_row], .end = b.row_ptr[b_row + 1]});
   }
 }
 
@@ -112,28 +124,27 @@ bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) 
   const Operand& a = product_.a;
   const Operand& b = product_.b;
   const std::uint32_t first = a.row_ptr[row_];
-  const bool has_cursors = a.row_ptr[row_ + 1] - first <= cursors_.size();
-  segments_.clear();
+  const bool cursors = has_cursors();
+  num_segments_ = 0;
   num_pairs_ = 0;
   for (std::uint32_t x = first; x < a.row_ptr[row_ + 1]; ++x) {
     const std::uint32_t b_row = a.cols[x];
     if (b_row == kNoRow) continue;
-    const std::uint32_t begin = has_cursors ? cursors_[x - first] : first_at_least(b_row, col_begin);
+    const std::uint32_t begin = cursors ? cursors_[x - first] : first_at_least(b_row, col_begin);
     std::uint32_t end = begin;
     const std::uint32_t row_end = b.row_ptr[b_row + 1];
     while (end < row_end && b.cols[end] < col_end) ++end;
     if (end == begin) continue;
-    if (end - begin > kMaxPairs - num_pairs_) return false;
-    num_pairs_ += end - begin;
-    segments_.push_back({.a = x, .begin = begin, .end = end});
+    if (end - begin > max_pairs_ - num_pairs_) return false;
+    add_segment({.a = x, .begin = begin, .end = end});
   }
-  if (!has_cursors) return true;
-  for (const Segment& segment : segments_) cursors_[segment.a - first] = segment.end;
+  if (!cursors) return true;
+  for (std::uint32_t s = 0; s < num_segments_; ++s) cursors_[segments_[s].a - first] = segments_[s].end;
   return true;
 }
 
 void RowMerger::order_pairs() {
-  num_tiles_ = 0;
+  num_c_blocks_ = 0;
   if (num_pairs_ != 0) {
     if (!counts_columns(product_.blocks_per_side)) {
       sort_pairs();
@@ -145,7 +156,7 @@ void RowMerger::order_pairs() {
       if (scan) {
         std::fill(position_.begin(), position_.end(), 0);
       } else {
-        for (std::uint32_t t = 0; t < num_tiles_; ++t) position_[tiles_[t].col] = 0;
+        for (std::uint32_t t = 0; t < num_c_blocks_; ++t) position_[c_blocks_[t].col] = 0;
       }
     }
   }
@@ -155,25 +166,25 @@ void RowMerger::order_pairs() {
 void RowMerger::count_columns() {
   const std::uint32_t* cols = product_.b.cols.data();
   std::uint32_t* position = position_.data();
-  for (const Segment& segment : segments_) {
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
     for (std::uint32_t y = segment.begin; y < segment.end; ++y) ++position[cols[y]];
   }
   std::uint32_t next = 0;
-  std::uint32_t num_tiles = 0;
-  Tile* tiles = tiles_.data();
+  std::uint32_t num_c_blocks = 0;
+  CBlock* c_blocks = c_blocks_.data();
   for (std::uint32_t col = 0; col < product_.blocks_per_side; ++col) {
     const std::uint32_t count = position[col];
     position[col] = next;
     next += count;
-    tiles[num_tiles] = {.col = col, .end = next};  // overwritten unless the column occurs
-    num_tiles += count != 0 ? 1 : 0;
+    c_blocks[num_c_blocks] = {.col = col, .end = next};  // overwritten unless the column occurs
+    num_c_blocks += count != 0 ? 1 : 0;
   }
-  num_tiles_ = num_tiles;
+  num_c_blocks_ = num_c_blocks;
 }
 
 void RowMerger::mark_columns() {
   const std::uint32_t* cols = product_.b.cols.data();
-  for (const Segment& segment : segments_) {
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
     for (std::uint32_t y = segment.begin; y < segment.end; ++y) {
       const std::uint32_t col = cols[y];
       ++position_[col];
@@ -189,7 +200,7 @@ void RowMerger::mark_columns() {
         const auto col = static_cast<std::uint32_t>(word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
         const std::uint32_t count = std::exchange(position_[col], next);
         next += count;
-        tiles_[num_tiles_++] = {.col = col, .end = next};
+        c_blocks_[num_c_blocks_++] = {.col = col, .end = next};
       }
     }
   }
@@ -199,7 +210,7 @@ void RowMerger::place_pairs() {
   const std::uint32_t* cols = product_.b.cols.data();
   std::uint32_t* position = position_.data();
   PairRef* pairs = pairs_.data();
-  for (const Segment& segment : segments_) {
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
     for (std::uint32_t y = segment.begin; y < segment.end; ++y) pairs[position[cols[y]]++] = {.a = segment.a, .b = y};
   }
 }
@@ -207,7 +218,7 @@ void RowMerger::place_pairs() {
 void RowMerger::sort_pairs() {
   const std::uint32_t* cols = product_.b.cols.data();
   std::uint32_t count = 0;
-  for (const Segment& segment : segments_) {
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
     for (std::uint32_t y = segment.begin; y < segment.end; ++y) {
       keyed_[count++] = {.key = (std::uint64_t{cols[y]} << 32) | y, .value = segment.a};
     }
@@ -221,60 +232,66 @@ void RowMerger::sort_pairs() {
   for (std::uint32_t p = 0; p < count; ++p) {
     const auto col = static_cast<std::uint32_t>(keyed_[p].key >> 32);
     pairs_[p] = {.a = keyed_[p].value, .b = static_cast<std::uint32_t>(keyed_[p].key)};
-    if (num_tiles_ == 0 || tiles_[num_tiles_ - 1].col != col) ++num_tiles_;
-    tiles_[num_tiles_ - 1] = {.col = col, .end = p + 1};
+    if (num_c_blocks_ == 0 || c_blocks_[num_c_blocks_ - 1].col != col) ++num_c_blocks_;
+    c_blocks_[num_c_blocks_ - 1] = {.col = col, .end = p + 1};
   }
 }
 
 void RowMerger::run_kernel(UnitOutput& out) {
   std::uint32_t begin = 0;
-  for (std::uint32_t t = 0; t < num_tiles_;) {
-    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), num_tiles_ - t));
-    const TileList list{
-        .row = product_.a.rows[row_], .tiles = {tiles_.data() + t, count}, .begin = begin, .pairs = pairs_.data()};
+  for (std::uint32_t t = 0; t < num_c_blocks_;) {
+    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), num_c_blocks_ - t));
+    const CBlockList list{.row = product_.a.rows[row_],
+                          .c_blocks = {c_blocks_.data() + t, count},
+                          .begin = begin,
+                          .pairs = pairs_.data()};
     out.advance_to(product_.kernel(product_.operands, list, out.position()));
     t += count;
-    begin = tiles_[t - 1].end;
+    begin = c_blocks_[t - 1].end;
   }
 }
 
-void RowMerger::merge_long_column(std::uint32_t col, UnitOutput& out) {
-  // A column with more pairs than a list holds: parts are clamped and merged, which gives the same as one sum. Such a
-  // row has no cursors (it has more blocks than they hold).
+void RowMerger::multiply_long_column(std::uint32_t col, UnitOutput& out) {
+  // A C block with more pairs than a list holds: sums of its parts are clamped and merged, which gives the same as one
+  // sum.
   const Operand& a = product_.a;
   const Operand& b = product_.b;
   const std::uint32_t m = product_.operands.shape.m;
   const std::uint64_t record = output_record_bytes(m);
-  long_record_.resize(record);
+  const std::uint32_t first = a.row_ptr[row_];
+  const bool cursors = has_cursors();
   std::vector<std::uint32_t> sums(std::size_t{m} * m, 0);
-  const auto add_list = [&] {
-    const Tile tile{.col = col, .end = num_pairs_};
-    std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
-    num_pairs_ = 0;
-    const TileList list{.row = a.rows[row_], .tiles = {&tile, 1}, .begin = 0, .pairs = pairs_.data()};
-    if (product_.kernel(product_.operands, list, long_record_.data()) == long_record_.data()) return;
-    for (std::size_t e = 0; e < sums.size(); ++e) {
-      std::uint32_t value = 0;
-      std::memcpy(&value, long_record_.data() + kIndexBytes + e * sizeof value, sizeof value);
-      sums[e] = saturating_add(sums[e], value);
-    }
-  };
   num_pairs_ = 0;
-  for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
+  for (std::uint32_t x = first; x < a.row_ptr[row_ + 1]; ++x) {
     const std::uint32_t b_row = a.cols[x];
     if (b_row == kNoRow) continue;
-    const std::uint32_t y = first_at_least(b_row, col);
+    const std::uint32_t y = cursors ? cursors_[x - first] : first_at_least(b_row, col);
     if (y == b.row_ptr[b_row + 1] || b.cols[y] != col) continue;
+    if (cursors) cursors_[x - first] = y + 1;
     pairs_[num_pairs_++] = {.a = x, .b = y};
-    if (num_pairs_ == kMaxPairs) add_list();
+    if (num_pairs_ == max_pairs_) add_part(col, sums);
   }
-  add_list();
+  add_part(col, sums);
   if (std::all_of(sums.begin(), sums.end(), [](std::uint32_t sum) { return sum == 0; })) return;
   static_cast<void>(out.room());
-  const BlockIndex at{.i = a.rows[row_], .j = col};
-  std::memcpy(out.position(), &at, kIndexBytes);
+  write_index(out.position(), {.i = a.rows[row_], .j = col});
   std::memcpy(out.position() + kIndexBytes, sums.data(), record - kIndexBytes);
   out.advance_to(out.position() + record);
+}
+
+void RowMerger::add_part(std::uint32_t col, std::vector<std::uint32_t>& sums) {
+  run_.check_cancelled();
+  part_record_.resize(output_record_bytes(product_.operands.shape.m));
+  std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
+  const CBlock c_block{.col = col, .end = std::exchange(num_pairs_, 0)};
+  const CBlockList list{.row = product_.a.rows[row_], .c_blocks = {&c_block, 1}, .begin = 0, .pairs = pairs_.data()};
+  const std::byte* end = product_.kernel(product_.operands, list, part_record_.data());
+  if (end == part_record_.data()) return;  // all zero
+  for (std::size_t e = 0; e < sums.size(); ++e) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, part_record_.data() + kIndexBytes + e * sizeof value, sizeof value);
+    sums[e] = saturating_add(sums[e], value);
+  }
 }
 
 }  // namespace spmm::cpu

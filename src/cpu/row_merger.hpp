@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cpu/aligned_array.hpp"
+#include "base/aligned_array.hpp"
+#include "base/run.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/output_queue.hpp"
@@ -17,46 +18,33 @@ struct RowProduct {
   const Operand& a;  ///< columns replaced by link_rows
   const Operand& b;
   Operands operands;
-  MultiplyTiles kernel;
+  MultiplyCBlocks kernel;
   std::uint32_t blocks_per_side;
-};
-
-/// A unit's output on its way to the queue.
-class UnitOutput {
- public:
-  UnitOutput(OutputQueue& queue, OutputQueue::Job& job, std::uint64_t record_bytes)
-      : queue_(queue), job_(job), record_bytes_(record_bytes) {}
-
-  /// Records that fit now, at least one: hands the buffer on if it is full.
-  std::uint64_t room();
-  [[nodiscard]] std::byte* position() const { return job_.data + job_.used_bytes; }
-  void advance_to(const std::byte* end) { job_.used_bytes = static_cast<std::uint64_t>(end - job_.data); }
-
- private:
-  OutputQueue& queue_;
-  OutputQueue::Job& job_;
-  std::uint64_t record_bytes_;
 };
 
 /// Memory: bounded, however long rows are (plan/host_bytes.hpp). Threads: one.
 class RowMerger {
  public:
-  explicit RowMerger(const RowProduct& product);
+  RowMerger(const RowProduct& product, const Run& run);
 
   /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
-  /// Values: pairs = exact number of pairs of the whole row.
+  /// Values: pairs = exact number of pairs of the whole row. Errors: Interrupted within a fraction of a second, what
+  /// the output throws.
   void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
 
  private:
-  /// Blocks [begin, end) of B, of one row, that meet block `a` of A.
+  /// B segment: blocks [begin, end) of B, of one row, that are multiplied by block `a` of A.
   struct Segment {
     std::uint32_t a;
     std::uint32_t begin;
     std::uint32_t end;
   };
 
+  void add_segment(const Segment& segment);
+  [[nodiscard]] bool has_cursors() const;
   void merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
-  void merge_long_column(std::uint32_t col, UnitOutput& out);
+  void multiply_long_column(std::uint32_t col, UnitOutput& out);
+  void add_part(std::uint32_t col, std::vector<std::uint32_t>& sums);
   void start_cursors(std::uint32_t col_begin);
   void collect_whole_row();
   bool collect_columns(std::uint32_t col_begin, std::uint32_t col_end);
@@ -69,19 +57,22 @@ class RowMerger {
   [[nodiscard]] std::uint32_t first_at_least(std::uint32_t b_row, std::uint32_t col) const;
 
   const RowProduct& product_;
-  std::uint32_t row_ = 0;  // of the compressed A
-  std::vector<Segment> segments_;
-  std::uint32_t num_pairs_ = 0;  // in segments_
-  AlignedArray<PairRef> pairs_;  // ordered by column
-  AlignedArray<Tile> tiles_;     // result blocks of pairs_
-  std::uint32_t num_tiles_ = 0;
+  const Run& run_;
+  std::uint32_t max_pairs_;         // of one list
+  std::uint32_t row_ = 0;           // of the compressed A
+  AlignedArray<Segment> segments_;  // with the pairs of the list
+  std::uint32_t num_segments_ = 0;
+  std::uint32_t num_pairs_ = 0;    // in segments_
+  AlignedArray<PairRef> pairs_;    // ordered by column
+  AlignedArray<CBlock> c_blocks_;  // of pairs_
+  std::uint32_t num_c_blocks_ = 0;
   AlignedArray<std::uint32_t> cursors_;   // next block of B for each block of A in the row
   AlignedArray<std::uint32_t> position_;  // [blocks_per_side] pairs per column, then their place; all 0 between rows
   AlignedArray<std::uint64_t> marks_;     // a bit per column that occurs
   AlignedArray<std::uint64_t> summary_;   // a bit per word of marks_ that is not 0
   AlignedArray<Keyed> keyed_;             // pairs to sort, where there are too many columns for position_
   AlignedArray<Keyed> scratch_;
-  std::vector<std::byte> long_record_;  // part of a column with very many pairs
+  std::vector<std::byte> part_record_;  // part of a C block with more pairs than a list holds
 };
 
 }  // namespace spmm::cpu

@@ -63,6 +63,14 @@ struct Record {
   }
 };
 
+/// How a product with these options is verified, and the machine that is left to it beside the samples.
+VerifySettings verify_beside(const ProductOptions& product, std::uint32_t m, plan::Machine& machine) {
+  const std::uint64_t limit_bytes = machine.host_limit_bytes;
+  const VerifySettings settings = verify_settings(product.verify_blocks, product.verify_seed, m, limit_bytes);
+  if (limit_bytes != 0) machine.host_limit_bytes -= std::min(limit_bytes - 1, settings.sample_bytes);
+  return settings;
+}
+
 }  // namespace
 
 class Engine::Impl {
@@ -84,8 +92,8 @@ class Engine::Impl {
  private:
   std::shared_ptr<cuda::DeviceContext> find_device(std::string& why_not, bool& was_started);
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
-  void run(const Source& a, const Source& b, Sink& sink, const plan::Machine& machine, const ProductOptions& product,
-           const Run& run, Report& report) const;
+  void run(const Source& a, const Source& b, Sink& sink, plan::Machine machine, const ProductOptions& product, Run run,
+           Report& report) const;
 
   EngineOptions options_;
   Workers workers_;
@@ -130,15 +138,18 @@ plan::Machine Engine::Impl::machine(const ProductOptions& product, MemoryShare& 
   return machine;
 }
 
-void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, const plan::Machine& machine,
-                       const ProductOptions& product, const Run& run, Report& report) const {
+void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, plan::Machine machine,
+                       const ProductOptions& product, Run run, Report& report) const {
   const Options options = all_options(product);
   if (product.verify_blocks == 0) {
     ReleasingSink releasing(sink);
     multiply_product(a, b, releasing, machine, options, run, report);
     return;
   }
-  VerifyingSink verifying(sink, a, b, product.verify_blocks, product.verify_seed);
+  check_shapes(a, b);  // before anything is sampled
+  const VerifySettings settings = verify_beside(product, a.header().m, machine);
+  run.beside_bytes = settings.sample_bytes;
+  VerifyingSink verifying(sink, a, b, settings, run);
   ReleasingSink releasing(verifying);
   multiply_product(a, b, releasing, machine, options, run, report);
   const auto timing = run.clock.scope(Stage::verify);
@@ -220,7 +231,8 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   check_shapes(*source_a, *source_b);
   MemoryShare share(impl_->budget());
   std::shared_ptr<cuda::DeviceContext> device;
-  const plan::Machine machine = impl_->machine(options, share, device);
+  plan::Machine machine = impl_->machine(options, share, device);
+  if (options.verify_blocks != 0) static_cast<void>(verify_beside(options, source_a->header().m, machine));
   return plan_product(source_a->header(), source_b->header(), product_limits(machine, impl_->all_options(options)));
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/record_errors.hpp"
 #include "engine/reserve_memory.hpp"
 #include "engine/slab_cut.hpp"
 #include "engine/slab_streams.hpp"
@@ -12,7 +13,7 @@
 namespace spmm {
 namespace {
 
-using namespace bands;
+using namespace slabs;
 
 /// One product, slab by slab.
 class SlabProduct {
@@ -25,69 +26,69 @@ class SlabProduct {
         run_(run),
         a_buckets_(buckets_of(a, Along::rows, run)),
         b_buckets_(buckets_of(b, Along::columns, run)),
-        a_counts_(count_buckets(a_buckets_)),
-        b_counts_(count_buckets(b_buckets_)) {}
+        a_counts_(count_buckets(a_buckets_, run)),
+        b_counts_(count_buckets(b_buckets_, run)) {}
 
   /// Adds the sizes of all slabs.
   void count_slabs(plan::Statistics& statistics) const {
     for (const std::uint32_t count : plan::kSlabCounts) {
-      statistics.a_slab_blocks.push_back(largest(cut_bands(a_counts_, 0, kNumBuckets, count)));
-      statistics.b_slab_blocks.push_back(largest(cut_bands(b_counts_, 0, kNumBuckets, count)));
+      statistics.a_slab_blocks.push_back(largest(cut_slabs(a_counts_, 0, kNumBuckets, count)));
+      statistics.b_slab_blocks.push_back(largest(cut_slabs(b_counts_, 0, kNumBuckets, count)));
     }
   }
 
   /// Runs an execution in slabs; leaves the last exact one in it.
   ProductStats run(plan::Execution& execution) {
-    for (const Band& band : cut_bands(b_counts_, 0, kNumBuckets, execution.b_bands)) {
-      if (band.num_blocks > 0) b_bands_.push_back(std::make_unique<BandSource>(b_, b_buckets_, band));
+    for (const Slab& slab : cut_slabs(b_counts_, 0, kNumBuckets, execution.b_bands)) {
+      b_slabs_.push_back(std::make_unique<SlabSource>(b_, b_buckets_, slab, run_));
     }
-    for (const Band& band : cut_bands(a_counts_, 0, kNumBuckets, execution.a_bands)) run_band_of_a(band, execution);
+    for (const Slab& slab : cut_slabs(a_counts_, 0, kNumBuckets, execution.a_bands)) run_slab_of_a(slab, execution);
     adopt(execution);
     return total_;
   }
 
  private:
-  void run_band_of_a(const Band& band, const plan::Execution& execution) {
-    if (band.num_blocks == 0) return;
-    const BandSource a(a_, a_buckets_, band);
-    if (b_bands_.size() == 1) {
-      add(run_slabs(a, *b_bands_.front(), sink_, execution));
-      return;
+  void run_slab_of_a(const Slab& slab, const plan::Execution& execution) {
+    if (try_slab_of_a(slab, execution)) return;
+    const auto parts = std::count_if(a_counts_.begin() + slab.begin, a_counts_.begin() + slab.end,
+                                     [](std::uint64_t blocks) { return blocks > 0; });
+    if (parts < 2) {
+      throw OutOfMemory("host memory", "the result of a few block rows does not fit half of the limit",
+                        "raise --memory-limit, or run on a machine with more memory");
     }
-    try {
-      run_and_merge(a, execution);
-    } catch (const BandTooLarge&) {
-      const auto parts = std::count_if(a_counts_.begin() + band.begin, a_counts_.begin() + band.end,
-                                       [](std::uint64_t blocks) { return blocks > 0; });
-      if (parts < 2) {
-        throw OutOfMemory("host memory", "the result of a few block rows does not fit half of the limit",
-                          "raise --memory-limit, or run on a machine with more memory");
-      }
-      for (const Band& half : cut_bands(a_counts_, band.begin, band.end, 2)) run_band_of_a(half, execution);
-    }
+    for (const Slab& half : cut_slabs(a_counts_, slab.begin, slab.end, 2)) run_slab_of_a(half, execution);
   }
 
-  /// Nothing reaches the sink before the whole band of A is computed.
-  void run_and_merge(const BandSource& a, const plan::Execution& execution) {
+  /// False where several slabs of B give more results than may be kept; nothing has reached the sink then.
+  bool try_slab_of_a(const Slab& slab, const plan::Execution& execution) {
+    const SlabSource a(a_, a_buckets_, slab, run_);
+    if (b_slabs_.size() == 1) {
+      add(run_slabs(a, *b_slabs_.front(), sink_, execution));
+      return true;
+    }
     std::uint64_t left_bytes = execution.kept_bytes;
     std::deque<KeepingSink> results;
     std::vector<ProductStats> stats;
-    for (const auto& b : b_bands_) {
-      results.emplace_back(left_bytes);
-      stats.push_back(run_slabs(a, *b, results.back(), execution));
+    try {
+      for (const auto& b : b_slabs_) {
+        results.emplace_back(left_bytes, output_record_bytes(a.header().m));
+        stats.push_back(run_slabs(a, *b, results.back(), execution));
+      }
+    } catch (const SlabResultTooLarge&) {
+      return false;
     }
     for (const ProductStats& one : stats) add(one);
     merge_rows(results, a.header().m, sink_, run_);
+    return true;
   }
 
-  ProductStats run_slabs(const BandSource& a, const BandSource& b, Sink& sink, const plan::Execution& execution) {
+  ProductStats run_slabs(const SlabSource& a, const SlabSource& b, Sink& sink, const plan::Execution& execution) {
     last_ = execution;
     return run_at_once_(a, b, sink, last_);
   }
 
   /// What ran, with the partition and the memory of the whole.
   void adopt(plan::Execution& execution) const {
-    if (last_.kernel.empty()) return;  // no slab holds anything
     plan::Execution whole = last_;
     whole.a_bands = execution.a_bands;
     whole.b_bands = execution.b_bands;
@@ -106,6 +107,7 @@ class SlabProduct {
     const ProductStats before = total_;
     total_ = one;
     total_.num_blocks += before.num_blocks;
+    check_num_output_blocks(total_.num_blocks);
     total_.pairs += before.pairs;
     total_.num_panels += before.num_panels;
     total_.peak_device_bytes = std::max(one.peak_device_bytes, before.peak_device_bytes);
@@ -116,11 +118,11 @@ class SlabProduct {
   Sink& sink_;
   const RunAtOnce& run_at_once_;
   const Run& run_;
-  std::vector<std::uint16_t> a_buckets_;
-  std::vector<std::uint16_t> b_buckets_;
+  AlignedArray<std::uint16_t> a_buckets_;
+  AlignedArray<std::uint16_t> b_buckets_;
   std::vector<std::uint64_t> a_counts_;
   std::vector<std::uint64_t> b_counts_;
-  std::vector<std::unique_ptr<BandSource>> b_bands_;
+  std::vector<std::unique_ptr<SlabSource>> b_slabs_;
   ProductStats total_;
   plan::Execution last_;
 };

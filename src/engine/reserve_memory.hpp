@@ -16,8 +16,9 @@ inline void reserve_memory(const Plan& plan, const Run& run) {
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
   const bool in_bands = plan.a_bands > 1 || plan.b_bands > 1;
   const auto timing = run.clock.scope(Stage::budget);
-  run.memory->reserve(
-      {.host = in_bands ? kAll : plan.host_need_bytes, .device = in_bands ? kAll : plan.device_need_bytes}, run.cancel);
+  run.memory->reserve({.host = in_bands ? kAll : plan.host_need_bytes + run.beside_bytes,
+                       .device = in_bands ? kAll : plan.device_need_bytes},
+                      run.cancel);
 }
 
 }  // namespace spmm

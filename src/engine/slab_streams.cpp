@@ -1,142 +1,142 @@
 #include "engine/slab_streams.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
-#include <semaphore>
+#include <optional>
 #include <utility>
+#include <vector>
 
-namespace spmm::bands {
+#include "base/cancellable.hpp"
+#include "base/record_head.hpp"
+#include "base/release_once.hpp"
+#include "cpu/output_queue.hpp"
+
+namespace spmm::slabs {
 namespace {
 
-constexpr std::uint64_t kOutboxBytes = 1u << 20;  // of one buffer on its way to the sink, or one row
-constexpr unsigned kOutboxBuffers = 4;
+constexpr std::uint64_t kChunkBytes = 1u << 20;        // of kept records
+constexpr std::uint64_t kMergeBufferBytes = 1u << 20;  // on its way to the sink
+constexpr std::uint64_t kNumMergeBuffers = 4;
 
-/// Reads kept records one by one and frees what has been read.
+/// As many whole records as fit, at least one.
+std::uint64_t whole_records(std::uint64_t bytes, std::uint64_t record_bytes) {
+  return std::max<std::uint64_t>(1, bytes / record_bytes) * record_bytes;
+}
+
+/// Reads kept records in order and frees what has been read.
 class KeptRecords {
  public:
-  KeptRecords(KeepingSink& sink, std::uint64_t bytes) : pieces_(sink.pieces()), bytes_(bytes) { skip_finished(); }
-  [[nodiscard]] bool is_empty() const { return pieces_.empty(); }
-  [[nodiscard]] const std::byte* front() const { return pieces_.front().data() + at_; }
-  [[nodiscard]] std::uint32_t row() const { return index_of(front()).i; }
-  void pop() {
-    at_ += bytes_;
-    skip_finished();
+  KeptRecords(KeepingSink& sink, std::uint64_t record_bytes) : chunks_(sink.chunks()), record_bytes_(record_bytes) {}
+
+  /// The row of the next record; nothing at the end.
+  [[nodiscard]] std::optional<std::uint32_t> row() const {
+    if (chunks_.empty()) return std::nullopt;
+    return read_index(front()).i;
   }
 
- private:
-  void skip_finished() {
-    while (!pieces_.empty() && at_ >= pieces_.front().size()) {
-      pieces_.pop_front();
+  /// Moves the records of `row` that come next and fit to the output; false when the row has no more.
+  bool move_row(std::uint32_t row, cpu::UnitOutput& out) {
+    if (this->row() != row) return false;
+    const std::byte* const begin = front();
+    const std::uint64_t in_chunk = (chunks_.front().used_bytes - at_) / record_bytes_;
+    const std::uint64_t most = std::min(out.room(), in_chunk);
+    std::uint64_t count = 1;
+    while (count < most && read_index(begin + count * record_bytes_).i == row) ++count;
+    const std::uint64_t bytes = count * record_bytes_;
+    std::memcpy(out.position(), begin, bytes);
+    out.advance_to(out.position() + bytes);
+    at_ += bytes;
+    if (at_ == chunks_.front().used_bytes) {
+      chunks_.pop_front();
       at_ = 0;
     }
-  }
-  std::deque<MappedBytes>& pieces_;
-  std::uint64_t bytes_;
-  std::uint64_t at_ = 0;
-};
-
-/// Buffers on their way to the sink; waits for all of them before it goes.
-class Outbox {
- public:
-  Outbox(Sink& sink, const Run& run) : sink_(sink), run_(run) {}
-  ~Outbox() {
-    for (unsigned x = 0; x < kOutboxBuffers; ++x) free_.acquire();
-  }
-  Outbox(const Outbox&) = delete;
-  Outbox& operator=(const Outbox&) = delete;
-
-  void send(std::vector<std::byte> records) {
-    if (records.empty()) return;
-    free_.acquire();
-    const auto kept = std::make_shared<std::vector<std::byte>>(std::move(records));
-    const auto timing = run_.clock.scope(Stage::write);
-    sink_.append(*kept, [this, kept] { free_.release(); });  // called once, also after a failure
+    return true;
   }
 
  private:
-  Sink& sink_;
-  const Run& run_;
-  std::counting_semaphore<kOutboxBuffers> free_{kOutboxBuffers};
+  [[nodiscard]] const std::byte* front() const { return chunks_.front().memory.data() + at_; }
+
+  std::deque<KeptChunk>& chunks_;  // none is empty
+  std::uint64_t record_bytes_;
+  std::uint64_t at_ = 0;  // in the first chunk
 };
 
-/// Interleaves the results of all bands of B, row by row.
-void merge_parts(std::vector<KeptRecords>& parts, std::uint64_t record_bytes, Outbox& outbox) {
-  std::vector<std::byte> records;
-  while (true) {
-    std::uint32_t row = 0;
-    bool any = false;
-    for (const KeptRecords& part : parts) {
-      if (part.is_empty()) continue;
-      row = any ? std::min(row, part.row()) : part.row();
-      any = true;
-    }
-    if (!any) break;
-    for (KeptRecords& part : parts) {  // bands of B follow each other along the row
-      for (; !part.is_empty() && part.row() == row; part.pop()) {
-        records.insert(records.end(), part.front(), part.front() + record_bytes);
-      }
-      if (records.size() >= kOutboxBytes) outbox.send(std::exchange(records, {}));
-    }
+/// The first row that any of the parts still has.
+std::optional<std::uint32_t> next_row(const std::vector<KeptRecords>& parts) {
+  std::optional<std::uint32_t> first;
+  for (const KeptRecords& part : parts) {
+    const std::optional<std::uint32_t> row = part.row();
+    if (row && (!first || *row < *first)) first = row;
   }
-  outbox.send(std::move(records));
+  return first;
 }
 
 }  // namespace
 
-MappedBytes::MappedBytes(std::span<const std::byte> content) : size_(content.size()) {
-  void* const data = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) throw std::bad_alloc();
-  data_ = static_cast<std::byte*>(data);
-  std::memcpy(data_, content.data(), size_);
+SlabSource::SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& buckets, const Slab& slab,
+                       const Run& run)
+    : whole_(whole), run_(run), header_(whole.header()), records_(slab.num_blocks) {
+  std::uint64_t count = 0;
+  for_ranges(run, buckets.size(), [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end; ++r) {
+      if (buckets[r] >= slab.begin && buckets[r] < slab.end) records_[count++] = static_cast<std::uint32_t>(r);
+    }
+  });
+  header_.num_blocks = static_cast<std::uint32_t>(count);
 }
 
-MappedBytes::~MappedBytes() {
-  if (data_ != nullptr) munmap(data_, size_);
-}
-
-BandSource::BandSource(const Source& whole, const std::vector<std::uint16_t>& buckets, const Band& band)
-    : whole_(whole), header_(whole.header()) {
-  records_.reserve(band.num_blocks);
-  for (std::uint64_t r = 0; r < buckets.size(); ++r) {
-    if (buckets[r] >= band.begin && buckets[r] < band.end) records_.push_back(static_cast<std::uint32_t>(r));
-  }
-  header_.num_blocks = static_cast<std::uint32_t>(records_.size());
-}
-
-void BandSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
+void SlabSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
+  if (count == 0) return;
   const std::uint64_t bytes = input_record_bytes(header_.m);
-  const std::uint64_t most = std::max<std::uint64_t>(1, kReadBytes / bytes);
-  std::vector<std::byte> raw;
+  const std::uint64_t distance = records_[first + count - 1] - records_[first] + std::uint64_t{1};
+  const std::uint64_t most = std::min(distance, std::max<std::uint64_t>(1, kReadBytes / bytes));
+  const AlignedArray<std::byte> raw(most * bytes);
   for (std::uint64_t x = first; x < first + count;) {
+    run_.check_cancelled();
     const std::uint64_t begin = records_[x];
     std::uint64_t end = x;  // one read for all wanted records that are not too far apart
     while (end < first + count && records_[end] - begin < most) ++end;
-    raw.resize((records_[end - 1] + 1 - begin) * bytes);
-    whole_.read(begin, raw.size() / bytes, raw.data());
+    whole_.read(begin, records_[end - 1] + 1 - begin, raw.data());
     for (; x < end; ++x, dst += bytes) std::memcpy(dst, raw.data() + (records_[x] - begin) * bytes, bytes);
   }
 }
 
 void KeepingSink::append(std::span<const std::byte> records, std::function<void()> release) {
-  const bool fits = records.size() <= left_bytes_;
-  if (fits) {
-    left_bytes_ -= records.size();
-    if (!records.empty()) pieces_.emplace_back(records);
+  const ReleaseOnce release_at_end(std::move(release));
+  if (records.size() > left_bytes_) throw SlabResultTooLarge();
+  left_bytes_ -= records.size();
+  while (!records.empty()) {
+    if (chunks_.empty() || chunks_.back().used_bytes == chunks_.back().memory.size()) {
+      KeptChunk chunk{.memory = AlignedArray<std::byte>(whole_records(kChunkBytes, record_bytes_), Pages::small)};
+      chunks_.push_back(std::move(chunk));
+    }
+    KeptChunk& last = chunks_.back();
+    const std::uint64_t size = std::min<std::uint64_t>(records.size(), last.memory.size() - last.used_bytes);
+    std::memcpy(last.memory.data() + last.used_bytes, records.data(), size);
+    last.used_bytes += size;
+    records = records.subspan(size);
   }
-  release();
-  if (!fits) throw BandTooLarge();
 }
 
 void merge_rows(std::deque<KeepingSink>& results, std::uint32_t m, Sink& sink, const Run& run) {
-  const std::uint64_t record_bytes = output_record_bytes(m);
+  const auto timing = run.clock.scope(Stage::write);
+  const std::uint64_t record = output_record_bytes(m);
   std::vector<KeptRecords> parts;
-  for (KeepingSink& result : results) parts.emplace_back(result, record_bytes);
-  Outbox outbox(sink, run);
-  merge_parts(parts, record_bytes, outbox);
+  parts.reserve(results.size());
+  for (KeepingSink& result : results) parts.emplace_back(result, record);
+  cpu::OutputQueue queue(sink, kNumMergeBuffers, whole_records(kMergeBufferBytes, record), record, run);
+  cpu::OutputQueue::Job job;
+  queue.start(job, [] { return true; });
+  cpu::UnitOutput out(queue, job, record);
+  while (const std::optional<std::uint32_t> row = next_row(parts)) {
+    for (KeptRecords& part : parts) {  // slabs of B follow each other along the row
+      run.check_cancelled();
+      while (part.move_row(*row, out)) {
+      }
+    }
+  }
+  queue.finish(job);
+  queue.wait_until_released();
 }
 
-}  // namespace spmm::bands
+}  // namespace spmm::slabs

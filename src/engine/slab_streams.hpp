@@ -1,4 +1,4 @@
-// The sources and sinks of a product in bands: a part of a matrix, results kept in memory, results merged again.
+// The sources and sinks of a product out of core: a part of a matrix, results kept in memory, results merged again.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,19 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "base/aligned_array.hpp"
 #include "base/run.hpp"
 #include "engine/slab_cut.hpp"
 #include "spmm/stream.hpp"
 
-namespace spmm::bands {
+namespace spmm::slabs {
 
-/// The records of one band, as a source of its own. Memory: 4 bytes per record.
-class BandSource : public Source {
+/// The records of one slab, as a source of its own. Memory: 4 bytes per record; while it reads, kReadBytes per thread.
+class SlabSource : public Source {
  public:
-  BandSource(const Source& whole, const std::vector<std::uint16_t>& buckets, const Band& band);
+  /// Errors: Interrupted. So do reads, whose few records may be spread over the whole matrix.
+  SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& buckets, const Slab& slab, const Run& run);
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return whole_.name(); }
@@ -30,49 +31,42 @@ class BandSource : public Source {
 
  private:
   const Source& whole_;
+  const Run& run_;
   MatrixHeader header_;
-  std::vector<std::uint32_t> records_;  // ascending
+  AlignedArray<std::uint32_t> records_;  // ascending
 };
 
-/// Thrown by KeepingSink: the result of one band of A does not fit beside everything else.
-struct BandTooLarge {};
+/// Thrown by KeepingSink: the result of one slab of A does not fit beside everything else.
+struct SlabResultTooLarge {};
 
-/// Bytes that go back to the system as soon as they are freed; a heap would keep gigabytes of them.
-class MappedBytes {
- public:
-  /// Errors: std::bad_alloc.
-  explicit MappedBytes(std::span<const std::byte> content);
-  MappedBytes(MappedBytes&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
-  MappedBytes& operator=(MappedBytes&&) = delete;
-  ~MappedBytes();
-
-  [[nodiscard]] const std::byte* data() const { return data_; }
-  [[nodiscard]] std::size_t size() const { return size_; }
-
- private:
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+/// Whole records in order. Memory: resident as far as it is filled.
+struct KeptChunk {
+  AlignedArray<std::byte> memory;
+  std::uint64_t used_bytes = 0;
 };
 
 /// Keeps records in memory, up to a limit shared by several of them.
 class KeepingSink : public Sink {
  public:
-  explicit KeepingSink(std::uint64_t& left_bytes) : left_bytes_(left_bytes) {}
+  KeepingSink(std::uint64_t& left_bytes, std::uint64_t record_bytes)
+      : left_bytes_(left_bytes), record_bytes_(record_bytes) {}
 
+  /// Errors: SlabResultTooLarge, OutOfMemory.
   void append(std::span<const std::byte> records, std::function<void()> release) override;
   void finish(const MatrixHeader&) override {}
   void publish() override {}
 
-  /// Whole records, in order.
-  [[nodiscard]] std::deque<MappedBytes>& pieces() { return pieces_; }
+  [[nodiscard]] std::deque<KeptChunk>& chunks() { return chunks_; }
 
  private:
   std::uint64_t& left_bytes_;
-  std::deque<MappedBytes> pieces_;
+  std::uint64_t record_bytes_;
+  std::deque<KeptChunk> chunks_;
 };
 
 /// Interleaves kept results row by row into `sink`; result number x holds the columns before those of number x + 1.
-/// Empties `results`; returns when the sink has taken everything. Errors: what the sink throws.
+/// Empties `results`; returns when the sink has released everything.
+/// Memory: four buffers of 1 MB, whatever the length of a row. Errors: what the sink throws, Interrupted.
 void merge_rows(std::deque<KeepingSink>& results, std::uint32_t m, Sink& sink, const Run& run);
 
-}  // namespace spmm::bands
+}  // namespace spmm::slabs

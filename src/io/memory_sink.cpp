@@ -22,7 +22,7 @@ class MemorySink final : public Sink {
   explicit MemorySink(ProductMatrix& out) : out_(out) {}
 
   void append(std::span<const std::byte> records, std::function<void()> release) override {
-    const io::ReleaseOnce release_at_end(std::move(release));
+    const ReleaseOnce release_at_end(std::move(release));
     guard_memory([&] { slices_.emplace_back(records.begin(), records.end()); });
     num_bytes_ += records.size();
   }

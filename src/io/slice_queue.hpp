@@ -13,21 +13,9 @@
 #include <span>
 #include <utility>
 
+#include "base/release_once.hpp"
+
 namespace spmm::io {
-
-/// Calls a function once: when it is destroyed, wherever that happens.
-class ReleaseOnce {
- public:
-  explicit ReleaseOnce(std::function<void()> release) : release_(std::move(release)) {}
-  ReleaseOnce(ReleaseOnce&& other) noexcept : release_(std::exchange(other.release_, nullptr)) {}
-  ReleaseOnce& operator=(ReleaseOnce&&) = delete;
-  ~ReleaseOnce() {
-    if (release_) release_();
-  }
-
- private:
-  std::function<void()> release_;
-};
 
 /// Bytes of the caller with their place in the file; released when the last piece is written or dropped.
 struct Slice {

@@ -13,14 +13,6 @@ std::uint64_t stored_rows(const MatrixHeader& header) {
   return std::min(header.num_blocks, header.blocks_per_side());
 }
 
-/// Both operands: A's raw records go when A is built, B's when B is.
-std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
-  const std::uint64_t raw_a = a.num_blocks * input_record_bytes(a.m);
-  const std::uint64_t raw_b = b.num_blocks * input_record_bytes(b.m);
-  return std::max(raw_a + raw_b + build_bytes(a, Side::a, shape),
-                  operand_bytes(a, Side::a, shape) + raw_b + build_bytes(b, Side::b, shape));
-}
-
 /// Where each block of A finds its block row of B, and the pairs of each block row of A.
 std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b) {
   const std::uint64_t nb = a.blocks_per_side();
@@ -28,17 +20,15 @@ std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b) {
   return (table ? nb * sizeof(std::uint32_t) : 0) + stored_rows(a) * sizeof(std::uint64_t);
 }
 
-std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
-  return operand_bytes(a, Side::a, shape) + operand_bytes(b, Side::b, shape) + link_bytes(a, b);
-}
-
-std::uint64_t row_merger_bytes(std::uint64_t nb) {
-  const std::uint64_t words = (nb + 63) / 64;
-  const std::uint64_t ordering = counts_columns(static_cast<std::uint32_t>(nb))
-                                     ? nb * sizeof(std::uint32_t) + words * 9  // counters, bits, bits of words
+/// Lists of one worker, and twice the sums of a C block that has more pairs than a list holds.
+std::uint64_t row_merger_bytes(const MatrixHeader& a) {
+  const std::uint64_t nb = a.blocks_per_side();
+  const std::uint64_t words = mark_words(nb);
+  const std::uint64_t ordering = counts_columns(a.blocks_per_side())  // counters, a bit per column, a bit per word
+                                     ? nb * sizeof(std::uint32_t) + (words + mark_words(words)) * sizeof(std::uint64_t)
                                      : 2 * kKeyedBytes * kMaxListedPairs;
-  constexpr std::uint64_t kPadding = 4096;  // entries past the end of lists, alignment
-  return kMaxListedPairs * kMergeEntryBytes + ordering + kPadding;
+  constexpr std::uint64_t kPadding = 4096;  // entries past the end of lists
+  return kMaxListedPairs * kMergeEntryBytes + ordering + kPadding + 2 * output_record_bytes(a.m);
 }
 
 }  // namespace
@@ -58,20 +48,32 @@ std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedSha
   return entries + std::max(entries, operand_bytes(header, side, shape));  // sorting with scratch, then gathering
 }
 
+std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
+  const std::uint64_t raw_a = a.num_blocks * input_record_bytes(a.m);
+  const std::uint64_t raw_b = b.num_blocks * input_record_bytes(b.m);
+  // A's raw records go when A is built, B's when B is.
+  return std::max(raw_a + raw_b + build_bytes(a, Side::a, shape),
+                  operand_bytes(a, Side::a, shape) + raw_b + build_bytes(b, Side::b, shape));
+}
+
+std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
+  return operand_bytes(a, Side::a, shape) + operand_bytes(b, Side::b, shape) + link_bytes(a, b);
+}
+
 HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa) {
   const PackedShape shape = packed_shape(isa, a.m);
   const std::uint64_t row_sums = a.num_blocks * sizeof(std::uint32_t) * shape.rows;  // of wide arithmetic
   return {.preparing = preparing_bytes(a, b, shape),
           .resident = prepared_bytes(a, b, shape) + row_sums,
-          .per_thread = row_merger_bytes(a.blocks_per_side())};
+          .per_thread = row_merger_bytes(a)};
 }
 
 HostBytes dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa) {
   const PackedShape shape = packed_shape(isa, a.m);
   const std::uint64_t nb = a.blocks_per_side();
   const DenseExtent most{.m = a.m, .rows = stored_rows(a), .inner = stored_rows(b), .cols = stored_rows(b)};
-  const std::uint64_t marks = marks_columns(nb, b.num_blocks) ? nb / 8 + 1 : 0;
-  const std::uint64_t lists = (most.rows + b.num_blocks) * sizeof(std::uint32_t) + marks;
+  const std::uint64_t marks = marks_columns(nb, b.num_blocks) ? mark_words(nb) * sizeof(std::uint64_t) : 0;
+  const std::uint64_t lists = (most.rows + most.cols) * sizeof(std::uint32_t) + marks;
   return {.preparing = preparing_bytes(a, b, shape),
           .resident = prepared_bytes(a, b, shape) + lists,
           .per_thread = 0,
@@ -80,10 +82,11 @@ HostBytes dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa
 }
 
 HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa) {
-  constexpr std::uint64_t kNodeBytes = 160;  // a node of each map at worst, and the heap's own words
-  const std::uint64_t elements = std::uint64_t{a.m} * a.m;
-  const std::uint64_t stored = (std::uint64_t{a.num_blocks} + b.num_blocks) * (elements * 2 + kNodeBytes);
-  return {.resident = stored + stored_rows(b) * (elements * 8 + kNodeBytes)};
+  constexpr std::uint64_t kNodeBytes = 128;  // a node of the map, its vector, and the heap's own words
+  const std::uint64_t block = input_record_bytes(a.m) + kStoredBlockBytes;
+  const std::uint64_t stored = (std::uint64_t{a.num_blocks} + b.num_blocks) * block;
+  const std::uint64_t sums = std::uint64_t{a.m} * a.m * sizeof(std::uint64_t);
+  return {.resident = stored + stored_rows(b) * (sums + kNodeBytes)};  // the widest row of C
 }
 
 }  // namespace spmm::plan

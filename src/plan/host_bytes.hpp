@@ -35,6 +35,11 @@ HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa)
 std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
 std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
 
+/// Bytes of both operands with the lists that link them: the peak while they are read and built, and what stays at most
+/// (while they are linked).
+std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape);
+std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape);
+
 /// Whether block rows of B are found through a table of all of them.
 constexpr bool has_row_table(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
   constexpr std::uint64_t kFactor = 4;  // the table costs at most this times 4 bytes a block
@@ -48,6 +53,11 @@ constexpr bool marks_columns(std::uint64_t blocks_per_side, std::uint64_t num_bl
   return blocks_per_side <= kMaxBitsPerBlock * num_blocks;
 }
 
+/// Words of a bit map.
+constexpr std::uint64_t mark_words(std::uint64_t num_bits) {
+  return (num_bits + 63) / 64;
+}
+
 /// row-merge: pairs of one list, 512 kB, half of a usual second-level cache; and whether each block column has a
 /// counter of its own (else pairs are sorted).
 inline constexpr std::uint32_t kMaxListedPairs = 1u << 16;
@@ -57,7 +67,8 @@ constexpr bool counts_columns(std::uint32_t blocks_per_side) {
 }
 
 /// Sizes of the entries of those lists; the kernels assert them.
-inline constexpr std::uint64_t kKeyedBytes = 16;       // sort key and record number
-inline constexpr std::uint64_t kMergeEntryBytes = 32;  // row-merge, per pair: segment, pair, C block, cursor
+inline constexpr std::uint64_t kKeyedBytes = 16;        // sort key and record number
+inline constexpr std::uint64_t kMergeEntryBytes = 32;   // row-merge, per pair: segment, pair, C block, cursor
+inline constexpr std::uint64_t kStoredBlockBytes = 12;  // reference: index and record number
 
 }  // namespace spmm::plan

@@ -1,50 +1,70 @@
-// --verify: recomputes some result blocks, and some absent ones, from the inputs alone.
+// --verify: recomputes some blocks of C, and some absent ones, from the inputs alone.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <vector>
+#include <functional>
+#include <span>
 
+#include "base/aligned_array.hpp"
 #include "base/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm {
 
+/// What is checked, and within how much memory.
+struct VerifySettings {
+  std::uint64_t num_blocks = 0;  ///< of C that are sampled at most, and as many absent ones
+  std::uint64_t seed = 1;
+  std::uint64_t sample_bytes = 0;  ///< while the product is computed: bounds the number of blocks, at least one
+  std::uint64_t check_bytes = 0;   ///< in check() besides; less makes it read the inputs more often
+};
+
+/// Settings for a product with this limit of host memory (0 = none): sample_bytes must be left to the verifier by the
+/// product, check_bytes is free again once the product is computed.
+VerifySettings verify_settings(std::uint64_t num_blocks, std::uint64_t seed, std::uint32_t m,
+                               std::uint64_t memory_limit_bytes);
+
 /// A sink that passes everything on to another one and remembers a uniform sample of the records that go by.
 class VerifyingSink : public Sink {
  public:
-  /// `count` result blocks are sampled; as many absent ones are sought among (block row of a random block of A, block
-  /// column of a random block of B). Memory: proportional to count.
-  VerifyingSink(Sink& next, const Source& a, const Source& b, std::uint64_t count, std::uint64_t seed);
+  /// Samples no more blocks than settings.sample_bytes hold, and no more than the product can have; as many absent ones
+  /// are sought among (block row of a random block of A, block column of a random block of B).
+  /// Errors: Interrupted, OutOfMemory, what the sources throw.
+  VerifyingSink(Sink& next, const Source& a, const Source& b, const VerifySettings& settings, const Run& run);
 
+  /// Values: records ascend over all calls, as those of every product do.
   void append(std::span<const std::byte> records, std::function<void()> release) override;
   void finish(const MatrixHeader& header) override { next_.finish(header); }
   void publish() override { next_.publish(); }
 
   /// Recomputes the sampled blocks and the absent candidates. Returns the number of blocks checked.
-  /// Memory: the block rows of A and block columns of B that hold a sample.
-  /// Errors: VerifyError names the first element that differs.
-  std::uint64_t check(const Run& run) const;
+  /// Memory: settings.check_bytes, however long the rows and columns are (never less than two blocks and one read).
+  /// Errors: VerifyError names the first element that differs; Interrupted.
+  std::uint64_t check(const Run& run);
 
  private:
-  struct Sample {
-    BlockIndex at;
-    std::vector<std::uint32_t> values;  // [m, m]; empty = expected to be absent
-  };
+  struct Batch;
 
   void sample(const std::byte* records, std::uint64_t count);
   void strike_out_present(const std::byte* records, std::uint64_t count);
+  void recompute(Batch& batch, const Run& run) const;
+  void compare(const Batch& batch) const;
   std::uint64_t random_below(std::uint64_t bound);
 
   Sink& next_;
   const Source& a_;
   const Source& b_;
   std::uint32_t m_;
+  std::uint64_t check_bytes_;
   std::uint64_t wanted_;
   std::uint64_t random_state_;
   std::uint64_t seen_ = 0;
-  std::vector<Sample> samples_;
-  std::vector<BlockIndex> absent_;  // sorted candidates not seen so far
+  std::uint64_t num_samples_ = 0;
+  AlignedArray<BlockIndex> sample_at_;         // [wanted]
+  AlignedArray<std::uint32_t> sample_values_;  // [wanted, m, m]
+  AlignedArray<BlockIndex> candidates_;  // ascending; [0, num_absent_) were not seen, from next_candidate_ on open
+  std::uint64_t num_absent_ = 0;
+  std::uint64_t next_candidate_ = 0;
 };
 
 }  // namespace spmm

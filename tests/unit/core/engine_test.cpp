@@ -241,3 +241,35 @@ TEST_CASE("the header of a stranger's source is checked") {
   test::MemorySink sink(matrix.header());
   CHECK_THROWS_AS(engine.multiply(BadSource(matrix), BadSource(matrix), sink, on_cpu()), FormatError);
 }
+
+TEST_CASE("the samples of --verify are taken out of the limit, in a plan as in a product") {
+  const BlockMatrix a = test::random_matrix(8 * 60, 8, 700, 9, 1);
+  const test::TemporaryFolder folder;
+  write_matrix(folder.file("a.bin"), a);
+  EngineOptions limited;
+  limited.memory_limit_bytes = 40'000'000;
+  Engine engine(limited);
+  ProductOptions options = on_cpu();
+  const auto limit_of = [&] {
+    return engine.plan(folder.file("a.bin"), folder.file("a.bin"), options).host_limit_bytes;
+  };
+  CHECK(limit_of() == limited.memory_limit_bytes);
+  options.verify_blocks = 1000;
+  const std::uint64_t samples = 1000 * (8 * 8 * 4 + 3 * 8);  // elements, and three indices
+  CHECK(limit_of() == limited.memory_limit_bytes - samples);
+  Report report;
+  static_cast<void>(engine.multiply(a, a, options, &report));
+  CHECK(report.plan.host_limit_bytes == limited.memory_limit_bytes - samples);
+  CHECK(report.verified_blocks >= 1000);
+  options.verify_blocks = 1u << 30;
+  CHECK(limit_of() >= limited.memory_limit_bytes / 8 * 7);
+}
+
+TEST_CASE("operands that cannot be multiplied are rejected before --verify samples them") {
+  const BlockMatrix small = test::random_matrix(8, 1, 20, 9, 1);
+  const BlockMatrix large = test::random_matrix(64 * 4, 64, 10, 9, 1);
+  Engine engine;
+  ProductOptions options = on_cpu();
+  options.verify_blocks = 10;
+  CHECK_THROWS_AS(engine.multiply(small, large, options), ShapeError);
+}

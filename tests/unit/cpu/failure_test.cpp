@@ -1,7 +1,9 @@
 // Bad operands, cancellation, sources and sinks that fail: the right error, no hang.
+#include <algorithm>
 #include <stdexcept>
 #include <thread>
 
+#include "base/record_errors.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "support/battery.hpp"
@@ -61,6 +63,38 @@ TEST_CASE("cpu: duplicates are found in large operands too") {
   const std::string message = format_error(bad, good, {.num_threads = 3});
   CHECK(contains(message, "left.bin, record 199999"));
   CHECK(contains(message, "record 3 "));
+}
+
+TEST_CASE("cpu: duplicates are found wherever they are in the order of blocks") {
+  BlockMatrix matrix = identity_matrix(20, 1);
+  const BlockMatrix good = matrix;
+  for (const std::size_t place : {0u, 1u, 18u, 19u}) {         // in the order of blocks
+    for (const std::size_t other : {0u, 1u, 10u, 18u, 19u}) {  // record that repeats it
+      if (other == place) continue;
+      BlockMatrix bad = good;
+      bad.index[other] = bad.index[place];
+      for (const std::string& kernel : available_kernels()) {
+        INFO(kernel << ", records " << place << " and " << other);
+        CHECK(contains(format_error(bad, good, {.kernel = kernel}),
+                       "left.bin, record " + std::to_string(std::max(place, other)) + " "));
+        CHECK(contains(format_error(good, bad, {.kernel = kernel}), "right.bin"));
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu: more result blocks than a file holds are refused") {
+  const BlockMatrix a = random_matrix(40 * 4, 4, 300, 9, 1);
+  const ProductMatrix product = run_cpu(a, a);
+  struct Restore {
+    ~Restore() { max_output_blocks = 0xFFFF'FFFFu; }
+  } const restore;
+  for (const std::string& kernel : available_kernels()) {
+    max_output_blocks = product.index.size();
+    CHECK((run_cpu(a, a, {.kernel = kernel, .panel_bytes = 2000}) == product));
+    max_output_blocks = product.index.size() - 1;
+    CHECK_THROWS_AS(run_cpu(a, a, {.kernel = kernel, .panel_bytes = 2000}), OutOfMemory);
+  }
 }
 
 TEST_CASE("cpu: an unknown kernel or instruction set is refused") {

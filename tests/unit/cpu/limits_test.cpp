@@ -108,6 +108,38 @@ TEST_CASE("cpu: a row with more blocks than a list holds") {
   CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = 5, .panel_bytes = 1}) == expected));
 }
 
+TEST_CASE("cpu: few pairs spread over many block columns") {
+  // Columns are marked in words of 64 and those in words of 64 again: each border, and both sides of it.
+  constexpr std::uint32_t kNb = 3 * 64 * 64 + 100;
+  MatrixBuilder a(kNb, 2, 1);
+  MatrixBuilder b(kNb, 2, 2);
+  for (std::uint32_t row = 0; row < 3; ++row) a.add_random(row * 1000, row, 65535);
+  for (std::uint32_t t = 0; t < 3; ++t) {
+    for (std::uint32_t word = 0; word * 64 < kNb; word += t + 1) {
+      b.add_random(t, word * 64, 65535);
+      if (word % 3 == 0 && word * 64 + 63 < kNb) b.add_random(t, word * 64 + 63, 65535);
+    }
+  }
+  CHECK((run_cpu(a.matrix(), b.matrix()) == oracle_multiply(a.matrix(), b.matrix())));
+}
+
+TEST_CASE("cpu: large blocks, a column around the pairs of one list") {
+  constexpr std::uint32_t kSide = 64;
+  constexpr std::uint32_t kListPairs = (1u << 28) / (kSide * kSide * kSide);
+  for (const std::uint32_t length : {kListPairs - 1, kListPairs, kListPairs + 1, 2 * kListPairs + 1}) {
+    MatrixBuilder a(length, kSide, 0);
+    MatrixBuilder b(length, kSide, 0);
+    for (std::uint32_t t = 0; t < length; ++t) {
+      a.add_constant(length - 1, t, t % 5 == 0 ? 3 : 0);
+      b.add_constant(t, length / 2, t % 7);
+      if (t % 100 == 0) b.add_constant(t, length / 2 + 1, 2);  // the columns beside a long one
+      if (t % 90 == 0) b.add_constant(t, length / 2 - 1, 2);
+      if (t == 7) b.add_constant(t, 0, 1);
+    }
+    CHECK((run_cpu(a.matrix(), b.matrix()) == oracle_multiply(a.matrix(), b.matrix())));
+  }
+}
+
 TEST_CASE("cpu: far more block columns than counters") {
   const std::uint32_t nb = std::numeric_limits<std::uint32_t>::max() / 2;
   for (const std::uint32_t row_length : {3u, 40u, 400u}) {  // lists sorted by comparison, by radix, in several ranges

@@ -2,11 +2,16 @@
 #include <algorithm>
 #include <random>
 
+#include "base/aligned_array.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/pack_block.hpp"
+#include "cpu/prepared.hpp"
 #include "cpu/radix_sort.hpp"
 #include "cpu/units.hpp"
+#include "spmm/error.hpp"
+#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
 namespace spmm::test {
@@ -84,6 +89,94 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
       const auto num_zeros = [](const auto& values) { return std::count(values.begin(), values.end(), 0); };
       CHECK(num_zeros(a) == static_cast<std::ptrdiff_t>(shape.a_elements() - m * m));
       CHECK(num_zeros(b) == static_cast<std::ptrdiff_t>(shape.b_elements() - m * m));
+    }
+  }
+}
+
+TEST_CASE("cpu: arrays are aligned, counted, and moved") {
+  for (const std::uint64_t bytes : {1u, 64u, 65'535u, 65'536u, 65'537u, 5'000'000u}) {
+    for (const Pages pages : {Pages::huge_where_large, Pages::small}) {
+      const ArrayUsage before = array_usage();
+      restart_array_peak();
+      {
+        AlignedArray<std::byte> array(bytes, pages);
+        array[0] = array[bytes - 1] = std::byte{7};
+        CHECK(reinterpret_cast<std::uintptr_t>(array.data()) % 64 == 0);
+        CHECK(array_usage().bytes == before.bytes + bytes);
+        const std::byte* const data = array.data();
+        AlignedArray<std::byte> other(3);
+        other = std::move(array);
+        CHECK(other.data() == data);
+        CHECK(array.size() == 0);
+        other.truncate(1);
+        CHECK(other.size() == 1);
+        CHECK(array_usage().bytes == before.bytes + bytes);
+      }
+      CHECK(array_usage().bytes == before.bytes);
+      CHECK(array_usage().peak_bytes == before.bytes + bytes + 3);
+    }
+  }
+  CHECK_THROWS_AS(AlignedArray<std::byte>(std::uint64_t{1} << 62), OutOfMemory);
+  CHECK_THROWS_AS(AlignedArray<std::byte>(~std::uint64_t{0}), OutOfMemory);
+}
+
+TEST_CASE("cpu: sorting, packing and linking take what is predicted, and not much less") {
+  for (const std::uint32_t m : {1u, 2u, 4u, 8u, 17u}) {
+    for (const auto& [nb, num_blocks] : {std::pair{300u, 40'000u}, {60'000u, 30'000u}, {3'000'000u, 20'000u}}) {
+      MatrixBuilder builder(nb, m, 1);
+      for (std::uint32_t x = 0; x < num_blocks; ++x) {  // distinct, and in no order
+        const std::uint64_t place = std::uint64_t{num_blocks - x} * 7919 % num_blocks * (nb == 300 ? 2 : 3 * nb / 2);
+        builder.add_constant(static_cast<std::uint32_t>(place / nb % nb), static_cast<std::uint32_t>(place % nb),
+                             x % 9);
+      }
+      const BlockMatrix& a = builder.matrix();
+      const MemorySource source(a);
+      const cpu::PackedShape shape = cpu::packed_shape(cpu::choose_isa(), m);
+      StageClock clock;
+      const ProgressFn no_progress;
+      const std::uint64_t before = array_usage().bytes;
+      restart_array_peak();
+      const cpu::Prepared product =
+          cpu::prepare(source, source, shape, {.clock = clock, .on_progress = no_progress, .num_threads = 2});
+      const std::uint64_t preparing = plan::preparing_bytes(a.header(), a.header(), shape);
+      const std::uint64_t prepared = plan::prepared_bytes(a.header(), a.header(), shape);
+      const std::uint64_t peak = array_usage().peak_bytes - before;
+      INFO("m = " << m << ", nb = " << nb << ": peak " << peak << ", predicted " << preparing << " and " << prepared);
+      CHECK(peak <= std::max(preparing, prepared));
+      CHECK(peak >= std::max(preparing, prepared) / 100 * 99);
+      CHECK(array_usage().bytes - before <= prepared);
+    }
+  }
+}
+
+/// The most array bytes of a product at a time. All arrays are gone when it has ended.
+std::uint64_t peak_of_arrays(const BlockMatrix& a, const BlockMatrix& b, const Settings& settings) {
+  const std::uint64_t before = array_usage().bytes;
+  const MemorySource source_a(a);
+  const MemorySource source_b(b);
+  MemorySink sink(a.header());
+  restart_array_peak();
+  run_streams(source_a, source_b, sink, settings);
+  CHECK(array_usage().bytes == before);
+  return array_usage().peak_bytes - before;
+}
+
+TEST_CASE("cpu: no product takes more arrays than predicted") {
+  for (const std::string& isa : {std::string("portable"), available_isas().back()}) {
+    const ForcedIsa forced(isa);
+    for (const Recipe& recipe : battery()) {
+      for (const std::uint32_t m : {1u, 4u, 8u, 17u}) {
+        const auto [a, b] = recipe.make(m, 1);
+        for (const std::string& kernel : available_kernels()) {
+          for (const unsigned num_threads : {1u, 3u}) {
+            const Settings settings{.kernel = kernel, .num_threads = num_threads};
+            const plan::Execution e = make_execution(settings, plan::expected_statistics(a.header(), b.header()));
+            const plan::HostBytes need = plan::row_of(e.id).host_bytes(a.header(), b.header(), cpu::choose_isa());
+            INFO(recipe.name << ", m = " << m << ", " << kernel << ", " << num_threads << " threads, " << isa);
+            CHECK(peak_of_arrays(a, b, settings) <= need.total(e.num_threads, e.num_buffers, e.panel_bytes));
+          }
+        }
+      }
     }
   }
 }

@@ -1,8 +1,10 @@
-// Products in bands give the bytes of a product at once.
+// Products out of core give the bytes of a product at once.
 #include <algorithm>
 #include <cstdint>
 #include <string>
 
+#include "base/aligned_array.hpp"
+#include "base/record_errors.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "engine/out_of_core.hpp"
 #include "engine/slab_cut.hpp"
@@ -10,6 +12,7 @@
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
 
 namespace {
@@ -55,11 +58,11 @@ plan::Execution decide_within(const plan::Statistics& s, const Allowed& allowed)
   return e;
 }
 
-Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Allowed& allowed) {
+/// Without finish(): all of the outcome but the product.
+Outcome multiply_into(const BlockMatrix& a, const BlockMatrix& b, const Allowed& allowed, Sink& sink) {
   const auto source_a = make_memory_source(a, "matrix A");
   const auto source_b = make_memory_source(b, "matrix B");
   Outcome out;
-  const auto sink = make_memory_sink(out.product);
   StageClock clock;
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
@@ -67,24 +70,32 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Allowe
   const auto run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
     return cpu::multiply(one_a, one_b, to, execution, decide, run);
   };
-  out.stats = multiply_out_of_core(*source_a, *source_b, *sink, decide, run_at_once, run, out.execution);
-  sink->finish({.n = a.n, .m = a.m, .num_blocks = static_cast<std::uint32_t>(out.stats.num_blocks)});
-  sink->publish();
+  out.stats = multiply_out_of_core(*source_a, *source_b, sink, decide, run_at_once, run, out.execution);
   return out;
 }
 
-/// Blocks of the bucket with the most: bands cannot be smaller.
+Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Allowed& allowed) {
+  ProductMatrix product;
+  const auto sink = make_memory_sink(product);
+  Outcome out = multiply_into(a, b, allowed, *sink);
+  sink->finish({.n = a.n, .m = a.m, .num_blocks = static_cast<std::uint32_t>(out.stats.num_blocks)});
+  sink->publish();
+  out.product = std::move(product);
+  return out;
+}
+
+/// Blocks of the bucket with the most: slabs cannot be smaller.
 std::uint64_t largest_bucket(const BlockMatrix& matrix, bool rows) {
-  std::vector<std::uint64_t> counts(bands::kNumBuckets, 0);
+  std::vector<std::uint64_t> counts(slabs::kNumBuckets, 0);
   for (const BlockIndex& at : matrix.index) {
-    ++counts[std::uint64_t{rows ? at.i : at.j} * bands::kNumBuckets / (matrix.n / matrix.m)];
+    ++counts[std::uint64_t{rows ? at.i : at.j} * slabs::kNumBuckets / (matrix.n / matrix.m)];
   }
   return *std::max_element(counts.begin(), counts.end());
 }
 
 }  // namespace
 
-TEST_CASE("bands give the oracle's product on the battery") {
+TEST_CASE("slabs give the oracle's product on the battery") {
   for (const test::Recipe& recipe : test::battery()) {
     for (const std::uint32_t m : {1u, 4u, 8u}) {
       const test::Operands operands = recipe.make(m, 1);
@@ -95,7 +106,7 @@ TEST_CASE("bands give the oracle's product on the battery") {
           const std::uint64_t a_blocks = std::max<std::uint64_t>(largest_bucket(a, true), a.index.size() / part + 1);
           const std::uint64_t b_blocks = std::max<std::uint64_t>(largest_bucket(b, false), b.index.size() / part + 1);
           INFO(recipe.name << " (" << recipe.bug << "), m " << m << ", 1/" << part << (cut_b ? ", B too" : ""));
-          // Twice the smallest band always allows some division.
+          // Twice the smallest slab always allows some division.
           const Outcome out =
               multiply_within(a, b, {.a_blocks = 2 * a_blocks, .b_blocks = cut_b ? 2 * b_blocks : b.index.size()});
           REQUIRE((out.product == expected));
@@ -124,7 +135,7 @@ TEST_CASE("the division that is needed is used, and counts add up") {
   }
 }
 
-TEST_CASE("a band whose result is too large is divided further") {
+TEST_CASE("a slab whose result is too large is divided further") {
   const BlockMatrix a = test::random_matrix(8 * 100, 8, 2000, 2047, 1);
   const BlockMatrix b = test::random_matrix(8 * 100, 8, 2000, 2047, 2);
   const ProductMatrix expected = test::oracle_multiply(a, b);
@@ -134,6 +145,36 @@ TEST_CASE("a band whose result is too large is divided further") {
   CHECK(out.execution.b_bands >= 2);
   CHECK((out.product == expected));
   CHECK_THROWS_AS(multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 300}), OutOfMemory);
+}
+
+TEST_CASE("lists of slabs take no more than is planned, however often a slab is divided") {
+  const BlockMatrix matrix = test::random_matrix(8 * 100, 8, 2000, 2047, 1);
+  const auto source = make_memory_source(matrix, "matrix");
+  ProductMatrix product;
+  const auto sink = make_memory_sink(product);
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
+  const Allowed allowed{.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 100 * output_record_bytes(8)};
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
+  const std::uint64_t before = array_usage().bytes;
+  const Source* first_b = nullptr;
+  unsigned num_slabs_of_a = 0;
+  std::uint64_t most_bytes = 0;
+  const auto run_at_once = [&](const Source& a, const Source& b, Sink& to, plan::Execution& execution) {
+    if (first_b == nullptr) first_b = &b;
+    if (first_b == &b) {  // nothing is kept yet
+      ++num_slabs_of_a;
+      most_bytes = std::max(most_bytes, array_usage().bytes - before);
+    }
+    return cpu::multiply(a, b, to, execution, decide, run);
+  };
+  plan::Execution execution;
+  multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution);
+  CHECK(execution.a_bands == 1);
+  CHECK(num_slabs_of_a > 10);
+  const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
+  CHECK(most_bytes + counts <= plan::slab_list_bytes(matrix.header(), matrix.header()));
 }
 
 TEST_CASE("a division that the exact sizes of slabs forbid is refused, and nothing runs") {
@@ -162,7 +203,7 @@ TEST_CASE("what fits in no division is refused") {
   CHECK_THROWS_AS(multiply_within(a, a, {.a_blocks = 0, .b_blocks = 0}), OutOfMemory);
 }
 
-TEST_CASE("errors within a band name the records of the whole file") {
+TEST_CASE("errors within a slab name the records of the whole file") {
   BlockMatrix a = test::random_matrix(4 * 50, 4, 500, 9, 1);
   const BlockMatrix good = a;
   a.index[400] = a.index[123];
@@ -181,4 +222,65 @@ TEST_CASE("errors within a band name the records of the whole file") {
   }
   a.index[400] = {.i = 7, .j = 50};
   CHECK(message(a, good).find("400") != std::string::npos);
+}
+
+TEST_CASE("a duplicate is rejected at every limit, also where the other operand is empty") {
+  const BlockMatrix good = test::random_matrix(4 * 50, 4, 500, 9, 1);
+  BlockMatrix twice = good;
+  twice.index[400] = twice.index[123];
+  const BlockMatrix none{.n = good.n, .m = good.m, .index = {}, .values = {}};
+  for (const std::uint64_t fit : {500u, 100u, 40u}) {
+    INFO(fit << " blocks fit");
+    const Allowed allowed{.a_blocks = fit, .b_blocks = fit};
+    CHECK_THROWS_AS(multiply_within(none, twice, allowed), FormatError);
+    CHECK_THROWS_AS(multiply_within(twice, none, allowed), FormatError);
+    CHECK(multiply_within(none, good, allowed).product.index.empty());
+    CHECK(multiply_within(good, none, allowed).product.index.empty());
+    CHECK(multiply_within(none, none, allowed).product.index.empty());
+  }
+}
+
+TEST_CASE("slabs hold every block, none is empty unless there are no blocks at all") {
+  std::vector<std::uint64_t> counts(slabs::kNumBuckets, 0);
+  counts[5] = 10;
+  counts[6] = 1;
+  counts[60'000] = 3;
+  for (const std::uint32_t num_slabs : {1u, 2u, 3u, 64u}) {
+    const std::vector<slabs::Slab> cut = slabs::cut_slabs(counts, 0, slabs::kNumBuckets, num_slabs);
+    CHECK(cut.size() == std::min(num_slabs, 3u));
+    std::uint64_t sum = 0;
+    for (const slabs::Slab& slab : cut) {
+      CHECK(slab.num_blocks > 0);
+      sum += slab.num_blocks;
+    }
+    CHECK(sum == 14);
+  }
+  const std::vector<slabs::Slab> empty = slabs::cut_slabs(counts, 100, 1000, 4);
+  REQUIRE(empty.size() == 1);
+  CHECK(empty[0].num_blocks == 0);
+}
+
+TEST_CASE("too many result blocks: one error at every limit") {
+  const BlockMatrix a = test::random_matrix(4 * 60, 4, 700, 9, 1);
+  const Outcome whole = multiply_within(a, a, {.a_blocks = 700, .b_blocks = 700});
+  const auto message = [&](std::uint64_t fit) -> std::string {
+    try {
+      test::MemorySink sink(a.header());  // counts no blocks itself
+      multiply_into(a, a, {.a_blocks = fit, .b_blocks = fit}, sink);
+    } catch (const OutOfMemory& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  struct Restore {
+    ~Restore() { max_output_blocks = 0xFFFF'FFFFu; }
+  } const restore;
+  max_output_blocks = whole.stats.num_blocks;
+  CHECK(message(700) == "accepted");
+  CHECK(message(200) == "accepted");
+  max_output_blocks = whole.stats.num_blocks - 1;
+  CHECK(message(700).find("more than " + std::to_string(whole.stats.num_blocks - 1) + " non-zero blocks") !=
+        std::string::npos);
+  CHECK(message(200) == message(700));
+  CHECK(message(50) == message(700));
 }

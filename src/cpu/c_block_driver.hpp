@@ -50,10 +50,10 @@ inline bool store_plain(const std::uint32_t* values, std::byte* out, std::uint32
   return any != 0;
 }
 
-/// Computes one tile with Kernel::run, which fills a Partial from at most flush_pairs pairs.
+/// Computes one C block with Kernel::run, which fills a Partial from at most flush_pairs pairs.
 /// Kernel: kSide = the padded side if it is a constant, else 0; kMaxRows, kMaxCols; kRunPairs = pairs of a run at most.
 template <class Kernel, bool kWide>
-inline bool multiply_tile(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
+inline bool multiply_c_block(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
   constexpr std::uint32_t kSide = Kernel::kSide;
   const std::uint32_t m = x.shape.m;
   const std::uint32_t rows = kSide != 0 ? kSide : x.shape.rows;
@@ -90,16 +90,16 @@ inline bool multiply_tile(const Operands& x, const PairRef* pairs, std::uint32_t
   return any;
 }
 
-/// A MultiplyTiles made of Kernel.
+/// A MultiplyCBlocks made of Kernel.
 template <class Kernel, bool kWide>
-std::byte* multiply_tiles(const Operands& x, const TileList& list, std::byte* out) {
+std::byte* multiply_c_blocks(const Operands& x, const CBlockList& list, std::byte* out) {
   const std::uint64_t record = output_record_bytes(x.shape.m);
   std::uint32_t begin = list.begin;
-  for (const Tile& tile : list.tiles) {
-    const bool any = multiply_tile<Kernel, kWide>(x, list.pairs + begin, tile.end - begin, out + kIndexBytes);
-    begin = tile.end;
+  for (const CBlock& c_block : list.c_blocks) {
+    const bool any = multiply_c_block<Kernel, kWide>(x, list.pairs + begin, c_block.end - begin, out + kIndexBytes);
+    begin = c_block.end;
     if (!any) continue;
-    const BlockIndex at{.i = list.row, .j = tile.col};
+    const BlockIndex at{.i = list.row, .j = c_block.col};
     std::memcpy(out, &at, kIndexBytes);
     out += record;
   }
@@ -107,13 +107,13 @@ std::byte* multiply_tiles(const Operands& x, const TileList& list, std::byte* ou
 }
 
 template <class Kernel>
-MultiplyTiles for_arithmetic(const Arithmetic& arithmetic) {
-  return arithmetic.wide ? multiply_tiles<Kernel, true> : multiply_tiles<Kernel, false>;
+MultiplyCBlocks for_arithmetic(const Arithmetic& arithmetic) {
+  return arithmetic.wide ? multiply_c_blocks<Kernel, true> : multiply_c_blocks<Kernel, false>;
 }
 
 /// The one of three kernels that a packed shape needs.
 template <class Side4, class Side8, class Strips>
-MultiplyTiles pick_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
+MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
   if (shape.cols == Side4::kSide) return for_arithmetic<Side4>(arithmetic);
   if (shape.cols == Side8::kSide) return for_arithmetic<Side8>(arithmetic);
   return for_arithmetic<Strips>(arithmetic);

@@ -1,0 +1,73 @@
+// Large uninitialised arrays: the one place where host memory in proportion to the operands comes from. They go back to
+// the system when they are freed (up to 12 MB are kept for arrays of the same size), which the heap does not promise:
+// glibc keeps what it has once given out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace spmm {
+
+/// How an array is backed.
+enum class Pages : std::uint8_t {
+  huge_where_large,  ///< arrays of a few huge pages ask for them: fewer page faults, fewer TLB misses on random access
+  small,             ///< resident only as far as it was written
+};
+
+/// Bytes aligned to a cache line. Errors: OutOfMemory with the size.
+std::byte* allocate_bytes(std::uint64_t bytes, Pages pages = Pages::huge_where_large);
+/// Values: `bytes` and `pages` as given to allocate_bytes().
+void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept;
+
+/// Bytes of all arrays of this process, now and at most since the last restart: what a memory limit is compared with.
+struct ArrayUsage {
+  std::uint64_t bytes = 0;
+  std::uint64_t peak_bytes = 0;
+};
+ArrayUsage array_usage();
+/// The peak starts again from what is in use.
+void restart_array_peak();
+
+/// Owner of `size` elements that start out uninitialised.
+template <class T>
+class AlignedArray {
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+
+ public:
+  AlignedArray() = default;
+  /// Values: size * sizeof(T) fits 64 bits. Errors: OutOfMemory.
+  explicit AlignedArray(std::uint64_t size, Pages pages = Pages::huge_where_large)
+      : data_(size == 0 ? nullptr : reinterpret_cast<T*>(allocate_bytes(size * sizeof(T), pages)),
+              Free{.bytes = size * sizeof(T), .pages = pages}),
+        size_(size) {}
+  AlignedArray(AlignedArray&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  AlignedArray& operator=(AlignedArray&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  /// Forgets the elements from `size` on; their memory stays.
+  void truncate(std::uint64_t size) { size_ = size < size_ ? size : size_; }
+
+  [[nodiscard]] T* data() const { return data_.get(); }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] T& operator[](std::uint64_t at) const { return data_.get()[at]; }
+  [[nodiscard]] T* begin() const { return data(); }
+  [[nodiscard]] T* end() const { return data() + size_; }
+
+ private:
+  struct Free {
+    std::uint64_t bytes = 0;
+    Pages pages = Pages::huge_where_large;
+    void operator()(T* data) const noexcept { free_bytes(reinterpret_cast<std::byte*>(data), bytes, pages); }
+  };
+
+  std::unique_ptr<T, Free> data_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace spmm
