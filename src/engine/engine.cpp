@@ -14,6 +14,7 @@
 #include "cuda/cuda_backend.hpp"
 #include "engine/product.hpp"
 #include "engine/releasing_sink.hpp"
+#include "io/file_sink.hpp"
 #include "io/paths.hpp"
 #include "spmm/io.hpp"
 #include "verify/sample_verifier.hpp"
@@ -87,6 +88,12 @@ class Engine::Impl {
                         std::shared_ptr<cuda::DeviceContext>& device);
 
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
+  /// Pages of the output count as resident while they are mapped: not where a tight limit was given.
+  [[nodiscard]] io::FileSinkTuning writing() const {
+    constexpr std::uint64_t kTightBytes = std::uint64_t{4} << 30;
+    const bool is_tight = options_.memory_limit_bytes != 0 && options_.memory_limit_bytes < kTightBytes;
+    return is_tight ? io::FileSinkTuning{} : io::fastest_tuning(usable_cores());
+  }
   [[nodiscard]] MemoryBudget& budget() { return budget_; }
 
  private:
@@ -196,7 +203,8 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     check_shapes(*source_a, *source_b);
     check_output_is_no_input(a, out);
     check_output_is_no_input(b, out);
-    file = open_file_sink(out, source_a->header().m, {.durable = options.durable, .no_clobber = options.no_clobber});
+    file = io::open_tuned_file_sink(out, source_a->header().m,
+                                    {.durable = options.durable, .no_clobber = options.no_clobber}, impl_->writing());
   }
   impl_->multiply(*source_a, *source_b, *file, options, record);
   record.close();

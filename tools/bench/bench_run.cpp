@@ -12,6 +12,7 @@
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/program.hpp"
+#include "io/file_sink.hpp"
 #include "io/format.hpp"
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
@@ -27,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kWritePieceBytes = std::uint64_t{1} << 20;
-constexpr unsigned kFloorWriters = 2;
 constexpr unsigned kFloorTries = 3;
 
 unsigned threads_of(const BenchOptions& options) {
@@ -73,11 +73,12 @@ double read_seconds(const fs::path& path, unsigned num_threads) {
                       });
 }
 
-/// The file never gets a name and is gone afterwards.
+/// In the way that products write here. The file never gets a name and is gone afterwards.
 double write_seconds(const fs::path& folder, std::uint64_t bytes) {
-  io::OutputFile file(folder / "spmm-bench-floor.bin", {});
+  const io::FileSinkTuning tuning = io::fastest_tuning(usable_cores());
+  io::OutputFile file(folder / "spmm-bench-floor.bin", {}, tuning.temp, tuning.mode);
   file.expect_bytes(bytes);
-  return timed_pieces(kFloorWriters, (bytes + kWritePieceBytes - 1) / kWritePieceBytes, kWritePieceBytes,
+  return timed_pieces(tuning.num_writers, (bytes + kWritePieceBytes - 1) / kWritePieceBytes, kWritePieceBytes,
                       [&](std::span<std::byte> buffer, std::uint64_t p) {
                         const std::uint64_t offset = p * kWritePieceBytes;
                         file.write_at(offset, buffer.first(std::min(kWritePieceBytes, bytes - offset)));
