@@ -6,11 +6,11 @@
 
 namespace spmm {
 
-/// Base of all errors thrown on purpose. what() reads "<where>: <problem>; <remedy>".
+/// Base of all errors thrown on purpose. what() reads "<where>: <problem>; <hint>".
 class Error : public std::runtime_error {
  public:
-  Error(const std::string& where, const std::string& problem, const std::string& remedy)
-      : std::runtime_error(where + ": " + problem + "; " + remedy) {}
+  Error(const std::string& where, const std::string& problem, const std::string& hint)
+      : std::runtime_error(where + ": " + problem + "; " + hint) {}
 };
 
 /// A combination of options that cannot be carried out (unknown kernel, output equal to an input, ...).

@@ -59,7 +59,7 @@ class Workers {
   // Guarded by mutex_:
   Job* first_ = nullptr;  // jobs with unclaimed indices, oldest first
   Job* last_ = nullptr;
-  unsigned num_unclaimed_ = 0;  // indices of all jobs that nobody has taken
+  unsigned num_unclaimed_ = 0;  // indices of all jobs that no thread has taken
   unsigned num_idle_ = 0;       // threads that run no body
   bool closing_ = false;
   std::vector<std::jthread> threads_;

@@ -271,7 +271,7 @@ double parse_fraction(const std::string& text, const std::string& where) {
 }
 
 cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const char* const* argv) {
-  const std::string remedy = "see " + options.program() + " --help";
+  const std::string hint = "see " + options.program() + " --help";
   // cxxopts matches every argument with std::regex, whose recursion a long one would overflow.
   constexpr std::size_t kMaxArgument = 4096;
   for (int a = 1; a < argc; ++a) {
@@ -287,11 +287,11 @@ cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const c
   for (const std::string& word : words) pointers.push_back(word.c_str());
   auto parsed = options.parse(argc, pointers.data());
   if (!parsed.unmatched().empty()) {
-    throw UsageError("command line", "unexpected argument " + quoted(parsed.unmatched().front()), remedy);
+    throw UsageError("command line", "unexpected argument " + quoted(parsed.unmatched().front()), hint);
   }
   std::map<std::string, int> times;
   for (const auto& argument : parsed.arguments()) {
-    if (++times[argument.key()] > 1) throw UsageError("--" + argument.key(), "is given more than once", remedy);
+    if (++times[argument.key()] > 1) throw UsageError("--" + argument.key(), "is given more than once", hint);
   }
   return parsed;
 }

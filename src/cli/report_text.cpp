@@ -134,8 +134,8 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
                : text(" (", plan.exact ? "predicted" : "for evenly spread blocks", ": ", plan.expected_kernels, ")"),
            "\noperands: ", plan.layout,
            plan.a_bands * plan.b_bands == 1 ? ""
-                                            : text("\nout of core: A in ", plan.a_bands, " bands of block rows, B in ",
-                                                   plan.b_bands, " bands of block columns"),
+                                            : text("\nout of core: A in ", plan.a_bands, " slabs of block rows, B in ",
+                                                   plan.b_bands, " slabs of block columns"),
            "\nthreads: ", plan.num_threads, "\n");
   lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
                 human_bytes(plan.host_limit_bytes), "\n");

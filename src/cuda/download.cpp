@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
 
-/// Thrown into the thread when nobody wants its work any more; nobody sees it.
+/// Ends the work of the thread when the downloader is destroyed; never leaves this file.
 struct Stopped {};
 
 }  // namespace

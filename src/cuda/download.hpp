@@ -67,7 +67,7 @@ class Downloader {
   std::deque<PackedPanel*> queue_;
   std::exception_ptr failure_;
   bool closing_ = false;  // no more panels
-  bool stopped_ = false;  // those in the queue are not wanted any more
+  bool stopped_ = false;  // those in the queue are dropped
   std::jthread thread_;   // last: starts when everything else is ready
 };
 

@@ -66,7 +66,7 @@ class Pipeline {
     Operands operands;
     events_.timed(Stage::build, stream_,
                   [&] { operands = arrange_operands(std::move(sorted), execution_.operand_layout, memory_, stream_); });
-    if (operands.b_by_columns) {  // now its columns are counted too
+    if (operands.b_by_columns) {  // its columns are known once it is arranged
       statistics.b_columns = operands.b.num_rows;
       decide(statistics);
     }

@@ -224,7 +224,7 @@ class Uploader {
     section_done_.notify_all();
   }
 
-  /// Nobody waits for sections that will never be whole.
+  /// Wakes threads that wait for sections which will never be whole.
   void give_up() {
     const std::lock_guard lock(stream_mutex_);
     failed_ = true;

@@ -78,7 +78,7 @@ class Engine::Impl {
  public:
   explicit Impl(const EngineOptions& options) : options_(options) {}
 
-  /// The product itself: everything between opening and closing, the same for files, matrices and strangers' streams.
+  /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
   void multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product, Record& record);
 
   /// The machine as this product may use it; `device` is set where it has one. No CUDA call is made where the options

@@ -5,9 +5,9 @@
 
 namespace spmm {
 
-/// Forwards to a sink of somebody else. Where that sink drops a `release` without calling it - an exception between
-/// taking the records and queueing them is enough - it is called here, as soon as the last copy is gone. Those who wait
-/// for their buffers would wait for ever.
+/// Forwards to the caller's sink. Where that sink drops a `release` without calling it - an exception between taking
+/// the records and queueing them is enough - it is called here, as soon as the last copy is gone: a thread that waits
+/// for its buffer would otherwise wait for ever.
 class ReleasingSink : public Sink {
  public:
   explicit ReleasingSink(Sink& inner) : inner_(inner) {}

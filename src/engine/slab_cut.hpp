@@ -11,7 +11,7 @@
 
 namespace spmm::slabs {
 
-/// Slabs end at bucket borders; a bucket is nb / kNumBuckets block rows or columns, at least one.
+/// Slabs end at bucket boundaries; a bucket is nb / kNumBuckets block rows or columns, at least one.
 inline constexpr std::uint32_t kNumBuckets = plan::kNumBuckets;
 
 /// Bytes of one read while records are picked.

@@ -11,8 +11,8 @@ namespace spmm {
 
 void validate_header(const MatrixHeader& header, const std::string& name) {
   const auto [n, m, num_blocks] = header;
-  const auto refuse = [&](std::uint64_t offset, const std::string& problem, const char* remedy) {
-    throw FormatError(at_offset(name, offset), problem, remedy);
+  const auto refuse = [&](std::uint64_t offset, const std::string& problem, const char* hint) {
+    throw FormatError(at_offset(name, offset), problem, hint);
   };
   constexpr const char* kCheckFields =
       "check that the file starts with n, m and the number of blocks as little-endian 32-bit integers";

@@ -51,12 +51,12 @@ MappedFile::Range* MappedFile::find(std::uint64_t offset) {
 }
 
 std::size_t MappedFile::write(std::uint64_t offset, std::span<const std::byte> bytes) noexcept {
-  Range* const range = find(offset);  // stays mapped: the bytes that come now are missing yet
+  Range* const range = find(offset);  // stays mapped: the bytes of this call are among the missing ones
   if (range == nullptr) return 0;
   const std::uint64_t at = offset - range->begin;
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), kRangeBytes - at));
   std::memcpy(range->data + at, bytes.data(), count);
-  if (range->missing_bytes.fetch_sub(count) == count) {  // full: nobody else writes there
+  if (range->missing_bytes.fetch_sub(count) == count) {  // full: no other thread writes there
     std::byte* data = nullptr;
     {
       const std::lock_guard lock(mutex_);

@@ -254,7 +254,7 @@ void OutputFile::sync_folder() {
 void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
   const std::uint64_t written = written_bytes_;
   const std::uint64_t expected = std::max<std::uint64_t>(expected_bytes_, written);
-  const auto remedy = [&]() -> std::string {
+  const auto hint = [&]() -> std::string {
     switch (error) {
       case ENOSPC:
         return text("free space in ", target_.is_device ? target_.name : target_.folder,
@@ -274,7 +274,7 @@ void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
   throw IoError(at_offset(target_.name, offset),
                 text("writing failed (", error_text(error), ") after ", written, " bytes, expected at least ", expected,
                      target_.is_device ? "" : "; no output was left behind"),
-                remedy());
+                hint());
 }
 
 void OutputFile::throw_publish_error(int error) const {

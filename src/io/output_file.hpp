@@ -1,4 +1,4 @@
-// An output file that nobody sees until it is complete.
+// An output file that other processes see only when it is complete.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,8 @@ namespace spmm::io {
 
 /// How bytes get into the file.
 enum class WriteMode : std::uint8_t {
-  mapped,  ///< through shared mappings where the space can be reserved and nobody else can cut the file; else pwrite
+  mapped,  ///< through shared mappings where the space can be reserved and no other process can cut the file; else
+           ///< pwrite
   pwrite,
 };
 

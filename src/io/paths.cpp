@@ -25,8 +25,8 @@ bool same_inode(const struct stat& a, const struct stat& b) {
 }
 
 /// Errors: always OutputError.
-[[noreturn]] void refuse(const std::string& name, const std::string& problem, const std::string& remedy) {
-  throw OutputError(name, problem, remedy);
+[[noreturn]] void refuse(const std::string& name, const std::string& problem, const std::string& hint) {
+  throw OutputError(name, problem, hint);
 }
 
 /// Refuses what is there under the output's name and is not a regular file or a character device.

@@ -34,15 +34,15 @@ double result_bytes_of_slab(const Statistics& whole, std::uint64_t largest_a) {
   return whole.num_c_blocks * share * static_cast<double>(output_record_bytes(whole.m()));
 }
 
-/// Every slab of A meets every slab of B; each meeting passes over both files for its records, builds both slabs anew
-/// and multiplies. Results of several slabs of B are merged.
+/// Every slab of A is multiplied by every slab of B; each of these products passes over both files for its records,
+/// builds both slabs anew and multiplies. Results of several slabs of B are merged.
 double total_seconds(const Statistics& whole, const Execution& slab, const Statistics& slabs, const Division& d,
                      const Limits& limits) {
-  const double meetings = static_cast<double>(d.num_a()) * d.num_b();
+  const double slab_products = static_cast<double>(d.num_a()) * d.num_b();
   const double passed_over = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
   const double result_bytes = whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m()));
   const double merging = d.num_b() > 1 ? merge_seconds(result_bytes) : 0;
-  return meetings * (product_seconds(slab, slabs, limits) + read_seconds(std::max(0.0, passed_over))) + merging +
+  return slab_products * (product_seconds(slab, slabs, limits) + read_seconds(std::max(0.0, passed_over))) + merging +
          start_seconds(slab, limits);
 }
 

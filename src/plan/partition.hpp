@@ -15,7 +15,7 @@ Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab
 /// Host bytes of the lists of records that slabs need.
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 
-/// Slabs end at the borders of so many buckets of block rows or columns.
+/// Slabs end at the boundaries of so many buckets of block rows or columns.
 inline constexpr std::uint32_t kNumBuckets = 1u << 16;
 
 }  // namespace spmm::plan

@@ -1,4 +1,4 @@
-// Every wrong command line and every bad file: exact exit code, one line that names place and remedy, nothing written.
+// Every wrong command line and every bad file: exact exit code, one line that names place and hint, nothing written.
 #include <algorithm>
 #include <filesystem>
 

@@ -43,7 +43,7 @@ bool suits(const std::string& kernel, const BlockMatrix& a) {
 
 /// Limits that leave room for a few hundred tiles of 64 x 64, and for less than both operands, beside the work space.
 constexpr std::uint64_t kLimitForPanels = 100u << 20;
-constexpr std::uint64_t kLimitForBands = 72u << 20;
+constexpr std::uint64_t kLimitForSlabs = 72u << 20;
 
 }  // namespace
 
@@ -127,18 +127,18 @@ TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
   }
 }
 
-TEST_CASE("operands that do not fit go through in bands") {
+TEST_CASE("operands that do not fit go through in slabs") {
   const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
   const BlockMatrix b = test::random_matrix(64 * 512, 64, 900, 65535, 6);
   const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"));
   for (const std::string kernel : {"auto", "two-pointer", "pair-list"}) {
     Options options = with_kernel(kernel);
-    options.memory_limit_bytes = kLimitForBands;
+    options.memory_limit_bytes = kLimitForSlabs;
     Report report;
     INFO("kernel " << kernel);
     REQUIRE((multiply(a, b, options, &report) == expected));
     CHECK(report.plan.a_bands * report.plan.b_bands > 1);
-    CHECK(report.peak_device_bytes <= kLimitForBands);
+    CHECK(report.peak_device_bytes <= kLimitForSlabs);
   }
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("one long block row is cut into column chunks") {
   for (std::uint32_t j = 0; j < 600; ++j) b.add_random(j % 40, j, 30);
   const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
   Options options = with_kernel("two-pointer");
-  options.memory_limit_bytes = kLimitForBands;
+  options.memory_limit_bytes = kLimitForSlabs;
   Report report;
   REQUIRE((multiply(a.matrix(), b.matrix(), options, &report) == expected));
   REQUIRE(report.num_panels > 1);

@@ -128,7 +128,7 @@ is_over() { [[ -z $(squeue -h -j "$1" 2> /dev/null) ]]; }
 has_outputs() { (($(find out -name '*.bin' | wc -l) >= $1)); }
 check_outputs() {
   for file in ref/*.bin; do cmp "$file" "out/${file#ref/}"; done
-  [[ $(find out -mindepth 1 | wc -l) == 16 ]] || { echo "strangers in out/"; ls -A out; return 1; }
+  [[ $(find out -mindepth 1 | wc -l) == 16 ]] || { echo "unexpected files in out/"; ls -A out; return 1; }
 }
 forget() {
   rm -rf out jobs.tsv.journal

@@ -180,7 +180,8 @@ int exit_status_under_thread_limit(unsigned num_threads, const std::function<int
   const pid_t child = fork();
   check(child >= 0 ? 0 : errno, "fork");
   if (child == 0) {
-    // The limit counts all processes of the user: one whom nobody else is likely to be, where that can be chosen.
+    // The limit counts all processes of the user: one that no other process is likely to have, where that can be
+    // chosen.
     constexpr unsigned kUser = 61234;
     const rlimit limit{.rlim_cur = num_threads, .rlim_max = num_threads};
     if (geteuid() == 0 && (setgid(kUser) != 0 || setuid(kUser) != 0)) _exit(kFailed);

@@ -37,7 +37,7 @@ struct ProcessResult {
   std::uint64_t peak_resident_bytes = 0;
 };
 
-/// A running program with an empty standard input. The destructor kills it if nobody waited.
+/// A running program with an empty standard input. The destructor kills it if wait() was not called.
 class Process {
  public:
   /// Shapes: argv[0] is the path of the program. Errors: std::system_error.

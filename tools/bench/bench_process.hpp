@@ -25,7 +25,7 @@ class TimeLimit {
 
   [[nodiscard]] const std::atomic<bool>* stop_flag() const { return watcher_.joinable() ? &stop_ : outer_; }
 
-  /// Whether the time was over, and nobody else asked to stop.
+  /// Whether the time was over, and `outer` was not set.
   [[nodiscard]] bool expired() const { return expired_; }
 
  private:

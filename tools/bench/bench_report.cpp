@@ -262,7 +262,7 @@ Json bench_json(const BenchOptions& options, const std::vector<std::string>& com
 Json case_result_json(const CaseResult& result) {
   Json json = case_json(result.what);
   json["block_density"] = result.what.block_density();
-  json["yardstick"] = result.baseline;  // the key of older files
+  json["yardstick"] = result.baseline;  // the key in the layout of the files
   if (!result.baseline.empty()) {
     json["baseline"] = run_json(result.baseline_run);
     json["baseline"]["kernel"] = result.baseline;

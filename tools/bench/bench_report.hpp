@@ -1,4 +1,4 @@
-// What spmm-bench says about its runs: tables for people, JSON, and the comparison of two JSON files.
+// What spmm-bench says about its runs: tables as text, JSON, and the comparison of two JSON files.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -315,7 +315,7 @@ fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions
     try {
       if (read_header(path) == header) return path;
     } catch (const FormatError&) {
-      // Somebody else's or a damaged file: written again below.
+      // Another program's or a damaged file: written again below.
     }
   }
   const std::vector<Part> pattern =

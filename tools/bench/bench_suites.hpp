@@ -20,7 +20,7 @@ struct BenchCase {
   PatternKind pattern = PatternKind::uniform;
   std::optional<std::uint32_t> bandwidth;
   std::uint32_t max_value = 0;
-  std::optional<double> published_s;        ///< time that somebody else published for the product
+  std::optional<double> published_s;        ///< time published elsewhere for the product
   std::optional<std::string> compare_with;  ///< a case whose time per pair * m^3 is set beside that of this one
 
   /// Share of the blocks that are stored.

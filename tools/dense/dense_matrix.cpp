@@ -87,8 +87,8 @@ class Reader {
  private:
   static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-  [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const {
-    throw FormatError(text(name_, ", line ", line_number_), problem, remedy);
+  [[noreturn]] void fail(const std::string& problem, const std::string& hint) const {
+    throw FormatError(text(name_, ", line ", line_number_), problem, hint);
   }
 
   std::uint32_t checked_count(std::uint64_t count, const char* what) const {

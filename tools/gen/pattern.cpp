@@ -170,7 +170,7 @@ std::unique_ptr<Region> make_staircase(std::uint64_t nb, std::uint64_t k) {
   return std::make_unique<Staircase>(nb, first_where(1, nb * nb, fits));
 }
 
-/// One heavy line and the rest; `transposed` = the line is a column.
+/// One long block row and the rest; `transposed` = a long block column.
 std::vector<Part> heavy_parts(std::uint64_t nb, std::uint64_t k, bool transposed) {
   const Axis all{.count = nb};
   const Axis line{.count = 1, .first = nb / 2};
@@ -185,8 +185,8 @@ std::vector<Part> heavy_parts(std::uint64_t nb, std::uint64_t k, bool transposed
   return parts;
 }
 
-/// A heavy row, a heavy column, and the rest. They cross beside the diagonal: on it, each block of A's column would
-/// meet each block of B's row, and the result would be full.
+/// A long block row, a long block column, and the rest. They cross beside the diagonal: on it, each block of A's column
+/// would meet each block of B's row, and the result would be full.
 std::vector<Part> hub_parts(std::uint64_t nb, std::uint64_t k) {
   const std::uint64_t row = nb / 2;
   const std::uint64_t column = (nb / 2 + 1) % nb;

@@ -28,7 +28,7 @@ class Region {
 
 enum class PatternKind : std::uint8_t { uniform, diagonal, banded, power_law, heavy_row, heavy_column, hub };
 
-/// What people call the patterns ("power-law"), in the order of PatternKind.
+/// Names of the patterns on the command line ("power-law"), in the order of PatternKind.
 const std::vector<std::string>& pattern_names();
 const std::string& pattern_name(PatternKind kind);
 

@@ -1,4 +1,4 @@
-// Prints what spmm-info found: for people and as JSON.
+// Prints what spmm-info found: as text and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -116,8 +116,8 @@ for step in "${steps[@]}"; do
         printf '%s: ' "$tool"
         # racecheck follows every access to shared memory: minutes for the larger tests, and it does not know the
         # barriers of the copy engine that the dense kernel waits on
-        part='small battery*,small long lists*,small list*'
-        if [[ $tool != racecheck ]]; then part+=',block rows and columns*,*stretches*,small dense*,*report counts*,*cancelled*'; fi
+        part='small battery*,small split-K*,small list*'
+        if [[ $tool != racecheck ]]; then part+=',block rows and columns*,*column chunks*,small dense*,*report counts*,*cancelled*'; fi
         SPMM_REQUIRE_GPU=1 compute-sanitizer --tool "$tool" --error-exitcode 9 "$tests" "$part" | tail -n 1
       done
       ;;

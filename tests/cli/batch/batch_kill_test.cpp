@@ -56,7 +56,7 @@ Json resumed(const KillPlace& place) {
   INFO(result.err);
   CHECK(result.exit_code == 0);
   CHECK(place.wrong_outputs().empty());
-  CHECK(place.strangers().empty());
+  CHECK(place.unexpected_files().empty());
   return Json::parse(result.out)["totals"];
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("kill -9 of a worker at random moments: the run goes on without a loss
     INFO("round " << round << "\n" << result.err << result.out);
     CHECK(result.exit_code == 0);
     CHECK(place.wrong_outputs().empty());
-    CHECK(place.strangers().empty());
+    CHECK(place.unexpected_files().empty());
     CHECK(resumed(place)["done_before"] == place.num_jobs());
   }
 }
@@ -138,7 +138,7 @@ TEST_CASE("SIGTERM, SIGINT and SIGUSR1: exit code 75, and --resume goes on where
       INFO("signal " << number << ", round " << round << "\n" << result.err);
       CHECK((result.exit_code == 75 || result.exit_code == 0));
       stopped += result.exit_code == 75 ? 1 : 0;
-      CHECK(place.strangers().empty());
+      CHECK(place.unexpected_files().empty());
       const std::size_t before = num_outputs();
       CHECK(resumed(place)["done_before"] == before);  // the journal is complete
     }

@@ -71,14 +71,14 @@ std::vector<std::string> BatchPlace::wrong_outputs() const {
   return wrong;
 }
 
-std::vector<std::string> BatchPlace::strangers() const {
-  std::vector<std::string> strangers;
+std::vector<std::string> BatchPlace::unexpected_files() const {
+  std::vector<std::string> unexpected_files;
   for (const std::string& name : names_in(".")) {
     const bool is_operand = name.size() <= 6 && name.ends_with(".bin") && name[0] >= '1' && name[0] <= '9';
     if (is_operand || expected_.contains(name) || name == "jobs.tsv" || name == "jobs.tsv.journal") continue;
-    strangers.push_back(name);
+    unexpected_files.push_back(name);
   }
-  return strangers;
+  return unexpected_files;
 }
 
 std::vector<std::string> batch_words(std::vector<std::string> arguments) {

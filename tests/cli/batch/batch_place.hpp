@@ -31,7 +31,7 @@ class BatchPlace {
   /// Outputs of the list that are not there or do not have the bytes of a single product.
   [[nodiscard]] std::vector<std::string> wrong_outputs() const;
   /// Files that neither the test nor a finished run has put there.
-  [[nodiscard]] std::vector<std::string> strangers() const;
+  [[nodiscard]] std::vector<std::string> unexpected_files() const;
 
  private:
   TemporaryFolder folder_;

@@ -61,7 +61,7 @@ TEST_CASE("a list gives the bytes of single products, and --resume does nothing 
   for (std::size_t row = 1; row < log.size(); ++row) CHECK(log[row].size() == 9);
   fs::remove("r.json");
   fs::remove("log");
-  CHECK(place.strangers().empty());
+  CHECK(place.unexpected_files().empty());
 
   result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
   CHECK(result.exit_code == 0);
@@ -197,7 +197,7 @@ TEST_CASE("a job that kills its worker fails alone, and so does one that breaks 
     INFO(kind << ": " << result.err);
     CHECK(result.exit_code == 1);
     CHECK(place.wrong_outputs() == Names{"c23-0.bin"});
-    CHECK(place.strangers().empty());
+    CHECK(place.unexpected_files().empty());
     const Json report = Json::parse(result.out);
     CHECK(report["totals"]["done"] == num_jobs - 1);
     CHECK(report["totals"]["failed"] == 1);
@@ -234,7 +234,7 @@ TEST_CASE("--halt stops at the first failure, soon or now") {
     CHECK(totals["not_run"] > 40);
     // What runs when the job fails takes a second: soon lets it finish, now does not.
     if (when == "now") CHECK(totals["done"] == 0);
-    CHECK(place.strangers() == Names{"bad.bin"});
+    CHECK(place.unexpected_files() == Names{"bad.bin"});
     CHECK(run_batch({"jobs.tsv", "--resume"}).exit_code == 1);
     CHECK(place.wrong_outputs().empty());
   }

@@ -99,7 +99,7 @@ TEST_CASE("version 2: the tightest level of nested groups counts, as Slurm nests
   CHECK(machine.available() == 50 * kMb);
   machine.put_v2("sys/fs/cgroup/system.slice", std::to_string(40 * kMb), 30 * kMb, 0, 0);
   CHECK(machine.available() == 10 * kMb);
-  machine.put_v2(scope / "job_8", std::to_string(1), 1, 0, 0);  // somebody else's
+  machine.put_v2(scope / "job_8", std::to_string(1), 1, 0, 0);  // of another job
   CHECK(machine.available() == 10 * kMb);
 }
 

@@ -31,7 +31,7 @@ void wait_for_waiting(const MemoryBudget& budget, std::size_t num) {
 
 }  // namespace
 
-TEST_CASE("the limit is measured when nobody else uses the memory, and stays while somebody does") {
+TEST_CASE("the limit is measured when no other product uses the memory, and stays while one does") {
   MemoryBudget budget;
   const auto says = [](std::uint64_t bytes) { return [bytes] { return bytes; }; };
   {
@@ -41,7 +41,7 @@ TEST_CASE("the limit is measured when nobody else uses the memory, and stays whi
     first.reserve({.host = 90, .device = 0}, nullptr);
     MemoryShare second(budget);
     CHECK(second.host_limit_bytes(says(10)) == 100);   // the first one's 90 must not count twice
-    CHECK(second.device_limit_bytes(says(50)) == 50);  // nobody has used the device before
+    CHECK(second.device_limit_bytes(says(50)) == 50);  // no product has used the device before
     CHECK(second.free().host == 10);
     CHECK(second.free().device == 50);
   }

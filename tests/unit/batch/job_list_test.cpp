@@ -64,7 +64,7 @@ TEST_CASE("columns override the defaults") {
   CHECK(list.has_costs);
 }
 
-TEST_CASE("malformed lines are refused with line, problem and remedy") {
+TEST_CASE("malformed lines are refused with line, problem and hint") {
   const std::string long_path(5000, 'x');
   const std::string endless(20000, 'x');
   struct Case {

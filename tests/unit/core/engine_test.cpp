@@ -227,7 +227,7 @@ TEST_CASE("a failure of the sink is thrown, and the engine goes on with the next
   CHECK((engine.multiply(one.a, one.b, on_cpu()) == one.expected));
 }
 
-TEST_CASE("the header of a stranger's source is checked") {
+TEST_CASE("the header of a caller's own source is checked") {
   class BadSource : public test::MemorySource {
    public:
     using MemorySource::MemorySource;

@@ -100,7 +100,7 @@ TEST_CASE("cpu: dense panels of every size give the same product") {
   }
 }
 
-TEST_CASE("cpu: dense-blas within small memory limits, in bands, or refused") {
+TEST_CASE("cpu: dense-blas within small memory limits, in slabs, or rejected") {
   if (!has_dense_blas()) return;
   const auto a = random_matrix(1024, 4, 30'000, 65535, 1);
   const auto b = random_matrix(1024, 4, 30'000, 65535, 2);

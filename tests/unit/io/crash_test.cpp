@@ -97,7 +97,7 @@ TEST_CASE("SIGKILL at any moment leaves the old content or the complete new one"
   }
 }
 
-TEST_CASE("a limit on the size of files is an error with a remedy, and the old content stays") {
+TEST_CASE("a limit on the size of files is an error with a hint, and the old content stays") {
   const TempFolder folder;
   const std::string records = result_records(kM, 300);
   const auto message_under_limit = [&](const std::function<void()>& action) {
@@ -110,7 +110,7 @@ TEST_CASE("a limit on the size of files is an error with a remedy, and the old c
   };
   const auto check = [&](const std::string& message, std::uint64_t written) {
     INFO(message);
-    CHECK(names_place_and_remedy(message, folder / "c.bin"));
+    CHECK(names_place_and_hint(message, folder / "c.bin"));
     CHECK(contains(message, "byte offset 10000"));
     CHECK(contains(message, "File too large"));
     CHECK(contains(message, "after " + std::to_string(written) + " bytes"));
@@ -151,7 +151,7 @@ std::string mount_small_disk(const fs::path& folder) {
   return "";
 }
 
-TEST_CASE("a full disk is an error with a remedy, and the old content stays") {
+TEST_CASE("a full disk is an error with a hint, and the old content stays") {
   const TempFolder folder;
   const fs::path path = folder / "c.bin";
   const std::string records = result_records(kM, 2000);  // 144 kB
@@ -161,7 +161,7 @@ TEST_CASE("a full disk is an error with a remedy, and the old content stays") {
       write_bytes(path, "old");
       for (int i = 0; i < 3; ++i) {  // what a failed attempt took is free again
         const std::string message = message_of<IoError>([&] { write_output(path, records, temp, true); });
-        if (!names_place_and_remedy(message, path) || !contains(message, "No space left on device") ||
+        if (!names_place_and_hint(message, path) || !contains(message, "No space left on device") ||
             !contains(message, "at least 144 kB are needed (free there now: ")) {
           return message;
         }

@@ -74,11 +74,11 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-bool names_place_and_remedy(const std::string& message, const fs::path& file) {
+bool names_place_and_hint(const std::string& message, const fs::path& file) {
   const std::size_t problem = message.find(": ", file.string().size());
-  const std::size_t remedy = message.rfind("; ");
-  return message.starts_with(file.string()) && problem != std::string::npos && remedy != std::string::npos &&
-         remedy > problem + 2 && remedy + 10 < message.size();
+  const std::size_t hint = message.rfind("; ");
+  return message.starts_with(file.string()) && problem != std::string::npos && hint != std::string::npos &&
+         hint > problem + 2 && hint + 10 < message.size();
 }
 
 std::string in_child(const std::function<std::string()>& body) {

@@ -73,8 +73,8 @@ std::string message_of(const std::function<void()>& action) {
   throw std::runtime_error("expected an exception, none was thrown");
 }
 
-/// Whether a message has the parts "<where>: <problem>; <remedy>" with this file in front.
-bool names_place_and_remedy(const std::string& message, const std::filesystem::path& file);
+/// Whether a message has the parts "<where>: <problem>; <hint>" with this file in front.
+bool names_place_and_hint(const std::string& message, const std::filesystem::path& file);
 bool contains(const std::string& text, const std::string& part);
 
 /// Runs `body` in a child process and returns the text it returned, or "exception: ..." / "signal ...".

@@ -1,4 +1,4 @@
-// Files that break the format: each is refused with its class, place, found, expected and remedy.
+// Files that break the format: each is refused with its class, place, found, expected and hint.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -132,7 +132,7 @@ void check_refused(const Malformed& bad) {
   const auto read = [&] { bad.type == u16 ? (void)read_matrix(path) : (void)read_product(path); };
   const std::string message = message_of<FormatError>(read);
   INFO(message);
-  CHECK(names_place_and_remedy(message, path));
+  CHECK(names_place_and_hint(message, path));
   for (const std::string& part : bad.parts) {
     INFO(part);
     CHECK(contains(message, part));
@@ -172,7 +172,7 @@ TEST_CASE("a file cut off or extended at any byte is refused") {
         continue;
       }
       const std::string message = message_of<FormatError>(read);
-      CHECK(names_place_and_remedy(message, path));
+      CHECK(names_place_and_hint(message, path));
       const bool says_where = contains(message, "byte offset " + std::to_string(std::min(length, whole.size())));
       const bool says_other_type = contains(message, "has " + std::to_string(length) + " bytes, which fits");
       CHECK((says_where || says_other_type));
@@ -206,7 +206,7 @@ TEST_CASE("what cannot be opened as a file is refused") {
     INFO(path);
     const std::string message = message_of<InputError>([&, p = path] { read_matrix(p); });
     INFO(message);
-    CHECK(names_place_and_remedy(message, path));
+    CHECK(names_place_and_hint(message, path));
     CHECK(contains(message, part));
     CHECK(contains(message, "expected a re"));  // "a regular file" or "a readable matrix file"
     CHECK(message_of<InputError>([&, p = path] { open_file_source(p); }) == message);
@@ -224,7 +224,7 @@ TEST_CASE("a file without read permission is refused") {
     return message_of<InputError>([&] { read_header(path); });
   });
   INFO(message);
-  CHECK(names_place_and_remedy(message, path));
+  CHECK(names_place_and_hint(message, path));
   CHECK(contains(message, "Permission denied"));
   CHECK(contains(message, "chmod"));
 }

@@ -122,7 +122,7 @@ TEST_CASE("a matrix in memory that does not fit itself is refused") {
   const auto refused = [&](BlockMatrix bad, const std::string& part) {
     const std::string message = message_of<FormatError>([&] { make_memory_source(bad, "matrix A"); });
     INFO(message);
-    CHECK(names_place_and_remedy(message, "matrix A"));
+    CHECK(names_place_and_hint(message, "matrix A"));
     CHECK(contains(message, part));
     CHECK_THROWS_AS(write_matrix(folder / "x.bin", bad), FormatError);
   };
@@ -165,13 +165,13 @@ TEST_CASE("a file that changes its length while it is read is refused") {
   std::filesystem::resize_file(path, size + 1);
   CHECK_NOTHROW(source->read(0, 3000, dst));
   const std::string grown = message_of<FormatError>([&] { source->check_unchanged(); });
-  CHECK(names_place_and_remedy(grown, path));
+  CHECK(names_place_and_hint(grown, path));
   CHECK(contains(grown, "now " + std::to_string(size + 1) + " bytes, expected " + std::to_string(size)));
 
   std::filesystem::resize_file(path, size - 1);
   CHECK_NOTHROW(source->read(0, 2999, dst));
   const std::string shrunk = message_of<FormatError>([&] { source->read(2999, 1, dst); });
-  CHECK(names_place_and_remedy(shrunk, path));
+  CHECK(names_place_and_hint(shrunk, path));
   CHECK(contains(shrunk, "now " + std::to_string(size - 1) + " bytes"));
   CHECK_THROWS_AS(source->check_unchanged(), FormatError);
 

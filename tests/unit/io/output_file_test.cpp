@@ -32,7 +32,7 @@ void put(const fs::path& path, TempKind kind, const FileSinkOptions& options = {
 std::string refused(const fs::path& path, const FileSinkOptions& options = {}) {
   const std::string message = message_of<OutputError>([&] { open_file_sink(path, 4, options); });
   INFO(message);
-  CHECK(names_place_and_remedy(message, path));
+  CHECK(names_place_and_hint(message, path));
   return message;
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("no-clobber: refused when opened, and refused at the end if the file c
       file.finish(kHeader);
       write_bytes(folder / "new", "theirs");
       const std::string message = message_of<OutputError>([&] { file.publish(); });
-      CHECK(names_place_and_remedy(message, folder / "new"));
+      CHECK(names_place_and_hint(message, folder / "new"));
       CHECK(contains(message, "the file exists"));
     }
     CHECK(read_bytes(folder / "new") == "theirs");
@@ -142,7 +142,7 @@ TEST_CASE("what happens to the target meanwhile") {
       fs::remove(folder / "c");
       fs::create_directory(folder / "c");
       const std::string message = message_of<OutputError>([&] { file.publish(); });
-      CHECK(names_place_and_remedy(message, folder / "c"));
+      CHECK(names_place_and_hint(message, folder / "c"));
       CHECK(contains(message, "Is a directory"));
     }
     CHECK(folder.names() == std::vector<std::string>{"c"});
@@ -264,14 +264,14 @@ TEST_CASE("missing permissions are found before the work starts") {
     });
   };
   const std::string closed = message_for(folder / "closed/c");
-  CHECK(names_place_and_remedy(closed, folder / "closed/c"));
+  CHECK(names_place_and_hint(closed, folder / "closed/c"));
   CHECK(contains(closed, "Permission denied"));
   const std::string read_only = message_for(folder / "read_only");
-  CHECK(names_place_and_remedy(read_only, folder / "read_only"));
+  CHECK(names_place_and_hint(read_only, folder / "read_only"));
   CHECK(contains(read_only, "chmod u+w"));
   if (::geteuid() == 0) {  // else there is no second user to own the file
     const std::string sticky = message_for(folder / "sticky/theirs");
-    CHECK(names_place_and_remedy(sticky, folder / "sticky/theirs"));
+    CHECK(names_place_and_hint(sticky, folder / "sticky/theirs"));
     CHECK(contains(sticky, "another user"));
   }
   fs::permissions(folder / "closed", static_cast<fs::perms>(0755));

@@ -181,7 +181,7 @@ TEST_CASE("a failed write is told once it is known, and every slice is released 
     INFO(message);
     CHECK(appender.num_slices() > 1);
     CHECK(appender.each_released_once());
-    CHECK(names_place_and_remedy(message, "/dev/full"));
+    CHECK(names_place_and_hint(message, "/dev/full"));
     CHECK(contains(message, "byte offset "));
     CHECK(contains(message, "No space left on device"));
     CHECK(contains(message, "after 0 bytes"));

@@ -132,7 +132,7 @@ TEST_CASE("a folder that cannot be synced is an error; one that needs no sync is
   static const auto kFail = fail_folder;
   system_calls.fsync = [](int fd) { return kFail(fd, EIO); };
   const std::string message = message_of<IoError>(publish);
-  CHECK(names_place_and_remedy(message, folder / "c"));
+  CHECK(names_place_and_hint(message, folder / "c"));
   CHECK(contains(message, "the output is complete"));
   system_calls.fsync = [](int fd) { return kFail(fd, EINVAL); };
   CHECK_NOTHROW(publish());

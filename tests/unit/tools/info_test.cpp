@@ -79,7 +79,7 @@ TEST_CASE("info: two golden files predict the product", "[tools][info]") {
   CHECK(product["max_bytes"] == 12 + 5 * 24);
 }
 
-TEST_CASE("info: text for people", "[tools][info]") {
+TEST_CASE("info: text", "[tools][info]") {
   ProcessOptions ascii;
   ascii.env = {{"LC_ALL", "C"}};
   const ProcessResult result = run_tool("info", {golden("a.bin"), golden("b.bin")}, ascii);

@@ -90,7 +90,7 @@ TEST_CASE("bands of every width", "[tools][pattern]") {
   }
 }
 
-TEST_CASE("the parts of a heavy line do not meet", "[tools][pattern]") {
+TEST_CASE("the parts of a long row or column do not overlap", "[tools][pattern]") {
   for (const PatternKind kind : {PatternKind::heavy_row, PatternKind::heavy_column}) {
     const auto pattern = make_pattern(kind, 9, 30, std::nullopt);
     REQUIRE(pattern.size() == 2);
@@ -107,7 +107,7 @@ TEST_CASE("the parts of a heavy line do not meet", "[tools][pattern]") {
   }
 }
 
-TEST_CASE("the parts of a hub do not meet", "[tools][pattern]") {
+TEST_CASE("the parts of a hub do not overlap", "[tools][pattern]") {
   const auto pattern = make_pattern(PatternKind::hub, 9, 30, std::nullopt);
   REQUIRE(pattern.size() == 3);
   CHECK(pattern[0].count == 9);

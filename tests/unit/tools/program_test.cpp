@@ -44,7 +44,7 @@ Failure fail_with(const Exception& exception) {
 
 template <class Exception>
 int code_of() {
-  return fail_with(Exception("place", "problem", "remedy")).code;
+  return fail_with(Exception("place", "problem", "hint")).code;
 }
 
 cxxopts::Options some_options() {
