@@ -21,6 +21,7 @@
 #include "base/temporary_names.hpp"
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/failure.hpp"
 #include "cli/stop_request.hpp"
 #include "spmm/error.hpp"
 
@@ -49,41 +50,13 @@ int fail(const std::string& program, int code, const std::string& message) {
 
 /// Exit code of the exception that is being handled, with its message printed.
 int fail_with_current_exception(const std::string& program) {
-  const auto failed = [&](int code, const std::exception& e) { return fail(program, code, e.what()); };
   try {
     throw;
-  } catch (const UsageError& e) {
-    return failed(kUsage, e);
   } catch (const cxxopts::exceptions::exception& e) {
     return fail(program, kUsage, text(e.what(), "; see ", program, " --help"));
-  } catch (const FormatError& e) {
-    return failed(kBadData, e);
-  } catch (const ShapeError& e) {
-    return failed(kBadData, e);
-  } catch (const InputError& e) {
-    return failed(kNoInput, e);
-  } catch (const DeviceError& e) {
-    return failed(kUnavailable, e);
-  } catch (const OutOfMemory& e) {
-    return failed(kMemory, e);
-  } catch (const OutputError& e) {
-    return failed(kCannotCreate, e);
-  } catch (const IoError& e) {
-    return failed(kIoError, e);
-  } catch (const Interrupted& e) {
-    return failed(kInterrupted, e);
-  } catch (const VerifyError& e) {
-    return failed(kNegative, e);
-  } catch (const std::system_error& e) {
-    if (e.code() != std::errc::resource_unavailable_try_again) return failed(kInternal, e);
-    return fail(program, kMemory,
-                "a thread cannot be started; lower --threads, or raise the limit of processes (ulimit -u, pids.max)");
-  } catch (const std::bad_alloc&) {
-    return fail(program, kMemory, "out of memory; lower --memory-limit or --threads, or free memory");
-  } catch (const std::exception& e) {
-    return failed(kInternal, e);
   } catch (...) {
-    return fail(program, kInternal, "unknown exception");
+    const Failure failure = failure_of_current_exception();
+    return fail(program, failure.exit_code, failure.message);
   }
 }
 

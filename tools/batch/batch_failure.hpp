@@ -1,17 +1,7 @@
-// Failures of jobs: exit codes from exceptions, and which of them may pass.
+// Failed jobs: what their exit codes say about trying again.
 #pragma once
 
-#include <string>
-
 namespace spmm::batch {
-
-struct Failure {
-  int exit_code = 0;
-  std::string message;
-};
-
-/// The exception that is being handled, as `spmm` would end with it.
-Failure failure_of_current_exception();
 
 /// Whether the same job may succeed another time: not what its files or its command are to blame for.
 bool may_pass(int exit_code);

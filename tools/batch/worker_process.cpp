@@ -15,9 +15,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cli/failure.hpp"
 #include "io/format.hpp"
 #include "spmm/error.hpp"
-#include "tools/batch/batch_failure.hpp"
 #include "tools/batch/batch_journal.hpp"
 #include "tools/batch/content_hash.hpp"
 
@@ -104,7 +104,7 @@ class Worker {
     try {
       multiply(job, result);
     } catch (...) {
-      const Failure failure = failure_of_current_exception();
+      const cli::Failure failure = cli::failure_of_current_exception();
       result.exit_code = failure.exit_code;
       result.message = failure.message;
     }
@@ -197,7 +197,7 @@ void run_worker_process(const WorkerSetup& setup) {
     // Never destroyed: the end of the process is quicker than an orderly one.
     (new Worker(setup))->serve();
   } catch (...) {
-    code = failure_of_current_exception().exit_code;
+    code = cli::failure_of_current_exception().exit_code;
   }
   ::_exit(code);
 }

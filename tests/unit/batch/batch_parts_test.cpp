@@ -6,11 +6,14 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <system_error>
 
 #include "cli/exit_codes.hpp"
+#include "cli/failure.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
+#include "tools/batch/batch_failure.hpp"
 #include "tools/batch/batch_message.hpp"
 #include "tools/batch/batch_output.hpp"
 #include "tools/batch/content_hash.hpp"
@@ -51,6 +54,22 @@ Names fed(const Names& pieces) {
 }
 
 }  // namespace
+
+TEST_CASE("batch: a thread that cannot be started is want of memory, and the worker stays") {
+  const auto code_of = [](const auto& error) {
+    try {
+      throw error;
+    } catch (...) {
+      return cli::failure_of_current_exception().exit_code;
+    }
+  };
+  const int no_thread = code_of(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
+  CHECK(no_thread == cli::kMemory);
+  CHECK(may_pass(no_thread));
+  CHECK_FALSE(breaks_worker(no_thread));
+  CHECK(code_of(std::system_error(std::make_error_code(std::errc::bad_file_descriptor))) == cli::kInternal);
+  CHECK(breaks_worker(code_of(DeviceError("gpu", "fault", "replace it"))));
+}
 
 TEST_CASE("XXH64 has the values of its specification") {
   CHECK(hash_of("") == 0xEF46DB3751D8E999);
