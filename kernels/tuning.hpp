@@ -15,20 +15,27 @@ inline constexpr std::uint64_t kNumRingSlots = 8;
 /// one wait, 0.3 ms) is small beside its 4 ms of traffic, small enough that the first one reaches the disk early.
 inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 
-/// Block sides with compiled products; any other m runs in kernels that take it at run time, about ten times slower
-/// (kGustavsonAnyTermsPerMs). Multiples of 16 fill a tensor-core fragment, 4 and 8 together with other blocks.
-inline constexpr std::uint32_t kBlockSides[] = {4, 8, 16, 32, 64};
+/// Block sides for which the row kernels (Gustavson, ESC, split-K) are compiled. A block of any other side is padded
+/// with zeros to the next of these where operands are gathered: m = 3 to 4, 5 to 7 to 8, and so on. Zeros add nothing
+/// to a sum, and results are m x m again. Multiples of eight fill tensor-core fragments.
+inline constexpr std::uint32_t kBlockSides[] = {4, 8, 16, 24, 32, 40, 48, 56, 64};
 
-constexpr bool has_block_side(std::uint32_t m) {
+/// The smallest of them that is not below m, 1 to 64.
+constexpr std::uint32_t padded_side(std::uint32_t m) {
   for (const std::uint32_t side : kBlockSides) {
-    if (side == m) return true;
+    if (m <= side) return side;
   }
-  return false;
+  return 0;
 }
 
 /// A panel lists its C blocks by ESC (expand, sort and compress its pairs) while it has fewer pairs than this share of
 /// its C blocks; above it, visiting every C block is cheaper than sorting.
 inline constexpr double kEscPairsPerBlock = 0.25;
+
+/// The same for blocks of side m: sums in registers are the better ones where blocks are large.
+constexpr double esc_pairs_per_block(std::uint32_t m) {
+  return m <= 8 ? kEscPairsPerBlock : m <= 16 ? 1.0 : 4.0;
+}
 
 /// Short rows, with at most this many pairs, are sorted in shared memory, where each pair is compared with all others
 /// of its row. Measured on an H200: 58 pairs per row (S5) 0.5 ms less than a sort of the panel; 420 per row 0.2 ms
@@ -50,7 +57,6 @@ inline constexpr double kGustavsonPairsPerMs = 6.0e7;         // small blocks: b
 inline constexpr double kGustavsonTermsPerMs = 1.8e10;        // larger blocks: bound by shared-memory sums
 inline constexpr double kGustavsonCheckedPairsPerMs = 4.2e7;  // both with overflow-checked sums
 inline constexpr double kGustavsonCheckedTermsPerMs = 6.5e9;
-inline constexpr double kGustavsonAnyTermsPerMs = 5.9e8;     // m that is not in kBlockSides
 inline constexpr double kGustavsonElementsPerMs = 1.0e9;     // sums cleared and searched for non-zeros
 inline constexpr double kGustavsonResultBytesPerMs = 3.0e9;  // records from shared memory
 inline constexpr double kEscMs = 0.1;                        // launches and waits of listing

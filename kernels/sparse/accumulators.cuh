@@ -22,8 +22,8 @@ __device__ constexpr std::uint32_t swizzled(std::uint32_t e) {
   return M == 8 ? e ^ (e / 32 * 4) : e;
 }
 
-/// Sums of a column chunk. An element is a 32-bit sum and a sticky bit, which a carry out of the sum sets: the element
-/// is saturated.
+/// Sums of a column chunk, m x m elements per C block also where operands are padded. M = 0: m is known at run time.
+/// An element is a 32-bit sum and a sticky bit, which a carry out of the sum sets: the element is saturated.
 template <std::uint32_t M>
 struct Accumulators {
   std::uint32_t* sums;       // [num_c_blocks, elements], shared
@@ -39,7 +39,8 @@ struct Accumulators {
 
   [[nodiscard]] __device__ std::uint32_t elements() const { return M != 0 ? M * M : run_time_elements; }
 
-  /// Address of position p of C block 0; a C block is 4 * elements() bytes.
+  [[nodiscard]] __device__ std::uint32_t c_block_bytes() const { return elements() * 4; }
+  /// Address of position p of C block 0.
   [[nodiscard]] __device__ std::uint32_t base(std::uint32_t p) const { return address + p * 4; }
 
   /// Adds to the element at position p of a C block. Fits: no sum of this block row can leave 32 bits; else sums are
@@ -71,7 +72,7 @@ struct Accumulators {
     if (!Fits && is_saturated(c_block, p)) return kMaxVal;
     return sums[c_block * elements() + p];
   }
-  /// Elements 2x and 2x + 1 of a C block.
+  /// Elements 2x and 2x + 1 of a C block with an even number of elements.
   template <bool Fits>
   [[nodiscard]] __device__ uint2 pair(std::uint32_t c_block, std::uint32_t x) const {
     const std::uint32_t p = swizzled<M>(2 * x);

@@ -55,7 +55,7 @@ double dense_terms(const Statistics& s) {
 }  // namespace
 
 bool is_listed(const Statistics& s) {
-  return s.num_pairs < kernels::kEscPairsPerBlock * static_cast<double>(s.a_rows) * s.nb();
+  return s.num_pairs < kernels::esc_pairs_per_block(s.m()) * static_cast<double>(s.a_rows) * s.nb();
 }
 
 double pair_list_ms(const Statistics& s, const Pieces&) {
@@ -68,14 +68,11 @@ double row_spread_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
   const std::uint32_t m = s.m();
   const double elements = elements_of_block(s);
-  const bool has_kernel = m == 4 || m == 8 || m == 16 || m == 32 || m == 64;
   const double row_sum = static_cast<double>(s.num_blocks()) / 2 /
                          static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * m * s.max_element *
                          s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
   const bool checked = row_sum > kMaxVal;
-  const double terms_per_ms = !has_kernel ? kernels::kGustavsonAnyTermsPerMs
-                              : checked   ? kernels::kGustavsonCheckedTermsPerMs
-                                          : kernels::kGustavsonTermsPerMs;
+  const double terms_per_ms = checked ? kernels::kGustavsonCheckedTermsPerMs : kernels::kGustavsonTermsPerMs;
   const double pairs_per_ms = checked ? kernels::kGustavsonCheckedPairsPerMs : kernels::kGustavsonPairsPerMs;
   const double multiply = std::max(s.num_pairs / pairs_per_ms, s.num_pairs * elements * m / terms_per_ms);
   const double visited = static_cast<double>(s.a_rows) * s.nb() * elements;

@@ -156,7 +156,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   plan::Limits other_device = machine;
   other_device.device->has_dense_tensor = false;
   CHECK(best(dense, other_device) == KernelId::rows);
-  const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b).resident;
+  const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b, 8).resident;
   plan::Limits little = machine;
   little.device->bytes = operands + (std::uint64_t{2} << 30);  // B by groups of block columns, anew for every panel
   const plan::Execution in_groups = plan::decide(counted(dense), little);
@@ -165,7 +165,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   CHECK(in_groups.dense_columns % 64 == 0);
   CHECK(in_groups.device_need_bytes <= little.device->bytes);
   CHECK(in_groups.predicted_ms > plan::decide(counted(dense), machine).predicted_ms);
-  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b).build_peak;
+  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
   CHECK(plan::decide(counted(dense), little).device_need_bytes <= little.device->bytes);
 
   const auto least_ms = [&](std::uint32_t max_element, double pairs = 1) {
