@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/tuning.hpp"
 #include "kernels/views.hpp"
 #include "kernels/warp.cuh"
 
@@ -12,7 +13,7 @@ namespace spmm::kernels {
 
 /// Which C blocks of a CTA are not zero, and where their records go; in shared memory.
 struct CBlockFlags {
-  static constexpr std::uint32_t kMaxCBlocks = 2048;
+  static constexpr std::uint32_t kMaxCBlocks = kMaxChunkBlocks;
   std::uint32_t words[kMaxCBlocks / 32];   // a bit per C block
   std::uint32_t before[kMaxCBlocks / 32];  // flagged C blocks of the CTA before each word
   std::uint32_t count;                     // flagged C blocks of the CTA

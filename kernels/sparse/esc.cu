@@ -33,6 +33,12 @@ __host__ __device__ constexpr std::uint32_t non_zero_blocks_per_cta(std::uint32_
   return c_blocks < kFewest ? kFewest : c_blocks;
 }
 
+/// CTAs per multiprocessor that registers must allow: tiles of larger blocks would spill 64 of them.
+template <std::uint32_t P>
+constexpr std::uint32_t esc_ctas(std::uint32_t most) {
+  return P == 8 ? most : P <= 16 ? 4 : 3;
+}
+
 /// Operands and pairs of one launch.
 struct Lists {
   bool two_pairs_fit;  // the products of two pairs always fit 32 bits
@@ -271,7 +277,7 @@ __device__ inline std::uint32_t c_blocks_from(const Lists& lists, std::uint64_t 
 // Memory: a pair is read as whole blocks by neighbouring lanes; results stay in shared memory until their output offset
 //         is known.
 template <std::uint32_t P, std::uint32_t M>
-__global__ void __launch_bounds__(kThreads, P == 8 ? kResidentThreads / kThreads - 1 : 4)
+__global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThreads - 1))
     mul_esc(Lists lists, CBlocksView c_blocks, std::uint32_t run_time_m, RecordOutput out) {
   extern __shared__ __align__(16) std::uint32_t results[];  // [C blocks of the CTA, m, m]
   __shared__ CBlockFlags flags;
@@ -308,7 +314,7 @@ __global__ void __launch_bounds__(kThreads, P == 8 ? kResidentThreads / kThreads
 // record. Work: as mul_esc, without flags and look-back. Memory: a warp, or half a warp, writes a whole record; the
 // parts of a sector that two records share combine in L2.
 template <std::uint32_t P, std::uint32_t M>
-__global__ void __launch_bounds__(kThreads, P == 8 ? kResidentThreads / kThreads : 4)
+__global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThreads))
     mul_esc_non_zero(Lists lists, CBlocksView c_blocks, std::uint32_t run_time_m, RecordOutput out) {
   __shared__ BlockPair near_pairs[CtaCBlocks::kMaxPairs];
   __shared__ std::uint32_t offsets[kMaxCBlocks + 1];

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kThreads = ColumnChunks::kThreads;
 constexpr std::uint32_t kWarps = ColumnChunks::kWarps;
-constexpr std::uint32_t kSharedBytes = 100u << 10;      // two CTAs per multiprocessor of 228 KB
+constexpr std::uint32_t kSharedBytes = kGustavsonSharedBytes;
 constexpr std::uint32_t kSmallSharedBytes = 41u << 10;  // where a device gives a CTA no more than 48 KB
 
 // Grid: one thread per split offset.
@@ -49,15 +49,20 @@ __device__ void flag_c_blocks(const Accumulators<M>& sums, std::uint32_t num_c_b
         any = sums.template any_of_four<Fits>(c_block, (x + (M == 4 ? lane / 2 : lane)) % kQuarters);
       }
       word = __ballot_sync(~0u, any);
-    } else if (sums.elements() <= kFewElements) {  // the same, element by element
-      const std::uint32_t elements = sums.elements();
+    } else if (sums.elements() <= kFewElements) {  // the same, two elements at a time where their number is even
+      const std::uint32_t step = sums.elements() % 2 == 0 ? 2 : 1;
+      const std::uint32_t end = sums.elements() / step;
       const std::uint32_t c_block = w * 32 + lane;
-      const std::uint32_t end = c_block < num_c_blocks ? elements : 0;
-      std::uint32_t e = lane % elements;
+      std::uint32_t e = lane % end;
       bool any = false;
-      for (std::uint32_t x = 0; x < end && !any; ++x) {
-        any = sums.template value<Fits>(c_block, e) != 0;
-        e = e + 1 == elements ? 0 : e + 1;
+      for (std::uint32_t x = 0; x < end && !any && c_block < num_c_blocks; ++x) {
+        if (step == 2) {
+          const uint2 two = sums.template pair<Fits>(c_block, e);
+          any = (two.x | two.y) != 0;
+        } else {
+          any = sums.template value<Fits>(c_block, e) != 0;
+        }
+        e = e + 1 == end ? 0 : e + 1;
       }
       word = __ballot_sync(~0u, any);
     } else {  // a warp per C block
@@ -83,7 +88,7 @@ struct ChunkOutput {
 
 /// Writes the sums as records.
 /// Threads: all of the CTA, once all products are added.
-template <std::uint32_t M, bool Fits>
+template <std::uint32_t P, std::uint32_t M, bool Fits>
 __device__ void write_chunk(const Accumulators<M>& sums, std::uint32_t num_c_blocks, std::uint32_t m,
                             const ChunkOutput& chunk, const RecordOutput& out) {
   flag_c_blocks<M, Fits>(sums, num_c_blocks, chunk.flags);
@@ -93,7 +98,12 @@ __device__ void write_chunk(const Accumulators<M>& sums, std::uint32_t num_c_blo
   order_records(chunk.flags, num_c_blocks, chunk.order);
   __syncthreads();  // the order is complete
   const auto value_at = [&](std::uint32_t c_block, std::uint32_t e) { return sums.template value<Fits>(c_block, e); };
-  const auto pair_at = [&](std::uint32_t c_block, std::uint32_t x) { return sums.template pair<Fits>(c_block, x); };
+  const auto pair_at = [&](std::uint32_t c_block, std::uint32_t x) {
+    if (P % 32 != 0 || m != P) return sums.template pair<Fits>(c_block, x);
+    const std::uint32_t bits = row_swizzle(2 * x / P);
+    const uint2 two = sums.template pair<Fits>(c_block, (2 * x ^ bits) / 2);
+    return bits % 2 == 0 ? two : uint2{two.y, two.x};
+  };
   const auto index_of = [&](std::uint32_t c_block) {
     return uint2{chunk.first_index.x, chunk.first_index.y + c_block};
   };
@@ -170,9 +180,9 @@ __global__ void __launch_bounds__(kThreads, 2)
                             .first_index = uint2{out.rows[row], first_column},
                             .num_ctas = chunks.num_ctas};
   if (fits) {
-    write_chunk<M, true>(sums, num_c_blocks, m, written, out);
+    write_chunk<P, M, true>(sums, num_c_blocks, m, written, out);
   } else {
-    write_chunk<M, false>(sums, num_c_blocks, m, written, out);
+    write_chunk<P, M, false>(sums, num_c_blocks, m, written, out);
   }
 }
 

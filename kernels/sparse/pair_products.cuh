@@ -78,12 +78,13 @@ template <std::uint32_t P>
 struct WarpTile {
   static constexpr std::uint32_t kEights = P / 8;
   static constexpr std::uint32_t kRows = kEights % 2 == 0 ? 2 : 1;
-  static constexpr std::uint32_t kColumns = kRows == 2 ? 2 : kEights <= 5 ? kEights : 4;
-  static constexpr std::uint32_t kPerRow = (kEights + kColumns - 1) / kColumns;  // tiles of a C block side by side
-  static constexpr std::uint32_t kCount = kEights / kRows * kPerRow;             // tiles of a C block
+  static constexpr std::uint32_t kColumns = kRows == 2 ? 2 : 3;
+  static constexpr std::uint32_t kPerRow = kEights / kColumns;  // tiles of a C block side by side
+  static_assert(kEights % kColumns == 0);
+  static constexpr std::uint32_t kCount = kEights / kRows * kPerRow;  // tiles of a C block
 
-  std::uint32_t first_row;     // element of the block
-  std::uint32_t first_column;  // P = 56: the last tile of a row ends behind the block
+  std::uint32_t first_row;  // element of the block
+  std::uint32_t first_column;
 
   __device__ explicit WarpTile(std::uint32_t number)
       : first_row(number / kPerRow * kRows * 8), first_column(number % kPerRow * kColumns * 8) {}
@@ -96,7 +97,7 @@ struct TileSums {
 
   /// Adds 16 terms: a, b = a lane's part of the first rows and columns, four terms each; zeros where they are not
   /// there.
-  __device__ void add(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t columns_left, bool there) {
+  __device__ void add(const std::uint16_t* a, const std::uint16_t* b, bool there) {
     BytePair rows[Tile::kRows];
 #pragma unroll
     for (std::uint32_t r = 0; r < Tile::kRows; ++r) {
@@ -105,13 +106,11 @@ struct TileSums {
     uint2 columns[Tile::kColumns];
 #pragma unroll
     for (std::uint32_t c = 0; c < Tile::kColumns; ++c) {
-      if (Tile::kEights % Tile::kColumns != 0 && c * 8 >= columns_left) break;  // the same for all lanes
       columns[c] = there ? __ldg(reinterpret_cast<const uint2*>(b + c * 8 * P)) : uint2{0, 0};
     }
     __syncwarp();  // mma.sync needs all lanes
 #pragma unroll
     for (std::uint32_t c = 0; c < Tile::kColumns; ++c) {
-      if (Tile::kEights % Tile::kColumns != 0 && c * 8 >= columns_left) break;  // the same for all lanes
       const BytePair column = split_bytes(columns[c]);
 #pragma unroll
       for (std::uint32_t r = 0; r < Tile::kRows; ++r) eights[r][c].add(rows[r], column);
@@ -151,8 +150,7 @@ __device__ inline void add_pairs_tile(const PairValues& values, const Pairs& pai
       const std::uint32_t own = x + half;
       const bool of_second = own >= kEights;
       const std::uint32_t k = (of_second ? own - kEights : own) * 8;
-      sums.add((of_second ? second_a : a) + k, (of_second ? second_b : b) + k, P - tile.first_column,
-               !of_second || has_second);
+      sums.add((of_second ? second_a : a) + k, (of_second ? second_b : b) + k, !of_second || has_second);
     }
   }
 }

@@ -209,6 +209,7 @@ __device__ void add_segment_8(const std::uint16_t* a_block, const OperandView& b
   std::uint32_t left = segment.end - segment.first;
   std::uint32_t columns[kLoads];
   uint2 terms[kLoads];
+#pragma unroll(Fits ? 2 : 1)  // checked sums are many instructions already
   for (; left >= kLoads; left -= kLoads, next_column += kLoads, values += kLoads * 64) {
 #pragma unroll
     for (std::uint32_t u = 0; u < kLoads; ++u) {
@@ -255,15 +256,17 @@ __device__ void add_segment_wide(const std::uint16_t* a_block, const OperandView
   constexpr std::uint32_t kEights = P / 8;
   constexpr std::uint32_t kRows = kEights % 2 == 0 ? 2 : 1;
   const std::uint32_t from = Sums8::row() * P + threadIdx.x % 4 * 4;
+  const std::uint32_t swizzle = P % 32 == 0 && m == P ? row_swizzle(Sums8::row()) : 0;  // the same for every eighth row
   for (std::uint32_t first_row = 0; first_row < P && segment.first < segment.end; first_row += kRows * 8) {
     EightTerms<P> rows[kRows];
     std::uint32_t end_column[kRows];  // 0 where the row is padding
+    std::uint32_t positions[kRows];   // of the row's first element
 #pragma unroll
     for (std::uint32_t r = 0; r < kRows; ++r) {
       rows[r].load(a_block + (first_row + r * 8) * P + from);
       end_column[r] = first_row + r * 8 + Sums8::row() < m ? m : 0;
+      positions[r] = (first_row + r * 8 + Sums8::row()) * m;
     }
-    const std::uint32_t position = (first_row + Sums8::row()) * m + Sums8::column();
     const std::uint16_t* next = b.values + std::uint64_t{segment.first} * P * P + from;
     EightTerms<P> ahead;
     ahead.load(next);
@@ -286,8 +289,9 @@ __device__ void add_segment_wide(const std::uint16_t* a_block, const OperandView
         for (std::uint32_t r = 0; r < kRows; ++r) {
 #pragma unroll
           for (std::uint32_t e = 0; e < 2; ++e) {
-            if (column + Sums8::column() + e >= end_column[r]) continue;
-            const std::uint32_t p = position + r * 8 * m + column + e;
+            const std::uint32_t own = column + Sums8::column() + e;
+            if (own >= end_column[r]) continue;
+            const std::uint32_t p = positions[r] + (own ^ swizzle);
             const std::uint64_t value = combine<Fits>(products[r].high[e], products[r].high[2 + e] + products[r].low[e],
                                                       products[r].low[2 + e]);
             sums.template add_at<Fits>(base + p * 4, c_block, p, value);

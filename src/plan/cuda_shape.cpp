@@ -166,7 +166,7 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   const std::uint32_t columns = !kernel.b_by_columns ? s.nb()
                                 : s.b_columns != 0   ? s.b_columns
                                                      : std::min(s.b.num_blocks, s.nb());
-  const double esc_pairs_per_block = kernels::esc_pairs_per_block(s.m());
+  const double esc_pairs_per_block = kernels::side_rates(s.m()).esc_pairs_per_block;
   e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, esc_pairs_per_block);
   e.expected_panels = e.panels.size();
   if (kernel.id == KernelId::dense_tensor && e.num_planes == 2) {
