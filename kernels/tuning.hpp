@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 /// Block sides for which the row kernels (Gustavson, ESC, split-K) are compiled. A block of any other side is padded
 /// with zeros to the next of these where operands are gathered: m = 3 to 4, 5 to 7 to 8, and so on. Zeros add nothing
 /// to a sum, and results are m x m again. Multiples of eight fill tensor-core fragments; 40 and 56 do not pay: an odd
-/// number of eights leaves one strip of rows at a time, and a pair of them took as long as one of 48 and 64 (H200).
+/// number of eights leaves one strip of rows at a time, and a pair of them took as long as one of 48 and 64, or longer (HISTORY.md).
 inline constexpr std::uint32_t kBlockSides[] = {4, 8, 16, 24, 32, 48, 64};
 
 /// The smallest of them that is not below m, 1 to 64.
@@ -60,7 +60,7 @@ inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of
 inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average
 
 /// What the row kernels reach with blocks of one padded side, and when which of them is better. Fitted to uniform
-/// products on one H200 with 0.5, 1, 2, 4 and 8 pairs per C block (HISTORY.md), within 1.5 times of all of them.
+/// products on one H200 with 0.5 to 8 pairs per C block; HISTORY.md has what is predicted and measured.
 struct SideRates {
   std::uint32_t side;
   double gustavson_pairs_per_ms;

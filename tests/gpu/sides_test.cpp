@@ -104,3 +104,21 @@ TEST_CASE("one result block with more terms than 32-bit sums of byte products ho
     }
   }
 }
+
+TEST_CASE("padded operands stay within the limit") {
+  constexpr std::uint32_t kM = 9;  // blocks of 162 bytes, padded to 512
+  constexpr std::uint32_t kBlocks = 400'000;
+  constexpr std::uint64_t kLimit = 620u << 20;  // little more than the operands, a part of the result
+  const BlockMatrix a = test::random_matrix(kM * 80'000, kM, kBlocks, 2047, 1);
+  const BlockMatrix b = test::random_matrix(kM * 80'000, kM, kBlocks, 2047, 2);
+  Options options;
+  options.backend = Backend::cuda;
+  options.kernel = "rows";
+  options.memory_limit_bytes = kLimit;
+  Report report;
+  (void)multiply(a, b, options, &report);
+  REQUIRE(report.plan.a_bands * report.plan.b_bands == 1);
+  REQUIRE(report.num_panels > 1);
+  REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
+  REQUIRE(report.peak_device_bytes <= kLimit);
+}

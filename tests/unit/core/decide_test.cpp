@@ -275,3 +275,33 @@ TEST_CASE("the run as a whole is predicted for both backends, the start of a dev
   limits.backend = Backend::cpu;
   CHECK(plan::decide(s, limits).predicted_s == cold.predicted_cpu_s);
 }
+
+TEST_CASE("padded blocks are counted as they lie on the device") {
+  plan::Limits limits = large_machine();
+  for (const KernelId id : {KernelId::rows, KernelId::row_spread, KernelId::pair_list, KernelId::two_pointer}) {
+    limits.kernel = id;
+    const plan::Statistics s = evenly_spread(90'000, 9, 1e6, 2047);  // 9 is padded to 16
+    const plan::Statistics whole = evenly_spread(160'000, 16, 1e6, 2047);
+    const auto without_c_blocks = [&](const plan::Statistics& of) {
+      const plan::Execution e = plan::decide(of, limits);
+      return e.device_need_bytes - e.max_c_blocks * plan::tile_device_bytes(of.m());
+    };
+    const bool pads = id != KernelId::two_pointer;
+    CHECK((without_c_blocks(s) == without_c_blocks(whole)) == pads);
+  }
+}
+
+TEST_CASE("no block side is predicted slower per pair than the side it is padded to") {
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::rows;
+  for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
+    const std::uint32_t side = kernels::padded_side(m);
+    REQUIRE(side >= m);
+    for (const double blocks : {3e4, 3e5}) {
+      INFO("m " << m << ", " << blocks << " blocks");
+      const double own = plan::decide(evenly_spread(3000 * m, m, blocks, 900), limits).predicted_ms;
+      const double padded = plan::decide(evenly_spread(3000 * side, side, blocks, 900), limits).predicted_ms;
+      CHECK(own <= padded * 1.01);
+    }
+  }
+}
