@@ -18,7 +18,8 @@ inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 /// Block sides for which the row kernels (Gustavson, ESC, split-K) are compiled. A block of any other side is padded
 /// with zeros to the next of these where operands are gathered: m = 3 to 4, 5 to 7 to 8, and so on. Zeros add nothing
 /// to a sum, and results are m x m again. Multiples of eight fill tensor-core fragments; 40 and 56 do not pay: an odd
-/// number of eights leaves one strip of rows at a time, and a pair of them took as long as one of 48 and 64, or longer (HISTORY.md).
+/// number of eights leaves one strip of rows at a time, and a pair of them took as long as one of 48 and 64, or longer
+/// (HISTORY.md).
 inline constexpr std::uint32_t kBlockSides[] = {4, 8, 16, 24, 32, 48, 64};
 
 /// The smallest of them that is not below m, 1 to 64.
