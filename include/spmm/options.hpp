@@ -19,7 +19,7 @@ struct EngineOptions {
 
 /// What belongs to one product.
 struct ProductOptions {
-  Backend backend = Backend::automatic;  ///< automatic: cuda where a device is usable, else cpu
+  Backend backend = Backend::automatic;  ///< automatic: the one that is predicted to end first; a device number means cuda
   std::string kernel = "auto";           ///< a name of kernel_names(), or "auto"
   unsigned max_threads = 0;              ///< host threads at most; 0 = those of the engine
   bool force = false;                    ///< lift the launch limit of the host-driven kernel

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "spmm/error.hpp"
@@ -141,7 +142,7 @@ TEST_CASE("GPUs are found by files of the driver") {
   const TemporaryFolder folder;
   const fs::path driver = folder.path() / "driver";
   const fs::path devices = folder.path() / "dev";
-  const auto found = [&](std::optional<std::string> visible) { return find_gpus(visible, driver, devices); };
+  const auto found = [&](std::optional<std::string> visible) { return visible_gpus(visible, driver, devices); };
   CHECK(found(std::nullopt).empty());
   fs::create_directories(devices);
   for (const char* gpu : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"}) fs::create_directories(driver / gpu);
