@@ -56,7 +56,7 @@ void keep(MemoryBudget& budget, const SourceIdentity& identity, std::uint64_t by
 
 TEST_CASE("kept items: the one used longest ago goes first, one in use never, and not those that are wanted") {
   KeptItems kept;
-  for (const std::uint64_t inode : {1u, 2u, 3u}) {
+  for (const std::uint64_t inode : {1u, 2u, 3u, 4u}) {
     const KeptItems::Id id = kept.promise(file(inode));
     CHECK(kept.idle_bytes() == (inode - 1) * 10);
     kept.provide(id, 10, item());
@@ -65,12 +65,15 @@ TEST_CASE("kept items: the one used longest ago goes first, one in use never, an
   }
   const KeptItems::Id first = kept.find(file(1))->id;
   CHECK(kept.use(first) != nullptr);
-  kept.end_use(first);  // 2, 3, 1
+  kept.end_use(first);  // 2, 3, 4, 1
   const KeptItems::Id second = kept.find(file(2))->id;
-  CHECK(kept.use(second) != nullptr);  // 3, 1, and 2 in use
-  CHECK(kept.idle_bytes() == 20);
+  CHECK(kept.use(second) != nullptr);  // 3, 4, 1, and 2 in use
+  CHECK(kept.idle_bytes() == 30);
   const std::vector<SourceIdentity> wanted{file(3)};
-  CHECK(kept.idle_bytes(wanted) == 10);
+  CHECK(kept.idle_bytes(wanted) == 20);
+  CHECK(kept.drop_oldest(wanted));
+  CHECK(kept.find(file(4)) == nullptr);
+  CHECK(kept.find(file(1)) != nullptr);
   CHECK(kept.drop_oldest(wanted));
   CHECK(kept.find(file(1)) == nullptr);
   CHECK_FALSE(kept.drop_oldest(wanted));
