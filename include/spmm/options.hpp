@@ -25,7 +25,9 @@ struct ProductOptions {
   bool force = false;                    ///< lift the launch limit of the host-driven kernel
   bool durable = false;                  ///< files: fsync around the rename
   bool no_clobber = false;               ///< files: refuse to replace the output
-  std::uint64_t verify_blocks = 0;       ///< recompute that many result blocks, and as many absent ones
+  bool keep_a = false;              ///< files, CUDA: keep A in device memory, parsed and sorted, for later products
+  bool keep_b = false;              ///< the same of B; see Engine
+  std::uint64_t verify_blocks = 0;  ///< recompute that many result blocks, and as many absent ones
   std::uint64_t verify_seed = 1;
   ProgressFn on_progress{};                   ///< may be empty
   const std::atomic<bool>* cancel = nullptr;  ///< set to true to stop: Interrupted is thrown, nothing is written

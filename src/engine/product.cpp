@@ -34,6 +34,8 @@ void fill_report(const Source& a, const Source& b, const ProductStats& stats, co
   report.pairs = stats.pairs;
   report.num_panels = stats.num_panels;
   report.peak_device_bytes = stats.peak_device_bytes;
+  report.kept_a = stats.kept_a;
+  report.kept_b = stats.kept_b;
   report.device = stats.device;
 }
 
