@@ -18,6 +18,7 @@ Verdict judge(const JobRun& run, int code, bool blameless) {
 
 std::uint64_t JobTable::add(Job job, double now_s) {
   const std::uint64_t id = first_id_ + runs_.size();
+  uses_.add(job);
   runs_.push_back({.job = std::move(job), .added_s = now_s});
   waiting_.push_back(id);
   ++counts_.total;
@@ -46,6 +47,9 @@ void JobTable::start(const std::vector<Grant>& grants, double now_s) {
     run.started_s = now_s;
     run.deadline_s = run.job.options.timeout_s > 0 ? now_s + run.job.options.timeout_s : 0;
     ++run.attempts;
+    uses_.remove(run.job);
+    run.keep_a = uses_.num_waiting(run.job.a) > 0;
+    run.keep_b = uses_.num_waiting(run.job.b) > 0;
     taken.push_back(grant.job);
   }
   counts_.waiting -= grants.size();
@@ -71,6 +75,7 @@ void JobTable::fail(std::uint64_t id, const JobResult& result, double now_s) {
 
 void JobTable::refuse(std::uint64_t id, const JobResult& result, double now_s) {
   waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
+  uses_.remove(at(id).job);
   --counts_.waiting;
   ++counts_.failed;
   end(id, JobState::failed, result, now_s);
@@ -97,6 +102,7 @@ void JobTable::requeue(std::uint64_t id, bool alone, bool counted) {
   --counts_.running;
   ++counts_.waiting;
   waiting_.push_front(id);
+  uses_.add(run.job);
 }
 
 }  // namespace spmm::batch

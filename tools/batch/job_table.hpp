@@ -10,6 +10,7 @@
 #include "tools/batch/batch_message.hpp"
 #include "tools/batch/batch_schedule.hpp"
 #include "tools/batch/job_list.hpp"
+#include "tools/batch/operand_uses.hpp"
 
 namespace spmm::batch {
 
@@ -30,12 +31,13 @@ constexpr std::string_view state_name(JobState state) {
 struct JobRun {
   Job job;
   JobState state = JobState::waiting;
-  std::optional<Demand> demand{};      ///< once its headers were read
-  std::uint64_t attempts = 0;          ///< orders sent
-  std::uint64_t counted_failures = 0;  ///< those it is to blame for
-  int worker = -1;                     ///< that runs it, or ran it
-  bool had_company = false;            ///< other jobs were in its worker meanwhile
-  bool cancelled = false;              ///< asked to stop: it took too long
+  std::optional<Demand> demand{};       ///< once its headers were read
+  std::uint64_t attempts = 0;           ///< orders sent
+  std::uint64_t counted_failures = 0;   ///< those it is to blame for
+  int worker = -1;                      ///< that runs it, or ran it
+  bool had_company = false;             ///< other jobs were in its worker meanwhile
+  bool cancelled = false;               ///< asked to stop: it took too long
+  bool keep_a = false, keep_b = false;  ///< jobs that waited when it started read the same file
   Grant grant{};
   double added_s = 0, started_s = 0, ended_s = 0;  ///< on the supervisor's clock
   double deadline_s = 0;                           ///< of the attempt, then of its worker's answer; 0 = none
@@ -95,6 +97,7 @@ class JobTable {
   std::uint64_t first_id_ = 0;
   std::deque<JobRun> runs_;
   std::deque<std::uint64_t> waiting_;
+  OperandUses uses_;  ///< of the jobs that wait
   JobCounts counts_;
 };
 
