@@ -64,11 +64,15 @@ class JobTable {
   /// Values: keep = finished jobs stay for a report; else they go once all before them are finished.
   explicit JobTable(bool keep) : keep_(keep) {}
 
-  std::uint64_t add(Job job, double now_s);
+  /// Values: grouped = the job waits behind the last one that reads an operand of it; no job is overtaken by one that
+  /// came more than kMaxOvertaking later.
+  std::uint64_t add(Job job, double now_s, bool grouped = false);
+  static constexpr std::uint64_t kMaxOvertaking = 256;
   /// A job that is not to be run.
   void add_settled(Job job, JobState state);
 
   [[nodiscard]] JobRun& at(std::uint64_t id) { return runs_.at(id - first_id_); }
+  [[nodiscard]] const JobRun& at(std::uint64_t id) const { return runs_.at(id - first_id_); }
   [[nodiscard]] const JobCounts& counts() const { return counts_; }
   [[nodiscard]] const std::deque<JobRun>& runs() const { return runs_; }
 
@@ -91,6 +95,7 @@ class JobTable {
   void forget_finished();
 
  private:
+  [[nodiscard]] std::size_t place_of(const Job& job, std::uint64_t id) const;
   void end(std::uint64_t id, JobState state, const JobResult& result, double now_s);
 
   bool keep_;

@@ -120,7 +120,7 @@ void Supervisor::add_line(const std::string& line) {
     } else if (p_.options.resume && !p_.options.retry_failed && has_failed(p_.past, *job)) {
       p_.table.add_settled(std::move(*job), JobState::failed_before);
     } else {
-      p_.table.add(std::move(*job), now);
+      p_.table.add(std::move(*job), now, !p_.options.keep_order);
     }
   } catch (const FormatError& e) {
     add_failed_line(e.what(), cli::kBadData);

@@ -66,7 +66,6 @@ class Supervisor {
 
   void dispatch();
   void refuse_hopeless();
-  [[nodiscard]] std::vector<std::size_t> window() const;
   std::vector<WorkerLoad> loads() const;
   bool send_order(std::uint64_t id, std::size_t worker);
 

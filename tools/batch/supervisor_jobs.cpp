@@ -76,17 +76,6 @@ void Supervisor::refuse_hopeless() {
   }
 }
 
-/// Positions of the first waiting jobs, in the order in which they are offered. A list was grouped whole before.
-std::vector<std::size_t> Supervisor::window() const {
-  const std::size_t size = std::min(p_.table.waiting().size(), kWindow);
-  std::vector<std::size_t> order(size);
-  for (std::size_t w = 0; w < size; ++w) order[w] = w;
-  if (p_.options.keep_order || p_.feed == nullptr || size < 3) return order;
-  std::vector<const Job*> jobs;
-  for (std::size_t w = 0; w < size; ++w) jobs.push_back(&p_.table.at(p_.table.waiting()[w]).job);
-  return grouped_order(jobs);
-}
-
 void Supervisor::dispatch() {
   stalled_ = false;
   if (p_.table.waiting().empty()) return;
@@ -95,17 +84,15 @@ void Supervisor::dispatch() {
     for (const std::uint64_t id : ids) memory.used_bytes += p_.table.at(id).grant.memory_bytes;
   }
   refuse_hopeless();
-  const std::vector<std::size_t> offered = window();
+  const auto& waiting = p_.table.waiting();
+  const std::size_t num_offered = std::min(waiting.size(), kWindow);
   std::vector<Demand> demands;
-  demands.reserve(offered.size());
-  for (const std::size_t w : offered) demands.push_back(*p_.table.at(p_.table.waiting()[w]).demand);
-  std::vector<Grant> grants = hand_out(demands, loads(), memory, p_.table.waiting().size() - offered.size());
+  demands.reserve(num_offered);
+  for (std::size_t w = 0; w < num_offered; ++w) demands.push_back(*p_.table.at(waiting[w]).demand);
+  const std::vector<Grant> grants = hand_out(demands, loads(), memory, waiting.size() - num_offered);
   if (phase_ != Phase::running || grants.empty()) return;
   std::vector<std::uint64_t> ids;
-  for (Grant& grant : grants) {
-    grant.job = offered[grant.job];
-    ids.push_back(p_.table.waiting()[grant.job]);
-  }
+  for (const Grant& grant : grants) ids.push_back(waiting[grant.job]);
   p_.table.start(grants, p_.output.now_s());
   for (std::size_t g = 0; g < grants.size(); ++g) {
     if (!send_order(ids[g], grants[g].worker)) p_.table.requeue(ids[g], false, false);

@@ -1,6 +1,8 @@
 // Who gets which job, what a failure leads to, and when a run stops.
 #include "tools/batch/batch_schedule.hpp"
 
+#include <algorithm>
+
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
@@ -185,6 +187,25 @@ TEST_CASE("an operand is kept while a waiting job reads it") {
   table.start({{.job = 0}}, 3);
   CHECK(kept(3) == std::pair{false, false});
   CHECK(table.waiting().empty());
+}
+
+TEST_CASE("jobs that come one by one wait beside those that share an operand") {
+  JobTable table(false);
+  const auto add = [&](const char* a, const char* b) { return table.add({.a = a, .b = b, .out = "c"}, 0, true); };
+  for (const auto& [a, b] : {std::pair{"1", "s"}, {"2", "t"}, {"3", "s"}, {"t", "4"}, {"1", "s"}, {"9", "9"}})
+    add(a, b);
+  const auto& waiting = table.waiting();
+  CHECK(std::vector<std::uint64_t>(waiting.begin(), waiting.end()) == std::vector<std::uint64_t>{0, 2, 4, 1, 3, 5});
+  // Nobody is overtaken for ever.
+  std::uint64_t last = 0;
+  for (std::uint64_t j = 0; j < 2 * JobTable::kMaxOvertaking; ++j) last = add("1", "s");
+  const auto found = std::find(waiting.begin(), waiting.end(), 5);
+  CHECK(*(found - 1) <= 5 + JobTable::kMaxOvertaking);
+  CHECK(waiting.back() == last);
+  // Too far from its like: at the end.
+  CHECK(add("2", "t") == waiting.back());
+  for (auto after = found; after != waiting.end(); ++after)
+    CHECK((*after == 5 || *after > 5 + JobTable::kMaxOvertaking));
 }
 
 TEST_CASE("halt rules") {
