@@ -168,7 +168,12 @@ void fill_table(const BatchOptions& options, const Setting& setting, std::vector
   }
   std::vector<std::size_t> order(left.size());
   for (std::size_t j = 0; j < order.size(); ++j) order[j] = j;
-  if (!options.keep_order) order = grouped_order(left);
+  if (!options.keep_order) {
+    std::vector<const Job*> all;
+    all.reserve(left.size());
+    for (const Job& job : left) all.push_back(&job);
+    order = grouped_order(all);
+  }
   for (const std::size_t j : order) table.add(std::move(left[j]), 0);
 }
 
