@@ -22,7 +22,7 @@ constexpr std::uint64_t kNoBytes = 1 << 20;  // of a job that ends with an error
 /// A device that nobody has looked at: the rates of the models are those of a GPU with tensor cores for bytes. The
 /// worker decides with the device's own figures; here only times are compared.
 plan::Gpu unseen_gpu() {
-  return {.name = "GPU", .limit_bytes = std::uint64_t{16} << 30, .has_dense_tensor = true, .is_started = true};
+  return {.name = "GPU", .limit_bytes = std::uint64_t{16} << 30, .has_dense_tensor = true};
 }
 
 }  // namespace
@@ -39,12 +39,7 @@ plan::Machine batch_machine(unsigned num_cores, std::uint64_t memory_bytes, bool
 
 JobModel::JobModel(const plan::Machine& machine, unsigned num_cpu_cores, unsigned num_gpu_threads)
     : machine_(machine), num_cpu_cores_(std::max(1U, num_cpu_cores)), num_gpu_threads_(std::max(1U, num_gpu_threads)) {
-  if (machine_.gpus.empty()) return;
-  plan::Execution on_gpu;
-  on_gpu.backend = Backend::cuda;
-  plan::Limits cold = plan::limits_of(machine_, num_gpu_threads_);
-  cold.device->is_started = false;
-  gpu_start_s_ = plan::start_seconds(on_gpu, cold);
+  if (!machine_.gpus.empty()) gpu_start_s_ = plan::kDeviceStartS;
 }
 
 plan::Limits JobModel::limits_of(Backend backend, const std::string& kernel, unsigned num_threads) const {
