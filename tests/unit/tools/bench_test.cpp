@@ -276,7 +276,7 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
           tools::make_pattern(one.pattern, one.header.blocks_per_side(), one.header.num_blocks, one.bandwidth));
     }
   }
-  CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "values", "shapes-fit", "density-m4",
+  CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "values", "shapes-fit", "sides", "density-m4",
                                           "density-m8", "density-m16", "quick"});
   const auto chosen = tools::select_cases(suites, {"P", "P"}, {"S3", "P1"});
   REQUIRE(chosen.size() == 6);
