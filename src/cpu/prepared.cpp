@@ -6,6 +6,8 @@
 #include "base/cancellable.hpp"
 #include "cpu/read_records.hpp"
 #include "cpu/stage_progress.hpp"
+#include "cpu/tile_operand.hpp"
+#include "plan/tiles.hpp"
 
 namespace spmm::cpu {
 
@@ -24,6 +26,7 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
   });
+  if (plan::sums_in_tiles(shape.m)) out.tile_pairs = count_tile_pairs(out.a, out.b, shape.m, run);
   return out;
 }
 

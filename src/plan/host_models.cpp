@@ -4,6 +4,7 @@
 
 #include "plan/dense_panels.hpp"
 #include "plan/packed_shape.hpp"
+#include "plan/tiles.hpp"
 
 namespace spmm::plan {
 namespace {
@@ -18,11 +19,14 @@ struct Rates {
   double narrow_per_ns;  ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
   double wide_per_ns;    ///< the same, wide
   double dense_per_ns;   ///< DGEMM: multiply-adds
+  double tile_ns[3];     ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B, with its output
 };
 
-constexpr Rates kVnni{.pair_ns = 3.5, .narrow_per_ns = 65, .wide_per_ns = 40, .dense_per_ns = 25};
-constexpr Rates kAvx2{.pair_ns = 3.5, .narrow_per_ns = 40, .wide_per_ns = 21, .dense_per_ns = 24};
-constexpr Rates kPortable{.pair_ns = 6, .narrow_per_ns = 1.5, .wide_per_ns = 1.5, .dense_per_ns = 8.5};
+constexpr Rates kVnni{
+    .pair_ns = 3.5, .narrow_per_ns = 65, .wide_per_ns = 40, .dense_per_ns = 25, .tile_ns = {4.5, 8, 6}};
+constexpr Rates kAvx2{.pair_ns = 3.5, .narrow_per_ns = 40, .wide_per_ns = 21, .dense_per_ns = 24, .tile_ns = {6, 9, 7}};
+constexpr Rates kPortable{
+    .pair_ns = 6, .narrow_per_ns = 1.5, .wide_per_ns = 1.5, .dense_per_ns = 8.5, .tile_ns = {7, 12, 20}};
 constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
 constexpr double kNsPerMs = 1e6;
@@ -64,11 +68,12 @@ double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_thre
   const PackedShape shape = packed_shape(limits.isa, s.m());
   const double block_terms = static_cast<double>(shape.a_elements()) * shape.cols;
   const bool wide = s.max_element >= kWide;
-  const double pair_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns));
+  const double ordered_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns));
+  const double all_ns = sums_in_tiles(s.m()) ? s.tile_pairs * rates.tile_ns[s.m() - 1] : s.num_pairs * ordered_ns;
   const double rows = static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   const double row_bytes = s.num_c_blocks / rows * static_cast<double>(output_record_bytes(s.m()));
   const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);
-  return shared_ms(s, limits, num_threads, buffer_bytes, s.num_pairs * pair_ns / kNsPerMs, row_bytes / parts);
+  return shared_ms(s, limits, num_threads, buffer_bytes, all_ns / kNsPerMs, row_bytes / parts);
 }
 
 double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
