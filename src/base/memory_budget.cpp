@@ -24,6 +24,8 @@ MemoryShare::~MemoryShare() {
     budget_.host_.used_bytes -= reserved_.host;
     budget_.device_.used_bytes -= reserved_.device;
     budget_.host_.num_users -= uses_host_ ? 1 : 0;
+    if (budget_.keeps_pages_ && reserved_.host != 0) budget_.kept_bytes_ = reserved_.host;
+    budget_.allow_pages();
     budget_.device_.num_users -= uses_device_ ? 1 : 0;
   }
   budget_.changed_.notify_all();
@@ -67,6 +69,7 @@ void MemoryShare::reserve(const MemoryBytes& wanted, const std::atomic<bool>* ca
   budget_.device_.used_bytes += need.device;
   reserved_.host += need.host;
   reserved_.device += need.device;
+  budget_.allow_pages();
   budget_.changed_.notify_all();
 }
 
@@ -75,6 +78,7 @@ bool MemoryShare::grow(MemoryBudget::Pool& pool, std::uint64_t& own_bytes, std::
   if (bytes > pool.free_bytes()) return false;
   pool.used_bytes += bytes;
   own_bytes += bytes;
+  budget_.allow_pages();
   return true;
 }
 

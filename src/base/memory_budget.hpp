@@ -1,12 +1,15 @@
 // What the products of one engine may take together, in host and device memory; who asks for too much waits.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <mutex>
+
+#include "base/spare_pages.hpp"
 
 namespace spmm {
 
@@ -17,9 +20,11 @@ struct MemoryBytes {
 };
 
 /// One limit for the host and one for the device, shared by the products of an engine (MemoryShare). Threads: any.
+/// Memory: pages of freed arrays are kept within what the running products have reserved (SpareAllowance), and between
+/// two products, where `keeps_pages`, as much as the last one had.
 class MemoryBudget {
  public:
-  MemoryBudget() = default;
+  explicit MemoryBudget(bool keeps_pages = false) : keeps_pages_(keeps_pages) {}
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
@@ -43,8 +48,13 @@ class MemoryBudget {
     }
   };
 
+  void allow_pages() { allowance_.set(std::max(host_.used_bytes, kept_bytes_)); }
+
+  const bool keeps_pages_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::uint64_t kept_bytes_ = 0;
+  SpareAllowance allowance_;
   Pool host_;
   Pool device_;
   std::list<const void*> waiting_;  // oldest first

@@ -7,6 +7,7 @@
 
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
+#include "base/spare_pages.hpp"
 #include "base/text.hpp"
 #include "base/workers.hpp"
 #include "cpu/cpu_backend.hpp"
@@ -76,7 +77,7 @@ VerifySettings verify_beside(const ProductOptions& product, std::uint32_t m, pla
 
 class Engine::Impl {
  public:
-  explicit Impl(const EngineOptions& options) : options_(options) {}
+  explicit Impl(const EngineOptions& options) : options_(options), budget_(options.memory_limit_bytes == 0) {}
 
   /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
   void multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product, Record& record);
@@ -123,11 +124,11 @@ std::shared_ptr<cuda::DeviceContext> Engine::Impl::find_device(std::string& why_
 plan::Machine Engine::Impl::machine(const ProductOptions& product, MemoryShare& share,
                                     std::shared_ptr<cuda::DeviceContext>& device) {
   const Backend wanted = wanted_backend(product);
-  plan::Machine machine{
-      .num_cores = usable_cores(),
-      .host_limit_bytes = share.host_limit_bytes([&] { return limit_bytes(available_memory_bytes()); }),
-      .isa = cpu::choose_isa(),
-      .has_blas = !cpu::build_info().empty()};
+  plan::Machine machine{.num_cores = usable_cores(),
+                        .host_limit_bytes = share.host_limit_bytes(
+                            [&] { return limit_bytes(available_memory_bytes() + spare_pages().bytes()); }),
+                        .isa = cpu::choose_isa(),
+                        .has_blas = !cpu::build_info().empty()};
   if (wanted == Backend::cpu) return machine;
   bool was_started = false;
   device = find_device(machine.why_no_gpu, was_started);
