@@ -16,12 +16,24 @@ namespace {
 using plan::counts_columns;
 constexpr std::uint32_t kMaxPairs = plan::kMaxListedPairs;
 constexpr std::uint32_t kMaxMultiplyAdds =
-    1u << 28;                           // of one list: 0.2 s by the portable kernel, then a cancelled run ends
-constexpr std::uint32_t kScanCols = 4;  // columns per pair up to which scanning all counters is cheapest
+    1u << 28;                                  // of one list: 0.2 s by the portable kernel, then a cancelled run ends
+constexpr std::uint32_t kScanCols = 4;         // columns per pair up to which scanning all counters is cheapest
+constexpr std::uint32_t kShortRowPairs = 256;  // up to which what rows to come need is fetched
+constexpr std::uint32_t kPointerRowsAhead = 16;
+constexpr std::uint32_t kColumnRowsAhead = 8;
+constexpr std::uint32_t kBlockRowsAhead = 2;
+constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
+constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
 std::uint32_t max_list_pairs(std::uint32_t m) {
   return std::min(kMaxPairs, kMaxMultiplyAdds / (m * m * m));
+}
+
+/// GCC 12 takes a function that only fetches for one without effect and drops its calls; the empty statement is one.
+inline void fetch(const void* address) {
+  __builtin_prefetch(address);
+  asm volatile("");
 }
 
 }  // namespace
@@ -48,11 +60,37 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
   }
 }
 
+void RowMerger::fetch_rows_ahead() const {
+  // A short row is done before its blocks of B arrive: those of rows to come are asked for, in the order in which one
+  // address leads to the next.
+  const Operand& a = product_.a;
+  const Operand& b = product_.b;
+  const auto for_b_rows = [&](std::uint64_t ahead, const auto& body) {
+    const std::uint64_t row = row_ + ahead;
+    if (row >= a.num_rows()) return;
+    const std::uint32_t end = std::min(a.row_ptr[row + 1], a.row_ptr[row] + kShortRowPairs);
+    for (std::uint32_t x = a.row_ptr[row]; x < end; ++x) {
+      if (a.cols[x] != kNoRow) body(a.cols[x]);
+    }
+  };
+  for_b_rows(kPointerRowsAhead, [&](std::uint32_t b_row) { fetch(b.row_ptr.data() + b_row); });
+  for_b_rows(kColumnRowsAhead, [&](std::uint32_t b_row) { fetch(b.cols.data() + b.row_ptr[b_row]); });
+  const std::uint64_t stride = product_.operands.shape.b_elements();
+  const std::uint64_t row_bytes = stride * sizeof(std::uint16_t);
+  for_b_rows(kBlockRowsAhead, [&](std::uint32_t b_row) {
+    const std::uint32_t begin = b.row_ptr[b_row];
+    const std::uint32_t count = std::min(b.row_ptr[b_row + 1] - begin, kFetchedBlocks);
+    const auto* from = reinterpret_cast<const char*>(b.values.data() + begin * stride);
+    for (std::uint64_t at = 0; at < count * row_bytes; at += kCacheLineBytes) fetch(from + at);
+  });
+}
+
 void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
                       UnitOutput& out) {
   row_ = row;
   const bool whole_row = col_begin == 0 && col_end == product_.blocks_per_side;
   if (!whole_row || pairs > max_pairs_) return merge_by_columns(pairs, col_begin, col_end, out);
+  if (pairs <= kShortRowPairs) fetch_rows_ahead();
   collect_whole_row();
   order_pairs();
   run_kernel(out);
