@@ -13,20 +13,35 @@ namespace {
 /// Source: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a Zen 4, the
 /// kernels of each instruction set forced, OpenBLAS 0.3.21 with the kernels that it takes on such a machine
 /// (Cooperlake, Haswell, Nehalem). Row-merge: its best; it is up to twice as slow where the operands leave the cache,
-/// and where all columns are full and their number is a power of two. So the choice leans to row-merge.
+/// and where all columns are full and their number is a power of two. So the choice leans to row-merge. Tiles: one
+/// thread, from full matrices to graphs; a tile takes 1.7 ns (27-point stencil, m = 1) to 4.5 (evenly spread).
 struct Rates {
   double pair_ns;        ///< row-merge: finding and ordering a pair, if its terms take less
   double narrow_per_ns;  ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
   double wide_per_ns;    ///< the same, wide
   double dense_per_ns;   ///< DGEMM: multiply-adds
-  double tile_ns[3];     ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B, with its output
+  double tile_ns[3];     ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B
+  double c_block_ns[3];  ///< the same: a block of the result, found and written
 };
 
-constexpr Rates kVnni{
-    .pair_ns = 3.5, .narrow_per_ns = 65, .wide_per_ns = 40, .dense_per_ns = 25, .tile_ns = {4.5, 8, 6}};
-constexpr Rates kAvx2{.pair_ns = 3.5, .narrow_per_ns = 40, .wide_per_ns = 21, .dense_per_ns = 24, .tile_ns = {6, 9, 7}};
-constexpr Rates kPortable{
-    .pair_ns = 6, .narrow_per_ns = 1.5, .wide_per_ns = 1.5, .dense_per_ns = 8.5, .tile_ns = {7, 12, 20}};
+constexpr Rates kVnni{.pair_ns = 3.5,
+                      .narrow_per_ns = 65,
+                      .wide_per_ns = 40,
+                      .dense_per_ns = 25,
+                      .tile_ns = {2.6, 4, 4.5},
+                      .c_block_ns = {4, 10, 13}};
+constexpr Rates kAvx2{.pair_ns = 3.5,
+                      .narrow_per_ns = 40,
+                      .wide_per_ns = 21,
+                      .dense_per_ns = 24,
+                      .tile_ns = {2.9, 5, 5},
+                      .c_block_ns = {8, 12, 15}};
+constexpr Rates kPortable{.pair_ns = 6,
+                          .narrow_per_ns = 1.5,
+                          .wide_per_ns = 1.5,
+                          .dense_per_ns = 8.5,
+                          .tile_ns = {4, 8, 15},
+                          .c_block_ns = {9, 13, 17}};
 constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
 constexpr double kNsPerMs = 1e6;
@@ -69,7 +84,9 @@ double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_thre
   const double block_terms = static_cast<double>(shape.a_elements()) * shape.cols;
   const bool wide = s.max_element >= kWide;
   const double ordered_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns));
-  const double all_ns = sums_in_tiles(s.m()) ? s.tile_pairs * rates.tile_ns[s.m() - 1] : s.num_pairs * ordered_ns;
+  const double all_ns = sums_in_tiles(s.m())
+                            ? s.tile_pairs * rates.tile_ns[s.m() - 1] + s.tile_c_blocks * rates.c_block_ns[s.m() - 1]
+                            : s.num_pairs * ordered_ns;
   const double rows = static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   const double row_bytes = s.num_c_blocks / rows * static_cast<double>(output_record_bytes(s.m()));
   const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -97,6 +98,26 @@ TEST_CASE("cpu: tiles hold every block once and zeros elsewhere") {
       met += columns.size();
     }
     CHECK(product.tile_pairs == met);
+  }
+}
+
+TEST_CASE("cpu: C blocks are estimated from rows, whatever their lengths") {
+  for (const Recipe& recipe : battery()) {
+    for (const std::uint32_t m : {1u, 3u}) {
+      INFO(recipe.name << ", m = " << m);
+      const auto [a, b] = recipe.make(m, 1);
+      std::set<BlockIndex> blocks;
+      std::multimap<std::uint32_t, std::uint32_t> columns;
+      for (const BlockIndex at : b.index) columns.emplace(at.i, at.j);
+      for (const BlockIndex at : a.index) {
+        const auto [begin, end] = columns.equal_range(at.j);
+        for (auto x = begin; x != end; ++x) blocks.insert({.i = at.i, .j = x->second});
+      }
+      const double estimate = prepared(a, b).tile_c_blocks;
+      const auto exact = static_cast<double>(blocks.size());
+      CHECK(estimate <= 1.4 * exact + 2);  // of a row with more pairs only the first ones are seen
+      CHECK(estimate >= exact / 1.4);
+    }
   }
 }
 
