@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/record_head.hpp"
+#include "cpu/fetch_ahead.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -16,24 +17,14 @@ namespace {
 using plan::counts_columns;
 constexpr std::uint32_t kMaxPairs = plan::kMaxListedPairs;
 constexpr std::uint32_t kMaxMultiplyAdds =
-    1u << 28;                                  // of one list: 0.2 s by the portable kernel, then a cancelled run ends
-constexpr std::uint32_t kScanCols = 4;         // columns per pair up to which scanning all counters is cheapest
-constexpr std::uint32_t kShortRowPairs = 256;  // up to which what rows to come need is fetched
-constexpr std::uint32_t kPointerRowsAhead = 16;
-constexpr std::uint32_t kColumnRowsAhead = 8;
-constexpr std::uint32_t kBlockRowsAhead = 2;
+    1u << 28;                                // of one list: 0.2 s by the portable kernel, then a cancelled run ends
+constexpr std::uint32_t kScanCols = 4;       // columns per pair up to which scanning all counters is cheapest
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
 constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
 std::uint32_t max_list_pairs(std::uint32_t m) {
   return std::min(kMaxPairs, kMaxMultiplyAdds / (m * m * m));
-}
-
-/// GCC 12 takes a function that only fetches for one without effect and drops its calls; the empty statement is one.
-inline void fetch(const void* address) {
-  __builtin_prefetch(address);
-  asm volatile("");
 }
 
 }  // namespace
@@ -61,23 +52,13 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
 }
 
 void RowMerger::fetch_rows_ahead() const {
-  // A short row is done before its blocks of B arrive: those of rows to come are asked for, in the order in which one
-  // address leads to the next.
   const Operand& a = product_.a;
   const Operand& b = product_.b;
-  const auto for_b_rows = [&](std::uint64_t ahead, const auto& body) {
-    const std::uint64_t row = row_ + ahead;
-    if (row >= a.num_rows()) return;
-    const std::uint32_t end = std::min(a.row_ptr[row + 1], a.row_ptr[row] + kShortRowPairs);
-    for (std::uint32_t x = a.row_ptr[row]; x < end; ++x) {
-      if (a.cols[x] != kNoRow) body(a.cols[x]);
-    }
-  };
-  for_b_rows(kPointerRowsAhead, [&](std::uint32_t b_row) { fetch(b.row_ptr.data() + b_row); });
-  for_b_rows(kColumnRowsAhead, [&](std::uint32_t b_row) { fetch(b.cols.data() + b.row_ptr[b_row]); });
+  for_rows_of_b(a, row_, kPointerRowsAhead, [&](std::uint32_t b_row) { fetch(b.row_ptr.data() + b_row); });
+  for_rows_of_b(a, row_, kColumnRowsAhead, [&](std::uint32_t b_row) { fetch(b.cols.data() + b.row_ptr[b_row]); });
   const std::uint64_t stride = product_.operands.shape.b_elements();
   const std::uint64_t row_bytes = stride * sizeof(std::uint16_t);
-  for_b_rows(kBlockRowsAhead, [&](std::uint32_t b_row) {
+  for_rows_of_b(a, row_, kBlockRowsAhead, [&](std::uint32_t b_row) {
     const std::uint32_t begin = b.row_ptr[b_row];
     const std::uint32_t count = std::min(b.row_ptr[b_row + 1] - begin, kFetchedBlocks);
     const auto* from = reinterpret_cast<const char*>(b.values.data() + begin * stride);

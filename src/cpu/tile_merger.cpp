@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cpu/fetch_ahead.hpp"
 #include "plan/host_bytes.hpp"
 #include "plan/tiles.hpp"
 #include "spmm/types.hpp"
@@ -45,15 +46,26 @@ TileMerger::TileMerger(const TileProduct& product, const Run& run)
   ranks_ = AlignedArray<std::uint32_t>(plan::kMaxSortedTiles);
 }
 
-void TileMerger::merge(std::uint32_t row, std::uint64_t, std::uint32_t col_begin, std::uint32_t col_end,
+void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
                        UnitOutput& out) {
   row_ = row;
   const Operand& a = product_.a;
   const std::uint64_t terms = std::uint64_t{a.row_ptr[row + 1] - a.row_ptr[row]} * product_.m;
   const std::uint64_t largest = std::max<std::uint64_t>(1, std::uint64_t{a.bound} * product_.b_bound);
   add_ = terms <= kMaxSum / largest ? product_.kernel.add_plain : product_.kernel.add_saturating;
+  if (pairs <= kShortRowPairs) fetch_rows_ahead();
   const std::uint32_t per_tile = plan::tile_blocks(product_.m);
   merge_tiles(col_begin / per_tile, col_end == 0 ? 0 : (col_end - 1) / per_tile + 1, out);
+}
+
+void TileMerger::fetch_rows_ahead() const {
+  const TileOperand& b = product_.b;
+  const std::uint64_t tile = std::uint64_t{product_.m} * plan::kTileLanes;
+  for_rows_of_b(product_.a, row_, kPointerRowsAhead, [&](std::uint32_t b_row) { fetch(b.row_ptr.data() + b_row); });
+  for_rows_of_b(product_.a, row_, kColumnRowsAhead, [&](std::uint32_t b_row) {
+    fetch(b.cols.data() + b.row_ptr[b_row]);
+    fetch(b.values.data() + b.row_ptr[b_row] * tile);
+  });
 }
 
 template <class Body>

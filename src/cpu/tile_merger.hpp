@@ -45,6 +45,7 @@ class TileMerger {
     std::uint64_t num_segments = 0;
   };
 
+  void fetch_rows_ahead() const;
   template <class Body>
   void for_segments(std::uint32_t begin, std::uint32_t end, const Body& body) const;
   [[nodiscard]] Survey survey(std::uint32_t begin, std::uint32_t end) const;
