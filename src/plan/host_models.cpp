@@ -1,6 +1,7 @@
 #include "plan/host_models.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/dense_panels.hpp"
 #include "plan/packed_shape.hpp"
@@ -44,6 +45,12 @@ constexpr Rates kPortable{.pair_ns = 6,
                           .c_block_ns = {9, 13, 17}};
 constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
+// Row-merge, of one thread. Source: S1, S2, S5, S6 on 16 cores of a Xeon with AMX and P1 to P5 on 2 cores of a Zen 4.
+constexpr double kOutputBlockNs = 4;  // finding a C block, and each byte of its record
+constexpr double kOutputByteNs = 0.2;
+constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
+constexpr double kCachedBytes = 48 << 20;  // of B, beyond which its blocks come from memory, at so many ns a byte
+constexpr double kUncachedByteNs = 0.09;
 constexpr double kNsPerMs = 1e6;
 constexpr double kReferenceTermsPerMs = 3e5;
 
@@ -59,14 +66,50 @@ double shared_ms(const Statistics& s, const Limits& limits, unsigned num_threads
   // A buffer on its way to the sink: a lock, a wake-up, a system call. Measured with 16 threads on two cores and
   // buffers of one record (35 s for 1.4e6 of them); less where nothing else runs.
   constexpr double kAppendMs = 0.02;
-  const double threads = std::min(num_threads, limits.num_cores);
+  const double threads = parallel_speed(num_threads, limits);
   const double buffers_per_unit = std::max(1.0, unit_bytes / static_cast<double>(buffer_bytes));
   const double parallel = 1 / buffers_per_unit;
   const double output_bytes = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
   return serial_ms * (1 - parallel + parallel / threads) + output_bytes / static_cast<double>(buffer_bytes) * kAppendMs;
 }
 
+double stored_rows(const Statistics& s) {
+  return static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+}
+
+/// row-merge: pairs ordered by column.
+double ordered_ns(const Statistics& s, const Limits& limits) {
+  constexpr std::uint32_t kWide = 1u << 15;  // elements from here on need wide arithmetic
+  const Rates& rates = rates_of(limits.isa);
+  const PackedShape shape = packed_shape(limits.isa, s.m());
+  const double block_terms = static_cast<double>(shape.a_elements()) * shape.cols;
+  const bool wide = s.max_element >= kWide;
+  const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
+  const bool is_cached = s.b.num_blocks * b_block_bytes < kCachedBytes;
+  const double pair_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns)) +
+                         (is_cached ? 0 : b_block_bytes * kUncachedByteNs);
+  const double c_block_ns = kOutputBlockNs + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
+  return s.num_pairs * pair_ns + s.num_c_blocks * c_block_ns + s.a.num_blocks * kLookupNs;
+}
+
+/// row-merge: small blocks summed in tiles.
+double tiles_ns(const Statistics& s, const Limits& limits) {
+  // A row of few pairs waits for memory: 4e6 pairs in 2.5e6 rows take 0.5 s, 7e8 in 1e6 rows 0.9 s.
+  constexpr double kShortRowNs = 250;
+  constexpr double kShortRowPairs = 32;
+  const Rates& rates = rates_of(limits.isa);
+  const double rows = stored_rows(s);
+  const double waiting_ns = rows * kShortRowNs * std::min(1.0, kShortRowPairs * rows / std::max(1.0, s.num_pairs));
+  return s.tile_pairs * rates.tile_ns[s.m() - 1] + s.tile_c_blocks * rates.c_block_ns[s.m() - 1] + waiting_ns;
+}
+
 }  // namespace
+
+double parallel_speed(unsigned num_threads, const Limits& limits) {
+  // S2 to /dev/null with 2, 4, 8 and 16 threads: 1.7, 3.2, 6.3 and 10 times as fast as with one.
+  constexpr double kExponent = 0.85;
+  return std::pow(std::max(1.0, static_cast<double>(std::min(num_threads, limits.num_cores))), kExponent);
+}
 
 DenseExtent dense_extent(const Statistics& s) {
   const std::uint64_t columns = std::min(s.b.num_blocks, s.nb());
@@ -77,24 +120,12 @@ DenseExtent dense_extent(const Statistics& s) {
 }
 
 double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
-  constexpr std::uint32_t kWide = 1u << 15;       // elements from here on need wide arithmetic
   constexpr double kSmallestPartPairs = 1 << 13;  // a row is cut into parts of at least so many pairs
-  const Rates& rates = rates_of(limits.isa);
-  const PackedShape shape = packed_shape(limits.isa, s.m());
-  const double block_terms = static_cast<double>(shape.a_elements()) * shape.cols;
-  const bool wide = s.max_element >= kWide;
-  const double ordered_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns));
-  const double rows = static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  // A row of few pairs waits for memory: 4e6 pairs in 2.5e6 rows take 0.5 s, 7e8 in 1e6 rows 0.9 s.
-  constexpr double kShortRowNs = 250;
-  constexpr double kShortRowPairs = 32;
-  const double waiting_ns = rows * kShortRowNs * std::min(1.0, kShortRowPairs * rows / std::max(1.0, s.num_pairs));
-  const double all_ns = sums_in_tiles(s.m()) ? s.tile_pairs * rates.tile_ns[s.m() - 1] +
-                                                   s.tile_c_blocks * rates.c_block_ns[s.m() - 1] + waiting_ns
-                                             : s.num_pairs * ordered_ns;
+  const double ns = sums_in_tiles(s.m()) ? tiles_ns(s, limits) : ordered_ns(s, limits);
+  const double rows = stored_rows(s);
   const double row_bytes = s.num_c_blocks / rows * static_cast<double>(output_record_bytes(s.m()));
   const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);
-  return shared_ms(s, limits, num_threads, buffer_bytes, all_ns / kNsPerMs, row_bytes / parts);
+  return shared_ms(s, limits, num_threads, buffer_bytes, ns / kNsPerMs, row_bytes / parts);
 }
 
 double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {

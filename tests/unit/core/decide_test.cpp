@@ -156,7 +156,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   plan::Limits other_device = machine;
   other_device.device->has_dense_tensor = false;
   CHECK(best(dense, other_device) == KernelId::rows);
-  const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b).resident;
+  const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b, 8).resident;
   plan::Limits little = machine;
   little.device->bytes = operands + (std::uint64_t{2} << 30);  // B by groups of block columns, anew for every panel
   const plan::Execution in_groups = plan::decide(counted(dense), little);
@@ -165,7 +165,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   CHECK(in_groups.dense_columns % 64 == 0);
   CHECK(in_groups.device_need_bytes <= little.device->bytes);
   CHECK(in_groups.predicted_ms > plan::decide(counted(dense), machine).predicted_ms);
-  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b).build_peak;
+  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
   CHECK(plan::decide(counted(dense), little).device_need_bytes <= little.device->bytes);
 
   const auto least_ms = [&](std::uint32_t max_element, double pairs = 1) {
@@ -262,16 +262,82 @@ TEST_CASE("sizes of the measured cases do not move") {
   }
 }
 
-TEST_CASE("the run as a whole is predicted for both backends, the start of a device included") {
+TEST_CASE("without a wish the backend is taken that ends first") {
+  const auto open_machine = [] {
+    plan::Limits limits = large_machine();
+    limits.backend = Backend::automatic;
+    limits.num_threads = limits.num_cores = 16;
+    limits.device->start_s = 0.35;
+    return limits;
+  };
+  const auto backend = [&](const plan::Statistics& s) { return plan::decide(s, open_machine()).backend; };
+  CHECK(backend(evenly_spread(1'024, 8, 1e3)) == Backend::cpu);
+  CHECK(backend(evenly_spread(8'192, 8, 1e5)) == Backend::cpu);
+  CHECK(backend(evenly_spread(32'768, 8, 8.8e6)) == Backend::cuda);
+  CHECK(backend(evenly_spread(32'768, 4, 3.3e7)) == Backend::cuda);
+
   const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
-  plan::Limits limits = large_machine();
+  plan::Limits limits = open_machine();
   const plan::Execution cold = plan::decide(s, limits);
-  CHECK(cold.predicted_cuda_s == cold.predicted_s);
-  CHECK(cold.predicted_cpu_s > 0);
-  limits.device->is_started = true;
+  CHECK(cold.predicted_s == cold.predicted_cpu_s);
+  CHECK(cold.predicted_cuda_s > 0.35);
+  CHECK(cold.reason.find("on the CPU") < cold.reason.find("with CUDA"));
+  limits.device->start_s = 0;  // it has been started
   const plan::Execution warm = plan::decide(s, limits);
-  CHECK(warm.predicted_s + 0.1 < cold.predicted_s);
+  CHECK(warm.backend == Backend::cuda);
+  CHECK(warm.predicted_s == warm.predicted_cuda_s);
+  CHECK(warm.predicted_cuda_s + 0.35 == Approx(cold.predicted_cuda_s));
   CHECK(warm.predicted_cpu_s == cold.predicted_cpu_s);
+
+  // What was predicted for the other backend is what it is predicted for by itself.
   limits.backend = Backend::cpu;
   CHECK(plan::decide(s, limits).predicted_s == cold.predicted_cpu_s);
+  limits.backend = Backend::cuda;
+  limits.why_backend = "chosen before";
+  CHECK(plan::decide(s, limits).reason == "chosen before");
+}
+
+TEST_CASE("a backend on which the product does not fit is left to the other one") {
+  const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
+  plan::Limits limits = large_machine();
+  limits.backend = Backend::automatic;
+  limits.host_bytes = 1'000;
+  CHECK(plan::decide(s, limits).refusal.what == plan::kHostMemory);
+  limits = large_machine();
+  limits.backend = Backend::automatic;
+  limits.device->bytes = 1'000;
+  const plan::Execution e = plan::decide(s, limits);
+  CHECK(e.backend == Backend::cpu);
+  CHECK(e.predicted_cuda_s == 0);
+  CHECK(e.reason.find("does not fit with CUDA") != std::string::npos);
+}
+
+TEST_CASE("padded blocks are counted as they lie on the device") {
+  plan::Limits limits = large_machine();
+  for (const KernelId id : {KernelId::rows, KernelId::row_spread, KernelId::pair_list, KernelId::two_pointer}) {
+    limits.kernel = id;
+    const plan::Statistics s = evenly_spread(90'000, 9, 1e6, 2047);  // 9 is padded to 16
+    const plan::Statistics whole = evenly_spread(160'000, 16, 1e6, 2047);
+    const auto without_c_blocks = [&](const plan::Statistics& of) {
+      const plan::Execution e = plan::decide(of, limits);
+      return e.device_need_bytes - e.max_c_blocks * plan::tile_device_bytes(of.m());
+    };
+    const bool pads = id != KernelId::two_pointer;
+    CHECK((without_c_blocks(s) == without_c_blocks(whole)) == pads);
+  }
+}
+
+TEST_CASE("no block side is predicted slower per pair than the side it is padded to") {
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::rows;
+  for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
+    const std::uint32_t side = kernels::padded_side(m);
+    REQUIRE(side >= m);
+    for (const double blocks : {3e4, 3e5}) {
+      INFO("m " << m << ", " << blocks << " blocks");
+      const double own = plan::decide(evenly_spread(3000 * m, m, blocks, 900), limits).predicted_ms;
+      const double padded = plan::decide(evenly_spread(3000 * side, side, blocks, 900), limits).predicted_ms;
+      CHECK(own <= padded * 1.01);
+    }
+  }
 }

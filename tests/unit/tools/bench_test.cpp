@@ -277,7 +277,7 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
                                         one.pattern_options(1)));
     }
   }
-  CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "values", "shapes-fit", "density-m4",
+  CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "values", "shapes-fit", "sides", "density-m4",
                                           "density-m8", "density-m16", "quick", "patterns", "cpu-patterns"});
   const auto chosen = tools::select_cases(suites, {"P", "P"}, {"S3", "P1"});
   REQUIRE(chosen.size() == 6);
