@@ -87,6 +87,11 @@ double rows_ms(const Statistics& s, const Pieces& pieces) {
   return is_listed(s) ? pair_list_ms(s, pieces) : row_spread_ms(s, pieces);
 }
 
+double small_blocks_ms(const Statistics& s, const Pieces&) {
+  if (s.num_pairs < 1) return build_ms(s);
+  return build_ms(s) + s.num_pairs / 1e8 + result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
+}
+
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {
   const double share = share_before_saturation(s);
   const std::uint32_t planes = share < 1 ? 1 : num_byte_planes(s.max_element);  // high bytes find what is saturated
