@@ -43,11 +43,18 @@ inline constexpr std::uint32_t kSplitKPairs = 4096;
 /// Block sides that small-blocks takes: each lane computes a whole block product in registers.
 inline constexpr std::uint32_t kMaxSmallSide = 4;
 
-/// Shared memory for the sums of a CTA of small-blocks: two CTAs on a multiprocessor of 228 KB, or where a device gives
-/// a CTA no more than 48 KB.
-inline constexpr std::uint32_t kSmallRegionBytes = 96u << 10;
-inline constexpr std::uint32_t kSmallestRegionBytes = 32u << 10;
-inline constexpr std::uint32_t kSmallWarps = 16;  // of a CTA
+/// CTAs of small-blocks.
+struct SmallCta {
+  std::uint32_t warps = 0;
+  std::uint32_t region_bytes = 0;  // of shared memory, for sums
+};
+
+/// Two CTAs on a multiprocessor of 228 KB; where a device gives a CTA no more than 48 KB, the small one.
+inline constexpr SmallCta kSmallWideCta = {.warps = 16, .region_bytes = 96u << 10};
+inline constexpr SmallCta kSmallestCta = {.warps = 16, .region_bytes = 37u << 10};
+/// For panels without long rows: more of them hide the time from one barrier to the next.
+inline constexpr SmallCta kSmallNarrowCta = {.warps = 4, .region_bytes = 24u << 10};
+inline constexpr std::uint64_t kSmallNarrowPairs = 2048;  // of the longest row of such a panel, at most
 
 /// Split offsets of B's rows that small-blocks keeps at most; beyond that every CTA searches for itself.
 inline constexpr std::uint64_t kSmallSplitBytes = 32u << 20;
@@ -81,11 +88,11 @@ constexpr std::uint32_t small_chunk_columns(std::uint64_t num_columns, std::uint
 }
 
 /// Values: num_columns >= 1, 1 <= m <= kMaxSmallSide.
-constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, std::uint32_t region_bytes) {
+constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, SmallCta cta) {
   constexpr std::uint32_t kPaddingBytes = 256;  // words are cleared four at a time
-  const std::uint64_t bits = std::uint64_t{region_bytes - kPaddingBytes} * 8;
+  const std::uint64_t bits = std::uint64_t{cta.region_bytes - kPaddingBytes} * 8;
   SmallShape shape;
-  while (small_table_words(shape.hash_slots + 32, m) * 4 <= region_bytes / kSmallWarps) shape.hash_slots += 32;
+  while (small_table_words(shape.hash_slots + 32, m) * 4 <= cta.region_bytes / cta.warps) shape.hash_slots += 32;
   shape.dense_columns = small_chunk_columns(num_columns, bits / (small_sum_bits(m) + 1) / 32 * 32);
   shape.dense_chunks = (num_columns - 1) / shape.dense_columns + 1;
   // A bit per column and 16 bits for 32 of them, in half of the region at most.
@@ -132,6 +139,10 @@ inline constexpr double kGustavsonResultBytesPerMs = 3.0e9;  // records from sha
 inline constexpr double kEscMs = 0.1;                        // launches and waits of listing
 inline constexpr double kEscListPairsPerMs = 1.15e7;         // expand, sort, compress
 inline constexpr double kEscBytesPerMs = 2.45e9;             // blocks of each pair, and records
+inline constexpr double kSmallHashPairsPerMs = 6.0e7;        // small-blocks: rows that a warp hashes
+inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added up by CTAs in shared memory
+inline constexpr double kSmallUnitMs = 2.0e-4;               // a chunk of a row, beside those of other CTAs
+inline constexpr double kSmallNarrowUnitMs = 2.0e-5;         // the same for narrow CTAs
 inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
 inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
 inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average

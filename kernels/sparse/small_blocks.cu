@@ -65,19 +65,19 @@ __device__ inline std::uint32_t slots_of_row(const SmallLaunch& launch, std::uin
 }
 
 /// Rows [first, end), a warp takes rows_per_warp of them one after the other.
-template <std::uint32_t M>
-__device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, std::uint32_t end, std::uint32_t* region,
-                                SmallLists& lists) {
+template <std::uint32_t M, class Lists>
+__device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, std::uint32_t end,
+                                std::uint32_t* region, Lists& lists) {
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t table_words = launch.units.table_words;
   const std::uint32_t per_warp = launch.units.rows_per_warp;
-  std::uint32_t* const memory = region + launch.region_words / kSmallWarps * warp;
+  std::uint32_t* const memory = region + launch.region_words / Lists::kWarps * warp;
   const std::uint32_t num_rows = end - first;
   SmallChunk chunk{.row = first,
-              .first_column = launch.c_blocks.column_begin,
-              .num_columns = launch.c_blocks.num_columns,
-              .number = kNoRow,
-              .whole = launch.c_blocks.num_columns == launch.product.nb};
+                   .first_column = launch.c_blocks.column_begin,
+                   .num_columns = launch.c_blocks.num_columns,
+                   .number = kNoRow,
+                   .whole = launch.c_blocks.num_columns == launch.product.nb};
 #pragma unroll 1
   for (std::uint32_t t = 0; t < per_warp; ++t) {
     const std::uint32_t x = warp * per_warp + t;
@@ -85,22 +85,23 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
     chunk.row = first + x;
     const SmallTable<M> table(memory + table_words * t, slots_of_row(launch, chunk.row));
     SmallSegment* const segments = lists.segments + warp * 32;
-    const std::uint32_t count = table.slots == 0                      ? 0  // no pairs
-                                : row_fits(launch.product, chunk.row) ? hash_row<M, true>(launch, chunk, table, segments)
-                                                                      : hash_row<M, false>(launch, chunk, table, segments);
+    const std::uint32_t count = table.slots == 0 ? 0  // no pairs
+                                : row_fits(launch.product, chunk.row)
+                                    ? hash_row<M, true>(launch, chunk, table, segments)
+                                    : hash_row<M, false>(launch, chunk, table, segments);
     if (threadIdx.x % 32 == 0) lists.counts[x] = count;
   }
   const std::uint32_t own = warp * per_warp;
   __syncwarp();  // counts of the warp's rows are written
-  std::uint32_t count = own + threadIdx.x % 32 < min(num_rows, own + per_warp) ? lists.counts[own + threadIdx.x % 32] : 0;
+  std::uint32_t count =
+      own + threadIdx.x % 32 < min(num_rows, own + per_warp) ? lists.counts[own + threadIdx.x % 32] : 0;
   find_unit_offset(launch, lists, num_rows);
 #pragma unroll 1
   for (std::uint32_t t = 0; t < per_warp && own + t < num_rows; ++t) {
     const std::uint32_t of_row = __shfl_sync(~0u, count, t);
     const std::uint32_t row = first + own + t;
     const SmallTable<M> table(memory + table_words * t, slots_of_row(launch, row));
-    std::uint32_t* const to =
-        unit_records(launch) + (std::uint64_t{lists.first} + lists.counts[own + t]) * (2 + M * M);
+    std::uint32_t* const to = unit_records(launch) + (std::uint64_t{lists.first} + lists.counts[own + t]) * (2 + M * M);
     if (row_fits(launch.product, row)) {
       write_hashed_row<M, true>(table, of_row, launch.out.rows[row], to);
     } else {
@@ -110,9 +111,9 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
 }
 
 /// One chunk of a row that CTAs share.
-template <std::uint32_t M, bool Fits>
+template <std::uint32_t M, bool Fits, class Lists>
 __device__ void multiply_chunk(const SmallLaunch& launch, const SmallUnit& unit, bool is_dense, std::uint32_t* region,
-                               SmallLists& lists) {
+                               Lists& lists) {
   const SmallShape& shape = launch.units.shape;
   const std::uint32_t width = is_dense ? shape.dense_columns : shape.rank_columns;
   const std::uint32_t skipped = unit.chunk * width;
@@ -131,13 +132,14 @@ __device__ void multiply_chunk(const SmallLaunch& launch, const SmallUnit& unit,
 }
 
 // Grid: as many CTAs as fit the device; each takes one unit after the other, in result order.
-// Work: a unit is a run of short rows, a warp per row with a hash table, or a chunk of a long row, whose pairs all warps
+// Work: a unit is a run of short rows, a warp per row with a hash table, or a chunk of a long row, whose pairs all
+// warps
 //       share; a lane multiplies a pair. Records are written at the end of each unit.
 // Memory: neighbouring lanes read neighbouring blocks of B's row; sums are in shared memory, at random banks.
-template <std::uint32_t M>
-__global__ void __launch_bounds__(kSmallThreads, 2) mul_small_blocks(SmallLaunch launch) {
+template <std::uint32_t M, std::uint32_t Warps>
+__global__ void __launch_bounds__(Warps * 32, 32 / Warps) mul_small_blocks(SmallLaunch launch) {
   extern __shared__ __align__(16) std::uint32_t region[];
-  __shared__ SmallLists lists;
+  __shared__ SmallLists<Warps> lists;
   const std::uint32_t num_units = *launch.units.num_units;
   if (num_units == 0 && blockIdx.x == 0 && threadIdx.x == 0) *launch.out.num_blocks = 0;
   while (true) {
@@ -159,21 +161,20 @@ __global__ void __launch_bounds__(kSmallThreads, 2) mul_small_blocks(SmallLaunch
   }
 }
 
-template <std::uint32_t M>
+template <std::uint32_t M, std::uint32_t Warps>
 void launch(const SmallLaunch& what, cudaStream_t stream) {
   const std::uint32_t shared_bytes = what.region_words * 4;
-  check(cudaFuncSetAttribute(mul_small_blocks<M>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shared_bytes)),
+  const auto kernel = mul_small_blocks<M, Warps>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
         "mul_small_blocks shared memory");
   int device = 0;
   int processors = 0;
   int per_processor = 0;
   check(cudaGetDevice(&device), "device");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, mul_small_blocks<M>, kSmallThreads, shared_bytes),
-        "occupancy");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, Warps * 32, shared_bytes), "occupancy");
   const auto grid = static_cast<unsigned>(processors * std::max(1, per_processor));
-  mul_small_blocks<M><<<grid, kSmallThreads, shared_bytes, stream>>>(what);
+  kernel<<<grid, Warps * 32, shared_bytes, stream>>>(what);
 }
 
 }  // namespace
@@ -187,19 +188,26 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
   }
   const std::size_t state_bytes = (scratch.max_units + 1) * sizeof(std::uint64_t);
   check(cudaMemsetAsync(out.look_back, 0, state_bytes, stream), "clear look-back states");
+  const SmallCta cta = small_cta(max_row_pairs);
   const SmallLaunch what{.product = product,
                          .c_blocks = c_blocks,
                          .units = launch_small_units(product, c_blocks, max_row_pairs, scratch, stream),
                          .out = out,
                          .arrivals = scratch.arrivals,
-                         .region_words = small_region_bytes() / 4};
+                         .region_words = cta.region_bytes / 4};
   if (scratch.arrivals.records != nullptr) {
     check(cudaMemsetAsync(scratch.arrivals.units, 0, state_bytes, stream), "clear unit records");
     check(cudaMemsetAsync(scratch.arrivals.num_records, 0, sizeof(std::uint32_t), stream), "clear count");
   }
   for_block_side<1, 2, 3, 4>(product.m, [&](auto side) {
     constexpr std::uint32_t kM = decltype(side)::value;
-    if constexpr (kM != 0) launch<kM>(what, stream);
+    if constexpr (kM == 0) {
+      return;
+    } else if (cta.warps == kSmallNarrowCta.warps) {
+      launch<kM, kSmallNarrowCta.warps>(what, stream);
+    } else {
+      launch<kM, kSmallWideCta.warps>(what, stream);
+    }
   });
   check_launch("mul_small_blocks");
   if (scratch.arrivals.records != nullptr) launch_order_units(product.m, scratch, c_blocks, out, stream);

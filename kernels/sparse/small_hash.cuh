@@ -21,8 +21,7 @@ struct SmallTable {
   __device__ SmallTable(std::uint32_t* memory, std::uint32_t num_slots)
       : columns(memory),
         payload(memory + num_slots),
-        sums{.sums = memory + num_slots * (M == 1 ? 1 : 2),
-             .saturated = memory + num_slots * (M == 1 ? 2 : 2 + M * M)},
+        sums{.sums = memory + num_slots * (M == 1 ? 1 : 2), .saturated = memory + num_slots * (M == 1 ? 2 : 2 + M * M)},
         slots(num_slots) {}
 
   /// Threads: one whole warp; complete after __syncwarp.
@@ -92,9 +91,8 @@ __device__ inline void order_two(std::uint32_t& low_key, std::uint32_t& low, std
   high = other;
 }
 
-/// Sorts count <= 32 * PerLane entries by key: bitonic, in registers; entry x is number x % PerLane of lane x / PerLane.
-/// Steps across lanes share their code, as do those within a lane.
-/// Values: keys are different, none is kNoRow.
+/// Sorts count <= 32 * PerLane entries by key: bitonic, in registers; entry x is number x % PerLane of lane x /
+/// PerLane. Steps across lanes share their code, as do those within a lane. Values: keys are different, none is kNoRow.
 /// Threads: one whole warp; complete after __syncwarp.
 template <std::uint32_t PerLane>
 __device__ __noinline__ void sort_in_registers(std::uint32_t* keys, std::uint32_t* payload, std::uint32_t count) {

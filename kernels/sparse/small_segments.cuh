@@ -166,9 +166,8 @@ __device__ inline SmallList list_of_cta(SmallSegment own, SmallSegment* segments
     const std::uint32_t before = __shfl_sync(~0u, sums, warp == 0 ? 0 : warp - 1);
     return warp == 0 ? 0 : before;
   };
-  const SegmentCounts before{.pairs = sum_before(warps.pairs),
-                             .tiles = sum_before(warps.tiles),
-                             .segments = sum_before(warps.segments)};
+  const SegmentCounts before{
+      .pairs = sum_before(warps.pairs), .tiles = sum_before(warps.tiles), .segments = sum_before(warps.segments)};
   const SegmentCounts all{.pairs = __shfl_sync(~0u, warps.pairs, 31),
                           .tiles = __shfl_sync(~0u, warps.tiles, 31),
                           .segments = __shfl_sync(~0u, warps.segments, 31)};

@@ -132,21 +132,20 @@ __global__ void small_split_offsets(CompressedView b, std::uint32_t chunk_column
 
 }  // namespace
 
-std::uint32_t small_region_bytes() {
+SmallCta small_cta(std::uint64_t max_row_pairs) {
+  if (max_row_pairs <= kSmallNarrowPairs) return kSmallNarrowCta;
   int device = 0;
   int bytes = 0;
   check(cudaGetDevice(&device), "device");
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
-  constexpr std::uint32_t kStatic = 16u << 10;  // lists and counts
-  return static_cast<std::uint32_t>(bytes) >= kSmallRegionBytes + kStatic ? kSmallRegionBytes : kSmallestRegionBytes;
+  constexpr std::uint32_t kStatic = 11u << 10;  // lists and counts
+  return static_cast<std::uint32_t>(bytes) >= kSmallWideCta.region_bytes + kStatic ? kSmallWideCta : kSmallestCta;
 }
 
-SmallTables small_tables(std::uint32_t m, std::uint32_t region_bytes, std::uint32_t hash_slots,
-                         std::uint64_t max_row_pairs) {
+SmallTables small_tables(std::uint32_t m, SmallCta cta, std::uint32_t hash_slots, std::uint64_t max_row_pairs) {
   const std::uint64_t wanted = (std::max<std::uint64_t>(1, max_row_pairs) + 31) / 32 * 32;
   const auto slots = static_cast<std::uint32_t>(std::min<std::uint64_t>(hash_slots, wanted));
-  const std::uint32_t words = region_bytes / kSmallWarps / 4;
-  if (slots == 0) return {.slots = 0, .rows_per_warp = 1};
+  const std::uint32_t words = cta.region_bytes / cta.warps / 4;
   return {.slots = slots, .rows_per_warp = std::min(kMaxRowsPerWarp, words / small_table_words(slots, m))};
 }
 
@@ -171,16 +170,16 @@ void launch_small_split_offsets(CompressedView b, std::uint32_t chunk_columns, s
 
 SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
                               std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, cudaStream_t stream) {
-  const std::uint32_t region = small_region_bytes();
-  const SmallShape shape = small_shape(product.m, c_blocks.num_columns, region);
-  const SmallTables tables = small_tables(product.m, region, shape.hash_slots, max_row_pairs);
+  const SmallCta cta = small_cta(max_row_pairs);
+  const SmallShape shape = small_shape(product.m, c_blocks.num_columns, cta);
+  const SmallTables tables = small_tables(product.m, cta, shape.hash_slots, max_row_pairs);
   const UnitsOfRow units{.a = product.a.index,
                          .pair_offsets = product.pair_offsets,
                          .row_begin = c_blocks.row_begin,
                          .num_rows = c_blocks.num_rows,
                          .shape = shape,
                          .table_slots = tables.slots,
-                         .rows_per_unit = tables.rows_per_warp * kSmallWarps,
+                         .rows_per_unit = tables.rows_per_warp * cta.warps,
                          .spans = reinterpret_cast<const ColumnSpan*>(scratch.spans)};
   if (shape.rank_pairs != 0 && max_row_pairs > tables.slots) {
     find_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(
@@ -196,8 +195,9 @@ SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksVi
   write_units<<<item_grid(num_offsets), kItemThreads, 0, stream>>>(scratch.unit_offsets, c_blocks.row_begin,
                                                                    c_blocks.num_rows, listed);
   check_launch("write_units");
-  // Chunks of a panel that does not span all columns begin elsewhere.
-  const bool has_table = product.split_offsets != nullptr && c_blocks.num_columns == product.nb;
+  // Chunks of a panel that does not span all columns begin elsewhere, those of narrow CTAs too.
+  const bool has_table =
+      product.split_offsets != nullptr && c_blocks.num_columns == product.nb && cta.warps != kSmallNarrowCta.warps;
   return {.shape = shape,
           .table_slots = tables.slots,
           .table_words = small_table_words(tables.slots, product.m),

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/launch.hpp"
+#include "kernels/small.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::kernels {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda/multiplier.hpp"
+#include "kernels/small.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
@@ -64,27 +65,34 @@ class SmallMultiplier : public Multiplier {
   }
 
  private:
-  /// Of all columns on this device.
+  [[nodiscard]] std::uint64_t max_row_pairs() const {
+    std::uint64_t most = 0;
+    for (const plan::Panel& panel : c_.execution.panels) most = std::max(most, panel.max_row_pairs);
+    return most;
+  }
+
+  /// Of all columns, in the CTAs for the longest rows.
   [[nodiscard]] kernels::SmallShape whole_shape() const {
-    return kernels::small_shape(c_.operands.m, c_.operands.nb, kernels::small_region_bytes());
+    return kernels::small_shape(c_.operands.m, c_.operands.nb, kernels::small_cta(max_row_pairs()));
   }
 
   [[nodiscard]] std::uint64_t max_units_of(const plan::Panel& panel) const {
-    const std::uint32_t region = kernels::small_region_bytes();
-    const kernels::SmallShape shape = kernels::small_shape(c_.operands.m, panel.num_columns, region);
+    const kernels::SmallCta cta = kernels::small_cta(panel.max_row_pairs);
+    const kernels::SmallShape shape = kernels::small_shape(c_.operands.m, panel.num_columns, cta);
     const kernels::SmallTables tables =
-        kernels::small_tables(c_.operands.m, region, shape.hash_slots, panel.max_row_pairs);
+        kernels::small_tables(c_.operands.m, cta, shape.hash_slots, panel.max_row_pairs);
     kernels::SmallShape tabled = shape;
     tabled.hash_slots = tables.slots;
     // A row of which this panel has only some columns counts its pairs with the first of them.
     const std::uint64_t num_pairs = panel.num_rows == 1 ? panel.max_row_pairs : panel.num_pairs;
-    return kernels::max_small_units(tabled, panel.num_rows, num_pairs, tables.rows_per_warp * kernels::kSmallWarps);
+    return kernels::max_small_units(tabled, panel.num_rows, num_pairs, tables.rows_per_warp * cta.warps);
   }
 
   /// Whether a row of the panel takes so much longer than others that its units should not wait for each other.
   [[nodiscard]] bool is_uneven(const plan::Panel& panel) const {
     const std::uint64_t mean = panel.num_pairs / panel.num_rows + 1;
-    const std::uint32_t hashed = whole_shape().hash_slots;
+    const std::uint32_t hashed =
+        kernels::small_shape(c_.operands.m, c_.operands.nb, kernels::small_cta(panel.max_row_pairs)).hash_slots;
     return panel.max_row_pairs > std::max<std::uint64_t>(hashed, kernels::kSmallEvenRows * mean);
   }
 
@@ -115,10 +123,9 @@ class SmallMultiplier : public Multiplier {
   /// 0 where no row is dense, where a row has one chunk, and where they would be too many.
   [[nodiscard]] std::uint64_t num_split_offsets() const {
     const kernels::SmallShape shape = whole_shape();
-    std::uint64_t max_row_pairs = 0;
-    for (const plan::Panel& panel : c_.execution.panels) max_row_pairs = std::max(max_row_pairs, panel.max_row_pairs);
     const std::uint64_t count = std::uint64_t{c_.operands.b.num_rows} * (shape.dense_chunks + 1);
-    const bool wanted = shape.dense_chunks > 1 && max_row_pairs > std::max(shape.rank_pairs, shape.hash_slots);
+    const bool wanted = shape.dense_chunks > 1 && max_row_pairs() > kernels::kSmallNarrowPairs &&
+                        max_row_pairs() > std::max(shape.rank_pairs, shape.hash_slots);
     return wanted && count * sizeof(std::uint32_t) <= kernels::kSmallSplitBytes ? count : 0;
   }
 

@@ -121,7 +121,7 @@ void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
 std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s) {
   if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
   if (s.nb() == 0) return {};
-  const kernels::SmallShape least = kernels::small_shape(s.m(), s.nb(), kernels::kSmallestRegionBytes);
+  const kernels::SmallShape least = kernels::small_shape(s.m(), s.nb(), kernels::kSmallestCta);
   constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
   const std::uint64_t per_pair = tile_device_bytes(s.m()) - 3 * output_record_bytes(s.m());
   const bool fits = kUnitBytes * (least.rank_chunks + 1) <= per_pair * (least.hash_slots + 1) &&
@@ -168,7 +168,9 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
   const bool in_file_order = kernel.is_dense() || (kernel.listing != Listing::bounded && is_listed(s));
-  e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns : in_file_order ? Layout::rows_file_order : Layout::rows;
+  e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns
+                     : in_file_order     ? Layout::rows_file_order
+                                         : Layout::rows;
   if (kernel.device_ms != nullptr) e.predicted_ms = kernel.device_ms(s, pieces);
   return e;
 }

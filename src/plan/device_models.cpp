@@ -52,6 +52,18 @@ double dense_terms(const Statistics& s) {
   return static_cast<double>(s.a_rows) * s.m() * side * side;
 }
 
+/// Some rows of small-blocks, all with as many pairs as they have on average.
+double small_rows_ms(const Statistics& s, double rows, double pairs) {
+  const bool narrow = s.row_pairs.max_row_pairs <= kernels::kSmallNarrowPairs;
+  const kernels::SmallCta cta = narrow ? kernels::kSmallNarrowCta : kernels::kSmallWideCta;
+  const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), cta);
+  const double mean = pairs / std::max(rows, 1.0);
+  if (mean <= shape.hash_slots) return pairs / kernels::kSmallHashPairsPerMs;
+  const double chunks = mean <= shape.rank_pairs ? 1 : shape.dense_chunks;
+  return pairs * elements_of_block(s) / kernels::kSmallSumsPerMs +
+         rows * chunks * (narrow ? kernels::kSmallNarrowUnitMs : kernels::kSmallUnitMs);
+}
+
 }  // namespace
 
 bool is_listed(const Statistics& s) {
@@ -89,7 +101,15 @@ double rows_ms(const Statistics& s, const Pieces& pieces) {
 
 double small_blocks_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
-  return build_ms(s) + s.num_pairs / 1e8 + result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
+  double multiply = 0;
+  if (s.row_pairs.num_runs() == 0) {
+    multiply = small_rows_ms(s, static_cast<double>(s.a_rows), s.num_pairs);
+  }
+  for (std::size_t run = 0; run < s.row_pairs.num_runs(); ++run) {
+    const double rows = s.row_pairs.first_row(run + 1) - s.row_pairs.first_row(run);
+    multiply += small_rows_ms(s, rows, static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]));
+  }
+  return build_ms(s) + multiply + result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
 }
 
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {

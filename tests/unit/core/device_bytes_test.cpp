@@ -119,15 +119,15 @@ void arrange(Mirror& memory, const Operand& a, const Operand& b, plan::Layout la
 /// SmallMultiplier, on a device with this much shared memory, and B's rows as many as there can be.
 std::uint64_t small_blocks_bytes(const plan::Execution& e, const plan::Statistics& s) {
   std::uint64_t most = 0;
-  for (const std::uint32_t region : {kernels::kSmallestRegionBytes, kernels::kSmallRegionBytes}) {
+  for (const kernels::SmallCta cta : {kernels::kSmallestCta, kernels::kSmallWideCta, kernels::kSmallNarrowCta}) {
     std::uint64_t units = 0, rows = 0;
     for (const plan::Panel& panel : e.panels) {
-      const kernels::SmallShape shape = kernels::small_shape(s.m(), panel.num_columns, region);
+      const kernels::SmallShape shape = kernels::small_shape(s.m(), panel.num_columns, cta);
       const std::uint64_t pairs = panel.num_rows == 1 ? panel.max_row_pairs : panel.num_pairs;
-      units = std::max(units, kernels::max_small_units(shape, panel.num_rows, pairs, kernels::kSmallWarps));
+      units = std::max(units, kernels::max_small_units(shape, panel.num_rows, pairs, cta.warps));
       rows = std::max<std::uint64_t>(rows, panel.num_rows);
     }
-    const std::uint64_t chunks = kernels::small_shape(s.m(), s.nb(), region).dense_chunks;
+    const std::uint64_t chunks = kernels::small_shape(s.m(), s.nb(), cta).dense_chunks;
     const std::uint64_t split = s.b_rows * (chunks + 1) * 4;
     std::uint64_t c_blocks = 0;
     for (const plan::Panel& panel : e.panels) c_blocks = std::max(c_blocks, panel.max_c_blocks());
