@@ -82,6 +82,11 @@ void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bit
 void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
                           std::uint32_t m, std::uint16_t* out, cudaStream_t stream);
 
+/// out = values with every block transposed.
+/// Shapes: values and out [count, m, m], device.
+void launch_transpose_blocks(const std::uint16_t* values, std::uint64_t count, std::uint32_t m, std::uint16_t* out,
+                             cudaStream_t stream);
+
 /// out[x] = outer[inner[x]].
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,
                     cudaStream_t stream);

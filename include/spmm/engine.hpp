@@ -21,6 +21,13 @@ namespace spmm {
 /// Memory: without a limit in the options, the limits are most of what is free when the first of several concurrent
 /// products starts. Device memory that a product gives back stays with the engine, as do pinned buffers (4 MB each, 8
 /// per concurrent product at most) and threads.
+/// Kept operands: with ProductOptions::keep_a or keep_b, a product leaves that operand in device memory where it comes
+/// from a file, takes less than half of the limit and the product does not run in slabs. A later product that names the
+/// same unchanged file (device, inode, length, header, times of modification and change), on either side and with or
+/// without these options, reads no more than its header. Kept operands go, least recently used first, when a product
+/// wants the memory, and with the engine. Of two products that start at once with the same new operand the second one
+/// waits for the first one's, not longer than 10 s. A file that was changed in the last 20 ms is not kept, because file
+/// systems date changes no finer; nor does anything tell of a file system that dates them coarser, or not at all.
 /// Device: the caller's current CUDA device stays current; the legacy default stream is neither used nor waited for.
 class Engine {
  public:

@@ -19,13 +19,15 @@ struct EngineOptions {
 
 /// What belongs to one product.
 struct ProductOptions {
-  Backend backend = Backend::automatic;  ///< automatic: cuda where a device is usable, else cpu
+  Backend backend = Backend::automatic;  ///< automatic: the one that is predicted to end first; a device number means cuda
   std::string kernel = "auto";           ///< a name of kernel_names(), or "auto"
   unsigned max_threads = 0;              ///< host threads at most; 0 = those of the engine
   bool force = false;                    ///< lift the launch limit of the host-driven kernel
   bool durable = false;                  ///< files: fsync around the rename
   bool no_clobber = false;               ///< files: refuse to replace the output
-  std::uint64_t verify_blocks = 0;       ///< recompute that many result blocks, and as many absent ones
+  bool keep_a = false;              ///< files, CUDA: keep A in device memory, parsed and sorted, for later products
+  bool keep_b = false;              ///< the same of B; see Engine
+  std::uint64_t verify_blocks = 0;  ///< recompute that many result blocks, and as many absent ones
   std::uint64_t verify_seed = 1;
   ProgressFn on_progress{};                   ///< may be empty
   const std::atomic<bool>* cancel = nullptr;  ///< set to true to stop: Interrupted is thrown, nothing is written

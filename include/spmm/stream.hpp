@@ -4,12 +4,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "spmm/types.hpp"
 
 namespace spmm {
+
+/// What a file is known by while it is not rewritten: the same identity means the same records.
+struct SourceIdentity {
+  std::uint64_t device = 0;  ///< st_dev
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t modified_ns = 0;  ///< since the epoch
+  std::int64_t changed_ns = 0;   ///< the same of st_ctim, which nobody can set back
+  MatrixHeader header{};
+
+  friend bool operator==(const SourceIdentity&, const SourceIdentity&) = default;
+
+  /// Whether it may be an older or newer state of the same file.
+  [[nodiscard]] bool is_same_file(const SourceIdentity& other) const {
+    return device == other.device && inode == other.inode;
+  }
+};
 
 /// Input records of one matrix, in file order, packed as in the file.
 class Source {
@@ -29,6 +47,10 @@ class Source {
 
   /// Asks for the data ahead of time, where that helps; returns soon. Threads: beside everything else.
   virtual void prefetch() const {}
+
+  /// As the data are now; nothing where they cannot be told from others, as in memory. Operands without one are never
+  /// kept between products. Threads: as read().
+  [[nodiscard]] virtual std::optional<SourceIdentity> identity() const { return std::nullopt; }
 
   /// Number of a record as messages give it; differs from `record` where the source is a part of another one.
   [[nodiscard]] virtual std::uint64_t original_record(std::uint64_t record) const { return record; }

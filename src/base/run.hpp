@@ -27,6 +27,8 @@ struct Run {
   MemoryShare* memory = nullptr;              ///< what the product holds of its engine's memory; null = nothing counts
   std::uint64_t beside_bytes = 0;             ///< host memory beside what is planned: samples to verify
   cuda::DeviceContext* device = nullptr;      ///< null on the CPU
+  bool keep_a = false;                        ///< for later products, on the device
+  bool keep_b = false;
 
   /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.
   void check_cancelled() const {
@@ -55,7 +57,9 @@ struct ProductStats {
   std::uint64_t pairs = 0;       ///< block products
   std::uint64_t num_panels = 0;
   std::uint64_t peak_device_bytes = 0;  ///< 0 on the CPU
-  std::string device{};                 ///< name of the GPU, or of the instruction set on the CPU
+  bool kept_a = false;                  ///< used from device memory instead of being read
+  bool kept_b = false;
+  std::string device{};  ///< name of the GPU, or of the instruction set on the CPU
 };
 
 }  // namespace spmm

@@ -15,6 +15,13 @@ namespace spmm::cli {
 /// exit_codes.hpp; standard output that could not be written is a failure as well.
 int run_program(const std::string& program, const std::function<int()>& body);
 
+/// Whether this process may end with nothing taken apart: the system takes back memory, pinned pages and the device's
+/// context in one go. Not where a profiler or a sanitizer watches: they say what they have found at a usual end.
+bool ends_at_once();
+
+/// Ends the process, at once where it may. Standard streams are flushed, temporary files must be gone.
+[[noreturn]] void end_process(int code);
+
 /// Set by the first SIGINT, SIGTERM or SIGHUP; long work looks at it now and then.
 std::atomic<bool>& cancel_flag();
 

@@ -172,6 +172,8 @@ Json report_json(const Report& report, const RunNames& names) {
   json["peak_host_bytes"] = report.peak_host_bytes;
   json["peak_device_bytes"] = report.peak_device_bytes;
   json["verified_blocks"] = report.verified_blocks;
+  json["kept_a"] = report.kept_a;
+  json["kept_b"] = report.kept_b;
   Json stages = Json::object();
   for (std::size_t s = 0; s < kStageNames.size(); ++s) {
     stages[std::string(kStageNames[s])] = {{"s", report.stages[s].s}, {"bytes", report.stages[s].bytes}};

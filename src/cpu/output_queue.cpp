@@ -25,11 +25,11 @@ OutputQueue::OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t bu
 }
 
 template <class Ready>
-void OutputQueue::wait(Lock& lock, const Ready& ready) {
+void OutputQueue::wait(Lock& lock, std::condition_variable& changed, const Ready& ready) {
   while (true) {
     if (failed_) throw Stopped{};
     if (ready()) return;
-    buffers_->changed.wait_for(lock, kCancelPeriod);
+    changed.wait_for(lock, kCancelPeriod);
     run_.check_cancelled();
   }
 }
@@ -42,17 +42,21 @@ std::byte* OutputQueue::take_buffer() {
 
 bool OutputQueue::start(Job& job, const std::function<bool()>& claim) {
   Lock lock(buffers_->mutex);
-  wait(lock, [&] { return buffers_->free.size() >= (num_delivered_ == next_number_ ? 1u : 2u); });
-  if (!claim()) return false;
+  const auto has_buffer = [&] { return buffers_->free.size() >= (num_delivered_ == next_number_ ? 1u : 2u); };
+  wait(lock, buffers_->buffer, has_buffer);
+  if (!claim()) {
+    buffers_->buffer.notify_one();  // the next one finds the end as well
+    return false;
+  }
   job = {.number = next_number_++, .data = take_buffer(), .used_bytes = 0};
   return true;
 }
 
 void OutputQueue::flush(Job& job) {
   Lock lock(buffers_->mutex);
-  wait(lock, [&] { return num_delivered_ == job.number && !appending_; });
+  wait(lock, buffers_->turn, [&] { return num_delivered_ == job.number && !appending_; });
   append(lock, job);
-  wait(lock, [&] { return !buffers_->free.empty(); });
+  wait(lock, buffers_->turn, [&] { return !buffers_->free.empty(); });
   job.data = take_buffer();
   job.used_bytes = 0;
 }
@@ -65,13 +69,14 @@ void OutputQueue::finish(const Job& job) {
 
 void OutputQueue::wait_until_released() {
   Lock lock(buffers_->mutex);
-  wait(lock, [&] { return buffers_->free.size() == num_buffers_; });
+  wait(lock, buffers_->turn, [&] { return buffers_->free.size() == num_buffers_; });
 }
 
 void OutputQueue::fail() noexcept {
   const std::lock_guard lock(buffers_->mutex);
   failed_ = true;
-  buffers_->changed.notify_all();
+  buffers_->buffer.notify_all();
+  buffers_->turn.notify_all();
 }
 
 void OutputQueue::run(const std::function<void()>& work) {
@@ -94,7 +99,8 @@ void OutputQueue::deliver_finished(Lock& lock) {
     const Job job = finished_.extract(finished_.begin()).mapped();
     append(lock, job);
     ++num_delivered_;
-    buffers_->changed.notify_all();
+    buffers_->buffer.notify_one();
+    buffers_->turn.notify_all();
   }
 }
 
@@ -112,7 +118,8 @@ void OutputQueue::append(Lock& lock, const Job& job) {
   sink_.append({job.data, job.used_bytes}, [buffers = buffers_, data = job.data] {
     const std::lock_guard guard(buffers->mutex);
     buffers->free.push_back(data);
-    buffers->changed.notify_all();
+    buffers->buffer.notify_one();
+    buffers->turn.notify_all();
   });
   lock.lock();
   appending_ = false;

@@ -59,14 +59,15 @@ class OutputQueue {
  private:
   struct Buffers {
     std::mutex mutex;
-    std::condition_variable changed;
+    std::condition_variable buffer;  // for start(): each call wants one buffer, and all want the same
+    std::condition_variable turn;    // for the rest, which few wait for
     AlignedArray<std::byte> memory;
     std::vector<std::byte*> free;  // the last one is the warmest
   };
   using Lock = std::unique_lock<std::mutex>;
 
   template <class Ready>
-  void wait(Lock& lock, const Ready& ready);
+  void wait(Lock& lock, std::condition_variable& changed, const Ready& ready);
   void fail() noexcept;
   std::byte* take_buffer();
   void append(Lock& lock, const Job& job);

@@ -25,6 +25,9 @@ struct DeviceInfo {
 /// "13.0 for sm_90", or "" in a build without CUDA.
 std::string build_info();
 
+/// Whether this build can use CUDA and a device is there; finds out without CUDA. Else sets `why_not`.
+bool may_start(std::string& why_not);
+
 /// Picks a device and starts it: `wanted` >= 0 names it; -1 means device 0 where one is visible, else local rank modulo
 /// devices. Returns nothing and sets `why_not` if there is none. The device that is current on the caller's thread
 /// stays. Errors: DeviceError if a named device does not exist.

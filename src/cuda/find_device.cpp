@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
+#include "base/visible_gpus.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "cuda/device_context.hpp"
 #include "kernels/check.hpp"
@@ -28,6 +29,12 @@ int local_rank() {
 
 std::string build_info() {
   return text(CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, " for sm_", SPMM_CUDA_ARCHITECTURES);
+}
+
+bool may_start(std::string& why_not) {
+  if (!visible_gpus().empty()) return true;
+  why_not = "no CUDA device";
+  return false;
 }
 
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {

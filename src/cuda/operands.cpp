@@ -104,12 +104,13 @@ void check_duplicates(const Findings& findings, const SortedKeys& sorted, const 
   throw_duplicate_block(source.name(), record(at - 1), record(at), input_record_bytes(source.header().m), found);
 }
 
-/// Block-CSC of B from its block-CSR.
-void arrange_by_columns(SortedRows b, Builder& builder, Operands& out) {
+/// Block-CSC of B from its block-CSR, which is only read where it is lent.
+void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, Operands& out) {
   const std::uint64_t count = b.keys.size();
   const cudaStream_t stream = builder.stream().get();
+  if (is_lent) b.keys = copy_of(b.keys, builder.memory(), "sort keys");
   kernels::launch_swap_keys(b.keys.data(), count, builder.key_bits(), stream);
-  const SortedKeys sorted = builder.sort(std::move(b.keys));  // numbers = positions in row order
+  SortedKeys sorted = builder.sort(std::move(b.keys));  // numbers = positions in row order
   Findings findings;
   DeviceBuffer<std::uint32_t> offsets;
   if (count != 0) {
@@ -119,11 +120,12 @@ void arrange_by_columns(SortedRows b, Builder& builder, Operands& out) {
     findings = fetch(found.data(), builder.stream());
   }
   out.b = builder.complete_rows(sorted.keys, std::move(offsets), findings);
+  sorted.keys = {};
   // Column order -> row order -> record.
   DeviceBuffer<std::uint32_t> records(builder.memory(), count, "record numbers");
   kernels::launch_compose(b.numbers.data(), sorted.numbers.data(), count, records.data(), stream);
   out.b_values = builder.gather(std::move(b.parsed_values), records, out.m);
-  out.b_rows = std::move(b.index);
+  out.b_rows = is_lent ? b.index.copy(builder.memory()) : std::move(b.index);
   kernels::launch_find_row_index(out.b_rows.columns.data(), count, out.b.view(), out.b_rows.columns.data(), stream);
 }
 
@@ -163,8 +165,8 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
     side.rows.numbers = std::move(side.sorted.numbers);
     side.rows.parsed_values = std::move(side.parsed.values);
     side.rows.max_element = side.parsed.max_element;
+    side.rows.keys = std::move(side.sorted.keys);
   }
-  out.b.keys = std::move(sides[1].sorted.keys);
   return out;
 }
 
@@ -207,12 +209,19 @@ Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& 
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
   out.b_row_index = std::move(sorted.b_row_index);
   out.pair_offsets = std::move(sorted.pair_offsets);
-  out.a = std::move(sorted.a.index);
+  const bool in_file_order = layout == plan::Layout::rows_file_order;
+  const auto own_index = [&](SortedRows& rows, const KeptUse& kept) {
+    return kept && !in_file_order ? rows.index.copy(memory) : std::move(rows.index);
+  };
+  out.a = own_index(sorted.a, sorted.kept_a);
+  sorted.a.keys = {};
   if (!out.b_by_columns) {
-    out.b = std::move(sorted.b.index);
+    out.b = own_index(sorted.b, sorted.kept_b);
     sorted.b.keys = {};
   }
-  if (layout == plan::Layout::rows_file_order) {
+  if (in_file_order) {
+    out.kept_a = std::move(sorted.kept_a);
+    out.kept_b = std::move(sorted.kept_b);
     out.a_values = std::move(sorted.a.parsed_values);
     out.b_values = std::move(sorted.b.parsed_values);
     out.a_numbers = std::move(sorted.a.numbers);
@@ -221,11 +230,13 @@ Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& 
   }
   Builder builder(memory, stream, out.b_by_columns ? sorted.b.numbers.size() : 0, sorted.key_bits);
   out.a_values = builder.gather(std::move(sorted.a.parsed_values), sorted.a.numbers, out.m);
+  sorted.kept_a.end();  // there is room for one operand twice, not for two
   if (out.b_by_columns) {
-    arrange_by_columns(std::move(sorted.b), builder, out);
+    arrange_by_columns(std::move(sorted.b), static_cast<bool>(sorted.kept_b), builder, out);
   } else {
     out.b_values = builder.gather(std::move(sorted.b.parsed_values), sorted.b.numbers, out.m);
   }
+  sorted.kept_b.end();
   return out;
 }
 

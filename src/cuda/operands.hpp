@@ -3,33 +3,13 @@
 
 #include <cstdint>
 
-#include "cuda/raii.hpp"
+#include "cuda/kept_operands.hpp"
+#include "cuda/sorted_rows.hpp"
 #include "cuda/upload.hpp"
 #include "kernels/launch.hpp"
 #include "plan/execution.hpp"
 
 namespace spmm::cuda {
-
-/// Owner of a CompressedView.
-struct CompressedRows {
-  std::uint32_t num_rows = 0;
-  DeviceBuffer<std::uint32_t> rows;     // [num_rows]
-  DeviceBuffer<std::uint32_t> offsets;  // [num_rows + 1]
-  DeviceBuffer<std::uint32_t> columns;  // [nnzb]
-
-  [[nodiscard]] kernels::CompressedView view() const {
-    return {.num_rows = num_rows, .rows = rows.data(), .offsets = offsets.data(), .columns = columns.data()};
-  }
-};
-
-/// A matrix sorted by block row; its elements still lie in file order.
-struct SortedRows {
-  CompressedRows index;                       // block-CSR
-  DeviceBuffer<std::uint64_t> keys;           // [nnzb], sorted; kept for B only
-  DeviceBuffer<std::uint32_t> numbers;        // [nnzb], record number of each block
-  DeviceBuffer<std::uint16_t> parsed_values;  // [nnzb, m, m], file order
-  std::uint32_t max_element = 0;
-};
 
 /// Both matrices by rows, and the pairs they make.
 struct SortedPair {
@@ -41,6 +21,8 @@ struct SortedPair {
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]: row index in b of the matching row, or kNoRow
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
   plan::RowPairs row_pairs;
+  KeptUse kept_a;  // where a's buffers are lent
+  KeptUse kept_b;
 
   [[nodiscard]] std::uint64_t num_pairs() const { return row_pairs.offsets.back(); }
 };
@@ -60,6 +42,8 @@ struct Operands {
   std::uint32_t max_element = 0;             // of both matrices
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
+  KeptUse kept_a;                            // where a's buffers are lent: in file order
+  KeptUse kept_b;
 
   [[nodiscard]] kernels::OperandView a_view() const {
     return {.index = a.view(), .values = a_values.data(), .numbers = a_numbers.data()};
@@ -81,7 +65,7 @@ struct Operands {
   [[nodiscard]] const std::uint32_t* c_column_ids() const { return b_by_columns ? b.rows.data() : nullptr; }
 };
 
-/// Sorts and compresses both matrices by rows (stage build). `parsed` is consumed.
+/// Sorts and compresses both matrices by rows (stage build), with keys. `parsed` is consumed.
 /// Memory: in the order of the stream.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
 SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream);
@@ -93,7 +77,8 @@ void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream)
 /// Fetches the counted pairs anew, in runs of this many rows. Waits for the stream.
 void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);
 
-/// Brings elements into the order a kernel wants (stage build). `sorted` is consumed.
+/// Brings elements into the order a kernel wants (stage build). `sorted` is consumed; kept operands are read, and let
+/// go unless the order is that of the file.
 Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);
 
 }  // namespace spmm::cuda

@@ -5,6 +5,7 @@
 
 #include "cuda/cuda_backend.hpp"
 #include "cuda/download.hpp"
+#include "cuda/kept_operands.hpp"
 #include "cuda/multiplier.hpp"
 #include "cuda/operands.hpp"
 #include "cuda/stage_events.hpp"
@@ -30,8 +31,12 @@ class Pipeline {
         events_(stage_hooks(), stream_) {}
 
   ProductStats run(const Source& a, const Source& b) {
-    SortedPair sorted = sort_and_count(a, b);
-    ProductStats stats{.pairs = sorted.num_pairs(), .device = properties_.name};
+    OperandSide side_a(a, false, run_.keep_a);
+    OperandSide side_b(b, true, run_.keep_b);
+    OperandSide::claim(side_a, side_b, run_);
+    ProductStats stats{.kept_a = side_a.is_kept(), .kept_b = side_b.is_kept(), .device = properties_.name};
+    SortedPair sorted = sort_and_count(side_a, side_b);
+    stats.pairs = sorted.num_pairs();
     const Operands operands = decide_and_arrange(std::move(sorted), a.header(), b.header());
     stats.num_panels = execution_.panels.size();
     if (!execution_.panels.empty()) stats.num_blocks = run_panels(operands);
@@ -41,10 +46,17 @@ class Pipeline {
   }
 
  private:
-  SortedPair sort_and_count(const Source& a, const Source& b) {
+  SortedPair sort_and_count(OperandSide& side_a, OperandSide& side_b) {
+    const Source& a = side_a.to_read();
+    const Source& b = side_b.to_read();
     ParsedPair parsed = upload(a, b, ring_, memory_, events_, run_);
     SortedPair sorted;
-    events_.timed(Stage::build, stream_, [&] { sorted = sort_rows(std::move(parsed), a, b, memory_, stream_); });
+    events_.timed(Stage::build, stream_, [&] {
+      sorted = sort_rows(std::move(parsed), a, b, memory_, stream_);
+      sorted.kept_a = side_a.exchange(sorted.a, memory_);
+      sorted.kept_b = side_b.exchange(sorted.b, memory_);
+    });
+    if (!sorted.kept_a) sorted.a.keys = {};  // only B may be arranged by columns
     run_.check_cancelled();
     events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, memory_, stream_); });
     return sorted;

@@ -38,7 +38,7 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
   void* data = nullptr;
   try {
     check_limit(used, what);
-    data = context().allocate(bytes, stream_.get(), what);
+    data = allocate_from_device(bytes, what);
   } catch (...) {
     used_bytes_ -= bytes;
     throw;
@@ -47,6 +47,15 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
   while (peak < used && !peak_bytes_.compare_exchange_weak(peak, used)) {
   }
   return data;
+}
+
+void* DeviceMemory::allocate_from_device(std::uint64_t bytes, const char* what) {
+  try {
+    return context().allocate(bytes, stream_.get(), what);
+  } catch (const OutOfMemory&) {  // what idle operands take may lie where it is in the way
+    if (share_ == nullptr || !share_->drop_kept()) throw;
+  }
+  return context().allocate(bytes, stream_.get(), what);
 }
 
 void DeviceMemory::release(void* data, std::uint64_t bytes) noexcept {

@@ -69,6 +69,17 @@ class DeviceMemory {
   void* allocate(std::uint64_t bytes, const char* what);
   void release(void* data, std::uint64_t bytes) noexcept;
 
+  /// Memory of another owner counts as this product's own while it uses that.
+  void add_lent(std::uint64_t bytes) { used_bytes_ += bytes; }
+  void remove_lent(std::uint64_t bytes) { used_bytes_ -= bytes; }
+  /// The claim on it stays until the product's share goes. There is a share.
+  void hold(KeptClaim claim) noexcept { share_->hold(std::move(claim)); }
+  /// Buffers of `bytes` belong to another one from now on.
+  void hand_over(DeviceMemory& to, std::uint64_t bytes) {
+    to.used_bytes_ += bytes;
+    used_bytes_ -= bytes;
+  }
+
   [[nodiscard]] const Stream& stream() const { return stream_; }
   [[nodiscard]] DeviceContext& context() const { return stream_.context(); }
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
@@ -78,6 +89,7 @@ class DeviceMemory {
  private:
   /// Errors: OutOfMemory if that many bytes in all are too many.
   void check_limit(std::uint64_t used_bytes, const char* what);
+  void* allocate_from_device(std::uint64_t bytes, const char* what);
 
   const Stream& stream_;
   std::uint64_t limit_bytes_;
@@ -87,7 +99,7 @@ class DeviceMemory {
   std::atomic<std::uint64_t> peak_bytes_{0};
 };
 
-/// Device array of T; the DeviceMemory must outlive it. Not initialised.
+/// Device array of T; the DeviceMemory must outlive it. Not initialised. One that is lent owns nothing.
 template <class T>
 class DeviceBuffer {
  public:
@@ -101,7 +113,21 @@ class DeviceBuffer {
     return *this;
   }
   ~DeviceBuffer() {
-    if (data_ != nullptr) memory_->release(data_, count_ * sizeof(T));
+    if (data_ != nullptr && memory_ != nullptr) memory_->release(data_, count_ * sizeof(T));
+  }
+
+  /// The same array without owning it; this one must outlive it.
+  [[nodiscard]] DeviceBuffer lend() const {
+    DeviceBuffer lent;
+    lent.count_ = count_;
+    lent.data_ = data_;
+    return lent;
+  }
+  /// Lets it be counted and freed by another memory.
+  void hand_over(DeviceMemory& to) {
+    if (data_ == nullptr) return;
+    memory_->hand_over(to, count_ * sizeof(T));
+    memory_ = &to;
   }
 
   [[nodiscard]] T* data() const { return data_; }
@@ -191,6 +217,14 @@ template <class T>
 void copy_async(T* to, const T* from, std::uint64_t count, const Stream& stream) {
   if (count == 0) return;
   check(cudaMemcpyAsync(to, from, count * sizeof(T), cudaMemcpyDefault, stream.get()), "copy");
+}
+
+/// An array of its own with the same content. Stream: copied in the order of memory.stream().
+template <class T>
+DeviceBuffer<T> copy_of(const DeviceBuffer<T>& from, DeviceMemory& memory, const char* what) {
+  DeviceBuffer<T> out(memory, from.size(), what);
+  copy_async(out.data(), from.data(), from.size(), memory.stream());
+  return out;
 }
 
 /// Fetches one value and waits for it.

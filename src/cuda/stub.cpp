@@ -10,6 +10,11 @@ std::string build_info() {
   return {};
 }
 
+bool may_start(std::string& why_not) {
+  why_not = kWhy;
+  return false;
+}
+
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   why_not = kWhy;
   if (wanted >= 0) throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use --backend cpu");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/memory.hpp"
@@ -12,10 +13,12 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/isa.hpp"
 #include "cuda/cuda_backend.hpp"
+#include "engine/backend_choice.hpp"
 #include "engine/product.hpp"
 #include "engine/releasing_sink.hpp"
 #include "io/file_sink.hpp"
 #include "io/paths.hpp"
+#include "plan/run_models.hpp"
 #include "spmm/io.hpp"
 #include "verify/sample_verifier.hpp"
 
@@ -32,14 +35,17 @@ void check_output_is_no_input(const fs::path& input, const fs::path& out) {
                    "give the output another name");
 }
 
-/// Asks for the inputs ahead of time while it lives: the first CUDA product of a process takes 0.2 s to start.
+/// Asks for the inputs ahead of time while it lives, but for those that are kept on the device: the first CUDA product
+/// of a process takes 0.2 s to start.
 class Prefetching {
  public:
-  Prefetching(const Source& a, const Source& b)
-      : thread_(start_thread([&a, &b] {
+  Prefetching(const Source& a, const Source& b, const MemoryBudget& budget)
+      : thread_(start_thread([&a, &b, &budget] {
           try {
-            a.prefetch();
-            b.prefetch();
+            for (const Source* source : {&a, &b}) {
+              const auto identity = source->identity();
+              if (!identity || !budget.keeps(*identity)) source->prefetch();
+            }
           } catch (...) {  // reading says what is wrong
           }
         })) {}
@@ -64,13 +70,27 @@ struct Record {
   }
 };
 
-/// How a product with these options is verified, and the machine that is left to it beside the samples.
-VerifySettings verify_beside(const ProductOptions& product, std::uint32_t m, plan::Machine& machine) {
-  const std::uint64_t limit_bytes = machine.host_limit_bytes;
+/// How a product with these options is verified, and the memory that is left to it beside the samples.
+VerifySettings verify_beside(const ProductOptions& product, std::uint32_t m, plan::Limits& limits) {
+  const std::uint64_t limit_bytes = limits.host_bytes;
   const VerifySettings settings = verify_settings(product.verify_blocks, product.verify_seed, m, limit_bytes);
-  if (limit_bytes != 0) machine.host_limit_bytes -= std::min(limit_bytes - 1, settings.sample_bytes);
+  if (limit_bytes != 0) limits.host_bytes -= std::min(limit_bytes - 1, settings.sample_bytes);
   return settings;
 }
+
+/// Where a product runs, and within what limits.
+struct Place {
+  plan::Limits limits{};  ///< names the backend
+  std::shared_ptr<cuda::DeviceContext> device{};
+  std::optional<BackendChoice> choice{};  ///< where the options leave the backend open and there are two
+
+  /// Completes a plan by what was predicted for the other backend.
+  void complete(Plan& plan) const {
+    if (!choice) return;
+    if (plan.predicted_cuda_s == 0) plan.predicted_cuda_s = choice->cuda_s;
+    if (plan.predicted_cpu_s == 0) plan.predicted_cpu_s = choice->cpu_s;
+  }
+};
 
 }  // namespace
 
@@ -81,11 +101,12 @@ class Engine::Impl {
   /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
   void multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product, Record& record);
 
-  /// The machine as this product may use it; `device` is set where it has one. No CUDA call is made where the options
-  /// ask for the CPU.
+  /// Chooses the backend where the options leave it open, and starts the device where one is used. CUDA is not touched
+  /// where the CPU is asked for or chosen. Where CUDA was chosen and does not start, the CPU takes its place.
+  /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may.
   /// Errors: UsageError (unknown kernel); DeviceError if a device is asked for and there is none.
-  plan::Machine machine(const ProductOptions& product, MemoryShare& share,
-                        std::shared_ptr<cuda::DeviceContext>& device);
+  Place place(const Source& a, const Source& b, const ProductOptions& product, MemoryShare& share,
+              const std::string& why_not_cuda);
 
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given.
@@ -97,91 +118,168 @@ class Engine::Impl {
   [[nodiscard]] MemoryBudget& budget() { return budget_; }
 
  private:
-  std::shared_ptr<cuda::DeviceContext> find_device(std::string& why_not, bool& was_started);
+  /// Why a product failed that may be tried on the other backend; nothing has reached its sink.
+  using Failure = std::optional<std::string>;
+
+  /// The backend that the options insist on; a device number insists on CUDA.
+  [[nodiscard]] Backend insisted_backend(const ProductOptions& product) const {
+    const Backend wanted = wanted_backend(product);
+    return wanted == Backend::automatic && options_.device >= 0 ? Backend::cuda : wanted;
+  }
+  [[nodiscard]] std::shared_ptr<cuda::DeviceContext> started_device();
+  std::shared_ptr<cuda::DeviceContext> start_device(const Source& a, const Source& b, std::string& why_not);
+  [[nodiscard]] plan::Gpu describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const;
+  [[nodiscard]] plan::Gpu expect_gpu();
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
-  void run(const Source& a, const Source& b, Sink& sink, plan::Machine machine, const ProductOptions& product, Run run,
+  Failure try_multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
+                       const std::string& why_not_cuda, Record& record);
+  void run(const Source& a, const Source& b, Sink& sink, const Place& place, const ProductOptions& product, Run run,
            Report& report) const;
 
   EngineOptions options_;
   Workers workers_;
-  MemoryBudget budget_;
   std::mutex device_mutex_;
   std::shared_ptr<cuda::DeviceContext> device_;  // once a product has needed it
+  double lost_s_ = 0;    // that products on the CPU would have ended earlier on a device that had been started
+  MemoryBudget budget_;  // goes before the device: it holds operands that are kept there
 };
 
 std::uint64_t Engine::Impl::limit_bytes(std::uint64_t available_bytes) const {
   return options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_bytes / 100 * (100 - kSparePercent);
 }
 
-std::shared_ptr<cuda::DeviceContext> Engine::Impl::find_device(std::string& why_not, bool& was_started) {
+std::shared_ptr<cuda::DeviceContext> Engine::Impl::started_device() {
   const std::lock_guard lock(device_mutex_);
-  was_started = device_ != nullptr;
-  if (!device_) device_ = cuda::find_device(options_.device, why_not);
   return device_;
 }
 
-plan::Machine Engine::Impl::machine(const ProductOptions& product, MemoryShare& share,
-                                    std::shared_ptr<cuda::DeviceContext>& device) {
-  const Backend wanted = wanted_backend(product);
+std::shared_ptr<cuda::DeviceContext> Engine::Impl::start_device(const Source& a, const Source& b,
+                                                                std::string& why_not) {
+  const std::lock_guard lock(device_mutex_);
+  if (device_) return device_;
+  const Prefetching prefetching(a, b, budget_);
+  device_ = cuda::find_device(options_.device, why_not);
+  return device_;
+}
+
+plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const {
+  const cuda::DeviceInfo info = cuda::describe(device);
+  return {.number = info.number,
+          .name = info.name,
+          .limit_bytes =
+              share.device_limit_bytes([&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),
+          .has_dense_tensor = info.has_dense_tensor};
+}
+
+/// A device that has not been started: what it is like is not known yet. Its start is charged to the first product,
+/// less what earlier ones have lost without it: many products of an engine are worth a start that one is not.
+plan::Gpu Engine::Impl::expect_gpu() {
+  constexpr std::uint64_t kExpectedBytes = std::uint64_t{64} << 30;
+  const std::lock_guard lock(device_mutex_);
+  return {.limit_bytes = limit_bytes(kExpectedBytes),
+          .has_dense_tensor = true,
+          .start_s = std::max(0.0, plan::kDeviceStartS - lost_s_)};
+}
+
+Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions& product, MemoryShare& share,
+                          const std::string& why_not_cuda) {
+  const Options options = all_options(product);
+  Backend backend = insisted_backend(product);
   plan::Machine machine{
       .num_cores = usable_cores(),
       .host_limit_bytes = share.host_limit_bytes([&] { return limit_bytes(available_memory_bytes()); }),
       .isa = cpu::choose_isa(),
-      .has_blas = !cpu::build_info().empty()};
-  if (wanted == Backend::cpu) return machine;
-  bool was_started = false;
-  device = find_device(machine.why_no_gpu, was_started);
-  if (device) {
-    const cuda::DeviceInfo info = cuda::describe(*device);
-    machine.gpus.push_back({.number = info.number,
-                            .name = info.name,
-                            .limit_bytes = share.device_limit_bytes(
-                                [&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),
-                            .has_dense_tensor = info.has_dense_tensor,
-                            .is_started = was_started});
-  } else if (wanted == Backend::cuda) {
-    throw DeviceError("--backend cuda", machine.why_no_gpu, "use --backend cpu, or check nvidia-smi");
+      .has_blas = !cpu::build_info().empty(),
+      .why_no_gpu = why_not_cuda};
+  const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
+  Place place;
+  if (is_open) place.device = started_device();
+  if (is_open && place.device) {
+    machine.gpus = {describe_gpu(*place.device, share)};
+  } else if (is_open && cuda::may_start(machine.why_no_gpu)) {
+    machine.gpus = {expect_gpu()};
   }
-  return machine;
+  if (!machine.gpus.empty()) {
+    place.choice = choose_backend(a, b, product_limits(machine, options), workers_);
+    backend = place.choice->backend;
+    const double saved_s = place.choice->cpu_s - place.choice->cuda_s + machine.gpus.front().start_s;
+    const std::lock_guard lock(device_mutex_);
+    if (backend == Backend::cpu && place.choice->cuda_s > 0) lost_s_ += std::max(0.0, saved_s);
+  }
+  if (backend == Backend::cuda) {
+    if (!place.device) place.device = start_device(a, b, machine.why_no_gpu);
+    if (place.device) machine.gpus = {describe_gpu(*place.device, share)};
+    if (!place.device && !place.choice) {
+      throw DeviceError("--backend cuda", machine.why_no_gpu, "use --backend cpu, or check nvidia-smi");
+    }
+  }
+  if (backend != Backend::cuda) place.device.reset();
+  place.limits = product_limits(machine, options);
+  place.limits.backend = backend == Backend::cuda && !place.device ? Backend::cpu : backend;
+  if (place.choice)
+    place.limits.why_backend = place.device || backend == Backend::cpu ? place.choice->reason : machine.why_no_gpu;
+  return place;
 }
 
-void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, plan::Machine machine,
-                       const ProductOptions& product, Run run, Report& report) const {
-  const Options options = all_options(product);
+void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, const Place& place, const ProductOptions& product,
+                       Run run, Report& report) const {
+  plan::Limits limits = place.limits;
   if (product.verify_blocks == 0) {
-    ReleasingSink releasing(sink);
-    multiply_product(a, b, releasing, machine, options, run, report);
+    multiply_product(a, b, sink, limits, run, report);
     return;
   }
   check_shapes(a, b);  // before anything is sampled
-  const VerifySettings settings = verify_beside(product, a.header().m, machine);
+  const VerifySettings settings = verify_beside(product, a.header().m, limits);
   run.beside_bytes = settings.sample_bytes;
   VerifyingSink verifying(sink, a, b, settings, run);
   ReleasingSink releasing(verifying);
-  multiply_product(a, b, releasing, machine, options, run, report);
+  multiply_product(a, b, releasing, limits, run, report);
   const auto timing = run.clock.scope(Stage::verify);
   report.verified_blocks = verifying.check(run);
 }
 
+Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& b, Sink& sink,
+                                                 const ProductOptions& product, const std::string& why_not_cuda,
+                                                 Record& record) {
+  MemoryShare share(budget_);
+  ReleasingSink releasing(sink);
+  const auto may_fall_back = [&] {
+    return insisted_backend(product) == Backend::automatic && why_not_cuda.empty() && !releasing.was_used();
+  };
+  Place place;
+  try {
+    {
+      const auto timing = record.clock.scope(Stage::open);
+      place = this->place(a, b, product, share, why_not_cuda);
+    }
+    const Run run{.clock = record.clock,
+                  .on_progress = product.on_progress,
+                  .cancel = product.cancel,
+                  .num_threads = num_threads(all_options(product), place.limits.num_cores),
+                  .workers = &workers_,
+                  .memory = &share,
+                  .device = place.device.get(),
+                  .keep_a = product.keep_a,
+                  .keep_b = product.keep_b};
+    this->run(a, b, releasing, place, product, run, record.report);
+    run.check_cancelled();
+    place.complete(record.report.plan);
+    return std::nullopt;
+  } catch (const DeviceError& e) {
+    if (!may_fall_back()) throw;
+    return text("CUDA failed: ", e.what());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& e) {  // of a CUDA call
+    if (!may_fall_back()) throw;
+    return text("CUDA failed: ", e.what());
+  }
+}
+
 void Engine::Impl::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
                             Record& record) {
-  MemoryShare share(budget_);
-  std::shared_ptr<cuda::DeviceContext> device;
-  plan::Machine machine;
-  {
-    const auto timing = record.clock.scope(Stage::open);
-    const Prefetching prefetching(a, b);
-    machine = this->machine(product, share, device);
-  }
-  const Run run{.clock = record.clock,
-                .on_progress = product.on_progress,
-                .cancel = product.cancel,
-                .num_threads = num_threads(all_options(product), machine.num_cores),
-                .workers = &workers_,
-                .memory = &share,
-                .device = device.get()};
-  this->run(a, b, sink, machine, product, run, record.report);
-  run.check_cancelled();
+  const Failure failure = try_multiply(a, b, sink, product, "", record);
+  if (failure) try_multiply(a, b, sink, product, *failure, record);
   const auto timing = record.clock.scope(Stage::write);
   sink.publish();
 }
@@ -238,10 +336,11 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   const auto source_b = open_file_source(b);
   check_shapes(*source_a, *source_b);
   MemoryShare share(impl_->budget());
-  std::shared_ptr<cuda::DeviceContext> device;
-  plan::Machine machine = impl_->machine(options, share, device);
-  if (options.verify_blocks != 0) static_cast<void>(verify_beside(options, source_a->header().m, machine));
-  return plan_product(source_a->header(), source_b->header(), product_limits(machine, impl_->all_options(options)));
+  Place place = impl_->place(*source_a, *source_b, options, share, "");
+  if (options.verify_blocks != 0) static_cast<void>(verify_beside(options, source_a->header().m, place.limits));
+  Plan plan = plan_product(source_a->header(), source_b->header(), place.limits);
+  place.complete(plan);
+  return plan;
 }
 
 }  // namespace spmm

@@ -34,6 +34,11 @@ std::string version_string() {
               cuda.empty() ? "backends: cpu" : "backends: cuda cpu");
 }
 
+bool has_cuda_device() {
+  std::string why_not;
+  return cuda::may_start(why_not);
+}
+
 Plan plan_multiply(const fs::path& a, const fs::path& b, const Options& options) {
   return Engine(options).plan(a, b, options);
 }

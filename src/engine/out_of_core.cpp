@@ -138,7 +138,7 @@ ProductStats multiply_out_of_core(const Source& a, const Source& b, Sink& sink, 
     plan::throw_if_refused(execution);
   };
   decide_now();
-  reserve_memory(execution, run);
+  reserve_memory(execution, a, b, run);
   if (!execution.is_in_slabs()) return run_at_once(a, b, sink, execution);
   SlabProduct product(a, b, sink, run_at_once, run);
   product.count_slabs(statistics);

@@ -34,6 +34,8 @@ void fill_report(const Source& a, const Source& b, const ProductStats& stats, co
   report.pairs = stats.pairs;
   report.num_panels = stats.num_panels;
   report.peak_device_bytes = stats.peak_device_bytes;
+  report.kept_a = stats.kept_a;
+  report.kept_b = stats.kept_b;
   report.device = stats.device;
 }
 
@@ -80,19 +82,13 @@ Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limi
   return execution;
 }
 
-ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Machine& machine,
-                              const Options& options, const Run& run, Report& report) {
+ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& limits, const Run& run,
+                              Report& report) {
   check_shapes(a, b);
-  const plan::Limits limits = product_limits(machine, options);
   const plan::Decide decide = [&](const plan::Statistics& statistics) { return plan::decide(statistics, limits); };
   const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
     const plan::Limits left = execution.is_in_slabs() ? execution.slab_limits : limits;
-    const double predicted_cpu_s = execution.predicted_cpu_s;  // only expected decisions weigh the other backend
-    const plan::Decide exact = [&](const plan::Statistics& statistics) {
-      plan::Execution decided = plan::decide(statistics, left);
-      if (decided.predicted_cpu_s == 0) decided.predicted_cpu_s = predicted_cpu_s;
-      return decided;
-    };
+    const plan::Decide exact = [&](const plan::Statistics& statistics) { return plan::decide(statistics, left); };
     Run decided = run;
     decided.num_threads = execution.num_threads;
     if (execution.backend == Backend::cpu) return cpu::multiply(one_a, one_b, to, execution, exact, decided);

@@ -24,9 +24,9 @@ plan::Limits product_limits(const plan::Machine& machine, const Options& options
 /// What multiply_product() would do with operands of these headers. Errors: what a refusal stands for.
 Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limits& limits);
 
-/// Multiplies, up to and including sink.finish(); fills the parts of the report that the product itself knows (all but
-/// times, host memory and verification). Errors: every class of error.hpp.
-ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Machine& machine,
-                              const Options& options, const Run& run, Report& report);
+/// Multiplies within limits that name the backend, up to and including sink.finish(); fills the parts of the report
+/// that the product itself knows (all but times, host memory and verification). Errors: every class of error.hpp.
+ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& limits, const Run& run,
+                              Report& report);
 
 }  // namespace spmm

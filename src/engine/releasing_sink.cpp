@@ -29,6 +29,7 @@ class Once {
 }  // namespace
 
 void ReleasingSink::append(std::span<const std::byte> records, std::function<void()> release) {
+  was_used_ = true;
   std::shared_ptr<Once> once;
   try {
     once = std::make_shared<Once>();

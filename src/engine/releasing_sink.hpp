@@ -16,8 +16,12 @@ class ReleasingSink : public Sink {
   void finish(const MatrixHeader& header) override { inner_.finish(header); }
   void publish() override { inner_.publish(); }
 
+  /// Whether records have been appended.
+  [[nodiscard]] bool was_used() const { return was_used_; }
+
  private:
   Sink& inner_;
+  bool was_used_ = false;
 };
 
 }  // namespace spmm

@@ -2,23 +2,31 @@
 #pragma once
 
 #include <limits>
+#include <vector>
 
 #include "base/run.hpp"
 #include "spmm/plan.hpp"
+#include "spmm/stream.hpp"
 
 namespace spmm {
 
 /// Waits until the other products of the engine leave what this plan needs; call it once, before anything is allocated.
-/// A product in slabs also holds lists and kept results, and sizes them by the limit: it takes everything.
-/// Errors: Interrupted.
-inline void reserve_memory(const Plan& plan, const Run& run) {
+/// A product in slabs also holds lists and kept results, and sizes them by the limit: it takes everything. Any other
+/// one on the device finds its operands still kept, where they are. Errors: Interrupted.
+inline void reserve_memory(const Plan& plan, const Source& a, const Source& b, const Run& run) {
   if (run.memory == nullptr) return;
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
   const bool in_slabs = plan.a_bands > 1 || plan.b_bands > 1;
+  std::vector<SourceIdentity> files;
+  if (plan.backend == Backend::cuda && !in_slabs) {
+    for (const Source* source : {&a, &b}) {
+      if (const auto identity = source->identity()) files.push_back(*identity);
+    }
+  }
   const auto timing = run.clock.scope(Stage::budget);
   run.memory->reserve({.host = in_slabs ? kAll : plan.host_need_bytes + run.beside_bytes,
                        .device = in_slabs ? kAll : plan.device_need_bytes},
-                      run.cancel);
+                      run.cancel, files);
 }
 
 }  // namespace spmm

@@ -35,9 +35,9 @@ class FileSink final : public Sink {
     }
     check_num_output_blocks(num_blocks() + records.size() / record_bytes());
     file_.expect_bytes(end_bytes_ + records.size());
-    queue_.push(std::move(slice));
+    const std::size_t num_left = queue_.push(std::move(slice));
     end_bytes_ += records.size();
-    start_writers();
+    start_writers(num_left);
     if (!writers_.empty()) return;
     while (std::optional<Piece> piece = queue_.try_pop()) write_piece(piece);
   }
@@ -57,11 +57,12 @@ class FileSink final : public Sink {
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(m_); }
   [[nodiscard]] std::uint64_t num_blocks() const { return (end_bytes_ - kHeaderBytes) / record_bytes(); }
 
-  /// A writer for each piece but one so far, up to their number: small products need no threads. Where none can be
-  /// started, append() writes.
-  void start_writers() {
-    while (may_start_ && writers_.size() < tuning_.num_writers &&
-           (writers_.size() + 1) * tuning_.piece_bytes < end_bytes_) {
+  /// A writer for each piece that no waiting one takes, but no more than pieces so far but one: small products need no
+  /// threads. Where none can be started, append() writes.
+  void start_writers(std::size_t num_left) {
+    for (; num_left > 0 && may_start_ && writers_.size() < tuning_.num_writers &&
+           (writers_.size() + 1) * tuning_.piece_bytes < end_bytes_;
+         --num_left) {
       std::jthread writer = start_thread([this] { write_pieces(); });
       may_start_ = writer.joinable();
       if (may_start_) writers_.push_back(std::move(writer));

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,6 +63,13 @@ Descriptor open_regular_file(const std::string& name) {
   return fd;
 }
 
+/// Times of files advance in steps of up to 10 ms (a tick of the kernel).
+constexpr std::int64_t kSettledNs = 20'000'000;
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 }  // namespace
 
 InputFile::InputFile(const std::filesystem::path& path, ElementType type)
@@ -86,13 +94,31 @@ void InputFile::prefetch() const {
   ::posix_fadvise(fd_.get(), 0, bytes, POSIX_FADV_WILLNEED);  // only a hint: a failure changes nothing
 }
 
-std::uint64_t InputFile::current_bytes() const {
+struct stat InputFile::current_state() const {
   struct stat info {};
   if (::fstat(fd_.get(), &info) != 0) {
     throw IoError(name_, text("cannot tell the length of the file (", error_text(errno), ")"),
                   "check the disk or the connection to it, then run again");
   }
-  return static_cast<std::uint64_t>(info.st_size);
+  return info;
+}
+
+std::uint64_t InputFile::current_bytes() const {
+  return static_cast<std::uint64_t>(current_state().st_size);
+}
+
+std::optional<SourceIdentity> InputFile::identity() const {
+  const struct stat info = current_state();
+  timespec now{};
+  if (::clock_gettime(CLOCK_REALTIME, &now) != 0) return std::nullopt;
+  const SourceIdentity identity{.device = info.st_dev,
+                                .inode = info.st_ino,
+                                .bytes = static_cast<std::uint64_t>(info.st_size),
+                                .modified_ns = nanoseconds(info.st_mtim),
+                                .changed_ns = nanoseconds(info.st_ctim),
+                                .header = header_};
+  if (nanoseconds(now) - identity.changed_ns < kSettledNs) return std::nullopt;
+  return identity;
 }
 
 void InputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {

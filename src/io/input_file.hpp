@@ -1,15 +1,19 @@
 // A matrix file that is read by position.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "io/descriptor.hpp"
 #include "io/format.hpp"
 #include "spmm/io.hpp"
+#include "spmm/stream.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::io {
@@ -40,8 +44,13 @@ class InputFile {
   /// Errors: FormatError if the length differs from the one at opening.
   void check_unchanged() const;
 
+  /// What the file is known by now. Nothing where it was changed within the last 20 ms: a change in the same tick of
+  /// the file system's clock would not be seen. Errors: IoError.
+  [[nodiscard]] std::optional<SourceIdentity> identity() const;
+
  private:
   void read_at(std::uint64_t offset, std::span<std::byte> dst) const;
+  [[nodiscard]] struct stat current_state() const;
   [[nodiscard]] std::uint64_t current_bytes() const;
 
   std::string name_;

@@ -43,6 +43,7 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   [[nodiscard]] const std::string& name() const { return target_.name; }
+  [[nodiscard]] bool is_device() const { return target_.is_device; }
 
   /// Says how long the file will be at least, for messages and to reserve the space of long files: writers that need
   /// not find blocks or move the end of the file were 10 to 20 % faster when nothing else ran. Threads: one at a time,

@@ -5,18 +5,25 @@
 
 namespace spmm::io {
 
-void SliceQueue::push(Slice slice) {
+std::size_t SliceQueue::push(Slice slice) {
   const auto shared = std::make_shared<const Slice>(std::move(slice));  // outlives the lock: it may release
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
-  if (shared->bytes.empty()) return;
+  if (shared->bytes.empty()) return 0;
   slices_.push_back(shared);
-  changed_.notify_all();
+  // One writer for each piece: with 16 of them the lock would be fought for by those who find nothing.
+  const std::size_t num_pieces = (shared->bytes.size() - 1) / piece_bytes_ + 1;
+  const std::size_t num_taken = std::min(num_pieces, num_waiting_ - std::min(num_waiting_, num_queued_));
+  num_queued_ += num_pieces;
+  for (std::size_t x = 0; x < num_taken; ++x) work_.notify_one();
+  return num_pieces - num_taken;
 }
 
 std::optional<Piece> SliceQueue::pop() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closed_ || !slices_.empty(); });
+  ++num_waiting_;
+  work_.wait(lock, [&] { return closed_ || !slices_.empty(); });
+  --num_waiting_;
   return next_piece();
 }
 
@@ -38,13 +45,14 @@ std::optional<Piece> SliceQueue::next_piece() {
     handed_out_bytes_ = 0;
   }
   ++active_;
+  --num_queued_;
   return piece;
 }
 
 void SliceQueue::done() {
   const std::lock_guard lock(mutex_);
   --active_;
-  changed_.notify_all();
+  if (active_ == 0 && slices_.empty()) drained_.notify_all();
 }
 
 void SliceQueue::fail(std::exception_ptr error) {
@@ -52,12 +60,13 @@ void SliceQueue::fail(std::exception_ptr error) {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = std::move(error);
   dropped.swap(slices_);
+  num_queued_ = 0;
   handed_out_bytes_ = 0;
 }
 
 void SliceQueue::drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return slices_.empty() && active_ == 0; });
+  drained_.wait(lock, [&] { return slices_.empty() && active_ == 0; });
   if (failure_) std::rethrow_exception(failure_);
 }
 
@@ -66,8 +75,9 @@ void SliceQueue::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   dropped.swap(slices_);
+  num_queued_ = 0;
   handed_out_bytes_ = 0;
-  changed_.notify_all();
+  work_.notify_all();
 }
 
 }  // namespace spmm::io

@@ -37,8 +37,8 @@ class SliceQueue {
  public:
   explicit SliceQueue(std::uint64_t piece_bytes) : piece_bytes_(piece_bytes) {}
 
-  /// Errors: rethrows the failure of a writer.
-  void push(Slice slice);
+  /// Returns how many pieces of it no writer in pop() will take. Errors: rethrows the failure of a writer.
+  std::size_t push(Slice slice);
 
   /// Waits for the next piece; nothing after close().
   std::optional<Piece> pop();
@@ -62,7 +62,10 @@ class SliceQueue {
   std::optional<Piece> next_piece();
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable work_;     ///< for pop()
+  std::condition_variable drained_;  ///< for drain()
+  std::size_t num_waiting_ = 0;      ///< in pop()
+  std::size_t num_queued_ = 0;       ///< pieces that nobody has taken
   const std::uint64_t piece_bytes_;
   std::list<std::shared_ptr<const Slice>> slices_;  // takes no memory to be made or swapped, as fail() must not
   std::size_t handed_out_bytes_ = 0;                ///< of the first slice

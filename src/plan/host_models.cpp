@@ -1,6 +1,7 @@
 #include "plan/host_models.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/dense_panels.hpp"
 #include "plan/packed_shape.hpp"
@@ -25,6 +26,12 @@ constexpr Rates kAvx2{.pair_ns = 3.5, .narrow_per_ns = 40, .wide_per_ns = 21, .d
 constexpr Rates kPortable{.pair_ns = 6, .narrow_per_ns = 1.5, .wide_per_ns = 1.5, .dense_per_ns = 8.5};
 constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
+// Row-merge, of one thread. Source: S1, S2, S5, S6 on 16 cores of a Xeon with AMX and P1 to P5 on 2 cores of a Zen 4.
+constexpr double kOutputBlockNs = 4;  // finding a C block, and each byte of its record
+constexpr double kOutputByteNs = 0.2;
+constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
+constexpr double kCachedBytes = 48 << 20;  // of B, beyond which its blocks come from memory, at so many ns a byte
+constexpr double kUncachedByteNs = 0.09;
 constexpr double kNsPerMs = 1e6;
 constexpr double kReferenceTermsPerMs = 3e5;
 
@@ -40,7 +47,7 @@ double shared_ms(const Statistics& s, const Limits& limits, unsigned num_threads
   // A buffer on its way to the sink: a lock, a wake-up, a system call. Measured with 16 threads on two cores and
   // buffers of one record (35 s for 1.4e6 of them); less where nothing else runs.
   constexpr double kAppendMs = 0.02;
-  const double threads = std::min(num_threads, limits.num_cores);
+  const double threads = parallel_speed(num_threads, limits);
   const double buffers_per_unit = std::max(1.0, unit_bytes / static_cast<double>(buffer_bytes));
   const double parallel = 1 / buffers_per_unit;
   const double output_bytes = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
@@ -48,6 +55,12 @@ double shared_ms(const Statistics& s, const Limits& limits, unsigned num_threads
 }
 
 }  // namespace
+
+double parallel_speed(unsigned num_threads, const Limits& limits) {
+  // S2 to /dev/null with 2, 4, 8 and 16 threads: 1.7, 3.2, 6.3 and 10 times as fast as with one.
+  constexpr double kExponent = 0.85;
+  return std::pow(std::max(1.0, static_cast<double>(std::min(num_threads, limits.num_cores))), kExponent);
+}
 
 DenseExtent dense_extent(const Statistics& s) {
   const std::uint64_t columns = std::min(s.b.num_blocks, s.nb());
@@ -64,11 +77,16 @@ double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_thre
   const PackedShape shape = packed_shape(limits.isa, s.m());
   const double block_terms = static_cast<double>(shape.a_elements()) * shape.cols;
   const bool wide = s.max_element >= kWide;
-  const double pair_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns));
+  const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
+  const bool is_cached = s.b.num_blocks * b_block_bytes < kCachedBytes;
+  const double pair_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns)) +
+                         (is_cached ? 0 : b_block_bytes * kUncachedByteNs);
+  const double c_block_ns = kOutputBlockNs + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
+  const double ns = s.num_pairs * pair_ns + s.num_c_blocks * c_block_ns + s.a.num_blocks * kLookupNs;
   const double rows = static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   const double row_bytes = s.num_c_blocks / rows * static_cast<double>(output_record_bytes(s.m()));
   const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);
-  return shared_ms(s, limits, num_threads, buffer_bytes, s.num_pairs * pair_ns / kNsPerMs, row_bytes / parts);
+  return shared_ms(s, limits, num_threads, buffer_bytes, ns / kNsPerMs, row_bytes / parts);
 }
 
 double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {

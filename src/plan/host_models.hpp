@@ -11,6 +11,9 @@ double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_thre
 double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
 double reference_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
 
+/// How many times as fast as one thread this many are.
+double parallel_speed(unsigned num_threads, const Limits& limits);
+
 /// The product as the dense kernel sees it: rows and columns without blocks left out.
 DenseExtent dense_extent(const Statistics& s);
 

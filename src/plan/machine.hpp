@@ -16,7 +16,7 @@ struct Gpu {
   std::string name{};
   std::uint64_t limit_bytes = 0;         ///< what the products of this engine may take together
   bool has_dense_tensor = false;         ///< can run the dense tensor-core kernel
-  bool is_started = false;               ///< its context exists: starting it costs nothing
+  double start_s = 0;                    ///< until it can be used; 0: its context exists
   double transfer_bytes_per_ms = 2.5e7;  ///< between pinned host memory and the device, one way
 };
 

@@ -30,7 +30,7 @@ Limits limits_of(const Machine& machine, unsigned num_threads) {
   limits.device = DeviceLimits{.bytes = gpu.limit_bytes,
                                .name = gpu.name,
                                .has_dense_tensor = gpu.has_dense_tensor,
-                               .is_started = gpu.is_started,
+                               .start_s = gpu.start_s,
                                .transfer_bytes_per_ms = gpu.transfer_bytes_per_ms};
   return limits;
 }

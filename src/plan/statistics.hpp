@@ -64,7 +64,7 @@ struct DeviceLimits {
   std::uint64_t bytes = 0;
   std::string name{};
   bool has_dense_tensor = false;
-  bool is_started = false;
+  double start_s = 0;
   double transfer_bytes_per_ms = 2.5e7;
 
   friend bool operator==(const DeviceLimits&, const DeviceLimits&) = default;
@@ -72,7 +72,8 @@ struct DeviceLimits {
 
 /// What the machine and the user allow.
 struct Limits {
-  Backend backend = Backend::automatic;  ///< asked for
+  Backend backend = Backend::automatic;  ///< asked for, or chosen before
+  std::string why_backend{};             ///< why it was chosen before; empty: it was asked for
   std::optional<KernelId> kernel{};      ///< asked for; nothing = the fastest
   bool force = false;                    ///< no limit on the launches of host-driven
   unsigned num_threads = 1;

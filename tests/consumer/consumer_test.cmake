@@ -30,6 +30,8 @@ run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${work}/build -G ${GENERATOR
 run(${CMAKE_COMMAND} --build ${work}/build --config ${CONFIG})
 find_program(consumer consumer PATHS ${work}/build ${work}/build/${CONFIG} NO_DEFAULT_PATH REQUIRED)
 run(${consumer} ${work}/data)
+find_program(many_products many_products PATHS ${work}/build ${work}/build/${CONFIG} NO_DEFAULT_PATH REQUIRED)
+run(${many_products} ${work}/data)
 run(${work}/prefix/bin/spmm --version)
 
 # The installed package must not point back into the source or build tree.

@@ -15,6 +15,7 @@ using namespace spmm;
 Options with_kernel(const std::string& kernel) {
   Options options;
   options.backend = Backend::cuda;
+  options.backend = Backend::cuda;
   options.kernel = kernel;
   return options;
 }

@@ -302,3 +302,25 @@ TEST_CASE("engine: a product that does not fit beside another one waits, plans a
   CHECK((gated.product() == one.expected));
   CHECK(report.plan.device_need_bytes == alone.plan.device_need_bytes);
 }
+
+TEST_CASE("engine: a product that leaves the backend open runs where it ends first, many of them on a started device") {
+  Engine engine;
+  const test::ProductCase small = test::make_product_case(8, 30, 200, "auto");
+  Report report;
+  CHECK((engine.multiply(small.a, small.b, {}, &report) == small.expected));
+  CHECK(report.plan.backend == Backend::cpu);
+  CHECK(report.plan.predicted_cuda_s > report.plan.predicted_cpu_s);
+  CHECK(report.plan.predicted_cpu_s > 0);
+
+  // Each loses a little on the CPU; together they are worth a start.
+  const BlockMatrix a = test::random_matrix(4'096, 8, 100'000, 100, 1);
+  const BlockMatrix b = test::random_matrix(4'096, 8, 100'000, 100, 2);
+  const ProductMatrix expected = engine.multiply(a, b, {}, &report);
+  const Backend first = report.plan.backend;
+  for (int x = 0; x < 100 && report.plan.backend == first; ++x) {
+    REQUIRE((engine.multiply(a, b, {}, &report) == expected));
+  }
+  CHECK(first == Backend::cpu);
+  CHECK(report.plan.backend == Backend::cuda);
+  CHECK((engine.multiply(small.a, small.b, {}, &report) == small.expected));  // whichever it is now
+}

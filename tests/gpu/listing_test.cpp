@@ -219,6 +219,7 @@ std::vector<std::uint32_t> random_weights(std::size_t count, std::uint32_t most,
 Options with_kernel(const std::string& kernel) {
   Options options;
   options.backend = Backend::cuda;
+  options.backend = Backend::cuda;
   options.kernel = kernel;
   return options;
 }

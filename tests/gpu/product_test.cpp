@@ -27,6 +27,7 @@ std::vector<std::string> cuda_kernels() {
 Options with_kernel(const std::string& kernel) {
   Options options;
   options.backend = Backend::cuda;
+  options.backend = Backend::cuda;
   options.kernel = kernel;
   options.force = true;
   return options;

@@ -34,6 +34,9 @@ const std::vector<Layer>& all_layers() {
       {"tools/dense",
        {"include", "src/base", "src/io", "src/cli", "src/cuda", "kernels", "tools"},
        {"cuda", "cublas", "cxxopts.hpp", "nlohmann/"}},
+      {"tools/batch",
+       {"include", "src/base", "src/io", "src/cli", "src/plan", "src/cpu/isa.hpp", "src/cpu/cpu_backend.hpp", "tools"},
+       {"cxxopts.hpp", "nlohmann/"}},
       {"tools", {"include", "src/base", "src/io", "src/cli"}, {"cxxopts.hpp", "nlohmann/"}},
   };
   return kLayers;

@@ -9,6 +9,10 @@ bool may_pass(int exit_code) {
          exit_code == cli::kIoError || exit_code == cli::kInterrupted;
 }
 
+bool is_of_disk(int exit_code) {
+  return exit_code == cli::kIoError || exit_code == cli::kCannotCreate;
+}
+
 bool breaks_worker(int exit_code) {
   return exit_code == cli::kUnavailable || exit_code == cli::kInternal;
 }

@@ -18,6 +18,7 @@
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
+#include "tools/batch/batch_failure.hpp"
 #include "tools/batch/content_hash.hpp"
 
 namespace spmm::batch {
@@ -265,6 +266,7 @@ bool has_failed(const Journal& journal, const Job& job) {
   const auto found = journal.find(key_of(job));
   if (found == journal.end() || found->second.exit_code == 0) return false;
   const JournalRecord& record = found->second;
+  if (is_of_disk(record.exit_code)) return false;
   return record.options == options_hash(job.options) && state_of(job.a).identity == record.a &&
          state_of(job.b).identity == record.b;
 }

@@ -107,7 +107,8 @@ enum class CheckKind : std::uint8_t { stat, content };
 /// CheckKind::content compares hashes instead of times; it reads all three files.
 bool is_done(const Journal& journal, const Job& job, CheckKind check);
 
-/// Whether it failed before, with the same inputs and options.
+/// Whether it failed before, with the same inputs and options. What the disk was to blame for does not count: it is
+/// worth another attempt.
 bool has_failed(const Journal& journal, const Job& job);
 
 }  // namespace spmm::batch

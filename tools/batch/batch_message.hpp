@@ -17,7 +17,8 @@ struct JobOrder {
   std::uint64_t id = 0;
   Job job{};
   unsigned num_threads = 1;
-  bool hash_files = false;  ///< the journal gets hashes of the three files
+  bool keep_a = false, keep_b = false;  ///< later jobs read the same file: keep it on the device where it fits
+  bool hash_files = false;              ///< the journal gets hashes of the three files
 };
 
 /// Supervisor to worker: stop this job soon.
@@ -28,8 +29,10 @@ struct CancelOrder {
 /// Worker to supervisor: a job has ended.
 struct JobResult {
   std::uint64_t id = 0;
-  int exit_code = 0;   ///< as of `spmm`; 0 = the output is there
-  double seconds = 0;  ///< from its start in the worker
+  int exit_code = 0;    ///< as of `spmm`; 0 = the output is there
+  double seconds = 0;   ///< from its start in the worker
+  double kernel_s = 0;  ///< predicted time of the multiply kernel, with num_threads on the CPU
+  unsigned num_threads = 1;
   std::uint64_t in_bytes = 0, out_bytes = 0, pairs = 0;
   Backend backend = Backend::automatic;
   std::string kernel{};

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/report_text.hpp"
 #include "spmm/error.hpp"
@@ -63,6 +64,12 @@ Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
   json["backend"] = backend_name(run.result.backend);
   json["kernel"] = run.result.kernel;
   json["seconds"] = run.result.seconds;
+  if (run.demand) {
+    const bool on_gpu = run.result.backend == Backend::cuda;
+    json["predicted_s"] = on_gpu ? run.demand->gpu_s : run.demand->cpu_s;
+  }
+  json["kernel_s"] = run.result.kernel_s;
+  json["threads"] = run.result.num_threads;
   json["queue_s"] = std::max(0.0, run.started_s - run.added_s);
   json["in_bytes"] = run.result.in_bytes;
   json["out_bytes"] = run.result.out_bytes;
@@ -91,7 +98,8 @@ std::string joblog_line(const JobRun& run, const std::string& host, double start
               "\tspmm ", one_line(run.job.a), ' ', one_line(run.job.b), ' ', one_line(run.job.out), '\n');
 }
 
-std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, double seconds) {
+std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, const RunLimit& limit,
+                          double seconds) {
   std::string table =
       format("%-10s %9s %9s %12s %12s %12s\n", "worker", "done", "failed", "job seconds", "read", "written");
   for (const PoolWorker& worker : workers) {
@@ -110,8 +118,11 @@ std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>
   if (counts.waiting > 0) table += text(", ", counts.waiting, " not run (--resume goes on)");
   table += format("; %.2f s", seconds);
   if (counts.finished() == 0) return table + "\n";
-  return table + format(", %.4g products/s, ", per_second(counts.finished(), seconds)) +
-         rate(counts.in_bytes + counts.out_bytes, seconds) + "\n";
+  table += format(", %.4g products/s, ", per_second(counts.finished(), seconds)) +
+           rate(counts.in_bytes + counts.out_bytes, seconds) + "\n";
+  if (limit.resource.empty()) return table;
+  return table + format("limit: %s; %.3g %% of the time (files alone %.3g s, kernels alone %.3g s)\n",
+                        limit.resource.c_str(), 100 * limit.share, limit.files_s, limit.kernels_s);
 }
 
 BatchOutput::BatchOutput(const BatchOptions& options)
@@ -167,14 +178,17 @@ void BatchOutput::tick(const JobCounts& counts, bool is_complete) {
 
 void BatchOutput::finish(const JobTable& table, const std::vector<PoolWorker>& workers, int exit_code) {
   clear_line();
-  if (!options_.report.empty()) write_report(table, workers, exit_code);
+  const double seconds = now_s();
+  const RunLimit limit = limit_of(table.counts(), workers, usable_cores(), seconds);
+  if (!options_.report.empty()) write_report(table, workers, limit, seconds, exit_code);
   if (options_.quiet) return;
-  (options_.report == "-" ? std::cerr : std::cout) << summary_table(table.counts(), workers, now_s()) << std::flush;
+  (options_.report == "-" ? std::cerr : std::cout)
+      << summary_table(table.counts(), workers, limit, seconds) << std::flush;
 }
 
-void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWorker>& workers, int exit_code) const {
+void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWorker>& workers, const RunLimit& limit,
+                               double seconds, int exit_code) const {
   const JobCounts& counts = table.counts();
-  const double seconds = now_s();
   Json json = {{"version", version_string()}, {"command", options_.command},       {"host", host_},
                {"list", options_.list},       {"shard", options_.shard.index + 1}, {"shards", options_.shard.count},
                {"exit_code", exit_code}};
@@ -190,6 +204,8 @@ void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWork
                     {"out_bytes", counts.out_bytes},
                     {"gb_per_s", per_second(counts.in_bytes + counts.out_bytes, seconds) * 1e-9},
                     {"pairs", counts.pairs}};
+  json["limit"] = {
+      {"resource", limit.resource}, {"share", limit.share}, {"files_s", limit.files_s}, {"kernels_s", limit.kernels_s}};
   json["workers"] = Json::array();
   for (const PoolWorker& worker : workers) {
     json["workers"].push_back({{"name", worker.name},
@@ -197,6 +213,7 @@ void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWork
                                {"done", worker.num_done},
                                {"failed", worker.num_failed},
                                {"job_s", worker.busy_s},
+                               {"kernel_s", worker.kernel_s},
                                {"in_bytes", worker.in_bytes},
                                {"out_bytes", worker.out_bytes}});
   }

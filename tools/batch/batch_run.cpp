@@ -14,6 +14,7 @@
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
+#include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
@@ -37,9 +38,7 @@ bool has_cuda() {
 
 /// CUDA_VISIBLE_DEVICES of each GPU worker. Errors: UsageError, DeviceError (a GPU is asked for and none is there).
 std::vector<std::string> gpus_of(const BatchOptions& options) {
-  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  std::vector<std::string> all;
-  if (has_cuda()) all = find_gpus(visible == nullptr ? std::nullopt : std::optional<std::string>(visible));
+  const std::vector<std::string> all = has_cuda() ? visible_gpus() : std::vector<std::string>{};
   std::vector<std::string> gpus = wanted_gpus(options.gpus, "--gpus", all);
   if (options.defaults.backend == Backend::cpu) gpus.clear();
   if (options.defaults.backend == Backend::cuda && gpus.empty()) {
@@ -169,7 +168,12 @@ void fill_table(const BatchOptions& options, const Setting& setting, std::vector
   }
   std::vector<std::size_t> order(left.size());
   for (std::size_t j = 0; j < order.size(); ++j) order[j] = j;
-  if (!options.keep_order) order = grouped_order(left);
+  if (!options.keep_order) {
+    std::vector<const Job*> all;
+    all.reserve(left.size());
+    for (const Job& job : left) all.push_back(&job);
+    order = grouped_order(all);
+  }
   for (const std::size_t j : order) table.add(std::move(left[j]), 0);
 }
 

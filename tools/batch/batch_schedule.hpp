@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "spmm/types.hpp"
@@ -10,35 +9,22 @@
 
 namespace spmm::batch {
 
-/// What the headers of a job tell.
-struct JobShape {
-  MatrixHeader a, b;
-};
-
-/// Seconds of a product from reading to writing, in a worker that has started; a simple model from the headers.
-/// Values: num_threads = host threads of the product.
-double predicted_seconds(WorkerKind kind, const JobShape& shape, unsigned num_threads);
-
-/// Seconds until a worker of this kind that has not run yet can compute.
-double start_seconds(WorkerKind kind);
-
-/// What a job needs, as the scheduler sees it.
+/// What a job needs, as the scheduler sees it; job_model.hpp predicts it.
 struct Demand {
-  double cpu_s = 0;  ///< with cpu_threads
-  double gpu_s = 0;
-  unsigned cpu_threads = 1;      ///< as many as pay
-  std::uint64_t host_bytes = 0;  ///< buffers of the product
+  double cpu_s = 0;             ///< with cpu_threads
+  double gpu_s = 0;             ///< on a GPU whose context is started
+  unsigned cpu_threads = 1;     ///< as many as pay
+  std::uint64_t cpu_bytes = 1;  ///< host memory that the product takes on the cores
+  std::uint64_t gpu_bytes = 1;  ///< and on a GPU
   Backend backend = Backend::automatic;
   bool alone = false;  ///< in its worker: it is suspected of having broken one
 };
-/// Values: nothing is known of the shape where a header cannot be read: the worker will say why.
-Demand demand_of(const std::optional<JobShape>& shape, Backend backend, unsigned num_cores);
 
 /// Slots: a job takes one per thread on the CPU, one or two on a GPU; a worker with no job takes any.
 struct WorkerLoad {
   WorkerKind kind = WorkerKind::cpu;
   bool usable = true;
-  bool started = false;
+  double start_s = 0;       ///< predicted time until it can compute; 0 = at once
   bool runs_alone = false;  ///< holds a job that must have no company
   unsigned num_cores = 1;
   unsigned num_slots = 1, used_slots = 0;
@@ -63,6 +49,9 @@ bool can_run(const Demand& job, const std::vector<WorkerLoad>& workers);
 
 /// Hands out jobs in order, each to the worker where it ends first; one whose worker is full waits for it while later
 /// ones go elsewhere. A job for which memory is short holds up those behind it, so that it gets its turn.
-std::vector<Grant> hand_out(const std::vector<Demand>& jobs, std::vector<WorkerLoad> workers, MemoryLoad memory);
+/// Values: num_behind = jobs that wait behind these, taken to be like them. A worker may start while others run those,
+/// so its start counts only beyond that.
+std::vector<Grant> hand_out(const std::vector<Demand>& jobs, std::vector<WorkerLoad> workers, MemoryLoad memory,
+                            std::size_t num_behind = 0);
 
 }  // namespace spmm::batch

@@ -10,6 +10,8 @@ Report ProductRunner::multiply(const JobOrder& order, const std::atomic<bool>& c
   options.durable = order.job.options.durable;
   options.no_clobber = order.job.options.no_clobber;
   options.verify_blocks = order.job.options.verify_blocks;
+  options.keep_a = order.keep_a;
+  options.keep_b = order.keep_b;
   options.cancel = &cancel;
   return engine_.multiply(order.job.a, order.job.b, order.job.out, options);
 }

@@ -1,9 +1,6 @@
 #include "tools/batch/find_gpus.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cctype>
 #include <sstream>
 
 #include "base/text.hpp"
@@ -13,61 +10,9 @@
 namespace spmm::batch {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::uint64_t kMaxGpus = 1024;
 
-bool is_number(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-/// How many GPUs the driver lists; 0 without a driver.
-std::size_t num_listed(const fs::path& driver) {
-  std::error_code none;
-  std::size_t count = 0;
-  for (fs::directory_iterator at(driver, none), end; !none && at != end; at.increment(none)) ++count;
-  return count;
-}
-
-std::size_t num_usable_files(const fs::path& devices) {
-  std::error_code none;
-  std::size_t count = 0;
-  for (fs::directory_iterator at(devices, none), end; !none && at != end; at.increment(none)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with("nvidia") && is_number(name.substr(6)) && ::access(at->path().c_str(), R_OK | W_OK) == 0) {
-      ++count;
-    }
-  }
-  return count;
-}
-
 }  // namespace
-
-std::vector<std::string> find_gpus(const std::optional<std::string>& visible, const fs::path& driver,
-                                   const fs::path& devices) {
-  const std::size_t count = std::min(num_listed(driver), num_usable_files(devices));
-  std::vector<std::string> gpus;
-  if (count == 0) return gpus;
-  if (!visible) {
-    for (std::size_t g = 0; g < count; ++g) gpus.push_back(std::to_string(g));
-    return gpus;
-  }
-  std::istringstream entries(*visible);
-  for (std::string entry; std::getline(entries, entry, ',');) {
-    entry = trimmed(entry);
-    const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
-    // Numbers count what CUDA sees; a control group may show fewer device files than the driver lists.
-    const bool is_index = is_number(entry) && entry.size() < 5 && std::stoul(entry) < count;
-    if (!is_uuid && !is_index) break;
-    gpus.push_back(entry);
-  }
-  return gpus;
-}
 
 std::vector<std::string> wanted_gpus(const std::string& wish, const std::string& where,
                                      const std::vector<std::string>& all) {

@@ -225,18 +225,18 @@ JobList parse_job_list(std::string_view text, const ListPlace& place, const JobO
   return list;
 }
 
-std::vector<std::size_t> grouped_order(const std::vector<Job>& jobs) {
+std::vector<std::size_t> grouped_order(const std::vector<const Job*>& jobs) {
   std::unordered_map<std::string_view, std::size_t> uses;
-  for (const Job& job : jobs) {
-    ++uses[job.b];
-    if (job.a != job.b) ++uses[job.a];
+  for (const Job* job : jobs) {
+    ++uses[job->b];
+    if (job->a != job->b) ++uses[job->a];
   }
   // A job's group is the operand that more jobs use; the group's place is that of its first job.
   std::unordered_map<std::string_view, std::size_t> place;
   std::vector<std::pair<std::size_t, std::size_t>> keys;
   keys.reserve(jobs.size());
   for (std::size_t j = 0; j < jobs.size(); ++j) {
-    const std::string_view shared = uses[jobs[j].b] >= uses[jobs[j].a] ? jobs[j].b : jobs[j].a;
+    const std::string_view shared = uses[jobs[j]->b] >= uses[jobs[j]->a] ? jobs[j]->b : jobs[j]->a;
     keys.emplace_back(place.emplace(shared, j).first->second, j);
   }
   std::sort(keys.begin(), keys.end());

@@ -62,6 +62,6 @@ double parse_seconds(const std::string& text, const std::string& where);
 
 /// Jobs that share an operand next to each other, so that it stays in memory: those of one B (or A) follow its first.
 /// Returns positions in `jobs`.
-std::vector<std::size_t> grouped_order(const std::vector<Job>& jobs);
+std::vector<std::size_t> grouped_order(const std::vector<const Job*>& jobs);
 
 }  // namespace spmm::batch

@@ -16,10 +16,25 @@ Verdict judge(const JobRun& run, int code, bool blameless) {
   return run.counted_failures < run.job.options.retries ? Verdict::again_alone : Verdict::failed;
 }
 
-std::uint64_t JobTable::add(Job job, double now_s) {
+std::size_t JobTable::place_of(const Job& job, std::uint64_t id) const {
+  const std::size_t num_a = uses_.num_waiting(job.a);
+  const std::size_t num_b = uses_.num_waiting(job.b);
+  std::size_t place = waiting_.size();
+  if (num_a + num_b == 0) return place;
+  const std::string& shared = num_b >= num_a ? job.b : job.a;
+  for (; place > 0 && waiting_[place - 1] + kMaxOvertaking >= id; --place) {
+    const Job& before = at(waiting_[place - 1]).job;
+    if (before.a == shared || before.b == shared) return place;
+  }
+  return waiting_.size();
+}
+
+std::uint64_t JobTable::add(Job job, double now_s, bool grouped) {
   const std::uint64_t id = first_id_ + runs_.size();
+  const std::size_t place = grouped ? place_of(job, id) : waiting_.size();
+  uses_.add(job);
   runs_.push_back({.job = std::move(job), .added_s = now_s});
-  waiting_.push_back(id);
+  waiting_.insert(waiting_.begin() + static_cast<std::ptrdiff_t>(place), id);
   ++counts_.total;
   ++counts_.waiting;
   return id;
@@ -46,6 +61,9 @@ void JobTable::start(const std::vector<Grant>& grants, double now_s) {
     run.started_s = now_s;
     run.deadline_s = run.job.options.timeout_s > 0 ? now_s + run.job.options.timeout_s : 0;
     ++run.attempts;
+    uses_.remove(run.job);
+    run.keep_a = uses_.num_waiting(run.job.a) > 0;
+    run.keep_b = uses_.num_waiting(run.job.b) > 0;
     taken.push_back(grant.job);
   }
   counts_.waiting -= grants.size();
@@ -71,6 +89,7 @@ void JobTable::fail(std::uint64_t id, const JobResult& result, double now_s) {
 
 void JobTable::refuse(std::uint64_t id, const JobResult& result, double now_s) {
   waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
+  uses_.remove(at(id).job);
   --counts_.waiting;
   ++counts_.failed;
   end(id, JobState::failed, result, now_s);
@@ -97,6 +116,7 @@ void JobTable::requeue(std::uint64_t id, bool alone, bool counted) {
   --counts_.running;
   ++counts_.waiting;
   waiting_.push_front(id);
+  uses_.add(run.job);
 }
 
 }  // namespace spmm::batch

@@ -10,6 +10,7 @@
 #include "tools/batch/batch_message.hpp"
 #include "tools/batch/batch_schedule.hpp"
 #include "tools/batch/job_list.hpp"
+#include "tools/batch/operand_uses.hpp"
 
 namespace spmm::batch {
 
@@ -30,12 +31,13 @@ constexpr std::string_view state_name(JobState state) {
 struct JobRun {
   Job job;
   JobState state = JobState::waiting;
-  std::optional<Demand> demand{};      ///< once its headers were read
-  std::uint64_t attempts = 0;          ///< orders sent
-  std::uint64_t counted_failures = 0;  ///< those it is to blame for
-  int worker = -1;                     ///< that runs it, or ran it
-  bool had_company = false;            ///< other jobs were in its worker meanwhile
-  bool cancelled = false;              ///< asked to stop: it took too long
+  std::optional<Demand> demand{};       ///< once its headers were read
+  std::uint64_t attempts = 0;           ///< orders sent
+  std::uint64_t counted_failures = 0;   ///< those it is to blame for
+  int worker = -1;                      ///< that runs it, or ran it
+  bool had_company = false;             ///< other jobs were in its worker meanwhile
+  bool cancelled = false;               ///< asked to stop: it took too long
+  bool keep_a = false, keep_b = false;  ///< jobs that waited when it started read the same file
   Grant grant{};
   double added_s = 0, started_s = 0, ended_s = 0;  ///< on the supervisor's clock
   double deadline_s = 0;                           ///< of the attempt, then of its worker's answer; 0 = none
@@ -62,11 +64,15 @@ class JobTable {
   /// Values: keep = finished jobs stay for a report; else they go once all before them are finished.
   explicit JobTable(bool keep) : keep_(keep) {}
 
-  std::uint64_t add(Job job, double now_s);
+  /// Values: grouped = the job waits behind the last one that reads an operand of it; no job is overtaken by one that
+  /// came more than kMaxOvertaking later.
+  std::uint64_t add(Job job, double now_s, bool grouped = false);
+  static constexpr std::uint64_t kMaxOvertaking = 256;
   /// A job that is not to be run.
   void add_settled(Job job, JobState state);
 
   [[nodiscard]] JobRun& at(std::uint64_t id) { return runs_.at(id - first_id_); }
+  [[nodiscard]] const JobRun& at(std::uint64_t id) const { return runs_.at(id - first_id_); }
   [[nodiscard]] const JobCounts& counts() const { return counts_; }
   [[nodiscard]] const std::deque<JobRun>& runs() const { return runs_; }
 
@@ -89,12 +95,14 @@ class JobTable {
   void forget_finished();
 
  private:
+  [[nodiscard]] std::size_t place_of(const Job& job, std::uint64_t id) const;
   void end(std::uint64_t id, JobState state, const JobResult& result, double now_s);
 
   bool keep_;
   std::uint64_t first_id_ = 0;
   std::deque<JobRun> runs_;
   std::deque<std::uint64_t> waiting_;
+  OperandUses uses_;  ///< of the jobs that wait
   JobCounts counts_;
 };
 

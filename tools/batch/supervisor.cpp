@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
-#include "spmm/io.hpp"
 #include "tools/batch/batch_failure.hpp"
 #include "tools/batch/content_hash.hpp"
 #include "tools/batch/list_check.hpp"
@@ -19,12 +18,20 @@
 namespace spmm::batch {
 namespace {
 
-constexpr std::size_t kMaxHeaders = 100'000;
 constexpr std::size_t kFeedAhead = 256;  // lines of standard input that wait at most
 constexpr double kSameSignal = 0.3;      // signals that arrive together count as one
 constexpr double kCancelPatience = 2;    // a job that was asked to stop may take so long, then its worker dies
 constexpr double kPollSeconds = 0.25;
 constexpr double kPollStalledSeconds = 0.005;
+
+JobModel model_of(const SupervisorParts& parts) {
+  unsigned cpu_cores = 1;
+  unsigned gpu_threads = 0;
+  for (const PoolWorker& worker : parts.pool.workers()) {
+    (worker.kind == WorkerKind::gpu ? gpu_threads : cpu_cores) = worker.num_cores;
+  }
+  return {batch_machine(cpu_cores, parts.memory_bytes, gpu_threads != 0), cpu_cores, gpu_threads};
+}
 
 }  // namespace
 
@@ -47,26 +54,8 @@ int StopSignals::take() const {
   return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
 }
 
-std::optional<MatrixHeader> HeaderCache::header_of(const std::string& path) {
-  if (headers_.size() >= kMaxHeaders) headers_.clear();
-  const auto [at, is_new] = headers_.try_emplace(path);
-  if (!is_new) return at->second;
-  try {
-    at->second = read_header(path);
-  } catch (const Error&) {
-    // The worker will say why.
-  }
-  return at->second;
-}
-
-std::optional<JobShape> HeaderCache::shape_of(const Job& job) {
-  const auto a = header_of(job.a);
-  const auto b = header_of(job.b);
-  if (!a || !b) return std::nullopt;
-  return JobShape{.a = *a, .b = *b};
-}
-
-Supervisor::Supervisor(const SupervisorParts& parts) : p_(parts), in_flight_(parts.pool.workers().size()) {}
+Supervisor::Supervisor(const SupervisorParts& parts)
+    : p_(parts), model_(model_of(parts)), in_flight_(parts.pool.workers().size()) {}
 
 bool Supervisor::is_over() const {
   const JobCounts& counts = p_.table.counts();
@@ -131,7 +120,7 @@ void Supervisor::add_line(const std::string& line) {
     } else if (p_.options.resume && !p_.options.retry_failed && has_failed(p_.past, *job)) {
       p_.table.add_settled(std::move(*job), JobState::failed_before);
     } else {
-      p_.table.add(std::move(*job), now);
+      p_.table.add(std::move(*job), now, !p_.options.keep_order);
     }
   } catch (const FormatError& e) {
     add_failed_line(e.what(), cli::kBadData);

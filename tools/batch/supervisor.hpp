@@ -11,6 +11,7 @@
 #include "tools/batch/batch_journal.hpp"
 #include "tools/batch/batch_options.hpp"
 #include "tools/batch/batch_output.hpp"
+#include "tools/batch/job_model.hpp"
 #include "tools/batch/job_table.hpp"
 #include "tools/batch/line_feed.hpp"
 #include "tools/batch/worker_pool.hpp"
@@ -27,17 +28,6 @@ class StopSignals {
 
  private:
   io::Descriptor fd_;
-};
-
-/// Headers of inputs, each read once.
-class HeaderCache {
- public:
-  /// Nothing where a header cannot be read: the worker will say why.
-  std::optional<JobShape> shape_of(const Job& job);
-
- private:
-  std::optional<MatrixHeader> header_of(const std::string& path);
-  std::unordered_map<std::string, std::optional<MatrixHeader>> headers_;
 };
 
 struct SupervisorParts {
@@ -75,7 +65,7 @@ class Supervisor {
   void drop_running();
 
   void dispatch();
-  std::vector<Demand> window();
+  void refuse_hopeless();
   std::vector<WorkerLoad> loads() const;
   bool send_order(std::uint64_t id, std::size_t worker);
 
@@ -90,6 +80,8 @@ class Supervisor {
 
   SupervisorParts p_;
   HeaderCache headers_;
+  JobModel model_;
+  std::vector<std::string> last_inputs_;               ///< of the last order
   std::vector<std::vector<std::uint64_t>> in_flight_;  ///< ids of each worker
   std::unordered_set<std::uint64_t> outs_seen_;        ///< hashes, of jobs that came by the feed
   Phase phase_ = Phase::running;

@@ -26,6 +26,12 @@ std::int64_t epoch_ms() {
       .count();
 }
 
+/// Seconds that the kernel takes of the whole worker: few threads leave cores to other jobs.
+double kernel_share(const PoolWorker& worker, const JobResult& result) {
+  if (worker.kind == WorkerKind::gpu) return result.kernel_s;
+  return result.kernel_s * std::min(result.num_threads, worker.num_cores) / worker.num_cores;
+}
+
 }  // namespace
 
 std::vector<WorkerLoad> Supervisor::loads() const {
@@ -34,7 +40,7 @@ std::vector<WorkerLoad> Supervisor::loads() const {
     const PoolWorker& worker = p_.pool.workers()[w];
     WorkerLoad load{.kind = worker.kind,
                     .usable = !worker.given_up,
-                    .started = worker.pid >= 0,
+                    .start_s = worker.kind == WorkerKind::gpu && !worker.is_warm ? model_.gpu_start_s() : 0,
                     .num_cores = worker.num_cores,
                     .num_slots = worker.kind == WorkerKind::gpu ? kGpuSlots : kSlotsPerCore * worker.num_cores,
                     .num_jobs = static_cast<unsigned>(in_flight_[w].size())};
@@ -50,18 +56,14 @@ std::vector<WorkerLoad> Supervisor::loads() const {
   return loads;
 }
 
-/// Demands of the first waiting jobs; those that no worker can run fail here.
-std::vector<Demand> Supervisor::window() {
+/// Jobs of the window that no worker can run fail; the others get their demands.
+void Supervisor::refuse_hopeless() {
   const std::vector<WorkerLoad> workers = loads();
-  unsigned cores = 1;
-  for (const WorkerLoad& worker : workers) cores = std::max(cores, worker.num_cores);
-  std::vector<Demand> demands;
   for (std::size_t w = 0; w < p_.table.waiting().size() && w < kWindow;) {
     const std::uint64_t id = p_.table.waiting()[w];
     JobRun& run = p_.table.at(id);
-    if (!run.demand) run.demand = demand_of(headers_.shape_of(run.job), run.job.options.backend, cores);
+    if (!run.demand) run.demand = model_.demand_of(headers_.shape_of(run.job), run.job.options);
     if (can_run(*run.demand, workers)) {
-      demands.push_back(*run.demand);
       ++w;
       continue;
     }
@@ -72,7 +74,6 @@ std::vector<Demand> Supervisor::window() {
     p_.output.job_ended(run, p_.place.name);
     check_halt();
   }
-  return demands;
 }
 
 void Supervisor::dispatch() {
@@ -82,10 +83,16 @@ void Supervisor::dispatch() {
   for (const auto& ids : in_flight_) {
     for (const std::uint64_t id : ids) memory.used_bytes += p_.table.at(id).grant.memory_bytes;
   }
-  const std::vector<Grant> grants = hand_out(window(), loads(), memory);
+  refuse_hopeless();
+  const auto& waiting = p_.table.waiting();
+  const std::size_t num_offered = std::min(waiting.size(), kWindow);
+  std::vector<Demand> demands;
+  demands.reserve(num_offered);
+  for (std::size_t w = 0; w < num_offered; ++w) demands.push_back(*p_.table.at(waiting[w]).demand);
+  const std::vector<Grant> grants = hand_out(demands, loads(), memory, waiting.size() - num_offered);
   if (phase_ != Phase::running || grants.empty()) return;
   std::vector<std::uint64_t> ids;
-  for (const Grant& grant : grants) ids.push_back(p_.table.waiting()[grant.job]);
+  for (const Grant& grant : grants) ids.push_back(waiting[grant.job]);
   p_.table.start(grants, p_.output.now_s());
   for (std::size_t g = 0; g < grants.size(); ++g) {
     if (!send_order(ids[g], grants[g].worker)) p_.table.requeue(ids[g], false, false);
@@ -95,14 +102,22 @@ void Supervisor::dispatch() {
 /// False where the job did not reach the worker.
 bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
   JobRun& run = p_.table.at(id);
+  // Who sends jobs one by one is likely to go on with an operand of the last two.
+  const auto may_return = [&](const std::string& path) {
+    return p_.feed != nullptr && !p_.feed->has_ended() &&
+           std::find(last_inputs_.begin(), last_inputs_.end(), path) != last_inputs_.end();
+  };
   const JobOrder order{.id = id,
                        .job = run.job,
                        .num_threads = run.grant.num_threads,
+                       .keep_a = run.keep_a || may_return(run.job.a),
+                       .keep_b = run.keep_b || may_return(run.job.b),
                        .hash_files = p_.options.check == CheckKind::content && p_.options.journal.has_value()};
   const SendState state = p_.pool.send(worker, order);
   if (state == SendState::full) stalled_ = true;
   if (state == SendState::closed) lose_worker(worker, true, std::nullopt, "");
   if (state != SendState::sent) return false;
+  last_inputs_ = {run.job.a, run.job.b};
   auto& ids = in_flight_[worker];
   ids.push_back(id);
   if (ids.size() > 1) {
@@ -135,6 +150,8 @@ void Supervisor::take_result(std::size_t number, const JobResult& result) {
   if (result.exit_code == cli::kOk) {
     remove_in_flight(number, result.id);
     worker.num_done += 1;
+    worker.is_warm = true;
+    worker.kernel_s += kernel_share(worker, result);
     worker.in_bytes += result.in_bytes;
     worker.out_bytes += result.out_bytes;
     p_.table.succeed(result.id, result, p_.output.now_s());

@@ -60,6 +60,7 @@ void WorkerPool::start(std::size_t number) {
                         .supervisor = supervisor});
   }
   worker.pid = pid;
+  worker.is_warm = false;
   worker.socket = std::move(here);
   ++worker.num_starts;
 }

@@ -26,8 +26,10 @@ struct PoolWorker {
   unsigned num_starts = 0;
   unsigned failed_starts = 0;  ///< jobs that broke it while it had finished none
   bool given_up = false;
+  bool is_warm = false;  ///< this process has finished a job
   std::uint64_t num_done = 0, num_failed = 0, in_bytes = 0, out_bytes = 0;
-  double busy_s = 0;  ///< seconds of its jobs, one after the other
+  double busy_s = 0;    ///< seconds of its jobs, one after the other
+  double kernel_s = 0;  ///< predicted time of their kernels on all of the worker
 };
 
 class WorkerPool {

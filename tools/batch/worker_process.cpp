@@ -124,6 +124,9 @@ class Worker {
     result.pairs = report.pairs;
     result.backend = report.plan.backend;
     result.kernel = report.plan.kernel;
+    const double num_products = static_cast<double>(report.plan.a_bands) * report.plan.b_bands;
+    result.kernel_s = report.plan.predicted_ms / 1e3 * num_products;
+    result.num_threads = report.plan.num_threads;
     const FileState out = state_of(order.job.out);
     if (!out.is_regular) return;  // /dev/null is never done
     const JournalRecord record{.key = key_of(order.job),

@@ -72,6 +72,18 @@ run_backends() {
   done
 }
 
+# A device that is listed but does not start: the CPU takes its place and says so.
+run_fallback() {
+  "$bin/spmm-gen" -q --n 8192 --m 4 --k 2000000 --seed 1 "$work/a.bin"
+  "$bin/spmm-gen" -q --n 8192 --m 4 --k 2000000 --seed 2 "$work/b.bin"
+  multiply fallback-auto "$work/out.bin" --report "$work/auto.json"
+  grep -q '"backend": "cuda"' "$work/auto.json" || { printf 'auto did not choose CUDA\n' >&2; return 1; }
+  CUDA_VISIBLE_DEVICES=GPU-00000000-0000-0000-0000-000000000000 \
+    multiply fallback-broken "$work/other.bin" --report "$work/broken.json"
+  grep -q 'CUDA device\|CUDA failed' "$work/broken.json" || { printf 'no reason in the report\n' >&2; return 1; }
+  same "$work/out.bin" "$work/other.bin" "cuda and the CPU in its place"
+}
+
 run_limit() {
   generate S2
   multiply limit-none "$work/out.bin" --backend cuda
@@ -121,7 +133,7 @@ for step in "${steps[@]}"; do
         SPMM_REQUIRE_GPU=1 compute-sanitizer --tool "$tool" --error-exitcode 9 "$tests" "$part" | tail -n 1
       done
       ;;
-    backends) run_backends ;;
+    backends) run_backends && run_fallback ;;
     limit) run_limit ;;
     kill) run_kill ;;
     *) printf 'unknown step: %s\n' "$step" >&2; usage >&2; exit 2 ;;

@@ -65,6 +65,10 @@ fi
 
 mkdir -p "$out"
 export SPMM_VERBOSE=1 # the stage table
+# A small product would run on the CPU, where a profiler of the GPU finds nothing.
+if [[ $profiler != none && -e /proc/driver/nvidia/version && ! " $*" =~ \ --(backend|kernel) ]]; then
+  export SPMM_BACKEND=${SPMM_BACKEND:-cuda}
+fi
 case $profiler in
   none) exec "$@" ;;
   nsys)

@@ -22,7 +22,7 @@ cxxopts::Options describe() {
   options.custom_help("[OPTIONS]").positional_help("A B OUT").set_width(120);
   const auto value = [] { return cxxopts::value<std::string>(); };
   options.add_options()  //
-      ("backend", "where to compute; auto = cuda where a device is usable, else cpu", value(), "auto|cuda|cpu")(
+      ("backend", "where to compute; auto = where it is predicted to end first", value(), "auto|cuda|cpu")(
           "kernel", "multiply kernel, see the list below", value(), "NAME")("device", "CUDA device; auto = choose",
                                                                             value(), "auto|N")(
           "threads", "host threads; 0 = every core this process may use", value(), "N")(

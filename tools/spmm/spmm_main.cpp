@@ -1,11 +1,13 @@
 // spmm A B OUT: the command.
 #include <iostream>
+#include <memory>
 
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/report_text.hpp"
 #include "io/paths.hpp"
+#include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
@@ -47,7 +49,9 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
         bar.update(stage, done, total);
       };
     }
-    report = multiply(options.a, options.b, options.out, options.run);
+    auto engine = std::make_unique<Engine>(options.run);
+    report = engine->multiply(options.a, options.b, options.out, options.run);
+    if (cli::ends_at_once()) static_cast<void>(engine.release());  // not taken apart piece by piece: see end_process()
   }
   if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
   if (!options.report.empty()) write_report(options.report, cli::report_json(report, names));
@@ -75,5 +79,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   spmm::cli::install_signal_handlers();
-  return spmm::cli::run_program("spmm", [&] { return run(argc, argv); });
+  spmm::cli::end_process(spmm::cli::run_program("spmm", [&] { return run(argc, argv); }));
 }

@@ -93,8 +93,27 @@ TEST_CASE("malformed lists run nothing") {
       {good + "1.bin\tnone.bin\ty.bin\n", 66, "bad.tsv:2: "},
       {good + "1.bin\t2.bin\tnone/y.bin\n", 73, "create it (mkdir -p"},
       {std::string("1.bin\t2.bin\ty\0.bin\n", 19), 65, "zero byte"},
+      {good + "\t2.bin\ty.bin\n", 65, "A is empty"},
+      {good + "1.bin\t2.bin\t\n", 65, "OUT is empty"},
+      {good + "1.bin\t2.bin\ty.bin\tbackend=tpu\n", 65, "backend \"tpu\" is not known"},
+      {good + "1.bin\t2.bin\ty.bin\tkernel=fast\n", 65, "kernel \"fast\" is not known"},
+      {good + "1.bin\t2.bin\ty.bin\tbackend=cuda\tkernel=row-merge\n", 65, "belongs to backend cpu"},
+      {good + "1.bin\t2.bin\ty.bin\tverify=-1\n", 65, "bad.tsv:2 verify: "},
+      {good + "1.bin\t2.bin\ty.bin\tdurable=maybe\n", 65, "neither on nor off"},
+      {good + "1.bin\t2.bin\ty.bin\ttimeout=soon\n", 65, "bad.tsv:2 timeout: \"soon\" is not a time"},
+      {good + "1.bin\t2.bin\ty.bin\tretries=101\n", 65, "bad.tsv:2 retries: "},
+      {good + "1.bin\t2.bin\ty.bin\tcost=nan\n", 65, "is not a number from 0 to 1e12"},
+      {good + "1.bin\t2.bin\ty.bin\tcost=1\tcost=2\n", 65, "key \"cost\" is given twice"},
+      {good + "1.bin\t2.bin\t" + std::string(5000, 'y') + "\n", 65, "OUT has "},
+      {good + std::string(20000, 'y') + "\n", 65, "has 20000 characters, expected at most "},
+      {good + "1.bin\t.\ty.bin\n", 66, "is no regular file"},
+      {good + "1.bin\t2.bin\tfolder\n", 73, "is a directory"},
+      {good + "1.bin\t2.bin\tlink.bin\n", 65, "is the same file as an input of line "},
+      {"\xFF\xFEx\n", 65, "bad.tsv:1: has 1 column"},
   };
   const BatchPlace place;
+  fs::create_directory("folder");
+  fs::create_symlink("2.bin", "link.bin");
   for (const Case& c : table) {
     write_bytes("bad.tsv", c.list);
     const Words before = names_in(".");

@@ -54,7 +54,16 @@ TEST_CASE("a list gives the bytes of single products, and --resume does nothing 
     CHECK(job["backend"] == "cpu");
     CHECK(job["out_bytes"] == fs::file_size(job["out"].get<std::string>()));
     CHECK(job["queue_s"] >= 0);
+    CHECK(job["predicted_s"] > 0);
+    CHECK(job["kernel_s"] > 0);
+    CHECK(job["threads"] == 1);
   }
+  const Json& limit = report["limit"];
+  CHECK((limit["resource"] == "files" || limit["resource"] == "cpu"));
+  const double bound_s = std::max(limit["files_s"].get<double>(), limit["kernels_s"].get<double>());
+  CHECK(bound_s > 0);
+  CHECK(limit["share"].get<double>() == Approx(bound_s / report["totals"]["seconds"].get<double>()));
+  CHECK(result.out.find("\nlimit: ") != std::string::npos);
   const auto log = table_of(bytes_of("log"));
   REQUIRE(log.size() == num_jobs + 1);
   CHECK(log[0] == Names{"Seq", "Host", "Starttime", "JobRuntime", "Send", "Receive", "Exitval", "Signal", "Command"});
@@ -142,6 +151,25 @@ TEST_CASE("standard input: lines as they come, a bad one is a failed job") {
   CHECK(result.out.find("5 jobs: 2 done, 3 failed") != std::string::npos);
   CHECK_FALSE(fs::exists("-.journal"));
   CHECK(run_batch_on("", "-").exit_code == 0);
+}
+
+TEST_CASE("jobs of a feed that share an operand follow each other, unless the order is to be kept") {
+  BatchPlace place;
+  std::string lines;
+  for (int pair = 0; pair < 6; ++pair) {
+    const std::string number = std::to_string(pair);
+    lines += "1.bin\t3.bin\tx" + number + "\n2.bin\t4.bin\ty" + number + "\n";
+  }
+  const auto letters_in_order = [&](const std::string& options) {
+    const ProcessResult result =
+        run_batch_on(lines, "- --in-flight 1 --threads 1 --backend cpu --joblog log" + options);
+    CHECK(result.exit_code == 0);
+    std::string letters;
+    for (const Names& row : table_of(bytes_of("log"))) letters += row[8].substr(row[8].size() - 2, 1);
+    return letters.substr(1);  // without the header
+  };
+  CHECK(letters_in_order("") == "xxxxxxyyyyyy");
+  CHECK(letters_in_order(" --keep-order") == "xyxyxyxyxyxy");
 }
 
 TEST_CASE("a feeder sees a job done before it sends the next one") {

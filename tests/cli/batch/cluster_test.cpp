@@ -90,27 +90,3 @@ TEST_CASE("the PBS template reads as a script and names its shard") {
   CHECK(run_process({"/bin/bash", SPMM_SOURCE_DIR "/tools/cluster/spmm-batch.pbs"}, options).exit_code == 0);
   CHECK(place.wrong_outputs().size() == 12);
 }
-
-TEST_CASE("a full disk fails jobs; with space again --retry-failed completes the list") {
-  BatchPlace place;
-  place.write_list();
-  fs::create_directory("small");
-  // A file system of its own, seen by this process alone: inputs and some of the outputs fit.
-  const std::string script = R"(
-mount -t tmpfs -o size=500k none small || exit 99
-cp ?.bin jobs.tsv small && cd small || exit 99
-head -c 400000 /dev/zero > filler || exit 99
-')" SPMM_BIN_DIR R"(/spmm-batch' jobs.tsv --journal ../full.journal > ../first.txt 2> ../first.err; first=$?
-rm filler
-')" SPMM_BIN_DIR R"(/spmm-batch' jobs.tsv --journal ../full.journal --retry-failed -q || exit 98
-cp c*.bin .. && exit "$first"
-)";
-  const ProcessResult result = run_process({"/usr/bin/unshare", "--mount", "/bin/sh", "-c", script});
-  if (result.exit_code == 99 || result.err.find("unshare failed") != std::string::npos) {
-    WARN("no private mounts here: skipped");
-    return;
-  }
-  INFO(result.out << result.err);
-  CHECK(result.exit_code == 1);
-  CHECK(place.wrong_outputs().empty());
-}

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "spmm/error.hpp"
@@ -88,7 +89,7 @@ TEST_CASE("XXH64 has the values of its specification") {
 }
 
 TEST_CASE("packets between the processes") {
-  JobOrder order{.id = 7, .num_threads = 3, .hash_files = true};
+  JobOrder order{.id = 7, .num_threads = 3, .keep_b = true, .hash_files = true};
   order.job.line = 12;
   order.job.a = "/a";
   order.job.b = std::string(4000, 'b');
@@ -102,9 +103,13 @@ TEST_CASE("packets between the processes") {
   CHECK(back.job.out == "/c\n");
   CHECK(back.job.options.kernel == "row-merge");
   CHECK(back.job.options.durable);
+  CHECK_FALSE(back.keep_a);
+  CHECK(back.keep_b);
+  CHECK(back.hash_files);
   CHECK(std::get<CancelOrder>(decode(encode(CancelOrder{.id = 9}))).id == 9);
-  const auto packet = encode(JobResult{.id = 1, .exit_code = 65, .message = "bad"});
+  const auto packet = encode(JobResult{.id = 1, .exit_code = 65, .kernel_s = 0.5, .message = "bad"});
   CHECK(std::get<JobResult>(decode(packet)).message == "bad");
+  CHECK(std::get<JobResult>(decode(packet)).kernel_s == 0.5);
   for (std::size_t length = 0; length < packet.size(); ++length) {
     CHECK_THROWS_AS(decode(std::span(packet).first(length)), std::runtime_error);
   }
@@ -141,7 +146,7 @@ TEST_CASE("GPUs are found by files of the driver") {
   const TemporaryFolder folder;
   const fs::path driver = folder.path() / "driver";
   const fs::path devices = folder.path() / "dev";
-  const auto found = [&](std::optional<std::string> visible) { return find_gpus(visible, driver, devices); };
+  const auto found = [&](std::optional<std::string> visible) { return visible_gpus(visible, driver, devices); };
   CHECK(found(std::nullopt).empty());
   fs::create_directories(devices);
   for (const char* gpu : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"}) fs::create_directories(driver / gpu);

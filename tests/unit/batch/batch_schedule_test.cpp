@@ -1,6 +1,8 @@
 // Who gets which job, what a failure leads to, and when a run stops.
 #include "tools/batch/batch_schedule.hpp"
 
+#include <algorithm>
+
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
@@ -13,15 +15,15 @@ using namespace spmm;
 using namespace spmm::batch;
 
 WorkerLoad cpu(unsigned cores = 4) {
-  return {.kind = WorkerKind::cpu, .started = true, .num_cores = cores, .num_slots = 2 * cores, .max_jobs = 2 * cores};
+  return {.kind = WorkerKind::cpu, .num_cores = cores, .num_slots = 2 * cores, .max_jobs = 2 * cores};
 }
 
 WorkerLoad gpu() {
-  return {.kind = WorkerKind::gpu, .started = true, .num_cores = 4, .num_slots = 4, .max_jobs = 4};
+  return {.kind = WorkerKind::gpu, .num_cores = 4, .num_slots = 4, .max_jobs = 4};
 }
 
 Demand demand(double cpu_s, double gpu_s) {
-  return {.cpu_s = cpu_s, .gpu_s = gpu_s, .cpu_threads = 1, .host_bytes = 10};
+  return {.cpu_s = cpu_s, .gpu_s = gpu_s, .cpu_threads = 1, .cpu_bytes = 10, .gpu_bytes = 10};
 }
 
 std::vector<std::size_t> workers_of(const std::vector<Grant>& grants) {
@@ -48,9 +50,12 @@ TEST_CASE("each job goes where it ends first") {
         std::vector<std::size_t>{0, 1});
   // A GPU that has not started has its start before it.
   WorkerLoad cold = gpu();
-  cold.started = false;
+  cold.start_s = 0.3;
   CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold}, kMemory)) == std::vector<std::size_t>{0});
   CHECK(workers_of(hand_out({demand(9, 0.1)}, {cpu(), cold}, kMemory)) == std::vector<std::size_t>{1});
+  // It may start while the cores run what waits behind.
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold}, kMemory, 2)) == std::vector<std::size_t>{0});
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold}, kMemory, 100)) == std::vector<std::size_t>{1});
   // The second of two long jobs ends first where it need not wait for the first.
   CHECK(workers_of(hand_out({demand(1.5, 1), demand(1.5, 1)}, {cpu(1), gpu()}, kMemory)) ==
         std::vector<std::size_t>{1, 0});
@@ -100,30 +105,24 @@ TEST_CASE("a suspect waits for an empty worker and keeps others out") {
 
 TEST_CASE("memory is shared, and what is too large to share runs alone") {
   Demand large = demand(0.1, 9);
-  large.host_bytes = 600;
+  large.cpu_bytes = 600;
   auto grants = hand_out({large, large}, {cpu()}, kMemory);
   REQUIRE(grants.size() == 1);
   CHECK(grants[0].memory_bytes == 600);
   // Small ones behind it do not overtake it for ever.
   CHECK(hand_out({large, demand(0.1, 9)}, {cpu()}, {.total_bytes = 1000, .used_bytes = 500}).empty());
   Demand huge = demand(0.1, 9);
-  huge.host_bytes = 5000;
+  huge.cpu_bytes = 5000;
   grants = hand_out({huge, demand(0.1, 9)}, {cpu()}, kMemory);
   REQUIRE(grants.size() == 1);
   CHECK(grants[0].memory_bytes == 1000);
   CHECK(hand_out({huge}, {cpu()}, {.total_bytes = 1000, .used_bytes = 1}).empty());
-}
-
-TEST_CASE("the model knows large from small") {
-  const JobShape tiny{.a = {.n = 1024, .m = 8, .num_blocks = 1000}, .b = {.n = 1024, .m = 8, .num_blocks = 1000}};
-  const JobShape big{.a = {.n = 32768, .m = 8, .num_blocks = 8'000'000},
-                     .b = {.n = 32768, .m = 8, .num_blocks = 8'000'000}};
-  CHECK(predicted_seconds(WorkerKind::cpu, tiny, 16) < predicted_seconds(WorkerKind::gpu, tiny, 16));
-  CHECK(predicted_seconds(WorkerKind::cpu, big, 16) > predicted_seconds(WorkerKind::gpu, big, 16));
-  CHECK(demand_of(tiny, Backend::automatic, 16).cpu_threads == 1);
-  CHECK(demand_of(big, Backend::automatic, 16).cpu_threads == 16);
-  CHECK(demand_of(big, Backend::automatic, 16).host_bytes > 2'000'000'000);
-  CHECK(demand_of(std::nullopt, Backend::cpu, 16).cpu_threads == 1);
+  // The two kinds of worker take different amounts.
+  Demand on_gpu = demand(9, 0.1);
+  on_gpu.cpu_bytes = 600;
+  grants = hand_out({on_gpu, on_gpu}, {gpu()}, kMemory);
+  REQUIRE(grants.size() == 2);
+  CHECK(grants[1].memory_bytes == 10);
 }
 
 TEST_CASE("what a failure leads to") {
@@ -165,6 +164,50 @@ TEST_CASE("the table counts jobs through failures and repetitions") {
   CHECK(table.counts().failed == 2);
   CHECK(table.counts().out_bytes == 7);
   CHECK(table.counts().waiting + table.counts().running == 0);
+}
+
+TEST_CASE("an operand is kept while a waiting job reads it") {
+  JobTable table(false);
+  for (const auto& [a, b] : {std::pair{"x", "s"}, {"y", "s"}, {"z", "s"}, {"q", "q"}}) {
+    table.add({.a = a, .b = b, .out = "c"}, 0);
+  }
+  const auto kept = [&](std::uint64_t id) { return std::pair{table.at(id).keep_a, table.at(id).keep_b}; };
+  table.start({{.job = 0}}, 1);
+  CHECK(kept(0) == std::pair{false, true});
+  // Of two that start together the first one keeps what the second one reads.
+  table.start({{.job = 0}, {.job = 1}}, 1);
+  CHECK(kept(1) == std::pair{false, true});
+  CHECK(kept(2) == std::pair{false, false});
+  // What is to be run again waits again.
+  table.requeue(1, false, false);
+  table.requeue(0, false, false);
+  table.start({{.job = 0}}, 2);
+  CHECK(kept(0) == std::pair{false, true});
+  table.refuse(1, {.id = 1, .exit_code = 69}, 3);
+  table.start({{.job = 0}}, 3);
+  CHECK(kept(3) == std::pair{false, false});
+  CHECK(table.waiting().empty());
+}
+
+TEST_CASE("jobs that come one by one wait beside those that share an operand") {
+  JobTable table(false);
+  const auto add = [&](const char* a, const char* b) { return table.add({.a = a, .b = b, .out = "c"}, 0, true); };
+  for (const auto& [a, b] : {std::pair{"1", "s"}, {"2", "t"}, {"3", "s"}, {"t", "4"}, {"1", "s"}, {"9", "9"}})
+    add(a, b);
+  const auto& waiting = table.waiting();
+  CHECK(std::vector<std::uint64_t>(waiting.begin(), waiting.end()) == std::vector<std::uint64_t>{0, 2, 4, 1, 3, 5});
+  // Nobody is overtaken for ever.
+  std::uint64_t last = 0;
+  for (std::uint64_t j = 0; j < 2 * JobTable::kMaxOvertaking; ++j) last = add("1", "s");
+  std::uint64_t latest_before = 0;
+  for (const std::uint64_t id : waiting) {
+    latest_before = std::max(latest_before, id);
+    CHECK(latest_before <= id + JobTable::kMaxOvertaking);
+  }
+  CHECK(waiting.back() == last);
+  // Too far from its like: at the end.
+  const std::uint64_t far = add("2", "t");
+  CHECK(waiting.back() == far);
 }
 
 TEST_CASE("halt rules") {

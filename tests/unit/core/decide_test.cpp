@@ -290,16 +290,52 @@ TEST_CASE("sizes of the measured cases do not move") {
   }
 }
 
-TEST_CASE("the run as a whole is predicted for both backends, the start of a device included") {
+TEST_CASE("without a wish the backend is taken that ends first") {
+  const auto open_machine = [] {
+    plan::Limits limits = large_machine();
+    limits.backend = Backend::automatic;
+    limits.num_threads = limits.num_cores = 16;
+    limits.device->start_s = 0.35;
+    return limits;
+  };
+  const auto backend = [&](const plan::Statistics& s) { return plan::decide(s, open_machine()).backend; };
+  CHECK(backend(evenly_spread(1'024, 8, 1e3)) == Backend::cpu);
+  CHECK(backend(evenly_spread(8'192, 8, 1e5)) == Backend::cpu);
+  CHECK(backend(evenly_spread(32'768, 8, 8.8e6)) == Backend::cuda);
+  CHECK(backend(evenly_spread(32'768, 4, 3.3e7)) == Backend::cuda);
+
   const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
-  plan::Limits limits = large_machine();
+  plan::Limits limits = open_machine();
   const plan::Execution cold = plan::decide(s, limits);
-  CHECK(cold.predicted_cuda_s == cold.predicted_s);
-  CHECK(cold.predicted_cpu_s > 0);
-  limits.device->is_started = true;
+  CHECK(cold.predicted_s == cold.predicted_cpu_s);
+  CHECK(cold.predicted_cuda_s > 0.35);
+  CHECK(cold.reason.find("on the CPU") < cold.reason.find("with CUDA"));
+  limits.device->start_s = 0;  // it has been started
   const plan::Execution warm = plan::decide(s, limits);
-  CHECK(warm.predicted_s + 0.1 < cold.predicted_s);
+  CHECK(warm.backend == Backend::cuda);
+  CHECK(warm.predicted_s == warm.predicted_cuda_s);
+  CHECK(warm.predicted_cuda_s + 0.35 == Approx(cold.predicted_cuda_s));
   CHECK(warm.predicted_cpu_s == cold.predicted_cpu_s);
+
+  // What was predicted for the other backend is what it is predicted for by itself.
   limits.backend = Backend::cpu;
   CHECK(plan::decide(s, limits).predicted_s == cold.predicted_cpu_s);
+  limits.backend = Backend::cuda;
+  limits.why_backend = "chosen before";
+  CHECK(plan::decide(s, limits).reason == "chosen before");
+}
+
+TEST_CASE("a backend on which the product does not fit is left to the other one") {
+  const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
+  plan::Limits limits = large_machine();
+  limits.backend = Backend::automatic;
+  limits.host_bytes = 1'000;
+  CHECK(plan::decide(s, limits).refusal.what == plan::kHostMemory);
+  limits = large_machine();
+  limits.backend = Backend::automatic;
+  limits.device->bytes = 1'000;
+  const plan::Execution e = plan::decide(s, limits);
+  CHECK(e.backend == Backend::cpu);
+  CHECK(e.predicted_cuda_s == 0);
+  CHECK(e.reason.find("does not fit with CUDA") != std::string::npos);
 }

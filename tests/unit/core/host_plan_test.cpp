@@ -99,6 +99,19 @@ TEST_CASE("threads are given up before buffers become tiny") {
   CHECK(plan::decide(s, cpu_limits(16, 4'000'000'000)).panel_bytes == (8u << 20) / 72 * 72);
 }
 
+TEST_CASE("small results get small buffers, but for DGEMM") {
+  const auto buffer_bytes = [](std::uint32_t num_blocks, KernelId kernel) {
+    const MatrixHeader header{.n = 1024, .m = 8, .num_blocks = num_blocks};
+    plan::Limits limits = cpu_limits(1, 4'000'000'000, kernel);
+    limits.has_blas = true;
+    return plan::decide(plan::expected_statistics(header, header), limits).panel_bytes;
+  };
+  constexpr std::uint64_t kRecord = 264;
+  CHECK(buffer_bytes(1000, KernelId::row_merge) == (256u << 10) / kRecord * kRecord);
+  CHECK(buffer_bytes(16'384, KernelId::row_merge) == 128 * 128 * kRecord / 8);
+  CHECK(buffer_bytes(1000, KernelId::dense_blas) == (8u << 20) / kRecord * kRecord);
+}
+
 TEST_CASE("a tight limit with many threads runs about as fast as with few") {
   const BlockMatrix a = random_matrix(8192, 4, 60'000, 2047, 1);
   const BlockMatrix b = random_matrix(8192, 4, 60'000, 2047, 2);

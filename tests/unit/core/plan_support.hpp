@@ -16,9 +16,10 @@ inline plan::Statistics evenly_spread(std::uint32_t n, std::uint32_t m, double b
   return s;
 }
 
-/// A large Hopper device and eight cores.
+/// A large Hopper device and eight cores; products on the device.
 inline plan::Limits large_machine() {
   plan::Limits limits;
+  limits.backend = Backend::cuda;
   limits.num_threads = 8;
   limits.num_cores = 8;
   limits.host_bytes = std::uint64_t{64} << 30;

@@ -1,0 +1,72 @@
+#include "base/visible_gpus.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <sstream>
+
+namespace spmm {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_number(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+/// How many GPUs the driver lists; 0 without a driver.
+std::size_t num_listed(const fs::path& driver) {
+  std::error_code none;
+  std::size_t count = 0;
+  for (fs::directory_iterator at(driver, none), end; !none && at != end; at.increment(none)) ++count;
+  return count;
+}
+
+std::size_t num_usable_files(const fs::path& devices) {
+  std::error_code none;
+  std::size_t count = 0;
+  for (fs::directory_iterator at(devices, none), end; !none && at != end; at.increment(none)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with("nvidia") && is_number(name.substr(6)) && ::access(at->path().c_str(), R_OK | W_OK) == 0) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+std::vector<std::string> visible_gpus(const std::optional<std::string>& visible, const fs::path& driver,
+                                      const fs::path& devices) {
+  const std::size_t count = std::min(num_listed(driver), num_usable_files(devices));
+  std::vector<std::string> gpus;
+  if (count == 0) return gpus;
+  if (!visible) {
+    for (std::size_t g = 0; g < count; ++g) gpus.push_back(std::to_string(g));
+    return gpus;
+  }
+  std::istringstream entries(*visible);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    entry = trimmed(entry);
+    const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
+    // Numbers count what CUDA sees; a control group may show fewer device files than the driver lists.
+    const bool is_index = is_number(entry) && entry.size() < 5 && std::stoul(entry) < count;
+    if (!is_uuid && !is_index) break;
+    gpus.push_back(entry);
+  }
+  return gpus;
+}
+
+std::vector<std::string> visible_gpus() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible_gpus(visible == nullptr ? std::nullopt : std::optional<std::string>(visible));
+}
+
+}  // namespace spmm

@@ -1,0 +1,86 @@
+#include "engine/backend_choice.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "base/record_head.hpp"
+#include "plan/decide.hpp"
+#include "plan/run_models.hpp"
+
+namespace spmm {
+namespace {
+
+constexpr std::uint64_t kRunBytes = 16u << 10;   // records of a run
+constexpr std::uint64_t kWholeBytes = 1u << 20;  // operands of no more than this are counted as a whole
+constexpr std::uint64_t kMaxStride = 16;         // one run in so many is read
+constexpr unsigned kMaxThreads = 4;              // more take longer to start than they save
+constexpr std::uint32_t kMaxCountedRows = 1u << 24;
+
+/// One run of records in so many.
+std::uint64_t stride_of(const Source& source) {
+  const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(source.header()));
+  return std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kMaxStride);
+}
+
+/// Calls visit(index) for the records of one run in `stride`. Returns how many records stand for each that was visited.
+/// Threads: visit from several at once.
+template <class Visit>
+double sample_indices(const Source& source, unsigned num_threads, Workers& workers, const Visit& visit) {
+  const MatrixHeader& header = source.header();
+  const std::uint64_t stride = stride_of(source);
+  const std::uint64_t record = input_record_bytes(header.m);
+  const std::uint64_t per_run = std::max<std::uint64_t>(1, kRunBytes / record);
+  const std::uint64_t num_runs = (header.num_blocks + per_run * stride - 1) / (per_run * stride);
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<std::uint64_t> num_visited{0};
+  const auto work = [&](unsigned) {
+    std::vector<std::byte> records(per_run * record);
+    for (std::uint64_t run = next++; run < num_runs; run = next++) {
+      // Somewhere in its stretch of the file: a fixed place could always meet the same part of a pattern.
+      const std::uint64_t shift = run * 0x9E37'79B9'7F4A'7C15u % stride;
+      const std::uint64_t first = (run * stride + shift) * per_run;
+      if (first >= header.num_blocks) continue;
+      const std::uint64_t count = std::min<std::uint64_t>(per_run, header.num_blocks - first);
+      source.read(first, count, records.data());
+      num_visited += count;
+      for (std::uint64_t x = 0; x < count; ++x) {
+        const BlockIndex at = read_index(records.data() + x * record);
+        if (at.i < header.blocks_per_side() && at.j < header.blocks_per_side()) visit(at);
+      }
+    }
+  };
+  const std::uint64_t useful_threads = num_runs / 4 + 1;
+  workers.run(static_cast<unsigned>(std::min<std::uint64_t>(useful_threads, num_threads)), work);
+  return num_visited == 0 ? 1 : static_cast<double>(header.num_blocks) / static_cast<double>(num_visited);
+}
+
+}  // namespace
+
+plan::Statistics sample_statistics(const Source& a, const Source& b, unsigned num_threads, Workers& workers) {
+  plan::Statistics s = plan::expected_statistics(a.header(), b.header());
+  std::vector<std::atomic<std::uint32_t>> b_blocks(s.nb());
+  const double of_b = sample_indices(
+      b, num_threads, workers, [&](const BlockIndex& at) { b_blocks[at.i].fetch_add(1, std::memory_order_relaxed); });
+  std::atomic<std::uint64_t> pairs{0};
+  const double of_a = sample_indices(a, num_threads, workers, [&](const BlockIndex& at) {
+    const std::uint32_t found = b_blocks[at.j].load(std::memory_order_relaxed);
+    if (found != 0) pairs.fetch_add(found, std::memory_order_relaxed);
+  });
+  s.num_pairs = static_cast<double>(pairs.load()) * of_a * of_b;
+  s.num_c_blocks = std::min(s.num_c_blocks, s.num_pairs);
+  return s;
+}
+
+BackendChoice choose_backend(const Source& a, const Source& b, const plan::Limits& limits, Workers& workers) {
+  const plan::Statistics expected = plan::expected_statistics(a.header(), b.header());
+  plan::Execution e = plan::decide(expected, limits);
+  const bool fits = expected.nb() <= kMaxCountedRows && std::uint64_t{expected.nb()} * 4 <= limits.host_bytes / 8;
+  if (e.backend == Backend::cpu && !e.is_refused() && fits) {
+    const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
+    e = plan::decide(sample_statistics(a, b, num_threads, workers), limits);
+  }
+  return {.backend = e.backend, .reason = e.reason, .cuda_s = e.predicted_cuda_s, .cpu_s = e.predicted_cpu_s};
+}
+
+}  // namespace spmm

@@ -1,0 +1,26 @@
+// How many jobs still want each input: what a worker keeps for them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <unordered_map>
+
+#include "tools/batch/job_list.hpp"
+
+namespace spmm::batch {
+
+/// Counts the inputs of jobs that wait; those that no job wants any more are forgotten.
+class OperandUses {
+ public:
+  void add(const Job& job);
+  void remove(const Job& job);
+
+  /// Waiting jobs that read this file.
+  [[nodiscard]] std::size_t num_waiting(const std::string& path) const;
+
+ private:
+  void drop(const std::string& path);
+  std::unordered_map<std::string, std::size_t> uses_;
+};
+
+}  // namespace spmm::batch
