@@ -22,12 +22,11 @@ struct SmallBlocksProduct {
   std::uint32_t nb = 0;
   std::uint32_t max_element = 0;                 // largest element of both operands
   const std::uint32_t* can_be_zero = nullptr;    // [1], device: launch_find_zeros
-  const std::uint32_t* split_offsets = nullptr;  // launch_small_split_offsets for dense chunks of all nb in wide CTAs;
-                                                 // null = none
+  const std::uint32_t* split_offsets = nullptr;  // launch_small_split_offsets for dense chunks of all nb; null = none
 };
 
-/// CTAs for a panel whose rows have no more pairs than this, on this device.
-SmallCta small_cta(std::uint64_t max_row_pairs);
+/// CTAs on this device.
+SmallCta small_cta();
 
 /// Hash tables of a warp.
 struct SmallTables {

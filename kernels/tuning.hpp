@@ -40,8 +40,10 @@ inline constexpr std::uint32_t kShortRowPairs = 256;
 /// of a panel. Sums of such C blocks stay small: 8 * m * m / 4096 bytes per listed pair.
 inline constexpr std::uint32_t kSplitKPairs = 4096;
 
-/// Block sides that small-blocks takes: each lane computes a whole block product in registers.
+/// Block sides that small-blocks takes: each lane computes a whole block product in registers; and those for which it
+/// is picked unasked (m = 4 has not been measured on large products).
 inline constexpr std::uint32_t kMaxSmallSide = 4;
+inline constexpr std::uint32_t kMaxPickedSmallSide = 3;
 
 /// CTAs of small-blocks.
 struct SmallCta {
@@ -52,9 +54,6 @@ struct SmallCta {
 /// Two CTAs on a multiprocessor of 228 KB; where a device gives a CTA no more than 48 KB, the small one.
 inline constexpr SmallCta kSmallWideCta = {.warps = 16, .region_bytes = 96u << 10};
 inline constexpr SmallCta kSmallestCta = {.warps = 16, .region_bytes = 37u << 10};
-/// For panels without long rows: more of them hide the time from one barrier to the next.
-inline constexpr SmallCta kSmallNarrowCta = {.warps = 4, .region_bytes = 24u << 10};
-inline constexpr std::uint64_t kSmallNarrowPairs = 2048;  // of the longest row of such a panel, at most
 
 /// Split offsets of B's rows that small-blocks keeps at most; beyond that every CTA searches for itself.
 inline constexpr std::uint64_t kSmallSplitBytes = 32u << 20;
@@ -139,10 +138,10 @@ inline constexpr double kGustavsonResultBytesPerMs = 3.0e9;  // records from sha
 inline constexpr double kEscMs = 0.1;                        // launches and waits of listing
 inline constexpr double kEscListPairsPerMs = 1.15e7;         // expand, sort, compress
 inline constexpr double kEscBytesPerMs = 2.45e9;             // blocks of each pair, and records
-inline constexpr double kSmallHashPairsPerMs = 6.0e7;        // small-blocks: rows that a warp hashes
+inline constexpr double kSmallHashPairsPerMs = 7.0e7;        // small-blocks: rows that a warp hashes
 inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added up by CTAs in shared memory
-inline constexpr double kSmallUnitMs = 2.0e-4;               // a chunk of a row, beside those of other CTAs
-inline constexpr double kSmallNarrowUnitMs = 4.5e-5;         // the same where all rows are short
+inline constexpr double kSmallUnitMs = 4.0e-5;               // a chunk of a row, beside those of other CTAs
+inline constexpr double kSmallUnevenUnitMs = 2.0e-4;         // the same where rows differ much (kSmallEvenRows)
 inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
 inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
 inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average

@@ -65,13 +65,13 @@ __device__ inline std::uint32_t slots_of_row(const SmallLaunch& launch, std::uin
 }
 
 /// Rows [first, end), a warp takes rows_per_warp of them one after the other.
-template <std::uint32_t M, class Lists>
+template <std::uint32_t M>
 __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, std::uint32_t end,
-                                std::uint32_t* region, Lists& lists) {
+                                std::uint32_t* region, SmallLists& lists) {
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t table_words = launch.units.table_words;
   const std::uint32_t per_warp = launch.units.rows_per_warp;
-  std::uint32_t* const memory = region + launch.region_words / Lists::kWarps * warp;
+  std::uint32_t* const memory = region + launch.region_words / SmallLists::kWarps * warp;
   const std::uint32_t num_rows = end - first;
   SmallChunk chunk{.row = first,
                    .first_column = launch.c_blocks.column_begin,
@@ -111,9 +111,9 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
 }
 
 /// One chunk of a row that CTAs share.
-template <std::uint32_t M, bool Fits, class Lists>
+template <std::uint32_t M, bool Fits>
 __device__ void multiply_chunk(const SmallLaunch& launch, const SmallUnit& unit, bool is_dense, std::uint32_t* region,
-                               Lists& lists) {
+                               SmallLists& lists) {
   const SmallShape& shape = launch.units.shape;
   const std::uint32_t width = is_dense ? shape.dense_columns : shape.rank_columns;
   const std::uint32_t skipped = unit.chunk * width;
@@ -136,10 +136,10 @@ __device__ void multiply_chunk(const SmallLaunch& launch, const SmallUnit& unit,
 // warps
 //       share; a lane multiplies a pair. Records are written at the end of each unit.
 // Memory: neighbouring lanes read neighbouring blocks of B's row; sums are in shared memory, at random banks.
-template <std::uint32_t M, std::uint32_t Warps>
-__global__ void __launch_bounds__(Warps * 32, 32 / Warps) mul_small_blocks(SmallLaunch launch) {
+template <std::uint32_t M>
+__global__ void __launch_bounds__(SmallLists::kThreads, 2) mul_small_blocks(SmallLaunch launch) {
   extern __shared__ __align__(16) std::uint32_t region[];
-  __shared__ SmallLists<Warps> lists;
+  __shared__ SmallLists lists;
   const std::uint32_t num_units = *launch.units.num_units;
   if (num_units == 0 && blockIdx.x == 0 && threadIdx.x == 0) *launch.out.num_blocks = 0;
   while (true) {
@@ -161,10 +161,10 @@ __global__ void __launch_bounds__(Warps * 32, 32 / Warps) mul_small_blocks(Small
   }
 }
 
-template <std::uint32_t M, std::uint32_t Warps>
+template <std::uint32_t M>
 void launch(const SmallLaunch& what, cudaStream_t stream) {
   const std::uint32_t shared_bytes = what.region_words * 4;
-  const auto kernel = mul_small_blocks<M, Warps>;
+  const auto kernel = mul_small_blocks<M>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
         "mul_small_blocks shared memory");
   int device = 0;
@@ -172,9 +172,10 @@ void launch(const SmallLaunch& what, cudaStream_t stream) {
   int per_processor = 0;
   check(cudaGetDevice(&device), "device");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, Warps * 32, shared_bytes), "occupancy");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, SmallLists::kThreads, shared_bytes),
+        "occupancy");
   const auto grid = static_cast<unsigned>(processors * std::max(1, per_processor));
-  kernel<<<grid, Warps * 32, shared_bytes, stream>>>(what);
+  kernel<<<grid, SmallLists::kThreads, shared_bytes, stream>>>(what);
 }
 
 }  // namespace
@@ -188,7 +189,7 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
   }
   const std::size_t state_bytes = (scratch.max_units + 1) * sizeof(std::uint64_t);
   check(cudaMemsetAsync(out.look_back, 0, state_bytes, stream), "clear look-back states");
-  const SmallCta cta = small_cta(max_row_pairs);
+  const SmallCta cta = small_cta();
   const SmallLaunch what{.product = product,
                          .c_blocks = c_blocks,
                          .units = launch_small_units(product, c_blocks, max_row_pairs, scratch, stream),
@@ -201,13 +202,7 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
   }
   for_block_side<1, 2, 3, 4>(product.m, [&](auto side) {
     constexpr std::uint32_t kM = decltype(side)::value;
-    if constexpr (kM == 0) {
-      return;
-    } else if (cta.warps == kSmallNarrowCta.warps) {
-      launch<kM, kSmallNarrowCta.warps>(what, stream);
-    } else {
-      launch<kM, kSmallWideCta.warps>(what, stream);
-    }
+    if constexpr (kM != 0) launch<kM>(what, stream);
   });
   check_launch("mul_small_blocks");
   if (scratch.arrivals.records != nullptr) launch_order_units(product.m, scratch, c_blocks, out, stream);

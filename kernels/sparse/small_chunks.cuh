@@ -13,7 +13,7 @@ struct ChunkRecords {
 
   /// Words of a warp: [begin, end).
   [[nodiscard]] __device__ std::uint32_t begin(std::uint32_t warp) const {
-    return num_words * warp / (blockDim.x / 32);
+    return num_words * warp / SmallLists::kWarps;
   }
   [[nodiscard]] __device__ std::uint32_t own_begin() const { return begin(threadIdx.x / 32); }
   [[nodiscard]] __device__ std::uint32_t own_end() const { return begin(threadIdx.x / 32 + 1); }
@@ -52,9 +52,9 @@ struct StagedRecords {
   }
 };
 
-template <std::uint32_t M, bool Fits, class Lists>
+template <std::uint32_t M, bool Fits>
 __device__ StagedRecords<M, Fits> stage_records(const SmallLaunch& launch, const SmallChunk& chunk,
-                                                const SmallSums<M>& sums, Lists& lists, std::uint64_t first) {
+                                                const SmallSums<M>& sums, SmallLists& lists, std::uint64_t first) {
   return {.sums = sums,
           .staged = lists.staged + threadIdx.x / 32 * kStagedRecords,
           .block_row = launch.out.rows[chunk.row],
@@ -64,15 +64,15 @@ __device__ StagedRecords<M, Fits> stage_records(const SmallLaunch& launch, const
 /// Clears words of shared memory. Values: count is a multiple of 4. Threads: all of the CTA.
 __device__ inline void clear_words(std::uint32_t* words, std::uint32_t count) {
 #pragma unroll 2
-  for (std::uint32_t x = threadIdx.x; x < count / 4; x += blockDim.x) {
+  for (std::uint32_t x = threadIdx.x; x < count / 4; x += SmallLists::kThreads) {
     reinterpret_cast<uint4*>(words)[x] = uint4{0, 0, 0, 0};
   }
 }
 
 /// Sums of all columns of a chunk.
-template <std::uint32_t M, bool Fits, class Lists>
+template <std::uint32_t M, bool Fits>
 __device__ void multiply_dense(const SmallLaunch& launch, const SmallChunk& chunk, std::uint32_t* region,
-                               Lists& lists) {
+                               SmallLists& lists) {
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t num_words = (chunk.num_columns + 31) / 32;
@@ -93,7 +93,7 @@ __device__ void multiply_dense(const SmallLaunch& launch, const SmallChunk& chun
     count += __popc(word);
   }
   if (lane == 0) lists.counts[warp] = count;
-  find_unit_offset(launch, lists, Lists::kWarps);
+  find_unit_offset(launch, lists, SmallLists::kWarps);
   StagedRecords<M, Fits> out =
       stage_records<M, Fits>(launch, chunk, sums, lists, std::uint64_t{lists.first} + lists.counts[warp]);
 #pragma unroll 1
@@ -106,8 +106,7 @@ __device__ void multiply_dense(const SmallLaunch& launch, const SmallChunk& chun
 
 /// Counts the bits before each word; returns all.
 /// Threads: all of the CTA, once all bits are set; complete after the next barrier.
-template <class Lists>
-__device__ std::uint32_t rank_columns(const ChunkRecords& records, std::uint16_t* before, Lists& lists) {
+__device__ inline std::uint32_t rank_columns(const ChunkRecords& records, std::uint16_t* before, SmallLists& lists) {
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t lane = threadIdx.x % 32;
   std::uint32_t count = 0;
@@ -116,7 +115,7 @@ __device__ std::uint32_t rank_columns(const ChunkRecords& records, std::uint16_t
   const std::uint32_t of_warp = __shfl_sync(~0u, inclusive_warp_sum(count), 31);
   if (lane == 0) lists.counts[warp] = of_warp;
   __syncthreads();  // counts of all warps are known
-  const std::uint32_t through = inclusive_warp_sum(lane < Lists::kWarps ? lists.counts[lane] : 0);
+  const std::uint32_t through = inclusive_warp_sum(lane < SmallLists::kWarps ? lists.counts[lane] : 0);
   const std::uint32_t total = __shfl_sync(~0u, through, 31);
   std::uint32_t rank = __shfl_sync(~0u, through, warp) - of_warp;
 #pragma unroll 1
@@ -132,9 +131,9 @@ __device__ std::uint32_t rank_columns(const ChunkRecords& records, std::uint16_t
 
 /// Writes a warp's share of the records whose ranks lie in [begin, end), which are the slots of their sums from
 /// `begin`. Threads: one whole warp.
-template <std::uint32_t M, bool Fits, class Lists>
+template <std::uint32_t M, bool Fits>
 __device__ void write_ranked(const SmallLaunch& launch, const SmallChunk& chunk, const ChunkRecords& records,
-                             const SmallSums<M>& sums, std::uint32_t begin, std::uint32_t end, Lists& lists) {
+                             const SmallSums<M>& sums, std::uint32_t begin, std::uint32_t end, SmallLists& lists) {
   const std::uint32_t lane = threadIdx.x % 32;
   StagedRecords<M, Fits> out = stage_records<M, Fits>(launch, chunk, sums, lists, 0);
   std::uint32_t* const records_begin = out.to + std::uint64_t{lists.first} * out.kRecordWords;
@@ -163,9 +162,9 @@ __device__ void write_ranked(const SmallLaunch& launch, const SmallChunk& chunk,
 }
 
 /// Sums of the C blocks that exist, by their rank among the columns of a chunk; as many at a time as fit.
-template <std::uint32_t M, bool Fits, class Lists>
+template <std::uint32_t M, bool Fits>
 __device__ void multiply_ranked(const SmallLaunch& launch, const SmallChunk& chunk, std::uint32_t* region,
-                                Lists& lists) {
+                                SmallLists& lists) {
   const std::uint32_t num_words = (chunk.num_columns + 31) / 32;
   const std::uint32_t slots = launch.units.shape.rank_slots;
   std::uint32_t* const bits = region;

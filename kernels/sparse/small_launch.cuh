@@ -22,10 +22,9 @@ struct SmallLaunch {
 };
 
 /// Shared memory beside the sums.
-template <std::uint32_t Warps>
 struct SmallLists {
-  static constexpr std::uint32_t kWarps = Warps;
-  static constexpr std::uint32_t kThreads = Warps * 32;
+  static constexpr std::uint32_t kWarps = kSmallWideCta.warps;
+  static constexpr std::uint32_t kThreads = kWarps * 32;
   union {
     SmallSegment segments[kThreads];        // of a CTA's round, or 32 for each warp
     uint2 staged[kWarps * kStagedRecords];  // records on their way out: column, slot
@@ -85,27 +84,27 @@ __device__ inline bool row_fits(const SmallBlocksProduct& product, std::uint32_t
 
 /// Calls use(column, a, b_block) for every pair of a chunk, a lane each.
 /// Threads: all of the CTA; a warp may return before others.
-template <std::uint32_t M, class Lists, class Use>
-__device__ void for_pairs_of_chunk(const SmallLaunch& launch, const SmallChunk& chunk, bool with_values, Lists& lists,
-                                   const Use& use) {
+template <std::uint32_t M, class Use>
+__device__ void for_pairs_of_chunk(const SmallLaunch& launch, const SmallChunk& chunk, bool with_values,
+                                   SmallLists& lists, const Use& use) {
   const CompressedView& a = launch.product.a.index;
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t end = a.offsets[chunk.row + 1];
 #pragma unroll 1
-  for (std::uint32_t first = a.offsets[chunk.row]; first < end; first += Lists::kThreads) {
+  for (std::uint32_t first = a.offsets[chunk.row]; first < end; first += SmallLists::kThreads) {
     SmallSegment segment{};
     if (threadIdx.x < end - first) segment = segment_of(launch, chunk, first + threadIdx.x);
     const SmallList list = list_of_cta(segment, lists.segments, lists.of_warp);
     const std::uint64_t tiles = list.num_tiles();
-    walk_tiles<M>(list, static_cast<std::uint32_t>(tiles * warp / Lists::kWarps),
-                  static_cast<std::uint32_t>(tiles * (warp + 1) / Lists::kWarps), launch.product.b, with_values, use);
+    walk_tiles<M>(list, static_cast<std::uint32_t>(tiles * warp / SmallLists::kWarps),
+                  static_cast<std::uint32_t>(tiles * (warp + 1) / SmallLists::kWarps), launch.product.b, with_values,
+                  use);
   }
 }
 
 /// Takes the place of a unit's records: writes lists.first and, in order, waits for the units before.
 /// Threads: the first warp.
-template <class Lists>
-__device__ void place_unit(const SmallLaunch& launch, Lists& lists, std::uint32_t count) {
+__device__ inline void place_unit(const SmallLaunch& launch, SmallLists& lists, std::uint32_t count) {
   if (launch.arrivals.records != nullptr) {
     if (threadIdx.x != 0) return;
     lists.first = atomicAdd(launch.arrivals.num_records, count);  // units come in any order
@@ -126,8 +125,7 @@ __device__ inline std::uint32_t* unit_records(const SmallLaunch& launch) {
 /// Sums up lists.counts[0, num_counts) and places the unit.
 /// Shapes: afterwards counts[x] = records of the unit before x.
 /// Threads: all of the CTA; has barriers.
-template <class Lists>
-__device__ void find_unit_offset(const SmallLaunch& launch, Lists& lists, std::uint32_t num_counts) {
+__device__ inline void find_unit_offset(const SmallLaunch& launch, SmallLists& lists, std::uint32_t num_counts) {
   __syncthreads();  // counts are complete
   if (threadIdx.x < 32) {
     std::uint32_t total = 0;

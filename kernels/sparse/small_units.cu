@@ -132,8 +132,7 @@ __global__ void small_split_offsets(CompressedView b, std::uint32_t chunk_column
 
 }  // namespace
 
-SmallCta small_cta(std::uint64_t max_row_pairs) {
-  if (max_row_pairs <= kSmallNarrowPairs) return kSmallNarrowCta;
+SmallCta small_cta() {
   int device = 0;
   int bytes = 0;
   check(cudaGetDevice(&device), "device");
@@ -170,7 +169,7 @@ void launch_small_split_offsets(CompressedView b, std::uint32_t chunk_columns, s
 
 SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
                               std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, cudaStream_t stream) {
-  const SmallCta cta = small_cta(max_row_pairs);
+  const SmallCta cta = small_cta();
   const SmallShape shape = small_shape(product.m, c_blocks.num_columns, cta);
   const SmallTables tables = small_tables(product.m, cta, shape.hash_slots, max_row_pairs);
   const UnitsOfRow units{.a = product.a.index,
@@ -195,9 +194,8 @@ SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksVi
   write_units<<<item_grid(num_offsets), kItemThreads, 0, stream>>>(scratch.unit_offsets, c_blocks.row_begin,
                                                                    c_blocks.num_rows, listed);
   check_launch("write_units");
-  // Chunks of a panel that does not span all columns begin elsewhere, those of narrow CTAs too.
-  const bool has_table =
-      product.split_offsets != nullptr && c_blocks.num_columns == product.nb && cta.warps != kSmallNarrowCta.warps;
+  // Chunks of a panel that does not span all columns begin elsewhere.
+  const bool has_table = product.split_offsets != nullptr && c_blocks.num_columns == product.nb;
   return {.shape = shape,
           .table_slots = tables.slots,
           .table_words = small_table_words(tables.slots, product.m),

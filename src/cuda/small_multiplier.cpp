@@ -71,13 +71,13 @@ class SmallMultiplier : public Multiplier {
     return most;
   }
 
-  /// Of all columns, in the CTAs for the longest rows.
+  /// Of all columns.
   [[nodiscard]] kernels::SmallShape whole_shape() const {
-    return kernels::small_shape(c_.operands.m, c_.operands.nb, kernels::small_cta(max_row_pairs()));
+    return kernels::small_shape(c_.operands.m, c_.operands.nb, kernels::small_cta());
   }
 
   [[nodiscard]] std::uint64_t max_units_of(const plan::Panel& panel) const {
-    const kernels::SmallCta cta = kernels::small_cta(panel.max_row_pairs);
+    const kernels::SmallCta cta = kernels::small_cta();
     const kernels::SmallShape shape = kernels::small_shape(c_.operands.m, panel.num_columns, cta);
     const kernels::SmallTables tables =
         kernels::small_tables(c_.operands.m, cta, shape.hash_slots, panel.max_row_pairs);
@@ -91,8 +91,7 @@ class SmallMultiplier : public Multiplier {
   /// Whether a row of the panel takes so much longer than others that its units should not wait for each other.
   [[nodiscard]] bool is_uneven(const plan::Panel& panel) const {
     const std::uint64_t mean = panel.num_pairs / panel.num_rows + 1;
-    const std::uint32_t hashed =
-        kernels::small_shape(c_.operands.m, c_.operands.nb, kernels::small_cta(panel.max_row_pairs)).hash_slots;
+    const std::uint32_t hashed = kernels::small_shape(c_.operands.m, c_.operands.nb, kernels::small_cta()).hash_slots;
     return panel.max_row_pairs > std::max<std::uint64_t>(hashed, kernels::kSmallEvenRows * mean);
   }
 
@@ -124,8 +123,7 @@ class SmallMultiplier : public Multiplier {
   [[nodiscard]] std::uint64_t num_split_offsets() const {
     const kernels::SmallShape shape = whole_shape();
     const std::uint64_t count = std::uint64_t{c_.operands.b.num_rows} * (shape.dense_chunks + 1);
-    const bool wanted = shape.dense_chunks > 1 && max_row_pairs() > kernels::kSmallNarrowPairs &&
-                        max_row_pairs() > std::max(shape.rank_pairs, shape.hash_slots);
+    const bool wanted = shape.dense_chunks > 1 && max_row_pairs() > std::max(shape.rank_pairs, shape.hash_slots);
     return wanted && count * sizeof(std::uint32_t) <= kernels::kSmallSplitBytes ? count : 0;
   }
 

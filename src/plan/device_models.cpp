@@ -52,16 +52,16 @@ double dense_terms(const Statistics& s) {
   return static_cast<double>(s.a_rows) * s.m() * side * side;
 }
 
-/// Some rows of small-blocks, all with as many pairs as they have on average.
+/// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
 double small_rows_ms(const Statistics& s, double rows, double pairs) {
-  const bool narrow = s.row_pairs.max_row_pairs <= kernels::kSmallNarrowPairs;
-  const kernels::SmallCta cta = narrow ? kernels::kSmallNarrowCta : kernels::kSmallWideCta;
-  const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), cta);
+  const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
   const double mean = pairs / std::max(rows, 1.0);
-  if (mean <= shape.hash_slots) return pairs / kernels::kSmallHashPairsPerMs;
+  const double sums = pairs * elements_of_block(s) / kernels::kSmallSumsPerMs;
+  if (mean <= shape.hash_slots) return pairs / kernels::kSmallHashPairsPerMs + sums;
+  const double mean_of_all = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const bool even = !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean_of_all;
   const double chunks = mean <= shape.rank_pairs ? 1 : shape.dense_chunks;
-  return pairs * elements_of_block(s) / kernels::kSmallSumsPerMs +
-         rows * chunks * (narrow ? kernels::kSmallNarrowUnitMs : kernels::kSmallUnitMs);
+  return sums + rows * chunks * (even ? kernels::kSmallUnitMs : kernels::kSmallUnevenUnitMs);
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ constexpr std::array<KernelRow, 12> kRegistry = {{
      .summary = "m = 1 to 4: sums of a result row in shared memory, hashed, ranked or dense by its pairs",
      .is_automatic = true,
      .max_side = kernels::kMaxSmallSide,
+     .max_automatic_side = kernels::kMaxPickedSmallSide,
      .listing = Listing::bounded,
      .device_ms = small_blocks_ms},
     {.id = KernelId::dense_tensor,

@@ -50,14 +50,8 @@ BlockMatrix rows_of_columns(std::uint32_t nb, std::uint32_t m, const std::vector
   return a.matrix();
 }
 
-/// For panels with long rows.
-const kernels::SmallCta& wide_cta() {
-  static const kernels::SmallCta kCta = kernels::small_cta(1'000'000);
-  return kCta;
-}
-
 kernels::SmallShape shape_of(std::uint32_t m, std::uint32_t nb) {
-  return kernels::small_shape(m, nb, wide_cta());
+  return kernels::small_shape(m, nb, kernels::small_cta());
 }
 
 /// Rows of A whose pairs lie around the borders of the accumulators, in an order that mixes them, with rows between
@@ -67,10 +61,8 @@ struct Borders {
   BlockMatrix b;
 };
 
-Borders borders(std::uint32_t m, std::uint32_t nb, const kernels::SmallCta& cta, std::uint32_t max_value,
-                std::uint64_t seed) {
-  const kernels::SmallShape shape = kernels::small_shape(m, nb, cta);
-  const bool narrow = cta.warps != wide_cta().warps;
+Borders borders(std::uint32_t m, std::uint32_t nb, std::uint32_t max_value, std::uint64_t seed) {
+  const kernels::SmallShape shape = shape_of(m, nb);
   std::vector<std::uint32_t> lengths;
   for (std::uint32_t length = 1; length <= nb / 4; length *= 2) lengths.push_back(length);
   const auto num_lengths = static_cast<std::uint32_t>(lengths.size());
@@ -85,8 +77,8 @@ Borders borders(std::uint32_t m, std::uint32_t nb, const kernels::SmallCta& cta,
   };
   for (const std::uint64_t border :
        {std::uint64_t{32}, std::uint64_t{64}, std::uint64_t{128}, std::uint64_t{256}, std::uint64_t{shape.hash_slots},
-        std::uint64_t{shape.rank_slots}, std::uint64_t{shape.rank_pairs}, kernels::kSmallNarrowPairs - 1}) {
-    if (border == 0 || (narrow && border >= kernels::kSmallNarrowPairs)) continue;
+        std::uint64_t{shape.rank_slots}, std::uint64_t{shape.rank_pairs}}) {
+    if (border == 0) continue;  // no row is ranked
     for (const int off : {-1, 0, 1}) {
       add(border + static_cast<std::uint64_t>(off));
       for (std::uint32_t t = 0; t < rows.size() % 5; ++t) add(t * 7);
@@ -105,15 +97,13 @@ Borders borders(std::uint32_t m, std::uint32_t nb, const kernels::SmallCta& cta,
 
 TEST_CASE("small-blocks: rows around the borders of hashed, ranked and dense sums") {
   for (const std::uint32_t m : {1u, 2u, 3u, 4u}) {
-    for (const kernels::SmallCta& cta : {wide_cta(), kernels::kSmallNarrowCta}) {
-      // One chunk of each kind; several dense ones; several ranked ones.
-      const kernels::SmallShape whole = kernels::small_shape(m, 1'000'000, cta);
-      for (const std::uint32_t nb : {whole.dense_columns - 1, 3 * whole.dense_columns + 5, whole.rank_columns + 1000}) {
-        for (const std::uint32_t max_value : {0u, 1u, 2047u, 65'535u}) {
-          const Borders product = borders(m, nb, cta, max_value, m + max_value);
-          INFO("m " << m << ", " << cta.warps << " warps, " << nb << " block columns, values to " << max_value);
-          REQUIRE((multiply(product.a, product.b, small_blocks()) == test::oracle_multiply(product.a, product.b)));
-        }
+    // One chunk of each kind; several dense ones; several ranked ones.
+    const kernels::SmallShape whole = shape_of(m, 1'000'000);
+    for (const std::uint32_t nb : {whole.dense_columns - 1, 3 * whole.dense_columns + 5, whole.rank_columns + 1000}) {
+      for (const std::uint32_t max_value : {0u, 1u, 2047u, 65'535u}) {
+        const Borders product = borders(m, nb, max_value, m + max_value);
+        INFO("m " << m << ", " << nb << " block columns, values to " << max_value);
+        REQUIRE((multiply(product.a, product.b, small_blocks()) == test::oracle_multiply(product.a, product.b)));
       }
     }
   }

@@ -137,8 +137,9 @@ TEST_CASE("small blocks have a kernel of their own, larger ones do not") {
     return std::any_of(e.candidates.begin(), e.candidates.end(),
                        [](const Candidate& c) { return c.kernel == "small-blocks"; });
   };
-  for (const std::uint32_t m : {1u, 2u, 3u, 4u}) CHECK(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
-  for (const std::uint32_t m : {5u, 8u}) CHECK_FALSE(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
+  for (const std::uint32_t m : {1u, 2u, 3u}) CHECK(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
+  for (const std::uint32_t m : {4u, 5u, 8u})
+    CHECK_FALSE(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
   CHECK(plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits).id == KernelId::small_blocks);
   limits.kernel = KernelId::small_blocks;
   const plan::Execution one = plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits);
@@ -153,6 +154,20 @@ TEST_CASE("small blocks have a kernel of their own, larger ones do not") {
   CHECK_FALSE(plan::decide(wide, limits).is_refused());
   wide.row_pairs.max_row_pairs = 1'000'000;
   CHECK(plan::decide(wide, limits).refusal.kind == plan::Refusal::Kind::usage);
+}
+
+TEST_CASE("small-blocks is predicted within half of what was measured on even products") {
+  const struct {
+    std::uint32_t nb, m;
+    double blocks, measured_ms;  // kernels/HISTORY.md
+  } cases[] = {{32'768, 1, 2e7, 36.2}, {16'384, 2, 2e6, 5.77}, {10'923, 3, 1e6, 4.42}};
+  for (const auto& c : cases) {
+    const plan::Execution e = plan::decide(counted(evenly_spread(c.nb * c.m, c.m, c.blocks, 2047)), large_machine());
+    INFO("m " << c.m << ", predicted " << e.predicted_ms);
+    CHECK(e.id == KernelId::small_blocks);
+    CHECK(e.predicted_ms < c.measured_ms * 1.5);
+    CHECK(e.predicted_ms > c.measured_ms / 1.5);
+  }
 }
 
 TEST_CASE("equal inputs give equal executions") {

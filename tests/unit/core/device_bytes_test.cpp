@@ -119,7 +119,7 @@ void arrange(Mirror& memory, const Operand& a, const Operand& b, plan::Layout la
 /// SmallMultiplier, on a device with this much shared memory, and B's rows as many as there can be.
 std::uint64_t small_blocks_bytes(const plan::Execution& e, const plan::Statistics& s) {
   std::uint64_t most = 0;
-  for (const kernels::SmallCta cta : {kernels::kSmallestCta, kernels::kSmallWideCta, kernels::kSmallNarrowCta}) {
+  for (const kernels::SmallCta cta : {kernels::kSmallestCta, kernels::kSmallWideCta}) {
     std::uint64_t units = 0, rows = 0;
     for (const plan::Panel& panel : e.panels) {
       const kernels::SmallShape shape = kernels::small_shape(s.m(), panel.num_columns, cta);
