@@ -15,15 +15,19 @@ inline constexpr std::uint64_t kNumRingSlots = 8;
 /// one wait, 0.3 ms) is small beside its 4 ms of traffic, small enough that the first one reaches the disk early.
 inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 
-/// Block sides with compiled products; any other m runs in kernels that take it at run time, about ten times slower
-/// (kGustavsonAnyTermsPerMs). Multiples of 16 fill a tensor-core fragment, 4 and 8 together with other blocks.
-inline constexpr std::uint32_t kBlockSides[] = {4, 8, 16, 32, 64};
+/// Block sides for which the row kernels (Gustavson, ESC, split-K) are compiled. A block of any other side is padded
+/// with zeros to the next of these where operands are gathered: m = 3 to 4, 5 to 7 to 8, and so on. Zeros add nothing
+/// to a sum, and results are m x m again. Multiples of eight fill tensor-core fragments; 40 and 56 do not pay: an odd
+/// number of eights leaves one strip of rows at a time, and a pair of them took as long as one of 48 and 64, or longer
+/// (HISTORY.md).
+inline constexpr std::uint32_t kBlockSides[] = {4, 8, 16, 24, 32, 48, 64};
 
-constexpr bool has_block_side(std::uint32_t m) {
+/// The smallest of them that is not below m, 1 to 64.
+constexpr std::uint32_t padded_side(std::uint32_t m) {
   for (const std::uint32_t side : kBlockSides) {
-    if (side == m) return true;
+    if (m <= side) return side;
   }
-  return false;
+  return 0;
 }
 
 /// A panel lists its C blocks by ESC (expand, sort and compress its pairs) while it has fewer pairs than this share of
@@ -123,28 +127,55 @@ constexpr std::uint64_t max_small_units(const SmallShape& shape, std::uint64_t n
 inline constexpr std::uint64_t kSmallEvenRows = 4;
 
 /// Rates that the planner predicts with, fitted to measurements on one H200 (kernels/README.md has the runs).
-inline constexpr double kLaunchesMs = 0.23;                   // launches and waits that every product has
-inline constexpr double kBuildBytesPerMs = 8.0e8;             // raw records: parse, gather
-inline constexpr double kBuildBlocksPerMs = 1.3e7;            // sort, count
-inline constexpr double kCopyBytesPerMs = 4.0e9;              // whole blocks, read and written
-inline constexpr double kPlaneBytesPerMs = 1.7e9;             // dense byte planes: clear and expand
-inline constexpr double kGustavsonPairsPerMs = 6.0e7;         // small blocks: bound by latency per pair
-inline constexpr double kGustavsonTermsPerMs = 1.8e10;        // larger blocks: bound by shared-memory sums
-inline constexpr double kGustavsonCheckedPairsPerMs = 4.2e7;  // both with overflow-checked sums
-inline constexpr double kGustavsonCheckedTermsPerMs = 6.5e9;
-inline constexpr double kGustavsonAnyTermsPerMs = 5.9e8;     // m that is not in kBlockSides
+inline constexpr double kLaunchesMs = 0.23;                  // launches and waits that every product has
+inline constexpr double kBuildBytesPerMs = 8.0e8;            // raw records: parse, gather
+inline constexpr double kBuildBlocksPerMs = 1.3e7;           // sort, count
+inline constexpr double kCopyBytesPerMs = 4.0e9;             // whole blocks, read and written
+inline constexpr double kPlaneBytesPerMs = 1.7e9;            // dense byte planes: clear and expand
+inline constexpr double kGustavsonCtaMs = 2.5e-5;            // a column chunk, however few its pairs
 inline constexpr double kGustavsonElementsPerMs = 1.0e9;     // sums cleared and searched for non-zeros
 inline constexpr double kGustavsonResultBytesPerMs = 3.0e9;  // records from shared memory
-inline constexpr double kEscMs = 0.1;                        // launches and waits of listing
+inline constexpr double kEscMs = 0.1;                        // launches and waits of listing a panel
 inline constexpr double kEscListPairsPerMs = 1.15e7;         // expand, sort, compress
-inline constexpr double kEscBytesPerMs = 2.45e9;             // blocks of each pair, and records
+inline constexpr double kEscResultBytesPerMs = 2.45e9;       // records
 inline constexpr double kSmallHashPairsPerMs = 7.0e7;        // small-blocks: rows that a warp hashes
 inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added up by CTAs in shared memory
-inline constexpr double kSmallUnitMs = 4.0e-5;               // a chunk of a row, beside those of other CTAs
+inline constexpr double kSmallUnitMs = 2.5e-5;               // a chunk of a row, beside those of other CTAs
 inline constexpr double kSmallUnevenUnitMs = 2.0e-4;         // the same where rows differ much (kSmallEvenRows)
 inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
 inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
 inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average
+
+/// What the row kernels reach with blocks of one padded side, and when which of them is better. Fitted to uniform
+/// products on one H200 with 0.5 to 8 pairs per C block; HISTORY.md has what is predicted and measured.
+struct SideRates {
+  std::uint32_t side;
+  double gustavson_pairs_per_ms;
+  double esc_pairs_per_ms;     // multiplied, without listing
+  double esc_pairs_per_block;  // a panel with fewer pairs than this per C block is listed; others are visited
+};
+inline constexpr SideRates kSideRates[] = {
+    {4, 9.0e7, 1.9e7, kEscPairsPerBlock},
+    {8, 3.3e7, 1.0e7, kEscPairsPerBlock},
+    {16, 5.2e6, 2.0e6, 0.5},
+    {24, 1.4e6, 8.0e5, 1},
+    {32, 1.1e6, 5.2e5, 1},
+    {48, 3.7e5, 1.8e5, 1},
+    {64, 1.5e5, 7.0e4, 1},
+};
+inline constexpr double kGustavsonCheckedShare = 0.4;  // of these rates where sums are checked for overflow
+
+/// The row of padded_side(m), m = 1 to 64.
+constexpr const SideRates& side_rates(std::uint32_t m) {
+  const SideRates* row = kSideRates;
+  while (row->side < padded_side(m)) ++row;
+  return *row;
+}
+
+/// Shared memory that a CTA of the Gustavson kernel takes for sums: two per multiprocessor of 228 KB.
+inline constexpr std::uint32_t kGustavsonSharedBytes = 100u << 10;
+/// C blocks of one CTA at most: a bit and a position for each are in shared memory, too.
+inline constexpr std::uint32_t kMaxChunkBlocks = 2048;
 
 /// The host-driven kernel launches once per result block: about 5 us each. More launches than this need --force.
 inline constexpr std::uint64_t kMaxHostDrivenLaunches = 200'000;

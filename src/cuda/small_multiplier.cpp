@@ -29,7 +29,7 @@ class SmallMultiplier : public Multiplier {
     c_.events.timed(Stage::count, c_.stream, [&] {
       kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
                                  {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
-                                 operands.m, can_be_zero_.data(), c_.stream.get());
+                                 operands.shape(), can_be_zero_.data(), c_.stream.get());
       if (split_offsets_.size() == 0) return;
       const kernels::SmallShape shape = whole_shape();
       kernels::launch_small_split_offsets(operands.b.view(), shape.dense_columns, shape.dense_chunks,

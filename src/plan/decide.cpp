@@ -19,6 +19,7 @@ std::string layout_text(const Execution& e) {
   if (e.backend == Backend::cpu) return "both by rows, packed";
   switch (e.operand_layout) {
     case Layout::rows:
+    case Layout::rows_unpadded:
       return "both by rows";
     case Layout::b_by_columns:
       return "A by rows, B by columns";

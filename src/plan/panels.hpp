@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/tuning.hpp"
+
 namespace spmm::plan {
 
 /// A piece of the result computed in one pass: some rows of A against some columns of B.
@@ -57,11 +59,13 @@ enum class Listing : std::uint8_t {
 
 /// Runs of rows without pairs are left out. No panel has more than max_c_blocks C blocks (max_c_blocks >= 1), none that
 /// is listed more than max_c_blocks pairs, none that is `bounded` many more rows.
-/// Values: a run of several rows must have at most max_c_blocks pairs (bounded: or C blocks), and listing must not be
+/// Values: esc_pairs_per_block = below so many pairs per C block, listing is cheaper than visiting every C block.
+///         A run of several rows must have at most max_c_blocks pairs (bounded: or C blocks), and listing must not be
 ///         `never`.
 /// Memory: the result has at most about 2 * (pairs / max_c_blocks) + rows / (max_c_blocks / num_columns) panels.
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
-                              Listing listing = Listing::by_density);
+                              Listing listing = Listing::by_density,
+                              double esc_pairs_per_block = kernels::kEscPairsPerBlock);
 
 /// C blocks of any run, at most: of each row no more than its pairs, nor than there are columns.
 std::uint64_t max_run_bound(const RowPairs& pairs, std::uint32_t num_columns);

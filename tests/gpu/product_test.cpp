@@ -147,7 +147,7 @@ TEST_CASE("operands that do not fit go through in slabs") {
 }
 
 TEST_CASE("small listed C blocks: some cannot be zero, and the blocks that make them so") {
-  for (const std::uint32_t m : {4u, 5u, 8u, 16u}) {
+  for (const std::uint32_t m : {3u, 4u, 5u, 8u, 12u, 16u, 24u}) {
     const std::size_t elements = std::size_t{m} * m;
     BlockMatrix full_a = test::random_matrix(m * 400, m, 300, 60000, m);
     BlockMatrix full_b = test::random_matrix(m * 400, m, 300, 60000, m + 1);
@@ -170,6 +170,15 @@ TEST_CASE("small listed C blocks: some cannot be zero, and the blocks that make 
         for (std::size_t c = 0; c < m; ++c) b.values[x * elements + (m - 1) * m + c] = 0;
       }
       check(a, b, "products that vanish");
+      BlockMatrix gap_a = full_a;  // one column of zeros, which meets nothing but a row
+      BlockMatrix gap_b = full_b;
+      for (std::size_t r = 0; r < m; ++r) gap_a.values[block * elements + r * m] = 0;
+      for (std::size_t x = 0; x < gap_b.index.size(); ++x) {
+        if (gap_b.index[x].i != gap_a.index[block].j) continue;
+        std::fill_n(gap_b.values.begin() + static_cast<std::ptrdiff_t>(x * elements + m), elements - m,
+                    std::uint16_t{0});
+      }
+      check(gap_a, gap_b, "products of one column and one row that vanish");
       BlockMatrix hole = full_b;
       std::fill_n(hole.values.begin() + static_cast<std::ptrdiff_t>(block * elements), elements, std::uint16_t{0});
       check(full_a, hole, "a block of B of zeros");

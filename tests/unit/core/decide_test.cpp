@@ -143,10 +143,10 @@ TEST_CASE("small blocks have a kernel of their own, larger ones do not") {
   CHECK(plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits).id == KernelId::small_blocks);
   limits.kernel = KernelId::small_blocks;
   const plan::Execution one = plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits);
-  CHECK(one.operand_layout == plan::Layout::rows);
+  CHECK(one.operand_layout == plan::Layout::rows_unpadded);
   // A row has no more C blocks than pairs: a panel of short rows is not as narrow as one that visits all columns.
   const plan::Execution sparse = plan::decide(counted(evenly_spread(1u << 20, 1, 2e6), 64), limits);
-  CHECK(sparse.operand_layout == plan::Layout::rows);
+  CHECK(sparse.operand_layout == plan::Layout::rows_unpadded);
   CHECK(sparse.panels.size() == 1);
   CHECK(sparse.panels.front().max_c_blocks() <= static_cast<std::uint64_t>(sparse.expected_pairs));
   // Long rows of very wide matrices would have too many chunks each; short ones are one unit.
@@ -199,7 +199,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   plan::Limits other_device = machine;
   other_device.device->has_dense_tensor = false;
   CHECK(best(dense, other_device) == KernelId::rows);
-  const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b).resident;
+  const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b, 8).resident;
   plan::Limits little = machine;
   little.device->bytes = operands + (std::uint64_t{2} << 30);  // B by groups of block columns, anew for every panel
   const plan::Execution in_groups = plan::decide(counted(dense), little);
@@ -208,7 +208,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   CHECK(in_groups.dense_columns % 64 == 0);
   CHECK(in_groups.device_need_bytes <= little.device->bytes);
   CHECK(in_groups.predicted_ms > plan::decide(counted(dense), machine).predicted_ms);
-  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b).build_peak;
+  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
   CHECK(plan::decide(counted(dense), little).device_need_bytes <= little.device->bytes);
 
   const auto least_ms = [&](std::uint32_t max_element, double pairs = 1) {
@@ -353,4 +353,34 @@ TEST_CASE("a backend on which the product does not fit is left to the other one"
   CHECK(e.backend == Backend::cpu);
   CHECK(e.predicted_cuda_s == 0);
   CHECK(e.reason.find("does not fit with CUDA") != std::string::npos);
+}
+
+TEST_CASE("padded blocks are counted as they lie on the device") {
+  plan::Limits limits = large_machine();
+  for (const KernelId id : {KernelId::rows, KernelId::row_spread, KernelId::pair_list, KernelId::two_pointer}) {
+    limits.kernel = id;
+    const plan::Statistics s = evenly_spread(90'000, 9, 1e6, 2047);  // 9 is padded to 16
+    const plan::Statistics whole = evenly_spread(160'000, 16, 1e6, 2047);
+    const auto without_c_blocks = [&](const plan::Statistics& of) {
+      const plan::Execution e = plan::decide(of, limits);
+      return e.device_need_bytes - e.max_c_blocks * plan::tile_device_bytes(of.m());
+    };
+    const bool pads = id != KernelId::two_pointer;
+    CHECK((without_c_blocks(s) == without_c_blocks(whole)) == pads);
+  }
+}
+
+TEST_CASE("no block side is predicted slower per pair than the side it is padded to") {
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::rows;
+  for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
+    const std::uint32_t side = kernels::padded_side(m);
+    REQUIRE(side >= m);
+    for (const double blocks : {3e4, 3e5}) {
+      INFO("m " << m << ", " << blocks << " blocks");
+      const double own = plan::decide(evenly_spread(3000 * m, m, blocks, 900), limits).predicted_ms;
+      const double padded = plan::decide(evenly_spread(3000 * side, side, blocks, 900), limits).predicted_ms;
+      CHECK(own <= padded * 1.01);
+    }
+  }
 }
