@@ -1,5 +1,5 @@
 // The door to the kernels of the block-sparse product: declarations without CUDA syntax. kernels/dense.hpp is the door
-// of the dense family.
+// of the dense family, kernels/small.hpp that of the kernel for small blocks.
 // Stream: every launch is asynchronous on the given stream and waits for nothing.
 // Errors: CudaError from the launch.
 #pragma once

@@ -44,6 +44,88 @@ inline constexpr std::uint32_t kShortRowPairs = 256;
 /// of a panel. Sums of such C blocks stay small: 8 * m * m / 4096 bytes per listed pair.
 inline constexpr std::uint32_t kSplitKPairs = 4096;
 
+/// Block sides that small-blocks takes: each lane computes a whole block product in registers; and those for which it
+/// is picked unasked (m = 4 has not been measured on large products).
+inline constexpr std::uint32_t kMaxSmallSide = 4;
+inline constexpr std::uint32_t kMaxPickedSmallSide = 3;
+
+/// CTAs of small-blocks.
+struct SmallCta {
+  std::uint32_t warps = 0;
+  std::uint32_t region_bytes = 0;  // of shared memory, for sums
+};
+
+/// Two CTAs on a multiprocessor of 228 KB; where a device gives a CTA no more than 48 KB, the small one.
+inline constexpr SmallCta kSmallWideCta = {.warps = 16, .region_bytes = 96u << 10};
+inline constexpr SmallCta kSmallestCta = {.warps = 16, .region_bytes = 37u << 10};
+
+/// Split offsets of B's rows that small-blocks keeps at most; beyond that every CTA searches for itself.
+inline constexpr std::uint64_t kSmallSplitBytes = 32u << 20;
+
+/// What a CTA of small-blocks accumulates, in C blocks. By pairs of a row: up to hash_slots a warp takes the whole row
+/// (hash table), up to rank_pairs a CTA takes rank_columns of it (sums of C blocks that exist), else dense_columns.
+struct SmallShape {
+  std::uint32_t hash_slots = 0;     // a multiple of 32
+  std::uint32_t rank_columns = 0;   // a multiple of 32
+  std::uint32_t rank_chunks = 0;    // of a row, at most
+  std::uint32_t rank_slots = 0;     // sums at a time; a multiple of 32
+  std::uint32_t rank_pairs = 0;     // 0 = no row is ranked: dense sums need no more CTAs
+  std::uint32_t dense_columns = 0;  // a multiple of 32
+  std::uint32_t dense_chunks = 0;
+};
+
+/// Bits that the accumulator of a C block takes: sums, a saturation bit each.
+constexpr std::uint64_t small_sum_bits(std::uint32_t m) {
+  return std::uint64_t{33} * m * m;
+}
+
+/// 32-bit words of a hash table of small-blocks: column, sums, saturation bits, and, beyond m = 1, the order of slots.
+constexpr std::uint32_t small_table_words(std::uint32_t slots, std::uint32_t m) {
+  return slots * (1 + m * m + (m > 1 ? 1 : 0)) + (slots / 32 * m * m + 3) / 4 * 4;
+}
+
+/// Chunks of at most `most` columns, all of the same multiple of 32 but the last.
+constexpr std::uint32_t small_chunk_columns(std::uint64_t num_columns, std::uint64_t most) {
+  const std::uint64_t chunks = (num_columns - 1) / most + 1;
+  return static_cast<std::uint32_t>(((num_columns - 1) / chunks / 32 + 1) * 32);
+}
+
+/// Values: num_columns >= 1, 1 <= m <= kMaxSmallSide.
+constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, SmallCta cta) {
+  constexpr std::uint32_t kPaddingBytes = 256;  // words are cleared four at a time
+  const std::uint64_t bits = std::uint64_t{cta.region_bytes - kPaddingBytes} * 8;
+  SmallShape shape;
+  while (small_table_words(shape.hash_slots + 32, m) * 4 <= cta.region_bytes / cta.warps) shape.hash_slots += 32;
+  shape.dense_columns = small_chunk_columns(num_columns, bits / (small_sum_bits(m) + 1) / 32 * 32);
+  shape.dense_chunks = (num_columns - 1) / shape.dense_columns + 1;
+  // A bit per column and 16 bits for 32 of them, in half of the region at most.
+  shape.rank_columns = small_chunk_columns(num_columns, bits / 3 / 32 * 32);
+  shape.rank_chunks = (num_columns - 1) / shape.rank_columns + 1;
+  shape.rank_slots = static_cast<std::uint32_t>((bits - shape.rank_columns / 2 * 3) / small_sum_bits(m) / 32 * 32);
+  if (shape.rank_chunks < shape.dense_chunks) {
+    // Ranked rows walk their pairs once more for every rank_slots C blocks, dense ones once for every chunk, which also
+    // clear and search all columns. Ranks have 16 bits.
+    const std::uint64_t pairs = std::uint64_t{shape.rank_slots} * (shape.dense_chunks / 2);
+    shape.rank_pairs = static_cast<std::uint32_t>(pairs < 65'535 ? pairs : 65'535);
+  }
+  return shape;
+}
+
+/// Units of small-blocks in a panel, at most; rows_per_unit: of hashed rows. Values: num_pairs > 0.
+constexpr std::uint64_t max_small_units(const SmallShape& shape, std::uint64_t num_rows, std::uint64_t num_pairs,
+                                        std::uint32_t rows_per_unit) {
+  const std::uint64_t not_short = num_pairs / (shape.hash_slots + std::uint64_t{1});
+  const std::uint64_t long_rows = not_short < num_rows ? not_short : num_rows;
+  const std::uint64_t not_ranked = num_pairs / (shape.rank_pairs + std::uint64_t{1});
+  const std::uint64_t dense_rows = not_ranked < long_rows ? not_ranked : long_rows;
+  const std::uint64_t ranked = shape.rank_pairs == 0 ? 0 : long_rows * shape.rank_chunks;
+  return num_rows / rows_per_unit + 1 + long_rows + ranked + dense_rows * shape.dense_chunks;
+}
+
+/// Rows of which the longest has more pairs than this many average ones are multiplied by small-blocks in any order,
+/// and their records copied to their place afterwards: in order, all CTAs would wait for each long row.
+inline constexpr std::uint64_t kSmallEvenRows = 4;
+
 /// Rates that the planner predicts with, fitted to measurements on one H200 (kernels/README.md has the runs).
 inline constexpr double kLaunchesMs = 0.23;                  // launches and waits that every product has
 inline constexpr double kBuildBytesPerMs = 8.0e8;            // raw records: parse, gather
@@ -56,6 +138,10 @@ inline constexpr double kGustavsonResultBytesPerMs = 3.0e9;  // records from sha
 inline constexpr double kEscMs = 0.1;                        // launches and waits of listing a panel
 inline constexpr double kEscListPairsPerMs = 1.15e7;         // expand, sort, compress
 inline constexpr double kEscResultBytesPerMs = 2.45e9;       // records
+inline constexpr double kSmallHashPairsPerMs = 7.0e7;        // small-blocks: rows that a warp hashes
+inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added up by CTAs in shared memory
+inline constexpr double kSmallUnitMs = 2.5e-5;               // a chunk of a row, beside those of other CTAs
+inline constexpr double kSmallUnevenUnitMs = 2.0e-4;         // the same where rows differ much (kSmallEvenRows)
 inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
 inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
 inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average

@@ -53,6 +53,18 @@ double dense_terms(const Statistics& s) {
   return static_cast<double>(s.a_rows) * s.m() * side * side;
 }
 
+/// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
+double small_rows_ms(const Statistics& s, double rows, double pairs) {
+  const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
+  const double mean = pairs / std::max(rows, 1.0);
+  const double sums = pairs * elements_of_block(s) / kernels::kSmallSumsPerMs;
+  if (mean <= shape.hash_slots) return pairs / kernels::kSmallHashPairsPerMs + sums;
+  const double mean_of_all = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const bool even = !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean_of_all;
+  const double chunks = mean <= shape.rank_pairs ? 1 : shape.dense_chunks;
+  return sums + rows * chunks * (even ? kernels::kSmallUnitMs : kernels::kSmallUnevenUnitMs);
+}
+
 }  // namespace
 
 bool is_listed(const Statistics& s) {
@@ -86,6 +98,19 @@ double row_spread_ms(const Statistics& s, const Pieces&) {
 
 double rows_ms(const Statistics& s, const Pieces& pieces) {
   return is_listed(s) ? pair_list_ms(s, pieces) : row_spread_ms(s, pieces);
+}
+
+double small_blocks_ms(const Statistics& s, const Pieces&) {
+  if (s.num_pairs < 1) return build_ms(s);
+  double multiply = 0;
+  if (s.row_pairs.num_runs() == 0) {
+    multiply = small_rows_ms(s, static_cast<double>(s.a_rows), s.num_pairs);
+  }
+  for (std::size_t run = 0; run < s.row_pairs.num_runs(); ++run) {
+    const double rows = s.row_pairs.first_row(run + 1) - s.row_pairs.first_row(run);
+    multiply += small_rows_ms(s, rows, static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]));
+  }
+  return build_ms(s) + multiply + result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
 }
 
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {

@@ -29,6 +29,7 @@ std::uint64_t max_pairs_of_row(const RowPairs& pairs, std::size_t begin_run, std
 void cut_columns(Panel row, std::uint64_t max_c_blocks, std::vector<Panel>& panels) {
   const std::uint32_t num_columns = row.num_columns;
   row.expand = false;
+  row.row_bound = 0;
   for (std::uint64_t begin = 0; begin < num_columns; begin += max_c_blocks) {
     row.column_begin = static_cast<std::uint32_t>(begin);
     row.num_columns = static_cast<std::uint32_t>(std::min(max_c_blocks, num_columns - begin));
@@ -37,10 +38,54 @@ void cut_columns(Panel row, std::uint64_t max_c_blocks, std::vector<Panel>& pane
   }
 }
 
+/// C blocks of a run of rows, at most.
+std::uint64_t run_bound(const RowPairs& pairs, std::size_t run, std::uint32_t num_columns) {
+  const std::uint64_t rows = std::uint64_t{pairs.first_row(run + 1)} - pairs.first_row(run);
+  return std::min(pairs.offsets[run + 1] - pairs.offsets[run], rows * num_columns);
+}
+
+/// Panels as large as their rows' bounds allow; of at most max_c_blocks rows, or one run.
+std::vector<Panel> cut_bounded(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks) {
+  std::vector<Panel> panels;
+  for (std::size_t run = 0; run < pairs.num_runs();) {
+    const std::size_t begin = run;
+    std::uint64_t bound = run_bound(pairs, run++, num_columns);
+    if (bound == 0) continue;
+    for (; run < pairs.num_runs(); ++run) {
+      const std::uint64_t more = run_bound(pairs, run, num_columns);
+      if (bound + more > max_c_blocks || pairs.first_row(run + 1) - pairs.first_row(begin) > max_c_blocks) break;
+      bound += more;
+    }
+    const Panel panel{.row_begin = pairs.first_row(begin),
+                      .num_rows = pairs.first_row(run) - pairs.first_row(begin),
+                      .column_begin = 0,
+                      .num_columns = num_columns,
+                      .first_pair = pairs.offsets[begin],
+                      .num_pairs = pairs.offsets[run] - pairs.offsets[begin],
+                      .max_row_pairs = max_pairs_of_row(pairs, begin, run),
+                      .row_bound = bound};
+    if (bound <= max_c_blocks) {
+      panels.push_back(panel);
+    } else {
+      cut_columns(panel, max_c_blocks, panels);
+    }
+  }
+  return panels;
+}
+
 }  // namespace
+
+std::uint64_t max_run_bound(const RowPairs& pairs, std::uint32_t num_columns) {
+  std::uint64_t most = 0;
+  for (std::size_t run = 0; run < pairs.num_runs(); ++run) {
+    most = std::max(most, run_bound(pairs, run, num_columns));
+  }
+  return most;
+}
 
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
                               Listing listing, double esc_pairs_per_block) {
+  if (listing == Listing::bounded) return cut_bounded(pairs, num_columns, max_c_blocks);
   const PrefersEsc prefers_esc{.listing = listing, .pairs_per_block = esc_pairs_per_block};
   std::vector<Panel> panels;
   const auto rows = [&](std::size_t begin, std::size_t end) {

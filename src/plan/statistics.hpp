@@ -19,6 +19,7 @@ enum class KernelId : std::uint8_t {
   rows,  ///< per panel pair_list or row_spread, by density
   row_spread,
   pair_list,
+  small_blocks,
   dense_tensor,
   dense_tiled,
   two_pointer,
