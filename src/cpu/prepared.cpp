@@ -29,7 +29,8 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   });
   if (!plan::sums_in_tiles(shape.m)) return out;
   out.tile_pairs = count_tile_pairs(out.a, out.b, shape.m, run);
-  out.tile_c_blocks = estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, run);
+  out.tile_c_blocks =
+      estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, out.blocks_per_side, run);
   return out;
 }
 

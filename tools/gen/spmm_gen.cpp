@@ -44,7 +44,9 @@ Patterns, on a grid of n/m x n/m blocks:
                 most 8 blocks
 
 --k all: every place that the pattern has (not for power-law, rmat and banded without --bandwidth): a dense band, a
-complete stencil, full groups. All k blocks lie at different places. The same options give the same bytes on every machine and for every number of
+complete stencil, full groups.
+
+All k blocks lie at different places. The same options give the same bytes on every machine and for every number of
 threads; --order changes the order of the records, not the blocks. Give A and B different seeds. The file appears under
 its name when it is complete.
 
