@@ -101,6 +101,7 @@ class RankProduct {
   std::unique_ptr<Engine> engine_;
   std::uint64_t engine_limit_bytes_ = 0;
   std::uint64_t end_ = kHeaderBytes;  ///< of the file so far
+  std::uint64_t num_steps_ = 0;
   RankPart part_;
   Report own_;
 };
@@ -181,7 +182,7 @@ void RankProduct::divide_c() {
 void RankProduct::spread_a() {
   const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
   for (std::uint32_t round = 0; round < division_.num_rounds; ++round) {
-    a_rounds_.push_back(std::make_unique<RecordStore>(header().m, *store_limit_));
+    a_rounds_.push_back(std::make_unique<RecordStore>(header().m, *store_limit_, division_.num_rounds));
   }
   const std::uint64_t record = sent_record_bytes(header().m);
   stages_.run_together([&] {
@@ -222,6 +223,7 @@ void RankProduct::run_round(std::uint32_t round) {
 }
 
 void RankProduct::run_step(const RecordStore& a, bool is_last, RangeSink& sink) {
+  ++num_steps_;
   const auto start = Clock::now();
   RecordStore b(header().m, *store_limit_);
   stages_.run_together([&] { b_rows_->fetch(met_rows(a, header().blocks_per_side()), b); });
@@ -305,7 +307,7 @@ DistributedReport RankProduct::report() {
   part_.host = group_.ranks.host();
   part_.pairs = own_.pairs;
   part_.peak_host_bytes = peak_resident_bytes();
-  DistributedReport all{.whole = own_, .ranks = {}, .num_rounds = division_.num_rounds};
+  DistributedReport all{.whole = own_, .ranks = {}, .num_rounds = division_.num_rounds, .num_steps = num_steps_};
   for (const Bytes& bytes : group_.ranks.gather(encode(part_))) {
     all.ranks.push_back(decode(bytes));
     all.whole.peak_host_bytes = std::max(all.whole.peak_host_bytes, all.ranks.back().peak_host_bytes);

@@ -16,7 +16,8 @@ namespace spmm::dist {
 struct DistributedReport {
   Report whole;  ///< without stages; the plan is that of the first rank that had one
   std::vector<RankPart> ranks;
-  std::uint32_t num_rounds = 1;
+  std::uint32_t num_rounds = 1;  ///< in which every rank has one range of block rows
+  std::uint64_t num_steps = 1;   ///< of all rounds: fetches of rows of B
 };
 
 /// Multiplies two files into a third; README.md says how. Collective; rank 0 has the whole plan, all ranks the rest.

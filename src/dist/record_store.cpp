@@ -10,7 +10,8 @@
 namespace spmm::dist {
 namespace {
 
-constexpr std::uint64_t kChunkBytes = 4u << 20;
+constexpr std::uint64_t kMostChunkBytes = 4u << 20;
+constexpr std::uint64_t kChunksOfLimit = 32;  // the last chunk of a store is half empty
 
 }  // namespace
 
@@ -22,10 +23,11 @@ void StoreLimit::take(std::uint64_t bytes) {
   used_ += bytes;
 }
 
-RecordStore::RecordStore(std::uint32_t m, StoreLimit& limit)
+RecordStore::RecordStore(std::uint32_t m, StoreLimit& limit, std::uint32_t num_stores)
     : limit_(limit),
       record_bytes_(sent_record_bytes(m)),
-      per_chunk_(std::max<std::uint64_t>(1, kChunkBytes / record_bytes_)) {}
+      per_chunk_(std::max<std::uint64_t>(
+          1, std::min(kMostChunkBytes, limit.limit() / kChunksOfLimit / num_stores) / record_bytes_)) {}
 
 void RecordStore::add(std::span<const std::byte> sent) {
   while (!sent.empty()) {

@@ -35,10 +35,11 @@ class StoreLimit {
   std::uint64_t used_ = 0;
 };
 
-/// Records in the order they were added. Memory: chunks of a few MB.
+/// Records in the order they were added. Memory: chunks of at most 4 MB, less where many stores share a small limit.
 class RecordStore {
  public:
-  RecordStore(std::uint32_t m, StoreLimit& limit);
+  /// Values: num_stores = that may be filled at the same time.
+  RecordStore(std::uint32_t m, StoreLimit& limit, std::uint32_t num_stores = 1);
   ~RecordStore() { clear(); }
   RecordStore(const RecordStore&) = delete;
   RecordStore& operator=(const RecordStore&) = delete;

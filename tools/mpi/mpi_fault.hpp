@@ -3,7 +3,7 @@
 
 namespace spmm::dist {
 
-/// SPMM_MPI_FAULT="enospc:R": writes of rank R fail, "eio:R": all but its first few reads fail. Nothing without it.
+/// SPMM_MPI_FAULT="enospc:R": writes of rank R fail, "eio:R": all but its first reads fail. Nothing without it.
 void inject_fault(int rank);
 
 }  // namespace spmm::dist

@@ -119,6 +119,7 @@ void tell(const cli::CliOptions& options, const dist::DistributedReport& report,
   if (!options.report.empty()) {
     auto json = cli::report_json(report.whole, names);
     json["rounds"] = report.num_rounds;
+    json["steps"] = report.num_steps;
     json["ranks"] = ranks_json(report);
     cli::write_json(options.report, json);
   }
