@@ -43,7 +43,7 @@ void reduce_all(std::span<T> values, MPI_Datatype type, MPI_Op operation, std::u
 
 Communicator::Communicator() {
   int provided = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   MPI_Comm local = MPI_COMM_NULL;
@@ -124,6 +124,7 @@ unsigned Communicator::cores_per_rank() const {
 
 void Communicator::exchange(const Produce& produce, const Consume& consume) const {
   std::exception_ptr failure;
+  Bytes received;
   std::vector<Bytes> to(static_cast<std::size_t>(size_));
   std::vector<std::uint64_t> outgoing(to.size());
   std::vector<std::uint64_t> incoming(to.size());
@@ -146,7 +147,7 @@ void Communicator::exchange(const Produce& produce, const Consume& consume) cons
     }
     if ((flags & kFailed) != 0) break;
     goes_on = (flags & kMore) != 0;
-    swap(to, incoming, [&](int from, std::span<const std::byte> bytes) {
+    swap(to, incoming, received, [&](int from, std::span<const std::byte> bytes) {
       try {
         if (!failure) consume(from, bytes);
       } catch (...) {
@@ -160,18 +161,18 @@ void Communicator::exchange(const Produce& produce, const Consume& consume) cons
   throw OtherRankFailed();
 }
 
-void Communicator::swap(const std::vector<Bytes>& to, std::span<const std::uint64_t> incoming,
+void Communicator::swap(const std::vector<Bytes>& to, std::span<const std::uint64_t> incoming, Bytes& received,
                         const Consume& consume) const {
   const auto number = [](int rank) { return static_cast<std::size_t>(rank); };
   if (!to[number(rank_)].empty()) consume(rank_, to[number(rank_)]);
-  Bytes received;
   std::vector<MPI_Request> requests;
   for (int step = 1; step < size_; ++step) {
     const int from = (rank_ + size_ - step) % size_;
     const int target = (rank_ + step) % size_;
     const Bytes& sent = to[number(target)];
-    received.resize(incoming[number(from)]);
-    for_pieces(received.size(), message_bytes_, [&](std::uint64_t at, int count) {
+    const std::uint64_t size = incoming[number(from)];
+    if (received.size() < size) received.resize(size);  // kept for the next round
+    for_pieces(size, message_bytes_, [&](std::uint64_t at, int count) {
       requests.emplace_back();
       MPI_Irecv(received.data() + at, count, MPI_BYTE, from, kTag, MPI_COMM_WORLD, &requests.back());
     });
@@ -181,7 +182,7 @@ void Communicator::swap(const std::vector<Bytes>& to, std::span<const std::uint6
     });
     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
     requests.clear();
-    if (!received.empty()) consume(from, received);
+    if (size != 0) consume(from, std::span(received).first(size));
   }
 }
 

@@ -14,13 +14,13 @@ namespace spmm::dist {
 
 using Bytes = std::vector<std::byte>;
 
-/// Thrown by exchange() on the ranks that have not failed themselves.
+/// Thrown on the ranks that have not failed themselves.
 class OtherRankFailed : public std::exception {};
 
 /// All ranks of the program. Every member but the plain questions is collective: all ranks call it, in one order.
 /// Messages have at most kMessageBytes (the variable SPMM_MPI_MESSAGE_BYTES lowers that, for tests): MPI counts in
 /// 32 bits. Sums are 64 bits wide.
-/// Threads: the thread that made it.
+/// Threads: one at a time.
 class Communicator {
  public:
   static constexpr std::uint64_t kMessageBytes = 16u << 20;
@@ -72,7 +72,8 @@ class Communicator {
   [[noreturn]] void abort(int code) const;
 
  private:
-  void swap(const std::vector<Bytes>& to, std::span<const std::uint64_t> incoming, const Consume& consume) const;
+  void swap(const std::vector<Bytes>& to, std::span<const std::uint64_t> incoming, Bytes& received,
+            const Consume& consume) const;
 
   int rank_ = 0;
   int size_ = 1;

@@ -1,9 +1,7 @@
 #include "dist/distributed_product.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -13,8 +11,7 @@
 #include "base/text.hpp"
 #include "dist/b_rows.hpp"
 #include "dist/division.hpp"
-#include "dist/page_split.hpp"
-#include "dist/range_sinks.hpp"
+#include "dist/round_sink.hpp"
 #include "dist/row_steps.hpp"
 #include "engine/product.hpp"
 #include "io/paths.hpp"
@@ -28,26 +25,14 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+/// Of C that a rank keeps until its offset is known: small enough to stay in few pages of memory, large enough that a
+/// round costs nothing beside it.
+constexpr std::uint64_t kRangeBytes = 16u << 20;
+/// Where B does not fit a rank at once: steps are whole rounds.
+constexpr std::uint32_t kRoundsForSteps = 256;
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// A piece of the file on its way to rank 0: offset, length, bytes.
-void add_piece(Bytes& to, std::uint64_t offset, const Bytes& bytes) {
-  if (bytes.empty()) return;
-  const std::array<std::uint64_t, 2> head = {offset, bytes.size()};
-  const auto* const words = reinterpret_cast<const std::byte*>(head.data());
-  to.insert(to.end(), words, words + sizeof head);
-  to.insert(to.end(), bytes.begin(), bytes.end());
-}
-
-void write_pieces(const SharedOutput& output, std::span<const std::byte> pieces) {
-  while (!pieces.empty()) {
-    std::array<std::uint64_t, 2> head{};
-    std::memcpy(head.data(), pieces.data(), sizeof head);
-    output.write_at(head[0], pieces.subspan(sizeof head, head[1]));
-    pieces = pieces.subspan(sizeof head + head[1]);
-  }
 }
 
 /// The product of this rank, stage by stage; every member is collective.
@@ -63,7 +48,7 @@ class RankProduct {
     divide_c();
     spread_a();
     part_.divide_s = seconds_since(start_);
-    for (std::uint32_t round = 0; round < division_.num_rounds; ++round) run_round(round);
+    multiply_all();
     publish();
     return report();
   }
@@ -71,6 +56,10 @@ class RankProduct {
  private:
   [[nodiscard]] bool is_first() const { return group_.ranks.rank() == 0; }
   [[nodiscard]] const MatrixHeader& header() const { return a_->header(); }
+  /// Whether a rank may hold all of B; the same answer on all ranks.
+  [[nodiscard]] bool b_fits() const {
+    return std::uint64_t{b_->header().num_blocks} * sent_record_bytes(header().m) <= limit_bytes_ / 4;
+  }
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(header().m); }
 
   void open(const fs::path& a, const fs::path& b, const fs::path& out);
@@ -79,10 +68,9 @@ class RankProduct {
   void spread_b();
   void divide_c();
   void spread_a();
-  void run_round(std::uint32_t round);
-  void run_step(const RecordStore& a, bool is_last, RangeSink& sink);
-  void multiply_here(const RecordStore& a, const RecordStore& b, RangeSink& sink);
-  void write_round(const RangeSink& sink, const BufferSink& kept);
+  void multiply_all();
+  void run_step(const RecordStore& a, std::uint32_t end_round);
+  void multiply_here(const RecordStore& a, const RecordStore& b);
   void publish();
   DistributedReport report();
 
@@ -97,10 +85,10 @@ class RankProduct {
   std::unique_ptr<StoreLimit> store_limit_;
   std::unique_ptr<BRows> b_rows_;
   Division division_;
-  std::vector<std::unique_ptr<RecordStore>> a_rounds_;
+  std::unique_ptr<RecordStore> a_rows_;
+  std::unique_ptr<RoundSink> sink_;
   std::unique_ptr<Engine> engine_;
   std::uint64_t engine_limit_bytes_ = 0;
-  std::uint64_t end_ = kHeaderBytes;  ///< of the file so far
   std::uint64_t num_steps_ = 0;
   RankPart part_;
   Report own_;
@@ -174,72 +162,66 @@ void RankProduct::divide_c() {
     indices = read_indices(group_, *a_);
   });
   stages_.run_together([&] {
-    const std::uint64_t wanted = limit_bytes_ / 4 / record_bytes();
-    division_ = divide(group_, indices, samples, *b_rows_, header().blocks_per_side(), wanted);
+    const std::uint64_t range_bytes = std::min(kRangeBytes, limit_bytes_ / 4);
+    division_ = divide(group_, indices, samples, *b_rows_, header().blocks_per_side(), range_bytes / record_bytes(),
+                       b_fits() ? 1 : kRoundsForSteps);
   });
 }
 
 void RankProduct::spread_a() {
   const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
-  for (std::uint32_t round = 0; round < division_.num_rounds; ++round) {
-    a_rounds_.push_back(std::make_unique<RecordStore>(header().m, *store_limit_, division_.num_rounds));
-  }
-  const std::uint64_t record = sent_record_bytes(header().m);
+  a_rows_ = std::make_unique<RecordStore>(header().m, *store_limit_);
   stages_.run_together([&] {
     send_records(
         group_, *a_, [&](BlockIndex at) { return static_cast<int>(division_.range_of(at.i) % num_ranks); },
-        [&](int, std::span<const std::byte> sent) {
-          if (division_.num_rounds == 1) return a_rounds_.front()->add(sent);
-          for (; !sent.empty(); sent = sent.subspan(record)) {
-            const BlockIndex at = read_index(sent.data() + kNumberBytes);
-            a_rounds_[division_.range_of(at.i) / num_ranks]->add(sent.first(record));
-          }
-        });
+        [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); });
   });
   stages_.run([&] { a_->check_unchanged(); });
 }
 
-void RankProduct::run_round(std::uint32_t round) {
-  const RecordStore& a = *a_rounds_[round];
-  DirectSink direct(output_, end_);
-  BufferSink kept(limit_bytes_ / 4);
-  RangeSink& sink = is_first() ? static_cast<RangeSink&>(direct) : kept;
-  const bool is_last_round = round + 1 == division_.num_rounds;
-  // A quarter of the smallest limit; what is in a file is the same for all ranks.
-  const std::uint64_t step_bytes = limit_bytes_ / 4;
-  if (std::uint64_t{b_->header().num_blocks} * sent_record_bytes(header().m) <= step_bytes) {
-    run_step(a, is_last_round, sink);
+void RankProduct::multiply_all() {
+  sink_ = std::make_unique<RoundSink>(group_.ranks, output_, division_, header().m, limit_bytes_ / 4);
+  if (b_fits()) {
+    run_step(*a_rows_, division_.num_rounds);
   } else {
     std::unique_ptr<RowSteps> steps;
-    stages_.run_together([&] { steps = std::make_unique<RowSteps>(a, header(), *b_rows_, step_bytes, *store_limit_); });
-    const std::uint64_t num_steps = group_.ranks.max(steps->num_steps());
-    for (std::uint64_t step = 0; step < num_steps; ++step) {
+    stages_.run_together([&] {
+      steps = std::make_unique<RowSteps>(group_.ranks, *a_rows_, header(), division_, *b_rows_, limit_bytes_ / 4,
+                                         *store_limit_);
+    });
+    for (std::uint32_t step = 0; step < steps->num_steps(); ++step) {
       stages_.run([&] { steps->go_to(step); });
-      run_step(steps->records(), is_last_round && step + 1 == num_steps, sink);
+      run_step(steps->records(), steps->end_round(step));
     }
   }
-  a_rounds_[round]->clear();
-  write_round(sink, kept);
+  stages_.run_together([&] { sink_->send_fragments(); });
 }
 
-void RankProduct::run_step(const RecordStore& a, bool is_last, RangeSink& sink) {
+void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
   ++num_steps_;
   const auto start = Clock::now();
   RecordStore b(header().m, *store_limit_);
   stages_.run_together([&] { b_rows_->fetch(met_rows(a, header().blocks_per_side()), b); });
-  if (is_last) b_rows_->clear();
+  if (end_round == division_.num_rounds) b_rows_->clear();
   part_.fetch_s += seconds_since(start);
   part_.received_bytes += (a.size() + b.size()) * sent_record_bytes(header().m);
+  const auto product_start = Clock::now();
   stages_.run([&] {
-    const auto product_start = Clock::now();
-    group_.check_cancelled();
-    if (a.size() != 0) multiply_here(a, b, sink);
-    part_.multiply_s += seconds_since(product_start);
+    try {
+      group_.check_cancelled();
+      if (a.size() != 0) multiply_here(a, b);
+      sink_->close_until(end_round);
+    } catch (const OtherRankFailed&) {  // which says what it is
+    } catch (...) {
+      sink_->give_up();
+      throw;
+    }
   });
+  part_.multiply_s += seconds_since(product_start);
 }
 
-void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, RangeSink& sink) {
-  const std::uint64_t kept = is_first() ? 0 : std::min(limit_bytes_ / 4, division_.max_c_blocks * record_bytes());
+void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b) {
+  const std::uint64_t kept = std::min(limit_bytes_ / 4, 2 * division_.max_c_blocks * record_bytes());
   const std::uint64_t left = limit_bytes_ - std::min(limit_bytes_ - 1, kept + store_limit_->used());
   if (!engine_ || left < engine_limit_bytes_) {
     options_.memory_limit_bytes = engine_limit_bytes_ = left;
@@ -248,7 +230,7 @@ void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Rang
   }
   const StoreSource source_a(a, a_->header(), a_->name());
   const StoreSource source_b(b, b_->header(), b_->name());
-  const Report report = engine_->multiply(source_a, source_b, sink, options_);
+  const Report report = engine_->multiply(source_a, source_b, *sink_, options_);
   own_.pairs += report.pairs;
   own_.num_panels += report.num_panels;
   own_.verified_blocks += report.verified_blocks;
@@ -259,36 +241,9 @@ void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Rang
   part_.peak_device_bytes = std::max(part_.peak_device_bytes, report.peak_device_bytes);
 }
 
-/// Every rank learns where its range begins, and writes the whole pages of it; what shares a page with another range
-/// goes to rank 0, which has written its own range already.
-void RankProduct::write_round(const RangeSink& sink, const BufferSink& kept) {
-  const auto start = Clock::now();
-  std::uint64_t begin = end_;
-  const std::vector<std::uint64_t> sizes = group_.ranks.gather(sink.bytes());
-  for (int rank = 0; rank < group_.ranks.size(); ++rank) {
-    if (rank < group_.ranks.rank()) begin += sizes[static_cast<std::size_t>(rank)];
-    end_ += sizes[static_cast<std::size_t>(rank)];
-  }
-  part_.num_blocks += sink.bytes() / record_bytes();
-  stages_.run([&] { check_num_output_blocks((end_ - kHeaderBytes) / record_bytes()); });
-  const PageSplit split = split_pages(begin, begin + kept.bytes());
-  stages_.run_together([&] {
-    group_.ranks.exchange(
-        [&](std::vector<Bytes>& to) {
-          kept.write(output_, split.head_bytes(), kept.bytes() - split.tail_bytes(), split.whole_begin,
-                     options_.num_threads);
-          add_piece(to.front(), split.begin, kept.copy(0, split.head_bytes()));
-          add_piece(to.front(), split.whole_end, kept.copy(kept.bytes() - split.tail_bytes(), kept.bytes()));
-          return false;
-        },
-        [&](int, std::span<const std::byte> pieces) { write_pieces(output_, pieces); });
-  });
-  part_.write_s += seconds_since(start);
-}
-
 void RankProduct::publish() {
   MatrixHeader c = header();
-  c.num_blocks = static_cast<std::uint32_t>((end_ - kHeaderBytes) / record_bytes());
+  c.num_blocks = static_cast<std::uint32_t>((sink_->end() - kHeaderBytes) / record_bytes());
   own_.a = a_->header();
   own_.b = b_->header();
   own_.c = c;
@@ -298,7 +253,7 @@ void RankProduct::publish() {
   });
   stages_.run([&] {
     if (!is_first()) return;
-    output_.finish(c, end_);
+    output_.finish(c, sink_->end());
     output_.publish();
   });
 }
@@ -306,6 +261,9 @@ void RankProduct::publish() {
 DistributedReport RankProduct::report() {
   part_.host = group_.ranks.host();
   part_.pairs = own_.pairs;
+  part_.num_blocks = sink_->own_bytes() / record_bytes();
+  part_.wait_s = sink_->wait_s();
+  part_.write_s = sink_->write_s();
   part_.peak_host_bytes = peak_resident_bytes();
   DistributedReport all{.whole = own_, .ranks = {}, .num_rounds = division_.num_rounds, .num_steps = num_steps_};
   for (const Bytes& bytes : group_.ranks.gather(encode(part_))) {

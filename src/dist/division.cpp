@@ -68,7 +68,8 @@ std::vector<BlockIndex> read_indices(const Group& group, const Source& a) {
 }
 
 Division divide(const Group& group, std::span<const BlockIndex> indices, const std::vector<std::uint32_t>& samples,
-                const BRows& b_rows, std::uint32_t blocks_per_side, std::uint64_t wanted_c_blocks) {
+                const BRows& b_rows, std::uint32_t blocks_per_side, std::uint64_t wanted_c_blocks,
+                std::uint32_t min_rounds) {
   const std::vector<RowWork> rows =
       gathered(group, own_work(indices, b_rows, blocks_per_side), split_rows(group, samples));
   std::uint64_t pairs = 0;
@@ -82,6 +83,7 @@ Division divide(const Group& group, std::span<const BlockIndex> indices, const s
   const std::uint64_t total = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
 
   Division division;
+  division.num_rounds = min_rounds;
   division.pairs = group.ranks.sum(pairs);
   const auto num_ranks = static_cast<std::uint32_t>(group.ranks.size());
   for (std::uint64_t earlier_most = 0;; division.num_rounds *= 2) {

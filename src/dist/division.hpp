@@ -25,10 +25,12 @@ struct Division {
 /// Block indices of this rank's share of A. Errors: FormatError (index out of range), what the source throws.
 std::vector<BlockIndex> read_indices(const Group& group, const Source& a);
 
-/// Cuts C by exact pairs, into as few rounds as keep every range at wanted_c_blocks, where rows allow it. Nothing is
+/// Cuts C by exact pairs, into as few rounds as keep every range at wanted_c_blocks, where rows allow it, and at least
+/// min_rounds. Nothing is
 /// proportional to n / m: each rank keeps the rows of its part of A, between samples of all ranks. Collective.
 /// Values: indices = read_indices(), samples = sampled_rows() of A, b_rows sorted.
 Division divide(const Group& group, std::span<const BlockIndex> indices, const std::vector<std::uint32_t>& samples,
-                const BRows& b_rows, std::uint32_t blocks_per_side, std::uint64_t wanted_c_blocks);
+                const BRows& b_rows, std::uint32_t blocks_per_side, std::uint64_t wanted_c_blocks,
+                std::uint32_t min_rounds);
 
 }  // namespace spmm::dist

@@ -1,7 +1,6 @@
 #include "dist/row_ranges.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace spmm::dist {
 namespace {
@@ -59,34 +58,26 @@ std::vector<RowWork> merged(std::vector<RowWork> rows) {
   return rows;
 }
 
-std::vector<std::uint32_t> cut_steps(std::span<const std::uint64_t> row_begins, std::span<const std::uint32_t> met,
-                                     std::span<const std::uint64_t> sizes, std::uint64_t limit) {
-  const auto num_rows = static_cast<std::uint32_t>(row_begins.size() - 1);
-  constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
-  std::vector<std::uint32_t> met_in(sizes.size(), kNever);  // the last step that meets it
-  std::vector<std::uint32_t> steps = {0};
-  std::uint64_t held = 0;
-  for (std::uint32_t row = 0; row < num_rows; ++row) {
-    const auto meets = met.subspan(row_begins[row], row_begins[row + 1] - row_begins[row]);
-    const auto add = [&] {
-      const auto step = static_cast<std::uint32_t>(steps.size() - 1);
-      std::uint64_t more = 0;
-      for (const std::uint32_t x : meets) {
-        if (met_in[x] != step) more += sizes[x];
-        met_in[x] = step;
-      }
-      return more;
-    };
-    const std::uint64_t more = add();
-    if (row != steps.back() && held + more > limit) {
-      steps.push_back(row);
-      held = add();
-    } else {
-      held += more;
+std::uint64_t largest_step(std::span<const std::uint32_t> rounds, std::span<const std::uint32_t> met,
+                           std::span<const std::uint64_t> sizes, std::uint32_t rounds_per_step,
+                           std::uint32_t num_rounds) {
+  std::vector<std::uint64_t> step_begins((num_rounds + rounds_per_step - 1) / rounds_per_step + 1, 0);
+  for (const std::uint32_t round : rounds) ++step_begins[round / rounds_per_step + 1];
+  for (std::size_t step = 1; step < step_begins.size(); ++step) step_begins[step] += step_begins[step - 1];
+  std::vector<std::uint32_t> ordered(met.size());
+  std::vector<std::uint64_t> next = step_begins;
+  for (std::size_t r = 0; r < met.size(); ++r) ordered[next[rounds[r] / rounds_per_step]++] = met[r];
+  std::vector<std::uint32_t> met_in(sizes.size(), 0);  // the last step that meets it, counted from 1
+  std::uint64_t largest = 0;
+  for (std::uint32_t step = 1; step < step_begins.size(); ++step) {
+    std::uint64_t size = 0;
+    for (std::uint64_t x = step_begins[step - 1]; x < step_begins[step]; ++x) {
+      if (met_in[ordered[x]] != step) size += sizes[ordered[x]];
+      met_in[ordered[x]] = step;
     }
+    largest = std::max(largest, size);
   }
-  steps.push_back(num_rows);
-  return steps;
+  return largest;
 }
 
 }  // namespace spmm::dist

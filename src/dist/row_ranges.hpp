@@ -41,10 +41,10 @@ std::vector<std::uint32_t> borders_in(std::span<const RowWork> rows, std::uint64
 /// Adds up rows that are listed more than once. Shapes: rows in any order; the result is ascending.
 std::vector<RowWork> merged(std::vector<RowWork> rows);
 
-/// Cuts rows, in order, into steps such that what each newly meets stays within a limit; a single row may pass it.
-/// Shapes: row_begins [rows + 1] into `met`, which lists what each row meets, as numbers into `sizes`.
-/// Returns the first row of each step, and the number of rows at the end; {0, 0} where there are no rows.
-std::vector<std::uint32_t> cut_steps(std::span<const std::uint64_t> row_begins, std::span<const std::uint32_t> met,
-                                     std::span<const std::uint64_t> sizes, std::uint64_t limit);
+/// What the records of one step meet at most, where each step has so many rounds; what they meet more than once counts
+/// once. Shapes: rounds and met [records]: the round of a record, and what it meets as a number into `sizes`.
+std::uint64_t largest_step(std::span<const std::uint32_t> rounds, std::span<const std::uint32_t> met,
+                           std::span<const std::uint64_t> sizes, std::uint32_t rounds_per_step,
+                           std::uint32_t num_rounds);
 
 }  // namespace spmm::dist

@@ -73,7 +73,7 @@ TEST_CASE("rows of B that do not fit a rank at once come in steps") {
   place.set_operands(a, b);
   check_ranks(7, {"--memory-limit", "9M", "--report", "report.json"});
   const auto report = nlohmann::json::parse(content_of("report.json"));
-  CHECK(report["steps"].get<int>() > report["rounds"].get<int>());
+  CHECK(report["steps"].get<int>() > 1);
 }
 
 TEST_CASE("a memory limit divides the product in rounds") {

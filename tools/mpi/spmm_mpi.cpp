@@ -94,6 +94,7 @@ nlohmann::ordered_json ranks_json(const dist::DistributedReport& report) {
                    {"divide_s", part.divide_s},
                    {"fetch_s", part.fetch_s},
                    {"multiply_s", part.multiply_s},
+                   {"wait_s", part.wait_s},
                    {"write_s", part.write_s},
                    {"received_bytes", part.received_bytes},
                    {"peak_host_bytes", part.peak_host_bytes},
@@ -108,8 +109,8 @@ void show_ranks(const dist::DistributedReport& report) {
     std::cerr << "rank " << r << " on " << part.host << ": " << part.pairs << " pairs, " << part.num_blocks
               << " blocks, " << (part.backend.empty() ? "no blocks of A" : part.backend + " " + part.kernel)
               << "; divide " << part.divide_s << " s, fetch " << part.fetch_s << " s, multiply " << part.multiply_s
-              << " s, write " << part.write_s << " s; received " << human_bytes(part.received_bytes) << ", peak "
-              << human_bytes(part.peak_host_bytes) << "\n";
+              << " s (wait " << part.wait_s << " s, write " << part.write_s << " s); received "
+              << human_bytes(part.received_bytes) << ", peak " << human_bytes(part.peak_host_bytes) << "\n";
   }
 }
 

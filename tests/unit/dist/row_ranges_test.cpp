@@ -105,14 +105,14 @@ TEST_CASE("samples split rows into parts of equal numbers") {
   CHECK(split_by_samples({5}, 1).empty());
 }
 
-TEST_CASE("steps hold no more than the limit, what rows share counts once") {
-  // Rows meet {0, 1}, {1}, {2}, {0, 2}; sizes 10, 20, 30.
-  const std::vector<std::uint64_t> begins = {0, 2, 3, 4, 6};
-  const std::vector<std::uint32_t> met = {0, 1, 1, 2, 0, 2};
+TEST_CASE("what a step meets counts once") {
+  // Rounds 0 to 3 meet {0, 1}, {1}, {2}, {0, 2}; sizes 10, 20, 30; records in any order.
+  const std::vector<std::uint32_t> rounds = {3, 0, 1, 0, 2, 3};
+  const std::vector<std::uint32_t> met = {0, 0, 1, 1, 2, 2};
   const std::vector<std::uint64_t> sizes = {10, 20, 30};
-  CHECK(cut_steps(begins, met, sizes, 60) == std::vector<std::uint32_t>{0, 4});
-  CHECK(cut_steps(begins, met, sizes, 59) == std::vector<std::uint32_t>{0, 2, 4});
-  CHECK(cut_steps(begins, met, sizes, 30) == std::vector<std::uint32_t>{0, 2, 3, 4});
-  CHECK(cut_steps(begins, met, sizes, 1) == std::vector<std::uint32_t>{0, 1, 2, 3, 4});
-  CHECK(cut_steps(std::vector<std::uint64_t>{0}, {}, {}, 1) == std::vector<std::uint32_t>{0, 0});
+  CHECK(largest_step(rounds, met, sizes, 4, 4) == 60);
+  CHECK(largest_step(rounds, met, sizes, 2, 4) == 40);
+  CHECK(largest_step(rounds, met, sizes, 1, 4) == 40);
+  CHECK(largest_step(rounds, met, sizes, 3, 4) == 60);
+  CHECK(largest_step({}, {}, {}, 1, 1) == 0);
 }
