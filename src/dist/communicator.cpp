@@ -53,9 +53,10 @@ Communicator::Communicator() {
   MPI_Comm_free(&local);
   char name[HOST_NAME_MAX + 1] = "";
   if (::gethostname(name, HOST_NAME_MAX) == 0) host_ = name;
+  round_bytes_ = std::max(kRoundBytes, kRoundBytesPerRank * static_cast<std::uint64_t>(size_));
   if (const char* const wish = std::getenv("SPMM_MPI_MESSAGE_BYTES")) {
     message_bytes_ = std::clamp<std::uint64_t>(std::strtoull(wish, nullptr, 10), 1, kMostMessage);
-    round_bytes_ = std::min(kRoundBytes, message_bytes_ * 64);
+    round_bytes_ = std::min(round_bytes_, message_bytes_ * 64);
   }
 }
 

@@ -24,7 +24,10 @@ class OtherRankFailed : public std::exception {};
 class Communicator {
  public:
   static constexpr std::uint64_t kMessageBytes = 16u << 20;
-  static constexpr std::uint64_t kRoundBytes = 64u << 20;  ///< that a rank sends before it looks what it received
+  /// That a rank sends before it looks what it received: little, so that the buffers stay in few pages of memory, but
+  /// for each other rank enough for a network.
+  static constexpr std::uint64_t kRoundBytes = 8u << 20;
+  static constexpr std::uint64_t kRoundBytesPerRank = 256u << 10;
 
   /// Starts MPI; the destructor ends it.
   Communicator();

@@ -34,7 +34,7 @@ void RecordStore::add(std::span<const std::byte> sent) {
     const std::uint64_t at = size_ % per_chunk_;
     if (at == 0) {
       limit_.take(per_chunk_ * record_bytes_);
-      chunks_.emplace_back(per_chunk_ * record_bytes_, Pages::small);
+      chunks_.emplace_back(per_chunk_ * record_bytes_);
     }
     const std::uint64_t count = std::min<std::uint64_t>(per_chunk_ - at, sent.size() / record_bytes_);
     std::memcpy(chunks_.back().data() + at * record_bytes_, sent.data(), count * record_bytes_);

@@ -13,7 +13,7 @@
 namespace spmm::dist {
 namespace {
 
-constexpr std::uint64_t kReadBytes = 4u << 20;
+constexpr std::uint64_t kReadBytes = 1u << 20;
 constexpr std::uint64_t kNumSamples = 128;  // of each rank
 
 }  // namespace
