@@ -15,7 +15,8 @@ struct Unit {
 };
 
 /// Hands out units one by one: rows are joined until they reach about `target` pairs or `buffer_records` result
-/// blocks, a row beyond either is cut into column ranges of equal width.
+/// blocks, a row beyond either is cut into column ranges of about equal width, between
+/// tiles (plan/tiles.hpp).
 class UnitMaker {
  public:
   /// Shapes: pairs [num_rows], which must outlive this.
@@ -30,6 +31,7 @@ class UnitMaker {
  private:
   [[nodiscard]] std::uint64_t records_of(std::uint32_t row) const;
   [[nodiscard]] std::uint64_t num_parts(std::uint32_t row) const;
+  [[nodiscard]] std::uint32_t column_at(std::uint64_t part, std::uint64_t parts) const;
 
   std::span<const std::uint64_t> pairs_;
   std::uint64_t blocks_per_side_;
