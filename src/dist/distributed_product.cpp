@@ -274,7 +274,13 @@ DistributedReport RankProduct::report() {
   all.whole.pairs = division_.pairs;
   all.whole.num_panels = group_.ranks.sum(own_.num_panels);
   all.whole.verified_blocks = group_.ranks.sum(own_.verified_blocks);
-  all.whole.device = part_.device;
+  for (const RankPart& part : all.ranks) {  // the first that had something to do speaks for all
+    if (part.backend.empty()) continue;
+    all.whole.device = part.device;
+    all.whole.plan.kernel = part.kernel;
+    all.whole.plan.backend = part.backend == backend_name(Backend::cuda) ? Backend::cuda : Backend::cpu;
+    break;
+  }
   all.whole.total_s = seconds_since(start_);
   return all;
 }
