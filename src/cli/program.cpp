@@ -28,21 +28,6 @@
 namespace spmm::cli {
 namespace {
 
-/// One line for a terminal: control characters (a file name may hold any) are shown as \xNN.
-std::string printable(const std::string& message) {
-  constexpr const char* kHex = "0123456789abcdef";
-  std::string line;
-  for (const char c : message) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7F) {
-      line += c;
-    } else {
-      line += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return line;
-}
-
 int fail(const std::string& program, int code, const std::string& message) {
   std::cerr << program << ": error: " << printable(message) << std::endl;
   return code;
@@ -169,6 +154,20 @@ std::string quoted(const std::string& value) {
 }
 
 }  // namespace
+
+std::string printable(const std::string& message) {
+  constexpr const char* kHex = "0123456789abcdef";
+  std::string line;
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7F) {
+      line += c;
+    } else {
+      line += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return line;
+}
 
 int run_program(const std::string& program, const std::function<int()>& body) {
   try {

@@ -15,6 +15,9 @@ namespace spmm::cli {
 /// exit_codes.hpp; standard output that could not be written is a failure as well.
 int run_program(const std::string& program, const std::function<int()>& body);
 
+/// One line for a terminal: control characters (a file name may hold any) are shown as \xNN.
+std::string printable(const std::string& message);
+
 /// Whether this process may end with nothing taken apart: the system takes back memory, pinned pages and the device's
 /// context in one go. Not where a profiler or a sanitizer watches: they say what they have found at a usual end.
 bool ends_at_once();

@@ -37,6 +37,9 @@ const std::vector<Layer>& all_layers() {
       {"tools/batch",
        {"include", "src/base", "src/io", "src/cli", "src/plan", "src/cpu/isa.hpp", "src/cpu/cpu_backend.hpp", "tools"},
        {"cxxopts.hpp", "nlohmann/"}},
+      {"tools/mpi",
+       {"include", "src/base", "src/io", "src/cli", "src/dist", "tools"},
+       {"cxxopts.hpp", "nlohmann/"}},
       {"tools", {"include", "src/base", "src/io", "src/cli"}, {"cxxopts.hpp", "nlohmann/"}},
   };
   return kLayers;

@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint64_t kMaxThreads = 4096;
 constexpr std::uint64_t kMaxDevice = 1023;
 
-cxxopts::Options describe() {
-  cxxopts::Options options("spmm",
+cxxopts::Options describe(const std::string& program) {
+  cxxopts::Options options(program,
                            "Multiplies two block-sparse matrices: OUT = A * B, exact, saturated at 4294967295.\n");
   options.custom_help("[OPTIONS]").positional_help("A B OUT").set_width(120);
   const auto value = [] { return cxxopts::value<std::string>(); };
@@ -85,8 +85,8 @@ void set_report(CliOptions& options, const cxxopts::ParseResult& parsed) {
 
 }  // namespace
 
-CliOptions parse_options(int argc, const char* const* argv) {
-  cxxopts::Options description = describe();
+CliOptions parse_options(int argc, const char* const* argv, const std::string& program) {
+  cxxopts::Options description = describe(program);
   const cxxopts::ParseResult parsed = parse_strictly(description, argc, argv);
   CliOptions options;
   options.help = parsed.count("help") > 0;
@@ -117,8 +117,12 @@ CliOptions parse_options(int argc, const char* const* argv) {
   return options;
 }
 
+std::string option_help(const std::string& program) {
+  return describe(program).help({""});
+}
+
 std::string help_text() {
-  std::string help = describe().help({""});
+  std::string help = option_help("spmm");
   help += R"(
 Kernels:
   auto            the fastest known one for the backend

@@ -23,7 +23,10 @@ struct CliOptions {
 
 /// Reads SPMM_* variables, then the arguments, which win.
 /// Errors: UsageError names the option, or the variable, what it said and what it takes.
-CliOptions parse_options(int argc, const char* const* argv);
+CliOptions parse_options(int argc, const char* const* argv, const std::string& program = "spmm");
+
+/// Usage and options of a program that takes the same ones.
+std::string option_help(const std::string& program);
 
 /// Usage, options, examples, environment, exit codes.
 std::string help_text();

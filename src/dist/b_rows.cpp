@@ -1,0 +1,126 @@
+#include "dist/b_rows.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/record_errors.hpp"
+#include "dist/row_ranges.hpp"
+
+namespace spmm::dist {
+namespace {
+
+std::uint32_t row_of(const cpu::Keyed& item) {
+  return static_cast<std::uint32_t>(item.key >> 32);
+}
+
+}  // namespace
+
+void BRows::distribute(const Source& b, const std::vector<std::uint32_t>& samples) {
+  const auto home = [&](BlockIndex at) { return static_cast<int>(part_of(first_rows_, at.i)); };
+  first_rows_ = split_rows(group_, samples);
+  send_records(group_, b, home, [&](int, std::span<const std::byte> sent) { store_.add(sent); });
+}
+
+void BRows::sort(const Source& b, unsigned num_threads) {
+  limit_.take(store_.size() * sizeof(cpu::Keyed));
+  order_ = AlignedArray<cpu::Keyed>(store_.size());
+  for (std::uint64_t r = 0; r < store_.size(); ++r) {
+    const BlockIndex at = store_.index(r);
+    order_[r] = {.key = std::uint64_t{at.i} << 32 | at.j, .value = static_cast<std::uint32_t>(r)};
+  }
+  const AlignedArray<cpu::Keyed> scratch(store_.size());
+  const auto bits = static_cast<unsigned>(std::bit_width(b.header().blocks_per_side()));
+  const std::span<cpu::Keyed> items(order_.data(), order_.size());
+  cpu::radix_sort(items, scratch.data(), 0, bits, num_threads);
+  cpu::radix_sort(items, scratch.data(), 32, 32 + bits, num_threads);
+  for (std::uint64_t x = 1; x < order_.size(); ++x) {
+    if (order_[x].key != order_[x - 1].key) continue;
+    throw_duplicate_block(b.name(), store_.number(order_[x - 1].value), store_.number(order_[x].value),
+                          input_record_bytes(b.header().m), store_.index(order_[x].value));
+  }
+}
+
+Share BRows::find(std::uint32_t row) const {
+  const auto begin = std::partition_point(order_.begin(), order_.end(), [&](const auto& x) { return row_of(x) < row; });
+  auto end = begin;
+  for (std::uint64_t step = 1; end != order_.end() && row_of(*end) == row; step *= 2) {  // gallop: rows are short
+    const auto next = end + static_cast<std::ptrdiff_t>(
+                                std::min<std::uint64_t>(step, static_cast<std::uint64_t>(order_.end() - end)));
+    end = std::partition_point(end, next, [&](const auto& x) { return row_of(x) == row; });
+    if (end != next) break;
+  }
+  return {.begin = static_cast<std::uint64_t>(begin - order_.begin()),
+          .end = static_cast<std::uint64_t>(end - order_.begin())};
+}
+
+std::vector<Bytes> BRows::by_home(const std::vector<std::uint32_t>& rows) const {
+  std::vector<Bytes> lists;
+  auto begin = rows.begin();
+  for (int home = 0; home < group_.ranks.size(); ++home) {
+    const bool is_last = home + 1 == group_.ranks.size();
+    const auto end =
+        is_last ? rows.end() : std::lower_bound(begin, rows.end(), first_rows_[static_cast<std::size_t>(home)]);
+    lists.push_back(bytes_of({begin, end}));
+    begin = end;
+  }
+  return lists;
+}
+
+std::vector<std::uint32_t> BRows::count(const std::vector<std::uint32_t>& rows) const {
+  std::vector<Bytes> answers;
+  for (const Bytes& wanted : swap_lists(group_, by_home(rows))) {
+    std::vector<std::uint32_t> counts = numbers_of(wanted);
+    for (std::uint32_t& number : counts) {
+      const Share blocks = find(number);
+      number = static_cast<std::uint32_t>(blocks.end - blocks.begin);  // below 2^32: one row
+    }
+    answers.push_back(bytes_of(counts));
+  }
+  std::vector<std::uint32_t> counts;
+  for (const Bytes& some : swap_lists(group_, answers)) {
+    const std::vector<std::uint32_t> numbers = numbers_of(some);
+    counts.insert(counts.end(), numbers.begin(), numbers.end());
+  }
+  return counts;
+}
+
+void BRows::fetch(const std::vector<std::uint32_t>& rows, RecordStore& to) const {
+  struct Wanted {
+    std::vector<std::uint32_t> rows;
+    std::size_t row = 0;
+    Share left{};  ///< of the row before `row`
+  };
+  std::vector<Wanted> wanted;
+  for (const Bytes& list : swap_lists(group_, by_home(rows))) wanted.push_back({.rows = numbers_of(list)});
+  const std::uint64_t record = sent_record_bytes(m_);
+  const std::uint64_t most = std::max(record, group_.ranks.round_bytes() / wanted.size());
+  const auto fill = [&](Wanted& want, Bytes& bytes) {
+    while (bytes.size() + record <= most) {
+      if (want.left.begin == want.left.end) {
+        if (want.row == want.rows.size()) return false;
+        want.left = find(want.rows[want.row++]);
+        continue;
+      }
+      const std::byte* const from = store_.sent(order_[want.left.begin++].value);
+      bytes.insert(bytes.end(), from, from + record);
+    }
+    return true;
+  };
+  group_.ranks.exchange(
+      [&](std::vector<Bytes>& now) {
+        group_.check_cancelled();
+        bool more = false;
+        for (std::size_t r = 0; r < wanted.size(); ++r) more |= fill(wanted[r], now[r]);
+        return more;
+      },
+      [&](int, std::span<const std::byte> sent) { to.add(sent); });
+}
+
+void BRows::clear() {
+  limit_.give_back(order_.size() * sizeof(cpu::Keyed));
+  store_.clear();
+  order_ = {};
+}
+
+}  // namespace spmm::dist

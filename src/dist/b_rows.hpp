@@ -1,0 +1,49 @@
+// B spread over the ranks by block rows: each row has a home, and ranks fetch the rows that they meet.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/aligned_array.hpp"
+#include "cpu/radix_sort.hpp"
+#include "dist/record_store.hpp"
+#include "dist/transfers.hpp"
+
+namespace spmm::dist {
+
+/// Every member is collective but clear(). Memory: the rows that are at home here, and 16 bytes for each of their
+/// blocks while they are sorted.
+class BRows {
+ public:
+  BRows(const Group& group, StoreLimit& limit, std::uint32_t m)
+      : group_(group), limit_(limit), m_(m), store_(m, limit) {}
+
+  /// Brings every record to its home. Values: samples = sampled_rows() of this rank.
+  /// Errors: FormatError (index out of range), OutOfMemory, what the source throws.
+  void distribute(const Source& b, const std::vector<std::uint32_t>& samples);
+  /// Sorts what is at home here; no other rank takes part. Errors: FormatError (the same block twice), OutOfMemory.
+  void sort(const Source& b, unsigned num_threads);
+
+  /// Blocks of rows of B. Shapes: rows ascending, result as rows.
+  [[nodiscard]] std::vector<std::uint32_t> count(const std::vector<std::uint32_t>& rows) const;
+  /// Adds the records of rows. Shapes: rows ascending. Errors: OutOfMemory.
+  void fetch(const std::vector<std::uint32_t>& rows, RecordStore& to) const;
+  /// After the last fetch.
+  void clear();
+
+ private:
+  [[nodiscard]] std::vector<Bytes> by_home(const std::vector<std::uint32_t>& rows) const;
+  /// The blocks of a row at home here, as positions in order_.
+  [[nodiscard]] Share find(std::uint32_t row) const;
+
+  Group group_;
+  StoreLimit& limit_;
+  std::uint32_t m_;
+  RecordStore store_;
+  std::vector<std::uint32_t> first_rows_;  // of the homes 1 ..
+  AlignedArray<cpu::Keyed> order_;         // by (i, j): the key's high and low half, and the record
+};
+
+}  // namespace spmm::dist

@@ -1,0 +1,295 @@
+#include "dist/distributed_product.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "base/memory.hpp"
+#include "base/record_errors.hpp"
+#include "base/record_head.hpp"
+#include "base/text.hpp"
+#include "dist/b_rows.hpp"
+#include "dist/division.hpp"
+#include "dist/round_sink.hpp"
+#include "dist/row_steps.hpp"
+#include "engine/product.hpp"
+#include "io/paths.hpp"
+#include "spmm/engine.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+
+namespace spmm::dist {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+/// Of C that a rank keeps until its offset is known: small enough to stay in few pages of memory, large enough that a
+/// round costs nothing beside it.
+constexpr std::uint64_t kRangeBytes = 16u << 20;
+/// Where B does not fit a rank at once: steps are whole rounds.
+constexpr std::uint32_t kRoundsForSteps = 256;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The product of this rank, stage by stage; every member is collective.
+class RankProduct {
+ public:
+  RankProduct(const Communicator& ranks, const FailureOf& failure_of, const Options& options)
+      : group_{.ranks = ranks, .cancel = options.cancel}, stages_(ranks, failure_of), options_(options) {}
+
+  DistributedReport run(const fs::path& a, const fs::path& b, const fs::path& out) {
+    open(a, b, out);
+    settle_limits();
+    spread_b();
+    divide_c();
+    spread_a();
+    part_.divide_s = seconds_since(start_);
+    multiply_all();
+    publish();
+    return report();
+  }
+
+ private:
+  [[nodiscard]] bool is_first() const { return group_.ranks.rank() == 0; }
+  [[nodiscard]] const MatrixHeader& header() const { return a_->header(); }
+  /// Whether a rank may hold all of B; the same answer on all ranks.
+  [[nodiscard]] bool b_fits() const {
+    return std::uint64_t{b_->header().num_blocks} * sent_record_bytes(header().m) <= limit_bytes_ / 4;
+  }
+  [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(header().m); }
+
+  void open(const fs::path& a, const fs::path& b, const fs::path& out);
+  void check_headers() const;
+  void settle_limits();
+  void spread_b();
+  void divide_c();
+  void spread_a();
+  void multiply_all();
+  void run_step(const RecordStore& a, std::uint32_t end_round);
+  void multiply_here(const RecordStore& a, const RecordStore& b);
+  void publish();
+  DistributedReport report();
+
+  Group group_;
+  Stages stages_;
+  Options options_;
+  Clock::time_point start_ = Clock::now();
+  std::unique_ptr<Source> a_;
+  std::unique_ptr<Source> b_;
+  SharedOutput output_;
+  std::uint64_t limit_bytes_ = 0;  ///< of this rank: a quarter each for results, rows of B, other records, the product
+  std::unique_ptr<StoreLimit> store_limit_;
+  std::unique_ptr<BRows> b_rows_;
+  Division division_;
+  std::unique_ptr<RecordStore> a_rows_;
+  std::unique_ptr<RoundSink> sink_;
+  std::unique_ptr<Engine> engine_;
+  std::uint64_t engine_limit_bytes_ = 0;
+  std::uint64_t num_steps_ = 0;
+  RankPart part_;
+  Report own_;
+};
+
+void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out) {
+  stages_.run([&] {
+    wanted_backend(options_);  // rejects unknown names before any file is opened
+    a_ = open_file_source(a);
+    b_ = open_file_source(b);
+    check_shapes(*a_, *b_);
+  });
+  check_headers();
+  stages_.run([&] {
+    if (!is_first()) return;
+    for (const fs::path& input : {a, b}) {
+      if (!same_file(input, out)) continue;
+      throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
+                       "give the output another name");
+    }
+    output_.create(out, {.durable = options_.durable, .no_clobber = options_.no_clobber});
+  });
+  const Bytes ticket = group_.ranks.broadcast(output_.ticket(), 0);
+  stages_.run([&] {
+    if (!is_first()) output_.open(ticket);
+  });
+}
+
+/// Each rank opens the paths itself: on a node without the shared file system they may be other files.
+void RankProduct::check_headers() const {
+  std::vector<bool> same;
+  for (const Source* const source : {a_.get(), b_.get()}) {
+    const MatrixHeader& h = source->header();
+    const std::uint64_t shape = std::uint64_t{h.n} << 8 | h.m;  // m is at most 64
+    same.push_back(group_.ranks.max(shape) == group_.ranks.min(shape) &&
+                   group_.ranks.max(h.num_blocks) == group_.ranks.min(h.num_blocks));
+  }
+  stages_.run([&] {
+    if (same[0] && same[1]) return;
+    throw InputError((same[0] ? b_ : a_)->name(), "the ranks see files with different headers",
+                     "give paths on a file system that all nodes share");
+  });
+}
+
+void RankProduct::settle_limits() {
+  group_.ranks.barrier();  // before any rank of this machine takes memory
+  const auto local = static_cast<std::uint64_t>(group_.ranks.local_size());
+  limit_bytes_ =
+      options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_memory_bytes() / 10 * 9 / local;
+  limit_bytes_ = group_.ranks.min(limit_bytes_);
+  if (options_.num_threads == 0) options_.num_threads = group_.ranks.cores_per_rank();
+  store_limit_ = std::make_unique<StoreLimit>(limit_bytes_ / 2);
+}
+
+void RankProduct::spread_b() {
+  std::vector<std::uint32_t> samples;
+  b_rows_ = std::make_unique<BRows>(group_, *store_limit_, header().m);
+  stages_.run([&] { samples = sampled_rows(group_, *b_); });
+  stages_.run_together([&] { b_rows_->distribute(*b_, samples); });
+  stages_.run([&] {
+    b_rows_->sort(*b_, options_.num_threads);
+    b_->check_unchanged();
+  });
+}
+
+void RankProduct::divide_c() {
+  std::vector<BlockIndex> indices;
+  std::vector<std::uint32_t> samples;
+  stages_.run([&] {
+    samples = sampled_rows(group_, *a_);
+    indices = read_indices(group_, *a_);
+  });
+  stages_.run_together([&] {
+    const std::uint64_t range_bytes = std::min(kRangeBytes, limit_bytes_ / 4);
+    division_ = divide(group_, indices, samples, *b_rows_, header().blocks_per_side(), range_bytes / record_bytes(),
+                       b_fits() ? 1 : kRoundsForSteps);
+  });
+}
+
+void RankProduct::spread_a() {
+  const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
+  a_rows_ = std::make_unique<RecordStore>(header().m, *store_limit_);
+  stages_.run_together([&] {
+    send_records(
+        group_, *a_, [&](BlockIndex at) { return static_cast<int>(division_.range_of(at.i) % num_ranks); },
+        [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); });
+  });
+  stages_.run([&] { a_->check_unchanged(); });
+}
+
+void RankProduct::multiply_all() {
+  sink_ = std::make_unique<RoundSink>(group_.ranks, output_, division_, header().m, limit_bytes_ / 4);
+  if (b_fits()) {
+    run_step(*a_rows_, division_.num_rounds);
+  } else {
+    std::unique_ptr<RowSteps> steps;
+    stages_.run_together([&] {
+      steps = std::make_unique<RowSteps>(group_.ranks, *a_rows_, header(), division_, *b_rows_, limit_bytes_ / 4,
+                                         *store_limit_);
+    });
+    for (std::uint32_t step = 0; step < steps->num_steps(); ++step) {
+      stages_.run([&] { steps->go_to(step); });
+      run_step(steps->records(), steps->end_round(step));
+    }
+  }
+  stages_.run_together([&] { sink_->send_fragments(); });
+}
+
+void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
+  ++num_steps_;
+  const auto start = Clock::now();
+  RecordStore b(header().m, *store_limit_);
+  stages_.run_together([&] { b_rows_->fetch(met_rows(a, header().blocks_per_side()), b); });
+  if (end_round == division_.num_rounds) b_rows_->clear();
+  part_.fetch_s += seconds_since(start);
+  part_.received_bytes += (a.size() + b.size()) * sent_record_bytes(header().m);
+  const auto product_start = Clock::now();
+  stages_.run([&] {
+    try {
+      group_.check_cancelled();
+      if (a.size() != 0) multiply_here(a, b);
+      sink_->close_until(end_round);
+    } catch (const OtherRankFailed&) {  // which says what it is
+    } catch (...) {
+      sink_->give_up();
+      throw;
+    }
+  });
+  part_.multiply_s += seconds_since(product_start);
+}
+
+void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b) {
+  const std::uint64_t kept = std::min(limit_bytes_ / 4, 2 * division_.max_c_blocks * record_bytes());
+  const std::uint64_t left = limit_bytes_ - std::min(limit_bytes_ - 1, kept + store_limit_->used());
+  if (!engine_ || left < engine_limit_bytes_) {
+    options_.memory_limit_bytes = engine_limit_bytes_ = left;
+    engine_.reset();
+    engine_ = std::make_unique<Engine>(options_);
+  }
+  const StoreSource source_a(a, a_->header(), a_->name());
+  const StoreSource source_b(b, b_->header(), b_->name());
+  const Report report = engine_->multiply(source_a, source_b, *sink_, options_);
+  own_.pairs += report.pairs;
+  own_.num_panels += report.num_panels;
+  own_.verified_blocks += report.verified_blocks;
+  own_.plan = report.plan;
+  part_.backend = backend_name(report.plan.backend);
+  part_.kernel = report.plan.kernel;
+  part_.device = report.device;
+  part_.peak_device_bytes = std::max(part_.peak_device_bytes, report.peak_device_bytes);
+}
+
+void RankProduct::publish() {
+  MatrixHeader c = header();
+  c.num_blocks = static_cast<std::uint32_t>((sink_->end() - kHeaderBytes) / record_bytes());
+  own_.a = a_->header();
+  own_.b = b_->header();
+  own_.c = c;
+  stages_.run([&] {
+    group_.check_cancelled();
+    if (!is_first()) output_.flush();
+  });
+  stages_.run([&] {
+    if (!is_first()) return;
+    output_.finish(c, sink_->end());
+    output_.publish();
+  });
+}
+
+DistributedReport RankProduct::report() {
+  part_.host = group_.ranks.host();
+  part_.pairs = own_.pairs;
+  part_.num_blocks = sink_->own_bytes() / record_bytes();
+  part_.wait_s = sink_->wait_s();
+  part_.write_s = sink_->write_s();
+  part_.peak_host_bytes = peak_resident_bytes();
+  DistributedReport all{.whole = own_, .ranks = {}, .num_rounds = division_.num_rounds, .num_steps = num_steps_};
+  for (const Bytes& bytes : group_.ranks.gather(encode(part_))) {
+    all.ranks.push_back(decode(bytes));
+    all.whole.peak_host_bytes = std::max(all.whole.peak_host_bytes, all.ranks.back().peak_host_bytes);
+    all.whole.peak_device_bytes = std::max(all.whole.peak_device_bytes, all.ranks.back().peak_device_bytes);
+  }
+  all.whole.pairs = division_.pairs;
+  all.whole.num_panels = group_.ranks.sum(own_.num_panels);
+  all.whole.verified_blocks = group_.ranks.sum(own_.verified_blocks);
+  for (const RankPart& part : all.ranks) {  // the first that had something to do speaks for all
+    if (part.backend.empty()) continue;
+    all.whole.device = part.device;
+    all.whole.plan.kernel = part.kernel;
+    all.whole.plan.backend = part.backend == backend_name(Backend::cuda) ? Backend::cuda : Backend::cpu;
+    break;
+  }
+  all.whole.total_s = seconds_since(start_);
+  return all;
+}
+
+}  // namespace
+
+DistributedReport multiply(const Communicator& ranks, const FailureOf& failure_of, const fs::path& a, const fs::path& b,
+                           const fs::path& out, const Options& options) {
+  return RankProduct(ranks, failure_of, options).run(a, b, out);
+}
+
+}  // namespace spmm::dist

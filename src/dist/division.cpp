@@ -1,0 +1,103 @@
+#include "dist/division.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/record_head.hpp"
+#include "dist/distinct_rows.hpp"
+
+namespace spmm::dist {
+namespace {
+
+constexpr std::uint32_t kMaxRounds = 4096;
+
+std::vector<std::uint32_t> numbers(std::span<const BlockIndex> indices, std::uint32_t BlockIndex::*which) {
+  std::vector<std::uint32_t> all;
+  all.reserve(indices.size());
+  for (const BlockIndex& at : indices) all.push_back(at.*which);
+  return all;
+}
+
+/// Work of the rows in this rank's share of A, as far as its records make it. Collective.
+std::vector<RowWork> own_work(std::span<const BlockIndex> indices, const BRows& b_rows, std::uint32_t blocks_per_side) {
+  const DistinctRows met(numbers(indices, &BlockIndex::j), blocks_per_side);
+  const std::vector<std::uint32_t> sizes = b_rows.count(met.rows());
+  const DistinctRows rows(numbers(indices, &BlockIndex::i), blocks_per_side);
+  std::vector<RowWork> work;
+  work.reserve(rows.rows().size());
+  for (const std::uint32_t row : rows.rows()) work.push_back({.row = row});
+  for (const BlockIndex& at : indices) {
+    RowWork& row = work[rows.position(at.i)];
+    row.pairs += sizes[met.position(at.j)];
+    ++row.blocks;
+  }
+  return work;
+}
+
+/// Brings all work on a row to one rank, parts of rows in the order of the ranks. Collective.
+std::vector<RowWork> gathered(const Group& group, const std::vector<RowWork>& own,
+                              std::span<const std::uint32_t> first_rows) {
+  std::vector<Bytes> to(static_cast<std::size_t>(group.ranks.size()));
+  for (const RowWork& row : own) {
+    Bytes& bytes = to[part_of(first_rows, row.row)];
+    bytes.resize(bytes.size() + sizeof row);
+    std::memcpy(bytes.data() + bytes.size() - sizeof row, &row, sizeof row);
+  }
+  std::vector<RowWork> rows;
+  for (const Bytes& bytes : swap_lists(group, to)) {
+    const std::size_t before = rows.size();
+    rows.resize(before + bytes.size() / sizeof(RowWork));
+    if (!bytes.empty()) std::memcpy(rows.data() + before, bytes.data(), bytes.size());
+  }
+  return merged(std::move(rows));
+}
+
+}  // namespace
+
+std::vector<BlockIndex> read_indices(const Group& group, const Source& a) {
+  const std::uint64_t record = input_record_bytes(a.header().m);
+  std::vector<BlockIndex> indices;
+  const Share share = share_of(a.header().num_blocks, group.ranks.rank(), group.ranks.size());
+  indices.reserve(share.end - share.begin);
+  read_share(group, a, [&](std::uint64_t first, const std::byte* records, std::uint64_t count) {
+    check_indices(a, first, records, count);
+    for (std::uint64_t r = 0; r < count; ++r) indices.push_back(read_index(records + r * record));
+  });
+  return indices;
+}
+
+Division divide(const Group& group, std::span<const BlockIndex> indices, const std::vector<std::uint32_t>& samples,
+                const BRows& b_rows, std::uint32_t blocks_per_side, std::uint64_t wanted_c_blocks,
+                std::uint32_t min_rounds) {
+  const std::vector<RowWork> rows =
+      gathered(group, own_work(indices, b_rows, blocks_per_side), split_rows(group, samples));
+  std::uint64_t pairs = 0;
+  std::uint64_t weight = 0;
+  for (const RowWork& row : rows) {
+    pairs += row.pairs;
+    weight += row.weight();
+  }
+  const std::vector<std::uint64_t> weights = group.ranks.gather(weight);
+  const std::uint64_t before = std::accumulate(weights.begin(), weights.begin() + group.ranks.rank(), std::uint64_t{0});
+  const std::uint64_t total = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+
+  Division division;
+  division.num_rounds = min_rounds;
+  division.pairs = group.ranks.sum(pairs);
+  const auto num_ranks = static_cast<std::uint32_t>(group.ranks.size());
+  for (std::uint64_t earlier_most = 0;; division.num_rounds *= 2) {
+    const std::uint32_t num_ranges = division.num_rounds * num_ranks;
+    division.borders = borders_in(rows, before, total, num_ranges);
+    group.ranks.max(division.borders);
+    std::vector<std::uint64_t> c_blocks(num_ranges, 0);
+    for (const RowWork& row : rows) c_blocks[division.range_of(row.row)] += row.max_c_blocks(blocks_per_side);
+    group.ranks.sum(c_blocks);
+    division.max_c_blocks = *std::max_element(c_blocks.begin(), c_blocks.end());
+    const bool gains = earlier_most == 0 || division.max_c_blocks < earlier_most;  // else one row alone is the largest
+    if (division.max_c_blocks <= wanted_c_blocks || !gains || division.num_rounds >= kMaxRounds) return division;
+    earlier_most = division.max_c_blocks;
+  }
+}
+
+}  // namespace spmm::dist

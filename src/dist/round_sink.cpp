@@ -1,0 +1,155 @@
+#include "dist/round_sink.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/record_errors.hpp"
+#include "base/record_head.hpp"
+#include "base/release_once.hpp"
+#include "base/text.hpp"
+#include "dist/page_split.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kFailed = std::numeric_limits<std::uint64_t>::max();  // instead of a length
+constexpr std::uint64_t kFirstBytes = 1u << 20;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Records of `records` whose row is below `row`, in bytes.
+std::uint64_t bytes_below(std::span<const std::byte> records, std::uint64_t record_bytes, std::uint64_t row) {
+  std::uint64_t low = 0;
+  std::uint64_t high = records.size() / record_bytes;
+  while (low < high) {
+    const std::uint64_t middle = (low + high) / 2;
+    const bool is_below = read_index(records.data() + middle * record_bytes).i < row;
+    (is_below ? low : high) = is_below ? middle + 1 : middle;
+  }
+  return low * record_bytes;
+}
+
+/// A piece of the file on its way to rank 0: offset, length, bytes.
+void add_piece(Bytes& to, std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  const std::array<std::uint64_t, 2> head = {offset, bytes.size()};
+  const auto* const words = reinterpret_cast<const std::byte*>(head.data());
+  to.insert(to.end(), words, words + sizeof head);
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+RoundSink::RoundSink(const Communicator& ranks, const SharedOutput& output, const Division& division, std::uint32_t m,
+                     std::uint64_t limit_bytes)
+    : ranks_(ranks),
+      output_(output),
+      division_(division),
+      record_bytes_(output_record_bytes(m)),
+      limit_bytes_(limit_bytes) {}
+
+std::uint64_t RoundSink::range_end() const {
+  const std::uint64_t range =
+      std::uint64_t{round_} * static_cast<std::uint64_t>(ranks_.size()) + static_cast<std::uint64_t>(ranks_.rank());
+  return range < division_.borders.size() ? division_.borders[range] : std::numeric_limits<std::uint64_t>::max();
+}
+
+void RoundSink::append(std::span<const std::byte> records, std::function<void()> release) {
+  const ReleaseOnce release_at_end(std::move(release));
+  while (!records.empty()) {
+    const std::uint64_t here = bytes_below(records, record_bytes_, range_end());
+    take(records.first(here));
+    records = records.subspan(here);
+    if (!records.empty()) close_round();
+  }
+}
+
+void RoundSink::take(std::span<const std::byte> records) {
+  if (ranks_.rank() == 0) {
+    write(end_ + range_bytes_, records);
+  } else {
+    const std::uint64_t wanted = range_bytes_ + records.size();
+    if (wanted > limit_bytes_) {
+      throw OutOfMemory(
+          "host memory",
+          text("the result of a block row does not fit the ", human_bytes(limit_bytes_), " that a rank may keep of it"),
+          "raise --memory-limit");
+    }
+    if (wanted > range_.size()) {
+      AlignedArray<std::byte> larger(std::max(kFirstBytes, std::max(wanted, std::min(2 * wanted, limit_bytes_))));
+      if (range_bytes_ != 0) std::memcpy(larger.data(), range_.data(), range_bytes_);
+      range_ = std::move(larger);
+    }
+    if (!records.empty()) std::memcpy(range_.data() + range_bytes_, records.data(), records.size());
+  }
+  range_bytes_ += records.size();
+}
+
+void RoundSink::close_round() {
+  const auto start = Clock::now();
+  const std::vector<std::uint64_t> sizes = ranks_.gather(range_bytes_);
+  wait_s_ += seconds_since(start);
+  is_over_ = std::find(sizes.begin(), sizes.end(), kFailed) != sizes.end();
+  if (is_over_) throw OtherRankFailed();
+  std::uint64_t begin = end_;
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    if (rank < ranks_.rank()) begin += sizes[static_cast<std::size_t>(rank)];
+    end_ += sizes[static_cast<std::size_t>(rank)];
+  }
+  own_bytes_ += range_bytes_;
+  ++round_;
+  check_num_output_blocks((end_ - kHeaderBytes) / record_bytes_);
+  if (ranks_.rank() != 0) write_range(begin);
+  range_bytes_ = 0;
+}
+
+void RoundSink::write_range(std::uint64_t begin) {
+  const PageSplit split = split_pages(begin, begin + range_bytes_);
+  const std::span<const std::byte> bytes(range_.data(), range_bytes_);
+  add_piece(fragments_, split.begin, bytes.first(split.head_bytes()));
+  write(split.whole_begin, bytes.subspan(split.head_bytes(), split.whole_bytes()));
+  add_piece(fragments_, split.whole_end, bytes.last(split.tail_bytes()));
+}
+
+void RoundSink::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  const auto start = Clock::now();
+  output_.write_at(offset, bytes);
+  write_s_ += seconds_since(start);
+}
+
+void RoundSink::close_until(std::uint32_t round) {
+  while (round_ < round) close_round();
+}
+
+void RoundSink::give_up() {
+  if (is_over_ || round_ == division_.num_rounds) return;
+  is_over_ = true;
+  static_cast<void>(ranks_.gather(kFailed));
+}
+
+void RoundSink::send_fragments() {
+  ranks_.exchange(
+      [&](std::vector<Bytes>& to) {
+        to.front() = std::exchange(fragments_, {});
+        return false;
+      },
+      [&](int, std::span<const std::byte> pieces) {
+        while (!pieces.empty()) {
+          std::array<std::uint64_t, 2> head{};
+          std::memcpy(head.data(), pieces.data(), sizeof head);
+          write(head[0], pieces.subspan(sizeof head, head[1]));
+          pieces = pieces.subspan(sizeof head + head[1]);
+        }
+      });
+}
+
+}  // namespace spmm::dist

@@ -1,0 +1,68 @@
+// Where the records of C go that a rank makes: into the one file, round by round.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/aligned_array.hpp"
+#include "dist/communicator.hpp"
+#include "dist/division.hpp"
+#include "dist/shared_output.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::dist {
+
+/// Takes the records of all of this rank's ranges, in order, from one product or several in a row. At the end of a
+/// range the ranks tell each other how long theirs are, and each writes its own: whole pages; what shares a page with
+/// another range is kept and goes to rank 0 at the end. Rank 0 is the first of each round, so it writes at once.
+/// Collective: every rank closes every round, or says that it cannot.
+/// Memory: one range, and less than three pages for each round. Threads: MPI is called from the caller's thread.
+class RoundSink : public Sink {
+ public:
+  /// Values: limit_bytes = that a range may have in memory.
+  RoundSink(const Communicator& ranks, const SharedOutput& output, const Division& division, std::uint32_t m,
+            std::uint64_t limit_bytes);
+
+  /// Errors: IoError, OutOfMemory, OtherRankFailed.
+  void append(std::span<const std::byte> records, std::function<void()> release) override;
+  void finish(const MatrixHeader&) override {}
+  void publish() override {}
+
+  /// Closes all rounds before this one. Errors: as append().
+  void close_until(std::uint32_t round);
+  /// After an exception on this rank: the others learn of it where they wait for its next range. Does nothing where all
+  /// ranks know already.
+  void give_up();
+  /// What shares pages, to rank 0. After the last round. Errors: IoError, OtherRankFailed.
+  void send_fragments();
+
+  [[nodiscard]] std::uint64_t end() const { return end_; }  ///< of the file so far
+  [[nodiscard]] std::uint64_t own_bytes() const { return own_bytes_; }
+  [[nodiscard]] double wait_s() const { return wait_s_; }  ///< spent on other ranks
+  [[nodiscard]] double write_s() const { return write_s_; }
+
+ private:
+  /// First row that lies behind this rank's range of the present round.
+  [[nodiscard]] std::uint64_t range_end() const;
+  void take(std::span<const std::byte> records);
+  void close_round();
+  void write_range(std::uint64_t begin);
+  void write(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  const Communicator& ranks_;
+  const SharedOutput& output_;
+  const Division& division_;
+  std::uint64_t record_bytes_;
+  std::uint64_t limit_bytes_;
+  std::uint32_t round_ = 0;
+  bool is_over_ = false;  ///< a rank has failed, and all know
+  std::uint64_t end_ = kHeaderBytes;
+  std::uint64_t range_bytes_ = 0;
+  std::uint64_t own_bytes_ = 0;
+  double wait_s_ = 0;
+  double write_s_ = 0;
+  AlignedArray<std::byte> range_;  // used up to range_bytes_; grows
+  Bytes fragments_;
+};
+
+}  // namespace spmm::dist

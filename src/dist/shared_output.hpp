@@ -1,0 +1,61 @@
+// One output file written by all ranks.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "base/temporary_names.hpp"
+#include "dist/communicator.hpp"
+#include "io/descriptor.hpp"
+#include "io/paths.hpp"
+#include "spmm/io.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::dist {
+
+/// A temporary file beside the output, ".NAME.spmm-mpi.tmp", that takes its place in publish(). Rank 0 makes, locks,
+/// publishes and removes it; the other ranks open it. A lock left by nobody (the run was killed) is free, and the next
+/// run takes the file over. A character device is written in place.
+class SharedOutput {
+ public:
+  SharedOutput() = default;
+  SharedOutput(const SharedOutput&) = delete;
+  SharedOutput& operator=(const SharedOutput&) = delete;
+
+  /// Rank 0. Errors: OutputError (another run writes the same output; what find_target() says; cannot be created).
+  void create(const std::filesystem::path& path, const FileSinkOptions& options);
+  /// What the other ranks need to open the same file; empty before create().
+  [[nodiscard]] Bytes ticket() const;
+  /// The other ranks. Errors: OutputError where this machine does not see the file that rank 0 has made.
+  void open(const Bytes& ticket);
+
+  /// Threads: any number. Errors: IoError.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  /// Each rank, after its last byte: what network file systems report late, and fsync where asked for. Errors: IoError.
+  void flush() const;
+  /// Rank 0, when all ranks have flushed: header and length. Errors: IoError.
+  void finish(const MatrixHeader& header, std::uint64_t end);
+  /// Rank 0: makes the file visible at once. Errors: OutputError, IoError.
+  void publish();
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  bool lock_temporary();
+  void keep_permissions() const;
+  void sync_folder() const;
+  [[noreturn]] void throw_write_error(int error, std::uint64_t offset) const;
+
+  FileSinkOptions options_;
+  std::string name_;
+  std::string opened_path_;  ///< absolute
+  std::string token_;        ///< in the file until it is finished: the same name elsewhere is another file
+  bool is_device_ = false;
+  io::Target target_;
+  io::Descriptor fd_;
+  TemporaryName temp_name_;  // before fd_ goes, the file does: the lock still holds
+};
+
+}  // namespace spmm::dist

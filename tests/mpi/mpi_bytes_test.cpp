@@ -1,0 +1,127 @@
+// Any number of ranks writes the bytes of spmm.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "mpi/mpi_place.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm::test;
+
+/// Runs one product; fails the test where the run fails or the bytes differ.
+void check_ranks(int num_ranks, std::vector<std::string> options, const Variables& variables = {}) {
+  options.insert(options.end(), {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"});
+  const ProcessResult result = run_ranks(num_ranks, options, variables);
+  INFO(num_ranks << " ranks: " << result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(content_of("z.bin") == content_of("expected.bin"));
+  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin", "report.json"}).empty());
+}
+
+}  // namespace
+
+TEST_CASE("the whole battery on 2 to 7 ranks has the bytes of one process") {
+  const MpiPlace place;
+  const std::vector<std::pair<int, std::uint32_t>> shapes = {{2, 4}, {3, 8}, {7, 1}, {4, 5}};
+  std::size_t next = 0;
+  for (const Recipe& recipe : battery()) {
+    const auto [num_ranks, m] = shapes[next++ % shapes.size()];
+    INFO(recipe.name << ", m " << m);
+    const auto [a, b] = recipe.make(m, 1);
+    place.set_operands(a, b);
+    check_ranks(num_ranks, {});
+  }
+}
+
+TEST_CASE("every number of ranks on one product, and on more ranks than block rows") {
+  const MpiPlace place;
+  for (const std::uint32_t m : {1u, 4u, 5u, 8u}) {
+    place.set_operands(random_matrix(64 * m, m, 300, 65535, m), random_matrix(64 * m, m, 300, 65535, m + 50));
+    check_ranks(m == 1 ? 1 : 3, {});
+    check_ranks(m == 4 ? 7 : 4, {});
+  }
+  place.set_operands(random_matrix(8, 4, 4, 65535, 3), random_matrix(8, 4, 4, 65535, 4));
+  check_ranks(7, {});
+}
+
+TEST_CASE("messages of at most 1 KB change nothing") {
+  const MpiPlace place;
+  place.set_operands(random_matrix(1024, 8, 2000, 65535, 5), random_matrix(1024, 8, 2000, 65535, 6));
+  check_ranks(3, {}, {{"SPMM_MPI_MESSAGE_BYTES", "1024"}});
+  // Records of 8 KB that no message holds whole.
+  place.set_operands(random_matrix(640, 64, 30, 65535, 7), random_matrix(640, 64, 30, 65535, 8));
+  check_ranks(4, {}, {{"SPMM_MPI_MESSAGE_BYTES", "1000"}});
+}
+
+TEST_CASE("rows of B that do not fit a rank at once come in steps") {
+  const MpiPlace place;
+  spmm::BlockMatrix a{.n = 16000, .m = 8, .index = {}, .values = {}};
+  spmm::BlockMatrix b = a;
+  for (std::uint32_t row = 0; row < 14; ++row) {
+    for (std::uint32_t x = 0; x < 700; ++x) a.index.push_back({row * 20, (row * 37 + x * 19) % 2000});
+  }
+  for (std::uint32_t row = 0; row < 2000; ++row) {
+    for (std::uint32_t column = 0; column < 20; ++column) b.index.push_back({row, column * 100});
+  }
+  for (spmm::BlockMatrix* matrix : {&a, &b}) {
+    for (std::size_t e = 0; e < matrix->index.size() * 64; ++e) {
+      matrix->values.push_back(static_cast<std::uint16_t>(e * 2654435761u >> 16));
+    }
+  }
+  place.set_operands(a, b);
+  check_ranks(7, {"--memory-limit", "9M", "--report", "report.json"});
+  const auto report = nlohmann::json::parse(content_of("report.json"));
+  CHECK(report["steps"].get<int>() > 1);
+}
+
+TEST_CASE("a memory limit divides the product in rounds") {
+  const MpiPlace place;
+  place.set_operands(random_matrix(4096, 4, 20000, 65535, 21), random_matrix(4096, 4, 20000, 65535, 22));
+  check_ranks(2, {"--memory-limit", "24M", "--report", "report.json"});
+  const auto report = nlohmann::json::parse(content_of("report.json"));
+  CHECK(report["rounds"].get<int>() > 1);
+  CHECK(report["ranks"].size() == 2);
+  CHECK(report["ranks"][0]["pairs"].get<std::uint64_t>() + report["ranks"][1]["pairs"].get<std::uint64_t>() ==
+        report["pairs"].get<std::uint64_t>());
+}
+
+TEST_CASE("ranks share the pairs evenly, and fetch only the rows of B that they meet") {
+  const MpiPlace place;
+  // Block-diagonal operands: the rows of B that one half of A meets are of no use to the other.
+  spmm::BlockMatrix a = random_matrix(2048, 4, 4000, 65535, 31);
+  for (spmm::BlockIndex& at : a.index) at.j = at.i;
+  std::sort(a.index.begin(), a.index.end());
+  a.index.erase(std::unique(a.index.begin(), a.index.end()), a.index.end());
+  a.values.resize(a.index.size() * 16);
+  const spmm::BlockMatrix b = random_matrix(2048, 4, 20000, 65535, 32);
+  place.set_operands(a, b);
+  check_ranks(4, {"--report", "report.json"});
+  const auto report = nlohmann::json::parse(content_of("report.json"));
+  const auto pairs = report["pairs"].get<std::uint64_t>();
+  std::uint64_t received = 0;
+  for (const auto& rank : report["ranks"]) {
+    CHECK(rank["pairs"].get<std::uint64_t>() < pairs / 4 + pairs / 20);
+    received += rank["received_bytes"].get<std::uint64_t>();
+  }
+  CHECK(received <= (a.index.size() + b.index.size()) * 44);
+}
+
+TEST_CASE("an output beyond a page is the same where ranks share pages") {
+  const MpiPlace place;
+  // Some ranks get less than a page, some many.
+  spmm::BlockMatrix a = random_matrix(320, 4, 200, 65535, 41);
+  const spmm::BlockMatrix b = random_matrix(320, 4, 60, 65535, 42);
+  place.set_operands(a, b);
+  check_ranks(7, {});
+  check_ranks(2, {});
+}
+
+TEST_CASE("--verify recomputes blocks on every rank; the output may be a device") {
+  const MpiPlace place;
+  place.set_operands(random_matrix(1024, 4, 2000, 65535, 51), random_matrix(1024, 4, 2000, 65535, 52));
+  check_ranks(2, {"--verify", "20", "--durable", "--report", "report.json"});
+  CHECK(nlohmann::json::parse(content_of("report.json"))["verified_blocks"].get<std::uint64_t>() > 40);
+  CHECK(run_ranks(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "/dev/null"}).exit_code == 0);
+}

@@ -1,0 +1,206 @@
+// What goes wrong on one rank ends all of them, with one message and the documented code.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "cli/exit_codes.hpp"
+#include "mpi/mpi_place.hpp"
+#include "spmm/io.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm::test;
+using namespace spmm::cli;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kTemporary = ".z.bin.spmm-mpi.tmp";
+
+/// Operands, and an old output in their way.
+void prepare(const MpiPlace& place, std::uint32_t n, std::uint32_t k) {
+  place.set_operands(random_matrix(n, 4, k, 65535, 61), random_matrix(n, 4, k, 65535, 62));
+  put_content("z.bin", kOld);
+}
+
+/// Runs a product that must fail: code, one message with these words, the old output, nothing else left.
+void check_failure(int num_ranks, const std::vector<std::string>& arguments, int code, const std::string& words,
+                   const Variables& variables = {}) {
+  const std::vector<std::string> before = other_names({});
+  const ProcessResult result = run_ranks(num_ranks, arguments, variables);
+  INFO(result.err);
+  CHECK(result.exit_code == code);
+  const std::vector<std::string> messages = own_messages(result.err);
+  REQUIRE(messages.size() == 1);
+  CHECK(messages.front().find(words) != std::string::npos);
+  CHECK(messages.front().find("[rank ") != std::string::npos);
+  CHECK(content_of("z.bin") == kOld);
+  CHECK(other_names({}) == before);
+}
+
+/// A file with one record changed to lie at (i, j).
+void move_record(const std::string& path, std::uint64_t record, std::uint32_t i, std::uint32_t j) {
+  std::string bytes = content_of(path);
+  const std::uint64_t at = 12 + record * 40;
+  bytes.replace(at, 4, reinterpret_cast<const char*>(&i), 4);
+  bytes.replace(at + 4, 4, reinterpret_cast<const char*>(&j), 4);
+  put_content(path, bytes);
+}
+
+void wait_until_gone() {
+  const auto start = Clock::now();
+  while (!ranks_running("z.bin").empty() && Clock::now() - start < std::chrono::seconds(20)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  CHECK(Clock::now() - start < std::chrono::seconds(5));
+}
+
+}  // namespace
+
+TEST_CASE("a disk that fails on one rank ends all with one message") {
+  const MpiPlace place;
+  prepare(place, 4096, 20000);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+  check_failure(3, words, kIoError, "No space left on device", {{"SPMM_MPI_FAULT", "enospc:2"}});
+  check_failure(3, words, kIoError, "[rank 1 of 3", {{"SPMM_MPI_FAULT", "enospc:1"}});
+  check_failure(3, words, kIoError, "[rank 0 of 3", {{"SPMM_MPI_FAULT", "enospc:0"}});
+  check_failure(3, words, kIoError, "Input/output error", {{"SPMM_MPI_FAULT", "eio:1"}});
+}
+
+TEST_CASE("bad inputs and options are rejected once, with the rank that saw them") {
+  const MpiPlace place;
+  prepare(place, 256, 300);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+  check_failure(2, {"-q", "x.bin", "nothing.bin", "z.bin"}, kNoInput, "nothing.bin");
+  check_failure(2, {"--plan", "x.bin", "y.bin", "z.bin"}, kUsage, "--plan");
+  check_failure(2, {"--progress", "always", "x.bin", "y.bin", "z.bin"}, kUsage, "--progress");
+  check_failure(2, {"--kernel", "none", "x.bin", "y.bin", "z.bin"}, kUsage, "--kernel");
+  check_failure(2, {"--no-clobber", "-q", "x.bin", "y.bin", "z.bin"}, kCannotCreate, "exists");
+  check_failure(2, {"-q", "x.bin", "y.bin", "folder/z.bin"}, kCannotCreate, "folder");
+  check_failure(2, {"-q", "x.bin", "y.bin", "x.bin"}, kUsage, "same file");
+  check_failure(2, {"--memory-limit", "5k", "-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, kMemory, "memory");
+  const std::string good_a = content_of("x.bin");
+  const std::string good_b = content_of("y.bin");
+  move_record("x.bin", 250, 64, 0);
+  check_failure(2, words, kBadData, "x.bin, record 250 (byte offset 10012): block index (64, 0)");
+  put_content("x.bin", good_a);
+  move_record("y.bin", 7, 0, 64);
+  check_failure(3, words, kBadData, "y.bin, record 7 ");
+  put_content("y.bin", good_b);
+  // The same block twice, in the shares of two ranks; of a row of B that nothing meets as well.
+  move_record("x.bin", 3, 5, 5);
+  move_record("x.bin", 290, 5, 5);
+  check_failure(3, words, kBadData,
+                "x.bin, record 290 (byte offset 11612): block (5, 5) was stored before in record 3 ");
+  spmm::write_matrix("x.bin", {.n = 256, .m = 4, .index = {}, .values = {}});
+  move_record("y.bin", 4, 9, 9);
+  move_record("y.bin", 299, 9, 9);
+  check_failure(3, words, kBadData,
+                "y.bin, record 299 (byte offset 11972): block (9, 9) was stored before in record 4 ");
+}
+
+TEST_CASE("a second run with the same output is refused while the first one lives") {
+  const MpiPlace place;
+  prepare(place, 256, 300);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+  put_content(kTemporary, "");
+  const int fd = ::open(kTemporary, O_RDWR);
+  REQUIRE(::flock(fd, LOCK_EX) == 0);
+  check_failure(2, words, kCannotCreate, "another run writes it now");
+  check_failure(1, words, kCannotCreate, "another run writes it now");
+  ::close(fd);
+  // What a killed run has left is taken over, whatever it holds.
+  put_content(kTemporary, std::string(1'000'000, 'x'));
+  ::chmod(kTemporary, 0600);
+  CHECK(run_ranks(2, words).exit_code == 0);
+  CHECK(content_of("z.bin") == content_of("expected.bin"));
+  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+}
+
+TEST_CASE("the output keeps its permission bits") {
+  const MpiPlace place;
+  prepare(place, 256, 300);
+  ::chmod("z.bin", 0640);
+  CHECK(run_ranks(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}).exit_code == 0);
+  struct stat info {};
+  REQUIRE(::stat("z.bin", &info) == 0);
+  CHECK((info.st_mode & 0777) == 0640);
+}
+
+TEST_CASE("tasks that do not see each other are refused") {
+  const MpiPlace place;
+  prepare(place, 256, 300);
+  ProcessOptions options;
+  options.env = {{"SLURM_NTASKS", "4"}, {"OMPI_MCA_btl", "self"}};
+  const ProcessResult result =
+      run_process({std::string(SPMM_BIN_DIR) + "/spmm-mpi", "-q", "x.bin", "y.bin", "z.bin"}, options);
+  INFO(result.err);
+  CHECK(result.exit_code == kUsage);
+  CHECK(result.err.find("SLURM_NTASKS says 4 tasks") != std::string::npos);
+  CHECK(content_of("z.bin") == kOld);
+}
+
+TEST_CASE("kill -9 of any rank at any moment ends all in 5 s, keeps the old output and leaves one temporary at most") {
+  const MpiPlace place;
+  prepare(place, 16384, 100000);
+  std::mt19937 random(7);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+  int num_killed = 0;
+  for (int round = 0; round < 4; ++round) {
+    ProcessOptions options;
+    Process run(mpi_words(3, words), options);
+    const auto start = Clock::now();
+    while (ranks_running("z.bin").size() < 3 && Clock::now() - start < std::chrono::seconds(10)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 600));
+    const std::vector<int> ranks = ranks_running("z.bin");
+    if (ranks.size() == 3) ::kill(ranks[random() % 3], SIGKILL);
+    wait_until_gone();
+    const ProcessResult result = run.wait();
+    INFO(result.err);
+    CHECK_FALSE(result.timed_out);
+    const std::vector<std::string> left = other_names({"x.bin", "y.bin", "z.bin", "expected.bin"});
+    CHECK((left.empty() || left == std::vector<std::string>{kTemporary}));
+    if (result.exit_code == 0) {
+      CHECK(content_of("z.bin") == content_of("expected.bin"));
+      put_content("z.bin", kOld);
+    } else {
+      ++num_killed;
+      CHECK(result.exit_code == 137);
+      CHECK(content_of("z.bin") == kOld);
+    }
+  }
+  CHECK(num_killed > 0);
+  CHECK(run_ranks(3, words).exit_code == 0);
+  CHECK(content_of("z.bin") == content_of("expected.bin"));
+  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+}
+
+TEST_CASE("SIGTERM to a rank is an interruption: code 75, nothing left") {
+  const MpiPlace place;
+  prepare(place, 16384, 100000);
+  Process run(mpi_words(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}), {});
+  const auto start = Clock::now();
+  std::vector<int> ranks;
+  while (ranks.size() < 2 && Clock::now() - start < std::chrono::seconds(10)) ranks = ranks_running("z.bin");
+  REQUIRE(ranks.size() == 2);
+  // As soon as the output is being made, the handler is there.
+  while (!std::filesystem::exists(kTemporary) && Clock::now() - start < std::chrono::seconds(10)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ::kill(ranks[1], SIGTERM);
+  const ProcessResult result = run.wait();
+  INFO(result.err);
+  CHECK(result.exit_code == kInterrupted);
+  CHECK(own_messages(result.err).size() == 1);
+  CHECK(content_of("z.bin") == kOld);
+  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+}

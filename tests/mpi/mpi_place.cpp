@@ -1,0 +1,98 @@
+#include "mpi/mpi_place.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+
+namespace spmm::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {SPMM_MPIRUN,
+                                    "--oversubscribe",
+                                    "--bind-to",
+                                    "none",
+                                    "-n",
+                                    std::to_string(num_ranks),
+                                    std::string(SPMM_BIN_DIR) + "/spmm-mpi"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
+ProcessResult run_ranks(int num_ranks, const std::vector<std::string>& arguments, const Variables& variables) {
+  ProcessOptions options;
+  options.env = variables;
+  return run_process(mpi_words(num_ranks, arguments), options);
+}
+
+std::vector<std::string> own_messages(const std::string& err) {
+  std::vector<std::string> lines;
+  std::istringstream in(err);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("spmm-mpi:")) lines.push_back(line);
+  }
+  return lines;
+}
+
+MpiPlace::MpiPlace() : before_(fs::current_path().string()) {
+  fs::current_path(folder_.path());
+}
+
+MpiPlace::~MpiPlace() {
+  std::error_code ignored;
+  fs::current_path(before_, ignored);
+}
+
+void MpiPlace::set_operands(const BlockMatrix& a, const BlockMatrix& b) const {
+  write_matrix("x.bin", a);
+  write_matrix("y.bin", b);
+  Options options;
+  options.backend = Backend::cpu;
+  multiply("x.bin", "y.bin", "expected.bin", options);
+  fs::remove("z.bin");
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void put_content(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::vector<std::string> other_names(const std::vector<std::string>& known) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(".")) {
+    const std::string name = entry.path().filename().string();
+    if (std::find(known.begin(), known.end(), name) == known.end()) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<int> ranks_running(const std::string& out) {
+  std::vector<int> found;
+  std::error_code none;
+  for (fs::directory_iterator at("/proc", none), end; !none && at != end; at.increment(none)) {
+    const std::string name = at->path().filename().string();
+    if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) continue;
+    const std::string words = content_of(at->path().string() + "/cmdline");
+    const std::size_t first = words.find('\0');
+    if (first == std::string::npos || !words.substr(0, first).ends_with("/spmm-mpi")) continue;
+    if (words.ends_with(out + std::string(1, '\0'))) found.push_back(std::stoi(name));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace spmm::test

@@ -1,0 +1,50 @@
+// A folder in which spmm-mpi runs with several ranks.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "spmm/block_matrix.hpp"
+#include "support/process.hpp"
+
+namespace spmm::test {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+inline constexpr const char* kOld = "the output of an earlier run";
+
+/// mpirun with its arguments for any machine and user, then spmm-mpi.
+std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>& arguments);
+
+ProcessResult run_ranks(int num_ranks, const std::vector<std::string>& arguments, const Variables& variables = {});
+
+/// Lines of the program itself: the launcher adds its own.
+std::vector<std::string> own_messages(const std::string& err);
+
+/// A fresh folder that is the working directory while it lives.
+class MpiPlace {
+ public:
+  MpiPlace();
+  ~MpiPlace();
+  MpiPlace(const MpiPlace&) = delete;
+  MpiPlace& operator=(const MpiPlace&) = delete;
+
+  /// Writes x.bin, y.bin, and the product as spmm writes it to expected.bin; removes z.bin.
+  void set_operands(const BlockMatrix& a, const BlockMatrix& b) const;
+
+ private:
+  TemporaryFolder folder_;
+  std::string before_;
+};
+
+std::string content_of(const std::string& path);
+void put_content(const std::string& path, const std::string& bytes);
+
+/// Names of the folder that are not among those given, sorted.
+std::vector<std::string> other_names(const std::vector<std::string>& known);
+
+/// Processes that run spmm-mpi with this output as their last argument.
+std::vector<int> ranks_running(const std::string& out);
+
+}  // namespace spmm::test

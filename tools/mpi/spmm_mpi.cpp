@@ -1,0 +1,180 @@
+// spmm-mpi A B OUT: one product by all ranks of an MPI run.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "base/text.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/failure.hpp"
+#include "cli/program.hpp"
+#include "cli/report_text.hpp"
+#include "dist/distributed_product.hpp"
+#include "dist/launch_check.hpp"
+#include "dist/shared_output.hpp"
+#include "io/paths.hpp"
+#include "spmm/engine.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+#include "tools/mpi/mpi_fault.hpp"
+#include "tools/spmm/command_line.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr const char* kProgram = "spmm-mpi";
+
+dist::RankFailure failure_of_rank() {
+  try {
+    throw;
+  } catch (const cxxopts::exceptions::exception& e) {
+    return {.code = cli::kUsage, .message = text(e.what(), "; see ", kProgram, " --help")};
+  } catch (...) {
+    const cli::Failure failure = cli::failure_of_current_exception();
+    return {.code = failure.exit_code, .message = failure.message};
+  }
+}
+
+constexpr const char* kNotes = R"(
+Start it with as many ranks as there are GPUs, or one for each part of the cores:
+  mpirun -n 8 spmm-mpi a.bin b.bin c.bin
+  mpirun -n 4 --map-by slot:PE=8 spmm-mpi a.bin b.bin c.bin      four ranks with eight cores each
+  mpirun -n 1 --bind-to none spmm-mpi a.bin b.bin c.bin          one rank, all cores
+All nodes must see the three paths. --threads, --memory-limit and --verify are of each rank; --plan and --progress are
+options of spmm alone. Kernels, environment and exit codes are those of spmm --help.
+)";
+
+void refuse_options(const cli::CliOptions& options) {
+  if (options.plan)
+    throw UsageError("--plan", "is no option of spmm-mpi", "spmm --plan shows what one process would do");
+  if (options.progress == cli::ProgressMode::always) {
+    throw UsageError("--progress", "is no option of spmm-mpi", "leave it out; -v shows what each rank did at the end");
+  }
+}
+
+cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** argv) {
+  cli::CliOptions options = cli::parse_options(argc, argv, kProgram);
+  if (options.help || options.version) return options;
+  refuse_options(options);
+  const std::string complaint =
+      dist::launcher_complaint(ranks.size(), [](const char* name) { return std::getenv(name); });
+  if (!complaint.empty()) {
+    throw UsageError("launcher", complaint,
+                     "start it with the mpirun of the MPI it was built with, or with srun --mpi=pmix");
+  }
+  if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
+  options.run.cancel = &cli::cancel_flag();
+  return options;
+}
+
+/// One rank is what spmm does, under the lock of spmm-mpi.
+dist::DistributedReport multiply_alone(const cli::CliOptions& options) {
+  read_header(options.a);
+  read_header(options.b);
+  dist::SharedOutput lock;
+  if (!same_file(options.a, options.out) && !same_file(options.b, options.out)) {
+    lock.create(options.out, {.no_clobber = options.run.no_clobber});
+  }
+  Engine engine(options.run);
+  return {.whole = engine.multiply(options.a, options.b, options.out, options.run), .ranks = {}};
+}
+
+nlohmann::ordered_json ranks_json(const dist::DistributedReport& report) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const dist::RankPart& part : report.ranks) {
+    all.push_back({{"host", part.host},
+                   {"backend", part.backend},
+                   {"kernel", part.kernel},
+                   {"device", part.device},
+                   {"pairs", part.pairs},
+                   {"blocks", part.num_blocks},
+                   {"divide_s", part.divide_s},
+                   {"fetch_s", part.fetch_s},
+                   {"multiply_s", part.multiply_s},
+                   {"wait_s", part.wait_s},
+                   {"write_s", part.write_s},
+                   {"received_bytes", part.received_bytes},
+                   {"peak_host_bytes", part.peak_host_bytes},
+                   {"peak_device_bytes", part.peak_device_bytes}});
+  }
+  return all;
+}
+
+void show_ranks(const dist::DistributedReport& report) {
+  for (std::size_t r = 0; r < report.ranks.size(); ++r) {
+    const dist::RankPart& part = report.ranks[r];
+    std::cerr << "rank " << r << " on " << part.host << ": " << part.pairs << " pairs, " << part.num_blocks
+              << " blocks, " << (part.backend.empty() ? "no blocks of A" : part.backend + " " + part.kernel)
+              << "; divide " << part.divide_s << " s, fetch " << part.fetch_s << " s, multiply " << part.multiply_s
+              << " s (wait " << part.wait_s << " s, write " << part.write_s << " s); received "
+              << human_bytes(part.received_bytes) << ", peak " << human_bytes(part.peak_host_bytes) << "\n";
+  }
+}
+
+void tell(const cli::CliOptions& options, const dist::DistributedReport& report, int num_ranks, int argc, char** argv) {
+  const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
+  if (options.verbose) show_ranks(report);
+  if (!options.report.empty()) {
+    auto json = cli::report_json(report.whole, names);
+    json["rounds"] = report.num_rounds;
+    json["steps"] = report.num_steps;
+    json["ranks"] = ranks_json(report);
+    cli::write_json(options.report, json);
+  }
+  if (options.quiet) return;
+  (options.report == "-" ? std::cerr : std::cout)
+      << cli::summary_line(report.whole) << ", " << num_ranks << (num_ranks == 1 ? " rank" : " ranks") << std::endl;
+}
+
+/// Errors: AgreedFailure.
+void run(const dist::Communicator& ranks, int argc, char** argv) {
+  const dist::Stages stages(ranks, failure_of_rank);
+  cli::CliOptions options;
+  stages.run([&] { options = options_of(ranks, argc, argv); });
+  const bool is_first = ranks.rank() == 0;
+  if (options.help || options.version) {
+    if (is_first)
+      std::cout << (options.help ? cli::option_help(kProgram) + kNotes : version_string() + "\n") << std::flush;
+    return;
+  }
+  dist::inject_fault(ranks.rank());
+  dist::DistributedReport report;
+  if (ranks.size() == 1) {
+    stages.run([&] { report = multiply_alone(options); });
+  } else {
+    report = dist::multiply(ranks, failure_of_rank, options.a, options.b, options.out, options.run);
+  }
+  stages.run([&] {
+    if (is_first) tell(options, report, ranks.size(), argc, argv);
+  });
+}
+
+/// All ranks have agreed to end with this code. A plain exit would do under mpirun, but srun would call it a kill.
+[[noreturn]] void end_all(const dist::Communicator& ranks, int code) {
+  if (ranks.size() == 1) ::_exit(code);
+  ranks.barrier();
+  if (ranks.rank() == 0) ranks.abort(code);
+  signal(SIGTERM, SIG_DFL);
+  ::sleep(5);  // the launcher ends this rank
+  ::_exit(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::install_signal_handlers();
+  const dist::Communicator ranks;
+  try {
+    run(ranks, argc, argv);
+  } catch (const dist::AgreedFailure& failure) {
+    if (ranks.rank() == 0) std::cerr << kProgram << ": error: " << cli::printable(failure.what()) << std::endl;
+    end_all(ranks, failure.code());
+  } catch (const std::exception& e) {
+    std::cerr << kProgram << ": error: " << cli::printable(e.what()) << std::endl;
+    ranks.abort(cli::kInternal);
+  }
+  return cli::kOk;
+}
