@@ -3,10 +3,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cpu/kernels.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/output_queue.hpp"
+#include "cpu/result_ranges.hpp"
 #include "cpu/row_merger.hpp"
 #include "cpu/stage_progress.hpp"
 #include "cpu/units.hpp"
@@ -20,7 +22,12 @@ void work(const RowProduct& product, const AlignedArray<std::uint64_t>& row_pair
   RowMerger merger(product, run);
   OutputQueue::Job job;
   Unit unit;
-  while (queue.start(job, [&] { return maker.next(unit); })) {
+  const auto claim = [&] {
+    if (!maker.next(unit)) return false;
+    job.range = unit.range;
+    return true;
+  };
+  while (queue.start(job, claim)) {
     UnitOutput out(queue, job, output_record_bytes(product.operands.shape.m));
     for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
       run.check_cancelled();
@@ -44,10 +51,12 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
     a_row_sums = prepare_wide(product.a, product.b, shape, run);
   }
   const std::uint64_t record = output_record_bytes(shape.m);
+  std::vector<std::uint32_t> borders;
   std::optional<UnitMaker> maker;
   {
     const auto timing = run.clock.scope(Stage::plan);
-    maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), product.blocks_per_side,
+    borders = cut_ranges(product, sink);
+    maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), borders, product.blocks_per_side,
                   execution.panel_bytes / record, execution.num_threads);
   }
   const auto timing = run.clock.scope(Stage::multiply);
