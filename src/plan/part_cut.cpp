@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace spmm::plan {
 namespace {
@@ -74,7 +75,41 @@ ExpectedBlocks::ExpectedBlocks(const ColumnSpread& spread) : at_(kNumSteps + 1) 
   }
 }
 
+void ExpectedBlocks::correct(std::span<const CountedRow> rows) {
+  constexpr std::size_t kNumPowers = 64;
+  std::vector<double> sums(kNumPowers);
+  std::vector<double> counts(kNumPowers);
+  for (const CountedRow& row : rows) {
+    const double expected = model(row.pairs);
+    if (expected <= 0) continue;
+    const auto power = static_cast<std::size_t>(std::min(std::log2(row.pairs), kNumPowers - 1.0));
+    sums[power] += row.num_blocks / expected;
+    ++counts[power];
+  }
+  std::vector<double> factors(kNumPowers, 1);
+  double last = 0;
+  for (std::size_t x = 0; x < kNumPowers; ++x) {
+    if (counts[x] > 0) {
+      factors[x] = sums[x] / counts[x];
+      if (last == 0) std::fill_n(factors.begin(), x, factors[x]);
+      last = factors[x];
+    } else if (last != 0) {
+      factors[x] = last;
+    }
+  }
+  factors_ = std::move(factors);
+}
+
 double ExpectedBlocks::operator()(double pairs) const {
+  const double blocks = model(pairs);
+  if (factors_.empty() || pairs < 1) return blocks;
+  // Between the middles of two powers.
+  const double place = std::clamp(std::log2(pairs) - 0.5, 0.0, static_cast<double>(factors_.size()) - 1.001);
+  const auto x = static_cast<std::size_t>(place);
+  return blocks * (factors_[x] + (factors_[x + 1] - factors_[x]) * (place - static_cast<double>(x)));
+}
+
+double ExpectedBlocks::model(double pairs) const {
   if (pairs <= 0) return 0;
   const double place = std::min(std::log2(pairs + 1) * kStepsPerDouble, double(kNumSteps));
   const auto x = static_cast<std::size_t>(std::min(place, kNumSteps - 1.0));
@@ -96,7 +131,7 @@ std::vector<std::uint32_t> cut_parts(std::uint32_t num_rows, const std::function
     double filled = 0;
     for (; at < num_rows; ++at) {
       const double of_row = weight(at);
-      if (of_row > 0 && (filled >= share || filled + of_row / 2 > share)) break;
+      if (of_row > 0 && filled > 0 && (filled >= share || filled + of_row / 2 > share)) break;
       filled += of_row;
     }
     left -= filled;

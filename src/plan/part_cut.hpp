@@ -36,6 +36,12 @@ ColumnSpread sampled_spread(std::vector<std::uint32_t> sample, std::uint64_t num
 /// Evenly chosen columns of such a list, at most 65,536. Shapes: columns = block column of each block of B by rows.
 std::vector<std::uint32_t> sample_of(std::span<const std::uint32_t> columns);
 
+/// C blocks of a row, counted.
+struct CountedRow {
+  double pairs = 0;
+  double num_blocks = 0;
+};
+
 /// C blocks of a block row as a function of its pairs, if its pairs come from block rows of B chosen anywhere.
 class ExpectedBlocks {
  public:
@@ -43,8 +49,15 @@ class ExpectedBlocks {
 
   [[nodiscard]] double operator()(double pairs) const;
 
+  /// Corrects what is expected by rows that were counted, chosen with a probability in proportion to what was expected
+  /// of them: rows of about as many pairs have on average the same share of it.
+  void correct(std::span<const CountedRow> rows);
+
  private:
-  std::vector<double> at_;  ///< at 2^(x / kStepsPerDouble) - 1 pairs
+  [[nodiscard]] double model(double pairs) const;
+
+  std::vector<double> factors_;  ///< by the power of two below the pairs; empty: 1
+  std::vector<double> at_;       ///< at 2^(x / kStepsPerDouble) - 1 pairs
 };
 
 /// A list of num_rows rows -> the first row of each of num_parts parts, and the end. Parts are filled in order, each up
