@@ -26,13 +26,31 @@ void for_block_side(std::uint32_t m, const Body& body) {
   if (!(is_side(BlockSide<Sides>{}) || ...)) body(BlockSide<0>{});
 }
 
-/// The same for all of kBlockSides.
+/// Calls body(BlockSide<P>()), P = padded_side(m).
 template <class Body>
-void for_multiply_side(std::uint32_t m, const Body& body) {
+void for_padded_side(std::uint32_t m, const Body& body) {
+  const auto known = [&](auto side) {
+    if constexpr (decltype(side)::value != 0) body(side);
+  };
   [&]<std::size_t... X>(std::index_sequence<X...>) {
-    for_block_side<kBlockSides[X]...>(m, body);
+    for_block_side<kBlockSides[X]...>(padded_side(m), known);
   }
   (std::make_index_sequence<std::size(kBlockSides)>{});
+}
+
+/// Calls body(BlockSide<P>(), BlockSide<M>()): P as above; M = m where small blocks are not padded, so that records are
+/// addressed without run-time divisions, else 0.
+template <class Body>
+void for_row_sides(std::uint32_t m, const Body& body) {
+  for_padded_side(m, [&](auto side) {
+    if constexpr (decltype(side)::value <= 8) {
+      if (m == side.value) {
+        body(side, side);
+        return;
+      }
+    }
+    body(side, BlockSide<0>{});
+  });
 }
 
 }  // namespace spmm::kernels

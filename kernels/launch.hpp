@@ -1,5 +1,5 @@
 // The door to the kernels of the block-sparse product: declarations without CUDA syntax. kernels/dense.hpp is the door
-// of the dense family.
+// of the dense family, kernels/small.hpp that of the kernel for small blocks.
 // Stream: every launch is asynchronous on the given stream and waits for nothing.
 // Errors: CudaError from the launch.
 #pragma once
@@ -80,6 +80,11 @@ void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bit
 /// out[p] = block number numbers[p] of values.
 /// Shapes: values and out [count, m, m], device.
 void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
+                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream);
+
+/// The same with zeros behind the rows and columns of each block.
+/// Shapes: out [count, P, P], P = padded_side(m), 8-byte aligned.
+void launch_gather_padded(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
                           std::uint32_t m, std::uint16_t* out, cudaStream_t stream);
 
 /// out = values with every block transposed.
@@ -178,8 +183,8 @@ void launch_list_short_rows(const ExpandView& view, const PanelPairs& panel, std
 // ---- find_zeros.cu
 
 /// *found = 1 if a block of A has a column of zeros or a block of B is zero, else 0: then no product of two is zero.
-/// Shapes: found [1], device.
-void launch_find_zeros(const BlocksView& a, const BlocksView& b, std::uint32_t m, std::uint32_t* found,
+/// Shapes: a, b [count, side, side], of which columns and rows behind m are padding; found [1], device.
+void launch_find_zeros(const BlocksView& a, const BlocksView& b, BlockShape shape, std::uint32_t* found,
                        cudaStream_t stream);
 
 // ---- compact.cu
@@ -235,12 +240,13 @@ void launch_find_split_k(const PairListView& list, const SplitKView& found, Work
 
 /// Multiplies all pairs of the C blocks found and adds them up: writes found.sums.
 /// Values: num_pairs = all pairs of the list, less than 2^32.
+/// Shapes: elements of both operands [nnzb, P, P], P = padded_side(m).
 void launch_add_split_k(const PairValues& values, const PairListView& list, std::uint64_t num_pairs, std::uint32_t m,
                         const SplitKView& found, cudaStream_t stream);
 
 // ---- esc.cu
 
-/// Pairs listed by C block, and what is known of their products.
+/// Pairs listed by C block, and what is known of their products. Operands are padded to padded_side(m).
 struct EscProduct {
   PairValues values;
   PairListView list;
@@ -256,7 +262,7 @@ void launch_mul_esc(const EscProduct& product, const CBlocksView& c_blocks, cons
 
 // ---- gustavson.cu
 
-/// A by rows times B by rows, blocks of B transposed; C blocks name block columns.
+/// A by rows times B by rows, blocks of B transposed, all padded to padded_side(m); C blocks name block columns.
 struct GustavsonProduct {
   OperandView a;
   OperandView b;

@@ -15,15 +15,19 @@ inline constexpr std::uint64_t kNumRingSlots = 8;
 /// one wait, 0.3 ms) is small beside its 4 ms of traffic, small enough that the first one reaches the disk early.
 inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 
-/// Block sides with compiled products; any other m runs in kernels that take it at run time, about ten times slower
-/// (kGustavsonAnyTermsPerMs). Multiples of 16 fill a tensor-core fragment, 4 and 8 together with other blocks.
-inline constexpr std::uint32_t kBlockSides[] = {4, 8, 16, 32, 64};
+/// Block sides for which the row kernels (Gustavson, ESC, split-K) are compiled. A block of any other side is padded
+/// with zeros to the next of these where operands are gathered: m = 3 to 4, 5 to 7 to 8, and so on. Zeros add nothing
+/// to a sum, and results are m x m again. Multiples of eight fill tensor-core fragments; 40 and 56 do not pay: an odd
+/// number of eights leaves one strip of rows at a time, and a pair of them took as long as one of 48 and 64, or longer
+/// (HISTORY.md).
+inline constexpr std::uint32_t kBlockSides[] = {4, 8, 16, 24, 32, 48, 64};
 
-constexpr bool has_block_side(std::uint32_t m) {
+/// The smallest of them that is not below m, 1 to 64.
+constexpr std::uint32_t padded_side(std::uint32_t m) {
   for (const std::uint32_t side : kBlockSides) {
-    if (side == m) return true;
+    if (m <= side) return side;
   }
-  return false;
+  return 0;
 }
 
 /// A panel lists its C blocks by ESC (expand, sort and compress its pairs) while it has fewer pairs than this share of
@@ -40,25 +44,138 @@ inline constexpr std::uint32_t kShortRowPairs = 256;
 /// of a panel. Sums of such C blocks stay small: 8 * m * m / 4096 bytes per listed pair.
 inline constexpr std::uint32_t kSplitKPairs = 4096;
 
+/// Block sides that small-blocks takes: each lane computes a whole block product in registers; and those for which it
+/// is picked unasked (m = 4 has not been measured on large products).
+inline constexpr std::uint32_t kMaxSmallSide = 4;
+inline constexpr std::uint32_t kMaxPickedSmallSide = 3;
+
+/// CTAs of small-blocks.
+struct SmallCta {
+  std::uint32_t warps = 0;
+  std::uint32_t region_bytes = 0;  // of shared memory, for sums
+};
+
+/// Two CTAs on a multiprocessor of 228 KB; where a device gives a CTA no more than 48 KB, the small one.
+inline constexpr SmallCta kSmallWideCta = {.warps = 16, .region_bytes = 96u << 10};
+inline constexpr SmallCta kSmallestCta = {.warps = 16, .region_bytes = 37u << 10};
+
+/// Split offsets of B's rows that small-blocks keeps at most; beyond that every CTA searches for itself.
+inline constexpr std::uint64_t kSmallSplitBytes = 32u << 20;
+
+/// What a CTA of small-blocks accumulates, in C blocks. By pairs of a row: up to hash_slots a warp takes the whole row
+/// (hash table), up to rank_pairs a CTA takes rank_columns of it (sums of C blocks that exist), else dense_columns.
+struct SmallShape {
+  std::uint32_t hash_slots = 0;     // a multiple of 32
+  std::uint32_t rank_columns = 0;   // a multiple of 32
+  std::uint32_t rank_chunks = 0;    // of a row, at most
+  std::uint32_t rank_slots = 0;     // sums at a time; a multiple of 32
+  std::uint32_t rank_pairs = 0;     // 0 = no row is ranked: dense sums need no more CTAs
+  std::uint32_t dense_columns = 0;  // a multiple of 32
+  std::uint32_t dense_chunks = 0;
+};
+
+/// Bits that the accumulator of a C block takes: sums, a saturation bit each.
+constexpr std::uint64_t small_sum_bits(std::uint32_t m) {
+  return std::uint64_t{33} * m * m;
+}
+
+/// 32-bit words of a hash table of small-blocks: column, sums, saturation bits, and, beyond m = 1, the order of slots.
+constexpr std::uint32_t small_table_words(std::uint32_t slots, std::uint32_t m) {
+  return slots * (1 + m * m + (m > 1 ? 1 : 0)) + (slots / 32 * m * m + 3) / 4 * 4;
+}
+
+/// Chunks of at most `most` columns, all of the same multiple of 32 but the last.
+constexpr std::uint32_t small_chunk_columns(std::uint64_t num_columns, std::uint64_t most) {
+  const std::uint64_t chunks = (num_columns - 1) / most + 1;
+  return static_cast<std::uint32_t>(((num_columns - 1) / chunks / 32 + 1) * 32);
+}
+
+/// Values: num_columns >= 1, 1 <= m <= kMaxSmallSide.
+constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, SmallCta cta) {
+  constexpr std::uint32_t kPaddingBytes = 256;  // words are cleared four at a time
+  const std::uint64_t bits = std::uint64_t{cta.region_bytes - kPaddingBytes} * 8;
+  SmallShape shape;
+  while (small_table_words(shape.hash_slots + 32, m) * 4 <= cta.region_bytes / cta.warps) shape.hash_slots += 32;
+  shape.dense_columns = small_chunk_columns(num_columns, bits / (small_sum_bits(m) + 1) / 32 * 32);
+  shape.dense_chunks = (num_columns - 1) / shape.dense_columns + 1;
+  // A bit per column and 16 bits for 32 of them, in half of the region at most.
+  shape.rank_columns = small_chunk_columns(num_columns, bits / 3 / 32 * 32);
+  shape.rank_chunks = (num_columns - 1) / shape.rank_columns + 1;
+  shape.rank_slots = static_cast<std::uint32_t>((bits - shape.rank_columns / 2 * 3) / small_sum_bits(m) / 32 * 32);
+  if (shape.rank_chunks < shape.dense_chunks) {
+    // Ranked rows walk their pairs once more for every rank_slots C blocks, dense ones once for every chunk, which also
+    // clear and search all columns. Ranks have 16 bits.
+    const std::uint64_t pairs = std::uint64_t{shape.rank_slots} * (shape.dense_chunks / 2);
+    shape.rank_pairs = static_cast<std::uint32_t>(pairs < 65'535 ? pairs : 65'535);
+  }
+  return shape;
+}
+
+/// Units of small-blocks in a panel, at most; rows_per_unit: of hashed rows. Values: num_pairs > 0.
+constexpr std::uint64_t max_small_units(const SmallShape& shape, std::uint64_t num_rows, std::uint64_t num_pairs,
+                                        std::uint32_t rows_per_unit) {
+  const std::uint64_t not_short = num_pairs / (shape.hash_slots + std::uint64_t{1});
+  const std::uint64_t long_rows = not_short < num_rows ? not_short : num_rows;
+  const std::uint64_t not_ranked = num_pairs / (shape.rank_pairs + std::uint64_t{1});
+  const std::uint64_t dense_rows = not_ranked < long_rows ? not_ranked : long_rows;
+  const std::uint64_t ranked = shape.rank_pairs == 0 ? 0 : long_rows * shape.rank_chunks;
+  return num_rows / rows_per_unit + 1 + long_rows + ranked + dense_rows * shape.dense_chunks;
+}
+
+/// Rows of which the longest has more pairs than this many average ones are multiplied by small-blocks in any order,
+/// and their records copied to their place afterwards: in order, all CTAs would wait for each long row.
+inline constexpr std::uint64_t kSmallEvenRows = 4;
+
 /// Rates that the planner predicts with, fitted to measurements on one H200 (kernels/README.md has the runs).
-inline constexpr double kLaunchesMs = 0.23;                   // launches and waits that every product has
-inline constexpr double kBuildBytesPerMs = 8.0e8;             // raw records: parse, gather
-inline constexpr double kBuildBlocksPerMs = 1.3e7;            // sort, count
-inline constexpr double kCopyBytesPerMs = 4.0e9;              // whole blocks, read and written
-inline constexpr double kPlaneBytesPerMs = 1.7e9;             // dense byte planes: clear and expand
-inline constexpr double kGustavsonPairsPerMs = 6.0e7;         // small blocks: bound by latency per pair
-inline constexpr double kGustavsonTermsPerMs = 1.8e10;        // larger blocks: bound by shared-memory sums
-inline constexpr double kGustavsonCheckedPairsPerMs = 4.2e7;  // both with overflow-checked sums
-inline constexpr double kGustavsonCheckedTermsPerMs = 6.5e9;
-inline constexpr double kGustavsonAnyTermsPerMs = 5.9e8;     // m that is not in kBlockSides
+inline constexpr double kLaunchesMs = 0.23;                  // launches and waits that every product has
+inline constexpr double kBuildBytesPerMs = 8.0e8;            // raw records: parse, gather
+inline constexpr double kBuildBlocksPerMs = 1.3e7;           // sort, count
+inline constexpr double kCopyBytesPerMs = 4.0e9;             // whole blocks, read and written
+inline constexpr double kPlaneBytesPerMs = 1.7e9;            // dense byte planes: clear and expand
+inline constexpr double kGustavsonCtaMs = 2.5e-5;            // a column chunk, however few its pairs
 inline constexpr double kGustavsonElementsPerMs = 1.0e9;     // sums cleared and searched for non-zeros
 inline constexpr double kGustavsonResultBytesPerMs = 3.0e9;  // records from shared memory
-inline constexpr double kEscMs = 0.1;                        // launches and waits of listing
+inline constexpr double kEscMs = 0.1;                        // launches and waits of listing a panel
 inline constexpr double kEscListPairsPerMs = 1.15e7;         // expand, sort, compress
-inline constexpr double kEscBytesPerMs = 2.45e9;             // blocks of each pair, and records
+inline constexpr double kEscResultBytesPerMs = 2.45e9;       // records
+inline constexpr double kSmallHashPairsPerMs = 7.0e7;        // small-blocks: rows that a warp hashes
+inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added up by CTAs in shared memory
+inline constexpr double kSmallUnitMs = 2.5e-5;               // a chunk of a row, beside those of other CTAs
+inline constexpr double kSmallUnevenUnitMs = 2.0e-4;         // the same where rows differ much (kSmallEvenRows)
 inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
 inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
 inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average
+
+/// What the row kernels reach with blocks of one padded side, and when which of them is better. Fitted to uniform
+/// products on one H200 with 0.5 to 8 pairs per C block; HISTORY.md has what is predicted and measured.
+struct SideRates {
+  std::uint32_t side;
+  double gustavson_pairs_per_ms;
+  double esc_pairs_per_ms;     // multiplied, without listing
+  double esc_pairs_per_block;  // a panel with fewer pairs than this per C block is listed; others are visited
+};
+inline constexpr SideRates kSideRates[] = {
+    {4, 9.0e7, 1.9e7, kEscPairsPerBlock},
+    {8, 3.3e7, 1.0e7, kEscPairsPerBlock},
+    {16, 5.2e6, 2.0e6, 0.5},
+    {24, 1.4e6, 8.0e5, 1},
+    {32, 1.1e6, 5.2e5, 1},
+    {48, 3.7e5, 1.8e5, 1},
+    {64, 1.5e5, 7.0e4, 1},
+};
+inline constexpr double kGustavsonCheckedShare = 0.4;  // of these rates where sums are checked for overflow
+
+/// The row of padded_side(m), m = 1 to 64.
+constexpr const SideRates& side_rates(std::uint32_t m) {
+  const SideRates* row = kSideRates;
+  while (row->side < padded_side(m)) ++row;
+  return *row;
+}
+
+/// Shared memory that a CTA of the Gustavson kernel takes for sums: two per multiprocessor of 228 KB.
+inline constexpr std::uint32_t kGustavsonSharedBytes = 100u << 10;
+/// C blocks of one CTA at most: a bit and a position for each are in shared memory, too.
+inline constexpr std::uint32_t kMaxChunkBlocks = 2048;
 
 /// The host-driven kernel launches once per result block: about 5 us each. More launches than this need --force.
 inline constexpr std::uint64_t kMaxHostDrivenLaunches = 200'000;

@@ -21,25 +21,31 @@ struct CompressedView {
   const std::uint32_t* columns = nullptr;  // [nnzb], device: block column, ascending per row
 };
 
+/// How the elements of an operand's blocks lie: rows and columns behind m are zeros.
+struct BlockShape {
+  std::uint32_t m = 0;
+  std::uint32_t side = 0;  // m, or padded_side(m) where the row kernels read them
+};
+
 /// Operand blocks in the order of a CompressedView.
 /// Layout: A row-major; B transposed within the block, so that a column is contiguous.
 struct OperandView {
   CompressedView index;
-  const std::uint16_t* values = nullptr;   // [nnzb, m, m], device
+  const std::uint16_t* values = nullptr;   // [nnzb, side, side], device
   const std::uint32_t* numbers = nullptr;  // [nnzb], device: which of values belongs to each block; null = in order
 };
 
 /// Blocks of a matrix in any order.
 struct BlocksView {
-  const std::uint16_t* values = nullptr;  // [count, m, m], device
+  const std::uint16_t* values = nullptr;  // [count, side, side], device
   std::uint64_t count = 0;
 };
 
 /// Elements of both operands, as pairs number them.
 /// Layout: A row-major; B transposed within the block.
 struct PairValues {
-  const std::uint16_t* a = nullptr;  // [nnzb of A, m, m], device
-  const std::uint16_t* b = nullptr;  // [nnzb of B, m, m], device
+  const std::uint16_t* a = nullptr;  // [nnzb of A, side, side], device
+  const std::uint16_t* b = nullptr;  // [nnzb of B, side, side], device
 };
 
 /// C blocks of one row panel, in result order. A C block is named by A's row index and by B's column index (B by

@@ -127,6 +127,38 @@ void gather(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_
                                                                            reinterpret_cast<Word*>(out));
 }
 
+// Grid: one CTA per blocks_per_cta blocks.
+// Work: one thread per four elements of a row of the result, neighbours by neighbouring threads; zeros behind m columns
+//       and rows.
+// Memory: writes are contiguous; reads are whole blocks, scattered, element by element.
+template <std::uint32_t P>
+__global__ void __launch_bounds__(kItemThreads)
+    gather_padded(BlocksView blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint32_t blocks_per_cta,
+                  uint2* out) {
+  constexpr std::uint32_t kWords = P * P / 4;
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
+  const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, blocks.count - first));
+#pragma unroll 2
+  for (std::uint32_t x = threadIdx.x; x < num_blocks * kWords; x += kItemThreads) {
+    const std::uint32_t row = x % kWords / (P / 4);
+    const std::uint32_t column = x % (P / 4) * 4;
+    const std::uint16_t* const from =
+        blocks.values + (std::uint64_t{numbers[first + x / kWords]} * m + row) * m + column;
+    std::uint32_t four[4];
+#pragma unroll
+    for (std::uint32_t e = 0; e < 4; ++e) four[e] = row < m && column + e < m ? from[e] : 0;
+    out[first * kWords + x] = uint2{four[0] | four[1] << 16, four[2] | four[3] << 16};
+  }
+}
+
+template <std::uint32_t P>
+void gather_padded(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint16_t* out,
+                   cudaStream_t stream) {
+  constexpr std::uint32_t kBlocksPerCta = std::max(1u, kGatherWords / (P * P / 4));
+  const auto grid = static_cast<unsigned>((blocks.count + kBlocksPerCta - 1) / kBlocksPerCta);
+  gather_padded<P><<<grid, kItemThreads, 0, stream>>>(blocks, numbers, m, kBlocksPerCta, reinterpret_cast<uint2*>(out));
+}
+
 // Grid: one thread per wanted block row.
 // Work: a binary search in the stored rows.
 // Memory: log2(num_rows) scattered words, the upper levels of which stay in cache; contiguous writes.
@@ -218,6 +250,15 @@ void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numb
     }
   });
   check_launch("gather_blocks");
+}
+
+void launch_gather_padded(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
+                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream) {
+  if (count == 0) return;
+  for_padded_side(m, [&](auto side) {
+    gather_padded<decltype(side)::value>({.values = values, .count = count}, numbers, m, out, stream);
+  });
+  check_launch("gather_padded");
 }
 
 void launch_transpose_blocks(const std::uint16_t* values, std::uint64_t count, std::uint32_t m, std::uint16_t* out,

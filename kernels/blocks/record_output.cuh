@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/tuning.hpp"
 #include "kernels/views.hpp"
 #include "kernels/warp.cuh"
 
@@ -12,7 +13,7 @@ namespace spmm::kernels {
 
 /// Which C blocks of a CTA are not zero, and where their records go; in shared memory.
 struct CBlockFlags {
-  static constexpr std::uint32_t kMaxCBlocks = 2048;
+  static constexpr std::uint32_t kMaxCBlocks = kMaxChunkBlocks;
   std::uint32_t words[kMaxCBlocks / 32];   // a bit per C block
   std::uint32_t before[kMaxCBlocks / 32];  // flagged C blocks of the CTA before each word
   std::uint32_t count;                     // flagged C blocks of the CTA
@@ -107,14 +108,68 @@ __device__ inline void order_records(const CBlockFlags& flags, std::uint32_t num
   }
 }
 
-/// Writes the records of the flagged C blocks.
-/// Values: value_at(c_block, x) = elements 2x and 2x + 1 of a C block, or, with M = 0, where their number may be odd,
-///         element x; index_of(c_block) = {block row, block column}.
+/// x / divisor and x % divisor for the same divisor again and again: a product instead of a division.
+/// Values: x * divisor < 2^32, divisor > 1.
+/// Source: T. Granlund and P. Montgomery, "Division by invariant integers using multiplication", PLDI 1994.
+class RepeatedDivision {
+ public:
+  __device__ explicit RepeatedDivision(std::uint32_t divisor) : divisor_(divisor), inverse_(~0u / divisor + 1) {}
+
+  [[nodiscard]] __device__ std::uint32_t quotient(std::uint32_t x) const { return __umulhi(x, inverse_); }
+  [[nodiscard]] __device__ std::uint32_t rest(std::uint32_t x, std::uint32_t quotient) const {
+    return x - quotient * divisor_;
+  }
+
+ private:
+  std::uint32_t divisor_;
+  std::uint32_t inverse_;  // 2^32 / divisor, rounded up
+};
+
+/// What records are made of: value(c_block, e) = element e of a C block, pair(c_block, x) = elements 2x and 2x + 1,
+/// asked for where their number is even, index(c_block) = {block row, block column}.
+template <class Value, class Pair, class Index>
+struct RecordParts {
+  Value value;
+  Pair pair;
+  Index index;
+};
+template <class Value, class Pair, class Index>
+RecordParts(Value, Pair, Index) -> RecordParts<Value, Pair, Index>;
+
+/// Writes the records of the flagged C blocks where m is known at run time; as write_records.
+template <class Value, class Pair, class Index>
+__device__ void write_records_any_m(const CBlockFlags& flags, const std::uint16_t* order, std::uint32_t m,
+                                    const RecordOutput& out, const RecordParts<Value, Pair, Index>& parts) {
+  const bool in_pairs = m % 2 == 0;  // a record is a whole number of 64-bit words
+  const std::uint32_t record_words = in_pairs ? 1 + m * m / 2 : 2 + m * m;
+  const RepeatedDivision division(record_words);
+  const std::uint64_t first = std::uint64_t{flags.first} * record_words;
+  const std::uint32_t end = flags.count * record_words;
+  const auto write_all = [&](auto* records, auto word_at) {
+    for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
+      const std::uint32_t record = division.quotient(x);
+      records[x] = word_at(order[record], division.rest(x, record));
+    }
+  };
+  if (in_pairs) {
+    write_all(reinterpret_cast<uint2*>(out.records) + first, [&](std::uint32_t c_block, std::uint32_t o) {
+      return o == 0 ? parts.index(c_block) : parts.pair(c_block, o - 1);
+    });
+  } else {
+    write_all(out.records + first, [&](std::uint32_t c_block, std::uint32_t o) {
+      if (o >= 2) return parts.value(c_block, o - 2);
+      const uint2 index = parts.index(c_block);
+      return o == 0 ? index.x : index.y;
+    });
+  }
+}
+
+/// Writes the records of the flagged C blocks. M = 0: m is known at run time.
 /// Memory: neighbouring threads write neighbouring words, 64 bits wide where a record is a multiple of that.
 /// Threads: all of the CTA, once the order is complete.
-template <std::uint32_t M, class ValueAt, class IndexOf>
+template <std::uint32_t M, class Value, class Pair, class Index>
 __device__ void write_records(const CBlockFlags& flags, const std::uint16_t* order, std::uint32_t run_time_m,
-                              const RecordOutput& out, ValueAt value_at, IndexOf index_of) {
+                              const RecordOutput& out, const RecordParts<Value, Pair, Index>& parts) {
   if constexpr (M != 0) {
     constexpr std::uint32_t kRecordWords = 1 + M * M / 2;
     uint2* const records = reinterpret_cast<uint2*>(out.records) + std::uint64_t{flags.first} * kRecordWords;
@@ -123,18 +178,10 @@ __device__ void write_records(const CBlockFlags& flags, const std::uint16_t* ord
     for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
       const std::uint32_t c_block = order[x / kRecordWords];
       const std::uint32_t o = x % kRecordWords;
-      records[x] = o == 0 ? index_of(c_block) : value_at(c_block, o - 1);
+      records[x] = o == 0 ? parts.index(c_block) : parts.pair(c_block, o - 1);
     }
   } else {
-    const std::uint32_t record_words = 2 + run_time_m * run_time_m;
-    std::uint32_t* const records = out.records + std::uint64_t{flags.first} * record_words;
-    const std::uint32_t end = flags.count * record_words;
-    for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
-      const std::uint32_t c_block = order[x / record_words];
-      const std::uint32_t o = x % record_words;
-      const uint2 index = index_of(c_block);
-      records[x] = o == 0 ? index.x : o == 1 ? index.y : value_at(c_block, o - 2);
-    }
+    write_records_any_m(flags, order, run_time_m, out, parts);
   }
 }
 

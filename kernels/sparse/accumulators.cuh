@@ -22,8 +22,15 @@ __device__ constexpr std::uint32_t swizzled(std::uint32_t e) {
   return M == 8 ? e ^ (e / 32 * 4) : e;
 }
 
-/// Sums of a column chunk. An element is a 32-bit sum and a sticky bit, which a carry out of the sum sets: the element
-/// is saturated.
+/// What the columns of a row are XORed with where m is 32 or 64: lanes add to every other column of eight in eight
+/// rows, whose first elements lie in the same bank. Rows 0 to 3 begin at columns 0, 8, 16, 24, rows 4 to 7 one beside
+/// them.
+__device__ constexpr std::uint32_t row_swizzle(std::uint32_t row) {
+  return row % 4 * 8 | row / 4 % 2;
+}
+
+/// Sums of a column chunk, m x m elements per C block also where operands are padded. M = 0: m is known at run time.
+/// An element is a 32-bit sum and a sticky bit, which a carry out of the sum sets: the element is saturated.
 template <std::uint32_t M>
 struct Accumulators {
   std::uint32_t* sums;       // [num_c_blocks, elements], shared
@@ -39,16 +46,12 @@ struct Accumulators {
 
   [[nodiscard]] __device__ std::uint32_t elements() const { return M != 0 ? M * M : run_time_elements; }
 
-  /// Address of position p of C block 0; a C block is 4 * elements() bytes.
+  [[nodiscard]] __device__ std::uint32_t c_block_bytes() const { return elements() * 4; }
+  /// Address of position p of C block 0.
   [[nodiscard]] __device__ std::uint32_t base(std::uint32_t p) const { return address + p * 4; }
 
-  /// Adds to the element at position p of a C block. Fits: no sum of this block row can leave 32 bits; else sums are
-  /// checked for overflow.
-  template <bool Fits>
-  __device__ void add(std::uint32_t c_block, std::uint32_t p, std::uint64_t value) const {
-    add_at<Fits>(address + (c_block * elements() + p) * 4, c_block, p, value);
-  }
-  /// The same where the address is known already.
+  /// Adds to the element at position p of a C block, whose address is known. Fits: no sum of this block row can leave
+  /// 32 bits; else sums are checked for overflow.
   template <bool Fits>
   __device__ void add_at(std::uint32_t at, std::uint32_t c_block, std::uint32_t p, std::uint64_t value) const {
     const auto low = static_cast<std::uint32_t>(value);
@@ -64,14 +67,14 @@ struct Accumulators {
       if (before + low < before) mark_saturated(c_block, p);
     }
   }
-  /// Element e of a C block. Fits: as above, no bit is set.
+  /// Element e of a C block (M = 0: at position e). Fits: as above, no bit is set.
   template <bool Fits>
   [[nodiscard]] __device__ std::uint32_t value(std::uint32_t c_block, std::uint32_t e) const {
     const std::uint32_t p = swizzled<M>(e);
     if (!Fits && is_saturated(c_block, p)) return kMaxVal;
     return sums[c_block * elements() + p];
   }
-  /// Elements 2x and 2x + 1 of a C block.
+  /// Elements 2x and 2x + 1 of a C block with an even number of elements (M = 0: at these positions).
   template <bool Fits>
   [[nodiscard]] __device__ uint2 pair(std::uint32_t c_block, std::uint32_t x) const {
     const std::uint32_t p = swizzled<M>(2 * x);

@@ -40,52 +40,29 @@ __device__ inline void mma_u8_16x8x16(std::uint32_t (&d)[4], std::uint32_t a_top
 #endif
 }
 
-/// 16 rows of a row-major block of A, M = 16, 32 or 64, split into bytes and spread over a warp: the operand a of M /
-/// 16 products.
-template <std::uint32_t M>
-struct WideRows {
-  BytePair top[M / 16];     // row lane / 4, terms 16x + 4 * (lane % 4) and the next three
-  BytePair bottom[M / 16];  // row lane / 4 + 8
+/// Exact sums of 8 rows of A times 8 columns of B, by pairs of bytes: the rows of A lie in the first operand twice,
+/// their high bytes over their low bytes. Layout: a lane's sums are those of row lane / 4, columns 2 * (lane % 4) and
+/// the next. Values: up to kMaxTerms terms.
+struct Sums8 {
+  static constexpr std::uint32_t kMaxTerms = 65'536;  // 255 * 255 of these fit 32 bits
+  std::uint32_t high[4] = {};                         // high(B) with high(A), with low(A)
+  std::uint32_t low[4] = {};                          // low(B) with high(A), with low(A)
 
-  /// Shapes: rows [16, M].
-  __device__ explicit WideRows(const std::uint16_t* rows) {
-    const std::uint16_t* const from = rows + threadIdx.x % 32 / 4 * M + threadIdx.x % 4 * 4;
-#pragma unroll
-    for (std::uint32_t x = 0; x < M / 16; ++x) {
-      top[x] = split_bytes(__ldg(reinterpret_cast<const uint2*>(from + x * 16)));
-      bottom[x] = split_bytes(__ldg(reinterpret_cast<const uint2*>(from + x * 16 + 8 * M)));
-    }
-  }
-};
+  __device__ static std::uint32_t row() { return threadIdx.x % 32 / 4; }
+  __device__ static std::uint32_t column() { return threadIdx.x % 4 * 2; }
 
-/// Exact sums of 16 rows of A times 8 columns of B, by pairs of bytes: high * high, high * low + low * high, low * low.
-/// Values: up to kMaxTerms terms.
-struct WideSums {
-  static constexpr std::uint32_t kMaxTerms = 33'025;  // 2 * 255 * 255 of these fit 32 bits
-  std::uint32_t high[4] = {};
-  std::uint32_t middle[4] = {};
-  std::uint32_t low[4] = {};
-
-  /// Row and column of element e within the 16 x 8, for this lane.
-  __device__ static std::uint32_t row(std::uint32_t e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
-  __device__ static std::uint32_t column(std::uint32_t e) { return threadIdx.x % 4 * 2 + e % 2; }
-
-  /// Adds M terms.
-  /// Shapes: columns [8, M], the columns of B one after the other.
-  template <std::uint32_t M>
-  __device__ void add(const WideRows<M>& a, const std::uint16_t* columns) {
-    const std::uint16_t* const from = columns + threadIdx.x % 32 / 4 * M + threadIdx.x % 4 * 4;
-#pragma unroll
-    for (std::uint32_t x = 0; x < M / 16; ++x) {
-      const BytePair b = split_bytes(__ldg(reinterpret_cast<const uint2*>(from + x * 16)));
-      mma_u8_16x8x16(high, a.top[x].high, a.bottom[x].high, b.high);
-      mma_u8_16x8x16(middle, a.top[x].high, a.bottom[x].high, b.low);
-      mma_u8_16x8x16(middle, a.top[x].low, a.bottom[x].low, b.high);
-      mma_u8_16x8x16(low, a.top[x].low, a.bottom[x].low, b.low);
-    }
+  /// Adds 16 terms. Layout: a, b: row or column lane / 4, terms 4 * (lane % 4) and the next three.
+  /// Threads: one whole warp.
+  __device__ void add(BytePair a, BytePair b) {
+    mma_u8_16x8x16(high, a.high, a.low, b.high);
+    mma_u8_16x8x16(low, a.high, a.low, b.low);
   }
   [[nodiscard]] __device__ std::uint64_t sum(std::uint32_t e) const {
-    return (std::uint64_t{high[e]} << 16) + (std::uint64_t{middle[e]} << 8) + low[e];
+    return (std::uint64_t{high[e]} << 16) + ((std::uint64_t{high[2 + e]} + low[e]) << 8) + low[2 + e];
+  }
+  /// The same where the result fits 32 bits.
+  [[nodiscard]] __device__ std::uint32_t small_sum(std::uint32_t e) const {
+    return (high[e] << 16) + ((high[2 + e] + low[e]) << 8) + low[2 + e];
   }
 };
 

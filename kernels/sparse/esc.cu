@@ -19,10 +19,24 @@ constexpr std::uint32_t kSharedElements = 4096;  // of C blocks per CTA: 16 KB, 
 constexpr std::uint32_t kMaxCBlocks = 256;       // of a CTA
 static_assert(kMaxCBlocks <= CBlockFlags::kMaxCBlocks && kMaxCBlocks / 32 <= kThreads);
 
-/// C blocks per CTA.
+/// C blocks per CTA, where there must be room for their results in shared memory.
 __host__ __device__ constexpr std::uint32_t c_blocks_per_cta(std::uint32_t m) {
   const std::uint32_t c_blocks = kSharedElements / (m * m);
   return c_blocks == 0 ? 1 : c_blocks < kMaxCBlocks ? c_blocks : kMaxCBlocks;
+}
+
+/// C blocks per CTA where results go straight to their records: enough that eight warps share the tiles of large ones
+/// evenly.
+__host__ __device__ constexpr std::uint32_t non_zero_blocks_per_cta(std::uint32_t m) {
+  constexpr std::uint32_t kFewest = 4;
+  const std::uint32_t c_blocks = c_blocks_per_cta(m);
+  return c_blocks < kFewest ? kFewest : c_blocks;
+}
+
+/// CTAs per multiprocessor that registers must allow: tiles of larger blocks would spill 64 of them.
+template <std::uint32_t P>
+constexpr std::uint32_t esc_ctas(std::uint32_t most) {
+  return P == 8 ? most : P <= 16 ? 4 : 3;
 }
 
 /// Operands and pairs of one launch.
@@ -100,21 +114,38 @@ struct RecordCBlocks : CtaCBlocks {
   __device__ void flag(std::uint32_t /*c_block*/) const {}
 };
 
-/// m = 4: half a warp per C block, lane -> an element.
-template <class CBlocks>
-__device__ void multiply_c_blocks_4(const Lists& lists, const CBlocks& c_blocks) {
+/// Side 4: half a warp per C block, lane -> an element.
+template <std::uint32_t M, class CBlocks>
+__device__ void multiply_c_blocks_4(const Lists& lists, const CBlocks& c_blocks, std::uint32_t m) {
   const std::uint32_t lane = threadIdx.x % 16;
+  const bool is_element = M != 0 || (lane / 4 < m && lane % 4 < m);
+  const std::uint32_t element = lane / 4 * m + lane % 4;
   for (std::uint32_t c_block = threadIdx.x / 16; c_block < c_blocks.num_c_blocks; c_block += kThreads / 16) {
     const std::uint32_t value =
         saturate(sum_pairs_4(lists.values, c_blocks, c_blocks.begin(c_block), c_blocks.end(c_block)));
-    c_blocks.result(c_block)[lane] = value;
+    if (is_element) c_blocks.result(c_block)[element] = value;
     if (value != 0) c_blocks.flag(c_block);
   }
 }
 
-/// m = 8: a warp per C block. The first two pairs of kAtOnce C blocks are in flight together; most lists have no more.
-template <class CBlocks>
-__device__ void multiply_c_blocks_8(const Lists& lists, const CBlocks& c_blocks) {
+/// Writes two neighbouring elements of a row, as far as they are no padding.
+/// Shapes: result [m, m].
+template <std::uint32_t M>
+__device__ void put_pair(std::uint32_t* result, std::uint32_t row, std::uint32_t column, std::uint32_t m,
+                         uint2 values) {
+  if (M == 0 && (row >= m || column >= m)) return;
+  std::uint32_t* const at = result + row * m + column;
+  if (M != 0 || m % 2 == 0) {
+    *reinterpret_cast<uint2*>(at) = values;
+  } else {
+    at[0] = values.x;
+    if (column + 1 < m) at[1] = values.y;
+  }
+}
+
+/// Side 8: a warp per C block. The first two pairs of kAtOnce C blocks are in flight together; most lists have no more.
+template <std::uint32_t M, class CBlocks>
+__device__ void multiply_c_blocks_8(const Lists& lists, const CBlocks& c_blocks, std::uint32_t m) {
   constexpr std::uint32_t kAtOnce = 4;
   const std::uint32_t lane = threadIdx.x % 32;
   for (std::uint32_t first = threadIdx.x / 32; first < c_blocks.num_c_blocks; first += kWarps * kAtOnce) {
@@ -131,7 +162,7 @@ __device__ void multiply_c_blocks_8(const Lists& lists, const CBlocks& c_blocks)
       if (c_block >= c_blocks.num_c_blocks) break;
       __syncwarp();  // mma.sync needs all lanes
       Sums8 products;
-      products.add(terms[u]);
+      products.add(split_bytes(terms[u].a), split_bytes(terms[u].b));
       const std::uint32_t next = c_blocks.begin(c_block) + 2;
       const std::uint32_t end = c_blocks.end(c_block);
       uint2 values{0, 0};
@@ -142,47 +173,58 @@ __device__ void multiply_c_blocks_8(const Lists& lists, const CBlocks& c_blocks)
         add_pairs_8(lists.values, c_blocks, next, end, sums);
         values = uint2{saturate(sums[0]), saturate(sums[1])};
       }
-      reinterpret_cast<uint2*>(c_blocks.result(c_block))[lane] = values;
+      put_pair<M>(c_blocks.result(c_block), Sums8::row(), Sums8::column(), m, values);
       if (__any_sync(~0u, (values.x | values.y) != 0) && lane == 0) c_blocks.flag(c_block);
     }
   }
 }
 
-/// m = 16, 32, 64: a warp per 16 rows of a C block, 8 columns at a time.
-template <std::uint32_t M, class CBlocks>
-__device__ void multiply_c_blocks_wide(const Lists& lists, const CBlocks& c_blocks) {
-  constexpr std::uint32_t kStrips = M / 16;
-  for (std::uint32_t x = threadIdx.x / 32; x < c_blocks.num_c_blocks * kStrips; x += kWarps) {
-    const std::uint32_t c_block = x / kStrips;
-    const std::uint32_t row = x % kStrips * 16;
+/// Writes the results of a tile, or adds to those that are there.
+/// Shapes: result [m, m]. Returns: whether this lane has a result that is not zero; padding is zero.
+template <std::uint32_t P>
+__device__ bool put_tile(const WarpTile<P>& tile, const TileSums<P>& sums, std::uint32_t m, bool adds,
+                         std::uint32_t* result) {
+  bool any = false;
+#pragma unroll
+  for (std::uint32_t r = 0; r < WarpTile<P>::kRows; ++r) {
+#pragma unroll
+    for (std::uint32_t c = 0; c < WarpTile<P>::kColumns; ++c) {
+      const std::uint32_t row = tile.first_row + r * 8 + Sums8::row();
+      const std::uint32_t column = tile.first_column + c * 8 + Sums8::column();
+      std::uint64_t two[2] = {sums.eights[r][c].sum(0), sums.eights[r][c].sum(1)};
+      if (adds && row < m && column < m) {
+        two[0] += result[row * m + column];
+        if (column + 1 < m) two[1] += result[row * m + column + 1];
+      }
+      const uint2 values{saturate(two[0]), saturate(two[1])};
+      put_pair<0>(result, row, column, m, values);
+      any |= (values.x | values.y) != 0;
+    }
+  }
+  return any;
+}
+
+/// Side 16 and more: a warp per tile of a C block.
+template <std::uint32_t P, class CBlocks>
+__device__ void multiply_c_blocks_wide(const Lists& lists, const CBlocks& c_blocks, std::uint32_t m) {
+  using Tile = WarpTile<P>;
+  constexpr std::uint32_t kMaxPairs = Sums8::kMaxTerms / P;
+  for (std::uint32_t x = threadIdx.x / 32; x < c_blocks.num_c_blocks * Tile::kCount; x += kWarps) {
+    const std::uint32_t c_block = x / Tile::kCount;
+    const Tile tile(x % Tile::kCount);
+    std::uint32_t* const result = c_blocks.result(c_block);
     const std::uint32_t begin = c_blocks.begin(c_block);
     const std::uint32_t end = c_blocks.end(c_block);
     bool any = false;
-    for (std::uint32_t column = 0; column < M; column += 8) {
-      std::uint64_t sums[4] = {};
-      add_pairs_wide<M>(lists.values, c_blocks, begin, end, row, column, sums);
-#pragma unroll
-      for (std::uint32_t e = 0; e < 4; ++e) {
-        const std::uint32_t value = saturate(sums[e]);
-        c_blocks.result(c_block)[(row + WideSums::row(e)) * M + column + WideSums::column(e)] = value;
-        any |= value != 0;
-      }
-    }
+    std::uint32_t p = begin;
+    do {  // once, unless the list is very long: later parts are added to what the same lanes wrote
+      TileSums<P> sums;
+      const std::uint32_t part_end = end - p > kMaxPairs ? p + kMaxPairs : end;
+      add_pairs_tile<P>(lists.values, c_blocks, p, part_end, tile, sums);
+      any |= put_tile<P>(tile, sums, m, p != begin, result);
+      p = part_end;
+    } while (p < end);
     if (any) c_blocks.flag(c_block);
-  }
-}
-
-/// Any m: a warp per C block, one pass over the pairs for every 32 elements.
-template <class CBlocks>
-__device__ void multiply_c_blocks_any_m(const Lists& lists, const CBlocks& c_blocks, std::uint32_t m) {
-  for (std::uint32_t c_block = threadIdx.x / 32; c_block < c_blocks.num_c_blocks; c_block += kWarps) {
-    const std::uint32_t begin = c_blocks.begin(c_block);
-    const std::uint32_t end = c_blocks.end(c_block);
-    for (std::uint32_t e = threadIdx.x % 32; e < m * m; e += 32) {
-      const std::uint32_t value = saturate(sum_pairs_any_m(lists.values, c_blocks, begin, end, m, e));
-      c_blocks.result(c_block)[e] = value;
-      if (value != 0) c_blocks.flag(c_block);
-    }
   }
 }
 
@@ -208,16 +250,14 @@ __device__ void take_split_k_sums(const SplitKView& lists, std::uint64_t first, 
 
 /// All results of a CTA.
 /// Threads: all of the CTA.
-template <std::uint32_t M, class CBlocks>
+template <std::uint32_t P, std::uint32_t M, class CBlocks>
 __device__ void multiply_c_blocks(const Lists& lists, std::uint64_t first, const CBlocks& c_blocks, std::uint32_t m) {
-  if constexpr (M == 4) {
-    multiply_c_blocks_4(lists, c_blocks);
-  } else if constexpr (M == 8) {
-    multiply_c_blocks_8(lists, c_blocks);
-  } else if constexpr (M >= 16) {
-    multiply_c_blocks_wide<M>(lists, c_blocks);
+  if constexpr (P == 4) {
+    multiply_c_blocks_4<M>(lists, c_blocks, m);
+  } else if constexpr (P == 8) {
+    multiply_c_blocks_8<M>(lists, c_blocks, m);
   } else {
-    multiply_c_blocks_any_m(lists, c_blocks, m);
+    multiply_c_blocks_wide<P>(lists, c_blocks, m);
   }
   if (lists.split_k.c_blocks == nullptr) return;
   __syncthreads();  // split-K blocks hold zeros, which other threads wrote
@@ -225,17 +265,19 @@ __device__ void multiply_c_blocks(const Lists& lists, std::uint64_t first, const
 }
 
 /// C blocks of the CTA whose first one is `first`.
-__device__ inline std::uint32_t c_blocks_from(const Lists& lists, std::uint64_t first, std::uint32_t m) {
-  return static_cast<std::uint32_t>(min(std::uint64_t{c_blocks_per_cta(m)}, lists.list.num_c_blocks - first));
+__device__ inline std::uint32_t c_blocks_from(const Lists& lists, std::uint64_t first, std::uint32_t per_cta) {
+  return static_cast<std::uint32_t>(min(std::uint64_t{per_cta}, lists.list.num_c_blocks - first));
 }
 
 // Grid: one CTA per c_blocks_per_cta C blocks; they are handed out in result order as CTAs start.
-// Work: the CTA loads the pairs of its C blocks; warps, or half warps, take C blocks in turn, with sums in registers
-//       over all pairs. Split-K blocks were added up before. At the end the CTA writes the records of its C blocks.
+// Work: the CTA loads the pairs of its C blocks; warps, or half warps, take C blocks or tiles of them in turn, with
+// sums
+//       in registers over all pairs. Split-K blocks were added up before. At the end the CTA writes the records of its
+//       C blocks.
 // Memory: a pair is read as whole blocks by neighbouring lanes; results stay in shared memory until their output offset
 //         is known.
-template <std::uint32_t M>
-__global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads - 1 : 4)
+template <std::uint32_t P, std::uint32_t M>
+__global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThreads - 1))
     mul_esc(Lists lists, CBlocksView c_blocks, std::uint32_t run_time_m, RecordOutput out) {
   extern __shared__ __align__(16) std::uint32_t results[];  // [C blocks of the CTA, m, m]
   __shared__ CBlockFlags flags;
@@ -248,40 +290,37 @@ __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads
   if (threadIdx.x < kMaxCBlocks / 32) flags.words[threadIdx.x] = 0;
   __syncthreads();  // flags.cta is written, flags are clear
   const std::uint64_t first = std::uint64_t{flags.cta} * c_blocks_per_cta(m);
-  const std::uint32_t num_c_blocks = c_blocks_from(lists, first, m);
+  const std::uint32_t num_c_blocks = c_blocks_from(lists, first, c_blocks_per_cta(m));
   for (std::uint32_t x = threadIdx.x; x < num_c_blocks; x += kThreads) {
     const CBlock at = c_block_at(c_blocks, first + x);
     indices[x] = uint2{out.rows[at.row], at.column};
   }
   const StagedCBlocks own{fetch_lists(lists, first, num_c_blocks, offsets, near_pairs), results, m * m, flags};
-  multiply_c_blocks<M>(lists, first, own, m);
+  multiply_c_blocks<P, M>(lists, first, own, m);
   __syncthreads();  // results and flags are complete
   if (threadIdx.x < 32) find_output_offset(flags, num_c_blocks, out, gridDim.x);
   __syncthreads();  // the output offset is known
   order_records(flags, num_c_blocks, order);
   __syncthreads();  // the order is complete
-  const auto value_at = [&](std::uint32_t c_block, std::uint32_t x) {
-    if constexpr (M != 0) {
-      return reinterpret_cast<const uint2*>(results)[c_block * (M * M / 2) + x];
-    } else {
-      return results[c_block * m * m + x];
-    }
+  const auto value_at = [&](std::uint32_t c_block, std::uint32_t e) { return results[c_block * m * m + e]; };
+  const auto pair_at = [&](std::uint32_t c_block, std::uint32_t x) {
+    return reinterpret_cast<const uint2*>(results)[c_block * (m * m / 2) + x];
   };
   const auto index_of = [&](std::uint32_t c_block) { return indices[c_block]; };
-  write_records<M>(flags, order, m, out, value_at, index_of);
+  write_records<M>(flags, order, m, out, RecordParts{value_at, pair_at, index_of});
 }
 
-// Grid: one CTA per c_blocks_per_cta C blocks, none of which is zero, so that its number is the number of its record.
-// Work: as mul_esc, without flags and look-back.
-// Memory: a warp, or half a warp, writes a whole record; the parts of a sector that two records share combine in L2.
-template <std::uint32_t M>
-__global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads : 4)
+// Grid: one CTA per non_zero_blocks_per_cta C blocks, none of which is zero, so that its number is the number of its
+// record. Work: as mul_esc, without flags and look-back. Memory: a warp, or half a warp, writes a whole record; the
+// parts of a sector that two records share combine in L2.
+template <std::uint32_t P, std::uint32_t M>
+__global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThreads))
     mul_esc_non_zero(Lists lists, CBlocksView c_blocks, std::uint32_t run_time_m, RecordOutput out) {
   __shared__ BlockPair near_pairs[CtaCBlocks::kMaxPairs];
   __shared__ std::uint32_t offsets[kMaxCBlocks + 1];
   const std::uint32_t m = M != 0 ? M : run_time_m;
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * c_blocks_per_cta(m);
-  const std::uint32_t num_c_blocks = c_blocks_from(lists, first, m);
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * non_zero_blocks_per_cta(m);
+  const std::uint32_t num_c_blocks = c_blocks_from(lists, first, non_zero_blocks_per_cta(m));
   const std::uint32_t record_words = 2 + m * m;
   std::uint32_t* const records = out.records + first * record_words;
   for (std::uint32_t x = threadIdx.x; x < num_c_blocks; x += kThreads) {
@@ -290,23 +329,24 @@ __global__ void __launch_bounds__(kThreads, M == 8 ? kResidentThreads / kThreads
     records[x * record_words + 1] = at.column;
   }
   const RecordCBlocks own{fetch_lists(lists, first, num_c_blocks, offsets, near_pairs), records + 2, record_words};
-  multiply_c_blocks<M>(lists, first, own, m);
+  multiply_c_blocks<P, M>(lists, first, own, m);
   if (blockIdx.x == 0 && threadIdx.x == 0) *out.num_blocks = static_cast<std::uint32_t>(lists.list.num_c_blocks);
 }
 
-template <std::uint32_t M>
+template <std::uint32_t P, std::uint32_t M>
 void launch(const Lists& lists, const EscProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
             cudaStream_t stream) {
   const std::uint32_t m = product.m;
-  const auto grid = static_cast<unsigned>((lists.list.num_c_blocks + c_blocks_per_cta(m) - 1) / c_blocks_per_cta(m));
+  const std::uint32_t per_cta = product.can_be_zero ? c_blocks_per_cta(m) : non_zero_blocks_per_cta(m);
+  const auto grid = static_cast<unsigned>((lists.list.num_c_blocks + per_cta - 1) / per_cta);
   if (!product.can_be_zero) {
-    mul_esc_non_zero<M><<<grid, kThreads, 0, stream>>>(lists, c_blocks, m, out);
+    mul_esc_non_zero<P, M><<<grid, kThreads, 0, stream>>>(lists, c_blocks, m, out);
     return;
   }
   const std::size_t shared_bytes = std::size_t{c_blocks_per_cta(m)} * m * m * sizeof(std::uint32_t);
   const std::size_t num_states = std::size_t{grid} + 1;
   check(cudaMemsetAsync(out.look_back, 0, num_states * sizeof(std::uint64_t), stream), "clear look-back states");
-  mul_esc<M><<<grid, kThreads, shared_bytes, stream>>>(lists, c_blocks, m, out);
+  mul_esc<P, M><<<grid, kThreads, shared_bytes, stream>>>(lists, c_blocks, m, out);
 }
 
 }  // namespace
@@ -323,8 +363,9 @@ void launch_mul_esc(const EscProduct& product, const CBlocksView& c_blocks, cons
                     .list = product.list,
                     .split_k = product.split_k,
                     .max_length = product.split_k.c_blocks == nullptr ? ~0u : kSplitKPairs};
-  for_multiply_side(product.m,
-                    [&](auto side) { launch<decltype(side)::value>(lists, product, c_blocks, out, stream); });
+  for_row_sides(product.m, [&](auto side, auto m) {
+    launch<decltype(side)::value, decltype(m)::value>(lists, product, c_blocks, out, stream);
+  });
   check_launch("mul_esc");
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kThreads = ColumnChunks::kThreads;
 constexpr std::uint32_t kWarps = ColumnChunks::kWarps;
-constexpr std::uint32_t kSharedBytes = 100u << 10;      // two CTAs per multiprocessor of 228 KB
+constexpr std::uint32_t kSharedBytes = kGustavsonSharedBytes;
 constexpr std::uint32_t kSmallSharedBytes = 41u << 10;  // where a device gives a CTA no more than 48 KB
 
 // Grid: one thread per split offset.
@@ -38,14 +38,31 @@ template <std::uint32_t M, bool Fits>
 __device__ void flag_c_blocks(const Accumulators<M>& sums, std::uint32_t num_c_blocks, CBlockFlags& flags) {
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t num_words = (num_c_blocks + 31) / 32;
+  constexpr std::uint32_t kFewElements = 64;
   for (std::uint32_t w = threadIdx.x / 32; w < num_words; w += kWarps) {
     std::uint32_t word = 0;
-    if constexpr (M == 4 || M == 8) {  // a thread per C block; lanes start at different elements, in different banks
+    if constexpr (M != 0) {  // a thread per C block; lanes start at different elements, in different banks
       constexpr std::uint32_t kQuarters = M * M / 4;
       const std::uint32_t c_block = w * 32 + lane;
       bool any = false;
       for (std::uint32_t x = 0; x < kQuarters && !any && c_block < num_c_blocks; ++x) {
         any = sums.template any_of_four<Fits>(c_block, (x + (M == 4 ? lane / 2 : lane)) % kQuarters);
+      }
+      word = __ballot_sync(~0u, any);
+    } else if (sums.elements() <= kFewElements) {  // the same, two elements at a time where their number is even
+      const std::uint32_t step = sums.elements() % 2 == 0 ? 2 : 1;
+      const std::uint32_t end = sums.elements() / step;
+      const std::uint32_t c_block = w * 32 + lane;
+      std::uint32_t e = lane % end;
+      bool any = false;
+      for (std::uint32_t x = 0; x < end && !any && c_block < num_c_blocks; ++x) {
+        if (step == 2) {
+          const uint2 two = sums.template pair<Fits>(c_block, e);
+          any = (two.x | two.y) != 0;
+        } else {
+          any = sums.template value<Fits>(c_block, e) != 0;
+        }
+        e = e + 1 == end ? 0 : e + 1;
       }
       word = __ballot_sync(~0u, any);
     } else {  // a warp per C block
@@ -71,7 +88,7 @@ struct ChunkOutput {
 
 /// Writes the sums as records.
 /// Threads: all of the CTA, once all products are added.
-template <std::uint32_t M, bool Fits>
+template <std::uint32_t P, std::uint32_t M, bool Fits>
 __device__ void write_chunk(const Accumulators<M>& sums, std::uint32_t num_c_blocks, std::uint32_t m,
                             const ChunkOutput& chunk, const RecordOutput& out) {
   flag_c_blocks<M, Fits>(sums, num_c_blocks, chunk.flags);
@@ -80,22 +97,22 @@ __device__ void write_chunk(const Accumulators<M>& sums, std::uint32_t num_c_blo
   __syncthreads();  // the output offset is known
   order_records(chunk.flags, num_c_blocks, chunk.order);
   __syncthreads();  // the order is complete
-  const auto value_at = [&](std::uint32_t c_block, std::uint32_t x) {
-    if constexpr (M != 0) {
-      return sums.template pair<Fits>(c_block, x);
-    } else {
-      return sums.template value<Fits>(c_block, x);
-    }
+  const auto value_at = [&](std::uint32_t c_block, std::uint32_t e) { return sums.template value<Fits>(c_block, e); };
+  const auto pair_at = [&](std::uint32_t c_block, std::uint32_t x) {
+    if (P % 32 != 0 || m != P) return sums.template pair<Fits>(c_block, x);
+    const std::uint32_t bits = row_swizzle(2 * x / P);
+    const uint2 two = sums.template pair<Fits>(c_block, (2 * x ^ bits) / 2);
+    return bits % 2 == 0 ? two : uint2{two.y, two.x};
   };
   const auto index_of = [&](std::uint32_t c_block) {
     return uint2{chunk.first_index.x, chunk.first_index.y + c_block};
   };
-  write_records<M>(chunk.flags, chunk.order, m, out, value_at, index_of);
+  write_records<M>(chunk.flags, chunk.order, m, out, RecordParts{value_at, pair_at, index_of});
 }
 
 /// Adds the products of a warp's share of a round.
-/// Shapes: a_blocks [count, m, m], device: the round's blocks of A.
-template <std::uint32_t M, bool Fits>
+/// Shapes: a_blocks [count, P, P], device: the round's blocks of A.
+template <std::uint32_t P, std::uint32_t M, bool Fits>
 __device__ void add_share(const Round& round, Share share, std::uint32_t count, const std::uint16_t* a_blocks,
                           const OperandView& b, std::uint32_t first_column, std::uint32_t m,
                           const Accumulators<M>& sums) {
@@ -106,7 +123,7 @@ __device__ void add_share(const Round& round, Share share, std::uint32_t count, 
     const std::uint32_t length = min(part.end - part.first, share.pairs);
     share.pairs -= length;
     part.end = part.first + length;
-    add_segment<M, Fits>(a_blocks + std::uint64_t{x} * sums.elements(), b, part, first_column, m, sums);
+    add_segment<P, M, Fits>(a_blocks + std::uint64_t{x} * P * P, b, part, first_column, m, sums);
   }
 }
 
@@ -115,7 +132,7 @@ __device__ void add_share(const Round& round, Share share, std::uint32_t count, 
 // segments.
 //       At the end the CTA writes the records of its chunk.
 // Memory: B's blocks are read contiguously; sums are in shared memory, the lanes of a warp on different banks.
-template <std::uint32_t M>
+template <std::uint32_t P, std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, 2)
     mul_gustavson(GustavsonProduct product, CBlocksView c_blocks, ColumnChunks chunks, RecordOutput out) {
   extern __shared__ __align__(16) std::uint32_t shared[];
@@ -147,12 +164,12 @@ __global__ void __launch_bounds__(kThreads, 2)
       const std::uint32_t b_row = product.b_row_index[first + threadIdx.x];
       segment = find_segment(b.index, b_row, c_blocks, chunks, chunk, num_c_blocks);
     }
-    const Share share = round.list(segment, count, elements);  // has a barrier: in the first round, sums are clear too
-    const std::uint16_t* const a_blocks = product.a.values + std::uint64_t{first} * elements;
+    const Share share = round.list(segment, count, P * P);  // has a barrier: in the first round, sums are clear too
+    const std::uint16_t* const a_blocks = product.a.values + std::uint64_t{first} * P * P;
     if (fits) {
-      add_share<M, true>(round, share, count, a_blocks, b, first_column, m, sums);
+      add_share<P, M, true>(round, share, count, a_blocks, b, first_column, m, sums);
     } else {
-      add_share<M, false>(round, share, count, a_blocks, b, first_column, m, sums);
+      add_share<P, M, false>(round, share, count, a_blocks, b, first_column, m, sums);
     }
     __syncthreads();  // segments may be overwritten; after the last round: all products are added
   }
@@ -163,9 +180,9 @@ __global__ void __launch_bounds__(kThreads, 2)
                             .first_index = uint2{out.rows[row], first_column},
                             .num_ctas = chunks.num_ctas};
   if (fits) {
-    write_chunk<M, true>(sums, num_c_blocks, m, written, out);
+    write_chunk<P, M, true>(sums, num_c_blocks, m, written, out);
   } else {
-    write_chunk<M, false>(sums, num_c_blocks, m, written, out);
+    write_chunk<P, M, false>(sums, num_c_blocks, m, written, out);
   }
 }
 
@@ -179,7 +196,7 @@ std::uint32_t shared_limit() {
   return static_cast<std::uint32_t>(bytes) >= kSharedBytes + kStatic ? kSharedBytes : kSmallSharedBytes;
 }
 
-template <std::uint32_t M>
+template <std::uint32_t P, std::uint32_t M>
 void launch(const GustavsonProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
             cudaStream_t stream) {
   const CompressedView& b = product.b.index;
@@ -191,7 +208,7 @@ void launch(const GustavsonProduct& product, const CBlocksView& c_blocks, const 
   ColumnChunks chunks{
       .blocks_per_chunk = width, .per_row = per_row, .num_ctas = per_row * c_blocks.num_rows, .split_offsets = nullptr};
   const std::size_t shared_bytes = (std::size_t{width} * c_block_bytes + 15) / 16 * 16;
-  check(cudaFuncSetAttribute(mul_gustavson<M>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit)),
+  check(cudaFuncSetAttribute(mul_gustavson<P, M>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit)),
         "mul_gustavson shared memory");
   const std::size_t num_states = std::size_t{chunks.num_ctas} + 1;
   check(cudaMemsetAsync(out.look_back, 0, num_states * sizeof(std::uint64_t), stream), "clear look-back states");
@@ -203,7 +220,7 @@ void launch(const GustavsonProduct& product, const CBlocksView& c_blocks, const 
     find_split_offsets<<<item_grid(num_split_offsets), kItemThreads, 0, stream>>>(b, c_blocks, chunks, split_offsets);
     chunks.split_offsets = split_offsets;
   }
-  mul_gustavson<M><<<chunks.num_ctas, kThreads, shared_bytes, stream>>>(product, c_blocks, chunks, out);
+  mul_gustavson<P, M><<<chunks.num_ctas, kThreads, shared_bytes, stream>>>(product, c_blocks, chunks, out);
 }
 
 }  // namespace
@@ -214,7 +231,9 @@ void launch_mul_gustavson(const GustavsonProduct& product, const CBlocksView& c_
     check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
     return;
   }
-  for_multiply_side(product.m, [&](auto side) { launch<decltype(side)::value>(product, c_blocks, out, stream); });
+  for_row_sides(product.m, [&](auto side, auto m) {
+    launch<decltype(side)::value, decltype(m)::value>(product, c_blocks, out, stream);
+  });
   check_launch("mul_gustavson");
 }
 

@@ -18,9 +18,9 @@ constexpr std::uint32_t kThreads = 256;
 constexpr std::uint32_t kWarps = kThreads / 32;
 
 /// Successive pairs of a CTA: enough that its m * m additions to global memory cost little beside them, few enough that
-/// one list of 10^5 pairs keeps every multiprocessor busy.
-__host__ __device__ constexpr std::uint32_t pairs_per_cta(std::uint32_t m) {
-  return m < 4 ? 2048 : 8192 / m;
+/// one list of 10^5 pairs keeps every multiprocessor busy. side: padded.
+__host__ __device__ constexpr std::uint32_t pairs_per_cta(std::uint32_t side) {
+  return 8192 / side;
 }
 
 /// Whether C block x is a split-K block.
@@ -42,60 +42,58 @@ struct KSlice {
   std::uint32_t begin;
   std::uint32_t end;
   unsigned long long* sums;  // [m, m], shared
+  std::uint32_t m;
 
   /// Where part `part` of `num_parts` begins; part num_parts begins at the end.
   [[nodiscard]] __device__ std::uint32_t part_begin(std::uint32_t part, std::uint32_t num_parts) const {
     return begin + (end - begin) * part / num_parts;  // a slice has at most 2,048 pairs
   }
-  __device__ void add(std::uint32_t element, std::uint64_t sum) const {
-    if (sum != 0) atomicAdd(sums + element, static_cast<unsigned long long>(sum));  // parts add to one block
+  /// What is behind the block is padding, and zero.
+  __device__ void add(std::uint32_t row, std::uint32_t column, std::uint64_t sum) const {
+    if (sum != 0) atomicAdd(sums + row * m + column, static_cast<unsigned long long>(sum));  // parts add to one block
   }
 };
 
-/// m = 4: half a warp per part, lane -> an element.
+/// Side 4: half a warp per part, lane -> an element.
 __device__ inline void add_slice_4(const KSlice& slice) {
   constexpr std::uint32_t kParts = kThreads / 16;
   const std::uint32_t part = threadIdx.x / 16;
-  slice.add(threadIdx.x % 16,
+  const std::uint32_t lane = threadIdx.x % 16;
+  slice.add(lane / 4, lane % 4,
             sum_pairs_4(slice.values, slice.pairs, slice.part_begin(part, kParts), slice.part_begin(part + 1, kParts)));
 }
 
-/// m = 8: a warp per part.
+/// Side 8: a warp per part.
 __device__ inline void add_slice_8(const KSlice& slice) {
   const std::uint32_t part = threadIdx.x / 32;
-  const std::uint32_t lane = threadIdx.x % 32;
   std::uint64_t sums[2] = {};
   add_pairs_8(slice.values, slice.pairs, slice.part_begin(part, kWarps), slice.part_begin(part + 1, kWarps), sums);
-  slice.add(lane * 2, sums[0]);  // row lane / 4, columns 2 * (lane % 4) and the next
-  slice.add(lane * 2 + 1, sums[1]);
+  slice.add(Sums8::row(), Sums8::column(), sums[0]);
+  slice.add(Sums8::row(), Sums8::column() + 1, sums[1]);
 }
 
-/// m = 16, 32, 64: a warp per part and 16 rows, 8 columns at a time.
-template <std::uint32_t M>
+/// Side 16 and more: a warp per part, and tile after tile.
+template <std::uint32_t P>
 __device__ void add_slice_wide(const KSlice& slice) {
-  constexpr std::uint32_t kStrips = M / 16;
-  constexpr std::uint32_t kParts = kWarps / kStrips;
-  const std::uint32_t part = threadIdx.x / 32 / kStrips;
-  const std::uint32_t row = threadIdx.x / 32 % kStrips * 16;
-  const std::uint32_t begin = slice.part_begin(part, kParts);
-  const std::uint32_t end = slice.part_begin(part + 1, kParts);
-  for (std::uint32_t column = 0; column < M; column += 8) {
-    std::uint64_t sums[4] = {};
-    add_pairs_wide<M>(slice.values, slice.pairs, begin, end, row, column, sums);
-#pragma unroll
-    for (std::uint32_t e = 0; e < 4; ++e) {
-      slice.add((row + WideSums::row(e)) * M + column + WideSums::column(e), sums[e]);
-    }
-  }
-}
-
-/// Any m: a warp per part, one pass over its pairs for every 32 elements.
-__device__ inline void add_slice_any_m(const KSlice& slice, std::uint32_t m) {
+  using Tile = WarpTile<P>;
+  static_assert(pairs_per_cta(P) * P <= Sums8::kMaxTerms);
   const std::uint32_t part = threadIdx.x / 32;
   const std::uint32_t begin = slice.part_begin(part, kWarps);
   const std::uint32_t end = slice.part_begin(part + 1, kWarps);
-  for (std::uint32_t e = threadIdx.x % 32; e < m * m; e += 32) {
-    slice.add(e, sum_pairs_any_m(slice.values, slice.pairs, begin, end, m, e));
+  for (std::uint32_t x = 0; x < Tile::kCount; ++x) {
+    const Tile tile(x);
+    TileSums<P> sums;
+    add_pairs_tile<P>(slice.values, slice.pairs, begin, end, tile, sums);
+#pragma unroll
+    for (std::uint32_t r = 0; r < Tile::kRows; ++r) {
+#pragma unroll
+      for (std::uint32_t c = 0; c < Tile::kColumns; ++c) {
+        const std::uint32_t row = tile.first_row + r * 8 + Sums8::row();
+        const std::uint32_t column = tile.first_column + c * 8 + Sums8::column();
+        slice.add(row, column, sums.eights[r][c].sum(0));
+        slice.add(row, column + 1, sums.eights[r][c].sum(1));
+      }
+    }
   }
 }
 
@@ -120,14 +118,12 @@ __device__ inline std::uint32_t first_split_k_behind(const SplitKView& found, co
 //       memory and then, element by element, in global memory. A sum stays below 2^64: an element has at most 2^32
 //       terms, each less than 2^32.
 // Memory: a pair is read as whole blocks by neighbouring lanes; m * m atomic additions per CTA and C block.
-template <std::uint32_t M>
+template <std::uint32_t P>
 __global__ void __launch_bounds__(kThreads, 4)
-    add_split_k(PairValues values, PairListView list, std::uint32_t num_pairs, SplitKView found,
-                std::uint32_t run_time_m) {
+    add_split_k(PairValues values, PairListView list, std::uint32_t num_pairs, SplitKView found, std::uint32_t m) {
   extern __shared__ unsigned long long sums[];  // [m, m]
-  const std::uint32_t m = M != 0 ? M : run_time_m;
-  const std::uint32_t begin = blockIdx.x * pairs_per_cta(m);
-  const std::uint32_t end = begin + min(pairs_per_cta(m), num_pairs - begin);
+  const std::uint32_t begin = blockIdx.x * pairs_per_cta(P);
+  const std::uint32_t end = begin + min(pairs_per_cta(P), num_pairs - begin);
   const std::uint32_t count = *found.count;
   for (std::uint32_t x = first_split_k_behind(found, list.offsets, count, begin); x < count; ++x) {
     const std::uint32_t c_block = found.c_blocks[x];
@@ -135,18 +131,17 @@ __global__ void __launch_bounds__(kThreads, 4)
                        .pairs = {list.pairs},
                        .begin = max(begin, list.offsets[c_block]),
                        .end = min(end, list.offsets[c_block + 1]),
-                       .sums = sums};
+                       .sums = sums,
+                       .m = m};
     if (slice.begin >= end) break;  // the same for all threads
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) sums[e] = 0;
     __syncthreads();  // sums are clear
-    if constexpr (M == 4) {
+    if constexpr (P == 4) {
       add_slice_4(slice);
-    } else if constexpr (M == 8) {
+    } else if constexpr (P == 8) {
       add_slice_8(slice);
-    } else if constexpr (M >= 16) {
-      add_slice_wide<M>(slice);
     } else {
-      add_slice_any_m(slice, m);
+      add_slice_wide<P>(slice);
     }
     __syncthreads();  // sums are complete; below, each thread reads and later clears the same elements
     auto* const totals = reinterpret_cast<unsigned long long*>(found.sums) + std::uint64_t{x} * m * m;
@@ -156,12 +151,12 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
 }
 
-template <std::uint32_t M>
+template <std::uint32_t P>
 void launch(const PairValues& values, const PairListView& list, std::uint32_t num_pairs, std::uint32_t m,
             const SplitKView& found, cudaStream_t stream) {
-  const unsigned grid = (num_pairs - 1) / pairs_per_cta(m) + 1;
+  const unsigned grid = (num_pairs - 1) / pairs_per_cta(P) + 1;
   const std::size_t shared_bytes = std::size_t{m} * m * sizeof(std::uint64_t);
-  add_split_k<M><<<grid, kThreads, shared_bytes, stream>>>(values, list, num_pairs, found, m);
+  add_split_k<P><<<grid, kThreads, shared_bytes, stream>>>(values, list, num_pairs, found, m);
 }
 
 }  // namespace
@@ -188,7 +183,7 @@ void launch_add_split_k(const PairValues& values, const PairListView& list, std:
   check(cudaMemsetAsync(found.sums, 0, num_pairs / kSplitKPairs * m * m * sizeof(std::uint64_t), stream),
         "clear split-K sums");
   const auto count = static_cast<std::uint32_t>(num_pairs);
-  for_multiply_side(m, [&](auto side) { launch<decltype(side)::value>(values, list, count, m, found, stream); });
+  for_padded_side(m, [&](auto side) { launch<decltype(side)::value>(values, list, count, m, found, stream); });
   check_launch("add_split_k");
 }
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <mutex>
 
+#include "base/spare_pages.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 
@@ -39,10 +40,13 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 /// A few mappings that were given back, for arrays of the same size: a product out of core, or many small products, ask
 /// for the same sizes again and again, and fresh pages have to be cleared by the system first (576 products of slabs:
 /// 3.1 s in the system, with the first version of this file 0.6).
-/// Memory: kMaxBytes, beyond every limit.
+/// Larger ones: spare_pages.hpp. Memory: kMaxBytes, beyond every limit.
 class SpareMappings {
  public:
   static constexpr std::uint64_t kMaxBytes = 12u << 20;
+
+  /// Whether mappings of this size are kept here.
+  static constexpr bool takes(std::uint64_t bytes) { return bytes <= kMaxBytes / 2; }
 
   /// Null if there is none of this size.
   std::byte* take(std::uint64_t bytes) {
@@ -58,10 +62,6 @@ class SpareMappings {
 
   /// Unmaps it, or the oldest ones, if there would be too many.
   void give(std::byte* data, std::uint64_t bytes) {
-    if (bytes > kMaxBytes / 2) {
-      munmap(data, bytes);
-      return;
-    }
     const std::lock_guard lock(mutex_);
     while (size_ == spare_.size() || bytes_ + bytes > kMaxBytes) {
       munmap(spare_[0].data, spare_[0].bytes);
@@ -97,7 +97,7 @@ SpareMappings& spare_mappings() {
 /// Bytes of the mapping for an array: small ones are rounded up to one of 16 sizes between powers of two, so that
 /// arrays of about the same size use the same mappings.
 std::uint64_t mapped_bytes(std::uint64_t bytes) {
-  if (bytes > SpareMappings::kMaxBytes / 2) return round_up(bytes, kPageBytes);
+  if (!SpareMappings::takes(bytes)) return round_up(bytes, kPageBytes);
   return round_up(bytes, std::max(kPageBytes, std::bit_floor(bytes) / 16));
 }
 
@@ -126,7 +126,10 @@ std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
   }
   const std::uint64_t mapped = mapped_bytes(bytes);
   if (pages == Pages::huge_where_large) {
-    if (std::byte* const data = spare_mappings().take(mapped); data != nullptr) return data;
+    const bool is_small = SpareMappings::takes(bytes);
+    std::byte* const data = is_small ? spare_mappings().take(mapped) : spare_pages().take(mapped);
+    if (data != nullptr) return data;
+    spare_pages().trim(bytes_in_use.load(std::memory_order_relaxed) + mapped);
   }
   if (pages == Pages::huge_where_large && bytes >= kLargeBytes) return map_on_huge_pages(mapped);
   std::byte* const data = map(mapped);
@@ -153,8 +156,10 @@ void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept {
     std::free(data);
   } else if (pages == Pages::small) {
     munmap(data, mapped_bytes(bytes));
-  } else {
+  } else if (SpareMappings::takes(bytes)) {
     spare_mappings().give(data, mapped_bytes(bytes));
+  } else {
+    spare_pages().give(data, mapped_bytes(bytes), bytes_in_use.load(std::memory_order_relaxed));
   }
 }
 

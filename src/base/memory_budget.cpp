@@ -61,6 +61,8 @@ MemoryShare::~MemoryShare() {
     budget_.host_.used_bytes -= reserved_.host;
     budget_.device_.used_bytes -= reserved_.device;
     budget_.host_.num_users -= uses_host_ ? 1 : 0;
+    if (budget_.keeps_pages_ && reserved_.host != 0) budget_.kept_page_bytes_ = reserved_.host;
+    budget_.allow_pages();
     budget_.device_.num_users -= uses_device_ ? 1 : 0;
   }
   held_.clear();
@@ -107,6 +109,7 @@ void MemoryShare::reserve(const MemoryBytes& wanted, const std::atomic<bool>* ca
   budget_.device_.used_bytes += need.device;
   reserved_.host += need.host;
   reserved_.device += need.device;
+  budget_.allow_pages();
   for (const SourceIdentity& file : files) {
     const KeptItems::Entry* const entry = budget_.kept_.find(file);
     if (entry == nullptr || !entry->is_ready()) continue;
@@ -119,7 +122,7 @@ std::vector<KeptClaim> MemoryShare::claim(std::span<const KeptWish> wishes, cons
                                           std::chrono::milliseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   const std::vector<KeptClaim> held = std::exchange(held_, {});  // goes when the claims below have been made
-  held_.reserve(wishes.size());  // hold() must not allocate
+  held_.reserve(wishes.size());                                  // hold() must not allocate
   std::vector<KeptClaim> claims(wishes.size());
   std::vector<KeptItems::Id> awaited(wishes.size(), 0);
   std::unique_lock lock(budget_.mutex_);
@@ -169,6 +172,7 @@ bool MemoryShare::grow_host(std::uint64_t bytes) {
   if (bytes > budget_.host_.free_bytes()) return false;
   budget_.host_.used_bytes += bytes;
   reserved_.host += bytes;
+  budget_.allow_pages();
   return true;
 }
 

@@ -1,6 +1,7 @@
 // What the products of one engine may take together, in host and device memory; who asks for too much waits.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/kept_items.hpp"
+#include "base/spare_pages.hpp"
 
 namespace spmm {
 
@@ -33,9 +35,11 @@ struct KeptWish {
 /// One limit for the host and one for the device, shared by the products of an engine (MemoryShare). Threads: any.
 /// Kept operands: while products use one, their shares cover it, for they reserve as if each had its own; an idle one
 /// counts beside them, and goes as soon as a product wants its memory. No product waits or fails for an idle one.
+/// Memory: pages of freed arrays are kept within what the running products have reserved (SpareAllowance), and between
+/// two products, where `keeps_pages`, as much as the last one had.
 class MemoryBudget {
  public:
-  MemoryBudget() = default;
+  explicit MemoryBudget(bool keeps_pages = false) : keeps_pages_(keeps_pages) {}
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
@@ -67,9 +71,14 @@ class MemoryBudget {
   /// nothing dropped, where products hold too much. The mutex must be held.
   bool make_room(std::uint64_t bytes, std::span<const SourceIdentity> except = {});
 
+  void allow_pages() { allowance_.set(std::max(host_.used_bytes, kept_page_bytes_)); }
+
+  const bool keeps_pages_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   KeptItems kept_;  // items are destroyed under the mutex: what is counted free is free
+  std::uint64_t kept_page_bytes_ = 0;
+  SpareAllowance allowance_;
   Pool host_;
   Pool device_;
   std::list<const void*> waiting_;  // oldest first

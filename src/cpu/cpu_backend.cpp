@@ -19,6 +19,8 @@ plan::Statistics statistics_of(const Prepared& product, const MatrixHeader& a, c
                      .exact = true,
                      .num_pairs = static_cast<double>(product.num_pairs),
                      .b_rows = product.b.num_rows(),
+                     .tile_pairs = static_cast<double>(product.tile_pairs),
+                     .tile_c_blocks = product.tile_c_blocks,
                      .max_element = std::max(product.a.bound, product.b.bound)};
   std::uint64_t num_c_blocks = 0;
   for (const std::uint64_t pairs : product.row_pairs) {
@@ -39,6 +41,7 @@ ProductStats run_kernel(Prepared& product, Isa isa, Sink& sink, const plan::Exec
     case plan::KernelId::rows:
     case plan::KernelId::row_spread:
     case plan::KernelId::pair_list:
+    case plan::KernelId::small_blocks:
     case plan::KernelId::dense_tensor:
     case plan::KernelId::dense_tiled:
     case plan::KernelId::two_pointer:

@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "base/cancellable.hpp"
+#include "cpu/c_block_estimate.hpp"
 #include "cpu/read_records.hpp"
 #include "cpu/stage_progress.hpp"
+#include "cpu/tile_operand.hpp"
+#include "plan/tiles.hpp"
 
 namespace spmm::cpu {
 
@@ -24,6 +27,10 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
   });
+  if (!plan::sums_in_tiles(shape.m)) return out;
+  out.tile_pairs = count_tile_pairs(out.a, out.b, shape.m, run);
+  out.tile_c_blocks =
+      estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, out.blocks_per_side, run);
   return out;
 }
 

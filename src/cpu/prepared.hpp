@@ -17,6 +17,8 @@ struct Prepared {
   Operand b;
   AlignedArray<std::uint64_t> row_pairs;  ///< [a.num_rows()]
   std::uint64_t num_pairs = 0;
+  std::uint64_t tile_pairs = 0;  ///< where plan::sums_in_tiles(): tiles of B that blocks of A meet
+  double tile_c_blocks = 0;      ///< there: C blocks, estimated
   std::uint32_t blocks_per_side = 0;
 };
 

@@ -11,15 +11,29 @@
 #include "cpu/result_ranges.hpp"
 #include "cpu/row_merger.hpp"
 #include "cpu/stage_progress.hpp"
+#include "cpu/tile_merger.hpp"
+#include "cpu/tile_operand.hpp"
 #include "cpu/units.hpp"
+#include "plan/tiles.hpp"
 
 namespace spmm::cpu {
 namespace {
 
+/// What both ways of merging rows share: units of work, and where they go.
+struct RowWork {
+  const Prepared& product;
+  const plan::Execution& execution;
+  Isa isa;
+  Sink& sink;
+  const Run& run;
+  std::vector<std::uint32_t> borders;  ///< first row of each range of the result, and the end
+};
+
 /// One worker: units from `maker` until none is left.
-void work(const RowProduct& product, const AlignedArray<std::uint64_t>& row_pairs, UnitMaker& maker, OutputQueue& queue,
-          Progress& progress, const Run& run) {
-  RowMerger merger(product, run);
+template <class Merger, class Rows>
+void work(const Rows& rows, const RowWork& shared, UnitMaker& maker, OutputQueue& queue, Progress& progress) {
+  const Prepared& product = shared.product;
+  Merger merger(rows, shared.run);
   OutputQueue::Job job;
   Unit unit;
   const auto claim = [&] {
@@ -28,38 +42,73 @@ void work(const RowProduct& product, const AlignedArray<std::uint64_t>& row_pair
     return true;
   };
   while (queue.start(job, claim)) {
-    UnitOutput out(queue, job, output_record_bytes(product.operands.shape.m));
+    UnitOutput out(queue, job, output_record_bytes(product.shape.m));
     for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
-      run.check_cancelled();
-      if (row_pairs[row] == 0) continue;
-      merger.merge(row, row_pairs[row], unit.col_begin, unit.col_end, out);
+      shared.run.check_cancelled();
+      if (product.row_pairs[row] == 0) continue;
+      merger.merge(row, product.row_pairs[row], unit.col_begin, unit.col_end, out);
     }
     queue.finish(job);
     if (unit.col_end == product.blocks_per_side) progress.add(unit.row_end - unit.row_begin);
   }
 }
 
+/// Runs a Merger per thread over all rows.
+template <class Merger, class Rows>
+ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
+  const Prepared& product = shared.product;
+  const Run& run = shared.run;
+  const std::uint64_t record = output_record_bytes(product.shape.m);
+  std::optional<UnitMaker> maker;
+  {
+    const auto timing = run.clock.scope(Stage::plan);
+    maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), shared.borders,
+                  product.blocks_per_side, shared.execution.panel_bytes / record, shared.execution.num_threads);
+  }
+  const auto timing = run.clock.scope(Stage::multiply);
+  OutputQueue queue(shared.sink, shared.execution.num_buffers, shared.execution.panel_bytes, record, run);
+  Progress progress(run, Stage::multiply, product.a.num_rows());
+  queue.run([&] { work<Merger>(rows, shared, *maker, queue, progress); });
+  return {.num_blocks = queue.num_records(),
+          .pairs = product.num_pairs,
+          .num_panels = queue.num_appended(),
+          .device = std::string(isa_name(shared.isa))};
+}
+
+ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
+  TileOperand tiles;
+  {
+    const auto timing = shared.run.clock.scope(Stage::build);
+    tiles = make_tiles(product.b, product.shape.m, shared.run);
+    product.b.values = {};
+    product.b.cols = {};
+  }
+  const TileProduct rows{.a = product.a,
+                         .b = tiles,
+                         .kernel = choose_tile_kernel(shared.isa, product.shape.m),
+                         .m = product.shape.m,
+                         .b_bound = product.b.bound,
+                         .blocks_per_side = product.blocks_per_side};
+  return merge_rows<TileMerger>(rows, shared);
+}
+
 }  // namespace
 
 ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution,
                                 const Run& run) {
+  RowWork shared{.product = product, .execution = execution, .isa = isa, .sink = sink, .run = run, .borders = {}};
+  {
+    const auto timing = run.clock.scope(Stage::plan);
+    shared.borders = cut_ranges(product, sink);
+  }
   const PackedShape& shape = product.shape;
+  if (plan::sums_in_tiles(shape.m)) return merge_in_tiles(product, shared);
   const Arithmetic arithmetic = choose_arithmetic(shape, product.a.bound, product.b.bound);
   AlignedArray<std::uint32_t> a_row_sums;  // wide arithmetic only
   if (arithmetic.wide) {
     const auto timing = run.clock.scope(Stage::build);
     a_row_sums = prepare_wide(product.a, product.b, shape, run);
   }
-  const std::uint64_t record = output_record_bytes(shape.m);
-  std::vector<std::uint32_t> borders;
-  std::optional<UnitMaker> maker;
-  {
-    const auto timing = run.clock.scope(Stage::plan);
-    borders = cut_ranges(product, sink);
-    maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), borders, product.blocks_per_side,
-                  execution.panel_bytes / record, execution.num_threads);
-  }
-  const auto timing = run.clock.scope(Stage::multiply);
   const RowProduct rows{.a = product.a,
                         .b = product.b,
                         .operands = {.a = product.a.values.data(),
@@ -69,13 +118,7 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
                                      .arithmetic = arithmetic},
                         .kernel = choose_kernel(isa, shape, arithmetic),
                         .blocks_per_side = product.blocks_per_side};
-  OutputQueue queue(sink, execution.num_buffers, execution.panel_bytes, record, run);
-  Progress progress(run, Stage::multiply, product.a.num_rows());
-  queue.run([&] { work(rows, product.row_pairs, *maker, queue, progress, run); });
-  return {.num_blocks = queue.num_records(),
-          .pairs = product.num_pairs,
-          .num_panels = queue.num_appended(),
-          .device = std::string(isa_name(isa))};
+  return merge_rows<RowMerger>(rows, shared);
 }
 
 }  // namespace spmm::cpu

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/record_head.hpp"
+#include "cpu/fetch_ahead.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -16,8 +17,10 @@ namespace {
 using plan::counts_columns;
 constexpr std::uint32_t kMaxPairs = plan::kMaxListedPairs;
 constexpr std::uint32_t kMaxMultiplyAdds =
-    1u << 28;                           // of one list: 0.2 s by the portable kernel, then a cancelled run ends
-constexpr std::uint32_t kScanCols = 4;  // columns per pair up to which scanning all counters is cheapest
+    1u << 28;                                // of one list: 0.2 s by the portable kernel, then a cancelled run ends
+constexpr std::uint32_t kScanCols = 4;       // columns per pair up to which scanning all counters is cheapest
+constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
+constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
 std::uint32_t max_list_pairs(std::uint32_t m) {
@@ -48,11 +51,27 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
   }
 }
 
+void RowMerger::fetch_rows_ahead() const {
+  const Operand& a = product_.a;
+  const Operand& b = product_.b;
+  for_rows_of_b(a, row_, kPointerRowsAhead, [&](std::uint32_t b_row) { fetch(b.row_ptr.data() + b_row); });
+  for_rows_of_b(a, row_, kColumnRowsAhead, [&](std::uint32_t b_row) { fetch(b.cols.data() + b.row_ptr[b_row]); });
+  const std::uint64_t stride = product_.operands.shape.b_elements();
+  const std::uint64_t row_bytes = stride * sizeof(std::uint16_t);
+  for_rows_of_b(a, row_, kBlockRowsAhead, [&](std::uint32_t b_row) {
+    const std::uint32_t begin = b.row_ptr[b_row];
+    const std::uint32_t count = std::min(b.row_ptr[b_row + 1] - begin, kFetchedBlocks);
+    const auto* from = reinterpret_cast<const char*>(b.values.data() + begin * stride);
+    for (std::uint64_t at = 0; at < count * row_bytes; at += kCacheLineBytes) fetch(from + at);
+  });
+}
+
 void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
                       UnitOutput& out) {
   row_ = row;
   const bool whole_row = col_begin == 0 && col_end == product_.blocks_per_side;
   if (!whole_row || pairs > max_pairs_) return merge_by_columns(pairs, col_begin, col_end, out);
+  if (pairs <= kShortRowPairs) fetch_rows_ahead();
   collect_whole_row();
   order_pairs();
   run_kernel(out);

@@ -40,6 +40,7 @@ class RowMerger {
     std::uint32_t end;
   };
 
+  void fetch_rows_ahead() const;
   void add_segment(const Segment& segment);
   [[nodiscard]] bool has_cursors() const;
   void merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);

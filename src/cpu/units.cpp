@@ -2,13 +2,16 @@
 
 #include <algorithm>
 
+#include "plan/tiles.hpp"
+
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint64_t kUnitsPerThread = 32;      // the last ones level out what the others differ
-constexpr std::uint64_t kMinUnitPairs = 1u << 13;  // far more work than handing out a unit
-constexpr std::uint64_t kMaxUnitPairs = 1u << 22;  // some 10 ms, so that output flows early
-constexpr std::uint64_t kMaxParts = 1u << 12;      // of one row
+constexpr std::uint64_t kUnitsPerThread = 32;                 // the last ones level out what the others differ
+constexpr std::uint64_t kMinUnitPairs = 1u << 13;             // far more work than handing out a unit
+constexpr std::uint64_t kMaxUnitPairs = 1u << 22;             // some 10 ms, so that output flows early
+constexpr std::uint64_t kColumnGrain = plan::tile_blocks(1);  // no tile is cut
+constexpr std::uint64_t kMaxParts = 1u << 12;                 // of one row
 
 }  // namespace
 
@@ -29,7 +32,13 @@ std::uint64_t UnitMaker::num_parts(std::uint32_t row) const {
   const std::uint64_t for_balance = pairs_[row] / target_pairs_;
   const std::uint64_t for_buffers = (records_of(row) - 1) / buffer_records_ + 1;
   const std::uint64_t wanted = std::max(for_balance, std::min(for_buffers, pairs_[row] / kMinUnitPairs));
-  return std::clamp<std::uint64_t>(wanted, 1, std::min(kMaxParts, blocks_per_side_));
+  const std::uint64_t most = std::max<std::uint64_t>(1, blocks_per_side_ / kColumnGrain);
+  return std::clamp<std::uint64_t>(wanted, 1, std::min(kMaxParts, most));
+}
+
+std::uint32_t UnitMaker::column_at(std::uint64_t part, std::uint64_t parts) const {
+  if (part == parts) return static_cast<std::uint32_t>(blocks_per_side_);
+  return static_cast<std::uint32_t>(blocks_per_side_ * part / parts / kColumnGrain * kColumnGrain);
 }
 
 bool UnitMaker::next(Unit& unit) {
@@ -49,8 +58,8 @@ bool UnitMaker::next_of(Place& place, Unit& unit) const {
   const std::uint64_t parts = num_parts(place.row);
   unit = {.row_begin = place.row,
           .row_end = place.row + 1,
-          .col_begin = static_cast<std::uint32_t>(blocks_per_side_ * place.part / parts),
-          .col_end = static_cast<std::uint32_t>(blocks_per_side_ * (place.part + 1) / parts)};
+          .col_begin = column_at(place.part, parts),
+          .col_end = column_at(place.part + 1, parts)};
   if (++place.part < parts) return true;
   place.part = 0;
   ++place.row;

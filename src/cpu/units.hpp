@@ -17,8 +17,9 @@ struct Unit {
 };
 
 /// Hands out units one by one: rows are joined until they reach about `target` pairs or `buffer_records` result
-/// blocks, a row beyond either is cut into column ranges of equal width. Where the result has several ranges of rows,
-/// each gives a unit in turn, in order within the range.
+/// blocks, a row beyond either is cut into column ranges of about equal width, between
+/// tiles (plan/tiles.hpp). Where the result has several ranges of rows, each gives a unit in turn, in order within the
+/// range.
 class UnitMaker {
  public:
   /// Shapes: pairs [num_rows], which must outlive this. Values: borders = first row of each range, and num_rows.
@@ -41,6 +42,7 @@ class UnitMaker {
   bool next_of(Place& place, Unit& unit) const;
   [[nodiscard]] std::uint64_t records_of(std::uint32_t row) const;
   [[nodiscard]] std::uint64_t num_parts(std::uint32_t row) const;
+  [[nodiscard]] std::uint32_t column_at(std::uint64_t part, std::uint64_t parts) const;
 
   std::span<const std::uint64_t> pairs_;
   std::uint64_t blocks_per_side_;

@@ -102,6 +102,8 @@ std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context) {
     case KernelId::row_spread:
     case KernelId::pair_list:
       return make_row_multiplier(context);
+    case KernelId::small_blocks:
+      return make_small_multiplier(context);
     case KernelId::dense_tensor:
       return make_dense_multiplier(context);
     case KernelId::dense_tiled:

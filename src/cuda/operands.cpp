@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/record_errors.hpp"
+#include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -68,9 +69,10 @@ class Builder {
   }
 
   DeviceBuffer<std::uint16_t> gather(DeviceBuffer<std::uint16_t> values, const DeviceBuffer<std::uint32_t>& numbers,
-                                     std::uint32_t m) {
-    DeviceBuffer<std::uint16_t> out(memory_, values.size(), "operand");
-    kernels::launch_gather_blocks(values.data(), numbers.data(), numbers.size(), m, out.data(), stream_.get());
+                                     kernels::BlockShape shape) {
+    DeviceBuffer<std::uint16_t> out(memory_, numbers.size() * shape.side * shape.side, "operand");
+    const auto launch = shape.side == shape.m ? kernels::launch_gather_blocks : kernels::launch_gather_padded;
+    launch(values.data(), numbers.data(), numbers.size(), shape.m, out.data(), stream_.get());
     return out;
   }
 
@@ -124,7 +126,7 @@ void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, Operands& 
   // Column order -> row order -> record.
   DeviceBuffer<std::uint32_t> records(builder.memory(), count, "record numbers");
   kernels::launch_compose(b.numbers.data(), sorted.numbers.data(), count, records.data(), stream);
-  out.b_values = builder.gather(std::move(b.parsed_values), records, out.m);
+  out.b_values = builder.gather(std::move(b.parsed_values), records, out.shape());
   out.b_rows = is_lent ? b.index.copy(builder.memory()) : std::move(b.index);
   kernels::launch_find_row_index(out.b_rows.columns.data(), count, out.b.view(), out.b_rows.columns.data(), stream);
 }
@@ -205,6 +207,7 @@ Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& 
   Operands out;
   out.b_by_columns = layout == plan::Layout::b_by_columns;
   out.m = sorted.m;
+  out.side = layout == plan::Layout::rows ? kernels::padded_side(out.m) : out.m;
   out.nb = sorted.nb;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
   out.b_row_index = std::move(sorted.b_row_index);
@@ -229,12 +232,12 @@ Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& 
     return out;
   }
   Builder builder(memory, stream, out.b_by_columns ? sorted.b.numbers.size() : 0, sorted.key_bits);
-  out.a_values = builder.gather(std::move(sorted.a.parsed_values), sorted.a.numbers, out.m);
+  out.a_values = builder.gather(std::move(sorted.a.parsed_values), sorted.a.numbers, out.shape());
   sorted.kept_a.end();  // there is room for one operand twice, not for two
   if (out.b_by_columns) {
     arrange_by_columns(std::move(sorted.b), static_cast<bool>(sorted.kept_b), builder, out);
   } else {
-    out.b_values = builder.gather(std::move(sorted.b.parsed_values), sorted.b.numbers, out.m);
+    out.b_values = builder.gather(std::move(sorted.b.parsed_values), sorted.b.numbers, out.shape());
   }
   sorted.kept_b.end();
   return out;

@@ -32,12 +32,13 @@ struct Operands {
   CompressedRows a;
   CompressedRows b;                       // block-CSR, or DCSC (rows read as columns)
   CompressedRows b_rows;                  // block-CSR with column indices for columns; empty where b is by rows
-  DeviceBuffer<std::uint16_t> a_values;   // [nnzb, m, m]
-  DeviceBuffer<std::uint16_t> b_values;   // [nnzb, m, m]
+  DeviceBuffer<std::uint16_t> a_values;   // [nnzb, side, side]
+  DeviceBuffer<std::uint16_t> b_values;   // [nnzb, side, side]
   DeviceBuffer<std::uint32_t> a_numbers;  // [nnzb], only in file order
   DeviceBuffer<std::uint32_t> b_numbers;
   bool b_by_columns = false;
   std::uint32_t m = 0;
+  std::uint32_t side = 0;  // of blocks as they lie here: m, or padded with zeros
   std::uint32_t nb = 0;
   std::uint32_t max_element = 0;             // of both matrices
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
@@ -59,6 +60,7 @@ struct Operands {
             .a_numbers = a_numbers.data(),
             .b_numbers = b_numbers.data()};
   }
+  [[nodiscard]] kernels::BlockShape shape() const { return {.m = m, .side = side}; }
   /// Columns of C blocks: column indices of B, or all block columns.
   [[nodiscard]] std::uint32_t num_c_columns() const { return b_by_columns ? b.num_rows : nb; }
   /// Block column of each column index; null where C blocks name block columns.

@@ -108,12 +108,12 @@ class RowMultiplier : public Multiplier {
   /// Whether listed C blocks can be zero; waits for the stream.
   bool find_zeros() {
     const Operands& operands = c_.operands;
-    const std::uint64_t elements = std::uint64_t{operands.m} * operands.m;
+    const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
     std::uint32_t found = 0;
     c_.events.timed(Stage::count, c_.stream, [&] {
       kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
                                  {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
-                                 operands.m, num_c_blocks_.data(), c_.stream.get());
+                                 operands.shape(), num_c_blocks_.data(), c_.stream.get());
       found = fetch(num_c_blocks_.data(), c_.stream);
     });
     return found != 0;

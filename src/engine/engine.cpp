@@ -9,6 +9,7 @@
 
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
+#include "base/spare_pages.hpp"
 #include "base/text.hpp"
 #include "base/workers.hpp"
 #include "cpu/cpu_backend.hpp"
@@ -118,7 +119,7 @@ struct Place {
 
 class Engine::Impl {
  public:
-  explicit Impl(const EngineOptions& options) : options_(options) {}
+  explicit Impl(const EngineOptions& options) : options_(options), budget_(options.memory_limit_bytes == 0) {}
 
   /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
   void multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product, Record& record);
@@ -207,12 +208,12 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
                           const std::string& why_not_cuda) {
   const Options options = all_options(product);
   Backend backend = insisted_backend(product);
-  plan::Machine machine{
-      .num_cores = usable_cores(),
-      .host_limit_bytes = share.host_limit_bytes([&] { return limit_bytes(available_memory_bytes()); }),
-      .isa = cpu::choose_isa(),
-      .has_blas = !cpu::build_info().empty(),
-      .why_no_gpu = why_not_cuda};
+  plan::Machine machine{.num_cores = usable_cores(),
+                        .host_limit_bytes = share.host_limit_bytes(
+                            [&] { return limit_bytes(available_memory_bytes() + spare_pages().bytes()); }),
+                        .isa = cpu::choose_isa(),
+                        .has_blas = !cpu::build_info().empty(),
+                        .why_no_gpu = why_not_cuda};
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   Place place;
   if (is_open) place.device = started_device();

@@ -17,6 +17,21 @@ Refusal memory_refusal(const char* what, std::uint64_t need) {
   return {.kind = Refusal::Kind::memory, .what = what, .need_bytes = need};
 }
 
+/// Whether a kernel reads blocks padded to a side that it is compiled for.
+bool pads_blocks(const KernelRow& kernel) {
+  return !kernel.b_by_columns && !kernel.is_dense() && kernel.listing != Listing::bounded;
+}
+
+/// Whether that side is not m itself.
+bool is_padded(std::uint32_t m) {
+  return kernels::padded_side(m) != m;
+}
+
+/// Both operands by rows, blocks gathered.
+Layout rows_layout(const KernelRow& kernel) {
+  return pads_blocks(kernel) ? Layout::rows : Layout::rows_unpadded;
+}
+
 /// C blocks of a panel: as many as are useful and fit beside the operands.
 void size_panels(Execution& e, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t record = output_record_bytes(s.m());
@@ -116,6 +131,20 @@ void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
                .hint = "use another kernel, or add --force"};
 }
 
+/// Why small-blocks cannot run a product, or "". Scratch per row must stay within what its C blocks bring: a long row
+/// has a unit for each of its chunks.
+std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s) {
+  if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
+  if (s.nb() == 0) return {};
+  const kernels::SmallShape least = kernels::small_shape(s.m(), s.nb(), kernels::kSmallestCta);
+  constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
+  const std::uint64_t per_pair = tile_device_bytes(s.m()) - 3 * output_record_bytes(s.m());
+  const bool fits = kUnitBytes * (least.rank_chunks + 1) <= per_pair * (least.hash_slots + 1) &&
+                    kUnitBytes * (least.dense_chunks + 1) <= per_pair * (least.rank_pairs + 1);
+  const bool long_rows = s.exact && s.row_pairs.max_row_pairs > least.hash_slots;
+  return fits || !long_rows ? "" : "rows with many pairs, and too many block columns";
+}
+
 }  // namespace
 
 Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
@@ -133,7 +162,18 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
                  .hint = "leave --kernel out"};
     return e;
   }
-  const OperandBytes operands = operand_device_bytes(s.a, s.b);
+  if (kernel.id == KernelId::small_blocks) {
+    const std::string problem = small_blocks_refusal(kernel, s);
+    if (!problem.empty()) {
+      e.refusal = {.kind = Refusal::Kind::usage,
+                   .what = text("--kernel ", kernel.name),
+                   .problem = problem,
+                   .hint = "leave --kernel out"};
+      return e;
+    }
+  }
+  const OperandBytes operands =
+      operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
   Pieces pieces;
   size_panels(e, s, operands);
   if (!e.is_refused() && kernel.is_dense()) pieces = size_dense(e, kernel, s, operands);
@@ -143,9 +183,10 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   e.panel_bytes = e.max_c_blocks * record;
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
-  e.operand_layout = kernel.b_by_columns                 ? Layout::b_by_columns
-                     : kernel.is_dense() || is_listed(s) ? Layout::rows_file_order
-                                                         : Layout::rows;
+  const bool in_file_order = kernel.is_dense() || (pads_blocks(kernel) && is_listed(s) && !is_padded(s.m()));
+  e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns
+                     : in_file_order     ? Layout::rows_file_order
+                                         : rows_layout(kernel);
   if (kernel.device_ms != nullptr) e.predicted_ms = kernel.device_ms(s, pieces);
   return e;
 }
@@ -154,19 +195,23 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   const KernelRow& kernel = row_of(e.id);
   const bool in_runs = s.row_pairs.rows_per_run > 1;
   // Runs that are an eighth of a panel leave panels unevenly filled; a kernel that lists nothing cuts between rows.
-  e.wants_row_counts = in_runs && (kernel.listing == Listing::never || max_run_pairs(s.row_pairs) > e.max_c_blocks / 8);
-  if (e.wants_row_counts) return;
   const std::uint32_t columns = !kernel.b_by_columns ? s.nb()
                                 : s.b_columns != 0   ? s.b_columns
                                                      : std::min(s.b.num_blocks, s.nb());
-  e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing);
+  const std::uint64_t run_c_blocks =
+      kernel.listing == Listing::bounded ? max_run_bound(s.row_pairs, columns) : max_run_pairs(s.row_pairs);
+  e.wants_row_counts = in_runs && (kernel.listing == Listing::never || run_c_blocks > e.max_c_blocks / 8);
+  if (e.wants_row_counts) return;
+  const double esc_pairs_per_block = kernels::side_rates(s.m()).esc_pairs_per_block;
+  e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, esc_pairs_per_block);
   e.expected_panels = e.panels.size();
   if (kernel.id == KernelId::dense_tensor && e.num_planes == 2) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
   }
-  if (!kernel.b_by_columns && !kernel.is_dense()) {
+  if (pads_blocks(kernel)) {
     const bool all_listed = std::all_of(e.panels.begin(), e.panels.end(), [](const Panel& p) { return p.expand; });
-    e.operand_layout = all_listed ? Layout::rows_file_order : Layout::rows;
+    // Blocks are padded where they are gathered.
+    e.operand_layout = all_listed && !is_padded(s.m()) ? Layout::rows_file_order : Layout::rows;
   }
   if (kernel.id == KernelId::host_driven) limit_launches(e, s, limits);
 }

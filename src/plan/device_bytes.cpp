@@ -6,9 +6,11 @@
 
 namespace spmm::plan {
 
-OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  const std::uint64_t values_a = std::uint64_t{2} * a.m * a.m * a.num_blocks;
-  const std::uint64_t values_b = std::uint64_t{2} * b.m * b.m * b.num_blocks;
+OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side) {
+  const std::uint64_t parsed_a = std::uint64_t{2} * a.m * a.m * a.num_blocks;
+  const std::uint64_t parsed_b = std::uint64_t{2} * b.m * b.m * b.num_blocks;
+  const std::uint64_t values_a = std::uint64_t{2} * side * side * a.num_blocks;
+  const std::uint64_t values_b = std::uint64_t{2} * side * side * b.num_blocks;
   const std::uint64_t rows_a = std::min(a.num_blocks, a.blocks_per_side());
   const std::uint64_t rows_b = std::min(b.num_blocks, b.blocks_per_side());
   constexpr std::uint64_t kRow = 4 + 4;         // row number, offset
@@ -21,8 +23,8 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b) 
                               + 2 * (rows_b * kRow + b.num_blocks * kInner);     // B in both orders
   const std::uint64_t keys = (std::uint64_t{a.num_blocks} + b.num_blocks) * kKey;
   const std::uint64_t sort = std::max(a.num_blocks, b.num_blocks) * kSort;
-  return {.resident = values_a + values_b + index + kWork,
-          .build_peak = values_a + values_b + std::max(values_a, values_b) + index + keys + sort + kWork};
+  const std::uint64_t gathers = std::max(parsed_a + parsed_b + values_a, values_a + parsed_b + values_b);  // A, then B
+  return {.resident = values_a + values_b + index + kWork, .build_peak = gathers + index + keys + sort + kWork};
 }
 
 std::uint64_t c_block_bytes(std::uint32_t m) {

@@ -13,8 +13,9 @@ struct OperandBytes {
   std::uint64_t build_peak = 0;
 };
 
-/// Values: for every layout; the largest of what the kernels ask for.
-OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b);
+/// Values: for every layout; the largest of what the kernels ask for. side: of the blocks as kernels read them, m or
+/// padded_side(m).
+OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side);
 
 /// Device bytes per C block of a panel besides its packed records: accumulated values, coordinates, flags, scan.
 /// Kernels that write records themselves accumulate nothing here; a listed panel keeps the sums of its split lists

@@ -1,6 +1,7 @@
 #include "plan/device_models.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/tuning.hpp"
 #include "plan/dense_plan.hpp"
@@ -52,39 +53,64 @@ double dense_terms(const Statistics& s) {
   return static_cast<double>(s.a_rows) * s.m() * side * side;
 }
 
+/// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
+double small_rows_ms(const Statistics& s, double rows, double pairs) {
+  const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
+  const double mean = pairs / std::max(rows, 1.0);
+  const double sums = pairs * elements_of_block(s) / kernels::kSmallSumsPerMs;
+  if (mean <= shape.hash_slots) return pairs / kernels::kSmallHashPairsPerMs + sums;
+  const double mean_of_all = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const bool even = !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean_of_all;
+  const double chunks = mean <= shape.rank_pairs ? 1 : shape.dense_chunks;
+  return sums + rows * chunks * (even ? kernels::kSmallUnitMs : kernels::kSmallUnevenUnitMs);
+}
+
 }  // namespace
 
 bool is_listed(const Statistics& s) {
-  return s.num_pairs < kernels::kEscPairsPerBlock * static_cast<double>(s.a_rows) * s.nb();
+  return s.num_pairs < kernels::side_rates(s.m()).esc_pairs_per_block * static_cast<double>(s.a_rows) * s.nb();
 }
 
 double pair_list_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
-  const double bytes = s.num_pairs * elements_of_block(s) * 4 + result_bytes(s);  // both blocks of each pair; results
-  return build_ms(s) + kernels::kEscMs + s.num_pairs / kernels::kEscListPairsPerMs + bytes / kernels::kEscBytesPerMs;
+  const double panels = s.num_pairs * static_cast<double>(output_record_bytes(s.m())) / kernels::kPanelBytes;
+  const double listing = kernels::kEscMs * std::max(1.0, panels) + s.num_pairs / kernels::kEscListPairsPerMs;
+  return build_ms(s) + listing + s.num_pairs / kernels::side_rates(s.m()).esc_pairs_per_ms +
+         result_bytes(s) / kernels::kEscResultBytesPerMs;
 }
 
 double row_spread_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
-  const std::uint32_t m = s.m();
   const double elements = elements_of_block(s);
-  const bool has_kernel = m == 4 || m == 8 || m == 16 || m == 32 || m == 64;
   const double row_sum = static_cast<double>(s.num_blocks()) / 2 /
-                         static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * m * s.max_element *
+                         static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * s.m() * s.max_element *
                          s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
-  const bool checked = row_sum > kMaxVal;
-  const double terms_per_ms = !has_kernel ? kernels::kGustavsonAnyTermsPerMs
-                              : checked   ? kernels::kGustavsonCheckedTermsPerMs
-                                          : kernels::kGustavsonTermsPerMs;
-  const double pairs_per_ms = checked ? kernels::kGustavsonCheckedPairsPerMs : kernels::kGustavsonPairsPerMs;
-  const double multiply = std::max(s.num_pairs / pairs_per_ms, s.num_pairs * elements * m / terms_per_ms);
-  const double visited = static_cast<double>(s.a_rows) * s.nb() * elements;
-  return build_ms(s) + multiply + visited / kernels::kGustavsonElementsPerMs +
+  const double share = row_sum > kMaxVal ? kernels::kGustavsonCheckedShare : 1;
+  const double products = s.num_pairs / (kernels::side_rates(s.m()).gustavson_pairs_per_ms * share);
+  const double chunk_blocks =
+      std::clamp<double>(kernels::kGustavsonSharedBytes / (4 * elements + 4), 1, kernels::kMaxChunkBlocks);
+  const auto rows = static_cast<double>(s.a_rows);
+  const double ctas = rows * std::ceil(s.nb() / chunk_blocks);
+  return build_ms(s) + products + ctas * kernels::kGustavsonCtaMs +
+         rows * s.nb() * elements / kernels::kGustavsonElementsPerMs +
          result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
 }
 
 double rows_ms(const Statistics& s, const Pieces& pieces) {
   return is_listed(s) ? pair_list_ms(s, pieces) : row_spread_ms(s, pieces);
+}
+
+double small_blocks_ms(const Statistics& s, const Pieces&) {
+  if (s.num_pairs < 1) return build_ms(s);
+  double multiply = 0;
+  if (s.row_pairs.num_runs() == 0) {
+    multiply = small_rows_ms(s, static_cast<double>(s.a_rows), s.num_pairs);
+  }
+  for (std::size_t run = 0; run < s.row_pairs.num_runs(); ++run) {
+    const double rows = s.row_pairs.first_row(run + 1) - s.row_pairs.first_row(run);
+    multiply += small_rows_ms(s, rows, static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]));
+  }
+  return build_ms(s) + multiply + result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
 }
 
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {

@@ -10,6 +10,7 @@ double row_spread_ms(const Statistics& s, const Pieces& pieces);
 double pair_list_ms(const Statistics& s, const Pieces& pieces);
 /// Each panel takes the one of the two that suits it; judged for the product as a whole.
 double rows_ms(const Statistics& s, const Pieces& pieces);
+double small_blocks_ms(const Statistics& s, const Pieces& pieces);
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces);
 double dense_tiled_ms(const Statistics& s, const Pieces& pieces);
 

@@ -15,7 +15,8 @@ namespace spmm::plan {
 
 /// How the operands lie in memory.
 enum class Layout : std::uint8_t {
-  rows,             ///< both by rows
+  rows,             ///< both by rows, blocks padded to a side that the row kernels are compiled for
+  rows_unpadded,    ///< both by rows, blocks as they are
   b_by_columns,     ///< A by rows, B by columns
   rows_file_order,  ///< both by rows, elements left where they are and found through record numbers
 };

@@ -1,6 +1,7 @@
 #include "plan/host_bytes.hpp"
 
 #include "plan/dense_panels.hpp"
+#include "plan/tiles.hpp"
 
 namespace spmm::plan {
 namespace {
@@ -29,6 +30,35 @@ std::uint64_t row_merger_bytes(const MatrixHeader& a) {
                                      : 2 * kKeyedBytes * kMaxListedPairs;
   constexpr std::uint64_t kPadding = 4096;  // entries past the end of lists
   return kMaxListedPairs * kMergeEntryBytes + ordering + kPadding + 2 * output_record_bytes(a.m);
+}
+
+/// B in tiles: at most one a block, and no more than there are tile columns in its rows.
+std::uint64_t tile_operand_bytes(const MatrixHeader& b) {
+  if (b.num_blocks == 0) return sizeof(std::uint32_t);
+  const std::uint64_t places = std::uint64_t{stored_rows(b)} * num_tile_columns(b.blocks_per_side(), b.m);
+  return std::min<std::uint64_t>(b.num_blocks, places) * (tile_value_bytes(b.m) + sizeof(std::uint32_t)) +
+         (stored_rows(b) + 1) * sizeof(std::uint32_t);
+}
+
+/// Accumulator, marks and lists of one worker.
+std::uint64_t tile_merger_bytes(const MatrixHeader& a) {
+  if (a.blocks_per_side() == 0) return 0;
+  const std::uint64_t window = window_tiles(a.blocks_per_side(), a.m);
+  const std::uint64_t words = mark_words(window);
+  const bool sorts = window != num_tile_columns(a.blocks_per_side(), a.m);
+  constexpr std::uint64_t kPadding = 4096;  // ends of lists, records of one tile
+  return window * (tile_sum_bytes(a.m) + kTileSlotBytes) + (words + mark_words(words)) * sizeof(std::uint64_t) +
+         kMaxTileSegments * kTileSegmentBytes +
+         (sorts ? kMaxSortedTiles * (2 * kKeyedBytes + sizeof(std::uint32_t)) : 0) + kPadding;
+}
+
+HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
+  const std::uint64_t prepared = prepared_bytes(a, b, shape);
+  const std::uint64_t tiles = tile_operand_bytes(b);
+  const std::uint64_t taken_apart = b.num_blocks * (shape.b_elements() * sizeof(std::uint16_t) + sizeof(std::uint32_t));
+  return {.preparing = std::max(preparing_bytes(a, b, shape), prepared + tiles),
+          .resident = prepared + tiles - taken_apart,
+          .per_thread = tile_merger_bytes(a)};
 }
 
 }  // namespace
@@ -62,6 +92,7 @@ std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const
 
 HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa) {
   const PackedShape shape = packed_shape(isa, a.m);
+  if (sums_in_tiles(a.m)) return tile_merge_bytes(a, b, shape);
   const std::uint64_t row_sums = a.num_blocks * sizeof(std::uint32_t) * shape.rows;  // of wide arithmetic
   return {.preparing = preparing_bytes(a, b, shape),
           .resident = prepared_bytes(a, b, shape) + row_sums,

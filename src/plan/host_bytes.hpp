@@ -69,6 +69,8 @@ constexpr bool counts_columns(std::uint32_t blocks_per_side) {
 /// Sizes of the entries of those lists; the kernels assert them.
 inline constexpr std::uint64_t kKeyedBytes = 16;        // sort key and record number
 inline constexpr std::uint64_t kMergeEntryBytes = 32;   // row-merge, per pair: segment, pair, C block, cursor
+inline constexpr std::uint64_t kTileSegmentBytes = 32;  // row-merge of small blocks, per segment
+inline constexpr std::uint64_t kTileSlotBytes = 5;      // and per slot beside its sums: fresh, touched
 inline constexpr std::uint64_t kStoredBlockBytes = 12;  // reference: index and record number
 
 }  // namespace spmm::plan

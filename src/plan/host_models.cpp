@@ -5,6 +5,7 @@
 
 #include "plan/dense_panels.hpp"
 #include "plan/packed_shape.hpp"
+#include "plan/tiles.hpp"
 
 namespace spmm::plan {
 namespace {
@@ -13,17 +14,35 @@ namespace {
 /// Source: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a Zen 4, the
 /// kernels of each instruction set forced, OpenBLAS 0.3.21 with the kernels that it takes on such a machine
 /// (Cooperlake, Haswell, Nehalem). Row-merge: its best; it is up to twice as slow where the operands leave the cache,
-/// and where all columns are full and their number is a power of two. So the choice leans to row-merge.
+/// and where all columns are full and their number is a power of two. So the choice leans to row-merge. Tiles: one
+/// thread, from full matrices to graphs; a tile takes 1.7 ns (27-point stencil, m = 1) to 4.5 (evenly spread).
 struct Rates {
   double pair_ns;        ///< row-merge: finding and ordering a pair, if its terms take less
   double narrow_per_ns;  ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
   double wide_per_ns;    ///< the same, wide
   double dense_per_ns;   ///< DGEMM: multiply-adds
+  double tile_ns[3];     ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B
+  double c_block_ns[3];  ///< the same: a block of the result, found and written
 };
 
-constexpr Rates kVnni{.pair_ns = 3.5, .narrow_per_ns = 65, .wide_per_ns = 40, .dense_per_ns = 25};
-constexpr Rates kAvx2{.pair_ns = 3.5, .narrow_per_ns = 40, .wide_per_ns = 21, .dense_per_ns = 24};
-constexpr Rates kPortable{.pair_ns = 6, .narrow_per_ns = 1.5, .wide_per_ns = 1.5, .dense_per_ns = 8.5};
+constexpr Rates kVnni{.pair_ns = 3.5,
+                      .narrow_per_ns = 65,
+                      .wide_per_ns = 40,
+                      .dense_per_ns = 25,
+                      .tile_ns = {2.6, 4, 4.5},
+                      .c_block_ns = {4, 10, 13}};
+constexpr Rates kAvx2{.pair_ns = 3.5,
+                      .narrow_per_ns = 40,
+                      .wide_per_ns = 21,
+                      .dense_per_ns = 24,
+                      .tile_ns = {2.9, 5, 5},
+                      .c_block_ns = {8, 12, 15}};
+constexpr Rates kPortable{.pair_ns = 6,
+                          .narrow_per_ns = 1.5,
+                          .wide_per_ns = 1.5,
+                          .dense_per_ns = 8.5,
+                          .tile_ns = {4, 8, 15},
+                          .c_block_ns = {9, 13, 17}};
 constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
 // Row-merge, of one thread. Source: S1, S2, S5, S6 on 16 cores of a Xeon with AMX and P1 to P5 on 2 cores of a Zen 4.
@@ -54,6 +73,36 @@ double shared_ms(const Statistics& s, const Limits& limits, unsigned num_threads
   return serial_ms * (1 - parallel + parallel / threads) + output_bytes / static_cast<double>(buffer_bytes) * kAppendMs;
 }
 
+double stored_rows(const Statistics& s) {
+  return static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+}
+
+/// row-merge: pairs ordered by column.
+double ordered_ns(const Statistics& s, const Limits& limits) {
+  constexpr std::uint32_t kWide = 1u << 15;  // elements from here on need wide arithmetic
+  const Rates& rates = rates_of(limits.isa);
+  const PackedShape shape = packed_shape(limits.isa, s.m());
+  const double block_terms = static_cast<double>(shape.a_elements()) * shape.cols;
+  const bool wide = s.max_element >= kWide;
+  const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
+  const bool is_cached = s.b.num_blocks * b_block_bytes < kCachedBytes;
+  const double pair_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns)) +
+                         (is_cached ? 0 : b_block_bytes * kUncachedByteNs);
+  const double c_block_ns = kOutputBlockNs + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
+  return s.num_pairs * pair_ns + s.num_c_blocks * c_block_ns + s.a.num_blocks * kLookupNs;
+}
+
+/// row-merge: small blocks summed in tiles.
+double tiles_ns(const Statistics& s, const Limits& limits) {
+  // A row of few pairs waits for memory: 4e6 pairs in 2.5e6 rows take 0.5 s, 7e8 in 1e6 rows 0.9 s.
+  constexpr double kShortRowNs = 250;
+  constexpr double kShortRowPairs = 32;
+  const Rates& rates = rates_of(limits.isa);
+  const double rows = stored_rows(s);
+  const double waiting_ns = rows * kShortRowNs * std::min(1.0, kShortRowPairs * rows / std::max(1.0, s.num_pairs));
+  return s.tile_pairs * rates.tile_ns[s.m() - 1] + s.tile_c_blocks * rates.c_block_ns[s.m() - 1] + waiting_ns;
+}
+
 }  // namespace
 
 double parallel_speed(unsigned num_threads, const Limits& limits) {
@@ -71,19 +120,9 @@ DenseExtent dense_extent(const Statistics& s) {
 }
 
 double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
-  constexpr std::uint32_t kWide = 1u << 15;       // elements from here on need wide arithmetic
   constexpr double kSmallestPartPairs = 1 << 13;  // a row is cut into parts of at least so many pairs
-  const Rates& rates = rates_of(limits.isa);
-  const PackedShape shape = packed_shape(limits.isa, s.m());
-  const double block_terms = static_cast<double>(shape.a_elements()) * shape.cols;
-  const bool wide = s.max_element >= kWide;
-  const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
-  const bool is_cached = s.b.num_blocks * b_block_bytes < kCachedBytes;
-  const double pair_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns)) +
-                         (is_cached ? 0 : b_block_bytes * kUncachedByteNs);
-  const double c_block_ns = kOutputBlockNs + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
-  const double ns = s.num_pairs * pair_ns + s.num_c_blocks * c_block_ns + s.a.num_blocks * kLookupNs;
-  const double rows = static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const double ns = sums_in_tiles(s.m()) ? tiles_ns(s, limits) : ordered_ns(s, limits);
+  const double rows = stored_rows(s);
   const double row_bytes = s.num_c_blocks / rows * static_cast<double>(output_record_bytes(s.m()));
   const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);
   return shared_ms(s, limits, num_threads, buffer_bytes, ns / kNsPerMs, row_bytes / parts);

@@ -1,5 +1,7 @@
 #include "plan/packed_shape.hpp"
 
+#include "plan/tiles.hpp"
+
 namespace spmm::plan {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
 }  // namespace
 
 PackedShape packed_shape(Isa isa, std::uint32_t m) {
-  if (isa == Isa::portable) return {.m = m, .rows = m, .inner = m, .cols = m, .interleaved = false};
+  if (isa == Isa::portable || sums_in_tiles(m)) return {.m = m, .rows = m, .inner = m, .cols = m, .interleaved = false};
   for (const std::uint32_t side : {4u, 8u}) {
     if (m <= side) return {.m = m, .rows = side, .inner = side, .cols = side, .interleaved = true};
   }

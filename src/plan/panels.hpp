@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/tuning.hpp"
+
 namespace spmm::plan {
 
 /// A piece of the result computed in one pass: some rows of A against some columns of B.
@@ -20,10 +22,12 @@ struct Panel {
   std::uint64_t num_pairs = 0;      ///< of these rows of A with all of B
   std::uint64_t max_row_pairs = 0;  ///< no row of A in the panel has more
   bool expand = false;              ///< list only the C blocks that have pairs; else visit every C block
+  std::uint64_t row_bound = 0;      ///< sum over its rows of min(pairs, columns); 0 = not made use of
   bool prefilter = false;           ///< dense kernels: high bytes first, which may prove C blocks saturated
 
   /// C blocks at most.
   [[nodiscard]] std::uint64_t max_c_blocks() const {
+    if (row_bound != 0) return row_bound;
     const std::uint64_t all = std::uint64_t{num_rows} * num_columns;
     return expand && num_pairs < all ? num_pairs : all;
   }
@@ -50,13 +54,20 @@ enum class Listing : std::uint8_t {
   by_density,  ///< where that is cheaper than visiting every C block
   never,
   wherever_it_fits,
+  bounded,  ///< never, but rows have no more C blocks than pairs, and the kernel visits no others
 };
 
 /// Runs of rows without pairs are left out. No panel has more than max_c_blocks C blocks (max_c_blocks >= 1), none that
-/// is listed more than max_c_blocks pairs.
-/// Values: a run of several rows must have at most max_c_blocks pairs, and listing must not be `never`.
+/// is listed more than max_c_blocks pairs, none that is `bounded` many more rows.
+/// Values: esc_pairs_per_block = below so many pairs per C block, listing is cheaper than visiting every C block.
+///         A run of several rows must have at most max_c_blocks pairs (bounded: or C blocks), and listing must not be
+///         `never`.
 /// Memory: the result has at most about 2 * (pairs / max_c_blocks) + rows / (max_c_blocks / num_columns) panels.
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
-                              Listing listing = Listing::by_density);
+                              Listing listing = Listing::by_density,
+                              double esc_pairs_per_block = kernels::kEscPairsPerBlock);
+
+/// C blocks of any run, at most: of each row no more than its pairs, nor than there are columns.
+std::uint64_t max_run_bound(const RowPairs& pairs, std::uint32_t num_columns);
 
 }  // namespace spmm::plan

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/tuning.hpp"
 #include "plan/device_models.hpp"
 #include "plan/host_models.hpp"
 
 namespace spmm::plan {
 namespace {
 
-constexpr std::array<KernelRow, 11> kRegistry = {{
+constexpr std::array<KernelRow, 12> kRegistry = {{
     {.id = KernelId::rows,
      .name = "rows",
      .backend = Backend::cuda,
@@ -29,6 +30,15 @@ constexpr std::array<KernelRow, 11> kRegistry = {{
      .summary = "ESC: pairs sorted by result block, a warp multiplies each block's list",
      .listing = Listing::wherever_it_fits,
      .device_ms = pair_list_ms},
+    {.id = KernelId::small_blocks,
+     .name = "small-blocks",
+     .backend = Backend::cuda,
+     .summary = "m = 1 to 4: sums of a result row in shared memory, hashed, ranked or dense by its pairs",
+     .is_automatic = true,
+     .max_side = kernels::kMaxSmallSide,
+     .max_automatic_side = kernels::kMaxPickedSmallSide,
+     .listing = Listing::bounded,
+     .device_ms = small_blocks_ms},
     {.id = KernelId::dense_tensor,
      .name = "dense-tensor",
      .backend = Backend::cuda,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/tiles.hpp"
+
 namespace spmm::plan {
 
 Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b) {
@@ -15,6 +17,13 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b) {
   // A C block exists unless all nb inner positions miss.
   const double hit = (double(a.num_blocks) / (nb * nb)) * (double(b.num_blocks) / (nb * nb));
   s.num_c_blocks = hit >= 1 ? nb * nb : nb * nb * -std::expm1(nb * std::log1p(-hit));
+  if (sums_in_tiles(s.m())) {
+    // A tile exists unless all of its places miss.
+    const double blocks = tile_blocks(s.m());
+    const double share = std::min(1.0, double(b.num_blocks) / (nb * nb));
+    if (share > 0) s.tile_pairs = s.num_pairs * (1 - std::pow(1 - share, blocks)) / (blocks * share);
+    s.tile_c_blocks = s.num_c_blocks;
+  }
   return s;
 }
 

@@ -19,6 +19,7 @@ enum class KernelId : std::uint8_t {
   rows,  ///< per panel pair_list or row_spread, by density
   row_spread,
   pair_list,
+  small_blocks,
   dense_tensor,
   dense_tiled,
   two_pointer,
@@ -42,6 +43,8 @@ struct Statistics {
   std::uint64_t a_rows = 0;     ///< block rows of A that hold blocks (exact on the CPU: that have pairs); at most
   std::uint64_t b_rows = 0;     ///< block rows of B that hold blocks, at most
   std::uint32_t b_columns = 0;  ///< block columns of B that hold blocks; 0 = not known
+  double tile_pairs = 0;        ///< tiles of B that blocks of A meet (plan/tiles.hpp); 0 = there are none
+  double tile_c_blocks = 0;     ///< with them: C blocks; exact: estimated from some rows
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
 

@@ -18,7 +18,7 @@ using namespace spmm;
 using kernels::kSplitKPairs;
 using test::MatrixBuilder;
 
-constexpr std::uint32_t kSides[] = {4, 5, 8, 16, 32, 64};
+constexpr std::uint32_t kSides[] = {3, 4, 5, 8, 12, 16, 24, 32, 40, 64};
 
 Options with_kernel(const std::string& kernel) {
   Options options;
@@ -94,7 +94,7 @@ struct Cross {
 
 /// Fewer for the largest blocks, so that the operands stay small.
 std::uint32_t length_for(std::uint32_t m) {
-  return m == 64 ? 6'000 : 20'000;
+  return m >= 40 ? 6'000 : 20'000;
 }
 
 const std::uint32_t* find_block(const ProductMatrix& c, BlockIndex at) {

@@ -304,7 +304,8 @@ std::vector<std::string> all_kernels(Backend backend) {
 
 fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions& options) {
   const MatrixHeader& header = one.header;
-  const std::string band = one.bandwidth ? text("-w", *one.bandwidth) : "";
+  const std::string band =
+      (one.bandwidth ? text("-w", *one.bandwidth) : "") + (one.group ? text("-g", *one.group) : "");
   const fs::path path =
       options.work / text("n", header.n, "-m", header.m, "-k", header.num_blocks, "-", pattern_name(one.pattern), band,
                           "-max", one.max_value, "-seed", seed, ".bin");
@@ -316,7 +317,7 @@ fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions
     }
   }
   const std::vector<Part> pattern =
-      make_pattern(one.pattern, header.blocks_per_side(), header.num_blocks, one.bandwidth);
+      make_pattern(one.pattern, header.blocks_per_side(), header.num_blocks, one.pattern_options(seed));
   generate_file(path, pattern,
                 {.header = header, .seed = seed, .max_value = one.max_value, .num_threads = threads_of(options)});
   return path;

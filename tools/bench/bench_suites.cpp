@@ -32,6 +32,7 @@ class CaseReader {
     validate_header(out.header, where_);
     out.pattern = pattern();
     if (json_.contains("bandwidth")) out.bandwidth = number("bandwidth", 0, UINT32_MAX);
+    if (json_.contains("group")) out.group = number("group", 1, UINT32_MAX);
     out.max_value = json_.contains("max_value") ? number("max_value", 0, UINT16_MAX) : kDefaultMaxValue;
     if (json_.contains("published_s")) {
       if (!json_["published_s"].is_number()) fail("published_s is no number");
@@ -71,8 +72,8 @@ class CaseReader {
   }
 
   void refuse_other_keys() const {
-    static const std::set<std::string> kKnown = {"name",      "n",         "m",           "k",           "pattern",
-                                                 "bandwidth", "max_value", "published_s", "compare_with"};
+    static const std::set<std::string> kKnown = {"name",      "n",     "m",         "k",           "pattern",
+                                                 "bandwidth", "group", "max_value", "published_s", "compare_with"};
     for (const auto& [key, value] : json_.items()) {
       if (!kKnown.contains(key)) fail("unknown key \"" + key + "\"");
     }
@@ -123,6 +124,10 @@ void add_case(std::vector<BenchCase>& chosen, const BenchCase& one, const std::v
 double BenchCase::block_density() const {
   const double side = header.blocks_per_side();
   return header.num_blocks / (side * side);
+}
+
+PatternOptions BenchCase::pattern_options(std::uint64_t seed) const {
+  return {.bandwidth = bandwidth, .group = group, .seed = seed};
 }
 
 Json read_json(const std::filesystem::path& path) {
@@ -196,6 +201,7 @@ Json case_json(const BenchCase& one) {
                {"pattern", pattern_name(one.pattern)},
                {"max_value", one.max_value}};
   if (one.bandwidth) json["bandwidth"] = *one.bandwidth;
+  if (one.group) json["group"] = *one.group;
   if (one.published_s) json["published_s"] = *one.published_s;
   if (one.compare_with) json["compare_with"] = *one.compare_with;
   return json;

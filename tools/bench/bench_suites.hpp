@@ -19,12 +19,16 @@ struct BenchCase {
   MatrixHeader header;
   PatternKind pattern = PatternKind::uniform;
   std::optional<std::uint32_t> bandwidth;
+  std::optional<std::uint32_t> group;
   std::uint32_t max_value = 0;
   std::optional<double> published_s;        ///< time published elsewhere for the product
   std::optional<std::string> compare_with;  ///< a case whose time per pair * m^3 is set beside that of this one
 
   /// Share of the blocks that are stored.
   [[nodiscard]] double block_density() const;
+
+  /// Values: seed = of the operand that is generated.
+  [[nodiscard]] PatternOptions pattern_options(std::uint64_t seed) const;
 };
 
 struct BenchSuite {

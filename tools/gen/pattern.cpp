@@ -5,9 +5,12 @@
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
+#include "tools/gen/structured_pattern.hpp"
 
 namespace spmm::tools {
 namespace {
+
+constexpr std::uint32_t kDefaultGroup = 64;
 
 /// Smallest value in [low, high] for which `holds`, which stays true once it is; high where it never is.
 template <class Holds>
@@ -214,8 +217,22 @@ std::vector<Part> one_part(std::unique_ptr<Region> region, std::uint64_t k) {
   return parts;
 }
 
-std::vector<Part> parts_of(PatternKind kind, std::uint64_t nb, std::uint64_t k,
-                           std::optional<std::uint32_t> bandwidth) {
+std::unique_ptr<Region> make_graph(std::uint64_t nb, std::uint64_t k, std::uint64_t seed) {
+  auto region = make_rmat(nb, k, seed);
+  if (region != nullptr) return region;
+  throw UsageError("--k", text("64 draws for each of ", k, " blocks do not find as many places of the rmat pattern"),
+                   "give fewer blocks or a larger --n");
+}
+
+std::uint32_t group_of(std::uint32_t nb, const PatternOptions& options) {
+  const std::uint32_t group = options.group.value_or(std::min(kDefaultGroup, nb));
+  if (group == 0 || group > nb) {
+    throw UsageError("--group", text(group, " block rows: the matrix has ", nb), text("give 1 to ", nb));
+  }
+  return group;
+}
+
+std::vector<Part> parts_of(PatternKind kind, std::uint32_t nb, std::uint64_t k, const PatternOptions& options) {
   const Axis all{.count = nb};
   switch (kind) {
     case PatternKind::uniform:
@@ -223,7 +240,7 @@ std::vector<Part> parts_of(PatternKind kind, std::uint64_t nb, std::uint64_t k,
     case PatternKind::diagonal:
       return one_part(std::make_unique<Band>(nb, 0), k);
     case PatternKind::banded:
-      return one_part(make_band(nb, k, bandwidth), k);
+      return one_part(make_band(nb, k, options.bandwidth), k);
     case PatternKind::power_law:
       return one_part(make_staircase(nb, k), k);
     case PatternKind::heavy_row:
@@ -232,6 +249,20 @@ std::vector<Part> parts_of(PatternKind kind, std::uint64_t nb, std::uint64_t k,
       return heavy_parts(nb, k, true);
     case PatternKind::hub:
       return hub_parts(nb, k);
+    case PatternKind::stencil_5:
+      return one_part(make_stencil(nb, 5), k);
+    case PatternKind::stencil_7:
+      return one_part(make_stencil(nb, 7), k);
+    case PatternKind::stencil_27:
+      return one_part(make_stencil(nb, 27), k);
+    case PatternKind::rmat:
+      return one_part(make_graph(nb, k, options.seed), k);
+    case PatternKind::block_diagonal:
+      return one_part(make_block_diagonal(nb, group_of(nb, options)), k);
+    case PatternKind::arrow:
+      return one_part(make_arrow(nb), k);
+    case PatternKind::saddle_point:
+      return one_part(make_saddle_point(nb), k);
   }
   return one_part(std::make_unique<Rectangle>(all, all), k);
 }
@@ -239,8 +270,9 @@ std::vector<Part> parts_of(PatternKind kind, std::uint64_t nb, std::uint64_t k,
 }  // namespace
 
 const std::vector<std::string>& pattern_names() {
-  static const std::vector<std::string> kNames = {"uniform",   "diagonal",     "banded", "power-law",
-                                                  "heavy-row", "heavy-column", "hub"};
+  static const std::vector<std::string> kNames = {
+      "uniform",   "diagonal",  "banded",     "power-law", "heavy-row",      "heavy-column", "hub",
+      "stencil-5", "stencil-7", "stencil-27", "rmat",      "block-diagonal", "arrow",        "saddle-point"};
   return kNames;
 }
 
@@ -248,14 +280,13 @@ const std::string& pattern_name(PatternKind kind) {
   return pattern_names()[static_cast<std::size_t>(kind)];
 }
 
-std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k,
-                               std::optional<std::uint32_t> bandwidth) {
+std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k, const PatternOptions& options) {
   const std::uint64_t cells = std::uint64_t{nb} * nb;
   if (k > cells) {
     throw UsageError("--k", text(k, " blocks do not fit a matrix of ", nb, " x ", nb, " blocks"),
                      text("give at most ", cells, " blocks, a larger --n or a smaller --m"));
   }
-  std::vector<Part> parts = parts_of(kind, nb, k, bandwidth);
+  std::vector<Part> parts = parts_of(kind, nb, k, options);
   for (const Part& part : parts) {
     const std::uint64_t room = part.region->capacity();
     if (part.count <= room) continue;
@@ -263,6 +294,31 @@ std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t
                      text("give at most ", room, " blocks, a wider --bandwidth or another --pattern"));
   }
   return parts;
+}
+
+std::optional<std::uint64_t> num_places(PatternKind kind, std::uint32_t nb, const PatternOptions& options) {
+  switch (kind) {
+    case PatternKind::uniform:
+    case PatternKind::heavy_row:
+    case PatternKind::heavy_column:
+    case PatternKind::hub:
+      return std::uint64_t{nb} * nb;
+    case PatternKind::power_law:
+    case PatternKind::rmat:
+      return std::nullopt;
+    case PatternKind::banded:
+      if (!options.bandwidth) return std::nullopt;
+      break;
+    case PatternKind::diagonal:
+    case PatternKind::stencil_5:
+    case PatternKind::stencil_7:
+    case PatternKind::stencil_27:
+    case PatternKind::block_diagonal:
+    case PatternKind::arrow:
+    case PatternKind::saddle_point:
+      break;
+  }
+  return make_pattern(kind, nb, 0, options).front().region->capacity();
 }
 
 }  // namespace spmm::tools

@@ -26,7 +26,22 @@ class Region {
   [[nodiscard]] virtual std::uint64_t cells_before(BlockIndex at) const = 0;
 };
 
-enum class PatternKind : std::uint8_t { uniform, diagonal, banded, power_law, heavy_row, heavy_column, hub };
+enum class PatternKind : std::uint8_t {
+  uniform,
+  diagonal,
+  banded,
+  power_law,
+  heavy_row,
+  heavy_column,
+  hub,
+  stencil_5,
+  stencil_7,
+  stencil_27,
+  rmat,
+  block_diagonal,
+  arrow,
+  saddle_point,
+};
 
 /// Names of the patterns on the command line ("power-law"), in the order of PatternKind.
 const std::vector<std::string>& pattern_names();
@@ -38,6 +53,13 @@ struct Part {
   std::uint64_t count = 0;
 };
 
+/// What some patterns take beside their number of blocks.
+struct PatternOptions {
+  std::optional<std::uint32_t> bandwidth{};  ///< banded: blocks on each side of the diagonal
+  std::optional<std::uint32_t> group{};      ///< block-diagonal: block rows of a group; 64 without
+  std::uint64_t seed = 1;                    ///< rmat: its places are drawn
+};
+
 /// A pattern of k blocks on a grid of nb x nb:
 ///   uniform       anywhere
 ///   diagonal      |i - j| = 0
@@ -47,8 +69,18 @@ struct Part {
 ///   heavy-column  the same with block column nb/2
 ///   hub           a third of the blocks (or a full row, if that is less) in block row nb/2, as many in block column
 ///                 nb/2 + 1, the rest anywhere else: in a product the two meet in one block, with all their pairs
+///   stencil-5     a square grid of nodes, each with its 4 neighbours (structured_pattern.hpp, also for those below)
+///   stencil-7     a cubic grid of nodes, each with its 6 neighbours
+///   stencil-27    a cubic grid of nodes, each with its 26 neighbours
+///   rmat          a graph: R-MAT with the parameters of Graph500
+///   block-diagonal  full square groups along the diagonal
+///   arrow         block row 0, block column 0 and the diagonal
+///   saddle-point  [[K, B^T], [B, 0]] with a 7-point stencil K
 /// Values: nb at least 1. Errors: UsageError where k blocks do not fit.
-std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k,
-                               std::optional<std::uint32_t> bandwidth);
+std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k, const PatternOptions& options);
+
+/// Number of places of a pattern that has the same ones for any number of blocks; nothing for power-law, rmat and
+/// banded without a bandwidth.
+std::optional<std::uint64_t> num_places(PatternKind kind, std::uint32_t nb, const PatternOptions& options);
 
 }  // namespace spmm::tools

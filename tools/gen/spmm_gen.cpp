@@ -34,6 +34,17 @@ Patterns, on a grid of n/m x n/m blocks:
   heavy-column  the same with the middle block column
   hub           a third of the blocks (or all of it, if that is less) in the middle block row, as many in the block
                 column after the middle one, the rest anywhere else: one block of the product has very many pairs
+  stencil-5     nodes of a square grid, numbered line by line, and the 4 neighbours of each
+  stencil-7, stencil-27  nodes of a cubic grid and their 6 or 26 neighbours
+  rmat          a graph by recursive quadrants with the parameters of Graph500 (0.57, 0.19, 0.19, 0.05), numbers not
+                permuted: its long rows meet its long columns; repeated draws count once
+  block-diagonal  square groups of --group block rows along the diagonal
+  arrow         the first block row, the first block column and the diagonal
+  saddle-point  [[K, B^T], [B, 0]]: K is a 7-point stencil over three quarters of the block rows, each row of B has at
+                most 8 blocks
+
+--k all: every place that the pattern has (not for power-law, rmat and banded without --bandwidth): a dense band, a
+complete stencil, full groups.
 
 All k blocks lie at different places. The same options give the same bytes on every machine and for every number of
 threads; --order changes the order of the records, not the blocks. Give A and B different seeds. The file appears under
@@ -43,7 +54,9 @@ Examples:
   spmm-gen a.bin --n 8192 --m 8 --k 100000 --seed 1
   spmm-gen b.bin --n 8192 --m 8 --k 100e3 --seed 2 --order sorted
   spmm-gen narrow.bin --n 65536 --m 4 --k 1e6 --max-value 255 --pattern banded --bandwidth 64
-  spmm-gen graph.bin --n 1048576 --m 8 --k 1e6 --pattern power-law --zero-blocks 0.1
+  spmm-gen skewed.bin --n 1048576 --m 8 --k 1e6 --pattern power-law --zero-blocks 0.1
+  spmm-gen poisson.bin --n 1000000 --m 1 --k all --pattern stencil-27
+  spmm-gen graph.bin --n 65536 --m 1 --k 1e6 --pattern rmat
 
 Every option can also be given as an environment variable: SPMM_MAX_VALUE for --max-value.
 Exit codes: 0 written, 2 usage (also: the blocks do not fit), 71 memory, 73 cannot create the file, 74 writing failed,
@@ -58,11 +71,12 @@ cxxopts::Options make_options() {
   options.add_options()                                                                             //
       ("n", "side of the matrix in elements, a multiple of m", value(), "N")                        //
       ("m", "side of a block, 1 to 64", value(), "M")                                               //
-      ("k", "number of blocks", value(), "K")                                                       //
+      ("k", "number of blocks, or all", value(), "K")                                               //
       ("seed", "which of the random matrices", value()->default_value("1"), "S")                    //
       ("max-value", "elements are uniform from 0 to this", value()->default_value("2047"), "V")     //
       ("pattern", "where the blocks lie, see below", value()->default_value("uniform"), "NAME")     //
       ("bandwidth", "banded: blocks on each side of the diagonal", value(), "W")                    //
+      ("group", "block-diagonal: block rows of a group (default: 64)", value(), "G")                //
       ("zero-blocks", "share of blocks that are all zero", value()->default_value("0"), "0..1")     //
       ("order", "of the records: shuffled or sorted", value()->default_value("shuffled"), "ORDER")  //
       ("threads", "threads (default: all cores)", value(), "T")                                     //
@@ -79,22 +93,42 @@ std::uint32_t required_count(const cxxopts::ParseResult& parsed, const std::stri
   return static_cast<std::uint32_t>(*value);
 }
 
+/// Side and block side; the number of blocks follows.
 MatrixHeader header_of(const cxxopts::ParseResult& parsed) {
   const MatrixHeader header{.n = required_count(parsed, "n", 1, kMax32),
-                            .m = required_count(parsed, "m", 1, kMaxBlockDim),
-                            .num_blocks = required_count(parsed, "k", 0, kMax32)};
+                            .m = required_count(parsed, "m", 1, kMaxBlockDim)};
   if (header.n % header.m == 0) return header;
   const std::uint64_t below = header.n - header.n % header.m;
   throw UsageError("--n", text(header.n, " is not a multiple of m = ", header.m),
                    below == 0 ? text("give ", header.m) : text("give ", below, " or ", below + header.m));
 }
 
-tools::PatternKind pattern_of(const cxxopts::ParseResult& parsed, const std::optional<std::uint64_t>& bandwidth) {
+tools::PatternKind pattern_of(const cxxopts::ParseResult& parsed) {
   const auto kind = static_cast<tools::PatternKind>(cli::option_choice(parsed, "pattern", tools::pattern_names()));
-  if (bandwidth && kind != tools::PatternKind::banded) {
+  if (cli::option_text(parsed, "bandwidth") && kind != tools::PatternKind::banded) {
     throw UsageError("--bandwidth", "only the banded pattern has a bandwidth", "add --pattern banded or leave it out");
   }
+  if (cli::option_text(parsed, "group") && kind != tools::PatternKind::block_diagonal) {
+    throw UsageError("--group", "only the block-diagonal pattern has groups",
+                     "add --pattern block-diagonal or leave it out");
+  }
   return kind;
+}
+
+/// The number of blocks; "all" = every place of the pattern.
+std::uint32_t num_blocks_of(const cxxopts::ParseResult& parsed, tools::PatternKind kind, std::uint32_t nb,
+                            const tools::PatternOptions& options) {
+  const auto given = cli::option_text(parsed, "k");
+  if (!given || given->value != "all") return required_count(parsed, "k", 0, kMax32);
+  const auto places = tools::num_places(kind, nb, options);
+  if (!places) {
+    throw UsageError(given->where,
+                     text("the places of this ", tools::pattern_name(kind), " pattern depend on the number of blocks"),
+                     "give a number, or --bandwidth with --pattern banded");
+  }
+  if (*places <= kMax32) return static_cast<std::uint32_t>(*places);
+  throw UsageError(given->where, text("the pattern has ", *places, " places, a file at most ", kMax32, " blocks"),
+                   "give a number or a smaller --n");
 }
 
 int run(int argc, char** argv) {
@@ -105,14 +139,17 @@ int run(int argc, char** argv) {
     return cli::kOk;
   }
   const std::string out = cli::required_positional(parsed, "out", "output file");
-  const MatrixHeader header = header_of(parsed);
-  const auto bandwidth = cli::option_count(parsed, "bandwidth", 0, kMax32);
-  const tools::PatternKind kind = pattern_of(parsed, bandwidth);
-  const auto pattern = tools::make_pattern(kind, header.blocks_per_side(), header.num_blocks, bandwidth);
+  MatrixHeader header = header_of(parsed);
+  const tools::PatternKind kind = pattern_of(parsed);
+  const tools::PatternOptions shape{.bandwidth = cli::option_count(parsed, "bandwidth", 0, kMax32),
+                                    .group = cli::option_count(parsed, "group", 1, kMax32),
+                                    .seed = *cli::option_count(parsed, "seed")};
+  header.num_blocks = num_blocks_of(parsed, kind, header.blocks_per_side(), shape);
+  const auto pattern = tools::make_pattern(kind, header.blocks_per_side(), header.num_blocks, shape);
   const auto zero_blocks = *cli::option_text(parsed, "zero-blocks");
   const tools::GenerateOptions generate{
       .header = header,
-      .seed = *cli::option_count(parsed, "seed"),
+      .seed = shape.seed,
       .max_value = static_cast<std::uint32_t>(*cli::option_count(parsed, "max-value", 0, UINT16_MAX)),
       .zero_blocks = cli::parse_fraction(zero_blocks.value, zero_blocks.where),
       .sorted = cli::option_choice(parsed, "order", {"shuffled", "sorted"}) == 1,

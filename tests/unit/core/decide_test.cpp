@@ -48,7 +48,7 @@ TEST_CASE("every kernel has one registry row with what its backend needs to deci
     CHECK((row.host_ms != nullptr) == (row.backend == Backend::cpu));
     if (row.is_automatic && row.backend == Backend::cuda) CHECK(row.device_ms != nullptr);
   }
-  CHECK(ids.size() == 11);
+  CHECK(ids.size() == 12);
   CHECK_FALSE(plan::kernel_named("two_pointer"));
   CHECK_FALSE(plan::kernel_named(""));
   for (const KernelInfo& kernel : kernel_names()) CHECK(plan::kernel_named(kernel.name));
@@ -68,6 +68,10 @@ TEST_CASE("each kernel that is named is decided for, or refused as data") {
     limits.kernel = row.id;
     const plan::Execution e = plan::decide(s, limits);
     INFO(row.name);
+    if (row.max_side != 0) {
+      CHECK(e.refusal.kind == plan::Refusal::Kind::usage);
+      continue;
+    }
     CHECK_FALSE(e.is_refused());
     CHECK(e.id == row.id);
     CHECK(e.kernel == row.name);
@@ -127,6 +131,45 @@ TEST_CASE("expected and exact decisions come from one function") {
   }
 }
 
+TEST_CASE("small blocks have a kernel of their own, larger ones do not") {
+  plan::Limits limits = large_machine();
+  const auto considers = [](const plan::Execution& e) {
+    return std::any_of(e.candidates.begin(), e.candidates.end(),
+                       [](const Candidate& c) { return c.kernel == "small-blocks"; });
+  };
+  for (const std::uint32_t m : {1u, 2u, 3u}) CHECK(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
+  for (const std::uint32_t m : {4u, 5u, 8u})
+    CHECK_FALSE(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
+  CHECK(plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits).id == KernelId::small_blocks);
+  limits.kernel = KernelId::small_blocks;
+  const plan::Execution one = plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits);
+  CHECK(one.operand_layout == plan::Layout::rows_unpadded);
+  // A row has no more C blocks than pairs: a panel of short rows is not as narrow as one that visits all columns.
+  const plan::Execution sparse = plan::decide(counted(evenly_spread(1u << 20, 1, 2e6), 64), limits);
+  CHECK(sparse.operand_layout == plan::Layout::rows_unpadded);
+  CHECK(sparse.panels.size() == 1);
+  CHECK(sparse.panels.front().max_c_blocks() <= static_cast<std::uint64_t>(sparse.expected_pairs));
+  // Long rows of very wide matrices would have too many chunks each; short ones are one unit.
+  plan::Statistics wide = counted(evenly_spread(4'000'000'000u, 4, 1e6));
+  CHECK_FALSE(plan::decide(wide, limits).is_refused());
+  wide.row_pairs.max_row_pairs = 1'000'000;
+  CHECK(plan::decide(wide, limits).refusal.kind == plan::Refusal::Kind::usage);
+}
+
+TEST_CASE("small-blocks is predicted within half of what was measured on even products") {
+  const struct {
+    std::uint32_t nb, m;
+    double blocks, measured_ms;  // kernels/HISTORY.md
+  } cases[] = {{32'768, 1, 2e7, 36.2}, {16'384, 2, 2e6, 5.77}, {10'923, 3, 1e6, 4.42}};
+  for (const auto& c : cases) {
+    const plan::Execution e = plan::decide(counted(evenly_spread(c.nb * c.m, c.m, c.blocks, 2047)), large_machine());
+    INFO("m " << c.m << ", predicted " << e.predicted_ms);
+    CHECK(e.id == KernelId::small_blocks);
+    CHECK(e.predicted_ms < c.measured_ms * 1.5);
+    CHECK(e.predicted_ms > c.measured_ms / 1.5);
+  }
+}
+
 TEST_CASE("equal inputs give equal executions") {
   for (const double blocks : {100.0, 1e5, 8.8e6}) {
     for (const std::uint64_t device_bytes :
@@ -156,7 +199,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   plan::Limits other_device = machine;
   other_device.device->has_dense_tensor = false;
   CHECK(best(dense, other_device) == KernelId::rows);
-  const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b).resident;
+  const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b, 8).resident;
   plan::Limits little = machine;
   little.device->bytes = operands + (std::uint64_t{2} << 30);  // B by groups of block columns, anew for every panel
   const plan::Execution in_groups = plan::decide(counted(dense), little);
@@ -165,7 +208,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   CHECK(in_groups.dense_columns % 64 == 0);
   CHECK(in_groups.device_need_bytes <= little.device->bytes);
   CHECK(in_groups.predicted_ms > plan::decide(counted(dense), machine).predicted_ms);
-  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b).build_peak;
+  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
   CHECK(plan::decide(counted(dense), little).device_need_bytes <= little.device->bytes);
 
   const auto least_ms = [&](std::uint32_t max_element, double pairs = 1) {
@@ -310,4 +353,34 @@ TEST_CASE("a backend on which the product does not fit is left to the other one"
   CHECK(e.backend == Backend::cpu);
   CHECK(e.predicted_cuda_s == 0);
   CHECK(e.reason.find("does not fit with CUDA") != std::string::npos);
+}
+
+TEST_CASE("padded blocks are counted as they lie on the device") {
+  plan::Limits limits = large_machine();
+  for (const KernelId id : {KernelId::rows, KernelId::row_spread, KernelId::pair_list, KernelId::two_pointer}) {
+    limits.kernel = id;
+    const plan::Statistics s = evenly_spread(90'000, 9, 1e6, 2047);  // 9 is padded to 16
+    const plan::Statistics whole = evenly_spread(160'000, 16, 1e6, 2047);
+    const auto without_c_blocks = [&](const plan::Statistics& of) {
+      const plan::Execution e = plan::decide(of, limits);
+      return e.device_need_bytes - e.max_c_blocks * plan::tile_device_bytes(of.m());
+    };
+    const bool pads = id != KernelId::two_pointer;
+    CHECK((without_c_blocks(s) == without_c_blocks(whole)) == pads);
+  }
+}
+
+TEST_CASE("no block side is predicted slower per pair than the side it is padded to") {
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::rows;
+  for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
+    const std::uint32_t side = kernels::padded_side(m);
+    REQUIRE(side >= m);
+    for (const double blocks : {3e4, 3e5}) {
+      INFO("m " << m << ", " << blocks << " blocks");
+      const double own = plan::decide(evenly_spread(3000 * m, m, blocks, 900), limits).predicted_ms;
+      const double padded = plan::decide(evenly_spread(3000 * side, side, blocks, 900), limits).predicted_ms;
+      CHECK(own <= padded * 1.01);
+    }
+  }
 }

@@ -116,6 +116,29 @@ void arrange(Mirror& memory, const Operand& a, const Operand& b, plan::Layout la
   }
 }
 
+/// SmallMultiplier, on a device with this much shared memory, and B's rows as many as there can be.
+std::uint64_t small_blocks_bytes(const plan::Execution& e, const plan::Statistics& s) {
+  std::uint64_t most = 0;
+  for (const kernels::SmallCta cta : {kernels::kSmallestCta, kernels::kSmallWideCta}) {
+    std::uint64_t units = 0, rows = 0;
+    for (const plan::Panel& panel : e.panels) {
+      const kernels::SmallShape shape = kernels::small_shape(s.m(), panel.num_columns, cta);
+      const std::uint64_t pairs = panel.num_rows == 1 ? panel.max_row_pairs : panel.num_pairs;
+      units = std::max(units, kernels::max_small_units(shape, panel.num_rows, pairs, cta.warps));
+      rows = std::max<std::uint64_t>(rows, panel.num_rows);
+    }
+    const std::uint64_t chunks = kernels::small_shape(s.m(), s.nb(), cta).dense_chunks;
+    const std::uint64_t split = s.b_rows * (chunks + 1) * 4;
+    std::uint64_t c_blocks = 0;
+    for (const plan::Panel& panel : e.panels) c_blocks = std::max(c_blocks, panel.max_c_blocks());
+    const std::uint64_t arrived = c_blocks * output_record_bytes(s.m()) + 12 * (units + 1) + 4;
+    const std::uint64_t all = 16 * (units + 1) + 12 * (rows + 1) + library_bytes(rows + units) + 4 + arrived +
+                              (split <= kernels::kSmallSplitBytes ? split : 0);
+    most = std::max(most, all);
+  }
+  return most;
+}
+
 /// run_panels() and the multipliers.
 void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& s) {
   const std::uint64_t m = s.m();
@@ -138,7 +161,11 @@ void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& 
     memory.take("pairs", 8 * (listed + sorted) + 16 * sorted + 8 * listed + 4 * (listed + 1) + 8);
     memory.take("split", split * (4 + 8 * m * m));
     memory.take("work", listed == 0 ? 0 : library_bytes(listed));
-    memory.take("states", 8 * (tiles + 1));
+    if (e.id == plan::KernelId::small_blocks) {
+      memory.take("units", small_blocks_bytes(e, s));
+    } else {
+      memory.take("states", 8 * (tiles + 1));
+    }
   }
   if (kernel.expansion == plan::Expansion::byte_planes) {
     memory.take("planes", plan::plane_bytes(s.nb(), rows, s.m(), e.num_planes) +
@@ -173,7 +200,7 @@ TEST_CASE("what the CUDA backend allocates stays within the bytes that are plann
   std::mt19937_64 random(1);
   int ran = 0;
   for (int round = 0; round < 300; ++round) {
-    const std::uint32_t m = std::array{1u, 4u, 7u, 8u, 16u, 64u}.at(random() % 6);
+    const std::uint32_t m = std::array{1u, 3u, 4u, 7u, 8u, 16u, 64u}.at(random() % 7);
     const auto nb = static_cast<std::uint32_t>(random() % 6000 + 1);
     const auto blocks = [&] {
       return static_cast<std::uint32_t>(std::min<std::uint64_t>(random() % 2'000'000, std::uint64_t{nb} * nb));
@@ -185,7 +212,7 @@ TEST_CASE("what the CUDA backend allocates stays within the bytes that are plann
     limits.force = true;
     limits.device->bytes = std::uint64_t{1} << (27 + random() % 9);
     for (const plan::KernelRow& row : plan::registry()) {
-      if (row.backend != Backend::cuda) continue;
+      if (row.backend != Backend::cuda || (row.max_side != 0 && m > row.max_side)) continue;
       limits.kernel = row.id;
       const plan::Execution expected = plan::decide(plan::expected_statistics(a.header, b.header), limits);
       if (expected.is_refused() || expected.is_in_slabs()) continue;

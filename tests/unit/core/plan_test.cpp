@@ -38,9 +38,9 @@ std::uint64_t max_run_pairs(const plan::RowPairs& runs, const Panel& panel) {
 
 /// Every row with pairs is covered exactly once, in order, and no panel is too large.
 void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
-                 std::uint32_t rows_per_run = 1) {
+                 std::uint32_t rows_per_run = 1, plan::Listing listing = plan::Listing::by_density) {
   const plan::RowPairs runs = offsets_of(pairs, rows_per_run);
-  const std::vector<Panel> panels = plan::cut_panels(runs, num_columns, max_c_blocks);
+  const std::vector<Panel> panels = plan::cut_panels(runs, num_columns, max_c_blocks, listing);
   std::vector<std::uint64_t> columns_done(pairs.size(), 0);
   std::uint64_t counted_pairs = 0;
   std::uint64_t last_row = 0;
@@ -107,6 +107,30 @@ TEST_CASE("a panel knows a bound on the pairs of its rows") {
   CHECK(bounds(in_runs, 1000) == Numbers{93});
   in_runs.max_row_pairs = 90;  // of the whole matrix
   CHECK(bounds(in_runs, 1000) == Numbers{90});
+}
+
+TEST_CASE("panels bounded by their rows' pairs cover every row once, and are as large as the bounds allow") {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::uint64_t> pairs(random() % 60);
+    for (auto& p : pairs) p = random() % 3 == 0 ? 0 : random() % (random() % 10 == 0 ? 100'000 : 30);
+    const auto num_columns = 1 + static_cast<std::uint32_t>(random() % 50);
+    check_cover(pairs, num_columns, 1 + random() % 300, 1, plan::Listing::bounded);
+    const auto rows_per_run = 1 + static_cast<std::uint32_t>(random() % 5);
+    check_cover(pairs, num_columns, rows_per_run * num_columns + random() % 300, rows_per_run, plan::Listing::bounded);
+  }
+  // 10,000 rows of 2 pairs and 10 of 2,000 in 1,000 columns: 30,000 C blocks at most.
+  std::vector<std::uint64_t> mixed(10'000, 2);
+  mixed.insert(mixed.end(), 10, 2000);
+  const std::vector<Panel> one = plan::cut_panels(offsets_of(mixed), 1000, 30'000, plan::Listing::bounded);
+  CHECK(one.size() == 1);
+  CHECK(one.front().max_c_blocks() == 30'000);
+  CHECK(one.front().max_row_pairs == 2000);
+  CHECK(plan::cut_panels(offsets_of(mixed), 1000, 29'999, plan::Listing::bounded).size() == 2);
+  // Rows take memory too: no more of them than C blocks.
+  const std::vector<std::uint64_t> sparse = {5, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  CHECK(plan::cut_panels(offsets_of(sparse), 1000, 9, plan::Listing::bounded).size() == 2);
+  CHECK(plan::cut_panels(offsets_of(sparse), 1000, 10, plan::Listing::bounded).size() == 1);
 }
 
 TEST_CASE("alternating long and short rows do not make a panel each") {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cpu/kernels.hpp"
+#include "plan/tiles.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"
@@ -33,7 +34,7 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
   for (const Bounds bounds :
        {Bounds{65535, 65535, true}, Bounds{65535, 0, true}, Bounds{32768, 32768, true}, Bounds{65535, 1, true},
         Bounds{1, 65535, true}, Bounds{2047, 2047, false}, Bounds{4095, 8191, false}, Bounds{32767, 511, false}}) {
-    for (const std::uint32_t m : {1u, 4u, 7u, 8u, 16u, 20u}) {
+    for (const std::uint32_t m : {4u, 5u, 7u, 8u, 16u, 20u}) {
       for (const std::string& isa : available_isas()) {
         const cpu::PackedShape shape = cpu::packed_shape(isa == "portable" ? cpu::Isa::portable : cpu::Isa::avx2, m);
         const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, bounds.a, bounds.b);
@@ -55,6 +56,8 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
 TEST_CASE("cpu: choose_arithmetic keeps its bounds for every side and largest element") {
   for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
     const cpu::PackedShape shape = cpu::packed_shape(cpu::Isa::avx2, m);
+    CHECK(shape.interleaved != plan::sums_in_tiles(m));
+    if (!shape.interleaved) continue;
     for (const std::uint32_t a : {0u, 1u, 255u, 2047u, 16383u, 32767u, 32768u, 65535u}) {
       for (const std::uint32_t b : {0u, 1u, 255u, 2047u, 16383u, 32767u, 32768u, 65535u}) {
         const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, a, b);

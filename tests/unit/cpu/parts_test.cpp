@@ -54,6 +54,7 @@ TEST_CASE("cpu: units cover every row and column once, in order") {
         while (maker.next(unit)) {
           while (col == 0 && pairs[row] == 0) ++row;
           in_order &= unit.row_begin == row && unit.col_begin == col && unit.col_begin < unit.col_end;
+          in_order &= unit.col_end == nb || unit.col_end % 8 == 0;  // no tile is cut
           in_order &= unit.row_end == row + 1 || (unit.col_begin == 0 && unit.col_end == nb);
           col = unit.col_end == nb ? 0 : unit.col_end;
           if (col == 0) row = unit.row_end;

@@ -74,6 +74,11 @@ const std::vector<PatternCase>& pattern_cases() {
       {"heavy-row", {"--k", "900"}, [](BlockIndex) { return true; }},
       {"heavy-column", {"--k", "900"}, [](BlockIndex) { return true; }},
       {"hub", {"--k", "900"}, [](BlockIndex) { return true; }},
+      {"stencil-27", {"--k", "900"}, [](BlockIndex) { return true; }},
+      {"rmat", {"--k", "900"}, [](BlockIndex) { return true; }},
+      {"block-diagonal", {"--k", "700", "--group", "8"}, [](BlockIndex at) { return at.i / 8 == at.j / 8; }},
+      {"arrow", {"--k", "500"}, [](BlockIndex at) { return at.i == 0 || at.j == 0 || at.i == at.j; }},
+      {"saddle-point", {"--k", "900"}, [](BlockIndex at) { return at.i < 150 || at.j < 150; }},
   };
   return kCases;
 }
@@ -172,6 +177,20 @@ TEST_CASE("gen: a full matrix, an empty one, one block", "[tools][gen]") {
   CHECK(generate(folder.file("a"), {"--n", "4294967295", "--m", "1", "--k", "9"}).index.size() == 9);
 }
 
+TEST_CASE("gen: every place of a pattern", "[tools][gen]") {
+  const TemporaryFolder folder;
+  const auto all = [&](std::vector<std::string> arguments) {
+    const std::vector<std::string> base = {"--n", "200", "--m", "2", "--k", "all"};
+    arguments.insert(arguments.begin(), base.begin(), base.end());
+    return generate(folder.file("a"), arguments).index.size();
+  };
+  CHECK(all({}) == 10'000);
+  CHECK(all({"--pattern", "banded", "--bandwidth", "3"}) == 7 * 100 - 12);
+  CHECK(all({"--pattern", "arrow", "--order", "sorted"}) == 298);
+  CHECK(all({"--pattern", "block-diagonal", "--group", "10"}) == 1000);
+  CHECK(all({"--pattern", "stencil-5"}) == 460);
+}
+
 TEST_CASE("gen: seed, largest value and all-zero blocks", "[tools][gen]") {
   const TemporaryFolder folder;
   const std::vector<std::string> base = {"--n", "800", "--m", "8", "--k", "2000"};
@@ -232,6 +251,11 @@ TEST_CASE("gen: what cannot be made is refused and nothing is written", "[tools]
       {{out, "--n", "8", "--m", "2", "--k", "1", "--pattern", "spiral"}, "\"spiral\" is not known"},
       {{out, "--n", "8", "--m", "2", "--k", "1", "--bandwidth", "1"}, "--bandwidth: only the banded"},
       {{out, "--n", "8", "--m", "2", "--k", "1", "--pattern", "banded", "--bandwidth", "4"}, "give at most 3"},
+      {{out, "--n", "8", "--m", "2", "--k", "1", "--group", "2"}, "--group: only the block-diagonal"},
+      {{out, "--n", "8", "--m", "2", "--k", "1", "--pattern", "block-diagonal", "--group", "5"}, "give 1 to 4"},
+      {{out, "--n", "8", "--m", "2", "--k", "all", "--pattern", "rmat"}, "depend on the number of blocks"},
+      {{out, "--n", "8", "--m", "2", "--k", "all", "--pattern", "banded"}, "depend on the number of blocks"},
+      {{out, "--n", "1e9", "--m", "1", "--k", "all"}, "a file at most 4294967295 blocks"},
       {{out, "--n", "8", "--m", "2", "--k", "1", "--max-value", "65536"}, "from 0 to 65535"},
       {{out, "--n", "8", "--m", "2", "--k", "1", "--zero-blocks", "2"}, "--zero-blocks"},
       {{out, "--n", "8", "--m", "2", "--k", "1", "--order", "random"}, "give shuffled or sorted"},

@@ -1,0 +1,65 @@
+// Pages of large arrays that were freed, for arrays to come: fresh pages have to be cleared by the system first, which
+// takes longer than most of what is done with them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace spmm {
+
+/// Mapped memory that no array uses, in ranges that are cut and joined as needed.
+/// Memory: with all arrays in use never more than what is allowed. Threads: any.
+class SparePages {
+ public:
+  /// The smallest range that is large enough, cut to size; null if there is none.
+  std::byte* take(std::uint64_t bytes);
+
+  /// Keeps a range, or unmaps it where arrays in use and spare pages would pass what is allowed.
+  void give(std::byte* data, std::uint64_t bytes, std::uint64_t in_use_bytes) noexcept;
+
+  /// Unmaps until arrays in use and spare pages keep what is allowed.
+  void trim(std::uint64_t in_use_bytes) noexcept;
+
+  /// Changes what is allowed.
+  void allow(std::uint64_t more_bytes, std::uint64_t less_bytes) noexcept;
+
+  [[nodiscard]] std::uint64_t bytes() const;
+
+ private:
+  struct Range {
+    std::byte* data = nullptr;
+    std::uint64_t bytes = 0;
+  };
+
+  [[nodiscard]] bool fits(std::uint64_t more_bytes, std::uint64_t in_use_bytes) const;
+  void remove(std::size_t at);
+  void unmap_smallest();
+
+  mutable std::mutex mutex_;
+  std::array<Range, 64> ranges_;  // [size_] by address, none touches the next
+  std::size_t size_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t allowed_bytes_ = 0;
+};
+
+/// Those of this process.
+SparePages& spare_pages();
+
+/// While it lives, this process may keep pages as long as its arrays and they take no more than the sum of all
+/// allowances. Threads: one at a time.
+class SpareAllowance {
+ public:
+  SpareAllowance() = default;
+  ~SpareAllowance() { set(0); }
+  SpareAllowance(const SpareAllowance&) = delete;
+  SpareAllowance& operator=(const SpareAllowance&) = delete;
+
+  void set(std::uint64_t bytes) noexcept;
+
+ private:
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace spmm

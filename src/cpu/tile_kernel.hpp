@@ -1,0 +1,60 @@
+// What the kernels for small blocks see and do: sums of a block row of C in an accumulator of tiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/isa.hpp"
+
+namespace spmm::cpu {
+
+/// A row of sums, and of elements.
+using Lanes = std::uint32_t __attribute__((vector_size(32), may_alias));
+using Halves = std::uint16_t __attribute__((vector_size(16), may_alias));
+
+/// Tiles of one row of B that are multiplied by one block of A.
+struct TileSegment {
+  const std::uint16_t* a;      ///< [m, m]
+  const std::uint16_t* b;      ///< [count, m, 8]
+  const std::uint32_t* slots;  ///< [count] where their sums lie, before `base` is subtracted
+  std::uint32_t count;
+};
+
+/// An accumulator. Values: between two rows all sums are 0 and all slots are fresh.
+struct TileSums {
+  std::uint32_t* values;   ///< [num_slots, m, 8]
+  std::uint8_t* fresh;     ///< [num_slots] 1 = not touched yet
+  std::uint32_t* touched;  ///< [num_slots + 1] slots in the order in which they were touched
+  std::uint32_t base = 0;  ///< slot 0 stands for this one
+};
+
+/// Adds products, clamped at the largest u32 where `saturates`; returns how many slots are touched now.
+/// Values: without `saturates` no sum may pass 2^32 - 1.
+using AddSegments = std::uint32_t (*)(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
+                                      std::uint32_t num_touched);
+
+/// Tiles of one row of C that are complete.
+struct TileRow {
+  const std::uint32_t* tiles;  ///< [count] tile columns, ascending
+  std::uint32_t count;
+  bool by_number;     ///< the sums of the first one lie in slot 0 and so on; else in slot tile - base
+  std::uint32_t row;  ///< block row of C
+};
+
+/// Writes the records of tiles, without all-zero blocks, and clears their sums.
+/// Shapes: out has room for tile_blocks(m) records per tile. Returns the end of what was written.
+using WriteTiles = std::byte* (*)(const TileRow& row, const TileSums& sums, std::byte* out);
+
+struct TileKernel {
+  AddSegments add_plain = nullptr;
+  AddSegments add_saturating = nullptr;
+  WriteTiles write = nullptr;
+};
+
+/// Values: m for which plan::sums_in_tiles().
+TileKernel portable_tile_kernel(std::uint32_t m);
+TileKernel avx2_tile_kernel(std::uint32_t m);
+TileKernel avx512_tile_kernel(std::uint32_t m);
+TileKernel choose_tile_kernel(Isa isa, std::uint32_t m);
+
+}  // namespace spmm::cpu

@@ -1,0 +1,50 @@
+// The kernels for small blocks on any machine, and which one to take.
+#include <bit>
+#include <cstring>
+
+#include "cpu/tile_kernel.hpp"
+#include "plan/tiles.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+inline void widen(const Halves& from, Lanes& to) {
+  to = __builtin_convertvector(from, Lanes);
+}
+
+/// A bit per lane that is not 0. Shapes: row [8].
+inline std::uint32_t nonzero_lanes(const std::uint32_t* row) {
+  std::uint32_t lanes = 0;
+  for (std::uint32_t c = 0; c < plan::kTileLanes; ++c) lanes |= (row[c] != 0 ? 1u : 0u) << c;
+  return lanes;
+}
+constexpr bool kWritesVectors = false;
+inline std::byte* write_vector(const std::uint32_t*, BlockIndex, std::byte* out) {
+  return out;
+}
+
+}  // namespace
+}  // namespace spmm::cpu
+
+#include "cpu/tile_sums.hpp"
+
+namespace spmm::cpu {
+
+TileKernel portable_tile_kernel(std::uint32_t m) {
+  return tile_kernel_for(m);
+}
+
+TileKernel choose_tile_kernel(Isa isa, std::uint32_t m) {
+  switch (isa) {
+    case Isa::avx512_vnni:
+      return avx512_tile_kernel(m);
+    case Isa::avx2:
+      return avx2_tile_kernel(m);
+    case Isa::portable:
+      break;
+  }
+  return portable_tile_kernel(m);
+}
+
+}  // namespace spmm::cpu

@@ -1,0 +1,93 @@
+#include "cpu/tile_operand.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/cancellable.hpp"
+#include "plan/tiles.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr std::uint64_t kRowGrain = 4096;
+
+/// Calls body(block, tile column, starts a tile) for the blocks of a row.
+template <class Body>
+void for_blocks(const Operand& b, std::uint64_t row, std::uint32_t per_tile, const Body& body) {
+  std::uint32_t last = 0;
+  for (std::uint32_t x = b.row_ptr[row]; x < b.row_ptr[row + 1]; ++x) {
+    const std::uint32_t tile = b.cols[x] / per_tile;
+    body(x, tile, x == b.row_ptr[row] || tile != last);
+    last = tile;
+  }
+}
+
+template <std::uint32_t kSide>
+void fill_row(const Operand& b, std::uint64_t row, const TileOperand& out) {
+  constexpr std::uint32_t kBlocks = plan::tile_blocks(kSide);
+  constexpr std::uint32_t kStride = plan::kTileLanes / kBlocks;
+  constexpr std::uint32_t kElements = kSide * plan::kTileLanes;
+  std::uint32_t next = out.row_ptr[row];
+  for_blocks(b, row, kBlocks, [&](std::uint32_t x, std::uint32_t tile, bool starts) {
+    if (starts) {
+      out.cols[next] = tile;
+      std::fill_n(out.values.data() + std::size_t{next} * kElements, kElements, std::uint16_t{0});
+      ++next;
+    }
+    std::uint16_t* to = out.values.data() + std::size_t{next - 1} * kElements + b.cols[x] % kBlocks * kStride;
+    const std::uint16_t* from = b.values.data() + std::size_t{x} * kSide * kSide;
+    for (std::uint32_t r = 0; r < kSide; ++r) std::copy_n(from + r * kSide, kSide, to + r * plan::kTileLanes);
+  });
+}
+
+/// Shapes: returns the first tile of each row of B, and the end [num_rows + 1].
+AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const Run& run) {
+  const std::uint64_t num_rows = b.num_rows();
+  const std::uint32_t per_tile = plan::tile_blocks(m);
+  AlignedArray<std::uint32_t> row_ptr(num_rows + 1);
+  run.parallel_for(num_rows, kRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    for (std::uint64_t row = begin; row < end; ++row) {
+      std::uint32_t count = 0;
+      for_blocks(b, row, per_tile, [&](std::uint32_t, std::uint32_t, bool starts) { count += starts ? 1 : 0; });
+      row_ptr[row + 1] = count;
+    }
+  });
+  row_ptr[0] = 0;
+  for_ranges(run, num_rows, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t row = begin; row < end; ++row) row_ptr[row + 1] += row_ptr[row];
+  });
+  return row_ptr;
+}
+
+}  // namespace
+
+std::uint64_t count_tile_pairs(const Operand& a, const Operand& b, std::uint32_t m, const Run& run) {
+  const AlignedArray<std::uint32_t> ends = count_tiles(b, m, run);
+  std::atomic<std::uint64_t> sum = 0;
+  run.parallel_for(a.cols.size(), kRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    std::uint64_t of_range = 0;
+    for (std::uint64_t x = begin; x < end; ++x) {
+      if (a.cols[x] != kNoRow) of_range += ends[std::uint64_t{a.cols[x]} + 1] - ends[a.cols[x]];
+    }
+    sum += of_range;
+  });
+  return sum;
+}
+
+TileOperand make_tiles(const Operand& b, std::uint32_t m, const Run& run) {
+  const std::uint64_t num_rows = b.num_rows();
+  TileOperand out;
+  out.row_ptr = count_tiles(b, m, run);
+  const std::uint64_t num_tiles = out.row_ptr[num_rows];
+  out.cols = AlignedArray<std::uint32_t>(num_tiles);
+  out.values = AlignedArray<std::uint16_t>(num_tiles * plan::tile_value_bytes(m) / sizeof(std::uint16_t));
+  const auto fill = m == 1 ? fill_row<1> : m == 2 ? fill_row<2> : fill_row<3>;
+  run.parallel_for(num_rows, kRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    for (std::uint64_t row = begin; row < end; ++row) fill(b, row, out);
+  });
+  return out;
+}
+
+}  // namespace spmm::cpu

@@ -1,0 +1,24 @@
+// B in tiles: blocks side by side, so that a vector of elements meets a vector of sums.
+#pragma once
+
+#include <cstdint>
+
+#include "base/aligned_array.hpp"
+#include "base/run.hpp"
+#include "cpu/operand.hpp"
+
+namespace spmm::cpu {
+
+struct TileOperand {
+  AlignedArray<std::uint32_t> row_ptr;  ///< [num_rows + 1] first tile of each row
+  AlignedArray<std::uint32_t> cols;     ///< [num_tiles] tile columns, ascending within a row
+  AlignedArray<std::uint16_t> values;   ///< [num_tiles, m, 8]
+};
+
+/// Values: m for which plan::sums_in_tiles(). Errors: Interrupted.
+TileOperand make_tiles(const Operand& b, std::uint32_t m, const Run& run);
+
+/// Tiles that the blocks of A meet: what the work is proportional to. Values: A linked to B.
+std::uint64_t count_tile_pairs(const Operand& a, const Operand& b, std::uint32_t m, const Run& run);
+
+}  // namespace spmm::cpu

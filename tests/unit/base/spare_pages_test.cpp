@@ -1,0 +1,137 @@
+// Pages of freed arrays: cut, joined, bounded, and back with the system when nobody may keep them.
+#include "base/spare_pages.hpp"
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/aligned_array.hpp"
+#include "base/memory_budget.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kMb = 1u << 20;
+
+std::byte* map_pages(std::uint64_t pages) {
+  void* const data = mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(data != MAP_FAILED);
+  return static_cast<std::byte*>(data);
+}
+
+/// Whether the page is still there.
+bool is_mapped(std::byte* data) {
+  unsigned char resident = 0;
+  return mincore(data, kPage, &resident) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("spare pages are cut to size and joined again", "[base]") {
+  SparePages spare;
+  spare.allow(100 * kPage, 0);
+  std::byte* const data = map_pages(16);
+  spare.give(data, 16 * kPage, 0);
+  CHECK(spare.bytes() == 16 * kPage);
+  CHECK(spare.take(17 * kPage) == nullptr);
+  std::vector<std::byte*> parts;
+  for (int x = 0; x < 4; ++x) parts.push_back(spare.take(4 * kPage));
+  CHECK(spare.take(kPage) == nullptr);
+  for (std::size_t x = 0; x < 4; ++x) CHECK(parts[x] == data + x * 4 * kPage);
+  for (const std::size_t x : {1u, 3u, 0u, 2u}) spare.give(parts[x], 4 * kPage, 0);
+  CHECK(spare.take(16 * kPage) == data);  // in one piece again
+  CHECK(spare.bytes() == 0);
+  munmap(data, 16 * kPage);
+}
+
+TEST_CASE("the smallest range that is large enough is taken", "[base]") {
+  SparePages spare;
+  spare.allow(100 * kPage, 0);
+  std::byte* const all = map_pages(20);
+  spare.give(all, 10 * kPage, 0);
+  spare.give(all + 12 * kPage, 5 * kPage, 0);
+  CHECK(spare.take(5 * kPage) == all + 12 * kPage);
+  CHECK(spare.take(5 * kPage) == all);
+  munmap(all, 20 * kPage);
+}
+
+TEST_CASE("arrays in use and spare pages keep what is allowed", "[base]") {
+  SparePages spare;
+  spare.allow(10 * kPage, 0);
+  std::byte* const data = map_pages(12);
+  spare.give(data, 4 * kPage, 7 * kPage);  // one too many
+  CHECK(spare.bytes() == 0);
+  CHECK_FALSE(is_mapped(data));
+  spare.give(data + 4 * kPage, 8 * kPage, 2 * kPage);
+  CHECK(spare.bytes() == 8 * kPage);
+  spare.trim(5 * kPage);
+  CHECK(spare.bytes() == 5 * kPage);
+  CHECK(is_mapped(data + 4 * kPage));
+  CHECK_FALSE(is_mapped(data + 9 * kPage));
+  spare.allow(0, 10 * kPage);
+  spare.trim(0);
+  CHECK(spare.bytes() == 0);
+  CHECK_FALSE(is_mapped(data + 4 * kPage));
+}
+
+TEST_CASE("many ranges: the smallest ones go", "[base]") {
+  SparePages spare;
+  spare.allow(1000 * kPage, 0);
+  std::byte* const data = map_pages(400);
+  for (std::uint64_t x = 0; x < 80; ++x) spare.give(data + 5 * x * kPage, (x < 16 ? 1 : 2) * kPage, 0);
+  CHECK(spare.bytes() == 128 * kPage);
+  CHECK_FALSE(is_mapped(data));
+  CHECK(is_mapped(data + 5 * 79 * kPage));
+  spare.allow(0, 1000 * kPage);
+  spare.trim(0);
+  munmap(data, 400 * kPage);
+}
+
+TEST_CASE("an array takes the pages of one that was freed, while an allowance lives", "[base]") {
+  REQUIRE(spare_pages().bytes() == 0);
+  const std::uint64_t in_use = array_usage().bytes;
+  std::byte* first = nullptr;
+  {
+    SpareAllowance allowance;
+    allowance.set(in_use + 40 * kMb);
+    {
+      const AlignedArray<std::byte> array(32 * kMb);
+      first = array.data();
+    }
+    CHECK(spare_pages().bytes() == 32 * kMb);
+    const AlignedArray<std::byte> smaller(24 * kMb);
+    CHECK(smaller.data() == first);
+    CHECK(spare_pages().bytes() == 8 * kMb);
+    const AlignedArray<std::byte> other(12 * kMb);  // does not fit: room is made
+    CHECK(spare_pages().bytes() <= 4 * kMb);
+    CHECK(array_usage().bytes + spare_pages().bytes() <= in_use + 40 * kMb);
+    const AlignedArray<std::byte> small_pages(8 * kMb, Pages::small);
+  }
+  CHECK(spare_pages().bytes() == 0);
+}
+
+TEST_CASE("a budget allows what its products have reserved, and keeps the last one's where it may", "[base]") {
+  for (const bool keeps : {false, true}) {
+    {
+      MemoryBudget budget(keeps);
+      {
+        MemoryShare share(budget);
+        share.host_limit_bytes([] { return 500 * kMb; });
+        share.reserve({.host = 64 * kMb, .device = 0}, nullptr);
+        { const AlignedArray<std::byte> array(32 * kMb); }
+        CHECK(spare_pages().bytes() == 32 * kMb);
+      }
+      CHECK(spare_pages().bytes() == (keeps ? 32 * kMb : 0));
+      MemoryShare next(budget);
+      next.host_limit_bytes([] { return 500 * kMb; });
+      next.reserve({.host = 16 * kMb, .device = 0}, nullptr);
+      CHECK(spare_pages().bytes() == (keeps ? 32 * kMb : 0));
+    }
+    CHECK(spare_pages().bytes() == 0);
+  }
+}

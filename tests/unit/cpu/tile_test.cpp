@@ -1,0 +1,187 @@
+// Small blocks in tiles: layout of B, bounds of the sums, windows of columns, sorted tiles.
+#include "plan/tiles.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cpu/prepared.hpp"
+#include "cpu/tile_kernel.hpp"
+#include "cpu/tile_operand.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
+#include "support/oracle.hpp"
+#include "unit/cpu/run_cpu.hpp"
+
+namespace spmm::test {
+namespace {
+
+/// Both operands as a backend prepares them.
+cpu::Prepared prepared(const BlockMatrix& a, const BlockMatrix& b) {
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
+  return cpu::prepare(MemorySource(a), MemorySource(b), cpu::packed_shape(cpu::Isa::avx2, a.m), run);
+}
+
+/// Every instruction set, large buffers and buffers of one record, against the oracle.
+void check_product(const BlockMatrix& a, const BlockMatrix& b) {
+  const ProductMatrix expected = oracle_multiply(a, b);
+  for (const std::string& isa : available_isas()) {
+    INFO(isa);
+    const ForcedIsa forced(isa);
+    CHECK((run_cpu(a, b) == expected));
+    CHECK((run_cpu(a, b, {.panel_bytes = 1, .num_buffers = 3}) == expected));
+  }
+}
+
+/// One row of A that meets `num_rows` rows of B with `per_row` blocks each, in columns [first, first + span).
+struct WideRow {
+  std::uint32_t num_rows;
+  std::uint32_t per_row;
+  std::uint32_t first;
+  std::uint32_t span;
+};
+
+void add_row(MatrixBuilder& a, MatrixBuilder& b, std::uint32_t number, const WideRow& row, std::mt19937_64& random) {
+  const std::uint32_t first_of_b = number * 50'000;
+  for (std::uint32_t t = 0; t < row.num_rows; ++t) {
+    a.add_random(number, first_of_b + t, 65'535);
+    std::set<std::uint32_t> columns;
+    while (columns.size() < row.per_row) {
+      columns.insert(row.first + static_cast<std::uint32_t>(random() % row.span));
+    }
+    for (const std::uint32_t column : columns) b.add_random(first_of_b + t, column, 65'535);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("cpu: tiles hold every block once and zeros elsewhere") {
+  for (const std::uint32_t m : {1u, 2u, 3u}) {
+    const BlockMatrix b = random_matrix(61 * m, m, 700, 65'535, m);
+    const cpu::Prepared product = prepared(b, b);
+    StageClock clock;
+    const ProgressFn no_progress;
+    const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
+    const cpu::TileOperand tiles = cpu::make_tiles(product.b, m, run);
+    const std::uint32_t per_tile = plan::tile_blocks(m);
+    const std::uint32_t stride = plan::kTileLanes / per_tile;
+    std::vector<std::uint16_t> expected(tiles.values.size(), 0);
+    std::size_t found = 0;
+    for (std::uint32_t row = 0; row < product.b.num_rows(); ++row) {
+      for (std::uint32_t y = tiles.row_ptr[row]; y < tiles.row_ptr[row + 1]; ++y) {
+        if (y > tiles.row_ptr[row]) REQUIRE(tiles.cols[y - 1] < tiles.cols[y]);
+        for (std::size_t x = 0; x < b.index.size(); ++x) {
+          const BlockIndex at = b.index[x];
+          if (at.i != product.b.rows[row] || at.j / per_tile != tiles.cols[y]) continue;
+          ++found;
+          for (std::uint32_t e = 0; e < m * m; ++e) {
+            expected[(std::size_t{y} * m + e / m) * 8 + at.j % per_tile * stride + e % m] = b.block(x)[e];
+          }
+        }
+      }
+    }
+    CHECK(found == b.index.size());
+    CHECK(std::equal(expected.begin(), expected.end(), tiles.values.begin()));
+    std::uint64_t met = 0;
+    for (const BlockIndex at : b.index) {
+      std::set<std::uint32_t> columns;
+      for (const BlockIndex of_b : b.index) {
+        if (of_b.i == at.j) columns.insert(of_b.j / per_tile);
+      }
+      met += columns.size();
+    }
+    CHECK(product.tile_pairs == met);
+  }
+}
+
+TEST_CASE("cpu: C blocks are estimated from rows, whatever their lengths") {
+  for (const Recipe& recipe : battery()) {
+    for (const std::uint32_t m : {1u, 3u}) {
+      INFO(recipe.name << ", m = " << m);
+      const auto [a, b] = recipe.make(m, 1);
+      std::set<BlockIndex> blocks;
+      std::multimap<std::uint32_t, std::uint32_t> columns;
+      for (const BlockIndex at : b.index) columns.emplace(at.i, at.j);
+      for (const BlockIndex at : a.index) {
+        const auto [begin, end] = columns.equal_range(at.j);
+        for (auto x = begin; x != end; ++x) blocks.insert({.i = at.i, .j = x->second});
+      }
+      const double estimate = prepared(a, b).tile_c_blocks;
+      const auto exact = static_cast<double>(blocks.size());
+      CHECK(estimate <= 1.4 * exact + 2);  // of a row with more pairs only the first ones are seen
+      CHECK(estimate >= exact / 1.4);
+    }
+  }
+}
+
+TEST_CASE("cpu: sums of small blocks on both sides of 2^32") {
+  for (const std::uint32_t m : {1u, 2u, 3u}) {
+    for (const auto& [a_value, b_value] :
+         {std::pair{65'535u, 65'535u}, {65'535u, 1u}, {2047u, 2047u}, {32'768u, 131u}, {65'535u, 700u}}) {
+      const std::uint64_t fit = 0xFFFF'FFFFu / (std::uint64_t{a_value} * b_value * m);
+      for (const std::uint64_t length : {fit, fit + 1, fit + 2, 2 * fit + 3}) {
+        if (length == 0 || length > 3000) continue;
+        INFO("m = " << m << ", " << length << " pairs of " << a_value << " x " << b_value);
+        MatrixBuilder a(3000, m, 1);
+        MatrixBuilder b(3000, m, 2);
+        for (std::uint32_t t = 0; t < length; ++t) {
+          a.add_constant(7, t, a_value);
+          b.add_constant(t, t % 2 == 0 ? 0 : 11, b_value);
+          b.add_constant(t, 2999, b_value);
+        }
+        const auto matrix_a = a.matrix();
+        const auto matrix_b = b.matrix();
+        const ProductMatrix expected = oracle_multiply(matrix_a, matrix_b);
+        for (const std::string& isa : available_isas()) {
+          INFO(isa);
+          const ForcedIsa forced(isa);
+          CHECK((run_cpu(matrix_a, matrix_b) == expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu: rows of small blocks that a window does not hold") {
+  for (const std::uint32_t m : {1u, 2u, 3u}) {
+    const std::uint32_t nb = 0xFFFF'FFFFu / m;
+    const std::uint32_t window = plan::window_tiles(nb, m) * plan::tile_blocks(m);
+    REQUIRE(window < 2'000'000);
+    INFO("m = " << m);
+    MatrixBuilder a(nb, m, 1);
+    MatrixBuilder b(nb, m, 2);
+    std::mt19937_64 random(m);
+    const std::vector<WideRow> rows = {
+        {.num_rows = 5, .per_row = 40, .first = nb - 600, .span = 600},            // one window, far out
+        {.num_rows = 3, .per_row = 300, .first = 1000, .span = 3 * window},        // several windows, well filled
+        {.num_rows = 20, .per_row = 2, .first = 0, .span = nb},                    // few tiles: compared
+        {.num_rows = 700, .per_row = 1, .first = 0, .span = nb},                   // more: radix
+        {.num_rows = 35'000, .per_row = 1, .first = nb / 2, .span = 40 * window},  // too many to be sorted at once
+        {.num_rows = 1, .per_row = 2, .first = window - 9, .span = 18},            // around the end of a window
+    };
+    for (std::uint32_t r = 0; r < rows.size(); ++r) add_row(a, b, r, rows[r], random);
+    check_product(a.matrix(), b.matrix());
+  }
+}
+
+TEST_CASE("cpu: long rows of small blocks are cut between tiles") {
+  for (const std::uint32_t m : {1u, 2u, 3u}) {
+    INFO("m = " << m);
+    MatrixBuilder a(3001, m, 1);
+    MatrixBuilder b(3001, m, 2);
+    for (std::uint32_t t = 0; t < 40; ++t) {
+      a.add_random(3000, t, 65'535);
+      for (std::uint32_t j = t % 3; j < 3001; j += 1 + t % 4) b.add_random(t, j, 65'535);
+    }
+    check_product(a.matrix(), b.matrix());
+  }
+}
+
+}  // namespace spmm::test
