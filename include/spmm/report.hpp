@@ -35,9 +35,23 @@ struct StageTotals {
 /// Threads: called from several threads, never at the same time for one run; must return quickly.
 using ProgressFn = std::function<void(Stage stage, std::uint64_t done, std::uint64_t total)>;
 
+/// One file of a result in parts.
+struct ResultPart {
+  std::string file;             ///< name inside the folder
+  std::uint32_t row_begin = 0;  ///< block rows [row_begin, row_end) of the result
+  std::uint32_t row_end = 0;
+  std::uint32_t num_blocks = 0;
+  std::uint64_t bytes = 0;  ///< of the file
+  std::uint32_t crc32 = 0;  ///< of the file, as zlib and gzip count it
+
+  friend bool operator==(const ResultPart&, const ResultPart&) = default;
+};
+
 /// What a finished run says about itself.
 struct Report {
-  MatrixHeader a, b, c;                                  ///< shapes; c.num_blocks = blocks written
+  MatrixHeader a, b, c;                                  ///< shapes; c.num_blocks = c_blocks, 2^32 - 1 at most
+  std::uint64_t c_blocks = 0;                            ///< blocks written
+  std::vector<ResultPart> parts{};                       ///< a result in parts: its files; else empty
   std::uint64_t pairs = 0;                               ///< block products
   double total_s = 0;                                    ///< whole call
   std::array<StageTotals, kStageNames.size()> stages{};  ///< indexed by Stage

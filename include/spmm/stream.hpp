@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "spmm/types.hpp"
 
@@ -59,10 +60,35 @@ class Source {
   virtual void check_unchanged() const = 0;
 };
 
-/// Takes output records in their final order.
+/// Block rows [begin, end) of the result.
+struct BlockRows {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+
+  friend bool operator==(const BlockRows&, const BlockRows&) = default;
+};
+
+/// Takes output records in their final order, or, where it asks for ranges of block rows, in their order within each.
 class Sink {
  public:
   virtual ~Sink() = default;
+
+  /// Into how many ranges of block rows the result is to be cut. More than one: set_ranges() and append_to() are
+  /// called, and append() is not.
+  [[nodiscard]] virtual std::uint32_t num_ranges() const { return 1; }
+
+  /// The blocks of the whole result that it takes at most; more of them are an OutOfMemory of the product.
+  [[nodiscard]] virtual std::uint64_t max_blocks() const { return 0xFFFF'FFFFu; }
+
+  /// The ranges, before any record: num_ranges() of them, ascending, which share all block rows of the result; some may
+  /// be empty. Called again where a product starts anew, on another backend, before it has appended anything.
+  virtual void set_ranges(std::span<const BlockRows> ranges) { static_cast<void>(ranges); }
+
+  /// append() for whole records of one range (by its number); ranges come in any order, as their records get ready.
+  virtual void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) {
+    static_cast<void>(range);
+    append(records, std::move(release));
+  }
 
   /// Queues whole packed output records; they follow everything queued before.
   /// Memory: the bytes must stay until `release` is called (once, from any thread, also after a failure).
@@ -70,7 +96,8 @@ class Sink {
   virtual void append(std::span<const std::byte> records, std::function<void()> release) = 0;
 
   /// Waits until everything queued is written, then completes the output with this header. The output becomes
-  /// visible under its final name only in publish(). Errors: IoError.
+  /// visible under its final name only in publish(). Values: a result of more blocks than a header can name has the
+  /// largest number there. Errors: IoError.
   virtual void finish(const MatrixHeader& header) = 0;
 
   /// Makes the finished output visible at once (rename). Errors: IoError, OutputError.

@@ -39,7 +39,11 @@ void check_num_output_blocks(std::uint64_t num_blocks) {
   const std::uint64_t most = max_output_blocks.load(std::memory_order_relaxed);
   if (num_blocks <= most) return;
   throw OutOfMemory("output", text("the product has more than ", most, " non-zero blocks, the most a file holds"),
-                    "multiply parts of the matrices, or use larger blocks");
+                    "write the result in parts (--parts), multiply parts of the matrices, or use larger blocks");
+}
+
+void check_num_output_blocks(const Sink& sink, std::uint64_t num_blocks) {
+  if (sink.max_blocks() <= std::numeric_limits<std::uint32_t>::max()) check_num_output_blocks(num_blocks);
 }
 
 }  // namespace spmm

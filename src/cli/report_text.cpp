@@ -40,6 +40,25 @@ Json matrix_json(const fs::path& path, const MatrixHeader& header, std::uint64_t
           {"bytes", file_bytes(header, record)}};
 }
 
+/// Bytes are those of one file; a result in parts lists its files.
+Json result_json(const fs::path& path, const Report& report) {
+  const std::uint64_t record = output_record_bytes(report.c.m);
+  Json json = matrix_json(path, report.c, record);
+  json["blocks"] = report.c_blocks;
+  json["bytes"] = kHeaderBytes + report.c_blocks * record;
+  if (report.parts.empty()) return json;
+  json["parts"] = Json::array();
+  for (const ResultPart& part : report.parts) {
+    json["parts"].push_back({{"file", part.file},
+                             {"row_begin", part.row_begin},
+                             {"row_end", part.row_end},
+                             {"blocks", part.num_blocks},
+                             {"bytes", part.bytes},
+                             {"crc32", format("%08x", part.crc32)}});
+  }
+  return json;
+}
+
 Json candidates_json(const std::vector<Candidate>& candidates) {
   Json all = Json::array();
   for (const Candidate& c : candidates) {
@@ -63,6 +82,7 @@ Json plan_fields(const Plan& plan) {
           {"expected_output_blocks", plan.expected_output_blocks},
           {"expected_panels", plan.expected_panels},
           {"expected_kernels", plan.expected_kernels},
+          {"parts", plan.num_parts},
           {"a_bands", plan.a_bands},
           {"b_bands", plan.b_bands},
           {"exact", plan.exact},
@@ -94,12 +114,12 @@ void write_to_device(const std::string& path, const std::string& content) {
 }  // namespace
 
 std::string summary_line(const Report& report) {
-  return text("n ", report.c.n, ", m ", report.c.m, ": ", report.a.num_blocks, " x ", report.b.num_blocks,
-              " blocks -> ", report.c.num_blocks, " blocks, ", report.pairs, " pairs, ",
-              format("%.4g Gpair/s, %.3f s", report.gpairs_per_s(), report.total_s), ", ",
-              backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device, " (",
-              report.plan.reason, ")",
-              report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
+  return text(
+      "n ", report.c.n, ", m ", report.c.m, ": ", report.a.num_blocks, " x ", report.b.num_blocks, " blocks -> ",
+      report.c_blocks, " blocks", report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ",
+      report.pairs, " pairs, ", format("%.4g Gpair/s, %.3f s", report.gpairs_per_s(), report.total_s), ", ",
+      backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device, " (", report.plan.reason, ")",
+      report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
 }
 
 std::string stage_table(const Report& report) {
@@ -149,6 +169,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
                              : "expected for evenly spread blocks: %.4g pairs, %.4g output blocks",
                   plan.expected_pairs, plan.expected_output_blocks);
   lines += text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
+  if (plan.num_parts > 0) lines += text("parts: ", plan.num_parts, " files of about equal size\n");
   lines += format("predicted: %.3g s", plan.predicted_s);
   if (plan.predicted_cuda_s > 0 && plan.predicted_cpu_s > 0) {
     lines += format(" (cuda %.3g s, cpu %.3g s)", plan.predicted_cuda_s, plan.predicted_cpu_s);
@@ -158,7 +179,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
 
 Json report_json(const Report& report, const RunNames& names) {
   Json json = run_fields(report.a, report.b, names);
-  json["c"] = matrix_json(names.out, report.c, output_record_bytes(report.c.m));
+  json["c"] = result_json(names.out, report);
   json["pairs"] = report.pairs;
   json["gpairs_per_s"] = report.gpairs_per_s();
   json["total_s"] = report.total_s;

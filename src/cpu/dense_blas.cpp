@@ -8,10 +8,13 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/record_head.hpp"
 #include "cpu/blas.hpp"
 #include "cpu/output_queue.hpp"
+#include "cpu/result_ranges.hpp"
 #include "cpu/stage_progress.hpp"
 #include "spmm/saturate.hpp"
 
@@ -23,8 +26,9 @@ constexpr double kMaxValue = kMaxVal;
 /// What is multiplied, shared by all workers. Block rows and columns without any product are left out.
 struct DenseProduct {
   const Prepared& in;
-  AlignedArray<std::uint32_t> rows;  // of the compressed A
-  AlignedArray<std::uint32_t> cols;  // block columns of B, ascending
+  AlignedArray<std::uint32_t> rows;    // of the compressed A
+  AlignedArray<std::uint32_t> cols;    // block columns of B, ascending
+  std::vector<std::uint32_t> borders;  // in `rows`: where each range of the result begins, and the end
   plan::DensePanels panels;
 };
 
@@ -34,6 +38,7 @@ struct DenseUnit {
   std::uint32_t row_end = 0;
   std::uint32_t col_begin = 0;
   std::uint32_t col_end = 0;
+  std::uint32_t range = 0;
 };
 
 AlignedArray<std::uint32_t> rows_with_pairs(const Prepared& in) {
@@ -66,34 +71,47 @@ AlignedArray<std::uint32_t> columns_of(const Operand& b, std::uint32_t blocks_pe
   return cols;
 }
 
-/// Hands out units in output order.
+/// Hands out units in output order, of each range in turn.
 class DenseUnitMaker {
  public:
   explicit DenseUnitMaker(const DenseProduct& product)
-      : panels_(product.panels),
-        num_rows_(static_cast<std::uint32_t>(product.rows.size())),
-        num_cols_(static_cast<std::uint32_t>(product.cols.size())) {}
+      : panels_(product.panels), num_cols_(static_cast<std::uint32_t>(product.cols.size())) {
+    for (std::size_t x = 1; x < product.borders.size(); ++x) {
+      places_.push_back({.row = product.borders[x - 1], .end = product.borders[x]});
+    }
+  }
 
   /// False at the end.
   bool next(DenseUnit& unit) {
-    if (row_ >= num_rows_) return false;
-    unit = {.row_begin = row_,
-            .row_end = row_ + std::min(panels_.rows, num_rows_ - row_),
-            .col_begin = col_,
-            .col_end = col_ + std::min(panels_.result_cols, num_cols_ - col_)};
-    col_ = unit.col_end;
-    if (col_ < num_cols_) return true;
-    col_ = 0;
-    row_ = unit.row_end;
-    return true;
+    for (std::size_t asked = 0; asked < places_.size(); ++asked) {
+      const std::size_t range = turn_;
+      Place& place = places_[range];
+      turn_ = range + 1 == places_.size() ? 0 : range + 1;
+      if (place.row >= place.end) continue;
+      unit = {.row_begin = place.row,
+              .row_end = place.row + std::min(panels_.rows, place.end - place.row),
+              .col_begin = place.col,
+              .col_end = place.col + std::min(panels_.result_cols, num_cols_ - place.col),
+              .range = static_cast<std::uint32_t>(range)};
+      place.col = unit.col_end < num_cols_ ? unit.col_end : 0;
+      if (place.col == 0) place.row = unit.row_end;
+      return true;
+    }
+    return false;
   }
 
  private:
+  /// Where a range is.
+  struct Place {
+    std::uint32_t row = 0;
+    std::uint32_t end = 0;
+    std::uint32_t col = 0;
+  };
+
   plan::DensePanels panels_;
-  std::uint32_t num_rows_;
   std::uint32_t num_cols_;
-  std::uint32_t row_ = 0;
-  std::uint32_t col_ = 0;
+  std::vector<Place> places_;
+  std::size_t turn_ = 0;
 };
 
 /// One thread's panels.
@@ -261,7 +279,12 @@ void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue
   DenseWorker worker(product);
   OutputQueue::Job job;
   DenseUnit unit;
-  while (queue.start(job, [&] { return maker.next(unit); })) {
+  const auto claim = [&] {
+    if (!maker.next(unit)) return false;
+    job.range = unit.range;
+    return true;
+  };
+  while (queue.start(job, claim)) {
     UnitOutput out(queue, job, output_record_bytes(product.in.shape.m));
     worker.multiply(unit, run, out);
     queue.finish(job);
@@ -277,9 +300,15 @@ ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const plan
   std::optional<DenseProduct> dense;
   {
     const auto timing = run.clock.scope(Stage::plan);
+    AlignedArray<std::uint32_t> rows = rows_with_pairs(product);
+    std::vector<std::uint32_t> borders = cut_ranges(product, sink);
+    for (std::uint32_t& border : borders) {
+      border = static_cast<std::uint32_t>(std::lower_bound(rows.begin(), rows.end(), border) - rows.begin());
+    }
     dense.emplace(DenseProduct{.in = product,
-                               .rows = rows_with_pairs(product),
+                               .rows = std::move(rows),
                                .cols = columns_of(product.b, product.blocks_per_side),
+                               .borders = std::move(borders),
                                .panels = execution.dense_panels});
   }
   const auto timing = run.clock.scope(Stage::multiply);

@@ -30,12 +30,14 @@ class OutputQueue {
     std::uint64_t number = 0;
     std::byte* data = nullptr;
     std::uint64_t used_bytes = 0;
+    std::uint32_t range = 0;  ///< of block rows, as in Sink::append_to()
   };
 
   OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
               const Run& run);
 
-  /// Waits for a buffer, then calls claim() under the lock, which picks the next unit or returns false at the end.
+  /// Waits for a buffer, then calls claim() under the lock, which picks the next unit (and may set the job's range) or
+  /// returns false at the end.
   /// Returns whether there is a job. Errors: Stopped, Interrupted.
   bool start(Job& job, const std::function<bool()>& claim);
 

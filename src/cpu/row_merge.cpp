@@ -3,10 +3,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cpu/kernels.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/output_queue.hpp"
+#include "cpu/result_ranges.hpp"
 #include "cpu/row_merger.hpp"
 #include "cpu/stage_progress.hpp"
 #include "cpu/tile_merger.hpp"
@@ -24,6 +26,7 @@ struct RowWork {
   Isa isa;
   Sink& sink;
   const Run& run;
+  std::vector<std::uint32_t> borders;  ///< first row of each range of the result, and the end
 };
 
 /// One worker: units from `maker` until none is left.
@@ -33,7 +36,12 @@ void work(const Rows& rows, const RowWork& shared, UnitMaker& maker, OutputQueue
   Merger merger(rows, shared.run);
   OutputQueue::Job job;
   Unit unit;
-  while (queue.start(job, [&] { return maker.next(unit); })) {
+  const auto claim = [&] {
+    if (!maker.next(unit)) return false;
+    job.range = unit.range;
+    return true;
+  };
+  while (queue.start(job, claim)) {
     UnitOutput out(queue, job, output_record_bytes(product.shape.m));
     for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
       shared.run.check_cancelled();
@@ -54,8 +62,8 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
   std::optional<UnitMaker> maker;
   {
     const auto timing = run.clock.scope(Stage::plan);
-    maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), product.blocks_per_side,
-                  shared.execution.panel_bytes / record, shared.execution.num_threads);
+    maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), shared.borders,
+                  product.blocks_per_side, shared.execution.panel_bytes / record, shared.execution.num_threads);
   }
   const auto timing = run.clock.scope(Stage::multiply);
   OutputQueue queue(shared.sink, shared.execution.num_buffers, shared.execution.panel_bytes, record, run);
@@ -88,7 +96,11 @@ ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
 
 ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution,
                                 const Run& run) {
-  const RowWork shared{.product = product, .execution = execution, .isa = isa, .sink = sink, .run = run};
+  RowWork shared{.product = product, .execution = execution, .isa = isa, .sink = sink, .run = run, .borders = {}};
+  {
+    const auto timing = run.clock.scope(Stage::plan);
+    shared.borders = cut_ranges(product, sink);
+  }
   const PackedShape& shape = product.shape;
   if (plan::sums_in_tiles(shape.m)) return merge_in_tiles(product, shared);
   const Arithmetic arithmetic = choose_arithmetic(shape, product.a.bound, product.b.bound);

@@ -15,11 +15,12 @@ constexpr std::uint64_t kMaxParts = 1u << 12;                 // of one row
 
 }  // namespace
 
-UnitMaker::UnitMaker(std::span<const std::uint64_t> pairs, std::uint32_t blocks_per_side, std::uint64_t buffer_records,
-                     unsigned num_threads)
+UnitMaker::UnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
+                     std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads)
     : pairs_(pairs), blocks_per_side_(blocks_per_side), buffer_records_(buffer_records) {
   for (const std::uint64_t of_row : pairs) total_pairs_ += of_row;
   target_pairs_ = std::clamp(total_pairs_ / (num_threads * kUnitsPerThread), kMinUnitPairs, kMaxUnitPairs);
+  for (std::size_t x = 1; x < borders.size(); ++x) places_.push_back({.row = borders[x - 1], .end = borders[x]});
 }
 
 std::uint64_t UnitMaker::records_of(std::uint32_t row) const {
@@ -41,27 +42,37 @@ std::uint32_t UnitMaker::column_at(std::uint64_t part, std::uint64_t parts) cons
 }
 
 bool UnitMaker::next(Unit& unit) {
-  const auto num_rows = static_cast<std::uint32_t>(pairs_.size());
-  while (row_ < num_rows && pairs_[row_] == 0) ++row_;
-  if (row_ == num_rows) return false;
-  const std::uint64_t parts = num_parts(row_);
-  unit = {.row_begin = row_,
-          .row_end = row_ + 1,
-          .col_begin = column_at(part_, parts),
-          .col_end = column_at(part_ + 1, parts)};
-  if (++part_ < parts) return true;
-  part_ = 0;
-  ++row_;
+  for (std::size_t asked = 0; asked < places_.size(); ++asked) {
+    const std::size_t range = turn_;
+    turn_ = range + 1 == places_.size() ? 0 : range + 1;
+    if (!next_of(places_[range], unit)) continue;
+    unit.range = static_cast<std::uint32_t>(range);
+    return true;
+  }
+  return false;
+}
+
+bool UnitMaker::next_of(Place& place, Unit& unit) const {
+  while (place.row < place.end && pairs_[place.row] == 0) ++place.row;
+  if (place.row == place.end) return false;
+  const std::uint64_t parts = num_parts(place.row);
+  unit = {.row_begin = place.row,
+          .row_end = place.row + 1,
+          .col_begin = column_at(place.part, parts),
+          .col_end = column_at(place.part + 1, parts)};
+  if (++place.part < parts) return true;
+  place.part = 0;
+  ++place.row;
   if (parts > 1) return true;
   std::uint64_t unit_pairs = pairs_[unit.row_begin];
   std::uint64_t unit_records = records_of(unit.row_begin);
-  while (row_ < num_rows && unit_pairs + pairs_[row_] <= target_pairs_ &&
-         unit_records + records_of(row_) <= buffer_records_) {
-    unit_pairs += pairs_[row_];
-    unit_records += records_of(row_);
-    ++row_;
+  while (place.row < place.end && unit_pairs + pairs_[place.row] <= target_pairs_ &&
+         unit_records + records_of(place.row) <= buffer_records_) {
+    unit_pairs += pairs_[place.row];
+    unit_records += records_of(place.row);
+    ++place.row;
   }
-  unit.row_end = row_;
+  unit.row_end = place.row;
   return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace spmm::cpu {
 
@@ -12,16 +13,18 @@ struct Unit {
   std::uint32_t row_end = 0;
   std::uint32_t col_begin = 0;
   std::uint32_t col_end = 0;
+  std::uint32_t range = 0;  ///< number of the range of block rows that it belongs to
 };
 
 /// Hands out units one by one: rows are joined until they reach about `target` pairs or `buffer_records` result
 /// blocks, a row beyond either is cut into column ranges of about equal width, between
-/// tiles (plan/tiles.hpp).
+/// tiles (plan/tiles.hpp). Where the result has several ranges of rows, each gives a unit in turn, in order within the
+/// range.
 class UnitMaker {
  public:
-  /// Shapes: pairs [num_rows], which must outlive this.
-  UnitMaker(std::span<const std::uint64_t> pairs, std::uint32_t blocks_per_side, std::uint64_t buffer_records,
-            unsigned num_threads);
+  /// Shapes: pairs [num_rows], which must outlive this. Values: borders = first row of each range, and num_rows.
+  UnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders, std::uint32_t blocks_per_side,
+            std::uint64_t buffer_records, unsigned num_threads);
 
   /// False at the end.
   bool next(Unit& unit);
@@ -29,6 +32,14 @@ class UnitMaker {
   [[nodiscard]] std::uint64_t total_pairs() const { return total_pairs_; }
 
  private:
+  /// Where a range is.
+  struct Place {
+    std::uint32_t row = 0;
+    std::uint32_t end = 0;
+    std::uint64_t part = 0;  // of row
+  };
+
+  bool next_of(Place& place, Unit& unit) const;
   [[nodiscard]] std::uint64_t records_of(std::uint32_t row) const;
   [[nodiscard]] std::uint64_t num_parts(std::uint32_t row) const;
   [[nodiscard]] std::uint32_t column_at(std::uint64_t part, std::uint64_t parts) const;
@@ -38,8 +49,8 @@ class UnitMaker {
   std::uint64_t buffer_records_;
   std::uint64_t total_pairs_ = 0;
   std::uint64_t target_pairs_ = 0;
-  std::uint32_t row_ = 0;
-  std::uint64_t part_ = 0;  // of row_
+  std::vector<Place> places_;
+  std::size_t turn_ = 0;  // the range that is asked next
 };
 
 }  // namespace spmm::cpu

@@ -112,7 +112,7 @@ void Downloader::work() {
 void Downloader::send(PackedPanel& panel) {
   panel.ready.synchronize();
   const std::uint64_t num_blocks = panel.num_blocks.value();
-  check_num_output_blocks(num_blocks_ + num_blocks);
+  check_num_output_blocks(sink_, num_blocks_ + num_blocks);
   const std::uint64_t total = num_blocks * record_bytes_;
   for (std::uint64_t at = 0; at < total; at += slot_bytes_) {
     run_.check_cancelled();

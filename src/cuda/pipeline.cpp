@@ -2,7 +2,9 @@
 // earlier panels leave.
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "base/splitting_sink.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "cuda/download.hpp"
 #include "cuda/kept_operands.hpp"
@@ -10,6 +12,7 @@
 #include "cuda/operands.hpp"
 #include "cuda/stage_events.hpp"
 #include "cuda/upload.hpp"
+#include "plan/part_cut.hpp"
 #include "plan/registry.hpp"
 
 namespace spmm::cuda {
@@ -71,6 +74,7 @@ class Pipeline {
       statistics = statistics_of(sorted, a, b);
       decide(statistics);
     }
+    set_ranges(sorted, statistics);
     if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
       sorted.b_row_index = {};
       sorted.pair_offsets = {};
@@ -83,6 +87,25 @@ class Pipeline {
       decide(statistics);
     }
     return operands;
+  }
+
+  /// Where the sink wants ranges: cut at runs of rows. Panels come in the order of the whole, one range after the
+  /// other.
+  void set_ranges(const SortedPair& sorted, const plan::Statistics& statistics) {
+    if (sink_.num_ranges() == 1) return;
+    const plan::RowPairs& pairs = sorted.row_pairs;
+    const plan::ExpectedBlocks expected(plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.nb()));
+    const auto weight = [&](std::uint32_t x) {
+      const double num_rows = pairs.first_row(x + 1) - pairs.first_row(x);
+      return num_rows * expected(static_cast<double>(pairs.offsets[x + 1] - pairs.offsets[x]) / num_rows);
+    };
+    const auto num_runs = static_cast<std::uint32_t>(pairs.num_runs());
+    const std::vector<std::uint32_t> borders = plan::cut_parts(num_runs, weight, sink_.num_ranges());
+    std::vector<std::uint32_t> block_rows(num_runs);  // set where a range begins
+    for (const std::uint32_t x : borders) {
+      if (x < num_runs) block_rows[x] = fetch(sorted.a.index.rows.data() + pairs.first_row(x), stream_);
+    }
+    splitting_.emplace(sink_, plan::ranges_of(borders, block_rows, statistics.nb()), statistics.m());
   }
 
   void decide(const plan::Statistics& statistics) {
@@ -124,7 +147,7 @@ class Pipeline {
                                                                     .stream = stream_,
                                                                     .events = events_,
                                                                     .run = run_});
-    Downloader downloader(sink_, operands.m, ring_, context_, events_, run_);
+    Downloader downloader(splitting_ ? *splitting_ : sink_, operands.m, ring_, context_, events_, run_);
     const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
     for (std::size_t x = 0; x < panels.size(); ++x) {
       run_.check_cancelled();
@@ -141,6 +164,7 @@ class Pipeline {
   }
 
   Sink& sink_;
+  std::optional<SplittingSink> splitting_{};  // where the sink wants ranges
   plan::Execution& execution_;
   const plan::Decide& decide_;
   const Run& run_;

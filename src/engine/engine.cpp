@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
@@ -18,7 +19,9 @@
 #include "engine/product.hpp"
 #include "engine/releasing_sink.hpp"
 #include "io/file_sink.hpp"
+#include "io/parts_sink.hpp"
 #include "io/paths.hpp"
+#include "plan/part_cut.hpp"
 #include "plan/run_models.hpp"
 #include "spmm/io.hpp"
 #include "verify/sample_verifier.hpp"
@@ -34,6 +37,24 @@ void check_output_is_no_input(const fs::path& input, const fs::path& out) {
   if (!same_file(input, out)) return;
   throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
                    "give the output another name");
+}
+
+/// A folder of parts is replaced as a whole.
+void check_output_holds_no_input(const fs::path& input, const fs::path& out) {
+  const fs::path folder = io::follow_links(input).parent_path();
+  if (!same_file(folder.empty() ? "." : folder, out)) return;
+  throw UsageError(out.string(), text("the output is the folder that holds the input ", input.string()),
+                   "give the output another name");
+}
+
+/// How many parts a product with these options has; 0 = one file. Errors: UsageError.
+std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options) {
+  if (options.num_parts == kAutomaticParts) {
+    const double expected_blocks = plan::expected_statistics(a, b).num_c_blocks;
+    return plan::automatic_parts(expected_blocks, output_record_bytes(a.m), usable_cores());
+  }
+  if (options.num_parts <= plan::kMaxParts) return options.num_parts;
+  throw UsageError("--parts", text(options.num_parts, " is too many"), text("use at most ", plan::kMaxParts));
 }
 
 /// Asks for the inputs ahead of time while it lives, but for those that are kept on the device: the first CUDA product
@@ -65,7 +86,8 @@ struct Record {
   void close() {
     for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s] = clock.totals(static_cast<Stage>(s));
     report.stages[static_cast<std::size_t>(Stage::write)].bytes =
-        kHeaderBytes + report.c.num_blocks * output_record_bytes(report.c.m);
+        kHeaderBytes * std::max<std::uint64_t>(1, report.parts.size()) +
+        report.c_blocks * output_record_bytes(report.c.m);
     report.peak_host_bytes = peak_resident_bytes();
     report.total_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
@@ -295,6 +317,8 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
   std::unique_ptr<Source> source_a;
   std::unique_ptr<Source> source_b;
   std::unique_ptr<Sink> file;
+  const io::PartsSink* parts = nullptr;
+  std::uint32_t num_parts = 0;
   {
     const auto timing = record.clock.scope(Stage::open);
     source_a = open_file_source(a);
@@ -302,10 +326,22 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     check_shapes(*source_a, *source_b);
     check_output_is_no_input(a, out);
     check_output_is_no_input(b, out);
-    file = io::open_tuned_file_sink(out, source_a->header().m,
-                                    {.durable = options.durable, .no_clobber = options.no_clobber}, impl_->writing());
+    const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
+    const std::uint32_t m = source_a->header().m;
+    num_parts = wanted_parts(source_a->header(), source_b->header(), options);
+    if (num_parts == 0) {
+      file = io::open_tuned_file_sink(out, m, how, impl_->writing());
+    } else {
+      check_output_holds_no_input(a, out);
+      check_output_holds_no_input(b, out);
+      auto folder = io::open_tuned_parts_sink(out, m, num_parts, how, impl_->writing());
+      parts = folder.get();
+      file = std::move(folder);
+    }
   }
   impl_->multiply(*source_a, *source_b, *file, options, record);
+  if (parts != nullptr) record.report.parts = parts->parts();
+  record.report.plan.num_parts = num_parts;
   record.close();
   return record.report;
 }
@@ -341,6 +377,7 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   if (options.verify_blocks != 0) static_cast<void>(verify_beside(options, source_a->header().m, place.limits));
   Plan plan = plan_product(source_a->header(), source_b->header(), place.limits);
   place.complete(plan);
+  plan.num_parts = wanted_parts(source_a->header(), source_b->header(), options);
   return plan;
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/record_errors.hpp"
+#include "base/splitting_sink.hpp"
 #include "engine/reserve_memory.hpp"
 #include "engine/slab_cut.hpp"
 #include "engine/slab_streams.hpp"
@@ -107,7 +109,7 @@ class SlabProduct {
     const ProductStats before = total_;
     total_ = one;
     total_.num_blocks += before.num_blocks;
-    check_num_output_blocks(total_.num_blocks);
+    check_num_output_blocks(sink_, total_.num_blocks);
     total_.pairs += before.pairs;
     total_.num_panels += before.num_panels;
     total_.peak_device_bytes = std::max(one.peak_device_bytes, before.peak_device_bytes);
@@ -140,7 +142,9 @@ ProductStats multiply_out_of_core(const Source& a, const Source& b, Sink& sink, 
   decide_now();
   reserve_memory(execution, a, b, run);
   if (!execution.is_in_slabs()) return run_at_once(a, b, sink, execution);
-  SlabProduct product(a, b, sink, run_at_once, run);
+  std::optional<SplittingSink> splitting;  // slabs come one after the other, and so do the ranges
+  if (sink.num_ranges() > 1) splitting.emplace(sink, expected_ranges(a, b, sink.num_ranges(), run), a.header().m);
+  SlabProduct product(a, b, splitting ? *splitting : sink, run_at_once, run);
   product.count_slabs(statistics);
   decide_now();
   return product.run(execution);

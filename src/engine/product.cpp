@@ -29,7 +29,11 @@ void fill_report(const Source& a, const Source& b, const ProductStats& stats, co
                  Report& report) {
   report.a = a.header();
   report.b = b.header();
-  report.c = {.n = report.a.n, .m = report.a.m, .num_blocks = static_cast<std::uint32_t>(stats.num_blocks)};
+  constexpr std::uint64_t kMostOfHeader = 0xFFFF'FFFFu;
+  report.c = {.n = report.a.n,
+              .m = report.a.m,
+              .num_blocks = static_cast<std::uint32_t>(std::min(stats.num_blocks, kMostOfHeader))};
+  report.c_blocks = stats.num_blocks;
   report.plan = execution;
   report.pairs = stats.pairs;
   report.num_panels = stats.num_panels;

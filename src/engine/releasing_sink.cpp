@@ -28,7 +28,7 @@ class Once {
 
 }  // namespace
 
-void ReleasingSink::append(std::span<const std::byte> records, std::function<void()> release) {
+std::function<void()> ReleasingSink::made_once(std::function<void()> release) {
   was_used_ = true;
   std::shared_ptr<Once> once;
   try {
@@ -38,7 +38,15 @@ void ReleasingSink::append(std::span<const std::byte> records, std::function<voi
     throw;
   }
   once->hold(std::move(release));
-  inner_.append(records, [once] { once->call(); });
+  return [once] { once->call(); };
+}
+
+void ReleasingSink::append(std::span<const std::byte> records, std::function<void()> release) {
+  inner_.append(records, made_once(std::move(release)));
+}
+
+void ReleasingSink::append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) {
+  inner_.append_to(range, records, made_once(std::move(release)));
 }
 
 }  // namespace spmm

@@ -12,7 +12,11 @@ class ReleasingSink : public Sink {
  public:
   explicit ReleasingSink(Sink& inner) : inner_(inner) {}
 
+  [[nodiscard]] std::uint32_t num_ranges() const override { return inner_.num_ranges(); }
+  [[nodiscard]] std::uint64_t max_blocks() const override { return inner_.max_blocks(); }
+  void set_ranges(std::span<const BlockRows> ranges) override { inner_.set_ranges(ranges); }
   void append(std::span<const std::byte> records, std::function<void()> release) override;
+  void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override;
   void finish(const MatrixHeader& header) override { inner_.finish(header); }
   void publish() override { inner_.publish(); }
 
@@ -20,6 +24,8 @@ class ReleasingSink : public Sink {
   [[nodiscard]] bool was_used() const { return was_used_; }
 
  private:
+  std::function<void()> made_once(std::function<void()> release);
+
   Sink& inner_;
   bool was_used_ = false;
 };

@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <stdexcept>
+#include <system_error>
+#include <vector>
 
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
+#include "io/parts_index.hpp"
 #include "io/system_calls.hpp"
 #include "spmm/error.hpp"
 
@@ -72,8 +75,22 @@ std::int64_t nanoseconds(const timespec& time) {
 
 }  // namespace
 
-InputFile::InputFile(const std::filesystem::path& path, ElementType type)
-    : name_(path.string()), fd_(open_regular_file(name_)) {
+/// The files of a result in parts, and the first record of each.
+struct InputFile::Parts {
+  std::vector<InputFile> files;
+  std::vector<std::uint64_t> first_records;  // [files + 1]
+};
+
+InputFile::~InputFile() = default;
+InputFile::InputFile(InputFile&& other) noexcept = default;
+
+InputFile::InputFile(const std::filesystem::path& path, ElementType type) : name_(path.string()) {
+  std::error_code ignored;  // opening says what is wrong
+  if (type == ElementType::u32 && std::filesystem::is_directory(path, ignored)) {
+    open_parts();
+    return;
+  }
+  fd_ = open_regular_file(name_);
   file_bytes_ = current_bytes();
   if (file_bytes_ < kHeaderBytes) throw_no_header(file_bytes_, name_);
   HeaderBytes bytes;
@@ -82,9 +99,39 @@ InputFile::InputFile(const std::filesystem::path& path, ElementType type)
   validate_header(header_, name_);
   check_length(header_, type, file_bytes_, name_);
   record_bytes_ = record_bytes_of(type, header_.m);
+  num_records_ = header_.num_blocks;
+}
+
+void InputFile::open_parts() {
+  const PartsIndex index = read_parts_index(name_);
+  parts_ = std::make_unique<Parts>();
+  parts_->files.reserve(index.parts.size());
+  for (const ResultPart& part : index.parts) {
+    const InputFile& file = parts_->files.emplace_back(std::filesystem::path(name_) / part.file, ElementType::u32);
+    const MatrixHeader expected{.n = index.n, .m = index.m, .num_blocks = part.num_blocks};
+    if (file.header() != expected) {
+      throw FormatError(file.name(),
+                        text("header (byte offset 0): n = ", file.header().n, ", m = ", file.header().m, ", ",
+                             file.header().num_blocks, " blocks; the index says n = ", expected.n, ", m = ", expected.m,
+                             ", ", expected.num_blocks, " blocks"),
+                        "write the folder anew (spmm --parts): parts of several results were mixed");
+    }
+    parts_->first_records.push_back(num_records_);
+    num_records_ += part.num_blocks;
+    file_bytes_ += part.bytes;
+  }
+  parts_->first_records.push_back(num_records_);
+  record_bytes_ = output_record_bytes(index.m);
+  constexpr std::uint64_t kMostOfHeader = 0xFFFF'FFFFu;
+  header_ = {
+      .n = index.n, .m = index.m, .num_blocks = static_cast<std::uint32_t>(std::min(num_records_, kMostOfHeader))};
 }
 
 void InputFile::expect_sequential_reads() const {
+  if (parts_) {
+    for (const InputFile& file : parts_->files) file.expect_sequential_reads();
+    return;
+  }
   ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // only a hint: a failure changes nothing
 }
 
@@ -137,13 +184,29 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
 }
 
 void InputFile::read_records(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
-  if (first > header_.num_blocks || count > header_.num_blocks - first) {
-    throw std::out_of_range(text(name_, ": records ", first, " + ", count, " of ", header_.num_blocks));
+  if (first > num_records_ || count > num_records_ - first) {
+    throw std::out_of_range(text(name_, ": records ", first, " + ", count, " of ", num_records_));
+  }
+  if (parts_) {
+    const auto& starts = parts_->first_records;
+    auto part = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), first) - starts.begin()) - 1;
+    for (; count > 0; ++part) {
+      const std::uint64_t here = std::min(count, starts[part + 1] - first);
+      parts_->files[part].read_records(first - starts[part], here, dst);
+      first += here;
+      count -= here;
+      dst += here * record_bytes_;
+    }
+    return;
   }
   read_at(kHeaderBytes + first * record_bytes_, {dst, count * record_bytes_});
 }
 
 void InputFile::check_unchanged() const {
+  if (parts_) {
+    for (const InputFile& file : parts_->files) file.check_unchanged();
+    return;
+  }
   const std::uint64_t now = current_bytes();
   if (now != file_bytes_) throw_changed_length(now, file_bytes_, name_);
 }

@@ -8,45 +8,19 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
-#include <random>
 #include <stdexcept>
+#include <utility>
 
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "io/format.hpp"
 #include "io/system_calls.hpp"
+#include "io/unused_name.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::io {
 namespace {
-
-constexpr int kMaxNameAttempts = 100;  // 62^6 names: a second attempt is rare already
-
-/// ".NAME.spmm-XXXXXX.tmp"; a long NAME is cut (between UTF-8 characters) so that the result stays a legal name.
-std::string temp_name_for(const std::string& file_name) {
-  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  constexpr std::size_t kAddedBytes = sizeof("..spmm-XXXXXX.tmp") - 1;
-  std::size_t length = std::min(file_name.size(), NAME_MAX - kAddedBytes);
-  while (length < file_name.size() && length > 0 && (file_name[length] & 0xC0) == 0x80) --length;
-  std::random_device random;
-  std::string name = text(".", file_name.substr(0, length), ".spmm-");
-  for (int i = 0; i < 6; ++i) name += kLetters[random() % kLetters.size()];
-  return name + ".tmp";
-}
-
-/// Calls attempt(name) with fresh names until it no longer fails with EEXIST.
-/// Returns the name that worked, or "" with errno set.
-template <class Attempt>
-std::string with_unused_name(const std::string& file_name, const Attempt& attempt) {
-  for (int i = 0; i < kMaxNameAttempts; ++i) {
-    std::string name = temp_name_for(file_name);
-    if (attempt(name.c_str())) return name;
-    if (errno != EEXIST) break;
-  }
-  return "";
-}
 
 std::string free_space_text(int fd) {
   struct statvfs info {};
@@ -64,7 +38,10 @@ void raise_to(std::atomic<std::uint64_t>& number, std::uint64_t value) {
 
 OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind,
                        WriteMode write_mode)
-    : options_(options), target_(find_target(path, options.no_clobber)) {
+    : OutputFile(find_target(path, options.no_clobber), options, kind, write_mode) {}
+
+OutputFile::OutputFile(Target target, const FileSinkOptions& options, TempKind kind, WriteMode write_mode)
+    : options_(options), target_(std::move(target)) {
   if (target_.is_device) {
     open_device();
     return;

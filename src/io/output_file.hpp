@@ -39,6 +39,8 @@ class OutputFile {
   /// Errors: OutputError.
   OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind = TempKind::automatic,
              WriteMode mode = WriteMode::pwrite);
+  /// A file at a place that was found before. Errors: OutputError.
+  OutputFile(Target target, const FileSinkOptions& options, TempKind kind, WriteMode mode);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 

@@ -102,28 +102,30 @@ void throw_exists(const std::string& name) {
                     "remove it, choose another output path, or allow it to be replaced");
 }
 
-Target find_target(const fs::path& path, bool no_clobber) {
-  Target target;
-  target.name = path.string();
+namespace {
+
+/// Looks where a path leads. Returns whether something is there. Errors: OutputError.
+bool look_up(const fs::path& path, struct stat& info) {
   if (path.empty()) refuse("output", "the path is empty, expected the name of a file", "name an output file");
-  struct stat info {};
   const bool found = ::stat(path.c_str(), &info) == 0;
   if (!found && errno != ENOENT) {
-    refuse(target.name, text("cannot use the path (", error_text(errno), ")"), "choose another output path");
+    refuse(path.string(), text("cannot use the path (", error_text(errno), ")"), "choose another output path");
   }
-  if (found) check_kind(target.name, info.st_mode);
-  target.is_device = found && S_ISCHR(info.st_mode);
-  if (target.is_device) return target;
+  return found;
+}
 
-  const fs::path resolved = follow_links(path);
+/// Fills in what follows from the place alone, and opens the folder that holds it. Errors: OutputError.
+void open_place(const fs::path& resolved, Target& target) {
   target.file_name = resolved.filename().string();
   target.folder = folder_of(resolved).string();
   if (target.file_name.empty() || target.file_name == "." || target.file_name == "..") {
     refuse(target.name, "the path names a folder, expected the name of a file", "add a file name, such as out.bin");
   }
   open_folder(target);
-  if (!found) return target;
+}
 
+/// Fills in what is there already and may be replaced. Values: info = of the path as given. Errors: OutputError.
+void add_existing(const fs::path& resolved, const struct stat& info, bool no_clobber, Target& target) {
   if (no_clobber) throw_exists(target.name);
   struct stat there {};
   if (::fstatat(target.folder_fd.get(), target.file_name.c_str(), &there, 0) != 0 || !same_inode(info, there)) {
@@ -135,6 +137,43 @@ Target find_target(const fs::path& path, bool no_clobber) {
   target.owner = info.st_uid;
   target.group = info.st_gid;
   check_replaceable(target);
+}
+
+}  // namespace
+
+Target find_target(const fs::path& path, bool no_clobber) {
+  Target target;
+  target.name = path.string();
+  struct stat info {};
+  const bool found = look_up(path, info);
+  if (found) check_kind(target.name, info.st_mode);
+  target.is_device = found && S_ISCHR(info.st_mode);
+  if (target.is_device) return target;
+  const fs::path resolved = follow_links(path);
+  open_place(resolved, target);
+  if (found) add_existing(resolved, info, no_clobber, target);
+  return target;
+}
+
+Target find_folder_target(const fs::path& path, bool no_clobber) {
+  Target target;
+  // "parts/" means the folder itself.
+  const fs::path given = path.has_filename() ? path : path.parent_path();
+  target.name = given.string();
+  struct stat info {};
+  const bool found = look_up(given, info);
+  if (found && !S_ISDIR(info.st_mode)) {
+    refuse(target.name, text("is ", kind_text(info.st_mode), ", expected a folder of parts or a new name"),
+           "choose another output path, or leave --parts out");
+  }
+  const fs::path resolved = follow_links(given);
+  open_place(resolved, target);
+  if (!found) return target;
+  add_existing(resolved, info, no_clobber, target);
+  struct stat folder {};
+  if (::fstat(target.folder_fd.get(), &folder) == 0 && folder.st_dev != info.st_dev) {
+    refuse(target.name, "is a mount point, which cannot be replaced", "name a new folder inside it");
+  }
   return target;
 }
 

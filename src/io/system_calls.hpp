@@ -18,6 +18,7 @@ struct SystemCalls {
   int (*ftruncate)(int fd, off_t length) = ::ftruncate;
   int (*fsync)(int fd) = ::fsync;
   int (*renameat)(int from_folder, const char* from, int to_folder, const char* to) = ::renameat;
+  int (*renameat2)(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) = ::renameat2;
 };
 
 inline SystemCalls system_calls;

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 
 #include "spmm/error.hpp"
 
 namespace spmm::tools {
 
 MatrixFile open_matrix(const std::filesystem::path& path, std::optional<ElementType> type, ElementType likely) {
+  std::error_code ignored;                                                             // opening says what is wrong
+  if (!type && std::filesystem::is_directory(path, ignored)) type = ElementType::u32;  // only results come in parts
   if (type) return {.file = io::InputFile(path, *type), .type = *type};
   std::exception_ptr complaint;
   for (const ElementType guess : {ElementType::u16, ElementType::u32}) {

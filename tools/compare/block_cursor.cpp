@@ -30,7 +30,7 @@ void scan_indices(const io::InputFile& file, std::uint64_t first, std::uint64_t 
 }  // namespace
 
 BlockCursor::BlockCursor(const MatrixFile& matrix, std::uint64_t first_record, bool any_order)
-    : matrix_(matrix), first_(first_record), end_(matrix.file.header().num_blocks), next_(first_record) {
+    : matrix_(matrix), first_(first_record), end_(matrix.file.num_records()), next_(first_record) {
   if (any_order && !is_ordered()) build_index();
   load();
 }

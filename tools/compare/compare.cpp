@@ -14,7 +14,7 @@ namespace {
 std::uint64_t count_same_records(const MatrixFile& left, const MatrixFile& right) {
   if (left.type != right.type) return 0;
   const std::uint64_t record = left.file.record_bytes();
-  const std::uint64_t num_records = std::min(left.file.header().num_blocks, right.file.header().num_blocks);
+  const std::uint64_t num_records = std::min(left.file.num_records(), right.file.num_records());
   const std::uint64_t per_read = records_per_read(record);
   std::vector<std::byte> a(per_read * record);
   std::vector<std::byte> b(per_read * record);
@@ -106,7 +106,7 @@ Comparison compare_files(const MatrixFile& left, const MatrixFile& right, const 
   Comparison result;
   // What the files have in common at the start needs no order: neither file has those blocks again.
   const std::uint64_t same = count_same_records(left, right);
-  if (same < left.file.header().num_blocks || same < right.file.header().num_blocks) {
+  if (same < left.file.num_records() || same < right.file.num_records()) {
     BlockCursor from_left(left, same, options.any_order);
     BlockCursor from_right(right, same, options.any_order);
     result = Comparer(left, right, options).run(from_left, from_right);

@@ -16,6 +16,7 @@ namespace {
 using namespace spmm;
 
 constexpr const char* kNotes = R"(
+LEFT and RIGHT are files, or folders of parts that spmm --parts has written.
 Elements are compared by value, so a file with 16-bit elements may be compared with one with 32-bit elements. Both files
 must hold the same blocks, in the order of (i, j) as results of spmm are; --any-order is for files of other programs and
 for input matrices. An element of a block that one file does not have counts as 0 there and is shown as "no block". A
@@ -23,6 +24,7 @@ block that is all zero in one file and missing in the other is a difference too,
 
 Examples:
   spmm-compare expected.bin out.bin
+  spmm-compare out.bin folder_of_parts
   spmm-compare theirs.bin ours.bin --any-order --ignore-zero-blocks
   spmm-compare a.bin copy_of_a.bin --any-order -q && echo same
 
@@ -95,7 +97,7 @@ int run(int argc, char** argv) {
   }
   const tools::Comparison found = tools::compare_files(left, right, options);
   if (!quiet) {
-    std::cout << (found.same() ? text("same: ", left.file.header().num_blocks, " blocks")
+    std::cout << (found.same() ? text("same: ", left.file.num_records(), " blocks")
                                : summary(found, left_name, right_name))
               << "\n";
   }

@@ -22,7 +22,7 @@ constexpr std::array<const char*, 6> kAsciiShades = {" ", ".", ":", "+", "*", "#
 
 double block_density(const MatrixInfo& info) {
   const double nb = info.header.blocks_per_side();
-  return info.header.num_blocks / (nb * nb);
+  return static_cast<double>(info.num_blocks) / (nb * nb);
 }
 
 double element_density(const MatrixInfo& info) {
@@ -78,7 +78,7 @@ std::string info_text(MatrixInfo& info) {
   const MatrixHeader& header = info.header;
   const Distribution rows = distribution_of(info.rows);
   std::string lines = text(info.name, "\n");
-  lines += text("n ", header.n, ", m ", header.m, ", blocks ", header.num_blocks, " (k) on a grid of ",
+  lines += text("n ", header.n, ", m ", header.m, ", blocks ", info.num_blocks, " (k) on a grid of ",
                 header.blocks_per_side(), " x ", header.blocks_per_side(), ", elements of ",
                 info.type == ElementType::u16 ? 16 : 32, " bits\n");
   lines += text("file size: ", info.file_bytes, " bytes (", human_bytes(info.file_bytes), ")\n");
@@ -135,7 +135,7 @@ Json info_json(MatrixInfo& info) {
           {"type", type_name(info.type)},
           {"n", info.header.n},
           {"m", info.header.m},
-          {"blocks", info.header.num_blocks},
+          {"blocks", info.num_blocks},
           {"blocks_per_side", info.header.blocks_per_side()},
           {"file_bytes", info.file_bytes},
           {"block_density", block_density(info)},

@@ -100,15 +100,16 @@ MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementTyp
   const std::uint32_t nb = header.blocks_per_side();
   MatrixInfo info{.name = matrix.file.name(),
                   .header = header,
+                  .num_blocks = matrix.file.num_records(),
                   .type = matrix.type,
                   .file_bytes = matrix.file.file_bytes(),
-                  .rows = IndexCounts(nb, header.num_blocks),
-                  .columns = IndexCounts(nb, header.num_blocks),
+                  .rows = IndexCounts(nb, matrix.file.num_records()),
+                  .columns = IndexCounts(nb, matrix.file.num_records()),
                   .picture = {.width = std::min<std::size_t>(nb, Picture::kMaxWidth),
                               .height = std::min<std::size_t>(nb, Picture::kMaxHeight)}};
   std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>> ends;
   std::mutex mutex;
-  parallel_for(num_threads, header.num_blocks, records_per_read(matrix.file.record_bytes()),
+  parallel_for(num_threads, matrix.file.num_records(), records_per_read(matrix.file.record_bytes()),
                [&](std::uint64_t begin, std::uint64_t end) {
                  cli::check_cancelled("spmm-info");
                  const Piece piece = scan_piece(matrix, begin, end);

@@ -19,7 +19,7 @@ constexpr const char* kNotes = R"(
 With one file: header, file size, density, blocks per block row, largest element, all-zero blocks and a picture of where
 the blocks lie (darker = more blocks). With two files, A and B, also what A * B will be: the exact number of pairs (block
 products), the number of result blocks to be expected where blocks are spread evenly, and at most, and the output's size.
-The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted" in the
+FILE may be a folder of parts that spmm --parts has written; it is described as a whole. The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted" in the
 report: records in strictly rising order hold no block twice.
 
 Examples:

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kMaxThreads = 4096;
 constexpr std::uint64_t kMaxDevice = 1023;
+constexpr std::uint64_t kMaxParts = 256;
 
 cxxopts::Options describe(const std::string& program) {
   cxxopts::Options options(program,
@@ -30,8 +31,9 @@ cxxopts::Options describe(const std::string& program) {
           "report", "write a JSON report; - = standard output", value(), "FILE")(
           "plan", "print sizes, memory, kernel and panels, and run nothing")(
           "verify", "recompute N result blocks and as many absent ones before the output appears", value(), "N")(
-          "no-clobber", "refuse to replace an existing output")("force",
-                                                                "lift the launch limit of the host-driven kernel")(
+          "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
+          "auto|N")("no-clobber", "refuse to replace an existing output")(
+          "force", "lift the launch limit of the host-driven kernel")(
           "durable", "wait until the output would survive a power cut (fsync)")(
           "q,quiet", "no summary line, no progress")("v,verbose", "plan and stage table on standard error")(
           "progress", "progress bar on standard error; auto = on a terminal", value(), "auto|always|never")(
@@ -52,6 +54,13 @@ int wanted_device(const cxxopts::ParseResult& parsed) {
   const auto given = option_text(parsed, "device");
   if (!given || given->value == "auto" || given->value == "-1") return -1;
   return static_cast<int>(parse_count(given->value, given->where, 0, kMaxDevice));
+}
+
+std::uint32_t wanted_parts(const cxxopts::ParseResult& parsed) {
+  const auto given = option_text(parsed, "parts");
+  if (!given) return 0;
+  if (given->value == "auto") return kAutomaticParts;
+  return static_cast<std::uint32_t>(parse_count(given->value, given->where, 1, kMaxParts));
 }
 
 std::uint64_t wanted_memory_limit(const cxxopts::ParseResult& parsed) {
@@ -102,6 +111,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   options.run.memory_limit_bytes = wanted_memory_limit(parsed);
   options.run.verify_blocks = option_count(parsed, "verify").value_or(0);
   options.run.no_clobber = option_flag(parsed, "no-clobber");
+  options.run.num_parts = wanted_parts(parsed);
   options.run.force = option_flag(parsed, "force");
   options.run.durable = option_flag(parsed, "durable");
   options.plan = option_flag(parsed, "plan");
@@ -138,6 +148,7 @@ Examples:
   spmm --plan a.bin b.bin                        will it fit, and what would run
   spmm --memory-limit 2G --report r.json a.bin b.bin c.bin
   spmm --verify 100 --durable a.bin b.bin c.bin  check some blocks, survive a power cut
+  spmm --parts 8 a.bin b.bin c                   a folder of 8 files; spmm-cat makes one of them
   spmm --report - -q a.bin b.bin /dev/null       measure only
 
 Environment:

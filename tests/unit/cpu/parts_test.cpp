@@ -45,7 +45,8 @@ TEST_CASE("cpu: units cover every row and column once, in order") {
   for (const auto& pairs : cases) {
     for (const std::uint32_t nb : {1u, 64u, 1000u, 0xFFFF'FFFFu}) {
       for (const std::uint64_t buffer_records : {1u, 100u, 1'000'000u}) {
-        cpu::UnitMaker maker(pairs, nb, buffer_records, 2);
+        const std::vector<std::uint32_t> borders = {0, static_cast<std::uint32_t>(pairs.size())};
+        cpu::UnitMaker maker(pairs, borders, nb, buffer_records, 2);
         cpu::Unit unit;
         std::uint32_t row = 0;
         std::uint32_t col = 0;

@@ -202,7 +202,7 @@ TEST_CASE("a product of more blocks than a header holds is the same error in eve
   const LowLimit limit(100);
   const std::string records = result_records(kM, 101);
   const std::string expected =
-      "output: the product has more than 100 non-zero blocks, the most a file holds; multiply parts of the matrices, "
+      "output: the product has more than 100 non-zero blocks, the most a file holds; write the result in parts (--parts), multiply parts of the matrices, "
       "or "
       "use larger blocks";
   Appender appender(records);

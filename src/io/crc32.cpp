@@ -1,0 +1,132 @@
+#include "io/crc32.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace spmm::io {
+namespace {
+
+constexpr std::uint32_t kPolynomial = 0xEDB88320u;  // reflected
+constexpr std::uint32_t kOne = 1u << 31;            // x^0
+
+using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
+
+/// [t][b] = remainder of byte b followed by t zero bytes.
+constexpr Tables make_tables() {
+  Tables tables{};
+  for (std::uint32_t b = 0; b < 256; ++b) {
+    std::uint32_t rest = b;
+    for (int bit = 0; bit < 8; ++bit) rest = rest >> 1 ^ ((rest & 1) != 0 ? kPolynomial : 0);
+    tables[0][b] = rest;
+  }
+  for (std::size_t t = 1; t < tables.size(); ++t) {
+    for (std::size_t b = 0; b < 256; ++b) {
+      tables[t][b] = tables[t - 1][b] >> 8 ^ tables[0][tables[t - 1][b] & 0xFF];
+    }
+  }
+  return tables;
+}
+
+constexpr Tables kTables = make_tables();
+static_assert(std::endian::native == std::endian::little);
+
+/// Values: state = inverted checksum.
+std::uint32_t add_bytes(std::uint32_t state, const std::byte* data, std::size_t size) {
+  for (; size >= 8; data += 8, size -= 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, data, 8);
+    word ^= state;
+    state = 0;
+    for (std::size_t x = 0; x < 8; ++x) state ^= kTables[7 - x][word >> 8 * x & 0xFF];
+  }
+  for (; size > 0; ++data, --size)
+    state = state >> 8 ^ kTables[0][(state ^ std::to_integer<std::uint32_t>(*data)) & 0xFF];
+  return state;
+}
+
+#if defined(__x86_64__)
+constexpr std::size_t kFoldBytes = 64;
+
+/// Folds four lanes of 16 bytes by carry-less products. Values: size >= 64, a multiple of 16.
+__attribute__((target("pclmul,sse4.1"))) std::uint32_t fold_bytes(std::uint32_t state, const std::byte* data,
+                                                                  std::size_t size) {
+  // x^(4*128+32), x^(4*128-32), x^(128+32), x^(128-32), x^64 modulo the polynomial, and its quotient: all reflected.
+  const __m128i by_four = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
+  const __m128i by_one = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
+  const __m128i by_half = _mm_set_epi64x(0, 0x0163cd6124);
+  const __m128i barrett = _mm_set_epi64x(0x01f7011641, 0x01db710641);
+  const __m128i low_words = _mm_setr_epi32(~0, 0, ~0, 0);
+  __m128i x[4];
+  for (int lane = 0; lane < 4; ++lane) x[lane] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data) + lane);
+  x[0] = _mm_xor_si128(x[0], _mm_cvtsi32_si128(static_cast<int>(state)));
+  for (data += 64, size -= 64; size >= 64; data += 64, size -= 64) {
+    for (int lane = 0; lane < 4; ++lane) {
+      const __m128i next = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data) + lane);
+      const __m128i low = _mm_clmulepi64_si128(x[lane], by_four, 0x00);
+      const __m128i high = _mm_clmulepi64_si128(x[lane], by_four, 0x11);
+      x[lane] = _mm_xor_si128(_mm_xor_si128(low, high), next);
+    }
+  }
+  __m128i sum = x[0];
+  for (int lane = 1; lane < 4; ++lane) {
+    const __m128i low = _mm_clmulepi64_si128(sum, by_one, 0x00);
+    const __m128i high = _mm_clmulepi64_si128(sum, by_one, 0x11);
+    sum = _mm_xor_si128(_mm_xor_si128(low, high), x[lane]);
+  }
+  for (; size >= 16; data += 16, size -= 16) {
+    const __m128i next = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data));
+    const __m128i low = _mm_clmulepi64_si128(sum, by_one, 0x00);
+    const __m128i high = _mm_clmulepi64_si128(sum, by_one, 0x11);
+    sum = _mm_xor_si128(_mm_xor_si128(low, high), next);
+  }
+  sum = _mm_xor_si128(_mm_srli_si128(sum, 8), _mm_clmulepi64_si128(sum, by_one, 0x10));  // 128 -> 64 bits
+  sum = _mm_xor_si128(_mm_srli_si128(sum, 4), _mm_clmulepi64_si128(_mm_and_si128(sum, low_words), by_half, 0x00));
+  __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(sum, low_words), barrett, 0x10);  // 64 -> 32 bits
+  quotient = _mm_clmulepi64_si128(_mm_and_si128(quotient, low_words), barrett, 0x00);
+  return static_cast<std::uint32_t>(_mm_extract_epi32(_mm_xor_si128(sum, quotient), 1));
+}
+#endif
+
+/// Product of two polynomials modulo the one of the checksum.
+std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (std::uint32_t bit = kOne; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = b >> 1 ^ ((b & 1) != 0 ? kPolynomial : 0);
+  }
+  return product;
+}
+
+}  // namespace
+
+std::uint32_t crc32_portable(std::uint32_t crc, std::span<const std::byte> bytes) {
+  return ~add_bytes(~crc, bytes.data(), bytes.size());
+}
+
+std::uint32_t crc32(std::uint32_t crc, std::span<const std::byte> bytes) {
+#if defined(__x86_64__)
+  static const bool has_product = __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
+  if (has_product && bytes.size() >= kFoldBytes) {
+    const std::size_t folded = bytes.size() / 16 * 16;
+    const std::uint32_t state = fold_bytes(~crc, bytes.data(), folded);
+    return ~add_bytes(state, bytes.data() + folded, bytes.size() - folded);
+  }
+#endif
+  return crc32_portable(crc, bytes);
+}
+
+std::uint32_t combine_crc32(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes) {
+  std::uint32_t shift = kOne;       // x^(8 * second_bytes)
+  std::uint32_t power = kOne >> 8;  // x^8, x^16, x^32 ...
+  for (; second_bytes != 0; second_bytes >>= 1, power = multiply(power, power)) {
+    if ((second_bytes & 1) != 0) shift = multiply(shift, power);
+  }
+  return multiply(shift, first) ^ second;
+}
+
+}  // namespace spmm::io

@@ -1,0 +1,178 @@
+#include "io/parts_index.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <limits>
+#include <string_view>
+
+#include "base/text.hpp"
+#include "io/descriptor.hpp"
+#include "io/json_text.hpp"
+#include "io/system_calls.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+
+namespace spmm::io {
+namespace {
+
+constexpr std::uint64_t kSchema = 1;
+constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMaxIndexBytes = 1u << 20;
+
+std::string hex_text(std::uint32_t value) {
+  std::array<char, 9> digits{};
+  std::snprintf(digits.data(), digits.size(), "%08x", static_cast<unsigned>(value));
+  return digits.data();
+}
+
+/// Reads members of one object; the first one that is missing or wrong ends it.
+class Members {
+ public:
+  Members(const JsonValue& object, const std::string& name, std::string where)
+      : object_(object), name_(name), where_(std::move(where)) {}
+
+  [[nodiscard]] std::uint64_t number(const char* member, std::uint64_t most = kMost32) const {
+    const JsonValue& value = get(member, JsonValue::Kind::number);
+    if (value.number > most) refuse(text("\"", member, "\" is ", value.number, ", expected at most ", most));
+    return value.number;
+  }
+  [[nodiscard]] std::uint32_t number32(const char* member) const { return static_cast<std::uint32_t>(number(member)); }
+  [[nodiscard]] const std::string& string(const char* member) const {
+    return get(member, JsonValue::Kind::string).string;
+  }
+  [[nodiscard]] const JsonValue& get(const char* member, JsonValue::Kind kind) const {
+    const JsonValue* value = object_.find(member);
+    if (value == nullptr || value->kind != kind) refuse(text("\"", member, "\" is missing or of another type"));
+    return *value;
+  }
+  void expect(bool is_right, const char* member, const std::string& expected) const {
+    if (!is_right) refuse(text("\"", member, "\" is wrong, expected ", expected));
+  }
+  /// Errors: always FormatError.
+  [[noreturn]] void refuse(const std::string& problem) const {
+    throw FormatError(name_, where_ + problem, "write the folder anew (spmm --parts): its parts are not described");
+  }
+
+ private:
+  const JsonValue& object_;
+  const std::string& name_;
+  std::string where_;
+};
+
+ResultPart parse_part(const Members& members, std::uint32_t number, std::uint32_t row_begin, std::uint32_t m) {
+  ResultPart part{.file = members.string("file"),
+                  .row_begin = members.number32("row_begin"),
+                  .row_end = members.number32("row_end"),
+                  .num_blocks = members.number32("blocks"),
+                  .bytes = members.number("bytes", std::numeric_limits<std::uint64_t>::max())};
+  members.expect(part.file == part_name(number), "file", part_name(number));
+  members.expect(part.row_begin == row_begin, "row_begin", text(row_begin));
+  members.expect(part.row_end >= row_begin, "row_end", text("at least ", row_begin));
+  const std::uint64_t bytes = kHeaderBytes + part.num_blocks * output_record_bytes(m);
+  members.expect(part.bytes == bytes, "bytes", text(bytes));
+  const std::string& crc = members.string("crc32");
+  const auto [end, error] = std::from_chars(crc.data(), crc.data() + crc.size(), part.crc32, 16);
+  const bool is_hex = error == std::errc() && end == crc.data() + crc.size() && crc.size() == 8;
+  members.expect(is_hex, "crc32", "8 hexadecimal digits");
+  return part;
+}
+
+}  // namespace
+
+std::string part_name(std::uint32_t number) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "part-%03u.bin", number);
+  return name.data();
+}
+
+bool is_part_file_name(const std::string& name) {
+  constexpr std::string_view kBegin = "part-";
+  constexpr std::string_view kEnd = ".bin";
+  if (name == kIndexName) return true;
+  std::string_view core = name;
+  const bool is_temporary = core.starts_with('.') && core.ends_with(".tmp") && core.find(".spmm-") != core.npos;
+  if (is_temporary) core = core.substr(1, core.find(".spmm-") - 1);
+  if (core == kIndexName) return true;
+  if (!core.starts_with(kBegin) || !core.ends_with(kEnd) || core.size() <= kBegin.size() + kEnd.size()) return false;
+  core = core.substr(kBegin.size(), core.size() - kBegin.size() - kEnd.size());
+  return std::all_of(core.begin(), core.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string index_text(const PartsIndex& index) {
+  std::string json =
+      text("{\n  \"schema\": ", kSchema, ",\n  \"n\": ", index.n, ",\n  \"m\": ", index.m,
+           ",\n  \"blocks\": ", index.num_blocks,
+           ",\n  \"bytes\": ", kHeaderBytes + index.num_blocks * output_record_bytes(index.m), ",\n  \"parts\": [");
+  for (std::size_t x = 0; x < index.parts.size(); ++x) {
+    const ResultPart& part = index.parts[x];
+    json += text(x == 0 ? "\n" : ",\n", "    {\"file\": \"", part.file, "\", \"row_begin\": ", part.row_begin,
+                 ", \"row_end\": ", part.row_end, ", \"blocks\": ", part.num_blocks, ", \"bytes\": ", part.bytes,
+                 ", \"crc32\": \"", hex_text(part.crc32), "\"}");
+  }
+  return json + "\n  ]\n}\n";
+}
+
+PartsIndex parse_index(const std::string& content, const std::string& name) {
+  const std::optional<JsonValue> json = parse_json(content);
+  const JsonValue nothing{.kind = JsonValue::Kind::object};
+  const Members members(json ? *json : nothing, name, "");
+  if (!json || json->kind != JsonValue::Kind::object) members.refuse("is not the JSON index of a result in parts");
+  members.expect(members.number("schema") == kSchema, "schema", text(kSchema));
+  PartsIndex index{.n = members.number32("n"),
+                   .m = members.number32("m"),
+                   .num_blocks = members.number("blocks", std::numeric_limits<std::uint64_t>::max())};
+  validate_header({.n = index.n, .m = index.m, .num_blocks = 0}, name);
+  const std::uint32_t nb = index.n / index.m;
+  std::uint64_t num_blocks = 0;
+  std::uint32_t row = 0;
+  const JsonValue& parts = members.get("parts", JsonValue::Kind::array);
+  for (std::uint32_t x = 0; x < parts.items.size(); ++x) {
+    const Members of_part(parts.items[x], name, text("part ", x, ": "));
+    index.parts.push_back(parse_part(of_part, x, row, index.m));
+    row = index.parts.back().row_end;
+    num_blocks += index.parts.back().num_blocks;
+  }
+  members.expect(!index.parts.empty() && row == nb, "parts", text("ranges that end at block row ", nb));
+  members.expect(num_blocks == index.num_blocks, "blocks", text(num_blocks, ", the sum over the parts"));
+  return index;
+}
+
+PartsIndex read_parts_index(const std::filesystem::path& folder) {
+  const std::string name = folder.string();
+  const Descriptor fd(retried([&] { return ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (fd.is_open()) return read_index_at(fd.get(), name);
+  throw InputError(name, text("cannot open the folder (", error_text(errno), "), expected a folder of parts"),
+                   "give the path of a folder that spmm --parts has written");
+}
+
+PartsIndex read_index_at(int folder_fd, const std::string& folder_name) {
+  const std::string name = folder_name + "/" + kIndexName;
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW;
+  const Descriptor fd(retried([&] { return ::openat(folder_fd, kIndexName, kFlags); }));
+  struct stat info {};
+  if (!fd.is_open() || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    throw FormatError(folder_name, text("is a folder without an index that can be read (", kIndexName, ")"),
+                      "give the path of a file, or of a folder that spmm --parts has written");
+  }
+  std::string content(std::min<std::uint64_t>(static_cast<std::uint64_t>(info.st_size), kMaxIndexBytes), '\0');
+  std::size_t at = 0;
+  while (at < content.size()) {
+    const ssize_t got = retried(
+        [&] { return system_calls.pread(fd.get(), content.data() + at, content.size() - at, static_cast<off_t>(at)); });
+    if (got < 0)
+      throw IoError(name, text("reading failed (", error_text(errno), ")"), "check the disk, then run again");
+    if (got == 0) break;
+    at += static_cast<std::size_t>(got);
+  }
+  content.resize(at);
+  return parse_index(content, name);
+}
+
+}  // namespace spmm::io

@@ -1,0 +1,43 @@
+// Threads that write slices, started as there is work for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "io/slice_queue.hpp"
+
+namespace spmm::io {
+
+/// Threads: write_piece is called from several threads at once; the rest by one caller at a time.
+class SliceWriters {
+ public:
+  /// Values: num_writers = threads at most; 0: push() itself writes. write_piece may throw.
+  SliceWriters(unsigned num_writers, std::uint64_t piece_bytes, std::function<void(const Piece&)> write_piece);
+  ~SliceWriters() { queue_.close(); }
+  SliceWriters(const SliceWriters&) = delete;
+  SliceWriters& operator=(const SliceWriters&) = delete;
+
+  /// Queues a slice. Errors: rethrows the failure of a writer.
+  void push(Slice slice);
+
+  /// Waits until everything is written. Errors: as push().
+  void drain() { queue_.drain(); }
+
+ private:
+  void start_writers(std::size_t num_left);
+  void write(std::optional<Piece>& piece);
+
+  unsigned num_writers_;
+  std::uint64_t piece_bytes_;
+  std::function<void(const Piece&)> write_piece_;
+  bool may_start_ = true;  ///< false once the system has refused a thread
+  std::uint64_t pushed_bytes_ = 0;
+  SliceQueue queue_;
+  std::vector<std::jthread> writers_;  // last: joined before anything else goes
+};
+
+}  // namespace spmm::io

@@ -1,0 +1,32 @@
+// Names of temporary files and folders beside the target they will replace.
+#pragma once
+
+#include <cerrno>
+#include <string>
+
+namespace spmm::io {
+
+/// ".NAME.spmm-": how the temporary names of a target begin; a long NAME is cut (between UTF-8 characters) so that they
+/// stay legal names.
+std::string temp_name_begin(const std::string& file_name);
+
+/// ".NAME.spmm-XXXXXX.tmp", six random letters.
+std::string temp_name_for(const std::string& file_name);
+
+/// Whether a name is one of those that temp_name_for(file_name) gives.
+bool is_temp_name_of(const std::string& file_name, const std::string& name);
+
+/// Calls attempt(name) with fresh names until it no longer fails with EEXIST.
+/// Returns the name that worked, or "" with errno set.
+template <class Attempt>
+std::string with_unused_name(const std::string& file_name, const Attempt& attempt) {
+  constexpr int kMaxNameAttempts = 100;  // 62^6 names: a second attempt is rare already
+  for (int i = 0; i < kMaxNameAttempts; ++i) {
+    std::string name = temp_name_for(file_name);
+    if (attempt(name.c_str())) return name;
+    if (errno != EEXIST) break;
+  }
+  return "";
+}
+
+}  // namespace spmm::io

@@ -1,0 +1,63 @@
+#include "tools/cat/cat_parts.hpp"
+
+#include <fcntl.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/record_errors.hpp"
+#include "base/text.hpp"
+#include "cli/program.hpp"
+#include "io/crc32.hpp"
+#include "io/file_sink.hpp"
+#include "io/format.hpp"
+#include "io/input_file.hpp"
+#include "io/parts_index.hpp"
+#include "spmm/error.hpp"
+#include "tools/common/matrix_file.hpp"
+
+namespace spmm::tools {
+namespace {
+
+/// Reads one part, hands its records on and checks its checksum.
+void cat_part(const std::filesystem::path& folder, const ResultPart& part, std::vector<std::byte>& buffer, Sink* sink) {
+  const io::InputFile file(folder / part.file, ElementType::u32);
+  file.expect_sequential_reads();
+  const std::uint64_t record = file.record_bytes();
+  const std::uint64_t per_read = records_per_read(record);
+  buffer.resize(per_read * record);
+  std::uint32_t crc = io::crc32(0, io::encode_header(file.header()));
+  for (std::uint64_t first = 0; first < file.num_records(); first += per_read) {
+    cli::check_cancelled("spmm-cat");
+    const std::uint64_t count = std::min(per_read, file.num_records() - first);
+    const std::span<std::byte> records(buffer.data(), count * record);
+    file.read_records(first, count, records.data());
+    crc = io::crc32(crc, records);
+    if (sink != nullptr) sink->append(records, nullptr);  // without writers of its own: written when it returns
+  }
+  file.check_unchanged();
+  if (crc == part.crc32) return;
+  throw FormatError(file.name(), "the content does not have the checksum that the index gives (CRC-32)",
+                    "the part was changed or damaged: multiply again");
+}
+
+}  // namespace
+
+CatResult cat_parts(const std::filesystem::path& folder, const std::filesystem::path& out,
+                    const FileSinkOptions& options) {
+  const io::PartsIndex index = io::read_parts_index(folder);
+  const io::InputFile whole(folder, ElementType::u32);  // all parts are there and agree with the index
+  if (whole.num_records() != whole.header().num_blocks) check_num_output_blocks(whole.num_records());
+  std::unique_ptr<Sink> sink;
+  if (!out.empty()) sink = io::open_tuned_file_sink(out, index.m, options, {.num_writers = 0});
+  std::vector<std::byte> buffer;
+  for (const ResultPart& part : index.parts) cat_part(folder, part, buffer, sink.get());
+  if (sink) {
+    sink->finish(whole.header());
+    sink->publish();
+  }
+  return {.num_parts = index.parts.size(), .num_blocks = index.num_blocks};
+}
+
+}  // namespace spmm::tools
