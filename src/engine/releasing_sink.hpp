@@ -14,13 +14,16 @@ class ReleasingSink : public Sink {
 
   [[nodiscard]] std::uint32_t num_ranges() const override { return inner_.num_ranges(); }
   [[nodiscard]] std::uint64_t max_blocks() const override { return inner_.max_blocks(); }
-  void set_ranges(std::span<const BlockRows> ranges) override { inner_.set_ranges(ranges); }
+  void set_ranges(std::span<const BlockRows> ranges) override {
+    was_used_ = true;
+    inner_.set_ranges(ranges);
+  }
   void append(std::span<const std::byte> records, std::function<void()> release) override;
   void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override;
   void finish(const MatrixHeader& header) override { inner_.finish(header); }
   void publish() override { inner_.publish(); }
 
-  /// Whether records have been appended.
+  /// Whether ranges have been set or records appended.
   [[nodiscard]] bool was_used() const { return was_used_; }
 
  private:
