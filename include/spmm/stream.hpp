@@ -19,7 +19,7 @@ struct SourceIdentity {
   std::uint64_t inode = 0;
   std::uint64_t bytes = 0;
   std::int64_t modified_ns = 0;  ///< since the epoch
-  std::int64_t changed_ns = 0;   ///< the same of st_ctim, which nobody can set back
+  std::int64_t changed_ns = 0;   ///< the same of st_ctim, which no program can set back
   MatrixHeader header{};
 
   friend bool operator==(const SourceIdentity&, const SourceIdentity&) = default;

@@ -11,7 +11,7 @@
 
 namespace spmm {
 
-/// Items by the identity of their file, least recently used first. An item that nobody uses is idle; only idle items
+/// Items by the identity of their file, least recently used first. An item without a user is idle; only idle items
 /// are dropped. An item may be promised before it is there. Threads: one at a time.
 class KeptItems {
  public:

@@ -37,7 +37,7 @@ double sample_indices(const Source& source, unsigned num_threads, Workers& worke
   const auto work = [&](unsigned) {
     std::vector<std::byte> records(per_run * record);
     for (std::uint64_t run = next++; run < num_runs; run = next++) {
-      // Somewhere in its stretch of the file: a fixed place could always meet the same part of a pattern.
+      // Somewhere in its part of the file: a fixed place could always meet the same part of a pattern.
       const std::uint64_t shift = run * 0x9E37'79B9'7F4A'7C15u % stride;
       const std::uint64_t first = (run * stride + shift) * per_run;
       if (first >= header.num_blocks) continue;

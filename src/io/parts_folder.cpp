@@ -68,7 +68,7 @@ std::vector<std::string> require_replaceable(int folder_fd, const std::string& n
   }
 }
 
-/// Removes temporary folders of earlier runs to this target whose process has ended: nobody holds their lock. Only
+/// Removes temporary folders of earlier runs to this target whose process has ended: their lock is free. Only
 /// files that such folders hold are removed.
 void remove_leftovers(const Target& target) {
   std::vector<std::string> names;
@@ -207,7 +207,7 @@ void PartsFolder::exchange(const ProtectedSection& section) {
   if (!old_.is_open()) throw_publish_error(errno);
   ::flock(old_.get(), LOCK_EX | LOCK_NB);  // it will look like a leftover for as long as it is being removed
   if (!swap_names()) throw_publish_error(errno);
-  // Nobody finds the old one by its name any more: what it holds now is what would be lost.
+  // The old one has no name any more: what it holds now is what would be lost.
   try {
     struct stat opened {};
     struct stat moved {};

@@ -66,7 +66,7 @@ class SliceQueue {
   std::condition_variable work_;     ///< for pop()
   std::condition_variable drained_;  ///< for drain()
   std::size_t num_waiting_ = 0;      ///< in pop()
-  std::size_t num_queued_ = 0;       ///< pieces that nobody has taken
+  std::size_t num_queued_ = 0;       ///< pieces not taken yet
   const std::uint64_t piece_bytes_;
   std::list<std::shared_ptr<const Slice>> slices_;  // takes no memory to be made or swapped, as fail() must not
   std::size_t handed_out_bytes_ = 0;                ///< of the first slice

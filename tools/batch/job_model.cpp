@@ -19,7 +19,7 @@ constexpr double kNowhereS = 1e9;            // refused there: only where nothin
 constexpr std::size_t kMaxKept = 100'000;    // headers, decisions
 constexpr std::uint64_t kNoBytes = 1 << 20;  // of a job that ends with an error
 
-/// A device that nobody has looked at: the rates of the models are those of a GPU with tensor cores for bytes. The
+/// A device before its start: the rates of the models are those of a GPU with tensor cores for bytes. The
 /// worker decides with the device's own figures; here only times are compared.
 plan::Gpu unseen_gpu() {
   return {.name = "GPU", .limit_bytes = std::uint64_t{16} << 30, .has_dense_tensor = true};
