@@ -4,15 +4,21 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
 
 namespace spmm {
 
+/// EngineOptions::devices: {kAllDevices} stands for every visible one.
+inline constexpr int kAllDevices = -1;
+
 /// What the products of one engine share.
 struct EngineOptions {
   int device = -1;                       ///< CUDA device number; -1 = automatic (also by local rank on a cluster)
+  std::vector<int> devices{};            ///< CUDA devices that share every product; empty: `device`, and where that is
+                                         ///< automatic others too, for products that are predicted to end earlier then
   unsigned num_threads = 0;              ///< host threads of a product; 0 = all cores this process may use
   std::uint64_t memory_limit_bytes = 0;  ///< of all products together, host and device each; 0 = most of what is free
 };
@@ -23,15 +29,15 @@ inline constexpr std::uint32_t kAutomaticParts = 0xFFFF'FFFFu;
 /// What belongs to one product.
 struct ProductOptions {
   Backend backend =
-      Backend::automatic;           ///< automatic: the one that is predicted to end first; a device number means cuda
-  std::string kernel = "auto";      ///< a name of kernel_names(), or "auto"
-  unsigned max_threads = 0;         ///< host threads at most; 0 = those of the engine
-  bool force = false;               ///< lift the launch limit of the host-driven kernel
-  bool durable = false;             ///< files: fsync around the rename
-  bool no_clobber = false;          ///< files: refuse to replace the output
-  std::uint32_t num_parts = 0;      ///< files: the output is a folder of so many (256 at most); 0 = it is one file
-  bool keep_a = false;              ///< files, CUDA: keep A in device memory, parsed and sorted, for later products
-  bool keep_b = false;              ///< the same of B; see Engine
+      Backend::automatic;       ///< automatic: the one that is predicted to end first; device numbers mean cuda
+  std::string kernel = "auto";  ///< a name of kernel_names(), or "auto"
+  unsigned max_threads = 0;     ///< host threads at most; 0 = those of the engine
+  bool force = false;           ///< lift the launch limit of the host-driven kernel
+  bool durable = false;         ///< files: fsync around the rename
+  bool no_clobber = false;      ///< files: refuse to replace the output
+  std::uint32_t num_parts = 0;  ///< files: the output is a folder of so many (256 at most); 0 = it is one file
+  bool keep_a = false;  ///< files, one CUDA device: keep A in device memory, parsed and sorted, for later products
+  bool keep_b = false;  ///< the same of B; see Engine
   std::uint64_t verify_blocks = 0;  ///< recompute that many result blocks, and as many absent ones
   std::uint64_t verify_seed = 1;
   ProgressFn on_progress{};                   ///< may be empty

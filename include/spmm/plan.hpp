@@ -23,6 +23,18 @@ struct Candidate {
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
+/// A CUDA device that computes a product, or a share of it.
+struct DeviceShare {
+  int number = 0;
+  std::string name{};
+  double share = 1;              ///< of the pairs; in a plan: expected
+  std::uint64_t pairs = 0;       ///< after a run
+  std::uint64_t num_panels = 0;  ///< after a run
+  std::uint64_t num_blocks = 0;  ///< after a run: C blocks that are not zero
+
+  friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
+};
+
 /// The plan of a run: what a caller may read of a decision. Expected numbers are for evenly spread blocks.
 struct Plan {
   Backend backend = Backend::automatic;
@@ -41,6 +53,7 @@ struct Plan {
   std::uint64_t expected_panels = 0;
   std::uint32_t a_bands = 1;            ///< slabs of block rows of A, one after the other, where not all fits
   std::uint32_t b_bands = 1;            ///< slabs of block columns of B
+  std::vector<DeviceShare> devices{};   ///< CUDA: those that share the product
   std::uint32_t num_parts = 0;          ///< files of a result in parts; 0 = it is one file
   std::string expected_kernels{};       ///< kernel "auto": candidates with predicted times, fastest first
   std::vector<Candidate> candidates{};  ///< every kernel that was considered, fastest first

@@ -90,6 +90,17 @@ class Sink {
     append(records, std::move(release));
   }
 
+  /// Whether it takes records before those in front of them: append_at() may be called instead of append_to().
+  [[nodiscard]] virtual bool takes_places() const { return false; }
+
+  /// append_to() for records in front of which there will be first_block blocks in their range, in any order. All
+  /// records of the range have come this way before finish(), and leave no gap.
+  virtual void append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
+                         std::function<void()> release) {
+    static_cast<void>(first_block);
+    append_to(range, records, std::move(release));
+  }
+
   /// Queues whole packed output records; they follow everything queued before.
   /// Memory: the bytes must stay until `release` is called (once, from any thread, also after a failure).
   /// Threads: one caller at a time. Errors: an earlier failure of the writer is thrown here or by finish().

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/memory_budget.hpp"
 #include "base/parallel.hpp"
@@ -18,6 +20,12 @@ namespace cuda {
 class DeviceContext;
 }
 
+/// A device beside the first one, and what the product holds of its memory.
+struct DeviceUse {
+  cuda::DeviceContext* device = nullptr;
+  MemoryShare* memory = nullptr;
+};
+
 struct Run {
   StageClock& clock;
   const ProgressFn& on_progress;              ///< may be empty
@@ -27,6 +35,7 @@ struct Run {
   MemoryShare* memory = nullptr;              ///< what the product holds of its engine's memory; null = nothing counts
   std::uint64_t beside_bytes = 0;             ///< host memory beside what is planned: samples to verify
   cuda::DeviceContext* device = nullptr;      ///< null on the CPU
+  std::span<const DeviceUse> more_devices{};  ///< that share the product with it
   bool keep_a = false;                        ///< for later products, on the device
   bool keep_b = false;
 
@@ -59,7 +68,8 @@ struct ProductStats {
   std::uint64_t peak_device_bytes = 0;  ///< 0 on the CPU
   bool kept_a = false;                  ///< used from device memory instead of being read
   bool kept_b = false;
-  std::string device{};  ///< name of the GPU, or of the instruction set on the CPU
+  std::string device{};               ///< name of the GPU, or of the instruction set on the CPU
+  std::vector<DeviceShare> shares{};  ///< where several devices shared the product
 };
 
 }  // namespace spmm

@@ -67,6 +67,26 @@ Json candidates_json(const std::vector<Candidate>& candidates) {
   return all;
 }
 
+/// Of a plan: what each device is expected to take; of a report: what it took.
+Json devices_json(const std::vector<DeviceShare>& devices, bool has_run) {
+  Json all = Json::array();
+  for (const DeviceShare& one : devices) {
+    Json json = {{"number", one.number}, {"name", one.name}, {"share", one.share}};
+    if (has_run) json.update({{"pairs", one.pairs}, {"panels", one.num_panels}, {"blocks", one.num_blocks}});
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
+/// "0 NVIDIA H200 50 %, 1 NVIDIA H200 50 %".
+std::string devices_text(const std::vector<DeviceShare>& devices) {
+  std::string all;
+  for (const DeviceShare& one : devices) {
+    all += text(all.empty() ? "" : ", ", one.number, " ", one.name, format(" %.3g %%", 100 * one.share));
+  }
+  return all;
+}
+
 Json plan_fields(const Plan& plan) {
   return {{"backend", backend_name(plan.backend)},
           {"kernel", plan.kernel},
@@ -82,6 +102,7 @@ Json plan_fields(const Plan& plan) {
           {"expected_output_blocks", plan.expected_output_blocks},
           {"expected_panels", plan.expected_panels},
           {"expected_kernels", plan.expected_kernels},
+          {"devices", devices_json(plan.devices, false)},
           {"parts", plan.num_parts},
           {"a_bands", plan.a_bands},
           {"b_bands", plan.b_bands},
@@ -163,6 +184,9 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
     lines += text("device memory: ", human_bytes(plan.device_need_bytes), " needed, limit ",
                   human_bytes(plan.device_limit_bytes), "\n");
   }
+  if (plan.devices.size() > 1) {
+    lines += text("devices: ", devices_text(plan.devices), " of the pairs; memory of each\n");
+  }
   lines += text("panels: about ", plan.expected_panels, " of up to ", human_bytes(plan.panel_bytes), ", ",
                 plan.num_buffers, " buffers\n");
   lines += format(plan.exact ? "counted: %.4g pairs, %.4g output blocks at most"
@@ -187,6 +211,7 @@ Json report_json(const Report& report, const RunNames& names) {
   json["kernel"] = report.plan.kernel;
   json["reason"] = report.plan.reason;
   json["device"] = report.device;
+  if (!report.plan.devices.empty()) json["devices"] = devices_json(report.plan.devices, report.plan.devices.size() > 1);
   json["threads"] = report.plan.num_threads;
   json["plan"] = plan_fields(report.plan);
   json["panels"] = report.num_panels;

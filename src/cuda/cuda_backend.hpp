@@ -28,6 +28,12 @@ std::string build_info();
 /// Whether this build can use CUDA and a device is there; finds out without CUDA. Else sets `why_not`.
 bool may_start(std::string& why_not);
 
+/// Devices that CUDA can use, which starts its runtime; 0 sets `why_not`.
+int num_devices(std::string& why_not);
+
+/// Whether a launcher has told this process its rank on the node: others may want the other devices.
+bool has_local_rank();
+
 /// Picks a device and starts it: `wanted` >= 0 names it; -1 means device 0 where one is visible, else local rank modulo
 /// devices. Returns nothing and sets `why_not` if there is none. The device that is current on the caller's thread
 /// stays. Errors: DeviceError if a named device does not exist.
@@ -38,8 +44,9 @@ DeviceInfo describe(const DeviceContext& context);
 /// Profiler ranges for the stages (NVTX); empty in a build without CUDA.
 StageHooks stage_hooks();
 
-/// C = A * B on run.device, records to `sink` in order. Does not call sink.finish(). The device that is current on the
-/// caller's thread stays.
+/// C = A * B on run.device, records to `sink` in order; with run.more_devices on all of them, records also at their
+/// places where the sink takes them so. Does not call sink.finish(). The device that is current on the caller's thread
+/// stays.
 /// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
 /// stands and left in `execution`.
 /// Threads: several products may run on one context at once.

@@ -5,7 +5,6 @@
 #include <functional>
 #include <utility>
 
-#include "base/record_errors.hpp"
 #include "base/workers.hpp"
 #include "kernels/tuning.hpp"
 #include "spmm/types.hpp"
@@ -20,9 +19,9 @@ struct Stopped {};
 
 }  // namespace
 
-Downloader::Downloader(Sink& sink, std::uint32_t m, PinnedRing& ring, DeviceContext& context, StageEvents& events,
-                       const Run& run)
-    : sink_(sink),
+Downloader::Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, DeviceContext& context,
+                       StageEvents& events, const Run& run)
+    : output_(output),
       record_bytes_(output_record_bytes(m)),
       events_(events),
       run_(run),
@@ -112,7 +111,7 @@ void Downloader::work() {
 void Downloader::send(PackedPanel& panel) {
   panel.ready.synchronize();
   const std::uint64_t num_blocks = panel.num_blocks.value();
-  check_num_output_blocks(sink_, num_blocks_ + num_blocks);
+  output_.begin(panel.number, num_blocks);
   const std::uint64_t total = num_blocks * record_bytes_;
   for (std::uint64_t at = 0; at < total; at += slot_bytes_) {
     run_.check_cancelled();
@@ -130,8 +129,9 @@ void Downloader::send(PackedPanel& panel) {
     }
     run_.clock.add_bytes(Stage::d2h, bytes);
     const auto timing = run_.clock.scope(Stage::write);
-    sink_.append({slot, bytes}, std::move(release));  // from here on the sink gives the slot back, whatever happens
+    output_.append({slot, bytes}, std::move(release));  // from here on the sink gives the slot back, whatever happens
   }
+  output_.end();
   num_blocks_ += num_blocks;
 }
 

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "base/run.hpp"
+#include "cuda/panel_output.hpp"
 #include "cuda/pinned_ring.hpp"
 #include "cuda/raii.hpp"
 #include "cuda/stage_events.hpp"
-#include "spmm/stream.hpp"
 
 namespace spmm::cuda {
 
@@ -22,17 +22,18 @@ struct PackedPanel {
       : records(memory, max_bytes, "packed records"), num_blocks(memory.context()) {}
 
   DeviceBuffer<std::byte> records;
-  PinnedWord num_blocks;  // written by the device
-  Event ready;            // recorded behind the kernel that packs
-  bool busy = false;      // handed to the downloader and not yet copied
+  PinnedWord num_blocks;   // written by the device
+  Event ready;             // recorded behind the kernel that packs
+  std::size_t number = 0;  // of the panel that it holds
+  bool busy = false;       // handed to the downloader and not yet copied
 };
 
-/// A thread that copies packed panels to the host in slices and hands them to the sink; where none can be started,
+/// A thread that copies packed panels to the host in slices and hands them to the output; where none can be started,
 /// push() does that itself. Threads: push() and finish() from one thread.
 class Downloader {
  public:
   /// Copies through the slots of `ring`, all of which are back when it goes.
-  Downloader(Sink& sink, std::uint32_t m, PinnedRing& ring, DeviceContext& context, StageEvents& events,
+  Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, DeviceContext& context, StageEvents& events,
              const Run& run);
   /// Waits until the sink has released every slot.
   ~Downloader();
@@ -53,7 +54,7 @@ class Downloader {
   template <class Ready>
   void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
 
-  Sink& sink_;
+  PanelOutput& output_;
   std::uint64_t record_bytes_;
   StageEvents& events_;
   const Run& run_;

@@ -2,8 +2,10 @@
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
@@ -15,14 +17,14 @@
 namespace spmm::cuda {
 namespace {
 
-/// Rank of this process on its node, as the common launchers tell it; 0 outside of them.
-int local_rank() {
+/// Rank of this process on its node, as the common launchers tell it; nothing outside of them.
+std::optional<int> local_rank() {
   constexpr std::array<const char*, 4> kVariables = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                                      "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
   for (const char* name : kVariables) {
     if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
   }
-  return 0;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -37,13 +39,22 @@ bool may_start(std::string& why_not) {
   return false;
 }
 
-std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
+int num_devices(std::string& why_not) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) {
-    (void)cudaGetLastError();
-    why_not =
-        status == cudaSuccess ? "no CUDA device" : text("no usable CUDA device (", cudaGetErrorString(status), ")");
+  if (status == cudaSuccess && count != 0) return count;
+  (void)cudaGetLastError();
+  why_not = status == cudaSuccess ? "no CUDA device" : text("no usable CUDA device (", cudaGetErrorString(status), ")");
+  return 0;
+}
+
+bool has_local_rank() {
+  return local_rank().has_value();
+}
+
+std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
+  const int count = num_devices(why_not);
+  if (count == 0) {
     if (wanted >= 0) throw DeviceError("--device", why_not, "check nvidia-smi, or use --backend cpu");
     return nullptr;
   }
@@ -51,7 +62,7 @@ std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
     throw DeviceError("--device", text("device ", wanted, " asked for, ", count, " visible"),
                       text("use a number from 0 to ", count - 1, ", or check CUDA_VISIBLE_DEVICES"));
   }
-  return std::make_shared<DeviceContext>(wanted >= 0 ? wanted : local_rank() % count);
+  return std::make_shared<DeviceContext>(wanted >= 0 ? wanted : local_rank().value_or(0) % count);
 }
 
 DeviceInfo describe(const DeviceContext& context) {

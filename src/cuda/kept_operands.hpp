@@ -71,6 +71,7 @@ class OperandSide {
   /// Asks for both sides at once; may wait for another product. Errors: Interrupted, what the sources throw.
   static void claim(OperandSide& a, OperandSide& b, const Run& run);
 
+  [[nodiscard]] const MatrixHeader& header() const { return source_.header(); }
   [[nodiscard]] bool is_kept() const { return claim_.item() != nullptr; }
   /// The source; one without records where the operand is kept.
   [[nodiscard]] const Source& to_read() const;

@@ -1,187 +1,175 @@
-// The CUDA backend: upload, sort, count, have the exact decision made, then panel by panel multiply and compact, while
-// earlier panels leave.
+#include "cuda/pipeline.hpp"
+
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <utility>
 
-#include "base/splitting_sink.hpp"
-#include "cuda/cuda_backend.hpp"
 #include "cuda/download.hpp"
-#include "cuda/kept_operands.hpp"
 #include "cuda/multiplier.hpp"
-#include "cuda/operands.hpp"
-#include "cuda/stage_events.hpp"
-#include "cuda/upload.hpp"
 #include "plan/part_cut.hpp"
 #include "plan/registry.hpp"
 
 namespace spmm::cuda {
 namespace {
 
+plan::Statistics statistics_of(const SortedPair& sorted, const MatrixHeader& a, const MatrixHeader& b) {
+  plan::Statistics s{.a = a,
+                     .b = b,
+                     .exact = true,
+                     .num_pairs = static_cast<double>(sorted.num_pairs()),
+                     .a_rows = sorted.a.index.num_rows,
+                     .b_rows = sorted.b.index.num_rows,
+                     .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
+                     .row_pairs = sorted.row_pairs};
+  const plan::RowPairs& rows = sorted.row_pairs;
+  std::uint64_t num_c_blocks = 0;
+  for (std::size_t x = 0; x < rows.num_runs(); ++x) {
+    const std::uint64_t c_blocks = std::uint64_t{rows.first_row(x + 1) - rows.first_row(x)} * sorted.nb;
+    num_c_blocks += std::min(rows.offsets[x + 1] - rows.offsets[x], c_blocks);
+  }
+  s.num_c_blocks = static_cast<double>(num_c_blocks);
+  return s;
+}
+
 /// One product on one device.
-class Pipeline {
- public:
-  Pipeline(Sink& sink, plan::Execution& execution, const plan::Decide& decide, const Run& run)
-      : sink_(sink),
-        execution_(execution),
-        decide_(decide),
-        run_(run),
-        context_(*run.device),
-        properties_(context_.properties()),
-        stream_(context_),
-        memory_(stream_, execution.device_limit_bytes, run.memory),
-        ring_(context_, execution.num_buffers),
-        events_(stage_hooks(), stream_) {}
-
-  ProductStats run(const Source& a, const Source& b) {
-    OperandSide side_a(a, false, run_.keep_a);
-    OperandSide side_b(b, true, run_.keep_b);
-    OperandSide::claim(side_a, side_b, run_);
-    ProductStats stats{.kept_a = side_a.is_kept(), .kept_b = side_b.is_kept(), .device = properties_.name};
-    SortedPair sorted = sort_and_count(side_a, side_b);
-    stats.pairs = sorted.num_pairs();
-    const Operands operands = decide_and_arrange(std::move(sorted), a.header(), b.header());
-    stats.num_panels = execution_.panels.size();
-    if (!execution_.panels.empty()) stats.num_blocks = run_panels(operands);
-    events_.collect(run_.clock);
-    stats.peak_device_bytes = memory_.peak_bytes();
-    return stats;
-  }
-
- private:
-  SortedPair sort_and_count(OperandSide& side_a, OperandSide& side_b) {
-    const Source& a = side_a.to_read();
-    const Source& b = side_b.to_read();
-    ParsedPair parsed = upload(a, b, ring_, memory_, events_, run_);
-    SortedPair sorted;
-    events_.timed(Stage::build, stream_, [&] {
-      sorted = sort_rows(std::move(parsed), a, b, memory_, stream_);
-      sorted.kept_a = side_a.exchange(sorted.a, memory_);
-      sorted.kept_b = side_b.exchange(sorted.b, memory_);
-    });
-    if (!sorted.kept_a) sorted.a.keys = {};  // only B may be arranged by columns
-    run_.check_cancelled();
-    events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, memory_, stream_); });
-    return sorted;
-  }
-
-  /// The exact decision, and the operands as it wants them.
-  Operands decide_and_arrange(SortedPair sorted, const MatrixHeader& a, const MatrixHeader& b) {
-    plan::Statistics statistics = statistics_of(sorted, a, b);
-    decide(statistics);
-    if (execution_.wants_row_counts) {
-      events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(sorted, 1, memory_, stream_); });
-      statistics = statistics_of(sorted, a, b);
-      decide(statistics);
-    }
-    set_ranges(sorted, statistics);
-    if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
-      sorted.b_row_index = {};
-      sorted.pair_offsets = {};
-    }
-    Operands operands;
-    events_.timed(Stage::build, stream_,
-                  [&] { operands = arrange_operands(std::move(sorted), execution_.operand_layout, memory_, stream_); });
-    if (operands.b_by_columns) {  // its columns are known once it is arranged
-      statistics.b_columns = operands.b.num_rows;
-      decide(statistics);
-    }
-    return operands;
-  }
-
-  /// Where the sink wants ranges: cut at runs of rows. Panels come in the order of the whole, one range after the
-  /// other.
-  void set_ranges(const SortedPair& sorted, const plan::Statistics& statistics) {
-    if (sink_.num_ranges() == 1) return;
-    const plan::RowPairs& pairs = sorted.row_pairs;
-    const plan::ExpectedBlocks expected(plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.nb()));
-    const auto weight = [&](std::uint32_t x) {
-      const double num_rows = pairs.first_row(x + 1) - pairs.first_row(x);
-      return num_rows * expected(static_cast<double>(pairs.offsets[x + 1] - pairs.offsets[x]) / num_rows);
-    };
-    const auto num_runs = static_cast<std::uint32_t>(pairs.num_runs());
-    const std::vector<std::uint32_t> borders = plan::cut_parts(num_runs, weight, sink_.num_ranges());
-    std::vector<std::uint32_t> block_rows(num_runs);  // set where a range begins
-    for (const std::uint32_t x : borders) {
-      if (x < num_runs) block_rows[x] = fetch(sorted.a.index.rows.data() + pairs.first_row(x), stream_);
-    }
-    splitting_.emplace(sink_, plan::ranges_of(borders, block_rows, statistics.nb()), statistics.m());
-  }
-
-  void decide(const plan::Statistics& statistics) {
-    const auto timing = run_.clock.scope(Stage::plan);
-    execution_ = decide_(statistics);
-    plan::throw_if_refused(execution_);
-  }
-
-  static plan::Statistics statistics_of(const SortedPair& sorted, const MatrixHeader& a, const MatrixHeader& b) {
-    plan::Statistics s{.a = a,
-                       .b = b,
-                       .exact = true,
-                       .num_pairs = static_cast<double>(sorted.num_pairs()),
-                       .a_rows = sorted.a.index.num_rows,
-                       .b_rows = sorted.b.index.num_rows,
-                       .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
-                       .row_pairs = sorted.row_pairs};
-    const plan::RowPairs& rows = sorted.row_pairs;
-    std::uint64_t num_c_blocks = 0;
-    for (std::size_t x = 0; x < rows.num_runs(); ++x) {
-      const std::uint64_t c_blocks = std::uint64_t{rows.first_row(x + 1) - rows.first_row(x)} * sorted.nb;
-      num_c_blocks += std::min(rows.offsets[x + 1] - rows.offsets[x], c_blocks);
-    }
-    s.num_c_blocks = static_cast<double>(num_c_blocks);
-    return s;
-  }
-
-  std::uint64_t run_panels(const Operands& operands) {
-    const std::vector<plan::Panel>& panels = execution_.panels;
-    std::uint64_t max_c_blocks = 0;
-    for (const plan::Panel& panel : panels) max_c_blocks = std::max(max_c_blocks, panel.max_c_blocks());
-    const std::uint64_t packed_bytes = max_c_blocks * output_record_bytes(operands.m);
-    std::array<PackedPanel, 2> packed{PackedPanel(memory_, packed_bytes),
-                                      PackedPanel(memory_, panels.size() > 1 ? packed_bytes : 0)};
-    const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
-                                                                    .execution = execution_,
-                                                                    .memory = memory_,
-                                                                    .max_c_blocks = max_c_blocks,
-                                                                    .stream = stream_,
-                                                                    .events = events_,
-                                                                    .run = run_});
-    Downloader downloader(splitting_ ? *splitting_ : sink_, operands.m, ring_, context_, events_, run_);
-    const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
-    for (std::size_t x = 0; x < panels.size(); ++x) {
-      run_.check_cancelled();
-      PackedPanel& target = packed[x % packed.size()];
-      downloader.wait_until_free(target);
-      multiplier->multiply(panels[x], target);
-      target.ready.record(stream_);
-      downloader.push(target);
-      if (run_.on_progress) {
-        run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows}, operands.a.num_rows);
-      }
-    }
-    return downloader.finish();
-  }
-
-  Sink& sink_;
-  std::optional<SplittingSink> splitting_{};  // where the sink wants ranges
-  plan::Execution& execution_;
-  const plan::Decide& decide_;
-  const Run& run_;
-  DeviceContext& context_;
-  const cudaDeviceProp& properties_;
-  Stream stream_;
-  DeviceMemory memory_;
-  PinnedRing ring_;
-  StageEvents events_;
-};
+ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+                            const plan::Decide& decide, const Run& run) {
+  const DeviceGuard guard(run.device->device());
+  Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
+  OperandSide side_a(a, false, run.keep_a);
+  OperandSide side_b(b, true, run.keep_b);
+  OperandSide::claim(side_a, side_b, run);
+  const bool kept_a = side_a.is_kept();
+  const bool kept_b = side_b.is_kept();
+  const std::array targets{pipeline.upload_target()};
+  std::vector<ParsedPair> parsed = upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run);
+  OnlyOutput output(sink);
+  ProductStats stats = pipeline.run(std::move(parsed.front()), side_a, side_b, output);
+  stats.kept_a = kept_a;
+  stats.kept_b = kept_b;
+  StageSpans spans;
+  pipeline.collect(spans);
+  add_spans(std::move(spans), run.clock);
+  execution = pipeline.execution();
+  return stats;
+}
 
 }  // namespace
 
+ProductStats Pipeline::run(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output) {
+  const MatrixHeader& a = side_a.header();
+  const MatrixHeader& b = side_b.header();
+  ProductStats stats{.device = context_.properties().name};
+  SortedPair sorted = sort_and_count(std::move(parsed), side_a, side_b);
+  stats.pairs = sorted.num_pairs();
+  plan::Statistics statistics = statistics_of(sorted, a, b);
+  const Operands operands = decide_and_arrange(std::move(sorted), statistics);
+  output.start(cut_ranges(operands, statistics, output.num_ranges()), execution_, statistics);
+  stats.num_panels = execution_.panels.size();
+  if (!execution_.panels.empty()) stats.num_blocks = run_panels(operands, output);
+  stats.peak_device_bytes = memory_.peak_bytes();
+  return stats;
+}
+
+SortedPair Pipeline::sort_and_count(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b) {
+  SortedPair sorted;
+  events_.timed(Stage::build, stream_, [&] {
+    sorted = sort_rows(std::move(parsed), side_a.to_read(), side_b.to_read(), memory_, stream_);
+    sorted.kept_a = side_a.exchange(sorted.a, memory_);
+    sorted.kept_b = side_b.exchange(sorted.b, memory_);
+  });
+  if (!sorted.kept_a) sorted.a.keys = {};  // only B may be arranged by columns
+  run_.check_cancelled();
+  events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, memory_, stream_); });
+  return sorted;
+}
+
+/// The exact decision, and the operands as it wants them.
+Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& statistics) {
+  decide(statistics);
+  if (execution_.wants_row_counts) {
+    events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(sorted, 1, memory_, stream_); });
+    statistics = statistics_of(sorted, statistics.a, statistics.b);
+    decide(statistics);
+  }
+  if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
+    sorted.b_row_index = {};
+    sorted.pair_offsets = {};
+  }
+  Operands operands;
+  events_.timed(Stage::build, stream_,
+                [&] { operands = arrange_operands(std::move(sorted), execution_.operand_layout, memory_, stream_); });
+  if (operands.b_by_columns) {  // its columns are known once it is arranged
+    statistics.b_columns = operands.b.num_rows;
+    decide(statistics);
+  }
+  return operands;
+}
+
+void Pipeline::decide(const plan::Statistics& statistics) {
+  const auto timing = run_.clock.scope(Stage::plan);
+  execution_ = decide_(statistics);
+  plan::throw_if_refused(execution_);
+}
+
+/// Cuts at runs of rows.
+ResultRanges Pipeline::cut_ranges(const Operands& operands, const plan::Statistics& statistics,
+                                  std::uint32_t num_ranges) const {
+  const plan::RowPairs& pairs = statistics.row_pairs;
+  const auto num_runs = static_cast<std::uint32_t>(pairs.num_runs());
+  if (num_ranges == 1) return {.rows = {0, pairs.num_rows}, .block_rows = {{.begin = 0, .end = statistics.nb()}}};
+  const plan::ExpectedBlocks expected(plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.nb()));
+  const auto weight = [&](std::uint32_t x) {
+    const double num_rows = pairs.first_row(x + 1) - pairs.first_row(x);
+    return num_rows * expected(static_cast<double>(pairs.offsets[x + 1] - pairs.offsets[x]) / num_rows);
+  };
+  const std::vector<std::uint32_t> borders = plan::cut_parts(num_runs, weight, num_ranges);
+  std::vector<std::uint32_t> block_rows(num_runs);  // set where a range begins
+  ResultRanges ranges;
+  for (const std::uint32_t x : borders) {
+    ranges.rows.push_back(pairs.first_row(x));
+    if (x < num_runs) block_rows[x] = fetch(operands.a.rows.data() + pairs.first_row(x), stream_);
+  }
+  ranges.block_rows = plan::ranges_of(borders, block_rows, statistics.nb());
+  return ranges;
+}
+
+std::uint64_t Pipeline::run_panels(const Operands& operands, PanelOutput& output) {
+  const std::vector<plan::Panel>& panels = execution_.panels;
+  std::uint64_t max_c_blocks = 0;
+  for (const plan::Panel& panel : panels) max_c_blocks = std::max(max_c_blocks, panel.max_c_blocks());
+  const std::uint64_t packed_bytes = max_c_blocks * output_record_bytes(operands.m);
+  std::array<PackedPanel, 2> packed{PackedPanel(memory_, packed_bytes),
+                                    PackedPanel(memory_, panels.size() > 1 ? packed_bytes : 0)};
+  const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
+                                                                  .execution = execution_,
+                                                                  .memory = memory_,
+                                                                  .max_c_blocks = max_c_blocks,
+                                                                  .stream = stream_,
+                                                                  .events = events_,
+                                                                  .run = run_});
+  Downloader downloader(output, operands.m, ring_, context_, events_, run_);
+  const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
+  for (std::size_t x = 0; x < panels.size(); ++x) {
+    run_.check_cancelled();
+    output.check();
+    PackedPanel& target = packed[x % packed.size()];
+    downloader.wait_until_free(target);
+    multiplier->multiply(panels[x], target);
+    target.number = x;
+    target.ready.record(stream_);
+    downloader.push(target);
+    if (run_.on_progress) {
+      run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows}, operands.a.num_rows);
+    }
+  }
+  return downloader.finish();
+}
+
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
                       const plan::Decide& decide, const Run& run) {
-  const DeviceGuard guard(run.device->device());
-  return Pipeline(sink, execution, decide, run).run(a, b);
+  return run.more_devices.empty() ? multiply_alone(a, b, sink, execution, decide, run)
+                                  : multiply_on_all(a, b, sink, execution, decide, run);
 }
 
 }  // namespace spmm::cuda

@@ -7,28 +7,35 @@ namespace spmm::cuda {
 StageEvents::StageEvents(StageHooks hooks, const Stream& stream) : hooks_(hooks) {
   zero_.record(stream);
   stream.synchronize();
+  zero_time_ = std::chrono::steady_clock::now();
 }
 
-void StageEvents::collect(StageClock& clock) {
+void StageEvents::collect(StageSpans& spans) {
   const std::lock_guard lock(mutex_);
-  const auto since_zero = [&](const Event& event) {
+  const double zero = std::chrono::duration<double>(zero_time_.time_since_epoch()).count();
+  const auto time_of = [&](const Event& event) {
     event.synchronize();
     float ms = 0;
     check(cudaEventElapsedTime(&ms, zero_.get(), event.get()), "event time");
-    return static_cast<double>(ms) * 1e-3;
+    return zero + static_cast<double>(ms) * 1e-3;
   };
   for (std::size_t s = 0; s < intervals_.size(); ++s) {
-    std::vector<std::pair<double, double>> spans;
-    for (const auto& [begin, end] : intervals_[s]) spans.emplace_back(since_zero(begin), since_zero(end));
-    std::sort(spans.begin(), spans.end());
+    for (const auto& [begin, end] : intervals_[s]) spans.at(s).emplace_back(time_of(begin), time_of(end));
+    intervals_[s].clear();
+  }
+}
+
+void add_spans(StageSpans spans, StageClock& clock) {
+  for (std::size_t s = 0; s < spans.size(); ++s) {
+    std::vector<std::pair<double, double>>& of_stage = spans.at(s);
+    std::sort(of_stage.begin(), of_stage.end());
     double busy = 0;
     double reached = 0;
-    for (const auto& [begin, end] : spans) {
+    for (const auto& [begin, end] : of_stage) {
       busy += std::max(0.0, end - std::max(begin, reached));
       reached = std::max(reached, end);
     }
     clock.add_seconds(static_cast<Stage>(s), busy);
-    intervals_[s].clear();
   }
 }
 

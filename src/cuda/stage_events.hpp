@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,8 +14,14 @@
 
 namespace spmm::cuda {
 
-/// Collects intervals per stage; a stage's time is the length of their union.
-/// Threads: any. Memory: two events per interval until collect().
+/// Begins and ends in seconds, of each stage.
+using StageSpans = std::array<std::vector<std::pair<double, double>>, kStageNames.size()>;
+
+/// Adds the length of the union of each stage's spans to the clock.
+void add_spans(StageSpans spans, StageClock& clock);
+
+/// Collects intervals per stage.
+/// Threads: any. Memory: two events per interval until collect(). Devices: all work on one of them.
 class StageEvents {
  public:
   /// The zero of all intervals is now, on an idle stream. The hooks are called around the work of each interval
@@ -35,8 +43,9 @@ class StageEvents {
     intervals_[static_cast<std::size_t>(stage)].emplace_back(std::move(begin), std::move(end));
   }
 
-  /// Adds all intervals to the clock. Waits for their ends.
-  void collect(StageClock& clock);
+  /// Adds all intervals to the spans, in seconds of the host's steady clock: those of several devices can be compared,
+  /// but for some 20 us that waiting for the zero took. Waits for their ends.
+  void collect(StageSpans& spans);
 
  private:
   /// A profiler range.
@@ -59,6 +68,7 @@ class StageEvents {
   StageHooks hooks_;
   std::mutex mutex_;
   Event zero_{true};
+  std::chrono::steady_clock::time_point zero_time_;
   std::array<std::vector<Interval>, kStageNames.size()> intervals_;
 };
 

@@ -15,6 +15,15 @@ bool may_start(std::string& why_not) {
   return false;
 }
 
+int num_devices(std::string& why_not) {
+  why_not = kWhy;
+  return 0;
+}
+
+bool has_local_rank() {
+  return false;
+}
+
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   why_not = kWhy;
   if (wanted >= 0) throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use --backend cpu");

@@ -6,11 +6,13 @@
 #include <bit>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <mutex>
 #include <vector>
 
 #include "base/record_errors.hpp"
+#include "cuda/device_errors.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
@@ -28,10 +30,24 @@ struct Chunk {
   std::uint64_t count = 0;
 };
 
-/// A slot of the ring, and the point at which it is free again.
+/// Does something on the device of a target; several of them are told apart in errors.
+template <class Body>
+void on_device(std::span<const UploadTarget> targets, std::size_t d, const Body& body) {
+  DeviceContext& context = targets[d].memory.context();
+  const DeviceGuard guard(context.device());
+  if (targets.size() == 1) return body();
+  naming_device(context, body);
+}
+
+/// A slot of the ring, and the points at which it is free again: one for each device.
 struct Slot {
   std::byte* host = nullptr;
-  Event free{};
+  std::vector<Event> free{};
+
+  /// Waits until no copy reads it.
+  void synchronize() const {
+    for (const Event& event : free) event.synchronize();
+  }
 };
 
 /// The slots of one reader, taken one by one; they go back to the ring in the end.
@@ -45,17 +61,20 @@ class OwnSlots {
   OwnSlots& operator=(const OwnSlots&) = delete;
 
   /// Slot x, where x is at most one beyond those asked for before.
-  Slot& slot(std::uint64_t x) {
+  Slot& slot(std::uint64_t x, std::span<const UploadTarget> targets) {
     if (x == slots_.size()) {
-      Event free;
+      std::vector<Event> free;
+      for (const UploadTarget& target : targets) {
+        const DeviceGuard guard(target.memory.context().device());
+        free.emplace_back();
+      }
       slots_.push_back({.host = ring_.take(), .free = std::move(free)});
     }
     return slots_[x];
   }
 
-  /// Waits until no copy reads them.
   void synchronize() const {
-    for (const Slot& slot : slots_) slot.free.synchronize();
+    for (const Slot& slot : slots_) slot.synchronize();
   }
 
  private:
@@ -63,22 +82,44 @@ class OwnSlots {
   std::vector<Slot> slots_;
 };
 
-/// Device memory for the raw records of one section. Sections take turns in two of them.
-struct Staging {
-  DeviceBuffer<std::byte> bytes;
+/// A matrix on its way to one device.
+struct Destination {
+  Destination(ParsedMatrix& to, const UploadTarget& target, std::uint64_t staging_bytes, bool takes_turns)
+      : parsed(to),
+        events(target.events),
+        staging{DeviceBuffer<std::byte>(target.memory, staging_bytes, "upload"),
+                DeviceBuffer<std::byte>(target.memory, takes_turns ? staging_bytes : 0, "upload")},
+        first_bad(target.memory, 1, "flag"),
+        max_element(target.memory, 1, "flag"),
+        stream(target.memory.context()) {}
+
+  ParsedMatrix& parsed;
+  StageEvents& events;
+  std::array<DeviceBuffer<std::byte>, 2> staging;  // raw records of a section; sections take turns
+  DeviceBuffer<unsigned long long> first_bad;      // [1]
+  DeviceBuffer<std::uint32_t> max_element;         // [1]
+  Stream stream;                                   // last: waits for the parsing before anything else goes
+};
+
+/// Records that are parsed together.
+struct Section {
+  std::size_t turn = 0;  // which staging has them
+  std::uint64_t first = 0;
+  std::uint64_t num_records = 0;
+};
+
+/// What has become of the sections that take turns in one staging, on all devices alike.
+struct Turns {
   std::uint64_t num_records = 0;   // of the section that is arriving
-  std::uint64_t num_sections = 0;  // that have been put on the stream whole, parsing included
+  std::uint64_t num_sections = 0;  // that have been put on the streams whole, parsing included
 };
 
 /// One matrix while it travels.
 struct Lane {
   const Source& source;
-  ParsedMatrix& parsed;
   std::uint64_t section_records;  // records of a section; the last one may have less
-  std::array<Staging, 2> staging;
-  DeviceBuffer<unsigned long long> first_bad;  // [1]
-  DeviceBuffer<std::uint32_t> max_element;     // [1]
-  Stream stream;                               // last: waits for the parsing before anything else goes
+  std::array<Turns, 2> turns{};
+  std::deque<Destination> to{};  // a device each
 };
 
 std::uint64_t chunk_records(const MatrixHeader& header) {
@@ -106,23 +147,26 @@ ParsedMatrix allocate_parsed(const MatrixHeader& header, DeviceMemory& memory) {
           .max_element = 0};
 }
 
-Lane make_lane(const Source& source, ParsedMatrix& parsed, DeviceMemory& memory) {
-  const MatrixHeader& header = source.header();
-  const std::uint64_t records = kSectionChunks * chunk_records(header);
-  const std::uint64_t bytes = std::min<std::uint64_t>(records, header.num_blocks) * input_record_bytes(header.m);
-  const bool is_long = header.num_blocks > records;
-  return {.source = source,
-          .parsed = parsed,
-          .section_records = records,
-          .staging = {{{.bytes = {memory, bytes, "upload"}}, {.bytes = {memory, is_long ? bytes : 0, "upload"}}}},
-          .first_bad = {memory, 1, "flag"},
-          .max_element = {memory, 1, "flag"},
-          .stream = Stream(memory.context())};
+/// Adds a device. Stream: the flags are set, and what is allocated can be used on the new stream.
+void add_destination(Lane& lane, ParsedMatrix& parsed, const UploadTarget& target) {
+  constexpr std::uint32_t kNothing = 0;
+  const MatrixHeader& header = lane.source.header();
+  const std::uint64_t bytes =
+      std::min<std::uint64_t>(lane.section_records, header.num_blocks) * input_record_bytes(header.m);
+  const bool is_long = header.num_blocks > lane.section_records;
+  Destination& to = lane.to.emplace_back(parsed, target, bytes, is_long);
+  const Event allocated;
+  allocated.record(target.memory.stream());
+  to.stream.wait_for(allocated);
+  copy_async(to.first_bad.data(), &kNoRecord, 1, to.stream);
+  copy_async(to.max_element.data(), &kNothing, 1, to.stream);
+  to.stream.synchronize();
 }
 
-/// Errors: FormatError if a record of the lane lies outside the matrix.
-void check_indices(const Lane& lane) {
-  const unsigned long long bad = fetch(lane.first_bad.data(), lane.stream);
+/// Takes over what the parsing has found. Errors: FormatError if a record of the lane lies outside the matrix.
+void finish(const Lane& lane, const Destination& to) {
+  const unsigned long long bad = fetch(to.first_bad.data(), to.stream);
+  to.parsed.max_element = fetch(to.max_element.data(), to.stream);
   if (bad == kNoRecord) return;
   const MatrixHeader& header = lane.source.header();
   const std::uint64_t bytes = input_record_bytes(header.m);
@@ -137,11 +181,11 @@ void check_indices(const Lane& lane) {
 /// The readers: each owns some slots and takes chunk after chunk.
 class Uploader {
  public:
-  Uploader(Lane& a, Lane& b, unsigned key_bits, StageEvents& events, const Run& run)
-      : a_(a), b_(b), key_bits_(key_bits), events_(events), run_(run) {}
+  Uploader(Lane& a, Lane& b, unsigned key_bits, std::span<const UploadTarget> targets, const Run& run)
+      : a_(a), b_(b), key_bits_(key_bits), targets_(targets), run_(run) {}
 
   /// All slots of the ring are back afterwards; copies from them may still be on their way if this throws.
-  void run(PinnedRing& ring, int device) {
+  void run(PinnedRing& ring) {
     const std::vector<Chunk> chunks = cut_chunks(a_.source.header(), b_.source.header());
     const auto num_slots = std::min<std::uint64_t>(ring.max_slots(), chunks.size());
     const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, run_.num_threads));
@@ -153,11 +197,11 @@ class Uploader {
       const std::uint64_t own_slots = (num_slots - reader - 1) / num_readers + 1;
       OwnSlots own(ring, own_slots);
       try {
-        const DeviceGuard guard(device);
+        const DeviceGuard guard(targets_.front().memory.context().device());
         for (std::uint64_t turn = 0;; ++turn) {
           const std::uint64_t x = next.fetch_add(1);
           if (x >= chunks.size()) break;
-          send(chunks[x], own.slot(turn % own_slots));
+          send(chunks[x], own.slot(turn % own_slots, targets_));
         }
         own.synchronize();
       } catch (...) {
@@ -174,54 +218,66 @@ class Uploader {
     Lane& lane = chunk.is_b ? b_ : a_;
     const MatrixHeader& header = lane.source.header();
     const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
-    slot.free.synchronize();
+    slot.synchronize();
     {
       const auto timing = run_.clock.scope(Stage::read);
       lane.source.read(chunk.first, chunk.count, slot.host);
     }
     run_.clock.add_bytes(Stage::read, bytes);
-    run_.clock.add_bytes(Stage::h2d, bytes);
-    put_on_stream(chunk, slot, lane);
+    run_.clock.add_bytes(Stage::h2d, bytes * targets_.size());
+    put_on_streams(chunk, slot, lane);
     const std::lock_guard lock(progress_mutex_);
     done_bytes_ += bytes;
     if (run_.on_progress) run_.on_progress(Stage::read, done_bytes_, total_bytes_);
   }
 
-  /// Copies a chunk to its place in its section, and parses the section once it is whole.
-  void put_on_stream(const Chunk& chunk, Slot& slot, Lane& lane) {
+  /// Copies a chunk to its place in its section on every device, and parses the section once it is whole.
+  void put_on_streams(const Chunk& chunk, Slot& slot, Lane& lane) {
     const MatrixHeader& header = lane.source.header();
-    const std::uint64_t record_bytes = input_record_bytes(header.m);
-    const std::uint64_t section = chunk.first / lane.section_records;
-    const std::uint64_t first = section * lane.section_records;
-    const std::uint64_t num_records = std::min(lane.section_records, header.num_blocks - first);
-    Staging& staging = lane.staging[section % 2];
+    const std::uint64_t number = chunk.first / lane.section_records;
+    const std::uint64_t first = number * lane.section_records;
+    const Section section{.turn = number % 2,
+                          .first = first,
+                          .num_records = std::min<std::uint64_t>(lane.section_records, header.num_blocks - first)};
+    Turns& turns = lane.turns.at(section.turn);
     std::unique_lock lock(stream_mutex_);
-    section_done_.wait(lock, [&] { return staging.num_sections == section / 2 || failed_; });
+    section_done_.wait(lock, [&] { return turns.num_sections == number / 2 || failed_; });
     if (failed_) return;
-    events_.timed(Stage::h2d, lane.stream, [&] {
-      copy_async(staging.bytes.data() + (chunk.first - first) * record_bytes, slot.host, chunk.count * record_bytes,
-                 lane.stream);
-    });
-    slot.free.record(lane.stream);
-    staging.num_records += chunk.count;
-    if (staging.num_records < num_records) return;
-    events_.timed(Stage::build, lane.stream, [&] {
-      kernels::launch_parse_records({.data = staging.bytes.data(),
-                                     .first = first,
-                                     .count = num_records,
+    turns.num_records += chunk.count;
+    const bool is_whole = turns.num_records == section.num_records;
+    const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
+    const std::uint64_t place = (chunk.first - first) * input_record_bytes(header.m);
+    for (std::size_t d = 0; d < targets_.size(); ++d) {
+      on_device(targets_, d, [&] {
+        Destination& to = lane.to[d];
+        to.events.timed(Stage::h2d, to.stream,
+                        [&] { copy_async(to.staging.at(section.turn).data() + place, slot.host, bytes, to.stream); });
+        slot.free[d].record(to.stream);
+        if (is_whole) parse(section, lane, to);
+      });
+    }
+    if (!is_whole) return;
+    turns.num_records = 0;
+    ++turns.num_sections;
+    section_done_.notify_all();
+  }
+
+  void parse(const Section& section, const Lane& lane, Destination& to) {
+    const MatrixHeader& header = lane.source.header();
+    to.events.timed(Stage::build, to.stream, [&] {
+      kernels::launch_parse_records({.data = to.staging.at(section.turn).data(),
+                                     .first = section.first,
+                                     .count = section.num_records,
                                      .m = header.m,
                                      .nb = header.blocks_per_side(),
                                      .key_bits = key_bits_,
                                      .transpose = &lane == &b_},
-                                    {.keys = lane.parsed.keys.data(),
-                                     .values = lane.parsed.values.data(),
-                                     .first_bad = lane.first_bad.data(),
-                                     .max_element = lane.max_element.data()},
-                                    lane.stream.get());
+                                    {.keys = to.parsed.keys.data(),
+                                     .values = to.parsed.values.data(),
+                                     .first_bad = to.first_bad.data(),
+                                     .max_element = to.max_element.data()},
+                                    to.stream.get());
     });
-    staging.num_records = 0;
-    ++staging.num_sections;
-    section_done_.notify_all();
   }
 
   /// Wakes threads that wait for sections which will never be whole.
@@ -234,7 +290,7 @@ class Uploader {
   Lane& a_;
   Lane& b_;
   unsigned key_bits_;
-  StageEvents& events_;
+  std::span<const UploadTarget> targets_;
   const Run& run_;
   std::mutex stream_mutex_;
   std::condition_variable section_done_;
@@ -246,28 +302,29 @@ class Uploader {
 
 }  // namespace
 
-ParsedPair upload(const Source& a, const Source& b, PinnedRing& ring, DeviceMemory& memory, StageEvents& events,
-                  const Run& run) {
+std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& ring,
+                               std::span<const UploadTarget> targets, const Run& run) {
   const std::uint32_t nb = a.header().blocks_per_side();
+  const unsigned key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)));
   // Declared before the lanes, whose streams wait for their work when they go: nothing is freed that is still written.
-  ParsedPair parsed{.a = allocate_parsed(a.header(), memory),
-                    .b = allocate_parsed(b.header(), memory),
-                    .key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)))};
-  Lane lane_a = make_lane(a, parsed.a, memory);
-  Lane lane_b = make_lane(b, parsed.b, memory);
-  const Event allocated;
-  allocated.record(memory.stream());
-  for (Lane* lane : {&lane_a, &lane_b}) {
-    constexpr std::uint32_t kNothing = 0;
-    lane->stream.wait_for(allocated);
-    copy_async(lane->first_bad.data(), &kNoRecord, 1, lane->stream);
-    copy_async(lane->max_element.data(), &kNothing, 1, lane->stream);
-    lane->stream.synchronize();
+  std::vector<ParsedPair> parsed(targets.size());
+  Lane lane_a{.source = a, .section_records = kSectionChunks * chunk_records(a.header())};
+  Lane lane_b{.source = b, .section_records = kSectionChunks * chunk_records(b.header())};
+  for (std::size_t d = 0; d < targets.size(); ++d) {
+    on_device(targets, d, [&] {
+      parsed[d] = {.a = allocate_parsed(a.header(), targets[d].memory),
+                   .b = allocate_parsed(b.header(), targets[d].memory),
+                   .key_bits = key_bits};
+      add_destination(lane_a, parsed[d].a, targets[d]);
+      add_destination(lane_b, parsed[d].b, targets[d]);
+    });
   }
-  Uploader(lane_a, lane_b, parsed.key_bits, events, run).run(ring, memory.context().device());
-  for (Lane* lane : {&lane_a, &lane_b}) {
-    check_indices(*lane);
-    lane->parsed.max_element = fetch(lane->max_element.data(), lane->stream);
+  Uploader(lane_a, lane_b, key_bits, targets, run).run(ring);
+  for (std::size_t d = 0; d < targets.size(); ++d) {
+    on_device(targets, d, [&] {
+      finish(lane_a, lane_a.to[d]);
+      finish(lane_b, lane_b.to[d]);
+    });
   }
   return parsed;
 }

@@ -1,7 +1,9 @@
-// Source -> pinned ring -> device -> keys and packed elements.
+// Source -> pinned ring -> devices -> keys and packed elements.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "base/run.hpp"
 #include "cuda/pinned_ring.hpp"
@@ -25,11 +27,19 @@ struct ParsedPair {
   unsigned key_bits = 0;
 };
 
-/// Reads both matrices with the threads of the run through the slots of `ring`, and parses them on the device. A and B
-/// travel on streams of their own, overlapped with reading and with each other.
+/// A device that gets both matrices.
+struct UploadTarget {
+  DeviceMemory& memory;
+  StageEvents& events;
+};
+
+/// Reads both matrices once with the threads of the run through the slots of `ring`, and parses them on each device. A
+/// and B travel on streams of their own, overlapped with reading, with each other and with those of other devices.
+/// Shapes: a pair for each target.
 /// Stream: returns, or throws, when all streams are done with the buffers; they belong to memory.stream().
-/// Errors: FormatError (index out of range), OutOfMemory, Interrupted, what the sources throw.
-ParsedPair upload(const Source& a, const Source& b, PinnedRing& ring, DeviceMemory& memory, StageEvents& events,
-                  const Run& run);
+/// Errors: FormatError (index out of range), OutOfMemory, Interrupted, what the sources throw; with several targets,
+/// those of a device name it.
+std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& ring,
+                               std::span<const UploadTarget> targets, const Run& run);
 
 }  // namespace spmm::cuda

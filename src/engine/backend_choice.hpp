@@ -15,6 +15,7 @@ struct BackendChoice {
   std::string reason{};
   double cuda_s = 0;  ///< predicted for the whole product, start of the device included; 0 = it does not fit
   double cpu_s = 0;
+  unsigned num_devices = 1;  ///< that the product is worth to share
 };
 
 /// The backend on which the product ends first. Headers tell how much work evenly spread blocks make; where that speaks

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
+#include <list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,12 +16,14 @@
 #include "cpu/isa.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "engine/backend_choice.hpp"
+#include "engine/engine_devices.hpp"
+#include "engine/output_checks.hpp"
 #include "engine/product.hpp"
 #include "engine/releasing_sink.hpp"
 #include "io/file_sink.hpp"
 #include "io/parts_sink.hpp"
 #include "io/paths.hpp"
-#include "plan/part_cut.hpp"
+#include "plan/decide.hpp"
 #include "plan/run_models.hpp"
 #include "spmm/io.hpp"
 #include "verify/sample_verifier.hpp"
@@ -32,30 +34,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
-
-void check_output_is_no_input(const fs::path& input, const fs::path& out) {
-  if (!same_file(input, out)) return;
-  throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
-                   "give the output another name");
-}
-
-/// A folder of parts is replaced as a whole.
-void check_output_holds_no_input(const fs::path& input, const fs::path& out) {
-  const fs::path folder = io::follow_links(input).parent_path();
-  if (!same_file(folder.empty() ? "." : folder, out)) return;
-  throw UsageError(out.string(), text("the output is the folder that holds the input ", input.string()),
-                   "give the output another name");
-}
-
-/// How many parts a product with these options has; 0 = one file. Errors: UsageError.
-std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options) {
-  if (options.num_parts == kAutomaticParts) {
-    const double expected_blocks = plan::expected_statistics(a, b).num_c_blocks;
-    return plan::automatic_parts(expected_blocks, output_record_bytes(a.m), usable_cores());
-  }
-  if (options.num_parts <= plan::kMaxParts) return options.num_parts;
-  throw UsageError("--parts", text(options.num_parts, " is too many"), text("use at most ", plan::kMaxParts));
-}
 
 /// Asks for the inputs ahead of time while it lives, but for those that are kept on the device: the first CUDA product
 /// of a process takes 0.2 s to start.
@@ -103,8 +81,9 @@ VerifySettings verify_beside(const ProductOptions& product, std::uint32_t m, pla
 
 /// Where a product runs, and within what limits.
 struct Place {
-  plan::Limits limits{};  ///< names the backend
-  std::shared_ptr<cuda::DeviceContext> device{};
+  plan::Limits limits{};                  ///< names the backend
+  EngineDevices::Contexts devices{};      ///< none on the CPU
+  std::list<MemoryShare> shares{};        ///< of the memory of the devices beside the first
   std::optional<BackendChoice> choice{};  ///< where the options leave the backend open and there are two
 
   /// Completes a plan by what was predicted for the other backend.
@@ -119,7 +98,8 @@ struct Place {
 
 class Engine::Impl {
  public:
-  explicit Impl(const EngineOptions& options) : options_(options), budget_(options.memory_limit_bytes == 0) {}
+  explicit Impl(const EngineOptions& options)
+      : options_(options), devices_(options), budget_(options.memory_limit_bytes == 0) {}
 
   /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
   void multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product, Record& record);
@@ -144,15 +124,21 @@ class Engine::Impl {
   /// Why a product failed that may be tried on the other backend; nothing has reached its sink.
   using Failure = std::optional<std::string>;
 
-  /// The backend that the options insist on; a device number insists on CUDA.
+  /// The backend that the options insist on; a device number insists on CUDA. Errors: UsageError.
   [[nodiscard]] Backend insisted_backend(const ProductOptions& product) const {
     const Backend wanted = wanted_backend(product);
-    return wanted == Backend::automatic && options_.device >= 0 ? Backend::cuda : wanted;
+    if (wanted == Backend::cpu && devices_.are_always_shared()) {
+      throw UsageError("--devices", "belongs to backend cuda, not cpu", "leave one of the two out");
+    }
+    return wanted == Backend::automatic && devices_.are_named() ? Backend::cuda : wanted;
   }
-  [[nodiscard]] std::shared_ptr<cuda::DeviceContext> started_device();
-  std::shared_ptr<cuda::DeviceContext> start_device(const Source& a, const Source& b, std::string& why_not);
   [[nodiscard]] plan::Gpu describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const;
-  [[nodiscard]] plan::Gpu expect_gpu();
+  [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Place& place, MemoryShare& share);
+  [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
+  [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const Source& a, const Source& b,
+                                       const ProductOptions& product) const;
+  [[nodiscard]] unsigned num_devices(const Source& a, const Source& b, const ProductOptions& product,
+                                     plan::Machine machine, MemoryShare& share) const;
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
   Failure try_multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
                        const std::string& why_not_cuda, Record& record);
@@ -161,28 +147,12 @@ class Engine::Impl {
 
   EngineOptions options_;
   Workers workers_;
-  std::mutex device_mutex_;
-  std::shared_ptr<cuda::DeviceContext> device_;  // once a product has needed it
-  double lost_s_ = 0;    // that products on the CPU would have ended earlier on a device that had been started
-  MemoryBudget budget_;  // goes before the device: it holds operands that are kept there
+  EngineDevices devices_;
+  MemoryBudget budget_;  // of the host and the first device; goes before that: it holds operands that are kept there
 };
 
 std::uint64_t Engine::Impl::limit_bytes(std::uint64_t available_bytes) const {
   return options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_bytes / 100 * (100 - kSparePercent);
-}
-
-std::shared_ptr<cuda::DeviceContext> Engine::Impl::started_device() {
-  const std::lock_guard lock(device_mutex_);
-  return device_;
-}
-
-std::shared_ptr<cuda::DeviceContext> Engine::Impl::start_device(const Source& a, const Source& b,
-                                                                std::string& why_not) {
-  const std::lock_guard lock(device_mutex_);
-  if (device_) return device_;
-  const Prefetching prefetching(a, b, budget_);
-  device_ = cuda::find_device(options_.device, why_not);
-  return device_;
 }
 
 plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const {
@@ -194,19 +164,55 @@ plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemorySh
           .has_dense_tensor = info.has_dense_tensor};
 }
 
-/// A device that has not been started: what it is like is not known yet. Its start is charged to the first product,
-/// less what earlier ones have lost without it: many products of an engine are worth a start that one is not.
-plan::Gpu Engine::Impl::expect_gpu() {
+/// The devices of a product, which takes a share of the memory of each.
+std::vector<plan::Gpu> Engine::Impl::describe_gpus(Place& place, MemoryShare& share) {
+  std::vector<plan::Gpu> gpus;
+  for (std::size_t x = 0; x < place.devices.size(); ++x) {
+    MemoryShare& of_device = x == 0 ? share : place.shares.emplace_back(devices_.budget_beside(x));
+    gpus.push_back(describe_gpu(*place.devices[x], of_device));
+  }
+  return gpus;
+}
+
+/// The devices that a product may use. What those are like that have not been started is not known yet. The start of
+/// the first one is charged to the first product, less what earlier ones have lost without it: many products of an
+/// engine are worth a start that one is not.
+std::vector<plan::Gpu> Engine::Impl::expect_gpus(MemoryShare& share) const {
   constexpr std::uint64_t kExpectedBytes = std::uint64_t{64} << 30;
-  const std::lock_guard lock(device_mutex_);
-  return {.limit_bytes = limit_bytes(kExpectedBytes),
-          .has_dense_tensor = true,
-          .start_s = std::max(0.0, plan::kDeviceStartS - lost_s_)};
+  const EngineDevices::Contexts started = devices_.started();
+  std::vector<plan::Gpu> gpus(devices_.num_expected());
+  for (std::size_t x = 0; x < gpus.size(); ++x) {
+    gpus[x] = {.number = static_cast<int>(x),
+               .limit_bytes = limit_bytes(kExpectedBytes),
+               .has_dense_tensor = true,
+               .start_s = x == 0               ? devices_.start_s()
+                          : x < started.size() ? 0
+                                               : plan::kMoreDeviceStartS};
+  }
+  if (!started.empty()) gpus.front() = describe_gpu(*started.front(), share);
+  return gpus;
+}
+
+plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const Source& a, const Source& b,
+                                     const ProductOptions& product) const {
+  plan::Limits limits = product_limits(machine, all_options(product));
+  limits.num_parts = wanted_parts(a.header(), b.header(), product);
+  return limits;
+}
+
+/// How many devices a product is to share that insists on CUDA; no matter where they are named.
+unsigned Engine::Impl::num_devices(const Source& a, const Source& b, const ProductOptions& product,
+                                   plan::Machine machine, MemoryShare& share) const {
+  if (devices_.are_named() || devices_.num_expected() == 1) return 1;
+  machine.gpus = expect_gpus(share);
+  plan::Limits limits = limits_of(machine, a, b, product);
+  limits.backend = Backend::cuda;
+  const plan::Statistics expected = plan::expected_statistics(a.header(), b.header());
+  return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
 }
 
 Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions& product, MemoryShare& share,
                           const std::string& why_not_cuda) {
-  const Options options = all_options(product);
   Backend backend = insisted_backend(product);
   plan::Machine machine{.num_cores = usable_cores(),
                         .host_limit_bytes = share.host_limit_bytes(
@@ -214,33 +220,34 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
                         .isa = cpu::choose_isa(),
                         .has_blas = !cpu::build_info().empty(),
                         .why_no_gpu = why_not_cuda};
-  const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   Place place;
-  if (is_open) place.device = started_device();
-  if (is_open && place.device) {
-    machine.gpus = {describe_gpu(*place.device, share)};
-  } else if (is_open && cuda::may_start(machine.why_no_gpu)) {
-    machine.gpus = {expect_gpu()};
-  }
-  if (!machine.gpus.empty()) {
-    place.choice = choose_backend(a, b, product_limits(machine, options), workers_);
+  const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
+  if (is_open && (!devices_.started().empty() || cuda::may_start(machine.why_no_gpu))) {
+    machine.gpus = expect_gpus(share);
+    place.choice = choose_backend(a, b, limits_of(machine, a, b, product), workers_);
     backend = place.choice->backend;
-    const double saved_s = place.choice->cpu_s - place.choice->cuda_s + machine.gpus.front().start_s;
-    const std::lock_guard lock(device_mutex_);
-    if (backend == Backend::cpu && place.choice->cuda_s > 0) lost_s_ += std::max(0.0, saved_s);
+    if (backend == Backend::cpu && place.choice->cuda_s > 0) {
+      devices_.add_lost(place.choice->cpu_s - place.choice->cuda_s + machine.gpus.front().start_s);
+    }
+    machine.gpus.clear();
   }
   if (backend == Backend::cuda) {
-    if (!place.device) place.device = start_device(a, b, machine.why_no_gpu);
-    if (place.device) machine.gpus = {describe_gpu(*place.device, share)};
-    if (!place.device && !place.choice) {
+    const unsigned num = place.choice ? place.choice->num_devices : num_devices(a, b, product, machine, share);
+    std::optional<Prefetching> prefetching;
+    if (devices_.started().empty()) prefetching.emplace(a, b, budget_);
+    place.devices = devices_.start(num, machine.why_no_gpu);
+    prefetching.reset();
+    machine.gpus = describe_gpus(place, share);
+    if (place.devices.empty() && !place.choice) {
       throw DeviceError("--backend cuda", machine.why_no_gpu, "use --backend cpu, or check nvidia-smi");
     }
   }
-  if (backend != Backend::cuda) place.device.reset();
-  place.limits = product_limits(machine, options);
-  place.limits.backend = backend == Backend::cuda && !place.device ? Backend::cpu : backend;
+  const bool has_device = !place.devices.empty();
+  place.limits = limits_of(machine, a, b, product);
+  place.limits.shares_always = true;  // it has been decided which
+  place.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
   if (place.choice)
-    place.limits.why_backend = place.device || backend == Backend::cpu ? place.choice->reason : machine.why_no_gpu;
+    place.limits.why_backend = has_device || backend == Backend::cpu ? place.choice->reason : machine.why_no_gpu;
   return place;
 }
 
@@ -275,13 +282,19 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
       const auto timing = record.clock.scope(Stage::open);
       place = this->place(a, b, product, share, why_not_cuda);
     }
+    std::vector<DeviceUse> more_devices;
+    auto more_share = place.shares.begin();
+    for (std::size_t x = 1; x < place.devices.size(); ++x) {
+      more_devices.push_back({.device = place.devices[x].get(), .memory = &*more_share++});
+    }
     const Run run{.clock = record.clock,
                   .on_progress = product.on_progress,
                   .cancel = product.cancel,
                   .num_threads = num_threads(all_options(product), place.limits.num_cores),
                   .workers = &workers_,
                   .memory = &share,
-                  .device = place.device.get(),
+                  .device = place.devices.empty() ? nullptr : place.devices.front().get(),
+                  .more_devices = more_devices,
                   .keep_a = product.keep_a,
                   .keep_b = product.keep_b};
     this->run(a, b, releasing, place, product, run, record.report);

@@ -41,6 +41,7 @@ void fill_report(const Source& a, const Source& b, const ProductStats& stats, co
   report.kept_a = stats.kept_a;
   report.kept_b = stats.kept_b;
   report.device = stats.device;
+  if (!stats.shares.empty()) report.plan.devices = stats.shares;
 }
 
 }  // namespace
@@ -95,6 +96,7 @@ ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, cons
     const plan::Decide exact = [&](const plan::Statistics& statistics) { return plan::decide(statistics, left); };
     Run decided = run;
     decided.num_threads = execution.num_threads;
+    if (execution.is_in_slabs()) decided.more_devices = {};
     if (execution.backend == Backend::cpu) return cpu::multiply(one_a, one_b, to, execution, exact, decided);
     return cuda::multiply(one_a, one_b, to, execution, exact, decided);
   };

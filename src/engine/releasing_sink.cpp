@@ -49,4 +49,9 @@ void ReleasingSink::append_to(std::uint32_t range, std::span<const std::byte> re
   inner_.append_to(range, records, made_once(std::move(release)));
 }
 
+void ReleasingSink::append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
+                              std::function<void()> release) {
+  inner_.append_at(range, first_block, records, made_once(std::move(release)));
+}
+
 }  // namespace spmm

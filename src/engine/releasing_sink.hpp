@@ -20,6 +20,9 @@ class ReleasingSink : public Sink {
   }
   void append(std::span<const std::byte> records, std::function<void()> release) override;
   void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override;
+  [[nodiscard]] bool takes_places() const override { return inner_.takes_places(); }
+  void append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
+                 std::function<void()> release) override;
   void finish(const MatrixHeader& header) override { inner_.finish(header); }
   void publish() override { inner_.publish(); }
 

@@ -12,13 +12,13 @@ namespace spmm {
 
 /// Waits until the other products of the engine leave what this plan needs; call it once, before anything is allocated.
 /// A product in slabs also holds lists and kept results, and sizes them by the limit: it takes everything. Any other
-/// one on the device finds its operands still kept, where they are. Errors: Interrupted.
+/// one on a single device finds its operands still kept, where they are. Errors: Interrupted.
 inline void reserve_memory(const Plan& plan, const Source& a, const Source& b, const Run& run) {
   if (run.memory == nullptr) return;
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
   const bool in_slabs = plan.a_bands > 1 || plan.b_bands > 1;
   std::vector<SourceIdentity> files;
-  if (plan.backend == Backend::cuda && !in_slabs) {
+  if (plan.backend == Backend::cuda && !in_slabs && run.more_devices.empty()) {
     for (const Source* source : {&a, &b}) {
       if (const auto identity = source->identity()) files.push_back(*identity);
     }
@@ -27,6 +27,11 @@ inline void reserve_memory(const Plan& plan, const Source& a, const Source& b, c
   run.memory->reserve({.host = in_slabs ? kAll : plan.host_need_bytes + run.beside_bytes,
                        .device = in_slabs ? kAll : plan.device_need_bytes},
                       run.cancel, files);
+  if (in_slabs) return;  // on the first device alone
+  // In the order of the devices, as every product does: none waits for one that waits for it.
+  for (const DeviceUse& use : run.more_devices) {
+    use.memory->reserve({.host = 0, .device = plan.device_need_bytes}, run.cancel);
+  }
 }
 
 }  // namespace spmm

@@ -26,21 +26,23 @@ class FileSink final : public Sink {
                  [this](const Piece& piece) { file_.write_at(piece.offset, piece.bytes); }) {}
 
   void append(std::span<const std::byte> records, std::function<void()> release) override {
-    Slice slice{.offset = end_bytes_, .bytes = records, .release = ReleaseOnce(std::move(release))};
-    if (records.size() % record_bytes() != 0) {
-      throw std::logic_error(text(file_.name(), ": ", records.size(), " bytes are not whole records"));
-    }
-    check_num_output_blocks(num_blocks() + records.size() / record_bytes());
-    file_.expect_bytes(end_bytes_ + records.size());
-    end_bytes_ += records.size();
-    writers_.push(std::move(slice));
+    put({.offset = end_bytes_, .bytes = records, .release = ReleaseOnce(std::move(release))});
+  }
+
+  [[nodiscard]] bool takes_places() const override { return true; }
+
+  void append_at(std::uint32_t, std::uint64_t first_block, std::span<const std::byte> records,
+                 std::function<void()> release) override {
+    put({.offset = kHeaderBytes + first_block * record_bytes(),
+         .bytes = records,
+         .release = ReleaseOnce(std::move(release))});
   }
 
   void finish(const MatrixHeader& header) override {
     writers_.drain();
-    if (header.m != m_ || header.num_blocks != num_blocks()) {
+    if (header.m != m_ || header.num_blocks != num_blocks() || kHeaderBytes + put_bytes_ != end_bytes_) {
       throw std::logic_error(text(file_.name(), ": finish() with ", header.num_blocks, " blocks of side ", header.m,
-                                  " after ", num_blocks(), " of side ", m_));
+                                  " after ", num_blocks(), " of side ", m_, ", ", put_bytes_, " bytes"));
     }
     file_.finish(header);
   }
@@ -48,13 +50,26 @@ class FileSink final : public Sink {
   void publish() override { file_.publish(); }
 
  private:
+  void put(Slice slice) {
+    if (slice.bytes.size() % record_bytes() != 0) {
+      throw std::logic_error(text(file_.name(), ": ", slice.bytes.size(), " bytes are not whole records"));
+    }
+    const std::uint64_t end = slice.offset + slice.bytes.size();
+    check_num_output_blocks((end - kHeaderBytes) / record_bytes());
+    if (end > end_bytes_) file_.expect_bytes(end);
+    end_bytes_ = std::max(end_bytes_, end);
+    put_bytes_ += slice.bytes.size();
+    writers_.push(std::move(slice));
+  }
+
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(m_); }
   [[nodiscard]] std::uint64_t num_blocks() const { return (end_bytes_ - kHeaderBytes) / record_bytes(); }
 
   OutputFile file_;
   std::uint32_t m_;
-  std::uint64_t end_bytes_ = kHeaderBytes;
-  SliceWriters writers_;  // last: its threads end before anything else goes
+  std::uint64_t end_bytes_ = kHeaderBytes;  ///< behind the last record so far
+  std::uint64_t put_bytes_ = 0;             ///< of all records so far
+  SliceWriters writers_;                    // last: its threads end before anything else goes
 };
 
 }  // namespace

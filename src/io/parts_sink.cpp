@@ -55,7 +55,8 @@ struct Part {
 
   OutputFile file;
   BlockRows rows{};
-  std::uint64_t end_bytes = kHeaderBytes;
+  std::uint64_t end_bytes = kHeaderBytes;  ///< behind the last record so far
+  std::uint64_t put_bytes = 0;             ///< of all records so far
   PiecewiseCrc crc{};
 };
 
@@ -95,16 +96,20 @@ class FolderSink final : public PartsSink {
   }
 
   void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override {
-    ReleaseOnce releaser(std::move(release));
-    if (records.empty()) return;
-    Part& part = parts_.at(range);
-    check_place(part, records);
-    const std::uint64_t end = part.end_bytes + records.size();
-    check_num_output_blocks((end - kHeaderBytes) / record_bytes());
-    part.file.expect_bytes(end);
-    Slice slice{.offset = part.end_bytes, .bytes = records, .release = std::move(releaser), .file = range};
-    part.end_bytes = end;
-    writers_.push(std::move(slice));
+    put({.offset = parts_.at(range).end_bytes,
+         .bytes = records,
+         .release = ReleaseOnce(std::move(release)),
+         .file = range});
+  }
+
+  [[nodiscard]] bool takes_places() const override { return true; }
+
+  void append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
+                 std::function<void()> release) override {
+    put({.offset = kHeaderBytes + first_block * record_bytes(),
+         .bytes = records,
+         .release = ReleaseOnce(std::move(release)),
+         .file = range});
   }
 
   void finish(const MatrixHeader& header) override {
@@ -115,6 +120,9 @@ class FolderSink final : public PartsSink {
     for (std::uint32_t x = 0, row = 0; x < parts_.size(); ++x) {
       Part& part = parts_[x];
       const std::uint64_t num_blocks = (part.end_bytes - kHeaderBytes) / record_bytes();
+      if (kHeaderBytes + part.put_bytes != part.end_bytes) {
+        throw std::logic_error(text(part.file.name(), ": ", part.put_bytes, " bytes of ", num_blocks, " blocks"));
+      }
       const MatrixHeader own{.n = header.n, .m = m_, .num_blocks = static_cast<std::uint32_t>(num_blocks)};
       part.file.finish(own);
       part.file.publish();  // inside the temporary folder
@@ -145,6 +153,18 @@ class FolderSink final : public PartsSink {
   [[nodiscard]] const std::vector<ResultPart>& parts() const override { return written_; }
 
  private:
+  void put(Slice slice) {
+    if (slice.bytes.empty()) return;
+    Part& part = parts_.at(slice.file);
+    check_place(part, slice.bytes);
+    const std::uint64_t end = slice.offset + slice.bytes.size();
+    check_num_output_blocks((end - kHeaderBytes) / record_bytes());
+    if (end > part.end_bytes) part.file.expect_bytes(end);
+    part.end_bytes = std::max(part.end_bytes, end);
+    part.put_bytes += slice.bytes.size();
+    writers_.push(std::move(slice));
+  }
+
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(m_); }
 
   void check_place(const Part& part, std::span<const std::byte> records) const {

@@ -95,11 +95,12 @@ Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, co
   return {.panel_rows = rows, .group_columns = group};
 }
 
-/// Pinned buffers: as many as are useful, fewer where the host has less.
-void size_ring(Execution& e) {
+/// Pinned buffers of each device: as many as are useful, fewer where the host has less.
+void size_ring(Execution& e, std::uint64_t num_devices) {
+  const std::uint64_t bytes = num_devices * kernels::kRingSlotBytes;
   e.num_buffers = kernels::kNumRingSlots;
-  while (e.num_buffers > 1 && e.num_buffers * kernels::kRingSlotBytes > e.host_limit_bytes) --e.num_buffers;
-  e.host_need_bytes = e.num_buffers * kernels::kRingSlotBytes;
+  while (e.num_buffers > 1 && e.num_buffers * bytes > e.host_limit_bytes) --e.num_buffers;
+  e.host_need_bytes = e.num_buffers * bytes;
   if (e.host_need_bytes > e.host_limit_bytes) e.refusal = memory_refusal(kHostMemory, e.host_need_bytes);
 }
 
@@ -154,8 +155,8 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   e.kernel = kernel.name;
   e.num_threads = std::max(1u, limits.num_threads);
   e.host_limit_bytes = limits.host_bytes;
-  e.device_limit_bytes = limits.device->bytes;
-  if (kernel.needs_hopper && !limits.device->has_dense_tensor) {
+  e.device_limit_bytes = limits.device_bytes();
+  if (kernel.needs_hopper && !limits.has_dense_tensor()) {
     e.refusal = {.kind = Refusal::Kind::device,
                  .what = text("--kernel ", kernel.name),
                  .problem = text(limits.device->name, " has no warpgroup matrix products"),
@@ -177,7 +178,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   Pieces pieces;
   size_panels(e, s, operands);
   if (!e.is_refused() && kernel.is_dense()) pieces = size_dense(e, kernel, s, operands);
-  if (!e.is_refused()) size_ring(e);
+  if (!e.is_refused()) size_ring(e, limits.num_devices());
   if (e.is_refused()) return e;
   const std::uint64_t record = output_record_bytes(s.m());
   e.panel_bytes = e.max_c_blocks * record;
@@ -187,7 +188,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns
                      : in_file_order     ? Layout::rows_file_order
                                          : rows_layout(kernel);
-  if (kernel.device_ms != nullptr) e.predicted_ms = kernel.device_ms(s, pieces);
+  if (kernel.device_ms != nullptr) e.predicted_ms = shared_ms(kernel.device_ms(s, pieces), s, limits.num_devices());
   return e;
 }
 

@@ -46,8 +46,7 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
     if (row.backend != backend) continue;
     const bool named = limits.kernel && row.backend == row_of(*limits.kernel).backend;
     if (named ? row.id != *limits.kernel : !row.is_automatic) continue;
-    const bool usable = (!row.needs_blas || limits.has_blas) &&
-                        (!row.needs_hopper || (limits.device && limits.device->has_dense_tensor));
+    const bool usable = (!row.needs_blas || limits.has_blas) && (!row.needs_hopper || limits.has_dense_tensor());
     if (!named && !usable) continue;
     all.push_back(backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits));
   }
@@ -80,6 +79,16 @@ void explain(Execution& e, const std::vector<Execution>& all, const Statistics& 
   }
 }
 
+/// What each device is expected to take.
+std::vector<DeviceShare> equal_shares(const Limits& limits) {
+  std::vector<DeviceShare> shares{{.number = limits.device->number, .name = limits.device->name}};
+  for (const DeviceLimits& other : limits.more_devices) {
+    shares.push_back({.number = other.number, .name = other.name});
+  }
+  for (DeviceShare& one : shares) one.share = 1.0 / limits.num_devices();
+  return shares;
+}
+
 /// Without a partition: both operands in memory as a whole.
 Execution decide_at_once(const Statistics& s, const Limits& limits) {
   const Backend backend = wanted_backend(limits) == Backend::cuda ? Backend::cuda : Backend::cpu;
@@ -98,20 +107,37 @@ Execution decide_at_once(const Statistics& s, const Limits& limits) {
     cut_row_panels(e, s, limits);
     e.layout = layout_text(e);
   }
+  if (backend == Backend::cuda) e.devices = equal_shares(limits);
   if (!e.is_refused()) e.predicted_s = product_seconds(e, s, limits) + start_seconds(e, limits);
   return e;
 }
 
-/// At once, or in slabs.
-Execution decide_for_backend(const Statistics& s, const Limits& limits) {
+Limits for_one_device(Limits limits) {
+  limits.more_devices.clear();
+  return limits;
+}
+
+/// At once, or in slabs: those come one after the other, on one device.
+Execution decide_with_all_devices(const Statistics& s, const Limits& limits) {
   Execution at_once = decide_at_once(s, limits);
   if (s.exact || at_once.refusal.kind != Refusal::Kind::memory) return at_once;
-  Execution in_slabs = decide_slabs(s, limits, decide_at_once);
+  Execution in_slabs = decide_slabs(s, for_one_device(limits), decide_at_once);
   if (!in_slabs.is_refused()) return in_slabs;
   const std::uint64_t need = in_slabs.refusal.need_bytes;
   if (in_slabs.refusal.what == at_once.refusal.what && need < at_once.refusal.need_bytes)
     at_once.refusal.need_bytes = need;
   return at_once;
+}
+
+/// On all devices, or on one where several are not asked for and would not end clearly earlier.
+Execution decide_for_backend(const Statistics& s, const Limits& limits) {
+  constexpr double kWorthSharing = 0.9;  // predictions are off by more than that (run_models.cpp), but alike for both
+  Execution shared = decide_with_all_devices(s, limits);
+  if (limits.more_devices.empty() || limits.shares_always || wanted_backend(limits) != Backend::cuda) return shared;
+  Execution alone = decide_with_all_devices(s, for_one_device(limits));
+  const bool gains = !shared.is_refused() && !shared.is_in_slabs() && !alone.is_refused() &&
+                     shared.predicted_s < kWorthSharing * alone.predicted_s;
+  return gains ? shared : alone;
 }
 
 /// "predicted 0.07 s on the CPU, 0.37 s with CUDA", the faster one first.

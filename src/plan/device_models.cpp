@@ -67,6 +67,11 @@ double small_rows_ms(const Statistics& s, double rows, double pairs) {
 
 }  // namespace
 
+double shared_ms(double ms_alone, const Statistics& s, std::uint32_t num_devices) {
+  const double build = std::min(ms_alone, build_ms(s));
+  return build + (ms_alone - build) / num_devices;
+}
+
 bool is_listed(const Statistics& s) {
   return s.num_pairs < kernels::side_rates(s.m()).esc_pairs_per_block * static_cast<double>(s.a_rows) * s.nb();
 }

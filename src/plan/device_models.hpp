@@ -14,6 +14,9 @@ double small_blocks_ms(const Statistics& s, const Pieces& pieces);
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces);
 double dense_tiled_ms(const Statistics& s, const Pieces& pieces);
 
+/// The same where several devices share a product: each parses and sorts all of it.
+double shared_ms(double ms_alone, const Statistics& s, std::uint32_t num_devices);
+
 /// Whether a product of these statistics is listed as a whole rather than visited C block by C block.
 bool is_listed(const Statistics& s);
 

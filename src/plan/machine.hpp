@@ -25,7 +25,7 @@ struct Machine {
   std::uint64_t host_limit_bytes = 0;  ///< what the products of this engine may take together; read once
   Isa isa = Isa::portable;
   bool has_blas = false;     ///< the build has the dense-blas kernel
-  std::vector<Gpu> gpus{};   ///< the chosen one first; empty where none is usable or none is wanted
+  std::vector<Gpu> gpus{};   ///< that may share a product, the chosen one first; empty: none is usable, or wanted
   std::string why_no_gpu{};  ///< one clause, where gpus is empty
 };
 

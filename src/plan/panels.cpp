@@ -38,12 +38,6 @@ void cut_columns(Panel row, std::uint64_t max_c_blocks, std::vector<Panel>& pane
   }
 }
 
-/// C blocks of a run of rows, at most.
-std::uint64_t run_bound(const RowPairs& pairs, std::size_t run, std::uint32_t num_columns) {
-  const std::uint64_t rows = std::uint64_t{pairs.first_row(run + 1)} - pairs.first_row(run);
-  return std::min(pairs.offsets[run + 1] - pairs.offsets[run], rows * num_columns);
-}
-
 /// Panels as large as their rows' bounds allow; of at most max_c_blocks rows, or one run.
 std::vector<Panel> cut_bounded(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks) {
   std::vector<Panel> panels;
@@ -74,6 +68,11 @@ std::vector<Panel> cut_bounded(const RowPairs& pairs, std::uint32_t num_columns,
 }
 
 }  // namespace
+
+std::uint64_t run_bound(const RowPairs& pairs, std::size_t run, std::uint32_t num_columns) {
+  const std::uint64_t rows = std::uint64_t{pairs.first_row(run + 1)} - pairs.first_row(run);
+  return std::min(pairs.offsets[run + 1] - pairs.offsets[run], rows * num_columns);
+}
 
 std::uint64_t max_run_bound(const RowPairs& pairs, std::uint32_t num_columns) {
   std::uint64_t most = 0;

@@ -14,9 +14,12 @@ namespace {
 // 0.41.
 constexpr double kReadBytesPerS = 20e9;  // from the page cache, several threads
 constexpr double kReadBytesPerCoreS = 2.5e9;
-constexpr double kMappedBytesPerS = 11e9;  // a new file through mappings, 16 writers
-constexpr double kWriteBytesPerS = 3e9;    // by pwrite
-constexpr unsigned kMinMappedCores = 4;    // as io/file_sink.hpp
+constexpr double kMappedBytesPerS = 11e9;    // a new file through mappings, 16 writers
+constexpr double kWriteBytesPerS = 3e9;      // by pwrite
+constexpr unsigned kMinMappedCores = 4;      // as io/file_sink.hpp
+constexpr double kPartBytesPerS = 3.6e9;     // each of several new files at once, up to kMaxPartsBytesPerS
+constexpr double kMaxPartsBytesPerS = 29e9;  // eight files at once, on 16 cores
+constexpr double kSharingS = 1e-3;  // of each device beside the first: thread, memory, waits; not measured, but small
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
 // CPU, of one thread.
 constexpr double kBuildNsPerBlock = 100;       // keys made and sorted
@@ -28,6 +31,13 @@ constexpr double kCpuStartS = 1e-3;            // threads, files opened and rena
 double overlapped(double slowest, double others) {
   constexpr double kExposed = 0.1;
   return slowest + kExposed * others;
+}
+
+/// Bytes of output a second that get into new files. Parts grow at once where several devices fill them.
+double output_rate(const Limits& limits, std::uint32_t num_devices) {
+  if (limits.num_cores < kMinMappedCores) return kWriteBytesPerS;
+  if (num_devices == 1) return kMappedBytesPerS;
+  return std::max(kMappedBytesPerS, std::min(kMaxPartsBytesPerS, limits.num_parts * kPartBytesPerS));
 }
 
 }  // namespace
@@ -45,7 +55,10 @@ double merge_seconds(double bytes) {
 }
 
 double start_seconds(const Execution& execution, const Limits& limits) {
-  return execution.backend == Backend::cuda && limits.device ? limits.device->start_s : 0;
+  if (execution.backend != Backend::cuda || !limits.device) return 0;
+  double start_s = limits.device->start_s;
+  for (const DeviceLimits& other : limits.more_devices) start_s += other.start_s;
+  return start_s;
 }
 
 double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
@@ -53,12 +66,14 @@ double product_seconds(const Execution& execution, const Statistics& s, const Li
   const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
   const double kernel_s = execution.predicted_ms / 1e3;
   const double read_s = read_seconds(in, limits);
-  const double file_s = out / (limits.num_cores < kMinMappedCores ? kWriteBytesPerS : kMappedBytesPerS);
+  const std::uint32_t num_devices = execution.backend == Backend::cuda ? limits.num_devices() : 1;
+  const double file_s = out / output_rate(limits, num_devices);
   if (execution.backend == Backend::cuda) {
     const double link = limits.device ? limits.device->transfer_bytes_per_ms * 1e3 : kReadBytesPerS;
     const double reading = overlapped(std::max(read_s, in / link), std::min(read_s, in / link));
-    const double writing = std::max(file_s, out / link);
-    return reading + overlapped(std::max(kernel_s, writing), std::min(kernel_s, writing));
+    const double writing = std::max(file_s, out / link / num_devices);
+    return reading + overlapped(std::max(kernel_s, writing), std::min(kernel_s, writing)) +
+           (num_devices - 1) * kSharingS;
   }
   const double speed = parallel_speed(execution.num_threads, limits);
   const double build = (static_cast<double>(s.num_blocks()) * kBuildNsPerBlock / 1e9 + in / kBuildBytesPerS) / speed;

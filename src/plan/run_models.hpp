@@ -9,6 +9,10 @@ namespace spmm::plan {
 /// Source: a machine with an H200: 0.2 s to the first copy, 0.04 s for memory and streams, 0.05 to 0.15 s after main.
 inline constexpr double kDeviceStartS = 0.35;
 
+/// The same of a device beside the first one.
+/// Source: two H200s: contexts 0.1 s each, whether started in turn or at once.
+inline constexpr double kMoreDeviceStartS = 0.1;
+
 /// Seconds of one product at once, from an execution with predicted_ms. Without the start of the device.
 double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
 

@@ -34,14 +34,32 @@ Limits limits_of(const Machine& machine, unsigned num_threads) {
                 .why_no_device = machine.why_no_gpu,
                 .isa = machine.isa,
                 .has_blas = machine.has_blas};
-  if (machine.gpus.empty()) return limits;
-  const Gpu& gpu = machine.gpus.front();
-  limits.device = DeviceLimits{.bytes = gpu.limit_bytes,
-                               .name = gpu.name,
-                               .has_dense_tensor = gpu.has_dense_tensor,
-                               .start_s = gpu.start_s,
-                               .transfer_bytes_per_ms = gpu.transfer_bytes_per_ms};
+  for (const Gpu& gpu : machine.gpus) {
+    const DeviceLimits device{.number = gpu.number,
+                              .bytes = gpu.limit_bytes,
+                              .name = gpu.name,
+                              .has_dense_tensor = gpu.has_dense_tensor,
+                              .start_s = gpu.start_s,
+                              .transfer_bytes_per_ms = gpu.transfer_bytes_per_ms};
+    if (limits.device) {
+      limits.more_devices.push_back(device);
+    } else {
+      limits.device = device;
+    }
+  }
   return limits;
+}
+
+std::uint64_t Limits::device_bytes() const {
+  std::uint64_t bytes = device->bytes;
+  for (const DeviceLimits& other : more_devices) bytes = std::min(bytes, other.bytes);
+  return bytes;
+}
+
+bool Limits::has_dense_tensor() const {
+  return device && device->has_dense_tensor &&
+         std::all_of(more_devices.begin(), more_devices.end(),
+                     [](const auto& other) { return other.has_dense_tensor; });
 }
 
 }  // namespace spmm::plan

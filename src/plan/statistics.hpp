@@ -63,6 +63,7 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b);
 
 /// What a device offers to one product.
 struct DeviceLimits {
+  int number = 0;
   std::uint64_t bytes = 0;
   std::string name{};
   bool has_dense_tensor = false;
@@ -81,12 +82,20 @@ struct Limits {
   unsigned num_threads = 1;
   unsigned num_cores = 1;  ///< more threads than this are not faster
   std::uint64_t host_bytes = 0;
-  std::optional<DeviceLimits> device{};  ///< nothing: no device is usable
+  std::optional<DeviceLimits> device{};      ///< nothing: no device is usable
+  std::vector<DeviceLimits> more_devices{};  ///< that may share the product with it
+  bool shares_always = false;                ///< they do; else only where the product is predicted to end earlier
+  std::uint32_t num_parts = 0;               ///< files of the result; 0 = it is one file
   std::string why_no_device{};
   Isa isa = Isa::portable;
   bool has_blas = false;
 
   friend bool operator==(const Limits&, const Limits&) = default;
+
+  [[nodiscard]] std::uint32_t num_devices() const { return static_cast<std::uint32_t>(more_devices.size()) + 1; }
+  /// What each of the devices has at least. Values: device is set.
+  [[nodiscard]] std::uint64_t device_bytes() const;
+  [[nodiscard]] bool has_dense_tensor() const;
 };
 
 /// Limits of a product on this machine. num_threads = 0: all cores.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cxxopts.hpp>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "base/text.hpp"
@@ -26,7 +28,8 @@ cxxopts::Options describe(const std::string& program) {
       ("backend", "where to compute; auto = where it is predicted to end first", value(), "auto|cuda|cpu")(
           "kernel", "multiply kernel, see the list below", value(), "NAME")("device", "CUDA device; auto = choose",
                                                                             value(), "auto|N")(
-          "threads", "host threads; 0 = every core this process may use", value(), "N")(
+          "devices", "CUDA devices that share the product; auto = more than one where it ends earlier then", value(),
+          "auto|all|N,N...")("threads", "host threads; 0 = every core this process may use", value(), "N")(
           "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
           "report", "write a JSON report; - = standard output", value(), "FILE")(
           "plan", "print sizes, memory, kernel and panels, and run nothing")(
@@ -54,6 +57,22 @@ int wanted_device(const cxxopts::ParseResult& parsed) {
   const auto given = option_text(parsed, "device");
   if (!given || given->value == "auto" || given->value == "-1") return -1;
   return static_cast<int>(parse_count(given->value, given->where, 0, kMaxDevice));
+}
+
+/// Errors: UsageError, also where ranks have a device each.
+std::vector<int> wanted_devices(const cxxopts::ParseResult& parsed, const std::string& program) {
+  const auto given = option_text(parsed, "devices");
+  if (!given || given->value == "auto") return {};
+  if (program != "spmm") {
+    throw UsageError(given->where, "is not an option of " + program, "start a rank for each device");
+  }
+  if (given->value == "all") return {kAllDevices};
+  std::vector<int> devices;
+  std::istringstream numbers(given->value + ",");
+  for (std::string number; std::getline(numbers, number, ',');) {
+    devices.push_back(static_cast<int>(parse_count(number, given->where, 0, kMaxDevice)));
+  }
+  return devices;
 }
 
 std::uint32_t wanted_parts(const cxxopts::ParseResult& parsed) {
@@ -107,6 +126,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   options.run.backend = kBackends[option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
   options.run.kernel = wanted_kernel(parsed);
   options.run.device = wanted_device(parsed);
+  options.run.devices = wanted_devices(parsed, program);
   options.run.num_threads = static_cast<unsigned>(option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
   options.run.memory_limit_bytes = wanted_memory_limit(parsed);
   options.run.verify_blocks = option_count(parsed, "verify").value_or(0);
@@ -149,6 +169,7 @@ Examples:
   spmm --memory-limit 2G --report r.json a.bin b.bin c.bin
   spmm --verify 100 --durable a.bin b.bin c.bin  check some blocks, survive a power cut
   spmm --parts 8 a.bin b.bin c                   a folder of 8 files; spmm-cat makes one of them
+  spmm --devices 0,1 a.bin b.bin c.bin           one product on two GPUs
   spmm --report - -q a.bin b.bin /dev/null       measure only
 
 Environment:

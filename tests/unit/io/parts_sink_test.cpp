@@ -86,6 +86,34 @@ TEST_CASE("parts: files that grow in turns are complete, new and in place of an 
   }
 }
 
+TEST_CASE("parts: records at their places, in any order, give the same folder; a gap does not") {
+  const TempFolder folder;
+  const std::string first = records_from(0, 10);
+  const std::string second = records_from(50, 20);
+  const std::uint64_t record = output_record_bytes(kM);
+  const std::vector<BlockRows> ranges = {{0, 50}, {50, kRows}};
+  for (const unsigned writers : {0u, 3u}) {
+    for (const bool gap : {false, true}) {
+      const auto sink = io::open_tuned_parts_sink(folder / "c", kM, 2, {}, {.num_writers = writers});
+      REQUIRE(sink->takes_places());
+      sink->set_ranges(ranges);
+      for (std::uint64_t x = 10; x-- > 0;) {
+        sink->append_at(1, 2 * x, std::as_bytes(std::span(second)).subspan(2 * x * record, 2 * record), nullptr);
+        if (gap && x == 3) continue;
+        sink->append_at(0, x, std::as_bytes(std::span(first)).subspan(x * record, record), nullptr);
+      }
+      const MatrixHeader header{.n = kRows * kM, .m = kM, .num_blocks = 30};
+      if (gap) {
+        CHECK_THROWS_AS(sink->finish(header), std::logic_error);
+        continue;
+      }
+      sink->finish(header);
+      sink->publish();
+      check_complete(folder / "c");
+    }
+  }
+}
+
 TEST_CASE("parts: an unpublished folder leaves nothing, and the old one stays") {
   const TempFolder folder;
   for (const TempKind temp : {TempKind::automatic, TempKind::named}) {

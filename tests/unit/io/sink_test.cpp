@@ -57,6 +57,38 @@ std::string file_of(std::uint32_t num_blocks, const std::string& records) {
   return header_bytes(400, kM, num_blocks) + records;
 }
 
+TEST_CASE("slices at their places, in any order, give the same file; a gap or an overlap does not") {
+  const TempFolder folder;
+  const std::string records = result_records(kM, 1000);
+  const std::size_t slice = 10;
+  for (const unsigned writers : {0u, 1u, 3u}) {
+    for (const io::WriteMode mode : {io::WriteMode::pwrite, io::WriteMode::mapped}) {
+      for (const char* fault : {"", "gap", "overlap"}) {
+        INFO(writers << " writers, " << fault);
+        const auto path = folder / "c.bin";
+        std::atomic<int> released{0};
+        const auto sink = io::open_tuned_file_sink(path, kM, {}, {.mode = mode, .num_writers = writers});
+        REQUIRE(sink->takes_places());
+        for (std::size_t x = 0; x < 100; ++x) {
+          const std::size_t place = x * 37 % 100 * slice;  // 37 and 100 have no common factor
+          if (std::string(fault) == "gap" && place == 500) continue;
+          const auto bytes = std::as_bytes(std::span(records)).subspan(place * kRecord, slice * kRecord);
+          sink->append_at(0, place, bytes, [&] { ++released; });
+          if (std::string(fault) == "overlap" && x == 0) sink->append_at(0, place, bytes, [&] { ++released; });
+        }
+        if (std::string(fault).empty()) {
+          sink->finish(header_of(1000));
+          sink->publish();
+          CHECK(released == 100);
+          CHECK((read_bytes(path) == file_of(1000, records)));
+        } else {
+          CHECK_THROWS_AS(sink->finish(header_of(1000)), std::logic_error);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("slices keep their order for any number of writers and size of pieces") {
   const TempFolder folder;
   const std::string records = result_records(kM, 1000);
@@ -202,7 +234,8 @@ TEST_CASE("a product of more blocks than a header holds is the same error in eve
   const LowLimit limit(100);
   const std::string records = result_records(kM, 101);
   const std::string expected =
-      "output: the product has more than 100 non-zero blocks, the most a file holds; write the result in parts (--parts), multiply parts of the matrices, "
+      "output: the product has more than 100 non-zero blocks, the most a file holds; write the result in parts "
+      "(--parts), multiply parts of the matrices, "
       "or "
       "use larger blocks";
   Appender appender(records);

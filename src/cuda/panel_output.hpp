@@ -1,0 +1,66 @@
+// Where the packed panels of a device go: to the sink, or to what several devices share of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/splitting_sink.hpp"
+#include "plan/execution.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cuda {
+
+/// How the sink wants the block rows of the result cut.
+struct ResultRanges {
+  std::vector<std::uint32_t> rows{};    ///< [ranges + 1], the row of A that each range begins with, and their number
+  std::vector<BlockRows> block_rows{};  ///< [ranges]
+};
+
+/// The output of one device. Threads: start() and check() from the thread that computes, before and beside the others,
+/// which come from one thread, panel after panel.
+class PanelOutput {
+ public:
+  PanelOutput() = default;
+  PanelOutput(const PanelOutput&) = delete;
+  PanelOutput& operator=(const PanelOutput&) = delete;
+  virtual ~PanelOutput() = default;
+
+  /// Into how many ranges of block rows the result is to be cut.
+  [[nodiscard]] virtual std::uint32_t num_ranges() const = 0;
+
+  /// Before the first panel. Leaves those panels in the execution, as they are or in pieces, that this device computes.
+  virtual void start(const ResultRanges& ranges, plan::Execution& execution, const plan::Statistics& statistics) = 0;
+
+  /// Panels are numbered from 0 as they stand in the execution; begin() may wait for those of other devices.
+  /// Errors: OutOfMemory (too many blocks), Interrupted.
+  virtual void begin(std::size_t panel, std::uint64_t num_blocks) = 0;
+  /// Its records, in order; as Sink::append().
+  virtual void append(std::span<const std::byte> records, std::function<void()> release) = 0;
+  virtual void end() = 0;
+
+  /// Errors: whatever makes it useless to compute more panels.
+  virtual void check() const {}
+};
+
+/// One device: panels come in the order of the result, and one range grows after the other.
+class OnlyOutput : public PanelOutput {
+ public:
+  explicit OnlyOutput(Sink& sink) : sink_(sink) {}
+
+  [[nodiscard]] std::uint32_t num_ranges() const override { return sink_.num_ranges(); }
+  void start(const ResultRanges& ranges, plan::Execution& execution, const plan::Statistics& statistics) override;
+  void begin(std::size_t panel, std::uint64_t num_blocks) override;
+  void append(std::span<const std::byte> records, std::function<void()> release) override;
+  void end() override {}
+
+ private:
+  Sink& sink_;
+  std::optional<SplittingSink> splitting_{};  // where the sink wants ranges
+  std::uint64_t num_blocks_ = 0;
+};
+
+}  // namespace spmm::cuda

@@ -1,0 +1,71 @@
+// What one device does for a product: sort, count, have the exact decision made, then panel by panel multiply and
+// compact, while earlier panels leave.
+#pragma once
+
+#include <cstdint>
+
+#include "base/run.hpp"
+#include "cuda/cuda_backend.hpp"
+#include "cuda/device_context.hpp"
+#include "cuda/kept_operands.hpp"
+#include "cuda/operands.hpp"
+#include "cuda/panel_output.hpp"
+#include "cuda/pinned_ring.hpp"
+#include "cuda/raii.hpp"
+#include "cuda/stage_events.hpp"
+#include "cuda/upload.hpp"
+#include "plan/execution.hpp"
+
+namespace spmm::cuda {
+
+/// One device and one product. Threads: one at a time, with the device current.
+class Pipeline {
+ public:
+  /// Values: expected = the decision made from the headers. All references must outlive it.
+  Pipeline(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const Run& run)
+      : execution_(expected),
+        decide_(decide),
+        run_(run),
+        context_(*use.device),
+        stream_(context_),
+        memory_(stream_, expected.device_limit_bytes, use.memory),
+        ring_(context_, expected.num_buffers),
+        events_(stage_hooks(), stream_) {}
+
+  /// Where the operands are uploaded to, and the pinned slots of this device.
+  [[nodiscard]] UploadTarget upload_target() { return {.memory = memory_, .events = events_}; }
+  [[nodiscard]] PinnedRing& ring() { return ring_; }
+
+  /// From parsed operands to the last record handed over. Pairs are those of the whole product, blocks and panels those
+  /// of this device.
+  ProductStats run(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output);
+
+  /// What ran: the exact decision, with the panels of this device.
+  [[nodiscard]] const plan::Execution& execution() const { return execution_; }
+  /// Adds the times of the stages on the device.
+  void collect(StageSpans& spans) { events_.collect(spans); }
+
+ private:
+  SortedPair sort_and_count(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b);
+  Operands decide_and_arrange(SortedPair sorted, plan::Statistics& statistics);
+  void decide(const plan::Statistics& statistics);
+  [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,
+                                        std::uint32_t num_ranges) const;
+  std::uint64_t run_panels(const Operands& operands, PanelOutput& output);
+
+  plan::Execution execution_;
+  const plan::Decide& decide_;
+  const Run& run_;
+  DeviceContext& context_;
+  Stream stream_;
+  DeviceMemory memory_;
+  PinnedRing ring_;
+  StageEvents events_;
+};
+
+/// Several devices, run.device first: each parses and sorts both operands, which are read once, and computes its share
+/// of the row panels. As multiply(). Errors: those of a device name it.
+ProductStats multiply_on_all(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+                             const plan::Decide& decide, const Run& run);
+
+}  // namespace spmm::cuda

@@ -1,0 +1,36 @@
+#include "engine/output_checks.hpp"
+
+#include "base/parallel.hpp"
+#include "base/text.hpp"
+#include "io/paths.hpp"
+#include "plan/part_cut.hpp"
+#include "plan/statistics.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm {
+
+namespace fs = std::filesystem;
+
+void check_output_is_no_input(const fs::path& input, const fs::path& out) {
+  if (!same_file(input, out)) return;
+  throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
+                   "give the output another name");
+}
+
+void check_output_holds_no_input(const fs::path& input, const fs::path& out) {
+  const fs::path folder = io::follow_links(input).parent_path();
+  if (!same_file(folder.empty() ? "." : folder, out)) return;
+  throw UsageError(out.string(), text("the output is the folder that holds the input ", input.string()),
+                   "give the output another name");
+}
+
+std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options) {
+  if (options.num_parts == kAutomaticParts) {
+    const double expected_blocks = plan::expected_statistics(a, b).num_c_blocks;
+    return plan::automatic_parts(expected_blocks, output_record_bytes(a.m), usable_cores());
+  }
+  if (options.num_parts <= plan::kMaxParts) return options.num_parts;
+  throw UsageError("--parts", text(options.num_parts, " is too many"), text("use at most ", plan::kMaxParts));
+}
+
+}  // namespace spmm
