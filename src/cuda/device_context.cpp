@@ -161,7 +161,7 @@ cudaStream_t DeviceContext::take_stream() {
 std::byte* DeviceContext::take_slot() {
   return slots_.take([] {
     void* slot = nullptr;
-    check(cudaHostAlloc(&slot, kernels::kRingSlotBytes, cudaHostAllocDefault), "pinned buffer");
+    check(cudaHostAlloc(&slot, kernels::kRingSlotBytes, cudaHostAllocPortable), "pinned buffer");
     return static_cast<std::byte*>(slot);
   });
 }

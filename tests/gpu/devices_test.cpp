@@ -1,0 +1,336 @@
+// One product on several GPUs: the same bytes as on one. Where there is only one, it plays two (a hook of the engine).
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/record_errors.hpp"
+#include "cuda/cuda_backend.hpp"
+#include "cuda/device_errors.hpp"
+#include "kernels/check.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/memory_stream.hpp"
+#include "support/product_cases.hpp"
+
+namespace {
+
+using namespace spmm;
+namespace fs = std::filesystem;
+
+constexpr const char* kHook = "SPMM_TEST_SAME_DEVICE_TWICE";
+
+int num_devices() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "devices");
+  return count;
+}
+
+/// One device twice and three times, and all that there are where these are several.
+std::vector<std::vector<int>> device_lists() {
+  ::setenv(kHook, "1", 1);
+  std::vector<std::vector<int>> lists = {{0, 0}, {0, 0, 0}};
+  if (num_devices() > 1) {
+    lists.push_back({0, 1});
+    lists.push_back({kAllDevices});
+  } else {
+    WARN("one GPU: it plays several");
+  }
+  return lists;
+}
+
+Options on_devices(const std::vector<int>& devices, const std::string& kernel = "auto") {
+  Options options;
+  options.devices = devices;
+  options.kernel = kernel;
+  options.force = true;
+  return options;
+}
+
+std::string name_of(const std::vector<int>& devices) {
+  std::string name = "devices";
+  for (const int device : devices) name += " " + std::to_string(device);
+  return name;
+}
+
+bool suits(const std::string& kernel, const BlockMatrix& a) {
+  if (kernel == "dense-tensor" || kernel == "dense-tiled") return a.n <= 10'000;
+  if (kernel == "row-spread") return a.n / a.m <= 100'000;
+  if (kernel == "small-blocks") return a.m <= 4 && a.n / a.m <= 100'000;
+  return true;
+}
+
+/// Small products on the battery, one engine for all.
+void check_battery(Engine& engine, const std::vector<std::uint32_t>& sides, const std::vector<std::string>& kernels) {
+  for (const test::Recipe& recipe : test::battery()) {
+    for (const std::uint32_t m : sides) {
+      const test::Operands operands = recipe.make(m, 1);
+      const ProductMatrix expected = test::oracle_multiply(operands.first, operands.second);
+      for (const std::string& kernel : kernels) {
+        if (!suits(kernel, operands.first)) continue;
+        INFO(recipe.name << ", m " << m << ", kernel " << kernel);
+        REQUIRE((engine.multiply(operands.first, operands.second, on_devices({}, kernel)) == expected));
+      }
+    }
+  }
+}
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// A folder that goes with everything in it.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("spmm-devices-" + std::to_string(::getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+};
+
+/// Pairs whose result fills many panels of little memory.
+struct LargeCase {
+  std::string name;
+  BlockMatrix a;
+  BlockMatrix b;
+};
+
+std::vector<LargeCase> large_cases() {
+  std::vector<LargeCase> cases;
+  cases.push_back(
+      {"uniform", test::random_matrix(4096, 8, 60'000, 65'535, 1), test::random_matrix(4096, 8, 60'000, 65'535, 2)});
+  cases.push_back(
+      {"small elements", test::random_matrix(4096, 4, 200'000, 100, 3), test::random_matrix(4096, 4, 200'000, 100, 4)});
+  LargeCase skewed{"one heavy row", test::random_matrix(8192, 8, 20'000, 65'535, 5),
+                   test::random_matrix(8192, 8, 60'000, 65'535, 6)};
+  for (BlockIndex& at : skewed.a.index) {
+    if (at.j < 700) at.i = 17;
+  }
+  std::vector<bool> seen(1024 * 1024);  // no block twice
+  BlockMatrix kept{.n = 8192, .m = 8, .index = {}, .values = {}};
+  for (std::size_t x = 0; x < skewed.a.index.size(); ++x) {
+    const BlockIndex at = skewed.a.index[x];
+    if (seen[std::size_t{at.i} * 1024 + at.j]) continue;
+    seen[std::size_t{at.i} * 1024 + at.j] = true;
+    kept.index.push_back(at);
+    kept.values.insert(kept.values.end(), skewed.a.block(x), skewed.a.block(x) + 64);
+  }
+  skewed.a = kept;
+  cases.push_back(std::move(skewed));
+  return cases;
+}
+
+}  // namespace
+
+TEST_CASE("devices: small products on two devices give the oracle's product") {
+  ::setenv(kHook, "1", 1);
+  EngineOptions shared;
+  shared.devices = num_devices() > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 0};
+  Engine engine(shared);
+  check_battery(engine, {4, 8}, {"auto"});
+}
+
+TEST_CASE("devices: the battery on several devices, every kernel") {
+  std::vector<std::string> kernels = {"auto"};
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.backend == Backend::cuda) kernels.push_back(kernel.name);
+  }
+  for (const std::vector<int>& devices : device_lists()) {
+    INFO(name_of(devices));
+    EngineOptions shared;
+    shared.devices = devices;
+    Engine engine(shared);
+    check_battery(engine, {1, 4, 8}, kernels);
+    check_battery(engine, {2, 3, 5, 16, 31, 64}, {"auto"});
+  }
+}
+
+TEST_CASE("devices: files, folders of parts and matrices hold the bytes of one device, whatever the panels") {
+  const Folder folder;
+  for (const LargeCase& one : large_cases()) {
+    write_matrix(folder.path / "a.bin", one.a);
+    write_matrix(folder.path / "b.bin", one.b);
+    const auto path = [&](const std::string& name) { return folder.path / name; };
+    for (const char* kernel : {"auto", "two-pointer", "dense-tiled"}) {
+      Options alone = on_devices({0}, kernel);
+      multiply(path("a.bin"), path("b.bin"), path("one.bin"), alone);
+      alone.num_parts = 3;
+      const Report parts_alone = multiply(path("a.bin"), path("b.bin"), path("one"), alone);
+      for (const std::vector<int>& devices : device_lists()) {
+        for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{300} << 20}) {
+          INFO(one.name << ", " << kernel << ", " << name_of(devices) << ", limit " << limit);
+          Options several = on_devices(devices, kernel);
+          several.memory_limit_bytes = limit;
+          several.verify_blocks = limit == 0 ? 0 : 20;
+          const Report report = multiply(path("a.bin"), path("b.bin"), path("several.bin"), several);
+          REQUIRE((bytes_of(path("several.bin")) == bytes_of(path("one.bin"))));
+          several.num_parts = 3;
+          const Report parts = multiply(path("a.bin"), path("b.bin"), path("several"), several);
+          REQUIRE(parts.parts == parts_alone.parts);
+          if (report.plan.a_bands > 1) continue;
+          const std::vector<DeviceShare>& shares = report.plan.devices;
+          REQUIRE(shares.size() == (devices.front() == kAllDevices ? num_devices() : devices.size()));
+          std::uint64_t pairs = 0;
+          std::uint64_t blocks = 0;
+          for (const DeviceShare& share : shares) {
+            CHECK(share.num_panels > 0);
+            pairs += share.pairs;
+            blocks += share.num_blocks;
+          }
+          CHECK(pairs == report.pairs);
+          CHECK(blocks == report.c_blocks);
+          CHECK(report.device.find(" x ") != std::string::npos);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("devices: saturation everywhere, on the dense kernel too") {
+  const BlockMatrix a = test::random_matrix(2048, 8, 40'000, 65'535, 1);
+  const BlockMatrix b = test::random_matrix(2048, 8, 40'000, 65'535, 2);
+  for (const char* kernel : {"auto", "dense-tensor", "rows"}) {
+    if (std::string(kernel) == "dense-tensor") {
+      int major = 0;
+      check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
+      if (major != 9) continue;
+    }
+    const ProductMatrix expected = multiply(a, b, on_devices({0}, kernel));
+    for (const std::vector<int>& devices : device_lists()) {
+      INFO(kernel << ", " << name_of(devices));
+      CHECK((multiply(a, b, on_devices(devices, kernel)) == expected));
+    }
+  }
+}
+
+TEST_CASE("devices: no rows for one device, and no output at all") {
+  const BlockMatrix one_block = test::random_matrix(8, 8, 1, 65'535, 1);
+  const BlockMatrix empty{.n = 8, .m = 8, .index = {}, .values = {}};
+  for (const std::vector<int>& devices : device_lists()) {
+    Report report;
+    CHECK(
+        (multiply(one_block, one_block, on_devices(devices), &report) == test::oracle_multiply(one_block, one_block)));
+    CHECK(report.plan.devices.back().num_panels == 0);
+    CHECK(multiply(one_block, empty, on_devices(devices)).index.empty());
+    CHECK(multiply(empty, empty, on_devices(devices)).index.empty());
+  }
+}
+
+TEST_CASE("devices: what is wrong is said once, and the engine goes on") {
+  const test::ProductCase good = test::make_product_case(8, 100, 3000, "auto");
+  BlockMatrix outside = good.a;
+  outside.index[123].j = outside.n / outside.m;
+  BlockMatrix twice = good.a;
+  twice.index[200] = twice.index[17];
+  for (const std::vector<int>& devices : device_lists()) {
+    INFO(name_of(devices));
+    EngineOptions shared;
+    shared.devices = devices;
+    Engine engine(shared);
+    for (int i = 0; i < 3; ++i) {
+      CHECK_THROWS_AS(engine.multiply(outside, good.b), FormatError);
+      CHECK_THROWS_AS(engine.multiply(good.a, twice), FormatError);
+      test::MemorySource broken(good.a);
+      broken.on_read = [] { throw IoError("source", "is broken", "-"); };
+      test::MemorySink sink(good.a.header());
+      CHECK_THROWS_AS(engine.multiply(test::MemorySource(good.a), broken, sink), IoError);
+      test::DroppingSink dropping;
+      CHECK_THROWS_AS(engine.multiply(test::MemorySource(good.a), test::MemorySource(good.b), dropping), IoError);
+      const std::uint64_t most = max_output_blocks.exchange(good.expected.index.size() - 1);
+      CHECK_THROWS_AS(engine.multiply(good.a, good.b), OutOfMemory);
+      max_output_blocks = most;
+      const std::atomic<bool> cancel{true};
+      ProductOptions cancelled;
+      cancelled.cancel = &cancel;
+      CHECK_THROWS_AS(engine.multiply(good.a, good.b, cancelled), Interrupted);
+      CHECK((engine.multiply(good.a, good.b) == good.expected));
+    }
+  }
+}
+
+TEST_CASE("devices: a product cancelled in the middle ends soon") {
+  const BlockMatrix a = test::random_matrix(8192, 8, 100'000, 65'535, 1);
+  const BlockMatrix b = test::random_matrix(8192, 8, 100'000, 65'535, 2);
+  for (const std::vector<int>& devices : device_lists()) {
+    Options options = on_devices(devices);
+    options.memory_limit_bytes = std::uint64_t{300} << 20;
+    std::atomic<bool> cancel{false};
+    options.cancel = &cancel;
+    options.on_progress = [&](Stage stage, std::uint64_t, std::uint64_t) {
+      if (stage == Stage::multiply) cancel = true;
+    };
+    CHECK_THROWS_AS(multiply(a, b, options), Interrupted);
+  }
+}
+
+TEST_CASE("devices: several threads share an engine that has several") {
+  const test::ProductCase one = test::make_product_case(8, 100, 3000, "auto");
+  for (const std::vector<int>& devices : device_lists()) {
+    EngineOptions shared;
+    shared.devices = devices;
+    shared.num_threads = 2;
+    Engine engine(shared);
+    std::atomic<int> wrong{0};
+    {
+      std::vector<std::jthread> threads;
+      for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&] {
+          for (int i = 0; i < 5; ++i) {
+            if (engine.multiply(one.a, one.b) != one.expected) ++wrong;
+          }
+        });
+      }
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("devices: the caller's device stays current") {
+  const test::ProductCase one = test::make_product_case(8, 40, 300, "auto");
+  for (int device = 0; device < num_devices(); ++device) {
+    check(cudaSetDevice(device), "choose device");
+    for (const std::vector<int>& devices : device_lists()) {
+      CHECK((multiply(one.a, one.b, on_devices(devices)) == one.expected));
+      int current = -1;
+      check(cudaGetDevice(&current), "device");
+      CHECK(current == device);
+    }
+  }
+  check(cudaSetDevice(0), "choose device");
+}
+
+TEST_CASE("devices: one that is absent, or listed twice, is an error of usage") {
+  const BlockMatrix a = test::random_matrix(8, 8, 1, 9, 1);
+  CHECK_THROWS_AS(multiply(a, a, on_devices({0, num_devices()})), UsageError);
+  ::unsetenv(kHook);
+  CHECK_THROWS_AS(multiply(a, a, on_devices({0, 0})), UsageError);
+  CHECK((multiply(a, a, on_devices({0})) == test::oracle_multiply(a, a)));
+}
+
+TEST_CASE("devices: errors of a device name it, once") {
+  std::string why_not;
+  const auto context = cuda::find_device(0, why_not);
+  REQUIRE(context);
+  const std::string name = "GPU 0 (" + cuda::describe(*context).name + "): ";
+  const auto message_of = [&](const auto& error) {
+    try {
+      cuda::naming_device(*context, [&] { cuda::naming_device(*context, [&] { throw error; }); });
+    } catch (const std::exception& named) {
+      return std::string(named.what());
+    }
+    return std::string();
+  };
+  CHECK(message_of(OutOfMemory("memory", "is full", "take less")) == name + "memory: is full; take less");
+  CHECK(message_of(CudaError("copy: failed")) == name + "copy: failed");
+  CHECK(message_of(FormatError("a.bin", "is bad", "mend it")) == "a.bin: is bad; mend it");
+}
