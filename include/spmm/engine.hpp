@@ -20,7 +20,7 @@ namespace spmm {
 /// memory limits: one that does not fit beside those that run waits for them, in the order of the calls.
 /// Memory: without a limit in the options, the limits are most of what is free when the first of several concurrent
 /// products starts. Device memory that a product gives back stays with the engine, as do pinned buffers (4 MB each, 8
-/// per concurrent product at most) and threads.
+/// per concurrent product and device at most) and threads. The device's limit is of each device.
 /// Kept operands: with ProductOptions::keep_a or keep_b, a product leaves that operand in device memory where it comes
 /// from a file, takes less than half of the limit and the product does not run in slabs. A later product that names the
 /// same unchanged file (device, inode, length, header, times of modification and change), on either side and with or
@@ -28,9 +28,11 @@ namespace spmm {
 /// wants the memory, and with the engine. Of two products that start at once with the same new operand the second one
 /// waits for the first one's, not longer than 10 s. A file that was changed in the last 20 ms is not kept, because file
 /// systems date changes no finer; nor does anything tell of a file system that dates them coarser, or not at all.
+/// Products that several devices share neither keep operands nor use kept ones.
 /// Device: the caller's current CUDA device stays current; the legacy default stream is neither used nor waited for.
 class Engine {
  public:
+  /// Errors: UsageError (a device is listed twice, or `device` and `devices` are both given).
   explicit Engine(const EngineOptions& options = {});
   /// No product may be running.
   ~Engine();
