@@ -15,6 +15,7 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +25,7 @@
 #include "cli/failure.hpp"
 #include "cli/stop_request.hpp"
 #include "spmm/error.hpp"
+#include "spmm/options.hpp"
 
 namespace spmm::cli {
 namespace {
@@ -246,6 +248,18 @@ std::uint64_t parse_count(const std::string& text, const std::string& where, std
                                         : spmm::text("give a number from ", low, " to ", high));
   }
   return *value;
+}
+
+std::vector<int> parse_devices(const std::string& text, const std::string& where) {
+  constexpr std::uint64_t kMaxDevice = 1023;
+  if (text == "auto") return {};
+  if (text == "all") return {kAllDevices};
+  std::vector<int> devices;
+  std::istringstream numbers(text + ",");
+  for (std::string number; std::getline(numbers, number, ',');) {
+    devices.push_back(static_cast<int>(parse_count(number, where, 0, kMaxDevice)));
+  }
+  return devices;
 }
 
 double parse_fraction(const std::string& text, const std::string& where) {

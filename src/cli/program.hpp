@@ -44,6 +44,9 @@ std::uint64_t parse_bytes(const std::string& text, const std::string& where = "s
 std::uint64_t parse_count(const std::string& text, const std::string& where = "count", std::uint64_t low = 0,
                           std::uint64_t high = UINT64_MAX);
 
+/// CUDA devices from "0,1" or "all" (kAllDevices); none from "auto". Errors: UsageError.
+std::vector<int> parse_devices(const std::string& text, const std::string& where);
+
 /// A number from 0 to 1. Errors: UsageError.
 double parse_fraction(const std::string& text, const std::string& where = "fraction");
 

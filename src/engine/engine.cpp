@@ -239,7 +239,8 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
     prefetching.reset();
     machine.gpus = describe_gpus(place, share);
     if (place.devices.empty() && !place.choice) {
-      throw DeviceError("--backend cuda", machine.why_no_gpu, "use --backend cpu, or check nvidia-smi");
+      throw DeviceError(devices_.are_always_shared() ? "--devices" : "--backend cuda", machine.why_no_gpu,
+                        "use --backend cpu, or check nvidia-smi");
     }
   }
   const bool has_device = !place.devices.empty();

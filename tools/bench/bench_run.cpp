@@ -113,6 +113,10 @@ std::vector<std::string> process_words(const fs::path& a, const fs::path& b, con
   std::vector<std::string> words = {program_folder() / "spmm", a, b, out, "--quiet", "--kernel", how.kernel};
   words.insert(words.end(), {"--backend", std::string(backend_name(how.backend))});
   if (how.device >= 0) words.insert(words.end(), {"--device", std::to_string(how.device)});
+  std::string devices;
+  for (const int device : how.devices) devices += (devices.empty() ? "" : ",") + std::to_string(device);
+  if (how.devices == std::vector<int>{kAllDevices}) devices = "all";
+  if (!devices.empty()) words.insert(words.end(), {"--devices", devices});
   if (how.num_threads != 0) words.insert(words.end(), {"--threads", std::to_string(how.num_threads)});
   return words;
 }

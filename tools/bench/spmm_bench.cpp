@@ -88,6 +88,7 @@ cxxopts::Options make_options() {
       ("max-seconds", "a kernel is skipped on a case once a run takes longer", value(), "S")                    //
       ("work", "folder for inputs and outputs (default: a temporary one)", value(), "DIR")                      //
       ("device", "CUDA device (default: automatic)", value(), "N")                                              //
+      ("devices", "CUDA devices that share each product: all, or numbers with commas between", value(), "N,N")  //
       ("threads", "host threads (default: all cores)", value(), "T")                                            //
       ("floor", "measure what reading and writing alone takes")                                                 //
       ("e2e", "also time whole processes of spmm, which lies beside this program")                              //
@@ -199,6 +200,9 @@ tools::BenchOptions bench_options(const cxxopts::ParseResult& parsed) {
       static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(0));
   if (const auto device = cli::option_count(parsed, "device", 0, kMaxDevice)) {
     options.multiply.device = static_cast<int>(*device);
+  }
+  if (const auto devices = cli::option_text(parsed, "devices")) {
+    options.multiply.devices = cli::parse_devices(devices->value, devices->where);
   }
   options.multiply.cancel = &cli::cancel_flag();
   options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));

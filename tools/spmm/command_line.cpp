@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cxxopts.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -66,13 +65,7 @@ std::vector<int> wanted_devices(const cxxopts::ParseResult& parsed, const std::s
   if (program != "spmm") {
     throw UsageError(given->where, "is not an option of " + program, "start a rank for each device");
   }
-  if (given->value == "all") return {kAllDevices};
-  std::vector<int> devices;
-  std::istringstream numbers(given->value + ",");
-  for (std::string number; std::getline(numbers, number, ',');) {
-    devices.push_back(static_cast<int>(parse_count(number, given->where, 0, kMaxDevice)));
-  }
-  return devices;
+  return parse_devices(given->value, given->where);
 }
 
 std::uint32_t wanted_parts(const cxxopts::ParseResult& parsed) {

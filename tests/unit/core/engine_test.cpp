@@ -291,3 +291,19 @@ TEST_CASE("operands that cannot be multiplied are rejected before --verify sampl
   options.verify_blocks = 10;
   CHECK_THROWS_AS(engine.multiply(small, large, options), ShapeError);
 }
+
+TEST_CASE("devices are named once, one way, and mean CUDA") {
+  const test::ProductCase one = test::make_product_case(8, 10, 20, "auto");
+  const auto with = [](std::vector<int> devices, int device = -1) {
+    EngineOptions options;
+    options.devices = std::move(devices);
+    options.device = device;
+    return options;
+  };
+  CHECK_THROWS_AS(Engine(with({0, 1, 0})), UsageError);
+  CHECK_THROWS_AS(Engine(with({0, kAllDevices})), UsageError);
+  CHECK_THROWS_AS(Engine(with({0, 1}, 0)), UsageError);
+  Engine engine(with({kAllDevices}));
+  CHECK_THROWS_AS(engine.multiply(one.a, one.b, on_cpu()), UsageError);
+  if (!has_cuda_device()) CHECK_THROWS_AS(engine.multiply(one.a, one.b), DeviceError);
+}
