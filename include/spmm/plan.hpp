@@ -31,6 +31,7 @@ struct DeviceShare {
   std::uint64_t pairs = 0;       ///< after a run
   std::uint64_t num_panels = 0;  ///< after a run
   std::uint64_t num_blocks = 0;  ///< after a run: C blocks that are not zero
+  double multiply_s = 0;         ///< after a run: its part of the stage; the stage lasts while any device is in it
 
   friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
 };

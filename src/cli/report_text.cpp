@@ -72,7 +72,12 @@ Json devices_json(const std::vector<DeviceShare>& devices, bool has_run) {
   Json all = Json::array();
   for (const DeviceShare& one : devices) {
     Json json = {{"number", one.number}, {"name", one.name}, {"share", one.share}};
-    if (has_run) json.update({{"pairs", one.pairs}, {"panels", one.num_panels}, {"blocks", one.num_blocks}});
+    if (has_run) {
+      json.update({{"pairs", one.pairs},
+                   {"panels", one.num_panels},
+                   {"blocks", one.num_blocks},
+                   {"multiply_s", one.multiply_s}});
+    }
     all.push_back(std::move(json));
   }
   return all;

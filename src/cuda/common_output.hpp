@@ -28,6 +28,8 @@ class CommonOutput {
       : sink_(sink), num_devices_(num_devices), run_(run), at_places_(sink.takes_places()) {}
 
   [[nodiscard]] std::uint32_t num_ranges() const { return sink_.num_ranges(); }
+  /// Whether a device may hand over several pieces at the same time: several ranges grow then.
+  [[nodiscard]] bool interleaves() const { return at_places_ && num_ranges() > 1; }
 
   /// The first device that comes here shares out; the others must have come to the same panels.
   /// Returns the numbers of the device's pieces, and leaves their panels in the execution.
@@ -83,17 +85,19 @@ class DeviceOutput : public PanelOutput {
   [[nodiscard]] std::uint32_t num_ranges() const override { return shared_.num_ranges(); }
   void start(const ResultRanges& ranges, plan::Execution& execution, const plan::Statistics& statistics) override {
     pieces_ = shared_.start(device_, ranges, execution, statistics);
+    next_blocks_.resize(pieces_.size());
   }
+  [[nodiscard]] std::uint64_t max_buffers() const override { return kMaxPanelBuffers; }
+  [[nodiscard]] bool interleaves() const override { return shared_.interleaves(); }
   void begin(std::size_t panel, std::uint64_t num_blocks) override {
-    piece_ = pieces_.at(panel);
-    next_block_ = shared_.begin(piece_, num_blocks);
+    next_blocks_.at(panel) = shared_.begin(pieces_.at(panel), num_blocks);
   }
-  void append(std::span<const std::byte> records, std::function<void()> release) override {
-    const std::uint64_t first_block = next_block_;
-    next_block_ += records.size() / record_bytes_;
-    shared_.append(piece_, first_block, records, std::move(release));
+  void append(std::size_t panel, std::span<const std::byte> records, std::function<void()> release) override {
+    const std::uint64_t first_block = next_blocks_[panel];
+    next_blocks_[panel] += records.size() / record_bytes_;
+    shared_.append(pieces_[panel], first_block, records, std::move(release));
   }
-  void end() override { shared_.end(piece_); }
+  void end(std::size_t panel) override { shared_.end(pieces_[panel]); }
   void check() const override { shared_.check(); }
 
  private:
@@ -101,8 +105,7 @@ class DeviceOutput : public PanelOutput {
   std::uint32_t device_;
   std::uint64_t record_bytes_;
   std::vector<std::size_t> pieces_;
-  std::size_t piece_ = 0;
-  std::uint64_t next_block_ = 0;
+  std::vector<std::uint64_t> next_blocks_;  // [pieces]
 };
 
 }  // namespace spmm::cuda

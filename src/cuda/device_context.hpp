@@ -89,7 +89,8 @@ class DeviceContext {
   cudaStream_t take_stream();
   void put_stream(cudaStream_t stream) noexcept { streams_.put(stream); }
 
-  /// Page-locked memory of kernels::kRingSlotBytes, for every device; no work on the device may use it when it comes back.
+  /// Page-locked memory of kernels::kRingSlotBytes, for every device; no work on the device may use it when it comes
+  /// back.
   std::byte* take_slot();
   void put_slot(std::byte* slot) noexcept { slots_.put(slot); }
 

@@ -64,42 +64,53 @@ void Downloader::wait_until_free(PackedPanel& panel) {
 }
 
 void Downloader::push(PackedPanel& panel) {
-  if (!thread_.joinable()) return send(panel);
   {
     const std::lock_guard lock(mutex_);
     check_failure();
-    queue_.push_back(&panel);
     panel.busy = true;
+    ++num_busy_;
+    if (thread_.joinable()) queue_.push_back(&panel);
   }
-  changed_.notify_all();
+  if (thread_.joinable()) return changed_.notify_all();
+  Sending sending = begin(panel);
+  while (sending.at < sending.total) send_slice(sending);
+  end(sending);
 }
 
 std::uint64_t Downloader::finish() {
   std::unique_lock lock(mutex_);
   closing_ = true;
   changed_.notify_all();
-  wait(lock, [&] { return queue_.empty() && ring_.all_back(); });
+  wait(lock, [&] { return num_busy_ == 0 && ring_.all_back(); });
   return num_blocks_;
+}
+
+/// Waits for a panel where none is on its way, else takes one only if that need not wait for it.
+PackedPanel* Downloader::next_to_begin(std::size_t num_sending) {
+  std::unique_lock lock(mutex_);
+  if (num_sending == 0) changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
+  if (stopped_ || queue_.empty()) return nullptr;
+  PackedPanel* const panel = queue_.front();
+  if (num_sending != 0 && !(output_.interleaves() && panel->ready.is_reached())) return nullptr;
+  queue_.pop_front();
+  return panel;
 }
 
 void Downloader::work() {
   try {
     const DeviceGuard guard(stream_.context().device());
+    std::deque<Sending> sending;  // the next one in front
     while (true) {
-      PackedPanel* panel = nullptr;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
-        if (queue_.empty()) return;
-        panel = queue_.front();
+      if (PackedPanel* const panel = next_to_begin(sending.size())) sending.push_back(begin(*panel));
+      if (sending.empty()) return;
+      Sending one = sending.front();
+      sending.pop_front();
+      if (one.at < one.total) send_slice(one);
+      if (one.at < one.total) {
+        sending.push_back(one);
+      } else {
+        end(one);
       }
-      send(*panel);
-      {
-        const std::lock_guard lock(mutex_);
-        panel->busy = false;
-        if (!queue_.empty()) queue_.pop_front();  // a destructor may have emptied it
-      }
-      changed_.notify_all();
     }
   } catch (...) {
     const std::lock_guard lock(mutex_);
@@ -108,31 +119,42 @@ void Downloader::work() {
   }
 }
 
-void Downloader::send(PackedPanel& panel) {
+Downloader::Sending Downloader::begin(PackedPanel& panel) {
   panel.ready.synchronize();
   const std::uint64_t num_blocks = panel.num_blocks.value();
   output_.begin(panel.number, num_blocks);
-  const std::uint64_t total = num_blocks * record_bytes_;
-  for (std::uint64_t at = 0; at < total; at += slot_bytes_) {
-    run_.check_cancelled();
-    const std::uint64_t bytes = std::min(slot_bytes_, total - at);
-    std::byte* slot = take_slot();
-    std::function<void()> release;
-    try {
-      release = [this, slot] { put_back(slot); };
-      events_.timed(Stage::d2h, stream_, [&] { copy_async(slot, panel.records.data() + at, bytes, stream_); });
-      stream_.synchronize();
-    } catch (...) {
-      stream_.settle();  // the copy may be on its way
-      put_back(slot);
-      throw;
-    }
-    run_.clock.add_bytes(Stage::d2h, bytes);
-    const auto timing = run_.clock.scope(Stage::write);
-    output_.append({slot, bytes}, std::move(release));  // from here on the sink gives the slot back, whatever happens
-  }
-  output_.end();
   num_blocks_ += num_blocks;
+  return {.panel = &panel, .total = num_blocks * record_bytes_};
+}
+
+void Downloader::send_slice(Sending& sending) {
+  run_.check_cancelled();
+  const std::uint64_t bytes = std::min(slot_bytes_, sending.total - sending.at);
+  std::byte* slot = take_slot();
+  std::function<void()> release;
+  try {
+    release = [this, slot] { put_back(slot); };
+    events_.timed(Stage::d2h, stream_,
+                  [&] { copy_async(slot, sending.panel->records.data() + sending.at, bytes, stream_); });
+    stream_.synchronize();
+  } catch (...) {
+    stream_.settle();  // the copy may be on its way
+    put_back(slot);
+    throw;
+  }
+  sending.at += bytes;
+  run_.clock.add_bytes(Stage::d2h, bytes);
+  const auto timing = run_.clock.scope(Stage::write);
+  // From here on the sink gives the slot back, whatever happens.
+  output_.append(sending.panel->number, {slot, bytes}, std::move(release));
+}
+
+void Downloader::end(const Sending& sending) {
+  output_.end(sending.panel->number);
+  const std::lock_guard lock(mutex_);
+  sending.panel->busy = false;
+  --num_busy_;
+  changed_.notify_all();
 }
 
 std::byte* Downloader::take_slot() {

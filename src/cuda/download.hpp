@@ -28,7 +28,8 @@ struct PackedPanel {
   bool busy = false;       // handed to the downloader and not yet copied
 };
 
-/// A thread that copies packed panels to the host in slices and hands them to the output; where none can be started,
+/// A thread that copies packed panels to the host in slices and hands them to the output, several panels in turns where
+/// that takes them so; where none can be started,
 /// push() does that itself. Threads: push() and finish() from one thread.
 class Downloader {
  public:
@@ -46,8 +47,18 @@ class Downloader {
   std::uint64_t finish();
 
  private:
+  /// A panel on its way.
+  struct Sending {
+    PackedPanel* panel = nullptr;
+    std::uint64_t at = 0;  // bytes
+    std::uint64_t total = 0;
+  };
+
   void work();
-  void send(PackedPanel& panel);
+  [[nodiscard]] PackedPanel* next_to_begin(std::size_t num_sending);
+  Sending begin(PackedPanel& panel);
+  void send_slice(Sending& sending);
+  void end(const Sending& sending);
   std::byte* take_slot();
   void put_back(std::byte* slot) noexcept;
   void check_failure() const;
@@ -66,6 +77,7 @@ class Downloader {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<PackedPanel*> queue_;
+  std::size_t num_busy_ = 0;  // panels that have not been handed over whole
   std::exception_ptr failure_;
   bool closing_ = false;  // no more panels
   bool stopped_ = false;  // those in the queue are dropped

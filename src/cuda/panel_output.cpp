@@ -15,7 +15,7 @@ void OnlyOutput::begin(std::size_t, std::uint64_t num_blocks) {
   check_num_output_blocks(sink_, num_blocks_);
 }
 
-void OnlyOutput::append(std::span<const std::byte> records, std::function<void()> release) {
+void OnlyOutput::append(std::size_t, std::span<const std::byte> records, std::function<void()> release) {
   Sink& to = splitting_ ? *splitting_ : sink_;
   to.append(records, std::move(release));
 }

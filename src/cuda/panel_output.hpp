@@ -14,6 +14,10 @@
 
 namespace spmm::cuda {
 
+/// Packed panels that a device holds at most where several share a product; together as much memory as two panels of
+/// the largest size.
+inline constexpr std::uint64_t kMaxPanelBuffers = 6;
+
 /// How the sink wants the block rows of the result cut.
 struct ResultRanges {
   std::vector<std::uint32_t> rows{};    ///< [ranges + 1], the row of A that each range begins with, and their number
@@ -35,12 +39,18 @@ class PanelOutput {
   /// Before the first panel. Leaves those panels in the execution, as they are or in pieces, that this device computes.
   virtual void start(const ResultRanges& ranges, plan::Execution& execution, const plan::Statistics& statistics) = 0;
 
+  /// How many packed panels are worth holding.
+  [[nodiscard]] virtual std::uint64_t max_buffers() const { return 2; }
+
+  /// Whether a panel may begin before the one in front of it has ended.
+  [[nodiscard]] virtual bool interleaves() const { return false; }
+
   /// Panels are numbered from 0 as they stand in the execution; begin() may wait for those of other devices.
   /// Errors: OutOfMemory (too many blocks), Interrupted.
   virtual void begin(std::size_t panel, std::uint64_t num_blocks) = 0;
   /// Its records, in order; as Sink::append().
-  virtual void append(std::span<const std::byte> records, std::function<void()> release) = 0;
-  virtual void end() = 0;
+  virtual void append(std::size_t panel, std::span<const std::byte> records, std::function<void()> release) = 0;
+  virtual void end(std::size_t panel) = 0;
 
   /// Errors: whatever makes it useless to compute more panels.
   virtual void check() const {}
@@ -54,8 +64,8 @@ class OnlyOutput : public PanelOutput {
   [[nodiscard]] std::uint32_t num_ranges() const override { return sink_.num_ranges(); }
   void start(const ResultRanges& ranges, plan::Execution& execution, const plan::Statistics& statistics) override;
   void begin(std::size_t panel, std::uint64_t num_blocks) override;
-  void append(std::span<const std::byte> records, std::function<void()> release) override;
-  void end() override {}
+  void append(std::size_t panel, std::span<const std::byte> records, std::function<void()> release) override;
+  void end(std::size_t) override {}
 
  private:
   Sink& sink_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <utility>
 
 #include "cuda/download.hpp"
@@ -139,8 +140,11 @@ std::uint64_t Pipeline::run_panels(const Operands& operands, PanelOutput& output
   std::uint64_t max_c_blocks = 0;
   for (const plan::Panel& panel : panels) max_c_blocks = std::max(max_c_blocks, panel.max_c_blocks());
   const std::uint64_t packed_bytes = max_c_blocks * output_record_bytes(operands.m);
-  std::array<PackedPanel, 2> packed{PackedPanel(memory_, packed_bytes),
-                                    PackedPanel(memory_, panels.size() > 1 ? packed_bytes : 0)};
+  // Two panels, or more smaller ones in their memory.
+  const std::uint64_t num_that_fit = 2 * std::max(execution_.max_c_blocks, max_c_blocks) / max_c_blocks;
+  const std::uint64_t num_packed = std::min({num_that_fit, output.max_buffers(), std::uint64_t{panels.size()}});
+  std::deque<PackedPanel> packed;
+  for (std::uint64_t x = 0; x < num_packed; ++x) packed.emplace_back(memory_, packed_bytes);
   const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
                                                                   .execution = execution_,
                                                                   .memory = memory_,

@@ -65,7 +65,12 @@ class SharedProduct {
     StageSpans spans;
     for (std::size_t d = 0; d < uses_.size(); ++d) {
       const DeviceGuard guard(uses_[d].device->device());
-      pipelines_[d]->collect(spans);
+      StageSpans of_device;
+      pipelines_[d]->collect(of_device);
+      multiply_s_.push_back(busy_seconds(of_device.at(static_cast<std::size_t>(Stage::multiply))));
+      for (std::size_t s = 0; s < spans.size(); ++s) {
+        spans.at(s).insert(spans.at(s).end(), of_device.at(s).begin(), of_device.at(s).end());
+      }
     }
     add_spans(std::move(spans), run_.clock);
     return total(execution);
@@ -115,7 +120,8 @@ class SharedProduct {
                         .share = 0,
                         .pairs = 0,
                         .num_panels = one.num_panels,
-                        .num_blocks = one.num_blocks};
+                        .num_blocks = one.num_blocks,
+                        .multiply_s = multiply_s_[d]};
       for (const plan::Panel& panel : pipelines_[d]->execution().panels) {
         share.pairs += panel.num_pairs;
         execution.panels.push_back(panel);
@@ -153,6 +159,7 @@ class SharedProduct {
   std::vector<std::unique_ptr<Pipeline, OnItsDevice>> pipelines_;
   std::vector<ParsedPair> parsed_;  // goes before the memory of the pipelines
   std::vector<ProductStats> stats_;
+  std::vector<double> multiply_s_;
 };
 
 }  // namespace

@@ -25,17 +25,20 @@ void StageEvents::collect(StageSpans& spans) {
   }
 }
 
+double busy_seconds(std::vector<std::pair<double, double>> spans) {
+  std::sort(spans.begin(), spans.end());
+  double busy = 0;
+  double reached = 0;
+  for (const auto& [begin, end] : spans) {
+    busy += std::max(0.0, end - std::max(begin, reached));
+    reached = std::max(reached, end);
+  }
+  return busy;
+}
+
 void add_spans(StageSpans spans, StageClock& clock) {
   for (std::size_t s = 0; s < spans.size(); ++s) {
-    std::vector<std::pair<double, double>>& of_stage = spans.at(s);
-    std::sort(of_stage.begin(), of_stage.end());
-    double busy = 0;
-    double reached = 0;
-    for (const auto& [begin, end] : of_stage) {
-      busy += std::max(0.0, end - std::max(begin, reached));
-      reached = std::max(reached, end);
-    }
-    clock.add_seconds(static_cast<Stage>(s), busy);
+    clock.add_seconds(static_cast<Stage>(s), busy_seconds(std::move(spans.at(s))));
   }
 }
 

@@ -17,6 +17,9 @@ namespace spmm::cuda {
 /// Begins and ends in seconds, of each stage.
 using StageSpans = std::array<std::vector<std::pair<double, double>>, kStageNames.size()>;
 
+/// The length of the union of some spans, in seconds.
+double busy_seconds(std::vector<std::pair<double, double>> spans);
+
 /// Adds the length of the union of each stage's spans to the clock.
 void add_spans(StageSpans spans, StageClock& clock);
 

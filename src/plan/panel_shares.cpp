@@ -118,15 +118,20 @@ void divide(const Piece& piece, const RowPairs& pairs, std::uint32_t count, cons
 }
 
 /// The less is still to come, the smaller the pieces: none delays the end much.
-std::vector<Piece> divided(const std::vector<Piece>& pieces, const RowPairs& pairs, const ShareRules& rules) {
+std::vector<Piece> divided(const std::vector<Piece>& pieces, const RowPairs& pairs, std::size_t num_ranges,
+                           const ShareRules& rules) {
   const auto add = [](double sum, const Piece& piece) { return sum + piece.work; };
   double to_come = std::accumulate(pieces.begin(), pieces.end(), 0.0, add);
   std::vector<Piece> out;
   for (const Piece& piece : pieces) {
     const Panel& panel = piece.shared.panel;
     const double largest = to_come / (2.0 * rules.num_devices);
-    const auto by_size = static_cast<double>(panel.max_c_blocks() / std::max<std::uint64_t>(1, rules.min_c_blocks));
-    const double count = std::clamp(std::ceil(piece.work / largest - 1e-9), 1.0, std::max(1.0, by_size));
+    const std::uint64_t most =
+        std::max<std::uint64_t>(1, panel.max_c_blocks() / std::max<std::uint64_t>(1, rules.min_c_blocks));
+    auto count = static_cast<std::uint64_t>(std::max(1.0, std::ceil(piece.work / largest - 1e-9)));
+    count = std::max(count, (panel.max_c_blocks() - 1) / rules.max_c_blocks + 1);
+    if (num_ranges < rules.num_devices) count = (count - 1) / rules.num_devices * rules.num_devices + rules.num_devices;
+    count = std::min(count, most);
     // A row is not divided; in column chunks it is one.
     divide(piece, pairs, panel.num_rows > 1 ? static_cast<std::uint32_t>(count) : 1, rules, out);
     to_come -= piece.work;
@@ -146,7 +151,7 @@ std::vector<SharedPanel> share_panels(const std::vector<Panel>& panels, const Ro
   std::vector<Piece> pieces = cut_at_ranges(panels, pairs, range_rows);
   count_work(pieces, rules.by_rows);
   take_ranges_in_turns(pieces, range_rows.size() - 1);
-  pieces = divided(pieces, pairs, rules);
+  pieces = divided(pieces, pairs, range_rows.size() - 1, rules);
   take_ranges_in_turns(pieces, range_rows.size() - 1);
   std::vector<double> load(rules.num_devices, 0);
   std::vector<SharedPanel> shared;

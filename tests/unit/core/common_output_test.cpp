@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <random>
 #include <string>
 #include <thread>
@@ -107,7 +108,8 @@ struct Product {
       statistics.row_pairs.offsets.push_back(statistics.row_pairs.offsets.back() + 1 + row % 5);
     }
     execution.id = plan::KernelId::two_pointer;
-    execution.panels = plan::cut_panels(statistics.row_pairs, kRows, 10 * kRows, plan::Listing::never);
+    execution.max_c_blocks = 10 * kRows;
+    execution.panels = plan::cut_panels(statistics.row_pairs, kRows, execution.max_c_blocks, plan::Listing::never);
     for (std::uint32_t x = 0; x <= num_ranges; ++x) ranges.rows.push_back(kRows * x / num_ranges);
     for (std::uint32_t x = 0; x < num_ranges; ++x) {
       ranges.block_rows.push_back({.begin = ranges.rows[x], .end = ranges.rows[x + 1]});
@@ -125,12 +127,37 @@ struct Setting {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-/// What a device does, at a pace of its own, in slices of two records.
+/// A panel on its way.
+struct Sending {
+  std::size_t panel = 0;
+  std::string records;
+  std::size_t at = 0;
+};
+
+/// Hands over a slice of two records; false behind the last one.
+bool send_slice(DeviceOutput& output, Sending& one) {
+  const std::size_t bytes = std::min(2 * kRecord, one.records.size() - one.at);
+  if (bytes != 0) output.append(one.panel, std::as_bytes(std::span(one.records)).subspan(one.at, bytes), [] {});
+  one.at += bytes;
+  if (one.at < one.records.size()) return true;
+  output.end(one.panel);
+  return false;
+}
+
+/// What a device does, at a pace of its own: panels one after the other, or three at a time in turns.
 void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, const Setting& setting, unsigned seed) {
   std::mt19937 random(seed + d);
   plan::Execution execution = product.execution;
   DeviceOutput output(shared, d, kRecord);
   output.start(product.ranges, execution, product.statistics);
+  std::deque<Sending> sending;
+  const auto send_until = [&](std::size_t num_left) {
+    while (sending.size() > num_left) {
+      Sending one = std::move(sending.front());
+      sending.pop_front();
+      if (send_slice(output, one)) sending.push_back(std::move(one));
+    }
+  };
   for (std::size_t x = 0; x < execution.panels.size(); ++x) {
     if (static_cast<int>(d) == setting.failing_device && x == execution.panels.size() / 2) {
       throw DeviceError("GPU", "has gone", "-");
@@ -140,12 +167,10 @@ void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, 
     const std::string records = records_of_rows(panel.row_begin, panel.row_begin + panel.num_rows);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
     output.begin(x, records.size() / kRecord);
-    for (std::size_t at = 0; at < records.size(); at += 2 * kRecord) {
-      const auto slice = std::as_bytes(std::span(records)).subspan(at, std::min(2 * kRecord, records.size() - at));
-      output.append(slice, [] {});
-    }
-    output.end();
+    sending.push_back({.panel = x, .records = records});
+    send_until(output.interleaves() ? 2 : 0);
   }
+  send_until(0);
 }
 
 /// Runs all devices. Errors: the first failure.
