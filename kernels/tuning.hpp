@@ -44,8 +44,10 @@ inline constexpr std::uint32_t kShortRowPairs = 256;
 /// of a panel. Sums of such C blocks stay small: 8 * m * m / 4096 bytes per listed pair.
 inline constexpr std::uint32_t kSplitKPairs = 4096;
 
-/// Block sides that small-blocks takes: each lane computes a whole block product in registers.
+/// Block sides that small-blocks takes: each lane computes a whole block product in registers; and those for which it
+/// is picked unasked (m = 4 has not been measured on large products).
 inline constexpr std::uint32_t kMaxSmallSide = 4;
+inline constexpr std::uint32_t kMaxPickedSmallSide = 3;
 
 /// CTAs of small-blocks.
 struct SmallCta {

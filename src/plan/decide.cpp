@@ -46,7 +46,8 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
     if (row.backend != backend) continue;
     const bool named = limits.kernel && row.backend == row_of(*limits.kernel).backend;
     if (named ? row.id != *limits.kernel : !row.is_automatic) continue;
-    const bool usable = (!row.needs_blas || limits.has_blas) && (!row.needs_hopper || limits.has_dense_tensor());
+    const bool usable = (row.max_automatic_side == 0 || s.m() <= row.max_automatic_side) &&
+                        (!row.needs_blas || limits.has_blas) && (!row.needs_hopper || limits.has_dense_tensor());
     if (!named && !usable) continue;
     all.push_back(backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits));
   }

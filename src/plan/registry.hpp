@@ -44,6 +44,7 @@ struct KernelRow {
   bool needs_hopper = false;
   bool needs_blas = false;
   std::uint32_t max_side = 0;            ///< largest m that it takes; 0 = any
+  std::uint32_t max_automatic_side = 0;  ///< largest m for which "auto" may take it; 0 = any
   Listing listing = Listing::never;
   Expansion expansion = Expansion::none;
   DeviceModel device_ms = nullptr;  ///< null: not predicted, only run when named

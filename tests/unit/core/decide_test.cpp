@@ -131,16 +131,17 @@ TEST_CASE("expected and exact decisions come from one function") {
   }
 }
 
-TEST_CASE("small-blocks takes blocks of side 1 to 4 where it is named") {
+TEST_CASE("small blocks have a kernel of their own, larger ones do not") {
   plan::Limits limits = large_machine();
-  for (const std::uint32_t m : {1u, 3u, 4u, 8u}) {
-    CHECK(plan::decide(evenly_spread(12'000, m, 1e6), limits).id != KernelId::small_blocks);
-  }
+  const auto considers = [](const plan::Execution& e) {
+    return std::any_of(e.candidates.begin(), e.candidates.end(),
+                       [](const Candidate& c) { return c.kernel == "small-blocks"; });
+  };
+  for (const std::uint32_t m : {1u, 2u, 3u}) CHECK(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
+  for (const std::uint32_t m : {4u, 5u, 8u})
+    CHECK_FALSE(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
+  CHECK(plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits).id == KernelId::small_blocks);
   limits.kernel = KernelId::small_blocks;
-  for (const std::uint32_t m : {1u, 2u, 3u, 4u}) {
-    CHECK(plan::decide(evenly_spread(12'000, m, 1e6), limits).id == KernelId::small_blocks);
-  }
-  CHECK(plan::decide(evenly_spread(12'000, 5, 1e6), limits).refusal.kind == plan::Refusal::Kind::usage);
   const plan::Execution one = plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits);
   CHECK(one.operand_layout == plan::Layout::rows_unpadded);
   // A row has no more C blocks than pairs: a panel of short rows is not as narrow as one that visits all columns.
@@ -161,9 +162,7 @@ TEST_CASE("small-blocks is predicted within half of what was measured on even pr
     double blocks, measured_ms;  // kernels/HISTORY.md
   } cases[] = {{32'768, 1, 2e7, 36.2}, {16'384, 2, 2e6, 5.77}, {10'923, 3, 1e6, 4.42}};
   for (const auto& c : cases) {
-    plan::Limits limits = large_machine();
-    limits.kernel = KernelId::small_blocks;
-    const plan::Execution e = plan::decide(counted(evenly_spread(c.nb * c.m, c.m, c.blocks, 2047)), limits);
+    const plan::Execution e = plan::decide(counted(evenly_spread(c.nb * c.m, c.m, c.blocks, 2047)), large_machine());
     INFO("m " << c.m << ", predicted " << e.predicted_ms);
     CHECK(e.id == KernelId::small_blocks);
     CHECK(e.predicted_ms < c.measured_ms * 1.5);
