@@ -1,12 +1,14 @@
 #include "spmm/engine.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/counted.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "base/spare_pages.hpp"
@@ -132,13 +134,16 @@ class Engine::Impl {
               const std::string& why_not_cuda);
 
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
-  /// Pages of the output count as resident while they are mapped: not where a tight limit was given.
+  /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
+  /// written at the same time share the cores.
   [[nodiscard]] io::FileSinkTuning writing() const {
     constexpr std::uint64_t kTightBytes = std::uint64_t{4} << 30;
     const bool is_tight = options_.memory_limit_bytes != 0 && options_.memory_limit_bytes < kTightBytes;
-    return is_tight ? io::FileSinkTuning{} : io::fastest_tuning(usable_cores());
+    return is_tight ? io::FileSinkTuning{} : io::fastest_tuning(usable_cores(), num_running_);
   }
   [[nodiscard]] MemoryBudget& budget() { return budget_; }
+  /// Products from files.
+  [[nodiscard]] std::atomic<unsigned>& num_running() { return num_running_; }
 
  private:
   /// Why a product failed that may be tried on the other backend; nothing has reached its sink.
@@ -163,6 +168,7 @@ class Engine::Impl {
   Workers workers_;
   std::mutex device_mutex_;
   std::shared_ptr<cuda::DeviceContext> device_;  // once a product has needed it
+  std::atomic<unsigned> num_running_{0};
   double lost_s_ = 0;    // that products on the CPU would have ended earlier on a device that had been started
   MemoryBudget budget_;  // goes before the device: it holds operands that are kept there
 };
@@ -314,6 +320,7 @@ Engine::~Engine() = default;
 Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& out, const ProductOptions& options) {
   Record record;
   wanted_backend(options);  // rejects unknown names before any file is opened
+  const Counted running(impl_->num_running());
   std::unique_ptr<Source> source_a;
   std::unique_ptr<Source> source_b;
   std::unique_ptr<Sink> file;

@@ -48,8 +48,8 @@ double start_seconds(const Execution& execution, const Limits& limits) {
   return execution.backend == Backend::cuda && limits.device ? limits.device->start_s : 0;
 }
 
-double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
-  const double in = input_bytes(s.a) + input_bytes(s.b);
+double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes) {
+  const double in = input_bytes(s.a) + input_bytes(s.b) - kept_bytes;
   const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
   const double kernel_s = execution.predicted_ms / 1e3;
   const double read_s = read_seconds(in, limits);
