@@ -67,6 +67,7 @@ class Supervisor {
   void dispatch();
   void refuse_hopeless();
   std::vector<WorkerLoad> loads() const;
+  [[nodiscard]] Demand demand_now(const JobRun& run) const;
   bool send_order(std::uint64_t id, std::size_t worker);
 
   bool take_results(std::size_t worker);

@@ -55,6 +55,7 @@ void WorkerPool::start(std::size_t number) {
                         .name = worker.name,
                         .visible_devices = worker.visible_devices,
                         .memory_limit_bytes = worker.memory_limit_bytes,
+                        .gives_way = worker.kind == WorkerKind::cpu && workers_.size() > 1,
                         .socket = there.get(),
                         .journal = worker.journal.get(),
                         .supervisor = supervisor});
