@@ -62,6 +62,7 @@ class Supervisor {
   void look_at_clock();
   void look_at_job(std::uint64_t id, double now);
   void check_halt();
+  void dismiss_idle();
   void drop_running();
 
   void dispatch();

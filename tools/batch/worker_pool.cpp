@@ -67,6 +67,7 @@ void WorkerPool::start(std::size_t number) {
 }
 
 SendState WorkerPool::send(std::size_t number, const Message& message) {
+  if (!workers_[number].socket.is_open()) reap(number);  // it was dismissed
   if (workers_[number].pid < 0) start(number);
   return send_message(workers_[number].socket.get(), message, false);
 }
@@ -75,6 +76,10 @@ int WorkerPool::kill_worker(std::size_t number) {
   if (workers_[number].pid < 0) return 0;
   ::kill(workers_[number].pid, SIGKILL);
   return reap(number);
+}
+
+void WorkerPool::dismiss(std::size_t number) {
+  workers_[number].socket = io::Descriptor();
 }
 
 int WorkerPool::reap(std::size_t number) {

@@ -49,6 +49,9 @@ class WorkerPool {
   /// Sends to a worker, which is started where it is not running. Errors: IoError (fork).
   SendState send(std::size_t worker, const Message& message);
 
+  /// Closes the socket of a worker that has nothing to do: it ends. send() would start another one.
+  void dismiss(std::size_t worker);
+
   /// Ends the process of a worker at once; returns its wait status.
   int kill_worker(std::size_t worker);
 
