@@ -1,12 +1,14 @@
 #include "spmm/engine.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <list>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/counted.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "base/spare_pages.hpp"
@@ -18,6 +20,7 @@
 #include "engine/backend_choice.hpp"
 #include "engine/engine_devices.hpp"
 #include "engine/output_checks.hpp"
+#include "engine/prefetching.hpp"
 #include "engine/product.hpp"
 #include "engine/releasing_sink.hpp"
 #include "io/file_sink.hpp"
@@ -34,25 +37,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
-
-/// Asks for the inputs ahead of time while it lives, but for those that are kept on the device: the first CUDA product
-/// of a process takes 0.2 s to start.
-class Prefetching {
- public:
-  Prefetching(const Source& a, const Source& b, const MemoryBudget& budget)
-      : thread_(start_thread([&a, &b, &budget] {
-          try {
-            for (const Source* source : {&a, &b}) {
-              const auto identity = source->identity();
-              if (!identity || !budget.keeps(*identity)) source->prefetch();
-            }
-          } catch (...) {  // reading says what is wrong
-          }
-        })) {}
-
- private:
-  std::jthread thread_;
-};
 
 /// Clock and report of one product.
 struct Record {
@@ -112,13 +96,16 @@ class Engine::Impl {
               const std::string& why_not_cuda);
 
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
-  /// Pages of the output count as resident while they are mapped: not where a tight limit was given.
+  /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
+  /// written at the same time share the cores.
   [[nodiscard]] io::FileSinkTuning writing() const {
     constexpr std::uint64_t kTightBytes = std::uint64_t{4} << 30;
     const bool is_tight = options_.memory_limit_bytes != 0 && options_.memory_limit_bytes < kTightBytes;
-    return is_tight ? io::FileSinkTuning{} : io::fastest_tuning(usable_cores());
+    return is_tight ? io::FileSinkTuning{} : io::fastest_tuning(usable_cores(), num_running_);
   }
   [[nodiscard]] MemoryBudget& budget() { return budget_; }
+  /// Products from files.
+  [[nodiscard]] std::atomic<unsigned>& num_running() { return num_running_; }
 
  private:
   /// Why a product failed that may be tried on the other backend; nothing has reached its sink.
@@ -148,6 +135,7 @@ class Engine::Impl {
   EngineOptions options_;
   Workers workers_;
   EngineDevices devices_;
+  std::atomic<unsigned> num_running_{0};
   MemoryBudget budget_;  // of the host and the first device; goes before that: it holds operands that are kept there
 };
 
@@ -328,6 +316,7 @@ Engine::~Engine() = default;
 Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& out, const ProductOptions& options) {
   Record record;
   wanted_backend(options);  // rejects unknown names before any file is opened
+  const Counted running(impl_->num_running());
   std::unique_ptr<Source> source_a;
   std::unique_ptr<Source> source_b;
   std::unique_ptr<Sink> file;

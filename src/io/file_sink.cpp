@@ -74,9 +74,10 @@ class FileSink final : public Sink {
 
 }  // namespace
 
-FileSinkTuning fastest_tuning(unsigned num_cores) {
+FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files) {
   if (num_cores < kMinMappedWriters) return {};
-  return {.mode = WriteMode::mapped, .num_writers = std::min(num_cores, kMaxMappedWriters)};
+  const unsigned share = num_cores / std::max(1u, num_files);
+  return {.mode = WriteMode::mapped, .num_writers = std::clamp(share, kMinMappedWriters, kMaxMappedWriters)};
 }
 
 std::unique_ptr<Sink> open_tuned_file_sink(const std::filesystem::path& path, std::uint32_t m,

@@ -97,10 +97,13 @@ void OutputFile::keep_permissions() {
 }
 
 void OutputFile::expect_bytes(std::uint64_t bytes) {
-  constexpr std::uint64_t kStepBytes = 256u << 20;
+  constexpr std::uint64_t kLeastBytes = 16u << 20;  // a shorter file is written before its space is reserved
+  constexpr std::uint64_t kSmallStep = MappedFile::kRangeBytes;
+  constexpr std::uint64_t kLargeStep = 4 * kSmallStep;
   expected_bytes_ = bytes;
-  if (!reserves_ || target_.is_device || bytes < kStepBytes / 4 || bytes <= reserved_bytes_) return;
-  const std::uint64_t end = (bytes + kStepBytes - 1) / kStepBytes * kStepBytes;
+  if (!reserves_ || target_.is_device || bytes < kLeastBytes || bytes <= reserved_bytes_) return;
+  const std::uint64_t step = bytes <= kLargeStep ? kSmallStep : kLargeStep;
+  const std::uint64_t end = (bytes + step - 1) / step * step;
   rlimit limit{};
   const bool may_be_that_long =
       ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur);

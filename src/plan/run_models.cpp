@@ -14,12 +14,14 @@ namespace {
 // 0.41.
 constexpr double kReadBytesPerS = 20e9;  // from the page cache, several threads
 constexpr double kReadBytesPerCoreS = 2.5e9;
-constexpr double kMappedBytesPerS = 11e9;    // a new file through mappings, 16 writers
-constexpr double kWriteBytesPerS = 3e9;      // by pwrite
-constexpr unsigned kMinMappedCores = 4;      // as io/file_sink.hpp
-constexpr double kPartBytesPerS = 3.6e9;     // each of several new files at once, up to kMaxPartsBytesPerS
-constexpr double kMaxPartsBytesPerS = 29e9;  // eight files at once, on 16 cores
-constexpr double kSharingS = 1e-3;  // of each device beside the first: thread, memory, waits; not measured, but small
+constexpr double kMappedBytesPerS = 11e9;  // a new file through mappings, 16 writers
+constexpr double kWriteBytesPerS = 3e9;    // by pwrite
+constexpr unsigned kMinMappedCores = 4;    // as io/file_sink.hpp
+// Two H200s, 32 cores, S2, S3 and S4 with --parts 8 as later products of an engine: 18, 14 and 15 GB/s. 16 parts, 32
+// writers, or pwrite: no more.
+constexpr double kPartsBytesPerS = 15e9;
+constexpr double kSharingS =
+    1e-3;  // an allowance for each device beside the first; S1 to /dev/null took 7.6 ms, not 10
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
 // CPU, of one thread.
 constexpr double kBuildNsPerBlock = 100;       // keys made and sorted
@@ -37,7 +39,7 @@ double overlapped(double slowest, double others) {
 double output_rate(const Limits& limits, std::uint32_t num_devices) {
   if (limits.num_cores < kMinMappedCores) return kWriteBytesPerS;
   if (num_devices == 1) return kMappedBytesPerS;
-  return std::max(kMappedBytesPerS, std::min(kMaxPartsBytesPerS, limits.num_parts * kPartBytesPerS));
+  return limits.num_parts > 1 ? kPartsBytesPerS : kMappedBytesPerS;
 }
 
 }  // namespace
@@ -61,8 +63,8 @@ double start_seconds(const Execution& execution, const Limits& limits) {
   return start_s;
 }
 
-double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
-  const double in = input_bytes(s.a) + input_bytes(s.b);
+double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes) {
+  const double in = input_bytes(s.a) + input_bytes(s.b) - kept_bytes;
   const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
   const double kernel_s = execution.predicted_ms / 1e3;
   const double read_s = read_seconds(in, limits);

@@ -14,7 +14,8 @@ inline constexpr double kDeviceStartS = 0.35;
 inline constexpr double kMoreDeviceStartS = 0.1;
 
 /// Seconds of one product at once, from an execution with predicted_ms. Without the start of the device.
-double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
+/// Values: kept_bytes = of input records that a device holds already.
+double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes = 0);
 
 /// Seconds until a device can be used; 0 on the CPU.
 double start_seconds(const Execution& execution, const Limits& limits);

@@ -37,7 +37,7 @@ double seconds_behind(const std::vector<Demand>& jobs, const std::vector<WorkerL
   for (const Demand& job : jobs) {
     double least = kLongestJob;
     for (const WorkerLoad& worker : workers) {
-      if (worker.start_s == 0 && may_run(job, worker)) least = std::min(least, share_on(job, worker));
+      if (worker.start_s == 0 && may_run(job, worker)) least = std::min(least, worker.slowness * share_on(job, worker));
     }
     sum += least;
   }
@@ -54,7 +54,7 @@ std::size_t best_worker(const Demand& job, const std::vector<WorkerLoad>& worker
   for (std::size_t w = 0; w < workers.size(); ++w) {
     if (!may_run(job, workers[w])) continue;
     const double start = std::max(0.0, workers[w].start_s - behind_s);
-    const double end = start + workers[w].backlog_s + seconds_on(job, workers[w]);
+    const double end = start + workers[w].slowness * (workers[w].backlog_s + seconds_on(job, workers[w]));
     if (end < best_s) {
       best_s = end;
       best = w;
@@ -83,6 +83,24 @@ std::uint64_t memory_for(const Demand& job, const WorkerLoad& worker, const Memo
 }
 
 }  // namespace
+
+void Slowness::started(double now_s, bool was_idle) {
+  if (was_idle) since_s_ = now_s;
+}
+
+void Slowness::ended(double now_s, double predicted_s) {
+  ++num_ended_;
+  if (num_ended_ > kFewJobs) {
+    busy_s_ += now_s - since_s_;
+    predicted_s_ += predicted_s;
+  }
+  since_s_ = now_s;
+}
+
+double Slowness::factor() const {
+  constexpr double kMost = 10;  // one job that waits for a lock must not shut a worker out
+  return num_ended_ < 2 * kFewJobs || predicted_s_ <= 0 ? 1 : std::clamp(busy_s_ / predicted_s_, 1 / kMost, kMost);
+}
 
 bool can_run(const Demand& job, const std::vector<WorkerLoad>& workers) {
   return std::any_of(workers.begin(), workers.end(), [&](const WorkerLoad& w) { return may_run(job, w); });

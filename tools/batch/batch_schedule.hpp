@@ -13,6 +13,8 @@ namespace spmm::batch {
 struct Demand {
   double cpu_s = 0;             ///< with cpu_threads
   double gpu_s = 0;             ///< on a GPU whose context is started
+  double kept_a_s = 0;          ///< what of gpu_s goes where A is on the device already
+  double kept_b_s = 0;          ///< and B
   unsigned cpu_threads = 1;     ///< as many as pay
   std::uint64_t cpu_bytes = 1;  ///< host memory that the product takes on the cores
   std::uint64_t gpu_bytes = 1;  ///< and on a GPU
@@ -30,6 +32,27 @@ struct WorkerLoad {
   unsigned num_slots = 1, used_slots = 0;
   unsigned max_jobs = 1, num_jobs = 0;
   double backlog_s = 0;  ///< predicted time of what it holds, as if one after the other on all of it
+  double slowness = 1;   ///< seconds that a predicted second takes
+};
+
+/// What the jobs of a worker took against what was predicted for them: files on a slow disk, cores that others use.
+/// Times are on the supervisor's clock.
+class Slowness {
+ public:
+  /// A job has ended; predicted_s = what it added to the backlog.
+  void ended(double now_s, double predicted_s);
+  /// A job starts; was_idle = it is the only one.
+  void started(double now_s, bool was_idle);
+
+  /// 1 until enough is known.
+  [[nodiscard]] double factor() const;
+
+ private:
+  static constexpr unsigned kFewJobs = 4;  // they include what a worker does only once
+  unsigned num_ended_ = 0;
+  double since_s_ = 0;  // counted up to here
+  double busy_s_ = 0;
+  double predicted_s_ = 0;
 };
 
 struct MemoryLoad {

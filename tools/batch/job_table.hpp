@@ -78,6 +78,8 @@ class JobTable {
 
   /// Jobs that wait, in the order in which they are offered.
   [[nodiscard]] const std::deque<std::uint64_t>& waiting() const { return waiting_; }
+  /// Waiting jobs that read this file.
+  [[nodiscard]] std::size_t num_waiting(const std::string& path) const { return uses_.num_waiting(path); }
 
   /// The `grant.job`-th of the waiting jobs starts.
   /// Several at once: the positions are those before the first of them starts.

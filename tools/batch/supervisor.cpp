@@ -69,6 +69,7 @@ int Supervisor::run() {
     if (phase_ == Phase::running) dispatch();
     p_.table.forget_finished();
     if (is_over()) break;
+    dismiss_idle();
     wait_for_events();
     look_at_clock();
     p_.output.tick(p_.table.counts(), p_.feed == nullptr || p_.feed->has_ended());
@@ -77,6 +78,14 @@ int Supervisor::run() {
   const bool is_complete = counts.waiting == 0 && (p_.feed == nullptr || p_.feed->has_ended());
   if (interrupted_ && !is_complete) return cli::kInterrupted;
   return counts.failed + counts.failed_before > 0 ? cli::kNegative : cli::kOk;
+}
+
+/// Where nothing waits any more: leaving a device takes a worker a tenth of a second, and others still run.
+void Supervisor::dismiss_idle() {
+  if (!p_.table.waiting().empty() || (p_.feed != nullptr && !p_.feed->has_ended())) return;
+  for (std::size_t w = 0; w < in_flight_.size(); ++w) {
+    if (in_flight_[w].empty() && p_.pool.workers()[w].socket.is_open()) p_.pool.dismiss(w);
+  }
 }
 
 // ---- events

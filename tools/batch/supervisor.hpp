@@ -62,11 +62,13 @@ class Supervisor {
   void look_at_clock();
   void look_at_job(std::uint64_t id, double now);
   void check_halt();
+  void dismiss_idle();
   void drop_running();
 
   void dispatch();
   void refuse_hopeless();
   std::vector<WorkerLoad> loads() const;
+  [[nodiscard]] Demand demand_now(const JobRun& run) const;
   bool send_order(std::uint64_t id, std::size_t worker);
 
   bool take_results(std::size_t worker);

@@ -43,7 +43,8 @@ std::vector<WorkerLoad> Supervisor::loads() const {
                     .start_s = worker.kind == WorkerKind::gpu && !worker.is_warm ? model_.gpu_start_s() : 0,
                     .num_cores = worker.num_cores,
                     .num_slots = worker.kind == WorkerKind::gpu ? kGpuSlots : kSlotsPerCore * worker.num_cores,
-                    .num_jobs = static_cast<unsigned>(in_flight_[w].size())};
+                    .num_jobs = static_cast<unsigned>(in_flight_[w].size()),
+                    .slowness = worker.slowness.factor()};
     load.max_jobs = p_.options.max_in_flight != 0 ? p_.options.max_in_flight : load.num_slots;
     for (const std::uint64_t id : in_flight_[w]) {
       const JobRun& run = p_.table.at(id);
@@ -88,7 +89,7 @@ void Supervisor::dispatch() {
   const std::size_t num_offered = std::min(waiting.size(), kWindow);
   std::vector<Demand> demands;
   demands.reserve(num_offered);
-  for (std::size_t w = 0; w < num_offered; ++w) demands.push_back(*p_.table.at(waiting[w]).demand);
+  for (std::size_t w = 0; w < num_offered; ++w) demands.push_back(demand_now(p_.table.at(waiting[w])));
   const std::vector<Grant> grants = hand_out(demands, loads(), memory, waiting.size() - num_offered);
   if (phase_ != Phase::running || grants.empty()) return;
   std::vector<std::uint64_t> ids;
@@ -97,6 +98,18 @@ void Supervisor::dispatch() {
   for (std::size_t g = 0; g < grants.size(); ++g) {
     if (!send_order(ids[g], grants[g].worker)) p_.table.requeue(ids[g], false, false);
   }
+}
+
+/// The demand of a job whose operands may be on a device by then: other jobs read them too.
+Demand Supervisor::demand_now(const JobRun& run) const {
+  Demand demand = *run.demand;
+  const auto is_kept = [&](const std::string& path) {
+    return p_.table.num_waiting(path) > 1 ||
+           std::find(last_inputs_.begin(), last_inputs_.end(), path) != last_inputs_.end();
+  };
+  if (is_kept(run.job.a)) demand.gpu_s -= demand.kept_a_s;
+  if (is_kept(run.job.b)) demand.gpu_s -= demand.kept_b_s;
+  return demand;
 }
 
 /// False where the job did not reach the worker.
@@ -119,6 +132,7 @@ bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
   if (state != SendState::sent) return false;
   last_inputs_ = {run.job.a, run.job.b};
   auto& ids = in_flight_[worker];
+  p_.pool.workers()[worker].slowness.started(p_.output.now_s(), ids.empty());
   ids.push_back(id);
   if (ids.size() > 1) {
     for (const std::uint64_t other : ids) p_.table.at(other).had_company = true;
@@ -151,6 +165,7 @@ void Supervisor::take_result(std::size_t number, const JobResult& result) {
     remove_in_flight(number, result.id);
     worker.num_done += 1;
     worker.is_warm = true;
+    worker.slowness.ended(p_.output.now_s(), p_.table.at(result.id).grant.predicted_s);
     worker.kernel_s += kernel_share(worker, result);
     worker.in_bytes += result.in_bytes;
     worker.out_bytes += result.out_bytes;

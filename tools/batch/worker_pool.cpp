@@ -55,6 +55,7 @@ void WorkerPool::start(std::size_t number) {
                         .name = worker.name,
                         .visible_devices = worker.visible_devices,
                         .memory_limit_bytes = worker.memory_limit_bytes,
+                        .gives_way = worker.kind == WorkerKind::cpu && workers_.size() > 1,
                         .socket = there.get(),
                         .journal = worker.journal.get(),
                         .supervisor = supervisor});
@@ -66,6 +67,7 @@ void WorkerPool::start(std::size_t number) {
 }
 
 SendState WorkerPool::send(std::size_t number, const Message& message) {
+  if (!workers_[number].socket.is_open()) reap(number);  // it was dismissed
   if (workers_[number].pid < 0) start(number);
   return send_message(workers_[number].socket.get(), message, false);
 }
@@ -74,6 +76,10 @@ int WorkerPool::kill_worker(std::size_t number) {
   if (workers_[number].pid < 0) return 0;
   ::kill(workers_[number].pid, SIGKILL);
   return reap(number);
+}
+
+void WorkerPool::dismiss(std::size_t number) {
+  workers_[number].socket = io::Descriptor();
 }
 
 int WorkerPool::reap(std::size_t number) {

@@ -9,6 +9,7 @@
 
 #include "io/descriptor.hpp"
 #include "tools/batch/batch_message.hpp"
+#include "tools/batch/batch_schedule.hpp"
 #include "tools/batch/worker_process.hpp"
 
 namespace spmm::batch {
@@ -29,6 +30,7 @@ struct PoolWorker {
   bool is_warm = false;  ///< this process has finished a job
   std::uint64_t num_done = 0, num_failed = 0, in_bytes = 0, out_bytes = 0;
   double busy_s = 0;    ///< seconds of its jobs, one after the other
+  Slowness slowness{};  ///< of all its processes
   double kernel_s = 0;  ///< predicted time of their kernels on all of the worker
 };
 
@@ -46,6 +48,9 @@ class WorkerPool {
 
   /// Sends to a worker, which is started where it is not running. Errors: IoError (fork).
   SendState send(std::size_t worker, const Message& message);
+
+  /// Closes the socket of a worker that has nothing to do: it ends. send() would start another one.
+  void dismiss(std::size_t worker);
 
   /// Ends the process of a worker at once; returns its wait status.
   int kill_worker(std::size_t worker);

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -188,6 +189,10 @@ void prepare(const WorkerSetup& setup) {
   ::prctl(PR_SET_PDEATHSIG, SIGUSR2);
   if (::getppid() != setup.supervisor) ::_exit(1);  // it died before the line above
   ::prctl(PR_SET_NAME, ("spmm-" + setup.name).c_str());
+  if (setup.gives_way) {
+    constexpr int kNice = 5;
+    static_cast<void>(::setpriority(PRIO_PROCESS, 0, kNice));  // for the threads to come, too
+  }
   if (setup.kind == WorkerKind::gpu) ::setenv("CUDA_VISIBLE_DEVICES", setup.visible_devices.c_str(), 1);
 }
 

@@ -45,6 +45,31 @@ JobRun run_with(bool company, bool cancelled, std::uint64_t counted) {
 
 }  // namespace
 
+TEST_CASE("a worker that is slower than predicted gets fewer jobs, from its first few on") {
+  Slowness slowness;
+  CHECK(slowness.factor() == 1);
+  double now = 5;
+  slowness.started(now, true);
+  for (int job = 0; job < 4; ++job) slowness.ended(now += 1, 0.1);  // start of a device and the like
+  CHECK(slowness.factor() == 1);
+  for (int job = 0; job < 4; ++job) slowness.ended(now += 0.3, 0.1);
+  CHECK(slowness.factor() == Approx(3));
+  slowness.started(now += 100, true);  // idle time does not count
+  for (int job = 0; job < 4; ++job) slowness.ended(now += 0.1, 0.1);
+  CHECK(slowness.factor() == Approx(2));
+  slowness.started(now, false);  // beside others
+  slowness.ended(now += 1000, 0.1);
+  CHECK(slowness.factor() == 10);
+
+  WorkerLoad slow = gpu();
+  slow.slowness = 3;
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), gpu()}, kMemory)) == std::vector<std::size_t>{1});
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), slow}, kMemory)) == std::vector<std::size_t>{0});
+  slow.backlog_s = 1;
+  CHECK(workers_of(hand_out({demand(2.9, 0.1)}, {cpu(), slow}, kMemory)) == std::vector<std::size_t>{0});
+  CHECK(workers_of(hand_out({demand(3.5, 0.1)}, {cpu(), slow}, kMemory)) == std::vector<std::size_t>{1});
+}
+
 TEST_CASE("each job goes where it ends first") {
   CHECK(workers_of(hand_out({demand(0.1, 1), demand(1, 0.1)}, {cpu(), gpu()}, kMemory)) ==
         std::vector<std::size_t>{0, 1});

@@ -55,6 +55,8 @@ TEST_CASE("a job's demand is the library's decision") {
   CHECK(large.cpu_threads == kCores);
   CHECK(large.cpu_s == decided(kLarge, Backend::cpu, kCores, machine).predicted_s);
   CHECK(large.gpu_s < large.cpu_s);
+  CHECK(large.kept_b_s > 0.01);  // reading gigabytes, and bringing them to the device
+  CHECK(large.gpu_s > large.kept_a_s + large.kept_b_s);
   CHECK(large.cpu_bytes > 2'000'000'000);
 }
 

@@ -165,7 +165,7 @@ TEST_CASE("a reservation that fails and leaves the file longer does not change t
   CHECK(num_calls == 6);
 }
 
-/// In a child process: an output of 66 MB on an ext4 of 200 MB, which has no room for the 256 MB that are reserved.
+/// In a child process: an output of 66 MB on an ext4 of 120 MB, which has no room for the 128 MB that are reserved.
 std::string write_to_small_ext4(const fs::path& folder) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
     return "skip: no private mounts here";
@@ -174,7 +174,7 @@ std::string write_to_small_ext4(const fs::path& folder) {
   const fs::path disk = folder / "disk";
   fs::create_directory(disk);
   write_bytes(image, "");
-  fs::resize_file(image, 200u << 20);
+  fs::resize_file(image, 120u << 20);
   const auto shell = [](const std::string& command) {
     return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
   };
