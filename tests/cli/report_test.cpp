@@ -68,3 +68,27 @@ TEST_CASE("a report that fails says that the product is complete only where ther
   CHECK(fs::exists("c.bin"));
   CHECK(spmm_command({"--report", "/dev/null", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);
 }
+
+TEST_CASE("devices that share a product and their shares are in the plan and in the report") {
+  spmm::Report report;
+  report.a = report.b = report.c = {.n = 8, .m = 8, .num_blocks = 1};
+  report.plan.backend = spmm::Backend::cuda;
+  report.plan.devices = {{.number = 1, .name = "Made-up 9000", .share = 1}};
+  CHECK_FALSE(has(plan_text(report.a, report.b, report.plan), "devices:"));
+  CHECK_FALSE(report_json(report, {})["devices"][0].contains("pairs"));
+
+  report.plan.devices[0].share = 0.75;
+  report.plan.devices[0].pairs = 3;
+  report.plan.devices.push_back(
+      {.number = 4, .name = "Made-up 8000", .share = 0.25, .pairs = 1, .num_panels = 2, .multiply_s = 0.5});
+  CHECK(has(plan_text(report.a, report.b, report.plan),
+            "devices: 1 Made-up 9000 75 %, 4 Made-up 8000 25 % of the pairs"));
+  const nlohmann::ordered_json json = report_json(report, {});
+  CHECK(json["devices"].size() == 2);
+  CHECK(json["devices"][0]["number"] == 1);
+  CHECK(json["devices"][0]["pairs"] == 3);
+  CHECK(json["devices"][1]["share"] == 0.25);
+  CHECK(json["devices"][1]["panels"] == 2);
+  CHECK(json["devices"][1]["multiply_s"] == 0.5);
+  CHECK(json["plan"]["devices"][1]["name"] == "Made-up 8000");
+}
