@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/record_errors.hpp"
+#include "dist/distinct_rows.hpp"
 #include "dist/row_ranges.hpp"
 
 namespace spmm::dist {
@@ -52,6 +53,18 @@ Share BRows::find(std::uint32_t row) const {
   }
   return {.begin = static_cast<std::uint64_t>(begin - order_.begin()),
           .end = static_cast<std::uint64_t>(end - order_.begin())};
+}
+
+std::uint64_t BRows::size_here(std::uint32_t row) const {
+  const Share blocks = find(row);
+  return blocks.end - blocks.begin;
+}
+
+std::vector<std::uint32_t> BRows::columns_here(std::uint32_t blocks_per_side) const {
+  std::vector<std::uint32_t> columns;
+  columns.reserve(order_.size());
+  for (const cpu::Keyed& item : order_) columns.push_back(static_cast<std::uint32_t>(item.key));
+  return DistinctRows(columns, blocks_per_side).rows();
 }
 
 std::vector<Bytes> BRows::by_home(const std::vector<std::uint32_t>& rows) const {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/memory.hpp"
@@ -11,6 +13,8 @@
 #include "base/text.hpp"
 #include "dist/b_rows.hpp"
 #include "dist/division.hpp"
+#include "dist/inner_division.hpp"
+#include "dist/partial_rounds.hpp"
 #include "dist/round_sink.hpp"
 #include "dist/row_steps.hpp"
 #include "engine/product.hpp"
@@ -69,8 +73,14 @@ class RankProduct {
   void divide_c();
   void spread_a();
   void multiply_all();
+  void fetch_rows(const RecordStore& a, RecordStore& b, bool is_last);
+  /// Work on the sink that this rank does alone; the sink tells the others when it fails.
+  void fill_sink(const std::function<void()>& body);
   void run_step(const RecordStore& a, std::uint32_t end_round);
-  void multiply_here(const RecordStore& a, const RecordStore& b);
+  /// A part of the inner dimension on each rank, then the sums.
+  void multiply_parts();
+  /// Values: kept_bytes = that are taken for results beside the product.
+  void multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes);
   void publish();
   DistributedReport report();
 
@@ -85,6 +95,7 @@ class RankProduct {
   std::unique_ptr<StoreLimit> store_limit_;
   std::unique_ptr<BRows> b_rows_;
   Division division_;
+  std::optional<InnerDivision> inner_;  ///< nothing: by rows
   std::unique_ptr<RecordStore> a_rows_;
   std::unique_ptr<RoundSink> sink_;
   std::unique_ptr<Engine> engine_;
@@ -162,9 +173,20 @@ void RankProduct::divide_c() {
     indices = read_indices(group_, *a_);
   });
   stages_.run_together([&] {
+    const std::uint32_t side = header().blocks_per_side();
     const std::uint64_t range_bytes = std::min(kRangeBytes, limit_bytes_ / 4);
-    division_ = divide(group_, indices, samples, *b_rows_, header().blocks_per_side(), range_bytes / record_bytes(),
-                       b_fits() ? 1 : kRoundsForSteps);
+    const std::vector<RowWork> rows = count_rows(group_, indices, samples, *b_rows_, side);
+    const std::uint64_t num_columns = count_columns(group_, *b_rows_, side);
+    division_ = divide(group_, rows, num_columns, range_bytes / record_bytes(), b_fits() ? 1 : kRoundsForSteps);
+    inner_ = choose_inner(group_, {.indices = indices,
+                                   .rows = rows,
+                                   .num_columns = num_columns,
+                                   .b_rows = *b_rows_,
+                                   .by_rows = division_,
+                                   .b = b_->header(),
+                                   .limit_bytes = limit_bytes_,
+                                   .range_bytes = range_bytes / 2});
+    if (inner_) division_ = std::move(inner_->sums);
   });
 }
 
@@ -172,16 +194,19 @@ void RankProduct::spread_a() {
   const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
   a_rows_ = std::make_unique<RecordStore>(header().m, *store_limit_);
   stages_.run_together([&] {
-    send_records(
-        group_, *a_, [&](BlockIndex at) { return static_cast<int>(division_.range_of(at.i) % num_ranks); },
-        [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); });
+    const auto owner = [&](BlockIndex at) {
+      return static_cast<int>(inner_ ? part_of(inner_->borders, at.j) : division_.range_of(at.i) % num_ranks);
+    };
+    send_records(group_, *a_, owner, [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); });
   });
   stages_.run([&] { a_->check_unchanged(); });
 }
 
 void RankProduct::multiply_all() {
   sink_ = std::make_unique<RoundSink>(group_.ranks, output_, division_, header().m, limit_bytes_ / 4);
-  if (b_fits()) {
+  if (inner_) {
+    multiply_parts();
+  } else if (b_fits()) {
     run_step(*a_rows_, division_.num_rounds);
   } else {
     std::unique_ptr<RowSteps> steps;
@@ -197,32 +222,68 @@ void RankProduct::multiply_all() {
   stages_.run_together([&] { sink_->send_fragments(); });
 }
 
-void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
+void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last) {
   ++num_steps_;
   const auto start = Clock::now();
-  RecordStore b(header().m, *store_limit_);
   stages_.run_together([&] { b_rows_->fetch(met_rows(a, header().blocks_per_side()), b); });
-  if (end_round == division_.num_rounds) b_rows_->clear();
+  if (is_last) b_rows_->clear();
   part_.fetch_s += seconds_since(start);
   part_.received_bytes += (a.size() + b.size()) * sent_record_bytes(header().m);
-  const auto product_start = Clock::now();
+}
+
+void RankProduct::fill_sink(const std::function<void()>& body) {
   stages_.run([&] {
     try {
       group_.check_cancelled();
-      if (a.size() != 0) multiply_here(a, b);
-      sink_->close_until(end_round);
+      body();
     } catch (const OtherRankFailed&) {  // which says what it is
     } catch (...) {
       sink_->give_up();
       throw;
     }
   });
-  part_.multiply_s += seconds_since(product_start);
 }
 
-void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b) {
-  const std::uint64_t kept = std::min(limit_bytes_ / 4, 2 * division_.max_c_blocks * record_bytes());
-  const std::uint64_t left = limit_bytes_ - std::min(limit_bytes_ - 1, kept + store_limit_->used());
+void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
+  RecordStore b(header().m, *store_limit_);
+  fetch_rows(a, b, end_round == division_.num_rounds);
+  const auto start = Clock::now();
+  fill_sink([&] {
+    const std::uint64_t kept = std::min(limit_bytes_ / 4, 2 * division_.max_c_blocks * record_bytes());
+    if (a.size() != 0) multiply_here(a, b, *sink_, kept);
+    sink_->close_until(end_round);
+  });
+  part_.multiply_s += seconds_since(start);
+}
+
+void RankProduct::multiply_parts() {
+  const std::uint64_t partial_bytes = inner_->counts.partial_c_blocks * record_bytes();
+  PartialRounds partial(group_, division_, header().m, partial_bytes);
+  {
+    RecordStore b(header().m, *store_limit_);
+    fetch_rows(*a_rows_, b, true);
+    const auto start = Clock::now();
+    stages_.run([&] {
+      group_.check_cancelled();
+      if (a_rows_->size() != 0) multiply_here(*a_rows_, b, partial.sink(), partial_bytes);
+    });
+    part_.multiply_s += seconds_since(start);
+  }
+  a_rows_->clear();
+  engine_.reset();
+  const auto start = Clock::now();
+  for (std::uint32_t round = 0; round < division_.num_rounds; ++round) {
+    stages_.run_together([&] { partial.exchange(round); });
+    fill_sink([&] {
+      sink_->append(partial.sum(), [] {});
+      sink_->close_until(round + 1);
+    });
+  }
+  part_.merge_s += seconds_since(start);
+}
+
+void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes) {
+  const std::uint64_t left = limit_bytes_ - std::min(limit_bytes_ - 1, kept_bytes + store_limit_->used());
   if (!engine_ || left < engine_limit_bytes_) {
     options_.memory_limit_bytes = engine_limit_bytes_ = left;
     engine_.reset();
@@ -230,7 +291,7 @@ void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b) {
   }
   const StoreSource source_a(a, a_->header(), a_->name());
   const StoreSource source_b(b, b_->header(), b_->name());
-  const Report report = engine_->multiply(source_a, source_b, *sink_, options_);
+  const Report report = engine_->multiply(source_a, source_b, to, options_);
   own_.pairs += report.pairs;
   own_.num_panels += report.num_panels;
   own_.verified_blocks += report.verified_blocks;
@@ -247,6 +308,7 @@ void RankProduct::publish() {
   own_.a = a_->header();
   own_.b = b_->header();
   own_.c = c;
+  own_.c_blocks = c.num_blocks;
   stages_.run([&] {
     group_.check_cancelled();
     if (!is_first()) output_.flush();
@@ -265,7 +327,11 @@ DistributedReport RankProduct::report() {
   part_.wait_s = sink_->wait_s();
   part_.write_s = sink_->write_s();
   part_.peak_host_bytes = peak_resident_bytes();
-  DistributedReport all{.whole = own_, .ranks = {}, .num_rounds = division_.num_rounds, .num_steps = num_steps_};
+  DistributedReport all{.whole = own_,
+                        .ranks = {},
+                        .num_rounds = division_.num_rounds,
+                        .num_steps = num_steps_,
+                        .splits_inner = inner_.has_value()};
   for (const Bytes& bytes : group_.ranks.gather(encode(part_))) {
     all.ranks.push_back(decode(bytes));
     all.whole.peak_host_bytes = std::max(all.whole.peak_host_bytes, all.ranks.back().peak_host_bytes);
