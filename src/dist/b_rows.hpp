@@ -17,8 +17,9 @@ namespace spmm::dist {
 /// here, and 16 bytes for each of their blocks while they are sorted.
 class BRows {
  public:
-  BRows(const Group& group, StoreLimit& limit, std::uint32_t m)
-      : group_(group), limit_(limit), m_(m), store_(m, limit) {}
+  /// Values: record_bytes = that are sent of each record.
+  BRows(const Group& group, StoreLimit& limit, std::uint64_t record_bytes)
+      : group_(group), limit_(limit), store_(record_bytes, limit) {}
 
   /// Brings every record to its home. Values: samples = sampled_rows() of this rank.
   /// Errors: FormatError (index out of range), OutOfMemory, what the source throws.
@@ -43,12 +44,11 @@ class BRows {
 
  private:
   [[nodiscard]] std::vector<Bytes> by_home(const std::vector<std::uint32_t>& rows) const;
-  /// The blocks of a row at home here, as positions in order_.
-  [[nodiscard]] Share find(std::uint32_t row) const;
+  /// The blocks of a row at home here, as positions in order_. Values: none of them is before `from`.
+  [[nodiscard]] Share find(std::uint32_t row, std::uint64_t from = 0) const;
 
   Group group_;
   StoreLimit& limit_;
-  std::uint32_t m_;
   RecordStore store_;
   std::vector<std::uint32_t> first_rows_;
   AlignedArray<cpu::Keyed> order_;  // by (i, j): the key's high and low half, and the record

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -53,6 +54,11 @@ class Communicator {
   [[nodiscard]] std::vector<std::uint64_t> gather(std::uint64_t value) const;
   /// Bytes of every rank, of any length; for a few KB each. Shapes: result [size()].
   [[nodiscard]] std::vector<Bytes> gather(const Bytes& bytes) const;
+  /// The same in two halves, with other work between them; one at a time, and no other member until it is finished.
+  void start_gather(std::uint64_t value) const;
+  /// Lets messages pass on; returns whether all values are there.
+  [[nodiscard]] bool is_gathered() const;
+  [[nodiscard]] std::vector<std::uint64_t> finish_gather() const;
   [[nodiscard]] Bytes broadcast(const Bytes& bytes, int from) const;
   void barrier() const;
 
@@ -86,6 +92,8 @@ class Communicator {
   std::uint64_t message_bytes_ = kMessageBytes;
   std::uint64_t round_bytes_ = kRoundBytes;
   mutable bool left_together_ = false;
+  struct Gathering;  // MPI's handle, and the values
+  std::unique_ptr<Gathering> gathering_;
 };
 
 }  // namespace spmm::dist

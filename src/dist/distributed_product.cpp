@@ -15,8 +15,10 @@
 #include "dist/division.hpp"
 #include "dist/inner_division.hpp"
 #include "dist/partial_rounds.hpp"
+#include "dist/picked_source.hpp"
 #include "dist/round_sink.hpp"
 #include "dist/row_steps.hpp"
+#include "dist/shared_files.hpp"
 #include "engine/product.hpp"
 #include "io/paths.hpp"
 #include "spmm/engine.hpp"
@@ -29,9 +31,10 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// Of C that a rank keeps until its offset is known: small enough to stay in few pages of memory, large enough that a
-/// round costs nothing beside it.
-constexpr std::uint64_t kRangeBytes = 16u << 20;
+/// Of C that a rank keeps until its offset is known: small enough to be in the cache still when it is written, large
+/// enough that a round, a message to each rank, costs nothing beside it. README.md has the figures.
+constexpr std::uint64_t kRangeBytes = 4u << 20;
+constexpr std::uint64_t kRangeBytesPerRank = 16u << 10;
 /// Where B does not fit a rank at once: steps are whole rounds.
 constexpr std::uint32_t kRoundsForSteps = 256;
 
@@ -62,7 +65,11 @@ class RankProduct {
   [[nodiscard]] const MatrixHeader& header() const { return a_->header(); }
   /// Whether a rank may hold all of B; the same answer on all ranks.
   [[nodiscard]] bool b_fits() const {
-    return std::uint64_t{b_->header().num_blocks} * sent_record_bytes(header().m) <= limit_bytes_ / 4;
+    return std::uint64_t{b_->header().num_blocks} * sent_bytes() <= limit_bytes_ / 4;
+  }
+  /// Of a record of A or B that goes to another rank.
+  [[nodiscard]] std::uint64_t sent_bytes() const {
+    return files_->are_shared() ? kSentHeadBytes : sent_record_bytes(header().m);
   }
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(header().m); }
 
@@ -79,6 +86,7 @@ class RankProduct {
   void run_step(const RecordStore& a, std::uint32_t end_round);
   /// A part of the inner dimension on each rank, then the sums.
   void multiply_parts();
+  std::unique_ptr<Source> source_of(const RecordStore& store, const Source& whole);
   /// Values: kept_bytes = that are taken for results beside the product.
   void multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes);
   void publish();
@@ -90,10 +98,12 @@ class RankProduct {
   Clock::time_point start_ = Clock::now();
   std::unique_ptr<Source> a_;
   std::unique_ptr<Source> b_;
+  std::unique_ptr<SharedFiles> files_;
   SharedOutput output_;
   std::uint64_t limit_bytes_ = 0;  ///< of this rank: a quarter each for results, rows of B, other records, the product
   std::unique_ptr<StoreLimit> store_limit_;
   std::unique_ptr<BRows> b_rows_;
+  std::vector<BlockIndex> a_indices_;  ///< of this rank's share, until A is with its owners
   Division division_;
   std::optional<InnerDivision> inner_;  ///< nothing: by rows
   std::unique_ptr<RecordStore> a_rows_;
@@ -113,6 +123,7 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
     check_shapes(*a_, *b_);
   });
   check_headers();
+  files_ = std::make_unique<SharedFiles>(group_.ranks, *a_, *b_);
   stages_.run([&] {
     if (!is_first()) return;
     for (const fs::path& input : {a, b}) {
@@ -156,7 +167,7 @@ void RankProduct::settle_limits() {
 
 void RankProduct::spread_b() {
   std::vector<std::uint32_t> samples;
-  b_rows_ = std::make_unique<BRows>(group_, *store_limit_, header().m);
+  b_rows_ = std::make_unique<BRows>(group_, *store_limit_, sent_bytes());
   stages_.run([&] { samples = sampled_rows(group_, *b_); });
   stages_.run_together([&] { b_rows_->distribute(*b_, samples); });
   stages_.run([&] {
@@ -166,24 +177,25 @@ void RankProduct::spread_b() {
 }
 
 void RankProduct::divide_c() {
-  std::vector<BlockIndex> indices;
   std::vector<std::uint32_t> samples;
   stages_.run([&] {
     samples = sampled_rows(group_, *a_);
-    indices = read_indices(group_, *a_);
+    a_indices_ = read_indices(group_, *a_);
   });
   stages_.run_together([&] {
     const std::uint32_t side = header().blocks_per_side();
-    const std::uint64_t range_bytes = std::min(kRangeBytes, limit_bytes_ / 4);
-    const std::vector<RowWork> rows = count_rows(group_, indices, samples, *b_rows_, side);
+    const std::uint64_t num_ranks = static_cast<std::uint64_t>(group_.ranks.size());
+    const std::uint64_t range_bytes = std::min(std::max(kRangeBytes, kRangeBytesPerRank * num_ranks), limit_bytes_ / 4);
+    const std::vector<RowWork> rows = count_rows(group_, a_indices_, samples, *b_rows_, side);
     const std::uint64_t num_columns = count_columns(group_, *b_rows_, side);
     division_ = divide(group_, rows, num_columns, range_bytes / record_bytes(), b_fits() ? 1 : kRoundsForSteps);
-    inner_ = choose_inner(group_, {.indices = indices,
+    inner_ = choose_inner(group_, {.indices = a_indices_,
                                    .rows = rows,
                                    .num_columns = num_columns,
                                    .b_rows = *b_rows_,
                                    .by_rows = division_,
                                    .b = b_->header(),
+                                   .stored_bytes = sent_bytes(),
                                    .limit_bytes = limit_bytes_,
                                    .range_bytes = range_bytes / 2});
     if (inner_) division_ = std::move(inner_->sums);
@@ -192,13 +204,19 @@ void RankProduct::divide_c() {
 
 void RankProduct::spread_a() {
   const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
-  a_rows_ = std::make_unique<RecordStore>(header().m, *store_limit_);
+  a_rows_ = std::make_unique<RecordStore>(sent_bytes(), *store_limit_);
   stages_.run_together([&] {
     const auto owner = [&](BlockIndex at) {
       return static_cast<int>(inner_ ? part_of(inner_->borders, at.j) : division_.range_of(at.i) % num_ranks);
     };
-    send_records(group_, *a_, owner, [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); });
+    const auto add = [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); };
+    if (files_->are_shared()) {
+      send_heads(group_, *a_, a_indices_, owner, add);
+    } else {
+      send_records(group_, *a_, sent_bytes(), owner, add);
+    }
   });
+  a_indices_ = {};
   stages_.run([&] { a_->check_unchanged(); });
 }
 
@@ -228,7 +246,7 @@ void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last)
   stages_.run_together([&] { b_rows_->fetch(met_rows(a, header().blocks_per_side()), b); });
   if (is_last) b_rows_->clear();
   part_.fetch_s += seconds_since(start);
-  part_.received_bytes += (a.size() + b.size()) * sent_record_bytes(header().m);
+  part_.received_bytes += (a.size() + b.size()) * sent_bytes();
 }
 
 void RankProduct::fill_sink(const std::function<void()>& body) {
@@ -245,7 +263,7 @@ void RankProduct::fill_sink(const std::function<void()>& body) {
 }
 
 void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
-  RecordStore b(header().m, *store_limit_);
+  RecordStore b(sent_bytes(), *store_limit_);
   fetch_rows(a, b, end_round == division_.num_rounds);
   const auto start = Clock::now();
   fill_sink([&] {
@@ -260,7 +278,7 @@ void RankProduct::multiply_parts() {
   const std::uint64_t partial_bytes = inner_->counts.partial_c_blocks * record_bytes();
   PartialRounds partial(group_, division_, header().m, partial_bytes);
   {
-    RecordStore b(header().m, *store_limit_);
+    RecordStore b(sent_bytes(), *store_limit_);
     fetch_rows(*a_rows_, b, true);
     const auto start = Clock::now();
     stages_.run([&] {
@@ -282,16 +300,22 @@ void RankProduct::multiply_parts() {
   part_.merge_s += seconds_since(start);
 }
 
+/// Where ranks read the files themselves, a store has only the numbers of the records.
+std::unique_ptr<Source> RankProduct::source_of(const RecordStore& store, const Source& whole) {
+  if (files_->are_shared()) return std::make_unique<PickedSource>(whole, store, *store_limit_);
+  return std::make_unique<StoreSource>(store, whole.header(), whole.name());
+}
+
 void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes) {
+  const std::unique_ptr<Source> source_a = source_of(a, *a_);
+  const std::unique_ptr<Source> source_b = source_of(b, *b_);
   const std::uint64_t left = limit_bytes_ - std::min(limit_bytes_ - 1, kept_bytes + store_limit_->used());
   if (!engine_ || left < engine_limit_bytes_) {
     options_.memory_limit_bytes = engine_limit_bytes_ = left;
     engine_.reset();
     engine_ = std::make_unique<Engine>(options_);
   }
-  const StoreSource source_a(a, a_->header(), a_->name());
-  const StoreSource source_b(b, b_->header(), b_->name());
-  const Report report = engine_->multiply(source_a, source_b, to, options_);
+  const Report report = engine_->multiply(*source_a, *source_b, to, options_);
   own_.pairs += report.pairs;
   own_.num_panels += report.num_panels;
   own_.verified_blocks += report.verified_blocks;
@@ -311,6 +335,7 @@ void RankProduct::publish() {
   own_.c_blocks = c.num_blocks;
   stages_.run([&] {
     group_.check_cancelled();
+    files_->check_unchanged();
     if (!is_first()) output_.flush();
   });
   stages_.run([&] {
@@ -331,7 +356,8 @@ DistributedReport RankProduct::report() {
                         .ranks = {},
                         .num_rounds = division_.num_rounds,
                         .num_steps = num_steps_,
-                        .splits_inner = inner_.has_value()};
+                        .splits_inner = inner_.has_value(),
+                        .reads_files = files_->are_shared()};
   for (const Bytes& bytes : group_.ranks.gather(encode(part_))) {
     all.ranks.push_back(decode(bytes));
     all.whole.peak_host_bytes = std::max(all.whole.peak_host_bytes, all.ranks.back().peak_host_bytes);

@@ -53,6 +53,16 @@ std::vector<RowWork> gathered(const Group& group, const std::vector<RowWork>& ow
   return merged(std::move(rows));
 }
 
+/// Calls body(range, row) for rows in ascending order.
+template <class Body>
+void for_ranges(const Division& division, std::span<const RowWork> rows, const Body& body) {
+  std::uint32_t range = 0;
+  for (const RowWork& row : rows) {
+    while (range < division.borders.size() && division.borders[range] <= row.row) ++range;
+    body(range, row);
+  }
+}
+
 }  // namespace
 
 Standing standing_of(const Group& group, std::span<const RowWork> rows) {
@@ -86,15 +96,21 @@ Division divide(const Group& group, std::span<const RowWork> rows, std::uint64_t
                 std::uint64_t wanted_c_blocks, std::uint32_t min_rounds) {
   const Standing standing = standing_of(group, rows);
   const auto num_ranks = static_cast<std::uint32_t>(group.ranks.size());
+  std::uint64_t c_blocks_here = 0;
+  for (const RowWork& row : rows) c_blocks_here += row.max_c_blocks(num_columns);
+  const std::uint64_t per_round = std::max<std::uint64_t>(1, wanted_c_blocks) * num_ranks;
+  const std::uint64_t at_least = group.ranks.sum(c_blocks_here) / per_round;  // rounds, however even the ranges are
   Division division;
   division.num_rounds = min_rounds;
+  while (division.num_rounds < std::min<std::uint64_t>(at_least, kMaxRounds)) division.num_rounds *= 2;
   std::vector<std::uint64_t> c_blocks;
   for (std::uint64_t earlier_most = 0;; division.num_rounds *= 2) {
     const std::uint32_t num_ranges = division.num_rounds * num_ranks;
     division.borders = borders_in(rows, standing.weight_before, standing.weight, num_ranges);
     group.ranks.max(division.borders);
     c_blocks.assign(num_ranges, 0);
-    for (const RowWork& row : rows) c_blocks[division.range_of(row.row)] += row.max_c_blocks(num_columns);
+    for_ranges(division, rows,
+               [&](std::uint32_t range, const RowWork& row) { c_blocks[range] += row.max_c_blocks(num_columns); });
     group.ranks.sum(c_blocks);
     division.max_c_blocks = *std::max_element(c_blocks.begin(), c_blocks.end());
     const bool gains = earlier_most == 0 || division.max_c_blocks < earlier_most;  // else one row alone is the largest
@@ -103,7 +119,8 @@ Division divide(const Group& group, std::span<const RowWork> rows, std::uint64_t
   }
   division.pairs_of_ranks.assign(num_ranks, 0);
   division.c_blocks_of_ranks.assign(num_ranks, 0);
-  for (const RowWork& row : rows) division.pairs_of_ranks[division.range_of(row.row) % num_ranks] += row.pairs;
+  for_ranges(division, rows,
+             [&](std::uint32_t range, const RowWork& row) { division.pairs_of_ranks[range % num_ranks] += row.pairs; });
   for (std::size_t x = 0; x < c_blocks.size(); ++x) division.c_blocks_of_ranks[x % num_ranks] += c_blocks[x];
   group.ranks.sum(division.pairs_of_ranks);
   division.pairs = std::accumulate(division.pairs_of_ranks.begin(), division.pairs_of_ranks.end(), std::uint64_t{0});

@@ -102,7 +102,10 @@ void divide_inner(const Group& group, const SplitQuestion& question, InnerDivisi
 SplitCounts least_counts(const Group& group, const SplitQuestion& question) {
   const Division& by_rows = question.by_rows;
   const auto num_ranks = static_cast<std::uint32_t>(group.ranks.size());
-  SplitCounts counts{.num_ranks = num_ranks, .m = question.b.m, .limit_bytes = question.limit_bytes};
+  SplitCounts counts{.num_ranks = num_ranks,
+                     .m = question.b.m,
+                     .limit_bytes = question.limit_bytes,
+                     .stored_bytes = question.stored_bytes};
   counts.pairs_by_rows = *std::max_element(by_rows.pairs_of_ranks.begin(), by_rows.pairs_of_ranks.end());
   counts.b_blocks_by_rows = std::min<std::uint64_t>(question.b.num_blocks, counts.pairs_by_rows);  // at most
   counts.pairs_by_inner = (by_rows.pairs + num_ranks - 1) / num_ranks;

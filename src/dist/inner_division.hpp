@@ -30,6 +30,7 @@ struct SplitQuestion {
   const BRows& b_rows;
   const Division& by_rows;
   MatrixHeader b{};
+  std::uint64_t stored_bytes = 0;
   std::uint64_t limit_bytes = 0;
   std::uint64_t range_bytes = 0;  ///< of C that arrive at a rank in one round
 };

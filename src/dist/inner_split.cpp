@@ -19,11 +19,10 @@ double pair_bytes(std::uint64_t pairs, std::uint32_t m) {
 
 bool fits_inner(const SplitCounts& counts) {
   const std::uint64_t quarter = counts.limit_bytes / 4;
-  const std::uint64_t in = sent_record_bytes(counts.m);
   const std::uint64_t out = output_record_bytes(counts.m);
   const std::uint64_t stored = counts.b_blocks_at_home + counts.a_blocks_by_inner + counts.b_blocks_by_inner;
-  return counts.num_ranks > 1 && stored * in <= 2 * quarter && counts.partial_c_blocks * out <= quarter &&
-         2 * counts.round_c_blocks * out <= quarter;  // sent and received
+  return counts.num_ranks > 1 && stored * counts.stored_bytes <= 2 * quarter &&
+         counts.partial_c_blocks * out <= quarter && 2 * counts.round_c_blocks * out <= quarter;  // sent and received
 }
 
 bool splits_inner(const SplitCounts& counts) {

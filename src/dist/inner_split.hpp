@@ -9,7 +9,8 @@ namespace spmm::dist {
 struct SplitCounts {
   std::uint32_t num_ranks = 1;
   std::uint32_t m = 1;
-  std::uint64_t limit_bytes = 0;  ///< memory of a rank
+  std::uint64_t limit_bytes = 0;   ///< memory of a rank
+  std::uint64_t stored_bytes = 0;  ///< of a record of A or B, before the product
 
   std::uint64_t pairs_by_rows = 0;
   std::uint64_t b_blocks_by_rows = 0;  ///< that the rank fetches

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/record_errors.hpp"
@@ -49,7 +50,7 @@ void add_piece(Bytes& to, std::uint64_t offset, std::span<const std::byte> bytes
 
 }  // namespace
 
-RoundSink::RoundSink(const Communicator& ranks, const SharedOutput& output, const Division& division, std::uint32_t m,
+RoundSink::RoundSink(const Communicator& ranks, SharedOutput& output, const Division& division, std::uint32_t m,
                      std::uint64_t limit_bytes)
     : ranks_(ranks),
       output_(output),
@@ -74,47 +75,59 @@ void RoundSink::append(std::span<const std::byte> records, std::function<void()>
 }
 
 void RoundSink::take(std::span<const std::byte> records) {
-  if (ranks_.rank() == 0) {
-    write(end_ + range_bytes_, records);
-  } else {
-    const std::uint64_t wanted = range_bytes_ + records.size();
-    if (wanted > limit_bytes_) {
-      throw OutOfMemory(
-          "host memory",
-          text("the result of a block row does not fit the ", human_bytes(limit_bytes_), " that a rank may keep of it"),
-          "raise --memory-limit");
-    }
-    if (wanted > range_.size()) {
-      AlignedArray<std::byte> larger(std::max(kFirstBytes, std::max(wanted, std::min(2 * wanted, limit_bytes_))));
-      if (range_bytes_ != 0) std::memcpy(larger.data(), range_.data(), range_bytes_);
-      range_ = std::move(larger);
-    }
-    if (!records.empty()) std::memcpy(range_.data() + range_bytes_, records.data(), records.size());
+  if (is_closing_) static_cast<void>(ranks_.is_gathered());  // lets messages of the others pass on
+  const std::uint64_t wanted = range_bytes_ + records.size();
+  if (wanted > range_.size()) grow(wanted);
+  if (!records.empty()) std::memcpy(range_.data() + range_bytes_, records.data(), records.size());
+  range_bytes_ = wanted;
+}
+
+void RoundSink::grow(std::uint64_t wanted) {
+  if (wanted + closed_range_.size() > limit_bytes_) {
+    finish_round();
+    closed_range_ = {};
   }
-  range_bytes_ += records.size();
+  if (wanted > limit_bytes_) {
+    throw OutOfMemory(
+        "host memory",
+        text("the result of a block row does not fit the ", human_bytes(limit_bytes_), " that a rank may keep of it"),
+        "raise --memory-limit");
+  }
+  const std::uint64_t most = std::min(limit_bytes_ - closed_range_.size(), division_.max_c_blocks * record_bytes_);
+  AlignedArray<std::byte> larger(std::max(wanted, std::min(most, std::max(kFirstBytes, 2 * wanted))));
+  if (range_bytes_ != 0) std::memcpy(larger.data(), range_.data(), range_bytes_);
+  range_ = std::move(larger);
 }
 
 void RoundSink::close_round() {
+  finish_round();
+  ++round_;
+  own_bytes_ += range_bytes_;
+  std::swap(range_, closed_range_);
+  closed_bytes_ = std::exchange(range_bytes_, 0);
+  is_closing_ = true;
+  ranks_.start_gather(closed_bytes_);
+}
+
+void RoundSink::finish_round() {
+  if (!is_closing_) return;
+  is_closing_ = false;
   const auto start = Clock::now();
-  const std::vector<std::uint64_t> sizes = ranks_.gather(range_bytes_);
+  const std::vector<std::uint64_t> sizes = ranks_.finish_gather();
   wait_s_ += seconds_since(start);
   is_over_ = std::find(sizes.begin(), sizes.end(), kFailed) != sizes.end();
   if (is_over_) throw OtherRankFailed();
-  std::uint64_t begin = end_;
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    if (rank < ranks_.rank()) begin += sizes[static_cast<std::size_t>(rank)];
-    end_ += sizes[static_cast<std::size_t>(rank)];
-  }
-  own_bytes_ += range_bytes_;
-  ++round_;
+  const auto own = sizes.begin() + ranks_.rank();
+  const std::uint64_t begin = std::accumulate(sizes.begin(), own, end_);
+  end_ = std::accumulate(own, sizes.end(), begin);
   check_num_output_blocks((end_ - kHeaderBytes) / record_bytes_);
-  if (ranks_.rank() != 0) write_range(begin);
-  range_bytes_ = 0;
+  if (ranks_.rank() == 0) output_.reserve(end_);
+  write_range({closed_range_.data(), closed_bytes_}, begin);
 }
 
-void RoundSink::write_range(std::uint64_t begin) {
-  const PageSplit split = split_pages(begin, begin + range_bytes_);
-  const std::span<const std::byte> bytes(range_.data(), range_bytes_);
+void RoundSink::write_range(std::span<const std::byte> bytes, std::uint64_t begin) {
+  if (ranks_.rank() == 0) return write(begin, bytes);
+  const PageSplit split = split_pages(begin, begin + bytes.size());
   add_piece(fragments_, split.begin, bytes.first(split.head_bytes()));
   write(split.whole_begin, bytes.subspan(split.head_bytes(), split.whole_bytes()));
   add_piece(fragments_, split.whole_end, bytes.last(split.tail_bytes()));
@@ -128,12 +141,19 @@ void RoundSink::write(std::uint64_t offset, std::span<const std::byte> bytes) {
 
 void RoundSink::close_until(std::uint32_t round) {
   while (round_ < round) close_round();
+  finish_round();
 }
 
 void RoundSink::give_up() {
+  // All have closed the round before, or have failed in it.
+  if (std::exchange(is_closing_, false)) {
+    const std::vector<std::uint64_t> sizes = ranks_.finish_gather();
+    is_over_ = std::find(sizes.begin(), sizes.end(), kFailed) != sizes.end();
+  }
   if (is_over_ || round_ == division_.num_rounds) return;
   is_over_ = true;
-  static_cast<void>(ranks_.gather(kFailed));
+  ranks_.start_gather(kFailed);
+  static_cast<void>(ranks_.finish_gather());
 }
 
 void RoundSink::send_fragments() {

@@ -13,14 +13,16 @@
 namespace spmm::dist {
 
 /// Takes the records of all of this rank's ranges, in order, from one product or several in a row. At the end of a
-/// range the ranks tell each other how long theirs are, and each writes its own: whole pages; what shares a page with
-/// another range is kept and goes to rank 0 at the end. Rank 0 is the first of each round, so it writes at once.
+/// range the ranks tell each other how long theirs are, and go on; at the end of the next one each writes: whole pages;
+/// what shares a page with another range is kept and goes to rank 0 at the end. So a rank may be a round ahead of
+/// others, and ranks that would write at the same time, one after the other by the file's lock, fall out of step.
 /// Collective: every rank closes every round, or says that it cannot.
-/// Memory: one range, and less than three pages for each round. Threads: MPI is called from the caller's thread.
+/// Memory: two ranges, or one where two pass the limit, and less than three pages for each round. Threads: MPI is
+/// called from the caller's thread.
 class RoundSink : public Sink {
  public:
-  /// Values: limit_bytes = that a range may have in memory.
-  RoundSink(const Communicator& ranks, const SharedOutput& output, const Division& division, std::uint32_t m,
+  /// Values: limit_bytes = that ranges may have in memory.
+  RoundSink(const Communicator& ranks, SharedOutput& output, const Division& division, std::uint32_t m,
             std::uint64_t limit_bytes);
 
   /// Errors: IoError, OutOfMemory, OtherRankFailed.
@@ -45,12 +47,16 @@ class RoundSink : public Sink {
   /// First row that lies behind this rank's range of the present round.
   [[nodiscard]] std::uint64_t range_end() const;
   void take(std::span<const std::byte> records);
+  /// Makes room in range_ for so many bytes. Errors: OutOfMemory, as finish_round().
+  void grow(std::uint64_t wanted);
   void close_round();
-  void write_range(std::uint64_t begin);
+  /// Waits for the sizes of the round that was closed last, and writes this rank's range of it.
+  void finish_round();
+  void write_range(std::span<const std::byte> bytes, std::uint64_t begin);
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
 
   const Communicator& ranks_;
-  const SharedOutput& output_;
+  SharedOutput& output_;
   const Division& division_;
   std::uint64_t record_bytes_;
   std::uint64_t limit_bytes_;
@@ -62,6 +68,9 @@ class RoundSink : public Sink {
   double wait_s_ = 0;
   double write_s_ = 0;
   AlignedArray<std::byte> range_;  // used up to range_bytes_; grows
+  AlignedArray<std::byte> closed_range_;
+  std::uint64_t closed_bytes_ = 0;
+  bool is_closing_ = false;  ///< closed_range_ waits for the sizes of its round
   Bytes fragments_;
 };
 

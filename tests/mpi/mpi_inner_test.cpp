@@ -16,6 +16,7 @@ using spmm::BlockIndex;
 using spmm::BlockMatrix;
 
 const Variables kInner = {{"SPMM_MPI_DIVISION", "inner"}};
+const Variables kInnerSent = {{"SPMM_MPI_DIVISION", "inner"}, {"SPMM_MPI_RECORDS", "sent"}};
 
 /// A^T A: `inner` inner indices, each with some blocks in few block rows of C, some in few block columns.
 std::pair<BlockMatrix, BlockMatrix> gram(std::uint32_t m, std::uint32_t inner, std::uint32_t side, std::uint32_t each,
@@ -67,6 +68,7 @@ TEST_CASE("the whole battery in parts of the inner dimension") {
     const auto [a, b] = recipe.make(m, 2);
     place.set_operands(a, b);
     CHECK(division_of_run(num_ranks, kInner) == "inner");
+    CHECK(division_of_run(num_ranks, kInnerSent) == "inner");
   }
 }
 

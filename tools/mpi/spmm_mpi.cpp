@@ -108,8 +108,8 @@ nlohmann::ordered_json ranks_json(const dist::DistributedReport& report) {
 }
 
 void show_ranks(const dist::DistributedReport& report) {
-  std::cerr << (report.splits_inner ? "parts of the inner dimension" : "block rows") << " on each rank, "
-            << report.num_rounds << " rounds\n";
+  std::cerr << (report.splits_inner ? "parts of the inner dimension" : "block rows") << " on each rank, records "
+            << (report.reads_files ? "read by" : "sent to") << " the ranks, " << report.num_rounds << " rounds\n";
   for (std::size_t r = 0; r < report.ranks.size(); ++r) {
     const dist::RankPart& part = report.ranks[r];
     std::cerr << "rank " << r << " on " << part.host << ": " << part.pairs << " pairs, " << part.num_blocks
@@ -129,6 +129,7 @@ void tell(const cli::CliOptions& options, const dist::DistributedReport& report,
     json["rounds"] = report.num_rounds;
     json["steps"] = report.num_steps;
     json["division"] = report.splits_inner ? "inner" : "rows";
+    json["records"] = report.reads_files ? "read" : "sent";
     json["ranks"] = ranks_json(report);
     cli::write_json(options.report, json);
   }

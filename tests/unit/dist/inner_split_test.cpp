@@ -23,6 +23,7 @@ SplitCounts gram(std::uint32_t num_ranks) {
   return {.num_ranks = num_ranks,
           .m = 8,
           .limit_bytes = 4 * kGigabyte,
+          .stored_bytes = 140,
           .pairs_by_rows = 10'000'000 / num_ranks,
           .b_blocks_by_rows = 900'000,
           .pairs_by_inner = 10'000'000 / num_ranks,

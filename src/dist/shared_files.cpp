@@ -1,0 +1,44 @@
+#include "dist/shared_files.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "spmm/error.hpp"
+
+namespace spmm::dist {
+namespace {
+
+void add(Bytes& bytes, const SourceIdentity& identity) {
+  const std::array<std::uint64_t, 5> words = {identity.device, identity.inode, identity.bytes,
+                                              static_cast<std::uint64_t>(identity.modified_ns),
+                                              static_cast<std::uint64_t>(identity.changed_ns)};
+  const auto* const first = reinterpret_cast<const std::byte*>(words.data());
+  bytes.insert(bytes.end(), first, first + sizeof words);
+}
+
+}  // namespace
+
+SharedFiles::SharedFiles(const Communicator& ranks, const Source& a, const Source& b)
+    : sources_{&a, &b}, identities_{a.identity(), b.identity()} {
+  const char* const wish = std::getenv("SPMM_MPI_RECORDS");
+  const bool may = ranks.local_size() == ranks.size() && (wish == nullptr || std::string_view(wish) != "sent");
+  Bytes own;
+  if (may && identities_[0] && identities_[1]) {
+    add(own, *identities_[0]);
+    add(own, *identities_[1]);
+  }
+  are_shared_ = !own.empty();
+  for (const Bytes& other : ranks.gather(own)) are_shared_ = are_shared_ && other == own;
+}
+
+void SharedFiles::check_unchanged() const {
+  if (!are_shared_) return;
+  for (std::size_t x = 0; x < sources_.size(); ++x) {
+    if (sources_[x]->identity() == identities_[x]) continue;
+    throw FormatError(sources_[x]->name(), "the file was changed while it was read",
+                      "run again once nothing writes it, or give a copy");
+  }
+}
+
+}  // namespace spmm::dist
