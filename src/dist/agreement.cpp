@@ -36,7 +36,8 @@ void Stages::run_together(const std::function<void()>& body) const {
 }
 
 std::string Stages::placed(const std::string& message) const {
-  return text(message, " [rank ", ranks_.rank(), " of ", ranks_.size(), " on ", ranks_.host(), "]");
+  return text(message, " [rank ", ranks_.rank(), " of ", ranks_.size(), " on ", ranks_.host(),
+              device_.empty() ? "" : ", ", device_, "]");
 }
 
 void Stages::agree(const RankFailure& failure) const {

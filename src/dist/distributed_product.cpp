@@ -11,6 +11,8 @@
 #include "base/record_errors.hpp"
 #include "base/record_head.hpp"
 #include "base/text.hpp"
+#include "base/visible_gpus.hpp"
+#include "cuda/cuda_backend.hpp"
 #include "dist/b_rows.hpp"
 #include "dist/division.hpp"
 #include "dist/inner_division.hpp"
@@ -74,7 +76,7 @@ class RankProduct {
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(header().m); }
 
   void open(const fs::path& a, const fs::path& b, const fs::path& out);
-  void check_headers() const;
+  void name_device();
   void settle_limits();
   void spread_b();
   void divide_c();
@@ -118,11 +120,12 @@ class RankProduct {
 void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out) {
   stages_.run([&] {
     wanted_backend(options_);  // rejects unknown names before any file is opened
+    name_device();
     a_ = open_file_source(a);
     b_ = open_file_source(b);
     check_shapes(*a_, *b_);
   });
-  check_headers();
+  check_same_headers(group_.ranks, stages_, *a_, *b_);
   files_ = std::make_unique<SharedFiles>(group_.ranks, *a_, *b_);
   stages_.run([&] {
     if (!is_first()) return;
@@ -139,20 +142,12 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
   });
 }
 
-/// Each rank opens the paths itself: on a node without the shared file system they may be other files.
-void RankProduct::check_headers() const {
-  std::vector<bool> same;
-  for (const Source* const source : {a_.get(), b_.get()}) {
-    const MatrixHeader& h = source->header();
-    const std::uint64_t shape = std::uint64_t{h.n} << 8 | h.m;  // m is at most 64
-    same.push_back(group_.ranks.max(shape) == group_.ranks.min(shape) &&
-                   group_.ranks.max(h.num_blocks) == group_.ranks.min(h.num_blocks));
-  }
-  stages_.run([&] {
-    if (same[0] && same[1]) return;
-    throw InputError((same[0] ? b_ : a_)->name(), "the ranks see files with different headers",
-                     "give paths on a file system that all nodes share");
-  });
+/// The GPU that this rank's engine would start, for messages: before there is an engine, and where it fails to start.
+void RankProduct::name_device() {
+  std::string why_not;
+  if (options_.backend == Backend::cpu || !cuda::may_start(why_not)) return;
+  const auto count = static_cast<int>(visible_gpus().size());
+  stages_.name_device(text("GPU ", options_.device >= 0 ? options_.device : group_.ranks.local_rank() % count));
 }
 
 void RankProduct::settle_limits() {
@@ -323,6 +318,7 @@ void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink
   part_.backend = backend_name(report.plan.backend);
   part_.kernel = report.plan.kernel;
   part_.device = report.device;
+  if (report.plan.backend == Backend::cpu) stages_.name_device("");
   part_.peak_device_bytes = std::max(part_.peak_device_bytes, report.peak_device_bytes);
 }
 

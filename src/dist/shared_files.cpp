@@ -19,6 +19,20 @@ void add(Bytes& bytes, const SourceIdentity& identity) {
 
 }  // namespace
 
+void check_same_headers(const Communicator& ranks, const Stages& stages, const Source& a, const Source& b) {
+  std::vector<bool> same;
+  for (const Source* const source : {&a, &b}) {
+    const MatrixHeader& h = source->header();
+    const std::uint64_t shape = std::uint64_t{h.n} << 8 | h.m;  // m is at most 64
+    same.push_back(ranks.max(shape) == ranks.min(shape) && ranks.max(h.num_blocks) == ranks.min(h.num_blocks));
+  }
+  stages.run([&] {
+    if (same[0] && same[1]) return;
+    throw InputError((same[0] ? b : a).name(), "the ranks see files with different headers",
+                     "give paths on a file system that all nodes share");
+  });
+}
+
 SharedFiles::SharedFiles(const Communicator& ranks, const Source& a, const Source& b)
     : sources_{&a, &b}, identities_{a.identity(), b.identity()} {
   const char* const wish = std::getenv("SPMM_MPI_RECORDS");

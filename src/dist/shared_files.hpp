@@ -3,11 +3,17 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 
+#include "dist/agreement.hpp"
 #include "dist/communicator.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::dist {
+
+/// Each rank opens the paths itself: on a node without the shared file system they may be other files. Collective.
+/// Errors: AgreedFailure.
+void check_same_headers(const Communicator& ranks, const Stages& stages, const Source& a, const Source& b);
 
 /// Whether all ranks are on one machine and have opened the same files: their pages are in its memory, so that reading
 /// takes less time than messages. A file that was changed just now does not count. The variable SPMM_MPI_RECORDS=sent

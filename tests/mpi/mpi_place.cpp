@@ -95,4 +95,13 @@ std::vector<int> ranks_running(const std::string& out) {
   return found;
 }
 
+int rank_of(int pid) {
+  constexpr const char* kName = "OMPI_COMM_WORLD_RANK=";
+  std::istringstream variables(content_of("/proc/" + std::to_string(pid) + "/environ"));
+  for (std::string entry; std::getline(variables, entry, '\0');) {
+    if (entry.starts_with(kName)) return std::stoi(entry.substr(std::string(kName).size()));
+  }
+  return -1;
+}
+
 }  // namespace spmm::test

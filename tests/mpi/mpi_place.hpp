@@ -47,4 +47,7 @@ std::vector<std::string> other_names(const std::vector<std::string>& known);
 /// Processes that run spmm-mpi with this output as their last argument.
 std::vector<int> ranks_running(const std::string& out);
 
+/// Of a process that Open MPI has started; -1 where it has gone.
+int rank_of(int pid);
+
 }  // namespace spmm::test
