@@ -27,7 +27,7 @@ void Stages::run_together(const std::function<void()>& body) const {
   } catch (...) {
     failure = failure_of_();
     if (!ranks_.left_together()) {
-      std::cerr << "spmm-mpi: error: " << placed(failure.message) << std::endl;
+      std::cerr << text("spmm-mpi: error: ", placed(failure.message), "\n") << std::flush;
       remove_temporary_files();
       ranks_.abort(failure.code);
     }

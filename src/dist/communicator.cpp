@@ -43,13 +43,32 @@ void reduce_all(std::span<T> values, MPI_Datatype type, MPI_Op operation, std::u
 
 }  // namespace
 
-struct Communicator::Gathering {
+struct Gathering::State {
   MPI_Request request = MPI_REQUEST_NULL;
   std::uint64_t own = 0;
   std::vector<std::uint64_t> values;
 };
 
-Communicator::Communicator() : gathering_(std::make_unique<Gathering>()) {
+Gathering::Gathering() = default;
+Gathering::~Gathering() = default;
+Gathering::Gathering(Gathering&&) noexcept = default;
+Gathering& Gathering::operator=(Gathering&&) noexcept = default;
+
+bool Gathering::is_done() const {
+  int done = 0;
+  MPI_Test(&state_->request, &done, MPI_STATUS_IGNORE);
+  return done != 0;
+}
+
+std::vector<std::uint64_t> Gathering::finish() {
+  // MPI_Wait would keep a core busy that another rank of this machine may need in order to come here.
+  for (int looks = 0; !is_done(); ++looks) {
+    if (looks > kLooksBeforeSleep) ::usleep(kSleepMicroseconds);
+  }
+  return std::move(state_->values);
+}
+
+Communicator::Communicator() {
   // Open MPI: a rank that waits lets others run on its core, be they its own threads, other ranks or other programs.
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   int provided = 0;
@@ -97,25 +116,14 @@ std::vector<std::uint64_t> Communicator::gather(std::uint64_t value) const {
   return values;
 }
 
-void Communicator::start_gather(std::uint64_t value) const {
-  gathering_->own = value;
-  gathering_->values.assign(static_cast<std::size_t>(size_), 0);
-  MPI_Iallgather(&gathering_->own, 1, MPI_UINT64_T, gathering_->values.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD,
-                 &gathering_->request);
-}
-
-bool Communicator::is_gathered() const {
-  int done = 0;
-  MPI_Test(&gathering_->request, &done, MPI_STATUS_IGNORE);
-  return done != 0;
-}
-
-std::vector<std::uint64_t> Communicator::finish_gather() const {
-  // MPI_Wait would keep a core busy that another rank of this machine may need in order to come here.
-  for (int looks = 0; !is_gathered(); ++looks) {
-    if (looks > kLooksBeforeSleep) ::usleep(kSleepMicroseconds);
-  }
-  return std::move(gathering_->values);
+Gathering Communicator::start_gather(std::uint64_t value) const {
+  Gathering gathering;
+  gathering.state_ = std::make_unique<Gathering::State>();
+  Gathering::State& state = *gathering.state_;
+  state.own = value;
+  state.values.assign(static_cast<std::size_t>(size_), 0);
+  MPI_Iallgather(&state.own, 1, MPI_UINT64_T, state.values.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD, &state.request);
+  return gathering;
 }
 
 std::vector<Bytes> Communicator::gather(const Bytes& bytes) const {

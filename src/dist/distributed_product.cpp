@@ -262,7 +262,8 @@ void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
   fetch_rows(a, b, end_round == division_.num_rounds);
   const auto start = Clock::now();
   fill_sink([&] {
-    const std::uint64_t kept = std::min(limit_bytes_ / 4, 2 * division_.max_c_blocks * record_bytes());
+    const std::uint64_t kept =
+        std::min(limit_bytes_ / 4, RoundSink::kNumRanges * division_.max_c_blocks * record_bytes());
     if (a.size() != 0) multiply_here(a, b, *sink_, kept);
     sink_->close_until(end_round);
   });

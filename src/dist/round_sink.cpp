@@ -27,6 +27,10 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+bool has_failure(std::span<const std::uint64_t> sizes) {
+  return std::find(sizes.begin(), sizes.end(), kFailed) != sizes.end();
+}
+
 /// Records of `records` whose row is below `row`, in bytes.
 std::uint64_t bytes_below(std::span<const std::byte> records, std::uint64_t record_bytes, std::uint64_t row) {
   std::uint64_t low = 0;
@@ -75,17 +79,25 @@ void RoundSink::append(std::span<const std::byte> records, std::function<void()>
 }
 
 void RoundSink::take(std::span<const std::byte> records) {
-  if (is_closing_) static_cast<void>(ranks_.is_gathered());  // lets messages of the others pass on
+  if (!closed_.empty()) static_cast<void>(closed_.front().sizes.is_done());  // lets messages of the others pass on
   const std::uint64_t wanted = range_bytes_ + records.size();
   if (wanted > range_.size()) grow(wanted);
   if (!records.empty()) std::memcpy(range_.data() + range_bytes_, records.data(), records.size());
   range_bytes_ = wanted;
 }
 
+std::uint64_t RoundSink::closed_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Closed& closed : closed_) bytes += closed.range.size();
+  return bytes;
+}
+
 void RoundSink::grow(std::uint64_t wanted) {
-  if (wanted + closed_range_.size() > limit_bytes_) {
-    finish_round();
-    closed_range_ = {};
+  if (wanted + closed_bytes() + range_.size() > limit_bytes_) {
+    while (!closed_.empty() && wanted + closed_bytes() > limit_bytes_) {
+      finish_round();
+      spare_.clear();
+    }
   }
   if (wanted > limit_bytes_) {
     throw OutOfMemory(
@@ -93,36 +105,54 @@ void RoundSink::grow(std::uint64_t wanted) {
         text("the result of a block row does not fit the ", human_bytes(limit_bytes_), " that a rank may keep of it"),
         "raise --memory-limit");
   }
-  const std::uint64_t most = std::min(limit_bytes_ - closed_range_.size(), division_.max_c_blocks * record_bytes_);
-  AlignedArray<std::byte> larger(std::max(wanted, std::min(most, std::max(kFirstBytes, 2 * wanted))));
+  const std::uint64_t most = std::min(limit_bytes_ - closed_bytes(), division_.max_c_blocks * record_bytes_);
+  AlignedArray<std::byte> larger;
+  if (range_bytes_ == 0 && !spare_.empty() && spare_.back().size() >= wanted) {
+    larger = std::move(spare_.back());
+    spare_.pop_back();
+  } else {
+    larger = AlignedArray<std::byte>(std::max(wanted, std::min(most, std::max(kFirstBytes, 2 * wanted))));
+  }
   if (range_bytes_ != 0) std::memcpy(larger.data(), range_.data(), range_bytes_);
   range_ = std::move(larger);
 }
 
 void RoundSink::close_round() {
-  finish_round();
+  while (closed_.size() >= kRoundsAhead) finish_round();
   ++round_;
   own_bytes_ += range_bytes_;
-  std::swap(range_, closed_range_);
-  closed_bytes_ = std::exchange(range_bytes_, 0);
-  is_closing_ = true;
-  ranks_.start_gather(closed_bytes_);
+  closed_.push_back(
+      {.range = std::exchange(range_, {}), .bytes = range_bytes_, .sizes = ranks_.start_gather(range_bytes_)});
+  range_bytes_ = 0;
+  while (!closed_.empty() && closed_.front().sizes.is_done()) finish_round();
 }
 
 void RoundSink::finish_round() {
-  if (!is_closing_) return;
-  is_closing_ = false;
   const auto start = Clock::now();
-  const std::vector<std::uint64_t> sizes = ranks_.finish_gather();
+  const std::vector<std::uint64_t> sizes = closed_.front().sizes.finish();
   wait_s_ += seconds_since(start);
-  is_over_ = std::find(sizes.begin(), sizes.end(), kFailed) != sizes.end();
-  if (is_over_) throw OtherRankFailed();
+  Closed closed = std::move(closed_.front());
+  closed_.pop_front();
+  if (has_failure(sizes)) {
+    leave_together(round_ - static_cast<std::uint32_t>(closed_.size()) - 1);
+    throw OtherRankFailed();
+  }
   const auto own = sizes.begin() + ranks_.rank();
   const std::uint64_t begin = std::accumulate(sizes.begin(), own, end_);
   end_ = std::accumulate(own, sizes.end(), begin);
   check_num_output_blocks((end_ - kHeaderBytes) / record_bytes_);
   if (ranks_.rank() == 0) output_.reserve(end_);
-  write_range({closed_range_.data(), closed_bytes_}, begin);
+  write_range({closed.range.data(), closed.bytes}, begin);
+  spare_.push_back(std::move(closed.range));
+}
+
+void RoundSink::leave_together(std::uint32_t failed_round) {
+  is_over_ = true;
+  // No rank closes a round before those that lie kRoundsAhead before it are finished.
+  const std::uint32_t end = std::min(division_.num_rounds, failed_round + kRoundsAhead);
+  for (; round_ < end; ++round_) closed_.push_back({.range = {}, .bytes = 0, .sizes = ranks_.start_gather(kFailed)});
+  for (Closed& closed : closed_) static_cast<void>(closed.sizes.finish());
+  closed_.clear();
 }
 
 void RoundSink::write_range(std::span<const std::byte> bytes, std::uint64_t begin) {
@@ -141,19 +171,20 @@ void RoundSink::write(std::uint64_t offset, std::span<const std::byte> bytes) {
 
 void RoundSink::close_until(std::uint32_t round) {
   while (round_ < round) close_round();
-  finish_round();
+  while (!closed_.empty()) finish_round();
 }
 
 void RoundSink::give_up() {
-  // All have closed the round before, or have failed in it.
-  if (std::exchange(is_closing_, false)) {
-    const std::vector<std::uint64_t> sizes = ranks_.finish_gather();
-    is_over_ = std::find(sizes.begin(), sizes.end(), kFailed) != sizes.end();
+  if (is_over_) return;
+  if (round_ < division_.num_rounds) {
+    closed_.push_back({.range = {}, .bytes = 0, .sizes = ranks_.start_gather(kFailed)});
+    ++round_;
   }
-  if (is_over_ || round_ == division_.num_rounds) return;
-  is_over_ = true;
-  ranks_.start_gather(kFailed);
-  static_cast<void>(ranks_.finish_gather());
+  while (!closed_.empty()) {
+    const std::vector<std::uint64_t> sizes = closed_.front().sizes.finish();
+    closed_.pop_front();
+    if (has_failure(sizes)) return leave_together(round_ - static_cast<std::uint32_t>(closed_.size()) - 1);
+  }
 }
 
 void RoundSink::send_fragments() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "base/aligned_array.hpp"
@@ -13,14 +14,20 @@
 namespace spmm::dist {
 
 /// Takes the records of all of this rank's ranges, in order, from one product or several in a row. At the end of a
-/// range the ranks tell each other how long theirs are, and go on; at the end of the next one each writes: whole pages;
-/// what shares a page with another range is kept and goes to rank 0 at the end. So a rank may be a round ahead of
-/// others, and ranks that would write at the same time, one after the other by the file's lock, fall out of step.
+/// range the ranks tell each other how long theirs are, and go on; once all sizes of a round are known each writes:
+/// whole pages; what shares a page with another range is kept and goes to rank 0 at the end. So a rank may be some
+/// rounds ahead of others, and ranks that would write at the same time, one after the other by the file's lock, fall
+/// out of step.
 /// Collective: every rank closes every round, or says that it cannot.
-/// Memory: two ranges, or one where two pass the limit, and less than three pages for each round. Threads: MPI is
-/// called from the caller's thread.
+/// Memory: kNumRanges ranges, or fewer where they would pass the limit, and less than three
+/// pages for each round. Threads: MPI is called from the caller's thread.
 class RoundSink : public Sink {
  public:
+  /// Closed rounds that wait for the sizes of others. The same on all ranks.
+  static constexpr std::uint32_t kRoundsAhead = 4;
+  /// In memory at most: those, the one that is filled, and one that is written.
+  static constexpr std::uint32_t kNumRanges = kRoundsAhead + 2;
+
   /// Values: limit_bytes = that ranges may have in memory.
   RoundSink(const Communicator& ranks, SharedOutput& output, const Division& division, std::uint32_t m,
             std::uint64_t limit_bytes);
@@ -50,8 +57,11 @@ class RoundSink : public Sink {
   /// Makes room in range_ for so many bytes. Errors: OutOfMemory, as finish_round().
   void grow(std::uint64_t wanted);
   void close_round();
-  /// Waits for the sizes of the round that was closed last, and writes this rank's range of it.
+  /// Waits for the sizes of the oldest round that was closed, and writes this rank's range of it.
   void finish_round();
+  /// Where a rank has failed: takes part in all rounds that any rank may have closed.
+  void leave_together(std::uint32_t failed_round);
+  [[nodiscard]] std::uint64_t closed_bytes() const;
   void write_range(std::span<const std::byte> bytes, std::uint64_t begin);
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
 
@@ -67,10 +77,16 @@ class RoundSink : public Sink {
   std::uint64_t own_bytes_ = 0;
   double wait_s_ = 0;
   double write_s_ = 0;
+  /// A range that waits for the sizes of its round.
+  struct Closed {
+    AlignedArray<std::byte> range;
+    std::uint64_t bytes = 0;
+    Gathering sizes;
+  };
+
   AlignedArray<std::byte> range_;  // used up to range_bytes_; grows
-  AlignedArray<std::byte> closed_range_;
-  std::uint64_t closed_bytes_ = 0;
-  bool is_closing_ = false;  ///< closed_range_ waits for the sizes of its round
+  std::deque<Closed> closed_;      // the last of them is round_ - 1
+  std::vector<AlignedArray<std::byte>> spare_;
   Bytes fragments_;
 };
 

@@ -161,6 +161,11 @@ void run(const dist::Communicator& ranks, int argc, char** argv) {
   });
 }
 
+/// In one piece: the launcher mixes what arrives in several with its own words.
+void print_error(const std::string& message) {
+  std::cerr << text(kProgram, ": error: ", cli::printable(message), "\n") << std::flush;
+}
+
 /// All ranks have agreed to end with this code. A plain exit would do under mpirun, but srun would call it a kill.
 [[noreturn]] void end_all(const dist::Communicator& ranks, int code) {
   if (ranks.size() == 1) ::_exit(code);
@@ -179,10 +184,10 @@ int main(int argc, char** argv) {
   try {
     run(ranks, argc, argv);
   } catch (const dist::AgreedFailure& failure) {
-    if (ranks.rank() == 0) std::cerr << kProgram << ": error: " << cli::printable(failure.what()) << std::endl;
+    if (ranks.rank() == 0) print_error(failure.what());
     end_all(ranks, failure.code());
   } catch (const std::exception& e) {
-    std::cerr << kProgram << ": error: " << cli::printable(e.what()) << std::endl;
+    print_error(e.what());
     ranks.abort(cli::kInternal);
   }
   return cli::kOk;
