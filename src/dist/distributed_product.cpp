@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 /// Of C that a rank keeps until its offset is known: small enough to be in the cache still when it is written, large
 /// enough that a round, a message to each rank, costs nothing beside it. README.md has the figures.
-constexpr std::uint64_t kRangeBytes = 4u << 20;
+constexpr std::uint64_t kRangeBytes = 2u << 20;
 constexpr std::uint64_t kRangeBytesPerRank = 16u << 10;
 /// Where B does not fit a rank at once: steps are whole rounds.
 constexpr std::uint32_t kRoundsForSteps = 256;
@@ -192,7 +192,8 @@ void RankProduct::divide_c() {
                                    .b = b_->header(),
                                    .stored_bytes = sent_bytes(),
                                    .limit_bytes = limit_bytes_,
-                                   .range_bytes = range_bytes / 2});
+                                   .range_bytes = range_bytes / 2,
+                                   .num_threads = options_.num_threads});
     if (inner_) division_ = std::move(inner_->sums);
   });
 }

@@ -1,11 +1,13 @@
 #include "dist/inner_division.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <string_view>
 
+#include "cpu/radix_sort.hpp"
 #include "dist/distinct_rows.hpp"
 
 namespace spmm::dist {
@@ -19,33 +21,41 @@ struct Meeting {
 };
 
 /// Meetings of the same row and rank as one, ascending.
-void merge(std::vector<Meeting>& meetings) {
-  std::sort(meetings.begin(), meetings.end(),
-            [](const Meeting& x, const Meeting& y) { return x.row != y.row ? x.row < y.row : x.rank < y.rank; });
-  std::size_t size = 0;
+void merge(const SplitQuestion& question, std::uint32_t num_ranks, std::vector<Meeting>& meetings) {
+  std::vector<cpu::Keyed> order;
+  order.reserve(meetings.size());
   for (const Meeting& one : meetings) {
-    if (size != 0 && meetings[size - 1].row == one.row && meetings[size - 1].rank == one.rank) {
-      meetings[size - 1].a_blocks += one.a_blocks;
+    order.push_back(
+        {.key = std::uint64_t{one.row} << 32 | one.rank, .value = static_cast<std::uint32_t>(order.size())});
+  }
+  std::vector<cpu::Keyed> scratch(order.size());
+  const auto row_bits = static_cast<unsigned>(std::bit_width(question.b.blocks_per_side()));
+  cpu::radix_sort(order, scratch.data(), 0, static_cast<unsigned>(std::bit_width(num_ranks)), question.num_threads);
+  cpu::radix_sort(order, scratch.data(), 32, 32 + row_bits, question.num_threads);
+  std::vector<Meeting> merged;
+  for (const cpu::Keyed& item : order) {
+    const Meeting& one = meetings[item.value];
+    if (!merged.empty() && merged.back().row == one.row && merged.back().rank == one.rank) {
+      merged.back().a_blocks += one.a_blocks;
     } else {
-      meetings[size++] = one;
+      merged.push_back(one);
     }
   }
-  meetings.resize(size);
+  meetings = std::move(merged);
 }
 
 /// All meetings of the rows of B that are at home here.
-std::vector<Meeting> meetings_at_home(const Group& group, std::span<const BlockIndex> indices, const BRows& b_rows,
-                                      const Division& by_rows) {
+std::vector<Meeting> meetings_at_home(const Group& group, const SplitQuestion& question) {
   const auto num_ranks = static_cast<std::uint32_t>(group.ranks.size());
   std::vector<Meeting> meetings;
-  meetings.reserve(indices.size());
-  for (const BlockIndex& at : indices) {
-    meetings.push_back({.row = at.j, .rank = by_rows.range_of(at.i) % num_ranks, .a_blocks = 1});
+  meetings.reserve(question.indices.size());
+  for (const BlockIndex& at : question.indices) {
+    meetings.push_back({.row = at.j, .rank = question.by_rows.range_of(at.i) % num_ranks, .a_blocks = 1});
   }
-  merge(meetings);
+  merge(question, num_ranks, meetings);
   std::vector<Bytes> to(num_ranks);
   for (const Meeting& one : meetings) {
-    Bytes& bytes = to[part_of(b_rows.first_rows(), one.row)];
+    Bytes& bytes = to[part_of(question.b_rows.first_rows(), one.row)];
     bytes.resize(bytes.size() + sizeof one);
     std::memcpy(bytes.data() + bytes.size() - sizeof one, &one, sizeof one);
   }
@@ -55,7 +65,7 @@ std::vector<Meeting> meetings_at_home(const Group& group, std::span<const BlockI
     meetings.resize(before + bytes.size() / sizeof(Meeting));
     if (!bytes.empty()) std::memcpy(meetings.data() + before, bytes.data(), bytes.size());
   }
-  merge(meetings);
+  merge(question, num_ranks, meetings);
   return meetings;
 }
 
@@ -73,7 +83,7 @@ void divide_inner(const Group& group, const SplitQuestion& question, InnerDivisi
   SplitCounts& counts = division.counts;
   std::vector<std::uint64_t> fetched(counts.num_ranks, 0);
   std::vector<RowWork> inner;
-  for (const Meeting& one : meetings_at_home(group, question.indices, question.b_rows, question.by_rows)) {
+  for (const Meeting& one : meetings_at_home(group, question)) {
     const std::uint64_t blocks = question.b_rows.size_here(one.row);
     fetched[one.rank] += blocks;
     if (inner.empty() || inner.back().row != one.row) inner.push_back({.row = one.row});

@@ -33,6 +33,7 @@ struct SplitQuestion {
   std::uint64_t stored_bytes = 0;
   std::uint64_t limit_bytes = 0;
   std::uint64_t range_bytes = 0;  ///< of C that arrive at a rank in one round
+  unsigned num_threads = 1;
 };
 
 /// The division of the inner dimension, where splits_inner() prefers it; pairs of each inner index and fetched blocks

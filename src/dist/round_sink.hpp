@@ -24,7 +24,7 @@ namespace spmm::dist {
 class RoundSink : public Sink {
  public:
   /// Closed rounds that wait for the sizes of others. The same on all ranks.
-  static constexpr std::uint32_t kRoundsAhead = 4;
+  static constexpr std::uint32_t kRoundsAhead = 8;
   /// In memory at most: those, the one that is filled, and one that is written.
   static constexpr std::uint32_t kNumRanges = kRoundsAhead + 2;
 

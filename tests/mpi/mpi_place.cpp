@@ -14,6 +14,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// "" for a process that has gone, also while it is read.
+std::string content_of_process(const std::string& pid, const std::string& file) {
+  try {
+    return content_of("/proc/" + pid + "/" + file);
+  } catch (const std::ios_base::failure&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>& arguments) {
@@ -86,7 +95,7 @@ std::vector<int> ranks_running(const std::string& out) {
   for (fs::directory_iterator at("/proc", none), end; !none && at != end; at.increment(none)) {
     const std::string name = at->path().filename().string();
     if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) continue;
-    const std::string words = content_of(at->path().string() + "/cmdline");
+    const std::string words = content_of_process(name, "cmdline");
     const std::size_t first = words.find('\0');
     if (first == std::string::npos || !words.substr(0, first).ends_with("/spmm-mpi")) continue;
     if (words.ends_with(out + std::string(1, '\0'))) found.push_back(std::stoi(name));
@@ -97,7 +106,7 @@ std::vector<int> ranks_running(const std::string& out) {
 
 int rank_of(int pid) {
   constexpr const char* kName = "OMPI_COMM_WORLD_RANK=";
-  std::istringstream variables(content_of("/proc/" + std::to_string(pid) + "/environ"));
+  std::istringstream variables(content_of_process(std::to_string(pid), "environ"));
   for (std::string entry; std::getline(variables, entry, '\0');) {
     if (entry.starts_with(kName)) return std::stoi(entry.substr(std::string(kName).size()));
   }
