@@ -83,8 +83,8 @@ class RankProduct {
   void spread_a();
   void multiply_all();
   void fetch_rows(const RecordStore& a, RecordStore& b, bool is_last);
-  /// Work on the sink that this rank does alone; the sink tells the others when it fails.
-  void fill_sink(const std::function<void()>& body);
+  /// Fills the rounds before `end_round`, which this rank does alone; the sink tells the others when it fails.
+  void fill_sink(std::uint32_t end_round, const std::function<void()>& body);
   void run_step(const RecordStore& a, std::uint32_t end_round);
   /// A part of the inner dimension on each rank, then the sums.
   void multiply_parts();
@@ -245,11 +245,13 @@ void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last)
   part_.received_bytes += (a.size() + b.size()) * sent_bytes();
 }
 
-void RankProduct::fill_sink(const std::function<void()>& body) {
+void RankProduct::fill_sink(std::uint32_t end_round, const std::function<void()>& body) {
+  sink_->open_until(end_round);
   stages_.run([&] {
     try {
       group_.check_cancelled();
       body();
+      sink_->close_open_rounds();
     } catch (const OtherRankFailed&) {  // which says what it is
     } catch (...) {
       sink_->give_up();
@@ -262,11 +264,10 @@ void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
   RecordStore b(sent_bytes(), *store_limit_);
   fetch_rows(a, b, end_round == division_.num_rounds);
   const auto start = Clock::now();
-  fill_sink([&] {
+  fill_sink(end_round, [&] {
     const std::uint64_t kept =
         std::min(limit_bytes_ / 4, RoundSink::kNumRanges * division_.max_c_blocks * record_bytes());
     if (a.size() != 0) multiply_here(a, b, *sink_, kept);
-    sink_->close_until(end_round);
   });
   part_.multiply_s += seconds_since(start);
 }
@@ -289,10 +290,7 @@ void RankProduct::multiply_parts() {
   const auto start = Clock::now();
   for (std::uint32_t round = 0; round < division_.num_rounds; ++round) {
     stages_.run_together([&] { partial.exchange(round); });
-    fill_sink([&] {
-      sink_->append(partial.sum(), [] {});
-      sink_->close_until(round + 1);
-    });
+    fill_sink(round + 1, [&] { sink_->append(partial.sum(), [] {}); });
   }
   part_.merge_s += seconds_since(start);
 }

@@ -149,7 +149,7 @@ void RoundSink::finish_round() {
 void RoundSink::leave_together(std::uint32_t failed_round) {
   is_over_ = true;
   // No rank closes a round before those that lie kRoundsAhead before it are finished.
-  const std::uint32_t end = std::min(division_.num_rounds, failed_round + kRoundsAhead);
+  const std::uint32_t end = std::min(open_end_, failed_round + kRoundsAhead);
   for (; round_ < end; ++round_) closed_.push_back({.range = {}, .bytes = 0, .sizes = ranks_.start_gather(kFailed)});
   for (Closed& closed : closed_) static_cast<void>(closed.sizes.finish());
   closed_.clear();
@@ -169,14 +169,14 @@ void RoundSink::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   write_s_ += seconds_since(start);
 }
 
-void RoundSink::close_until(std::uint32_t round) {
-  while (round_ < round) close_round();
+void RoundSink::close_open_rounds() {
+  while (round_ < open_end_) close_round();
   while (!closed_.empty()) finish_round();
 }
 
 void RoundSink::give_up() {
   if (is_over_) return;
-  if (round_ < division_.num_rounds) {
+  if (round_ < open_end_) {
     closed_.push_back({.range = {}, .bytes = 0, .sizes = ranks_.start_gather(kFailed)});
     ++round_;
   }

@@ -37,8 +37,10 @@ class RoundSink : public Sink {
   void finish(const MatrixHeader&) override {}
   void publish() override {}
 
-  /// Closes all rounds before this one. Errors: as append().
-  void close_until(std::uint32_t round);
+  /// All ranks take part in the rounds before this one next, and close them or give up before anything else.
+  void open_until(std::uint32_t round) { open_end_ = round; }
+  /// Closes the rounds that are open. Errors: as append().
+  void close_open_rounds();
   /// After an exception on this rank: the others learn of it where they wait for its next range. Does nothing where all
   /// ranks know already.
   void give_up();
@@ -71,6 +73,7 @@ class RoundSink : public Sink {
   std::uint64_t record_bytes_;
   std::uint64_t limit_bytes_;
   std::uint32_t round_ = 0;
+  std::uint32_t open_end_ = 0;
   bool is_over_ = false;  ///< a rank has failed, and all know
   std::uint64_t end_ = kHeaderBytes;
   std::uint64_t range_bytes_ = 0;

@@ -67,19 +67,7 @@ TEST_CASE("messages of at most 1 KB change nothing") {
 
 TEST_CASE("rows of B that do not fit a rank at once come in steps") {
   const MpiPlace place;
-  spmm::BlockMatrix a{.n = 16000, .m = 8, .index = {}, .values = {}};
-  spmm::BlockMatrix b = a;
-  for (std::uint32_t row = 0; row < 14; ++row) {
-    for (std::uint32_t x = 0; x < 700; ++x) a.index.push_back({row * 20, (row * 37 + x * 19) % 2000});
-  }
-  for (std::uint32_t row = 0; row < 2000; ++row) {
-    for (std::uint32_t column = 0; column < 20; ++column) b.index.push_back({row, column * 100});
-  }
-  for (spmm::BlockMatrix* matrix : {&a, &b}) {
-    for (std::size_t e = 0; e < matrix->index.size() * 64; ++e) {
-      matrix->values.push_back(static_cast<std::uint16_t>(e * 2654435761u >> 16));
-    }
-  }
+  const auto [a, b] = operands_in_steps();
   place.set_operands(a, b);
   // So few rows and columns of C would be split by the inner dimension, in one step.
   check_ranks(7, {"--memory-limit", "9M", "--report", "report.json"}, {{"SPMM_MPI_DIVISION", "rows"}});

@@ -93,6 +93,59 @@ TEST_CASE("a disk that fails on one rank, at any of its calls, ends all with one
   }
 }
 
+TEST_CASE("a disk that fails while parts of the inner dimension are computed or added up ends all with one message") {
+  const MpiPlace place;
+  prepare(place, 4096, 20000);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+  for (int rank = 0; rank < 3; ++rank) {
+    for (const std::string fault : {"enospc:R:1", "enospc:R:4", "read-eio:R:260"}) {
+      std::string here = fault;
+      here.replace(here.find('R'), 1, std::to_string(rank));
+      INFO(here);
+      const std::string err =
+          check_failure(3, words, kIoError, "error", {{"SPMM_MPI_FAULT", here}, {"SPMM_MPI_DIVISION", "inner"}});
+      CHECK(err.find("[rank " + std::to_string(rank) + " of 3 on ") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a disk that fails in one of several steps ends all with one message") {
+  const MpiPlace place;
+  const auto [a, b] = operands_in_steps();
+  place.set_operands(a, b);
+  put_content("z.bin", kOld);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "--memory-limit", "9M", "x.bin", "y.bin", "z.bin"};
+  Variables variables = {{"SPMM_MPI_DIVISION", "rows"}, {"SPMM_MPI_RECORDS", "sent"}, {"SPMM_MPI_FAULT", ""}};
+  for (const char* const fault : {"enospc:0:1", "enospc:0:2", "enospc:0:3"}) {
+    INFO(fault);
+    variables.back().second = fault;
+    check_failure(7, words, kIoError, "No space left on device", variables);
+  }
+}
+
+TEST_CASE("an input that changes while ranks read it is an error") {
+  const MpiPlace place;
+  prepare(place, 16384, 100000);
+  Process run(mpi_words(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}), {});
+  const auto start = Clock::now();
+  while (::access(kTemporary, F_OK) != 0 && Clock::now() - start < std::chrono::seconds(10)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const std::vector<int> ranks = ranks_running("z.bin");
+  for (const int pid : ranks) ::kill(pid, SIGSTOP);
+  REQUIRE(ranks.size() == 2);
+  std::filesystem::last_write_time("y.bin", std::filesystem::file_time_type::clock::now());
+  for (const int pid : ranks) ::kill(pid, SIGCONT);
+  const ProcessResult result = run.wait();
+  INFO(result.err);
+  CHECK(result.exit_code == kBadData);
+  const std::vector<std::string> messages = own_messages(result.err);
+  REQUIRE(messages.size() == 1);
+  CHECK(messages.front().find("y.bin: the file was changed while it was read") != std::string::npos);
+  CHECK(content_of("z.bin") == kOld);
+  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+}
+
 TEST_CASE("bad inputs and options are rejected once, with the rank that saw them") {
   const MpiPlace place;
   prepare(place, 256, 300);
