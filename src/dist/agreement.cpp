@@ -27,7 +27,7 @@ void Stages::run_together(const std::function<void()>& body) const {
   } catch (...) {
     failure = failure_of_();
     if (!ranks_.left_together()) {
-      std::cerr << "spmm-mpi: error: " << placed(failure.message) << std::endl;
+      std::cerr << text("spmm-mpi: error: ", placed(failure.message), "\n") << std::flush;
       remove_temporary_files();
       ranks_.abort(failure.code);
     }
@@ -36,7 +36,8 @@ void Stages::run_together(const std::function<void()>& body) const {
 }
 
 std::string Stages::placed(const std::string& message) const {
-  return text(message, " [rank ", ranks_.rank(), " of ", ranks_.size(), " on ", ranks_.host(), "]");
+  return text(message, " [rank ", ranks_.rank(), " of ", ranks_.size(), " on ", ranks_.host(),
+              device_.empty() ? "" : ", ", device_, "]");
 }
 
 void Stages::agree(const RankFailure& failure) const {

@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "dist/communicator.hpp"
 
@@ -18,7 +19,7 @@ struct RankFailure {
 /// Of the exception that is being handled; the program's table.
 using FailureOf = std::function<RankFailure()>;
 
-/// Thrown on every rank when one of them has failed. The message names rank and host.
+/// Thrown on every rank when one of them has failed. The message names rank, host and device.
 class AgreedFailure : public std::exception {
  public:
   explicit AgreedFailure(RankFailure failure) : failure_(std::move(failure)) {}
@@ -34,6 +35,9 @@ class Stages {
  public:
   Stages(const Communicator& ranks, FailureOf failure_of) : ranks_(ranks), failure_of_(std::move(failure_of)) {}
 
+  /// What messages call this rank's device; "": nothing.
+  void name_device(std::string device) { device_ = std::move(device); }
+
   /// Work of this rank alone; where any rank throws, all ranks throw what the first of them said.
   /// Errors: AgreedFailure.
   void run(const std::function<void()>& body) const;
@@ -47,6 +51,7 @@ class Stages {
 
   const Communicator& ranks_;
   FailureOf failure_of_;
+  std::string device_;
 };
 
 }  // namespace spmm::dist

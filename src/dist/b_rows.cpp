@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/record_errors.hpp"
+#include "dist/distinct_rows.hpp"
 #include "dist/row_ranges.hpp"
 
 namespace spmm::dist {
@@ -19,7 +20,7 @@ std::uint32_t row_of(const cpu::Keyed& item) {
 void BRows::distribute(const Source& b, const std::vector<std::uint32_t>& samples) {
   const auto home = [&](BlockIndex at) { return static_cast<int>(part_of(first_rows_, at.i)); };
   first_rows_ = split_rows(group_, samples);
-  send_records(group_, b, home, [&](int, std::span<const std::byte> sent) { store_.add(sent); });
+  send_records(group_, b, store_.record_bytes(), home, [&](int, std::span<const std::byte> sent) { store_.add(sent); });
 }
 
 void BRows::sort(const Source& b, unsigned num_threads) {
@@ -41,17 +42,36 @@ void BRows::sort(const Source& b, unsigned num_threads) {
   }
 }
 
-Share BRows::find(std::uint32_t row) const {
-  const auto begin = std::partition_point(order_.begin(), order_.end(), [&](const auto& x) { return row_of(x) < row; });
-  auto end = begin;
-  for (std::uint64_t step = 1; end != order_.end() && row_of(*end) == row; step *= 2) {  // gallop: rows are short
-    const auto next = end + static_cast<std::ptrdiff_t>(
-                                std::min<std::uint64_t>(step, static_cast<std::uint64_t>(order_.end() - end)));
-    end = std::partition_point(end, next, [&](const auto& x) { return row_of(x) == row; });
-    if (end != next) break;
-  }
-  return {.begin = static_cast<std::uint64_t>(begin - order_.begin()),
-          .end = static_cast<std::uint64_t>(end - order_.begin())};
+Share BRows::find(std::uint32_t row, std::uint64_t from) const {
+  // Gallops: rows are short, and what is asked for in order lies close together.
+  const auto past = [&](std::uint64_t begin, const auto& is_before) {
+    std::uint64_t low = begin;
+    for (std::uint64_t step = 1; low < order_.size() && is_before(row_of(order_[low])); step *= 2) {
+      const std::uint64_t next = std::min<std::uint64_t>(low + step, order_.size());
+      if (next < order_.size() && is_before(row_of(order_[next]))) {
+        low = next;
+        continue;
+      }
+      const auto end = std::partition_point(order_.begin() + low + 1, order_.begin() + next,
+                                            [&](const auto& x) { return is_before(row_of(x)); });
+      return static_cast<std::uint64_t>(end - order_.begin());
+    }
+    return low;
+  };
+  const std::uint64_t begin = past(from, [&](std::uint32_t x) { return x < row; });
+  return {.begin = begin, .end = past(begin, [&](std::uint32_t x) { return x == row; })};
+}
+
+std::uint64_t BRows::size_here(std::uint32_t row) const {
+  const Share blocks = find(row);
+  return blocks.end - blocks.begin;
+}
+
+std::vector<std::uint32_t> BRows::columns_here(std::uint32_t blocks_per_side) const {
+  std::vector<std::uint32_t> columns;
+  columns.reserve(order_.size());
+  for (const cpu::Keyed& item : order_) columns.push_back(static_cast<std::uint32_t>(item.key));
+  return DistinctRows(columns, blocks_per_side).rows();
 }
 
 std::vector<Bytes> BRows::by_home(const std::vector<std::uint32_t>& rows) const {
@@ -71,8 +91,9 @@ std::vector<std::uint32_t> BRows::count(const std::vector<std::uint32_t>& rows) 
   std::vector<Bytes> answers;
   for (const Bytes& wanted : swap_lists(group_, by_home(rows))) {
     std::vector<std::uint32_t> counts = numbers_of(wanted);
+    Share blocks;
     for (std::uint32_t& number : counts) {
-      const Share blocks = find(number);
+      blocks = find(number, blocks.end);
       number = static_cast<std::uint32_t>(blocks.end - blocks.begin);  // below 2^32: one row
     }
     answers.push_back(bytes_of(counts));
@@ -93,13 +114,13 @@ void BRows::fetch(const std::vector<std::uint32_t>& rows, RecordStore& to) const
   };
   std::vector<Wanted> wanted;
   for (const Bytes& list : swap_lists(group_, by_home(rows))) wanted.push_back({.rows = numbers_of(list)});
-  const std::uint64_t record = sent_record_bytes(m_);
+  const std::uint64_t record = store_.record_bytes();
   const std::uint64_t most = std::max(record, group_.ranks.round_bytes() / wanted.size());
   const auto fill = [&](Wanted& want, Bytes& bytes) {
     while (bytes.size() + record <= most) {
       if (want.left.begin == want.left.end) {
         if (want.row == want.rows.size()) return false;
-        want.left = find(want.rows[want.row++]);
+        want.left = find(want.rows[want.row++], want.left.end);
         continue;
       }
       const std::byte* const from = store_.sent(order_[want.left.begin++].value);

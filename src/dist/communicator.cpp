@@ -18,6 +18,8 @@ constexpr std::uint64_t kFailed = std::uint64_t{1} << 63;  // beside the counts 
 constexpr std::uint64_t kMore = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMostMessage = 256u << 20;
 constexpr int kTag = 1;
+constexpr int kLooksBeforeSleep = 200;
+constexpr unsigned kSleepMicroseconds = 20;
 
 std::uint64_t reduced(std::uint64_t value, MPI_Op operation) {
   MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, operation, MPI_COMM_WORLD);
@@ -41,7 +43,34 @@ void reduce_all(std::span<T> values, MPI_Datatype type, MPI_Op operation, std::u
 
 }  // namespace
 
+struct Gathering::State {
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::uint64_t own = 0;
+  std::vector<std::uint64_t> values;
+};
+
+Gathering::Gathering() = default;
+Gathering::~Gathering() = default;
+Gathering::Gathering(Gathering&&) noexcept = default;
+Gathering& Gathering::operator=(Gathering&&) noexcept = default;
+
+bool Gathering::is_done() const {
+  int done = 0;
+  MPI_Test(&state_->request, &done, MPI_STATUS_IGNORE);
+  return done != 0;
+}
+
+std::vector<std::uint64_t> Gathering::finish() {
+  // MPI_Wait would keep a core busy that another rank of this machine may need in order to come here.
+  for (int looks = 0; !is_done(); ++looks) {
+    if (looks > kLooksBeforeSleep) ::usleep(kSleepMicroseconds);
+  }
+  return std::move(state_->values);
+}
+
 Communicator::Communicator() {
+  // Open MPI: a rank that waits lets others run on its core, be they its own threads, other ranks or other programs.
+  ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
@@ -85,6 +114,16 @@ std::vector<std::uint64_t> Communicator::gather(std::uint64_t value) const {
   std::vector<std::uint64_t> values(static_cast<std::size_t>(size_));
   MPI_Allgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
   return values;
+}
+
+Gathering Communicator::start_gather(std::uint64_t value) const {
+  Gathering gathering;
+  gathering.state_ = std::make_unique<Gathering::State>();
+  Gathering::State& state = *gathering.state_;
+  state.own = value;
+  state.values.assign(static_cast<std::size_t>(size_), 0);
+  MPI_Iallgather(&state.own, 1, MPI_UINT64_T, state.values.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD, &state.request);
+  return gathering;
 }
 
 std::vector<Bytes> Communicator::gather(const Bytes& bytes) const {

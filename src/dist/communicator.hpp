@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,25 @@ using Bytes = std::vector<std::byte>;
 
 /// Thrown on the ranks that have not failed themselves.
 class OtherRankFailed : public std::exception {};
+
+/// Values of all ranks on their way. finish() must be called before it goes, on all ranks.
+class Gathering {
+ public:
+  Gathering();
+  ~Gathering();
+  Gathering(Gathering&&) noexcept;
+  Gathering& operator=(Gathering&&) noexcept;
+
+  /// Lets messages pass on; returns whether all values are there.
+  [[nodiscard]] bool is_done() const;
+  /// Waits. Shapes: result [ranks].
+  [[nodiscard]] std::vector<std::uint64_t> finish();
+
+ private:
+  friend class Communicator;
+  struct State;  // MPI's handle, and the values
+  std::unique_ptr<State> state_;
+};
 
 /// All ranks of the program. Every member but the plain questions is collective: all ranks call it, in one order.
 /// Messages have at most kMessageBytes (the variable SPMM_MPI_MESSAGE_BYTES lowers that, for tests): MPI counts in
@@ -53,6 +73,8 @@ class Communicator {
   [[nodiscard]] std::vector<std::uint64_t> gather(std::uint64_t value) const;
   /// Bytes of every rank, of any length; for a few KB each. Shapes: result [size()].
   [[nodiscard]] std::vector<Bytes> gather(const Bytes& bytes) const;
+  /// The same in two halves, with other work between them, also of several at a time.
+  [[nodiscard]] Gathering start_gather(std::uint64_t value) const;
   [[nodiscard]] Bytes broadcast(const Bytes& bytes, int from) const;
   void barrier() const;
 

@@ -2,17 +2,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/memory.hpp"
 #include "base/record_errors.hpp"
 #include "base/record_head.hpp"
 #include "base/text.hpp"
+#include "base/visible_gpus.hpp"
+#include "cuda/cuda_backend.hpp"
 #include "dist/b_rows.hpp"
 #include "dist/division.hpp"
+#include "dist/inner_division.hpp"
+#include "dist/partial_rounds.hpp"
+#include "dist/picked_source.hpp"
 #include "dist/round_sink.hpp"
 #include "dist/row_steps.hpp"
+#include "dist/shared_files.hpp"
 #include "engine/product.hpp"
 #include "io/paths.hpp"
 #include "spmm/engine.hpp"
@@ -25,9 +33,10 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// Of C that a rank keeps until its offset is known: small enough to stay in few pages of memory, large enough that a
-/// round costs nothing beside it.
-constexpr std::uint64_t kRangeBytes = 16u << 20;
+/// Of C that a rank keeps until its offset is known: small enough to be in the cache still when it is written, large
+/// enough that a round, a message to each rank, costs nothing beside it. README.md has the figures.
+constexpr std::uint64_t kRangeBytes = 2u << 20;
+constexpr std::uint64_t kRangeBytesPerRank = 16u << 10;
 /// Where B does not fit a rank at once: steps are whole rounds.
 constexpr std::uint32_t kRoundsForSteps = 256;
 
@@ -58,19 +67,30 @@ class RankProduct {
   [[nodiscard]] const MatrixHeader& header() const { return a_->header(); }
   /// Whether a rank may hold all of B; the same answer on all ranks.
   [[nodiscard]] bool b_fits() const {
-    return std::uint64_t{b_->header().num_blocks} * sent_record_bytes(header().m) <= limit_bytes_ / 4;
+    return std::uint64_t{b_->header().num_blocks} * sent_bytes() <= limit_bytes_ / 4;
+  }
+  /// Of a record of A or B that goes to another rank.
+  [[nodiscard]] std::uint64_t sent_bytes() const {
+    return files_->are_shared() ? kSentHeadBytes : sent_record_bytes(header().m);
   }
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(header().m); }
 
   void open(const fs::path& a, const fs::path& b, const fs::path& out);
-  void check_headers() const;
+  void name_device();
   void settle_limits();
   void spread_b();
   void divide_c();
   void spread_a();
   void multiply_all();
+  void fetch_rows(const RecordStore& a, RecordStore& b, bool is_last);
+  /// Fills the rounds before `end_round`, which this rank does alone; the sink tells the others when it fails.
+  void fill_sink(std::uint32_t end_round, const std::function<void()>& body);
   void run_step(const RecordStore& a, std::uint32_t end_round);
-  void multiply_here(const RecordStore& a, const RecordStore& b);
+  /// A part of the inner dimension on each rank, then the sums.
+  void multiply_parts();
+  std::unique_ptr<Source> source_of(const RecordStore& store, const Source& whole);
+  /// Values: kept_bytes = that are taken for results beside the product.
+  void multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes);
   void publish();
   DistributedReport report();
 
@@ -80,11 +100,14 @@ class RankProduct {
   Clock::time_point start_ = Clock::now();
   std::unique_ptr<Source> a_;
   std::unique_ptr<Source> b_;
+  std::unique_ptr<SharedFiles> files_;
   SharedOutput output_;
   std::uint64_t limit_bytes_ = 0;  ///< of this rank: a quarter each for results, rows of B, other records, the product
   std::unique_ptr<StoreLimit> store_limit_;
   std::unique_ptr<BRows> b_rows_;
+  std::vector<BlockIndex> a_indices_;  ///< of this rank's share, until A is with its owners
   Division division_;
+  std::optional<InnerDivision> inner_;  ///< nothing: by rows
   std::unique_ptr<RecordStore> a_rows_;
   std::unique_ptr<RoundSink> sink_;
   std::unique_ptr<Engine> engine_;
@@ -97,11 +120,13 @@ class RankProduct {
 void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out) {
   stages_.run([&] {
     wanted_backend(options_);  // rejects unknown names before any file is opened
+    name_device();
     a_ = open_file_source(a);
     b_ = open_file_source(b);
     check_shapes(*a_, *b_);
   });
-  check_headers();
+  check_same_headers(group_.ranks, stages_, *a_, *b_);
+  files_ = std::make_unique<SharedFiles>(group_.ranks, *a_, *b_);
   stages_.run([&] {
     if (!is_first()) return;
     for (const fs::path& input : {a, b}) {
@@ -117,20 +142,12 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
   });
 }
 
-/// Each rank opens the paths itself: on a node without the shared file system they may be other files.
-void RankProduct::check_headers() const {
-  std::vector<bool> same;
-  for (const Source* const source : {a_.get(), b_.get()}) {
-    const MatrixHeader& h = source->header();
-    const std::uint64_t shape = std::uint64_t{h.n} << 8 | h.m;  // m is at most 64
-    same.push_back(group_.ranks.max(shape) == group_.ranks.min(shape) &&
-                   group_.ranks.max(h.num_blocks) == group_.ranks.min(h.num_blocks));
-  }
-  stages_.run([&] {
-    if (same[0] && same[1]) return;
-    throw InputError((same[0] ? b_ : a_)->name(), "the ranks see files with different headers",
-                     "give paths on a file system that all nodes share");
-  });
+/// The GPU that this rank's engine would start, for messages: before there is an engine, and where it fails to start.
+void RankProduct::name_device() {
+  std::string why_not;
+  if (options_.backend == Backend::cpu || !cuda::may_start(why_not)) return;
+  const auto count = static_cast<int>(visible_gpus().size());
+  stages_.name_device(text("GPU ", options_.device >= 0 ? options_.device : group_.ranks.local_rank() % count));
 }
 
 void RankProduct::settle_limits() {
@@ -145,7 +162,7 @@ void RankProduct::settle_limits() {
 
 void RankProduct::spread_b() {
   std::vector<std::uint32_t> samples;
-  b_rows_ = std::make_unique<BRows>(group_, *store_limit_, header().m);
+  b_rows_ = std::make_unique<BRows>(group_, *store_limit_, sent_bytes());
   stages_.run([&] { samples = sampled_rows(group_, *b_); });
   stages_.run_together([&] { b_rows_->distribute(*b_, samples); });
   stages_.run([&] {
@@ -155,33 +172,55 @@ void RankProduct::spread_b() {
 }
 
 void RankProduct::divide_c() {
-  std::vector<BlockIndex> indices;
   std::vector<std::uint32_t> samples;
   stages_.run([&] {
     samples = sampled_rows(group_, *a_);
-    indices = read_indices(group_, *a_);
+    a_indices_ = read_indices(group_, *a_);
   });
   stages_.run_together([&] {
-    const std::uint64_t range_bytes = std::min(kRangeBytes, limit_bytes_ / 4);
-    division_ = divide(group_, indices, samples, *b_rows_, header().blocks_per_side(), range_bytes / record_bytes(),
-                       b_fits() ? 1 : kRoundsForSteps);
+    const std::uint32_t side = header().blocks_per_side();
+    const std::uint64_t num_ranks = static_cast<std::uint64_t>(group_.ranks.size());
+    const std::uint64_t range_bytes = std::min(std::max(kRangeBytes, kRangeBytesPerRank * num_ranks), limit_bytes_ / 4);
+    const std::vector<RowWork> rows = count_rows(group_, a_indices_, samples, *b_rows_, side);
+    const std::uint64_t num_columns = count_columns(group_, *b_rows_, side);
+    division_ = divide(group_, rows, num_columns, range_bytes / record_bytes(), b_fits() ? 1 : kRoundsForSteps);
+    inner_ = choose_inner(group_, {.indices = a_indices_,
+                                   .rows = rows,
+                                   .num_columns = num_columns,
+                                   .b_rows = *b_rows_,
+                                   .by_rows = division_,
+                                   .b = b_->header(),
+                                   .stored_bytes = sent_bytes(),
+                                   .limit_bytes = limit_bytes_,
+                                   .range_bytes = range_bytes / 2,
+                                   .num_threads = options_.num_threads});
+    if (inner_) division_ = std::move(inner_->sums);
   });
 }
 
 void RankProduct::spread_a() {
   const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
-  a_rows_ = std::make_unique<RecordStore>(header().m, *store_limit_);
+  a_rows_ = std::make_unique<RecordStore>(sent_bytes(), *store_limit_);
   stages_.run_together([&] {
-    send_records(
-        group_, *a_, [&](BlockIndex at) { return static_cast<int>(division_.range_of(at.i) % num_ranks); },
-        [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); });
+    const auto owner = [&](BlockIndex at) {
+      return static_cast<int>(inner_ ? part_of(inner_->borders, at.j) : division_.range_of(at.i) % num_ranks);
+    };
+    const auto add = [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); };
+    if (files_->are_shared()) {
+      send_heads(group_, *a_, a_indices_, owner, add);
+    } else {
+      send_records(group_, *a_, sent_bytes(), owner, add);
+    }
   });
+  a_indices_ = {};
   stages_.run([&] { a_->check_unchanged(); });
 }
 
 void RankProduct::multiply_all() {
   sink_ = std::make_unique<RoundSink>(group_.ranks, output_, division_, header().m, limit_bytes_ / 4);
-  if (b_fits()) {
+  if (inner_) {
+    multiply_parts();
+  } else if (b_fits()) {
     run_step(*a_rows_, division_.num_rounds);
   } else {
     std::unique_ptr<RowSteps> steps;
@@ -197,40 +236,81 @@ void RankProduct::multiply_all() {
   stages_.run_together([&] { sink_->send_fragments(); });
 }
 
-void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
+void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last) {
   ++num_steps_;
   const auto start = Clock::now();
-  RecordStore b(header().m, *store_limit_);
   stages_.run_together([&] { b_rows_->fetch(met_rows(a, header().blocks_per_side()), b); });
-  if (end_round == division_.num_rounds) b_rows_->clear();
+  if (is_last) b_rows_->clear();
   part_.fetch_s += seconds_since(start);
-  part_.received_bytes += (a.size() + b.size()) * sent_record_bytes(header().m);
-  const auto product_start = Clock::now();
+  part_.received_bytes += (a.size() + b.size()) * sent_bytes();
+}
+
+void RankProduct::fill_sink(std::uint32_t end_round, const std::function<void()>& body) {
+  sink_->open_until(end_round);
   stages_.run([&] {
     try {
       group_.check_cancelled();
-      if (a.size() != 0) multiply_here(a, b);
-      sink_->close_until(end_round);
+      body();
+      sink_->close_open_rounds();
     } catch (const OtherRankFailed&) {  // which says what it is
     } catch (...) {
       sink_->give_up();
       throw;
     }
   });
-  part_.multiply_s += seconds_since(product_start);
 }
 
-void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b) {
-  const std::uint64_t kept = std::min(limit_bytes_ / 4, 2 * division_.max_c_blocks * record_bytes());
-  const std::uint64_t left = limit_bytes_ - std::min(limit_bytes_ - 1, kept + store_limit_->used());
+void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
+  RecordStore b(sent_bytes(), *store_limit_);
+  fetch_rows(a, b, end_round == division_.num_rounds);
+  const auto start = Clock::now();
+  fill_sink(end_round, [&] {
+    const std::uint64_t kept =
+        std::min(limit_bytes_ / 4, RoundSink::kNumRanges * division_.max_c_blocks * record_bytes());
+    if (a.size() != 0) multiply_here(a, b, *sink_, kept);
+  });
+  part_.multiply_s += seconds_since(start);
+}
+
+void RankProduct::multiply_parts() {
+  const std::uint64_t partial_bytes = inner_->counts.partial_c_blocks * record_bytes();
+  PartialRounds partial(group_, division_, header().m, partial_bytes);
+  {
+    RecordStore b(sent_bytes(), *store_limit_);
+    fetch_rows(*a_rows_, b, true);
+    const auto start = Clock::now();
+    stages_.run([&] {
+      group_.check_cancelled();
+      if (a_rows_->size() != 0) multiply_here(*a_rows_, b, partial.sink(), partial_bytes);
+    });
+    part_.multiply_s += seconds_since(start);
+  }
+  a_rows_->clear();
+  engine_.reset();
+  const auto start = Clock::now();
+  for (std::uint32_t round = 0; round < division_.num_rounds; ++round) {
+    stages_.run_together([&] { partial.exchange(round); });
+    fill_sink(round + 1, [&] { sink_->append(partial.sum(), [] {}); });
+  }
+  part_.merge_s += seconds_since(start);
+}
+
+/// Where ranks read the files themselves, a store has only the numbers of the records.
+std::unique_ptr<Source> RankProduct::source_of(const RecordStore& store, const Source& whole) {
+  if (files_->are_shared()) return std::make_unique<PickedSource>(whole, store, *store_limit_);
+  return std::make_unique<StoreSource>(store, whole.header(), whole.name());
+}
+
+void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes) {
+  const std::unique_ptr<Source> source_a = source_of(a, *a_);
+  const std::unique_ptr<Source> source_b = source_of(b, *b_);
+  const std::uint64_t left = limit_bytes_ - std::min(limit_bytes_ - 1, kept_bytes + store_limit_->used());
   if (!engine_ || left < engine_limit_bytes_) {
     options_.memory_limit_bytes = engine_limit_bytes_ = left;
     engine_.reset();
     engine_ = std::make_unique<Engine>(options_);
   }
-  const StoreSource source_a(a, a_->header(), a_->name());
-  const StoreSource source_b(b, b_->header(), b_->name());
-  const Report report = engine_->multiply(source_a, source_b, *sink_, options_);
+  const Report report = engine_->multiply(*source_a, *source_b, to, options_);
   own_.pairs += report.pairs;
   own_.num_panels += report.num_panels;
   own_.verified_blocks += report.verified_blocks;
@@ -238,6 +318,7 @@ void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b) {
   part_.backend = backend_name(report.plan.backend);
   part_.kernel = report.plan.kernel;
   part_.device = report.device;
+  if (report.plan.backend == Backend::cpu) stages_.name_device("");
   part_.peak_device_bytes = std::max(part_.peak_device_bytes, report.peak_device_bytes);
 }
 
@@ -247,8 +328,10 @@ void RankProduct::publish() {
   own_.a = a_->header();
   own_.b = b_->header();
   own_.c = c;
+  own_.c_blocks = c.num_blocks;
   stages_.run([&] {
     group_.check_cancelled();
+    files_->check_unchanged();
     if (!is_first()) output_.flush();
   });
   stages_.run([&] {
@@ -265,7 +348,12 @@ DistributedReport RankProduct::report() {
   part_.wait_s = sink_->wait_s();
   part_.write_s = sink_->write_s();
   part_.peak_host_bytes = peak_resident_bytes();
-  DistributedReport all{.whole = own_, .ranks = {}, .num_rounds = division_.num_rounds, .num_steps = num_steps_};
+  DistributedReport all{.whole = own_,
+                        .ranks = {},
+                        .num_rounds = division_.num_rounds,
+                        .num_steps = num_steps_,
+                        .splits_inner = inner_.has_value(),
+                        .reads_files = files_->are_shared()};
   for (const Bytes& bytes : group_.ranks.gather(encode(part_))) {
     all.ranks.push_back(decode(bytes));
     all.whole.peak_host_bytes = std::max(all.whole.peak_host_bytes, all.ranks.back().peak_host_bytes);

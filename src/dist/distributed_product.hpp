@@ -18,6 +18,8 @@ struct DistributedReport {
   std::vector<RankPart> ranks;
   std::uint32_t num_rounds = 1;  ///< in which every rank has one range of block rows
   std::uint64_t num_steps = 1;   ///< of all rounds: fetches of rows of B
+  bool splits_inner = false;     ///< ranks had parts of the inner dimension, not block rows of C
+  bool reads_files = false;      ///< each read its records of A and B itself
 };
 
 /// Multiplies two files into a third; README.md says how. Collective; rank 0 has the whole plan, all ranks the rest.

@@ -23,9 +23,9 @@ void StoreLimit::take(std::uint64_t bytes) {
   used_ += bytes;
 }
 
-RecordStore::RecordStore(std::uint32_t m, StoreLimit& limit, std::uint32_t num_stores)
+RecordStore::RecordStore(std::uint64_t record_bytes, StoreLimit& limit, std::uint32_t num_stores)
     : limit_(limit),
-      record_bytes_(sent_record_bytes(m)),
+      record_bytes_(record_bytes),
       per_chunk_(std::max<std::uint64_t>(
           1, std::min(kMostChunkBytes, limit.limit() / kChunksOfLimit / num_stores) / record_bytes_)) {}
 

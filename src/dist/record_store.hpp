@@ -1,4 +1,4 @@
-// Records that a rank has received, with their numbers in the file they come from.
+// Records, or their heads, that a rank has received, with their numbers in the file they come from.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,14 @@
 
 namespace spmm::dist {
 
-/// A record on its way between ranks: its number in the file (u32), then the packed record.
+/// A record on its way between ranks: its number in the file (u32), then the packed record; or only its head {i, j},
+/// where all ranks can read the file.
 inline constexpr std::uint64_t kNumberBytes = sizeof(std::uint32_t);
 constexpr std::uint64_t sent_record_bytes(std::uint32_t m) {
   return kNumberBytes + input_record_bytes(m);
 }
+
+inline constexpr std::uint64_t kSentHeadBytes = kNumberBytes + kIndexBytes;
 
 /// Memory that several stores may take together.
 class StoreLimit {
@@ -38,18 +41,19 @@ class StoreLimit {
 /// Records in the order they were added. Memory: chunks of at most 4 MB, less where many stores share a small limit.
 class RecordStore {
  public:
-  /// Values: num_stores = that may be filled at the same time.
-  RecordStore(std::uint32_t m, StoreLimit& limit, std::uint32_t num_stores = 1);
+  /// Values: record_bytes = as they are sent, num_stores = that may be filled at the same time.
+  RecordStore(std::uint64_t record_bytes, StoreLimit& limit, std::uint32_t num_stores = 1);
   ~RecordStore() { clear(); }
   RecordStore(const RecordStore&) = delete;
   RecordStore& operator=(const RecordStore&) = delete;
 
-  /// Shapes: sent whole records of sent_record_bytes(m). Errors: OutOfMemory.
+  /// Shapes: sent whole records of record_bytes(). Errors: OutOfMemory.
   void add(std::span<const std::byte> sent);
   void clear();
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// The record as it is sent. Shapes: [sent_record_bytes(m)].
+  [[nodiscard]] std::uint64_t record_bytes() const { return record_bytes_; }
+  /// The record as it is sent. Shapes: [record_bytes()].
   [[nodiscard]] const std::byte* sent(std::uint64_t record) const {
     return chunks_[record / per_chunk_].data() + record % per_chunk_ * record_bytes_;
   }
@@ -65,7 +69,7 @@ class RecordStore {
   std::deque<AlignedArray<std::byte>> chunks_;
 };
 
-/// Stored records as a matrix of their own. The store must outlive it and stay as it is.
+/// Stored whole records as a matrix of their own. The store must outlive it and stay as it is.
 class StoreSource : public Source {
  public:
   StoreSource(const RecordStore& store, const MatrixHeader& whole, std::string name);

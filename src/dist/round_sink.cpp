@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/record_errors.hpp"
@@ -24,6 +25,10 @@ constexpr std::uint64_t kFirstBytes = 1u << 20;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+bool has_failure(std::span<const std::uint64_t> sizes) {
+  return std::find(sizes.begin(), sizes.end(), kFailed) != sizes.end();
 }
 
 /// Records of `records` whose row is below `row`, in bytes.
@@ -49,7 +54,7 @@ void add_piece(Bytes& to, std::uint64_t offset, std::span<const std::byte> bytes
 
 }  // namespace
 
-RoundSink::RoundSink(const Communicator& ranks, const SharedOutput& output, const Division& division, std::uint32_t m,
+RoundSink::RoundSink(const Communicator& ranks, SharedOutput& output, const Division& division, std::uint32_t m,
                      std::uint64_t limit_bytes)
     : ranks_(ranks),
       output_(output),
@@ -74,47 +79,85 @@ void RoundSink::append(std::span<const std::byte> records, std::function<void()>
 }
 
 void RoundSink::take(std::span<const std::byte> records) {
-  if (ranks_.rank() == 0) {
-    write(end_ + range_bytes_, records);
-  } else {
-    const std::uint64_t wanted = range_bytes_ + records.size();
-    if (wanted > limit_bytes_) {
-      throw OutOfMemory(
-          "host memory",
-          text("the result of a block row does not fit the ", human_bytes(limit_bytes_), " that a rank may keep of it"),
-          "raise --memory-limit");
+  if (!closed_.empty()) static_cast<void>(closed_.front().sizes.is_done());  // lets messages of the others pass on
+  const std::uint64_t wanted = range_bytes_ + records.size();
+  if (wanted > range_.size()) grow(wanted);
+  if (!records.empty()) std::memcpy(range_.data() + range_bytes_, records.data(), records.size());
+  range_bytes_ = wanted;
+}
+
+std::uint64_t RoundSink::closed_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Closed& closed : closed_) bytes += closed.range.size();
+  return bytes;
+}
+
+void RoundSink::grow(std::uint64_t wanted) {
+  if (wanted + closed_bytes() + range_.size() > limit_bytes_) {
+    while (!closed_.empty() && wanted + closed_bytes() > limit_bytes_) {
+      finish_round();
+      spare_.clear();
     }
-    if (wanted > range_.size()) {
-      AlignedArray<std::byte> larger(std::max(kFirstBytes, std::max(wanted, std::min(2 * wanted, limit_bytes_))));
-      if (range_bytes_ != 0) std::memcpy(larger.data(), range_.data(), range_bytes_);
-      range_ = std::move(larger);
-    }
-    if (!records.empty()) std::memcpy(range_.data() + range_bytes_, records.data(), records.size());
   }
-  range_bytes_ += records.size();
+  if (wanted > limit_bytes_) {
+    throw OutOfMemory(
+        "host memory",
+        text("the result of a block row does not fit the ", human_bytes(limit_bytes_), " that a rank may keep of it"),
+        "raise --memory-limit");
+  }
+  const std::uint64_t most = std::min(limit_bytes_ - closed_bytes(), division_.max_c_blocks * record_bytes_);
+  AlignedArray<std::byte> larger;
+  if (range_bytes_ == 0 && !spare_.empty() && spare_.back().size() >= wanted) {
+    larger = std::move(spare_.back());
+    spare_.pop_back();
+  } else {
+    larger = AlignedArray<std::byte>(std::max(wanted, std::min(most, std::max(kFirstBytes, 2 * wanted))));
+  }
+  if (range_bytes_ != 0) std::memcpy(larger.data(), range_.data(), range_bytes_);
+  range_ = std::move(larger);
 }
 
 void RoundSink::close_round() {
-  const auto start = Clock::now();
-  const std::vector<std::uint64_t> sizes = ranks_.gather(range_bytes_);
-  wait_s_ += seconds_since(start);
-  is_over_ = std::find(sizes.begin(), sizes.end(), kFailed) != sizes.end();
-  if (is_over_) throw OtherRankFailed();
-  std::uint64_t begin = end_;
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    if (rank < ranks_.rank()) begin += sizes[static_cast<std::size_t>(rank)];
-    end_ += sizes[static_cast<std::size_t>(rank)];
-  }
-  own_bytes_ += range_bytes_;
+  while (closed_.size() >= kRoundsAhead) finish_round();
   ++round_;
-  check_num_output_blocks((end_ - kHeaderBytes) / record_bytes_);
-  if (ranks_.rank() != 0) write_range(begin);
+  own_bytes_ += range_bytes_;
+  closed_.push_back(
+      {.range = std::exchange(range_, {}), .bytes = range_bytes_, .sizes = ranks_.start_gather(range_bytes_)});
   range_bytes_ = 0;
+  while (!closed_.empty() && closed_.front().sizes.is_done()) finish_round();
 }
 
-void RoundSink::write_range(std::uint64_t begin) {
-  const PageSplit split = split_pages(begin, begin + range_bytes_);
-  const std::span<const std::byte> bytes(range_.data(), range_bytes_);
+void RoundSink::finish_round() {
+  const auto start = Clock::now();
+  const std::vector<std::uint64_t> sizes = closed_.front().sizes.finish();
+  wait_s_ += seconds_since(start);
+  Closed closed = std::move(closed_.front());
+  closed_.pop_front();
+  if (has_failure(sizes)) {
+    leave_together(round_ - static_cast<std::uint32_t>(closed_.size()) - 1);
+    throw OtherRankFailed();
+  }
+  const auto own = sizes.begin() + ranks_.rank();
+  const std::uint64_t begin = std::accumulate(sizes.begin(), own, end_);
+  end_ = std::accumulate(own, sizes.end(), begin);
+  check_num_output_blocks((end_ - kHeaderBytes) / record_bytes_);
+  if (ranks_.rank() == 0) output_.reserve(end_);
+  write_range({closed.range.data(), closed.bytes}, begin);
+  spare_.push_back(std::move(closed.range));
+}
+
+void RoundSink::leave_together(std::uint32_t failed_round) {
+  is_over_ = true;
+  // No rank closes a round before those that lie kRoundsAhead before it are finished.
+  const std::uint32_t end = std::min(open_end_, failed_round + kRoundsAhead);
+  for (; round_ < end; ++round_) closed_.push_back({.range = {}, .bytes = 0, .sizes = ranks_.start_gather(kFailed)});
+  for (Closed& closed : closed_) static_cast<void>(closed.sizes.finish());
+  closed_.clear();
+}
+
+void RoundSink::write_range(std::span<const std::byte> bytes, std::uint64_t begin) {
+  if (ranks_.rank() == 0) return write(begin, bytes);
+  const PageSplit split = split_pages(begin, begin + bytes.size());
   add_piece(fragments_, split.begin, bytes.first(split.head_bytes()));
   write(split.whole_begin, bytes.subspan(split.head_bytes(), split.whole_bytes()));
   add_piece(fragments_, split.whole_end, bytes.last(split.tail_bytes()));
@@ -126,14 +169,22 @@ void RoundSink::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   write_s_ += seconds_since(start);
 }
 
-void RoundSink::close_until(std::uint32_t round) {
-  while (round_ < round) close_round();
+void RoundSink::close_open_rounds() {
+  while (round_ < open_end_) close_round();
+  while (!closed_.empty()) finish_round();
 }
 
 void RoundSink::give_up() {
-  if (is_over_ || round_ == division_.num_rounds) return;
-  is_over_ = true;
-  static_cast<void>(ranks_.gather(kFailed));
+  if (is_over_) return;
+  if (round_ < open_end_) {
+    closed_.push_back({.range = {}, .bytes = 0, .sizes = ranks_.start_gather(kFailed)});
+    ++round_;
+  }
+  while (!closed_.empty()) {
+    const std::vector<std::uint64_t> sizes = closed_.front().sizes.finish();
+    closed_.pop_front();
+    if (has_failure(sizes)) return leave_together(round_ - static_cast<std::uint32_t>(closed_.size()) - 1);
+  }
 }
 
 void RoundSink::send_fragments() {

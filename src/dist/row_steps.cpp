@@ -24,10 +24,10 @@ std::vector<std::uint32_t> met_rows(const RecordStore& a, std::uint32_t blocks_p
 RowSteps::RowSteps(const Communicator& ranks, const RecordStore& a, const MatrixHeader& header,
                    const Division& division, const BRows& b_rows, std::uint64_t limit_bytes, StoreLimit& limit)
     : a_(a),
-      record_bytes_(sent_record_bytes(header.m)),
+      record_bytes_(a.record_bytes()),
       num_rounds_(division.num_rounds),
       rounds_per_step_(division.num_rounds),
-      records_(header.m, limit) {
+      records_(a.record_bytes(), limit) {
   const DistinctRows met(met_numbers(a), header.blocks_per_side());
   std::vector<std::uint64_t> sizes;
   for (const std::uint64_t blocks : b_rows.count(met.rows())) sizes.push_back(blocks * record_bytes_);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ using io::error_text;
 using io::retried;
 
 constexpr std::uint64_t kTokenBytes = 16;
+constexpr std::uint64_t kReservedStepBytes = 256u << 20;
 
 std::string temp_name_for(const std::string& file_name) {
   constexpr std::size_t kAddedBytes = sizeof("..spmm-mpi.tmp") - 1;
@@ -144,6 +146,19 @@ void SharedOutput::write_at(std::uint64_t offset, std::span<const std::byte> byt
     offset += static_cast<std::uint64_t>(put);
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
+}
+
+void SharedOutput::reserve(std::uint64_t end) {
+  if (is_device_ || !reserves_ || end < kReservedStepBytes / 4 || end <= reserved_bytes_) return;
+  const std::uint64_t next = (end + kReservedStepBytes - 1) / kReservedStepBytes * kReservedStepBytes;
+  rlimit limit{};
+  // Refused, or not that much space: the writes will tell what really does not fit, and finish() cuts the file.
+  reserves_ = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || next <= limit.rlim_cur) &&
+              retried([&] {
+                return io::system_calls.fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_),
+                                                  static_cast<off_t>(next - reserved_bytes_));
+              }) == 0;
+  if (reserves_) reserved_bytes_ = next;
 }
 
 void SharedOutput::flush() const {

@@ -33,6 +33,9 @@ class SharedOutput {
 
   /// Threads: any number. Errors: IoError.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  /// Rank 0: takes space ahead of writes up to `end`, in large steps, where the file system can: writes are faster
+  /// then.
+  void reserve(std::uint64_t end);
   /// Each rank, after its last byte: what network file systems report late, and fsync where asked for. Errors: IoError.
   void flush() const;
   /// Rank 0, when all ranks have flushed: header and length. Errors: IoError.
@@ -53,6 +56,8 @@ class SharedOutput {
   std::string opened_path_;  ///< absolute
   std::string token_;        ///< in the file until it is finished: the same name elsewhere is another file
   bool is_device_ = false;
+  bool reserves_ = true;
+  std::uint64_t reserved_bytes_ = 0;
   io::Target target_;
   io::Descriptor fd_;
   TemporaryName temp_name_;  // before fd_ goes, the file does: the lock still holds

@@ -1,6 +1,7 @@
 #include "dist/transfers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/aligned_array.hpp"
@@ -97,8 +98,8 @@ std::vector<std::uint32_t> split_rows(const Group& group, const std::vector<std:
   return split_by_samples(std::move(samples), static_cast<std::uint32_t>(group.ranks.size()));
 }
 
-void send_records(const Group& group, const Source& source, const std::function<int(BlockIndex)>& target,
-                  const Communicator::Consume& consume) {
+void send_records(const Group& group, const Source& source, std::uint64_t sent_bytes,
+                  const std::function<int(BlockIndex)>& target, const Communicator::Consume& consume) {
   const std::uint64_t record = input_record_bytes(source.header().m);
   const std::uint64_t most = std::max<std::uint64_t>(1, std::min(kReadBytes, group.ranks.round_bytes()) / record);
   const Share share = share_of(source.header().num_blocks, group.ranks.rank(), group.ranks.size());
@@ -117,13 +118,34 @@ void send_records(const Group& group, const Source& source, const std::function<
             Bytes& bytes = to[static_cast<std::size_t>(target(read_index(at)))];
             const std::size_t before = bytes.size();
             const auto number = static_cast<std::uint32_t>(first);
-            bytes.resize(before + kNumberBytes + record);
+            bytes.resize(before + sent_bytes);
             std::memcpy(bytes.data() + before, &number, kNumberBytes);
-            std::memcpy(bytes.data() + before + kNumberBytes, at, record);
+            std::memcpy(bytes.data() + before + kNumberBytes, at, sent_bytes - kNumberBytes);
           }
           sent += count * record;
         }
         return first < share.end;
+      },
+      consume);
+}
+
+void send_heads(const Group& group, const Source& source, std::span<const BlockIndex> indices,
+                const std::function<int(BlockIndex)>& target, const Communicator::Consume& consume) {
+  const Share share = share_of(source.header().num_blocks, group.ranks.rank(), group.ranks.size());
+  const std::uint64_t most = std::max<std::uint64_t>(1, group.ranks.round_bytes() / kSentHeadBytes);
+  std::uint64_t done = 0;
+  group.ranks.exchange(
+      [&](std::vector<Bytes>& to) {
+        group.check_cancelled();
+        for (const std::uint64_t end = std::min<std::uint64_t>(done + most, indices.size()); done < end; ++done) {
+          std::array<std::byte, kSentHeadBytes> head;
+          const auto number = static_cast<std::uint32_t>(share.begin + done);
+          std::memcpy(head.data(), &number, kNumberBytes);
+          write_index(head.data() + kNumberBytes, indices[done]);
+          Bytes& bytes = to[static_cast<std::size_t>(target(indices[done]))];
+          bytes.insert(bytes.end(), head.begin(), head.end());
+        }
+        return done < indices.size();
       },
       consume);
 }

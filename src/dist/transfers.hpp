@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,9 +47,14 @@ std::vector<std::uint32_t> sampled_rows(const Group& group, const Source& source
 std::vector<std::uint32_t> split_rows(const Group& group, const std::vector<std::uint32_t>& own_samples);
 
 /// Each rank reads its share of a file and sends each record, with its number, to target(index). Collective.
+/// Values: sent_bytes = sent_record_bytes(m), or kSentHeadBytes.
 /// Errors: FormatError (index out of range), what the source and `consume` throw, Interrupted.
-void send_records(const Group& group, const Source& source, const std::function<int(BlockIndex)>& target,
-                  const Communicator::Consume& consume);
+void send_records(const Group& group, const Source& source, std::uint64_t sent_bytes,
+                  const std::function<int(BlockIndex)>& target, const Communicator::Consume& consume);
+
+/// The same for the heads of this rank's share, which it has read. Collective. Shapes: indices as read_indices().
+void send_heads(const Group& group, const Source& source, std::span<const BlockIndex> indices,
+                const std::function<int(BlockIndex)>& target, const Communicator::Consume& consume);
 
 /// Numbers as bytes, and back.
 Bytes bytes_of(const std::vector<std::uint32_t>& numbers);

@@ -1,6 +1,9 @@
 // Any number of ranks writes the bytes of spmm.
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "mpi/mpi_place.hpp"
 #include "support/battery.hpp"
@@ -10,11 +13,18 @@ namespace {
 
 using namespace spmm::test;
 
-/// Runs one product; fails the test where the run fails or the bytes differ.
-void check_ranks(int num_ranks, std::vector<std::string> options, const Variables& variables = {}) {
+/// Runs one product with records that are read by the ranks and with records that are sent to them; fails the test
+/// where a run fails or the bytes differ. The report is that of the latter.
+void check_ranks(int num_ranks, std::vector<std::string> options, Variables variables = {}) {
   options.insert(options.end(), {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"});
+  INFO(num_ranks << " ranks");
+  const ProcessResult read = run_ranks(num_ranks, options, variables);
+  INFO("records read: " << read.err);
+  REQUIRE(read.exit_code == 0);
+  CHECK(content_of("z.bin") == content_of("expected.bin"));
+  variables.emplace_back("SPMM_MPI_RECORDS", "sent");
   const ProcessResult result = run_ranks(num_ranks, options, variables);
-  INFO(num_ranks << " ranks: " << result.err);
+  INFO("records sent: " << result.err);
   REQUIRE(result.exit_code == 0);
   CHECK(content_of("z.bin") == content_of("expected.bin"));
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin", "report.json"}).empty());
@@ -57,21 +67,10 @@ TEST_CASE("messages of at most 1 KB change nothing") {
 
 TEST_CASE("rows of B that do not fit a rank at once come in steps") {
   const MpiPlace place;
-  spmm::BlockMatrix a{.n = 16000, .m = 8, .index = {}, .values = {}};
-  spmm::BlockMatrix b = a;
-  for (std::uint32_t row = 0; row < 14; ++row) {
-    for (std::uint32_t x = 0; x < 700; ++x) a.index.push_back({row * 20, (row * 37 + x * 19) % 2000});
-  }
-  for (std::uint32_t row = 0; row < 2000; ++row) {
-    for (std::uint32_t column = 0; column < 20; ++column) b.index.push_back({row, column * 100});
-  }
-  for (spmm::BlockMatrix* matrix : {&a, &b}) {
-    for (std::size_t e = 0; e < matrix->index.size() * 64; ++e) {
-      matrix->values.push_back(static_cast<std::uint16_t>(e * 2654435761u >> 16));
-    }
-  }
+  const auto [a, b] = operands_in_steps();
   place.set_operands(a, b);
-  check_ranks(7, {"--memory-limit", "9M", "--report", "report.json"});
+  // So few rows and columns of C would be split by the inner dimension, in one step.
+  check_ranks(7, {"--memory-limit", "9M", "--report", "report.json"}, {{"SPMM_MPI_DIVISION", "rows"}});
   const auto report = nlohmann::json::parse(content_of("report.json"));
   CHECK(report["steps"].get<int>() > 1);
 }
@@ -124,4 +123,37 @@ TEST_CASE("--verify recomputes blocks on every rank; the output may be a device"
   check_ranks(2, {"--verify", "20", "--durable", "--report", "report.json"});
   CHECK(nlohmann::json::parse(content_of("report.json"))["verified_blocks"].get<std::uint64_t>() > 40);
   CHECK(run_ranks(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "/dev/null"}).exit_code == 0);
+}
+
+TEST_CASE("ranks of one machine read their records; the report says so") {
+  const MpiPlace place;
+  place.set_operands(random_matrix(1024, 4, 2000, 65535, 51), random_matrix(1024, 4, 2000, 65535, 52));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a file that was just changed is not trusted
+  const auto run = [](const Variables& variables) {
+    const auto result =
+        run_ranks(3, {"-q", "--backend", "cpu", "--report", "report.json", "x.bin", "y.bin", "z.bin"}, variables);
+    REQUIRE(result.exit_code == 0);
+    return nlohmann::json::parse(content_of("report.json"));
+  };
+  const auto read = run({});
+  const auto sent = run({{"SPMM_MPI_RECORDS", "sent"}});
+  CHECK(read["records"] == "read");
+  CHECK(sent["records"] == "sent");
+  CHECK(read["c"] == sent["c"]);
+  // The operands under other names on one rank: other files, though with the same bytes.
+  std::filesystem::create_directory("others");
+  for (const char* const name : {"x.bin", "y.bin"}) {
+    std::filesystem::copy_file(name, std::string("others/") + name);
+  }
+  const std::string words =
+      "cd $([ $OMPI_COMM_WORLD_RANK = 1 ] && echo others || echo .) && exec " + std::string(SPMM_BIN_DIR) +
+      "/spmm-mpi -q --backend cpu --report $PWD/report.json x.bin y.bin " + std::filesystem::absolute("z.bin").string();
+  std::vector<std::string> command = mpi_words(2, {});
+  command.back() = "/bin/sh";
+  command.insert(command.end(), {"-c", words});
+  const ProcessResult apart = run_process(command);
+  INFO(apart.err);
+  REQUIRE(apart.exit_code == 0);
+  CHECK(nlohmann::json::parse(content_of("report.json"))["records"] == "sent");
+  CHECK(content_of("z.bin") == content_of("expected.bin"));
 }

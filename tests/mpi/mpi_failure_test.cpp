@@ -30,12 +30,15 @@ void prepare(const MpiPlace& place, std::uint32_t n, std::uint32_t k) {
   put_content("z.bin", kOld);
 }
 
-/// Runs a product that must fail: code, one message with these words, the old output, nothing else left.
-void check_failure(int num_ranks, const std::vector<std::string>& arguments, int code, const std::string& words,
-                   const Variables& variables = {}) {
+/// Runs a product that must fail within 5 s of the launcher's start: code, one message with these words, the old
+/// output, nothing else left. Returns the message.
+std::string check_failure(int num_ranks, const std::vector<std::string>& arguments, int code, const std::string& words,
+                          const Variables& variables = {}) {
   const std::vector<std::string> before = other_names({});
+  const auto start = Clock::now();
   const ProcessResult result = run_ranks(num_ranks, arguments, variables);
   INFO(result.err);
+  CHECK(Clock::now() - start < std::chrono::seconds(5));
   CHECK(result.exit_code == code);
   const std::vector<std::string> messages = own_messages(result.err);
   REQUIRE(messages.size() == 1);
@@ -43,6 +46,7 @@ void check_failure(int num_ranks, const std::vector<std::string>& arguments, int
   CHECK(messages.front().find("[rank ") != std::string::npos);
   CHECK(content_of("z.bin") == kOld);
   CHECK(other_names({}) == before);
+  return messages.front();
 }
 
 /// A file with one record changed to lie at (i, j).
@@ -64,14 +68,82 @@ void wait_until_gone() {
 
 }  // namespace
 
-TEST_CASE("a disk that fails on one rank ends all with one message") {
+TEST_CASE("a disk that fails on one rank, at any of its calls, ends all with one message") {
+  const MpiPlace place;
+  prepare(place, 4096, 20000);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "--memory-limit", "60M", "x.bin", "y.bin", "z.bin"};
+  for (const char* const records : {"read", "sent"}) {
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::string at = ":" + std::to_string(rank) + ":";
+      const std::string place_words = "[rank " + std::to_string(rank) + " of 3 on ";
+      const auto check = [&](const std::string& fault, const char* words_of_error) {
+        INFO(fault << ", records " << records);
+        const Variables variables = {{"SPMM_MPI_FAULT", fault}, {"SPMM_MPI_RECORDS", records}};
+        const std::string err = check_failure(3, words, kIoError, words_of_error, variables);
+        CHECK(err.find(place_words) != std::string::npos);
+        CHECK(ranks_running("z.bin").empty());
+      };
+      check("enospc" + at + "1", "No space left on device");
+      check("enospc" + at + "3", "No space left on device");
+      check("write-eio" + at + "2", "Input/output error");
+      check("read-eio" + at + "2", "Input/output error");    // samples
+      check("read-eio" + at + "130", "Input/output error");  // while other ranks wait for records
+      check("read-eio" + at + "260", "Input/output error");
+    }
+  }
+}
+
+TEST_CASE("a disk that fails while parts of the inner dimension are computed or added up ends all with one message") {
   const MpiPlace place;
   prepare(place, 4096, 20000);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
-  check_failure(3, words, kIoError, "No space left on device", {{"SPMM_MPI_FAULT", "enospc:2"}});
-  check_failure(3, words, kIoError, "[rank 1 of 3", {{"SPMM_MPI_FAULT", "enospc:1"}});
-  check_failure(3, words, kIoError, "[rank 0 of 3", {{"SPMM_MPI_FAULT", "enospc:0"}});
-  check_failure(3, words, kIoError, "Input/output error", {{"SPMM_MPI_FAULT", "eio:1"}});
+  for (int rank = 0; rank < 3; ++rank) {
+    for (const std::string fault : {"enospc:R:1", "enospc:R:4", "read-eio:R:260"}) {
+      std::string here = fault;
+      here.replace(here.find('R'), 1, std::to_string(rank));
+      INFO(here);
+      const std::string err =
+          check_failure(3, words, kIoError, "error", {{"SPMM_MPI_FAULT", here}, {"SPMM_MPI_DIVISION", "inner"}});
+      CHECK(err.find("[rank " + std::to_string(rank) + " of 3 on ") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a disk that fails in one of several steps ends all with one message") {
+  const MpiPlace place;
+  const auto [a, b] = operands_in_steps();
+  place.set_operands(a, b);
+  put_content("z.bin", kOld);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "--memory-limit", "9M", "x.bin", "y.bin", "z.bin"};
+  Variables variables = {{"SPMM_MPI_DIVISION", "rows"}, {"SPMM_MPI_RECORDS", "sent"}, {"SPMM_MPI_FAULT", ""}};
+  for (const char* const fault : {"enospc:0:1", "enospc:0:2", "enospc:0:3"}) {
+    INFO(fault);
+    variables.back().second = fault;
+    check_failure(7, words, kIoError, "No space left on device", variables);
+  }
+}
+
+TEST_CASE("an input that changes while ranks read it is an error") {
+  const MpiPlace place;
+  prepare(place, 16384, 100000);
+  Process run(mpi_words(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}), {});
+  const auto start = Clock::now();
+  while (::access(kTemporary, F_OK) != 0 && Clock::now() - start < std::chrono::seconds(10)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const std::vector<int> ranks = ranks_running("z.bin");
+  for (const int pid : ranks) ::kill(pid, SIGSTOP);
+  REQUIRE(ranks.size() == 2);
+  std::filesystem::last_write_time("y.bin", std::filesystem::file_time_type::clock::now());
+  for (const int pid : ranks) ::kill(pid, SIGCONT);
+  const ProcessResult result = run.wait();
+  INFO(result.err);
+  CHECK(result.exit_code == kBadData);
+  const std::vector<std::string> messages = own_messages(result.err);
+  REQUIRE(messages.size() == 1);
+  CHECK(messages.front().find("y.bin: the file was changed while it was read") != std::string::npos);
+  CHECK(content_of("z.bin") == kOld);
+  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
 TEST_CASE("bad inputs and options are rejected once, with the rank that saw them") {
@@ -124,6 +196,24 @@ TEST_CASE("a second run with the same output is refused while the first one live
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
+TEST_CASE("of two live runs with the same output the second one is refused, the first one goes on") {
+  const MpiPlace place;
+  prepare(place, 16384, 100000);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+  Process first(mpi_words(2, words), {});
+  const auto start = Clock::now();
+  while (::access(kTemporary, F_OK) != 0 && Clock::now() - start < std::chrono::seconds(10)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const std::vector<int> ranks = ranks_running("z.bin");
+  for (const int pid : ranks) ::kill(pid, SIGSTOP);  // so that it lives until the second one has ended
+  REQUIRE(ranks.size() == 2);
+  check_failure(2, words, kCannotCreate, "another run writes it now");
+  for (const int pid : ranks) ::kill(pid, SIGCONT);
+  CHECK(first.wait().exit_code == 0);
+  CHECK(content_of("z.bin") == content_of("expected.bin"));
+}
+
 TEST_CASE("the output keeps its permission bits") {
   const MpiPlace place;
   prepare(place, 256, 300);
@@ -154,37 +244,41 @@ TEST_CASE(
   prepare(place, 16384, 100000);
   std::mt19937 random(7);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+  const char* const wish = std::getenv("SPMM_TEST_KILLS");  // of each rank
+  const int num_rounds = 3 * (wish != nullptr ? std::atoi(wish) : 3);
   int num_killed = 0;
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < num_rounds; ++round) {
     ::unlink(kTemporary);  // of the round before
     ProcessOptions options;
+    options.env = {{"SPMM_MPI_RECORDS", round % 2 == 0 ? "read" : "sent"}};
     Process run(mpi_words(3, words), options);
     const auto start = Clock::now();
     // All ranks have met by then: Open MPI's launcher may hang for ever when one dies before.
     while (::access(kTemporary, F_OK) != 0 && Clock::now() - start < std::chrono::seconds(10)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
-    const std::vector<int> ranks = ranks_running("z.bin");
-    if (ranks.size() == 3) ::kill(ranks[random() % 3], SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 150));
+    for (const int pid : ranks_running("z.bin")) {
+      if (rank_of(pid) == round % 3) ::kill(pid, SIGKILL);
+    }
     wait_until_gone();
     const ProcessResult result = run.wait();
-    INFO(result.err);
+    INFO("round " << round << ": " << result.err);
     CHECK_FALSE(result.timed_out);
     const std::vector<std::string> left = other_names({"x.bin", "y.bin", "z.bin", "expected.bin"});
     CHECK((left.empty() || left == std::vector<std::string>{kTemporary}));
     if (result.exit_code == 0) {
       CHECK(content_of("z.bin") == content_of("expected.bin"));
-      put_content("z.bin", kOld);
     } else {
       ++num_killed;
       CHECK(result.exit_code == 137);
       const bool is_published = content_of("z.bin") == content_of("expected.bin");  // killed behind the rename
       const bool is_old = content_of("z.bin") == kOld;
       CHECK((is_old || is_published));
-      put_content("z.bin", kOld);
     }
+    put_content("z.bin", kOld);
   }
+  WARN(num_killed << " of " << num_rounds << " runs were killed");
   CHECK(num_killed > 0);
   CHECK(run_ranks(3, words).exit_code == 0);
   CHECK(content_of("z.bin") == content_of("expected.bin"));

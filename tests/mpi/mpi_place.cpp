@@ -14,6 +14,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// "" for a process that has gone, also while it is read.
+std::string content_of_process(const std::string& pid, const std::string& file) {
+  try {
+    return content_of("/proc/" + pid + "/" + file);
+  } catch (const std::ios_base::failure&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>& arguments) {
@@ -61,6 +70,23 @@ void MpiPlace::set_operands(const BlockMatrix& a, const BlockMatrix& b) const {
   fs::remove("z.bin");
 }
 
+std::pair<BlockMatrix, BlockMatrix> operands_in_steps() {
+  BlockMatrix a{.n = 16000, .m = 8, .index = {}, .values = {}};
+  BlockMatrix b = a;
+  for (std::uint32_t row = 0; row < 14; ++row) {
+    for (std::uint32_t x = 0; x < 700; ++x) a.index.push_back({row * 20, (row * 37 + x * 19) % 2000});
+  }
+  for (std::uint32_t row = 0; row < 2000; ++row) {
+    for (std::uint32_t column = 0; column < 20; ++column) b.index.push_back({row, column * 100});
+  }
+  for (BlockMatrix* matrix : {&a, &b}) {
+    for (std::size_t e = 0; e < matrix->index.size() * 64; ++e) {
+      matrix->values.push_back(static_cast<std::uint16_t>(e * 2654435761u >> 16));
+    }
+  }
+  return {a, b};
+}
+
 std::string content_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -86,13 +112,22 @@ std::vector<int> ranks_running(const std::string& out) {
   for (fs::directory_iterator at("/proc", none), end; !none && at != end; at.increment(none)) {
     const std::string name = at->path().filename().string();
     if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) continue;
-    const std::string words = content_of(at->path().string() + "/cmdline");
+    const std::string words = content_of_process(name, "cmdline");
     const std::size_t first = words.find('\0');
     if (first == std::string::npos || !words.substr(0, first).ends_with("/spmm-mpi")) continue;
     if (words.ends_with(out + std::string(1, '\0'))) found.push_back(std::stoi(name));
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+int rank_of(int pid) {
+  constexpr const char* kName = "OMPI_COMM_WORLD_RANK=";
+  std::istringstream variables(content_of_process(std::to_string(pid), "environ"));
+  for (std::string entry; std::getline(variables, entry, '\0');) {
+    if (entry.starts_with(kName)) return std::stoi(entry.substr(std::string(kName).size()));
+  }
+  return -1;
 }
 
 }  // namespace spmm::test

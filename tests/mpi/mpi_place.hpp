@@ -38,6 +38,9 @@ class MpiPlace {
   std::string before_;
 };
 
+/// Seven ranks with 9 MB each make their product in steps, where block rows are sent to them.
+std::pair<BlockMatrix, BlockMatrix> operands_in_steps();
+
 std::string content_of(const std::string& path);
 void put_content(const std::string& path, const std::string& bytes);
 
@@ -46,5 +49,8 @@ std::vector<std::string> other_names(const std::vector<std::string>& known);
 
 /// Processes that run spmm-mpi with this output as their last argument.
 std::vector<int> ranks_running(const std::string& out);
+
+/// Of a process that Open MPI has started; -1 where it has gone.
+int rank_of(int pid);
 
 }  // namespace spmm::test

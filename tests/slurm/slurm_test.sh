@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Real Slurm on this host: controller, two nodes and munge with a configuration and ports of their own, started and stopped
 # here. An array of two tasks completes a list; a signalled task goes back to the queue and goes on; a dead node's task
-# runs again on the other one. In the end every output has the bytes of single products.
+# runs again on the other one. In the end every output has the bytes of single products. Where spmm-mpi was built, one
+# product runs on both nodes, by mpirun within an allocation.
 # Usage: slurm_test.sh BIN_DIR SOURCE_DIR. Exit code 77: skipped.
 set -euo pipefail
 bin=$1
@@ -101,6 +102,8 @@ nodes_are_idle() { [[ $(sinfo -h -N -o '%T' 2> /dev/null | grep -c '^idle$') == 
 wait_for 30 "two idle nodes" nodes_are_idle
 
 # ---- a list, and its outputs without Slurm
+source_dir=$(cd "$source_dir" && pwd)
+bin=$(cd "$bin" && pwd)
 cd "$work"
 for o in 1 2 3 4; do "$bin/spmm-gen" "$o.bin" --n 256 --m 4 --k 500 --seed "$o" -q; done
 mkdir ref out
@@ -154,6 +157,16 @@ wait_for 90 "the end of the array" is_over "$job"
 check_outputs
 grep -q 'done before' "$work/task-${job}_0.log"
 [[ $(cat jobs.tsv.journal/*.journal | grep -c '^done') == 16 ]]
+
+echo "== one product on two nodes, by mpirun within an allocation"
+# shellcheck source=tests/slurm/mpi_part.sh
+if [[ ! -x $bin/spmm-mpi ]]; then
+  echo "slurm_test: skipped this part: no spmm-mpi in $bin"
+elif ! command -v mpirun > /dev/null; then
+  echo "slurm_test: skipped this part: no mpirun (Debian: openmpi-bin)"
+else
+  source "$source_dir/tests/slurm/mpi_part.sh"
+fi
 
 echo "== a dead node's task runs again on the other"
 forget

@@ -1,5 +1,6 @@
 #include "tools/mpi/mpi_fault.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <string>
@@ -9,18 +10,26 @@
 namespace spmm::dist {
 namespace {
 
-int num_reads = 0;
+std::atomic<int> good_calls = 0;  // that still succeed
 
-ssize_t pwrite_without_space(int, const void*, size_t, off_t) {
+bool fails() {
+  return good_calls.fetch_sub(1) <= 0;
+}
+
+ssize_t pwrite_without_space(int fd, const void* from, size_t size, off_t offset) {
+  if (!fails()) return ::pwrite(fd, from, size, offset);
   errno = ENOSPC;
   return -1;
 }
 
-/// Headers and samples of B can be read, what follows cannot: while other ranks wait for it.
-constexpr int kGoodReads = 2 + 128;
+ssize_t pwrite_to_broken_disk(int fd, const void* from, size_t size, off_t offset) {
+  if (!fails()) return ::pwrite(fd, from, size, offset);
+  errno = EIO;
+  return -1;
+}
 
 ssize_t pread_of_broken_disk(int fd, void* to, size_t size, off_t offset) {
-  if (++num_reads <= kGoodReads) return ::pread(fd, to, size, offset);
+  if (!fails()) return ::pread(fd, to, size, offset);
   errno = EIO;
   return -1;
 }
@@ -31,8 +40,14 @@ void inject_fault(int rank) {
   const char* const wish = std::getenv("SPMM_MPI_FAULT");
   if (wish == nullptr) return;
   const std::string text = wish;
-  if (text == "enospc:" + std::to_string(rank)) io::system_calls.pwrite = pwrite_without_space;
-  if (text == "eio:" + std::to_string(rank)) io::system_calls.pread = pread_of_broken_disk;
+  const std::size_t first = text.find(':');
+  const std::size_t second = text.find(':', first + 1);
+  if (second == std::string::npos || text.substr(first + 1, second - first - 1) != std::to_string(rank)) return;
+  good_calls = std::atoi(text.c_str() + second + 1);
+  const std::string kind = text.substr(0, first);
+  if (kind == "enospc") io::system_calls.pwrite = pwrite_without_space;
+  if (kind == "write-eio") io::system_calls.pwrite = pwrite_to_broken_disk;
+  if (kind == "read-eio") io::system_calls.pread = pread_of_broken_disk;
 }
 
 }  // namespace spmm::dist

@@ -3,7 +3,8 @@
 
 namespace spmm::dist {
 
-/// SPMM_MPI_FAULT="enospc:R": writes of rank R fail, "eio:R": all but its first reads fail. Nothing without it.
+/// SPMM_MPI_FAULT="enospc:R:N": all writes of rank R but the first N find no space. "write-eio:R:N" and "read-eio:R:N":
+/// its writes, or reads, fail from there on. Nothing without the variable.
 void inject_fault(int rank);
 
 }  // namespace spmm::dist

@@ -50,6 +50,9 @@ options of spmm alone. Kernels, environment and exit codes are those of spmm --h
 void refuse_options(const cli::CliOptions& options) {
   if (options.plan)
     throw UsageError("--plan", "is no option of spmm-mpi", "spmm --plan shows what one process would do");
+  if (options.run.num_parts != 0) {
+    throw UsageError("--parts", "is no option of spmm-mpi", "leave it out: all ranks write one file");
+  }
   if (options.progress == cli::ProgressMode::always) {
     throw UsageError("--progress", "is no option of spmm-mpi", "leave it out; -v shows what each rank did at the end");
   }
@@ -96,6 +99,7 @@ nlohmann::ordered_json ranks_json(const dist::DistributedReport& report) {
                    {"multiply_s", part.multiply_s},
                    {"wait_s", part.wait_s},
                    {"write_s", part.write_s},
+                   {"merge_s", part.merge_s},
                    {"received_bytes", part.received_bytes},
                    {"peak_host_bytes", part.peak_host_bytes},
                    {"peak_device_bytes", part.peak_device_bytes}});
@@ -104,13 +108,16 @@ nlohmann::ordered_json ranks_json(const dist::DistributedReport& report) {
 }
 
 void show_ranks(const dist::DistributedReport& report) {
+  std::cerr << (report.splits_inner ? "parts of the inner dimension" : "block rows") << " on each rank, records "
+            << (report.reads_files ? "read by" : "sent to") << " the ranks, " << report.num_rounds << " rounds\n";
   for (std::size_t r = 0; r < report.ranks.size(); ++r) {
     const dist::RankPart& part = report.ranks[r];
     std::cerr << "rank " << r << " on " << part.host << ": " << part.pairs << " pairs, " << part.num_blocks
               << " blocks, " << (part.backend.empty() ? "no blocks of A" : part.backend + " " + part.kernel)
               << "; divide " << part.divide_s << " s, fetch " << part.fetch_s << " s, multiply " << part.multiply_s
-              << " s (wait " << part.wait_s << " s, write " << part.write_s << " s); received "
-              << human_bytes(part.received_bytes) << ", peak " << human_bytes(part.peak_host_bytes) << "\n";
+              << " s (wait " << part.wait_s << " s, write " << part.write_s << " s), merge " << part.merge_s
+              << " s; received " << human_bytes(part.received_bytes) << ", peak " << human_bytes(part.peak_host_bytes)
+              << "\n";
   }
 }
 
@@ -121,6 +128,8 @@ void tell(const cli::CliOptions& options, const dist::DistributedReport& report,
     auto json = cli::report_json(report.whole, names);
     json["rounds"] = report.num_rounds;
     json["steps"] = report.num_steps;
+    json["division"] = report.splits_inner ? "inner" : "rows";
+    json["records"] = report.reads_files ? "read" : "sent";
     json["ranks"] = ranks_json(report);
     cli::write_json(options.report, json);
   }
@@ -152,6 +161,11 @@ void run(const dist::Communicator& ranks, int argc, char** argv) {
   });
 }
 
+/// In one piece: the launcher mixes what arrives in several with its own words.
+void print_error(const std::string& message) {
+  std::cerr << text(kProgram, ": error: ", cli::printable(message), "\n") << std::flush;
+}
+
 /// All ranks have agreed to end with this code. A plain exit would do under mpirun, but srun would call it a kill.
 [[noreturn]] void end_all(const dist::Communicator& ranks, int code) {
   if (ranks.size() == 1) ::_exit(code);
@@ -170,10 +184,10 @@ int main(int argc, char** argv) {
   try {
     run(ranks, argc, argv);
   } catch (const dist::AgreedFailure& failure) {
-    if (ranks.rank() == 0) std::cerr << kProgram << ": error: " << cli::printable(failure.what()) << std::endl;
+    if (ranks.rank() == 0) print_error(failure.what());
     end_all(ranks, failure.code());
   } catch (const std::exception& e) {
-    std::cerr << kProgram << ": error: " << cli::printable(e.what()) << std::endl;
+    print_error(e.what());
     ranks.abort(cli::kInternal);
   }
   return cli::kOk;

@@ -75,7 +75,7 @@ TEST_CASE("distinct rows, with a table and by search") {
 
 TEST_CASE("stored records keep their numbers, and are a source of their own") {
   StoreLimit limit(10'000'000);
-  RecordStore store(1, limit);
+  RecordStore store(sent_record_bytes(1), limit);
   const std::uint64_t count = 400'000;  // more than a chunk
   for (std::uint32_t r = 0; r < count; ++r) store.add(sent_record(r * 2, r, r + 1, static_cast<std::uint16_t>(r)));
   CHECK(store.size() == count);
@@ -96,7 +96,7 @@ TEST_CASE("stored records keep their numbers, and are a source of their own") {
 
 TEST_CASE("a store beyond its limit says what to do") {
   StoreLimit limit(5'000'000);
-  RecordStore store(1, limit);
+  RecordStore store(sent_record_bytes(1), limit);
   const auto fill = [&] {
     for (std::uint32_t r = 0; r < 500'000; ++r) store.add(sent_record(r, r, r, 1));
   };
