@@ -16,4 +16,13 @@ __device__ inline std::uint32_t inclusive_warp_sum(std::uint32_t value) {
   return value;
 }
 
+/// Sum over the warp, on all lanes.
+/// Threads: one whole warp.
+template <class T>
+__device__ T warp_total(T value) {
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+  return value;
+}
+
 }  // namespace spmm::kernels

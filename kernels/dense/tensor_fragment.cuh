@@ -101,11 +101,12 @@ __device__ inline bool may_saturate(const std::uint32_t (&d)[128], const Problem
   return sum * problem.num_stages * 5 >= count * problem.limit * done * 4;
 }
 
-/// Writes a thread's elements to their C blocks. Prefilter: all of them are saturated.
-template <std::uint32_t Planes, bool Prefilter>
+/// Writes a thread's elements to their C blocks. Prefilter: all of them are saturated. M: side of the blocks, 0 = known
+/// at run time.
+template <std::uint32_t Planes, bool Prefilter, std::uint32_t M = 0>
 __device__ void store(const std::uint32_t (&d)[128], const Problem& problem, const FragmentOrigin& origin) {
   const DenseTarget& target = problem.target;
-  const std::uint32_t m = target.m;
+  const std::uint32_t m = M != 0 ? M : target.m;
 #pragma unroll
   for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half) {
     if (!origin.has_row(target, half)) continue;

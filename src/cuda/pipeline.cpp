@@ -12,6 +12,7 @@
 #include "cuda/operands.hpp"
 #include "cuda/stage_events.hpp"
 #include "cuda/upload.hpp"
+#include "plan/device_models.hpp"
 #include "plan/part_cut.hpp"
 #include "plan/registry.hpp"
 
@@ -69,11 +70,15 @@ class Pipeline {
   Operands decide_and_arrange(SortedPair sorted, const MatrixHeader& a, const MatrixHeader& b) {
     plan::Statistics statistics = statistics_of(sorted, a, b);
     decide(statistics);
+    TileMaps tiles;
+    if (execution_.wants_tile_counts) tiles = count_tiles_of(sorted, statistics);
     if (execution_.wants_row_counts) {
       events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(sorted, 1, memory_, stream_); });
       statistics = statistics_of(sorted, a, b);
+      set_tiles(statistics, tiles);
       decide(statistics);
     }
+    if (plan::row_of(execution_.id).expansion != plan::Expansion::tiles) tiles = {};
     set_ranges(sorted, statistics);
     if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
       sorted.b_row_index = {};
@@ -82,11 +87,36 @@ class Pipeline {
     Operands operands;
     events_.timed(Stage::build, stream_,
                   [&] { operands = arrange_operands(std::move(sorted), execution_.operand_layout, memory_, stream_); });
+    operands.tiles = std::move(tiles);
     if (operands.b_by_columns) {  // its columns are known once it is arranged
       statistics.b_columns = operands.b.num_rows;
       decide(statistics);
     }
     return operands;
+  }
+
+  /// Counts the tiles that an exact decision wants to know, and decides again.
+  TileMaps count_tiles_of(const SortedPair& sorted, plan::Statistics& statistics) {
+    TileMaps tiles;
+    events_.timed(Stage::count, stream_, [&] {
+      tiles = count_tiles(plan::tile_grid(statistics), sorted.a.index, sorted.b.index, execution_.max_tile_stages,
+                          memory_, stream_);
+    });
+    set_tiles(statistics, tiles);
+    decide(statistics);
+    return tiles;
+  }
+
+  /// C blocks lie in the tiles that products reach.
+  static void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
+    if (!tiles.counts.counted) return;
+    statistics.tiles = tiles.counts;
+    if (tiles.counts.rows.empty()) return;
+    plan::TileExtent all;
+    for (std::uint32_t row = 0; row < tiles.counts.rows.size(); ++row) {
+      all.add(plan::tile_row_extent(tiles.grid, tiles.counts, row));
+    }
+    statistics.num_c_blocks = std::min(statistics.num_c_blocks, static_cast<double>(all.c_blocks));
   }
 
   /// Where the sink wants ranges: cut at runs of rows. Panels come in the order of the whole, one range after the

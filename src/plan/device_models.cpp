@@ -11,13 +11,6 @@
 namespace spmm::plan {
 namespace {
 
-/// Milliseconds until operands are parsed and sorted.
-double build_ms(const Statistics& s) {
-  const auto blocks = static_cast<double>(s.num_blocks());
-  return kernels::kLaunchesMs + blocks * static_cast<double>(input_record_bytes(s.m())) / kernels::kBuildBytesPerMs +
-         blocks / kernels::kBuildBlocksPerMs;
-}
-
 double elements_of_block(const Statistics& s) {
   return static_cast<double>(s.m()) * s.m();
 }
@@ -66,6 +59,19 @@ double small_rows_ms(const Statistics& s, double rows, double pairs) {
 }
 
 }  // namespace
+
+double build_ms(const Statistics& s) {
+  const auto blocks = static_cast<double>(s.num_blocks());
+  return kernels::kLaunchesMs + blocks * static_cast<double>(input_record_bytes(s.m())) / kernels::kBuildBytesPerMs +
+         blocks / kernels::kBuildBlocksPerMs;
+}
+
+kernels::TileGrid tile_grid(const Statistics& s) {
+  return {.m = s.m(),
+          .num_rows = static_cast<std::uint32_t>(s.a_rows),
+          .nb = s.nb(),
+          .num_planes = num_byte_planes(s.max_element)};
+}
 
 bool is_listed(const Statistics& s) {
   return s.num_pairs < kernels::side_rates(s.m()).esc_pairs_per_block * static_cast<double>(s.a_rows) * s.nb();
@@ -118,6 +124,32 @@ double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {
   const std::uint32_t planes = share < 1 ? 1 : num_byte_planes(s.max_element);  // high bytes find what is saturated
   const double byte_terms = dense_terms(s) * planes * planes * share;
   return dense_frame_ms(s, pieces, planes) + byte_terms / kernels::kTensorTermsPerMs;
+}
+
+double tile_tensor_ms(const Statistics& s, const Pieces&) {
+  if (s.num_pairs < 1) return build_ms(s);
+  const kernels::TileGrid grid = tile_grid(s);
+  TileExtent all;
+  double b_tiles = 0;
+  if (s.tiles.counted) {
+    for (std::uint32_t row = 0; row < s.tiles.rows.size(); ++row) all.add(tile_row_extent(grid, s.tiles, row));
+    b_tiles = static_cast<double>(s.tiles.b_tiles);
+  } else {  // every tile
+    all = max_tile_row(grid);
+    const double rows = grid.num_row_tiles();
+    b_tiles = static_cast<double>(all.stages);
+    all = {.row_tiles = grid.num_row_tiles(),
+           .a_tiles = static_cast<std::uint64_t>(rows * static_cast<double>(all.a_tiles)),
+           .stages = static_cast<std::uint64_t>(rows * static_cast<double>(all.stages)),
+           .c_tiles = static_cast<std::uint64_t>(rows * static_cast<double>(all.c_tiles)),
+           .c_blocks = static_cast<std::uint64_t>(rows * static_cast<double>(all.c_blocks))};
+  }
+  const double tile_bytes = static_cast<double>(all.a_tiles) * static_cast<double>(kernels::kTileBytesA) +
+                            b_tiles * static_cast<double>(kernels::kTileBytesB);
+  const double c_bytes = static_cast<double>(all.c_blocks) * static_cast<double>(output_record_bytes(s.m()));
+  return build_ms(s) + kernels::kTileCountMs + tile_bytes / kernels::kPlaneBytesPerMs +
+         static_cast<double>(all.stages) * kernels::kTileStageMs +
+         static_cast<double>(all.c_tiles) * kernels::kTileListMs + 3 * c_bytes / kernels::kCopyBytesPerMs;
 }
 
 double dense_tiled_ms(const Statistics& s, const Pieces& pieces) {

@@ -1,0 +1,146 @@
+// Which tiles of A, B and C are not empty, as bitmaps, and how many products of tiles there are.
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/tile_product.hpp"
+#include "kernels/warp.cuh"
+
+namespace spmm::kernels {
+namespace {
+
+/// Neighbouring blocks share a tile: most find its bit set.
+__device__ inline void set_bit(std::uint32_t* line, std::uint32_t x) {
+  volatile std::uint32_t* const word = line + x / 32;  // volatile: written by other CTAs meanwhile
+  const std::uint32_t bit = 1u << x % 32;
+  if ((*word & bit) == 0) atomicOr(line + x / 32, bit);  // other bits of the word belong to other tiles
+}
+
+// Grid: a warp per stored row of A.
+// Work: a lane per block sets the bits of the tiles that the block lies in.
+// Memory: columns read contiguously; a bit is tested before it is set.
+__global__ void mark_a_tiles(CompressedView a, TileMapsView maps) {
+  for (std::uint32_t row = this_warp(); row < a.num_rows; row += gridDim.x * kItemWarps) {
+    std::uint32_t* const line = maps.a + std::uint64_t{row / maps.grid.row_blocks()} * maps.grid.k_words();
+    for (std::uint32_t p = a.offsets[row] + threadIdx.x % 32; p < a.offsets[row + 1]; p += 32) {
+      const std::uint32_t first = maps.grid.first_k_tile(a.columns[p]);
+      const std::uint32_t last = maps.grid.last_k_tile(a.columns[p]);
+      set_bit(line, first);
+      if (last != first) set_bit(line, last);
+    }
+  }
+}
+
+// Grid: a warp per stored row of B.
+// Work: as above, in both orders.
+// Memory: as above.
+__global__ void mark_b_tiles(CompressedView b, TileMapsView maps) {
+  const std::uint32_t words = maps.grid.k_words();
+  const std::uint32_t across_words = maps.grid.column_words();
+  const std::uint32_t column_blocks = maps.grid.column_blocks();
+  for (std::uint32_t row = this_warp(); row < b.num_rows; row += gridDim.x * kItemWarps) {
+    const std::uint32_t first = maps.grid.first_k_tile(b.rows[row]);
+    const std::uint32_t last = maps.grid.last_k_tile(b.rows[row]);
+    for (std::uint32_t p = b.offsets[row] + threadIdx.x % 32; p < b.offsets[row + 1]; p += 32) {
+      const std::uint32_t column = b.columns[p] / column_blocks;
+      for (std::uint32_t k = first; k <= last; ++k) {
+        set_bit(maps.b + std::uint64_t{column} * words, k);
+        set_bit(maps.b_across + std::uint64_t{k} * across_words, column);
+      }
+    }
+  }
+}
+
+// Grid: a warp per tile along K.
+// Work: B's tiles there.
+// Memory: the bitmap once.
+__global__ void count_b_tiles(TileMapsView maps, std::uint32_t* b_per_k, TileTotals* totals) {
+  const std::uint32_t words = maps.grid.column_words();
+  for (std::uint32_t k = this_warp(); k < maps.grid.num_k_tiles(); k += gridDim.x * kItemWarps) {
+    const std::uint32_t* const line = maps.b_across + std::uint64_t{k} * words;
+    std::uint32_t count = 0;
+    for (std::uint32_t w = threadIdx.x % 32; w < words; w += 32) count += count_bits(line[w]);
+    count = warp_total(count);
+    if (threadIdx.x % 32 != 0) continue;
+    b_per_k[k] = count;
+    atomicAdd(&totals->b_tiles, std::uint64_t{count});  // over all warps
+  }
+}
+
+// Grid: a warp per row of tiles.
+// Work: tiles of A, and for each the tiles of B that it meets.
+// Memory: the bitmap once.
+__global__ void count_stages(TileMapsView maps, const std::uint32_t* b_per_k, TileRowCounts* rows, TileTotals* totals) {
+  const std::uint32_t words = maps.grid.k_words();
+  for (std::uint32_t row = this_warp(); row < maps.grid.num_row_tiles(); row += gridDim.x * kItemWarps) {
+    const std::uint32_t* const line = maps.a + std::uint64_t{row} * words;
+    unsigned long long tiles = 0;
+    unsigned long long stages = 0;
+    for (std::uint32_t w = threadIdx.x % 32; w < words; w += 32) {
+      tiles += count_bits(line[w]);
+      for (std::uint32_t left = line[w]; left != 0; left &= left - 1) stages += b_per_k[w * 32 + lowest_bit(left)];
+    }
+    tiles = warp_total(tiles);
+    stages = warp_total(stages);
+    if (threadIdx.x % 32 != 0) continue;
+    rows[row] = {.a_tiles = static_cast<std::uint32_t>(tiles), .stages = static_cast<std::uint32_t>(stages)};
+    atomicAdd(&totals->a_tiles, tiles);  // over all warps
+    atomicAdd(&totals->stages, stages);  // over all warps
+  }
+}
+
+// Grid: a CTA per row of tiles.
+// Work: a thread takes words of C's row, each of which is the union of B's rows of tiles that A's row meets.
+// Memory: words of B from L2, contiguous.
+__global__ void __launch_bounds__(kItemThreads) mark_c_tiles(TileMapsView maps, TileRowCounts* rows) {
+  __shared__ std::uint32_t num_tiles;
+  const std::uint32_t row = blockIdx.x;
+  const std::uint32_t k_words = maps.grid.k_words();
+  const std::uint32_t words = maps.grid.column_words();
+  const std::uint32_t* const a = maps.a + std::uint64_t{row} * k_words;
+  std::uint32_t* const c = maps.c + std::uint64_t{row} * words;
+  if (threadIdx.x == 0) num_tiles = 0;
+  __syncthreads();  // the count is clear
+  for (std::uint32_t w = threadIdx.x; w < words; w += kItemThreads) {
+    std::uint32_t all = 0;
+    for (std::uint32_t k = 0; k < k_words; ++k) {
+      for (std::uint32_t left = a[k]; left != 0; left &= left - 1) {
+        all |= maps.b_across[std::uint64_t{k * 32 + lowest_bit(left)} * words + w];
+      }
+    }
+    c[w] = all;
+    if (all != 0) atomicAdd(&num_tiles, count_bits(all));  // over all threads
+  }
+  __syncthreads();  // all words are counted and written
+  if (threadIdx.x != 0) return;
+  const std::uint32_t last = maps.grid.num_column_tiles() - 1;
+  const bool has_last = (c[last / 32] >> last % 32 & 1) != 0;
+  const std::uint32_t missing = has_last ? maps.grid.column_blocks() - maps.grid.columns_of(last) : 0;
+  rows[row].c_tiles = num_tiles;
+  rows[row].c_columns = num_tiles * maps.grid.column_blocks() - missing;
+}
+
+}  // namespace
+
+void launch_mark_tiles(const CompressedView& a, const CompressedView& b, const TileMapsView& maps,
+                       cudaStream_t stream) {
+  mark_a_tiles<<<warp_grid(a.num_rows), kItemThreads, 0, stream>>>(a, maps);
+  check_launch("mark_a_tiles");
+  mark_b_tiles<<<warp_grid(b.num_rows), kItemThreads, 0, stream>>>(b, maps);
+  check_launch("mark_b_tiles");
+}
+
+void launch_count_tiles(const TileMapsView& maps, std::uint32_t* b_per_k, TileRowCounts* rows, TileTotals* totals,
+                        cudaStream_t stream) {
+  check(cudaMemsetAsync(totals, 0, sizeof(TileTotals), stream), "clear tile counts");
+  count_b_tiles<<<warp_grid(maps.grid.num_k_tiles()), kItemThreads, 0, stream>>>(maps, b_per_k, totals);
+  check_launch("count_b_tiles");
+  count_stages<<<warp_grid(maps.grid.num_row_tiles()), kItemThreads, 0, stream>>>(maps, b_per_k, rows, totals);
+  check_launch("count_stages");
+}
+
+void launch_mark_c_tiles(const TileMapsView& maps, TileRowCounts* rows, cudaStream_t stream) {
+  if (maps.grid.num_row_tiles() == 0) return;
+  mark_c_tiles<<<maps.grid.num_row_tiles(), kItemThreads, 0, stream>>>(maps, rows);
+  check_launch("mark_c_tiles");
+}
+
+}  // namespace spmm::kernels
