@@ -98,9 +98,11 @@ struct TilePanel {
   const TileRowStart* starts = nullptr;  // [num_row_tiles], device
 };
 
-/// Most stages of a list that is not long, in a panel of so many stages: fewer than kMaxLongLists have more.
+/// Most stages of a list that is not long, in a panel of so many stages: fewer than kMaxLongLists have more. A list of
+/// 16 takes 13 us: in whatever order such lists come, CTAs end together.
 constexpr std::uint32_t long_tile_entries(std::uint64_t num_stages) {
-  return static_cast<std::uint32_t>(num_stages / kMaxLongLists + 1);
+  const auto entries = static_cast<std::uint32_t>(num_stages / kMaxLongLists + 1);
+  return entries < 16 ? 16 : entries;
 }
 
 /// Lists the C tiles of a panel, the stages of each and the C blocks. A's tiles are those of the panel.

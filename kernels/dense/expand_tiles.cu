@@ -1,5 +1,5 @@
 // Blocks of an operand -> tiles of byte planes, only those that are not empty.
-#include <algorithm>
+#include <type_traits>
 
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
@@ -15,57 +15,90 @@ struct TileSource {
   std::uint32_t shift = 8;
 };
 
-/// Blocks [begin, end) of row `row_index` of the index; element (0, 0) of a block in column 0 would lie in plane row
-/// `row` and, along K, at k (A: plus m for each column), in elements, both relative to the tile.
+/// Blocks [begin, end) of one row of the index.
 struct TileRun {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
+  std::uint32_t row = 0;  // A: row index, B: block row
 };
 
-/// Writes a group of `Width` elements of a row of a block, split into high and low bytes, at an element row of the tile
-/// and a place along K.
-/// Values: Width 4 (8-byte aligned elements, k a multiple of 4) or 1.
+/// What fills a run: number `part` of `num_parts` warps.
+struct TileShare {
+  std::uint32_t part = 0;
+  std::uint32_t num_parts = 1;
+};
+
+/// Elements that a lane moves at once, side by side along K.
 template <std::uint32_t Width>
-__device__ inline void split_group(const std::uint16_t* from, std::uint32_t row, std::uint32_t k,
+struct ElementGroup {
+  using Word = std::conditional_t<Width == 8, uint4, std::conditional_t<Width == 4, uint2, std::uint16_t>>;
+};
+
+__device__ inline std::uint32_t high_bytes(std::uint32_t x, std::uint32_t y, std::uint32_t shift) {
+  return __byte_perm(x >> shift, y >> shift, 0x6420);
+}
+__device__ inline std::uint32_t low_bytes(std::uint32_t x, std::uint32_t y, std::uint32_t shift) {
+  return __byte_perm(x, y, 0x6420) & ((1u << shift) - 1) * 0x0101'0101u;
+}
+
+/// Writes a group of elements, split into high and low bytes, at an element row of the tile and a place along K.
+template <std::uint32_t Width>
+__device__ inline void split_group(typename ElementGroup<Width>::Word group, std::uint32_t row, std::uint32_t k,
                                    const TileSource& source, std::uint8_t* tile) {
   const std::uint32_t planes = source.grid.num_planes;
   const std::uint32_t shift = source.shift;
-  const std::uint32_t mask = (1u << shift) - 1;
   std::uint8_t* const high = tile + tile_byte(row, 0, k, planes);
   std::uint8_t* const low = tile + tile_byte(row, 1, k, planes);
-  if constexpr (Width == 4) {
-    const uint2 four = *reinterpret_cast<const uint2*>(from);
-    *reinterpret_cast<std::uint32_t*>(high) = __byte_perm(four.x >> shift, four.y >> shift, 0x6420);
+  if constexpr (Width == 8) {
+    *reinterpret_cast<uint2*>(high) = {high_bytes(group.x, group.y, shift), high_bytes(group.z, group.w, shift)};
     if (planes == 2) {
-      *reinterpret_cast<std::uint32_t*>(low) = __byte_perm(four.x, four.y, 0x6420) & mask * 0x0101'0101u;
+      *reinterpret_cast<uint2*>(low) = {low_bytes(group.x, group.y, shift), low_bytes(group.z, group.w, shift)};
     }
+  } else if constexpr (Width == 4) {
+    *reinterpret_cast<std::uint32_t*>(high) = high_bytes(group.x, group.y, shift);
+    if (planes == 2) *reinterpret_cast<std::uint32_t*>(low) = low_bytes(group.x, group.y, shift);
   } else {
-    *high = static_cast<std::uint8_t>(*from >> shift);
-    if (planes == 2) *low = static_cast<std::uint8_t>(*from & mask);
+    *high = static_cast<std::uint8_t>(group >> shift);
+    if (planes == 2) *low = static_cast<std::uint8_t>(group & ((1u << shift) - 1));
   }
 }
 
-/// Writes the elements of a run of blocks of one row of the index that lie in the tile. first_k: of the tile.
-/// Work: lanes of `num_warps` warps, this one being number `warp`, take groups of `Width` elements of a row of a block.
+/// Writes the elements of a run of blocks that lie in the tile. first_line, first_k: row index or block column that it
+/// begins with, and element along K.
+/// Work: a lane takes kAtOnce groups of elements of a row of a block at a time, so that as many loads are in flight.
 template <bool AlongRow, std::uint32_t Width>
-__device__ inline void fill_run(const TileSource& source, const TileRun& run, std::uint32_t row,
-                                std::uint32_t first_row, std::uint32_t first_k, std::uint32_t warp,
-                                std::uint32_t num_warps, std::uint8_t* tile) {
+__device__ inline void fill_run(const TileSource& source, const TileRun& run, std::uint32_t first_line,
+                                std::uint32_t first_k, const TileShare& share, std::uint8_t* tile) {
+  using Word = typename ElementGroup<Width>::Word;
+  constexpr std::uint32_t kAtOnce = 4;
   const OperandView& operand = source.operand;
   const std::uint32_t m = source.grid.m;
   const std::uint32_t groups = m / Width;  // of a row of a block
-  const auto count = static_cast<std::uint32_t>(run.end - run.begin) * groups * m;
-  for (std::uint32_t x = warp * 32 + threadIdx.x % 32; x < count; x += num_warps * 32) {
-    const std::uint64_t p = run.begin + x / (groups * m);
-    const std::uint32_t r = x / groups % m;
-    const std::uint32_t kk = x % groups * Width;
-    const std::uint32_t column = operand.index.columns[p];
-    // Elements before the tile wrap to large numbers.
-    const std::uint32_t k = (AlongRow ? column : row) * m + kk - first_k;
-    if (k >= kTileDepth) continue;
-    const std::uint64_t block = operand.numbers == nullptr ? p : operand.numbers[p];
-    split_group<Width>(operand.values + (block * m + r) * m + kk, ((AlongRow ? row : column) - first_row) * m + r, k,
-                       source, tile);
+  const std::uint32_t count = static_cast<std::uint32_t>(run.end - run.begin) * groups * m;
+  const std::uint32_t step = share.num_parts * 32;
+  for (std::uint32_t first = share.part * 32 + threadIdx.x % 32; first < count; first += kAtOnce * step) {
+    Word values[kAtOnce];
+    std::uint32_t rows[kAtOnce];
+    std::uint32_t k[kAtOnce];
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      const std::uint32_t x = first + u * step;
+      k[u] = kTileDepth;
+      if (x >= count) continue;
+      const std::uint64_t p = run.begin + x / (groups * m);
+      const std::uint32_t r = x / groups % m;
+      const std::uint32_t kk = x % groups * Width;
+      const std::uint32_t column = operand.index.columns[p];
+      rows[u] = ((AlongRow ? run.row : column) - first_line) * m + r;
+      k[u] = (AlongRow ? column : run.row) * m + kk - first_k;  // before the tile: wraps to a large number
+      if (k[u] >= kTileDepth) continue;
+      const std::uint64_t block = operand.numbers == nullptr ? p : operand.numbers[p];
+      values[u] = *reinterpret_cast<const Word*>(operand.values + (block * m + r) * m + kk);
+    }
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      if (k[u] < kTileDepth) split_group<Width>(values[u], rows[u], k[u], source, tile);
+    }
   }
 }
 
@@ -96,13 +129,16 @@ __device__ void fill_tile(const TileSource& source, const PlacedTile& placed, st
   const auto num_rows = static_cast<std::uint32_t>(end_row - row);
   if (num_rows == 0) return;
   const std::uint32_t warps_per_row = max(1u, kItemWarps / num_rows);
-  const std::uint32_t part = threadIdx.x / 32 % warps_per_row;
+  const TileShare share{.part = threadIdx.x / 32 % warps_per_row, .num_parts = warps_per_row};
   for (row += threadIdx.x / 32 / warps_per_row; row < end_row; row += kItemWarps / warps_per_row) {
-    const std::uint64_t begin = lower_bound(index.columns, index.offsets[row], index.offsets[row + 1], first_column);
-    const std::uint64_t end = lower_bound(index.columns, begin, index.offsets[row + 1], end_column);
-    fill_run<AlongRow, Width>(source, {.begin = begin, .end = end},
-                              AlongRow ? static_cast<std::uint32_t>(row) : index.rows[row], first_line,
-                              placed.k * kTileDepth, part, warps_per_row, tile);
+    // The first lanes find the two ends, together.
+    const std::uint32_t wanted = threadIdx.x % 32 == 0 ? first_column : end_column;
+    const std::uint64_t found =
+        threadIdx.x % 32 < 2 ? lower_bound(index.columns, index.offsets[row], index.offsets[row + 1], wanted) : 0;
+    const TileRun run{.begin = __shfl_sync(~0u, found, 0),
+                      .end = __shfl_sync(~0u, found, 1),
+                      .row = AlongRow ? static_cast<std::uint32_t>(row) : index.rows[row]};
+    fill_run<AlongRow, Width>(source, run, first_line, placed.k * kTileDepth, share, tile);
   }
 }
 
@@ -127,7 +163,9 @@ __global__ void __launch_bounds__(kItemThreads)
 template <bool AlongRow>
 void expand(const TileSource& source, const PlacedTile* tiles, unsigned count, std::uint8_t* bytes,
             cudaStream_t stream) {
-  if (source.grid.m % 4 == 0) {
+  if (source.grid.m % 8 == 0) {
+    expand_tiles<AlongRow, 8><<<count, kItemThreads, 0, stream>>>(source, tiles, bytes);
+  } else if (source.grid.m % 4 == 0) {
     expand_tiles<AlongRow, 4><<<count, kItemThreads, 0, stream>>>(source, tiles, bytes);
   } else {
     expand_tiles<AlongRow, 1><<<count, kItemThreads, 0, stream>>>(source, tiles, bytes);

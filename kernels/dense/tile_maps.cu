@@ -87,10 +87,24 @@ __global__ void count_stages(TileMapsView maps, const std::uint32_t* b_per_k, Ti
   }
 }
 
+/// Counts that are complete once mark_c_tiles has gone through a row.
+/// Threads: thread 0.
+__device__ inline void count_c_tiles(const TileGrid& grid, const std::uint32_t* c, std::uint32_t num_tiles,
+                                     TileRowCounts& row) {
+  const std::uint32_t last = grid.num_column_tiles() - 1;
+  const bool has_last = (c[last / 32] >> last % 32 & 1) != 0;
+  row.c_tiles = num_tiles;
+  row.c_columns = num_tiles * grid.column_blocks() - (has_last ? grid.column_blocks() - grid.columns_of(last) : 0);
+}
+
 // Grid: a CTA per row of tiles.
-// Work: a thread takes words of C's row, each of which is the union of B's rows of tiles that A's row meets.
-// Memory: words of B from L2, contiguous.
+// Work: A's tiles are listed, up to 32 for each thread at a time; then a thread takes words of C's row, each of which
+// is
+//       the union of the rows of B's tiles that A's tiles meet.
+// Memory: the list in shared memory, words of B from L2, contiguous.
 __global__ void __launch_bounds__(kItemThreads) mark_c_tiles(TileMapsView maps, TileRowCounts* rows) {
+  __shared__ std::uint32_t tiles[32 * kItemThreads];
+  __shared__ std::uint32_t num_listed;
   __shared__ std::uint32_t num_tiles;
   const std::uint32_t row = blockIdx.x;
   const std::uint32_t k_words = maps.grid.k_words();
@@ -98,24 +112,27 @@ __global__ void __launch_bounds__(kItemThreads) mark_c_tiles(TileMapsView maps, 
   const std::uint32_t* const a = maps.a + std::uint64_t{row} * k_words;
   std::uint32_t* const c = maps.c + std::uint64_t{row} * words;
   if (threadIdx.x == 0) num_tiles = 0;
-  __syncthreads();  // the count is clear
-  for (std::uint32_t w = threadIdx.x; w < words; w += kItemThreads) {
-    std::uint32_t all = 0;
-    for (std::uint32_t k = 0; k < k_words; ++k) {
-      for (std::uint32_t left = a[k]; left != 0; left &= left - 1) {
-        all |= maps.b_across[std::uint64_t{k * 32 + lowest_bit(left)} * words + w];
-      }
+  for (std::uint32_t first = 0; first < k_words; first += kItemThreads) {
+    if (threadIdx.x == 0) num_listed = 0;
+    __syncthreads();  // the list is empty
+    const std::uint32_t k = first + threadIdx.x;
+    const std::uint32_t word = k < k_words ? a[k] : 0;
+    if (word != 0) {
+      std::uint32_t place = atomicAdd(&num_listed, count_bits(word));  // over all threads; any order will do
+      for (std::uint32_t left = word; left != 0; left &= left - 1) tiles[place++] = k * 32 + lowest_bit(left);
     }
-    c[w] = all;
-    if (all != 0) atomicAdd(&num_tiles, count_bits(all));  // over all threads
+    __syncthreads();  // the list is complete
+    const bool is_last = first + kItemThreads >= k_words;
+    for (std::uint32_t w = threadIdx.x; w < words; w += kItemThreads) {
+      std::uint32_t all = first == 0 ? 0 : c[w];
+#pragma unroll 4
+      for (std::uint32_t x = 0; x < num_listed; ++x) all |= maps.b_across[std::uint64_t{tiles[x]} * words + w];
+      c[w] = all;
+      if (is_last && all != 0) atomicAdd(&num_tiles, count_bits(all));  // over all threads
+    }
+    __syncthreads();  // all words are written, and the list may be cleared
   }
-  __syncthreads();  // all words are counted and written
-  if (threadIdx.x != 0) return;
-  const std::uint32_t last = maps.grid.num_column_tiles() - 1;
-  const bool has_last = (c[last / 32] >> last % 32 & 1) != 0;
-  const std::uint32_t missing = has_last ? maps.grid.column_blocks() - maps.grid.columns_of(last) : 0;
-  rows[row].c_tiles = num_tiles;
-  rows[row].c_columns = num_tiles * maps.grid.column_blocks() - missing;
+  if (threadIdx.x == 0) count_c_tiles(maps.grid, c, num_tiles, rows[row]);
 }
 
 }  // namespace

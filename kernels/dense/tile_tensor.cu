@@ -114,7 +114,11 @@ __device__ std::uint32_t consume_list(TileShared& shared, const TileTask& task, 
       saturated = hopper::all_true(tensor::is_saturated<Planes>(d, problem, origin), 1, kConsumers);
     }
     if (saturated && threadIdx.x == 0) shared.stop = list.number;  // volatile: the fetching warp polls it
-    tensor::store<Planes, false, M>(d, problem, origin);
+    if (M != 0 || product.m % 2 == 0) {
+      tensor::store_even<Planes, M>(d, problem, origin);
+    } else {
+      tensor::store<Planes, false>(d, problem, origin);
+    }
     if (saturated || done == task.num_entries) return done;
     problem.merge = true;
   }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "spmm/engine.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -55,33 +56,47 @@ IsThere band_of(std::uint32_t half) {
 }
 
 /// The same bytes as by definition, or by two-pointer where that takes too long.
-void check_product(const BlockMatrix& a, const BlockMatrix& b) {
-  const bool small = a.n <= 1500;
-  const ProductMatrix expected = small ? test::oracle_multiply(a, b) : multiply(a, b, with_kernel("two-pointer"));
-  REQUIRE((multiply(a, b, with_kernel("tile-tensor")) == expected));
+void check_product(Engine& engine, const BlockMatrix& a, const BlockMatrix& b) {
+  ProductOptions options;
+  options.backend = Backend::cuda;
+  options.force = true;
+  options.kernel = "two-pointer";
+  const ProductMatrix expected = a.n <= 300 ? test::oracle_multiply(a, b) : engine.multiply(a, b, options);
+  options.kernel = "tile-tensor";
+  Report report;
+  REQUIRE((engine.multiply(a, b, options, &report) == expected));
+  REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
+}
+
+/// Patterns of tiles in n elements with dense groups of a few tiles.
+void check_patterns(Engine& engine, std::uint32_t n, std::uint32_t m, std::uint32_t max_value) {
+  const std::uint32_t nb = n / m;
+  const std::uint32_t group = std::max(1u, n / 4 / m);
+  const auto check = [&](const IsThere& in_a, const IsThere& in_b) {
+    check_product(engine, matrix_where(nb, m, max_value, m, in_a), matrix_where(nb, m, max_value, m + 1, in_b));
+  };
+  check(groups_of(group), groups_of(group));
+  check(band_of(group / 2), band_of(group));
+  // Rows that are not there, columns that meet nothing.
+  check([](auto i, auto j) { return i % 3 == 1 && (i + j) % 17 == 0; },
+        [&](auto i, auto j) { return i % 2 == 0 && j > nb / 2; });
+  // One block, at the ends; one row and one column.
+  check([&](auto i, auto j) { return i == nb - 1 && j == nb / 2; },
+        [&](auto i, auto j) { return i == nb / 2 && j == nb - 1; });
+  check([](auto i, auto j) { return j == 0 || i == 0; }, [&](auto i, auto) { return i == nb - 1 || i == 0; });
 }
 
 }  // namespace
 
-TEST_CASE("tile-tensor: patterns of tiles with every kind of side") {
+TEST_CASE("tile-tensor: patterns of tiles with every side") {
   if (!has_tile_tensor()) return;
-  for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 12u, 16u, 24u, 31u, 32u, 33u, 48u, 63u, 64u}) {
-    const std::uint32_t nb = 700 / m;
-    const std::uint32_t group = std::max(1u, 190 / m);
-    for (const std::uint32_t max_value : {200u, 2047u, 65535u}) {
+  Engine engine;
+  for (std::uint32_t m = 1; m <= 64; ++m) {
+    for (const std::uint32_t max_value : {200u, 65535u}) {
       INFO("m " << m << ", up to " << max_value);
-      check_product(matrix_where(nb, m, max_value, 1, groups_of(group)),
-                    matrix_where(nb, m, max_value, 2, groups_of(group)));
-      check_product(matrix_where(nb, m, max_value, 3, band_of(group / 2)),
-                    matrix_where(nb, m, max_value, 4, band_of(group)));
-      // Rows that are not there, columns that meet nothing, single blocks.
-      check_product(matrix_where(nb, m, max_value, 5, [&](auto i, auto j) { return i % 3 == 1 && (i + j) % 17 == 0; }),
-                    matrix_where(nb, m, max_value, 6, [&](auto i, auto j) { return i % 2 == 0 && j > nb / 2; }));
-      check_product(matrix_where(nb, m, max_value, 7, [&](auto i, auto j) { return i == nb - 1 && j == nb / 2; }),
-                    matrix_where(nb, m, max_value, 8, [&](auto i, auto j) { return i == nb / 2 && j == nb - 1; }));
-      check_product(matrix_where(nb, m, max_value, 9, [&](auto i, auto j) { return j == 0 || i == 0; }),
-                    matrix_where(nb, m, max_value, 10, [&](auto i, auto) { return i == nb - 1; }));
+      check_patterns(engine, m % 7 == 1 ? 300 : 700, m, max_value);
     }
+    check_patterns(engine, 500, m, 2047);
   }
 }
 
@@ -116,6 +131,7 @@ TEST_CASE("tile-tensor: lists longer than the sums of 32 bits hold") {
 
 TEST_CASE("tile-tensor: lists that are stopped between lists that are not") {
   if (!has_tile_tensor()) return;
+  Engine engine;
   // Groups of 3,072 elements: 24 stages, saturated by the 16th where elements are large; several lists for each CTA.
   for (const std::uint32_t m : {8u, 48u}) {
     const std::uint32_t nb = 12'288 / m;
@@ -129,15 +145,16 @@ TEST_CASE("tile-tensor: lists that are stopped between lists that are not") {
       }
     }
     INFO("m " << m);
-    check_product(a.matrix(), b.matrix());
+    check_product(engine, a.matrix(), b.matrix());
   }
 }
 
 TEST_CASE("tile-tensor: long lists beside many short ones") {
   if (!has_tile_tensor()) return;
+  Engine engine;
   // An arrow: the first block rows and columns, and the diagonal.
   for (const std::uint32_t m : {4u, 5u}) {
-    const std::uint32_t nb = 6000;
+    const std::uint32_t nb = 2000;
     test::MatrixBuilder a(nb, m, 3);
     test::MatrixBuilder b(nb, m, 4);
     for (std::uint32_t t = 0; t < nb; ++t) {
@@ -153,7 +170,7 @@ TEST_CASE("tile-tensor: long lists beside many short ones") {
       b.add_random(t, t, 2047);
     }
     INFO("m " << m);
-    check_product(a.matrix(), b.matrix());
+    check_product(engine, a.matrix(), b.matrix());
   }
 }
 
@@ -194,11 +211,12 @@ TEST_CASE("tile-tensor is not picked where blocks are spread") {
 
 TEST_CASE("small tiles: for the sanitizers") {
   if (!has_tile_tensor()) return;
+  Engine engine;
   for (const std::uint32_t m : {1u, 4u, 5u, 8u, 48u}) {
-    const std::uint32_t nb = 400 / m;
+    const std::uint32_t nb = 300 / m;
     INFO("m " << m);
-    check_product(matrix_where(nb, m, 2047, 1, groups_of(std::max(1u, 150 / m))),
-                  matrix_where(nb, m, 2047, 2, groups_of(std::max(1u, 150 / m))));
-    check_product(test::random_matrix(m * 8, m, 20, 200, m), test::random_matrix(m * 8, m, 40, 200, m + 1));
+    check_product(engine, matrix_where(nb, m, 2047, 1, groups_of(std::max(1u, 110 / m))),
+                  matrix_where(nb, m, 2047, 2, groups_of(std::max(1u, 110 / m))));
+    check_product(engine, test::random_matrix(m * 8, m, 20, 200, m), test::random_matrix(m * 8, m, 40, 200, m + 1));
   }
 }

@@ -49,16 +49,20 @@ std::vector<TileEntry> listed(const Bitmap& a, std::uint32_t row, const Bitmap& 
   return entries;
 }
 
-/// Exact statistics of dense groups along the diagonal, every row with as many pairs.
-plan::Statistics grouped(std::uint32_t nb, std::uint32_t m, std::uint32_t group, std::uint32_t max_element) {
-  plan::Statistics s = evenly_spread(nb * m, m, double(nb) * group, max_element);
+/// Exact statistics of so many blocks, every row with as many pairs.
+plan::Statistics with_row_pairs(std::uint32_t nb, std::uint32_t m, double blocks, std::uint64_t row_pairs,
+                                std::uint32_t max_element) {
+  plan::Statistics s = evenly_spread(nb * m, m, blocks, max_element);
   s.exact = true;
-  s.a_rows = s.b_rows = nb;
-  s.row_pairs = {.num_rows = nb, .max_row_pairs = std::uint64_t{group} * group};
-  for (std::uint32_t row = 0; row < nb; ++row) {
-    s.row_pairs.offsets.push_back(s.row_pairs.offsets.back() + std::uint64_t{group} * group);
-  }
+  s.row_pairs = {.num_rows = static_cast<std::uint32_t>(s.a_rows), .max_row_pairs = row_pairs};
+  for (std::uint64_t row = 1; row <= s.a_rows; ++row) s.row_pairs.offsets.push_back(row * row_pairs);
   s.num_pairs = static_cast<double>(s.row_pairs.offsets.back());
+  return s;
+}
+
+/// Dense groups along the diagonal.
+plan::Statistics grouped(std::uint32_t nb, std::uint32_t m, std::uint32_t group, std::uint32_t max_element) {
+  plan::Statistics s = with_row_pairs(nb, m, double(nb) * group, std::uint64_t{group} * group, max_element);
   s.num_c_blocks = std::min(s.num_pairs, double(nb) * nb);
   return s;
 }
@@ -231,6 +235,18 @@ TEST_CASE("tiles are not counted where that cannot pay") {
   CHECK_FALSE(plan::decide(grouped(2048, 8, 8, 2047), limits).wants_tile_counts);       // over in a millisecond
   CHECK_FALSE(plan::decide(grouped(65'536, 8, 7, 2047), limits).wants_tile_counts);     // groups of half a tile
   CHECK_FALSE(plan::decide(grouped(1u << 20, 8, 64, 2047), limits).wants_tile_counts);  // wider than bitmaps reach
+  // S1 and S3 to S6; S2 is in doubt until they are counted.
+  const auto even = [&](std::uint32_t n, std::uint32_t m, double blocks) {
+    const double nb = double(n) / m;
+    const auto row_pairs = static_cast<std::uint64_t>(blocks / nb * blocks / nb);
+    return plan::decide(with_row_pairs(n / m, m, blocks, row_pairs, 2047), limits).wants_tile_counts;
+  };
+  CHECK_FALSE(even(8192, 8, 1e5));
+  CHECK(even(32'768, 4, 1e6));
+  CHECK_FALSE(even(32'768, 8, 8.8e6));
+  CHECK_FALSE(even(32'768, 4, 3.3e7));
+  CHECK_FALSE(even(1u << 20, 8, 1e6));
+  CHECK_FALSE(even(1u << 24, 8, 1e7));
   plan::Limits named = limits;
   named.kernel = KernelId::rows;
   CHECK_FALSE(plan::decide(grouped(65'536, 8, 64, 2047), named).wants_tile_counts);
