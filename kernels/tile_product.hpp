@@ -29,6 +29,19 @@ struct TileTotals {
   unsigned long long stages = 0;
 };
 
+/// Lines of tiles that are looked at to judge whether all should be: rows of A, and tiles along K of B.
+inline constexpr std::uint32_t kSampledTileLines = 32;
+
+/// Tiles in kSampledTileLines lines of each operand.
+struct TileSample {
+  unsigned long long a_tiles = 0;
+  unsigned long long b_tiles = 0;
+};
+
+/// Counts tiles in some lines. Shapes: sample [1], cleared here; device.
+void launch_sample_tiles(const CompressedView& a, const CompressedView& b, const TileGrid& grid, TileSample* sample,
+                         cudaStream_t stream);
+
 /// Marks the tiles of A and B. Shapes: a, b and b_across of the maps must be clear.
 void launch_mark_tiles(const CompressedView& a, const CompressedView& b, const TileMapsView& maps, cudaStream_t stream);
 

@@ -4,6 +4,7 @@
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "kernels/tile_product.hpp"
+#include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -17,8 +18,8 @@ struct TileSource {
 
 /// Blocks [begin, end) of one row of the index.
 struct TileRun {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
   std::uint32_t row = 0;  // A: row index, B: block row
 };
 
@@ -74,7 +75,7 @@ __device__ inline void fill_run(const TileSource& source, const TileRun& run, st
   const OperandView& operand = source.operand;
   const std::uint32_t m = source.grid.m;
   const std::uint32_t groups = m / Width;  // of a row of a block
-  const std::uint32_t count = static_cast<std::uint32_t>(run.end - run.begin) * groups * m;
+  const std::uint32_t count = (run.end - run.begin) * groups * m;
   const std::uint32_t step = share.num_parts * 32;
   for (std::uint32_t first = share.part * 32 + threadIdx.x % 32; first < count; first += kAtOnce * step) {
     Word values[kAtOnce];
@@ -85,7 +86,7 @@ __device__ inline void fill_run(const TileSource& source, const TileRun& run, st
       const std::uint32_t x = first + u * step;
       k[u] = kTileDepth;
       if (x >= count) continue;
-      const std::uint64_t p = run.begin + x / (groups * m);
+      const std::uint32_t p = run.begin + x / (groups * m);
       const std::uint32_t r = x / groups % m;
       const std::uint32_t kk = x % groups * Width;
       const std::uint32_t column = operand.index.columns[p];
@@ -102,6 +103,14 @@ __device__ inline void fill_run(const TileSource& source, const TileRun& run, st
   }
 }
 
+/// Row index of the first stored row that is not before a block row.
+/// Threads: one whole warp.
+__device__ inline std::uint32_t find_row(const CompressedView& index, std::uint32_t nb, std::uint32_t block_row) {
+  const std::uint32_t missing = nb - index.num_rows;  // no more rows than that are left out before it
+  return warp_lower_bound(index.rows, block_row < missing ? 0 : block_row - missing, min(block_row, index.num_rows),
+                          block_row);
+}
+
 /// Writes the blocks of the operand that lie in the tile.
 /// Work: a warp per row of the index, or several where there are fewer rows than warps.
 template <bool AlongRow, std::uint32_t Width>
@@ -110,8 +119,8 @@ __device__ void fill_tile(const TileSource& source, const PlacedTile& placed, st
   const CompressedView& index = source.operand.index;
   const std::uint32_t first_k_block = grid.first_k_block(placed.k);
   const std::uint32_t end_k_block = grid.end_k_block(placed.k);
-  std::uint64_t row = 0;  // of the index
-  std::uint64_t end_row = 0;
+  std::uint32_t row = 0;  // of the index
+  std::uint32_t end_row = 0;
   std::uint32_t first_column = first_k_block;
   std::uint32_t end_column = end_k_block;
   std::uint32_t first_line = 0;  // of the tile: row index or block column
@@ -121,23 +130,21 @@ __device__ void fill_tile(const TileSource& source, const PlacedTile& placed, st
     end_row = row + grid.rows_of(placed.line);
   } else {
     first_line = placed.line * grid.column_blocks();
-    row = lower_bound(index.rows, 0, index.num_rows, first_k_block);
-    end_row = lower_bound(index.rows, row, index.num_rows, end_k_block);
+    row = find_row(index, grid.nb, first_k_block);
+    end_row = find_row(index, grid.nb, end_k_block);
     first_column = first_line;
     end_column = first_line + grid.columns_of(placed.line);
   }
-  const auto num_rows = static_cast<std::uint32_t>(end_row - row);
+  const std::uint32_t num_rows = end_row - row;
   if (num_rows == 0) return;
   const std::uint32_t warps_per_row = max(1u, kItemWarps / num_rows);
   const TileShare share{.part = threadIdx.x / 32 % warps_per_row, .num_parts = warps_per_row};
   for (row += threadIdx.x / 32 / warps_per_row; row < end_row; row += kItemWarps / warps_per_row) {
-    // The first lanes find the two ends, together.
-    const std::uint32_t wanted = threadIdx.x % 32 == 0 ? first_column : end_column;
-    const std::uint64_t found =
-        threadIdx.x % 32 < 2 ? lower_bound(index.columns, index.offsets[row], index.offsets[row + 1], wanted) : 0;
-    const TileRun run{.begin = __shfl_sync(~0u, found, 0),
-                      .end = __shfl_sync(~0u, found, 1),
-                      .row = AlongRow ? static_cast<std::uint32_t>(row) : index.rows[row]};
+    const std::uint32_t begin = index.offsets[row];
+    const std::uint32_t end = index.offsets[row + 1];
+    const TileRun run{.begin = warp_lower_bound(index.columns, begin, end, first_column),
+                      .end = warp_lower_bound(index.columns, begin, end, end_column),
+                      .row = AlongRow ? row : index.rows[row]};
     fill_run<AlongRow, Width>(source, run, first_line, placed.k * kTileDepth, share, tile);
   }
 }

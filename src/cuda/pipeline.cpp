@@ -95,13 +95,14 @@ class Pipeline {
     return operands;
   }
 
-  /// Counts the tiles that an exact decision wants to know, and decides again.
+  /// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
   TileMaps count_tiles_of(const SortedPair& sorted, plan::Statistics& statistics) {
     TileMaps tiles;
     events_.timed(Stage::count, stream_, [&] {
       tiles = count_tiles(plan::tile_grid(statistics), sorted.a.index, sorted.b.index, execution_.max_tile_stages,
                           memory_, stream_);
     });
+    if (!tiles.counts.counted) return tiles;  // the decision stands
     set_tiles(statistics, tiles);
     decide(statistics);
     return tiles;

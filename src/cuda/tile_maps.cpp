@@ -13,17 +13,33 @@ DeviceBuffer<std::uint32_t> clear_words(DeviceMemory& memory, std::uint64_t coun
   return words;
 }
 
+/// Products of tiles, judged by some lines of each operand.
+double expected_stages(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
+                       DeviceMemory& memory, const Stream& stream) {
+  const DeviceBuffer<kernels::TileSample> sample(memory, 1, "tile counts");
+  kernels::launch_sample_tiles(a.view(), b.view(), grid, sample.data(), stream.get());
+  const kernels::TileSample found = fetch(sample.data(), stream);
+  const auto mean = [](unsigned long long tiles) { return static_cast<double>(tiles) / kernels::kSampledTileLines; };
+  return grid.num_row_tiles() * mean(found.a_tiles) * mean(found.b_tiles);
+}
+
 }  // namespace
 
 TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
                      std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream) {
+  constexpr double kSampleMargin = 2;  // a sample may be off; an exact count corrects it
+  const bool empty = grid.num_row_tiles() == 0 || b.num_rows == 0;
+  if (!empty && max_stages != plan::kAnyTileStages &&
+      expected_stages(grid, a, b, memory, stream) > kSampleMargin * static_cast<double>(max_stages)) {
+    return {};
+  }
   TileMaps maps{.grid = grid,
                 .a = clear_words(memory, grid.a_words(), stream),
                 .b = clear_words(memory, grid.b_words(), stream),
                 .c = {}};
   plan::TileCounts& counts = maps.counts;
   counts.counted = true;
-  if (grid.num_row_tiles() == 0 || b.num_rows == 0) {
+  if (empty) {
     counts.rows.resize(grid.num_row_tiles());
     return maps;
   }
