@@ -13,26 +13,27 @@ DeviceBuffer<std::uint32_t> clear_words(DeviceMemory& memory, std::uint64_t coun
   return words;
 }
 
-/// Products of tiles, judged by some lines of each operand.
-double expected_stages(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
-                       DeviceMemory& memory, const Stream& stream) {
+/// Whether some lines of each operand show so many tiles that counting all of them is in vain.
+bool are_too_many(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
+                  std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream) {
+  constexpr double kMargin = 2;        // a sample may be off; an exact count corrects it
+  constexpr double kDenseShare = 0.5;  // of all products of tiles: dense-tensor shares its tiles better in L2
   const DeviceBuffer<kernels::TileSample> sample(memory, 1, "tile counts");
   kernels::launch_sample_tiles(a.view(), b.view(), grid, sample.data(), stream.get());
   const kernels::TileSample found = fetch(sample.data(), stream);
   const auto mean = [](unsigned long long tiles) { return static_cast<double>(tiles) / kernels::kSampledTileLines; };
-  return grid.num_row_tiles() * mean(found.a_tiles) * mean(found.b_tiles);
+  const double of_row = mean(found.a_tiles) * mean(found.b_tiles);
+  return of_row > kDenseShare * grid.num_k_tiles() * grid.num_column_tiles() ||
+         of_row * grid.num_row_tiles() > kMargin * static_cast<double>(max_stages);
 }
 
 }  // namespace
 
 TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
                      std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream) {
-  constexpr double kSampleMargin = 2;  // a sample may be off; an exact count corrects it
   const bool empty = grid.num_row_tiles() == 0 || b.num_rows == 0;
-  if (!empty && max_stages != plan::kAnyTileStages &&
-      expected_stages(grid, a, b, memory, stream) > kSampleMargin * static_cast<double>(max_stages)) {
-    return {};
-  }
+  const bool limited = max_stages != plan::kAnyTileStages;
+  if (limited && !empty && are_too_many(grid, a, b, max_stages, memory, stream)) return {};
   TileMaps maps{.grid = grid,
                 .a = clear_words(memory, grid.a_words(), stream),
                 .b = clear_words(memory, grid.b_words(), stream),
@@ -55,8 +56,7 @@ TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, con
   counts.a_tiles = found.a_tiles;
   counts.b_tiles = found.b_tiles;
   counts.stages = found.stages;
-  if (found.stages > max_stages ||
-      (max_stages != plan::kAnyTileStages && found.a_tiles * grid.column_words() > kMaxUnionWords)) {
+  if (found.stages > max_stages || (limited && found.a_tiles * grid.column_words() > kMaxUnionWords)) {
     return maps;
   }
   maps.c = {memory, grid.c_words(), "tile bitmap"};

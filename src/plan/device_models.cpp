@@ -129,27 +129,23 @@ double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {
 double tile_tensor_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
   const kernels::TileGrid grid = tile_grid(s);
+  const bool counted = s.tiles.counted && !s.tiles.rows.empty();
+  const TileExtent any_row = max_tile_row(grid);  // every tile, where they are not counted
   TileExtent all;
-  double b_tiles = 0;
-  if (s.tiles.counted) {
-    for (std::uint32_t row = 0; row < s.tiles.rows.size(); ++row) all.add(tile_row_extent(grid, s.tiles, row));
-    b_tiles = static_cast<double>(s.tiles.b_tiles);
-  } else {  // every tile
-    all = max_tile_row(grid);
-    const double rows = grid.num_row_tiles();
-    b_tiles = static_cast<double>(all.stages);
-    all = {.row_tiles = grid.num_row_tiles(),
-           .a_tiles = static_cast<std::uint64_t>(rows * static_cast<double>(all.a_tiles)),
-           .stages = static_cast<std::uint64_t>(rows * static_cast<double>(all.stages)),
-           .c_tiles = static_cast<std::uint64_t>(rows * static_cast<double>(all.c_tiles)),
-           .c_blocks = static_cast<std::uint64_t>(rows * static_cast<double>(all.c_blocks))};
+  double stages_ms = 0;
+  for (std::uint32_t row = 0; row < grid.num_row_tiles(); ++row) {
+    const TileExtent extent = counted ? tile_row_extent(grid, s.tiles, row) : any_row;
+    const auto stages = static_cast<double>(extent.stages);
+    const bool far = stages * static_cast<double>(kernels::kTileBytesB) > kernels::kTileFarBytes;
+    stages_ms += stages * (far ? kernels::kTileFarStageMs : kernels::kTileStageMs);
+    all.add(extent);
   }
-  const double tile_bytes = static_cast<double>(all.a_tiles) * static_cast<double>(kernels::kTileBytesA) +
-                            b_tiles * static_cast<double>(kernels::kTileBytesB);
-  const double c_bytes = static_cast<double>(all.c_blocks) * static_cast<double>(output_record_bytes(s.m()));
-  return build_ms(s) + kernels::kTileCountMs + tile_bytes / kernels::kPlaneBytesPerMs +
-         static_cast<double>(all.stages) * kernels::kTileStageMs +
-         static_cast<double>(all.c_tiles) * kernels::kTileListMs + 3 * c_bytes / kernels::kCopyBytesPerMs;
+  const std::uint64_t b_tiles = counted ? s.tiles.b_tiles : any_row.stages;
+  const auto tile_bytes = static_cast<double>(all.a_tiles * kernels::kTileBytesA + b_tiles * kernels::kTileBytesB);
+  const auto c_bytes = static_cast<double>(all.c_blocks * output_record_bytes(s.m()));
+  return build_ms(s) + kernels::kTileCountMs + static_cast<double>(s.num_blocks()) / kernels::kTileCountBlocksPerMs +
+         tile_bytes / kernels::kTileBytesPerMs + stages_ms + static_cast<double>(all.c_tiles) * kernels::kTileListMs +
+         3 * c_bytes / kernels::kCopyBytesPerMs;
 }
 
 double dense_tiled_ms(const Statistics& s, const Pieces& pieces) {

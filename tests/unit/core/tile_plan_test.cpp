@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -253,6 +254,32 @@ TEST_CASE("tiles are not counted where that cannot pay") {
   named.kernel = KernelId::tile_tensor;
   CHECK(plan::decide(grouped(2048, 8, 8, 2047), named).wants_tile_counts);
   CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(grouped(1u << 20, 8, 64, 2047), named)), UsageError);
+}
+
+TEST_CASE("where every tile is full, dense-tensor stays") {
+  plan::Statistics s = with_row_pairs(4096, 8, 8.8e6, 4'614'000, 1000);  // S3, nothing saturates early
+  const plan::Execution before = plan::decide(s, large_machine());
+  REQUIRE(before.id == KernelId::dense_tensor);
+  const TileGrid grid = plan::tile_grid(s);
+  const plan::TileExtent row = plan::max_tile_row(grid);
+  s.tiles = {.counted = true, .b_tiles = row.stages};
+  s.tiles.rows.assign(grid.num_row_tiles(), {.a_tiles = static_cast<std::uint32_t>(row.a_tiles),
+                                             .stages = static_cast<std::uint32_t>(row.stages),
+                                             .c_tiles = static_cast<std::uint32_t>(row.c_tiles),
+                                             .c_columns = grid.nb});
+  CHECK(plan::decide(s, large_machine()).id == KernelId::dense_tensor);
+}
+
+TEST_CASE("predictions of tile-tensor lie within 1.5 of what was measured") {
+  for (const auto& [nb, m, measured_ms] : {std::tuple(65'536u, 8u, 6.08), std::tuple(1024u, 48u, 8.05)}) {
+    plan::Statistics s = grouped(nb, m, 64, 2047);
+    s.tiles = count_groups(plan::tile_grid(s), 64);
+    s.num_c_blocks = double(nb) * 64;
+    const double predicted_ms = plan::decide(s, large_machine()).predicted_ms;
+    INFO("m " << m << ": " << predicted_ms);
+    CHECK(predicted_ms < measured_ms * 1.5);
+    CHECK(predicted_ms > measured_ms / 1.5);
+  }
 }
 
 TEST_CASE("panels of tile-tensor shrink with the memory") {
