@@ -96,6 +96,7 @@ class Pipeline {
   }
 
   /// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
+  /// Another kernel is taken only where the memory for it is free: the product waits for none.
   TileMaps count_tiles_of(const SortedPair& sorted, plan::Statistics& statistics) {
     TileMaps tiles;
     events_.timed(Stage::count, stream_, [&] {
@@ -103,8 +104,15 @@ class Pipeline {
                           memory_, stream_);
     });
     if (!tiles.counts.counted) return tiles;  // the decision stands
-    set_tiles(statistics, tiles);
-    decide(statistics);
+    plan::Statistics with_tiles = statistics;
+    set_tiles(with_tiles, tiles);
+    const plan::Execution before = execution_;
+    decide(with_tiles);
+    if (execution_.id != before.id && execution_.device_need_bytes > memory_.most_bytes()) {
+      execution_ = before;  // other products hold what it would need
+      return {};
+    }
+    statistics = std::move(with_tiles);
     return tiles;
   }
 
