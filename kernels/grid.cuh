@@ -28,6 +28,15 @@ __device__ void for_each_item(std::uint64_t count, Body body) {
   for (std::uint64_t x = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; x < count; x += stride) body(x);
 }
 
+/// Warps of such a CTA; CTAs with a warp for each of `count` items, which strides over the grid; number of this warp.
+inline constexpr unsigned kItemWarps = kItemThreads / 32;
+inline unsigned warp_grid(std::uint64_t count) {
+  return static_cast<unsigned>(std::clamp<std::uint64_t>((count + kItemWarps - 1) / kItemWarps, 1, kMaxItemGrid));
+}
+__device__ inline std::uint32_t this_warp() {
+  return blockIdx.x * kItemWarps + threadIdx.x / 32;
+}
+
 /// First position in sorted [low, high) whose value is not below `wanted`.
 template <class T>
 __device__ std::uint64_t lower_bound(const T* sorted, std::uint64_t low, std::uint64_t high, T wanted) {

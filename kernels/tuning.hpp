@@ -143,7 +143,15 @@ inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added u
 inline constexpr double kSmallUnitMs = 2.5e-5;               // a chunk of a row, beside those of other CTAs
 inline constexpr double kSmallUnevenUnitMs = 2.0e-4;         // the same where rows differ much (kSmallEvenRows)
 inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
-inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
+inline constexpr double kTileStageMs = 5.5e-6;          // tile-tensor: two tiles multiplied, beside those of others
+inline constexpr double kTileFarStageMs = 9.0e-6;       // estimated: 32 KB of B's tile from memory each time
+inline constexpr double kTileFarBytes = 3.2e7;          // of B's tiles that a row of tiles meets: L2 keeps fewer
+inline constexpr double kTileListMs = 1.25e-5;          // a C tile written
+inline constexpr double kTileBytesPerMs = 1.0e9;        // tiles expanded
+inline constexpr double kTileCountWorthMs = 1;          // what a kernel must take for tiles to be counted
+inline constexpr double kTileCountMs = 0.2;             // tiles counted and listed
+inline constexpr double kTileCountBlocksPerMs = 3.0e7;  // the same, per block
+inline constexpr double kTiledTermsPerMs = 6.5e9;       // multiply-adds of dense-tiled
 inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average
 
 /// What the row kernels reach with blocks of one padded side, and when which of them is better. Fitted to uniform

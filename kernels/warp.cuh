@@ -16,4 +16,29 @@ __device__ inline std::uint32_t inclusive_warp_sum(std::uint32_t value) {
   return value;
 }
 
+/// First position in sorted [begin, end) whose value is not below `wanted`, by 32 probes at a time.
+/// Threads: one whole warp, all with the same arguments.
+__device__ inline std::uint32_t warp_lower_bound(const std::uint32_t* sorted, std::uint32_t begin, std::uint32_t end,
+                                                 std::uint32_t wanted) {
+  for (std::uint32_t size = end - begin; size != 0;) {
+    const std::uint32_t piece = (size - 1) / 32 + 1;  // a lane looks at the last value of one
+    const std::uint32_t probe = begin + threadIdx.x % 32 * piece + piece - 1;
+    const bool is_below = probe < end && sorted[probe] < wanted;
+    begin = min(end, begin + static_cast<std::uint32_t>(__popc(__ballot_sync(~0u, is_below))) * piece);
+    if (piece == 1) break;
+    end = min(end, begin + piece);
+    size = end - begin;
+  }
+  return begin;
+}
+
+/// Sum over the warp, on all lanes.
+/// Threads: one whole warp.
+template <class T>
+__device__ T warp_total(T value) {
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+  return value;
+}
+
 }  // namespace spmm::kernels

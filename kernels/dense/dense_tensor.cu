@@ -8,6 +8,7 @@
 #include "kernels/dense/dense_arith.cuh"
 #include "kernels/dense/hopper.cuh"
 #include "kernels/dense/tensor_fragment.cuh"
+#include "kernels/dense/tensor_stages.cuh"
 #include "kernels/launch.hpp"
 
 namespace spmm::kernels {
@@ -15,20 +16,16 @@ namespace {
 
 using hopper::Barrier;
 using tensor::FragmentOrigin;
+using tensor::kCheckEvery;
 using tensor::kColumns;
+using tensor::kConsumers;
+using tensor::kDepth;
+using tensor::kMaxStages;
 using tensor::kRows;
+using tensor::kStages;
+using tensor::kThreads;
 using tensor::Problem;
-
-constexpr std::uint32_t kDepth = 128;      // bytes along K per stage: a row of the 128-byte swizzle
-constexpr std::uint32_t kStages = 4;       // 192 KB of the 227 KB that a CTA may have
-constexpr std::uint32_t kConsumers = 256;  // threads that multiply; one more warpgroup fetches
-constexpr std::uint32_t kThreads = kConsumers + 128;
-constexpr std::uint32_t kCheckEvery = 16;  // stages between checks for a saturated tile: 2,048 terms, 3 % of the time
-
-struct __align__(1024) Stage {
-  std::uint8_t a[kRows * kDepth];
-  std::uint8_t b[kColumns * kDepth];
-};
+using tensor::Stage;
 
 struct __align__(1024) Shared {
   Stage stages[kStages];
@@ -59,27 +56,6 @@ __device__ void produce(Shared& shared, const CUtensorMap& map_a, const CUtensor
   }
 }
 
-/// Multiplies stages [first, end), which are empty again on return.
-__device__ inline void multiply_stages(Shared& shared, std::uint32_t (&d)[128], std::uint32_t warpgroup,
-                                       std::uint32_t first, std::uint32_t end) {
-  const bool arrives = threadIdx.x % 128 == 0;  // for its warpgroup
-  for (std::uint32_t x = first; x < end; ++x) {
-    const std::uint32_t slot = x % kStages;
-    shared.full[slot].wait(x / kStages & 1);  // the copies have landed
-    const Stage& stage = shared.stages[slot];
-    const std::uint64_t a = hopper::operand_descriptor(stage.a + warpgroup * 64 * kDepth);
-    const std::uint64_t b = hopper::operand_descriptor(stage.b);
-    hopper::wgmma_fence();
-#pragma unroll
-    for (std::uint32_t k = 0; k < kDepth / 32; ++k) hopper::wgmma_u8(d, a + k * 2, b + k * 2);
-    hopper::wgmma_commit();
-    hopper::wgmma_wait<1>();                                             // the stage before is done
-    if (x > first && arrives) shared.empty[(x - 1) % kStages].arrive();  // may be refilled
-  }
-  hopper::wgmma_wait<0>();
-  if (arrives) shared.empty[(end - 1) % kStages].arrive();  // may be refilled
-}
-
 /// Multiplies all stages, or stops early. True: every element of the CTA is saturated. The prefilter also stops where
 /// the sums grow too slowly for that.
 template <std::uint32_t Planes, bool Prefilter>
@@ -87,7 +63,7 @@ __device__ bool consume(Shared& shared, const Problem& problem, const FragmentOr
                         std::uint32_t warpgroup) {
   for (std::uint32_t first = 0; first < problem.num_stages; first += kCheckEvery) {
     const std::uint32_t end = min(first + kCheckEvery, problem.num_stages);
-    multiply_stages(shared, d, warpgroup, first, end);
+    tensor::multiply_stages<128>(shared, d, warpgroup, first, end);
     const bool saturated = hopper::all_true(tensor::is_saturated<Planes>(d, problem, origin), 1, kConsumers);
     if (saturated || (Prefilter && !hopper::all_true(tensor::may_saturate(d, problem, origin, end), 1, kConsumers))) {
       if (threadIdx.x == 0) shared.stop = 1;  // volatile: the fetching warp polls it
@@ -190,8 +166,6 @@ void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cu
   check_launch("dense_tensor");
 }
 
-constexpr std::uint64_t kMaxStages = 65'536 / kDepth;  // 65,536 * 255 * 255 < 2^32
-
 }  // namespace
 
 bool has_dense_tensor(int major, int minor) {
@@ -214,13 +188,14 @@ void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const
                                  const SaturatedTiles& saturated, cudaStream_t stream) {
   check(cudaMemsetAsync(saturated.num_left, 0, sizeof(std::uint32_t), stream), "clear count");
   const std::uint64_t unit = std::uint64_t{1} << 2 * a.shift;  // of a product of high bytes
-  const Problem problem{.target = target,
-                        .first_stage = 0,
-                        .num_stages = static_cast<std::uint32_t>(std::min(kMaxStages, a.stride_bytes / kDepth)),
-                        .merge = false,
-                        .shift = a.shift,
-                        .limit = static_cast<std::uint32_t>((kMaxVal + unit - 1) / unit),
-                        .saturated = saturated};
+  const Problem problem{
+      .target = target,
+      .first_stage = 0,
+      .num_stages = static_cast<std::uint32_t>(std::min<std::uint64_t>(kMaxStages, a.stride_bytes / kDepth)),
+      .merge = false,
+      .shift = a.shift,
+      .limit = static_cast<std::uint32_t>((kMaxVal + unit - 1) / unit),
+      .saturated = saturated};
   launch<1, true>(a, b, problem, stream);
 }
 
@@ -228,13 +203,14 @@ void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const Den
                              const SaturatedTiles& saturated, cudaStream_t stream) {
   const std::uint64_t num_stages = a.stride_bytes / kDepth;
   for (std::uint64_t first = 0; first < num_stages; first += kMaxStages) {
-    const Problem problem{.target = target,
-                          .first_stage = static_cast<std::uint32_t>(first),
-                          .num_stages = static_cast<std::uint32_t>(std::min(kMaxStages, num_stages - first)),
-                          .merge = first > 0,
-                          .shift = a.shift,
-                          .limit = kMaxVal,
-                          .saturated = saturated};
+    const Problem problem{
+        .target = target,
+        .first_stage = static_cast<std::uint32_t>(first),
+        .num_stages = static_cast<std::uint32_t>(std::min<std::uint64_t>(kMaxStages, num_stages - first)),
+        .merge = first > 0,
+        .shift = a.shift,
+        .limit = kMaxVal,
+        .saturated = saturated};
     if (a.num_planes == 2) {
       launch<2, false>(a, b, problem, stream);
     } else {

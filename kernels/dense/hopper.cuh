@@ -60,6 +60,15 @@ __device__ inline void copy_box(void* to, const CUtensorMap* map, std::uint32_t 
       : "memory");
 }
 
+/// Copies bytes to shared memory as they lie; they arrive at the barrier.
+/// Values: addresses and bytes are multiples of 16.
+__device__ inline void copy_bytes(void* to, const void* from, std::uint32_t bytes, Barrier& barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(to)),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(&barrier.state))
+               : "memory");
+}
+
 /// Descriptor of a K-major operand in shared memory: rows of 128 bytes, swizzled by 128 bytes, groups of 8 rows 1024
 /// bytes apart.
 /// Layout: data 1024-byte aligned, plus a multiple of 32 bytes along K. Fields:

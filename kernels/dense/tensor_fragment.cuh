@@ -133,4 +133,34 @@ __device__ void store(const std::uint32_t (&d)[128], const Problem& problem, con
   }
 }
 
+/// The same where m is even: both elements of a group lie in one C block, next to each other. M: m, 0 = at run time.
+template <std::uint32_t Planes, std::uint32_t M>
+__device__ void store_even(const std::uint32_t (&d)[128], const Problem& problem, const FragmentOrigin& origin) {
+  const DenseTarget& target = problem.target;
+  const std::uint32_t m = M != 0 ? M : target.m;
+#pragma unroll
+  for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half) {
+    if (!origin.has_row(target, half)) continue;
+    const std::uint32_t row = origin.row + 8 * half;
+    const std::uint64_t first_c_block = std::uint64_t{row / m} * target.num_block_columns + target.first_block_column;
+    std::uint32_t* const first_value = target.results.values + (first_c_block * m + row % m) * m;
+#pragma unroll
+    for (std::uint32_t group = 0; group < Fragment<Planes>::kGroups; ++group) {
+      const std::uint32_t column = origin.column + 8 * group;
+      if (column >= target.num_columns) continue;
+      const std::uint32_t block = column / m;
+      auto* const elements = reinterpret_cast<uint2*>(first_value + std::uint64_t{block} * m * m + column % m);
+      uint2 value{saturate(Fragment<Planes>::sum(d, problem.shift, group, half, 0)),
+                  saturate(Fragment<Planes>::sum(d, problem.shift, group, half, 1))};
+      if (problem.merge) {
+        const uint2 before = *elements;
+        value = {saturating_add(value.x, before.x), saturating_add(value.y, before.y)};
+      }
+      *elements = value;
+      // All threads that write store 1: no atomic is needed.
+      if ((value.x | value.y) != 0) target.results.non_zero[first_c_block + block] = 1;
+    }
+  }
+}
+
 }  // namespace spmm::kernels::tensor

@@ -43,6 +43,7 @@ ProductStats run_kernel(Prepared& product, Isa isa, Sink& sink, const plan::Exec
     case plan::KernelId::pair_list:
     case plan::KernelId::small_blocks:
     case plan::KernelId::dense_tensor:
+    case plan::KernelId::tile_tensor:
     case plan::KernelId::dense_tiled:
     case plan::KernelId::two_pointer:
     case plan::KernelId::binary_search:

@@ -106,6 +106,8 @@ std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context) {
       return make_small_multiplier(context);
     case KernelId::dense_tensor:
       return make_dense_multiplier(context);
+    case KernelId::tile_tensor:
+      return make_tile_multiplier(context);
     case KernelId::dense_tiled:
       return make_dense_tiled_multiplier(context);
     case KernelId::two_pointer:

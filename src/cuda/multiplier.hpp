@@ -61,6 +61,8 @@ std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context
 std::unique_ptr<Multiplier> make_small_multiplier(const MultiplierContext& context);
 /// Byte planes and tensor cores. Values: panels span all block columns.
 std::unique_ptr<Multiplier> make_dense_multiplier(const MultiplierContext& context);
+/// The same for those tiles that are not empty.
+std::unique_ptr<Multiplier> make_tile_multiplier(const MultiplierContext& context);
 /// Dense u16 copies and register C blocks on any device.
 std::unique_ptr<Multiplier> make_dense_tiled_multiplier(const MultiplierContext& context);
 

@@ -5,6 +5,7 @@
 
 #include "cuda/kept_operands.hpp"
 #include "cuda/sorted_rows.hpp"
+#include "cuda/tile_maps.hpp"
 #include "cuda/upload.hpp"
 #include "kernels/launch.hpp"
 #include "plan/execution.hpp"
@@ -43,6 +44,7 @@ struct Operands {
   std::uint32_t max_element = 0;             // of both matrices
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
+  TileMaps tiles;                            // where tile-tensor reads them
   KeptUse kept_a;                            // where a's buffers are lent: in file order
   KeptUse kept_b;
 

@@ -7,6 +7,7 @@
 
 #include "cuda/download.hpp"
 #include "cuda/multiplier.hpp"
+#include "plan/device_models.hpp"
 #include "plan/part_cut.hpp"
 #include "plan/registry.hpp"
 
@@ -30,6 +31,18 @@ plan::Statistics statistics_of(const SortedPair& sorted, const MatrixHeader& a, 
   }
   s.num_c_blocks = static_cast<double>(num_c_blocks);
   return s;
+}
+
+/// C blocks lie in the tiles that products reach.
+void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
+  if (!tiles.counts.counted) return;
+  statistics.tiles = tiles.counts;
+  if (tiles.counts.rows.empty()) return;
+  plan::TileExtent all;
+  for (std::uint32_t row = 0; row < tiles.counts.rows.size(); ++row) {
+    all.add(plan::tile_row_extent(tiles.grid, tiles.counts, row));
+  }
+  statistics.num_c_blocks = std::min(statistics.num_c_blocks, static_cast<double>(all.c_blocks));
 }
 
 /// One product on one device.
@@ -88,11 +101,15 @@ SortedPair Pipeline::sort_and_count(ParsedPair parsed, OperandSide& side_a, Oper
 /// The exact decision, and the operands as it wants them.
 Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& statistics) {
   decide(statistics);
+  TileMaps tiles;
+  if (execution_.wants_tile_counts) tiles = count_tiles_of(sorted, statistics);
   if (execution_.wants_row_counts) {
     events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(sorted, 1, memory_, stream_); });
     statistics = statistics_of(sorted, statistics.a, statistics.b);
+    set_tiles(statistics, tiles);
     decide(statistics);
   }
+  if (plan::row_of(execution_.id).expansion != plan::Expansion::tiles) tiles = {};
   if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
     sorted.b_row_index = {};
     sorted.pair_offsets = {};
@@ -100,11 +117,33 @@ Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& stati
   Operands operands;
   events_.timed(Stage::build, stream_,
                 [&] { operands = arrange_operands(std::move(sorted), execution_.operand_layout, memory_, stream_); });
+  operands.tiles = std::move(tiles);
   if (operands.b_by_columns) {  // its columns are known once it is arranged
     statistics.b_columns = operands.b.num_rows;
     decide(statistics);
   }
   return operands;
+}
+
+/// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
+/// Another kernel is taken only where the memory for it is free: the product waits for none.
+TileMaps Pipeline::count_tiles_of(const SortedPair& sorted, plan::Statistics& statistics) {
+  TileMaps tiles;
+  events_.timed(Stage::count, stream_, [&] {
+    tiles = count_tiles(plan::tile_grid(statistics), sorted.a.index, sorted.b.index, execution_.max_tile_stages,
+                        memory_, stream_);
+  });
+  if (!tiles.counts.counted) return tiles;  // the decision stands
+  plan::Statistics with_tiles = statistics;
+  set_tiles(with_tiles, tiles);
+  const plan::Execution before = execution_;
+  decide(with_tiles);
+  if (execution_.id != before.id && execution_.device_need_bytes > memory_.most_bytes()) {
+    execution_ = before;  // other products hold what it would need
+    return {};
+  }
+  statistics = std::move(with_tiles);
+  return tiles;
 }
 
 void Pipeline::decide(const plan::Statistics& statistics) {

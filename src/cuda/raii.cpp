@@ -25,9 +25,13 @@ void DeviceMemory::check_limit(std::uint64_t used_bytes, const char* what) {
                     "run fewer products at once, or raise the memory limit");
 }
 
+std::uint64_t DeviceMemory::most_bytes() const {
+  if (share_ == nullptr) return limit_bytes_;
+  return std::min(limit_bytes_, share_->reserved().device + share_->free().device);
+}
+
 std::uint64_t DeviceMemory::free_bytes() const {
-  std::uint64_t most = limit_bytes_;
-  if (share_ != nullptr) most = std::min(most, share_->reserved().device + share_->free().device);
+  const std::uint64_t most = most_bytes();
   const std::uint64_t used = used_bytes_;
   return most - std::min(most, used);
 }

@@ -85,6 +85,8 @@ class DeviceMemory {
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
   /// What could be allocated now.
   [[nodiscard]] std::uint64_t free_bytes() const;
+  /// What could be held in all now.
+  [[nodiscard]] std::uint64_t most_bytes() const;
 
  private:
   /// Errors: OutOfMemory if that many bytes in all are too many.

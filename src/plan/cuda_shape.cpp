@@ -95,6 +95,70 @@ Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, co
   return {.panel_rows = rows, .group_columns = group};
 }
 
+/// Before tiles are counted: room for every row of tiles with all its tiles, one row at least.
+void size_any_tiles(Execution& e, const Statistics& s, const OperandBytes& operands) {
+  const std::uint64_t useful = e.max_c_blocks;
+  e.max_c_blocks = 0;
+  e.device_need_bytes = 0;
+  kernels::TileGrid grid = tile_grid(s);
+  const std::uint32_t fewest = s.exact ? grid.num_planes : 1;  // largest elements are not known before
+  const std::uint32_t most = s.exact ? grid.num_planes : 2;
+  for (grid.num_planes = fewest; grid.num_planes <= most; ++grid.num_planes) {
+    const std::uint64_t maps = tile_map_bytes(grid);
+    const std::uint64_t fixed = operands.resident + maps + b_tile_bytes(grid, max_b_tiles(grid, s.b.num_blocks));
+    const TileExtent row = max_tile_row(grid);
+    const std::uint64_t per_row = tile_panel_bytes(row, s.m());
+    const std::uint64_t left = e.device_limit_bytes - std::min(e.device_limit_bytes, fixed);
+    const std::uint64_t rows = std::clamp<std::uint64_t>(std::min(left / per_row, useful / (row.c_blocks + 1)), 1,
+                                                         std::max(1u, grid.num_row_tiles()));
+    e.max_c_blocks = std::max(e.max_c_blocks, rows * row.c_blocks);
+    e.device_need_bytes = std::max({e.device_need_bytes, operands.build_peak + maps, fixed + rows * per_row});
+  }
+  if (e.device_need_bytes > e.device_limit_bytes)
+    e.refusal = memory_refusal("device memory for tiles", e.device_need_bytes);
+}
+
+/// Panels of whole rows of tiles, as large as they are useful and fit beside the tiles of B.
+void size_counted_tiles(Execution& e, const Statistics& s, const OperandBytes& operands) {
+  const kernels::TileGrid grid = tile_grid(s);
+  const std::uint64_t maps = tile_map_bytes(grid);
+  const std::uint64_t fixed = operands.resident + maps + b_tile_bytes(grid, s.tiles.b_tiles);
+  for (std::uint64_t c_blocks = e.max_c_blocks;; c_blocks /= 2) {
+    e.panels = cut_tile_panels(grid, s.tiles, c_blocks);
+    TileExtent most;
+    for (const Panel& panel : e.panels) most.raise(tile_panel_extent(grid, s.tiles, panel));
+    e.max_c_blocks = most.c_blocks;
+    e.device_need_bytes = std::max(operands.build_peak + maps, fixed + tile_panel_bytes(most, s.m()));
+    if (e.device_need_bytes <= e.device_limit_bytes) return;
+    if (most.row_tiles <= 1) break;
+  }
+  e.refusal = memory_refusal("device memory for tiles", e.device_need_bytes);
+}
+
+/// Why tiles cannot run a product, or "".
+std::string tiles_refusal(const Statistics& s, std::uint32_t num_devices) {
+  if (num_devices > 1) return "runs on one device";  // panels of several are cut between any two rows
+  if (std::uint64_t{s.nb()} * s.m() > kernels::kMaxTileSide) return text("takes n up to ", kernels::kMaxTileSide);
+  return s.tiles.counted && s.tiles.rows.empty() && s.tiles.stages != 0 ? "too many products of tiles" : "";
+}
+
+void size_tiles(Execution& e, const Statistics& s, std::uint32_t num_devices, const OperandBytes& operands) {
+  e.num_planes = num_byte_planes(s.max_element);
+  const std::string problem = tiles_refusal(s, num_devices);
+  if (!problem.empty()) {
+    e.refusal = {.kind = Refusal::Kind::usage,
+                 .what = text("--kernel ", e.kernel),
+                 .problem = problem,
+                 .hint = "leave --kernel out"};
+    return;
+  }
+  if (s.tiles.counted) {
+    size_counted_tiles(e, s, operands);
+  } else {
+    size_any_tiles(e, s, operands);
+  }
+}
+
 /// Pinned buffers of each device: as many as are useful, fewer where the host has less.
 void size_ring(Execution& e, std::uint64_t num_devices) {
   const std::uint64_t bytes = num_devices * kernels::kRingSlotBytes;
@@ -177,7 +241,11 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
       operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
   Pieces pieces;
   size_panels(e, s, operands);
-  if (!e.is_refused() && kernel.is_dense()) pieces = size_dense(e, kernel, s, operands);
+  if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
+    size_tiles(e, s, limits.num_devices(), operands);
+  } else if (!e.is_refused() && kernel.is_dense()) {
+    pieces = size_dense(e, kernel, s, operands);
+  }
   if (!e.is_refused()) size_ring(e, limits.num_devices());
   if (e.is_refused()) return e;
   const std::uint64_t record = output_record_bytes(s.m());
@@ -194,6 +262,12 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
 
 void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   const KernelRow& kernel = row_of(e.id);
+  if (kernel.expansion == Expansion::tiles) {  // cut with its sizes, once tiles are counted
+    e.wants_tile_counts = !s.tiles.counted;
+    e.max_tile_stages = kAnyTileStages;
+    e.expected_panels = e.panels.size();
+    return;
+  }
   const bool in_runs = s.row_pairs.rows_per_run > 1;
   // Runs that are an eighth of a panel leave panels unevenly filled; a kernel that lists nothing cuts between rows.
   const std::uint32_t columns = !kernel.b_by_columns ? s.nb()
@@ -215,6 +289,24 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
     e.operand_layout = all_listed && !is_padded(s.m()) ? Layout::rows_file_order : Layout::rows;
   }
   if (kernel.id == KernelId::host_driven) limit_launches(e, s, limits);
+}
+
+void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
+  const std::uint64_t m = s.m();
+  if (limits.kernel || s.tiles.counted || !limits.device->has_dense_tensor || s.num_pairs < 1) return;
+  if (limits.num_devices() > 1) return;
+  if (s.nb() * m > kernels::kMaxTileSide) return;
+  const kernels::TileGrid grid = tile_grid(s);
+  const double worth_ms = e.predicted_ms - build_ms(s);
+  const double pairs_per_stage = std::pow(kernels::kTileDepth, 3) / grid.num_planes / grid.num_planes * 2 /
+                                 static_cast<double>(m * m * m);  // where tiles are full
+  const double b_row_elements = s.num_pairs / s.a.num_blocks * static_cast<double>(m);
+  const bool may_pay = worth_ms > kernels::kTileCountWorthMs && b_row_elements >= kernels::kTileDepth / 2 &&
+                       s.num_pairs / pairs_per_stage * kernels::kTileStageMs < worth_ms;
+  // They lie where a copy of A's elements will be, or could be.
+  if (!may_pay || tile_map_bytes(grid) > std::uint64_t{2} * m * m * s.a.num_blocks) return;
+  e.wants_tile_counts = true;
+  e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / kernels::kTileStageMs);
 }
 
 }  // namespace spmm::plan

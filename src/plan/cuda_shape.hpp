@@ -13,4 +13,8 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
 /// Cuts the row panels of an exact execution, and sets the layout that follows from them.
 void cut_row_panels(Execution& execution, const Statistics& s, const Limits& limits);
 
+/// Asks for the tiles of tile-tensor where an exact execution of another kernel is slow enough for it to be worth
+/// while.
+void want_tile_counts(Execution& execution, const Statistics& s, const Limits& limits);
+
 }  // namespace spmm::plan

@@ -48,7 +48,8 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
     if (named ? row.id != *limits.kernel : !row.is_automatic) continue;
     const bool usable = (row.max_automatic_side == 0 || s.m() <= row.max_automatic_side) &&
                         (!row.needs_blas || limits.has_blas) && (!row.needs_hopper || limits.has_dense_tensor());
-    if (!named && !usable) continue;
+    const bool uncounted = row.expansion == Expansion::tiles && !s.tiles.counted;
+    if (!named && (!usable || uncounted)) continue;
     all.push_back(backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits));
   }
   std::stable_sort(all.begin(), all.end(), [](const Execution& x, const Execution& y) {
@@ -106,6 +107,7 @@ Execution decide_at_once(const Statistics& s, const Limits& limits) {
   explain(e, all, s, limits);
   if (!e.is_refused() && s.exact && backend == Backend::cuda) {
     cut_row_panels(e, s, limits);
+    want_tile_counts(e, s, limits);
     e.layout = layout_text(e);
   }
   if (backend == Backend::cuda) e.devices = equal_shares(limits);

@@ -11,13 +11,6 @@
 namespace spmm::plan {
 namespace {
 
-/// Milliseconds until operands are parsed and sorted.
-double build_ms(const Statistics& s) {
-  const auto blocks = static_cast<double>(s.num_blocks());
-  return kernels::kLaunchesMs + blocks * static_cast<double>(input_record_bytes(s.m())) / kernels::kBuildBytesPerMs +
-         blocks / kernels::kBuildBlocksPerMs;
-}
-
 double elements_of_block(const Statistics& s) {
   return static_cast<double>(s.m()) * s.m();
 }
@@ -66,6 +59,19 @@ double small_rows_ms(const Statistics& s, double rows, double pairs) {
 }
 
 }  // namespace
+
+double build_ms(const Statistics& s) {
+  const auto blocks = static_cast<double>(s.num_blocks());
+  return kernels::kLaunchesMs + blocks * static_cast<double>(input_record_bytes(s.m())) / kernels::kBuildBytesPerMs +
+         blocks / kernels::kBuildBlocksPerMs;
+}
+
+kernels::TileGrid tile_grid(const Statistics& s) {
+  return {.m = s.m(),
+          .num_rows = static_cast<std::uint32_t>(s.a_rows),
+          .nb = s.nb(),
+          .num_planes = num_byte_planes(s.max_element)};
+}
 
 double shared_ms(double ms_alone, const Statistics& s, std::uint32_t num_devices) {
   const double build = std::min(ms_alone, build_ms(s));
@@ -123,6 +129,28 @@ double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {
   const std::uint32_t planes = share < 1 ? 1 : num_byte_planes(s.max_element);  // high bytes find what is saturated
   const double byte_terms = dense_terms(s) * planes * planes * share;
   return dense_frame_ms(s, pieces, planes) + byte_terms / kernels::kTensorTermsPerMs;
+}
+
+double tile_tensor_ms(const Statistics& s, const Pieces&) {
+  if (s.num_pairs < 1) return build_ms(s);
+  const kernels::TileGrid grid = tile_grid(s);
+  const bool counted = s.tiles.counted && !s.tiles.rows.empty();
+  const TileExtent any_row = max_tile_row(grid);  // every tile, where they are not counted
+  TileExtent all;
+  double stages_ms = 0;
+  for (std::uint32_t row = 0; row < grid.num_row_tiles(); ++row) {
+    const TileExtent extent = counted ? tile_row_extent(grid, s.tiles, row) : any_row;
+    const auto stages = static_cast<double>(extent.stages);
+    const bool far = stages * static_cast<double>(kernels::kTileBytesB) > kernels::kTileFarBytes;
+    stages_ms += stages * (far ? kernels::kTileFarStageMs : kernels::kTileStageMs);
+    all.add(extent);
+  }
+  const std::uint64_t b_tiles = counted ? s.tiles.b_tiles : any_row.stages;
+  const auto tile_bytes = static_cast<double>(all.a_tiles * kernels::kTileBytesA + b_tiles * kernels::kTileBytesB);
+  const auto c_bytes = static_cast<double>(all.c_blocks * output_record_bytes(s.m()));
+  return build_ms(s) + kernels::kTileCountMs + static_cast<double>(s.num_blocks()) / kernels::kTileCountBlocksPerMs +
+         tile_bytes / kernels::kTileBytesPerMs + stages_ms + static_cast<double>(all.c_tiles) * kernels::kTileListMs +
+         3 * c_bytes / kernels::kCopyBytesPerMs;
 }
 
 double dense_tiled_ms(const Statistics& s, const Pieces& pieces) {

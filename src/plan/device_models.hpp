@@ -12,10 +12,17 @@ double pair_list_ms(const Statistics& s, const Pieces& pieces);
 double rows_ms(const Statistics& s, const Pieces& pieces);
 double small_blocks_ms(const Statistics& s, const Pieces& pieces);
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces);
+double tile_tensor_ms(const Statistics& s, const Pieces& pieces);
 double dense_tiled_ms(const Statistics& s, const Pieces& pieces);
 
 /// The same where several devices share a product: each parses and sorts all of it.
 double shared_ms(double ms_alone, const Statistics& s, std::uint32_t num_devices);
+
+/// Until operands are parsed and sorted, whatever kernel follows.
+double build_ms(const Statistics& s);
+
+/// The tiles of tile-tensor. Exact statistics: as they are counted.
+kernels::TileGrid tile_grid(const Statistics& s);
 
 /// Whether a product of these statistics is listed as a whole rather than visited C block by C block.
 bool is_listed(const Statistics& s);

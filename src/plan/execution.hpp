@@ -39,13 +39,15 @@ struct Refusal {
 struct Execution : Plan {
   KernelId id = KernelId::reference;
   Layout operand_layout = Layout::rows;
-  bool wants_row_counts = false;   ///< exact: panels cannot be cut before pairs are known row by row; count again
-  std::uint64_t max_c_blocks = 0;  ///< CUDA: C blocks of a panel at most; listed panels: pairs
-  std::vector<Panel> panels{};     ///< CUDA, exact
-  std::uint32_t num_planes = 0;    ///< byte planes of the dense operands
-  DensePanels dense_panels{};      ///< dense-blas
-  std::uint64_t kept_bytes = 0;    ///< several slabs of B: results of one slab of A that wait to be merged, at most
-  Limits slab_limits{};            ///< several slabs: what is left to the product of two slabs
+  bool wants_row_counts = false;      ///< exact: panels cannot be cut before pairs are known row by row; count again
+  bool wants_tile_counts = false;     ///< exact: tile-tensor may be faster; decide again with its tiles counted
+  std::uint64_t max_tile_stages = 0;  ///< with it: products of tiles that would already take longer
+  std::uint64_t max_c_blocks = 0;     ///< CUDA: C blocks of a panel at most; listed panels: pairs
+  std::vector<Panel> panels{};        ///< CUDA, exact
+  std::uint32_t num_planes = 0;       ///< byte planes of the dense operands
+  DensePanels dense_panels{};         ///< dense-blas
+  std::uint64_t kept_bytes = 0;       ///< several slabs of B: results of one slab of A that wait to be merged, at most
+  Limits slab_limits{};               ///< several slabs: what is left to the product of two slabs
   Refusal refusal{};
 
   friend bool operator==(const Execution&, const Execution&) = default;

@@ -42,8 +42,8 @@ double total_seconds(const Statistics& whole, const Execution& slab, const Stati
   const double passed_over = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
   const double result_bytes = whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m()));
   const double merging = d.num_b() > 1 ? merge_seconds(result_bytes) : 0;
-  return slab_products * (product_seconds(slab, slabs, limits) + read_seconds(std::max(0.0, passed_over), limits)) + merging +
-         start_seconds(slab, limits);
+  return slab_products * (product_seconds(slab, slabs, limits) + read_seconds(std::max(0.0, passed_over), limits)) +
+         merging + start_seconds(slab, limits);
 }
 
 /// A division, and whether the results that wait to be merged are expected to fit. They may be smaller than expected,

@@ -10,7 +10,7 @@
 namespace spmm::plan {
 namespace {
 
-constexpr std::array<KernelRow, 12> kRegistry = {{
+constexpr std::array<KernelRow, 13> kRegistry = {{
     {.id = KernelId::rows,
      .name = "rows",
      .backend = Backend::cuda,
@@ -48,6 +48,15 @@ constexpr std::array<KernelRow, 12> kRegistry = {{
      .needs_hopper = true,
      .expansion = Expansion::byte_planes,
      .device_ms = dense_tensor_ms},
+    {.id = KernelId::tile_tensor,
+     .name = "tile-tensor",
+     .backend = Backend::cuda,
+     .summary = "dense-tensor on those tiles of 128 elements that are not empty (Hopper)",
+     .is_automatic = true,
+     .fills_tiles = true,
+     .needs_hopper = true,
+     .expansion = Expansion::tiles,
+     .device_ms = tile_tensor_ms},
     {.id = KernelId::dense_tiled,
      .name = "dense-tiled",
      .backend = Backend::cuda,

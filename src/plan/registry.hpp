@@ -30,8 +30,8 @@ using HostModel = double (*)(const Statistics&, const Limits&, unsigned num_thre
 /// Host memory of a CPU kernel.
 using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 
-/// The memory of dense operands: none, byte planes, or u16 elements.
-enum class Expansion : std::uint8_t { none, byte_planes, elements };
+/// The memory of dense operands: none, byte planes, u16 elements, or byte planes of non-empty tiles.
+enum class Expansion : std::uint8_t { none, byte_planes, elements, tiles };
 
 struct KernelRow {
   KernelId id;

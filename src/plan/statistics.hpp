@@ -9,6 +9,7 @@
 
 #include "plan/machine.hpp"
 #include "plan/panels.hpp"
+#include "plan/tile_plan.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/types.hpp"
 
@@ -21,6 +22,7 @@ enum class KernelId : std::uint8_t {
   pair_list,
   small_blocks,
   dense_tensor,
+  tile_tensor,
   dense_tiled,
   two_pointer,
   binary_search,
@@ -47,6 +49,7 @@ struct Statistics {
   double tile_c_blocks = 0;     ///< with them: C blocks; exact: estimated from some rows
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
+  TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them
 
   /// Blocks of the largest slab if A is cut along rows (B along columns) into kSlabCounts[x] slabs. Empty: evenly
   /// spread, slabs of equal size.

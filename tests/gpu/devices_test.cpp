@@ -65,6 +65,7 @@ std::string name_of(const std::vector<int>& devices) {
 bool suits(const std::string& kernel, const BlockMatrix& a) {
   if (kernel == "dense-tensor" || kernel == "dense-tiled") return a.n <= 10'000;
   if (kernel == "row-spread") return a.n / a.m <= 100'000;
+  if (kernel == "tile-tensor") return false;  // runs on one device
   if (kernel == "small-blocks") return a.m <= 4 && a.n / a.m <= 100'000;
   return true;
 }

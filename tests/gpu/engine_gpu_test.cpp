@@ -45,7 +45,7 @@ std::vector<test::ProductCase> make_cases() {
   std::vector<test::ProductCase> cases;
   std::uint32_t m = 4;
   for (const KernelInfo& kernel : kernel_names()) {
-    if (kernel.backend != Backend::cuda || (kernel.name == "dense-tensor" && !has_hopper())) continue;
+    if (kernel.backend != Backend::cuda || (kernel.name.ends_with("-tensor") && !has_hopper())) continue;
     const std::uint32_t side = kernel.name == "small-blocks" ? 3 : m;
     cases.push_back(test::make_product_case(side, 320 / side, 1200 / side, kernel.name));
     m = m == 32 ? 4 : m * 2;

@@ -45,7 +45,7 @@ std::vector<std::string> gpu_kernels(std::uint32_t m) {
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
   std::vector<std::string> names;
   for (const KernelInfo& kernel : kernel_names()) {
-    const bool runs_here = kernel.name != "dense-tensor" || major == 9;
+    const bool runs_here = !kernel.name.ends_with("-tensor") || major == 9;
     const bool takes_m = kernel.name != "small-blocks" || m <= kernels::kMaxSmallSide;
     if (kernel.backend == Backend::cuda && runs_here && takes_m) names.push_back(kernel.name);
   }

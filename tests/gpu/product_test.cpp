@@ -37,6 +37,7 @@ Options with_kernel(const std::string& kernel) {
 bool suits(const std::string& kernel, const BlockMatrix& a) {
   const std::uint32_t nb = a.n / a.m;
   if (kernel == "dense-tensor") return a.n <= 40'000;
+  if (kernel == "tile-tensor") return a.n <= 2'000'000;
   if (kernel == "dense-tiled") return a.n <= 10'000;  // the same work at a twentieth of the speed
   if (kernel == "row-spread") return nb <= 4'000'000;
   if (kernel == "small-blocks") return a.m <= 4 && (a.m == 1 || nb <= 4'000'000);
@@ -87,11 +88,12 @@ void check_small_products(const std::vector<std::string>& kernels) {
 TEST_CASE("small battery: sparse kernels") {
   std::vector<std::string> kernels = cuda_kernels();
   std::erase(kernels, "dense-tensor");
+  std::erase(kernels, "tile-tensor");
   check_small_products(kernels);
 }
 
-TEST_CASE("small dense: tensor-core kernel") {
-  check_small_products({"dense-tensor"});
+TEST_CASE("small dense: tensor-core kernels") {
+  check_small_products({"dense-tensor", "tile-tensor"});
 }
 
 TEST_CASE("block rows and columns around chunk borders of the merge") {

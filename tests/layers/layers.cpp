@@ -23,7 +23,7 @@ const std::vector<Layer>& all_layers() {
       {"src/base", {"include"}, {}},
       {"src/io", {"include", "src/base"}, {}},
       {"src/cpu", {"include", "src/base", "src/plan"}, {"cblas"}},
-      {"src/plan", {"include", "src/base", "kernels/tuning.hpp"}, {}},
+      {"src/plan", {"include", "src/base", "kernels/tuning.hpp", "kernels/tile_grid.hpp"}, {}},
       {"src/cuda", {"include", "src/base", "src/plan", "kernels"}, {"cuda", "nvtx3/"}},
       {"src/verify", {"include", "src/base"}, {}},
       {"src/engine", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/verify"}, {}},
@@ -37,9 +37,7 @@ const std::vector<Layer>& all_layers() {
       {"tools/batch",
        {"include", "src/base", "src/io", "src/cli", "src/plan", "src/cpu/isa.hpp", "src/cpu/cpu_backend.hpp", "tools"},
        {"cxxopts.hpp", "nlohmann/"}},
-      {"tools/mpi",
-       {"include", "src/base", "src/io", "src/cli", "src/dist", "tools"},
-       {"cxxopts.hpp", "nlohmann/"}},
+      {"tools/mpi", {"include", "src/base", "src/io", "src/cli", "src/dist", "tools"}, {"cxxopts.hpp", "nlohmann/"}},
       {"tools", {"include", "src/base", "src/io", "src/cli"}, {"cxxopts.hpp", "nlohmann/"}},
   };
   return kLayers;

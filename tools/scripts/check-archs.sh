@@ -17,11 +17,11 @@ compile() {
 for arch in "$@"; do
   for file in kernels/*/*.cu; do
     case $file in
-      */dense_tensor.cu) continue ;; # made for sm_90a alone
+      */*_tensor.cu) continue ;; # made for sm_90a alone
     esac
     compile "$arch" "$file"
   done
   printf 'sm_%s: %d files compile\n' "$arch" "$(find "$out" -name "$arch-*" | wc -l)"
 done
-compile 90a kernels/dense/dense_tensor.cu
-printf 'sm_90a: the dense tensor-core kernel compiles\n'
+for file in kernels/dense/*_tensor.cu; do compile 90a "$file"; done
+printf 'sm_90a: the tensor-core kernels compile\n'

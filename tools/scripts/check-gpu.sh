@@ -65,7 +65,7 @@ run_backends() {
     multiply "$name-cpu" "$work/other.bin" --backend cpu
     same "$work/out.bin" "$work/other.bin" "cuda and cpu"
     if [[ $name != S1 ]]; then continue; fi
-    for kernel in two-pointer binary-search row-spread pair-list dense-tiled dense-tensor; do
+    for kernel in two-pointer binary-search row-spread pair-list dense-tiled dense-tensor tile-tensor; do
       multiply "$name-$kernel" "$work/other.bin" --backend cuda --kernel "$kernel"
       same "$work/out.bin" "$work/other.bin" "auto and $kernel"
     done
@@ -127,9 +127,9 @@ for step in "${steps[@]}"; do
       for tool in memcheck racecheck initcheck synccheck; do
         printf '%s: ' "$tool"
         # racecheck follows every access to shared memory: minutes for the larger tests, and it does not know the
-        # barriers of the copy engine that the dense kernel waits on
+        # barriers of the copy engine that the tensor-core kernels wait on
         part='small battery*,small split-K*,small list*'
-        if [[ $tool != racecheck ]]; then part+=',block rows and columns*,*column chunks*,small dense*,*report counts*,*cancelled*'; fi
+        if [[ $tool != racecheck ]]; then part+=',block rows and columns*,*column chunks*,small dense*,small tiles*,*report counts*,*cancelled*'; fi
         SPMM_REQUIRE_GPU=1 compute-sanitizer --tool "$tool" --error-exitcode 9 "$tests" "$part" | tail -n 1
       done
       ;;

@@ -9,6 +9,7 @@
 #include "plan/decide.hpp"
 #include "plan/dense_plan.hpp"
 #include "plan/device_bytes.hpp"
+#include "plan/device_models.hpp"
 #include "plan/registry.hpp"
 #include "support/catch.hpp"
 #include "unit/core/plan_support.hpp"
@@ -139,6 +140,44 @@ std::uint64_t small_blocks_bytes(const plan::Execution& e, const plan::Statistic
   return most;
 }
 
+/// count_tiles(): bitmaps of A and B, B's across, counts, C's.
+void count_tiles(Mirror& memory, const kernels::TileGrid& grid) {
+  memory.take("tile maps", 4 * (grid.a_words() + grid.b_words()));
+  memory.take("across", 4 * grid.b_across_words());
+  memory.take("tile counts", 4 * grid.num_k_tiles() + 16 * grid.num_row_tiles() + 24);
+  memory.take("tile maps", 4 * grid.c_words());
+  memory.release("across");
+  memory.release("tile counts");
+}
+
+/// TileMultiplier, beside what every filler of C blocks has.
+std::uint64_t tile_bytes(const plan::Execution& e, const plan::Statistics& s) {
+  const kernels::TileGrid grid = plan::tile_grid(s);
+  plan::TileExtent most;
+  for (const plan::Panel& panel : e.panels) most.raise(plan::tile_panel_extent(grid, s.tiles, panel));
+  const std::uint64_t a = most.a_tiles * (128 * 128 + 8) + 4 * most.row_tiles + 4;
+  const std::uint64_t b = s.tiles.b_tiles * (256 * 128 + 8) + 4 * grid.num_column_tiles() + 4;
+  const std::uint64_t lists = 12 * most.row_tiles + 32 * most.c_tiles + 8 * most.stages + 4 * 2048 + 8;
+  return a + b + lists + 8 * most.c_blocks;
+}
+
+/// Tiles at random, as many as there can be at most.
+plan::TileCounts random_tiles(const plan::Statistics& s, std::mt19937_64& random) {
+  const kernels::TileGrid grid = plan::tile_grid(s);
+  const plan::TileExtent most = plan::max_tile_row(grid);
+  const std::uint64_t one_of = random() % 10 + 1;
+  plan::TileCounts counts{.counted = true, .b_tiles = plan::max_b_tiles(grid, s.b.num_blocks) / one_of};
+  for (std::uint32_t row = 0; row < grid.num_row_tiles(); ++row) {
+    const std::uint64_t part = random() % 5 == 0 ? 1 : one_of;
+    counts.rows.push_back({.a_tiles = static_cast<std::uint32_t>(most.a_tiles / part),
+                           .stages = static_cast<std::uint32_t>(most.stages / part),
+                           .c_tiles = static_cast<std::uint32_t>(most.c_tiles / part),
+                           .c_columns = static_cast<std::uint32_t>(grid.nb / part)});
+    counts.stages += counts.rows.back().stages;
+  }
+  return counts;
+}
+
 /// run_panels() and the multipliers.
 void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& s) {
   const std::uint64_t m = s.m();
@@ -172,6 +211,7 @@ void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& 
                               plan::plane_bytes(s.nb(), e.dense_columns, s.m(), e.num_planes));
     memory.take("saturated", (rows * m + 127) / 128 * ((s.nb() * m + 255) / 256) + 4);
   }
+  if (kernel.expansion == plan::Expansion::tiles) memory.take("operand tiles", tile_bytes(e, s));
   if (kernel.expansion == plan::Expansion::elements) {
     memory.take("dense",
                 plan::dense_a_bytes(s.nb(), rows, s.m()) + plan::dense_b_bytes(s.nb(), e.dense_columns, s.m()));
@@ -199,6 +239,8 @@ plan::Statistics random_counts(const MatrixHeader& a, const MatrixHeader& b, std
 TEST_CASE("what the CUDA backend allocates stays within the bytes that are planned") {
   std::mt19937_64 random(1);
   int ran = 0;
+  int ran_tiles = 0;
+  int counted = 0;
   for (int round = 0; round < 300; ++round) {
     const std::uint32_t m = std::array{1u, 3u, 4u, 7u, 8u, 16u, 64u}.at(random() % 7);
     const auto nb = static_cast<std::uint32_t>(random() % 6000 + 1);
@@ -207,7 +249,7 @@ TEST_CASE("what the CUDA backend allocates stays within the bytes that are plann
     };
     const Operand a{.name = "a", .header = {.n = nb * m, .m = m, .num_blocks = blocks()}};
     const Operand b{.name = "b", .header = {.n = nb * m, .m = m, .num_blocks = blocks()}};
-    const plan::Statistics exact = random_counts(a.header, b.header, random);
+    const plan::Statistics pairs = random_counts(a.header, b.header, random);
     plan::Limits limits = large_machine();
     limits.force = true;
     limits.device->bytes = std::uint64_t{1} << (27 + random() % 9);
@@ -216,18 +258,39 @@ TEST_CASE("what the CUDA backend allocates stays within the bytes that are plann
       limits.kernel = row.id;
       const plan::Execution expected = plan::decide(plan::expected_statistics(a.header, b.header), limits);
       if (expected.is_refused() || expected.is_in_slabs()) continue;
-      const plan::Execution e = plan::decide(exact, limits);
+      plan::Statistics exact = pairs;
+      plan::Execution e = plan::decide(exact, limits);
       INFO(row.name << ", n " << a.header.n << ", m " << m << ", " << a.blocks() << " and " << b.blocks() << " blocks");
       REQUIRE_FALSE(e.is_refused());  // what was expected to fit does
       REQUIRE_FALSE(e.wants_row_counts);
       Mirror memory;
       build(memory, a, b);
+      REQUIRE(e.wants_tile_counts == (row.expansion == plan::Expansion::tiles));
+      if (e.wants_tile_counts) {
+        count_tiles(memory, plan::tile_grid(exact));
+        REQUIRE(memory.peak() <= e.device_need_bytes);
+        exact.tiles = random_tiles(exact, random);
+        e = plan::decide(exact, limits);
+        REQUIRE_FALSE(e.is_refused());
+        ++ran_tiles;
+      }
       arrange(memory, a, b, e.operand_layout, row.is_dense());
       multiply(memory, e, exact);
       REQUIRE(memory.peak() <= e.device_need_bytes);
       REQUIRE(e.device_need_bytes <= limits.device->bytes);
       ++ran;
     }
+    // Tiles that are counted for a choice lie within what any kernel needs.
+    limits.kernel = std::nullopt;
+    const plan::Execution e = plan::decide(pairs, limits);
+    if (e.is_refused() || !e.wants_tile_counts) continue;
+    Mirror memory;
+    build(memory, a, b);
+    count_tiles(memory, plan::tile_grid(pairs));
+    REQUIRE(memory.peak() <= e.device_need_bytes);
+    ++counted;
   }
   CHECK(ran > 500);
+  CHECK(ran_tiles > 30);
+  CHECK(counted > 30);
 }

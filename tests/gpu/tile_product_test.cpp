@@ -1,0 +1,222 @@
+// tile-tensor: products whose non-empty tiles are few, one, ragged, long or saturated.
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "spmm/engine.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
+#include "support/oracle.hpp"
+
+namespace {
+
+using namespace spmm;
+
+Options with_kernel(const std::string& kernel) {
+  Options options;
+  options.backend = Backend::cuda;
+  options.kernel = kernel;
+  options.force = true;
+  return options;
+}
+
+bool has_tile_tensor() {
+  const BlockMatrix one = test::random_matrix(8, 8, 1, 9, 1);
+  try {
+    (void)multiply(one, one, with_kernel("tile-tensor"));
+  } catch (const DeviceError&) {
+    return false;
+  }
+  return true;
+}
+
+using IsThere = std::function<bool(std::uint32_t i, std::uint32_t j)>;
+
+BlockMatrix matrix_where(std::uint32_t nb, std::uint32_t m, std::uint32_t max_value, std::uint64_t seed,
+                         const IsThere& is_there) {
+  test::MatrixBuilder builder(nb, m, seed);
+  for (std::uint32_t i = 0; i < nb; ++i) {
+    for (std::uint32_t j = 0; j < nb; ++j) {
+      if (is_there(i, j)) builder.add_random(i, j, max_value);
+    }
+  }
+  return builder.matrix();
+}
+
+/// Dense groups along the diagonal.
+IsThere groups_of(std::uint32_t group) {
+  return [group](std::uint32_t i, std::uint32_t j) { return i / group == j / group; };
+}
+
+IsThere band_of(std::uint32_t half) {
+  return [half](std::uint32_t i, std::uint32_t j) { return i <= j + half && j <= i + half; };
+}
+
+/// The same bytes as by definition, or by two-pointer where that takes too long.
+void check_product(Engine& engine, const BlockMatrix& a, const BlockMatrix& b) {
+  ProductOptions options;
+  options.backend = Backend::cuda;
+  options.force = true;
+  options.kernel = "two-pointer";
+  const ProductMatrix expected = a.n <= 300 ? test::oracle_multiply(a, b) : engine.multiply(a, b, options);
+  options.kernel = "tile-tensor";
+  Report report;
+  REQUIRE((engine.multiply(a, b, options, &report) == expected));
+  REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
+}
+
+/// Patterns of tiles in n elements with dense groups of a few tiles.
+void check_patterns(Engine& engine, std::uint32_t n, std::uint32_t m, std::uint32_t max_value) {
+  const std::uint32_t nb = n / m;
+  const std::uint32_t group = std::max(1u, n / 4 / m);
+  const auto check = [&](const IsThere& in_a, const IsThere& in_b) {
+    check_product(engine, matrix_where(nb, m, max_value, m, in_a), matrix_where(nb, m, max_value, m + 1, in_b));
+  };
+  check(groups_of(group), groups_of(group));
+  check(band_of(group / 2), band_of(group));
+  // Rows that are not there, columns that meet nothing.
+  check([](auto i, auto j) { return i % 3 == 1 && (i + j) % 17 == 0; },
+        [&](auto i, auto j) { return i % 2 == 0 && j > nb / 2; });
+  // One block, at the ends; one row and one column.
+  check([&](auto i, auto j) { return i == nb - 1 && j == nb / 2; },
+        [&](auto i, auto j) { return i == nb / 2 && j == nb - 1; });
+  check([](auto i, auto j) { return j == 0 || i == 0; }, [&](auto i, auto) { return i == nb - 1 || i == 0; });
+}
+
+}  // namespace
+
+TEST_CASE("tile-tensor: patterns of tiles with every side") {
+  if (!has_tile_tensor()) return;
+  Engine engine;
+  for (std::uint32_t m = 1; m <= 64; ++m) {
+    for (const std::uint32_t max_value : {200u, 65535u}) {
+      INFO("m " << m << ", up to " << max_value);
+      check_patterns(engine, m % 7 == 1 ? 300 : 700, m, max_value);
+    }
+    check_patterns(engine, 500, m, 2047);
+  }
+}
+
+TEST_CASE("tile-tensor: nothing to multiply") {
+  if (!has_tile_tensor()) return;
+  const BlockMatrix empty{.n = 800, .m = 8, .index = {}, .values = {}};
+  const BlockMatrix full = test::random_matrix(800, 8, 500, 65535, 1);
+  for (const auto& [a, b] : {std::pair(empty, full), std::pair(full, empty), std::pair(empty, empty)}) {
+    CHECK(multiply(a, b, with_kernel("tile-tensor")).index.empty());
+  }
+  // Blocks that never meet.
+  const BlockMatrix left = matrix_where(100, 8, 9, 1, [](auto, auto j) { return j < 20; });
+  const BlockMatrix right = matrix_where(100, 8, 9, 2, [](auto i, auto) { return i >= 60; });
+  CHECK(multiply(left, right, with_kernel("tile-tensor")).index.empty());
+}
+
+TEST_CASE("tile-tensor: lists longer than the sums of 32 bits hold") {
+  if (!has_tile_tensor()) return;
+  for (const std::uint32_t value : {1u, 255u, 256u, 65535u}) {
+    test::MatrixBuilder a(1100, 64, 1);
+    test::MatrixBuilder b(1100, 64, 2);
+    for (std::uint32_t t = 0; t < 1100; ++t) {
+      a.add_constant(3, t, value);
+      b.add_constant(t, 1099, value == 65535 ? 1 : value);
+      if (t % 10 == 0) b.add_constant(t, 5, 1);
+    }
+    INFO("value " << value);
+    REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("tile-tensor")) ==
+             test::oracle_multiply(a.matrix(), b.matrix())));
+  }
+}
+
+TEST_CASE("tile-tensor: lists that are stopped between lists that are not") {
+  if (!has_tile_tensor()) return;
+  Engine engine;
+  // Groups of 3,072 elements: 24 stages, saturated by the 16th where elements are large; several lists for each CTA.
+  for (const std::uint32_t m : {8u, 48u}) {
+    const std::uint32_t nb = 12'288 / m;
+    const std::uint32_t group = nb / 4;
+    test::MatrixBuilder a(nb, m, 1);
+    test::MatrixBuilder b(nb, m, 2);
+    for (std::uint32_t i = 0; i < nb; ++i) {
+      for (std::uint32_t j = i / group * group; j < (i / group + 1) * group; ++j) {
+        a.add_random(i, j, i / 7 % 3 == 0 ? 300 : 65535);
+        b.add_random(i, j, j / 11 % 3 == 0 ? 300 : 65535);
+      }
+    }
+    INFO("m " << m);
+    check_product(engine, a.matrix(), b.matrix());
+  }
+}
+
+TEST_CASE("tile-tensor: long lists beside many short ones") {
+  if (!has_tile_tensor()) return;
+  Engine engine;
+  // An arrow: the first block rows and columns, and the diagonal.
+  for (const std::uint32_t m : {4u, 5u}) {
+    const std::uint32_t nb = 2000;
+    test::MatrixBuilder a(nb, m, 3);
+    test::MatrixBuilder b(nb, m, 4);
+    for (std::uint32_t t = 0; t < nb; ++t) {
+      for (std::uint32_t x = 0; x < 3; ++x) {
+        a.add_random(x, t, 2047);
+        b.add_random(x, t, 2047);
+        if (t < 3) continue;
+        a.add_random(t, x, 2047);
+        b.add_random(t, x, 2047);
+      }
+      if (t < 3) continue;
+      a.add_random(t, t, 2047);
+      b.add_random(t, t, 2047);
+    }
+    INFO("m " << m);
+    check_product(engine, a.matrix(), b.matrix());
+  }
+}
+
+TEST_CASE("tile-tensor is picked for dense groups, in several panels where memory is short") {
+  if (!has_tile_tensor()) return;
+  for (const std::uint32_t m : {8u, 6u}) {
+    const auto matrix = [&](std::uint64_t seed) {
+      test::MatrixBuilder builder(8192, m, seed);
+      for (std::uint32_t i = 0; i < 8192; ++i) {
+        for (std::uint32_t j = i / 64 * 64; j < i / 64 * 64 + 64; ++j) builder.add_random(i, j, 2047);
+      }
+      return builder.matrix();
+    };
+    const BlockMatrix a = matrix(1);
+    const BlockMatrix b = matrix(2);
+    const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"));
+    Options options = with_kernel("auto");
+    Report report;
+    INFO("m " << m);
+    REQUIRE((multiply(a, b, options, &report) == expected));
+    CHECK(report.plan.kernel == "tile-tensor");
+    CHECK(report.num_panels == 1);
+    options.memory_limit_bytes = std::uint64_t{m == 8 ? 400u : 320u} << 20;
+    REQUIRE((multiply(a, b, options, &report) == expected));
+    CHECK(report.plan.kernel == "tile-tensor");
+    CHECK(report.num_panels > 1);
+    CHECK(report.peak_device_bytes <= options.memory_limit_bytes);
+  }
+}
+
+TEST_CASE("tile-tensor is not picked where blocks are spread") {
+  if (!has_tile_tensor()) return;
+  const BlockMatrix spread = test::random_matrix(65'536, 8, 500'000, 2047, 1);
+  Report report;
+  (void)multiply(spread, spread, with_kernel("auto"), &report);
+  CHECK(report.plan.kernel == "rows");
+}
+
+TEST_CASE("small tiles: for the sanitizers") {
+  if (!has_tile_tensor()) return;
+  Engine engine;
+  for (const std::uint32_t m : {1u, 4u, 5u, 8u, 48u}) {
+    const std::uint32_t nb = 300 / m;
+    INFO("m " << m);
+    check_product(engine, matrix_where(nb, m, 2047, 1, groups_of(std::max(1u, 110 / m))),
+                  matrix_where(nb, m, 2047, 2, groups_of(std::max(1u, 110 / m))));
+    check_product(engine, test::random_matrix(m * 8, m, 20, 200, m), test::random_matrix(m * 8, m, 40, 200, m + 1));
+  }
+}
