@@ -10,7 +10,7 @@
 namespace spmm::plan {
 namespace {
 
-constexpr std::array<KernelRow, 12> kRegistry = {{
+constexpr std::array<KernelRow, 13> kRegistry = {{
     {.id = KernelId::rows,
      .name = "rows",
      .backend = Backend::cuda,
@@ -37,6 +37,14 @@ constexpr std::array<KernelRow, 12> kRegistry = {{
      .max_side = kernels::kMaxSmallSide,
      .listing = Listing::bounded,
      .device_ms = small_blocks_ms},
+    {.id = KernelId::row_rank,
+     .name = "row-rank",
+     .backend = Backend::cuda,
+     .summary = "m up to 16: the C blocks of a row found first, then their sums by rank in shared memory",
+     .is_automatic = true,
+     .max_side = kernels::kMaxRankedSide,
+     .listing = Listing::bounded,
+     .device_ms = row_rank_ms},
     {.id = KernelId::dense_tensor,
      .name = "dense-tensor",
      .backend = Backend::cuda,

@@ -1,0 +1,45 @@
+// The phases of row-rank before its products: parts of rows, the columns of each, windows of these.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ranked.hpp"
+#include "kernels/tuning.hpp"
+
+namespace spmm::kernels {
+
+/// How the CTAs that multiply are made up.
+struct RankShape {
+  RankCta cta;
+  std::uint32_t slots = 0;  // C blocks at a time
+};
+
+/// Ticket counters of RankScratch.counters.
+enum RankCounter : std::uint32_t { kPartTicket, kWindowTicket, kColumnsFound };
+
+/// Pairs of a row of A.
+__device__ inline std::uint64_t pairs_of_rank_row(const RankedProduct& product, std::uint32_t row) {
+  const std::uint32_t* const offsets = product.a.index.offsets;
+  return product.pair_offsets[offsets[row + 1]] - product.pair_offsets[offsets[row]];
+}
+
+/// Parts of a row. Values: of one that has pairs in this panel.
+__device__ inline std::uint32_t parts_of_row(std::uint64_t num_pairs, RowSpan span) {
+  const std::uint64_t words = (std::uint64_t{span.count} + 31) / 32;
+  const std::uint64_t parts = 1 + num_pairs / kRankPartPairs;
+  return static_cast<std::uint32_t>(parts < words ? parts : words);
+}
+
+/// Lists the parts of a panel in result order: scratch.part_offsets, scratch.parts.
+void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+                       cudaStream_t stream);
+
+/// Finds the columns of all parts.
+void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+                         RankShape shape, cudaStream_t stream);
+
+/// Cuts the columns of the parts into windows, and counts C blocks: *num_blocks.
+void launch_rank_windows(const CBlocksView& c_blocks, const RankScratch& scratch, std::uint32_t* num_blocks,
+                         cudaStream_t stream);
+
+}  // namespace spmm::kernels
