@@ -28,14 +28,13 @@ struct RowSpan {
   std::uint32_t count = 0;
 };
 
-/// A part of a row of C, whose columns one CTA finds, and what it found.
+/// A part of a row of C, whose columns one CTA finds. It is listed with a piece of the row's span; once that is searched,
+/// with its columns, which lie among those of the panel in any order.
 struct RankPart {
-  std::uint32_t row = 0;           // row index
-  std::uint32_t first_column = 0;
-  std::uint32_t num_columns = 0;
-  std::uint32_t first = 0;         // where its columns begin among those of the panel, which come in any order
-  std::uint32_t count = 0;         // C blocks
-  std::uint32_t window = 0;        // C blocks whose sums a CTA takes at a time
+  std::uint32_t row = 0;     // row index
+  std::uint32_t first = 0;   // column of the piece; then: of its columns, among those of the panel
+  std::uint32_t count = 0;   // columns of the piece; then: C blocks
+  std::uint32_t window = 0;  // then: C blocks whose sums a CTA takes at a time
 };
 
 /// Some successive C blocks of a row: the work of a CTA.

@@ -28,10 +28,10 @@ __device__ inline SmallSegment segment_of_part(const RankedProduct& product, con
   const CompressedView& b = product.b.index;
   const std::uint32_t begin = b.offsets[b_row];
   const std::uint32_t end = b.offsets[b_row + 1];
-  const std::uint32_t last = part.first_column + (part.num_columns - 1);
-  const bool begins_within = b.columns[begin] >= part.first_column;
+  const std::uint32_t last = part.first + (part.count - 1);
+  const bool begins_within = b.columns[begin] >= part.first;
   const bool ends_within = b.columns[end - 1] <= last;
-  const std::uint64_t from = begins_within ? begin : lower_bound(b.columns, begin, end, part.first_column);
+  const std::uint64_t from = begins_within ? begin : lower_bound(b.columns, begin, end, part.first);
   const std::uint64_t to = ends_within ? end : upper_bound(b.columns, from, end, last);
   return {.first = static_cast<std::uint32_t>(from), .end = static_cast<std::uint32_t>(to), .a = 0, .before = 0};
 }
@@ -55,7 +55,7 @@ __device__ inline void set_bits(const RankedProduct& product, const RankPart& pa
     walk_tiles<1>(list, static_cast<std::uint32_t>(tiles * warp / num_warps),
                   static_cast<std::uint32_t>(tiles * (warp + 1) / num_warps), product.b, false,
                   [&](std::uint32_t column, std::uint32_t, const SmallBlock<1>&) {
-                    const std::uint32_t x = column - part.first_column;
+                    const std::uint32_t x = column - part.first;
                     const std::uint32_t bit = 1u << x % 32;
                     if ((bits[x / 32] & bit) == 0) {
                       atomicOr(bits + x / 32, bit);  // lanes share words; a stale read costs one atomic
@@ -67,22 +67,22 @@ __device__ inline void set_bits(const RankedProduct& product, const RankPart& pa
 }
 
 /// C blocks of a window: fewer where each has many pairs, and as many in each window of a part.
-__device__ inline std::uint32_t window_of_part(std::uint32_t count, std::uint32_t pairs, std::uint32_t slots) {
+__device__ inline std::uint32_t window_of_part(std::uint32_t count, std::uint32_t pairs, RankShape shape) {
   if (count == 0) return 1;
-  const std::uint64_t wanted = kRankWindowPairs * count / max(pairs, 1u);
-  const std::uint32_t most = max(kMinRankSlots, static_cast<std::uint32_t>(min(std::uint64_t{slots}, wanted)));
+  const std::uint64_t wanted = shape.window_pairs * count / max(pairs, 1u);
+  const std::uint32_t most = max(kMinRankSlots, static_cast<std::uint32_t>(min(std::uint64_t{shape.slots}, wanted)));
   const std::uint32_t windows = (count - 1) / most + 1;
   return (count - 1) / windows + 1;
 }
 
 /// Writes the columns of a part where they have their place, and clears the bits.
 /// Threads: all of the CTA, once all bits are set.
-__device__ inline void list_columns(RankPart& part, std::uint32_t slots, std::uint32_t* bits, ColumnLists& lists,
+__device__ inline void list_columns(const RankPart& part, RankShape shape, std::uint32_t* bits, ColumnLists& lists,
                                     const RankScratch& scratch) {
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t num_warps = blockDim.x / 32;
-  const std::uint32_t num_words = (part.num_columns + 31) / 32;
+  const std::uint32_t num_words = (part.count + 31) / 32;
   const std::uint32_t begin = num_words * warp / num_warps;
   const std::uint32_t end = num_words * (warp + 1) / num_warps;
   std::uint32_t own = 0;
@@ -95,10 +95,10 @@ __device__ inline void list_columns(RankPart& part, std::uint32_t slots, std::ui
   const std::uint32_t total = __shfl_sync(~0u, through, 31);
   if (threadIdx.x == 0) {
     lists.first = atomicAdd(scratch.counters + kColumnsFound, total);  // parts come in any order
-    part.first = lists.first;
-    part.count = total;
-    part.window = window_of_part(total, lists.pairs, slots);
-    scratch.parts[lists.ticket] = part;
+    scratch.parts[lists.ticket] = {.row = part.row,
+                                   .first = lists.first,
+                                   .count = total,
+                                   .window = window_of_part(total, lists.pairs, shape)};
     lists.pairs = 0;
   }
   __syncthreads();  // the place is known
@@ -111,7 +111,7 @@ __device__ inline void list_columns(RankPart& part, std::uint32_t slots, std::ui
     if (word != 0) bits[w] = 0;
     std::uint32_t* to = scratch.columns + (place + sum - __popc(word));
 #pragma unroll 1
-    for (; word != 0; word &= word - 1) *to++ = part.first_column + w * 32 + (__ffs(static_cast<int>(word)) - 1);
+    for (; word != 0; word &= word - 1) *to++ = part.first + w * 32 + (__ffs(static_cast<int>(word)) - 1);
     place += __shfl_sync(~0u, sum, 31);
   }
 }
@@ -120,7 +120,7 @@ __device__ inline void list_columns(RankPart& part, std::uint32_t slots, std::ui
 // Work: a lane per pair sets the bit of its column; then each warp writes the columns of some words of the bitmap.
 // Memory: neighbouring lanes read neighbouring columns of B's row; the bitmap is in shared memory.
 __global__ void __launch_bounds__(kMaxWarps * 32)
-    find_columns(RankedProduct product, CBlocksView c_blocks, RankScratch scratch, std::uint32_t slots,
+    find_columns(RankedProduct product, CBlocksView c_blocks, RankScratch scratch, RankShape shape,
                  std::uint32_t num_words) {
   extern __shared__ std::uint32_t bits[];  // [num_words]
   __shared__ ColumnLists lists;
@@ -132,14 +132,14 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
     __syncthreads();  // the ticket is drawn, bits are clear
     const std::uint32_t ticket = lists.ticket;
     if (ticket >= num_parts) return;
-    RankPart part = scratch.parts[ticket];
-    if (part.num_columns == 0) {
+    const RankPart part = scratch.parts[ticket];
+    if (part.count == 0) {
       __syncthreads();  // all have read the ticket
       continue;
     }
     set_bits(product, part, bits, lists);
     __syncthreads();  // all bits are set
-    list_columns(part, slots, bits, lists, scratch);
+    list_columns(part, shape, bits, lists, scratch);
     __syncthreads();  // lists may be overwritten
   }
 }
@@ -164,7 +164,7 @@ void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_bloc
                                                       shared_bytes),
         "occupancy");
   const auto grid = static_cast<unsigned>(processors * std::max(1, per_processor));
-  find_columns<<<grid, threads, shared_bytes, stream>>>(product, c_blocks, scratch, shape.slots, num_words);
+  find_columns<<<grid, threads, shared_bytes, stream>>>(product, c_blocks, scratch, shape, num_words);
   check_launch("find_columns");
 }
 

@@ -94,10 +94,8 @@ __global__ void write_parts(CBlocksView c_blocks, RankScratch scratch) {
       const std::uint64_t skipped = std::uint64_t{t} * width;
       const std::uint64_t left = skipped < span.count ? span.count - skipped : 0;
       scratch.parts[first + t] = {.row = static_cast<std::uint32_t>(c_blocks.row_begin + x),
-                                  .first_column = static_cast<std::uint32_t>(span.first + skipped),
-                                  .num_columns = static_cast<std::uint32_t>(min(left, std::uint64_t{width})),
-                                  .first = 0,
-                                  .count = 0,
+                                  .first = static_cast<std::uint32_t>(span.first + skipped),
+                                  .count = static_cast<std::uint32_t>(min(left, std::uint64_t{width})),
                                   .window = 1};
     }
   });

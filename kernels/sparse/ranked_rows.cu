@@ -1,6 +1,7 @@
 // Gustavson with sums by rank: a CTA takes some successive C blocks of a row, all of which exist, with a slot of sums
 // each in shared memory, and writes their records where they belong.
 #include <algorithm>
+#include <cstdlib>
 
 #include "kernels/block_side.cuh"
 #include "kernels/blocks/record_output.cuh"
@@ -180,7 +181,11 @@ RankShape shape_of(const RankedProduct& product, bool has_short_rows) {
     return cta.region_bytes + sizeof(RankRound<kRankWideCta.warps>) <= static_cast<std::size_t>(bytes);
   };
   RankCta cta = has_short_rows ? kRankShortCta : kRankWideCta;
+  if (const char* e = std::getenv("RANK_CTA")) cta = e[0] == 'w' ? kRankWideCta : kRankShortCta;  // TEMP
   if (!fits(cta)) cta = kRankSmallestCta;
+  if (const char* e = std::getenv("RANK_PAIRS")) {  // TEMP
+    return {.cta = cta, .slots = rank_slots(product.m, cta), .window_pairs = static_cast<std::uint64_t>(std::atoll(e))};
+  }
   return {.cta = cta, .slots = rank_slots(product.m, cta)};
 }
 
