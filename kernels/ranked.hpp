@@ -28,8 +28,8 @@ struct RowSpan {
   std::uint32_t count = 0;
 };
 
-/// A part of a row of C, whose columns one CTA finds. It is listed with a piece of the row's span; once that is searched,
-/// with its columns, which lie among those of the panel in any order.
+/// A part of a row of C, whose columns one CTA finds. It is listed with a piece of the row's span; once that is
+/// searched, with its columns, which lie among those of the panel in any order.
 struct RankPart {
   std::uint32_t row = 0;     // row index
   std::uint32_t first = 0;   // column of the piece; then: of its columns, among those of the panel
@@ -41,31 +41,36 @@ struct RankPart {
 struct RankWindow {
   std::uint32_t row = 0;     // row index
   std::uint32_t first = 0;   // of its columns, among those of the panel
-  std::uint32_t count = 0;   // C blocks; the highest bit: all of the row's
+  std::uint32_t count = 0;   // C blocks; and kWholeRow, kLastOfPart
   std::uint32_t record = 0;  // of its first C block, in result order
+  std::uint32_t splits = 0;  // of its first split offset, one for each block of A's row: where the window begins in B's
+                             // row; as many behind them say where it ends. kNoRow: there are none
 };
-inline constexpr std::uint32_t kWholeRow = 1u << 31;
+inline constexpr std::uint32_t kWholeRow = 1u << 31;    // no other C blocks in the row
+inline constexpr std::uint32_t kLastOfPart = 1u << 30;  // and split offsets of its end are not those of another window
 
 /// Scratch of launch_mul_ranked.
 struct RankScratch {
-  std::uint64_t max_parts = 0;                // max_rank_parts of the panel
-  std::uint64_t max_c_blocks = 0;             // of the panel
-  std::uint32_t max_span = 0;                 // of a row of the product
-  std::uint64_t mean_row_pairs = 0;           // of the panel
+  std::uint64_t max_parts = 0;     // max_rank_parts of the panel
+  std::uint64_t max_c_blocks = 0;  // of the panel
+  std::uint64_t max_splits = 0;
+  std::uint32_t max_span = 0;              // of a row of the product
+  std::uint64_t mean_row_pairs = 0;        // of the panel
   RowSpan* spans = nullptr;                // [rows of the panel], device
-  std::uint32_t* part_offsets = nullptr;      // [rows of the panel + 1], device
-  RankPart* parts = nullptr;                  // [max_parts], device
-  std::uint64_t* counts_before = nullptr;     // [max_parts + 1], device: windows << 32 | C blocks
-  RankWindow* windows = nullptr;              // [max_rank_windows], device
-  std::uint32_t* columns = nullptr;           // [max_c_blocks], device
-  std::uint32_t* counters = nullptr;          // [kRankCounters], device
-  std::uint32_t* unpacked = nullptr;          // [max_c_blocks, 2 + m * m], device: records of C blocks that may be zero
-  std::uint8_t* non_zero = nullptr;           // [max_c_blocks], device; null = no C block can be zero
+  std::uint32_t* part_offsets = nullptr;   // [rows of the panel + 1], device
+  RankPart* parts = nullptr;               // [max_parts], device
+  std::uint64_t* counts_before = nullptr;  // [max_parts + 1], device: windows << 32 | C blocks
+  RankWindow* windows = nullptr;           // [max_rank_windows], device
+  std::uint32_t* columns = nullptr;        // [max_c_blocks], device
+  std::uint32_t* splits = nullptr;         // [max_splits], device
+  unsigned long long* counters = nullptr;  // [kRankCounters], device
+  std::uint32_t* unpacked = nullptr;       // [max_c_blocks, 2 + m * m], device: records of C blocks that may be zero
+  std::uint8_t* non_zero = nullptr;        // [max_c_blocks], device; null = no C block can be zero
   Workspace work;
 };
 
-/// Tickets of two kernels, and columns found.
-inline constexpr std::uint32_t kRankCounters = 3;
+/// Tickets of two kernels, columns and split offsets that have their place.
+inline constexpr std::uint32_t kRankCounters = 4;
 
 /// Scratch bytes of launch_mul_ranked.
 std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_parts, std::uint64_t max_c_blocks);

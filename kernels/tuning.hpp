@@ -129,7 +129,7 @@ inline constexpr std::uint32_t kMaxRankedSide = 16;
 inline constexpr std::uint32_t kMaxRankedColumns = 1u << 20;
 
 /// Pairs of a row whose columns one CTA of row-rank finds, about; longer rows are cut by columns.
-inline constexpr std::uint64_t kRankPartPairs = 1u << 16;
+inline constexpr std::uint64_t kRankPartPairs = 1u << 14;
 
 /// Pairs of a CTA of row-rank that multiplies, about: where C blocks have many, it takes fewer of them.
 inline constexpr std::uint64_t kRankWindowPairs = 8192;
@@ -143,6 +143,7 @@ struct RankCta {
 };
 inline constexpr RankCta kRankWideCta = {.warps = 16, .region_bytes = 100u << 10};  // two per multiprocessor of 228 KB
 inline constexpr RankCta kRankShortCta = {.warps = 8, .region_bytes = 48u << 10};   // four
+inline constexpr RankCta kRankTinyCta = {.warps = 4, .region_bytes = 24u << 10};    // eight, of blocks up to 4 x 4
 inline constexpr RankCta kRankSmallestCta = {.warps = 8, .region_bytes = 38u << 10};  // where a CTA has 48 KB at most
 inline constexpr std::uint64_t kRankShortRowPairs = 1024;
 
@@ -165,6 +166,16 @@ constexpr std::uint32_t rank_slots(std::uint32_t m, RankCta cta) {
   std::uint32_t slots = kMinRankSlots;
   while (slots < kMost && rank_region_bytes(m, slots + 1) <= cta.region_bytes) ++slots;
   return slots;
+}
+
+/// Records of one panel of row-rank, unless memory asks for less. Far fewer come of it where C blocks have many pairs:
+/// panels are cut by what pairs allow.
+inline constexpr std::uint64_t kRankPanelBytes = std::uint64_t{4} << 30;
+
+/// Split offsets of a panel that row-rank keeps: as many as C blocks, or a quarter where these may be zero and are
+/// written twice. Windows for which there is no room search for themselves.
+constexpr std::uint64_t max_rank_splits(std::uint64_t max_c_blocks, bool can_be_zero) {
+  return can_be_zero ? max_c_blocks / 4 : max_c_blocks;
 }
 
 /// Parts and windows of a panel, at most.
@@ -191,10 +202,10 @@ inline constexpr double kSmallHashPairsPerMs = 7.0e7;        // small-blocks: ro
 inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added up by CTAs in shared memory
 inline constexpr double kSmallUnitMs = 2.5e-5;               // a chunk of a row, beside those of other CTAs
 inline constexpr double kSmallUnevenUnitMs = 2.0e-4;         // the same where rows differ much (kSmallEvenRows)
-inline constexpr double kRankColumnPairsPerMs = 1.0e8;      // row-rank: pairs whose columns are found
-inline constexpr double kRankColumnsPerMs = 3.0e11;         // bits of a row, cleared and searched
-inline constexpr double kRankRowMs = 1.0e-5;                // a row, or a window, however few its pairs
-inline constexpr double kRankPanelMs = 0.1;                 // launches of a panel
+inline constexpr double kRankColumnPairsPerMs = 1.0e8;       // row-rank: pairs whose columns are found
+inline constexpr double kRankColumnsPerMs = 3.0e11;          // bits of a row, cleared and searched
+inline constexpr double kRankRowMs = 1.0e-5;                 // a row, or a window, however few its pairs
+inline constexpr double kRankPanelMs = 0.1;                  // launches of a panel
 inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
 inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
 inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average
@@ -204,8 +215,8 @@ inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the las
 struct SideRates {
   std::uint32_t side;
   double gustavson_pairs_per_ms;
-  double esc_pairs_per_ms;     // multiplied, without listing
-  double esc_pairs_per_block;  // a panel with fewer pairs than this per C block is listed; others are visited
+  double esc_pairs_per_ms;         // multiplied, without listing
+  double esc_pairs_per_block;      // a panel with fewer pairs than this per C block is listed; others are visited
   double ranked_pairs_per_ms = 0;  // row-rank, once columns are found; 0 = not compiled
 };
 inline constexpr SideRates kSideRates[] = {

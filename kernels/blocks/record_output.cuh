@@ -138,8 +138,8 @@ RecordParts(Value, Pair, Index) -> RecordParts<Value, Pair, Index>;
 
 /// Writes the records of the flagged C blocks where m is known at run time; as write_records.
 template <class Flags, class Order, class Value, class Pair, class Index>
-__device__ void write_records_any_m(const Flags& flags, const Order& order, std::uint32_t m,
-                                    const RecordOutput& out, const RecordParts<Value, Pair, Index>& parts) {
+__device__ void write_records_any_m(const Flags& flags, const Order& order, std::uint32_t m, const RecordOutput& out,
+                                    const RecordParts<Value, Pair, Index>& parts) {
   const bool in_pairs = m % 2 == 0;  // a record is a whole number of 64-bit words
   const std::uint32_t record_words = in_pairs ? 1 + m * m / 2 : 2 + m * m;
   const RepeatedDivision division(record_words);
@@ -177,8 +177,8 @@ struct AllCBlocks {
 /// Memory: neighbouring threads write neighbouring words, 64 bits wide where a record is a multiple of that.
 /// Threads: all of the CTA, once the order is complete.
 template <std::uint32_t M, class Flags, class Order, class Value, class Pair, class Index>
-__device__ void write_records(const Flags& flags, const Order& order, std::uint32_t run_time_m,
-                              const RecordOutput& out, const RecordParts<Value, Pair, Index>& parts) {
+__device__ void write_records(const Flags& flags, const Order& order, std::uint32_t run_time_m, const RecordOutput& out,
+                              const RecordParts<Value, Pair, Index>& parts) {
   if constexpr (M != 0) {
     constexpr std::uint32_t kRecordWords = 1 + M * M / 2;
     uint2* const records = reinterpret_cast<uint2*>(out.records) + std::uint64_t{flags.first} * kRecordWords;

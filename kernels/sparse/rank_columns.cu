@@ -31,9 +31,9 @@ __device__ inline SmallSegment segment_of_part(const RankedProduct& product, con
   const std::uint32_t last = part.first + (part.count - 1);
   const bool begins_within = b.columns[begin] >= part.first;
   const bool ends_within = b.columns[end - 1] <= last;
-  const std::uint64_t from = begins_within ? begin : lower_bound(b.columns, begin, end, part.first);
-  const std::uint64_t to = ends_within ? end : upper_bound(b.columns, from, end, last);
-  return {.first = static_cast<std::uint32_t>(from), .end = static_cast<std::uint32_t>(to), .a = 0, .before = 0};
+  BRange range{begin, end};
+  if (!begins_within || !ends_within) range = find_range(b.columns, begin, end, part.first, last);
+  return {.first = range.from, .end = range.to, .a = 0, .before = 0};
 }
 
 /// Sets the bits of all columns of a part and adds up its pairs.
@@ -94,11 +94,10 @@ __device__ inline void list_columns(const RankPart& part, RankShape shape, std::
   const std::uint32_t through = inclusive_warp_sum(lane < num_warps ? lists.counts[lane] : 0);
   const std::uint32_t total = __shfl_sync(~0u, through, 31);
   if (threadIdx.x == 0) {
-    lists.first = atomicAdd(scratch.counters + kColumnsFound, total);  // parts come in any order
-    scratch.parts[lists.ticket] = {.row = part.row,
-                                   .first = lists.first,
-                                   .count = total,
-                                   .window = window_of_part(total, lists.pairs, shape)};
+    const std::uint64_t first = atomicAdd(scratch.counters + kColumnsFound, std::uint64_t{total});  // in any order
+    lists.first = static_cast<std::uint32_t>(first);
+    scratch.parts[lists.ticket] = {
+        .row = part.row, .first = lists.first, .count = total, .window = window_of_part(total, lists.pairs, shape)};
     lists.pairs = 0;
   }
   __syncthreads();  // the place is known
@@ -128,7 +127,9 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
   for (std::uint32_t w = threadIdx.x; w < num_words; w += blockDim.x) bits[w] = 0;
   if (threadIdx.x == 0) lists.pairs = 0;
   while (true) {
-    if (threadIdx.x == 0) lists.ticket = atomicAdd(scratch.counters + kPartTicket, 1u);  // each CTA a part of its own
+    if (threadIdx.x == 0)
+      lists.ticket =
+          static_cast<std::uint32_t>(atomicAdd(scratch.counters + kPartTicket, 1ull));  // each CTA a part of its own
     __syncthreads();  // the ticket is drawn, bits are clear
     const std::uint32_t ticket = lists.ticket;
     if (ticket >= num_parts) return;

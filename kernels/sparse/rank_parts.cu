@@ -1,5 +1,5 @@
-// Rows of a panel -> parts of rows, in result order, for the CTAs that find columns; parts and their columns -> windows,
-// for the CTAs that multiply.
+// Rows of a panel -> parts of rows, in result order, for the CTAs that find columns; parts and their columns ->
+// windows, for the CTAs that multiply.
 #include "kernels/sparse/rank_parts.cuh"
 
 #include <thrust/iterator/counting_iterator.h>
@@ -121,26 +121,78 @@ auto counts_of_parts(const CountsOfPart& counts) {
   return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), counts);
 }
 
+/// Takes places for the split offsets of a part; kNoRow where there is no room for them.
+__device__ inline std::uint32_t place_splits(const RankScratch& scratch, std::uint32_t num_windows,
+                                             std::uint32_t num_blocks) {
+  const std::uint64_t count = (std::uint64_t{num_windows} + 1) * num_blocks;
+  if (count > scratch.max_splits) return kNoRow;
+  const std::uint64_t first = atomicAdd(scratch.counters + kSplitsPlaced, count);  // parts come in any order
+  return first + count <= scratch.max_splits ? static_cast<std::uint32_t>(first) : kNoRow;
+}
+
 // Grid: one thread per part, of as many as there can be.
 // Work: a part writes its windows.
 // Memory: contiguous but for parts with several windows.
-__global__ void write_windows(CBlocksView c_blocks, RankScratch scratch, std::uint32_t* num_blocks) {
+__global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratch scratch, std::uint32_t* num_blocks) {
   const std::uint32_t num_parts = scratch.part_offsets[c_blocks.num_rows];
   if (blockIdx.x == 0 && threadIdx.x == 0) *num_blocks = static_cast<std::uint32_t>(scratch.counts_before[num_parts]);
   for_each_item(num_parts, [=](std::uint64_t x) {
     const RankPart part = scratch.parts[x];
     const std::uint32_t num_windows = windows_of(part);
+    if (num_windows == 0) return;
     const std::uint64_t before = scratch.counts_before[x];
     const auto record = static_cast<std::uint32_t>(before);
     RankWindow* const to = scratch.windows + (before >> 32);
     const std::uint32_t row = part.row - c_blocks.row_begin;
     const bool is_whole = num_windows == 1 && scratch.part_offsets[row + 1] - scratch.part_offsets[row] == 1;
+    const std::uint32_t of_a = a.offsets[part.row + 1] - a.offsets[part.row];
+    const std::uint32_t splits = is_whole ? kNoRow : place_splits(scratch, num_windows, of_a);
     for (std::uint32_t w = 0; w < num_windows; ++w) {
       const std::uint32_t skipped = w * part.window;
       to[w] = {.row = part.row,
                .first = part.first + skipped,
-               .count = min(part.window, part.count - skipped) | (is_whole ? kWholeRow : 0),
-               .record = record + skipped};
+               .count = min(part.window, part.count - skipped) | (is_whole ? kWholeRow : 0) |
+                        (w + 1 == num_windows ? kLastOfPart : 0),
+               .record = record + skipped,
+               .splits = splits == kNoRow ? kNoRow : splits + w * of_a};
+    }
+  });
+}
+
+// Grid: as many CTAs as fit the device; a warp takes one slice of a window after the other.
+// Work: a lane searches the first column of the window in the B row of each of its blocks of A; the last window of a
+//       part also the end.
+// Memory: contiguous writes; scattered reads.
+__global__ void __launch_bounds__(kItemThreads)
+    find_splits(RankedProduct product, RankScratch scratch, const std::uint64_t* counts) {
+  constexpr std::uint32_t kSlices = 16;
+  const CompressedView& a = product.a.index;
+  const CompressedView& b = product.b.index;
+  const std::uint64_t num_items = (*counts >> 32) * kSlices * 32;
+  for_each_item(num_items, [=](std::uint64_t item) {
+    const RankWindow window = scratch.windows[item / 32 / kSlices];
+    const std::uint32_t begin = a.offsets[window.row];
+    const std::uint32_t of_a = a.offsets[window.row + 1] - begin;
+    const auto first_block = static_cast<std::uint32_t>(item % (kSlices * 32));
+    if (window.splits == kNoRow || first_block >= of_a) return;
+    const bool is_last = (window.count & kLastOfPart) != 0;
+    const std::uint32_t count = window.count & ~(kWholeRow | kLastOfPart);
+    const std::uint32_t first = scratch.columns[window.first];
+    const std::uint32_t last = scratch.columns[window.first + count - 1];
+    for (std::uint32_t x = first_block; x < of_a; x += kSlices * 32) {
+      const std::uint32_t b_row = product.b_row_index[begin + x];
+      BRange range{0, 0};
+      if (b_row != kNoRow) {
+        const std::uint32_t row_begin = b.offsets[b_row];
+        const std::uint32_t row_end = b.offsets[b_row + 1];
+        if (is_last) {
+          range = find_range(b.columns, row_begin, row_end, first, last);
+        } else {
+          range.from = static_cast<std::uint32_t>(lower_bound(b.columns, row_begin, row_end, first));
+        }
+      }
+      scratch.splits[window.splits + x] = range.from;
+      if (is_last) scratch.splits[window.splits + of_a + x] = range.to;
     }
   });
 }
@@ -169,12 +221,10 @@ void launch_max_span(const RankedProduct& product, std::uint32_t* max_span, cuda
 void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                        cudaStream_t stream) {
   find_row_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(product, c_blocks,
-                                                                                               scratch.spans);
+                                                                                                scratch.spans);
   check_launch("find_row_spans");
-  const PartsOfRow parts{.product = product,
-                         .row_begin = c_blocks.row_begin,
-                         .num_rows = c_blocks.num_rows,
-                         .spans = scratch.spans};
+  const PartsOfRow parts{
+      .product = product, .row_begin = c_blocks.row_begin, .num_rows = c_blocks.num_rows, .spans = scratch.spans};
   std::size_t bytes = scratch.work.bytes;
   check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, parts_of_rows(parts), scratch.part_offsets,
                                       std::int64_t{c_blocks.num_rows} + 1, stream),
@@ -183,15 +233,19 @@ void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks
   check_launch("write_parts");
 }
 
-void launch_rank_windows(const CBlocksView& c_blocks, const RankScratch& scratch, std::uint32_t* num_blocks,
-                         cudaStream_t stream) {
+void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+                         std::uint32_t* num_blocks, cudaStream_t stream) {
   const CountsOfPart counts{.parts = scratch.parts, .num_parts = scratch.part_offsets + c_blocks.num_rows};
   std::size_t bytes = scratch.work.bytes;
   check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, counts_of_parts(counts), scratch.counts_before,
                                       static_cast<std::int64_t>(scratch.max_parts) + 1, stream),
         "windows of parts");
-  write_windows<<<item_grid(scratch.max_parts), kItemThreads, 0, stream>>>(c_blocks, scratch, num_blocks);
+  write_windows<<<item_grid(scratch.max_parts), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch,
+                                                                           num_blocks);
   check_launch("write_windows");
+  constexpr unsigned kCtas = 2048;  // resident on the largest device
+  find_splits<<<kCtas, kItemThreads, 0, stream>>>(product, scratch, scratch.counts_before + scratch.max_parts);
+  check_launch("find_splits");
 }
 
 }  // namespace spmm::kernels

@@ -34,12 +34,13 @@ struct WindowMemory {
 };
 
 /// Adds the products of a warp's share of a round: the same number of pairs for each.
+/// Shapes: a_blocks [count, P, P], device: the round's blocks of A.
 template <std::uint32_t Warps, std::uint32_t P, std::uint32_t M, bool Fits>
 __device__ void add_round(const RankLaunch& launch, const RankRound<Warps>& round, std::uint32_t count,
-                          const RankedColumns& columns, const Accumulators<M>& sums) {
+                          const std::uint16_t* a_blocks, const RankedColumns& columns, const Accumulators<M>& sums) {
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t total = round.before[count];
-  std::uint32_t next = total * warp / Warps;  // kThreads * 2,048 slots * Warps fit 32 bits
+  std::uint32_t next = total * warp / Warps;  // kBlocks * 2,048 slots * Warps fit 32 bits
   const std::uint32_t end = total * (warp + 1) / Warps;
   if (next == end) return;
   auto x = static_cast<std::uint32_t>(upper_bound(round.before, 0, count, next)) - 1;
@@ -47,8 +48,8 @@ __device__ void add_round(const RankLaunch& launch, const RankRound<Warps>& roun
     const std::uint32_t skipped = next - round.before[x];
     const std::uint32_t pairs = min(end, round.before[x + 1]) - next;
     const BSegment segment{round.first[x] + skipped, round.first[x] + skipped + pairs};
-    add_ranked<P, M, Fits>(launch.product.a.values + std::uint64_t{round.a[x]} * P * P, launch.product.b, segment,
-                           columns, launch.product.m, sums);
+    add_ranked<P, M, Fits>(a_blocks + std::uint32_t{round.a[x]} * (P * P), launch.product.b, segment, columns,
+                           launch.product.m, sums);
     next += pairs;
   }
 }
@@ -71,8 +72,7 @@ __device__ void multiply_window(const RankLaunch& launch, const RankWindow& wind
   constexpr std::uint32_t kThreads = RankRound<Warps>::kThreads;
   const RankedProduct& product = launch.product;
   const std::uint32_t m = M != 0 ? M : product.m;
-  const std::uint32_t count = window.count & ~kWholeRow;
-  const bool is_whole = (window.count & kWholeRow) != 0;
+  const std::uint32_t count = window.count & ~(kWholeRow | kLastOfPart);
   const Accumulators<M> sums(region, count, m * m);
   for (std::uint32_t x = threadIdx.x; x < (count * c_block_words(m * m) + 3) / 4; x += kThreads) {
     reinterpret_cast<uint4*>(region)[x] = uint4{0, 0, 0, 0};
@@ -80,25 +80,43 @@ __device__ void multiply_window(const RankLaunch& launch, const RankWindow& wind
   const WindowMemory memory(region, launch.slots, m * m);
   const RankedColumns columns =  // has a barrier: sums are clear
       fill_buckets(launch.scratch.columns + window.first, count, memory.columns, memory.starts);
-  const std::uint32_t last = memory.columns[count - 1];
-  const std::uint32_t end = product.a.index.offsets[window.row + 1];
+  const std::uint32_t* const offsets = product.a.index.offsets + window.row;
+  const WindowRange range{.is_whole = (window.count & kWholeRow) != 0,
+                          .splits = window.splits == kNoRow ? nullptr : launch.scratch.splits + window.splits,
+                          .begin = offsets[0],
+                          .of_a = offsets[1] - offsets[0],
+                          .first = columns.first,
+                          .last = memory.columns[count - 1]};
 #pragma unroll 1
-  for (std::uint32_t first = product.a.index.offsets[window.row]; first < end; first += kThreads) {
-    BSegment segment{0, 0};
-    const std::uint32_t own = first + threadIdx.x;
-    if (own < end) segment = segment_of_window(product, own, is_whole, columns.first, last, count);
-    const std::uint32_t num_segments = round.list(segment, own);
-    add_round<Warps, P, M, Fits>(launch, round, num_segments, columns, sums);
+  for (std::uint32_t first = 0; first < range.of_a; first += RankRound<Warps>::kBlocks) {
+    BSegment segments[RankRound<Warps>::kPerThread];
+#pragma unroll
+    for (std::uint32_t t = 0; t < RankRound<Warps>::kPerThread; ++t) {
+      segments[t] = range.segment(product, first + threadIdx.x + t * kThreads);
+    }
+    const std::uint32_t num_segments = round.list(segments);
+    add_round<Warps, P, M, Fits>(launch, round, num_segments,
+                                 product.a.values + (std::uint64_t{range.begin} + first) * P * P, columns, sums);
   }
   __syncthreads();  // all products are added
   if (launch.scratch.non_zero != nullptr) flag_window<M, Fits>(sums, count, launch.scratch.non_zero + window.record);
   const RecordOutput out{.records = launch.records, .rows = nullptr, .look_back = nullptr, .num_blocks = nullptr};
   const std::uint32_t block_row = launch.rows[window.row];
   const auto value_at = [&](std::uint32_t c_block, std::uint32_t e) { return sums.template value<Fits>(c_block, e); };
-  const auto pair_at = [&](std::uint32_t c_block, std::uint32_t x) { return sums.template pair<Fits>(c_block, x); };
+  const auto pair_at = [&](std::uint32_t c_block, std::uint32_t x) {
+    if (P != 16 || m != P) return sums.template pair<Fits>(c_block, x);
+    const std::uint32_t bits = ranked_swizzle(2 * x / P % 8);
+    const uint2 two = sums.template pair<Fits>(c_block, (2 * x ^ bits) / 2);
+    return bits % 2 == 0 ? two : uint2{two.y, two.x};
+  };
   const auto index_of = [&](std::uint32_t c_block) { return uint2{block_row, memory.columns[c_block]}; };
   const AllCBlocks all{.first = window.record, .count = count};
   write_records<M>(all, all, m, out, RecordParts{value_at, pair_at, index_of});
+}
+
+/// Hands out windows. Threads: one of a CTA, which shares the answer.
+__device__ inline std::uint32_t next_window(const RankScratch& scratch) {
+  return static_cast<std::uint32_t>(atomicAdd(scratch.counters + kWindowTicket, 1ull));  // each CTA a window of its own
 }
 
 // Grid: as many CTAs as fit the device; each takes one window after the other.
@@ -112,7 +130,7 @@ __global__ void __launch_bounds__(Warps * 32, 32 / Warps) mul_ranked(RankLaunch 
   const auto num_windows = static_cast<std::uint32_t>(*launch.counts >> 32);
   const std::uint32_t m = M != 0 ? M : launch.product.m;
   while (true) {
-    if (threadIdx.x == 0) round.ticket = atomicAdd(launch.scratch.counters + kWindowTicket, 1u);  // each a window
+    if (threadIdx.x == 0) round.ticket = next_window(launch.scratch);
     __syncthreads();  // the ticket is drawn
     if (round.ticket >= num_windows) return;
     const RankWindow window = launch.scratch.windows[round.ticket];
@@ -180,8 +198,10 @@ RankShape shape_of(const RankedProduct& product, bool has_short_rows) {
   const auto fits = [&](RankCta cta) {
     return cta.region_bytes + sizeof(RankRound<kRankWideCta.warps>) <= static_cast<std::size_t>(bytes);
   };
-  RankCta cta = has_short_rows ? kRankShortCta : kRankWideCta;
-  if (const char* e = std::getenv("RANK_CTA")) cta = e[0] == 'w' ? kRankWideCta : kRankShortCta;  // TEMP
+  constexpr std::uint32_t kTinySide = 4;
+  RankCta cta = !has_short_rows ? kRankWideCta : product.m <= kTinySide ? kRankTinyCta : kRankShortCta;
+  if (const char* e = std::getenv("RANK_CTA"))
+    cta = e[0] == 'w' ? kRankWideCta : e[0] == 't' ? kRankTinyCta : kRankShortCta;  // TEMP
   if (!fits(cta)) cta = kRankSmallestCta;
   if (const char* e = std::getenv("RANK_PAIRS")) {  // TEMP
     return {.cta = cta, .slots = rank_slots(product.m, cta), .window_pairs = static_cast<std::uint64_t>(std::atoll(e))};
@@ -199,10 +219,10 @@ void launch_mul_ranked(const RankedProduct& product, const CBlocksView& c_blocks
   }
   const bool may_be_zero = scratch.non_zero != nullptr;
   const RankShape shape = shape_of(product, scratch.mean_row_pairs <= kRankShortRowPairs);
-  check(cudaMemsetAsync(scratch.counters, 0, kRankCounters * sizeof(std::uint32_t), stream), "clear counters");
+  check(cudaMemsetAsync(scratch.counters, 0, kRankCounters * sizeof(unsigned long long), stream), "clear counters");
   launch_rank_parts(product, c_blocks, scratch, stream);
   launch_rank_columns(product, c_blocks, scratch, shape, stream);
-  launch_rank_windows(c_blocks, scratch, out.num_blocks, stream);
+  launch_rank_windows(product, c_blocks, scratch, out.num_blocks, stream);
   const RankLaunch what{.product = product,
                         .scratch = scratch,
                         .counts = scratch.counts_before + scratch.max_parts,
@@ -212,15 +232,17 @@ void launch_mul_ranked(const RankedProduct& product, const CBlocksView& c_blocks
   if (may_be_zero) check(cudaMemsetAsync(scratch.non_zero, 0, scratch.max_c_blocks, stream), "clear flags");
   if (shape.cta.warps == kRankWideCta.warps) {
     launch_of_shape<kRankWideCta.warps>(what, stream);
-  } else {
+  } else if (shape.cta.warps == kRankShortCta.warps) {
     launch_of_shape<kRankShortCta.warps>(what, stream);
+  } else {
+    launch_of_shape<kRankTinyCta.warps>(what, stream);
   }
   if (!may_be_zero) return;
   std::uint32_t* const positions = scratch.columns;  // no longer needed
   launch_positions(scratch.non_zero, scratch.max_c_blocks, positions, out.num_blocks, scratch.work, stream);
   constexpr unsigned kCtas = 2048;  // resident on the largest device
-  pack_ranked<<<kCtas, kItemThreads, 0, stream>>>(scratch, positions, what.counts,
-                                                  2 + product.m * product.m, out.records);
+  pack_ranked<<<kCtas, kItemThreads, 0, stream>>>(scratch, positions, what.counts, 2 + product.m * product.m,
+                                                  out.records);
   check_launch("pack_ranked");
 }
 

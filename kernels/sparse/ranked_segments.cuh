@@ -32,8 +32,7 @@ struct RankedColumns {
   }
 };
 
-/// Slots of the blocks [first, first + 32) of B, a lane each; behind `end`: the slot of the first of them, to which
-/// zeros are added.
+/// Slots of the blocks [first, first + 32) of B, a lane each; behind `end`: the slot of the first of them.
 /// Threads: one whole warp.
 __device__ inline std::uint32_t slots_of_blocks(const OperandView& b, std::uint32_t first, std::uint32_t end,
                                                 const RankedColumns& columns) {
@@ -44,7 +43,14 @@ __device__ inline std::uint32_t slots_of_blocks(const OperandView& b, std::uint3
   return __shfl_sync(~0u, slot, lane < end - first ? lane : 0);
 }
 
-/// P = 4: blocks [segment.first, segment.end) of B.
+/// Loads a lane's terms of some blocks of B, `stride` uint2 apart.
+template <std::uint32_t Loads>
+__device__ inline void load_terms(const uint2* values, std::uint32_t stride, uint2 (&terms)[Loads]) {
+#pragma unroll
+  for (std::uint32_t u = 0; u < Loads; ++u) terms[u] = __ldg(values + u * stride);
+}
+
+/// P = 4: blocks [segment.first, segment.end) of B, eight at a time.
 /// Threads: one whole warp.
 template <std::uint32_t M, bool Fits>
 __device__ void add_ranked_4(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
@@ -52,78 +58,82 @@ __device__ void add_ranked_4(const std::uint16_t* a_block, const OperandView& b,
   constexpr std::uint32_t kLoads = Products4<M, Fits>::kLoads;
   constexpr std::uint32_t kBlocks = 2 * kLoads;
   const std::uint32_t group = threadIdx.x % 32 / 4;
-  const uint2* values =
-      reinterpret_cast<const uint2*>(b.values) + std::uint64_t{segment.first + group / 4} * 4 + group % 4;
-  uint2 next[kLoads];
-  const auto load = [&](std::uint32_t left) {
-#pragma unroll
-    for (std::uint32_t u = 0; u < kLoads; ++u) {
-      next[u] = 2 * u + group / 4 < left ? __ldg(values + 8 * u) : uint2{0, 0};
-    }
-    values += 8 * kLoads;
-  };
-  load(segment.end - segment.first);
+  const std::uint32_t half = group / 4;
+  const uint2* values = reinterpret_cast<const uint2*>(b.values) + std::uint64_t{segment.first + half} * 4 + group % 4;
   const Products4<M, Fits> products(a_block, 0, m, sums);
+  std::uint32_t slots[kLoads];
 #pragma unroll 1
   for (std::uint32_t q = segment.first; q < segment.end; q += 32) {
-    const std::uint32_t slot = slots_of_blocks(b, q, segment.end, columns);
     const std::uint32_t count = min(32u, segment.end - q);
+    uint2 terms[kLoads];
+    if (count >= kBlocks) load_terms(values, 8, terms);  // while slots are searched
+    const std::uint32_t slot = slots_of_blocks(b, q, segment.end, columns);
+    std::uint32_t x = 0;
 #pragma unroll 1
-    for (std::uint32_t x = 0; x < count; x += kBlocks) {
-      uint2 terms[kLoads];
-      std::uint32_t slots[kLoads];
+    for (; x + kBlocks <= count; x += kBlocks) {
+      if (x != 0) load_terms(values, 8, terms);
+      values += 8 * kLoads;
 #pragma unroll
-      for (std::uint32_t u = 0; u < kLoads; ++u) {
-        terms[u] = next[u];
-        slots[u] = __shfl_sync(~0u, slot, x + 2 * u + group / 4);
-      }
-      const std::uint32_t left = segment.end - q - x;
-      if (left > kBlocks) load(left - kBlocks);
-      products.add(slots, terms, left > 4);
+      for (std::uint32_t u = 0; u < kLoads; ++u) slots[u] = __shfl_sync(~0u, slot, x + 2 * u + half);
+      products.add(slots, terms, true);
     }
+    if (x == count) continue;
+#pragma unroll
+    for (std::uint32_t u = 0; u < kLoads; ++u) {
+      const std::uint32_t own = x + 2 * u + half;
+      terms[u] = own < count ? __ldg(values + 8 * u) : uint2{0, 0};
+      slots[u] = __shfl_sync(~0u, slot, own);  // behind the last one: lanes wrap around, zeros are added
+    }
+    products.add(slots, terms, count - x > 4);
   }
 }
 
-/// P = 8: the same.
+/// P = 8: the same, four at a time.
 template <std::uint32_t M, bool Fits>
 __device__ void add_ranked_8(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                              const RankedColumns& columns, std::uint32_t m, const Accumulators<M>& sums) {
   constexpr std::uint32_t kLoads = 4;
   const std::uint32_t group = threadIdx.x % 32 / 4;
   const std::uint32_t from = (group / 2 + group % 2 * 4) * 8 + threadIdx.x % 2 * 4;
-  const std::uint16_t* values = b.values + std::uint64_t{segment.first} * 64 + from;
-  uint2 next[kLoads];
-  const auto load = [&](std::uint32_t left) {
-#pragma unroll
-    for (std::uint32_t u = 0; u < kLoads; ++u) {
-      next[u] = u < left ? __ldg(reinterpret_cast<const uint2*>(values + u * 64)) : uint2{0, 0};
-    }
-    values += kLoads * 64;
-  };
-  load(segment.end - segment.first);
+  const uint2* values = reinterpret_cast<const uint2*>(b.values + std::uint64_t{segment.first} * 64 + from);
   const Products8<M, Fits> products(a_block, 0, m, sums);
+  std::uint32_t slots[kLoads];
 #pragma unroll 1
   for (std::uint32_t q = segment.first; q < segment.end; q += 32) {
-    const std::uint32_t slot = slots_of_blocks(b, q, segment.end, columns);
     const std::uint32_t count = min(32u, segment.end - q);
+    uint2 terms[kLoads];
+    if (count >= kLoads) load_terms(values, 16, terms);  // while slots are searched
+    const std::uint32_t slot = slots_of_blocks(b, q, segment.end, columns);
+    std::uint32_t x = 0;
 #pragma unroll 1
-    for (std::uint32_t x = 0; x < count; x += kLoads) {
-      uint2 terms[kLoads];
-      std::uint32_t slots[kLoads];
+    for (; x + kLoads <= count; x += kLoads) {
+      if (x != 0) load_terms(values, 16, terms);
+      values += 16 * kLoads;
 #pragma unroll
-      for (std::uint32_t u = 0; u < kLoads; ++u) {
-        terms[u] = next[u];
-        slots[u] = __shfl_sync(~0u, slot, x + u);
-      }
-      const std::uint32_t left = segment.end - q - x;
-      if (left > kLoads) load(left - kLoads);
-      products.add(slots, terms, left > 1);
-      if (left > 2) products.add(slots + 2, terms + 2, left > 3);
+      for (std::uint32_t u = 0; u < kLoads; ++u) slots[u] = __shfl_sync(~0u, slot, x + u);
+      products.add(slots, terms, true);
+      products.add(slots + 2, terms + 2, true);
     }
+    if (x == count) continue;
+#pragma unroll
+    for (std::uint32_t u = 0; u < kLoads; ++u) {
+      terms[u] = x + u < count ? __ldg(values + 16 * u) : uint2{0, 0};
+      slots[u] = __shfl_sync(~0u, slot, x + u);
+    }
+    products.add(slots, terms, count - x > 1);
+    if (count - x > 2) products.add(slots + 2, terms + 2, false);
   }
 }
 
-/// Adds the products of two eights of rows of A and eight columns of B to a C block. M = 0, sides of a multiple of 16.
+/// What the columns of a row are XORed with where m is 16: lanes add to every other column of eight in eight rows, of
+/// which every second one begins in the same bank. Rows 0, 2, 4, 6 use even columns, odd ones, and the same of the
+/// other half.
+__device__ constexpr std::uint32_t ranked_swizzle(std::uint32_t row) {
+  return row / 2 % 2 | row / 4 % 2 * 8;
+}
+
+/// P = 16: in pieces of 8 x 8 (Sums8), the columns of B loaded one piece ahead.
+/// Threads: one whole warp.
 template <std::uint32_t P, bool Fits>
 __device__ void add_ranked_wide(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                                 const RankedColumns& columns, std::uint32_t m, const Accumulators<0>& sums) {
@@ -139,6 +149,7 @@ __device__ void add_ranked_wide(const std::uint16_t* a_block, const OperandView&
     end_column[r] = r * 8 + Sums8::row() < m ? m : 0;
     positions[r] = (r * 8 + Sums8::row()) * m;
   }
+  const std::uint32_t swizzle = m == P ? ranked_swizzle(Sums8::row()) : 0;  // the same for every eighth row
   const std::uint16_t* next = b.values + std::uint64_t{segment.first} * P * P + from;
   EightTerms<P> ahead;
   ahead.load(next);
@@ -171,7 +182,8 @@ __device__ void add_ranked_wide(const std::uint16_t* a_block, const OperandView&
             if (own >= end_column[r]) continue;
             const std::uint64_t value = combine<Fits>(products[r].high[e], products[r].high[2 + e] + products[r].low[e],
                                                       products[r].low[2 + e]);
-            sums.template add_at<Fits>(base + (positions[r] + own) * 4, c_block, positions[r] + own, value);
+            const std::uint32_t p = positions[r] + (own ^ swizzle);
+            sums.template add_at<Fits>(base + p * 4, c_block, p, value);
           }
         }
       }

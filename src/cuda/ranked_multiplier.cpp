@@ -21,11 +21,13 @@ class RankedMultiplier : public Multiplier {
         windows_(c_.memory, kernels::max_rank_windows(max_parts_, max_c_blocks_), "windows"),
         columns_(c_.memory, max_c_blocks_, "columns"),
         counters_(c_.memory, kernels::kRankCounters, "counters"),
-        work_(c_.memory, kernels::ranked_workspace_bytes(max_rows(), max_parts_, max_c_blocks_), "row-rank work space") {
+        work_(c_.memory, kernels::ranked_workspace_bytes(max_rows(), max_parts_, max_c_blocks_),
+              "row-rank work space") {
     const bool can_be_zero = look_at_operands();
+    splits_ = DeviceBuffer<std::uint32_t>(c_.memory, kernels::max_rank_splits(max_c_blocks_, can_be_zero), "splits");
     if (!can_be_zero) return;
-    unpacked_ = DeviceBuffer<std::uint32_t>(c_.memory, max_c_blocks_ * (output_record_bytes(c_.operands.m) / 4),
-                                            "records");
+    unpacked_ =
+        DeviceBuffer<std::uint32_t>(c_.memory, max_c_blocks_ * (output_record_bytes(c_.operands.m) / 4), "records");
     non_zero_ = DeviceBuffer<std::uint8_t>(c_.memory, max_c_blocks_, "flags");
   }
 
@@ -37,6 +39,7 @@ class RankedMultiplier : public Multiplier {
                                     .num_blocks = target.num_blocks.data()};
     const kernels::RankScratch scratch{.max_parts = max_parts_of(panel),
                                        .max_c_blocks = panel.max_c_blocks(),
+                                       .max_splits = splits_.size(),
                                        .max_span = max_span_,
                                        .mean_row_pairs = pairs_of(panel) / std::max(1u, panel.num_rows),
                                        .spans = spans_.data(),
@@ -45,6 +48,7 @@ class RankedMultiplier : public Multiplier {
                                        .counts_before = counts_before_.data(),
                                        .windows = windows_.data(),
                                        .columns = columns_.data(),
+                                       .splits = splits_.data(),
                                        .counters = counters_.data(),
                                        .unpacked = unpacked_.data(),
                                        .non_zero = non_zero_.data(),
@@ -70,14 +74,15 @@ class RankedMultiplier : public Multiplier {
   bool look_at_operands() {
     const Operands& operands = c_.operands;
     const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
+    auto* const words = reinterpret_cast<std::uint32_t*>(counters_.data());
     std::uint32_t found = 0;
     c_.events.timed(Stage::count, c_.stream, [&] {
       kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
                                  {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
-                                 operands.shape(), counters_.data(), c_.stream.get());
-      kernels::launch_max_span(product(), counters_.data() + 1, c_.stream.get());
-      found = fetch(counters_.data(), c_.stream);
-      max_span_ = fetch(counters_.data() + 1, c_.stream);
+                                 operands.shape(), words, c_.stream.get());
+      kernels::launch_max_span(product(), words + 1, c_.stream.get());
+      found = fetch(words, c_.stream);
+      max_span_ = fetch(words + 1, c_.stream);
     });
     return found != 0;
   }
@@ -105,17 +110,18 @@ class RankedMultiplier : public Multiplier {
   }
 
   MultiplierContext c_;
-  std::uint64_t max_c_blocks_;                  // of a panel
-  std::uint64_t max_parts_;                     // of a panel
-  std::uint32_t max_span_ = 0;                  // columns of a row
-  DeviceBuffer<kernels::RowSpan> spans_;        // [rows of a panel]
-  DeviceBuffer<std::uint32_t> part_offsets_;    // [rows of a panel + 1]
-  DeviceBuffer<kernels::RankPart> parts_;       // [max_parts]
-  DeviceBuffer<std::uint64_t> counts_before_;   // [max_parts + 1]
-  DeviceBuffer<kernels::RankWindow> windows_;   // [max_rank_windows]
-  DeviceBuffer<std::uint32_t> columns_;         // [max_c_blocks]
-  DeviceBuffer<std::uint32_t> counters_;        // [kRankCounters]
+  std::uint64_t max_c_blocks_;                 // of a panel
+  std::uint64_t max_parts_;                    // of a panel
+  std::uint32_t max_span_ = 0;                 // columns of a row
+  DeviceBuffer<kernels::RowSpan> spans_;       // [rows of a panel]
+  DeviceBuffer<std::uint32_t> part_offsets_;   // [rows of a panel + 1]
+  DeviceBuffer<kernels::RankPart> parts_;      // [max_parts]
+  DeviceBuffer<std::uint64_t> counts_before_;  // [max_parts + 1]
+  DeviceBuffer<kernels::RankWindow> windows_;  // [max_rank_windows]
+  DeviceBuffer<std::uint32_t> columns_;        // [max_c_blocks]
+  DeviceBuffer<unsigned long long> counters_;  // [kRankCounters]
   DeviceBuffer<std::byte> work_;
+  DeviceBuffer<std::uint32_t> splits_;    // [max_rank_splits]
   DeviceBuffer<std::uint32_t> unpacked_;  // [max_c_blocks, 2 + m * m], where C blocks can be zero, like the next one
   DeviceBuffer<std::uint8_t> non_zero_;   // [max_c_blocks]
 };

@@ -38,7 +38,7 @@ Layout rows_layout(const KernelRow& kernel) {
 }
 
 /// C blocks of a panel: as many as are useful and fit beside the operands.
-void size_panels(Execution& e, const Statistics& s, const OperandBytes& operands) {
+void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t record = output_record_bytes(s.m());
   const std::uint64_t per_c_block = tile_device_bytes(s.m());
   const std::uint64_t smallest = std::max(operands.build_peak, operands.resident + per_c_block);
@@ -47,8 +47,8 @@ void size_panels(Execution& e, const Statistics& s, const OperandBytes& operands
     return;
   }
   const std::uint64_t left = e.device_limit_bytes - operands.resident;
-  const std::uint64_t useful =
-      std::min<std::uint64_t>(kernels::kPanelBytes / record + 1, std::uint64_t{s.nb()} * s.nb());
+  const std::uint64_t panel_bytes = kernel.id == KernelId::row_rank ? kernels::kRankPanelBytes : kernels::kPanelBytes;
+  const std::uint64_t useful = std::min<std::uint64_t>(panel_bytes / record + 1, std::uint64_t{s.nb()} * s.nb());
   e.max_c_blocks = std::clamp<std::uint64_t>(left / per_c_block, 1, std::max<std::uint64_t>(1, useful));
   e.device_need_bytes = std::max(operands.build_peak, operands.resident + e.max_c_blocks * per_c_block);
 }
@@ -189,7 +189,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   const OperandBytes operands =
       operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
   Pieces pieces;
-  size_panels(e, s, operands);
+  size_panels(e, kernel, s, operands);
   if (!e.is_refused() && kernel.is_dense()) pieces = size_dense(e, kernel, s, operands);
   if (!e.is_refused()) size_ring(e);
   if (e.is_refused()) return e;

@@ -117,10 +117,10 @@ double row_rank_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
   const double elements = elements_of_block(s);
   const auto rows = static_cast<double>(s.a_rows);
-  const double panels = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m())) / kernels::kPanelBytes;
+  const double panels = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m())) / kernels::kRankPanelBytes;
   const double slots = kernels::rank_slots(s.m(), kernels::kRankWideCta);
-  const double finding = s.num_pairs / kernels::kRankColumnPairsPerMs +
-                         rows * (kernels::kRankRowMs + s.nb() / kernels::kRankColumnsPerMs);
+  const double finding =
+      s.num_pairs / kernels::kRankColumnPairsPerMs + rows * (kernels::kRankRowMs + s.nb() / kernels::kRankColumnsPerMs);
   const double windows = rows + s.num_c_blocks / slots;
   return build_ms(s) + std::max(1.0, panels) * kernels::kRankPanelMs + finding +
          s.num_pairs / kernels::side_rates(s.m()).ranked_pairs_per_ms + windows * kernels::kRankRowMs +

@@ -119,7 +119,7 @@ TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
   Report one;
   const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"), &one);
   for (const std::string& kernel : cuda_kernels()) {
-    if (kernel.find("dense") == 0) continue;  // B as a whole does not fit
+    if (kernel.find("dense") == 0) continue;                         // B as a whole does not fit
     if (kernel == "small-blocks" || kernel == "row-rank") continue;  // small_blocks_test.cpp, ranked_test.cpp
     Options options = with_kernel(kernel);
     options.memory_limit_bytes = kLimitForPanels;

@@ -148,8 +148,9 @@ std::uint64_t row_rank_bytes(const plan::Execution& e, const plan::Statistics& s
     parts = std::max(parts, kernels::max_rank_parts(panel.num_rows, pairs));
     rows = std::max<std::uint64_t>(rows, panel.num_rows);
   }
-  return 8 * rows + 4 * (rows + 1) + 16 * parts + 8 * (parts + 1) + 16 * kernels::max_rank_windows(parts, c_blocks) +
-         (4 + output_record_bytes(s.m()) + 1) * c_blocks + 12 + library_bytes(std::max({rows, parts, c_blocks}));
+  return 8 * rows + 4 * (rows + 1) + 16 * parts + 8 * (parts + 1) + 20 * kernels::max_rank_windows(parts, c_blocks) +
+         (4 + output_record_bytes(s.m()) + 1) * c_blocks + 4 * kernels::max_rank_splits(c_blocks, true) + 32 +
+         library_bytes(std::max({rows, parts, c_blocks}));
 }
 
 /// run_panels() and the multipliers.
