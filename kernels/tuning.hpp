@@ -132,8 +132,9 @@ inline constexpr std::uint32_t kMaxRankedColumns = 1u << 20;
 inline constexpr std::uint64_t kRankPartPairs = 1u << 14;
 
 /// Pairs of a CTA of row-rank that multiplies, about: where C blocks have many, it takes fewer of them.
-inline constexpr std::uint64_t kRankWindowPairs = 8192;
+inline constexpr std::uint64_t kRankWindowPairs = 16'384;
 inline constexpr std::uint32_t kMinRankSlots = 16;
+inline constexpr std::uint32_t kMaxRankSlots = 2047;  // pairs of 1,024 blocks of A fit 21 bits
 
 /// CTAs of row-rank that multiply. Rows with at most kRankShortRowPairs, on average,
 /// leave most of a large one idle.
@@ -142,8 +143,9 @@ struct RankCta {
   std::uint32_t region_bytes = 0;  // of shared memory: sums, columns, buckets
 };
 inline constexpr RankCta kRankWideCta = {.warps = 16, .region_bytes = 100u << 10};  // two per multiprocessor of 228 KB
-inline constexpr RankCta kRankShortCta = {.warps = 8, .region_bytes = 48u << 10};   // four
-inline constexpr RankCta kRankTinyCta = {.warps = 4, .region_bytes = 24u << 10};    // eight, of blocks up to 4 x 4
+inline constexpr RankCta kRankMidCta = {.warps = 10, .region_bytes = 66u << 10};
+inline constexpr RankCta kRankShortCta = {.warps = 8, .region_bytes = 48u << 10};     // four
+inline constexpr RankCta kRankTinyCta = {.warps = 4, .region_bytes = 24u << 10};      // eight, of blocks up to 4 x 4
 inline constexpr RankCta kRankSmallestCta = {.warps = 8, .region_bytes = 38u << 10};  // where a CTA has 48 KB at most
 inline constexpr std::uint64_t kRankShortRowPairs = 1024;
 
@@ -162,9 +164,8 @@ constexpr std::uint32_t rank_region_bytes(std::uint32_t m, std::uint32_t slots) 
 
 /// C blocks whose sums fit a CTA. Values: 1 <= m <= kMaxRankedSide.
 constexpr std::uint32_t rank_slots(std::uint32_t m, RankCta cta) {
-  constexpr std::uint32_t kMost = 2048;
   std::uint32_t slots = kMinRankSlots;
-  while (slots < kMost && rank_region_bytes(m, slots + 1) <= cta.region_bytes) ++slots;
+  while (slots < kMaxRankSlots && rank_region_bytes(m, slots + 1) <= cta.region_bytes) ++slots;
   return slots;
 }
 
@@ -202,10 +203,11 @@ inline constexpr double kSmallHashPairsPerMs = 7.0e7;        // small-blocks: ro
 inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added up by CTAs in shared memory
 inline constexpr double kSmallUnitMs = 2.5e-5;               // a chunk of a row, beside those of other CTAs
 inline constexpr double kSmallUnevenUnitMs = 2.0e-4;         // the same where rows differ much (kSmallEvenRows)
-inline constexpr double kRankColumnPairsPerMs = 1.0e8;       // row-rank: pairs whose columns are found
-inline constexpr double kRankColumnsPerMs = 3.0e11;          // bits of a row, cleared and searched
-inline constexpr double kRankRowMs = 1.0e-5;                 // a row, or a window, however few its pairs
+inline constexpr double kRankColumnsPerMs = 2.0e10;          // row-rank: bits of a row, cleared and searched
+inline constexpr double kRankRowMs = 1.0e-5;                 // a row, however few its pairs
 inline constexpr double kRankPanelMs = 0.1;                  // launches of a panel
+inline constexpr double kRankResultBytesPerMs = 1.3e9;       // columns found, sums cleared, records written
+inline constexpr double kGustavsonCtas = 264;                // of row-spread at a time: the longest row waits for few
 inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
 inline constexpr double kTiledTermsPerMs = 6.5e9;            // multiply-adds of dense-tiled
 inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average
@@ -217,18 +219,19 @@ struct SideRates {
   double gustavson_pairs_per_ms;
   double esc_pairs_per_ms;         // multiplied, without listing
   double esc_pairs_per_block;      // a panel with fewer pairs than this per C block is listed; others are visited
-  double ranked_pairs_per_ms = 0;  // row-rank, once columns are found; 0 = not compiled
+  double ranked_pairs_per_ms = 0;  // row-rank; 0 = not compiled
 };
 inline constexpr SideRates kSideRates[] = {
     {4, 9.0e7, 1.9e7, kEscPairsPerBlock, 3.0e7},
-    {8, 3.3e7, 1.0e7, kEscPairsPerBlock, 2.0e7},
-    {16, 5.2e6, 2.0e6, 0.5, 4.0e6},
+    {8, 3.3e7, 1.0e7, kEscPairsPerBlock, 2.6e7},
+    {16, 5.2e6, 2.0e6, 0.5, 3.7e6},
     {24, 1.4e6, 8.0e5, 1},
     {32, 1.1e6, 5.2e5, 1},
     {48, 3.7e5, 1.8e5, 1},
     {64, 1.5e5, 7.0e4, 1},
 };
-inline constexpr double kGustavsonCheckedShare = 0.4;  // of these rates where sums are checked for overflow
+inline constexpr double kGustavsonCheckedShare =
+    0.4;  // of these rates where sums are checked for overflow, row-rank too
 
 /// The row of padded_side(m), m = 1 to 64.
 constexpr const SideRates& side_rates(std::uint32_t m) {

@@ -53,6 +53,14 @@ double dense_terms(const Statistics& s) {
   return static_cast<double>(s.a_rows) * s.m() * side * side;
 }
 
+/// Share of the rates of sums in shared memory that is left where rows can leave 32 bits on average.
+double share_of_checked_sums(const Statistics& s) {
+  const double row_sum = static_cast<double>(s.num_blocks()) / 2 /
+                         static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * s.m() * s.max_element *
+                         s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
+  return row_sum > kMaxVal ? kernels::kGustavsonCheckedShare : 1;
+}
+
 /// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
 double small_rows_ms(const Statistics& s, double rows, double pairs) {
   const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
@@ -82,15 +90,16 @@ double pair_list_ms(const Statistics& s, const Pieces&) {
 double row_spread_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
   const double elements = elements_of_block(s);
-  const double row_sum = static_cast<double>(s.num_blocks()) / 2 /
-                         static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * s.m() * s.max_element *
-                         s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
-  const double share = row_sum > kMaxVal ? kernels::kGustavsonCheckedShare : 1;
-  const double products = s.num_pairs / (kernels::side_rates(s.m()).gustavson_pairs_per_ms * share);
+  const double pairs_per_ms = kernels::side_rates(s.m()).gustavson_pairs_per_ms * share_of_checked_sums(s);
   const double chunk_blocks =
       std::clamp<double>(kernels::kGustavsonSharedBytes / (4 * elements + 4), 1, kernels::kMaxChunkBlocks);
   const auto rows = static_cast<double>(s.a_rows);
-  const double ctas = rows * std::ceil(s.nb() / chunk_blocks);
+  const double chunks = std::ceil(s.nb() / chunk_blocks);
+  const double longest = s.exact && s.row_pairs.num_runs() != 0
+                             ? std::min(s.num_pairs, static_cast<double>(s.row_pairs.max_row_pairs))
+                             : 0;
+  const double products = std::max(s.num_pairs, longest / chunks * kernels::kGustavsonCtas) / pairs_per_ms;
+  const double ctas = rows * chunks;
   return build_ms(s) + products + ctas * kernels::kGustavsonCtaMs +
          rows * s.nb() * elements / kernels::kGustavsonElementsPerMs +
          result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
@@ -115,17 +124,12 @@ double small_blocks_ms(const Statistics& s, const Pieces&) {
 
 double row_rank_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
-  const double elements = elements_of_block(s);
   const auto rows = static_cast<double>(s.a_rows);
-  const double panels = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m())) / kernels::kRankPanelBytes;
-  const double slots = kernels::rank_slots(s.m(), kernels::kRankWideCta);
-  const double finding =
-      s.num_pairs / kernels::kRankColumnPairsPerMs + rows * (kernels::kRankRowMs + s.nb() / kernels::kRankColumnsPerMs);
-  const double windows = rows + s.num_c_blocks / slots;
-  return build_ms(s) + std::max(1.0, panels) * kernels::kRankPanelMs + finding +
-         s.num_pairs / kernels::side_rates(s.m()).ranked_pairs_per_ms + windows * kernels::kRankRowMs +
-         s.num_c_blocks * elements / kernels::kGustavsonElementsPerMs +
-         result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
+  const double panels = std::max(1.0, result_bytes(s) / static_cast<double>(kernels::kRankPanelBytes));
+  return build_ms(s) + panels * kernels::kRankPanelMs +
+         rows * (kernels::kRankRowMs + s.nb() / kernels::kRankColumnsPerMs) +
+         s.num_pairs / (kernels::side_rates(s.m()).ranked_pairs_per_ms * share_of_checked_sums(s)) +
+         result_bytes(s) / kernels::kRankResultBytesPerMs;
 }
 
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {
