@@ -132,9 +132,8 @@ inline constexpr std::uint32_t kMaxRankedColumns = 1u << 20;
 inline constexpr std::uint64_t kRankPartPairs = 1u << 14;
 
 /// Pairs of a CTA of row-rank that multiplies, about: where C blocks have many, it takes fewer of them.
-inline constexpr std::uint64_t kRankWindowPairs = 16'384;
+inline constexpr std::uint64_t kRankWindowPairs = 8192;
 inline constexpr std::uint32_t kMinRankSlots = 16;
-inline constexpr std::uint32_t kMaxRankSlots = 2047;  // pairs of 1,024 blocks of A fit 21 bits
 
 /// CTAs of row-rank that multiply. Rows with at most kRankShortRowPairs, on average,
 /// leave most of a large one idle.
@@ -143,11 +142,11 @@ struct RankCta {
   std::uint32_t region_bytes = 0;  // of shared memory: sums, columns, buckets
 };
 inline constexpr RankCta kRankWideCta = {.warps = 16, .region_bytes = 100u << 10};  // two per multiprocessor of 228 KB
-inline constexpr RankCta kRankMidCta = {.warps = 10, .region_bytes = 66u << 10};
-inline constexpr RankCta kRankShortCta = {.warps = 8, .region_bytes = 48u << 10};     // four
-inline constexpr RankCta kRankTinyCta = {.warps = 4, .region_bytes = 24u << 10};      // eight, of blocks up to 4 x 4
+inline constexpr RankCta kRankShortCta = {.warps = 8, .region_bytes = 48u << 10};   // four
+inline constexpr RankCta kRankTinyCta = {.warps = 4, .region_bytes = 24u << 10};    // eight
 inline constexpr RankCta kRankSmallestCta = {.warps = 8, .region_bytes = 38u << 10};  // where a CTA has 48 KB at most
 inline constexpr std::uint64_t kRankShortRowPairs = 1024;
+inline constexpr std::uint32_t kRankTinySide = 4;  // rows of blocks up to this side take the tiny one, others the short
 
 /// Buckets of columns of a window: at least 1.5 for each C block, a power of two.
 constexpr std::uint32_t rank_buckets(std::uint32_t slots) {
@@ -164,8 +163,9 @@ constexpr std::uint32_t rank_region_bytes(std::uint32_t m, std::uint32_t slots) 
 
 /// C blocks whose sums fit a CTA. Values: 1 <= m <= kMaxRankedSide.
 constexpr std::uint32_t rank_slots(std::uint32_t m, RankCta cta) {
+  constexpr std::uint32_t kMost = 2048;
   std::uint32_t slots = kMinRankSlots;
-  while (slots < kMaxRankSlots && rank_region_bytes(m, slots + 1) <= cta.region_bytes) ++slots;
+  while (slots < kMost && rank_region_bytes(m, slots + 1) <= cta.region_bytes) ++slots;
   return slots;
 }
 
@@ -230,8 +230,7 @@ inline constexpr SideRates kSideRates[] = {
     {48, 3.7e5, 1.8e5, 1},
     {64, 1.5e5, 7.0e4, 1},
 };
-inline constexpr double kGustavsonCheckedShare =
-    0.4;  // of these rates where sums are checked for overflow, row-rank too
+inline constexpr double kGustavsonCheckedShare = 0.4;  // of these rates, and of row-rank's, where sums are checked
 
 /// The row of padded_side(m), m = 1 to 64.
 constexpr const SideRates& side_rates(std::uint32_t m) {

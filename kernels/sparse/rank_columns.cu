@@ -69,7 +69,7 @@ __device__ inline void set_bits(const RankedProduct& product, const RankPart& pa
 /// C blocks of a window: fewer where each has many pairs, and as many in each window of a part.
 __device__ inline std::uint32_t window_of_part(std::uint32_t count, std::uint32_t pairs, RankShape shape) {
   if (count == 0) return 1;
-  const std::uint64_t wanted = shape.window_pairs * count / max(pairs, 1u);
+  const std::uint64_t wanted = kRankWindowPairs * count / max(pairs, 1u);
   const std::uint32_t most = max(kMinRankSlots, static_cast<std::uint32_t>(min(std::uint64_t{shape.slots}, wanted)));
   const std::uint32_t windows = (count - 1) / most + 1;
   return (count - 1) / windows + 1;
@@ -115,11 +115,6 @@ __device__ inline void list_columns(const RankPart& part, RankShape shape, std::
   }
 }
 
-/// Hands out parts. Threads: one of a CTA, which shares the answer.
-__device__ inline std::uint32_t next_part(const RankScratch& scratch) {
-  return static_cast<std::uint32_t>(atomicAdd(scratch.counters + kPartTicket, 1ull));  // each CTA a part of its own
-}
-
 // Grid: as many CTAs as fit the device; each takes one part after the other.
 // Work: a lane per pair sets the bit of its column; then each warp writes the columns of some words of the bitmap.
 // Memory: neighbouring lanes read neighbouring columns of B's row; the bitmap is in shared memory.
@@ -131,13 +126,13 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
   const std::uint32_t num_parts = scratch.part_offsets[c_blocks.num_rows];
   for (std::uint32_t w = threadIdx.x; w < num_words; w += blockDim.x) bits[w] = 0;
   if (threadIdx.x == 0) lists.pairs = 0;
-  std::uint32_t next = threadIdx.x == 0 ? next_part(scratch) : 0;
   while (true) {
-    if (threadIdx.x == 0) lists.ticket = next;
-    __syncthreads();  // the ticket is written, bits are clear
+    if (threadIdx.x == 0)
+      lists.ticket =
+          static_cast<std::uint32_t>(atomicAdd(scratch.counters + kPartTicket, 1ull));  // each CTA a part of its own
+    __syncthreads();  // the ticket is drawn, bits are clear
     const std::uint32_t ticket = lists.ticket;
     if (ticket >= num_parts) return;
-    if (threadIdx.x == 0) next = next_part(scratch);  // not waited for before the next part
     const RankPart part = scratch.parts[ticket];
     if (part.count == 0) {
       __syncthreads();  // all have read the ticket
@@ -158,8 +153,7 @@ void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_bloc
   const std::uint32_t num_words = (span + 31) / 32 + 1;
   const std::uint32_t shared_bytes = num_words * 4;
   constexpr std::uint32_t kManyBytes = 40u << 10;  // fewer CTAs fit: larger ones
-  const bool has_short_rows = scratch.mean_row_pairs <= kRankShortRowPairs;
-  const unsigned threads = shared_bytes > kManyBytes ? kMaxWarps * 32 : has_short_rows ? 128 : 256;
+  const unsigned threads = shared_bytes <= kManyBytes ? 256 : kMaxWarps * 32;
   check(cudaFuncSetAttribute(find_columns, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
         "find_columns shared memory");
   int device = 0;

@@ -52,20 +52,32 @@ __global__ void find_max_span(RankedProduct product, std::uint32_t* max_span) {
 }
 
 // Grid: one warp per row of the panel.
-// Work: the columns of a row within the panel, and how many parts share them; 0 behind the last row, so that a scan
-// ends
-//       with the total.
+// Work: the columns of a row within the panel.
 // Memory: three scattered words per block of A.
-__global__ void find_row_spans(RankedProduct product, CBlocksView c_blocks, RankScratch scratch) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) scratch.part_offsets[c_blocks.num_rows] = 0;
+__global__ void find_row_spans(RankedProduct product, CBlocksView c_blocks, RowSpan* spans) {
   for_each_item(std::uint64_t{c_blocks.num_rows} * 32, [=](std::uint64_t item) {
     const auto x = static_cast<std::uint32_t>(item / 32);
     const RowSpan span = span_of_row(product, c_blocks.row_begin + x, c_blocks.column_begin,
                                      std::uint64_t{c_blocks.column_begin} + c_blocks.num_columns);
-    if (item % 32 != 0) return;
-    scratch.spans[x] = span;
-    scratch.part_offsets[x] = parts_of_row(pairs_of_rank_row(product, c_blocks.row_begin + x), span);
+    if (item % 32 == 0) spans[x] = span;
   });
+}
+
+/// Parts of each row of the panel; 0 behind the last one, so that the scan ends with the total.
+struct PartsOfRow {
+  RankedProduct product;
+  std::uint32_t row_begin;
+  std::uint32_t num_rows;
+  const RowSpan* spans;  // [num_rows], device
+
+  __device__ std::uint32_t operator()(std::uint64_t x) const {
+    if (x >= num_rows) return 0;
+    return parts_of_row(pairs_of_rank_row(product, static_cast<std::uint32_t>(row_begin + x)), spans[x]);
+  }
+};
+
+auto parts_of_rows(const PartsOfRow& parts) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), parts);
 }
 
 // Grid: one thread per row of the panel.
@@ -118,27 +130,24 @@ __device__ inline std::uint32_t place_splits(const RankScratch& scratch, std::ui
   return first + count <= scratch.max_splits ? static_cast<std::uint32_t>(first) : kNoRow;
 }
 
-// Grid: one warp per part, of as many as there can be.
-// Work: a lane writes every 32nd window of a part.
-// Memory: contiguous writes where a part has several windows.
+// Grid: one thread per part, of as many as there can be.
+// Work: a part writes its windows.
+// Memory: contiguous but for parts with several windows.
 __global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratch scratch, std::uint32_t* num_blocks) {
   const std::uint32_t num_parts = scratch.part_offsets[c_blocks.num_rows];
   if (blockIdx.x == 0 && threadIdx.x == 0) *num_blocks = static_cast<std::uint32_t>(scratch.counts_before[num_parts]);
-  for_each_item(std::uint64_t{num_parts} * 32, [=](std::uint64_t item) {
-    const auto lane = static_cast<std::uint32_t>(item % 32);
-    const RankPart part = scratch.parts[item / 32];
+  for_each_item(num_parts, [=](std::uint64_t x) {
+    const RankPart part = scratch.parts[x];
     const std::uint32_t num_windows = windows_of(part);
     if (num_windows == 0) return;
-    const std::uint64_t before = scratch.counts_before[item / 32];
+    const std::uint64_t before = scratch.counts_before[x];
     const auto record = static_cast<std::uint32_t>(before);
     RankWindow* const to = scratch.windows + (before >> 32);
     const std::uint32_t row = part.row - c_blocks.row_begin;
     const bool is_whole = num_windows == 1 && scratch.part_offsets[row + 1] - scratch.part_offsets[row] == 1;
     const std::uint32_t of_a = a.offsets[part.row + 1] - a.offsets[part.row];
-    std::uint32_t splits = kNoRow;
-    if (lane == 0 && !is_whole) splits = place_splits(scratch, num_windows, of_a);
-    splits = __shfl_sync(~0u, splits, 0);
-    for (std::uint32_t w = lane; w < num_windows; w += 32) {
+    const std::uint32_t splits = is_whole ? kNoRow : place_splits(scratch, num_windows, of_a);
+    for (std::uint32_t w = 0; w < num_windows; ++w) {
       const std::uint32_t skipped = w * part.window;
       to[w] = {.row = part.row,
                .first = part.first + skipped,
@@ -159,7 +168,6 @@ __global__ void __launch_bounds__(kItemThreads)
   constexpr std::uint32_t kSlices = 16;
   const CompressedView& a = product.a.index;
   const CompressedView& b = product.b.index;
-  if (scratch.counters[kSplitsPlaced] == 0) return;
   const std::uint64_t num_items = (*counts >> 32) * kSlices * 32;
   for_each_item(num_items, [=](std::uint64_t item) {
     const RankWindow window = scratch.windows[item / 32 / kSlices];
@@ -194,8 +202,8 @@ __global__ void __launch_bounds__(kItemThreads)
 std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_parts, std::uint64_t max_c_blocks) {
   std::size_t of_rows = 0;
   std::size_t of_parts = 0;
-  check(cub::DeviceScan::ExclusiveSum(nullptr, of_rows, static_cast<std::uint32_t*>(nullptr),
-                                      static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(max_rows) + 1),
+  check(cub::DeviceScan::ExclusiveSum(nullptr, of_rows, parts_of_rows({}), static_cast<std::uint32_t*>(nullptr),
+                                      static_cast<std::int64_t>(max_rows) + 1),
         "parts workspace");
   check(cub::DeviceScan::ExclusiveSum(nullptr, of_parts, counts_of_parts({}), static_cast<std::uint64_t*>(nullptr),
                                       static_cast<std::int64_t>(max_parts) + 1),
@@ -213,10 +221,12 @@ void launch_max_span(const RankedProduct& product, std::uint32_t* max_span, cuda
 void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                        cudaStream_t stream) {
   find_row_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(product, c_blocks,
-                                                                                                scratch);
+                                                                                                scratch.spans);
   check_launch("find_row_spans");
+  const PartsOfRow parts{
+      .product = product, .row_begin = c_blocks.row_begin, .num_rows = c_blocks.num_rows, .spans = scratch.spans};
   std::size_t bytes = scratch.work.bytes;
-  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, scratch.part_offsets, scratch.part_offsets,
+  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, parts_of_rows(parts), scratch.part_offsets,
                                       std::int64_t{c_blocks.num_rows} + 1, stream),
         "parts of rows");
   write_parts<<<item_grid(c_blocks.num_rows), kItemThreads, 0, stream>>>(c_blocks, scratch);
@@ -230,8 +240,8 @@ void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_bloc
   check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, counts_of_parts(counts), scratch.counts_before,
                                       static_cast<std::int64_t>(scratch.max_parts) + 1, stream),
         "windows of parts");
-  write_windows<<<item_grid(scratch.max_parts * 32), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch,
-                                                                                num_blocks);
+  write_windows<<<item_grid(scratch.max_parts), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch,
+                                                                           num_blocks);
   check_launch("write_windows");
   constexpr unsigned kCtas = 2048;  // resident on the largest device
   find_splits<<<kCtas, kItemThreads, 0, stream>>>(product, scratch, scratch.counts_before + scratch.max_parts);

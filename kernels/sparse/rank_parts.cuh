@@ -12,7 +12,6 @@ namespace spmm::kernels {
 struct RankShape {
   RankCta cta;
   std::uint32_t slots = 0;  // C blocks at a time
-  std::uint64_t window_pairs = kRankWindowPairs;
 };
 
 /// Ticket counters of RankScratch.counters.

@@ -1,7 +1,6 @@
 // Gustavson with sums by rank: a CTA takes some successive C blocks of a row, all of which exist, with a slot of sums
 // each in shared memory, and writes their records where they belong.
 #include <algorithm>
-#include <cstdlib>
 
 #include "kernels/block_side.cuh"
 #include "kernels/blocks/record_output.cuh"
@@ -40,7 +39,7 @@ __device__ void add_round(const RankLaunch& launch, const RankRound<Warps>& roun
                           const std::uint16_t* a_blocks, const RankedColumns& columns, const Accumulators<M>& sums) {
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t total = round.before[count];
-  std::uint32_t next = total * warp / Warps;  // kOneSegment * Warps fits 32 bits
+  std::uint32_t next = total * warp / Warps;  // kBlocks * 2,048 slots * Warps fit 32 bits
   const std::uint32_t end = total * (warp + 1) / Warps;
   if (next == end) return;
   auto x = static_cast<std::uint32_t>(upper_bound(round.before, 0, count, next)) - 1;
@@ -129,12 +128,10 @@ __global__ void __launch_bounds__(Warps * 32, 32 / Warps) mul_ranked(RankLaunch 
   __shared__ RankRound<Warps> round;
   const auto num_windows = static_cast<std::uint32_t>(*launch.counts >> 32);
   const std::uint32_t m = M != 0 ? M : launch.product.m;
-  std::uint32_t next = threadIdx.x == 0 ? next_window(launch.scratch) : 0;
   while (true) {
-    if (threadIdx.x == 0) round.ticket = next;
-    __syncthreads();  // the ticket is written
+    if (threadIdx.x == 0) round.ticket = next_window(launch.scratch);
+    __syncthreads();  // the ticket is drawn
     if (round.ticket >= num_windows) return;
-    if (threadIdx.x == 0) next = next_window(launch.scratch);  // not waited for before the next window
     const RankWindow window = launch.scratch.windows[round.ticket];
     const std::uint32_t* const offsets = launch.product.a.index.offsets + window.row;
     const std::uint64_t num_terms = std::uint64_t{offsets[1] - offsets[0]} * m;  // of an element at most
@@ -200,14 +197,8 @@ RankShape shape_of(const RankedProduct& product, bool has_short_rows) {
   const auto fits = [&](RankCta cta) {
     return cta.region_bytes + sizeof(RankRound<kRankWideCta.warps>) <= static_cast<std::size_t>(bytes);
   };
-  constexpr std::uint32_t kTinySide = 4;
-  RankCta cta = !has_short_rows ? kRankWideCta : product.m <= kTinySide ? kRankTinyCta : kRankShortCta;
-  if (const char* e = std::getenv("RANK_CTA"))
-    cta = e[0] == 'w' ? kRankWideCta : e[0] == 'm' ? kRankMidCta : e[0] == 't' ? kRankTinyCta : kRankShortCta;  // TEMP
+  RankCta cta = !has_short_rows ? kRankWideCta : product.m <= kRankTinySide ? kRankTinyCta : kRankShortCta;
   if (!fits(cta)) cta = kRankSmallestCta;
-  if (const char* e = std::getenv("RANK_PAIRS")) {  // TEMP
-    return {.cta = cta, .slots = rank_slots(product.m, cta), .window_pairs = static_cast<std::uint64_t>(std::atoll(e))};
-  }
   return {.cta = cta, .slots = rank_slots(product.m, cta)};
 }
 
@@ -234,8 +225,6 @@ void launch_mul_ranked(const RankedProduct& product, const CBlocksView& c_blocks
   if (may_be_zero) check(cudaMemsetAsync(scratch.non_zero, 0, scratch.max_c_blocks, stream), "clear flags");
   if (shape.cta.warps == kRankWideCta.warps) {
     launch_of_shape<kRankWideCta.warps>(what, stream);
-  } else if (shape.cta.warps == kRankMidCta.warps) {
-    launch_of_shape<kRankMidCta.warps>(what, stream);
   } else if (shape.cta.warps == kRankShortCta.warps) {
     launch_of_shape<kRankShortCta.warps>(what, stream);
   } else {

@@ -14,12 +14,10 @@ struct RankRound {
   static constexpr std::uint32_t kThreads = Warps * 32;
   static constexpr std::uint32_t kPerThread = 2;  // loads in flight
   static constexpr std::uint32_t kBlocks = kThreads * kPerThread;
-  static constexpr std::uint32_t kOneSegment = 1u << 21;
-  static_assert(kBlocks * kMaxRankSlots < kOneSegment && kBlocks < (1u << 11));
   std::uint32_t first[kBlocks];       // block of B
   std::uint32_t before[kBlocks + 1];  // pairs of the segments before it; at the end: of all
   std::uint16_t a[kBlocks];           // block of A, from the first of the round on
-  std::uint32_t of_warp[Warps];       // pairs, and kOneSegment for each segment
+  uint2 of_warp[Warps];               // pairs, segments
   std::uint32_t ticket;
 
   /// Lists the calling thread's segments, possibly empty; returns how many are not. Complete when it returns.
@@ -28,21 +26,24 @@ struct RankRound {
   __device__ std::uint32_t list(const BSegment (&segments)[kPerThread]) {
     const std::uint32_t warp = threadIdx.x / 32;
     const std::uint32_t lane = threadIdx.x % 32;
-    std::uint32_t own = 0;
+    std::uint32_t length = 0;
+    std::uint32_t number = 0;
 #pragma unroll
     for (const BSegment& segment : segments) {
-      if (segment.end != segment.first) own += kOneSegment + (segment.end - segment.first);
+      length += segment.end - segment.first;
+      number += segment.end != segment.first ? 1 : 0;
     }
-    const std::uint32_t through = inclusive_warp_sum(own);
-    if (lane == 31) of_warp[warp] = through;
+    const std::uint32_t pairs_through = inclusive_warp_sum(length);
+    const std::uint32_t number_through = inclusive_warp_sum(number);
+    if (lane == 31) of_warp[warp] = uint2{pairs_through, number_through};
     __syncthreads();  // counts of all warps are known, the segments before are no longer read
-    const std::uint32_t of_lane = lane < Warps ? of_warp[lane] : 0;
-    const std::uint32_t warps = inclusive_warp_sum(of_lane);
-    const std::uint32_t total = __shfl_sync(~0u, warps, 31);
-    const std::uint32_t all = total / kOneSegment;
-    const std::uint32_t counts_before = __shfl_sync(~0u, warps - of_lane, warp) + through - own;
-    std::uint32_t pairs_before = counts_before % kOneSegment;
-    std::uint32_t x = counts_before / kOneSegment;
+    const uint2 counts = lane < Warps ? of_warp[lane] : uint2{0, 0};
+    const std::uint32_t pairs = inclusive_warp_sum(counts.x);
+    const std::uint32_t numbers = inclusive_warp_sum(counts.y);
+    const std::uint32_t all_pairs = __shfl_sync(~0u, pairs, 31);
+    const std::uint32_t all = __shfl_sync(~0u, numbers, 31);
+    std::uint32_t pairs_before = __shfl_sync(~0u, pairs - counts.x, warp) + pairs_through - length;
+    std::uint32_t x = __shfl_sync(~0u, numbers - counts.y, warp) + number_through - number;
 #pragma unroll
     for (std::uint32_t t = 0; t < kPerThread; ++t) {
       if (segments[t].first == segments[t].end) continue;
@@ -52,7 +53,7 @@ struct RankRound {
       pairs_before += segments[t].end - segments[t].first;
       ++x;
     }
-    if (threadIdx.x == 0) before[all] = total % kOneSegment;
+    if (threadIdx.x == 0) before[all] = all_pairs;
     __syncthreads();  // segments are listed
     return all;
   }
