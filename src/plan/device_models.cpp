@@ -61,16 +61,20 @@ double share_of_checked_sums(const Statistics& s) {
   return row_sum > kMaxVal ? kernels::kGustavsonCheckedShare : 1;
 }
 
+/// Whether the longest row has not many times the pairs of others.
+bool has_even_rows(const Statistics& s) {
+  const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  return !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean;
+}
+
 /// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
 double small_rows_ms(const Statistics& s, double rows, double pairs) {
   const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
   const double mean = pairs / std::max(rows, 1.0);
   const double sums = pairs * elements_of_block(s) / kernels::kSmallSumsPerMs;
   if (mean <= shape.hash_slots) return pairs / kernels::kSmallHashPairsPerMs + sums;
-  const double mean_of_all = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  const bool even = !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean_of_all;
   const double chunks = mean <= shape.rank_pairs ? 1 : shape.dense_chunks;
-  return sums + rows * chunks * (even ? kernels::kSmallUnitMs : kernels::kSmallUnevenUnitMs);
+  return sums + rows * chunks * (has_even_rows(s) ? kernels::kSmallUnitMs : kernels::kSmallUnevenUnitMs);
 }
 
 }  // namespace
@@ -126,10 +130,11 @@ double row_rank_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
   const auto rows = static_cast<double>(s.a_rows);
   const double panels = std::max(1.0, result_bytes(s) / static_cast<double>(kernels::kRankPanelBytes));
-  return build_ms(s) + panels * kernels::kRankPanelMs +
+  const double bytes = result_bytes(s) * (has_even_rows(s) ? 1 : kernels::kUnevenRankShare);
+  return build_ms(s) + kernels::kRankMs + panels * kernels::kRankPanelMs +
          rows * (kernels::kRankRowMs + s.nb() / kernels::kRankColumnsPerMs) +
          s.num_pairs / (kernels::side_rates(s.m()).ranked_pairs_per_ms * share_of_checked_sums(s)) +
-         result_bytes(s) / kernels::kRankResultBytesPerMs;
+         bytes / kernels::kRankResultBytesPerMs;
 }
 
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {

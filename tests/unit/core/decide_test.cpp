@@ -18,20 +18,6 @@ using namespace spmm;
 using namespace spmm::test;
 using plan::KernelId;
 
-/// Exact statistics with evenly filled rows.
-plan::Statistics counted(const plan::Statistics& expected, std::uint32_t rows_per_run = 1) {
-  plan::Statistics s = expected;
-  s.exact = true;
-  s.row_pairs = {.rows_per_run = rows_per_run, .num_rows = static_cast<std::uint32_t>(s.a_rows)};
-  const auto per_row = static_cast<std::uint64_t>(s.num_pairs / static_cast<double>(s.a_rows));
-  for (std::uint64_t row = 0; row < s.a_rows; row += rows_per_run) {
-    s.row_pairs.offsets.push_back(s.row_pairs.offsets.back() +
-                                  per_row * std::min<std::uint64_t>(rows_per_run, s.a_rows - row));
-  }
-  s.row_pairs.max_row_pairs = per_row;
-  return s;
-}
-
 }  // namespace
 
 TEST_CASE("every kernel has one registry row with what its backend needs to decide") {
@@ -169,33 +155,6 @@ TEST_CASE("small-blocks is predicted within half of what was measured on even pr
     CHECK(e.predicted_ms < c.measured_ms * 1.5);
     CHECK(e.predicted_ms > c.measured_ms / 1.5);
   }
-}
-
-TEST_CASE("row-rank takes m up to 16 and rows with many pairs or very different ones") {
-  plan::Limits limits = large_machine();
-  const auto best = [&](const plan::Statistics& s) { return plan::decide(s, limits).id; };
-  // What a 27-point stencil has, an R-MAT graph (rows by the hundred with 1,000 times the pairs of others), S1, S2, S5.
-  CHECK(best(counted(evenly_spread(1'000'000, 8, 3'241'792, 2047))) == KernelId::row_rank);
-  plan::Statistics skewed = counted(evenly_spread(524'288, 4, 1.5e6, 2047));
-  std::uint64_t added = 0;
-  for (std::size_t x = 1; x < skewed.row_pairs.offsets.size(); ++x) {
-    if (x % 100 == 0) added += 100'000;
-    skewed.row_pairs.offsets[x] += added;
-  }
-  skewed.row_pairs.max_row_pairs = 110'000;
-  skewed.num_pairs += static_cast<double>(added);
-  CHECK(best(skewed) == KernelId::row_rank);
-  CHECK(best(counted(evenly_spread(8'192, 8, 1e5, 2047))) == KernelId::rows);
-  CHECK(best(counted(evenly_spread(32'768, 4, 1e6, 2047))) == KernelId::rows);
-  CHECK(best(counted(evenly_spread(1'048'576, 8, 1e6, 2047), 8)) == KernelId::rows);
-  CHECK(best(counted(evenly_spread(17 * 100'000, 17, 2.5e6, 2047))) == KernelId::rows);
-  limits.kernel = KernelId::row_rank;
-  const plan::Execution e = plan::decide(skewed, limits);
-  CHECK(e.operand_layout == plan::Layout::rows);
-  CHECK(e.device_need_bytes <= limits.device->bytes);
-  for (const plan::Panel& panel : e.panels) CHECK_FALSE(panel.expand);
-  CHECK(plan::decide(evenly_spread(1700, 17, 1000), limits).refusal.kind == plan::Refusal::Kind::usage);
-  CHECK(plan::decide(evenly_spread(2'000'000, 1, 1e6), limits).refusal.kind == plan::Refusal::Kind::usage);
 }
 
 TEST_CASE("equal inputs give equal executions") {
