@@ -126,6 +126,69 @@ constexpr std::uint64_t max_small_units(const SmallShape& shape, std::uint64_t n
 /// and their records copied to their place afterwards: in order, all CTAs would wait for each long row.
 inline constexpr std::uint64_t kSmallEvenRows = 4;
 
+/// Block sides that row-rank takes, and block columns: a bit for each in shared memory.
+inline constexpr std::uint32_t kMaxRankedSide = 16;
+inline constexpr std::uint32_t kMaxRankedColumns = 1u << 20;
+
+/// Pairs of a row whose columns one CTA of row-rank finds, about; longer rows are cut by columns.
+inline constexpr std::uint64_t kRankPartPairs = 1u << 14;
+
+/// Pairs of a CTA of row-rank that multiplies, about: where C blocks have many, it takes fewer of them.
+inline constexpr std::uint64_t kRankWindowPairs = 8192;
+inline constexpr std::uint32_t kMinRankSlots = 16;
+
+/// CTAs of row-rank that multiply. Rows with at most kRankShortRowPairs, on average,
+/// leave most of a large one idle.
+struct RankCta {
+  std::uint32_t warps = 0;
+  std::uint32_t region_bytes = 0;  // of shared memory: sums, columns, buckets
+};
+inline constexpr RankCta kRankWideCta = {.warps = 16, .region_bytes = 100u << 10};  // two per multiprocessor of 228 KB
+inline constexpr RankCta kRankShortCta = {.warps = 8, .region_bytes = 48u << 10};   // four
+inline constexpr RankCta kRankTinyCta = {.warps = 4, .region_bytes = 24u << 10};    // eight
+inline constexpr RankCta kRankSmallestCta = {.warps = 8, .region_bytes = 38u << 10};  // where a CTA has 48 KB at most
+inline constexpr std::uint64_t kRankShortRowPairs = 1024;
+inline constexpr std::uint32_t kRankTinySide = 4;  // rows of blocks up to this side take the tiny one, others the short
+
+/// Buckets of columns of a window: at least 1.5 for each C block, a power of two.
+constexpr std::uint32_t rank_buckets(std::uint32_t slots) {
+  std::uint32_t buckets = 1;
+  while (buckets < slots + slots / 2) buckets *= 2;
+  return buckets;
+}
+
+/// Bytes that sums of so many C blocks take: 32 bits and a saturation bit per element, column, bucket borders.
+constexpr std::uint32_t rank_region_bytes(std::uint32_t m, std::uint32_t slots) {
+  const std::uint32_t words = m * m + (m * m + 31) / 32;
+  return (slots * words + 3) / 4 * 16 + slots * 4 + (rank_buckets(slots) + 2) * 2;
+}
+
+/// C blocks whose sums fit a CTA. Values: 1 <= m <= kMaxRankedSide.
+constexpr std::uint32_t rank_slots(std::uint32_t m, RankCta cta) {
+  constexpr std::uint32_t kMost = 2048;
+  std::uint32_t slots = kMinRankSlots;
+  while (slots < kMost && rank_region_bytes(m, slots + 1) <= cta.region_bytes) ++slots;
+  return slots;
+}
+
+/// Records of one panel of row-rank, unless memory asks for less. Far fewer come of it where C blocks have many pairs:
+/// panels are cut by what pairs allow.
+inline constexpr std::uint64_t kRankPanelBytes = std::uint64_t{4} << 30;
+
+/// Split offsets of a panel that row-rank keeps: as many as C blocks, or a quarter where these may be zero and are
+/// written twice. Windows for which there is no room search for themselves.
+constexpr std::uint64_t max_rank_splits(std::uint64_t max_c_blocks, bool can_be_zero) {
+  return can_be_zero ? max_c_blocks / 4 : max_c_blocks;
+}
+
+/// Parts and windows of a panel, at most.
+constexpr std::uint64_t max_rank_parts(std::uint64_t num_rows, std::uint64_t num_pairs) {
+  return num_rows + num_pairs / kRankPartPairs;
+}
+constexpr std::uint64_t max_rank_windows(std::uint64_t max_parts, std::uint64_t max_c_blocks) {
+  return max_parts + max_c_blocks / kMinRankSlots;
+}
+
 /// Rates that the planner predicts with, fitted to measurements on one H200 (kernels/README.md has the runs).
 inline constexpr double kLaunchesMs = 0.23;                  // launches and waits that every product has
 inline constexpr double kBuildBytesPerMs = 8.0e8;            // raw records: parse, gather
@@ -142,6 +205,13 @@ inline constexpr double kSmallHashPairsPerMs = 7.0e7;        // small-blocks: ro
 inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added up by CTAs in shared memory
 inline constexpr double kSmallUnitMs = 2.5e-5;               // a chunk of a row, beside those of other CTAs
 inline constexpr double kSmallUnevenUnitMs = 2.0e-4;         // the same where rows differ much (kSmallEvenRows)
+inline constexpr double kRankColumnsPerMs = 2.0e10;          // row-rank: bits of a row, cleared and searched
+inline constexpr double kRankRowMs = 1.0e-5;                 // a row, however few its pairs
+inline constexpr double kRankMs = 0.2;                       // a look at the operands, and a wait for what it finds
+inline constexpr double kRankPanelMs = 0.1;                  // launches of a panel
+inline constexpr double kRankResultBytesPerMs = 1.3e9;       // columns found, sums cleared, records written
+inline constexpr double kUnevenRankShare = 0.55;             // of the C blocks that rows allow for, where rows differ
+inline constexpr double kGustavsonCtas = 264;                // of row-spread at a time: the longest row waits for few
 inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
 inline constexpr double kTileStageMs = 5.5e-6;          // tile-tensor: two tiles multiplied, beside those of others
 inline constexpr double kTileFarStageMs = 9.0e-6;       // estimated: 32 KB of B's tile from memory each time
@@ -159,19 +229,20 @@ inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the las
 struct SideRates {
   std::uint32_t side;
   double gustavson_pairs_per_ms;
-  double esc_pairs_per_ms;     // multiplied, without listing
-  double esc_pairs_per_block;  // a panel with fewer pairs than this per C block is listed; others are visited
+  double esc_pairs_per_ms;         // multiplied, without listing
+  double esc_pairs_per_block;      // a panel with fewer pairs than this per C block is listed; others are visited
+  double ranked_pairs_per_ms = 0;  // row-rank; 0 = not compiled
 };
 inline constexpr SideRates kSideRates[] = {
-    {4, 9.0e7, 1.9e7, kEscPairsPerBlock},
-    {8, 3.3e7, 1.0e7, kEscPairsPerBlock},
-    {16, 5.2e6, 2.0e6, 0.5},
+    {4, 9.0e7, 1.9e7, kEscPairsPerBlock, 3.0e7},
+    {8, 3.3e7, 1.0e7, kEscPairsPerBlock, 2.6e7},
+    {16, 5.2e6, 2.0e6, 0.5, 3.7e6},
     {24, 1.4e6, 8.0e5, 1},
     {32, 1.1e6, 5.2e5, 1},
     {48, 3.7e5, 1.8e5, 1},
     {64, 1.5e5, 7.0e4, 1},
 };
-inline constexpr double kGustavsonCheckedShare = 0.4;  // of these rates where sums are checked for overflow
+inline constexpr double kGustavsonCheckedShare = 0.4;  // of these rates, and of row-rank's, where sums are checked
 
 /// The row of padded_side(m), m = 1 to 64.
 constexpr const SideRates& side_rates(std::uint32_t m) {

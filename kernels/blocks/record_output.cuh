@@ -137,9 +137,9 @@ template <class Value, class Pair, class Index>
 RecordParts(Value, Pair, Index) -> RecordParts<Value, Pair, Index>;
 
 /// Writes the records of the flagged C blocks where m is known at run time; as write_records.
-template <class Value, class Pair, class Index>
-__device__ void write_records_any_m(const CBlockFlags& flags, const std::uint16_t* order, std::uint32_t m,
-                                    const RecordOutput& out, const RecordParts<Value, Pair, Index>& parts) {
+template <class Flags, class Order, class Value, class Pair, class Index>
+__device__ void write_records_any_m(const Flags& flags, const Order& order, std::uint32_t m, const RecordOutput& out,
+                                    const RecordParts<Value, Pair, Index>& parts) {
   const bool in_pairs = m % 2 == 0;  // a record is a whole number of 64-bit words
   const std::uint32_t record_words = in_pairs ? 1 + m * m / 2 : 2 + m * m;
   const RepeatedDivision division(record_words);
@@ -164,12 +164,21 @@ __device__ void write_records_any_m(const CBlockFlags& flags, const std::uint16_
   }
 }
 
+/// All C blocks of a CTA, in their order: what write_records takes where none of them is left out.
+struct AllCBlocks {
+  std::uint32_t first;  // record number of the first one
+  std::uint32_t count;
+
+  __device__ std::uint32_t operator[](std::uint32_t record) const { return record; }
+};
+
 /// Writes the records of the flagged C blocks. M = 0: m is known at run time.
+/// Shapes: flags and order = CBlockFlags and what order_records wrote, or AllCBlocks twice.
 /// Memory: neighbouring threads write neighbouring words, 64 bits wide where a record is a multiple of that.
 /// Threads: all of the CTA, once the order is complete.
-template <std::uint32_t M, class Value, class Pair, class Index>
-__device__ void write_records(const CBlockFlags& flags, const std::uint16_t* order, std::uint32_t run_time_m,
-                              const RecordOutput& out, const RecordParts<Value, Pair, Index>& parts) {
+template <std::uint32_t M, class Flags, class Order, class Value, class Pair, class Index>
+__device__ void write_records(const Flags& flags, const Order& order, std::uint32_t run_time_m, const RecordOutput& out,
+                              const RecordParts<Value, Pair, Index>& parts) {
   if constexpr (M != 0) {
     constexpr std::uint32_t kRecordWords = 1 + M * M / 2;
     uint2* const records = reinterpret_cast<uint2*>(out.records) + std::uint64_t{flags.first} * kRecordWords;

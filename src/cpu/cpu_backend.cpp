@@ -42,6 +42,7 @@ ProductStats run_kernel(Prepared& product, Isa isa, Sink& sink, const plan::Exec
     case plan::KernelId::row_spread:
     case plan::KernelId::pair_list:
     case plan::KernelId::small_blocks:
+    case plan::KernelId::row_rank:
     case plan::KernelId::dense_tensor:
     case plan::KernelId::tile_tensor:
     case plan::KernelId::dense_tiled:

@@ -104,6 +104,8 @@ std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context) {
       return make_row_multiplier(context);
     case KernelId::small_blocks:
       return make_small_multiplier(context);
+    case KernelId::row_rank:
+      return make_ranked_multiplier(context);
     case KernelId::dense_tensor:
       return make_dense_multiplier(context);
     case KernelId::tile_tensor:

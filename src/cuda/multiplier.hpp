@@ -59,6 +59,8 @@ std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context);
 std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context);
 /// Rows of small blocks, hashed, ranked or dense.
 std::unique_ptr<Multiplier> make_small_multiplier(const MultiplierContext& context);
+/// Rows whose C blocks are found first, sums by rank.
+std::unique_ptr<Multiplier> make_ranked_multiplier(const MultiplierContext& context);
 /// Byte planes and tensor cores. Values: panels span all block columns.
 std::unique_ptr<Multiplier> make_dense_multiplier(const MultiplierContext& context);
 /// The same for those tiles that are not empty.

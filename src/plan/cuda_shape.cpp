@@ -19,7 +19,12 @@ Refusal memory_refusal(const char* what, std::uint64_t need) {
 
 /// Whether a kernel reads blocks padded to a side that it is compiled for.
 bool pads_blocks(const KernelRow& kernel) {
-  return !kernel.b_by_columns && !kernel.is_dense() && kernel.listing != Listing::bounded;
+  return !kernel.b_by_columns && !kernel.is_dense() && kernel.id != KernelId::small_blocks;
+}
+
+/// Whether panels may be multiplied from lists of pairs, which name blocks in file order.
+bool may_list(const KernelRow& kernel) {
+  return pads_blocks(kernel) && kernel.listing != Listing::bounded;
 }
 
 /// Whether that side is not m itself.
@@ -33,7 +38,7 @@ Layout rows_layout(const KernelRow& kernel) {
 }
 
 /// C blocks of a panel: as many as are useful and fit beside the operands.
-void size_panels(Execution& e, const Statistics& s, const OperandBytes& operands) {
+void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t record = output_record_bytes(s.m());
   const std::uint64_t per_c_block = tile_device_bytes(s.m());
   const std::uint64_t smallest = std::max(operands.build_peak, operands.resident + per_c_block);
@@ -42,8 +47,8 @@ void size_panels(Execution& e, const Statistics& s, const OperandBytes& operands
     return;
   }
   const std::uint64_t left = e.device_limit_bytes - operands.resident;
-  const std::uint64_t useful =
-      std::min<std::uint64_t>(kernels::kPanelBytes / record + 1, std::uint64_t{s.nb()} * s.nb());
+  const std::uint64_t panel_bytes = kernel.id == KernelId::row_rank ? kernels::kRankPanelBytes : kernels::kPanelBytes;
+  const std::uint64_t useful = std::min<std::uint64_t>(panel_bytes / record + 1, std::uint64_t{s.nb()} * s.nb());
   e.max_c_blocks = std::clamp<std::uint64_t>(left / per_c_block, 1, std::max<std::uint64_t>(1, useful));
   e.device_need_bytes = std::max(operands.build_peak, operands.resident + e.max_c_blocks * per_c_block);
 }
@@ -210,6 +215,18 @@ std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s) {
   return fits || !long_rows ? "" : "rows with many pairs, and too many block columns";
 }
 
+/// Why row-rank cannot run a product, or "".
+std::string row_rank_refusal(const KernelRow& kernel, const Statistics& s) {
+  if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
+  if (s.nb() <= kernels::kMaxRankedColumns) return {};
+  return text("takes up to ", kernels::kMaxRankedColumns, " block columns, not ", s.nb());
+}
+
+std::string refusal_of(const KernelRow& kernel, const Statistics& s) {
+  if (kernel.id == KernelId::small_blocks) return small_blocks_refusal(kernel, s);
+  return kernel.id == KernelId::row_rank ? row_rank_refusal(kernel, s) : "";
+}
+
 }  // namespace
 
 Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
@@ -227,20 +244,17 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
                  .hint = "leave --kernel out"};
     return e;
   }
-  if (kernel.id == KernelId::small_blocks) {
-    const std::string problem = small_blocks_refusal(kernel, s);
-    if (!problem.empty()) {
-      e.refusal = {.kind = Refusal::Kind::usage,
-                   .what = text("--kernel ", kernel.name),
-                   .problem = problem,
-                   .hint = "leave --kernel out"};
-      return e;
-    }
+  if (const std::string problem = refusal_of(kernel, s); !problem.empty()) {
+    e.refusal = {.kind = Refusal::Kind::usage,
+                 .what = text("--kernel ", kernel.name),
+                 .problem = problem,
+                 .hint = "leave --kernel out"};
+    return e;
   }
   const OperandBytes operands =
       operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
   Pieces pieces;
-  size_panels(e, s, operands);
+  size_panels(e, kernel, s, operands);
   if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
     size_tiles(e, s, limits.num_devices(), operands);
   } else if (!e.is_refused() && kernel.is_dense()) {
@@ -252,7 +266,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   e.panel_bytes = e.max_c_blocks * record;
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
-  const bool in_file_order = kernel.is_dense() || (pads_blocks(kernel) && is_listed(s) && !is_padded(s.m()));
+  const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s) && !is_padded(s.m()));
   e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns
                      : in_file_order     ? Layout::rows_file_order
                                          : rows_layout(kernel);
@@ -283,7 +297,7 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   if (kernel.id == KernelId::dense_tensor && e.num_planes == 2) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
   }
-  if (pads_blocks(kernel)) {
+  if (may_list(kernel)) {
     const bool all_listed = std::all_of(e.panels.begin(), e.panels.end(), [](const Panel& p) { return p.expand; });
     // Blocks are padded where they are gathered.
     e.operand_layout = all_listed && !is_padded(s.m()) ? Layout::rows_file_order : Layout::rows;

@@ -50,7 +50,9 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
                         (!row.needs_blas || limits.has_blas) && (!row.needs_hopper || limits.has_dense_tensor());
     const bool uncounted = row.expansion == Expansion::tiles && !s.tiles.counted;
     if (!named && (!usable || uncounted)) continue;
-    all.push_back(backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits));
+    const Execution one = backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
+    if (!named && one.refusal.kind == Refusal::Kind::usage) continue;  // not made for such operands
+    all.push_back(one);
   }
   std::stable_sort(all.begin(), all.end(), [](const Execution& x, const Execution& y) {
     return x.is_refused() != y.is_refused() ? y.is_refused()

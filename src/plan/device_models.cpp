@@ -46,16 +46,28 @@ double dense_terms(const Statistics& s) {
   return static_cast<double>(s.a_rows) * s.m() * side * side;
 }
 
+/// Share of the rates of sums in shared memory that is left where rows can leave 32 bits on average.
+double share_of_checked_sums(const Statistics& s) {
+  const double row_sum = static_cast<double>(s.num_blocks()) / 2 /
+                         static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * s.m() * s.max_element *
+                         s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
+  return row_sum > kMaxVal ? kernels::kGustavsonCheckedShare : 1;
+}
+
+/// Whether the longest row has not many times the pairs of others.
+bool has_even_rows(const Statistics& s) {
+  const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  return !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean;
+}
+
 /// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
 double small_rows_ms(const Statistics& s, double rows, double pairs) {
   const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
   const double mean = pairs / std::max(rows, 1.0);
   const double sums = pairs * elements_of_block(s) / kernels::kSmallSumsPerMs;
   if (mean <= shape.hash_slots) return pairs / kernels::kSmallHashPairsPerMs + sums;
-  const double mean_of_all = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  const bool even = !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean_of_all;
   const double chunks = mean <= shape.rank_pairs ? 1 : shape.dense_chunks;
-  return sums + rows * chunks * (even ? kernels::kSmallUnitMs : kernels::kSmallUnevenUnitMs);
+  return sums + rows * chunks * (has_even_rows(s) ? kernels::kSmallUnitMs : kernels::kSmallUnevenUnitMs);
 }
 
 }  // namespace
@@ -93,15 +105,16 @@ double pair_list_ms(const Statistics& s, const Pieces&) {
 double row_spread_ms(const Statistics& s, const Pieces&) {
   if (s.num_pairs < 1) return build_ms(s);
   const double elements = elements_of_block(s);
-  const double row_sum = static_cast<double>(s.num_blocks()) / 2 /
-                         static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * s.m() * s.max_element *
-                         s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
-  const double share = row_sum > kMaxVal ? kernels::kGustavsonCheckedShare : 1;
-  const double products = s.num_pairs / (kernels::side_rates(s.m()).gustavson_pairs_per_ms * share);
+  const double pairs_per_ms = kernels::side_rates(s.m()).gustavson_pairs_per_ms * share_of_checked_sums(s);
   const double chunk_blocks =
       std::clamp<double>(kernels::kGustavsonSharedBytes / (4 * elements + 4), 1, kernels::kMaxChunkBlocks);
   const auto rows = static_cast<double>(s.a_rows);
-  const double ctas = rows * std::ceil(s.nb() / chunk_blocks);
+  const double chunks = std::ceil(s.nb() / chunk_blocks);
+  const double longest = s.exact && s.row_pairs.num_runs() != 0
+                             ? std::min(s.num_pairs, static_cast<double>(s.row_pairs.max_row_pairs))
+                             : 0;
+  const double products = std::max(s.num_pairs, longest / chunks * kernels::kGustavsonCtas) / pairs_per_ms;
+  const double ctas = rows * chunks;
   return build_ms(s) + products + ctas * kernels::kGustavsonCtaMs +
          rows * s.nb() * elements / kernels::kGustavsonElementsPerMs +
          result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
@@ -122,6 +135,17 @@ double small_blocks_ms(const Statistics& s, const Pieces&) {
     multiply += small_rows_ms(s, rows, static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]));
   }
   return build_ms(s) + multiply + result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
+}
+
+double row_rank_ms(const Statistics& s, const Pieces&) {
+  if (s.num_pairs < 1) return build_ms(s);
+  const auto rows = static_cast<double>(s.a_rows);
+  const double panels = std::max(1.0, result_bytes(s) / static_cast<double>(kernels::kRankPanelBytes));
+  const double bytes = result_bytes(s) * (has_even_rows(s) ? 1 : kernels::kUnevenRankShare);
+  return build_ms(s) + kernels::kRankMs + panels * kernels::kRankPanelMs +
+         rows * (kernels::kRankRowMs + s.nb() / kernels::kRankColumnsPerMs) +
+         s.num_pairs / (kernels::side_rates(s.m()).ranked_pairs_per_ms * share_of_checked_sums(s)) +
+         bytes / kernels::kRankResultBytesPerMs;
 }
 
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {

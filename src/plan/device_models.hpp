@@ -11,6 +11,7 @@ double pair_list_ms(const Statistics& s, const Pieces& pieces);
 /// Each panel takes the one of the two that suits it; judged for the product as a whole.
 double rows_ms(const Statistics& s, const Pieces& pieces);
 double small_blocks_ms(const Statistics& s, const Pieces& pieces);
+double row_rank_ms(const Statistics& s, const Pieces& pieces);
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces);
 double tile_tensor_ms(const Statistics& s, const Pieces& pieces);
 double dense_tiled_ms(const Statistics& s, const Pieces& pieces);

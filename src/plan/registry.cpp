@@ -10,7 +10,7 @@
 namespace spmm::plan {
 namespace {
 
-constexpr std::array<KernelRow, 13> kRegistry = {{
+constexpr std::array<KernelRow, 14> kRegistry = {{
     {.id = KernelId::rows,
      .name = "rows",
      .backend = Backend::cuda,
@@ -39,6 +39,14 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .max_automatic_side = kernels::kMaxPickedSmallSide,
      .listing = Listing::bounded,
      .device_ms = small_blocks_ms},
+    {.id = KernelId::row_rank,
+     .name = "row-rank",
+     .backend = Backend::cuda,
+     .summary = "m up to 16: the C blocks of a row found first, then their sums by rank in shared memory",
+     .is_automatic = true,
+     .max_side = kernels::kMaxRankedSide,
+     .listing = Listing::bounded,
+     .device_ms = row_rank_ms},
     {.id = KernelId::dense_tensor,
      .name = "dense-tensor",
      .backend = Backend::cuda,

@@ -21,6 +21,7 @@ enum class KernelId : std::uint8_t {
   row_spread,
   pair_list,
   small_blocks,
+  row_rank,
   dense_tensor,
   tile_tensor,
   dense_tiled,

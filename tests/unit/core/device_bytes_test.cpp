@@ -178,6 +178,20 @@ plan::TileCounts random_tiles(const plan::Statistics& s, std::mt19937_64& random
   return counts;
 }
 
+/// RankedMultiplier, where C blocks can be zero.
+std::uint64_t row_rank_bytes(const plan::Execution& e, const plan::Statistics& s) {
+  std::uint64_t c_blocks = 0, parts = 0, rows = 0;
+  for (const plan::Panel& panel : e.panels) {
+    const std::uint64_t pairs = panel.num_rows == 1 ? panel.max_row_pairs : panel.num_pairs;
+    c_blocks = std::max(c_blocks, panel.max_c_blocks());
+    parts = std::max(parts, kernels::max_rank_parts(panel.num_rows, pairs));
+    rows = std::max<std::uint64_t>(rows, panel.num_rows);
+  }
+  return 8 * rows + 4 * (rows + 1) + 16 * parts + 8 * (parts + 1) + 20 * kernels::max_rank_windows(parts, c_blocks) +
+         (4 + output_record_bytes(s.m()) + 1) * c_blocks + 4 * kernels::max_rank_splits(c_blocks, true) + 32 +
+         library_bytes(std::max({rows, parts, c_blocks}));
+}
+
 /// run_panels() and the multipliers.
 void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& s) {
   const std::uint64_t m = s.m();
@@ -202,6 +216,8 @@ void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& 
     memory.take("work", listed == 0 ? 0 : library_bytes(listed));
     if (e.id == plan::KernelId::small_blocks) {
       memory.take("units", small_blocks_bytes(e, s));
+    } else if (e.id == plan::KernelId::row_rank) {
+      memory.take("windows", row_rank_bytes(e, s));
     } else {
       memory.take("states", 8 * (tiles + 1));
     }

@@ -1,0 +1,221 @@
+// row-rank: rows around the borders of parts, windows and buckets, panels, sums around 2^32, C blocks that are zero.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/tuning.hpp"
+#include "plan/device_bytes.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
+#include "support/oracle.hpp"
+
+namespace {
+
+using namespace spmm;
+using test::MatrixBuilder;
+
+constexpr std::uint32_t kSides[] = {1, 3, 4, 5, 8, 11, 16};
+
+Options row_rank() {
+  Options options;
+  options.backend = Backend::cuda;
+  options.kernel = "row-rank";
+  return options;
+}
+
+void check(const BlockMatrix& a, const BlockMatrix& b) {
+  Report report;
+  REQUIRE((multiply(a, b, row_rank(), &report) == test::oracle_multiply(a, b)));
+  CHECK(report.plan.kernel == "row-rank");
+  CHECK(report.peak_device_bytes <= report.plan.device_need_bytes);
+}
+
+/// Adds `count` blocks to a row of B, in columns that differ by `step` on average.
+void add_row(MatrixBuilder& b, std::uint32_t row, std::uint32_t first, std::uint32_t count, std::uint32_t step,
+             std::uint32_t max_value) {
+  for (std::uint32_t t = 0; t < count; ++t) {
+    b.add_random(row, first + t * step + static_cast<std::uint32_t>(b.below(step)), max_value);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("row-rank: rows of as many C blocks as fit a window, one less, one more, and several windows") {
+  for (const std::uint32_t m : kSides) {
+    const std::uint32_t slots = kernels::rank_slots(m, kernels::kRankWideCta);
+    const std::uint32_t nb = 6 * slots + 100;
+    for (const std::uint32_t max_value : {2047u, test::kFullRange}) {
+      MatrixBuilder a(nb, m, m);
+      MatrixBuilder b(nb, m, m + 1);
+      const std::uint32_t lengths[] = {slots - 1, slots, slots + 1, 3 * slots, 1, 2, 31, 32, 33};
+      std::uint32_t row = 0;
+      for (const std::uint32_t length : lengths) {
+        add_row(b, row, row % 3 == 1 ? nb - length : row, length, row % 3 == 1 ? 1 : (nb - row) / length, max_value);
+        a.add_random(row, row, max_value);
+        a.add_random(row, nb - 1, max_value);  // no such row of B
+        a.add_random(20 + row, row, max_value);
+        a.add_random(20 + row, (row + 1) % std::size(lengths), max_value);
+        ++row;
+      }
+      for (std::uint32_t t = 0; t < row; ++t) a.add_random(50, t, max_value);
+      INFO("m " << m << ", values to " << max_value);
+      check(a.matrix(), b.matrix());
+    }
+  }
+}
+
+TEST_CASE("row-rank: rows with many pairs are found in parts and multiplied in smaller windows") {
+  for (const std::uint32_t m : {1u, 4u, 8u}) {
+    const std::uint32_t nb = 3000;
+    MatrixBuilder a(nb, m, 1);
+    MatrixBuilder b(nb, m, 2);
+    for (std::uint32_t t = 0; t < 700; ++t) {
+      a.add_random(5, t * 4, 2047);  // about 3 * kRankPartPairs pairs, rounds of all sizes of CTAs
+      if (t % 9 == 0) a.add_random(6, t * 4, test::kFullRange);
+    }
+    for (std::uint32_t t = 0; t < 700; ++t) add_row(b, t * 4, t, 250 + t % 90, 6, 2047);
+    for (std::uint32_t i = 10; i < 400; ++i) a.add_random(i, (i * 37) % nb, 9);
+    INFO("m " << m);
+    check(a.matrix(), b.matrix());
+  }
+}
+
+TEST_CASE("row-rank: columns far apart, and in clusters that fill a bucket") {
+  const std::uint32_t nb = kernels::kMaxRankedColumns;
+  for (const std::uint32_t m : {1u, 4u, 7u, 16u}) {
+    MatrixBuilder a(nb, m, 1);
+    MatrixBuilder b(nb, m, 2);
+    const auto last = nb - 1;
+    for (std::uint32_t i = 0; i < 40; ++i) a.add_random(i * 1000, i % 7, 2047);
+    for (std::uint32_t i = 0; i < 9; ++i) {
+      a.add_random(last - i, i % 7, test::kFullRange);
+      a.add_random(last - i, (i + 3) % 7, test::kFullRange);
+    }
+    b.add_random(0, 0, 2047);
+    b.add_random(0, last, 2047);
+    b.add_random(1, last, 2047);
+    add_row(b, 2, 0, 60, 1, 2047);
+    add_row(b, 2, nb - 70, 70, 1, 2047);
+    add_row(b, 3, 17, 300, 3000, 2047);
+    add_row(b, 4, 31, 1, 1, 2047);
+    add_row(b, 5, 500'000, 200, 2, 2047);
+    add_row(b, 6, 500'001, 90, 5, 2047);
+    INFO("m " << m);
+    check(a.matrix(), b.matrix());
+  }
+}
+
+TEST_CASE("row-rank: sums that meet 2^32 - 1, pass it, and saturate") {
+  for (const std::uint32_t m : kSides) {
+    const std::uint32_t nb = 500;
+    for (const std::uint32_t last : {0u, 1u, 2u}) {
+      MatrixBuilder a(nb, m, 1);
+      MatrixBuilder b(nb, m, 2);
+      // 65535 * 65535 + 65535 + 65535 = 2^32 - 1, then 0, 1 or 2 on top; blocks of m * m in their first elements.
+      const std::uint32_t factors[][2] = {{65'535, 65'535}, {65'535, 1}, {1, 65'535}, {1, last}};
+      for (std::uint32_t t = 0; t < 4; ++t) {
+        for (std::uint32_t i = 0; i < 3; ++i) {
+          a.add_constant(i, t, 0);
+          a.element(m - 1, t % m) = static_cast<std::uint16_t>(factors[t][0]);
+        }
+        for (std::uint32_t x = 0; x < 40; ++x) {
+          b.add_constant(t, x * 11, 0);
+          b.element(t % m, 0) = static_cast<std::uint16_t>(factors[t][1]);
+        }
+      }
+      const ProductMatrix c = multiply(a.matrix(), b.matrix(), row_rank());
+      INFO("m " << m << ", last term " << last);
+      REQUIRE((c == test::oracle_multiply(a.matrix(), b.matrix())));
+      REQUIRE(c.index.size() == std::size_t{3} * 40);
+      REQUIRE(c.values.at(std::size_t{m} * (m - 1)) == 4'294'967'295u);
+    }
+  }
+}
+
+TEST_CASE("row-rank: all elements the largest, long rows") {
+  for (const std::uint32_t m : kSides) {
+    const std::uint32_t nb = 90;
+    MatrixBuilder a(nb, m, 1);
+    MatrixBuilder b(nb, m, 2);
+    for (std::uint32_t i = 0; i < nb; ++i) {
+      for (std::uint32_t t = 0; t < nb; ++t) {
+        if ((i * 7 + t * 3) % 4 != 0) a.add_constant(i, t, 65'535);
+        if ((i + t) % 3 != 0) b.add_constant(i, t, 65'535);
+      }
+    }
+    INFO("m " << m);
+    check(a.matrix(), b.matrix());
+  }
+}
+
+TEST_CASE("row-rank: no C block can be zero, some are, all are") {
+  for (const std::uint32_t m : kSides) {
+    const std::size_t elements = std::size_t{m} * m;
+    BlockMatrix full_a = test::random_matrix(m * 300, m, 900, 60'000, m);
+    BlockMatrix full_b = test::random_matrix(m * 300, m, 900, 60'000, m + 1);
+    for (std::uint16_t& value : full_a.values) ++value;
+    for (std::uint16_t& value : full_b.values) ++value;
+    INFO("m " << m);
+    check(full_a, full_b);
+    BlockMatrix a = full_a;
+    for (std::size_t x = 0; x < a.index.size(); x += 3) {
+      for (std::size_t e = 0; e < elements; ++e) a.values[x * elements + e] = 0;
+    }
+    check(a, full_b);
+    std::fill(a.values.begin(), a.values.end(), std::uint16_t{0});
+    check(a, full_b);
+  }
+}
+
+TEST_CASE("row-rank: panels of some rows, and of some columns of a row") {
+  for (const std::uint32_t m : {1u, 4u, 8u}) {
+    for (const std::uint32_t zeros : {0u, 1u}) {
+      const std::uint32_t nb = 300'000 / m;
+      MatrixBuilder a(nb, m, 1);
+      MatrixBuilder b(nb, m, 2);
+      for (std::uint32_t i = 0; i < 20; ++i) a.add_constant(i, i % 3, 1 + i);
+      for (std::uint32_t t = 0; t < 4; ++t) a.add_constant(25, t, 2047);
+      for (std::uint32_t j = 0; j < nb; ++j) b.add_constant(j % 4, j, j % 255 + (zeros == 0 ? 1 : 0));
+      const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
+      const std::uint32_t side = kernels::padded_side(m);
+      const plan::OperandBytes bytes = plan::operand_device_bytes(a.matrix().header(), b.matrix().header(), side);
+      Options options = row_rank();  // room for two thirds of a row
+      options.memory_limit_bytes = bytes.resident + plan::tile_device_bytes(m) * (nb * 2 / 3);
+      Report report;
+      INFO("m " << m << ", zeros " << zeros);
+      REQUIRE((multiply(a.matrix(), b.matrix(), options, &report) == expected));
+      CHECK(report.num_panels > 4);
+      CHECK(report.peak_device_bytes <= report.plan.device_need_bytes);
+    }
+  }
+}
+
+TEST_CASE("row-rank: skewed rows, three seeds, every side") {
+  for (std::uint32_t m = 1; m <= kernels::kMaxRankedSide; ++m) {
+    for (const std::uint64_t seed : {1u, 2u, 3u}) {
+      const std::uint32_t nb = 2500;
+      MatrixBuilder a(nb, m, seed);
+      MatrixBuilder b(nb, m, seed + 10);
+      const std::uint32_t max_value = seed == 1 ? 2047 : test::kFullRange;
+      for (std::uint32_t t = 0; t < nb; t += 3) a.add_random(17, t, max_value);  // rounds of 512 blocks
+      for (std::uint32_t i = 18; i < 300; ++i) a.add_random(i, 33 + i % 4, max_value);
+      for (std::uint32_t t = 0; t < nb; ++t) b.add_random(t, 2321 - t % 3, 2047);
+      for (std::uint32_t t = 33; t < 37; ++t) add_row(b, t, 0, 100, 20, max_value);
+      INFO("m " << m << ", seed " << seed);
+      check(a.matrix(), b.matrix());
+    }
+  }
+}
+
+TEST_CASE("row-rank: nothing to multiply, and what it refuses") {
+  const BlockMatrix empty = test::random_matrix(400, 4, 0, 9, 1);
+  const BlockMatrix some = test::random_matrix(400, 4, 30, 9, 2);
+  CHECK(multiply(empty, some, row_rank()).index.empty());
+  CHECK(multiply(some, empty, row_rank()).index.empty());
+  const BlockMatrix large = test::random_matrix(17 * 20, 17, 20, 100, 1);
+  CHECK_THROWS_AS(multiply(large, large, row_rank()), UsageError);
+  const BlockMatrix wide = test::random_matrix(kernels::kMaxRankedColumns + 1, 1, 20, 100, 1);
+  CHECK_THROWS_AS(multiply(wide, wide, row_rank()), UsageError);
+}
