@@ -44,6 +44,19 @@ void fill_report(const Source& a, const Source& b, const ProductStats& stats, co
   if (!stats.shares.empty()) report.plan.devices = stats.shares;
 }
 
+/// The decision on exact statistics. What it wants beyond the memory that the product has reserved is taken at once;
+/// where other products hold it, the product makes do with its own. Only row-rank asks for so much more than is
+/// expected of headers.
+plan::Execution decide_within_share(const plan::Statistics& statistics, const plan::Limits& limits, const Run& run) {
+  plan::Execution e = plan::decide(statistics, limits);
+  if (e.is_refused() || e.id != plan::KernelId::row_rank || run.memory == nullptr) return e;
+  const std::uint64_t reserved = run.memory->reserved().device;
+  if (e.device_need_bytes <= reserved || run.memory->grow_device(e.device_need_bytes - reserved)) return e;
+  plan::Limits less = limits;
+  less.device->bytes = reserved;
+  return plan::decide(statistics, less);
+}
+
 }  // namespace
 
 Backend wanted_backend(const ProductOptions& options) {
@@ -93,7 +106,9 @@ ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, cons
   const plan::Decide decide = [&](const plan::Statistics& statistics) { return plan::decide(statistics, limits); };
   const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
     const plan::Limits left = execution.is_in_slabs() ? execution.slab_limits : limits;
-    const plan::Decide exact = [&](const plan::Statistics& statistics) { return plan::decide(statistics, left); };
+    const plan::Decide exact = [&](const plan::Statistics& statistics) {
+      return decide_within_share(statistics, left, run);
+    };
     Run decided = run;
     decided.num_threads = execution.num_threads;
     if (execution.is_in_slabs()) decided.more_devices = {};
