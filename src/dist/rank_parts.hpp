@@ -21,7 +21,7 @@ struct RankPart {
   double wait_s = 0;      ///< at the ends of rounds, for other ranks
   double write_s = 0;
   double merge_s = 0;                ///< sums of partial products
-  std::uint64_t received_bytes = 0;  ///< records of A and B of this rank
+  std::uint64_t received_bytes = 0;  ///< records of A and B of this rank, or their heads
   std::uint64_t peak_host_bytes = 0;
   std::uint64_t peak_device_bytes = 0;
 };

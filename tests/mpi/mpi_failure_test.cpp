@@ -58,6 +58,15 @@ void move_record(const std::string& path, std::uint64_t record, std::uint32_t i,
   put_content(path, bytes);
 }
 
+/// Until a run has its temporary file, locked: its first bytes come after that.
+void wait_until_locked() {
+  const auto start = Clock::now();
+  struct stat info {};
+  while ((::stat(kTemporary, &info) != 0 || info.st_size == 0) && Clock::now() - start < std::chrono::seconds(10)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 void wait_until_gone() {
   const auto start = Clock::now();
   while (!ranks_running("z.bin").empty() && Clock::now() - start < std::chrono::seconds(20)) {
@@ -127,10 +136,7 @@ TEST_CASE("an input that changes while ranks read it is an error") {
   const MpiPlace place;
   prepare(place, 16384, 100000);
   Process run(mpi_words(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}), {});
-  const auto start = Clock::now();
-  while (::access(kTemporary, F_OK) != 0 && Clock::now() - start < std::chrono::seconds(10)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  wait_until_locked();
   const std::vector<int> ranks = ranks_running("z.bin");
   for (const int pid : ranks) ::kill(pid, SIGSTOP);
   REQUIRE(ranks.size() == 2);
@@ -201,10 +207,7 @@ TEST_CASE("of two live runs with the same output the second one is refused, the 
   prepare(place, 16384, 100000);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
   Process first(mpi_words(2, words), {});
-  const auto start = Clock::now();
-  while (::access(kTemporary, F_OK) != 0 && Clock::now() - start < std::chrono::seconds(10)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  wait_until_locked();
   const std::vector<int> ranks = ranks_running("z.bin");
   for (const int pid : ranks) ::kill(pid, SIGSTOP);  // so that it lives until the second one has ended
   REQUIRE(ranks.size() == 2);
