@@ -39,7 +39,7 @@ struct Side4 {
   static constexpr std::uint32_t kMaxCols = kSide;
   static constexpr std::uint32_t kRunPairs = 0xFFFF'FFFFu;
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     // The lane of row r takes the two elements 2t, 2t + 1 of that row of A four times.
     const __m256i first = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
@@ -86,10 +86,11 @@ struct Strips {
   static constexpr std::uint32_t kStripRows = 4;
   static constexpr std::uint32_t kStripCols = 8;
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t row,
                         std::uint32_t col, std::uint32_t* out_low, std::uint32_t* out_high) {
     const std::uint32_t inner = kSide != 0 ? kSide : x.shape.inner;
+    const std::uint32_t used_inner = kM != 0 ? kM : inner;  // what follows is padding
     const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
     const std::size_t a_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.a_elements();
     const std::size_t b_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.b_elements();
@@ -100,7 +101,7 @@ struct Strips {
       _mm_prefetch(reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * b_stride), _MM_HINT_T0);
       const std::uint16_t* a = x.a + pairs[p].a * a_stride + row * inner;
       const std::uint16_t* b = x.b + pairs[p].b * b_stride + col * 2;
-      for (std::uint32_t t = 0; t < inner; t += 2) {
+      for (std::uint32_t t = 0; t < used_inner; t += 2) {
         const __m256i b_pair = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + t * cols));
         for (std::uint32_t r = 0; r < kStripRows; ++r) {
           std::int32_t two_elements;
@@ -121,14 +122,14 @@ struct Strips {
     }
   }
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     const std::uint32_t rows = kSide != 0 ? kSide : x.shape.rows;
     const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
     for (std::uint32_t row = 0; row < rows; row += kStripRows) {
       for (std::uint32_t col = 0; col < cols; col += kStripCols) {
         const std::uint32_t at = row * cols + col;
-        run_strip<kWide>(x, pairs, count, row, col, out.low.data() + at, out.high.data() + at);
+        run_strip<kWide, kM>(x, pairs, count, row, col, out.low.data() + at, out.high.data() + at);
       }
     }
     if constexpr (kWide) sum_rows(x, pairs, count, rows, out.row_sums.data());

@@ -41,7 +41,7 @@ struct Side4 {
   static constexpr std::uint32_t kMaxCols = kSide;
   static constexpr std::uint32_t kRunPairs = kNoRunLimit;
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     // Lane r takes the two elements 2t, 2t + 1 of row r of A four times.
     const __m512i spread0 = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
@@ -136,7 +136,7 @@ struct Side8 {
     }
   }
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     Sums8 low;
     Sums8 high;
@@ -154,7 +154,7 @@ struct Side8 {
       step<kWide, 0>(low, high, top, bottom, b);
       step<kWide, 1>(low, high, top, bottom, b);
       step<kWide, 2>(low, high, top, bottom, b);
-      step<kWide, 3>(low, high, top, bottom, b);
+      if constexpr (kM > 6) step<kWide, 3>(low, high, top, bottom, b);
       if constexpr (kWide) {
         const void* sums = x.a_row_sums + pairs[p].a * std::size_t{8};
         row_sums = _mm256_add_epi32(row_sums, _mm256_load_si256(static_cast<const __m256i*>(sums)));
@@ -208,7 +208,7 @@ struct Strips {
     }
   }
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     const PackedShape& shape = x.shape;
     for (std::uint32_t row = 0; row < shape.rows; row += kStripRows) {
