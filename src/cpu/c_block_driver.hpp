@@ -49,7 +49,14 @@ inline bool store_block(const std::uint32_t* values, std::uint32_t side, std::ui
   constexpr std::size_t kBytes = sizeof(std::uint32_t);
   const std::uint32_t m = kM != 0 ? kM : side;
   const std::uint32_t cols = kM != 0 ? kCols : stride;
-  if constexpr (kM != 0) {
+  if constexpr (kM != 0 && kM == kCols) {
+    std::uint32_t any = 0;
+    for (std::uint32_t e = 0; e < kM * kM; ++e) {
+      any |= values[e];
+      std::memcpy(out + e * kBytes, &values[e], kBytes);
+    }
+    return any != 0;
+  } else if constexpr (kM != 0) {
     static_assert(2 * kM >= kCols, "what is copied past a row lies within the next one");
     for (std::uint32_t r = 0; r + 1 < kM; ++r) {  // whole registers: the next row overwrites the padding
       std::memcpy(out + r * kM * kBytes, values + r * kCols, kCols * kBytes);
@@ -67,6 +74,7 @@ inline bool store_block(const std::uint32_t* values, std::uint32_t side, std::ui
 
 /// Computes one C block with Kernel::run, which fills a Partial from at most flush_pairs pairs.
 /// Kernel: kSide = the padded side if it is a constant, else 0; kMaxRows, kMaxCols; kRunPairs = pairs of a run at most.
+/// run_and_store(), where it has one: narrow sums straight into a record.
 /// Values: kM = m where the padded side is a constant, else 0.
 template <class Kernel, bool kWide, std::uint32_t kM>
 inline bool multiply_c_block(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
@@ -77,6 +85,9 @@ inline bool multiply_c_block(const Operands& x, const PairRef* pairs, std::uint3
   const std::uint32_t run_pairs = std::min(x.arithmetic.flush_pairs, Kernel::kRunPairs);
   Partial<Kernel::kMaxRows, Kernel::kMaxCols> partial;
   if (!kWide && count <= run_pairs) {
+    if constexpr (requires { Kernel::template run_and_store<kM>(x, pairs, count, out); }) {
+      return Kernel::template run_and_store<kM>(x, pairs, count, out);
+    }
     Kernel::template run<kWide, kM>(x, pairs, count, partial);
     return store_block<kM, kSide>(partial.low.data(), m, cols, out);
   }
@@ -121,15 +132,15 @@ MultiplyCBlocks for_arithmetic(const Arithmetic& arithmetic) {
 
 /// The kernel that a packed shape needs: for every side from 4 to 8 one of its own, so that padding is not stored and
 /// pairs of rows that are padding are not multiplied.
-template <class Side4, class Side8, class Strips>
+template <class Side4, class Side6, class Side8, class Strips>
 MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
   switch (shape.m) {
     case 4:
       return for_arithmetic<Side4, 4>(arithmetic);
     case 5:
-      return for_arithmetic<Side8, 5>(arithmetic);
+      return for_arithmetic<Side6, 5>(arithmetic);
     case 6:
-      return for_arithmetic<Side8, 6>(arithmetic);
+      return for_arithmetic<Side6, 6>(arithmetic);
     case 7:
       return for_arithmetic<Side8, 7>(arithmetic);
     case 8:
