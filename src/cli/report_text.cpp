@@ -137,6 +137,16 @@ void write_to_device(const std::string& path, const std::string& content) {
   if (!file) throw OutputError(path, "writing to the device failed", "choose another path for the report");
 }
 
+/// Empty for a product at once.
+std::string out_of_core_line(const Plan& plan) {
+  if (plan.a_bands == 1 && plan.b_bands == 1) return {};
+  if (plan.b_bands == 1) {
+    return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, of B the block rows that each needs");
+  }
+  return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, B in ", plan.b_bands,
+              " slabs of block columns");
+}
+
 }  // namespace
 
 std::string summary_line(const Report& report) {
@@ -173,16 +183,11 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   const double output_bytes = plan.expected_output_blocks * static_cast<double>(output_record_bytes(a.m));
   std::string lines = text("matrices: n ", a.n, ", m ", a.m, ", ", a.blocks_per_side(), " x ", a.blocks_per_side(),
                            " blocks\nA: ", size(a), "\nB: ", size(b), "\n");
-  lines +=
-      text("backend: ", backend_name(plan.backend), " (", plan.reason, ")\nkernel: ", plan.kernel,
-           plan.expected_kernels.empty()
-               ? ""
-               : text(" (", plan.exact ? "predicted" : "for evenly spread blocks", ": ", plan.expected_kernels, ")"),
-           "\noperands: ", plan.layout,
-           plan.a_bands * plan.b_bands == 1 ? ""
-                                            : text("\nout of core: A in ", plan.a_bands, " slabs of block rows, B in ",
-                                                   plan.b_bands, " slabs of block columns"),
-           "\nthreads: ", plan.num_threads, "\n");
+  lines += text("backend: ", backend_name(plan.backend), " (", plan.reason, ")\nkernel: ", plan.kernel,
+                plan.expected_kernels.empty() ? ""
+                                              : text(" (", plan.exact ? "predicted" : "for evenly spread blocks", ": ",
+                                                     plan.expected_kernels, ")"),
+                "\noperands: ", plan.layout, out_of_core_line(plan), "\nthreads: ", plan.num_threads, "\n");
   lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
                 human_bytes(plan.host_limit_bytes), "\n");
   if (plan.backend == Backend::cuda) {

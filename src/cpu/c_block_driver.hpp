@@ -29,45 +29,67 @@ inline void fold_row(std::uint64_t* sums, const std::uint32_t* low, const std::u
   }
 }
 
-/// Writes saturated values; returns whether one is not zero. Shapes: sums [count], out [count] u32, unaligned.
-inline bool store_saturated(const std::uint64_t* sums, std::byte* out, std::uint32_t count) {
-  std::uint64_t any = 0;
-  for (std::uint32_t e = 0; e < count; ++e) {
-    any |= sums[e];
-    const std::uint32_t value = saturate(sums[e]);
-    std::memcpy(out + std::size_t{e} * sizeof value, &value, sizeof value);
-  }
+/// Clamps exact sums. Shapes: sums, out [count].
+inline void saturate_all(const std::uint64_t* sums, std::uint32_t* out, std::uint32_t count) {
+  for (std::uint32_t e = 0; e < count; ++e) out[e] = saturate(sums[e]);
+}
+
+/// Whether a value is not zero.
+inline bool any_value(const std::uint32_t* values, std::uint32_t count) {
+  std::uint32_t any = 0;
+  for (std::uint32_t e = 0; e < count; ++e) any |= values[e];
   return any != 0;
 }
 
-/// Copies values that need no clamping; returns whether one is not zero.
-inline bool store_plain(const std::uint32_t* values, std::byte* out, std::uint32_t count) {
-  std::uint32_t any = 0;
-  for (std::uint32_t e = 0; e < count; ++e) {
-    any |= values[e];
-    std::memcpy(out + std::size_t{e} * sizeof any, &values[e], sizeof any);
+/// Copies the values of a block into its record, without padding; returns whether one is not zero.
+/// Shapes: values [rows, cols], padded with zeros; out [m, m] u32, unaligned.
+/// Values: kM = m where it is known when compiling, else 0; kCols = cols likewise.
+template <std::uint32_t kM, std::uint32_t kCols>
+inline bool store_block(const std::uint32_t* values, std::uint32_t side, std::uint32_t stride, std::byte* out) {
+  constexpr std::size_t kBytes = sizeof(std::uint32_t);
+  const std::uint32_t m = kM != 0 ? kM : side;
+  const std::uint32_t cols = kM != 0 ? kCols : stride;
+  if constexpr (kM != 0 && kM == kCols) {
+    std::uint32_t any = 0;
+    for (std::uint32_t e = 0; e < kM * kM; ++e) {
+      any |= values[e];
+      std::memcpy(out + e * kBytes, &values[e], kBytes);
+    }
+    return any != 0;
+  } else if constexpr (kM != 0) {
+    static_assert(2 * kM >= kCols, "what is copied past a row lies within the next one");
+    for (std::uint32_t r = 0; r + 1 < kM; ++r) {  // whole registers: the next row overwrites the padding
+      std::memcpy(out + r * kM * kBytes, values + r * kCols, kCols * kBytes);
+    }
+    std::memcpy(out + (kM - 1) * kM * kBytes, values + (kM - 1) * kCols, kM * kBytes);
+    return any_value(values, kM * kCols);
   }
-  return any != 0;
+  bool any = false;
+  for (std::uint32_t r = 0; r < m; ++r) {
+    std::memcpy(out + std::size_t{r} * m * kBytes, values + std::size_t{r} * cols, m * kBytes);
+    any |= any_value(values + std::size_t{r} * cols, m);
+  }
+  return any;
 }
 
 /// Computes one C block with Kernel::run, which fills a Partial from at most flush_pairs pairs.
 /// Kernel: kSide = the padded side if it is a constant, else 0; kMaxRows, kMaxCols; kRunPairs = pairs of a run at most.
-template <class Kernel, bool kWide>
+/// run_and_store(), where it has one: narrow sums straight into a record.
+/// Values: kM = m where the padded side is a constant, else 0.
+template <class Kernel, bool kWide, std::uint32_t kM>
 inline bool multiply_c_block(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
   constexpr std::uint32_t kSide = Kernel::kSide;
-  const std::uint32_t m = x.shape.m;
-  const std::uint32_t rows = kSide != 0 ? kSide : x.shape.rows;
+  const std::uint32_t m = kM != 0 ? kM : x.shape.m;
+  const std::uint32_t rows = kM != 0 ? kM : x.shape.rows;  // further ones are padding
   const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
   const std::uint32_t run_pairs = std::min(x.arithmetic.flush_pairs, Kernel::kRunPairs);
   Partial<Kernel::kMaxRows, Kernel::kMaxCols> partial;
   if (!kWide && count <= run_pairs) {
-    Kernel::template run<kWide>(x, pairs, count, partial);
-    if (kSide != 0 && m == kSide) return store_plain(partial.low.data(), out, kSide * kSide);
-    bool any = false;
-    for (std::uint32_t r = 0; r < m; ++r) {
-      any |= store_plain(partial.low.data() + r * cols, out + std::size_t{r} * m * sizeof(std::uint32_t), m);
+    if constexpr (requires { Kernel::template run_and_store<kM>(x, pairs, count, out); }) {
+      return Kernel::template run_and_store<kM>(x, pairs, count, out);
     }
-    return any;
+    Kernel::template run<kWide, kM>(x, pairs, count, partial);
+    return store_block<kM, kSide>(partial.low.data(), m, cols, out);
   }
   alignas(64) std::array<std::uint64_t, Kernel::kMaxRows * Kernel::kMaxCols> sums;
   const auto fold = [&]<bool kFirst>(std::bool_constant<kFirst>) {
@@ -76,27 +98,24 @@ inline bool multiply_c_block(const Operands& x, const PairRef* pairs, std::uint3
                               kWide ? partial.row_sums[r] : 0, cols);
     }
   };
-  Kernel::template run<kWide>(x, pairs, std::min(run_pairs, count), partial);
+  Kernel::template run<kWide, kM>(x, pairs, std::min(run_pairs, count), partial);
   fold(std::true_type{});
   for (std::uint32_t p = run_pairs; p < count; p += run_pairs) {
-    Kernel::template run<kWide>(x, pairs + p, std::min(run_pairs, count - p), partial);
+    Kernel::template run<kWide, kM>(x, pairs + p, std::min(run_pairs, count - p), partial);
     fold(std::false_type{});
   }
-  if (kSide != 0 && m == kSide) return store_saturated(sums.data(), out, kSide * kSide);
-  bool any = false;
-  for (std::uint32_t r = 0; r < m; ++r) {
-    any |= store_saturated(sums.data() + r * cols, out + std::size_t{r} * m * sizeof(std::uint32_t), m);
-  }
-  return any;
+  saturate_all(sums.data(), partial.low.data(), rows * cols);
+  return store_block<kM, kSide>(partial.low.data(), m, cols, out);
 }
 
 /// A MultiplyCBlocks made of Kernel.
-template <class Kernel, bool kWide>
+template <class Kernel, bool kWide, std::uint32_t kM>
 std::byte* multiply_c_blocks(const Operands& x, const CBlockList& list, std::byte* out) {
-  const std::uint64_t record = output_record_bytes(x.shape.m);
+  const std::uint64_t record = output_record_bytes(kM != 0 ? kM : x.shape.m);
   std::uint32_t begin = list.begin;
   for (const CBlock& c_block : list.c_blocks) {
-    const bool any = multiply_c_block<Kernel, kWide>(x, list.pairs + begin, c_block.end - begin, out + kIndexBytes);
+    const std::uint32_t count = c_block.end - begin;
+    const bool any = multiply_c_block<Kernel, kWide, kM>(x, list.pairs + begin, count, out + kIndexBytes);
     begin = c_block.end;
     if (!any) continue;
     const BlockIndex at{.i = list.row, .j = c_block.col};
@@ -106,17 +125,29 @@ std::byte* multiply_c_blocks(const Operands& x, const CBlockList& list, std::byt
   return out;
 }
 
-template <class Kernel>
+template <class Kernel, std::uint32_t kM>
 MultiplyCBlocks for_arithmetic(const Arithmetic& arithmetic) {
-  return arithmetic.wide ? multiply_c_blocks<Kernel, true> : multiply_c_blocks<Kernel, false>;
+  return arithmetic.wide ? multiply_c_blocks<Kernel, true, kM> : multiply_c_blocks<Kernel, false, kM>;
 }
 
-/// The one of three kernels that a packed shape needs.
-template <class Side4, class Side8, class Strips>
+/// The kernel that a packed shape needs: for every side from 4 to 8 one of its own, so that padding is not stored and
+/// pairs of rows that are padding are not multiplied.
+template <class Side4, class Side6, class Side8, class Strips>
 MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
-  if (shape.cols == Side4::kSide) return for_arithmetic<Side4>(arithmetic);
-  if (shape.cols == Side8::kSide) return for_arithmetic<Side8>(arithmetic);
-  return for_arithmetic<Strips>(arithmetic);
+  switch (shape.m) {
+    case 4:
+      return for_arithmetic<Side4, 4>(arithmetic);
+    case 5:
+      return for_arithmetic<Side6, 5>(arithmetic);
+    case 6:
+      return for_arithmetic<Side6, 6>(arithmetic);
+    case 7:
+      return for_arithmetic<Side8, 7>(arithmetic);
+    case 8:
+      return for_arithmetic<Side8, 8>(arithmetic);
+    default:
+      return for_arithmetic<Strips, 0>(arithmetic);
+  }
 }
 
 /// Sum over the pairs of a run of the row sums of A's blocks. Shapes: out [rows].

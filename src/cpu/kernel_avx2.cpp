@@ -39,7 +39,7 @@ struct Side4 {
   static constexpr std::uint32_t kMaxCols = kSide;
   static constexpr std::uint32_t kRunPairs = 0xFFFF'FFFFu;
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     // The lane of row r takes the two elements 2t, 2t + 1 of that row of A four times.
     const __m256i first = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
@@ -86,23 +86,24 @@ struct Strips {
   static constexpr std::uint32_t kStripRows = 4;
   static constexpr std::uint32_t kStripCols = 8;
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
   static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t row,
                         std::uint32_t col, std::uint32_t* out_low, std::uint32_t* out_high) {
     const std::uint32_t inner = kSide != 0 ? kSide : x.shape.inner;
+    const std::uint32_t used_inner = kM != 0 ? kM : inner;  // what follows is padding
     const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
     const std::size_t a_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.a_elements();
     const std::size_t b_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.b_elements();
-    __m256i low[kStripRows];
-    __m256i high[kStripRows];
-    for (std::uint32_t r = 0; r < kStripRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
+    __m256i low[kRows];
+    __m256i high[kRows];
+    for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
     for (std::uint32_t p = 0; p < count; ++p) {
       _mm_prefetch(reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * b_stride), _MM_HINT_T0);
       const std::uint16_t* a = x.a + pairs[p].a * a_stride + row * inner;
       const std::uint16_t* b = x.b + pairs[p].b * b_stride + col * 2;
-      for (std::uint32_t t = 0; t < inner; t += 2) {
+      for (std::uint32_t t = 0; t < used_inner; t += 2) {
         const __m256i b_pair = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + t * cols));
-        for (std::uint32_t r = 0; r < kStripRows; ++r) {
+        for (std::uint32_t r = 0; r < kRows; ++r) {
           std::int32_t two_elements;
           std::memcpy(&two_elements, a + r * inner + t, sizeof two_elements);
           const __m256i a_pair = _mm256_set1_epi32(two_elements);
@@ -115,20 +116,29 @@ struct Strips {
         }
       }
     }
-    for (std::uint32_t r = 0; r < kStripRows; ++r) {
+    for (std::uint32_t r = 0; r < kRows; ++r) {
       _mm256_store_si256(reinterpret_cast<__m256i*>(out_low + r * cols), low[r]);
       if constexpr (kWide) _mm256_store_si256(reinterpret_cast<__m256i*>(out_high + r * cols), high[r]);
     }
   }
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     const std::uint32_t rows = kSide != 0 ? kSide : x.shape.rows;
     const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
+    if constexpr (kM > kStripRows) {  // one strip of columns; rows that are padding are left out
+      static_assert(kM <= 2 * kStripRows);
+      run_strip<kWide, kM, kStripRows>(x, pairs, count, 0, 0, out.low.data(), out.high.data());
+      constexpr std::uint32_t kAt = kStripRows * kStripCols;
+      run_strip<kWide, kM, kM - kStripRows>(x, pairs, count, kStripRows, 0, out.low.data() + kAt,
+                                            out.high.data() + kAt);
+      if constexpr (kWide) sum_rows(x, pairs, count, rows, out.row_sums.data());
+      return;
+    }
     for (std::uint32_t row = 0; row < rows; row += kStripRows) {
       for (std::uint32_t col = 0; col < cols; col += kStripCols) {
         const std::uint32_t at = row * cols + col;
-        run_strip<kWide>(x, pairs, count, row, col, out.low.data() + at, out.high.data() + at);
+        run_strip<kWide, kM, kStripRows>(x, pairs, count, row, col, out.low.data() + at, out.high.data() + at);
       }
     }
     if constexpr (kWide) sum_rows(x, pairs, count, rows, out.row_sums.data());
@@ -138,7 +148,7 @@ struct Strips {
 }  // namespace
 
 MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
-  return pick_kernel<Side4, Strips<8>, Strips<0>>(shape, arithmetic);
+  return pick_kernel<Side4, Strips<8>, Strips<8>, Strips<0>>(shape, arithmetic);
 }
 
 }  // namespace spmm::cpu

@@ -41,7 +41,7 @@ struct Side4 {
   static constexpr std::uint32_t kMaxCols = kSide;
   static constexpr std::uint32_t kRunPairs = kNoRunLimit;
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     // Lane r takes the two elements 2t, 2t + 1 of row r of A four times.
     const __m512i spread0 = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
@@ -136,7 +136,7 @@ struct Side8 {
     }
   }
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     Sums8 low;
     Sums8 high;
@@ -154,7 +154,7 @@ struct Side8 {
       step<kWide, 0>(low, high, top, bottom, b);
       step<kWide, 1>(low, high, top, bottom, b);
       step<kWide, 2>(low, high, top, bottom, b);
-      step<kWide, 3>(low, high, top, bottom, b);
+      if constexpr (kM > 6) step<kWide, 3>(low, high, top, bottom, b);
       if constexpr (kWide) {
         const void* sums = x.a_row_sums + pairs[p].a * std::size_t{8};
         row_sums = _mm256_add_epi32(row_sums, _mm256_load_si256(static_cast<const __m256i*>(sums)));
@@ -165,6 +165,92 @@ struct Side8 {
       high.store(out.high.data());
       _mm256_store_si256(reinterpret_cast<__m256i*>(out.row_sums.data()), row_sums);
     }
+  }
+};
+
+/// Sides 5 and 6 in blocks padded to 8: two rows of the result in a register, nothing of rows 6 and 7.
+struct Side6 {
+  static constexpr std::uint32_t kSide = 8;
+  static constexpr std::uint32_t kMaxRows = kSide;
+  static constexpr std::uint32_t kMaxCols = kSide;
+  static constexpr std::uint32_t kRunPairs = kNoRunLimit;
+  static constexpr std::uint32_t kRowPairs = 3;
+
+  /// Elements 2T, 2T + 1 of two rows of A, each for all columns of its half. Values: first = 4 times the upper row.
+  static __m512i spread(__m512i a, int first, int t) {
+    const __m512i upper_and_lower = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4);
+    return _mm512_permutexvar_epi32(_mm512_add_epi32(upper_and_lower, _mm512_set1_epi32(first + t)), a);
+  }
+
+  /// Sums of rows 2r, 2r + 1. Shapes: low, high [kRowPairs].
+  template <bool kWide>
+  static void sum(const Operands& x, const PairRef* pairs, std::uint32_t count, __m512i* low, __m512i* high) {
+    for (std::uint32_t r = 0; r < kRowPairs; ++r) low[r] = high[r] = _mm512_setzero_si512();
+    for (std::uint32_t p = 0; p < count; ++p) {
+      const char* ahead = reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * std::size_t{64});
+      _mm_prefetch(ahead, _MM_HINT_T0);
+      _mm_prefetch(ahead + 64, _MM_HINT_T0);
+      const std::uint16_t* a = x.a + pairs[p].a * std::size_t{64};
+      const std::uint16_t* b = x.b + pairs[p].b * std::size_t{64};
+      const __m512i top = _mm512_load_si512(a);
+      const __m512i bottom = _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(a + 32)));
+      for (int t = 0; t < 3; ++t) {
+        const __m512i columns = _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + 16 * t)));
+        const __m512i rows[kRowPairs] = {spread(top, 0, t), spread(top, 8, t), spread(bottom, 0, t)};
+        for (std::uint32_t r = 0; r < kRowPairs; ++r) {
+          if constexpr (kWide) {
+            low[r] = _mm512_dpwssd_epi32(low[r], low_bytes(rows[r]), columns);
+            high[r] = _mm512_dpwssd_epi32(high[r], high_bytes(rows[r]), columns);
+          } else {
+            low[r] = _mm512_dpwssd_epi32(low[r], rows[r], columns);
+          }
+        }
+      }
+    }
+  }
+
+  template <bool kWide, std::uint32_t kM>
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
+    __m512i low[kRowPairs];
+    __m512i high[kRowPairs];
+    sum<kWide>(x, pairs, count, low, high);
+    for (std::uint32_t r = 0; r < kRowPairs; ++r) {
+      _mm512_store_si512(out.low.data() + 16 * r, low[r]);
+      if constexpr (kWide) _mm512_store_si512(out.high.data() + 16 * r, high[r]);
+    }
+    if constexpr (kWide) sum_rows(x, pairs, count, kSide, out.row_sums.data());
+  }
+
+  /// Narrow sums straight into a record; whether one is not zero.
+  template <std::uint32_t kM>
+  static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
+    static_assert(kM == 5 || kM == 6);
+    __m512i rows[kRowPairs];
+    __m512i unused[kRowPairs];
+    sum<false>(x, pairs, count, rows, unused);
+    const auto row = [&](std::uint32_t r) {
+      return r % 2 == 0 ? _mm512_castsi512_si256(rows[r / 2]) : _mm512_extracti64x4_epi64(rows[r / 2], 1);
+    };
+    const auto store = [&](std::uint32_t r) {  // the next row overwrites the padding
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + r * kM * sizeof(std::uint32_t)), row(r));
+    };
+    store(0);
+    store(1);
+    store(2);
+    store(3);
+    if constexpr (kM == 6) store(4);
+    std::byte* const last = out + (kM - 1) * kM * sizeof(std::uint32_t);
+    const __m256i last_row = row(kM - 1);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(last), _mm256_castsi256_si128(last_row));
+    const __m128i tail = _mm256_extracti128_si256(last_row, 1);
+    if constexpr (kM == 5) {
+      const int value = _mm_cvtsi128_si32(tail);
+      std::memcpy(last + 16, &value, sizeof value);
+    } else {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(last + 16), tail);
+    }
+    const __m512i any = _mm512_or_si512(_mm512_or_si512(rows[0], rows[1]), rows[2]);
+    return _mm512_test_epi32_mask(any, any) != 0;
   }
 };
 
@@ -208,7 +294,7 @@ struct Strips {
     }
   }
 
-  template <bool kWide>
+  template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
     const PackedShape& shape = x.shape;
     for (std::uint32_t row = 0; row < shape.rows; row += kStripRows) {
@@ -224,7 +310,7 @@ struct Strips {
 }  // namespace
 
 MultiplyCBlocks avx512_vnni_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
-  return pick_kernel<Side4, Side8, Strips>(shape, arithmetic);
+  return pick_kernel<Side4, Side6, Side8, Strips>(shape, arithmetic);
 }
 
 }  // namespace spmm::cpu

@@ -8,6 +8,7 @@
 
 #include "base/record_errors.hpp"
 #include "base/splitting_sink.hpp"
+#include "engine/needed_rows.hpp"
 #include "engine/reserve_memory.hpp"
 #include "engine/slab_cut.hpp"
 #include "engine/slab_streams.hpp"
@@ -26,30 +27,57 @@ class SlabProduct {
         sink_(sink),
         run_at_once_(run_at_once),
         run_(run),
-        a_buckets_(buckets_of(a, Along::rows, run)),
-        b_buckets_(buckets_of(b, Along::columns, run)),
-        a_counts_(count_buckets(a_buckets_, run)),
-        b_counts_(count_buckets(b_buckets_, run)) {}
+        a_lists_(lists_of_a(a, plan::num_row_groups(b.header()), run)),
+        a_counts_(count_buckets(a_lists_.buckets, run)),
+        b_counts_(count_b(b, plan::num_row_groups(b.header()), run)) {}
 
   /// Adds the sizes of all slabs.
   void count_slabs(plan::Statistics& statistics) const {
+    const auto timing = run_.clock.scope(Stage::count);
     for (const std::uint32_t count : plan::kSlabCounts) {
-      statistics.a_slab_blocks.push_back(largest(cut_slabs(a_counts_, 0, kNumBuckets, count)));
-      statistics.b_slab_blocks.push_back(largest(cut_slabs(b_counts_, 0, kNumBuckets, count)));
+      const std::vector<Slab> slabs_of_a = cut_slabs(a_counts_, 0, kNumBuckets, count);
+      const NeededRows needed = needed_rows(a_lists_, b_counts_, slabs_of_a, run_);
+      statistics.a_slab_blocks.push_back(largest(slabs_of_a));
+      statistics.b_slab_blocks.push_back(largest(cut_slabs(b_counts_.of_columns, 0, kNumBuckets, count)));
+      statistics.needed_b_blocks.push_back(*std::max_element(needed.num_blocks.begin(), needed.num_blocks.end()));
     }
   }
 
   /// Runs an execution in slabs; leaves the last exact one in it.
   ProductStats run(plan::Execution& execution) {
-    for (const Slab& slab : cut_slabs(b_counts_, 0, kNumBuckets, execution.b_bands)) {
-      b_slabs_.push_back(std::make_unique<SlabSource>(b_, b_buckets_, slab, run_));
+    const std::vector<Slab> slabs_of_a = cut_slabs(a_counts_, 0, kNumBuckets, execution.a_bands);
+    if (execution.b_bands == 1) {
+      run_with_needed_rows(slabs_of_a, execution);
+    } else {
+      run_with_slabs_of_b(slabs_of_a, execution);
     }
-    for (const Slab& slab : cut_slabs(a_counts_, 0, kNumBuckets, execution.a_bands)) run_slab_of_a(slab, execution);
     adopt(execution);
     return total_;
   }
 
  private:
+  /// Every slab of A by the block rows of B that it needs: nothing is left to be merged.
+  void run_with_needed_rows(const std::vector<Slab>& slabs_of_a, const plan::Execution& execution) {
+    const NeededRows needed = needed_rows(a_lists_, b_counts_, slabs_of_a, run_);
+    a_lists_.groups = {};
+    const AlignedArray<std::uint32_t> groups = groups_of(b_, needed.slabs.size(), run_);
+    for (std::uint32_t s = 0; s < slabs_of_a.size(); ++s) {
+      const SlabSource a(a_, a_lists_.buckets, slabs_of_a[s], run_);
+      const SlabSource b(b_, needed_records(needed, s, groups, run_), run_);
+      add(run_slabs(a, b, sink_, execution));
+    }
+  }
+
+  void run_with_slabs_of_b(const std::vector<Slab>& slabs_of_a, const plan::Execution& execution) {
+    a_lists_.groups = {};
+    b_counts_.of_groups = {};
+    const AlignedArray<std::uint16_t> b_buckets = buckets_of(b_, Along::columns, run_);
+    for (const Slab& slab : cut_slabs(b_counts_.of_columns, 0, kNumBuckets, execution.b_bands)) {
+      b_slabs_.push_back(std::make_unique<SlabSource>(b_, b_buckets, slab, run_));
+    }
+    for (const Slab& slab : slabs_of_a) run_slab_of_a(slab, execution);
+  }
+
   void run_slab_of_a(const Slab& slab, const plan::Execution& execution) {
     if (try_slab_of_a(slab, execution)) return;
     const auto parts = std::count_if(a_counts_.begin() + slab.begin, a_counts_.begin() + slab.end,
@@ -63,7 +91,7 @@ class SlabProduct {
 
   /// False where several slabs of B give more results than may be kept; nothing has reached the sink then.
   bool try_slab_of_a(const Slab& slab, const plan::Execution& execution) {
-    const SlabSource a(a_, a_buckets_, slab, run_);
+    const SlabSource a(a_, a_lists_.buckets, slab, run_);
     if (b_slabs_.size() == 1) {
       add(run_slabs(a, *b_slabs_.front(), sink_, execution));
       return true;
@@ -120,10 +148,9 @@ class SlabProduct {
   Sink& sink_;
   const RunAtOnce& run_at_once_;
   const Run& run_;
-  AlignedArray<std::uint16_t> a_buckets_;
-  AlignedArray<std::uint16_t> b_buckets_;
+  ListsOfA a_lists_;
   std::vector<std::uint64_t> a_counts_;
-  std::vector<std::uint64_t> b_counts_;
+  CountsOfB b_counts_;
   std::vector<std::unique_ptr<SlabSource>> b_slabs_;
   ProductStats total_;
   plan::Execution last_;

@@ -14,9 +14,6 @@ namespace spmm::slabs {
 /// Slabs end at bucket boundaries; a bucket is nb / kNumBuckets block rows or columns, at least one.
 inline constexpr std::uint32_t kNumBuckets = plan::kNumBuckets;
 
-/// Bytes of one read while records are picked.
-inline constexpr std::uint64_t kReadBytes = 256u << 10;
-
 /// Whether a matrix is cut along its block rows (A) or its block columns (B).
 enum class Along : std::uint8_t { rows, columns };
 

@@ -10,6 +10,7 @@
 #include "base/record_head.hpp"
 #include "base/release_once.hpp"
 #include "cpu/output_queue.hpp"
+#include "engine/index_pass.hpp"
 
 namespace spmm::slabs {
 namespace {
@@ -83,6 +84,11 @@ SlabSource::SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& b
     }
   });
   header_.num_blocks = static_cast<std::uint32_t>(count);
+}
+
+SlabSource::SlabSource(const Source& whole, AlignedArray<std::uint32_t> records, const Run& run)
+    : whole_(whole), run_(run), header_(whole.header()), records_(std::move(records)) {
+  header_.num_blocks = static_cast<std::uint32_t>(records_.size());
 }
 
 void SlabSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) const {

@@ -20,6 +20,8 @@ class SlabSource : public Source {
  public:
   /// Errors: Interrupted. So do reads, whose few records may be spread over the whole matrix.
   SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& buckets, const Slab& slab, const Run& run);
+  /// Values: records ascending.
+  SlabSource(const Source& whole, AlignedArray<std::uint32_t> records, const Run& run);
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return whole_.name(); }

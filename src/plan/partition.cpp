@@ -28,14 +28,39 @@ std::uint64_t largest_slab(const MatrixHeader& header, const std::vector<std::ui
   return counted.empty() ? share : counted.at(x);
 }
 
+/// Blocks of B that the slabs of A of a division read: all of one of its slabs, or the block rows that blocks of A
+/// meet.
+std::uint64_t largest_slab_of_b(const Statistics& whole, const Division& d, std::uint64_t largest_a) {
+  if (d.b != 0) return largest_slab(whole.b, whole.b_slab_blocks, d.b);
+  if (d.a == 0) return whole.b.num_blocks;
+  if (!whole.needed_b_blocks.empty()) return whole.needed_b_blocks.at(d.a);
+  const double groups = static_cast<double>(num_row_groups(whole.b));
+  const double met = 1 - std::exp(-static_cast<double>(largest_a) / groups);
+  const double even_share = 1.0 / d.num_a();  // groups that no block meets are read, too
+  return static_cast<std::uint64_t>(std::ceil(whole.b.num_blocks * std::max(met, even_share)));
+}
+
+/// The largest product of two slabs. A slab of A with the rows of B that it needs has all of its pairs.
+Statistics slab_statistics(const Statistics& whole, const Division& d, std::uint64_t largest_a,
+                           std::uint64_t largest_b) {
+  Statistics slabs = expected_statistics(with_blocks(whole.a, largest_a), with_blocks(whole.b, largest_b));
+  if (d.b != 0 || whole.a.num_blocks == 0) return slabs;
+  const double share = static_cast<double>(largest_a) / whole.a.num_blocks;
+  slabs.num_pairs = whole.num_pairs * share;
+  slabs.num_c_blocks = whole.num_c_blocks * share;
+  slabs.tile_pairs = whole.tile_pairs * share;
+  slabs.tile_c_blocks = whole.tile_c_blocks * share;
+  return slabs;
+}
+
 /// Expected bytes of the result of the largest slab of A.
 double result_bytes_of_slab(const Statistics& whole, std::uint64_t largest_a) {
   const double share = whole.a.num_blocks == 0 ? 0 : static_cast<double>(largest_a) / whole.a.num_blocks;
   return whole.num_c_blocks * share * static_cast<double>(output_record_bytes(whole.m()));
 }
 
-/// Every slab of A is multiplied by every slab of B; each of these products passes over both files for its records,
-/// builds both slabs anew and multiplies. Results of several slabs of B are merged.
+/// Every slab of A is multiplied by every slab of B, or by what it needs of B; each of these products passes over both
+/// files for its records, builds both slabs anew and multiplies. Results of several slabs of B are merged.
 double total_seconds(const Statistics& whole, const Execution& slab, const Statistics& slabs, const Division& d,
                      const Limits& limits) {
   const double slab_products = static_cast<double>(d.num_a()) * d.num_b();
@@ -65,10 +90,10 @@ bool is_better(const Option& x, const Option& y) {
 /// The largest product of two slabs of a division.
 Option decide_division(const Statistics& whole, const Limits& limits, const Division& d, DecideSlab decide_slab) {
   constexpr double kMargin = 1.25;  // rows differ; what is larger is cut in halves later, after work in vain
-  const std::uint64_t lists = slab_list_bytes(whole.a, whole.b);
+  const std::uint64_t lists = d.num_b() > 1 ? slab_list_bytes(whole.a, whole.b) : needed_list_bytes(whole.a, whole.b);
   const std::uint64_t largest_a = largest_slab(whole.a, whole.a_slab_blocks, d.a);
-  const std::uint64_t largest_b = largest_slab(whole.b, whole.b_slab_blocks, d.b);
-  const Statistics slabs = expected_statistics(with_blocks(whole.a, largest_a), with_blocks(whole.b, largest_b));
+  const std::uint64_t largest_b = largest_slab_of_b(whole, d, largest_a);
+  const Statistics slabs = slab_statistics(whole, d, largest_a, largest_b);
   const std::uint64_t left = limits.host_bytes - std::min(limits.host_bytes, lists);
   const std::uint64_t kept = d.num_b() > 1 ? left / 2 : 0;
   Limits slab_limits = limits;
@@ -101,6 +126,18 @@ Option decide_division(const Statistics& whole, const Limits& limits, const Divi
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b) {
   constexpr std::uint64_t kPerRecord = sizeof(std::uint16_t) + sizeof(std::uint32_t);  // bucket, number in its slab
   return (std::uint64_t{a.num_blocks} + b.num_blocks) * kPerRecord + 2 * kNumBuckets * sizeof(std::uint64_t);
+}
+
+std::uint64_t num_row_groups(const MatrixHeader& b) {
+  return std::max<std::uint64_t>(1, std::min<std::uint64_t>(b.blocks_per_side(), b.num_blocks / 2));
+}
+
+std::uint64_t needed_list_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  constexpr std::uint64_t kPerRecordOfA = sizeof(std::uint16_t) + sizeof(std::uint32_t);  // bucket; group, then number
+  constexpr std::uint64_t kPerRecordOfB = 2 * sizeof(std::uint32_t);                      // group, number in its slab
+  constexpr std::uint64_t kPerGroup = sizeof(std::uint32_t) + sizeof(std::uint64_t);      // blocks, slabs that read it
+  return a.num_blocks * kPerRecordOfA + b.num_blocks * kPerRecordOfB + num_row_groups(b) * kPerGroup +
+         2 * kNumBuckets * sizeof(std::uint64_t);
 }
 
 Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab decide_slab) {

@@ -9,11 +9,18 @@ namespace spmm::plan {
 using DecideSlab = Execution (*)(const Statistics& slabs, const Limits& limits);
 
 /// The division with the least predicted time in which the largest product of two slabs fits; refused where none does.
-/// Values: several slabs of B keep the results of one slab of A until they are merged: half of the host's limit.
+/// Values: one slab of B: each slab of A is multiplied by the block rows of B that it meets. Several slabs of B keep
+/// the results of one slab of A until they are merged: half of the host's limit.
 Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab decide_slab);
 
-/// Host bytes of the lists of records that slabs need.
+/// Host bytes of the lists of records that slabs need: several slabs of B; or one, of which each slab of A reads a
+/// part.
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
+std::uint64_t needed_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
+
+/// Groups of block rows of B in which slabs of A find what they need: rows, unless their tables took more memory than
+/// lists of B's records.
+std::uint64_t num_row_groups(const MatrixHeader& b);
 
 /// Slabs end at the boundaries of so many buckets of block rows or columns.
 inline constexpr std::uint32_t kNumBuckets = 1u << 16;

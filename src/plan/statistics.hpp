@@ -56,6 +56,8 @@ struct Statistics {
   /// spread, slabs of equal size.
   std::vector<std::uint64_t> a_slab_blocks{};
   std::vector<std::uint64_t> b_slab_blocks{};
+  /// Blocks of B in the block rows that one of kSlabCounts[x] slabs of A meets, at most. Empty: evenly spread.
+  std::vector<std::uint64_t> needed_b_blocks{};
 
   [[nodiscard]] std::uint32_t m() const { return a.m; }
   [[nodiscard]] std::uint32_t nb() const { return a.blocks_per_side(); }

@@ -45,7 +45,11 @@ TEST_CASE("slabs of A come alone where that is enough, and no more than are need
   CHECK(rows.b_bands == 1);
   CHECK(rows.kept_bytes == 0);
   CHECK(rows.predicted_s > 0);
-  const plan::Execution both = plan::decide_slabs(evenly_spread(1u << 20, 8, 240'000), limits, small_slabs);
+  // Few blocks in a block row: a slab of A meets few of B's. Many: it meets nearly all of them.
+  const plan::Execution needed = plan::decide_slabs(evenly_spread(1u << 20, 8, 240'000), limits, small_slabs);
+  CHECK(needed.a_bands == 8);
+  CHECK(needed.b_bands == 1);
+  const plan::Execution both = plan::decide_slabs(evenly_spread(1u << 15, 8, 240'000), limits, small_slabs);
   CHECK(both.a_bands == 8);
   CHECK(both.b_bands == 4);
   const plan::Statistics large = evenly_spread(1u << 20, 8, 1e8);
@@ -56,41 +60,77 @@ TEST_CASE("slabs of A come alone where that is enough, and no more than are need
 }
 
 TEST_CASE("several slabs of B leave half of the limit to results that wait to be merged") {
-  const plan::Statistics s = evenly_spread(1u << 20, 8, 600'000);
-  bool seen = false;
-  for (const std::uint64_t mb : {40u, 60u, 80u, 120u, 160u, 200u}) {
-    const plan::Limits limits = cpu_limits(mb * 1'000'000);
-    const plan::Execution e = plan::decide(s, limits);
-    INFO(mb << " MB");
-    if (e.is_refused() || !e.is_in_slabs()) continue;
-    CHECK(e.host_limit_bytes == limits.host_bytes);
-    CHECK(e.host_need_bytes <= limits.host_bytes);
-    const std::uint64_t lists = plan::slab_list_bytes(s.a, s.b);
-    CHECK(e.slab_limits.host_bytes + e.kept_bytes + lists == limits.host_bytes);
-    if (e.b_bands == 1) {
-      CHECK(e.kept_bytes == 0);
-      continue;
+  bool seen_one = false;
+  bool seen_several = false;
+  bool seen_kept = false;
+  for (const std::uint32_t n : {1u << 20, 1u << 16, 1u << 14}) {
+    const plan::Statistics s = evenly_spread(n, 8, n == 1u << 14 ? 260'000 : 600'000);
+    for (const std::uint64_t mb : {40u, 50u, 60u, 80u, 120u, 160u, 200u}) {
+      const plan::Limits limits = cpu_limits(mb * 1'000'000);
+      const plan::Execution e = plan::decide(s, limits);
+      INFO("n " << n << ", " << mb << " MB: " << e.a_bands << " x " << e.b_bands);
+      if (e.is_refused() || !e.is_in_slabs()) continue;
+      CHECK(e.host_limit_bytes == limits.host_bytes);
+      CHECK(e.host_need_bytes <= limits.host_bytes);
+      const std::uint64_t lists = e.b_bands == 1 ? plan::needed_list_bytes(s.a, s.b) : plan::slab_list_bytes(s.a, s.b);
+      CHECK(e.slab_limits.host_bytes + e.kept_bytes + lists == limits.host_bytes);
+      if (e.b_bands == 1) {
+        seen_one = true;
+        CHECK(e.kept_bytes == 0);
+        continue;
+      }
+      seen_several = true;
+      CHECK(e.kept_bytes == (limits.host_bytes - lists) / 2);
+      // A slab pair decided on its own stays within the other half.
+      const auto share = [](std::uint32_t blocks, std::uint32_t count) { return (blocks + count - 1) / count; };
+      const MatrixHeader a{.n = s.a.n, .m = 8, .num_blocks = share(s.a.num_blocks, e.a_bands)};
+      const MatrixHeader b{.n = s.b.n, .m = 8, .num_blocks = share(s.b.num_blocks, e.b_bands)};
+      const plan::Execution pair = plan::decide(plan::expected_statistics(a, b), e.slab_limits);
+      CHECK_FALSE(pair.is_in_slabs());
+      CHECK(pair.host_need_bytes <= limits.host_bytes / 2);
+      // The result of a slab of A is expected to fit its half, where any division has room for it.
+      const double record = static_cast<double>(output_record_bytes(8));
+      if (s.num_c_blocks / 64 * record > static_cast<double>(e.kept_bytes) / 1.25) continue;
+      seen_kept = true;
+      CHECK(s.num_c_blocks / e.a_bands * record <= static_cast<double>(e.kept_bytes));
     }
-    seen = true;
-    CHECK(e.kept_bytes == (limits.host_bytes - lists) / 2);
-    // A slab pair decided on its own stays within the other half.
-    const auto share = [](std::uint32_t blocks, std::uint32_t count) { return (blocks + count - 1) / count; };
-    const MatrixHeader a{.n = s.a.n, .m = 8, .num_blocks = share(s.a.num_blocks, e.a_bands)};
-    const MatrixHeader b{.n = s.b.n, .m = 8, .num_blocks = share(s.b.num_blocks, e.b_bands)};
-    const plan::Execution pair = plan::decide(plan::expected_statistics(a, b), e.slab_limits);
-    CHECK_FALSE(pair.is_in_slabs());
-    CHECK(pair.host_need_bytes <= limits.host_bytes / 2);
-    // The result of a slab of A is expected to fit its half.
-    const double result = s.num_c_blocks / e.a_bands * static_cast<double>(output_record_bytes(8));
-    CHECK(result <= static_cast<double>(e.kept_bytes));
   }
-  CHECK(seen);
+  CHECK(seen_kept);
+  CHECK(seen_one);
+  CHECK(seen_several);
 }
 
 TEST_CASE("lists of slabs count: two bytes of bucket and four of number for each record") {
   const MatrixHeader a{.n = 8000, .m = 8, .num_blocks = 1000};
   const MatrixHeader b{.n = 8000, .m = 8, .num_blocks = 10};
   CHECK(plan::slab_list_bytes(a, b) == 1010 * 6 + 2 * 65'536 * 8);
+}
+
+TEST_CASE(
+    "lists of needed rows count: for a record of A bucket and number, of B group and number, for a group 12 bytes") {
+  const MatrixHeader a{.n = 8000, .m = 8, .num_blocks = 1000};
+  const MatrixHeader b{.n = 8000, .m = 8, .num_blocks = 10};
+  CHECK(plan::num_row_groups(b) == 5);
+  CHECK(plan::needed_list_bytes(a, b) == 1000 * 6 + 10 * 8 + 5 * 12 + 2 * 65'536 * 8);
+  CHECK(plan::num_row_groups({.n = 8000, .m = 8, .num_blocks = 10'000}) == 1000);
+  CHECK(plan::num_row_groups({.n = 8000, .m = 8, .num_blocks = 0}) == 1);
+}
+
+TEST_CASE("what slabs of A need of B is taken from the indices where they are known") {
+  const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
+  plan::Statistics s = evenly_spread(1u << 15, 8, 240'000);
+  for (const std::uint32_t count : plan::kSlabCounts) {
+    s.a_slab_blocks.push_back((240'000 + count - 1) / count);
+    s.b_slab_blocks.push_back((240'000 + count - 1) / count);
+    s.needed_b_blocks.push_back((240'000 + count - 1) / count);  // as of a band
+  }
+  const plan::Execution band = plan::decide_slabs(s, limits, small_slabs);
+  CHECK(band.a_bands == 8);
+  CHECK(band.b_bands == 1);
+  CHECK(band.kept_bytes == 0);
+  CHECK(band.expected_pairs == s.num_pairs);
+  std::fill(s.needed_b_blocks.begin(), s.needed_b_blocks.end(), 240'000);
+  CHECK(plan::decide_slabs(s, limits, small_slabs).b_bands > 1);
 }
 
 TEST_CASE("exact sizes of slabs replace equal shares, in the same function") {

@@ -177,6 +177,31 @@ TEST_CASE("lists of slabs take no more than is planned, however often a slab is 
   CHECK(most_bytes + counts <= plan::slab_list_bytes(matrix.header(), matrix.header()));
 }
 
+TEST_CASE("lists of needed rows take no more than is planned") {
+  const BlockMatrix matrix = test::random_matrix(8 * 100, 8, 2000, 2047, 1);
+  const auto source = make_memory_source(matrix, "matrix");
+  ProductMatrix product;
+  const auto sink = make_memory_sink(product);
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 1};
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, {.a_blocks = 200, .b_blocks = 2000}); };
+  const std::uint64_t before = array_usage().bytes;
+  std::uint64_t most_bytes = 0;
+  unsigned num_slabs = 0;
+  const auto run_at_once = [&](const Source& a, const Source& b, Sink& to, plan::Execution& execution) {
+    ++num_slabs;
+    most_bytes = std::max(most_bytes, array_usage().bytes - before);
+    return cpu::multiply(a, b, to, execution, decide, run);
+  };
+  plan::Execution execution;
+  multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution);
+  CHECK(execution.b_bands == 1);
+  CHECK(num_slabs >= 10);
+  const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
+  CHECK(most_bytes + counts <= plan::needed_list_bytes(matrix.header(), matrix.header()));
+}
+
 TEST_CASE("a division that the exact sizes of slabs forbid is refused, and nothing runs") {
   // Every block of A lies in one block row: slabs of equal size, which headers make one expect, do not exist.
   BlockMatrix a = test::random_matrix(4 * 200, 4, 150, 9, 1);
@@ -238,6 +263,21 @@ TEST_CASE("a duplicate is rejected at every limit, also where the other operand 
     CHECK(multiply_within(good, none, allowed).product.index.empty());
     CHECK(multiply_within(none, none, allowed).product.index.empty());
   }
+}
+
+TEST_CASE("a duplicate of B in a block row that A does not meet is rejected, too") {
+  BlockMatrix a = test::random_matrix(4 * 50, 4, 500, 9, 1);
+  std::erase_if(a.index, [](const BlockIndex& at) { return at.j == 7; });
+  a.values.resize(a.index.size() * 16);
+  BlockMatrix b = test::random_matrix(4 * 50, 4, 500, 9, 2);
+  std::erase_if(b.index, [](const BlockIndex& at) { return at.i == 7; });
+  b.index.push_back({.i = 7, .j = 3});
+  b.values.resize(b.index.size() * 16);
+  const Allowed rows{.a_blocks = 100, .b_blocks = 1000};
+  CHECK(multiply_within(a, b, rows).execution.b_bands == 1);
+  b.index.push_back({.i = 7, .j = 3});
+  b.values.resize(b.index.size() * 16);
+  CHECK_THROWS_AS(multiply_within(a, b, rows), FormatError);
 }
 
 TEST_CASE("slabs hold every block, none is empty unless there are no blocks at all") {

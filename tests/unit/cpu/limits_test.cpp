@@ -34,7 +34,7 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
   for (const Bounds bounds :
        {Bounds{65535, 65535, true}, Bounds{65535, 0, true}, Bounds{32768, 32768, true}, Bounds{65535, 1, true},
         Bounds{1, 65535, true}, Bounds{2047, 2047, false}, Bounds{4095, 8191, false}, Bounds{32767, 511, false}}) {
-    for (const std::uint32_t m : {4u, 5u, 7u, 8u, 16u, 20u}) {
+    for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 16u, 20u}) {
       for (const std::string& isa : available_isas()) {
         const cpu::PackedShape shape = cpu::packed_shape(isa == "portable" ? cpu::Isa::portable : cpu::Isa::avx2, m);
         const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, bounds.a, bounds.b);
