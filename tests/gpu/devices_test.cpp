@@ -19,6 +19,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/memory_stream.hpp"
 #include "support/product_cases.hpp"
 
@@ -66,8 +67,8 @@ bool suits(const std::string& kernel, const BlockMatrix& a) {
   if (kernel == "dense-tensor" || kernel == "dense-tiled") return a.n <= 10'000;
   if (kernel == "row-spread") return a.n / a.m <= 100'000;
   if (kernel == "tile-tensor") return false;  // runs on one device
-  if (kernel == "small-blocks") return a.m <= 4 && a.n / a.m <= 100'000;
-  return true;
+  if (kernel == "small-blocks" && a.n / a.m > 100'000) return false;
+  return test::takes_operands(kernel, a.m, a.n / a.m);
 }
 
 /// Small products on the battery, one engine for all.

@@ -16,6 +16,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/memory_stream.hpp"
 #include "support/process.hpp"
 #include "support/product_cases.hpp"
@@ -46,7 +47,7 @@ std::vector<test::ProductCase> make_cases() {
   std::uint32_t m = 4;
   for (const KernelInfo& kernel : kernel_names()) {
     if (kernel.backend != Backend::cuda || (kernel.name.ends_with("-tensor") && !has_hopper())) continue;
-    const std::uint32_t side = kernel.name == "small-blocks" ? 3 : m;
+    const std::uint32_t side = test::side_for(kernel.name, m);
     cases.push_back(test::make_product_case(side, 320 / side, 1200 / side, kernel.name));
     m = m == 32 ? 4 : m * 2;
   }

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "kernels/check.hpp"
-#include "kernels/tuning.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
 #include "support/process.hpp"
@@ -46,8 +46,8 @@ std::vector<std::string> gpu_kernels(std::uint32_t m) {
   std::vector<std::string> names;
   for (const KernelInfo& kernel : kernel_names()) {
     const bool runs_here = !kernel.name.ends_with("-tensor") || major == 9;
-    const bool takes_m = kernel.name != "small-blocks" || m <= kernels::kMaxSmallSide;
-    if (kernel.backend == Backend::cuda && runs_here && takes_m) names.push_back(kernel.name);
+    if (kernel.backend == Backend::cuda && runs_here && test::takes_operands(kernel.name, m, 1))
+      names.push_back(kernel.name);
   }
   return names;
 }

@@ -206,7 +206,7 @@ TEST_CASE("tile-tensor is not picked where blocks are spread") {
   const BlockMatrix spread = test::random_matrix(65'536, 8, 500'000, 2047, 1);
   Report report;
   (void)multiply(spread, spread, with_kernel("auto"), &report);
-  CHECK(report.plan.kernel == "rows");
+  CHECK(report.plan.kernel != "tile-tensor");
 }
 
 TEST_CASE("small tiles: for the sanitizers") {
