@@ -4,6 +4,8 @@
 #include <atomic>
 #include <bit>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "base/cancellable.hpp"
 #include "base/parallel.hpp"
@@ -11,6 +13,7 @@
 #include "base/record_head.hpp"
 #include "cpu/pack_block.hpp"
 #include "cpu/radix_sort.hpp"
+#include "cpu/short_keys.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -119,6 +122,110 @@ void gather(const AlignedArray<std::byte>& raw, const Entries& entries, std::uin
   out.bound = bound;
 }
 
+/// How blocks of one operand are packed.
+struct Packing {
+  PackBlock pack;
+  PackedShape shape;
+  std::uint64_t stride;
+};
+
+/// Errors: always FormatError, with the first two records at this position.
+[[noreturn]] void throw_first_duplicate(const Source& source, const AlignedArray<std::byte>& raw, BlockIndex at,
+                                        const Run& run) {
+  const std::uint64_t record = input_record_bytes(source.header().m);
+  std::uint64_t numbers[2] = {0, 0};
+  std::size_t found = 0;
+  for_ranges(run, source.header().num_blocks, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end && found < 2; ++r) {
+      const BlockIndex here = read_index(raw.data() + r * record);
+      if (here.i == at.i && here.j == at.j) numbers[found++] = r;
+    }
+  });
+  throw_duplicate_block(source.name(), source.original_record(numbers[0]), source.original_record(numbers[1]), record,
+                        at);
+}
+
+/// The number of block rows that start before each piece of kGrain records, and of all. Shapes: returns [pieces + 1].
+/// Errors: FormatError for the first position that occurs twice.
+std::vector<std::uint32_t> count_rows(const Source& source, const AlignedArray<std::byte>& raw, const ShortKeys& keys,
+                                      const Run& run) {
+  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+  std::vector<std::uint32_t> rows((keys.size() + kGrain - 1) / kGrain + 1, 0);
+  std::atomic<std::uint64_t> first_twice = kNone;
+  run.parallel_for(keys.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    std::uint32_t count = 0;
+    keys.visit(begin, end, [&](std::uint64_t x, BlockIndex, bool starts_row, bool is_twice) {
+      count += starts_row ? 1 : 0;
+      if (!is_twice) return;
+      std::uint64_t known = first_twice.load();
+      while (x < known && !first_twice.compare_exchange_weak(known, x)) {
+      }
+    });
+    rows[begin / kGrain + 1] = count;
+  });
+  if (first_twice != kNone) {
+    keys.visit(first_twice, first_twice + 1,
+               [&](std::uint64_t, BlockIndex at, bool, bool) { throw_first_duplicate(source, raw, at, run); });
+  }
+  std::partial_sum(rows.begin(), rows.end(), rows.begin());
+  return rows;
+}
+
+/// Fills the rows, columns and blocks of some entries. Values: returns the bits that occur in any element.
+std::uint32_t fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& keys, std::uint64_t begin,
+                           std::uint64_t end, std::uint32_t row, const Packing& packing, Operand& out) {
+  const std::uint64_t record = input_record_bytes(packing.shape.m);
+  const bool has_element = packing.shape.m == 1;
+  std::uint32_t seen = 0;
+  keys.visit(begin, end, [&](std::uint64_t x, BlockIndex at, bool starts_row, bool) {
+    out.cols[x] = at.j;
+    if (starts_row) {
+      out.rows[row] = at.i;
+      out.row_ptr[row] = static_cast<std::uint32_t>(x);
+      ++row;
+    }
+    if (has_element) {
+      out.values[x] = static_cast<std::uint16_t>(keys.payload(x));
+      seen |= keys.payload(x);
+      return;
+    }
+    if (x + kPrefetchRecords < end) {
+      const std::byte* ahead = raw.data() + keys.payload(x + kPrefetchRecords) * record;
+      __builtin_prefetch(ahead);
+      __builtin_prefetch(ahead + 64);
+      __builtin_prefetch(ahead + record - 1);
+    }
+    seen |= packing.pack(packing.shape, raw.data() + keys.payload(x) * record + kIndexBytes,
+                         out.values.data() + x * packing.stride);
+  });
+  return seen;
+}
+
+/// build_operand() where positions fit short keys.
+Operand build_from_short_keys(const Source& source, const AlignedArray<std::byte>& raw, const Packing& packing,
+                              const Run& run) {
+  const MatrixHeader& header = source.header();
+  const ShortKeys keys(source, raw, run);
+  const std::vector<std::uint32_t> rows = count_rows(source, raw, keys, run);
+  const std::uint64_t most_rows = std::min(header.num_blocks, header.blocks_per_side());
+  Operand out;
+  out.rows = AlignedArray<std::uint32_t>(most_rows);
+  out.row_ptr = AlignedArray<std::uint32_t>(most_rows + 1);
+  out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
+  out.values = AlignedArray<std::uint16_t>(header.num_blocks * packing.stride);
+  out.rows.truncate(rows.back());
+  out.row_ptr.truncate(rows.back() + std::uint64_t{1});
+  out.row_ptr[rows.back()] = header.num_blocks;
+  std::atomic<std::uint32_t> bound = 0;
+  run.parallel_for(keys.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    bound.fetch_or(fill_entries(raw, keys, begin, end, rows[begin / kGrain], packing, out));
+  });
+  out.bound = bound;
+  return out;
+}
+
 std::uint64_t stride_of(Side side, const PackedShape& shape) {
   return side == Side::a ? shape.a_elements() : shape.b_elements();
 }
@@ -129,6 +236,10 @@ Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side si
                       const Run& run) {
   const auto timing = run.clock.scope(Stage::build);
   const MatrixHeader& header = source.header();
+  const Packing packing{.pack = side == Side::a ? choose_pack_a(shape) : choose_pack_b(shape),
+                        .shape = shape,
+                        .stride = stride_of(side, shape)};
+  if (plan::short_key_bits(header).fit()) return build_from_short_keys(source, raw, packing, run);
   const unsigned bits = index_bits(header.blocks_per_side());
   Entries entries = make_entries(source, raw, run);
   if (!is_sorted(entries, run)) {
@@ -137,11 +248,9 @@ Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side si
   }
   Operand out;
   index_rows(source, entries, run, out);
-  const std::uint64_t stride = stride_of(side, shape);
   out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
-  out.values = AlignedArray<std::uint16_t>(header.num_blocks * stride);
-  gather(raw, entries, input_record_bytes(header.m), bits,
-         side == Side::a ? choose_pack_a(shape) : choose_pack_b(shape), shape, stride, run, out);
+  out.values = AlignedArray<std::uint16_t>(header.num_blocks * packing.stride);
+  gather(raw, entries, input_record_bytes(header.m), bits, packing.pack, shape, packing.stride, run, out);
   return out;
 }
 

@@ -17,9 +17,15 @@ constexpr std::uint64_t kItemsPerCheck = 1u << 20;  // some milliseconds
 
 using Counts = std::array<std::uint64_t, std::size_t{1} << kMaxDigitBits>;
 
-}  // namespace
+std::uint64_t key_of(const Keyed& item) {
+  return item.key;
+}
+std::uint64_t key_of(std::uint64_t item) {
+  return item;
+}
 
-void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads,
+template <class Item>
+void sort_items(std::span<Item> items, Item* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads,
                 const Run* run) {
   if (items.size() < 2 || first_bit >= last_bit) return;
   const unsigned num_passes = (last_bit - first_bit + kMaxDigitBits - 1) / kMaxDigitBits;
@@ -28,13 +34,13 @@ void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsi
   const auto num_workers =
       static_cast<unsigned>(std::clamp<std::uint64_t>(size / kMinPerThread, 1, std::max(1u, num_threads)));
   std::vector<Counts> counts(num_workers);
-  Keyed* from = items.data();
-  Keyed* to = scratch;
+  Item* from = items.data();
+  Item* to = scratch;
 
   for (unsigned pass = 0; pass < num_passes; ++pass) {
     const unsigned shift = first_bit + pass * digit_bits;
     const std::size_t num_digits = std::size_t{1} << std::min(digit_bits, last_bit - shift);
-    const auto digit = [&](const Keyed& item) { return (item.key >> shift) & (num_digits - 1); };
+    const auto digit = [&](const Item& item) { return (key_of(item) >> shift) & (num_digits - 1); };
     // Calls body for the items of one worker.
     const auto for_items = [&](unsigned worker, const auto& body) {
       const std::uint64_t last = size * (worker + 1) / num_workers;
@@ -46,7 +52,7 @@ void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsi
     run_workers(num_workers, [&](unsigned worker) {
       Counts& mine = counts[worker];
       std::fill_n(mine.begin(), num_digits, 0);
-      for_items(worker, [&](const Keyed& item) { ++mine[digit(item)]; });
+      for_items(worker, [&](const Item& item) { ++mine[digit(item)]; });
     });
     std::uint64_t next = 0;
     for (std::size_t d = 0; d < num_digits; ++d) {
@@ -54,11 +60,23 @@ void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsi
     }
     run_workers(num_workers, [&](unsigned worker) {
       Counts& position = counts[worker];
-      for_items(worker, [&](const Keyed& item) { to[position[digit(item)]++] = item; });
+      for_items(worker, [&](const Item& item) { to[position[digit(item)]++] = item; });
     });
     std::swap(from, to);
   }
   if (from != items.data()) std::copy_n(from, size, items.data());
+}
+
+}  // namespace
+
+void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads,
+                const Run* run) {
+  sort_items(items, scratch, first_bit, last_bit, num_threads, run);
+}
+
+void radix_sort(std::span<std::uint64_t> items, std::uint64_t* scratch, unsigned first_bit, unsigned last_bit,
+                unsigned num_threads, const Run* run) {
+  sort_items(items, scratch, first_bit, last_bit, num_threads, run);
 }
 
 }  // namespace spmm::cpu

@@ -18,4 +18,8 @@ struct Keyed {
 void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads,
                 const Run* run = nullptr);
 
+/// The same for keys that carry what belongs to them in other bits.
+void radix_sort(std::span<std::uint64_t> items, std::uint64_t* scratch, unsigned first_bit, unsigned last_bit,
+                unsigned num_threads, const Run* run = nullptr);
+
 }  // namespace spmm::cpu

@@ -74,7 +74,7 @@ std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedS
 }
 
 std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape) {
-  const std::uint64_t entries = header.num_blocks * kKeyedBytes;
+  const std::uint64_t entries = header.num_blocks * (short_key_bits(header).fit() ? kShortKeyBytes : kKeyedBytes);
   return entries + std::max(entries, operand_bytes(header, side, shape));  // sorting with scratch, then gathering
 }
 

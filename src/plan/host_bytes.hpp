@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "plan/machine.hpp"
@@ -53,6 +54,28 @@ constexpr bool marks_columns(std::uint64_t blocks_per_side, std::uint64_t num_bl
   return blocks_per_side <= kMaxBitsPerBlock * num_blocks;
 }
 
+/// Sorting the records of an operand: records are parted by the upper bits of their block row, and the rest of their
+/// position is sorted together with the number of the record, or with its only element, in 8 bytes, where they fit.
+inline constexpr unsigned kRowBucketBits = 11;  // as many open cache lines still fit the second-level cache
+struct ShortKeyBits {
+  unsigned index = 0;    ///< of a block row or block column
+  unsigned bucket = 0;   ///< upper bits of the block row, which are not stored
+  unsigned payload = 0;  ///< number of the record; side 1: its element
+
+  [[nodiscard]] constexpr unsigned key() const { return 2 * index - bucket; }
+  [[nodiscard]] constexpr bool fit() const { return key() + payload <= 64; }
+};
+constexpr ShortKeyBits short_key_bits(const MatrixHeader& header) {
+  constexpr unsigned kElementBits = 16;
+  const auto width = [](std::uint64_t count) { return static_cast<unsigned>(std::bit_width(count - 1)); };
+  const unsigned index = header.blocks_per_side() == 0 ? 0 : width(header.blocks_per_side());
+  return {.index = index,
+          .bucket = std::min(index, kRowBucketBits),
+          .payload = header.m == 1            ? kElementBits
+                     : header.num_blocks == 0 ? 0
+                                              : width(header.num_blocks)};
+}
+
 /// Words of a bit map.
 constexpr std::uint64_t mark_words(std::uint64_t num_bits) {
   return (num_bits + 63) / 64;
@@ -68,6 +91,7 @@ constexpr bool counts_columns(std::uint32_t blocks_per_side) {
 
 /// Sizes of the entries of those lists; the kernels assert them.
 inline constexpr std::uint64_t kKeyedBytes = 16;        // sort key and record number
+inline constexpr std::uint64_t kShortKeyBytes = 8;      // both in one word
 inline constexpr std::uint64_t kMergeEntryBytes = 32;   // row-merge, per pair: segment, pair, C block, cursor
 inline constexpr std::uint64_t kTileSegmentBytes = 32;  // row-merge of small blocks, per segment
 inline constexpr std::uint64_t kTileSlotBytes = 5;      // and per slot beside its sums: fresh, touched

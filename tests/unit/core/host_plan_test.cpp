@@ -162,16 +162,30 @@ TEST_CASE("a refusal says need and have") {
   }
 }
 
+TEST_CASE("short keys: a position without the upper bits of its row, and a number or an element, in 64 bits") {
+  const auto fit = [](std::uint32_t nb, std::uint32_t m, std::uint32_t num_blocks) {
+    return plan::short_key_bits({.n = nb * m, .m = m, .num_blocks = num_blocks}).fit();
+  };
+  CHECK(fit(1, 1, 1));
+  CHECK(fit(1u << 29, 1, 0xFFFF'FFFFu));  // 58 - 11 + 16
+  CHECK_FALSE(fit((1u << 29) + 1, 1, 1000));
+  CHECK(fit(1u << 30, 2, 1u << 15));  // 60 - 11 + 15
+  CHECK_FALSE(fit(1u << 30, 2, (1u << 15) + 1));
+  CHECK(fit(1u << 21, 8, 0xFFFF'FFFFu));  // 42 - 11 + 32
+}
+
 TEST_CASE("building an operand takes keys, their sort scratch and the packed blocks") {
   const MatrixHeader header{.n = 1000, .m = 1, .num_blocks = 100'000};
   const plan::PackedShape plain = plan::packed_shape(plan::Isa::portable, 1);
   // 2 bytes of value and 4 of column a block; 1,000 rows with number and start.
   CHECK(plan::operand_bytes(header, plan::Side::a, plain) == 100'000 * 6 + 8004);
-  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * 32);  // keys of 16 bytes twice: more than blocks
+  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * 16);  // keys of 8 bytes twice: more than blocks
+  const MatrixHeader wide_index{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 1000};  // 16 bytes: 64 bits of index
+  CHECK(plan::build_bytes(wide_index, plan::Side::a, plain) == 1000 * 32);
   const plan::PackedShape wide = plan::packed_shape(plan::Isa::avx2, 8);
   const MatrixHeader large{.n = 8000, .m = 8, .num_blocks = 100'000};
   CHECK(plan::operand_bytes(large, plan::Side::b, wide) == 100'000 * (128 + 4) + 8004);
-  CHECK(plan::build_bytes(large, plan::Side::b, wide) == 100'000 * (16 + 132) + 8004);  // keys, then gathered blocks
+  CHECK(plan::build_bytes(large, plan::Side::b, wide) == 100'000 * (8 + 132) + 8004);  // keys, then gathered blocks
   for (const plan::Isa isa : {plan::Isa::portable, plan::Isa::avx2}) {
     const plan::HostBytes bytes = plan::row_merge_bytes(header, header, isa);
     const plan::PackedShape shape = plan::packed_shape(isa, 1);
