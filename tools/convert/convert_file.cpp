@@ -13,6 +13,10 @@
 #include "tools/convert/block_writer.hpp"
 #include "tools/convert/mtx_reader.hpp"
 #include "tools/convert/mtx_writer.hpp"
+#include "tools/convert/npy_reader.hpp"
+#include "tools/convert/npy_writer.hpp"
+#include "tools/convert/npz_reader.hpp"
+#include "tools/convert/npz_writer.hpp"
 
 namespace spmm::tools {
 namespace {
@@ -20,7 +24,14 @@ namespace {
 constexpr std::uint64_t kMax32 = UINT32_MAX;
 
 std::unique_ptr<EntryReader> open_reader(const ConvertOptions& options) {
-  return open_mtx(options.in);
+  switch (options.from) {
+    case FileFormat::npy:
+      return open_npy(options.in);
+    case FileFormat::npz:
+      return open_npz(options.in);
+    default:
+      return open_mtx(options.in);
+  }
 }
 
 /// Size and block side of the file to be written; 0: not fixed.
@@ -93,9 +104,17 @@ std::string from_bin(const ConvertOptions& options) {
                      text("give at most ", n, "x", n));
   }
   BlockWalk walk(matrix, {.shape = shape, .transposed = options.transposed});
-  const std::uint64_t num_elements = write_mtx(options.out, walk, options.scale);
-  return text(options.out, ": ", shape.rows, " x ", shape.columns, options.transposed ? " transposed" : "", ", ",
-              num_elements, " elements");
+  const ArrayElements elements{.type = options.array_type, .scale = options.scale, .name = options.in};
+  std::string what;
+  if (options.to == FileFormat::npz) {
+    what = text(write_npz(options.out, walk, elements, options.deflated), " of ", elements.descr());
+  } else if (options.to == FileFormat::npy) {
+    write_npy(options.out, walk, elements);
+    what = text("dense array of ", elements.descr());
+  } else {
+    what = text(write_mtx(options.out, walk, options.scale), " elements");
+  }
+  return text(options.out, ": ", shape.rows, " x ", shape.columns, options.transposed ? " transposed" : "", ", ", what);
 }
 
 }  // namespace

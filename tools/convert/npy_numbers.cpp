@@ -94,7 +94,6 @@ std::size_t NpyNumbers::load(std::size_t most) {
 
 std::span<const double> NpyNumbers::next(std::size_t most) {
   numbers_.resize(load(std::min(most, kPieceItems)));
-  num_read_ += numbers_.size();
   if (header_.kind == NpyKind::real) {
     convert_reals(header_, bytes_.data(), numbers_);
   } else {
@@ -103,21 +102,25 @@ std::span<const double> NpyNumbers::next(std::size_t most) {
   return numbers_;
 }
 
+void NpyNumbers::throw_ended() const {
+  throw FormatError(name(), text("has only ", num_items_, " elements, fewer than the other arrays need"),
+                    "create the file again with scipy.sparse.save_npz");
+}
+
 std::uint64_t NpyNumbers::next_index(std::uint64_t most) {
   if (next_index_ == indices_.size()) {
     if (header_.kind != NpyKind::signed_integer && header_.kind != NpyKind::unsigned_integer) {
       throw FormatError(name(), "the array holds no integers, expected indices", "create the file again");
     }
     indices_.resize(load(kPieceItems));
-    if (indices_.empty())
-      throw FormatError(name(), text("has ", num_items_, " elements, too few"), "create the file again");
+    if (indices_.empty()) throw_ended();
     convert_integers(header_, bytes_.data(), indices_);
     next_index_ = 0;
   }
   const std::int64_t index = indices_[next_index_++];
-  ++num_read_;
+  ++num_indices_read_;
   if (index >= 0 && static_cast<std::uint64_t>(index) <= most) return static_cast<std::uint64_t>(index);
-  throw FormatError(text(name(), "[", num_read_ - 1, "]"), text("is ", index, ", expected 0 to ", most),
+  throw FormatError(text(name(), "[", num_indices_read_ - 1, "]"), text("is ", index, ", expected 0 to ", most),
                     "create the file again with scipy.sparse.save_npz");
 }
 
