@@ -67,12 +67,12 @@ BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& r
   for (std::size_t begin = 0; begin < entries.size();) {
     const MatrixEntry first = entries[begin];
     double sum = first.value;
-    bool passed = std::abs(sum) > kExactLimit;
+    bool passed = std::abs(sum) >= kExactLimit;
     std::size_t end = begin + 1;
     for (; end < entries.size() && entries[end].key() == first.key(); ++end) {
-      passed = passed || std::abs(entries[end].value) > kExactLimit;
+      passed = passed || std::abs(entries[end].value) >= kExactLimit;
       sum += entries[end].value;
-      passed = passed || std::abs(sum) > kExactLimit;
+      passed = passed || std::abs(sum) >= kExactLimit;
     }
     const RuledElement element = apply_rule(sum, end - begin, passed, rule);
     if (element.fault != ElementFault::none) {

@@ -23,7 +23,7 @@ struct RuledElement {
   ElementFault fault = ElementFault::none;
 };
 
-/// The element for the sum of num_values values. A sum beyond 2^53 is inexact: it may have lost what decides.
+/// The element for the sum of num_values values. A sum that passed 2^53 is inexact: it may have lost what decides.
 RuledElement apply_rule(double sum, std::uint64_t num_values, bool passed_exact_limit, const ElementRule& rule);
 
 /// An element that breaks the rule.

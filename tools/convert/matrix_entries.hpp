@@ -11,13 +11,13 @@ namespace spmm::tools {
 struct MatrixEntry {
   std::uint32_t column = 0;
   std::uint32_t row = 0;
-  double value = 0;  ///< whole numbers up to 2^53 are exact
+  double value = 0;  ///< whole numbers below 2^53 are exact
 
   [[nodiscard]] std::uint64_t key() const { return std::uint64_t{row} << 32 | column; }
 };
 static_assert(sizeof(MatrixEntry) == 16);
 
-/// Integers beyond this are not all held exactly by a double.
+/// From here on a double may be another integer, rounded.
 inline constexpr double kExactLimit = 0x1p53;
 
 /// Takes the elements that a reader finds, or looks for the places of one of them.
