@@ -46,8 +46,8 @@ std::uint64_t count_blocks(const std::vector<MatrixEntry>& entries, std::uint32_
   if (m == 1) return entries.size();
   std::uint32_t last_column = 0;
   for (const MatrixEntry& entry : entries) last_column = std::max(last_column, entry.column);
-  // Notes take 4 bytes a block column: less than the elements do.
-  if (last_column / m <= entries.size()) return count_by_notes(entries, m, last_column);
+  // Notes take 4 bytes a block column. All sides may be counted at once: 9 bytes for each element at most.
+  if (last_column / m <= entries.size() / 8) return count_by_notes(entries, m, last_column);
   return count_by_sorting(entries, m);
 }
 

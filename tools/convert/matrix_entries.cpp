@@ -37,6 +37,12 @@ void EntrySink::expect(std::uint64_t num_entries, const std::string& name) {
   entries_.reserve(num_entries);
 }
 
+void EntrySink::expect_at_most(std::uint64_t num_entries, const std::string& name) {
+  name_ = name;
+  if (searching_ || num_entries <= entries_.capacity()) return;
+  if (num_entries <= available_memory_bytes() / sizeof(MatrixEntry)) entries_.reserve(num_entries);
+}
+
 void EntrySink::grow() {
   constexpr std::uint64_t kLeast = 4096;
   const std::uint64_t next = std::max<std::uint64_t>(kLeast, entries_.capacity() + entries_.capacity() / 2);

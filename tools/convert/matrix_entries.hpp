@@ -36,6 +36,9 @@ class EntrySink {
   /// Takes memory for so many elements at once. Errors: OutOfMemory, before memory is taken.
   void expect(std::uint64_t num_entries, const std::string& name);
 
+  /// The same for at most so many: memory that is not used is not taken. Nothing where that is more than is free.
+  void expect_at_most(std::uint64_t num_entries, const std::string& name);
+
   [[nodiscard]] std::vector<MatrixEntry>& entries() { return entries_; }
   [[nodiscard]] bool transposed() const { return transposed_; }
 

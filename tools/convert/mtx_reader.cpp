@@ -142,7 +142,12 @@ class MtxReader : public EntryReader {
   }
 
   void read(EntrySink& sink) override {
-    if (!header_.is_array) sink.expect(header_.num_lines * (header_.symmetric ? 2 : 1), name_);
+    const std::uint64_t most = header_.num_lines * (header_.symmetric ? 2 : 1);
+    if (header_.is_array || header_.symmetric) {
+      sink.expect_at_most(most, name_);
+    } else {
+      sink.expect(most, name_);
+    }
     TextPieces pieces(open_byte_input(name_));
     std::uint64_t num_lines = 0;
     std::uint64_t row = 0;  // array: of the next element

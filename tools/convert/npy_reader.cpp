@@ -31,6 +31,7 @@ class NpyReader : public EntryReader {
   [[nodiscard]] std::string place_text(std::uint64_t) override { return ""; }
 
   void read(EntrySink& sink) override {
+    sink.expect_at_most(shape_.rows * shape_.columns, name_);
     NpyNumbers numbers(open_byte_input(name_));
     const bool by_columns = numbers.header().fortran_order;
     const std::uint64_t line = by_columns ? shape_.rows : shape_.columns;

@@ -166,6 +166,7 @@ class NpzReader : public EntryReader {
     NpyNumbers data = array("data");
     const bool fortran = data.header().fortran_order;
     const std::uint64_t area = block_rows_ * block_columns_;
+    sink.expect_at_most(num_stored_ * area, name_);
     const auto add = [&](std::uint64_t b, std::uint64_t r, std::uint64_t c) {
       const double value = data.next_value();
       if (value == 0 || b >= blocks.size()) return;

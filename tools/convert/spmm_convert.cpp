@@ -24,16 +24,17 @@ Files are known by their content, then by their ending, unless --from and --to s
 
 To .bin: elements that are stored several times are added up. A sum, times --scale, must be a whole number from 0 to
 65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate is
-given; what is not a number (NaN) is always an error. Rectangular matrices are padded with zeros to a square. Both operands of a product need one n and
-one m: convert the second with --like FIRST.bin, or both with the same --n and --block. --block auto takes the side of 1
-to 16, 32 and 64 whose file is the shortest. Blocks without an element other than zero are not written.
+given; what is not a number (NaN) is always an error. Rectangular matrices are padded with zeros to a square. Both
+operands of a product need one n and one m: convert the second with --like FIRST.bin, or both with the same --n and
+--block. --block auto takes the side of 1 to 16, 32 and 64 whose file is the shortest. Blocks without an element other
+than zero are not written.
 
 From .bin: inputs (16-bit elements) and results (32-bit; also folders of parts) are told apart by their lengths; --type
 says it where both fit. --shape cuts the padding off. With --scale the elements become floats.
 
-Memory: to .bin 16 bytes for each element that is not zero; from .bin 16 bytes for each block where the blocks are not
-in order or --transpose is given, else a few MB (.npy: the rows of a block row). The output appears under its name when
-it is complete.
+Memory: to .bin 16 bytes for each element that is not zero, 25 with --block auto; from .bin 16 bytes for each block
+where the blocks are not in order or --transpose is given, else a few MB (.npy: the rows of a block row). The output
+appears under its name when it is complete.
 
 Examples:
   spmm-convert a.mtx a.bin --block 8
@@ -44,7 +45,8 @@ Examples:
 
 Every option can also be given as an environment variable: SPMM_ON_OVERFLOW for --on-overflow.
 Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 69 built
-without libzip (.npz), 71 memory, 73 cannot create OUT, 74 reading or writing failed, 75 interrupted (nothing was written).
+without libzip (.npz), 71 memory, 73 cannot create OUT, 74 reading or writing failed, 75 interrupted (nothing was
+written).
 )";
 
 int run(int argc, char** argv) {
