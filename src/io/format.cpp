@@ -5,6 +5,7 @@
 
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
+#include "io/foreign_format.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {
@@ -82,6 +83,17 @@ void check_length(const MatrixHeader& header, ElementType type, std::uint64_t fo
   throw FormatError(at_offset(name, expected),
                     text(found_bytes - expected, " bytes too many: the file has ", found_bytes, " bytes, ", wanted),
                     "remove what follows the last record, or correct the number of blocks in the header");
+}
+
+void check_header(const HeaderBytes& bytes, ElementType type, std::uint64_t found_bytes, const std::string& name) {
+  const MatrixHeader header = decode_header(bytes);
+  try {
+    validate_header(header, name);
+    check_length(header, type, found_bytes, name);
+  } catch (const FormatError&) {
+    reject_foreign_format(bytes, name);
+    throw;
+  }
 }
 
 void throw_changed_length(std::uint64_t found_bytes, std::uint64_t expected_bytes, const std::string& name) {

@@ -96,8 +96,7 @@ InputFile::InputFile(const std::filesystem::path& path, ElementType type) : name
   HeaderBytes bytes;
   read_at(0, bytes);
   header_ = decode_header(bytes);
-  validate_header(header_, name_);
-  check_length(header_, type, file_bytes_, name_);
+  check_header(bytes, type, file_bytes_, name_);
   record_bytes_ = record_bytes_of(type, header_.m);
   num_records_ = header_.num_blocks;
 }

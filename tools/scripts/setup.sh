@@ -59,10 +59,20 @@ missing_packages() {
   has_header catch2/catch.hpp catch2/catch_all.hpp || echo catch2
 }
 
-# install_packages PACKAGE...: with "$as_root" before each command.
+# Packages without which something is left out: .npz files in spmm-convert.
+optional_packages() {
+  has_header zip.h || echo libzip-dev
+}
+
+# install_packages PACKAGE...: with "$as_root" before each command; optional ones come along where they can be had.
 install_packages() {
+  local -a optional=()
+  mapfile -t optional < <(optional_packages)
   "${as_root[@]}" apt-get update || true
   "${as_root[@]}" apt-get install -y --no-install-recommends "$@"
+  if ((${#optional[@]} != 0)); then
+    "${as_root[@]}" apt-get install -y --no-install-recommends "${optional[@]}" || true
+  fi
 }
 
 ensure_packages() {
@@ -107,7 +117,7 @@ set_up() {
     options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache -D CMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
   run_logged "cmake" "$build/configure.log" cmake "${options[@]}"
-  sed -n 's/^-- CUDA: /CUDA: /p' "$build/configure.log"
+  sed -n -e 's/^-- CUDA: /CUDA: /p' -e 's/^-- libzip: not found/libzip: not found/p' "$build/configure.log"
 
   local jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
   say "building $* with $jobs jobs (log: $build/build.log)"

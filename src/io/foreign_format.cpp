@@ -1,0 +1,66 @@
+#include "io/foreign_format.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "base/text.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::io {
+namespace {
+
+bool begins_with(std::span<const std::byte> bytes, std::string_view magic) {
+  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+}
+
+/// "a.bin" for "a.mtx".
+std::string converted_name(const std::string& name) {
+  return std::filesystem::path(name).replace_extension(".bin").string();
+}
+
+}  // namespace
+
+ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes) {
+  if (begins_with(first_bytes, "%%MatrixM")) return ForeignFormat::matrix_market;
+  if (begins_with(first_bytes, "\x93NUMPY")) return ForeignFormat::npy;
+  if (begins_with(first_bytes, "PK\x03\x04")) return ForeignFormat::npz;
+  return ForeignFormat::none;
+}
+
+const char* foreign_format_name(ForeignFormat format) {
+  switch (format) {
+    case ForeignFormat::matrix_market:
+      return "a Matrix Market file";
+    case ForeignFormat::npy:
+      return "a NumPy array (.npy)";
+    case ForeignFormat::npz:
+      return "a zip archive, such as SciPy's .npz";
+    default:
+      return "a block-sparse matrix file";
+  }
+}
+
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "_-./+:,@%";
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || kPlain.find(c) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+void reject_foreign_format(std::span<const std::byte> first_bytes, const std::string& name) {
+  const ForeignFormat format = find_foreign_format(first_bytes);
+  if (format == ForeignFormat::none) return;
+  const std::string out = converted_name(name) == name ? name + ".bin" : converted_name(name);
+  const std::string dashes = name.substr(0, 1) == "-" ? "-- " : "";
+  throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
+                    text("convert it first: spmm-convert ", dashes, shell_word(name), " ", shell_word(out)));
+}
+
+}  // namespace spmm::io

@@ -1,0 +1,159 @@
+// spmm-convert: its command line and exit codes; the other programs name it; the commands of README.md.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "spmm/io.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "unit/convert/convert_support.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace spmm;
+using namespace spmm::test;
+
+const std::string kMtx = "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 1 4\n";
+
+void check_fails(const std::vector<std::string>& arguments, int code, const std::string& message) {
+  const ProcessResult result = run_convert(arguments);
+  INFO(message << "\n" << result.err);
+  CHECK(result.exit_code == code);
+  CHECK(result.err.find(message) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("convert: wrong command lines", "[convert]") {
+  const TemporaryFolder folder;
+  const std::string mtx = folder.file("a.mtx");
+  const std::string bin = folder.file("a.bin");
+  const std::string out = folder.file("out.bin");
+  write_content(mtx, kMtx);
+  write_matrix(bin, random_matrix(12, 4, 3, 9, 1));
+  check_fails({}, 2, "the input file is missing");
+  check_fails({mtx}, 2, "the output file is missing");
+  check_fails({mtx, out, "more"}, 2, "unexpected argument \"more\"");
+  check_fails({mtx, folder.file("b.npy")}, 2, "from mtx to npy: one of the two must be a block-sparse file");
+  check_fails({bin, out}, 2, "from bin to bin: one of the two must be");
+  check_fails({bin, folder.file("out")}, 2, "its ending does not say which format is meant");
+  check_fails({mtx, mtx, "--to", "bin"}, 2, "the output is the same file as an input");
+  check_fails({mtx, bin, "--like", bin}, 2, "the output is the same file as an input");
+  check_fails({mtx, out, "--from", "hdf5"}, 2, "\"hdf5\" is not known; give bin, mtx, npy or npz");
+  check_fails({mtx, out, "--block", "0"}, 2, "--block: 0 is out of range; give a number from 1 to 64");
+  check_fails({mtx, out, "--block", "65"}, 2, "out of range");
+  check_fails({mtx, out, "--n", "1"}, 2, "--n: n = 1 is less than the 2 x 2 of");
+  check_fails({mtx, out, "--n", "10", "--block", "4"}, 2, "--n: 10 is not a multiple of --block 4; give 12");
+  check_fails({mtx, out, "--n", "10", "--like", bin}, 2, "--n: and --like both say the size");
+  check_fails({mtx, out, "--like", bin, "--block", "5"}, 2, "--block: 5 does not divide n = 12");
+  check_fails({mtx, out, "--scale", "0"}, 2, "--scale: \"0\" is not a factor");
+  check_fails({mtx, out, "--scale", "many"}, 2, "--scale: \"many\" is not a factor");
+  check_fails({mtx, out, "--on-overflow", "wrap"}, 2, "\"wrap\" is not known; give error or saturate");
+  check_fails({mtx, out, "--shape", "2x2"}, 2, "--shape: is only for what is made from a .bin");
+  check_fails({bin, folder.file("o.mtx"), "--block", "4"}, 2, "--block: is only for what a .bin is made from");
+  check_fails({bin, folder.file("o.mtx"), "--dtype", "int64"}, 2, "--dtype: is only for .npy and .npz");
+  check_fails({bin, folder.file("o.npy"), "--deflate"}, 2, "--deflate: is only for .npz");
+  check_fails({bin, folder.file("o.npy"), "--dtype", "int8"}, 2, "\"int8\" is not known");
+  check_fails({bin, folder.file("o.npy"), "--scale", "2", "--dtype", "int64"}, 2, "--scale: makes fractions");
+  check_fails({bin, folder.file("o.npy"), "--shape", "12"}, 2, "--shape: \"12\" is not a shape");
+  check_fails({bin, folder.file("o.npy"), "--shape", "12x13"}, 2, "--shape: 12x13 is larger than n = 12");
+  write_content(folder.file("unknown"), "just text of some length");
+  check_fails({folder.file("unknown"), out}, 2, "neither its content nor its ending says what it is");
+  CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("convert: files that cannot be read or written", "[convert]") {
+  const TemporaryFolder folder;
+  const std::string mtx = folder.file("a.mtx");
+  write_content(mtx, kMtx);
+  check_fails({folder.file("none.mtx"), folder.file("o.bin")}, 66, "cannot open the file");
+  check_fails({folder.path().string(), folder.file("o.mtx")}, 65, "index.json");
+  check_fails({mtx, folder.file("no/folder/o.bin")}, 73, "o.bin");
+  check_fails({folder.file("a.mtx"), folder.file("o.bin"), "--like", folder.file("none.bin")}, 66, "cannot open");
+  write_content(folder.file("cut.bin"), "too short");
+  check_fails({folder.file("cut.bin"), folder.file("o.mtx")}, 65, "the file has 9 bytes");
+  check_fails({"/dev/null", folder.file("o.bin"), "--from", "mtx"}, 66, "expected a regular file");
+#ifndef SPMM_HAVE_LIBZIP
+  check_fails({mtx, folder.file("a.bin")}, 0, "");
+  check_fails({folder.file("a.bin"), folder.file("o.npz"), "--type", "u16"}, 69, "was built without libzip");
+#endif
+}
+
+TEST_CASE("convert: help, and formats by content or by option", "[convert]") {
+  const ProcessResult help = run_convert({"--help"});
+  CHECK(help.exit_code == 0);
+  for (const char* part : {"--on-overflow", "--shape", "Examples:", "Exit codes:", "From .bin", "SPMM_ON_OVERFLOW"}) {
+    CHECK(help.out.find(part) != std::string::npos);
+  }
+  const TemporaryFolder folder;
+  write_content(folder.file("matrix"), kMtx);
+  CHECK(run_convert({folder.file("matrix"), folder.file("a")}).exit_code == 0);
+  CHECK(read_matrix(folder.file("a")).values == std::vector<std::uint16_t>{4});
+  CHECK(run_convert({folder.file("a"), folder.file("b"), "--from", "bin", "--to", "mtx", "-q"}).out == "");
+  CHECK(content_of(folder.file("b")).find("2 2 1\n1 1 4\n") != std::string::npos);
+}
+
+TEST_CASE("spmm, spmm-info and spmm-compare name spmm-convert for files of other formats", "[convert]") {
+  const TemporaryFolder folder;
+  write_content(folder.file("a.mtx"), kMtx);
+  write_content(folder.file("it's.npy"), npy<std::int64_t>("<i8", {1, 2}, {1, 2}));
+  write_content(folder.file("c.bin"), "PK\x03\x04 and more than twelve bytes");
+  write_matrix(folder.file("b.bin"), random_matrix(12, 4, 3, 9, 1));
+  const ProcessOptions there{.env = {}, .folder = folder.path()};
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"a.mtx",
+       "a.mtx: is a Matrix Market file, expected a block-sparse matrix file; convert it first: spmm-convert a.mtx "
+       "a.bin\n"},
+      {"it's.npy",
+       "it's.npy: is a NumPy array (.npy), expected a block-sparse matrix file; convert it first: spmm-convert "
+       "'it'\\''s.npy' 'it'\\''s.bin'\n"},
+      {"c.bin",
+       "c.bin: is a zip archive, such as SciPy's .npz, expected a block-sparse matrix file; convert it first: "
+       "spmm-convert c.bin c.bin.bin\n"}};
+  for (const auto& [name, message] : files) {
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"spmm", name, "b.bin", "o.bin"},
+                                                    {"spmm", "b.bin", name, "o.bin"},
+                                                    {"spmm", "--plan", name, "b.bin"},
+                                                    {"spmm-info", name},
+                                                    {"spmm-compare", "b.bin", name},
+                                                    {"spmm-compare", name, "b.bin"}}) {
+      std::vector<std::string> words = command;
+      words[0] = SPMM_BIN_DIR "/" + command[0];
+      const ProcessResult result = run_process(words, there);
+      CHECK(result.exit_code == (command[0] == "spmm-compare" ? 2 : 65));
+      CHECK(result.err == command[0] + ": error: " + message);
+    }
+  }
+  CHECK_FALSE(fs::exists(folder.file("o.bin")));
+}
+
+#ifdef SPMM_HAVE_LIBZIP
+TEST_CASE("the commands of README.md on other formats", "[convert]") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path() / "build");
+  fs::create_symlink(SPMM_BIN_DIR, folder.path() / "build/bin");
+  fs::create_symlink(SPMM_BIN_DIR "/spmm", folder.path() / "spmm");
+  std::string a = "%%MatrixMarket matrix coordinate integer general\n300 200 150\n";
+  for (int e = 1; e <= 150; ++e) a += std::to_string(2 * e) + " " + std::to_string(e) + " " + std::to_string(e) + "\n";
+  write_content(folder.file("a.mtx"), a);
+  write_matrix(folder.file("made.bin"), random_matrix(200, 4, 40, 9, 1));
+  REQUIRE(run_convert({folder.file("made.bin"), folder.file("b.npz")}).exit_code == 0);
+  write_content(folder.file("w.npy"), npy<double>("<f8", {1, 3}, {0.5, -1, 1000}));
+
+  const std::string readme = content_of(SPMM_SOURCE_DIR "/README.md");
+  const std::size_t section = readme.find("## Other formats");
+  REQUIRE(section != std::string::npos);
+  const std::size_t begin = readme.find("```\n", section) + 4;
+  const std::string commands = readme.substr(begin, readme.find("```", begin) - begin);
+  CHECK(commands.find("spmm-convert") != std::string::npos);
+  write_content(folder.file("commands.sh"), "set -e\n" + commands);
+  const ProcessResult result =
+      run_process({"/usr/bin/env", "bash", "commands.sh"}, {.env = {}, .folder = folder.path()});
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  for (const char* made : {"a.bin", "b.bin", "c.bin", "c.npz", "c.mtx", "w.bin"}) {
+    CHECK(fs::exists(folder.path() / made));
+  }
+}
+#endif

@@ -1,0 +1,201 @@
+// spmm-convert: files that break their format are refused with the place, and nothing is written.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/convert/convert_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+
+struct Case {
+  std::string content;
+  std::string message;  ///< a part of it
+};
+
+constexpr const char* kOld = "what was there before";
+
+void check_refused(const std::string& ending, const std::vector<Case>& cases) {
+  const TemporaryFolder folder;
+  const std::string in = folder.file("in." + ending);
+  const std::string out = folder.file("out.bin");
+  write_content(out, kOld);
+  for (const Case& bad : cases) {
+    write_content(in, bad.content);
+    const ProcessResult result = run_convert({in, out});
+    INFO(bad.message << "\n" << result.err);
+    CHECK(result.exit_code == 65);
+    CHECK(result.out == "");
+    CHECK(result.err.find("spmm-convert: error: " + in) == 0);
+    CHECK(result.err.find(bad.message) != std::string::npos);
+    CHECK(content_of(out) == kOld);
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
+}
+
+std::string banner(const std::string& words) {
+  return "%%MatrixMarket matrix " + words + "\n";
+}
+
+std::string mtx(const std::string& rest) {
+  return banner("coordinate integer general") + rest;
+}
+
+}  // namespace
+
+TEST_CASE("convert: malformed heads of Matrix Market files", "[convert]") {
+  check_refused("mtx",
+                {{"", "line 1: does not begin with %%MatrixMarket"},
+                 {"1 1 1\n", "line 1: does not begin with %%MatrixMarket"},
+                 {"%%MatrixMarket matrix coordinate\n", "line 1: the banner has 3 words, expected 5"},
+                 {"%%MatrixMarket vector coordinate integer general\n", "line 1: holds a \"vector\""},
+                 {banner("dense integer general"), "line 1: the layout \"dense\" is not known"},
+                 {banner("coordinate complex general") + "1 1 1\n1 1 1 0\n", "line 1: the elements are complex"},
+                 {banner("coordinate rational general"), "line 1: the field \"rational\" is not known"},
+                 {banner("coordinate real skew-symmetric") + "2 2 1\n2 1 1\n", "line 1: the matrix is skew-symmetric"},
+                 {banner("coordinate real hermitian") + "2 2 1\n2 1 1\n", "line 1: the matrix is hermitian"},
+                 {banner("coordinate real diagonal"), "line 1: the symmetry \"diagonal\" is not known"},
+                 {banner("array pattern general") + "1 1\n", "line 1: an array with field pattern has no elements"},
+                 {mtx("% nothing else\n"), "line 2: the line of the sizes is missing"},
+                 {mtx("2 2\n1 1 1\n"), "line 2: 2 sizes, expected 3"},
+                 {mtx("\n%\n2 x 1\n1 1 1\n"), "line 4: the size \"x\" is not a whole number"},
+                 {mtx("0 2 0\n"), "line 2: the matrix has no rows or no columns"},
+                 {mtx("4294967296 2 1\n1 1 1\n"), "line 2: 4294967296 x 2 is too large"},
+                 {banner("coordinate real symmetric") + "2 3 1\n1 1 1\n", "line 2: a symmetric matrix of 2 x 3"},
+                 {mtx("9 9 1000000000\n1 1 1\n"), "line 2: 1000000000 elements are announced, more than the 6 bytes"},
+                 {banner("array real general") + "100000 100000\n1\n", "line 2: 10000000000 elements are announced"}});
+}
+
+TEST_CASE("convert: malformed lines of Matrix Market files", "[convert]") {
+  check_refused(
+      "mtx",
+      {{mtx("2 2 1\n0 1 1\n"), "line 3: row 0 is out of range, expected 1 to 2"},
+       {mtx("2 2 2\n1 1 1\n3 1 1\n"), "line 4: row 3 is out of range, expected 1 to 2"},
+       {mtx("2 2 1\n1 9 1\n"), "line 3: column 9 is out of range"},
+       {mtx("2 2 1\n99999999999999999999 1 1\n"), "line 3: \"99999999999999999999\" is not the number of a row"},
+       {mtx("2 2 1\none 1 1\n"), "line 3: \"one\" is not the number of a row"},
+       {mtx("2 2 1\n1 1.5 1\n"), "line 3: \"1.5\" is not the number of a column"},
+       {mtx("2 2 1\n1 1\n"), "line 3: \"\" is not a whole number"},
+       {mtx("2 2 1\n1 1 x\n"), "line 3: \"x\" is not a whole number"},
+       {mtx("2 2 1\n1 1 1.5\n"), "line 3: \"1.5\" is not a whole number, as the field integer says"},
+       {mtx("2 2 1\n1 1 1 1\n"), "line 3: \"1\" follows, expected the end of the line"},
+       {mtx("2 2 2\n1 1 1\n"), ": 1 elements, 2 were announced"},
+       {mtx("2 2 1\n1 1 1\n\n2 2 1\n"), "line 5: more than the 1 elements that were announced"},
+       {banner("coordinate real general") + "2 2 1\n1 1 1e400\n", "line 3: \"1e400\" is not a number of 64 bits"},
+       {banner("coordinate real general") + "2 2 1\n1 1 1D3\n", "line 3: \"1D3\" is not a number of 64 bits"},
+       {banner("coordinate pattern general") + "2 2 1\n1 1 1\n", "line 3: \"1\" follows"},
+       {banner("array real general") + "2 2\n1 2\n3\n", ": 3 elements, 4 were announced"},
+       {banner("array real symmetric") + "2 2\n1 2\n3\n4\n", "line 5: more than the 3 elements"},
+       {"\x1f\x8b\x08 packed", "is compressed by gzip"}});
+}
+
+TEST_CASE("convert: elements that do not fit 16 bits", "[convert]") {
+  const std::string real = banner("coordinate real general");
+  check_refused(
+      "mtx",
+      {{mtx("3 3 2\n1 1 1\n2 3 -4\n"),
+        "line 4: the element at row 2, column 3 (counted from 1) is -4, which is negative"},
+       {mtx("3 3 1\n1 1 65536\n"), "line 3: the element at row 1, column 1 (counted from 1) is 65536, which is above"},
+       {mtx("3 3 1\n1 1 99999999999999999999\n"), "is 1e+20, which is above 65535"},
+       {real + "3 3 1\n1 1 0.5\n",
+        "line 3: the element at row 1, column 1 (counted from 1) is 0.5, which is not a whole"},
+       {real + "3 3 1\n1 1 nan\n",
+        "line 3: the element at row 1, column 1 (counted from 1) is nan, which is not a number"},
+       {real + "3 3 1\n1 1 -inf\n", "is -inf, which is negative"},
+       {mtx("3 3 3\n1 2 65535\n3 3 1\n1 2 1\n"),
+        "line 3 and line 5: the sum of 2 elements at row 1, column 2 (counted from 1) is 65536"},
+       {mtx("3 3 2\n1 2 9007199254740993\n1 2 -9007199254740992\n"), "which passed 2^53 while it was added up"},
+       {banner("coordinate integer symmetric") + "3 3 1\n3 1 -1\n", "line 3: the element at row 1, column 3"}});
+  check_refused("npy", {{npy<double>("<f8", {2, 2}, {0, 1, 2.25, 3}),
+                         "the element at row 1, column 0 (counted from 0) is 2.25, which is not a whole number"}});
+}
+
+TEST_CASE("convert: malformed .npy files", "[convert]") {
+  const std::string good = "{'descr': '<i4', 'fortran_order': False, 'shape': (1, 2), }";
+  const auto with = [&](const std::string& descr, const std::string& shape) {
+    return npy_with_head("{'descr': " + descr + ", 'fortran_order': False, 'shape': " + shape + ", }", "12345678");
+  };
+  check_refused("npy",
+                {{"\x93NUMPY", "ends 4 bytes too early"},
+                 {"no array at all", "does not begin with \\x93NUMPY"},
+                 {std::string("\x93NUMPY\x09\0\x10\0", 10), "has version 9 of the .npy format"},
+                 {std::string("\x93NUMPY\2\0\0\0\0\x7f", 12), "the head of the array has 2130706432 bytes"},
+                 {std::string("\x93NUMPY\1\0\x40\0{'descr'", 18), "bytes too early"},
+                 {npy_with_head("{'descr': '<i4'}", "12345678"), "the head of the array cannot be read"},
+                 {npy_with_head("garbage"), "the head of the array cannot be read near \"garbage\""},
+                 {npy_with_head(good + "x", "12345678"), "cannot be read near \"x\""},
+                 {with("'<c16'", "(1, 1)"), "the elements are complex (dtype <c16)"},
+                 {with("'|O'", "(1, 1)"), "the elements are Python objects"},
+                 {with("[('x', '<i4')]", "(1, 2)"), "the elements are structures"},
+                 {with("'<f16'", "(1, 1)"), "of a type that is not read (dtype <f16)"},
+                 {with("'<i3'", "(1, 1)"), "of a type that is not read (dtype <i3)"},
+                 {with("'<M8[ns]'", "(1, 1)"), "of a type that is not read"},
+                 {with("'|S8'", "(1, 1)"), "the array holds text"},
+                 {with("'<i4'", "(2,)"), "the array has 1 dimensions, expected 2"},
+                 {with("'<i4'", "(2, 1, 1)"), "the array has 3 dimensions, expected 2"},
+                 {with("'<i8'", "(1, -1)"), "the head of the array cannot be read"},
+                 {with("'<i8'", "(4294967296, 4294967296)"), "passes 2^64 bytes"},
+                 {with("'<i8'", "(1, 2)"), "8 bytes follow the head, expected 16"},
+                 {with("'<i2'", "(1, 2)"), "8 bytes follow the head, expected 4"},
+                 {npy_with_head("{'descr': '<i4', 'fortran_order': False, 'shape': (0, 2)}"), "0 x 2 elements"}});
+}
+
+#ifdef SPMM_HAVE_LIBZIP
+TEST_CASE("convert: malformed .npz files", "[convert]") {
+  const std::vector<std::pair<Members, std::string>> cases = {
+      {csr_with("format", ""), "has no member format.npy"},
+      {csr_with("data", ""), "has no member data.npy"},
+      {csr_with("indptr", ""), "has no member indptr.npy"},
+      {csr_with("format", npy<char>("|S3", {}, {'d', 'i', 'a'})), "the sparse format \"dia\" is not read"},
+      {csr_with("format", npy<std::int64_t>("<i8", {}, {1})), "format.npy: is not a name"},
+      {csr_with("shape", npy<std::int64_t>("<i8", {3}, {2, 2, 2})), "shape.npy: has 3 sizes, expected 2"},
+      {csr_with("shape", npy<std::int64_t>("<i8", {2}, {2, -2})), "shape.npy[1]: is -2, expected 0 to"},
+      {csr_with("shape", npy<std::int64_t>("<i8", {2}, {2, 0})), "the matrix is 2 x 0"},
+      {csr_with("shape", npy<std::int64_t>("<i8", {2}, {3, 2})), "indptr.npy: has 3 elements, expected 4"},
+      {csr_with("shape", npy<double>("<f8", {2}, {2, 2})), "the array holds no integers, expected indices"},
+      {csr_with("data", npy<std::int64_t>("<i8", {2, 1}, {1, 2})), "data.npy: has 2 dimensions, expected 1"},
+      {csr_with("data", npy<std::int64_t>("<i8", {1}, {1})), "indptr.npy[2]: is 2, expected 0 to 1"},
+      {csr_with("data", npy<double>("<c16", {2}, {1, 0, 2, 0})), "the elements are complex"},
+      {csr_with("indices", npy<std::int32_t>("<i4", {1}, {1})), "indices.npy: has 1 elements, expected 2"},
+      {csr_with("indices", npy<std::int32_t>("<i4", {2}, {1, 2})), "indices.npy[1]: is 2, expected 0 to 1"},
+      {csr_with("indices", npy<std::int32_t>("<i4", {2}, {-1, 0})), "indices.npy[0]: is -1, expected 0 to 1"},
+      {csr_with("indptr", npy<std::int32_t>("<i4", {3}, {0, 2, 1})), "indptr.npy[2]: is 1, less than 2 before it"},
+      {csr_with("indptr", npy<std::int32_t>("<i4", {3}, {1, 1, 2})), "indptr.npy[0]: is 1, expected 0 to 0"},
+      {csr_with("data", npy<double>("<f8", {2}, {7, -0.5})),
+       "data[1]: the element at row 1, column 0 (counted from 0) is -0.5, which is negative"},
+      {{{"format", npy<char>("|S3", {}, {'b', 's', 'r'})},
+        {"shape", npy<std::int64_t>("<i8", {2}, {4, 4})},
+        {"data", npy<std::int64_t>("<i8", {1, 3, 1}, {1, 2, 3})}},
+       "blocks of 3 x 1 do not divide the matrix of 4 x 4"},
+      {{{"format", npy<char>("|S3", {}, {'c', 'o', 'o'})},
+        {"shape", npy<std::int64_t>("<i8", {2}, {4, 4})},
+        {"row", npy<std::int32_t>("<i4", {2}, {0, 4})},
+        {"col", npy<std::int32_t>("<i4", {2}, {0, 3})},
+        {"data", npy<std::int64_t>("<i8", {2}, {1, 2})}},
+       "row.npy[1]: is 4, expected 0 to 3"},
+      {{{"arr_0", npy<std::int64_t>("<i8", {1}, {1})}}, "has no member format.npy"}};
+  const TemporaryFolder folder;
+  for (const auto& [members, message] : cases) {
+    write_archive(folder.file("in.npz"), members);
+    check_refused("npz", {{content_of(folder.file("in.npz")), message}});
+  }
+}
+
+TEST_CASE("convert: damaged archives", "[convert]") {
+  const TemporaryFolder folder;
+  for (const bool deflated : {false, true}) {
+    write_archive(folder.file("good.npz"), csr_members(), deflated);
+    const std::string good = content_of(folder.file("good.npz"));
+    CHECK(run_convert({folder.file("good.npz"), folder.file("good.bin")}).exit_code == 0);
+    std::string flipped = good;
+    flipped[flipped.find("data.npy") + 20] ^= 1;
+    check_refused("npz", {{flipped, "data.npy"},
+                          {good.substr(0, good.size() / 2), "cannot be read as a zip archive"},
+                          {good.substr(0, good.size() - 10), "cannot be read as a zip archive"},
+                          {"PK\x03\x04 nothing of the kind", "cannot be read as a zip archive"}});
+  }
+}
+#endif

@@ -1,0 +1,148 @@
+// spmm-convert: there and back without loss, and what the options do.
+#include <string>
+#include <vector>
+
+#include "spmm/io.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "unit/convert/convert_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+
+void convert(const std::vector<std::string>& arguments) {
+  const ProcessResult result = run_convert(arguments);
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+}
+
+std::vector<std::string> endings() {
+#ifdef SPMM_HAVE_LIBZIP
+  return {"mtx", "npy", "npz"};
+#else
+  return {"mtx", "npy"};
+#endif
+}
+
+/// A matrix without zero blocks, sorted: what comes back must be the same bytes.
+BlockMatrix sorted_matrix(std::uint32_t n, std::uint32_t m, std::uint32_t blocks, unsigned seed) {
+  BlockMatrix matrix = random_matrix(n, m, blocks, 65535, seed);
+  std::vector<std::size_t> order(matrix.index.size());
+  for (std::size_t b = 0; b < order.size(); ++b) order[b] = b;
+  std::sort(order.begin(), order.end(), [&](auto x, auto y) { return matrix.index[x] < matrix.index[y]; });
+  BlockMatrix sorted{.n = n, .m = m, .index = {}, .values = {}};
+  for (const std::size_t b : order) {
+    sorted.index.push_back(matrix.index[b]);
+    sorted.values.insert(sorted.values.end(), matrix.block(b), matrix.block(b) + std::size_t{m} * m);
+    sorted.values[(sorted.index.size() - 1) * m * m] = 65535;
+  }
+  return sorted;
+}
+
+const std::string kSmall = "%%MatrixMarket matrix coordinate integer general\n% x\n2 3 3\n1 1 4\n2 3 9\n1 2 1\n";
+
+}  // namespace
+
+TEST_CASE("convert: every side and format, there and back, is the same file", "[convert]") {
+  const TemporaryFolder folder;
+  for (const std::uint32_t m : {1u, 3u, 4u, 8u, 17u, 64u}) {
+    const BlockMatrix matrix = sorted_matrix(m * 9, m, 30, m);
+    write_matrix(folder.file("a.bin"), matrix);
+    for (const std::string& ending : endings()) {
+      const std::string there = folder.file("a." + ending);
+      convert({folder.file("a.bin"), there});
+      convert({there, folder.file("back.bin"), "--block", std::to_string(m)});
+      CHECK(content_of(folder.file("back.bin")) == content_of(folder.file("a.bin")));
+      convert({there, folder.file("back.bin"), "--like", folder.file("a.bin"), "--threads", "1"});
+      CHECK(content_of(folder.file("back.bin")) == content_of(folder.file("a.bin")));
+      convert({folder.file("a.bin"), there, "--transpose"});
+      convert({there, folder.file("back.bin"), "--block", std::to_string(m), "--transpose"});
+      CHECK(content_of(folder.file("back.bin")) == content_of(folder.file("a.bin")));
+    }
+  }
+}
+
+TEST_CASE("convert: records in any order, and results with 32 bits", "[convert]") {
+  const TemporaryFolder folder;
+  const BlockMatrix matrix = random_matrix(60, 5, 40, 65535, 3);
+  write_matrix(folder.file("a.bin"), matrix);
+  ProductMatrix product{.n = matrix.n, .m = matrix.m, .index = matrix.index, .values = {}};
+  for (const std::uint16_t value : matrix.values) product.values.push_back(value);
+  write_product(folder.file("c.bin"), product);
+  for (const std::string& ending : endings()) {
+    convert({folder.file("a.bin"), folder.file("a." + ending)});
+    convert({folder.file("c.bin"), folder.file("c." + ending)});
+    CHECK(content_of(folder.file("a." + ending)) == content_of(folder.file("c." + ending)));
+  }
+  product.values[7] = 4294967295u;
+  write_product(folder.file("c.bin"), product);
+  convert({folder.file("c.bin"), folder.file("c.mtx")});
+  CHECK(content_of(folder.file("c.mtx")).find(" 4294967295\n") != std::string::npos);
+  const ProcessResult narrow = run_convert({folder.file("c.bin"), folder.file("c.npy"), "--dtype", "uint16"});
+  CHECK(narrow.exit_code == 65);
+  CHECK(narrow.err.find("holds 4294967295, more than uint16 can hold") != std::string::npos);
+  convert({folder.file("c.mtx"), folder.file("d.bin"), "--on-overflow", "saturate", "--block", "5"});
+  convert({folder.file("d.bin"), folder.file("d.mtx")});
+  CHECK(content_of(folder.file("d.mtx")).find("4294967295") == std::string::npos);
+}
+
+TEST_CASE("convert: size, side, transposition and scale", "[convert]") {
+  const TemporaryFolder folder;
+  write_content(folder.file("s.mtx"), kSmall);
+  const auto to_bin = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {folder.file("s.mtx"), folder.file("s.bin")});
+    convert(options);
+    return read_matrix(folder.file("s.bin"));
+  };
+  CHECK(to_bin({"--block", "2"}) == matrix_of<std::uint16_t>(4, 2, {{0, 0}, {0, 1}}, {4, 1, 0, 0, 0, 0, 9, 0}));
+  CHECK(to_bin({"--block", "2", "--n", "8"}).n == 8);
+  CHECK(to_bin({"--block", "auto"}).m == 3);
+  CHECK(to_bin({"--n", "3", "--block", "1"}) == matrix_of<std::uint16_t>(3, 1, {{0, 0}, {0, 1}, {1, 2}}, {4, 1, 9}));
+  CHECK(to_bin({"--block", "1", "--transpose"}) == matrix_of<std::uint16_t>(3, 1, {{0, 0}, {1, 0}, {2, 1}}, {4, 1, 9}));
+  CHECK(to_bin({"--block", "1", "--scale", "7000"}).values == std::vector<std::uint16_t>{28000, 7000, 63000});
+  CHECK(to_bin({"--block", "1", "--scale", "0.3", "--round"}).values == std::vector<std::uint16_t>{1, 3});
+  CHECK(to_bin({"--block", "1", "--scale", "-1", "--on-overflow", "saturate"}).index.empty());
+  to_bin({"--block", "2"});
+  const auto to_mtx = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {folder.file("s.bin"), folder.file("t.mtx")});
+    convert(options);
+    return content_of(folder.file("t.mtx"));
+  };
+  const std::string head = "%%MatrixMarket matrix coordinate integer general\n% written by spmm-convert\n";
+  CHECK(to_mtx({"--shape", "2x3"}) == head + "2 3 3\n1 1 4\n1 2 1\n2 3 9\n");
+  CHECK(to_mtx({}) == head + "4 4 3\n1 1 4\n1 2 1\n2 3 9\n");
+  CHECK(to_mtx({"--shape", "3x2", "--transpose"}) == head + "3 2 3\n1 1 4\n2 1 1\n3 2 9\n");
+  CHECK(to_mtx({"--scale", "0.5"}).find("real general\n% written by spmm-convert\n4 4 3\n1 1 2\n1 2 0.5\n2 3 4.5\n") !=
+        std::string::npos);
+  const ProcessResult cut = run_convert({folder.file("s.bin"), folder.file("u.mtx"), "--shape", "2x2"});
+  CHECK(cut.exit_code == 65);
+  CHECK(cut.err.find("the element at row 1, column 2 (counted from 0) is 9, outside the shape 2x2; give a larger") !=
+        std::string::npos);
+  CHECK(content_of(folder.file("u.mtx")) == "");
+}
+
+TEST_CASE("convert: kinds of Matrix Market files", "[convert]") {
+  const TemporaryFolder folder;
+  const auto converted = [&](const std::string& content) {
+    write_content(folder.file("k.mtx"), content);
+    convert({folder.file("k.mtx"), folder.file("k.bin"), "--block", "1"});
+    const BlockMatrix matrix = read_matrix(folder.file("k.bin"));
+    std::string elements;
+    for (std::size_t b = 0; b < matrix.index.size(); ++b) {
+      elements += std::to_string(matrix.index[b].i) + "," + std::to_string(matrix.index[b].j) + "=" +
+                  std::to_string(matrix.values[b]) + " ";
+    }
+    return elements;
+  };
+  const std::string banner = "%%MatrixMarket matrix ";
+  CHECK(converted(banner + "coordinate real general\n\n% c\n2 2 3\n\n1 2 1.5e1\r\n2 1 +3\n% c\n  1\t2 0.1e1 \n") ==
+        "0,1=16 1,0=3 ");
+  CHECK(converted(banner + "coordinate integer symmetric\n3 3 2\n2 1 7\n3 3 1") == "0,1=7 1,0=7 2,2=1 ");
+  CHECK(converted(banner + "coordinate pattern symmetric\n2 2 2\n2 1\n2 2\n") == "0,1=1 1,0=1 1,1=1 ");
+  CHECK(converted(banner + "array integer general\n2 3\n1\n2\n0\n4 5\n6\n") == "0,0=1 0,2=5 1,0=2 1,1=4 1,2=6 ");
+  CHECK(converted(banner + "array real symmetric\n2 2\n1\n2\n3.0\n") == "0,0=1 0,1=2 1,0=2 1,1=3 ");
+  CHECK(converted("%%matrixmarket MATRIX Coordinate Integer General\n1 1 0\n") == "");
+  CHECK(converted(banner + "coordinate integer general\n1 1 2\n1 1 0\n1 1 -0\n") == "");
+}

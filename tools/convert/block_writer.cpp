@@ -1,0 +1,102 @@
+#include "tools/convert/block_writer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "base/record_head.hpp"
+#include "base/text.hpp"
+#include "cli/program.hpp"
+#include "io/output_file.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::tools {
+namespace {
+
+constexpr std::size_t kWriteBytes = std::size_t{4} << 20;
+
+/// Records that go to the file 4 MB at a time.
+class RecordBuffer {
+ public:
+  RecordBuffer(io::OutputFile& file, std::uint32_t m) : file_(file), record_(input_record_bytes(m)) {
+    bytes_.reserve(std::max<std::size_t>(kWriteBytes, record_));
+  }
+
+  /// Room for one more record, all zero.
+  std::byte* add() {
+    if (bytes_.size() + record_ > bytes_.capacity()) flush();
+    ++num_records_;
+    bytes_.resize(bytes_.size() + record_);
+    return bytes_.data() + bytes_.size() - record_;
+  }
+
+  void flush() {
+    cli::check_cancelled("spmm-convert");
+    file_.write_at(offset_, bytes_);
+    offset_ += bytes_.size();
+    bytes_.clear();
+  }
+
+  [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
+
+ private:
+  io::OutputFile& file_;
+  std::size_t record_;
+  std::vector<std::byte> bytes_;
+  std::uint64_t offset_ = kHeaderBytes;
+  std::uint64_t num_records_ = 0;
+};
+
+/// An element inside a block row in one number, so that sorting groups the elements of a block.
+std::uint64_t packed(const MatrixEntry& entry, std::uint32_t m) {
+  const std::uint64_t place = std::uint64_t{entry.row % m} * m + entry.column % m;  // below 64 * 64
+  return std::uint64_t{entry.column / m} << 32 | place << 16 | static_cast<std::uint16_t>(entry.value);
+}
+
+/// Writes the elements of one block row. Shapes: elements packed(), in any order.
+void write_block_row(RecordBuffer& records, std::uint32_t i, std::vector<std::uint64_t>& elements) {
+  std::sort(elements.begin(), elements.end());
+  std::byte* record = nullptr;
+  std::uint64_t before = UINT64_MAX;
+  for (const std::uint64_t element : elements) {
+    const std::uint64_t j = element >> 32;
+    if (j != before) {
+      record = records.add();
+      write_index(record, {.i = i, .j = static_cast<std::uint32_t>(j)});
+      before = j;
+    }
+    const auto value = static_cast<std::uint16_t>(element);
+    std::memcpy(record + kIndexBytes + (element >> 16 & 0xFFFF) * sizeof value, &value, sizeof value);
+  }
+}
+
+}  // namespace
+
+MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<MatrixEntry>& entries, std::uint32_t n,
+                          std::uint32_t m) {
+  constexpr std::uint64_t kMaxBlocks = UINT32_MAX;
+  io::OutputFile file(path, {});
+  RecordBuffer records(file, m);
+  std::vector<std::uint64_t> elements;
+  for (std::size_t begin = 0; begin < entries.size();) {
+    const std::uint32_t i = entries[begin].row / m;
+    elements.clear();
+    for (; begin < entries.size() && entries[begin].row / m == i; ++begin) {
+      elements.push_back(packed(entries[begin], m));
+    }
+    write_block_row(records, i, elements);
+  }
+  if (records.num_records() > kMaxBlocks) {
+    throw OutOfMemory(
+        path.string(),
+        text("the matrix has ", records.num_records(), " blocks of side ", m, ", a file at most ", kMaxBlocks),
+        "give a larger --block");
+  }
+  records.flush();
+  const MatrixHeader header{.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(records.num_records())};
+  file.finish(header);
+  file.publish();
+  return header;
+}
+
+}  // namespace spmm::tools

@@ -1,0 +1,129 @@
+#include "tools/convert/convert_file.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/text.hpp"
+#include "io/format.hpp"
+#include "io/paths.hpp"
+#include "spmm/error.hpp"
+#include "tools/common/matrix_file.hpp"
+#include "tools/convert/block_side.hpp"
+#include "tools/convert/block_walk.hpp"
+#include "tools/convert/block_writer.hpp"
+#include "tools/convert/mtx_reader.hpp"
+#include "tools/convert/mtx_writer.hpp"
+#include "tools/convert/npy_reader.hpp"
+#include "tools/convert/npy_writer.hpp"
+#include "tools/convert/npz_reader.hpp"
+#include "tools/convert/npz_writer.hpp"
+
+namespace spmm::tools {
+namespace {
+
+constexpr std::uint64_t kMax32 = UINT32_MAX;
+
+std::unique_ptr<EntryReader> open_reader(const ConvertOptions& options) {
+  switch (options.from) {
+    case FileFormat::npy:
+      return open_npy(options.in);
+    case FileFormat::npz:
+      return open_npz(options.in);
+    default:
+      return open_mtx(options.in);
+  }
+}
+
+/// Size and block side of the file to be written; 0: not fixed.
+struct Size {
+  std::uint32_t n = 0;
+  std::uint32_t m = 0;
+};
+
+Size fixed_size(const ConvertOptions& options, const EntryReader& reader) {
+  Size size{.n = options.n.value_or(0), .m = options.block.value_or(0)};
+  if (options.like) {
+    const MatrixHeader header = open_matrix(*options.like, std::nullopt, ElementType::u16).file.header();
+    size.n = header.n;
+    if (size.m == 0 && !options.auto_block) size.m = header.m;
+    if (size.m != 0 && size.n % size.m != 0) {
+      throw UsageError("--block", text(size.m, " does not divide n = ", size.n, " of ", *options.like),
+                       text("leave it out: ", *options.like, " has blocks of side ", header.m));
+    }
+  }
+  if (size.m == 0 && !options.auto_block) size.m = reader.block_side();
+  if (size.n != 0 && size.m != 0 && size.n % size.m != 0) size.m = 0;  // only the file's own side: auto takes another
+  return size;
+}
+
+/// Errors: UsageError where the matrix is larger than what was asked for.
+void check_fits(const MatrixShape& shape, const Size& size, const ConvertOptions& options) {
+  if (size.n == 0 || std::max(shape.rows, shape.columns) <= size.n) return;
+  throw UsageError(options.like ? "--like" : "--n",
+                   text("n = ", size.n, " is less than the ", shape.rows, " x ", shape.columns, " of ", options.in),
+                   options.like ? "convert the larger matrix first, or give both the same --n"
+                                : text("give at least ", std::max(shape.rows, shape.columns)));
+}
+
+std::uint32_t padded_side(const MatrixShape& shape, std::uint32_t m, const std::string& name) {
+  const std::uint64_t n = (std::max(shape.rows, shape.columns) + m - 1) / m * m;
+  if (n <= kMax32) return static_cast<std::uint32_t>(n);
+  throw FormatError(name, text("padded to a multiple of the block side ", m, " its side is ", n, ", at most ", kMax32),
+                    "give a --block that divides it");
+}
+
+std::string to_bin(const ConvertOptions& options) {
+  const auto reader = open_reader(options);
+  const MatrixShape shape = reader->shape();
+  Size size = fixed_size(options, *reader);
+  check_fits(shape, size, options);
+  EntrySink sink(options.transposed);
+  reader->read(sink);
+  std::vector<MatrixEntry>& entries = sink.entries();
+  sort_entries(entries, options.num_threads);
+  const BadElement bad = make_elements(entries, options.rule);
+  if (bad.fault != ElementFault::none) {
+    throw_bad_element(*reader, options.in, bad, options.rule, options.transposed);
+  }
+  if (size.m == 0) size.m = choose_block_side(entries, size.n, options.num_threads);
+  if (size.n == 0) size.n = padded_side(shape, size.m, options.in);
+  const MatrixHeader header = write_blocks(options.out, entries, size.n, size.m);
+  const std::uint64_t places = header.num_blocks * std::uint64_t{header.m} * header.m;
+  return text(options.out, ": ", shape.rows, " x ", shape.columns, options.transposed ? " transposed" : "", ", ",
+              entries.size(), " elements -> n ", header.n, ", m ", header.m, ", ", header.num_blocks, " blocks (",
+              places == 0 ? 100 : entries.size() * 100 / places, " % full), ",
+              human_bytes(io::file_bytes_of(ElementType::u16, header)));
+}
+
+std::string from_bin(const ConvertOptions& options) {
+  const MatrixFile matrix = open_matrix(options.in, options.type, ElementType::u32);
+  const std::uint64_t n = matrix.file.header().n;
+  const MatrixShape shape = options.shape.value_or(MatrixShape{.rows = n, .columns = n});
+  if (shape.rows > n || shape.columns > n) {
+    throw UsageError("--shape", text(shape.rows, "x", shape.columns, " is larger than n = ", n, " of ", options.in),
+                     text("give at most ", n, "x", n));
+  }
+  BlockWalk walk(matrix, {.shape = shape, .transposed = options.transposed});
+  const ArrayElements elements{.type = options.array_type, .scale = options.scale, .name = options.in};
+  std::string what;
+  if (options.to == FileFormat::npz) {
+    what = text(write_npz(options.out, walk, elements, options.deflated), " of ", elements.descr());
+  } else if (options.to == FileFormat::npy) {
+    write_npy(options.out, walk, elements);
+    what = text("dense array of ", elements.descr());
+  } else {
+    what = text(write_mtx(options.out, walk, options.scale), " elements");
+  }
+  return text(options.out, ": ", shape.rows, " x ", shape.columns, options.transposed ? " transposed" : "", ", ", what);
+}
+
+}  // namespace
+
+std::string convert_file(const ConvertOptions& options) {
+  if (same_file(options.in, options.out) || (options.like && same_file(*options.like, options.out))) {
+    throw UsageError(options.out, "the output is the same file as an input", "give the output another name");
+  }
+  return options.to == FileFormat::bin ? to_bin(options) : from_bin(options);
+}
+
+}  // namespace spmm::tools

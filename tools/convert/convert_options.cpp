@@ -1,0 +1,192 @@
+#include "tools/convert/convert_options.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <vector>
+
+#include "base/parallel.hpp"
+#include "base/text.hpp"
+#include "cli/program.hpp"
+#include "io/foreign_format.hpp"
+#include "spmm/error.hpp"
+#include "spmm/types.hpp"
+#include "tools/common/matrix_file.hpp"
+#include "tools/convert/byte_input.hpp"
+
+namespace spmm::tools {
+namespace {
+
+constexpr std::uint64_t kMax32 = UINT32_MAX;
+constexpr std::uint64_t kMaxThreads = 1024;
+const std::vector<std::string> kFormatNames = {"bin", "mtx", "npy", "npz"};
+
+std::optional<FileFormat> format_of_ending(const std::string& path) {
+  const std::string ending = std::filesystem::path(path).extension().string();
+  for (std::size_t f = 0; f < kFormatNames.size(); ++f) {
+    if (ending == "." + kFormatNames[f]) return static_cast<FileFormat>(f);
+  }
+  return std::nullopt;
+}
+
+std::optional<FileFormat> format_option(const cxxopts::ParseResult& parsed, const std::string& option) {
+  if (!cli::option_text(parsed, option)) return std::nullopt;
+  return static_cast<FileFormat>(cli::option_choice(parsed, option, kFormatNames));
+}
+
+FileFormat input_format(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return FileFormat::bin;  // a result in parts
+  const auto input = open_byte_input(path);
+  std::array<std::byte, kHeaderBytes> head{};
+  switch (io::find_foreign_format(std::span(head).first(input->read(head)))) {
+    case io::ForeignFormat::matrix_market:
+      return FileFormat::mtx;
+    case io::ForeignFormat::npy:
+      return FileFormat::npy;
+    case io::ForeignFormat::npz:
+      return FileFormat::npz;
+    default:
+      break;
+  }
+  if (head[0] == std::byte{0x1F} && head[1] == std::byte{0x8B}) {
+    throw FormatError(path, "is compressed by gzip", "unpack it first (gunzip, tar -xzf)");
+  }
+  if (const auto format = format_of_ending(path)) return *format;
+  throw UsageError(path, "neither its content nor its ending says what it is",
+                   "give --from bin, mtx, npy or npz, or check the file");
+}
+
+FileFormat output_format(const std::string& path, FileFormat from) {
+  if (const auto format = format_of_ending(path)) return *format;
+  if (from != FileFormat::bin) return FileFormat::bin;
+  throw UsageError(path, "its ending does not say which format is meant",
+                   "give --to mtx, npy or npz, or such an ending");
+}
+
+double parse_scale(const cli::OptionText& given) {
+  double value = 0;
+  const char* const end = given.value.data() + given.value.size();
+  const auto [stop, error] = std::from_chars(given.value.data(), end, value);
+  if (error == std::errc{} && stop == end && std::isfinite(value) && value != 0) return value;
+  throw UsageError(given.where, "\"" + given.value + "\" is not a factor", "give a number such as 256 or 0.5, not 0");
+}
+
+MatrixShape parse_shape(const cli::OptionText& given) {
+  const std::size_t cross = given.value.find('x');
+  if (cross == std::string::npos) {
+    throw UsageError(given.where, "\"" + given.value + "\" is not a shape", "write rows and columns, as in 3000x200");
+  }
+  return {.rows = cli::parse_count(given.value.substr(0, cross), given.where, 1, kMax32),
+          .columns = cli::parse_count(given.value.substr(cross + 1), given.where, 1, kMax32)};
+}
+
+/// Errors: UsageError where one of the options is given.
+void refuse_options(const cxxopts::ParseResult& parsed, const std::vector<std::string>& options, const char* reason) {
+  for (const std::string& option : options) {
+    if (parsed.count(option) > 0) throw UsageError("--" + option, reason, "leave it out; see spmm-convert --help");
+  }
+}
+
+void parse_to_bin(const cxxopts::ParseResult& parsed, ConvertOptions& options) {
+  refuse_options(parsed, {"shape", "dtype", "type", "deflate"}, "is only for what is made from a .bin");
+  if (const auto block = cli::option_text(parsed, "block")) {
+    options.auto_block = block->value == "auto";
+    if (!options.auto_block) {
+      options.block = static_cast<std::uint32_t>(cli::parse_count(block->value, block->where, 1, kMaxBlockDim));
+    }
+  }
+  if (const auto n = cli::option_count(parsed, "n", 1, kMax32)) options.n = static_cast<std::uint32_t>(*n);
+  if (const auto like = cli::option_text(parsed, "like")) options.like = like->value;
+  if (options.n && options.like) throw UsageError("--n", "and --like both say the size", "give one of them");
+  if (options.block && options.n && *options.n % *options.block != 0) {
+    throw UsageError("--n", text(*options.n, " is not a multiple of --block ", *options.block),
+                     text("give ", (*options.n / *options.block + 1) * std::uint64_t{*options.block}));
+  }
+  options.rule = {.scale = options.scale,
+                  .round = cli::option_flag(parsed, "round"),
+                  .saturate = cli::option_choice(parsed, "on-overflow", {"error", "saturate"}) == 1};
+}
+
+void parse_from_bin(const cxxopts::ParseResult& parsed, ConvertOptions& options) {
+  refuse_options(parsed, {"block", "n", "like", "round", "on-overflow"}, "is only for what a .bin is made from");
+  if (options.to == FileFormat::mtx) {
+    refuse_options(parsed, {"dtype"}, "is only for .npy and .npz: text has no element type");
+  }
+  if (options.to != FileFormat::npz) refuse_options(parsed, {"deflate"}, "is only for .npz");
+  options.type = type_option(parsed);
+  options.deflated = cli::option_flag(parsed, "deflate");
+  if (const auto shape = cli::option_text(parsed, "shape")) options.shape = parse_shape(*shape);
+  const bool scaled = options.scale != 1;
+  const std::size_t dtype = cli::option_choice(parsed, "dtype", {"int64", "uint32", "uint16", "float64"});
+  options.array_type = static_cast<ArrayType>(dtype);
+  if (!scaled) return;
+  if (cli::option_text(parsed, "dtype") && options.array_type != ArrayType::float64) {
+    throw UsageError("--scale", "makes fractions of the elements", "give --dtype float64 with it, or neither");
+  }
+  options.array_type = ArrayType::float64;
+}
+
+}  // namespace
+
+const char* format_name(FileFormat format) {
+  return kFormatNames[static_cast<std::size_t>(format)].c_str();
+}
+
+cxxopts::Options make_convert_options() {
+  const auto value = [] { return cxxopts::value<std::string>(); };
+  cxxopts::Options options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
+  options.positional_help("IN OUT").custom_help("[options]").set_width(100);
+  options.add_options("hidden")("in", "", value())("out", "", value());
+  options.add_options()                                                                                             //
+      ("from", "format of IN: bin, mtx, npy or npz (default: what its content or ending says)", value(), "FORMAT")  //
+      ("to", "format of OUT (default: its ending; else bin)", value(), "FORMAT")                                    //
+      ("transpose", "write the transposed matrix")                                                                  //
+      ("scale", "multiply all elements by this number", value(), "X")                                               //
+      ("threads", "threads (default: all cores)", value(), "T")                                                     //
+      ("q,quiet", "print nothing on success")                                                                       //
+      ("h,help", "print this help");
+  options.add_options("To .bin")                                                                                    //
+      ("block", "side of the blocks, 1 to 64, or auto (default: as IN or --like has it, else auto)", value(), "M")  //
+      ("n", "pad with zeros to N rows and columns", value(), "N")                                                   //
+      ("like", "pad to the size, and use the block side, of this .bin", value(), "FILE")                            //
+      ("round", "round fractions to the nearest whole number (of two, to the even one)")                            //
+      ("on-overflow", "elements below 0 or above 65535: error, or saturate to these", value(), "WHAT");
+  options.add_options("From .bin")                                                              //
+      ("type", "elements of IN: auto, u16 or u32 (results)", value(), "TYPE")                   //
+      ("shape", "rows and columns to cut out; what lies outside must be zero", value(), "RxC")  //
+      ("dtype", ".npy, .npz: int64 (default), uint32, uint16 or float64", value(), "TYPE")      //
+      ("deflate", ".npz: compress");
+  options.parse_positional({"in", "out"});
+  return options;
+}
+
+ConvertOptions parse_convert_options(const cxxopts::ParseResult& parsed) {
+  ConvertOptions options;
+  options.in = cli::required_positional(parsed, "in", "input file");
+  options.out = cli::required_positional(parsed, "out", "output file");
+  const auto from = format_option(parsed, "from");
+  const auto to = format_option(parsed, "to");
+  options.from = from ? *from : input_format(options.in);
+  options.to = to ? *to : output_format(options.out, options.from);
+  if ((options.from == FileFormat::bin) == (options.to == FileFormat::bin)) {
+    throw UsageError("command line",
+                     text("from ", format_name(options.from), " to ", format_name(options.to),
+                          ": one of the two must be a block-sparse file (.bin), and only one"),
+                     "convert to .bin and from there");
+  }
+  options.transposed = cli::option_flag(parsed, "transpose");
+  options.quiet = cli::option_flag(parsed, "quiet");
+  options.num_threads =
+      static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
+  if (const auto scale = cli::option_text(parsed, "scale")) options.scale = parse_scale(*scale);
+  if (options.to == FileFormat::bin) {
+    parse_to_bin(parsed, options);
+  } else {
+    parse_from_bin(parsed, options);
+  }
+  return options;
+}
+
+}  // namespace spmm::tools

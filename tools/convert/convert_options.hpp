@@ -1,0 +1,51 @@
+// The command line of spmm-convert.
+#pragma once
+
+#include <cstdint>
+#include <cxxopts.hpp>
+#include <optional>
+#include <string>
+
+#include "spmm/io.hpp"
+#include "tools/convert/element_rule.hpp"
+#include "tools/convert/matrix_entries.hpp"
+
+namespace spmm::tools {
+
+enum class FileFormat : std::uint8_t { bin, mtx, npy, npz };
+
+/// Elements of the arrays that are written.
+enum class ArrayType : std::uint8_t { int64, uint32, uint16, float64 };
+
+struct ConvertOptions {
+  std::string in;
+  std::string out;
+  FileFormat from = FileFormat::bin;
+  FileFormat to = FileFormat::bin;
+  bool transposed = false;
+  unsigned num_threads = 1;
+  bool quiet = false;
+
+  // To .bin.
+  bool auto_block = false;
+  std::optional<std::uint32_t> block;
+  std::optional<std::uint32_t> n;
+  std::optional<std::string> like;
+  ElementRule rule;
+
+  // From .bin.
+  std::optional<ElementType> type;
+  std::optional<MatrixShape> shape;
+  ArrayType array_type = ArrayType::int64;
+  bool deflated = false;
+  double scale = 1;
+};
+
+cxxopts::Options make_convert_options();
+
+/// Opens the input to see what it is, where --from does not say so. Errors: UsageError, InputError.
+ConvertOptions parse_convert_options(const cxxopts::ParseResult& parsed);
+
+const char* format_name(FileFormat format);
+
+}  // namespace spmm::tools

@@ -1,0 +1,116 @@
+#include "tools/convert/element_rule.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "base/text.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::tools {
+namespace {
+
+constexpr double kLargest = 65535;
+
+/// The shortest decimal number that is this double.
+std::string shown(double value) {
+  std::array<char, 64> out{};
+  const auto [end, error] = std::to_chars(out.data(), out.data() + out.size(), value);
+  return error == std::errc{} ? std::string(out.data(), end) : text(value);
+}
+
+struct Wording {
+  const char* problem;
+  const char* hint;
+};
+
+Wording wording(ElementFault fault) {
+  constexpr const char* kSaturate = "give --on-overflow saturate, which takes the nearest of 0 and 65535, or --scale";
+  switch (fault) {
+    case ElementFault::fraction:
+      return {"is not a whole number", "give --round, or --scale with a factor that makes whole numbers"};
+    case ElementFault::negative:
+      return {"is negative", kSaturate};
+    case ElementFault::too_large:
+      return {"is above 65535", kSaturate};
+    case ElementFault::inexact:
+      return {"passed 2^53 while it was added up, where whole numbers are lost", "store each element once"};
+    default:
+      return {"is not a number", "replace it in the matrix"};
+  }
+}
+
+}  // namespace
+
+RuledElement apply_rule(double sum, std::uint64_t num_values, bool passed_exact_limit, const ElementRule& rule) {
+  if (std::isnan(sum)) return {.fault = ElementFault::not_a_number};
+  if (num_values > 1 && passed_exact_limit) return {.fault = ElementFault::inexact};
+  double value = rule.scale == 1 ? sum : sum * rule.scale;
+  if (std::isnan(value)) return {.fault = ElementFault::not_a_number};  // infinity times 0
+  if (rule.round) value = std::nearbyint(value);
+  if (value < 0) {
+    if (!rule.saturate) return {.fault = ElementFault::negative};
+    value = 0;
+  }
+  if (value > kLargest) {
+    if (!rule.saturate) return {.fault = ElementFault::too_large};
+    value = kLargest;
+  }
+  const auto whole = static_cast<std::uint16_t>(value);
+  if (static_cast<double>(whole) != value) return {.fault = ElementFault::fraction};
+  return {.value = whole};
+}
+
+BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule) {
+  std::size_t kept = 0;
+  for (std::size_t begin = 0; begin < entries.size();) {
+    const MatrixEntry first = entries[begin];
+    double sum = first.value;
+    bool passed = std::abs(sum) >= kExactLimit;
+    std::size_t end = begin + 1;
+    for (; end < entries.size() && entries[end].key() == first.key(); ++end) {
+      passed = passed || std::abs(entries[end].value) >= kExactLimit;
+      sum += entries[end].value;
+      passed = passed || std::abs(sum) >= kExactLimit;
+    }
+    const RuledElement element = apply_rule(sum, end - begin, passed, rule);
+    if (element.fault != ElementFault::none) {
+      return {.row = first.row, .column = first.column, .sum = sum, .num_values = end - begin, .fault = element.fault};
+    }
+    if (element.value != 0) {
+      entries[kept] = {.column = first.column, .row = first.row, .value = static_cast<double>(element.value)};
+      ++kept;
+    }
+    begin = end;
+  }
+  entries.resize(kept);
+  return {};
+}
+
+void throw_bad_element(EntryReader& reader, const std::string& name, const BadElement& bad, const ElementRule& rule,
+                       bool transposed) {
+  std::uint32_t row = bad.row;
+  std::uint32_t column = bad.column;
+  if (transposed) std::swap(row, column);
+  EntrySink finder(false);
+  finder.search(row, column);
+  reader.read(finder);
+  std::string where = name;
+  const auto& places = finder.places();
+  for (std::size_t p = 0; p < places.size(); ++p) {
+    const std::string place = reader.place_text(places[p]);
+    if (!place.empty()) where += (p == 0 ? ", " : " and ") + place;
+  }
+  if (bad.num_values > places.size()) where += " and more";
+  const Wording words = wording(bad.fault);
+  const std::uint64_t base = reader.first_index();
+  throw FormatError(where,
+                    text(bad.num_values > 1 ? text("the sum of ", bad.num_values, " elements") : "the element",
+                         " at row ", row + base, ", column ", column + base, " (counted from ", base, ") is ",
+                         shown(bad.sum), rule.scale == 1 ? "" : text(", times ", shown(rule.scale)), ", which ",
+                         words.problem, "; expected a whole number from 0 to 65535"),
+                    words.hint);
+}
+
+}  // namespace spmm::tools

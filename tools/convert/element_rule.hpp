@@ -1,0 +1,47 @@
+// How numbers of other formats become elements of 16 bits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/convert/matrix_entries.hpp"
+
+namespace spmm::tools {
+
+struct ElementRule {
+  double scale = 1;       ///< factor of every sum, before it is checked
+  bool round = false;     ///< fractions go to the nearest whole number (of two, to the even one); otherwise errors
+  bool saturate = false;  ///< below 0 becomes 0, above 65,535 that; otherwise errors
+};
+
+/// What is wrong with a value; none: nothing.
+enum class ElementFault : std::uint8_t { none, not_a_number, fraction, negative, too_large, inexact };
+
+struct RuledElement {
+  std::uint16_t value = 0;
+  ElementFault fault = ElementFault::none;
+};
+
+/// The element for the sum of num_values values. A sum that passed 2^53 is inexact: it may have lost what decides.
+RuledElement apply_rule(double sum, std::uint64_t num_values, bool passed_exact_limit, const ElementRule& rule);
+
+/// An element that breaks the rule.
+struct BadElement {
+  std::uint32_t row = 0;
+  std::uint32_t column = 0;
+  double sum = 0;
+  std::uint64_t num_values = 0;
+  ElementFault fault = ElementFault::none;
+};
+
+/// Adds up the values of each place of a sorted list and replaces them by elements; zeros are dropped. Returns what
+/// breaks the rule first, with fault none where nothing does.
+BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule);
+
+/// The message for an element that breaks the rule: reads the file again to say where it is. Errors: always
+/// FormatError.
+[[noreturn]] void throw_bad_element(EntryReader& reader, const std::string& name, const BadElement& bad,
+                                    const ElementRule& rule, bool transposed);
+
+}  // namespace spmm::tools

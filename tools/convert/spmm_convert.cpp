@@ -1,0 +1,72 @@
+// spmm-convert: matrices of other programs to block-sparse files, and back.
+#include <chrono>
+#include <iostream>
+#include <string>
+
+#include "base/text.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
+#include "tools/convert/convert_file.hpp"
+#include "tools/convert/convert_options.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr const char* kNotes = R"(
+One of IN and OUT is a block-sparse file (.bin), the other one is
+  .mtx   Matrix Market: coordinate or array; integer, real or pattern (each element 1); general or symmetric. Written:
+         coordinate, general; integer, or real with --scale
+  .npy   a dense NumPy array with two dimensions: C or Fortran order, integers, floats or bool of either byte order
+  .npz   what scipy.sparse.save_npz writes: bsr, csr, csc, coo; stored or compressed. Written: bsr, or coo where --shape
+         cuts through blocks; stored, or compressed with --deflate
+Files are known by their content, then by their ending, unless --from and --to say what they are.
+
+To .bin: elements that are stored several times are added up. A sum, times --scale, must be a whole number from 0 to
+65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate is
+given; what is not a number (NaN) is always an error. Rectangular matrices are padded with zeros to a square. Both
+operands of a product need one n and one m: convert the second with --like FIRST.bin, or both with the same --n and
+--block. --block auto takes the side of 1 to 16, 32 and 64 whose file is the shortest. Blocks without an element other
+than zero are not written.
+
+From .bin: inputs (16-bit elements) and results (32-bit; also folders of parts) are told apart by their lengths; --type
+says it where both fit. --shape cuts the padding off. With --scale the elements become floats.
+
+Memory: to .bin 16 bytes for each element that is not zero, 25 with --block auto; from .bin 16 bytes for each block
+where the blocks are not in order or --transpose is given, else a few MB (.npy: the rows of a block row). The output
+appears under its name when it is complete.
+
+Examples:
+  spmm-convert a.mtx a.bin --block 8
+  spmm-convert b.npz b.bin --like a.bin
+  spmm a.bin b.bin c.bin && spmm-convert c.bin c.npz --shape 3000x200
+  spmm-convert weights.npy w.bin --scale 256 --round --on-overflow saturate
+  spmm-convert c.bin c.mtx --scale 0.00390625
+
+Every option can also be given as an environment variable: SPMM_ON_OVERFLOW for --on-overflow.
+Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 69 built
+without libzip (.npz), 71 memory, 73 cannot create OUT, 74 reading or writing failed, 75 interrupted (nothing was
+written).
+)";
+
+int run(int argc, char** argv) {
+  cxxopts::Options description = tools::make_convert_options();
+  const auto parsed = cli::parse_strictly(description, argc, argv);
+  if (parsed.count("help") > 0) {
+    std::cout << description.help({"", "To .bin", "From .bin"}) << kNotes;
+    return cli::kOk;
+  }
+  const tools::ConvertOptions options = tools::parse_convert_options(parsed);
+  const auto start = std::chrono::steady_clock::now();
+  const std::string summary = tools::convert_file(options);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (!options.quiet) std::cout << text(summary, ", in ", seconds.count(), " s\n");
+  return cli::kOk;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::install_signal_handlers();
+  return cli::run_program("spmm-convert", [&] { return run(argc, argv); });
+}
