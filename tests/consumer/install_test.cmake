@@ -8,7 +8,7 @@ file(WRITE ${work}/prefix/lib/theirs "not ours")
 
 foreach(part "" "/tools")
   file(READ ${BUILD}${part}/cmake_install.cmake script)
-  foreach(left_out bench batch cat dense mpi)
+  foreach(left_out bench batch cat convert dense mpi)
     string(REPLACE "${BUILD}/bin/spmm-${left_out}" "${BUILD}/bin/not-built-${left_out}" script "${script}")
   endforeach()
   string(REPLACE "${BUILD}/tools/cmake_install.cmake" "${work}/tools/cmake_install.cmake" script "${script}")

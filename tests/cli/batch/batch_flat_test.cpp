@@ -114,7 +114,7 @@ TEST_CASE("many jobs in one run: memory, files and threads stay flat") {
          << after.threads << " threads, " << before.files << " -> " << after.files << " files");
     if (std::getenv("SPMM_TEST_JOBS") != nullptr) WARN("figures of a measurement");
     CHECK(after.threads <= before.threads + 2);
-    CHECK(after.files <= before.files + 8);
+    CHECK(after.files <= before.files + 40);  // a job in flight has up to 6 open; 10,000 have come and gone
     // Buffers of up to 2 MB come and go with the jobs in flight.
     CHECK(after.resident_kb <= before.resident_kb + (pid == supervisor ? 1024 : 6144));
   }
