@@ -76,6 +76,8 @@ MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<M
                           std::uint32_t m) {
   constexpr std::uint64_t kMaxBlocks = UINT32_MAX;
   io::OutputFile file(path, {});
+  const std::uint64_t least_blocks = (entries.size() + std::uint64_t{m} * m - 1) / (std::uint64_t{m} * m);
+  file.expect_bytes(kHeaderBytes + least_blocks * input_record_bytes(m));
   RecordBuffer records(file, m);
   std::vector<std::uint64_t> elements;
   for (std::size_t begin = 0; begin < entries.size();) {

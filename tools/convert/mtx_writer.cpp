@@ -24,6 +24,8 @@ std::uint64_t count_elements(BlockWalk& walk) {
 std::uint64_t write_mtx(const std::filesystem::path& path, BlockWalk& walk, double scale) {
   const std::uint64_t num_elements = count_elements(walk);
   StreamedOutput out(path);
+  constexpr std::uint64_t kShortestLine = 6;  // "1 1 1\n"
+  out.expect_bytes(num_elements * kShortestLine);
   const std::string head =
       text("%%MatrixMarket matrix coordinate ", scale == 1 ? "integer" : "real", " general\n",
            "% written by spmm-convert\n", walk.shape().rows, " ", walk.shape().columns, " ", num_elements, "\n");

@@ -16,6 +16,9 @@ class StreamedOutput {
  public:
   explicit StreamedOutput(const std::filesystem::path& path) : file_(path, {}) { buffer_.resize(kBufferBytes); }
 
+  /// Says how long the file will be at least.
+  void expect_bytes(std::uint64_t bytes) { file_.expect_bytes(bytes); }
+
   /// Room for so many bytes; what was written into it counts after used().
   char* room(std::size_t bytes) {
     if (used_ + bytes > buffer_.size()) flush(bytes);

@@ -253,6 +253,9 @@ std::unique_ptr<ZipInput> open_zip(const std::filesystem::path& path) {
 void write_zip(const std::filesystem::path& path, const std::vector<ZipMember>& members, bool deflated) {
   const std::string name = path.string();
   io::OutputFile file(path, {});
+  std::uint64_t content_bytes = 0;
+  for (const ZipMember& member : members) content_bytes += member.bytes;
+  if (!deflated) file.expect_bytes(content_bytes);
   ArchiveTarget target(file);
   std::vector<MemberSource> sources(members.begin(), members.end());
   zip_error_t error{};

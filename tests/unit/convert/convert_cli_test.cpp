@@ -74,9 +74,13 @@ TEST_CASE("convert: files that cannot be read or written", "[convert]") {
   write_content(folder.file("cut.bin"), "too short");
   check_fails({folder.file("cut.bin"), folder.file("o.mtx")}, 65, "the file has 9 bytes");
   check_fails({"/dev/null", folder.file("o.bin"), "--from", "mtx"}, 66, "expected a regular file");
-#ifndef SPMM_HAVE_LIBZIP
-  check_fails({mtx, folder.file("a.bin")}, 0, "");
-  check_fails({folder.file("a.bin"), folder.file("o.npz"), "--type", "u16"}, 69, "was built without libzip");
+  check_fails({mtx, "/dev/full", "--to", "bin"}, 74, "No space left on device");
+  REQUIRE(run_convert({mtx, folder.file("a.bin")}).exit_code == 0);
+  check_fails({folder.file("a.bin"), "/dev/full", "--to", "npy"}, 74, "No space left on device");
+#ifdef SPMM_HAVE_LIBZIP
+  check_fails({folder.file("a.bin"), "/dev/full", "--to", "npz"}, 74, "No space left on device");
+#else
+  check_fails({folder.file("a.bin"), folder.file("o.npz")}, 69, "was built without libzip");
 #endif
 }
 
