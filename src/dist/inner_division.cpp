@@ -14,17 +14,17 @@ namespace spmm::dist {
 namespace {
 
 /// A block row of B that rows of C on one rank meet. On its way to the row's home.
-struct Meeting {
+struct RowUse {
   std::uint32_t row = 0;
   std::uint32_t rank = 0;
   std::uint64_t a_blocks = 0;
 };
 
-/// Meetings of the same row and rank as one, ascending.
-void merge(const SplitQuestion& question, std::uint32_t num_ranks, std::vector<Meeting>& meetings) {
+/// Uses of the same row and rank as one, ascending.
+void merge(const SplitQuestion& question, std::uint32_t num_ranks, std::vector<RowUse>& uses) {
   std::vector<cpu::Keyed> order;
-  order.reserve(meetings.size());
-  for (const Meeting& one : meetings) {
+  order.reserve(uses.size());
+  for (const RowUse& one : uses) {
     order.push_back(
         {.key = std::uint64_t{one.row} << 32 | one.rank, .value = static_cast<std::uint32_t>(order.size())});
   }
@@ -32,41 +32,41 @@ void merge(const SplitQuestion& question, std::uint32_t num_ranks, std::vector<M
   const auto row_bits = static_cast<unsigned>(std::bit_width(question.b.blocks_per_side()));
   cpu::radix_sort(order, scratch.data(), 0, static_cast<unsigned>(std::bit_width(num_ranks)), question.num_threads);
   cpu::radix_sort(order, scratch.data(), 32, 32 + row_bits, question.num_threads);
-  std::vector<Meeting> merged;
+  std::vector<RowUse> merged;
   for (const cpu::Keyed& item : order) {
-    const Meeting& one = meetings[item.value];
+    const RowUse& one = uses[item.value];
     if (!merged.empty() && merged.back().row == one.row && merged.back().rank == one.rank) {
       merged.back().a_blocks += one.a_blocks;
     } else {
       merged.push_back(one);
     }
   }
-  meetings = std::move(merged);
+  uses = std::move(merged);
 }
 
-/// All meetings of the rows of B that are at home here.
-std::vector<Meeting> meetings_at_home(const Group& group, const SplitQuestion& question) {
+/// All uses of the rows of B that are at home here.
+std::vector<RowUse> row_uses_at_home(const Group& group, const SplitQuestion& question) {
   const auto num_ranks = static_cast<std::uint32_t>(group.ranks.size());
-  std::vector<Meeting> meetings;
-  meetings.reserve(question.indices.size());
+  std::vector<RowUse> uses;
+  uses.reserve(question.indices.size());
   for (const BlockIndex& at : question.indices) {
-    meetings.push_back({.row = at.j, .rank = question.by_rows.range_of(at.i) % num_ranks, .a_blocks = 1});
+    uses.push_back({.row = at.j, .rank = question.by_rows.range_of(at.i) % num_ranks, .a_blocks = 1});
   }
-  merge(question, num_ranks, meetings);
+  merge(question, num_ranks, uses);
   std::vector<Bytes> to(num_ranks);
-  for (const Meeting& one : meetings) {
+  for (const RowUse& one : uses) {
     Bytes& bytes = to[part_of(question.b_rows.first_rows(), one.row)];
     bytes.resize(bytes.size() + sizeof one);
     std::memcpy(bytes.data() + bytes.size() - sizeof one, &one, sizeof one);
   }
-  meetings.clear();
+  uses.clear();
   for (const Bytes& bytes : swap_lists(group, to)) {
-    const std::size_t before = meetings.size();
-    meetings.resize(before + bytes.size() / sizeof(Meeting));
-    if (!bytes.empty()) std::memcpy(meetings.data() + before, bytes.data(), bytes.size());
+    const std::size_t before = uses.size();
+    uses.resize(before + bytes.size() / sizeof(RowUse));
+    if (!bytes.empty()) std::memcpy(uses.data() + before, bytes.data(), bytes.size());
   }
-  merge(question, num_ranks, meetings);
-  return meetings;
+  merge(question, num_ranks, uses);
+  return uses;
 }
 
 std::uint64_t largest_sum(const Group& group, std::vector<std::uint64_t>& values) {
@@ -83,7 +83,7 @@ void divide_inner(const Group& group, const SplitQuestion& question, InnerDivisi
   SplitCounts& counts = division.counts;
   std::vector<std::uint64_t> fetched(counts.num_ranks, 0);
   std::vector<RowWork> inner;
-  for (const Meeting& one : meetings_at_home(group, question)) {
+  for (const RowUse& one : row_uses_at_home(group, question)) {
     const std::uint64_t blocks = question.b_rows.size_here(one.row);
     fetched[one.rank] += blocks;
     if (inner.empty() || inner.back().row != one.row) inner.push_back({.row = one.row});
