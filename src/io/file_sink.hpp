@@ -34,7 +34,7 @@ struct FileSinkTuning {
 
 /// The fastest way of writing on a machine with so many cores, for one of several files that are written at once: a
 /// batch of 50 products with 0.28 GB each, 4 at once, 16 cores, from the start of the GPU to its end: 16 / 4 writers
-/// each 8.6 / 10.4 GB/s.
+/// each 8.6 / 10 GB/s.
 FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files = 1);
 
 /// open_file_sink() with everything said. Errors: OutputError.

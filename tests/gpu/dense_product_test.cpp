@@ -5,6 +5,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 
@@ -15,19 +16,8 @@ using namespace spmm;
 Options with_kernel(const std::string& kernel) {
   Options options;
   options.backend = Backend::cuda;
-  options.backend = Backend::cuda;
   options.kernel = kernel;
   return options;
-}
-
-bool has_dense_tensor() {
-  const BlockMatrix one = test::random_matrix(8, 8, 1, 9, 1);
-  try {
-    (void)multiply(one, one, with_kernel("dense-tensor"));
-  } catch (const DeviceError&) {
-    return false;
-  }
-  return true;
 }
 
 /// Every block is there and holds one value.
@@ -89,7 +79,7 @@ TEST_CASE("the dense kernel at borders of its tiles and segments") {
 
 TEST_CASE("dense kernels multiply in groups of block columns where B does not fit as a whole") {
   for (const std::string kernel : {"dense-tiled", "dense-tensor"}) {
-    if (kernel == "dense-tensor" && !has_dense_tensor()) continue;
+    if (kernel == "dense-tensor" && !test::device_runs("dense-tensor")) continue;
     for (const std::uint32_t m : {8u, 7u}) {
       const BlockMatrix a = test::random_matrix(m * 1500, m, 4000, 65535, 1);
       const BlockMatrix b = test::random_matrix(m * 1500, m, 4000, 65535, 2);
@@ -105,7 +95,7 @@ TEST_CASE("dense kernels multiply in groups of block columns where B does not fi
 }
 
 TEST_CASE("dense-tensor tells tiles that high bytes prove saturated from those that need all bytes") {
-  if (!has_dense_tensor()) return;
+  if (!test::device_runs("dense-tensor")) return;
   for (const std::uint32_t m : {8u, 5u}) {
     const std::uint32_t nb = 1100 / m;  // tiles of 128 x 256 elements: nine by five, the last ones cut
     for (const std::uint32_t high : {65535u, 2047u}) {
@@ -118,7 +108,7 @@ TEST_CASE("dense-tensor tells tiles that high bytes prove saturated from those t
 }
 
 TEST_CASE("dense-tensor at the edge of what high bytes prove") {
-  if (!has_dense_tensor()) return;
+  if (!test::device_runs("dense-tensor")) return;
   // 2047 = 255 << 3 | 7: from 1,033 terms on the high bytes suffice, from 1,026 on the elements are saturated.
   for (const std::uint32_t nb : {128u, 129u, 130u}) {
     for (const std::uint32_t value : {2040u, 2047u}) {

@@ -8,6 +8,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 
@@ -21,16 +22,6 @@ Options with_kernel(const std::string& kernel) {
   options.kernel = kernel;
   options.force = true;
   return options;
-}
-
-bool has_tile_tensor() {
-  const BlockMatrix one = test::random_matrix(8, 8, 1, 9, 1);
-  try {
-    (void)multiply(one, one, with_kernel("tile-tensor"));
-  } catch (const DeviceError&) {
-    return false;
-  }
-  return true;
 }
 
 using IsThere = std::function<bool(std::uint32_t i, std::uint32_t j)>;
@@ -89,7 +80,7 @@ void check_patterns(Engine& engine, std::uint32_t n, std::uint32_t m, std::uint3
 }  // namespace
 
 TEST_CASE("tile-tensor: patterns of tiles with every side") {
-  if (!has_tile_tensor()) return;
+  if (!test::device_runs("tile-tensor")) return;
   Engine engine;
   for (std::uint32_t m = 1; m <= 64; ++m) {
     for (const std::uint32_t max_value : {200u, 65535u}) {
@@ -101,7 +92,7 @@ TEST_CASE("tile-tensor: patterns of tiles with every side") {
 }
 
 TEST_CASE("tile-tensor: nothing to multiply") {
-  if (!has_tile_tensor()) return;
+  if (!test::device_runs("tile-tensor")) return;
   const BlockMatrix empty{.n = 800, .m = 8, .index = {}, .values = {}};
   const BlockMatrix full = test::random_matrix(800, 8, 500, 65535, 1);
   for (const auto& [a, b] : {std::pair(empty, full), std::pair(full, empty), std::pair(empty, empty)}) {
@@ -114,7 +105,7 @@ TEST_CASE("tile-tensor: nothing to multiply") {
 }
 
 TEST_CASE("tile-tensor: lists longer than the sums of 32 bits hold") {
-  if (!has_tile_tensor()) return;
+  if (!test::device_runs("tile-tensor")) return;
   for (const std::uint32_t value : {1u, 255u, 256u, 65535u}) {
     test::MatrixBuilder a(1100, 64, 1);
     test::MatrixBuilder b(1100, 64, 2);
@@ -130,7 +121,7 @@ TEST_CASE("tile-tensor: lists longer than the sums of 32 bits hold") {
 }
 
 TEST_CASE("tile-tensor: lists that are stopped between lists that are not") {
-  if (!has_tile_tensor()) return;
+  if (!test::device_runs("tile-tensor")) return;
   Engine engine;
   // Groups of 3,072 elements: 24 stages, saturated by the 16th where elements are large; several lists for each CTA.
   for (const std::uint32_t m : {8u, 48u}) {
@@ -150,7 +141,7 @@ TEST_CASE("tile-tensor: lists that are stopped between lists that are not") {
 }
 
 TEST_CASE("tile-tensor: long lists beside many short ones") {
-  if (!has_tile_tensor()) return;
+  if (!test::device_runs("tile-tensor")) return;
   Engine engine;
   // An arrow: the first block rows and columns, and the diagonal.
   for (const std::uint32_t m : {4u, 5u}) {
@@ -175,7 +166,7 @@ TEST_CASE("tile-tensor: long lists beside many short ones") {
 }
 
 TEST_CASE("tile-tensor is picked for dense groups, in several panels where memory is short") {
-  if (!has_tile_tensor()) return;
+  if (!test::device_runs("tile-tensor")) return;
   for (const std::uint32_t m : {8u, 6u}) {
     const auto matrix = [&](std::uint64_t seed) {
       test::MatrixBuilder builder(8192, m, seed);
@@ -202,7 +193,7 @@ TEST_CASE("tile-tensor is picked for dense groups, in several panels where memor
 }
 
 TEST_CASE("tile-tensor is not picked where blocks are spread") {
-  if (!has_tile_tensor()) return;
+  if (!test::device_runs("tile-tensor")) return;
   const BlockMatrix spread = test::random_matrix(65'536, 8, 500'000, 2047, 1);
   Report report;
   (void)multiply(spread, spread, with_kernel("auto"), &report);
@@ -210,7 +201,7 @@ TEST_CASE("tile-tensor is not picked where blocks are spread") {
 }
 
 TEST_CASE("small tiles: for the sanitizers") {
-  if (!has_tile_tensor()) return;
+  if (!test::device_runs("tile-tensor")) return;
   Engine engine;
   for (const std::uint32_t m : {1u, 4u, 5u, 8u, 48u}) {
     const std::uint32_t nb = 300 / m;

@@ -1,4 +1,4 @@
-// Which kernels of the GPU take which operands: for tests that go through all of them.
+// Which kernels of the GPU take which operands, and which of them run here: for tests that go through all of them.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,8 @@
 
 #include "kernels/tuning.hpp"
 #include "plan/registry.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
 
 namespace spmm::test {
 
@@ -20,6 +22,20 @@ inline std::uint32_t side_for(const std::string& kernel, std::uint32_t m) {
 inline bool takes_operands(const std::string& kernel, std::uint32_t m, std::uint64_t nb) {
   if (kernel == "row-rank" && nb > kernels::kMaxRankedColumns) return false;
   return side_for(kernel, m) == m;
+}
+
+/// Whether the device has what a kernel needs.
+inline bool device_runs(const std::string& kernel) {
+  const BlockMatrix one = random_matrix(8, 8, 1, 9, 1);
+  Options options;
+  options.backend = Backend::cuda;
+  options.kernel = kernel;
+  try {
+    (void)multiply(one, one, options);
+  } catch (const DeviceError&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace spmm::test
