@@ -7,6 +7,7 @@
 
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
+#include "test_paths.hpp"
 
 namespace spmm::test {
 namespace {

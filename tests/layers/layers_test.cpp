@@ -8,6 +8,7 @@
 #include <map>
 
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 
 namespace {
 

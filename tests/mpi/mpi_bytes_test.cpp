@@ -8,6 +8,7 @@
 #include "mpi/mpi_place.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 
 namespace {
 

@@ -15,6 +15,7 @@
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 
 namespace {
 

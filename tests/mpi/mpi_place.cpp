@@ -8,6 +8,7 @@
 
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
+#include "test_paths.hpp"
 
 namespace spmm::test {
 namespace {

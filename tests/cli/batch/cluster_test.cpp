@@ -9,6 +9,7 @@
 
 #include "cli/batch/batch_place.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 
 namespace {
 

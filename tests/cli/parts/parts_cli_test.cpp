@@ -13,6 +13,7 @@
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 
 namespace {
 

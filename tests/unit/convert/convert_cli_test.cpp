@@ -6,6 +6,7 @@
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 #include "unit/convert/convert_support.hpp"
 
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {

@@ -7,6 +7,7 @@
 
 #include "support/catch.hpp"
 #include "support/process.hpp"
+#include "test_paths.hpp"
 
 namespace {
 

@@ -9,6 +9,7 @@
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 #include "tools/bench/bench_limits.hpp"
 #include "tools/bench/bench_process.hpp"
 #include "tools/bench/bench_report.hpp"

@@ -9,6 +9,7 @@
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 #include "tools/bench/bench_report.hpp"
 #include "tools/bench/bench_run.hpp"
 #include "tools/bench/bench_suites.hpp"

@@ -14,6 +14,7 @@
 
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {

@@ -8,6 +8,7 @@
 
 #include "spmm/multiply.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 #include "tools/bench/bench_suites.hpp"
 #include "unit/tools/tool_support.hpp"
 

@@ -11,6 +11,7 @@
 #include "base/memory.hpp"
 #include "spmm/block_matrix.hpp"
 #include "support/process.hpp"
+#include "test_paths.hpp"
 
 namespace spmm::test {
 
