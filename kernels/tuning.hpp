@@ -189,67 +189,12 @@ constexpr std::uint64_t max_rank_windows(std::uint64_t max_parts, std::uint64_t 
   return max_parts + max_c_blocks / kMinRankSlots;
 }
 
-/// Rates that the planner predicts with, fitted to measurements on one H200 (kernels/README.md has the runs).
-inline constexpr double kLaunchesMs = 0.23;                  // launches and waits that every product has
-inline constexpr double kBuildBytesPerMs = 8.0e8;            // raw records: parse, gather
-inline constexpr double kBuildBlocksPerMs = 1.3e7;           // sort, count
-inline constexpr double kCopyBytesPerMs = 4.0e9;             // whole blocks, read and written
-inline constexpr double kPlaneBytesPerMs = 1.7e9;            // dense byte planes: clear and expand
-inline constexpr double kGustavsonCtaMs = 2.5e-5;            // a column chunk, however few its pairs
-inline constexpr double kGustavsonElementsPerMs = 1.0e9;     // sums cleared and searched for non-zeros
-inline constexpr double kGustavsonResultBytesPerMs = 3.0e9;  // records from shared memory
-inline constexpr double kEscMs = 0.1;                        // launches and waits of listing a panel
-inline constexpr double kEscListPairsPerMs = 1.15e7;         // expand, sort, compress
-inline constexpr double kEscResultBytesPerMs = 2.45e9;       // records
-inline constexpr double kSmallHashPairsPerMs = 7.0e7;        // small-blocks: rows that a warp hashes
-inline constexpr double kSmallSumsPerMs = 5.0e8;             // elements added up by CTAs in shared memory
-inline constexpr double kSmallUnitMs = 2.5e-5;               // a chunk of a row, beside those of other CTAs
-inline constexpr double kSmallUnevenUnitMs = 2.0e-4;         // the same where rows differ much (kSmallEvenRows)
-inline constexpr double kRankColumnsPerMs = 2.0e10;          // row-rank: bits of a row, cleared and searched
-inline constexpr double kRankRowMs = 1.0e-5;                 // a row, however few its pairs
-inline constexpr double kRankMs = 0.2;                       // a look at the operands, and a wait for what it finds
-inline constexpr double kRankPanelMs = 0.1;                  // launches of a panel
-inline constexpr double kRankResultBytesPerMs = 1.3e9;       // columns found, sums cleared, records written
-inline constexpr double kUnevenRankShare = 0.55;             // of the C blocks that rows allow for, where rows differ
-inline constexpr double kGustavsonCtas = 264;                // of row-spread at a time: the longest row waits for few
-inline constexpr double kTensorTermsPerMs = 7.0e11;          // byte multiply-adds of dense-tensor
-inline constexpr double kTileStageMs = 5.5e-6;          // tile-tensor: two tiles multiplied, beside those of others
-inline constexpr double kTileFarStageMs = 9.0e-6;       // estimated: 32 KB of B's tile from memory each time
-inline constexpr double kTileFarBytes = 3.2e7;          // of B's tiles that a row of tiles meets: L2 keeps fewer
-inline constexpr double kTileListMs = 1.25e-5;          // a C tile written
-inline constexpr double kTileBytesPerMs = 1.0e9;        // tiles expanded
-inline constexpr double kTileCountWorthMs = 1;          // what a kernel must take for tiles to be counted
-inline constexpr double kTileCountMs = 0.2;             // tiles counted and listed
-inline constexpr double kTileCountBlocksPerMs = 3.0e7;  // the same, per block
-inline constexpr double kTiledTermsPerMs = 6.5e9;       // multiply-adds of dense-tiled
-inline constexpr double kEarlyExitMargin = 1.1;  // early exit waits for the last element of a tile, not the average
-
-/// What the row kernels reach with blocks of one padded side, and when which of them is better. Fitted to uniform
-/// products on one H200 with 0.5 to 8 pairs per C block; HISTORY.md has what is predicted and measured.
-struct SideRates {
-  std::uint32_t side;
-  double gustavson_pairs_per_ms;
-  double esc_pairs_per_ms;         // multiplied, without listing
-  double esc_pairs_per_block;      // a panel with fewer pairs than this per C block is listed; others are visited
-  double ranked_pairs_per_ms = 0;  // row-rank; 0 = not compiled
-};
-inline constexpr SideRates kSideRates[] = {
-    {4, 9.0e7, 1.9e7, kEscPairsPerBlock, 3.0e7},
-    {8, 3.3e7, 1.0e7, kEscPairsPerBlock, 2.6e7},
-    {16, 5.2e6, 2.0e6, 0.5, 3.7e6},
-    {24, 1.4e6, 8.0e5, 1},
-    {32, 1.1e6, 5.2e5, 1},
-    {48, 3.7e5, 1.8e5, 1},
-    {64, 1.5e5, 7.0e4, 1},
-};
-inline constexpr double kGustavsonCheckedShare = 0.4;  // of these rates, and of row-rank's, where sums are checked
-
-/// The row of padded_side(m), m = 1 to 64.
-constexpr const SideRates& side_rates(std::uint32_t m) {
-  const SideRates* row = kSideRates;
-  while (row->side < padded_side(m)) ++row;
-  return *row;
-}
+/// What the planner knows of the kernels beside their rates (src/plan/device_rates.hpp).
+inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, where rows differ
+inline constexpr double kTileCountWorthMs = 1;    // what a kernel must take for tiles to be counted
+inline constexpr double kEarlyExitMargin = 1.1;   // early exit waits for the last element of a tile, not the average
+inline constexpr double kGustavsonCheckedShare = 0.4;  // of the pair rates of row-spread and row-rank, where sums are
+                                                       // checked for overflow
 
 /// Shared memory that a CTA of the Gustavson kernel takes for sums: two per multiprocessor of 228 KB.
 inline constexpr std::uint32_t kGustavsonSharedBytes = 100u << 10;

@@ -20,6 +20,7 @@ struct DeviceInfo {
   std::string name{};
   std::uint64_t memory_bytes = 0;  ///< that products on this context may take together, used ones included
   bool has_dense_tensor = false;   ///< can run the dense tensor-core kernel
+  int capability = 0;              ///< compute capability, 10 * major + minor
 };
 
 /// "13.0 for sm_90", or "" in a build without CUDA.

@@ -71,7 +71,8 @@ DeviceInfo describe(const DeviceContext& context) {
   return {.number = context.device(),
           .name = properties.name,
           .memory_bytes = context.memory_bytes(),
-          .has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor)};
+          .has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor),
+          .capability = 10 * properties.major + properties.minor};
 }
 
 StageHooks stage_hooks() {

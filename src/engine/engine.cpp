@@ -149,7 +149,8 @@ plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemorySh
           .name = info.name,
           .limit_bytes =
               share.device_limit_bytes([&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),
-          .has_dense_tensor = info.has_dense_tensor};
+          .has_dense_tensor = info.has_dense_tensor,
+          .capability = info.capability};
 }
 
 /// The devices of a product, which takes a share of the memory of each.

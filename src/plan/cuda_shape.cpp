@@ -266,11 +266,13 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   e.panel_bytes = e.max_c_blocks * record;
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
-  const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s) && !is_padded(s.m()));
+  const DeviceRates& rates = limits.rates();
+  const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s, rates) && !is_padded(s.m()));
   e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns
                      : in_file_order     ? Layout::rows_file_order
                                          : rows_layout(kernel);
-  if (kernel.device_ms != nullptr) e.predicted_ms = shared_ms(kernel.device_ms(s, pieces), s, limits.num_devices());
+  if (kernel.device_ms != nullptr)
+    e.predicted_ms = shared_ms(kernel.device_ms(s, pieces, rates), s, rates, limits.num_devices());
   return e;
 }
 
@@ -291,7 +293,7 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
       kernel.listing == Listing::bounded ? max_run_bound(s.row_pairs, columns) : max_run_pairs(s.row_pairs);
   e.wants_row_counts = in_runs && (kernel.listing == Listing::never || run_c_blocks > e.max_c_blocks / 8);
   if (e.wants_row_counts) return;
-  const double esc_pairs_per_block = kernels::side_rates(s.m()).esc_pairs_per_block;
+  const double esc_pairs_per_block = limits.rates().of_side(s.m()).esc_pairs_per_block;
   e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, esc_pairs_per_block);
   e.expected_panels = e.panels.size();
   if (kernel.id == KernelId::dense_tensor && e.num_planes == 2) {
@@ -311,16 +313,16 @@ void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
   if (limits.num_devices() > 1) return;
   if (s.nb() * m > kernels::kMaxTileSide) return;
   const kernels::TileGrid grid = tile_grid(s);
-  const double worth_ms = e.predicted_ms - build_ms(s);
+  const double worth_ms = e.predicted_ms - build_ms(s, limits.rates());
   const double pairs_per_stage = std::pow(kernels::kTileDepth, 3) / grid.num_planes / grid.num_planes * 2 /
                                  static_cast<double>(m * m * m);  // where tiles are full
   const double b_row_elements = s.num_pairs / s.a.num_blocks * static_cast<double>(m);
   const bool may_pay = worth_ms > kernels::kTileCountWorthMs && b_row_elements >= kernels::kTileDepth / 2 &&
-                       s.num_pairs / pairs_per_stage * kernels::kTileStageMs < worth_ms;
+                       s.num_pairs / pairs_per_stage * limits.rates().tile_stage_ms < worth_ms;
   // They lie where a copy of A's elements will be, or could be.
   if (!may_pay || tile_map_bytes(grid) > std::uint64_t{2} * m * m * s.a.num_blocks) return;
   e.wants_tile_counts = true;
-  e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / kernels::kTileStageMs);
+  e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / limits.rates().tile_stage_ms);
 }
 
 }  // namespace spmm::plan

@@ -32,12 +32,13 @@ double share_before_saturation(const Statistics& s) {
 }
 
 /// Everything but the products of a dense kernel: operands are expanded, results written, read and packed.
-double dense_frame_ms(const Statistics& s, const Pieces& pieces, std::uint32_t bytes_per_element) {
+double dense_frame_ms(const Statistics& s, const Pieces& pieces, std::uint32_t bytes_per_element,
+                      const DeviceRates& rates) {
   const double side = static_cast<double>(s.nb()) * s.m();
   const auto num_panels = static_cast<double>((s.a_rows + pieces.panel_rows - 1) / pieces.panel_rows);
   const double expansions = pieces.group_columns == s.nb() ? 1 : num_panels;
-  return build_ms(s) + (expansions + 1) * side * side * bytes_per_element / kernels::kPlaneBytesPerMs +
-         3 * result_bytes(s) / kernels::kCopyBytesPerMs;
+  return build_ms(s, rates) + (expansions + 1) * side * side * bytes_per_element / rates.plane_bytes_per_ms +
+         3 * result_bytes(s) / rates.copy_bytes_per_ms;
 }
 
 /// Multiply-adds of a dense product.
@@ -61,21 +62,21 @@ bool has_even_rows(const Statistics& s) {
 }
 
 /// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
-double small_rows_ms(const Statistics& s, double rows, double pairs) {
+double small_rows_ms(const Statistics& s, double rows, double pairs, const DeviceRates& rates) {
   const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
   const double mean = pairs / std::max(rows, 1.0);
-  const double sums = pairs * elements_of_block(s) / kernels::kSmallSumsPerMs;
-  if (mean <= shape.hash_slots) return pairs / kernels::kSmallHashPairsPerMs + sums;
+  const double sums = pairs * elements_of_block(s) / rates.small_sums_per_ms;
+  if (mean <= shape.hash_slots) return pairs / rates.small_hash_pairs_per_ms + sums;
   const double chunks = mean <= shape.rank_pairs ? 1 : shape.dense_chunks;
-  return sums + rows * chunks * (has_even_rows(s) ? kernels::kSmallUnitMs : kernels::kSmallUnevenUnitMs);
+  return sums + rows * chunks * (has_even_rows(s) ? rates.small_unit_ms : rates.small_uneven_unit_ms);
 }
 
 }  // namespace
 
-double build_ms(const Statistics& s) {
+double build_ms(const Statistics& s, const DeviceRates& rates) {
   const auto blocks = static_cast<double>(s.num_blocks());
-  return kernels::kLaunchesMs + blocks * static_cast<double>(input_record_bytes(s.m())) / kernels::kBuildBytesPerMs +
-         blocks / kernels::kBuildBlocksPerMs;
+  return rates.launches_ms + blocks * static_cast<double>(input_record_bytes(s.m())) / rates.build_bytes_per_ms +
+         blocks / rates.build_blocks_per_ms;
 }
 
 kernels::TileGrid tile_grid(const Statistics& s) {
@@ -85,27 +86,27 @@ kernels::TileGrid tile_grid(const Statistics& s) {
           .num_planes = num_byte_planes(s.max_element)};
 }
 
-double shared_ms(double ms_alone, const Statistics& s, std::uint32_t num_devices) {
-  const double build = std::min(ms_alone, build_ms(s));
+double shared_ms(double ms_alone, const Statistics& s, const DeviceRates& rates, std::uint32_t num_devices) {
+  const double build = std::min(ms_alone, build_ms(s, rates));
   return build + (ms_alone - build) / num_devices;
 }
 
-bool is_listed(const Statistics& s) {
-  return s.num_pairs < kernels::side_rates(s.m()).esc_pairs_per_block * static_cast<double>(s.a_rows) * s.nb();
+bool is_listed(const Statistics& s, const DeviceRates& rates) {
+  return s.num_pairs < rates.of_side(s.m()).esc_pairs_per_block * static_cast<double>(s.a_rows) * s.nb();
 }
 
-double pair_list_ms(const Statistics& s, const Pieces&) {
-  if (s.num_pairs < 1) return build_ms(s);
+double pair_list_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+  if (s.num_pairs < 1) return build_ms(s, rates);
   const double panels = s.num_pairs * static_cast<double>(output_record_bytes(s.m())) / kernels::kPanelBytes;
-  const double listing = kernels::kEscMs * std::max(1.0, panels) + s.num_pairs / kernels::kEscListPairsPerMs;
-  return build_ms(s) + listing + s.num_pairs / kernels::side_rates(s.m()).esc_pairs_per_ms +
-         result_bytes(s) / kernels::kEscResultBytesPerMs;
+  const double listing = rates.esc_ms * std::max(1.0, panels) + s.num_pairs / rates.esc_list_pairs_per_ms;
+  return build_ms(s, rates) + listing + s.num_pairs / rates.of_side(s.m()).esc_pairs_per_ms +
+         result_bytes(s) / rates.esc_result_bytes_per_ms;
 }
 
-double row_spread_ms(const Statistics& s, const Pieces&) {
-  if (s.num_pairs < 1) return build_ms(s);
+double row_spread_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+  if (s.num_pairs < 1) return build_ms(s, rates);
   const double elements = elements_of_block(s);
-  const double pairs_per_ms = kernels::side_rates(s.m()).gustavson_pairs_per_ms * share_of_checked_sums(s);
+  const double pairs_per_ms = rates.of_side(s.m()).gustavson_pairs_per_ms * share_of_checked_sums(s);
   const double chunk_blocks =
       std::clamp<double>(kernels::kGustavsonSharedBytes / (4 * elements + 4), 1, kernels::kMaxChunkBlocks);
   const auto rows = static_cast<double>(s.a_rows);
@@ -113,50 +114,51 @@ double row_spread_ms(const Statistics& s, const Pieces&) {
   const double longest = s.exact && s.row_pairs.num_runs() != 0
                              ? std::min(s.num_pairs, static_cast<double>(s.row_pairs.max_row_pairs))
                              : 0;
-  const double products = std::max(s.num_pairs, longest / chunks * kernels::kGustavsonCtas) / pairs_per_ms;
+  const double products = std::max(s.num_pairs, longest / chunks * rates.gustavson_ctas) / pairs_per_ms;
   const double ctas = rows * chunks;
-  return build_ms(s) + products + ctas * kernels::kGustavsonCtaMs +
-         rows * s.nb() * elements / kernels::kGustavsonElementsPerMs +
-         result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
+  return build_ms(s, rates) + products + ctas * rates.gustavson_cta_ms +
+         rows * s.nb() * elements / rates.gustavson_elements_per_ms +
+         result_bytes(s) / rates.gustavson_result_bytes_per_ms;
 }
 
-double rows_ms(const Statistics& s, const Pieces& pieces) {
-  return is_listed(s) ? pair_list_ms(s, pieces) : row_spread_ms(s, pieces);
+double rows_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates) {
+  return is_listed(s, rates) ? pair_list_ms(s, pieces, rates) : row_spread_ms(s, pieces, rates);
 }
 
-double small_blocks_ms(const Statistics& s, const Pieces&) {
-  if (s.num_pairs < 1) return build_ms(s);
+double small_blocks_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+  if (s.num_pairs < 1) return build_ms(s, rates);
   double multiply = 0;
   if (s.row_pairs.num_runs() == 0) {
-    multiply = small_rows_ms(s, static_cast<double>(s.a_rows), s.num_pairs);
+    multiply = small_rows_ms(s, static_cast<double>(s.a_rows), s.num_pairs, rates);
   }
   for (std::size_t run = 0; run < s.row_pairs.num_runs(); ++run) {
     const double rows = s.row_pairs.first_row(run + 1) - s.row_pairs.first_row(run);
-    multiply += small_rows_ms(s, rows, static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]));
+    multiply +=
+        small_rows_ms(s, rows, static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]), rates);
   }
-  return build_ms(s) + multiply + result_bytes(s) / kernels::kGustavsonResultBytesPerMs;
+  return build_ms(s, rates) + multiply + result_bytes(s) / rates.gustavson_result_bytes_per_ms;
 }
 
-double row_rank_ms(const Statistics& s, const Pieces&) {
-  if (s.num_pairs < 1) return build_ms(s);
+double row_rank_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+  if (s.num_pairs < 1) return build_ms(s, rates);
   const auto rows = static_cast<double>(s.a_rows);
   const double panels = std::max(1.0, result_bytes(s) / static_cast<double>(kernels::kRankPanelBytes));
   const double bytes = result_bytes(s) * (has_even_rows(s) ? 1 : kernels::kUnevenRankShare);
-  return build_ms(s) + kernels::kRankMs + panels * kernels::kRankPanelMs +
-         rows * (kernels::kRankRowMs + s.nb() / kernels::kRankColumnsPerMs) +
-         s.num_pairs / (kernels::side_rates(s.m()).ranked_pairs_per_ms * share_of_checked_sums(s)) +
-         bytes / kernels::kRankResultBytesPerMs;
+  return build_ms(s, rates) + rates.rank_ms + panels * rates.rank_panel_ms +
+         rows * (rates.rank_row_ms + s.nb() / rates.rank_columns_per_ms) +
+         s.num_pairs / (rates.of_side(s.m()).ranked_pairs_per_ms * share_of_checked_sums(s)) +
+         bytes / rates.rank_result_bytes_per_ms;
 }
 
-double dense_tensor_ms(const Statistics& s, const Pieces& pieces) {
+double dense_tensor_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates) {
   const double share = share_before_saturation(s);
   const std::uint32_t planes = share < 1 ? 1 : num_byte_planes(s.max_element);  // high bytes find what is saturated
   const double byte_terms = dense_terms(s) * planes * planes * share;
-  return dense_frame_ms(s, pieces, planes) + byte_terms / kernels::kTensorTermsPerMs;
+  return dense_frame_ms(s, pieces, planes, rates) + byte_terms / rates.tensor_terms_per_ms;
 }
 
-double tile_tensor_ms(const Statistics& s, const Pieces&) {
-  if (s.num_pairs < 1) return build_ms(s);
+double tile_tensor_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+  if (s.num_pairs < 1) return build_ms(s, rates);
   const kernels::TileGrid grid = tile_grid(s);
   const bool counted = s.tiles.counted && !s.tiles.rows.empty();
   const TileExtent any_row = max_tile_row(grid);  // every tile, where they are not counted
@@ -165,20 +167,20 @@ double tile_tensor_ms(const Statistics& s, const Pieces&) {
   for (std::uint32_t row = 0; row < grid.num_row_tiles(); ++row) {
     const TileExtent extent = counted ? tile_row_extent(grid, s.tiles, row) : any_row;
     const auto stages = static_cast<double>(extent.stages);
-    const bool far = stages * static_cast<double>(kernels::kTileBytesB) > kernels::kTileFarBytes;
-    stages_ms += stages * (far ? kernels::kTileFarStageMs : kernels::kTileStageMs);
+    const bool far = stages * static_cast<double>(kernels::kTileBytesB) > rates.tile_far_bytes;
+    stages_ms += stages * (far ? rates.tile_far_stage_ms : rates.tile_stage_ms);
     all.add(extent);
   }
   const std::uint64_t b_tiles = counted ? s.tiles.b_tiles : any_row.stages;
   const auto tile_bytes = static_cast<double>(all.a_tiles * kernels::kTileBytesA + b_tiles * kernels::kTileBytesB);
   const auto c_bytes = static_cast<double>(all.c_blocks * output_record_bytes(s.m()));
-  return build_ms(s) + kernels::kTileCountMs + static_cast<double>(s.num_blocks()) / kernels::kTileCountBlocksPerMs +
-         tile_bytes / kernels::kTileBytesPerMs + stages_ms + static_cast<double>(all.c_tiles) * kernels::kTileListMs +
-         3 * c_bytes / kernels::kCopyBytesPerMs;
+  return build_ms(s, rates) + rates.tile_count_ms +
+         static_cast<double>(s.num_blocks()) / rates.tile_count_blocks_per_ms + tile_bytes / rates.tile_bytes_per_ms +
+         stages_ms + static_cast<double>(all.c_tiles) * rates.tile_list_ms + 3 * c_bytes / rates.copy_bytes_per_ms;
 }
 
-double dense_tiled_ms(const Statistics& s, const Pieces& pieces) {
-  return dense_frame_ms(s, pieces, 2) + dense_terms(s) / kernels::kTiledTermsPerMs;
+double dense_tiled_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates) {
+  return dense_frame_ms(s, pieces, 2, rates) + dense_terms(s) / rates.tiled_terms_per_ms;
 }
 
 }  // namespace spmm::plan

@@ -1,4 +1,4 @@
-// How long the CUDA kernels would take, from statistics and measured rates (kernels/tuning.hpp). Pure functions; all
+// How long the CUDA kernels would take, from statistics and measured rates (device_rates.hpp). Pure functions; all
 // return device milliseconds from parsing to packed records.
 #pragma once
 
@@ -6,26 +6,26 @@
 
 namespace spmm::plan {
 
-double row_spread_ms(const Statistics& s, const Pieces& pieces);
-double pair_list_ms(const Statistics& s, const Pieces& pieces);
+double row_spread_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
+double pair_list_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
 /// Each panel takes the one of the two that suits it; judged for the product as a whole.
-double rows_ms(const Statistics& s, const Pieces& pieces);
-double small_blocks_ms(const Statistics& s, const Pieces& pieces);
-double row_rank_ms(const Statistics& s, const Pieces& pieces);
-double dense_tensor_ms(const Statistics& s, const Pieces& pieces);
-double tile_tensor_ms(const Statistics& s, const Pieces& pieces);
-double dense_tiled_ms(const Statistics& s, const Pieces& pieces);
+double rows_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
+double small_blocks_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
+double row_rank_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
+double dense_tensor_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
+double tile_tensor_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
+double dense_tiled_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
 
 /// The same where several devices share a product: each parses and sorts all of it.
-double shared_ms(double ms_alone, const Statistics& s, std::uint32_t num_devices);
+double shared_ms(double ms_alone, const Statistics& s, const DeviceRates& rates, std::uint32_t num_devices);
 
 /// Until operands are parsed and sorted, whatever kernel follows.
-double build_ms(const Statistics& s);
+double build_ms(const Statistics& s, const DeviceRates& rates);
 
 /// The tiles of tile-tensor. Exact statistics: as they are counted.
 kernels::TileGrid tile_grid(const Statistics& s);
 
 /// Whether a product of these statistics is listed as a whole rather than visited C block by C block.
-bool is_listed(const Statistics& s);
+bool is_listed(const Statistics& s, const DeviceRates& rates);
 
 }  // namespace spmm::plan

@@ -10,12 +10,16 @@ namespace spmm::plan {
 /// Instruction sets of the CPU kernels, narrowest first.
 enum class Isa : std::uint8_t { portable, avx2, avx512_vnni };
 
+/// Compute capability (10 * major + minor) that is assumed of a device before its start: that of the measured rates.
+inline constexpr int kUnseenCapability = 90;
+
 /// A CUDA device that the product may use.
 struct Gpu {
   int number = 0;
   std::string name{};
-  std::uint64_t limit_bytes = 0;         ///< what the products of this engine may take together
-  bool has_dense_tensor = false;         ///< can run the dense tensor-core kernel
+  std::uint64_t limit_bytes = 0;  ///< what the products of this engine may take together
+  bool has_dense_tensor = false;  ///< can run the dense tensor-core kernel
+  int capability = kUnseenCapability;
   double start_s = 0;                    ///< until it can be used; 0: its context exists
   double transfer_bytes_per_ms = 2.5e7;  ///< between pinned host memory and the device, one way
 };

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "plan/device_rates.hpp"
 #include "plan/host_bytes.hpp"
 #include "plan/panels.hpp"
 #include "plan/statistics.hpp"
@@ -22,7 +23,7 @@ struct Pieces {
 };
 
 /// Device milliseconds from parsing to packed records.
-using DeviceModel = double (*)(const Statistics&, const Pieces&);
+using DeviceModel = double (*)(const Statistics&, const Pieces&, const DeviceRates&);
 
 /// Milliseconds of the multiply stage on one thread, with output buffers of this size.
 using HostModel = double (*)(const Statistics&, const Limits&, unsigned num_threads, std::uint64_t buffer_bytes);

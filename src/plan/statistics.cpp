@@ -39,6 +39,7 @@ Limits limits_of(const Machine& machine, unsigned num_threads) {
                               .bytes = gpu.limit_bytes,
                               .name = gpu.name,
                               .has_dense_tensor = gpu.has_dense_tensor,
+                              .capability = gpu.capability,
                               .start_s = gpu.start_s,
                               .transfer_bytes_per_ms = gpu.transfer_bytes_per_ms};
     if (limits.device) {
@@ -60,6 +61,10 @@ bool Limits::has_dense_tensor() const {
   return device && device->has_dense_tensor &&
          std::all_of(more_devices.begin(), more_devices.end(),
                      [](const auto& other) { return other.has_dense_tensor; });
+}
+
+const DeviceRates& Limits::rates() const {
+  return device_rates(device ? device->capability : kUnseenCapability);
 }
 
 }  // namespace spmm::plan

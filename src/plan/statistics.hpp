@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/device_rates.hpp"
 #include "plan/machine.hpp"
 #include "plan/panels.hpp"
 #include "plan/tile_plan.hpp"
@@ -73,6 +74,7 @@ struct DeviceLimits {
   std::uint64_t bytes = 0;
   std::string name{};
   bool has_dense_tensor = false;
+  int capability = kUnseenCapability;
   double start_s = 0;
   double transfer_bytes_per_ms = 2.5e7;
 
@@ -102,6 +104,8 @@ struct Limits {
   /// What each of the devices has at least. Values: device is set.
   [[nodiscard]] std::uint64_t device_bytes() const;
   [[nodiscard]] bool has_dense_tensor() const;
+  /// Of the first device, or of one that has not been seen.
+  [[nodiscard]] const DeviceRates& rates() const;
 };
 
 /// Limits of a product on this machine. num_threads = 0: all cores.
