@@ -1,0 +1,73 @@
+#include "verify/proof.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <vector>
+
+#include "base/cancellable.hpp"
+#include "verify/row_differences.hpp"
+#include "verify/saturated_rows.hpp"
+
+namespace spmm {
+
+Proof::Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run)
+    : state_(a, b, settings, run) {}
+
+std::uint64_t Proof::resident_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t limit_bytes) {
+  const std::uint64_t of_column = RowSlots::most_slots(a) * a.m * sizeof(std::uint64_t);
+  const std::uint64_t rows = RowSlots::most_slots(a) + RowSlots::most_bytes(a) + RowSlots::most_bytes(b);
+  return (1 + kMaxProofColumns) * of_column + rows + ProofState::table_bytes(a.n, limit_bytes);
+}
+
+namespace {
+
+/// Rows without saturated elements whose first equation does not hold. Shapes: saturated by row.
+std::vector<std::uint32_t> failing_rows(const ProofState& state, std::span<const SaturatedRow> saturated,
+                                        const Run& run) {
+  std::vector<std::uint32_t> failing;
+  auto next = saturated.begin();
+  for_ranges(run, state.a_rows.size(), [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t slot = begin; slot < end; ++slot) {
+      while (next != saturated.end() && next->slot < slot) ++next;
+      if (next != saturated.end() && next->slot == slot) continue;
+      for (std::uint32_t r = 0; r < state.m; ++r) {
+        const std::uint64_t y = state.y0.is_empty() ? 0 : state.y0.at(slot)[r];
+        if (add61(state.residual[0].at(slot)[r], y) == 0) continue;
+        failing.push_back(state.a_rows.row(slot));
+        break;
+      }
+    }
+  });
+  return failing;
+}
+
+std::uint64_t num_saturated(const ProofState& state, const SaturatedBlocks& all) {
+  std::uint64_t count = 0;
+  for (const SaturatedBlock& block : all.blocks) {
+    count += block.mask == SaturatedBlock::kEverywhere ? state.elements() : 0;
+  }
+  for (const std::uint64_t word : all.masks) count += static_cast<std::uint64_t>(std::popcount(word));
+  return count;
+}
+
+}  // namespace
+
+ProofResult Proof::finish(const FindRow& find_row, const Run& run) {
+  const SaturatedBlocks all = gather_saturated(state_, run);
+  std::vector<SaturatedRow> rows = saturated_rows(state_, all);
+  std::vector<std::uint32_t> wrong = failing_rows(state_, rows, run);
+  check_saturated(state_, all, rows, wrong, run);
+  wrong.insert(wrong.end(), state_.stray_rows.begin(), state_.stray_rows.end());
+  std::sort(wrong.begin(), wrong.end());
+  wrong.erase(std::unique(wrong.begin(), wrong.end()), wrong.end());
+  ProofResult result{.num_rows = state_.a_rows.size() * state_.m,
+                     .num_columns = state_.num_columns,
+                     .num_saturated = num_saturated(state_, all),
+                     .num_wrong = wrong.size()};
+  for (const SaturatedRow& row : rows) result.num_exact += row.by_sums ? 1 : 0;
+  if (!wrong.empty()) result.differences = describe_differences(state_, all, wrong, find_row, run);
+  return result;
+}
+
+}  // namespace spmm

@@ -1,0 +1,233 @@
+#include "verify/saturated_rows.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <limits>
+
+#include "spmm/saturate.hpp"
+#include "verify/erasures.hpp"
+#include "verify/exact_rows.hpp"
+
+namespace spmm {
+namespace {
+
+/// The largest true sum of a product whose rows have n elements.
+std::uint64_t most_sum(const ProofState& s) {
+  const std::uint64_t product = multiply_exact(65535, 65535);
+  return std::min<std::uint64_t>(s.a.header().n * product, kPrime61 - 1);  // n < 2^32: no overflow
+}
+
+/// Saturated elements of element row r. Calls take(column of C).
+template <class Take>
+void for_saturated(const ProofState& s, const SaturatedBlocks& all, const SaturatedRow& row, std::uint32_t r,
+                   const Take& take) {
+  for (const SaturatedBlock& block : row.blocks) {
+    for (std::uint32_t c = 0; c < s.m; ++c) {
+      if (all.is_saturated(block, r * s.m + c)) take(std::uint64_t{block.at.j} * s.m + c);
+    }
+  }
+}
+
+/// Most saturated elements of an element row; more than kMaxSpareColumns are not told apart.
+std::uint32_t most_saturated(const ProofState& s, const SaturatedBlocks& all, const SaturatedRow& row) {
+  if (row.blocks.size() > std::uint64_t{kMaxSpareColumns} * s.m) return kMaxSpareColumns + 1;
+  std::uint32_t most = 0;
+  for (std::uint32_t r = 0; r < s.m; ++r) {
+    std::uint32_t count = 0;
+    for_saturated(s, all, row, r, [&](std::uint64_t) { ++count; });
+    most = std::max(most, std::min(count, kMaxSpareColumns + 1));
+  }
+  return most;
+}
+
+Decoded decode_row(const ProofState& s, const SaturatedBlocks& all, const SaturatedRow& row, std::uint64_t most) {
+  for (std::uint32_t r = 0; r < s.m; ++r) {
+    Erasures erased;
+    for_saturated(s, all, row, r, [&](std::uint64_t col) {
+      for (std::uint32_t q = 0; q < kMaxProofColumns; ++q) erased.x[erased.num][q] = s.random(col, q);
+      ++erased.num;
+    });
+    for (std::uint32_t q = 0; q <= erased.num; ++q) erased.d[q] = s.residual[q].at(row.slot)[r];
+    erased.d[0] = add61(erased.d[0], s.y0.at(row.slot)[r]);
+    const Decoded decoded = decode(erased, most);
+    if (decoded != Decoded::right) return decoded;
+  }
+  return Decoded::right;
+}
+
+/// Rows that exact sums decide. Either the true sums of all saturated elements, which complete the equations; or, where
+/// that is cheaper, a proof that what is saturated everywhere is, without its sums, and all other blocks of the row.
+class RowsBySums {
+ public:
+  RowsBySums(const ProofState& state, const SaturatedBlocks& all, std::span<const SaturatedRow> rows)
+      : s_(state), all_(all), rows_(rows), verdicts_(rows.size()) {}
+
+  void run(std::vector<std::uint32_t>& wrong, const Run& run) {
+    std::vector<std::uint32_t> numbers;
+    for (const SaturatedRow& row : rows_) numbers.push_back(row.row);
+    for_exact_rows(
+        s_.a, s_.b, s_.b_rows, numbers, s_.settings.memory_bytes, run,
+        [&](std::size_t number, ExactRow& row, bool first, bool last) { visit(number, row, first, last, run); });
+    for (std::size_t x = 0; x < rows_.size(); ++x) {
+      if (verdicts_[x].is_wrong) wrong.push_back(rows_[x].row);
+    }
+  }
+
+ private:
+  struct Verdict {
+    bool by_bounds = false;  ///< the second way
+    bool is_wrong = false;
+    std::uint64_t num_found = 0;        ///< saturated blocks that have pairs
+    std::vector<std::uint64_t> sums{};  ///< [m] modulo p
+  };
+
+  [[nodiscard]] const SaturatedBlock* find(const SaturatedRow& row, std::uint32_t col) const {
+    const auto found = std::lower_bound(row.blocks.begin(), row.blocks.end(), col,
+                                        [](const SaturatedBlock& x, std::uint32_t y) { return x.at.j < y; });
+    return found != row.blocks.end() && found->at.j == col ? &*found : nullptr;
+  }
+
+  /// Whether bounds and all other blocks take fewer pairs than the sums of all saturated ones.
+  [[nodiscard]] bool bounds_are_cheaper(const SaturatedRow& row, const ExactRow& exact) const {
+    double sums = 0;
+    double bounds = 0;
+    const double share = static_cast<double>(num_needed_ + 1) / static_cast<double>(num_bounded_ + 2);
+    for (std::uint32_t place = 0; place < exact.cols().size(); ++place) {
+      const auto pairs = static_cast<double>(exact.pairs(place));
+      const SaturatedBlock* const block = find(row, exact.cols()[place]);
+      sums += block != nullptr ? pairs : 0;
+      bounds += block != nullptr && block->mask == SaturatedBlock::kEverywhere ? share * pairs : pairs;
+    }
+    return bounds < sums;
+  }
+
+  void visit(std::size_t number, ExactRow& exact, bool first, bool last, const Run& run) {
+    const SaturatedRow& row = rows_[number];
+    Verdict& verdict = verdicts_[number];
+    if (first) {
+      verdict.sums.assign(s_.m, 0);
+      verdict.by_bounds = bounds_are_cheaper(row, exact);
+    }
+    const std::span<const std::uint32_t> cols = exact.cols();
+    std::vector<WantedSum> wanted(cols.size(), WantedSum::none);
+    std::vector<const SaturatedBlock*> blocks(cols.size());
+    std::uint64_t num_exact = 0;
+    std::uint64_t num_bounded = 0;
+    for (std::uint32_t place = 0; place < cols.size(); ++place) {
+      blocks[place] = find(row, cols[place]);
+      verdict.num_found += blocks[place] != nullptr ? 1 : 0;
+      const bool everywhere = blocks[place] != nullptr && blocks[place]->mask == SaturatedBlock::kEverywhere;
+      if (verdict.by_bounds) {
+        wanted[place] = everywhere ? WantedSum::until_saturated : WantedSum::exact;
+      } else if (blocks[place] != nullptr) {
+        wanted[place] = WantedSum::exact;
+      }
+      if (wanted[place] == WantedSum::exact) num_exact += exact.pairs(place);
+      if (wanted[place] == WantedSum::until_saturated) num_bounded += exact.pairs(place);
+    }
+    exact.multiply(wanted, run);
+    num_bounded_ += num_bounded;
+    num_needed_ += exact.num_multiplied() - num_exact;
+    for (std::uint32_t place = 0; place < cols.size(); ++place) {
+      if (wanted[place] != WantedSum::none) take(verdict, cols[place], blocks[place], exact.sums(place));
+    }
+    if (last) decide(verdict, row);
+  }
+
+  void take(Verdict& verdict, std::uint32_t col, const SaturatedBlock* block, const std::uint64_t* sums) const {
+    for (std::uint32_t r = 0; r < s_.m; ++r) {
+      for (std::uint32_t c = 0; c < s_.m; ++c) {
+        const std::uint32_t e = r * s_.m + c;
+        const bool claimed = block != nullptr && all_.is_saturated(*block, e);
+        const bool saturates = sums[e] >= kMaxVal;
+        if (claimed && !saturates) verdict.is_wrong = true;
+        if (verdict.by_bounds && saturates && !claimed) verdict.is_wrong = true;
+        if (verdict.by_bounds ? saturates : !claimed) continue;
+        const std::uint64_t x = s_.random(std::uint64_t{col} * s_.m + c, 0);
+        verdict.sums[r] = add61(verdict.sums[r], multiply61(reduce61(sums[e]), x));
+      }
+    }
+  }
+
+  void decide(Verdict& verdict, const SaturatedRow& row) const {
+    verdict.is_wrong |= verdict.num_found != row.blocks.size();  // saturated without a single pair
+    for (std::uint32_t r = 0; r < s_.m; ++r) {
+      const std::uint64_t minus_c = s_.residual[0].at(row.slot)[r];
+      const std::uint64_t should_be_zero = verdict.by_bounds
+                                               ? add61(minus_c, verdict.sums[r])
+                                               : subtract61(add61(minus_c, s_.y0.at(row.slot)[r]), verdict.sums[r]);
+      verdict.is_wrong |= should_be_zero != 0;
+    }
+  }
+
+  const ProofState& s_;
+  const SaturatedBlocks& all_;
+  std::span<const SaturatedRow> rows_;
+  std::vector<Verdict> verdicts_;
+  std::atomic<std::uint64_t> num_bounded_{0};  // pairs of blocks that are saturated everywhere
+  std::atomic<std::uint64_t> num_needed_{0};   // and those that were needed to prove it
+};
+
+}  // namespace
+
+SaturatedBlocks gather_saturated(ProofState& state, const Run& run) {
+  SaturatedBlocks all;
+  std::uint64_t num_blocks = 0;
+  std::uint64_t num_words = 0;
+  for (const SaturatedBlocks& some : state.saturated) {
+    num_blocks += some.blocks.size();
+    num_words += some.masks.size();
+  }
+  all.blocks.reserve(num_blocks);
+  all.masks.reserve(num_words);
+  for (SaturatedBlocks& some : state.saturated) {
+    for (SaturatedBlock block : some.blocks) {
+      if (block.mask != SaturatedBlock::kEverywhere) block.mask += all.masks.size();
+      all.blocks.push_back(block);
+    }
+    all.masks.insert(all.masks.end(), some.masks.begin(), some.masks.end());
+    some = {};
+  }
+  state.saturated = {};
+  std::sort(all.blocks.begin(), all.blocks.end(), [&](const SaturatedBlock& x, const SaturatedBlock& y) {
+    run.check_cancelled();
+    return x.at < y.at;
+  });
+  return all;
+}
+
+std::vector<SaturatedRow> saturated_rows(const ProofState& state, const SaturatedBlocks& all) {
+  std::vector<SaturatedRow> rows;
+  const std::span<const SaturatedBlock> blocks(all.blocks);
+  for (std::size_t begin = 0, end = 0; begin < blocks.size(); begin = end) {
+    for (end = begin; end < blocks.size() && blocks[end].at.i == blocks[begin].at.i;) ++end;
+    rows.push_back({.row = blocks[begin].at.i,
+                    .slot = state.a_rows.slot(blocks[begin].at.i),
+                    .blocks = blocks.subspan(begin, end - begin)});
+  }
+  return rows;
+}
+
+void check_saturated(ProofState& state, const SaturatedBlocks& all, std::vector<SaturatedRow>& rows,
+                     std::vector<std::uint32_t>& wrong, const Run& run) {
+  std::uint32_t num_spare = 0;
+  for (SaturatedRow& row : rows) {
+    const std::uint32_t most = most_saturated(state, all, row);
+    row.by_sums = most > kMaxSpareColumns;
+    if (!row.by_sums) num_spare = std::max(num_spare, most);
+  }
+  for (std::uint32_t q = 1; q <= num_spare; ++q) state.add_y(q, state.residual[q], run);
+  for (SaturatedRow& row : rows) {
+    run.check_cancelled();
+    if (row.by_sums) continue;
+    const Decoded decoded = decode_row(state, all, row, most_sum(state));
+    if (decoded == Decoded::wrong) wrong.push_back(row.row);
+    row.by_sums = decoded == Decoded::singular;
+  }
+  std::vector<SaturatedRow> left;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(left), [](const SaturatedRow& row) { return row.by_sums; });
+  RowsBySums(state, all, left).run(wrong, run);
+}
+
+}  // namespace spmm

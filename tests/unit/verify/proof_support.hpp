@@ -1,0 +1,76 @@
+// Results in memory that a proof looks at, whole or broken.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "spmm/block_matrix.hpp"
+#include "support/memory_stream.hpp"
+#include "verify/proof.hpp"
+
+namespace spmm::test {
+
+/// Packed records of a result, in its order.
+inline std::vector<std::byte> packed(const ProductMatrix& c) {
+  const std::uint64_t record = output_record_bytes(c.m);
+  std::vector<std::byte> bytes(c.index.size() * record);
+  for (std::size_t x = 0; x < c.index.size(); ++x) {
+    std::memcpy(bytes.data() + x * record, &c.index[x], kIndexBytes);
+    std::memcpy(bytes.data() + x * record + kIndexBytes, c.block(x), record - kIndexBytes);
+  }
+  return bytes;
+}
+
+inline FindRow find_in(const ProductMatrix& c) {
+  return [&c](std::uint32_t row, const std::function<void(BlockIndex, const std::byte*)>& take) {
+    for (std::size_t x = 0; x < c.index.size(); ++x) {
+      if (c.index[x].i == row) take(c.index[x], reinterpret_cast<const std::byte*>(c.block(x)));
+    }
+    return true;
+  };
+}
+
+struct Proven {
+  ProofResult result{};
+  std::optional<ProofFlaw> flaw{};
+
+  [[nodiscard]] bool is_right() const { return !flaw && result.num_wrong == 0; }
+};
+
+struct ProvenHow {
+  ProofSettings settings{.key = 1};
+  std::uint64_t piece_records = 7;  ///< of one look()
+  bool backwards = false;           ///< the last piece first
+  bool can_find = true;             ///< blocks of C for messages
+  unsigned num_threads = 2;
+};
+
+/// A proof of c = a b.
+inline Proven prove(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& c, const ProvenHow& how = {}) {
+  const MemorySource source_a(a, "A");
+  const MemorySource source_b(b, "B");
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = how.num_threads};
+  Proof proof(source_a, source_b, how.settings, run);
+  const std::vector<std::byte> bytes = packed(c);
+  const std::uint64_t record = output_record_bytes(c.m);
+  const std::uint64_t num_pieces = (c.index.size() + how.piece_records - 1) / how.piece_records;
+  for (std::uint64_t p = 0; p < num_pieces; ++p) {
+    const std::uint64_t first = (how.backwards ? num_pieces - 1 - p : p) * how.piece_records;
+    const std::uint64_t count = std::min<std::uint64_t>(how.piece_records, c.index.size() - first);
+    auto flaw = proof.look(std::span(bytes).subspan(first * record, count * record));
+    if (flaw) {
+      flaw->record += first;
+      return {.flaw = flaw};
+    }
+  }
+  return {.result = proof.finish(how.can_find ? find_in(c) : FindRow(), run)};
+}
+
+}  // namespace spmm::test
