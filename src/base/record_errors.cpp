@@ -33,6 +33,11 @@ void throw_duplicate_block(const std::string& name, std::uint64_t first, std::ui
                     "remove one of the two records, or merge them, and lower the block count in the header");
 }
 
+void throw_changed_content(const std::string& name) {
+  throw FormatError(name, "the file changed while it was read: a later reading found other blocks than an earlier one",
+                    "run again when no other program writes the file");
+}
+
 std::atomic<std::uint64_t> max_output_blocks{std::numeric_limits<std::uint32_t>::max()};
 
 void check_num_output_blocks(std::uint64_t num_blocks) {

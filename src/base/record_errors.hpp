@@ -24,6 +24,9 @@ std::string at_record(const std::string& name, std::uint64_t record, std::uint64
 [[noreturn]] void throw_duplicate_block(const std::string& name, std::uint64_t first, std::uint64_t second,
                                         std::uint64_t record_bytes, BlockIndex found);
 
+/// Errors: always FormatError; a later reading found other records than an earlier one.
+[[noreturn]] void throw_changed_content(const std::string& name);
+
 /// Most blocks that the header of a product holds: 2^32 - 1. A variable, so that tests can lower it.
 extern std::atomic<std::uint64_t> max_output_blocks;
 

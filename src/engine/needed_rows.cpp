@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/cancellable.hpp"
+#include "base/record_errors.hpp"
 #include "engine/index_pass.hpp"
 
 namespace spmm::slabs {
@@ -105,17 +106,18 @@ NeededRows needed_rows(const ListsOfA& a, const CountsOfB& b, const std::vector<
   return needed;
 }
 
-AlignedArray<std::uint32_t> needed_records(const NeededRows& needed, std::uint32_t slab,
+AlignedArray<std::uint32_t> needed_records(const Source& b, const NeededRows& needed, std::uint32_t slab,
                                            const AlignedArray<std::uint32_t>& groups, const Run& run) {
   const std::uint64_t num_records = needed.num_blocks.at(slab);
   AlignedArray<std::uint32_t> records(num_records);
   std::uint64_t count = 0;
   for_ranges(run, groups.size(), [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t r = begin; r < end && count < num_records; ++r) {  // written before it is known to be needed
-      records[count] = static_cast<std::uint32_t>(r);
+    for (std::uint64_t r = begin; r < end; ++r) {  // written before it is known to be needed
+      if (count < num_records) records[count] = static_cast<std::uint32_t>(r);
       count += (needed.slabs[groups[r]] >> slab) & 1;
     }
   });
+  if (count != num_records) throw_changed_content(b.name());
   return records;
 }
 

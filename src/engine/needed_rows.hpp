@@ -43,8 +43,9 @@ struct NeededRows {
 /// Values: at most 64 slabs. Memory: 8 bytes per group. Errors: Interrupted.
 NeededRows needed_rows(const ListsOfA& a, const CountsOfB& b, const std::vector<Slab>& slabs_of_a, const Run& run);
 
-/// The records of B that a slab reads, ascending. Memory: 4 bytes for each of them. Errors: Interrupted.
-AlignedArray<std::uint32_t> needed_records(const NeededRows& needed, std::uint32_t slab,
+/// The records of B that a slab reads, ascending. Memory: 4 bytes for each of them. Errors: Interrupted; FormatError
+/// where `groups` are of another reading than `needed` and the file has changed in between.
+AlignedArray<std::uint32_t> needed_records(const Source& b, const NeededRows& needed, std::uint32_t slab,
                                            const AlignedArray<std::uint32_t>& groups, const Run& run);
 
 }  // namespace spmm::slabs

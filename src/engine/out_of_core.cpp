@@ -63,7 +63,7 @@ class SlabProduct {
     const AlignedArray<std::uint32_t> groups = groups_of(b_, needed.slabs.size(), run_);
     for (std::uint32_t s = 0; s < slabs_of_a.size(); ++s) {
       const SlabSource a(a_, a_lists_.buckets, slabs_of_a[s], run_);
-      const SlabSource b(b_, needed_records(needed, s, groups, run_), run_);
+      const SlabSource b(b_, needed_records(b_, needed, s, groups, run_), run_);
       add(run_slabs(a, b, sink_, execution));
     }
   }

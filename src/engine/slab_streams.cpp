@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/cancellable.hpp"
+#include "base/record_errors.hpp"
 #include "base/record_head.hpp"
 #include "base/release_once.hpp"
 #include "cpu/output_queue.hpp"
@@ -80,9 +81,12 @@ SlabSource::SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& b
   std::uint64_t count = 0;
   for_ranges(run, buckets.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) {
-      if (buckets[r] >= slab.begin && buckets[r] < slab.end) records_[count++] = static_cast<std::uint32_t>(r);
+      if (buckets[r] < slab.begin || buckets[r] >= slab.end) continue;
+      if (count < records_.size()) records_[count] = static_cast<std::uint32_t>(r);
+      ++count;
     }
   });
+  if (count != records_.size()) throw_changed_content(whole.name());
   header_.num_blocks = static_cast<std::uint32_t>(count);
 }
 

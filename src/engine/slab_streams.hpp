@@ -18,7 +18,8 @@ namespace spmm::slabs {
 /// The records of one slab, as a source of its own. Memory: 4 bytes per record; while it reads, kReadBytes per thread.
 class SlabSource : public Source {
  public:
-  /// Errors: Interrupted. So do reads, whose few records may be spread over the whole matrix.
+  /// Errors: FormatError where `buckets` are of another reading than `slab` and the file has changed in between;
+  /// Interrupted. So do reads, whose few records may be spread over the whole matrix.
   SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& buckets, const Slab& slab, const Run& run);
   /// Values: records ascending.
   SlabSource(const Source& whole, AlignedArray<std::uint32_t> records, const Run& run);

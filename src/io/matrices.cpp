@@ -50,20 +50,25 @@ void for_each_chunk(const InputFile& file, const Visit& visit) {
   throw_duplicate_block(file.name(), found[0], found[1], file.record_bytes(), twice);
 }
 
+/// Calls visit(block index) for some records. Errors: FormatError (out of range).
+template <class Visit>
+void for_each_index(const InputFile& file, std::uint64_t first, std::uint64_t count, const std::byte* records,
+                    const Visit& visit) {
+  const std::uint32_t side = file.header().blocks_per_side();
+  for (std::uint64_t r = 0; r < count; ++r) {
+    const BlockIndex at = read_index(records + r * file.record_bytes());
+    if (at.i >= side || at.j >= side) throw_index_out_of_range(file.name(), first + r, file.record_bytes(), at, side);
+    visit(at);
+  }
+}
+
 /// Checks every block index, before memory for the elements is taken.
 /// Errors: FormatError (out of range, duplicate).
 void check_indices(const InputFile& file) {
-  const std::uint32_t side = file.header().blocks_per_side();
   std::vector<BlockIndex> index;
   index.reserve(file.header().num_blocks);
   for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
-    for (std::uint64_t r = 0; r < count; ++r) {
-      const BlockIndex at = read_index(records + r * file.record_bytes());
-      if (at.i >= side || at.j >= side) {
-        throw_index_out_of_range(file.name(), first + r, file.record_bytes(), at, side);
-      }
-      index.push_back(at);
-    }
+    for_each_index(file, first, count, records, [&](BlockIndex at) { index.push_back(at); });
   });
   if (!std::is_sorted(index.begin(), index.end())) std::sort(index.begin(), index.end());
   const auto twice = std::adjacent_find(index.begin(), index.end());
@@ -81,7 +86,8 @@ BlockList<T> read_list(const std::filesystem::path& path) {
   try {
     check_indices(file);
     BlockList<T> matrix = io::empty_matrix<T>(file.header());
-    for_each_chunk(file, [&](std::uint64_t, std::uint64_t count, const std::byte* records) {
+    for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
+      for_each_index(file, first, count, records, [](BlockIndex) {});  // the file may have changed
       io::unpack_records(records, count, matrix);
     });
     file.check_unchanged();

@@ -133,8 +133,14 @@ PatternOptions BenchCase::pattern_options(std::uint64_t seed) const {
 Json read_json(const std::filesystem::path& path) {
   std::ifstream in(path);
   if (!in) throw InputError(path.string(), "cannot be opened", "check the path and its permissions");
+  constexpr int kMaxDepth = 64;  // what is nested deeper would overflow the stack where it is printed
+  const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
+    if (depth <= kMaxDepth) return true;
+    throw FormatError(path.string(), text("is nested more than ", kMaxDepth, " levels deep"),
+                      "name a file of the documented form");
+  };
   try {
-    return Json::parse(in);
+    return Json::parse(in, check_depth);
   } catch (const Json::exception& e) {
     throw FormatError(path.string(), text("is no JSON (", e.what(), ")"), "name a file of the documented form");
   }

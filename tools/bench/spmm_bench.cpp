@@ -1,8 +1,10 @@
 // spmm-bench: times kernels on named cases, with their outputs compared; compares two such measurements.
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <cxxopts.hpp>
 #include <filesystem>
 #include <iostream>
@@ -165,9 +167,15 @@ std::vector<std::string> kernels_of(const std::vector<std::string>& typed, Backe
 class WorkFolder {
  public:
   explicit WorkFolder(const std::optional<cli::OptionText>& given) : temporary_(!given) {
-    path_ = given ? fs::path(given->value) : fs::temp_directory_path() / text("spmm-bench-", getpid());
     std::error_code failed;
-    fs::create_directories(path_, failed);
+    if (given) {
+      path_ = given->value;
+      fs::create_directories(path_, failed);
+    } else {  // in a folder that others may write to: of a new name, for this user alone
+      std::string name = (fs::temp_directory_path() / "spmm-bench-XXXXXX").string();
+      if (::mkdtemp(name.data()) == nullptr) failed.assign(errno, std::generic_category());
+      path_ = name;
+    }
     if (failed) throw OutputError(path_.string(), failed.message(), "name a folder that can be made with --work");
   }
   ~WorkFolder() {

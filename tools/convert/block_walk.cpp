@@ -73,7 +73,10 @@ bool BlockWalk::next() {
     const std::uint64_t place = next_++;
     if (order_.empty()) {
       const std::byte* const record = load(place);
-      at_ = read_index(record);
+      const BlockIndex found = read_index(record);
+      const std::uint32_t nb = matrix_.file.header().blocks_per_side();
+      if (found.i >= nb || found.j >= nb || (place > 0 && !(at_ < found))) throw_changed_content(matrix_.file.name());
+      at_ = found;
       decode(record);
     } else {
       if (place % 4096 == 0) cli::check_cancelled("spmm-convert");
@@ -81,6 +84,8 @@ bool BlockWalk::next() {
       buffer_.resize(matrix_.file.record_bytes());
       matrix_.file.read_records(order_[place].record, 1, buffer_.data());
       at_ = order_[place].at;
+      const BlockIndex found = read_index(buffer_.data());
+      if ((cut_.transposed ? swapped(found) : found) != at_) throw_changed_content(matrix_.file.name());
       decode(buffer_.data());
     }
     rows_inside_ = inside(at_.i, m_, cut_.shape.rows);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <string>
 
+#include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "tools/convert/streamed_output.hpp"
 
@@ -23,6 +24,7 @@ std::uint64_t count_elements(BlockWalk& walk) {
 
 std::uint64_t write_mtx(const std::filesystem::path& path, BlockWalk& walk, double scale) {
   const std::uint64_t num_elements = count_elements(walk);
+  std::uint64_t num_written = 0;
   StreamedOutput out(path);
   constexpr std::uint64_t kShortestLine = 6;  // "1 1 1\n"
   out.expect_bytes(num_elements * kShortestLine);
@@ -35,6 +37,7 @@ std::uint64_t write_mtx(const std::filesystem::path& path, BlockWalk& walk, doub
       for (std::uint32_t c = 0; c < walk.columns_inside(); ++c) {
         const std::uint32_t value = walk.elements()[std::size_t{r} * walk.m() + c];
         if (value == 0) continue;
+        ++num_written;
         char* const begin = out.room(kMostLineBytes);
         char* const end = begin + kMostLineBytes;
         char* at = std::to_chars(begin, end, std::uint64_t{walk.at().i} * walk.m() + r + 1).ptr;
@@ -47,6 +50,7 @@ std::uint64_t write_mtx(const std::filesystem::path& path, BlockWalk& walk, doub
       }
     }
   }
+  if (num_written != num_elements) throw_changed_content(walk.matrix().file.name());
   out.publish();
   return num_elements;
 }

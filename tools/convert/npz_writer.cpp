@@ -179,8 +179,12 @@ class MatrixMembers {
 const char* write_npz(const std::filesystem::path& path, BlockWalk& walk, const ArrayElements& elements,
                       bool deflated) {
   MatrixMembers members(walk, elements);
+  const auto named = [&](std::vector<ZipMember> all) {
+    for (ZipMember& member : all) member.from = walk.matrix().file.name();
+    return all;
+  };
   const bool whole_blocks = walk.shape().rows % walk.m() == 0 && walk.shape().columns % walk.m() == 0;
-  write_zip(path, whole_blocks ? members.blocks() : members.triples(), deflated);
+  write_zip(path, named(whole_blocks ? members.blocks() : members.triples()), deflated);
   return whole_blocks ? "bsr" : "coo";
 }
 

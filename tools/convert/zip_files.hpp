@@ -19,7 +19,8 @@ class ZipInput {
   virtual ~ZipInput() = default;
 
   [[nodiscard]] virtual bool has(const std::string& member) const = 0;
-  /// Errors: FormatError (no such member, encrypted, a compression that libzip does not know).
+  /// Errors: FormatError (no such member, encrypted, neither stored nor deflated, a length that the packed bytes cannot
+  /// have).
   virtual std::unique_ptr<ByteInput> open(const std::string& member) = 0;
 };
 
@@ -33,6 +34,7 @@ struct ZipMember {
   /// Appends the next bytes; appends nothing at the end. It is called again from the first byte on after start().
   std::function<void(std::vector<std::byte>& to)> more;
   std::function<void()> start;
+  std::string from{};  ///< where its bytes come from, for a message where they are not as many
 };
 
 /// Writes an archive (zip64 where its size asks for that). The same members give the same bytes. Memory: pieces of

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "cli/program.hpp"
 #include "io/output_file.hpp"
@@ -62,9 +63,29 @@ class MemberInput : public ByteInput {
   std::uint64_t read_ = 0;
 };
 
+/// Checks what the directory says about a member: no more bytes than what is packed can unpack to.
+/// Errors: FormatError.
+void check_claim(const zip_stat_t& info, std::uint64_t archive_bytes, const std::string& name) {
+  constexpr std::uint64_t kMostOfDeflate = 1032;  // bytes out of one: runs of 258 equal bytes by two bits each
+  if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE) {
+    throw FormatError(name,
+                      text("is packed by method ", info.comp_method, " of zip, expected 0 (stored) or 8 (deflated)"),
+                      "create the file again with scipy.sparse.save_npz");
+  }
+  const bool is_stored = info.comp_method == ZIP_CM_STORE;
+  const bool fits = info.comp_size <= archive_bytes &&
+                    (is_stored ? info.size == info.comp_size : info.size / kMostOfDeflate <= info.comp_size);
+  if (fits) return;
+  throw FormatError(name,
+                    text("claims to hold ", info.size, " bytes, more than its ", info.comp_size, " ",
+                         is_stored ? "stored" : "deflated", " bytes in an archive of ", archive_bytes, " can be"),
+                    kCreateAgain);
+}
+
 class LibzipInput : public ZipInput {
  public:
-  LibzipInput(std::string name, Archive archive) : name_(std::move(name)), archive_(std::move(archive)) {}
+  LibzipInput(std::string name, Archive archive, std::uint64_t bytes)
+      : name_(std::move(name)), archive_(std::move(archive)), bytes_(bytes) {}
 
   [[nodiscard]] bool has(const std::string& member) const override {
     return zip_name_locate(archive_.get(), member.c_str(), 0) >= 0;
@@ -83,15 +104,18 @@ class LibzipInput : public ZipInput {
     }
     const auto at = static_cast<zip_uint64_t>(index);
     zip_stat_t info{};
-    if (zip_stat_index(archive_.get(), at, 0, &info) != 0 || (info.valid & ZIP_STAT_SIZE) == 0) fail();
+    constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
+    if (zip_stat_index(archive_.get(), at, 0, &info) != 0 || (info.valid & kNeeded) != kNeeded) fail();
     Member file(zip_fopen_index(archive_.get(), at, 0));
     if (!file) fail();
+    check_claim(info, bytes_, name);
     return std::make_unique<MemberInput>(name, archive_, std::move(file), info.size);
   }
 
  private:
   std::string name_;
   std::shared_ptr<zip_t> archive_;
+  std::uint64_t bytes_;
 };
 
 /// What libzip writes goes to an output file, wherever in it libzip wants.
@@ -180,6 +204,7 @@ class MemberSource {
         member_.start();
         buffer_.clear();
         begin_ = 0;
+        made_ = 0;
         return 0;
       case ZIP_SOURCE_READ:
         return read(static_cast<std::byte*>(data), length);
@@ -208,6 +233,8 @@ class MemberSource {
         buffer_.clear();
         begin_ = 0;
         member_.more(buffer_);
+        made_ += buffer_.size();
+        if (buffer_.empty() ? made_ != member_.bytes : made_ > member_.bytes) throw_changed_content(member_.from);
       }
     } catch (...) {
       failure_ = std::current_exception();
@@ -224,6 +251,7 @@ class MemberSource {
   zip_error_t error_{};
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0;
+  std::uint64_t made_ = 0;
   std::exception_ptr failure_;
 };
 
@@ -239,10 +267,10 @@ class MemberSource {
 
 std::unique_ptr<ZipInput> open_zip(const std::filesystem::path& path) {
   const std::string name = path.string();
-  open_byte_input(path);  // says what is wrong with a path
+  const std::uint64_t bytes = open_byte_input(path)->size();  // says what is wrong with a path
   int code = 0;
   Archive archive(zip_open(name.c_str(), ZIP_RDONLY, &code));
-  if (archive) return std::make_unique<LibzipInput>(name, std::move(archive));
+  if (archive) return std::make_unique<LibzipInput>(name, std::move(archive), bytes);
   zip_error_t error{};
   zip_error_init_with_code(&error, code);
   const std::string reason = zip_error_strerror(&error);

@@ -36,7 +36,7 @@ Division divide(const BlockMatrix& a, const BlockMatrix& b, std::uint32_t num_sl
   out.slabs_of_a = slabs::cut_slabs(slabs::count_buckets(lists.buckets, run), 0, slabs::kNumBuckets, num_slabs);
   out.needed = slabs::needed_rows(lists, counts, out.slabs_of_a, run);
   for (std::uint32_t s = 0; s < out.slabs_of_a.size(); ++s) {
-    const auto records = slabs::needed_records(out.needed, s, groups, run);
+    const auto records = slabs::needed_records(source_b, out.needed, s, groups, run);
     out.records.emplace_back(records.begin(), records.end());
   }
   return out;
@@ -115,7 +115,7 @@ TEST_CASE("passes over indices and lists notice a cancelled run and name a recor
     CHECK_THROWS_AS(slabs::lists_of_a(source, 100, run), Interrupted);
     CHECK_THROWS_AS(slabs::count_b(source, 100, run), Interrupted);
     CHECK_THROWS_AS(slabs::groups_of(source, 100, run), Interrupted);
-    CHECK_THROWS_AS(slabs::needed_records(needed, 0, lists.groups, run), Interrupted);
+    CHECK_THROWS_AS(slabs::needed_records(source, needed, 0, lists.groups, run), Interrupted);
     CHECK_THROWS_AS(
         slabs::needed_rows(lists, counts, {{.begin = 0, .end = slabs::kNumBuckets, .num_blocks = 9000}}, run),
         Interrupted);

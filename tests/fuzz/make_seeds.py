@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Writes the hand-made seeds of corpus/: make_seeds.py CORPUS. Needs NumPy and SciPy; corpus/ is kept in the tree.
+
+Each file is the input of one target, control bytes first: see the first lines of the targets.
+"""
+import io
+import json
+import struct
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import scipy.io
+import scipy.sparse as sp
+
+corpus = Path(sys.argv[1])
+
+
+def put(target, name, content):
+    folder = corpus / target
+    folder.mkdir(parents=True, exist_ok=True)
+    content = content.encode() if isinstance(content, str) else content
+    assert len(content) < 4096, name
+    (folder / name).write_bytes(content)
+
+
+def matrix(n, m, blocks, element, count=None):
+    body = b"".join(struct.pack("<II", i, j) + np.full(m * m, v, element).tobytes() for i, j, v in blocks)
+    return struct.pack("<III", n, m, len(blocks) if count is None else count) + body
+
+
+def matrix_files():
+    blocks = [(0, 1, 3), (1, 0, 65535), (1, 1, 0)]
+    for element, mode in (("<u2", 2), ("<u4", 3)):
+        good = matrix(4, 2, blocks, element)
+        put("matrix_file", f"good-{element[1:]}", bytes([mode]) + good)
+        put("matrix_file", f"short-{element[1:]}", bytes([mode]) + good[:-1])
+        put("matrix_file", f"twice-{element[1:]}", bytes([mode]) + matrix(4, 2, blocks + [(0, 1, 4)], element))
+        put("matrix_file", f"outside-{element[1:]}", bytes([mode]) + matrix(4, 2, [(2, 0, 1)], element))
+        put("matrix_file", f"empty-{element[1:]}", bytes([mode]) + matrix(64, 64, [], element))
+        put("matrix_file", f"many-{element[1:]}", bytes([mode]) + matrix(2**32 - 1, 1, [], element, 2**32 - 1))
+        put("matrix_file", f"made-{element[1:]}", bytes([mode & 1, 1, 5, 0]) + bytes(range(200)))
+        put("matrix_file", f"made-twice-{element[1:]}", bytes([mode & 1, 0, 0, 0]) + bytes(40))
+    put("matrix_file", "zip", b"\2PK\3\4" + bytes(20))
+    put("matrix_file", "no-header", b"\2abc")
+
+
+def products():
+    rng = np.random.default_rng(1)
+    for m in range(1, 9):
+        head = bytes([m - 1, 12, m % 4, m])
+        put("records", f"m{m}", head + bytes([1]) + rng.integers(0, 256, 1200, dtype=np.uint8).tobytes())
+    put("records", "indices", bytes([0, 8, 4, 3, 1]) + struct.pack("<IIH", 1, 2, 3) * 3 + struct.pack("<IIH", 9, 0, 1))
+    put("records", "valid-indices", bytes([0, 8, 4, 3, 1]) + struct.pack("<IIH", 1, 2, 3) + struct.pack("<IIH", 2, 0, 1))
+    put("records", "empty", b"")
+    for seed in range(16):
+        body = rng.integers(0, 256, 700, dtype=np.uint8).tobytes()
+        put("product", f"random-{seed}", bytes([seed % 8, seed, 11, seed % 3, seed % 2, seed, 2, seed % 3]) + body)
+    put("product", "empty", b"")
+    put("product", "saturated", bytes([0, 3, 3, 0, 0, 3, 1, 0, 8]) + bytes([0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1, 0]) * 8)
+
+
+def command_lines():
+    lines = {
+        "spmm": "\0a.bin\nb.bin\nc.bin\n--memory-limit=1.5GiB\n--verify\n100\n--kernel=row-merge",
+        "spmm-env": "\0SPMM_THREADS=4\nSPMM_MEMORY_LIMIT=2G\nSPMM_QUIET=on\na\nb\nc",
+        "spmm-plan": "\0--plan\na.bin\nb.bin\n--devices=0,1\n--report=-",
+        "spmm-parts": "\0a\nb\nc\n--parts=auto\n--durable\n-v",
+        "batch": "\1jobs.tsv\n--resume\n--halt\nnow,fail=10%\n--timeout\n10m\n--shard\n2/8\n--joblog=x",
+        "batch-env": "\1SLURM_ARRAY_TASK_ID=3\nSLURM_ARRAY_TASK_MIN=1\nSLURM_ARRAY_TASK_MAX=9\nSLURM_ARRAY_TASK_STEP=2\n"
+                     "SLURM_ARRAY_TASK_COUNT=5\njobs.tsv\n--shard=auto",
+        "batch-rank": "\1PMI_RANK=1\nPMI_SIZE=4\njobs.tsv\n--shard=auto\n--memory-limit\n8G",
+        "gen": "\2out.bin\n--n\n8192\n--m\n8\n--k\n100e3\n--seed=2\n--order=sorted\n--zero-blocks\n0.1",
+        "gen-all": "\2out.bin\n--n=1000000\n--m=1\n--k=all\n--pattern\nstencil-27",
+        "gen-band": "\2out.bin\n--n\n4_096\n--m\n4\n--k\n1e3\n--pattern\nbanded\n--bandwidth\n64",
+        "convert": "\3a.mtx\na.bin\n--from\nmtx\n--to\nbin\n--block\n8\n--n\n300\n--scale\n2.5",
+        "convert-out": "\3a.bin\na.npz\n--from=bin\n--shape=30x20\n--dtype=float64\n--deflate",
+        "dense": "\4--shape\n1024,2048,1024x50x1024\n--kernel\ntiled,library\n--type\ni32\n--tile\nall",
+        "dense-u16": "\4--rows=3\n--inner=4\n--cols=5\n--type=u16\n--range\n0:9\n--kernel\nhost-naive",
+        "numbers": "\5" + "\n".join(["8G", "1.5T", "1e9", "33_000", "1e", "0.5", "0,1", "all", "18446744073709551616",
+                                     "1.0000000001KiB", "-1", "1e999", "9e99999999999"]),
+        "dashes": "\0--\n-a\n--n=\n-\n---\n--threads\n--threads",
+    }
+    for name, content in lines.items():
+        put("command_line", name, content)
+
+
+def lists():
+    good = "# jobs\na.bin\tb.bin\tc.bin\n/x//y/../a\tb\td\tbackend=cpu\tverify=10\tcost=2.5\n\n"
+    put("job_list", "good", "\3" + good)
+    put("job_list", "mark", b"\2\xef\xbb\xbfa\tb\tc\r\n")
+    put("job_list", "bad", "\1a\tb\na\t\tc\na\tb\tc\td\na\tb\tc\tcost=-1\na\tb\tc\tcost=nan\na\tb\tc\tkernel=rows\tbackend=cpu\n"
+        "a\tb\tc\ttimeout=5x\tretries=101\na\tb\tc\tretries=1\tretries=1\na\tb\tc\0\n")
+    put("job_list", "halt", "\0now,fail=10%")
+    put("job_list", "seconds", "\0" + "1.5h")
+    put("job_list", "costs", "\4" + "".join(f"a\tb\tc{x}\tcost={x}.{x}e{x % 9}\n" for x in range(40)))
+    fields = ["done", "0123456789abcdef", "fedcba9876543210", "1700000000000", "0"]
+    fields += ["136", "1700000000000000000", "00000000000000ff"] * 3 + ["1234567890abcdef", "/work/c.bin"]
+    put("journal", "done", "\t".join(fields) + "\n")
+    put("journal", "failed", "\t".join(["failed"] + fields[1:4] + ["71"] + fields[5:]))
+    put("journal", "swapped", "\t".join(["failed"] + fields[1:]) + "\nx\t0000000000000000\n\n\t\n")
+    put("journal", "short", "\t".join(fields[:9]))
+    put("journal", "negative", "\t".join(fields[:3] + ["-5", "-1"] + ["18446744073709551615", "-9223372036854775808", "-1"] * 3))
+
+
+def indices():
+    index = {"schema": 1, "n": 8, "m": 2, "blocks": 3, "bytes": 84, "parts": [
+        {"file": "part-000.bin", "row_begin": 0, "row_end": 1, "blocks": 1, "bytes": 36, "crc32": "00ff00ff"},
+        {"file": "part-001.bin", "row_begin": 1, "row_end": 4, "blocks": 2, "bytes": 60, "crc32": "89abcdef"}]}
+    put("parts_index", "good", json.dumps(index, indent=2))
+    for key, value in (("n", 7), ("m", 0), ("blocks", 2**64 - 1), ("schema", 2), ("parts", [])):
+        put("parts_index", f"bad-{key}", json.dumps(index | {key: value}))
+    for key, value in (("file", "../part-000.bin"), ("row_end", 4294967295), ("bytes", 37), ("crc32", "0x0")):
+        parts = [index["parts"][0] | {key: value}] + index["parts"][1:]
+        put("parts_index", f"part-{key}", json.dumps(index | {"parts": parts}))
+    put("parts_index", "deep", "[" * 2000)
+    put("parts_index", "number", "18446744073709551616")
+
+
+def npy_bytes(array, **more):
+    out = io.BytesIO()
+    np.save(out, array, **more)
+    return out.getvalue()
+
+
+def npy_head(descr, shape, data=b"", version=1, order="False"):
+    head = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    length = struct.pack("<H" if version == 1 else "<I", len(head))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + head + data
+
+
+def arrays():
+    base = np.arange(12).reshape(3, 4)
+    for dtype in ("i1", "u1", "<i2", ">u2", "<i4", ">i8", "<u8", "<f2", ">f4", "<f8", "?"):
+        put("npy", f"good-{dtype.strip('<>?') or 'bool'}-{dtype[0] == '>'}", b"\0" + npy_bytes(base.astype(dtype)))
+    put("npy", "fortran", b"\1" + npy_bytes(np.asfortranarray(base)))
+    put("npy", "fractions", b"\x1c" + npy_bytes(base * 0.37 - 1))
+    put("npy", "nan", b"\0" + npy_bytes(np.array([[1, np.nan]])))
+    put("npy", "objects", b"\0" + npy_bytes(np.array([["x", 1]], dtype=object), allow_pickle=True))
+    put("npy", "text", b"\0" + npy_bytes(np.array([["ab", "c"]])))
+    put("npy", "version2", b"\2" + npy_head("'<i4'", "(1, 2)", bytes(8), version=2))
+    put("npy", "overflow", b"\0" + npy_head("'<i8'", "(4294967296, 4294967296, 0)"))
+    put("npy", "zero-items", b"\0" + npy_head("'|S0'", "(18446744073709551615, 2)"))
+    put("npy", "negative", b"\0" + npy_head("'<i8'", "(1, -1)"))
+    put("npy", "no-head", b"\0\x93NUMPY\2\0\xff\xff\xff\xff")
+
+
+def texts():
+    put("mtx", "scipy", b"\0" + mtx_bytes(sp.random(9, 7, 0.3, random_state=1, data_rvs=lambda k: np.arange(k) + 1.0)))
+    put("mtx", "scipy-array", b"\2" + mtx_bytes(np.arange(6.0).reshape(2, 3)))
+    put("mtx", "scipy-symmetric", b"\x2c" + mtx_bytes(sp.csr_matrix(np.ones((4, 4), int)), symmetry="symmetric"))
+    head = "%%MatrixMarket matrix "
+    put("mtx", "pattern", "\0" + head + "coordinate pattern general\n% x\n\n3 3 2\n1 1\n3 2\n")
+    put("mtx", "sums", "\0" + head + "coordinate integer general\n3 3 3\n1 1 65535\n1 1 1\n2 2 -4\n")
+    put("mtx", "huge", "\2" + head + "coordinate real general\n4294967295 4294967295 1\n4294967295 4294967295 1e0\n")
+    put("mtx", "announced", "\0" + head + "array real symmetric\n4294967295 4294967295\n1\n")
+    put("mtx", "numbers", "\x1c" + head + "coordinate real general\n2 2 5\n1 1 +1\n1 2 1e400\n2 1 nan\n2 2 -inf\n2 2 0x1p3\n")
+    put("mtx", "no-sizes", "\0" + head + "coordinate integer general\n%\n%\n")
+    put("mtx", "digits", "\0" + head + "coordinate integer general\n2 2 1\n1 1 " + "9" * 400 + "\n")
+
+
+def mtx_bytes(matrix, **more):
+    out = io.BytesIO()
+    scipy.io.mmwrite(out, matrix, **more)
+    return out.getvalue()
+
+
+def archives():
+    a = sp.random(12, 8, 0.2, random_state=2, data_rvs=lambda k: np.arange(k) % 5 + 1).astype(np.int32)
+    for kind in ("csr", "csc", "coo", "bsr"):
+        matrix = sp.bsr_matrix(a, blocksize=(4, 4)) if kind == "bsr" else a.asformat(kind)
+        for compressed in (False, True):
+            out = io.BytesIO()
+            sp.save_npz(out, matrix, compressed=compressed)
+            put("npz", f"scipy-{kind}-{'deflated' if compressed else 'stored'}", b"\0\1" + out.getvalue())
+            if compressed:
+                put("npz", f"cut-{kind}", b"\0\1" + out.getvalue()[:-30])
+
+    def members(mode, *pairs):
+        names = ["format", "shape", "data", "indices", "indptr", "row", "col", "other"]
+        body = b"".join(bytes([names.index(n) + more]) + struct.pack("<H", len(c)) + c for n, more, c in pairs)
+        return bytes([mode, 0]) + body
+
+    i4 = lambda *values: npy_bytes(np.array(values, np.int32))
+    kind = lambda name: npy_bytes(np.array(name.encode()))
+    head = [("format", 0, kind("csr")), ("shape", 0, npy_bytes(np.array([2, 2])))]
+    body = [("data", 0, i4(7, 5)), ("indices", 0, i4(1, 0)), ("indptr", 0, i4(0, 1, 2))]
+    put("npz", "made-csr", members(0, *head, *body))
+    put("npz", "made-claims", members(0, *head, ("data", 64, npy_head("'<i4'", "(262147,)", bytes(8))), *body[1:]))
+    put("npz", "made-wide-name", members(2, ("format", 0, npy_bytes(np.array("csr"))), head[1], *body))
+    put("npz", "made-bsr", members(2, ("format", 0, kind("bsr")), ("shape", 0, npy_bytes(np.array([4, 2]))),
+                                   ("data", 0, npy_bytes(np.arange(8).reshape(2, 2, 2))), ("indices", 0, i4(0, 0)),
+                                   ("indptr", 0, i4(0, 1, 2))))
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("format.npy", kind("bsr"))
+        archive.writestr("shape.npy", npy_bytes(np.array([1000, 1000])))
+        archive.writestr("data.npy", npy_head("'|u1'", "(1, 1000, 1000)", bytes(1000000)))
+        archive.writestr("indices.npy", i4(0))
+        archive.writestr("indptr.npy", i4(0, 1))
+    put("npz", "zeros", b"\0\1" + bomb.getvalue())
+    # The directory claims far more than the packed bytes can hold.
+    claims = bytearray(bomb.getvalue())
+    at = claims.rindex(b"data.npy") - 46 + 24
+    claims[at : at + 4] = struct.pack("<I", 2**32 - 2)
+    put("npz", "claims", b"\0\1" + bytes(claims))
+
+
+def suites():
+    case = {"name": "S1", "n": 8192, "m": 8, "k": 100000, "pattern": "banded", "bandwidth": 64, "max_value": 255}
+    put("json", "suites", json.dumps({"suites": {"S": [case, case | {"name": "S2", "compare_with": "S1"}], "T": []}}))
+    for key, value in (("n", 0), ("m", 65), ("k", 2**33), ("pattern", "x"), ("published_s", "1"), ("other", 1), ("n", -1.5)):
+        put("json", f"case-{key}-{value}", json.dumps({"suites": {"S": [case | {key: value}]}}))
+    put("json", "twice", json.dumps({"suites": {"S": [case, case]}}))
+    put("json", "no-cases", '{"suites": {"S": 3}}')
+    put("json", "deep", '{"suites": {"S": [{"name": "x", "n": ' + "[" * 1900 + "]" * 1900 + "}]}}")
+    figure = {"median": 1.5, "min": 1, "max": 2}
+    kernel = {"kernel": "rows", "status": "ok", "validated": True} | {k: figure for k in ("multiply_ms", "device_ms", "total_s")}
+    put("json", "measurement", json.dumps({"schema": 1, "cases": [{"name": "S1", "kernels": [kernel]}]}))
+    put("json", "measurement-types", json.dumps({"cases": {"name": 1, "kernels": [{"kernel": [], "status": 3}]}}))
+    put("json", "huge-number", '{"suites": {"S": [{"name": "x", "n": 1e400}]}}')
+
+
+for make in (matrix_files, products, command_lines, lists, indices, arrays, texts, archives, suites):
+    make()

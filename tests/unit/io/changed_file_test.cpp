@@ -1,0 +1,37 @@
+// A matrix whose file changes between the check of its indices and the reading of its elements.
+#include <cstring>
+
+#include "io/system_calls.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "support/catch.hpp"
+#include "unit/io/io_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using io::system_calls;
+
+int num_first_reads = 0;
+
+/// From the second reading on the first record lies in another block row.
+ssize_t pread_of_changed(int fd, void* to, size_t size, off_t offset) {
+  const ssize_t got = ::pread(fd, to, size, offset);
+  if (offset == static_cast<off_t>(kHeaderBytes) && num_first_reads++ > 0) std::memset(to, 0xFF, 4);
+  return got;
+}
+
+}  // namespace
+
+TEST_CASE("no matrix is returned whose blocks moved out of it while it was read") {
+  const TempFolder folder;
+  write_bytes(folder / "a.bin", header_bytes(4, 2, 2) + record16(2, 0, 1) + record16(2, 1, 0));
+  const auto before = system_calls;
+  system_calls.pread = pread_of_changed;
+  num_first_reads = 0;
+  const std::string message = message_of<FormatError>([&] { read_matrix(folder / "a.bin"); });
+  system_calls = before;
+  CHECK(contains(message, "record 0 (byte offset 12): block index (4294967295, 1) is out of range"));
+  CHECK(num_first_reads == 2);
+}
