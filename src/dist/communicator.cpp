@@ -18,6 +18,7 @@ constexpr std::uint64_t kFailed = std::uint64_t{1} << 63;  // beside the counts 
 constexpr std::uint64_t kMore = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMostMessage = 256u << 20;
 constexpr int kTag = 1;
+constexpr int kFailureTag = 2;
 constexpr int kLooksBeforeSleep = 200;
 constexpr unsigned kSleepMicroseconds = 20;
 
@@ -66,6 +67,41 @@ std::vector<std::uint64_t> Gathering::finish() {
     if (looks > kLooksBeforeSleep) ::usleep(kSleepMicroseconds);
   }
   return std::move(state_->values);
+}
+
+struct FailureNews::State {
+  MPI_Request from_any = MPI_REQUEST_NULL;
+  bool is_told = false;
+};
+
+FailureNews::FailureNews() : state_(std::make_unique<State>()) {
+  MPI_Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, kFailureTag, MPI_COMM_WORLD, &state_->from_any);
+}
+
+FailureNews::~FailureNews() {
+  if (is_told()) return;
+  MPI_Cancel(&state_->from_any);
+  MPI_Wait(&state_->from_any, MPI_STATUS_IGNORE);
+}
+
+void FailureNews::tell() {
+  int rank = 0;
+  int size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (int other = 0; other < size; ++other) {
+    if (other == rank) continue;
+    MPI_Request sent = MPI_REQUEST_NULL;
+    MPI_Isend(nullptr, 0, MPI_BYTE, other, kFailureTag, MPI_COMM_WORLD, &sent);
+    MPI_Request_free(&sent);
+  }
+}
+
+bool FailureNews::is_told() {
+  if (state_->is_told) return true;
+  int done = 0;
+  MPI_Test(&state_->from_any, &done, MPI_STATUS_IGNORE);
+  return state_->is_told = done != 0;
 }
 
 Communicator::Communicator() {

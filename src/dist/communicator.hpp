@@ -37,6 +37,25 @@ class Gathering {
   std::unique_ptr<State> state_;
 };
 
+/// Word of a failure from any rank to all others while they work without meeting. Made on all ranks before they do;
+/// it goes after they have met again, or when the run ends.
+class FailureNews {
+ public:
+  FailureNews();
+  ~FailureNews();
+  FailureNews(const FailureNews&) = delete;
+  FailureNews& operator=(const FailureNews&) = delete;
+
+  /// This rank has failed. Returns at once.
+  void tell();
+  /// Whether another one has said so.
+  [[nodiscard]] bool is_told();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 /// All ranks of the program. Every member but the plain questions is collective: all ranks call it, in one order.
 /// Messages have at most kMessageBytes (the variable SPMM_MPI_MESSAGE_BYTES lowers that, for tests): MPI counts in
 /// 32 bits. Sums are 64 bits wide.

@@ -18,11 +18,11 @@
 #include "dist/inner_division.hpp"
 #include "dist/partial_rounds.hpp"
 #include "dist/picked_source.hpp"
-#include "dist/round_sink.hpp"
+#include "dist/result_output.hpp"
 #include "dist/row_steps.hpp"
 #include "dist/shared_files.hpp"
+#include "engine/output_checks.hpp"
 #include "engine/product.hpp"
-#include "io/paths.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
@@ -39,6 +39,8 @@ constexpr std::uint64_t kRangeBytes = 2u << 20;
 constexpr std::uint64_t kRangeBytesPerRank = 16u << 10;
 /// Where B does not fit a rank at once: steps are whole rounds.
 constexpr std::uint32_t kRoundsForSteps = 256;
+/// Of a range whose records wait for nothing: no limit, and its product with a number of ranks fits 64 bits.
+constexpr std::uint64_t kAnyNumber = std::uint64_t{1} << 40;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -52,7 +54,6 @@ class RankProduct {
 
   DistributedReport run(const fs::path& a, const fs::path& b, const fs::path& out) {
     open(a, b, out);
-    settle_limits();
     spread_b();
     divide_c();
     spread_a();
@@ -60,6 +61,13 @@ class RankProduct {
     multiply_all();
     publish();
     return report();
+  }
+
+  /// After a failure that all ranks know of. Collective.
+  void abandon() {
+    if (!is_first()) output_.reset();
+    group_.ranks.barrier();  // what other ranks have in the folder goes before the folder
+    output_.reset();
   }
 
  private:
@@ -76,6 +84,7 @@ class RankProduct {
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(header().m); }
 
   void open(const fs::path& a, const fs::path& b, const fs::path& out);
+  void open_output(const fs::path& a, const fs::path& b, const fs::path& out);
   void name_device();
   void settle_limits();
   void spread_b();
@@ -101,7 +110,8 @@ class RankProduct {
   std::unique_ptr<Source> a_;
   std::unique_ptr<Source> b_;
   std::unique_ptr<SharedFiles> files_;
-  SharedOutput output_;
+  std::unique_ptr<ResultOutput> output_;
+  std::uint32_t num_parts_ = 0;    ///< of the whole; 0: one file
   std::uint64_t limit_bytes_ = 0;  ///< of this rank: a quarter each for results, rows of B, other records, the product
   std::unique_ptr<StoreLimit> store_limit_;
   std::unique_ptr<BRows> b_rows_;
@@ -109,7 +119,6 @@ class RankProduct {
   Division division_;
   std::optional<InnerDivision> inner_;  ///< nothing: by rows
   std::unique_ptr<RecordStore> a_rows_;
-  std::unique_ptr<RoundSink> sink_;
   std::unique_ptr<Engine> engine_;
   std::uint64_t engine_limit_bytes_ = 0;
   std::uint64_t num_steps_ = 0;
@@ -127,18 +136,27 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
   });
   check_same_headers(group_.ranks, stages_, *a_, *b_);
   files_ = std::make_unique<SharedFiles>(group_.ranks, *a_, *b_);
+  settle_limits();
+  open_output(a, b, out);
+}
+
+void RankProduct::open_output(const fs::path& a, const fs::path& b, const fs::path& out) {
+  const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
+  const auto num_cores = static_cast<unsigned>(group_.ranks.min(options_.num_threads));
   stages_.run([&] {
+    num_parts_ = parts_of_ranks(a_->header(), b_->header(), options_, num_ranks, num_cores);
+    output_ = make_output(group_.ranks, options_, num_parts_, limit_bytes_ / 4);
+    options_.num_parts = (num_parts_ + num_ranks - 1) / num_ranks;  // that this rank's engine expects to write
     if (!is_first()) return;
     for (const fs::path& input : {a, b}) {
-      if (!same_file(input, out)) continue;
-      throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
-                       "give the output another name");
+      check_output_is_no_input(input, out);
+      if (num_parts_ != 0) check_output_holds_no_input(input, out);
     }
-    output_.create(out, {.durable = options_.durable, .no_clobber = options_.no_clobber});
+    output_->create(out);
   });
-  const Bytes ticket = group_.ranks.broadcast(output_.ticket(), 0);
+  const Bytes ticket = group_.ranks.broadcast(output_->ticket(), 0);
   stages_.run([&] {
-    if (!is_first()) output_.open(ticket);
+    if (!is_first()) output_->open(ticket);
   });
 }
 
@@ -183,7 +201,9 @@ void RankProduct::divide_c() {
     const std::uint64_t range_bytes = std::min(std::max(kRangeBytes, kRangeBytesPerRank * num_ranks), limit_bytes_ / 4);
     const std::vector<RowWork> rows = count_rows(group_, a_indices_, samples, *b_rows_, side);
     const std::uint64_t num_columns = count_columns(group_, *b_rows_, side);
-    division_ = divide(group_, rows, num_columns, range_bytes / record_bytes(), b_fits() ? 1 : kRoundsForSteps);
+    const RangeOrder order = output_->order();
+    division_ = divide(group_, rows, num_columns, order, num_parts_ != 0 ? kAnyNumber : range_bytes / record_bytes(),
+                       b_fits() ? 1 : kRoundsForSteps);
     inner_ = choose_inner(group_, {.indices = a_indices_,
                                    .rows = rows,
                                    .num_columns = num_columns,
@@ -193,17 +213,17 @@ void RankProduct::divide_c() {
                                    .stored_bytes = sent_bytes(),
                                    .limit_bytes = limit_bytes_,
                                    .range_bytes = range_bytes / 2,
+                                   .min_rounds_of_sums = num_parts_ != 0 ? rounds_for_parts(order, num_parts_) : 1,
                                    .num_threads = options_.num_threads});
     if (inner_) division_ = std::move(inner_->sums);
   });
 }
 
 void RankProduct::spread_a() {
-  const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
   a_rows_ = std::make_unique<RecordStore>(sent_bytes(), *store_limit_);
   stages_.run_together([&] {
     const auto owner = [&](BlockIndex at) {
-      return static_cast<int>(inner_ ? part_of(inner_->borders, at.j) : division_.range_of(at.i) % num_ranks);
+      return static_cast<int>(inner_ ? part_of(inner_->borders, at.j) : division_.rank_of(at.i));
     };
     const auto add = [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); };
     if (files_->are_shared()) {
@@ -217,7 +237,7 @@ void RankProduct::spread_a() {
 }
 
 void RankProduct::multiply_all() {
-  sink_ = std::make_unique<RoundSink>(group_.ranks, output_, division_, header().m, limit_bytes_ / 4);
+  stages_.run([&] { output_->start(division_, header()); });
   if (inner_) {
     multiply_parts();
   } else if (b_fits()) {
@@ -233,7 +253,7 @@ void RankProduct::multiply_all() {
       run_step(steps->records(), steps->end_round(step));
     }
   }
-  stages_.run_together([&] { sink_->send_fragments(); });
+  stages_.run_together([&] { output_->settle(); });
 }
 
 void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last) {
@@ -246,15 +266,15 @@ void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last)
 }
 
 void RankProduct::fill_sink(std::uint32_t end_round, const std::function<void()>& body) {
-  sink_->open_until(end_round);
+  output_->open_until(end_round);
   stages_.run([&] {
     try {
       group_.check_cancelled();
       body();
-      sink_->close_open_rounds();
+      output_->close_open_rounds();
     } catch (const OtherRankFailed&) {  // which says what it is
     } catch (...) {
-      sink_->give_up();
+      output_->give_up();
       throw;
     }
   });
@@ -265,9 +285,7 @@ void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
   fetch_rows(a, b, end_round == division_.num_rounds);
   const auto start = Clock::now();
   fill_sink(end_round, [&] {
-    const std::uint64_t kept =
-        std::min(limit_bytes_ / 4, RoundSink::kNumRanges * division_.max_c_blocks * record_bytes());
-    if (a.size() != 0) multiply_here(a, b, *sink_, kept);
+    if (a.size() != 0) multiply_here(a, b, output_->sink(), output_->kept_bytes());
   });
   part_.multiply_s += seconds_since(start);
 }
@@ -290,7 +308,10 @@ void RankProduct::multiply_parts() {
   const auto start = Clock::now();
   for (std::uint32_t round = 0; round < division_.num_rounds; ++round) {
     stages_.run_together([&] { partial.exchange(round); });
-    fill_sink(round + 1, [&] { sink_->append(partial.sum(), [] {}); });
+    fill_sink(round + 1, [&] {
+      const auto sum = std::make_shared<std::vector<std::byte>>(partial.sum());
+      output_->sink().append(*sum, [sum] {});
+    });
   }
   part_.merge_s += seconds_since(start);
 }
@@ -323,30 +344,29 @@ void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink
 }
 
 void RankProduct::publish() {
-  MatrixHeader c = header();
-  c.num_blocks = static_cast<std::uint32_t>((sink_->end() - kHeaderBytes) / record_bytes());
-  own_.a = a_->header();
-  own_.b = b_->header();
-  own_.c = c;
-  own_.c_blocks = c.num_blocks;
   stages_.run([&] {
     group_.check_cancelled();
     files_->check_unchanged();
-    if (!is_first()) output_.flush();
+    output_->close_here();
   });
+  output_->gather();
+  own_.a = a_->header();
+  own_.b = b_->header();
+  own_.c = header();
+  own_.c_blocks = output_->num_blocks();
+  own_.c.num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(own_.c_blocks, 0xFFFF'FFFFu));
+  own_.parts = output_->parts();
   stages_.run([&] {
-    if (!is_first()) return;
-    output_.finish(c, sink_->end());
-    output_.publish();
+    if (is_first()) output_->make_visible();
   });
 }
 
 DistributedReport RankProduct::report() {
   part_.host = group_.ranks.host();
   part_.pairs = own_.pairs;
-  part_.num_blocks = sink_->own_bytes() / record_bytes();
-  part_.wait_s = sink_->wait_s();
-  part_.write_s = sink_->write_s();
+  part_.num_blocks = output_->own_num_blocks();
+  part_.wait_s = output_->wait_s();
+  part_.write_s = output_->write_s();
   part_.peak_host_bytes = peak_resident_bytes();
   DistributedReport all{.whole = own_,
                         .ranks = {},
@@ -354,21 +374,9 @@ DistributedReport RankProduct::report() {
                         .num_steps = num_steps_,
                         .splits_inner = inner_.has_value(),
                         .reads_files = files_->are_shared()};
-  for (const Bytes& bytes : group_.ranks.gather(encode(part_))) {
-    all.ranks.push_back(decode(bytes));
-    all.whole.peak_host_bytes = std::max(all.whole.peak_host_bytes, all.ranks.back().peak_host_bytes);
-    all.whole.peak_device_bytes = std::max(all.whole.peak_device_bytes, all.ranks.back().peak_device_bytes);
-  }
+  add_ranks(group_.ranks, part_, own_, all);
   all.whole.pairs = division_.pairs;
-  all.whole.num_panels = group_.ranks.sum(own_.num_panels);
-  all.whole.verified_blocks = group_.ranks.sum(own_.verified_blocks);
-  for (const RankPart& part : all.ranks) {  // the first that had something to do speaks for all
-    if (part.backend.empty()) continue;
-    all.whole.device = part.device;
-    all.whole.plan.kernel = part.kernel;
-    all.whole.plan.backend = part.backend == backend_name(Backend::cuda) ? Backend::cuda : Backend::cpu;
-    break;
-  }
+  all.whole.plan.num_parts = num_parts_;
   all.whole.total_s = seconds_since(start_);
   return all;
 }
@@ -377,7 +385,13 @@ DistributedReport RankProduct::report() {
 
 DistributedReport multiply(const Communicator& ranks, const FailureOf& failure_of, const fs::path& a, const fs::path& b,
                            const fs::path& out, const Options& options) {
-  return RankProduct(ranks, failure_of, options).run(a, b, out);
+  RankProduct product(ranks, failure_of, options);
+  try {
+    return product.run(a, b, out);
+  } catch (const AgreedFailure&) {
+    product.abandon();
+    throw;
+  }
 }
 
 }  // namespace spmm::dist

@@ -50,7 +50,7 @@ std::vector<RowUse> row_uses_at_home(const Group& group, const SplitQuestion& qu
   std::vector<RowUse> uses;
   uses.reserve(question.indices.size());
   for (const BlockIndex& at : question.indices) {
-    uses.push_back({.row = at.j, .rank = question.by_rows.range_of(at.i) % num_ranks, .a_blocks = 1});
+    uses.push_back({.row = at.j, .rank = question.by_rows.rank_of(at.i), .a_blocks = 1});
   }
   merge(question, num_ranks, uses);
   std::vector<Bytes> to(num_ranks);
@@ -156,7 +156,8 @@ std::optional<InnerDivision> choose_inner(const Group& group, const SplitQuestio
   if (wanted == "rows" || (wanted != "inner" && !splits_inner(counts))) return std::nullopt;
   divide_inner(group, question, division);
   const std::uint64_t range_blocks = question.range_bytes / output_record_bytes(counts.m) / counts.num_ranks;
-  division.sums = divide(group, question.rows, question.num_columns, range_blocks, 1);
+  division.sums = divide(group, question.rows, question.num_columns, question.by_rows.order, range_blocks,
+                         question.min_rounds_of_sums);
   const std::vector<std::uint64_t>& sums = division.sums.c_blocks_of_ranks;
   counts.partial_c_blocks = std::min(all_c_blocks(question.by_rows), counts.pairs_by_inner);
   counts.merged_c_blocks =

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "dist/division.hpp"
@@ -12,7 +11,8 @@
 namespace spmm::dist {
 
 /// Sends what a rank has made of each range to the rank that the range belongs to, and adds up what arrives.
-/// Memory: the partial product, less what has been sent; of one round what is sent, what arrives and its sum.
+/// Memory: the partial product, less what has been sent (in pieces of 1 MB); of one round what is sent, what arrives
+/// and its sum.
 class PartialRounds {
  public:
   /// Values: limit_bytes = of the partial product at most.
@@ -33,14 +33,25 @@ class PartialRounds {
   [[nodiscard]] std::vector<std::byte> sum();
 
  private:
+  /// Records that go one after the other, by their numbers in the partial product.
+  struct Run {
+    std::uint64_t next = 0;
+    std::uint64_t end = 0;
+  };
+
+  void find_runs();
+  [[nodiscard]] const std::byte* record(std::uint64_t number) const;
   [[nodiscard]] std::vector<Bytes> take(std::uint32_t round);
+  void take_run(Run& run, std::uint32_t round, std::vector<Bytes>& to);
 
   const Group& group_;
   const Division& division_;
   std::uint32_t m_;
   std::uint64_t left_bytes_;
   slabs::KeepingSink partial_;
-  std::uint64_t at_ = 0;  ///< in its first chunk
+  std::uint64_t records_per_chunk_ = 1;
+  std::vector<std::uint64_t> left_;  ///< records of each chunk that have not been sent
+  std::vector<Run> runs_;            ///< of all owners, where each has ranges that follow each other; else one
   std::vector<Bytes> received_;
 };
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "dist/communicator.hpp"
+#include "spmm/report.hpp"
 
 namespace spmm::dist {
 
@@ -28,5 +30,9 @@ struct RankPart {
 
 Bytes encode(const RankPart& part);
 RankPart decode(const Bytes& bytes);
+
+/// Files of a result in parts. Values: names without spaces.
+Bytes encode(const std::vector<ResultPart>& parts);
+std::vector<ResultPart> decode_parts(const Bytes& bytes);
 
 }  // namespace spmm::dist

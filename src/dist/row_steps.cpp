@@ -33,7 +33,7 @@ RowSteps::RowSteps(const Communicator& ranks, const RecordStore& a, const Matrix
   for (const std::uint64_t blocks : b_rows.count(met.rows())) sizes.push_back(blocks * record_bytes_);
   std::vector<std::uint32_t> meets;
   for (std::uint64_t r = 0; r < a.size(); ++r) {
-    rounds_.push_back(division.range_of(a.index(r).i) / static_cast<std::uint32_t>(ranks.size()));
+    rounds_.push_back(division.round_of(a.index(r).i));
     meets.push_back(met.position(a.index(r).j));
   }
   while (rounds_per_step_ > 1 &&

@@ -1,5 +1,7 @@
 #include "engine/output_checks.hpp"
 
+#include <algorithm>
+
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "io/paths.hpp"
@@ -31,6 +33,14 @@ std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const P
   }
   if (options.num_parts <= plan::kMaxParts) return options.num_parts;
   throw UsageError("--parts", text(options.num_parts, " is too many"), text("use at most ", plan::kMaxParts));
+}
+
+std::uint32_t parts_of_ranks(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options,
+                             std::uint32_t num_ranks, unsigned num_cores) {
+  if (options.num_parts != kAutomaticParts) return wanted_parts(a, b, options);
+  const double expected_blocks = plan::expected_statistics(a, b).num_c_blocks;
+  const std::uint32_t paying = plan::automatic_parts(expected_blocks / num_ranks, output_record_bytes(a.m), num_cores);
+  return num_ranks * std::clamp(plan::kMaxParts / num_ranks, 1u, paying);
 }
 
 }  // namespace spmm

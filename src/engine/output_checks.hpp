@@ -18,4 +18,9 @@ void check_output_holds_no_input(const std::filesystem::path& input, const std::
 /// How many parts a product with these options has; 0 = one file. Errors: UsageError.
 std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options);
 
+/// The same of a product by several processes, each on so many cores, that write parts of their own; left open: as many
+/// of each as pay, at least one. 0 = one file. Errors: UsageError.
+std::uint32_t parts_of_ranks(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options,
+                             std::uint32_t num_ranks, unsigned num_cores);
+
 }  // namespace spmm

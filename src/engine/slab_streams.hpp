@@ -59,7 +59,9 @@ class KeepingSink : public Sink {
   void finish(const MatrixHeader&) override {}
   void publish() override {}
 
+  /// All but the last one are full.
   [[nodiscard]] std::deque<KeptChunk>& chunks() { return chunks_; }
+  [[nodiscard]] const std::deque<KeptChunk>& chunks() const { return chunks_; }
 
  private:
   std::uint64_t& left_bytes_;

@@ -25,11 +25,18 @@ inline constexpr std::uint64_t kPieceBytes = 1u << 20;
 inline constexpr unsigned kMaxMappedWriters = 16;
 inline constexpr unsigned kMinMappedWriters = 4;
 
+/// What a new folder of parts says to a live run that writes the same one.
+enum class OtherRuns : std::uint8_t {
+  allowed,  ///< the last one that publishes wins
+  refused,
+};
+
 struct FileSinkTuning {
   TempKind temp = TempKind::automatic;
   WriteMode mode = WriteMode::pwrite;
   unsigned num_writers = kNumWriters;  ///< at most; 0: append() itself writes
   std::uint64_t piece_bytes = kPieceBytes;
+  OtherRuns other_runs = OtherRuns::allowed;  ///< of a result in parts
 };
 
 /// The fastest way of writing on a machine with so many cores, for one of several files that are written at once: a

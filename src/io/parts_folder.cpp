@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "io/output_file.hpp"
 #include "io/parts_index.hpp"
 #include "io/system_calls.hpp"
 #include "io/unused_name.hpp"
@@ -68,35 +69,37 @@ std::vector<std::string> require_replaceable(int folder_fd, const std::string& n
   }
 }
 
-/// Removes temporary folders of earlier runs to this target whose process has ended: their lock is free. Only
-/// files that such folders hold are removed.
-void remove_leftovers(const Target& target) {
-  std::vector<std::string> names;
+/// Only files that folders of parts hold are removed.
+void remove_leftover(int parent, const std::string& name, const Descriptor& folder) {
   try {
-    names = names_in(target.folder_fd.get(), target.folder);
-  } catch (const IoError&) {
-    return;  // a folder that may be written but not listed
-  }
-  for (const std::string& name : names) {
-    if (!is_temp_name_of(target.file_name, name)) continue;
-    const Descriptor folder = open_folder_at(target.folder_fd.get(), name.c_str());
-    if (!folder.is_open() || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    try {
-      for (const std::string& file : names_in(folder.get(), name)) {
-        if (!is_part_file_name(file) || ::unlinkat(folder.get(), file.c_str(), 0) == 0) continue;
-        ::unlinkat(folder.get(), file.c_str(), AT_REMOVEDIR);
-      }
-    } catch (const IoError&) {
+    for (const std::string& file : names_in(folder.get(), name)) {
+      if (!is_part_file_name(file) || ::unlinkat(folder.get(), file.c_str(), 0) == 0) continue;
+      ::unlinkat(folder.get(), file.c_str(), AT_REMOVEDIR);
     }
-    ::unlinkat(target.folder_fd.get(), name.c_str(), AT_REMOVEDIR);
+  } catch (const IoError&) {
   }
+  ::unlinkat(parent, name.c_str(), AT_REMOVEDIR);
 }
 
 }  // namespace
 
+Target place_inside(int folder_fd, const std::string& file_name, const std::string& name, const std::string& folder) {
+  Target place;
+  place.name = name + "/" + file_name;
+  place.folder = folder;
+  place.file_name = file_name;
+  place.folder_fd = Descriptor(::fcntl(folder_fd, F_DUPFD_CLOEXEC, 0));
+  if (place.folder_fd.is_open()) return place;
+  throw OutputError(place.name, text("cannot open the file (", error_text(errno), ")"),
+                    "write fewer parts, or raise the limit of open files (ulimit -n)");
+}
+
 PartsFolder::PartsFolder(const std::filesystem::path& path, const FileSinkOptions& options,
-                         std::vector<std::string> file_names)
-    : options_(options), target_(find_folder_target(path, options.no_clobber)), file_names_(std::move(file_names)) {
+                         std::vector<std::string> file_names, OtherRuns other_runs)
+    : options_(options),
+      other_runs_(other_runs),
+      target_(find_folder_target(path, options.no_clobber)),
+      file_names_(std::move(file_names)) {
   if (target_.exists) {
     const Descriptor old = open_folder_at(target_.folder_fd.get(), target_.file_name.c_str());
     if (!old.is_open()) {
@@ -105,9 +108,31 @@ PartsFolder::PartsFolder(const std::filesystem::path& path, const FileSinkOption
     }
     static_cast<void>(require_replaceable(old.get(), target_.name));
   }
-  remove_leftovers(target_);
+  remove_leftovers();
   create();
+  if (other_runs_ == OtherRuns::refused) remove_leftovers();  // of two that come at once none has seen the other before
   if (target_.exists) check_exchange();
+}
+
+/// Removes temporary folders of earlier runs to this target whose process has ended: their lock is free.
+void PartsFolder::remove_leftovers() const {
+  std::vector<std::string> names;
+  try {
+    names = names_in(target_.folder_fd.get(), target_.folder);
+  } catch (const IoError&) {
+    return;  // a folder that may be written but not listed
+  }
+  for (const std::string& name : names) {
+    if (!is_temp_name_of(target_.file_name, name) || name == temp_name_.c_str()) continue;
+    const Descriptor folder = open_folder_at(target_.folder_fd.get(), name.c_str());
+    if (!folder.is_open()) continue;
+    if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) {
+      remove_leftover(target_.folder_fd.get(), name, folder);
+    } else if (errno == EWOULDBLOCK && other_runs_ == OtherRuns::refused) {
+      throw OutputError(target_.name, text("another run writes it now: it holds ", target_.folder, "/", name),
+                        "wait for that run, or choose another output path");
+    }
+  }
 }
 
 void PartsFolder::create() {
@@ -154,14 +179,19 @@ void PartsFolder::check_exchange() {
 }
 
 Target PartsFolder::place_of(const std::string& file_name) const {
-  Target place;
-  place.name = target_.name + "/" + file_name;
-  place.folder = target_.folder;
-  place.file_name = file_name;
-  place.folder_fd = Descriptor(::fcntl(folder_.get(), F_DUPFD_CLOEXEC, 0));
-  if (place.folder_fd.is_open()) return place;
-  throw OutputError(place.name, text("cannot open the file (", error_text(errno), ")"),
-                    "write fewer parts, or raise the limit of open files (ulimit -n)");
+  return place_inside(folder_.get(), file_name, target_.name, target_.folder);
+}
+
+std::filesystem::path PartsFolder::temporary_path() const {
+  return std::filesystem::absolute(std::filesystem::path(target_.folder) / temp_name_.c_str());
+}
+
+void PartsFolder::write_index(const PartsIndex& index) const {
+  const std::string content = index_text(index);
+  OutputFile file(place_of(kIndexName), {.durable = options_.durable}, TempKind::automatic, WriteMode::pwrite);
+  file.write_at(0, std::as_bytes(std::span(content)));
+  file.finish();
+  file.publish();
 }
 
 void PartsFolder::publish() {

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "base/text.hpp"
 #include "io/descriptor.hpp"
@@ -92,6 +93,13 @@ std::string part_name(std::uint32_t number) {
   return name.data();
 }
 
+std::vector<std::string> parts_file_names(std::uint32_t num_parts) {
+  std::vector<std::string> names;
+  for (std::uint32_t x = 0; x < num_parts; ++x) names.push_back(part_name(x));
+  names.emplace_back(kIndexName);
+  return names;
+}
+
 bool is_part_file_name(const std::string& name) {
   constexpr std::string_view kBegin = "part-";
   constexpr std::string_view kEnd = ".bin";
@@ -103,6 +111,12 @@ bool is_part_file_name(const std::string& name) {
   if (!core.starts_with(kBegin) || !core.ends_with(kEnd) || core.size() <= kBegin.size() + kEnd.size()) return false;
   core = core.substr(kBegin.size(), core.size() - kBegin.size() - kEnd.size());
   return std::all_of(core.begin(), core.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+PartsIndex index_of(const MatrixHeader& header, std::vector<ResultPart> parts) {
+  PartsIndex index{.n = header.n, .m = header.m, .parts = std::move(parts)};
+  for (const ResultPart& part : index.parts) index.num_blocks += part.num_blocks;
+  return index;
 }
 
 std::string index_text(const PartsIndex& index) {

@@ -16,6 +16,9 @@ inline constexpr const char* kIndexName = "index.json";
 /// "part-007.bin": names sort as their block rows do.
 std::string part_name(std::uint32_t number);
 
+/// All names that such a folder holds.
+std::vector<std::string> parts_file_names(std::uint32_t num_parts);
+
 /// Whether a folder of parts, complete or not, may hold a file of this name.
 bool is_part_file_name(const std::string& name);
 
@@ -25,6 +28,9 @@ struct PartsIndex {
   std::uint64_t num_blocks = 0;     ///< of the whole: may exceed 2^32 - 1
   std::vector<ResultPart> parts{};  ///< in order of their block rows, which they share without a gap
 };
+
+/// The index of these parts. Values: header = n and m of the whole.
+PartsIndex index_of(const MatrixHeader& header, std::vector<ResultPart> parts);
 
 std::string index_text(const PartsIndex& index);
 

@@ -1,10 +1,12 @@
 #include "mpi/mpi_place.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <thread>
 
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
@@ -120,6 +122,18 @@ std::vector<int> ranks_running(const std::string& out) {
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+int wait_for_stopped(const std::string& out) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::chrono::steady_clock::now() < end) {
+    for (const int pid : ranks_running(out)) {
+      const std::string status = content_of_process(std::to_string(pid), "stat");
+      if (status.find(") T ") != std::string::npos) return pid;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return -1;
 }
 
 int rank_of(int pid) {

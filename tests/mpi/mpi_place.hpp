@@ -50,6 +50,9 @@ std::vector<std::string> other_names(const std::vector<std::string>& known);
 /// Processes that run spmm-mpi with this output as their last argument.
 std::vector<int> ranks_running(const std::string& out);
 
+/// The process among them that has stopped itself (SPMM_MPI_FAULT=stop-write:R:N); -1 where none has in a minute.
+int wait_for_stopped(const std::string& out);
+
 /// Of a process that Open MPI has started; -1 where it has gone.
 int rank_of(int pid);
 

@@ -1,10 +1,14 @@
 #include "tools/mpi/mpi_fault.hpp"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <string>
 
+#include "base/record_errors.hpp"
 #include "io/system_calls.hpp"
 
 namespace spmm::dist {
@@ -34,6 +38,21 @@ ssize_t pread_of_broken_disk(int fd, void* to, size_t size, off_t offset) {
   return -1;
 }
 
+/// The whole process, with all threads, until a test lets it go on.
+void stop_at_last_good_call() {
+  if (good_calls.fetch_sub(1) == 0) ::kill(::getpid(), SIGSTOP);
+}
+
+ssize_t pwrite_that_stops(int fd, const void* from, size_t size, off_t offset) {
+  stop_at_last_good_call();
+  return ::pwrite(fd, from, size, offset);
+}
+
+ssize_t pread_that_stops(int fd, void* to, size_t size, off_t offset) {
+  stop_at_last_good_call();
+  return ::pread(fd, to, size, offset);
+}
+
 }  // namespace
 
 void inject_fault(int rank) {
@@ -47,6 +66,9 @@ void inject_fault(int rank) {
   const std::string kind = text.substr(0, first);
   if (kind == "enospc") io::system_calls.pwrite = pwrite_without_space;
   if (kind == "write-eio") io::system_calls.pwrite = pwrite_to_broken_disk;
+  if (kind == "blocks") max_output_blocks = static_cast<std::uint64_t>(good_calls);
+  if (kind == "stop-write") io::system_calls.pwrite = pwrite_that_stops;
+  if (kind == "stop-read") io::system_calls.pread = pread_that_stops;
   if (kind == "read-eio") io::system_calls.pread = pread_of_broken_disk;
 }
 

@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 
+#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
@@ -13,6 +15,9 @@
 #include "dist/distributed_product.hpp"
 #include "dist/launch_check.hpp"
 #include "dist/shared_output.hpp"
+#include "engine/output_checks.hpp"
+#include "engine/product.hpp"
+#include "io/parts_sink.hpp"
 #include "io/paths.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
@@ -43,16 +48,15 @@ Start it with as many ranks as there are GPUs, or one for each part of the cores
   mpirun -n 8 spmm-mpi a.bin b.bin c.bin
   mpirun -n 4 --map-by slot:PE=8 spmm-mpi a.bin b.bin c.bin      four ranks with eight cores each
   mpirun -n 1 --bind-to none spmm-mpi a.bin b.bin c.bin          one rank, all cores
-All nodes must see the three paths. --threads, --memory-limit and --verify are of each rank; --plan, --progress,
---parts and --devices are options of spmm alone. Kernels, environment and exit codes are those of spmm --help.
+  mpirun -n 8 spmm-mpi --parts auto a.bin b.bin c                a folder; each rank writes files of its own
+All nodes must see the three paths. --threads, --memory-limit and --verify are of each rank; --plan, --progress and
+--devices are options of spmm alone. Each part belongs to one rank: with fewer parts than ranks some have no rows.
+Kernels, environment and exit codes are those of spmm --help.
 )";
 
 void refuse_options(const cli::CliOptions& options) {
   if (options.plan)
     throw UsageError("--plan", "is no option of spmm-mpi", "spmm --plan shows what one process would do");
-  if (options.run.num_parts != 0) {
-    throw UsageError("--parts", "is no option of spmm-mpi", "leave it out: all ranks write one file");
-  }
   if (options.progress == cli::ProgressMode::always) {
     throw UsageError("--progress", "is no option of spmm-mpi", "leave it out; -v shows what each rank did at the end");
   }
@@ -73,8 +77,31 @@ cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** arg
   return options;
 }
 
+/// The same for a result in parts, whose folder is the lock.
+dist::DistributedReport multiply_alone_in_parts(const cli::CliOptions& options) {
+  wanted_backend(options.run);  // rejects unknown names before any file is opened
+  const std::unique_ptr<Source> a = open_file_source(options.a);
+  const std::unique_ptr<Source> b = open_file_source(options.b);
+  check_shapes(*a, *b);
+  for (const auto& input : {options.a, options.b}) {
+    check_output_is_no_input(input, options.out);
+    check_output_holds_no_input(input, options.out);
+  }
+  const std::uint32_t num_parts = wanted_parts(a->header(), b->header(), options.run);
+  io::FileSinkTuning tuning = io::fastest_tuning(usable_cores());
+  tuning.other_runs = io::OtherRuns::refused;
+  const FileSinkOptions how{.durable = options.run.durable, .no_clobber = options.run.no_clobber};
+  const auto folder = io::open_tuned_parts_sink(options.out, a->header().m, num_parts, how, tuning);
+  Engine engine(options.run);
+  dist::DistributedReport report{.whole = engine.multiply(*a, *b, *folder, options.run), .ranks = {}};
+  report.whole.parts = folder->parts();
+  report.whole.plan.num_parts = num_parts;
+  return report;
+}
+
 /// One rank is what spmm does, under the lock of spmm-mpi.
 dist::DistributedReport multiply_alone(const cli::CliOptions& options) {
+  if (options.run.num_parts != 0) return multiply_alone_in_parts(options);
   read_header(options.a);
   read_header(options.b);
   dist::SharedOutput lock;

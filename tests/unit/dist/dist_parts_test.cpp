@@ -33,6 +33,19 @@ Bytes sent_record(std::uint32_t number, std::uint32_t i, std::uint32_t j, std::u
 
 }  // namespace
 
+TEST_CASE("files of a result in parts travel unchanged") {
+  CHECK(decode_parts(encode(std::vector<spmm::ResultPart>{})).empty());
+  const std::vector<spmm::ResultPart> parts = {
+      {.file = "part-000.bin", .row_begin = 0, .row_end = 7, .num_blocks = 0, .bytes = 12, .crc32 = 5},
+      {.file = "part-1000.bin",
+       .row_begin = 7,
+       .row_end = 0xFFFF'FFFFu,
+       .num_blocks = 0xFFFF'FFFFu,
+       .bytes = 0xFFFF'FFFF'FFFFu,
+       .crc32 = 0xFFFF'FFFFu}};
+  CHECK(decode_parts(encode(parts)) == parts);
+}
+
 TEST_CASE("pages that a range does not fill go to rank 0") {
   CHECK(split_pages(0, 8192) == PageSplit{.begin = 0, .whole_begin = 0, .whole_end = 8192, .end = 8192});
   CHECK(split_pages(12, 9000) == PageSplit{.begin = 12, .whole_begin = 4096, .whole_end = 8192, .end = 9000});

@@ -197,7 +197,8 @@ TEST_CASE("parts: the whole may have more blocks than a file holds, a part may n
   write_parts(folder / "c");
   check_complete(folder / "c");
   max_output_blocks = 19;
-  CHECK_THROWS_AS(write_parts(folder / "d"), OutOfMemory);
+  const std::string message = message_of<OutOfMemory>([&] { write_parts(folder / "d"); });
+  CHECK(contains(message, "part-001.bin: the part has more than 19 non-zero blocks"));
   CHECK(folder.names() == std::vector<std::string>{"c"});
 }
 
@@ -270,6 +271,31 @@ TEST_CASE("parts: a signal handler removes the temporary folder with what is in 
     CHECK(WEXITSTATUS(status) == 75);
     CHECK(folder.names().empty());
   }
+}
+
+TEST_CASE(
+    "parts: a run that wants to be alone is refused while another one lives, and removes what a killed one left") {
+  const TempFolder folder;
+  const auto open = [&](io::OtherRuns other_runs) {
+    return io::open_tuned_parts_sink(folder / "c", kM, 1, {}, {.other_runs = other_runs});
+  };
+  {
+    const auto first = open(io::OtherRuns::allowed);
+    const std::string message = message_of<OutputError>([&] { open(io::OtherRuns::refused); });
+    CHECK(names_place_and_hint(message, folder / "c"));
+    CHECK(contains(message, "another run writes it now: it holds "));
+    CHECK(folder.names().size() == 1);
+    CHECK_NOTHROW(open(io::OtherRuns::allowed));
+  }
+  CHECK(folder.names().empty());
+  fs::create_directory(folder / ".c.spmm-AbCd12.tmp");
+  write_bytes(folder / ".c.spmm-AbCd12.tmp/part-000.bin", "x");
+  const auto alone = open(io::OtherRuns::refused);
+  CHECK(folder.names().size() == 1);
+  CHECK_THROWS_AS(open(io::OtherRuns::refused), OutputError);
+  alone->finish({.n = kRows * kM, .m = kM, .num_blocks = 0});
+  alone->publish();
+  CHECK(folder.names() == std::vector<std::string>{"c"});
 }
 
 TEST_CASE("parts: folders that look like leftovers but hold other files keep these") {
