@@ -4,9 +4,7 @@
 
 #include <cstdlib>
 #include <iostream>
-#include <memory>
 
-#include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
@@ -14,14 +12,9 @@
 #include "cli/report_text.hpp"
 #include "dist/distributed_product.hpp"
 #include "dist/launch_check.hpp"
-#include "dist/shared_output.hpp"
-#include "engine/output_checks.hpp"
-#include "engine/product.hpp"
-#include "io/parts_sink.hpp"
+#include "dist/single_rank.hpp"
 #include "io/paths.hpp"
-#include "spmm/engine.hpp"
 #include "spmm/error.hpp"
-#include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/mpi/mpi_fault.hpp"
 #include "tools/spmm/command_line.hpp"
@@ -75,41 +68,6 @@ cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** arg
   if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
   options.run.cancel = &cli::cancel_flag();
   return options;
-}
-
-/// The same for a result in parts, whose folder is the lock.
-dist::DistributedReport multiply_alone_in_parts(const cli::CliOptions& options) {
-  wanted_backend(options.run);  // rejects unknown names before any file is opened
-  const std::unique_ptr<Source> a = open_file_source(options.a);
-  const std::unique_ptr<Source> b = open_file_source(options.b);
-  check_shapes(*a, *b);
-  for (const auto& input : {options.a, options.b}) {
-    check_output_is_no_input(input, options.out);
-    check_output_holds_no_input(input, options.out);
-  }
-  const std::uint32_t num_parts = wanted_parts(a->header(), b->header(), options.run);
-  io::FileSinkTuning tuning = io::fastest_tuning(usable_cores());
-  tuning.other_runs = io::OtherRuns::refused;
-  const FileSinkOptions how{.durable = options.run.durable, .no_clobber = options.run.no_clobber};
-  const auto folder = io::open_tuned_parts_sink(options.out, a->header().m, num_parts, how, tuning);
-  Engine engine(options.run);
-  dist::DistributedReport report{.whole = engine.multiply(*a, *b, *folder, options.run), .ranks = {}};
-  report.whole.parts = folder->parts();
-  report.whole.plan.num_parts = num_parts;
-  return report;
-}
-
-/// One rank is what spmm does, under the lock of spmm-mpi.
-dist::DistributedReport multiply_alone(const cli::CliOptions& options) {
-  if (options.run.num_parts != 0) return multiply_alone_in_parts(options);
-  read_header(options.a);
-  read_header(options.b);
-  dist::SharedOutput lock;
-  if (!same_file(options.a, options.out) && !same_file(options.b, options.out)) {
-    lock.create(options.out, {.no_clobber = options.run.no_clobber});
-  }
-  Engine engine(options.run);
-  return {.whole = engine.multiply(options.a, options.b, options.out, options.run), .ranks = {}};
 }
 
 nlohmann::ordered_json ranks_json(const dist::DistributedReport& report) {
@@ -179,7 +137,7 @@ void run(const dist::Communicator& ranks, int argc, char** argv) {
   dist::inject_fault(ranks.rank());
   dist::DistributedReport report;
   if (ranks.size() == 1) {
-    stages.run([&] { report = multiply_alone(options); });
+    stages.run([&] { report.whole = dist::multiply_alone(options.a, options.b, options.out, options.run); });
   } else {
     report = dist::multiply(ranks, failure_of_rank, options.a, options.b, options.out, options.run);
   }
