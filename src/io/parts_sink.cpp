@@ -74,7 +74,8 @@ class FolderSink final : public PartsSink {
       : m_(m),
         options_{.durable = options.durable},
         folder_(path, options, file_names(num_parts)),
-        writers_(tuning.num_writers, tuning.piece_bytes, [this](const Piece& piece) { write(piece); }) {
+        writers_(
+            tuning.num_writers, tuning.piece_bytes, [this](const Piece& piece) { write(piece); }, tuning.trace) {
     for (std::uint32_t x = 0; x < num_parts; ++x) {
       parts_.emplace_back(folder_.place_of(part_name(x)), options_, tuning);
     }

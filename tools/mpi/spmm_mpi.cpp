@@ -44,7 +44,7 @@ Start it with as many ranks as there are GPUs, or one for each part of the cores
   mpirun -n 4 --map-by slot:PE=8 spmm-mpi a.bin b.bin c.bin      four ranks with eight cores each
   mpirun -n 1 --bind-to none spmm-mpi a.bin b.bin c.bin          one rank, all cores
 All nodes must see the three paths. --threads, --memory-limit and --verify are of each rank; --plan, --progress,
---parts and --devices are options of spmm alone. Kernels, environment and exit codes are those of spmm --help.
+--trace, --parts and --devices are options of spmm alone. Kernels, environment and exit codes are those of spmm --help.
 )";
 
 void refuse_options(const cli::CliOptions& options) {
