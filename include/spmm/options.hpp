@@ -8,6 +8,7 @@
 
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
+#include "spmm/trace.hpp"
 
 namespace spmm {
 
@@ -41,6 +42,7 @@ struct ProductOptions {
   std::uint64_t verify_blocks = 0;  ///< recompute that many result blocks, and as many absent ones
   std::uint64_t verify_seed = 1;
   ProgressFn on_progress{};                   ///< may be empty
+  Trace* trace = nullptr;                     ///< filled once the product is done: what happened when
   const std::atomic<bool>* cancel = nullptr;  ///< set to true to stop: Interrupted is thrown, nothing is written
 };
 

@@ -11,4 +11,5 @@
 #include "spmm/report.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/stream.hpp"
+#include "spmm/trace.hpp"
 #include "spmm/types.hpp"

@@ -19,7 +19,8 @@ void run_workers(unsigned num_workers, const std::function<void(unsigned)>& body
   process_workers().run(num_workers, body);
 }
 
-void parallel_for(Workers& workers, unsigned num_workers, std::uint64_t count, std::uint64_t grain,
+void parallel_for(const std::function<void(unsigned, const Workers::Body&)>& run, unsigned num_workers,
+                  std::uint64_t count, std::uint64_t grain,
                   const std::function<void(std::uint64_t, std::uint64_t)>& body) {
   if (count == 0) return;
   grain = std::max<std::uint64_t>(grain, 1);
@@ -37,7 +38,13 @@ void parallel_for(Workers& workers, unsigned num_workers, std::uint64_t count, s
       }
     }
   };
-  workers.run(static_cast<unsigned>(std::clamp<std::uint64_t>(num_pieces, 1, std::max(1u, num_workers))), worker);
+  run(static_cast<unsigned>(std::clamp<std::uint64_t>(num_pieces, 1, std::max(1u, num_workers))), worker);
+}
+
+void parallel_for(Workers& workers, unsigned num_workers, std::uint64_t count, std::uint64_t grain,
+                  const std::function<void(std::uint64_t, std::uint64_t)>& body) {
+  parallel_for([&](unsigned num, const Workers::Body& work) { workers.run(num, work); }, num_workers, count, grain,
+               body);
 }
 
 void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,

@@ -19,6 +19,11 @@ void run_workers(unsigned num_workers, const std::function<void(unsigned worker)
 void parallel_for(Workers& workers, unsigned num_workers, std::uint64_t count, std::uint64_t grain,
                   const std::function<void(std::uint64_t begin, std::uint64_t end)>& body);
 
+/// The same on the threads that `run` finds, as Workers::run() does.
+void parallel_for(const std::function<void(unsigned num, const Workers::Body& work)>& run, unsigned num_workers,
+                  std::uint64_t count, std::uint64_t grain,
+                  const std::function<void(std::uint64_t begin, std::uint64_t end)>& body);
+
 /// The same on the pool of this process.
 void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,
                   const std::function<void(std::uint64_t begin, std::uint64_t end)>& body);

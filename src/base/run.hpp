@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/memory_budget.hpp"
@@ -48,13 +49,22 @@ struct Run {
 
   /// Workers::run() on the threads of this product.
   void run_workers(unsigned num_workers, const std::function<void(unsigned worker)>& body) const {
-    pool().run(num_workers, body);
+    TraceLog* const trace = clock.trace();
+    const TraceLane* const caller = trace == nullptr ? nullptr : trace->lane();
+    const std::string_view stage = caller == nullptr ? std::string_view{} : caller->current();
+    if (stage.empty()) return pool().run(num_workers, body);
+    // The other threads are in the caller's stage.
+    pool().run(num_workers, [&](unsigned worker) {
+      const TraceSpan span(trace->lane() == caller ? nullptr : trace, stage);
+      body(worker);
+    });
   }
 
   /// parallel_for() on the threads of this product.
   void parallel_for(std::uint64_t count, std::uint64_t grain,
                     const std::function<void(std::uint64_t begin, std::uint64_t end)>& body) const {
-    spmm::parallel_for(pool(), num_threads, count, grain, body);
+    spmm::parallel_for([&](unsigned num, const Workers::Body& work) { run_workers(num, work); }, num_threads, count,
+                       grain, body);
   }
 
   [[nodiscard]] Workers& pool() const { return workers != nullptr ? *workers : process_workers(); }

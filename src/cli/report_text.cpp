@@ -134,7 +134,7 @@ void write_to_device(const std::string& path, const std::string& content) {
   std::ofstream file(path, std::ios::binary);
   file << content;
   file.close();
-  if (!file) throw OutputError(path, "writing to the device failed", "choose another path for the report");
+  if (!file) throw OutputError(path, "writing to the device failed", "choose another path for it");
 }
 
 /// Empty for a product at once.
@@ -251,6 +251,10 @@ void write_json(const std::string& path, const Json& json) {
     std::cout << content << std::flush;
     return;
   }
+  write_text(path, content);
+}
+
+void write_text(const std::string& path, const std::string& content) {
   if (io::find_target(path, false).is_device) return write_to_device(path, content);
   io::OutputFile file(path, {});
   file.expect_bytes(content.size());

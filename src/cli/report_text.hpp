@@ -34,4 +34,7 @@ nlohmann::ordered_json plan_json(const MatrixHeader& a, const MatrixHeader& b, c
 /// Errors: OutputError, IoError.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
+/// The same for any text; "-" is a file name here.
+void write_text(const std::string& path, const std::string& content);
+
 }  // namespace spmm::cli

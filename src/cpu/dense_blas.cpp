@@ -285,8 +285,12 @@ void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue
     return true;
   };
   while (queue.start(job, claim)) {
-    UnitOutput out(queue, job, output_record_bytes(product.in.shape.m));
-    worker.multiply(unit, run, out);
+    {
+      auto piece = run.clock.piece(Stage::multiply, {.panel = job.number});
+      UnitOutput out(queue, job, output_record_bytes(product.in.shape.m));
+      worker.multiply(unit, run, out);
+      piece.work().bytes = job.total_bytes();
+    }
     queue.finish(job);
     if (unit.col_end == product.cols.size()) progress.add(unit.row_end - unit.row_begin);
   }

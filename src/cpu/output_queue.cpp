@@ -51,6 +51,7 @@ bool OutputQueue::start(Job& job, const std::function<bool()>& claim) {
   job.number = next_number_++;
   job.data = take_buffer();
   job.used_bytes = 0;
+  job.sent_bytes = 0;
   return true;
 }
 
@@ -60,6 +61,7 @@ void OutputQueue::flush(Job& job) {
   append(lock, job);
   wait(lock, buffers_->turn, [&] { return !buffers_->free.empty(); });
   job.data = take_buffer();
+  job.sent_bytes += job.used_bytes;
   job.used_bytes = 0;
 }
 

@@ -30,7 +30,10 @@ class OutputQueue {
     std::uint64_t number = 0;
     std::byte* data = nullptr;
     std::uint64_t used_bytes = 0;
-    std::uint32_t range = 0;  ///< of block rows, as in Sink::append_to()
+    std::uint64_t sent_bytes = 0;  ///< in buffers before this one
+    std::uint32_t range = 0;       ///< of block rows, as in Sink::append_to()
+
+    [[nodiscard]] std::uint64_t total_bytes() const { return sent_bytes + used_bytes; }
   };
 
   OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,

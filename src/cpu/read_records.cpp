@@ -12,13 +12,14 @@ constexpr std::uint64_t kChunkBytes = 2u << 20;
 }  // namespace
 
 AlignedArray<std::byte> read_records(const Source& source, Progress& progress, const Run& run) {
-  const auto timing = run.clock.scope(Stage::read);
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
+  const auto timing = run.clock.scope(Stage::read);
   AlignedArray<std::byte> raw(header.num_blocks * record);
   const std::uint64_t chunk_records = std::max<std::uint64_t>(1, kChunkBytes / record);
   run.parallel_for(header.num_blocks, chunk_records, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
+    const auto piece = run.clock.piece(Stage::read, {.bytes = (end - begin) * record});
     source.read(begin, end - begin, raw.data() + begin * record);
     progress.add((end - begin) * record);
   });

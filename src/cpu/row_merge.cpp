@@ -42,14 +42,20 @@ void work(const Rows& rows, const RowWork& shared, UnitMaker& maker, OutputQueue
     return true;
   };
   while (queue.start(job, claim)) {
-    UnitOutput out(queue, job, output_record_bytes(product.shape.m));
-    for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
-      shared.run.check_cancelled();
-      if (product.row_pairs[row] == 0) continue;
-      merger.merge(row, product.row_pairs[row], unit.col_begin, unit.col_end, out);
+    const bool ends_rows = unit.col_end == product.blocks_per_side;
+    {
+      auto piece = shared.run.clock.piece(Stage::multiply, {.panel = job.number});
+      UnitOutput out(queue, job, output_record_bytes(product.shape.m));
+      for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
+        shared.run.check_cancelled();
+        if (product.row_pairs[row] == 0) continue;
+        merger.merge(row, product.row_pairs[row], unit.col_begin, unit.col_end, out);
+        if (ends_rows) piece.work().pairs += product.row_pairs[row];  // a row in pieces counts with its last one
+      }
+      piece.work().bytes = job.total_bytes();
     }
     queue.finish(job);
-    if (unit.col_end == product.blocks_per_side) progress.add(unit.row_end - unit.row_begin);
+    if (ends_rows) progress.add(unit.row_end - unit.row_begin);
   }
 }
 

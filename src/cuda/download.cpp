@@ -135,7 +135,8 @@ void Downloader::send_slice(Sending& sending) {
   try {
     release = [this, slot] { put_back(slot); };
     events_.timed(Stage::d2h, stream_,
-                  [&] { copy_async(slot, sending.panel->records.data() + sending.at, bytes, stream_); });
+                  [&] { copy_async(slot, sending.panel->records.data() + sending.at, bytes, stream_); },
+                  {.bytes = bytes, .panel = sending.panel->number});
     stream_.synchronize();
   } catch (...) {
     stream_.settle();  // the copy may be on its way

@@ -27,6 +27,26 @@ std::optional<int> local_rank() {
   return std::nullopt;
 }
 
+/// Ranges of this library, apart from those of the program that calls it.
+nvtxDomainHandle_t nvtx_domain() {
+  static const nvtxDomainHandle_t domain = nvtxDomainCreateA("spmm");
+  return domain;
+}
+
+/// Values: the payload is the bytes that the range moves, where it moves none its pairs.
+void push_range(const char* name, const StageWork& work) {
+  nvtxEventAttributes_t range{};
+  range.version = NVTX_VERSION;
+  range.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  range.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  range.message.ascii = name;
+  if (work.bytes != 0 || work.pairs != 0) {
+    range.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+    range.payload.ullValue = work.bytes != 0 ? work.bytes : work.pairs;
+  }
+  nvtxDomainRangePushEx(nvtx_domain(), &range);
+}
+
 }  // namespace
 
 std::string build_info() {
@@ -76,7 +96,7 @@ DeviceInfo describe(const DeviceContext& context) {
 }
 
 StageHooks stage_hooks() {
-  return {.enter = [](const char* name) { nvtxRangePushA(name); }, .leave = [] { nvtxRangePop(); }};
+  return {.enter = push_range, .leave = [] { nvtxDomainRangePop(nvtx_domain()); }};
 }
 
 }  // namespace spmm::cuda

@@ -198,6 +198,7 @@ std::uint64_t Pipeline::run_panels(const Operands& operands, PanelOutput& output
     output.check();
     PackedPanel& target = packed[x % packed.size()];
     downloader.wait_until_free(target);
+    events_.begin_panel(stream_, {.pairs = panels[x].num_pairs, .panel = x});
     multiplier->multiply(panels[x], target);
     target.number = x;
     target.ready.record(stream_);

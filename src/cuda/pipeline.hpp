@@ -43,7 +43,7 @@ class Pipeline {
   /// What ran: the exact decision, with the panels of this device.
   [[nodiscard]] const plan::Execution& execution() const { return execution_; }
   /// Adds the times of the stages on the device.
-  void collect(StageSpans& spans) { events_.collect(spans); }
+  void collect(StageSpans& spans) { events_.collect(spans, run_.clock.trace(), context_); }
 
  private:
   SortedPair sort_and_count(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b);

@@ -31,31 +31,36 @@ class StageEvents {
   /// (profiler ranges).
   StageEvents(StageHooks hooks, const Stream& stream);
 
-  /// Brackets what `work` puts on the stream.
+  /// Brackets what `work` puts on the stream. Values: what = bytes that it moves.
   template <class Work>
-  void timed(Stage stage, const Stream& stream, Work&& work) {
+  void timed(Stage stage, const Stream& stream, Work&& work, const StageWork& what = {}) {
     Event begin(true);
     Event end(true);
+    const StageWork known = work_of(stage, stream, what);
     begin.record(stream);
     {
-      const Range range(hooks_, stage);
+      const Range range(hooks_, stage, known);
       std::forward<Work>(work)();
     }
     end.record(stream);
     const std::lock_guard lock(mutex_);
-    intervals_[static_cast<std::size_t>(stage)].emplace_back(std::move(begin), std::move(end));
+    intervals_[static_cast<std::size_t>(stage)].push_back({std::move(begin), std::move(end), stream.get(), known});
   }
 
+  /// What follows on the stream belongs to this panel; its pairs count with the next interval of stage multiply.
+  void begin_panel(const Stream& stream, const StageWork& panel);
+
   /// Adds all intervals to the spans, in seconds of the host's steady clock: those of several devices can be compared,
-  /// but for some 20 us that waiting for the zero took. Waits for their ends.
-  void collect(StageSpans& spans);
+  /// but for some 20 us that waiting for the zero took. With a trace, each stream gives it a track. Waits for their
+  /// ends.
+  void collect(StageSpans& spans, TraceLog* trace, const DeviceContext& context);
 
  private:
   /// A profiler range.
   class Range {
    public:
-    Range(const StageHooks& hooks, Stage stage) : hooks_(hooks) {
-      if (hooks_.enter != nullptr) hooks_.enter(stage_name(stage).data());
+    Range(const StageHooks& hooks, Stage stage, const StageWork& work) : hooks_(hooks) {
+      if (hooks_.enter != nullptr) hooks_.enter(stage_name(stage).data(), work);
     }
     ~Range() {
       if (hooks_.leave != nullptr) hooks_.leave();
@@ -67,12 +72,22 @@ class StageEvents {
     const StageHooks& hooks_;
   };
 
-  using Interval = std::pair<Event, Event>;
+  struct Interval {
+    Event begin;
+    Event end;
+    cudaStream_t stream;
+    StageWork work;
+  };
+
+  StageWork work_of(Stage stage, const Stream& stream, StageWork what);
+
   StageHooks hooks_;
   std::mutex mutex_;
   Event zero_{true};
   std::chrono::steady_clock::time_point zero_time_;
   std::array<std::vector<Interval>, kStageNames.size()> intervals_;
+  cudaStream_t panel_stream_ = nullptr;
+  StageWork panel_{};
 };
 
 }  // namespace spmm::cuda

@@ -220,7 +220,7 @@ class Uploader {
     const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
     slot.synchronize();
     {
-      const auto timing = run_.clock.scope(Stage::read);
+      const auto timing = run_.clock.scope(Stage::read, {.bytes = bytes});
       lane.source.read(chunk.first, chunk.count, slot.host);
     }
     run_.clock.add_bytes(Stage::read, bytes);
@@ -251,7 +251,8 @@ class Uploader {
       on_device(targets_, d, [&] {
         Destination& to = lane.to[d];
         to.events.timed(Stage::h2d, to.stream,
-                        [&] { copy_async(to.staging.at(section.turn).data() + place, slot.host, bytes, to.stream); });
+                        [&] { copy_async(to.staging.at(section.turn).data() + place, slot.host, bytes, to.stream); },
+                        {.bytes = bytes});
         slot.free[d].record(to.stream);
         if (is_whole) parse(section, lane, to);
       });

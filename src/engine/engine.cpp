@@ -38,10 +38,14 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
 
-/// Clock and report of one product.
+/// Clock, report and trace of one product.
 struct Record {
+  explicit Record(const ProductOptions& options) : trace(options.trace) {}
+
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-  StageClock clock{cuda::stage_hooks()};
+  Trace* trace;
+  std::optional<TraceLog> log{};  // only where a trace is wanted
+  StageClock clock{cuda::stage_hooks(), trace != nullptr ? &log.emplace(start) : nullptr};
   Report report{};
 
   /// Completes the report when everything is done.
@@ -51,7 +55,9 @@ struct Record {
         kHeaderBytes * std::max<std::uint64_t>(1, report.parts.size()) +
         report.c_blocks * output_record_bytes(report.c.m);
     report.peak_host_bytes = peak_resident_bytes();
-    report.total_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto end = std::chrono::steady_clock::now();
+    report.total_s = std::chrono::duration<double>(end - start).count();
+    if (trace != nullptr) *trace = log->take(log->since_start(end));
   }
 };
 
@@ -98,10 +104,12 @@ class Engine::Impl {
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
   /// written at the same time share the cores.
-  [[nodiscard]] io::FileSinkTuning writing() const {
+  [[nodiscard]] io::FileSinkTuning writing(TraceLog* trace) const {
     constexpr std::uint64_t kTightBytes = std::uint64_t{4} << 30;
     const bool is_tight = options_.memory_limit_bytes != 0 && options_.memory_limit_bytes < kTightBytes;
-    return is_tight ? io::FileSinkTuning{} : io::fastest_tuning(usable_cores(), num_running_);
+    io::FileSinkTuning tuning = is_tight ? io::FileSinkTuning{} : io::fastest_tuning(usable_cores(), num_running_);
+    tuning.trace = trace;
+    return tuning;
   }
   [[nodiscard]] MemoryBudget& budget() { return budget_; }
   /// Products from files.
@@ -315,7 +323,7 @@ Engine::Engine(const EngineOptions& options) : impl_(std::make_unique<Impl>(opti
 Engine::~Engine() = default;
 
 Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& out, const ProductOptions& options) {
-  Record record;
+  Record record(options);
   wanted_backend(options);  // rejects unknown names before any file is opened
   const Counted running(impl_->num_running());
   std::unique_ptr<Source> source_a;
@@ -334,11 +342,11 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     const std::uint32_t m = source_a->header().m;
     num_parts = wanted_parts(source_a->header(), source_b->header(), options);
     if (num_parts == 0) {
-      file = io::open_tuned_file_sink(out, m, how, impl_->writing());
+      file = io::open_tuned_file_sink(out, m, how, impl_->writing(record.clock.trace()));
     } else {
       check_output_holds_no_input(a, out);
       check_output_holds_no_input(b, out);
-      auto folder = io::open_tuned_parts_sink(out, m, num_parts, how, impl_->writing());
+      auto folder = io::open_tuned_parts_sink(out, m, num_parts, how, impl_->writing(record.clock.trace()));
       parts = folder.get();
       file = std::move(folder);
     }
@@ -352,7 +360,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
 
 ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const ProductOptions& options,
                                Report* report) {
-  Record record;
+  Record record(options);
   const auto source_a = make_memory_source(a, "matrix A");
   const auto source_b = make_memory_source(b, "matrix B");
   ProductMatrix product;
@@ -364,7 +372,7 @@ ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const
 }
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {
-  Record record;
+  Record record(options);
   validate_header(a.header(), a.name());
   validate_header(b.header(), b.name());
   impl_->multiply(a, b, sink, options, record);

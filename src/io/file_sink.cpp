@@ -22,8 +22,9 @@ class FileSink final : public Sink {
            const FileSinkTuning& tuning)
       : file_(path, options, tuning.temp, tuning.mode),
         m_(m),
-        writers_(tuning.num_writers, tuning.piece_bytes,
-                 [this](const Piece& piece) { file_.write_at(piece.offset, piece.bytes); }) {}
+        writers_(
+            tuning.num_writers, tuning.piece_bytes,
+            [this](const Piece& piece) { file_.write_at(piece.offset, piece.bytes); }, tuning.trace) {}
 
   void append(std::span<const std::byte> records, std::function<void()> release) override {
     put({.offset = end_bytes_, .bytes = records, .release = ReleaseOnce(std::move(release))});

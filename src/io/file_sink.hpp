@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/trace_log.hpp"
 #include "io/output_file.hpp"
 #include "spmm/io.hpp"
 #include "spmm/stream.hpp"
@@ -37,6 +38,7 @@ struct FileSinkTuning {
   unsigned num_writers = kNumWriters;  ///< at most; 0: append() itself writes
   std::uint64_t piece_bytes = kPieceBytes;
   OtherRuns other_runs = OtherRuns::allowed;  ///< of a result in parts
+  TraceLog* trace = nullptr;  ///< where each piece that is written is noted; outlives the sink
 };
 
 /// The fastest way of writing on a machine with so many cores, for one of several files that are written at once: a

@@ -31,7 +31,8 @@ PartFiles::PartFiles(std::uint32_t m, Range range, const PlaceOf& place_of, cons
                      const FileSinkTuning& tuning)
     : m_(m),
       range_(range),
-      writers_(tuning.num_writers, tuning.piece_bytes, [this](const Piece& piece) { write(piece); }) {
+      writers_(
+          tuning.num_writers, tuning.piece_bytes, [this](const Piece& piece) { write(piece); }, tuning.trace) {
   const FileSinkOptions of_file{.durable = options.durable};
   for (std::uint32_t x = 0; x < range.count; ++x) {
     parts_.emplace_back(place_of(part_name(range.first + x)), of_file, tuning);

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/trace_log.hpp"
 #include "io/slice_queue.hpp"
 
 namespace spmm::io {
@@ -15,8 +16,9 @@ namespace spmm::io {
 /// Threads: write_piece is called from several threads at once; the rest by one caller at a time.
 class SliceWriters {
  public:
-  /// Values: num_writers = threads at most; 0: push() itself writes. write_piece may throw.
-  SliceWriters(unsigned num_writers, std::uint64_t piece_bytes, std::function<void(const Piece&)> write_piece);
+  /// Values: num_writers = threads at most; 0: push() itself writes. write_piece may throw. trace may be null.
+  SliceWriters(unsigned num_writers, std::uint64_t piece_bytes, std::function<void(const Piece&)> write_piece,
+               TraceLog* trace = nullptr);
   ~SliceWriters() { queue_.close(); }
   SliceWriters(const SliceWriters&) = delete;
   SliceWriters& operator=(const SliceWriters&) = delete;
@@ -34,6 +36,7 @@ class SliceWriters {
   unsigned num_writers_;
   std::uint64_t piece_bytes_;
   std::function<void(const Piece&)> write_piece_;
+  TraceLog* trace_;
   bool may_start_ = true;  ///< false once the system has refused a thread
   std::uint64_t pushed_bytes_ = 0;
   SliceQueue queue_;

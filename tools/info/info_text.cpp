@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -101,22 +102,24 @@ std::string product_text(const ProductInfo& product, std::uint32_t m) {
 
 std::string picture_text(const Picture& picture, bool unicode) {
   const auto& shades = unicode ? kUnicodeShades : kAsciiShades;
-  std::uint64_t most = 0;
-  for (const auto& row : picture.blocks) most = std::max(most, *std::max_element(row.begin(), row.end()));
+  double densest = 0;
+  for (std::size_t r = 0; r < picture.height; ++r) {
+    for (std::size_t c = 0; c < picture.width; ++c) densest = std::max(densest, picture.density(r, c));
+  }
   std::string edge = "+";
   edge.append(picture.width, '-').append("+\n");
   std::string lines = edge;
   for (std::size_t r = 0; r < picture.height; ++r) {
     lines += "|";
     for (std::size_t c = 0; c < picture.width; ++c) {
-      const std::uint64_t blocks = picture.blocks[r][c];
       // The first shade is for no block, the last one for the densest cells.
-      const std::uint64_t shade = blocks == 0 ? 0 : 1 + (blocks * (shades.size() - 1) - 1) / most;
-      lines += shades[std::min<std::uint64_t>(shade, shades.size() - 1)];
+      const double density = picture.density(r, c);
+      const double steps = static_cast<double>(shades.size() - 1);
+      lines += shades.at(density == 0 ? 0 : static_cast<std::size_t>(std::ceil(density / densest * steps)));
     }
     lines += "|\n";
   }
-  return lines + edge + text("darkest cell: ", most, " blocks\n");
+  return lines + edge + text("darkest cell: ", percent(densest), " of its blocks\n");
 }
 
 bool terminal_shows_unicode() {

@@ -75,6 +75,12 @@ void draw(const Piece& piece, std::uint64_t nb, Picture& picture) {
   }
 }
 
+/// Indices x below nb with x * num_cells / nb == cell, as draw() puts them.
+std::uint64_t covered(std::size_t cell, std::size_t num_cells, std::uint64_t nb) {
+  const auto first = [&](std::uint64_t c) { return (c * nb + num_cells - 1) / num_cells; };
+  return first(cell + 1) - first(cell);
+}
+
 /// Whether the last block of each piece lies before the first one of the next.
 /// Values: ends = first and last block of each piece by its first record.
 bool ends_ascend(const std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>>& ends) {
@@ -94,6 +100,12 @@ std::uint64_t num_occurring(IndexCounts& counts) {
 
 }  // namespace
 
+double Picture::density(std::size_t row, std::size_t column) const {
+  const double places = static_cast<double>(covered(row, height, blocks_per_side)) *
+                        static_cast<double>(covered(column, width, blocks_per_side));
+  return static_cast<double>(blocks.at(row).at(column)) / places;
+}
+
 MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementType> type, unsigned num_threads) {
   const MatrixFile matrix = open_matrix(path, type, ElementType::u16);
   const MatrixHeader header = matrix.file.header();
@@ -106,7 +118,8 @@ MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementTyp
                   .rows = IndexCounts(nb, matrix.file.num_records()),
                   .columns = IndexCounts(nb, matrix.file.num_records()),
                   .picture = {.width = std::min<std::size_t>(nb, Picture::kMaxWidth),
-                              .height = std::min<std::size_t>(nb, Picture::kMaxHeight)}};
+                              .height = std::min<std::size_t>(nb, Picture::kMaxHeight),
+                              .blocks_per_side = nb}};
   std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>> ends;
   std::mutex mutex;
   parallel_for(num_threads, matrix.file.num_records(), records_per_read(matrix.file.record_bytes()),

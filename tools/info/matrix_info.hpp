@@ -18,7 +18,11 @@ struct Picture {
   static constexpr std::size_t kMaxHeight = 32;
   std::size_t width = 0;
   std::size_t height = 0;
+  std::uint64_t blocks_per_side = 0;  ///< of the matrix: cells need not cover the same number of block rows
   std::array<std::array<std::uint64_t, kMaxWidth>, kMaxHeight> blocks{};  ///< [row][column]
+
+  /// Share of the places that a cell covers which hold a block.
+  [[nodiscard]] double density(std::size_t row, std::size_t column) const;
 };
 
 struct MatrixInfo {

@@ -42,8 +42,8 @@ Start it with as many ranks as there are GPUs, or one for each part of the cores
   mpirun -n 4 --map-by slot:PE=8 spmm-mpi a.bin b.bin c.bin      four ranks with eight cores each
   mpirun -n 1 --bind-to none spmm-mpi a.bin b.bin c.bin          one rank, all cores
   mpirun -n 8 spmm-mpi --parts auto a.bin b.bin c                a folder; each rank writes files of its own
-All nodes must see the three paths. --threads, --memory-limit and --verify are of each rank; --plan, --progress and
---devices are options of spmm alone. Each part belongs to one rank: with fewer parts than ranks some have no rows.
+All nodes must see the three paths. --threads, --memory-limit and --verify are of each rank; --plan, --progress,
+--trace and --devices are options of spmm alone. Each part belongs to one rank: with fewer parts than ranks some have no rows.
 Kernels, environment and exit codes are those of spmm --help.
 )";
 

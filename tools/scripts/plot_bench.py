@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Draws measurements of spmm-bench and writes their tables; every number comes from the JSON files.
 
-usage: python3 tools/scripts/plot_bench.py [--out DIR] [--markdown FILE] [--no-pictures] MEASUREMENT.json...
+usage: python3 tools/scripts/plot_bench.py [--out DIR] [--markdown FILE] [--no-pictures] [--roof DEVICE,GB/S,T/S]
+                                           MEASUREMENT.json...
 
 rate.png      rate against the share of stored blocks, uniform cases, a panel per block side
 density.png   time against the share of stored blocks, with the points where one kernel overtakes another
-roofline.png  multiply-adds per second against multiply-adds per byte, below the measured ceilings
+roofline.png  multiply-adds per second against multiply-adds per byte, below the measured ceilings; --roof gives those of
+              a device that the files have none of (a CPU: copied GB/s, 10^12 products of bytes a second)
 stages.png    shares of the stages
+
+Marks are medians, bars reach from the fastest run to the slowest.
 """
 import argparse
 import collections
@@ -44,7 +48,10 @@ def read_rows(paths):
             fail(f"{path}: not a measurement of spmm-bench ({error}); name a file of --json")
     # Files are told apart only where they measured the same.
     measured = collections.Counter((row.case["name"], row.kernel["kernel"]) for row in rows)
-    return rows if max(measured.values(), default=0) > 1 else [row._replace(label="") for row in rows]
+    if max(measured.values(), default=0) > 1:
+        return rows
+    several = len({device_word([row]) for row in rows}) > 1  # backends share no line
+    return [row._replace(label=device_word([row]) if several else "") for row in rows]
 
 
 def series_name(row):
@@ -67,6 +74,24 @@ def density_groups(rows):
     groups = {name: {s: points for s, points in series.items() if len(points) >= MIN_DENSITIES}
               for name, series in groups.items()}
     return {name: series for name, series in groups.items() if series}
+
+
+def spread(times):
+    """Distance of the fastest and of the slowest run from the median."""
+    return times["median"] - times.get("min", times["median"]), times.get("max", times["median"]) - times["median"]
+
+
+def rate_spread(work, times):
+    """The same of work / time."""
+    middle = work / times["median"]
+    fastest, slowest = times.get("min", 0) or times["median"], times.get("max", times["median"])
+    return middle - work / slowest, work / fastest - middle
+
+
+def device_word(rows):
+    """Where the rows were computed, for the names of axes."""
+    words = {"cuda": "GPU", "cpu": "CPU"}
+    return " or ".join(sorted({words.get(row.kernel.get("backend"), "device") for row in rows}, reverse=True))
 
 
 def between(x0, x1, share):
@@ -193,9 +218,16 @@ class Painter:
 
     def save(self, figure, name):
         path = self.out / name
-        figure.savefig(path, dpi=150, bbox_inches="tight")
+        figure.savefig(path, dpi=110, bbox_inches="tight")
         self.plt.close(figure)
         print(path)
+
+    def line(self, axis, points, name, linestyle="-"):
+        """Points (x, y, below, above, name of the case), with the name beside each that has one."""
+        xs, ys, below, above, names = zip(*points)
+        axis.errorbar(xs, ys, yerr=(below, above), marker="o", markersize=4, capsize=3, linestyle=linestyle, label=name)
+        for x, y, case in zip(xs, ys, names):
+            axis.annotate(case, (x, y), xytext=(4, 3), textcoords="offset points", fontsize="xx-small")
 
     def finish_log_axis(self, axis, **labels):
         axis.set(xscale="log", yscale="log", **labels)
@@ -215,30 +247,57 @@ def plot_rates(painter, rows):
         series = {}
         for row in rows:
             if row.case["m"] == m:
-                point = (row.case["block_density"], row.kernel["gpairs_per_s_multiply"])
+                down, up = rate_spread(row.kernel["pairs"] / 1e6, row.kernel["multiply_ms"])
+                point = (row.case["block_density"], row.kernel["gpairs_per_s_multiply"], down, up, row.case["name"])
                 series.setdefault(series_name(row), []).append(point)
         for name, points in series.items():
-            axis.plot(*zip(*sorted(points)), marker="o", label=name)
+            painter.line(axis, sorted(points), name)
         painter.finish_log_axis(axis, title=f"m = {m}", xlabel="share of blocks stored",
-                                ylabel="Gpair/s of the multiply stage")
+                                ylabel=f"Gpair/s of the multiply stage, {device_word(rows)}")
     painter.save(figure, "rate.png")
 
 
-def plot_densities(painter, groups, crossings):
+def plot_densities(painter, rows, groups, crossings):
     """A panel per group, a line per kernel, a mark and a name per crossing."""
     if not groups:
         return
+    around = {(group_name(row.case), series_name(row), row.case["block_density"]): spread(row.kernel["device_ms"])
+              for row in rows}
     figure, axes = painter.panels(len(groups))
     for axis, (group, series) in zip(axes[0], groups.items()):
+        axis.set_xscale("log")
         for name, points in series.items():
-            axis.plot(*zip(*sorted(points.items())), marker="o", label=name)
+            painter.line(axis, [(x, ms, *around[group, name, x], "") for x, ms in sorted(points.items())], name)
         for number, crossing in enumerate(c for c in crossings if c.group == group):
             axis.plot([crossing.density], [crossing.ms], marker="x", color="black", markersize=9)
             axis.annotate(f"{crossing.first} = {crossing.second}\n{100 * crossing.density:.3g} %, {crossing.ms:.3g} ms",
-                          (crossing.density, crossing.ms), xytext=(-8, 4 + 10 * (number % 3)),
-                          textcoords="offset points", fontsize="x-small", horizontalalignment="right")
-        painter.finish_log_axis(axis, title=group, xlabel="share of blocks stored", ylabel="device ms")
+                          (crossing.density, crossing.ms), xytext=(-8, 8 + 22 * (number % 3)),
+                          textcoords="offset points", fontsize="xx-small",
+                          horizontalalignment="right" if crossing.density > min(axis.get_xlim()) * 100 else "left")
+        painter.finish_log_axis(axis, title=group, xlabel="share of blocks stored",
+                                ylabel=f"milliseconds of the {device_word(rows)}'s stages")
     painter.save(figure, "density.png")
+
+
+def parse_roof(text):
+    """("avx512-vnni", 53, 0.4) of "avx512-vnni,53,0.4"."""
+    try:
+        device, copy, byte_terms = text.rsplit(",", 2)
+        roof = (device, float(copy), float(byte_terms))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not DEVICE,GB/S,T/S, such as avx512-vnni,53,0.4") from None
+    if min(roof[1:]) <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}': rates are above 0")
+    return roof
+
+
+def with_roofs(rows, roof):
+    """Rows of that device without ceilings get these."""
+    if roof is None:
+        return rows
+    limit = {"copy_gb_per_s": roof[1], "byte_terms_t_per_s": roof[2]}
+    return [row._replace(kernel={"limit": limit, **row.kernel}) if roof[0] in row.kernel["device"] else row
+            for row in rows]
 
 
 def planes_of(row):
@@ -256,13 +315,14 @@ def plot_roofline(painter, rows):
     series = {}
     for row in rows:
         terms, kernel = row.kernel["terms"], row.kernel
-        point = (terms / kernel["least_bytes"], terms / (kernel["device_ms"]["median"] * 1e9))
+        rate = terms / (kernel["device_ms"]["median"] * 1e9)
+        point = (terms / kernel["least_bytes"], rate, *rate_spread(terms / 1e9, kernel["device_ms"]), row.case["name"])
         series.setdefault(series_name(row), []).append(point)
     for name, points in series.items():
-        axis.plot(*zip(*points), marker="o", linestyle="", label=name)
-    plot_ceilings(axis, rows, [x for points in series.values() for x, _ in points])
+        painter.line(axis, points, name, linestyle="")
+    plot_ceilings(axis, rows, [point[0] for points in series.values() for point in points])
     painter.finish_log_axis(axis, xlabel="multiply-adds per byte that has to move",
-                            ylabel="10^12 multiply-adds per second, device stages")
+                            ylabel=f"10^12 multiply-adds/s in the stages of the {device_word(rows)}")
     painter.save(figure, "roofline.png")
 
 
@@ -294,7 +354,7 @@ def plot_stages(painter, rows):
         axis.barh(names, shares, left=left, label=stage, color=painter.plt.get_cmap("tab20")(number))
         left = [x + share for x, share in zip(left, shares)]
     axis.invert_yaxis()
-    axis.set(xlim=(0, 1), xlabel="share of the sum over stages, output to /dev/null")
+    axis.set(xlim=(0, 1), xlabel=f"share of the sum over stages, output to /dev/null, {device_word(rows)}")
     axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     painter.save(figure, "stages.png")
 
@@ -313,6 +373,7 @@ def main():
     parser.add_argument("measurements", nargs="+", type=pathlib.Path, metavar="MEASUREMENT.json")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the pictures")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the tables")
+    parser.add_argument("--roof", type=parse_roof, metavar="DEVICE,GB/S,T/S", help="ceilings that the files lack")
     parser.add_argument("--no-pictures", action="store_true", help="tables and crossing points alone")
     arguments = parser.parse_args()
     rows = read_rows(arguments.measurements)
@@ -330,8 +391,8 @@ def main():
     painter = Painter(arguments.out)
     arguments.out.mkdir(parents=True, exist_ok=True)
     plot_rates(painter, rows)
-    plot_densities(painter, groups, crossings)
-    plot_roofline(painter, rows)
+    plot_densities(painter, rows, groups, crossings)
+    plot_roofline(painter, with_roofs(rows, arguments.roof))
     plot_stages(painter, rows)
 
 

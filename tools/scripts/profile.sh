@@ -10,7 +10,7 @@ usage: bash tools/scripts/profile.sh [nsys|ncu|none] [STAGE] -- ./spmm A B OUT [
   ncu    counters of the first 20 kernels of one STAGE (multiply unless named: build, count, multiply, compact)
   none   the stage table alone
 
-Stages of a run are NVTX ranges of the same name. Reports are written below build/profile/.
+Stages of a run are NVTX ranges of the same name in the domain spmm; bytes or pairs are their payload. Reports are written below build/profile/.
 Used nvprof before? It is gone since CUDA 13 and refuses GPUs of compute capability 8.0 and newer.
   nvprof ./spmm ...                    ->  tools/scripts/profile.sh nsys -- ./spmm ...
   nvprof --metrics/--events ...        ->  tools/scripts/profile.sh ncu -- ./spmm ...
@@ -78,7 +78,7 @@ case $profiler in
     printf 'timeline: nsys-ui %s\n' "$out/spmm.nsys-rep"
     ;;
   ncu)
-    "$tool" --nvtx --nvtx-include "$stage/" --clock-control none --launch-count 20 --force-overwrite --export "$out/spmm" "$@"
+    "$tool" --nvtx --nvtx-include "spmm@$stage/" --clock-control none --launch-count 20 --force-overwrite --export "$out/spmm" "$@"
     "$tool" --import "$out/spmm.ncu-rep" --print-summary per-kernel --page details
     printf 'counters: ncu-ui %s\n' "$out/spmm.ncu-rep"
     ;;

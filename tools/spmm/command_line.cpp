@@ -31,6 +31,7 @@ cxxopts::Options describe(const std::string& program) {
           "auto|all|N,N...")("threads", "host threads; 0 = every core this process may use", value(), "N")(
           "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
           "report", "write a JSON report; - = standard output", value(), "FILE")(
+          "trace", "write what each thread and stream did when, for Perfetto and chrome://tracing", value(), "FILE")(
           "plan", "print sizes, memory, kernel and panels, and run nothing")(
           "verify", "recompute N result blocks and as many absent ones before the output appears", value(), "N")(
           "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
@@ -90,6 +91,15 @@ void set_files(CliOptions& options, const cxxopts::ParseResult& parsed) {
   if (!options.plan || parsed.count("OUT") > 0) options.out = required_positional(parsed, "OUT", "output (OUT)");
 }
 
+/// Errors: UsageError if an option's file is one of the others.
+void check_other_file(const OptionText& given, const std::vector<std::filesystem::path>& others, const char* what) {
+  for (const std::filesystem::path& file : others) {
+    if (file.empty() || file == "/dev/null" || !same_file(given.value, file)) continue;
+    throw UsageError(given.where, text(given.value, " is the same file as ", file.string()),
+                     text("give the ", what, " another name"));
+  }
+}
+
 void set_report(CliOptions& options, const cxxopts::ParseResult& parsed) {
   const auto given = option_text(parsed, "report");
   if (!given) return;
@@ -97,11 +107,21 @@ void set_report(CliOptions& options, const cxxopts::ParseResult& parsed) {
     throw UsageError(given->where, "the file name is empty", "name a file, or - for standard output");
   options.report = given->value;
   if (options.report == "-") return;
-  for (const std::filesystem::path& file : {options.a, options.b, options.out}) {
-    if (file.empty() || file == "/dev/null" || !same_file(options.report, file)) continue;
-    throw UsageError(given->where, text(options.report, " is the same file as ", file.string()),
-                     "give the report another name");
+  check_other_file(*given, {options.a, options.b, options.out}, "report");
+}
+
+/// Errors: UsageError, also where nothing is computed or there are several processes.
+void set_trace(CliOptions& options, const cxxopts::ParseResult& parsed, const std::string& program) {
+  const auto given = option_text(parsed, "trace");
+  if (!given) return;
+  if (program != "spmm") throw UsageError(given->where, "is not an option of " + program, "trace a run of spmm");
+  if (options.plan)
+    throw UsageError(given->where, "is given together with --plan, which runs nothing", "leave one out");
+  if (given->value.empty() || given->value == "-") {
+    throw UsageError(given->where, "names no file", "name one such as trace.json");
   }
+  options.trace = given->value;
+  check_other_file(*given, {options.a, options.b, options.out, options.report}, "trace");
 }
 
 }  // namespace
@@ -137,6 +157,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   }
   set_files(options, parsed);
   set_report(options, parsed);
+  set_trace(options, parsed, program);
   return options;
 }
 
@@ -164,6 +185,7 @@ Examples:
   spmm --parts 8 a.bin b.bin c                   a folder of 8 files; spmm-cat makes one of them
   spmm --devices 0,1 a.bin b.bin c.bin           one product on two GPUs
   spmm --report - -q a.bin b.bin /dev/null       measure only
+  spmm --trace t.json a.bin b.bin c.bin          a timeline of its threads, for https://ui.perfetto.dev
 
 Environment:
   Every option can be set by a variable of the same name, SPMM_ and capitals: SPMM_MEMORY_LIMIT=2G, SPMM_QUIET=1.

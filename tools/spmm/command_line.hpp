@@ -13,6 +13,7 @@ struct CliOptions {
   std::filesystem::path a, b, out;
   Options run;
   std::string report;  ///< path of the JSON report; "" = none, "-" = standard output
+  std::string trace;   ///< path of the trace; "" = none
   bool plan = false;   ///< print the plan only
   bool quiet = false;
   bool verbose = false;

@@ -1,4 +1,5 @@
 // spmm A B OUT: the command.
+#include <functional>
 #include <iostream>
 #include <memory>
 
@@ -6,6 +7,7 @@
 #include "cli/program.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/report_text.hpp"
+#include "cli/trace_file.hpp"
 #include "io/paths.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
@@ -26,21 +28,24 @@ int show_plan(const cli::CliOptions& options, const cli::RunNames& names) {
   return cli::kOk;
 }
 
-/// Writes the report of a finished product. Errors: OutputError, IoError; both say that the product is there.
-void write_report(const std::string& path, const nlohmann::ordered_json& json) {
+/// Writes what belongs to a finished product. Errors: OutputError, IoError; both say that the product is there.
+void write_beside(const std::string& what, const std::function<void()>& write) {
   constexpr const char* kComplete = "the product is complete";
   try {
-    cli::write_json(path, json);
+    write();
   } catch (const OutputError& error) {
-    throw OutputError("report", error.what(), kComplete);
+    throw OutputError(what, error.what(), kComplete);
   } catch (const IoError& error) {
-    throw IoError("report", error.what(), kComplete);
+    throw IoError(what, error.what(), kComplete);
   }
 }
 
 int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
-  // What would make the report fail is said before the work, not after it.
+  // What would make these files fail is said before the work, not after it.
   if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
+  if (!options.trace.empty()) io::find_target(options.trace, false);
+  Trace trace;
+  if (!options.trace.empty()) options.run.trace = &trace;
   Report report;
   {
     cli::ProgressBar bar(std::cerr);
@@ -54,7 +59,10 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
     if (cli::ends_at_once()) static_cast<void>(engine.release());  // not taken apart piece by piece: see end_process()
   }
   if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
-  if (!options.report.empty()) write_report(options.report, cli::report_json(report, names));
+  if (!options.trace.empty()) write_beside("trace", [&] { cli::write_trace(options.trace, trace, report); });
+  if (!options.report.empty()) {
+    write_beside("report", [&] { cli::write_json(options.report, cli::report_json(report, names)); });
+  }
   // Standard output is the report's where it was asked for there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;
   return cli::kOk;

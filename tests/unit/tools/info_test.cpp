@@ -176,10 +176,25 @@ TEST_CASE("index counts: few and many possible indices give the same", "[tools][
   }
 }
 
-TEST_CASE("picture: shades grow with the number of blocks", "[tools][info]") {
-  tools::Picture picture{.width = 6, .height = 1};
+TEST_CASE("picture: shades grow with the density of the cells", "[tools][info]") {
+  tools::Picture picture{.width = 6, .height = 1, .blocks_per_side = 600};
   picture.blocks[0] = {0, 1, 21, 41, 61, 100};
-  CHECK(tools::picture_text(picture, false) == "+------+\n| .:+*#|\n+------+\ndarkest cell: 100 blocks\n");
-  CHECK(tools::picture_text(picture, true) == "+------+\n| ·░▒▓█|\n+------+\ndarkest cell: 100 blocks\n");
-  CHECK(tools::picture_text({.width = 2, .height = 1}, false) == "+--+\n|  |\n+--+\ndarkest cell: 0 blocks\n");
+  CHECK(tools::picture_text(picture, false) == "+------+\n| .:+*#|\n+------+\ndarkest cell: 0.1667 % of its blocks\n");
+  CHECK(tools::picture_text(picture, true) == "+------+\n| ·░▒▓█|\n+------+\ndarkest cell: 0.1667 % of its blocks\n");
+  CHECK(tools::picture_text({.width = 2, .height = 1, .blocks_per_side = 2}, false) ==
+        "+--+\n|  |\n+--+\ndarkest cell: 0 % of its blocks\n");
+}
+
+TEST_CASE("picture: a full matrix looks full also where cells cover different numbers of blocks", "[tools][info]") {
+  const TemporaryFolder folder;
+  ProcessOptions ascii;
+  ascii.env = {{"LC_ALL", "C"}};
+  for (const char* n : {"3", "64", "65", "100", "127"}) {
+    INFO(n);
+    REQUIRE(run_tool("gen", {folder.file("g"), "--n", n, "--m", "1", "--k", "all", "--max-value", "1"}).exit_code == 0);
+    const std::string text = run_tool("info", {folder.file("g")}, ascii).out;
+    const std::string picture = text.substr(text.find("\n+-"));
+    CHECK(picture.find("|#") != std::string::npos);
+    CHECK(picture.find_first_of(".:*") == picture.find(": 100 % of its blocks"));
+  }
 }

@@ -1,0 +1,153 @@
+// Traces: events nest, buffers stay bounded, threads and streams get tracks of their own.
+#include "base/trace_log.hpp"
+
+#include <numeric>
+
+#include "base/run.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm;
+
+/// Whether events are in order and two of them are apart or contain each other, as their depths say.
+bool nests(const TraceTrack& track) {
+  std::vector<std::int64_t> open;
+  std::int64_t last = 0;
+  for (const TraceEvent& event : track.events) {
+    if (event.begin_ns < last || event.end_ns < event.begin_ns) return false;
+    last = event.begin_ns;
+    while (open.size() > event.depth) open.pop_back();
+    if (open.size() != event.depth || (!open.empty() && event.end_ns > open.back())) return false;
+    open.push_back(event.end_ns);
+  }
+  return true;
+}
+
+std::uint64_t num_intervals(const TraceTrack& track) {
+  std::uint64_t num = track.num_dropped;
+  for (const TraceEvent& event : track.events) num += event.num;
+  return num;
+}
+
+std::uint64_t num_bytes(const TraceTrack& track) {
+  return std::accumulate(track.events.begin(), track.events.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const TraceEvent& event) { return sum + event.work.bytes; });
+}
+
+}  // namespace
+
+TEST_CASE("short neighbours of one name are one event, others are not") {
+  TraceLane lane("x");
+  lane.add({.name = "read", .begin_ns = 0, .end_ns = 1000, .work = {.bytes = 3, .panel = 4}});
+  lane.add({.name = "read", .begin_ns = 1200, .end_ns = 2000, .work = {.bytes = 5, .panel = 5}});
+  lane.add({.name = "write", .begin_ns = 2000, .end_ns = 3000});
+  lane.add({.name = "write", .begin_ns = 3000, .end_ns = 3000 + TraceLane::kResolutionNs});  // together too long
+  lane.add({.name = "write", .begin_ns = 900'000, .end_ns = 901'000});                       // too far away
+  lane.add({.name = "build", .begin_ns = 1'000'100, .end_ns = 1'000'200, .depth = 1});       // inside of the next
+  lane.add({.name = "build", .begin_ns = 1'000'000, .end_ns = 1'000'300});
+  const TraceTrack track = lane.take();
+  REQUIRE(track.events.size() == 6);
+  CHECK(track.events[0].end_ns == 2000);
+  CHECK(track.events[0].num == 2);
+  CHECK(track.events[0].work.bytes == 8);
+  CHECK(track.events[0].work.panel == 4);
+  CHECK(track.events[4].depth == 0);
+  CHECK(track.events[5].depth == 1);
+  CHECK(nests(track));
+}
+
+TEST_CASE("a full buffer is joined, and still nests and still counts everything") {
+  const std::int64_t gap = GENERATE(0, 10'000, 300'000);
+  TraceLane lane("x");
+  std::int64_t now = 0;
+  constexpr std::uint64_t kParents = 3000;
+  for (std::uint64_t parent = 0; parent < kParents; ++parent) {
+    const std::int64_t begin = now;
+    for (int child = 0; child < 4; ++child) {
+      const std::int64_t child_begin = now += gap;
+      now += 200'000;
+      lane.add({.name = child % 2 == 0 ? "multiply" : "write",
+                .begin_ns = child_begin,
+                .end_ns = now,
+                .work = {.bytes = 1},
+                .depth = 1});
+    }
+    lane.add({.name = "product", .begin_ns = begin, .end_ns = now});
+  }
+  const TraceTrack track = lane.take();
+  CHECK(track.events.size() <= TraceLane::kMaxEvents);
+  CHECK(track.events.size() > TraceLane::kMaxEvents / 8);
+  CHECK(nests(track));
+  CHECK(num_intervals(track) == 5 * kParents);
+  CHECK((num_bytes(track) == 4 * kParents || track.num_dropped > 0));
+}
+
+TEST_CASE("tracks of streams are put in order and overlaps are cut off") {
+  TraceLog log(TraceLog::Clock::now());
+  log.add_track({.device = 0,
+                 .owner = "G",
+                 .name = "stream 1",
+                 .events = {{.name = "multiply", .begin_ns = 500, .end_ns = 900}}});
+  log.add_track({.device = 0,
+                 .owner = "G",
+                 .name = "stream 1",
+                 .events = {{.name = "build", .begin_ns = -5, .end_ns = 503},
+                            {.name = "count", .begin_ns = 600, .end_ns = 901},
+                            {.name = "d2h", .begin_ns = 950, .end_ns = 5000}}});
+  log.add_track({.device = 1, .owner = "G", .name = "stream 1"});
+  const Trace trace = log.take(1000);
+  REQUIRE(trace.tracks.size() == 3);
+  CHECK(trace.end_ns == 1000);
+  CHECK(trace.tracks[0].name == "main");
+  const TraceTrack& stream = trace.tracks[1];
+  REQUIRE(stream.events.size() == 4);
+  CHECK(nests(stream));
+  CHECK(stream.events[0].begin_ns == 0);
+  CHECK(stream.events[1].depth == 1);
+  CHECK(stream.events[3].end_ns == 1000);
+}
+
+TEST_CASE("threads of a product are in its caller's stage, each on a track of its own") {
+  TraceLog log(TraceLog::Clock::now());
+  StageClock clock({}, &log);
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 3};
+  run.run_workers(3, [](unsigned) {});  // in no stage
+  {
+    const auto timing = clock.scope(Stage::multiply);
+    run.run_workers(3, [&](unsigned) { const auto piece = clock.piece(Stage::write, {.bytes = 1}); });
+    run.parallel_for(100, 1, [](std::uint64_t, std::uint64_t) {});
+  }
+  const Trace trace = log.take(log.now());
+  std::uint64_t bytes = 0;
+  for (const TraceTrack& track : trace.tracks) {
+    INFO(track.name);
+    CHECK(nests(track));
+    bytes += num_bytes(track);
+    CHECK((track.name == "main" || track.name.rfind("worker ", 0) == 0));
+    for (const TraceEvent& event : track.events) CHECK(event.name == (event.depth == 0 ? "multiply" : "write"));
+  }
+  CHECK(bytes == 3);
+  CHECK(trace.tracks.front().events.front().name == "multiply");
+  CHECK(clock.totals(Stage::multiply).s > 0);
+}
+
+TEST_CASE("two logs on one thread do not mix") {
+  TraceLog one(TraceLog::Clock::now());
+  TraceLog two(TraceLog::Clock::now());
+  {
+    const TraceSpan a(&one, "read");
+    const TraceSpan b(&two, "write");
+    const TraceSpan c(&one, "build");
+    const TraceSpan nothing(nullptr, "plan");
+  }
+  const Trace first = one.take(one.now());
+  const Trace second = two.take(two.now());
+  REQUIRE(first.tracks.front().events.size() == 2);
+  CHECK(first.tracks.front().events[0].name == "read");
+  CHECK(first.tracks.front().events[1].name == "build");
+  CHECK(first.tracks.front().events[1].depth == 1);
+  REQUIRE(second.tracks.front().events.size() == 1);
+  CHECK(second.tracks.front().events[0].depth == 0);
+}
