@@ -35,7 +35,7 @@ struct OuterProduct {
   BlockMatrix a;
   BlockMatrix b;
 
-  OuterProduct(std::uint32_t side, std::uint32_t m) : a{.n = side * m, .m = m}, b{.n = side * m, .m = m} {
+  OuterProduct(std::uint32_t side, std::uint32_t m) : a{.n = side * m, .m = m, .index = {}, .values = {}}, b(a) {
     for (std::uint32_t x = 0; x < side; ++x) {
       a.index.push_back({x, 0});
       b.index.push_back({0, x});
