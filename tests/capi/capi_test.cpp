@@ -1,6 +1,8 @@
 // The C interface from C++: random products against the oracle, versions of structs, engines under a limit, threads.
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -9,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "spmm/engine.hpp"
 #include "spmm/spmm.h"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -236,4 +239,21 @@ TEST_CASE("what this version does not carry out is refused") {
   CHECK(std::string(spmm_last_error_place()) == "matrix A, element_bits");
   bsr.element_bits = 0;
   CHECK(spmm_multiply_bsr(engine.get(), &bsr, &bsr, nullptr, &c, nullptr) != SPMM_OK);  // no arrays
+}
+
+// tests/python/measure_call.py runs it for comparison.
+TEST_CASE("time of the C++ call on case S1", "[.measure]") {
+  const BlockMatrix a = test::random_matrix(8192, 8, 100'000, 2047, 1);
+  const BlockMatrix b = test::random_matrix(8192, 8, 100'000, 2047, 2);
+  Engine engine;
+  ProductOptions options;
+  options.backend = Backend::cpu;
+  double best_s = 1e9;
+  for (int run = 0; run < 5; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    const ProductMatrix c = engine.multiply(a, b, options);
+    best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    CHECK(c.index.size() > 1'000'000);
+  }
+  std::printf("C++ call: %.4f s\n", best_s);
 }

@@ -108,10 +108,15 @@ class Engine:
                      {"max_threads": threads, "verify_blocks": verify})
         result = _library.Handle("spmm_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
-        with self._use() as engine:
-            call.run(lambda: _library.library().spmm_multiply_bsr(
-                engine, left.struct, right.struct, call.options, result.pointer,
-                None if report is None else made.pointer))
+        try:
+            with self._use() as engine:
+                call.run(lambda: _library.library().spmm_multiply_bsr(
+                    engine, left.struct, right.struct, call.options, result.pointer,
+                    None if report is None else made.pointer))
+        except BaseException:  # a traceback keeps this frame: what it holds goes now
+            result.close()
+            made.close()
+            raise
         if report is not None:
             report.update(_json_of(made))
         return from_handle(result, wants_scipy=not (isinstance(a, tuple) and isinstance(b, tuple)))

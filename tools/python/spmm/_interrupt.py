@@ -15,6 +15,7 @@ class _Work:
         self._end = threading.Lock()
         self._end.acquire()
         self.is_over = False
+        self._is_taken = False
         self.results: List[Any] = []
         self.errors: List[BaseException] = []
 
@@ -38,13 +39,14 @@ class _Work:
         while True:
             try:
                 cancel()
-                if not self._begin.acquire(blocking=False):
+                if self._is_taken or self._begin.acquire(blocking=False):
+                    self._is_taken = True
+                else:
                     self.wait()
                     thread.join()
                 return
             except KeyboardInterrupt:
-                if self.is_over or not self._begin.locked():
-                    continue
+                continue
 
 
 def interruptible(body: Callable[[], Any], cancel: Callable[[], None]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -22,9 +22,9 @@ class Bsr(NamedTuple):
     indptr [rows / m + 1], indices [blocks] block columns, data [blocks, m, m], shape in elements (square where it is
     left out).
 
-    >>> import numpy as np
-    >>> a = Bsr(np.array([0, 1, 1]), np.array([1]), np.array([[[7]]], dtype=np.uint16), (2, 2))
-    >>> spmm.multiply(a, Bsr(np.array([0, 0, 1]), np.array([0]), np.array([[[6]]]))).data
+    >>> import numpy as np, spmm
+    >>> a = spmm.Bsr(np.array([0, 1, 1]), np.array([1]), np.array([[[7]]], dtype=np.uint16), (2, 2))
+    >>> spmm.multiply(a, spmm.Bsr(np.array([0, 0, 1]), np.array([0]), np.array([[[6]]]))).data
     array([[[42]]], dtype=uint32)
     """
 
@@ -104,27 +104,36 @@ def _first_bad(values: np.ndarray) -> Optional[int]:
     return int(bad.argmax()) if bad.any() else None
 
 
-def _checked(bsr: Bsr, name: str, fits_result: bool = False) -> np.ndarray:
-    """data as uint16 (a result: uint32), the same array where it is that already. Errors: FormatError with row, column."""
-    data = bsr.data
+def _require_elements(data: np.ndarray, name: str, place: Callable[[int], Tuple[int, int]]) -> None:
+    """Errors: FormatError with row and column of the first element that does not fit."""
     if data.dtype.kind not in "biuf":
         raise _format_error(name, f"elements of type {data.dtype}", "give whole numbers from 0 to 65535")
-    if fits_result and data.dtype == np.uint32:
-        return np.ascontiguousarray(data)
     bad = _first_bad(data.reshape(-1))
     if bad is None:
-        return np.ascontiguousarray(data, dtype=np.uint16)
-    m = data.shape[1]
-    block, element = divmod(bad, m * m)
-    row = int(np.searchsorted(bsr.indptr, block, side="right") - 1) * m + element // m
-    column = int(bsr.indices[block]) * m + element % m
+        return
+    row, column = place(bad)
     raise _format_error(f"{name}, row {row}, column {column}",
                         f"element {data.reshape(-1)[bad]} is no whole number from 0 to {MAX_ELEMENT}",
                         "scale or round the matrix before")
 
 
+def _checked(bsr: Bsr, name: str, fits_result: bool = False) -> np.ndarray:
+    """data as uint16 (a result: uint32), the same array where it is that already. Errors: FormatError."""
+    m = bsr.data.shape[1]
+
+    def place(bad: int) -> Tuple[int, int]:
+        block, element = divmod(bad, m * m)
+        row = int(np.searchsorted(bsr.indptr, block, side="right")) - 1
+        return row * m + element // m, int(bsr.indices[block]) * m + element % m
+
+    if fits_result and bsr.data.dtype == np.uint32:
+        return np.ascontiguousarray(bsr.data)
+    _require_elements(bsr.data, name, place)
+    return np.ascontiguousarray(bsr.data, dtype=np.uint16)
+
+
 def _regrouped(matrix: Matrix, m: int, name: str) -> Bsr:
-    """Any kind of matrix in blocks of side m, elements of its own type, each checked before it is added to another."""
+    """Any kind of matrix in blocks of side m. Elements that are stored several times are added up, in 64 bits."""
     if isinstance(matrix, np.ndarray):
         return _from_dense(matrix, m, name)
     sparse = find_scipy()
@@ -137,25 +146,28 @@ def _regrouped(matrix: Matrix, m: int, name: str) -> Bsr:
             raise _shape_error(name, f"blocks of side {bsr.data.shape[1]}, expected {m}",
                                "give both with blocks of the same side, or install SciPy")
         matrix = sparse.bsr_matrix((bsr.data, bsr.indices, bsr.indptr), shape=bsr.shape)
-    csr = matrix.tocoo().tocsr() if matrix.format == "bsr" else matrix
-    if csr.format != "csr" or not csr.has_canonical_format:
-        coo = csr.tocoo()  # repeated elements: each is checked, then they are added up in 64 bits
-        wide = _checked(Bsr(np.array([0, coo.nnz]), np.arange(coo.nnz), coo.data.reshape(-1, 1, 1)), name) \
-            if _first_bad(coo.data) is None else _raise_bad(coo, name)
-        csr = sparse.coo_matrix((wide.reshape(-1).astype(np.int64), (coo.row, coo.col)), shape=coo.shape).tocsr()
-    narrow = _checked(Bsr(csr.indptr, csr.indices, csr.data.reshape(-1, 1, 1), csr.shape), name)
+    if matrix.format != "csr" or not matrix.has_canonical_format:
+        coo = matrix.tocoo()
+        _require_elements(coo.data, name, lambda bad: (int(coo.row[bad]), int(coo.col[bad])))
+        matrix = sparse.coo_matrix((coo.data.astype(np.int64), (coo.row, coo.col)), shape=coo.shape).tocsr()
+    elements = Bsr(matrix.indptr, matrix.indices, matrix.data.reshape(-1, 1, 1), matrix.shape)
+    narrow = _checked(elements, name)
     if m == 1:
-        return Bsr(csr.indptr, csr.indices, narrow, csr.shape)
-    same = sparse.csr_matrix((narrow.reshape(-1), csr.indices, csr.indptr), shape=csr.shape)
-    blocks = same.tobsr(blocksize=(m, m))
+        return elements._replace(data=narrow)
+    csr = sparse.csr_matrix((narrow.reshape(-1), matrix.indices, matrix.indptr), shape=matrix.shape)
+    blocks = csr.tobsr(blocksize=(m, m))
     return Bsr(blocks.indptr, blocks.indices, blocks.data, blocks.shape)
 
 
-def _raise_bad(coo: Any, name: str) -> np.ndarray:
-    bad = _first_bad(coo.data)
-    raise _format_error(f"{name}, row {coo.row[bad]}, column {coo.col[bad]}",
-                        f"element {coo.data[bad]} is no whole number from 0 to {MAX_ELEMENT}",
-                        "scale or round the matrix before")
+def pattern(matrix: Matrix) -> Bsr:
+    """Blocks of a block matrix, elements of others, whatever their values."""
+    bsr = _as_bsr(matrix, "matrix")
+    if bsr is not None:
+        return bsr
+    if isinstance(matrix, np.ndarray):
+        return _from_dense(matrix, 1, "matrix")
+    csr = matrix.tocsr()
+    return Bsr(csr.indptr, csr.indices, csr.data.reshape(-1, 1, 1), csr.shape)
 
 
 def _from_dense(matrix: np.ndarray, m: int, name: str) -> Bsr:
@@ -179,6 +191,9 @@ class Operand:
         bsr = _as_bsr(matrix, name)
         if bsr is None or bsr.data.shape[1] != m:
             bsr = _regrouped(matrix, m, name)
+        if len(bsr.data) != len(bsr.indices):
+            raise _format_error(name, f"{len(bsr.data)} blocks for {len(bsr.indices)} indices",
+                                "give a block for each index")
         self.data = _checked(bsr, name, fits_result)
         self.indptr, self.indices = (self._indices(part, name) for part in (bsr.indptr, bsr.indices))
         self.shape = bsr.shape
@@ -186,9 +201,6 @@ class Operand:
         if rows < 0 or cols < 0 or rows // m + 1 != len(self.indptr):
             raise _format_error(name, f"indptr has {len(self.indptr)} entries, expected {rows // m + 1}",
                                 "give the begin of each block row, and the end of the last")
-        if len(self.data) != len(self.indices):
-            raise _format_error(name, f"{len(self.data)} blocks for {len(self.indices)} indices",
-                                "give a block for each index")
         self._name = name.encode()
         self.struct = _library.BsrStruct(
             rows=rows, cols=cols, indptr=self.indptr.ctypes.data, indices=self.indices.ctypes.data,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._matrix import Matrix, _as_bsr, _regrouped, common_side
+from ._matrix import Matrix, pattern
 
 
 def density(matrix: Matrix, cells: int = 100) -> np.ndarray:
@@ -20,10 +20,7 @@ def density(matrix: Matrix, cells: int = 100) -> np.ndarray:
     array([[0.67, 1.  ],
            [0.  , 0.67]])
     """
-    m = common_side(matrix, matrix, None)
-    bsr = _as_bsr(matrix, "matrix")
-    if bsr is None:
-        bsr = _regrouped(matrix, m, "matrix")
+    bsr = pattern(matrix)
     assert bsr.shape is not None
     m = bsr.data.shape[1]
     num = [bsr.shape[0] // m, bsr.shape[1] // m]
@@ -44,7 +41,8 @@ def spy(matrix: Matrix, ax: Any = None, cells: int = 100, **options: Any) -> Any
         import matplotlib.pyplot
 
         ax = matplotlib.pyplot.gca()
-    shape = matrix.shape if getattr(matrix, "shape", None) is not None else _as_bsr(matrix, "matrix").shape
+    shape = pattern(matrix).shape
+    assert shape is not None
     drawn = {"cmap": "Greys", "vmin": 0, "vmax": 1, "interpolation": "nearest",
              "extent": (0, shape[1], shape[0], 0), **options}
     ax.imshow(density(matrix, cells), **drawn)
