@@ -1,8 +1,10 @@
 // What can go wrong. Every error names the place, what was found and what to do about it.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace spmm {
 
@@ -10,7 +12,22 @@ namespace spmm {
 class Error : public std::runtime_error {
  public:
   Error(const std::string& where, const std::string& problem, const std::string& hint)
-      : std::runtime_error(where + ": " + problem + "; " + hint) {}
+      : std::runtime_error(where + ": " + problem + "; " + hint),
+        where_length_(where.size()),
+        problem_length_(problem.size()) {}
+
+  /// The parts of what(). Memory: of this error.
+  [[nodiscard]] std::string_view where() const { return std::string_view(what()).substr(0, where_length_); }
+  [[nodiscard]] std::string_view problem() const {
+    return std::string_view(what()).substr(where_length_ + 2, problem_length_);
+  }
+  [[nodiscard]] std::string_view hint() const {
+    return std::string_view(what()).substr(where_length_ + problem_length_ + 4);
+  }
+
+ private:
+  std::size_t where_length_;
+  std::size_t problem_length_;
 };
 
 /// A combination of options that cannot be carried out (unknown kernel, output equal to an input, ...).

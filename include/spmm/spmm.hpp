@@ -1,6 +1,7 @@
 // Everything public.
 #pragma once
 
+#include "spmm/arrays.hpp"
 #include "spmm/block_matrix.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"

@@ -56,6 +56,14 @@ class Source {
   /// Number of a record as messages give it; differs from `record` where the source is a part of another one.
   [[nodiscard]] virtual std::uint64_t original_record(std::uint64_t record) const { return record; }
 
+  /// Where a record is, as messages say it behind the name. Sources whose data are no file say it in the words of their
+  /// caller: "block 5", "indices[5], in block row 2".
+  [[nodiscard]] virtual std::string place(std::uint64_t record) const {
+    const std::uint64_t number = original_record(record);
+    const std::uint64_t offset = kHeaderBytes + number * input_record_bytes(header().m);
+    return "record " + std::to_string(number) + " (byte offset " + std::to_string(offset) + ")";
+  }
+
   /// Checks after the last read that the length is still what the header says. Errors: FormatError.
   virtual void check_unchanged() const = 0;
 };
@@ -79,6 +87,9 @@ class Sink {
 
   /// The blocks of the whole result that it takes at most; more of them are an OutOfMemory of the product.
   [[nodiscard]] virtual std::uint64_t max_blocks() const { return 0xFFFF'FFFFu; }
+
+  /// Whether the records stay in host memory: the engine counts them against its memory limit as they are appended.
+  [[nodiscard]] virtual bool keeps_records() const { return false; }
 
   /// The ranges, before any record: num_ranges() of them, ascending, which share all block rows of the result; some may
   /// be empty. Called again where a product starts anew, on another backend, before it has appended anything.

@@ -144,7 +144,7 @@ std::byte* allocate_bytes(std::uint64_t bytes, Pages pages) {
   if (data == nullptr) {
     throw OutOfMemory("host memory",
                       text("an array of ", human_bytes(bytes), " (", bytes, " bytes) could not be allocated"),
-                      "set a lower --memory-limit, or run on a machine with more memory");
+                      "set a lower EngineOptions::memory_limit_bytes, or run on a machine with more memory");
   }
   count_bytes(bytes);
   return data;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/text.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {
@@ -59,9 +60,11 @@ MemoryShare::~MemoryShare() {
   {
     const std::lock_guard lock(budget_.mutex_);
     budget_.host_.used_bytes -= reserved_.host;
+    budget_.result_bytes_ -= result_bytes_;
     budget_.device_.used_bytes -= reserved_.device;
     budget_.host_.num_users -= uses_host_ ? 1 : 0;
-    if (budget_.keeps_pages_ && reserved_.host != 0) budget_.kept_page_bytes_ = reserved_.host;
+    const std::uint64_t paged_bytes = reserved_.host - result_bytes_;
+    if (budget_.keeps_pages_ && paged_bytes != 0) budget_.kept_page_bytes_ = paged_bytes;
     budget_.allow_pages();
     budget_.device_.num_users -= uses_device_ ? 1 : 0;
   }
@@ -174,6 +177,25 @@ bool MemoryShare::grow_host(std::uint64_t bytes) {
   reserved_.host += bytes;
   budget_.allow_pages();
   return true;
+}
+
+void MemoryShare::add_result(std::uint64_t bytes) {
+  const std::lock_guard lock(budget_.mutex_);
+  const std::uint64_t limit = budget_.host_.limit_bytes;
+  if (bytes > budget_.host_.free_bytes()) {
+    const std::uint64_t others = budget_.host_.used_bytes - reserved_.host;
+    throw OutOfMemory(
+        "result in memory",
+        text("its first ", human_bytes(result_bytes_ + bytes), " do not fit the limit of ", human_bytes(limit),
+             " beside ", human_bytes(reserved_.host - result_bytes_), " of the product",
+             others == 0 ? "" : " and " + human_bytes(others) + " of others"),
+        "raise EngineOptions::memory_limit_bytes, or multiply to a file, which needs memory for a part of "
+        "the result only");
+  }
+  budget_.host_.used_bytes += bytes;
+  budget_.result_bytes_ += bytes;
+  reserved_.host += bytes;
+  result_bytes_ += bytes;
 }
 
 bool MemoryShare::grow_device(std::uint64_t bytes) {

@@ -71,13 +71,14 @@ class MemoryBudget {
   /// nothing dropped, where products hold too much. The mutex must be held.
   bool make_room(std::uint64_t bytes, std::span<const SourceIdentity> except = {});
 
-  void allow_pages() { allowance_.set(std::max(host_.used_bytes, kept_page_bytes_)); }
+  void allow_pages() { allowance_.set(std::max(host_.used_bytes - result_bytes_, kept_page_bytes_)); }
 
   const bool keeps_pages_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   KeptItems kept_;  // items are destroyed under the mutex: what is counted free is free
   std::uint64_t kept_page_bytes_ = 0;
+  std::uint64_t result_bytes_ = 0;  // part of host_.used_bytes: results in memory, which are no arrays of the engine
   SpareAllowance allowance_;
   Pool host_;
   Pool device_;
@@ -161,6 +162,9 @@ class MemoryShare {
   bool grow_host(std::uint64_t bytes);
   bool grow_device(std::uint64_t bytes);
 
+  /// Counts bytes of a result that stays in memory. Errors: OutOfMemory where the limit has no room for them.
+  void add_result(std::uint64_t bytes);
+
   [[nodiscard]] MemoryBytes reserved() const;
   /// What grow_host() and grow_device() could take now.
   [[nodiscard]] MemoryBytes free() const;
@@ -169,8 +173,9 @@ class MemoryShare {
   std::uint64_t limit_bytes(MemoryBudget::Pool& pool, bool& is_user, const std::function<std::uint64_t()>& measure);
 
   MemoryBudget& budget_;
-  std::vector<KeptClaim> held_;  // from reserve() to claim(), and by hold()
-  MemoryBytes reserved_;         // guarded by the budget's mutex
+  std::vector<KeptClaim> held_;     // from reserve() to claim(), and by hold()
+  MemoryBytes reserved_;            // guarded by the budget's mutex
+  std::uint64_t result_bytes_ = 0;  // the same; part of reserved_.host
   bool uses_host_ = false;
   bool uses_device_ = false;
 };

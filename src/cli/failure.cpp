@@ -5,12 +5,15 @@
 #include <system_error>
 
 #include "cli/exit_codes.hpp"
+#include "cli/option_words.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::cli {
 
 Failure failure_of_current_exception() {
-  const auto failed = [](int code, const std::exception& e) { return Failure{.exit_code = code, .message = e.what()}; };
+  const auto failed = [](int code, const std::exception& e) {
+    return Failure{.exit_code = code, .message = command_line_words(e.what())};
+  };
   try {
     throw;
   } catch (const UsageError& e) {

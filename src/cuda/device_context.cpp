@@ -35,7 +35,8 @@ void find(const char* name, Function& function) {
   check(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result), name);
 #endif
   if (result != cudaDriverEntryPointSuccess || found == nullptr) {
-    throw DeviceError("CUDA driver", std::string("has no ") + name, "update the driver, or use --backend cpu");
+    throw DeviceError("CUDA driver", std::string("has no ") + name,
+                      "update the driver, or use ProductOptions::backend = cpu");
   }
   function = reinterpret_cast<Function>(found);
 }

@@ -75,11 +75,12 @@ bool has_local_rank() {
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   const int count = num_devices(why_not);
   if (count == 0) {
-    if (wanted >= 0) throw DeviceError("--device", why_not, "check nvidia-smi, or use --backend cpu");
+    if (wanted >= 0)
+      throw DeviceError("EngineOptions::device", why_not, "check nvidia-smi, or use ProductOptions::backend = cpu");
     return nullptr;
   }
   if (wanted >= count) {
-    throw DeviceError("--device", text("device ", wanted, " asked for, ", count, " visible"),
+    throw DeviceError("EngineOptions::device", text("device ", wanted, " asked for, ", count, " visible"),
                       text("use a number from 0 to ", count - 1, ", or check CUDA_VISIBLE_DEVICES"));
   }
   return std::make_shared<DeviceContext>(wanted >= 0 ? wanted : local_rank().value_or(0) % count);

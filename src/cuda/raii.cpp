@@ -13,7 +13,7 @@ void DeviceMemory::check_limit(std::uint64_t used_bytes, const char* what) {
     throw OutOfMemory(
         where,
         text("need ", human_bytes(used_bytes), " (", used_bytes, " bytes), the limit is ", human_bytes(limit_bytes_)),
-        "raise --memory-limit, or use --backend cpu");
+        "raise EngineOptions::memory_limit_bytes, or use ProductOptions::backend = cpu");
   }
   if (share_ == nullptr) return;
   const std::lock_guard lock(share_mutex_);

@@ -26,7 +26,8 @@ bool has_local_rank() {
 
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   why_not = kWhy;
-  if (wanted >= 0) throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use --backend cpu");
+  if (wanted >= 0)
+    throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
   return nullptr;
 }
 
@@ -39,7 +40,7 @@ StageHooks stage_hooks() {
 }
 
 ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, const plan::Decide&, const Run&) {
-  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use --backend cpu");
+  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
 }
 
 }  // namespace spmm::cuda

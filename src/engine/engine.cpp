@@ -18,12 +18,14 @@
 #include "cpu/isa.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "engine/backend_choice.hpp"
+#include "engine/counted_sink.hpp"
 #include "engine/engine_devices.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/prefetching.hpp"
 #include "engine/product.hpp"
 #include "engine/releasing_sink.hpp"
 #include "io/file_sink.hpp"
+#include "io/format.hpp"
 #include "io/parts_sink.hpp"
 #include "io/paths.hpp"
 #include "plan/decide.hpp"
@@ -67,6 +69,16 @@ VerifySettings verify_beside(const ProductOptions& product, std::uint32_t m, pla
   const VerifySettings settings = verify_settings(product.verify_blocks, product.verify_seed, m, limit_bytes);
   if (limit_bytes != 0) limits.host_bytes -= std::min(limit_bytes - 1, settings.sample_bytes);
   return settings;
+}
+
+/// Leaves room for a result that stays in memory: as much as is expected of the headers, at most half of the limit.
+/// More than that it takes only as far as the product leaves memory free.
+void leave_room_for_result(const Source& a, const Source& b, const Sink& sink, plan::Limits& limits) {
+  if (!sink.keeps_records()) return;
+  const double expected = plan::expected_statistics(a.header(), b.header()).num_c_blocks *
+                          static_cast<double>(output_record_bytes(a.header().m));
+  const std::uint64_t half = limits.host_bytes / 2;
+  limits.host_bytes -= expected < static_cast<double>(half) ? static_cast<std::uint64_t>(expected) : half;
 }
 
 /// Where a product runs, and within what limits.
@@ -123,7 +135,7 @@ class Engine::Impl {
   [[nodiscard]] Backend insisted_backend(const ProductOptions& product) const {
     const Backend wanted = wanted_backend(product);
     if (wanted == Backend::cpu && devices_.are_always_shared()) {
-      throw UsageError("--devices", "belongs to backend cuda, not cpu", "leave one of the two out");
+      throw UsageError("EngineOptions::devices", "belongs to backend cuda, not cpu", "leave one of the two out");
     }
     return wanted == Backend::automatic && devices_.are_named() ? Backend::cuda : wanted;
   }
@@ -236,8 +248,8 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
     prefetching.reset();
     machine.gpus = describe_gpus(place, share);
     if (place.devices.empty() && !place.choice) {
-      throw DeviceError(devices_.are_always_shared() ? "--devices" : "--backend cuda", machine.why_no_gpu,
-                        "use --backend cpu, or check nvidia-smi");
+      throw DeviceError(devices_.are_always_shared() ? "EngineOptions::devices" : "ProductOptions::backend = cuda",
+                        machine.why_no_gpu, "use ProductOptions::backend = cpu, or check nvidia-smi");
     }
   }
   const bool has_device = !place.devices.empty();
@@ -252,6 +264,8 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
 void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, const Place& place, const ProductOptions& product,
                        Run run, Report& report) const {
   plan::Limits limits = place.limits;
+  leave_room_for_result(a, b, sink, limits);
+  run.keeps_result = sink.keeps_records();
   if (product.verify_blocks == 0) {
     multiply_product(a, b, sink, limits, run, report);
     return;
@@ -270,7 +284,8 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
                                                  const ProductOptions& product, const std::string& why_not_cuda,
                                                  Record& record) {
   MemoryShare share(budget_);
-  ReleasingSink releasing(sink);
+  CountedSink counted(sink, share);
+  ReleasingSink releasing(counted);
   const auto may_fall_back = [&] {
     return insisted_backend(product) == Backend::automatic && why_not_cuda.empty() && !releasing.was_used();
   };
@@ -373,8 +388,8 @@ ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {
   Record record(options);
-  validate_header(a.header(), a.name());
-  validate_header(b.header(), b.name());
+  io::check_memory_shape(a.header(), a.name());
+  io::check_memory_shape(b.header(), b.name());
   impl_->multiply(a, b, sink, options, record);
   record.close();
   return record.report;

@@ -14,7 +14,7 @@
 namespace spmm {
 namespace {
 
-constexpr const char* kDevices = "--devices";
+constexpr const char* kDevices = "EngineOptions::devices";
 
 /// Tests run what several devices do on one.
 bool may_be_same_device() {
@@ -23,7 +23,7 @@ bool may_be_same_device() {
 
 void check_named(const std::vector<int>& named, int device) {
   if (!named.empty() && device >= 0) {
-    throw UsageError(kDevices, "is given together with --device", "leave one of them out");
+    throw UsageError(kDevices, "is given together with EngineOptions::device", "leave one of them out");
   }
   if (named == std::vector<int>{kAllDevices}) return;
   for (std::size_t x = 0; x < named.size(); ++x) {

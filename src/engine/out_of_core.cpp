@@ -84,7 +84,7 @@ class SlabProduct {
                                      [](std::uint64_t blocks) { return blocks > 0; });
     if (parts < 2) {
       throw OutOfMemory("host memory", "the result of a few block rows does not fit half of the limit",
-                        "raise --memory-limit, or run on a machine with more memory");
+                        "raise EngineOptions::memory_limit_bytes, or run on a machine with more memory");
     }
     for (const Slab& half : cut_slabs(a_counts_, slab.begin, slab.end, 2)) run_slab_of_a(half, execution);
   }

@@ -32,7 +32,8 @@ std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const P
     return plan::automatic_parts(expected_blocks, output_record_bytes(a.m), usable_cores());
   }
   if (options.num_parts <= plan::kMaxParts) return options.num_parts;
-  throw UsageError("--parts", text(options.num_parts, " is too many"), text("use at most ", plan::kMaxParts));
+  throw UsageError("ProductOptions::num_parts", text(options.num_parts, " is too many"),
+                   text("use at most ", plan::kMaxParts));
 }
 
 std::uint32_t parts_of_ranks(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options,

@@ -21,7 +21,7 @@ std::optional<plan::KernelId> wanted_kernel(const ProductOptions& options) {
   if (id) return id;
   std::string names = "auto";
   for (const KernelInfo& k : kernel_names()) names += ", " + k.name;
-  throw UsageError("--kernel", text("unknown kernel '", options.kernel, "'"), "use one of: " + names);
+  throw UsageError("ProductOptions::kernel", text("unknown kernel '", options.kernel, "'"), "use one of: " + names);
 }
 
 /// Takes over what the product itself knows.
@@ -64,10 +64,11 @@ Backend wanted_backend(const ProductOptions& options) {
   if (!id) return options.backend;
   const plan::KernelRow& kernel = plan::row_of(*id);
   if (options.backend != Backend::automatic && options.backend != kernel.backend) {
-    throw UsageError("--kernel",
-                     text("kernel '", options.kernel, "' belongs to backend ", backend_name(kernel.backend), ", not ",
-                          backend_name(options.backend)),
-                     text("leave --backend out, or use --backend ", backend_name(kernel.backend)));
+    throw UsageError(
+        "ProductOptions::kernel",
+        text("kernel '", options.kernel, "' belongs to backend ", backend_name(kernel.backend), ", not ",
+             backend_name(options.backend)),
+        text("leave ProductOptions::backend out, or use ProductOptions::backend = ", backend_name(kernel.backend)));
   }
   return kernel.backend;
 }
@@ -76,8 +77,10 @@ void check_shapes(const Source& a, const Source& b) {
   const MatrixHeader& ha = a.header();
   const MatrixHeader& hb = b.header();
   if (ha.n == hb.n && ha.m == hb.m) return;
+  const bool are_files = a.identity().has_value() && b.identity().has_value();
   throw ShapeError(text(a.name(), " and ", b.name()),
-                   text("header (byte offset 0): n = ", ha.n, ", m = ", ha.m, " against n = ", hb.n, ", m = ", hb.m),
+                   text(are_files ? "header (byte offset 0): " : "", "n = ", ha.n, ", m = ", ha.m,
+                        " against n = ", hb.n, ", m = ", hb.m),
                    "multiply matrices of the same n and m");
 }
 

@@ -14,6 +14,7 @@ class ReleasingSink : public Sink {
 
   [[nodiscard]] std::uint32_t num_ranges() const override { return inner_.num_ranges(); }
   [[nodiscard]] std::uint64_t max_blocks() const override { return inner_.max_blocks(); }
+  [[nodiscard]] bool keeps_records() const override { return inner_.keeps_records(); }
   void set_ranges(std::span<const BlockRows> ranges) override {
     was_used_ = true;
     inner_.set_ranges(ranges);

@@ -11,8 +11,9 @@
 namespace spmm {
 
 /// Waits until the other products of the engine leave what this plan needs; call it once, before anything is allocated.
-/// A product in slabs also holds lists and kept results, and sizes them by the limit: it takes everything. Any other
-/// one on a single device finds its operands still kept, where they are. Errors: Interrupted.
+/// A product in slabs also holds lists and kept results, and sizes them by the limit: it takes everything (but what the
+/// plan has left to a result that stays in memory). Any other one on a single device finds its operands still kept,
+/// where they are. Errors: Interrupted.
 inline void reserve_memory(const Plan& plan, const Source& a, const Source& b, const Run& run) {
   if (run.memory == nullptr) return;
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
@@ -23,10 +24,11 @@ inline void reserve_memory(const Plan& plan, const Source& a, const Source& b, c
       if (const auto identity = source->identity()) files.push_back(*identity);
     }
   }
+  const std::uint64_t host = !in_slabs          ? plan.host_need_bytes + run.beside_bytes
+                             : run.keeps_result ? plan.host_limit_bytes + run.beside_bytes
+                                                : kAll;
   const auto timing = run.clock.scope(Stage::budget);
-  run.memory->reserve({.host = in_slabs ? kAll : plan.host_need_bytes + run.beside_bytes,
-                       .device = in_slabs ? kAll : plan.device_need_bytes},
-                      run.cancel, files);
+  run.memory->reserve({.host = host, .device = in_slabs ? kAll : plan.device_need_bytes}, run.cancel, files);
   if (in_slabs) return;  // on the first device alone
   // In the order of the devices, as every product does: none waits for one that waits for it.
   for (const DeviceUse& use : run.more_devices) {

@@ -1,6 +1,7 @@
 #include "io/format.hpp"
 
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "base/record_errors.hpp"
@@ -10,19 +11,26 @@
 
 namespace spmm {
 
-void validate_header(const MatrixHeader& header, const std::string& name) {
+namespace {
+
+/// Where the fields of a shape are, and what to do about them.
+struct ShapeWords {
+  std::function<std::string(std::uint64_t offset)> place;  ///< of the field at that offset of a file
+  const char* check_fields;
+  const char* large_m;
+  const char* correct_count;
+};
+
+void check_shape(const MatrixHeader& header, const ShapeWords& words) {
   const auto [n, m, num_blocks] = header;
   const auto refuse = [&](std::uint64_t offset, const std::string& problem, const char* hint) {
-    throw FormatError(at_offset(name, offset), problem, hint);
+    throw FormatError(words.place(offset), problem, hint);
   };
-  constexpr const char* kCheckFields =
-      "check that the file starts with n, m and the number of blocks as little-endian 32-bit integers";
-  if (m == 0) refuse(4, text("block side m is 0, expected 1 to ", kMaxBlockDim), kCheckFields);
+  if (m == 0) refuse(4, text("block side m is 0, expected 1 to ", kMaxBlockDim), words.check_fields);
   if (m > kMaxBlockDim) {
-    refuse(4, text("block side m is ", m, ", expected 1 to ", kMaxBlockDim),
-           "store the matrix with smaller blocks; if it has them, check that the header is little-endian");
+    refuse(4, text("block side m is ", m, ", expected 1 to ", kMaxBlockDim), words.large_m);
   }
-  if (n == 0) refuse(0, text("matrix side n is 0, expected a positive multiple of m = ", m), kCheckFields);
+  if (n == 0) refuse(0, text("matrix side n is 0, expected a positive multiple of m = ", m), words.check_fields);
   if (n % m != 0) {
     refuse(0, text("matrix side n is ", n, ", expected a multiple of m = ", m),
            "pad the matrix with zeros to a multiple of the block side");
@@ -30,8 +38,20 @@ void validate_header(const MatrixHeader& header, const std::string& name) {
   const std::uint64_t side = header.blocks_per_side();
   if (num_blocks > side * side) {
     refuse(8, text("number of blocks is ", num_blocks, ", expected at most ", side * side, " = (n / m)^2"),
-           "correct the header: a matrix cannot hold more blocks than block rows times block columns");
+           words.correct_count);
   }
+}
+
+}  // namespace
+
+void validate_header(const MatrixHeader& header, const std::string& name) {
+  check_shape(header, {.place = [&](std::uint64_t offset) { return at_offset(name, offset); },
+                       .check_fields = "check that the file starts with n, m and the number of blocks as little-endian "
+                                       "32-bit integers",
+                       .large_m = "store the matrix with smaller blocks; if it has them, check that the header is "
+                                  "little-endian",
+                       .correct_count = "correct the header: a matrix cannot hold more blocks than block rows times "
+                                        "block columns"});
 }
 
 namespace io {
@@ -103,16 +123,21 @@ void throw_changed_length(std::uint64_t found_bytes, std::uint64_t expected_byte
       "run again when no other program writes the file");
 }
 
+void check_memory_shape(const MatrixHeader& header, const std::string& name) {
+  check_shape(header, {.place = [&](std::uint64_t) { return name; },
+                       .check_fields = "set n and m of the matrix",
+                       .large_m = "store the matrix with smaller blocks",
+                       .correct_count = "store each block once: there are more than block rows times block columns"});
+}
+
 void check_matrix_sizes(std::uint32_t n, std::uint32_t m, std::uint64_t num_indices, std::uint64_t num_values,
                         const std::string& name) {
   constexpr std::uint64_t kMaxBlocks = std::numeric_limits<std::uint32_t>::max();
   if (num_indices > kMaxBlocks) {
-    throw FormatError(at_offset(name, 8),
-                      text("the matrix has ", num_indices, " blocks, expected at most ", kMaxBlocks,
-                           ", the largest number that the header holds"),
+    throw FormatError(name, text("the matrix has ", num_indices, " blocks, expected at most ", kMaxBlocks),
                       "use larger blocks, or several matrices");
   }
-  validate_header({.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(num_indices)}, name);
+  check_memory_shape({.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(num_indices)}, name);
   const std::uint64_t expected = num_indices * m * m;
   if (num_values == expected) return;
   throw FormatError(text(name, ", block ", num_values / (std::uint64_t{m} * m)),

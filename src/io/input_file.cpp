@@ -113,7 +113,7 @@ void InputFile::open_parts() {
                         text("header (byte offset 0): n = ", file.header().n, ", m = ", file.header().m, ", ",
                              file.header().num_blocks, " blocks; the index says n = ", expected.n, ", m = ", expected.m,
                              ", ", expected.num_blocks, " blocks"),
-                        "write the folder anew (spmm --parts): parts of several results were mixed");
+                        "write the folder anew (ProductOptions::num_parts): parts of several results were mixed");
     }
     parts_->first_records.push_back(num_records_);
     num_records_ += part.num_blocks;

@@ -21,6 +21,8 @@ class MemorySink final : public Sink {
  public:
   explicit MemorySink(ProductMatrix& out) : out_(out) {}
 
+  [[nodiscard]] bool keeps_records() const override { return true; }
+
   void append(std::span<const std::byte> records, std::function<void()> release) override {
     const ReleaseOnce release_at_end(std::move(release));
     guard_memory([&] { slices_.emplace_back(records.begin(), records.end()); });

@@ -228,7 +228,7 @@ void OutputFile::sync_folder() {
   throw IoError(target_.name,
                 text("the output is complete, but the folder ", target_.folder, " could not be synced (",
                      error_text(errno), "), expected it to be durable"),
-                "check the disk and run again, or run without --durable");
+                "check the disk and run again, or run without ProductOptions::durable");
 }
 
 void OutputFile::throw_write_error(int error, std::uint64_t offset) const {

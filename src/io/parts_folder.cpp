@@ -270,7 +270,7 @@ void PartsFolder::sync_parent() const {
   throw IoError(target_.name,
                 text("the output is complete, but the folder ", target_.folder, " could not be synced (",
                      error_text(errno), "), expected it to be durable"),
-                "check the disk and run again, or run without --durable");
+                "check the disk and run again, or run without ProductOptions::durable");
 }
 
 void PartsFolder::throw_publish_error(int error) const {

@@ -58,7 +58,8 @@ class Members {
   }
   /// Errors: always FormatError.
   [[noreturn]] void refuse(const std::string& problem) const {
-    throw FormatError(name_, where_ + problem, "write the folder anew (spmm --parts): its parts are not described");
+    throw FormatError(name_, where_ + problem,
+                      "write the folder anew (ProductOptions::num_parts): its parts are not described");
   }
 
  private:
@@ -163,7 +164,7 @@ PartsIndex read_parts_index(const std::filesystem::path& folder) {
   const Descriptor fd(retried([&] { return ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (fd.is_open()) return read_index_at(fd.get(), name);
   throw InputError(name, text("cannot open the folder (", error_text(errno), "), expected a folder of parts"),
-                   "give the path of a folder that spmm --parts has written");
+                   "give the path of a folder that a result in parts was written to");
 }
 
 PartsIndex read_index_at(int folder_fd, const std::string& folder_name) {
@@ -173,7 +174,7 @@ PartsIndex read_index_at(int folder_fd, const std::string& folder_name) {
   struct stat info {};
   if (!fd.is_open() || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     throw FormatError(folder_name, text("is a folder without an index that can be read (", kIndexName, ")"),
-                      "give the path of a file, or of a folder that spmm --parts has written");
+                      "give the path of a file, or of a folder that a result in parts was written to");
   }
   std::string content(std::min<std::uint64_t>(static_cast<std::uint64_t>(info.st_size), kMaxIndexBytes), '\0');
   std::size_t at = 0;

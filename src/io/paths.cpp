@@ -164,7 +164,7 @@ Target find_folder_target(const fs::path& path, bool no_clobber) {
   const bool found = look_up(given, info);
   if (found && !S_ISDIR(info.st_mode)) {
     refuse(target.name, text("is ", kind_text(info.st_mode), ", expected a folder of parts or a new name"),
-           "choose another output path, or leave --parts out");
+           "choose another output path, or leave ProductOptions::num_parts out");
   }
   const fs::path resolved = follow_links(given);
   open_place(resolved, target);

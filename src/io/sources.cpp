@@ -48,6 +48,8 @@ class MemorySource final : public Source {
     io::pack_records(matrix_, first, count, dst);
   }
 
+  [[nodiscard]] std::string place(std::uint64_t record) const override { return text("block ", record); }
+
   void check_unchanged() const override {
     const std::uint64_t values = std::uint64_t{header_.num_blocks} * header_.m * header_.m;
     if (matrix_.index.size() == header_.num_blocks && matrix_.values.size() == values) return;

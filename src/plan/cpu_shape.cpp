@@ -70,7 +70,7 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
   e.host_limit_bytes = limits.host_bytes;
   if (kernel.needs_blas && !limits.has_blas) {
     e.refusal = {.kind = Refusal::Kind::usage,
-                 .what = "--kernel",
+                 .what = "ProductOptions::kernel",
                  .problem = "dense-blas needs OpenBLAS, and this program was built without it",
                  .hint = "use row-merge, or install OpenBLAS and build again"};
     return e;

@@ -152,9 +152,9 @@ void size_tiles(Execution& e, const Statistics& s, std::uint32_t num_devices, co
   const std::string problem = tiles_refusal(s, num_devices);
   if (!problem.empty()) {
     e.refusal = {.kind = Refusal::Kind::usage,
-                 .what = text("--kernel ", e.kernel),
+                 .what = text("ProductOptions::kernel ", e.kernel),
                  .problem = problem,
-                 .hint = "leave --kernel out"};
+                 .hint = "leave ProductOptions::kernel out"};
     return;
   }
   if (s.tiles.counted) {
@@ -195,10 +195,10 @@ void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
   for (const Panel& panel : e.panels) launches += panel.max_c_blocks();
   if (limits.force || s.b_columns == 0 || launches <= kernels::kMaxHostDrivenLaunches) return;
   e.refusal = {.kind = Refusal::Kind::usage,
-               .what = "--kernel host-driven",
+               .what = "ProductOptions::kernel host-driven",
                .problem = text("up to ", launches, " launches, one per result block; more than ",
                                kernels::kMaxHostDrivenLaunches, " take minutes"),
-               .hint = "use another kernel, or add --force"};
+               .hint = "use another kernel, or ProductOptions::force = true"};
 }
 
 /// Why small-blocks cannot run a product, or "". Scratch per row must stay within what its C blocks bring: a long row
@@ -239,16 +239,16 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   e.device_limit_bytes = limits.device_bytes();
   if (kernel.needs_hopper && !limits.has_dense_tensor()) {
     e.refusal = {.kind = Refusal::Kind::device,
-                 .what = text("--kernel ", kernel.name),
+                 .what = text("ProductOptions::kernel ", kernel.name),
                  .problem = text(limits.device->name, " has no warpgroup matrix products"),
-                 .hint = "leave --kernel out"};
+                 .hint = "leave ProductOptions::kernel out"};
     return e;
   }
   if (const std::string problem = refusal_of(kernel, s); !problem.empty()) {
     e.refusal = {.kind = Refusal::Kind::usage,
-                 .what = text("--kernel ", kernel.name),
+                 .what = text("ProductOptions::kernel ", kernel.name),
                  .problem = problem,
-                 .hint = "leave --kernel out"};
+                 .hint = "leave ProductOptions::kernel out"};
     return e;
   }
   const OperandBytes operands =

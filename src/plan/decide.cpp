@@ -99,9 +99,9 @@ Execution decide_at_once(const Statistics& s, const Limits& limits) {
   if (backend == Backend::cuda && !limits.device) {
     Execution none;
     none.refusal = {.kind = Refusal::Kind::device,
-                    .what = "--backend cuda",
+                    .what = "ProductOptions::backend = cuda",
                     .problem = limits.why_no_device,
-                    .hint = "use --backend cpu, or check nvidia-smi"};
+                    .hint = "use ProductOptions::backend = cpu, or check nvidia-smi"};
     return none;
   }
   const std::vector<Execution> all = considered(s, limits, backend);
@@ -205,7 +205,7 @@ void throw_if_refused(const Execution& execution) {
       throw OutOfMemory(r.what,
                         text("even the smallest panel needs ", human_bytes(r.need_bytes), " (", r.need_bytes,
                              " bytes) and the limit is ", human_bytes(have), " (", have, " bytes)"),
-                        "raise --memory-limit, or run on a machine with more memory");
+                        "raise EngineOptions::memory_limit_bytes, or run on a machine with more memory");
     }
     case Refusal::Kind::device:
       throw DeviceError(r.what, r.problem, r.hint);

@@ -138,8 +138,10 @@ class Look {
     const std::lock_guard lock(s_.mutex);
     s_.saturated_bytes += found_.bytes();
     if (s_.settings.memory_bytes != 0 && s_.saturated_bytes > s_.settings.memory_bytes) {
-      throw OutOfMemory("--verify full", "the places of saturated elements of the result do not fit beside the product",
-                        "raise --memory-limit, or multiply without --verify full and use spmm-verify on the result");
+      throw OutOfMemory("ProductOptions::verify_full",
+                        "the places of saturated elements of the result do not fit beside the product",
+                        "raise EngineOptions::memory_limit_bytes, or multiply without ProductOptions::verify_full and "
+                        "use spmm-verify on the result");
     }
     s_.saturated.push_back(std::move(found_));
   }

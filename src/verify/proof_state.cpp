@@ -34,7 +34,7 @@ void check_indices(const Source& source, const std::byte* records, std::uint64_t
   for (std::uint64_t x = 0; x < count; ++x) {
     const BlockIndex at = read_index(records + x * record);
     if (at.i < nb && at.j < nb) continue;
-    throw_index_out_of_range(source.name(), source.original_record(first + x), record, at, nb);
+    throw_index_out_of_range(source, first + x, at);
   }
 }
 

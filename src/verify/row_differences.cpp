@@ -167,7 +167,7 @@ std::string describe_differences(const ProofState& state, const SaturatedBlocks&
   }
   const bool any = std::any_of(compared.begin(), compared.end(), [](const ComparedRow& row) { return row.differs(); });
   if (!any) {
-    throw std::logic_error(text("--verify full: block row ", few.front(),
+    throw std::logic_error(text("ProductOptions::verify_full: block row ", few.front(),
                                 " fails its equations, but is right when it is computed anew: the memory or the "
                                 "processor may be faulty, or an input was changed; please run again"));
   }

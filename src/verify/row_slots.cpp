@@ -46,7 +46,7 @@ RowSlots::RowSlots(const Source& source, const Run& run) {
     for (std::uint64_t r = begin; r < end; ++r) {
       const BlockIndex at = read_index(raw.data() + (r - begin) * record);
       if (at.i >= header.blocks_per_side()) {
-        throw_index_out_of_range(source.name(), source.original_record(r), record, at, header.blocks_per_side());
+        throw_index_out_of_range(source, r, at);
       }
       rows_[r] = at.i;
     }

@@ -25,14 +25,20 @@ endif()
 
 run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${work}/build -G ${GENERATOR} -D CMAKE_BUILD_TYPE=${CONFIG}
     -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_PREFIX_PATH=${work}/prefix
-    # a user of the library needs neither
-    -D CMAKE_DISABLE_FIND_PACKAGE_cxxopts=ON -D CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
+    # a user of the library needs none of these
+    -D CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON -D CMAKE_DISABLE_FIND_PACKAGE_cxxopts=ON -D CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
 run(${CMAKE_COMMAND} --build ${work}/build --config ${CONFIG})
 find_program(consumer consumer PATHS ${work}/build ${work}/build/${CONFIG} NO_DEFAULT_PATH REQUIRED)
 run(${consumer} ${work}/data)
 find_program(many_products many_products PATHS ${work}/build ${work}/build/${CONFIG} NO_DEFAULT_PATH REQUIRED)
 run(${many_products} ${work}/data)
 run(${work}/prefix/bin/spmm --version)
+find_program(c_consumer c_consumer PATHS ${work}/build ${work}/build/${CONFIG} NO_DEFAULT_PATH)
+if(c_consumer)
+  run(${c_consumer} ${work}/data)
+elseif(EXISTS ${work}/prefix/include/spmm/spmm.h AND HAVE_CAPI)
+  message(FATAL_ERROR "the C interface was not installed")
+endif()
 
 # The installed package must not point back into the source or build tree.
 file(GLOB_RECURSE files ${work}/prefix/lib*/cmake/spmm/*.cmake)

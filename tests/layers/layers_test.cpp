@@ -106,6 +106,8 @@ TEST_CASE("a planted include is judged") {
       {"src/engine/multiply.cpp", "#include \"verify/x.cpp\"", "is not a header"},
       {"src/engine/multiply.cpp", "#include \"spmm/typo.hpp\"", "no file of this repository"},
       {"src/engine/multiply.cpp", "#include <spmm/types.hpp>", "write quotes"},
+      {"src/capi/c.cpp", "#include \"spmm/types.hpp\"", ""},
+      {"src/capi/c.cpp", "#include \"base/text.hpp\"", "src/capi may not include src/base/text.hpp"},
       {"src/cli/main.cpp", "#include <cxxopts.hpp>", ""},
       {"src/cli/main.cpp", "#include \"plan/planner.hpp\"", "src/cli may not include src/plan/planner.hpp"},
       {"tools/spmm_gen.cpp", "#include \"cli/options.hpp\"", ""},

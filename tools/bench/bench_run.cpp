@@ -11,6 +11,7 @@
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
+#include "cli/option_words.hpp"
 #include "cli/program.hpp"
 #include "io/file_sink.hpp"
 #include "io/format.hpp"
@@ -177,11 +178,11 @@ std::string refusal_of(const Body& body) {
   } catch (const TooSlow& e) {
     return e.what();
   } catch (const UsageError& e) {
-    return e.what();
+    return cli::command_line_words(e.what());
   } catch (const OutOfMemory& e) {
-    return e.what();
+    return cli::command_line_words(e.what());
   } catch (const DeviceError& e) {
-    return e.what();
+    return cli::command_line_words(e.what());
   }
 }
 

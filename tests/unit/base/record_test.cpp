@@ -24,8 +24,8 @@ TEST_CASE("a product has at most 2^32 - 1 blocks") {
   CHECK(message_for(0).empty());
   CHECK(message_for(4294967295u).empty());
   CHECK(message_for(4294967296u) ==
-        "output: the product has more than 4294967295 non-zero blocks, the most a file holds; write the result "
-        "in parts (--parts), multiply parts of the matrices, or use larger blocks");
+        "output: the product has more than 4294967295 non-zero blocks, the most a result holds; write it to files "
+        "in parts (ProductOptions::num_parts), multiply parts of the matrices, or use larger blocks");
   max_output_blocks = 10;
   CHECK(message_for(10).empty());
   CHECK(message_for(11).find("more than 10 non-zero blocks") != std::string::npos);

@@ -158,7 +158,7 @@ TEST_CASE("a refusal says need and have") {
     INFO(text);
     CHECK(text.find(on_device ? "device memory" : "host memory") != std::string::npos);
     CHECK(text.find("1000 bytes") != std::string::npos);
-    CHECK(text.find("--memory-limit") != std::string::npos);
+    CHECK(text.find("EngineOptions::memory_limit_bytes") != std::string::npos);
   }
 }
 

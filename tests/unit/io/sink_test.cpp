@@ -234,10 +234,8 @@ TEST_CASE("a product of more blocks than a header holds is the same error in eve
   const LowLimit limit(100);
   const std::string records = result_records(kM, 101);
   const std::string expected =
-      "output: the product has more than 100 non-zero blocks, the most a file holds; write the result in parts "
-      "(--parts), multiply parts of the matrices, "
-      "or "
-      "use larger blocks";
+      "output: the product has more than 100 non-zero blocks, the most a result holds; write it to files in parts "
+      "(ProductOptions::num_parts), multiply parts of the matrices, or use larger blocks";
   Appender appender(records);
   {
     const auto file = open_file_sink(folder / "c.bin", kM, {});

@@ -1,0 +1,125 @@
+// Matrices as the arrays that SciPy, cuSPARSE and others use: block-CSR (BSR), and CSR, which is BSR of side 1.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "spmm/block_matrix.hpp"
+#include "spmm/engine.hpp"
+#include "spmm/io.hpp"
+#include "spmm/options.hpp"
+#include "spmm/report.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm {
+
+/// Someone else's array of indices, 32 or 64 bits each.
+class IndexView {
+ public:
+  IndexView() = default;
+  IndexView(std::span<const std::int32_t> values) : narrow_(values.data()), size_(values.size()) {}
+  IndexView(std::span<const std::int64_t> values) : wide_(values.data()), size_(values.size()) {}
+  IndexView(const std::vector<std::int32_t>& values) : IndexView(std::span(values)) {}
+  IndexView(const std::vector<std::int64_t>& values) : IndexView(std::span(values)) {}
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::int64_t operator[](std::size_t at) const { return wide_ != nullptr ? wide_[at] : narrow_[at]; }
+
+ private:
+  const std::int32_t* narrow_ = nullptr;
+  const std::int64_t* wide_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// A matrix in block-CSR arrays that belong to the caller. It need not be square.
+/// Shapes: rows x cols elements, both multiples of m; indptr [rows / m + 1]; indices [num_blocks] block columns; data
+/// [num_blocks, m, m] row-major. Values: indptr starts with 0, ascends and ends with num_blocks; a block row holds each
+/// block column once, in any order.
+template <class T>
+struct BsrView {
+  std::uint64_t rows = 0;
+  std::uint64_t cols = 0;
+  std::uint32_t m = 1;
+  IndexView indptr{};
+  IndexView indices{};
+  std::span<const T> data{};
+};
+
+/// A matrix that owns its block-CSR arrays. Shapes, values: as BsrView; each row's block columns ascend.
+template <class T>
+struct BsrMatrix {
+  std::uint64_t rows = 0;
+  std::uint64_t cols = 0;
+  std::uint32_t m = 1;
+  std::vector<std::int64_t> indptr{};
+  std::vector<std::int64_t> indices{};
+  std::vector<T> data{};
+
+  [[nodiscard]] BsrView<T> view() const {
+    return {.rows = rows, .cols = cols, .m = m, .indptr = indptr, .indices = indices, .data = data};
+  }
+
+  friend bool operator==(const BsrMatrix&, const BsrMatrix&) = default;
+};
+
+/// CSR arrays as a matrix of blocks of side 1. Shapes: indptr [rows + 1], indices and data [number of elements].
+template <class T>
+BsrView<T> csr_view(std::uint64_t rows, std::uint64_t cols, IndexView indptr, IndexView indices,
+                    std::span<const T> data) {
+  return {.rows = rows, .cols = cols, .m = 1, .indptr = indptr, .indices = indices, .data = data};
+}
+
+/// Side of the square matrix in which A and B are multiplied: the largest of their sides.
+/// Errors: ShapeError where A has not as many columns as B has rows, or another block side; FormatError for sides
+/// that are 0, above 2^32 - 1 or no multiple of m.
+std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
+                          const std::string& name_a = "matrix A", const std::string& name_b = "matrix B");
+
+/// Reads the caller's arrays, which must outlive the source, as a matrix of n x n elements, padded with zeros where its
+/// own sides are shorter. Nothing is copied; records are packed while they are read.
+/// Errors: FormatError that names the matrix, the array and the place: the lengths of the arrays, indptr and the block
+/// columns are checked here (one pass over both), blocks that are stored twice by the product.
+std::unique_ptr<Source> make_bsr_source(const BsrView<std::uint16_t>& matrix, std::uint32_t n, std::string name);
+
+/// Blocks in the caller's arrays, in any order. Shapes: index [num_blocks], values [num_blocks, m, m] row-major.
+struct BlockListView {
+  std::uint32_t n = 0;
+  std::uint32_t m = 0;
+  std::span<const BlockIndex> index{};
+  std::span<const std::uint16_t> values{};
+};
+
+/// Reads the caller's arrays, which must outlive the source. Nothing is copied. Errors: FormatError (lengths).
+std::unique_ptr<Source> make_block_source(const BlockListView& matrix, std::string name);
+
+/// A sink that collects a result in block-CSR arrays, of which it takes the first rows x cols elements. `out` must
+/// outlive it and is filled in publish(). Memory: the result, once; counted against the engine's limit.
+/// Errors: OutOfMemory.
+std::unique_ptr<Sink> make_bsr_sink(BsrMatrix<std::uint32_t>& out, std::uint64_t rows, std::uint64_t cols);
+
+/// Reads a whole operand (uint16_t) or result (uint32_t). Errors: as read_matrix().
+template <class T>
+BsrMatrix<T> read_bsr(const std::filesystem::path& path);
+template <>
+BsrMatrix<std::uint16_t> read_bsr<std::uint16_t>(const std::filesystem::path& path);
+template <>
+BsrMatrix<std::uint32_t> read_bsr<std::uint32_t>(const std::filesystem::path& path);
+
+/// Writes a whole matrix in the order given, padded with zeros to a square, atomically. Errors: FormatError as of
+/// make_bsr_source(), also for a block that is stored twice; OutputError, IoError.
+void write_bsr(const std::filesystem::path& path, const BsrView<std::uint16_t>& matrix,
+               const std::string& name = "matrix");
+void write_bsr(const std::filesystem::path& path, const BsrView<std::uint32_t>& matrix,
+               const std::string& name = "matrix");
+
+/// C = A * B of caller's arrays on an engine. Shapes: A [r, k], B [k, c], C [r, c]. Errors: as Engine::multiply() of
+/// matrices.
+BsrMatrix<std::uint32_t> multiply(Engine& engine, const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
+                                  const ProductOptions& options = {}, Report* report = nullptr);
+
+}  // namespace spmm

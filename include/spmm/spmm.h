@@ -1,0 +1,196 @@
+/* C interface of the library (C99; also C++): for C, Fortran, Julia, Rust, Python. Shared library libspmm.so.
+ *
+ * C = A * B, exact, elements of 16 bits, results of 32 bits that saturate at 2^32 - 1. spmm/spmm.hpp is the C++
+ * interface.
+ *
+ * Functions that can fail return a status; on failure nothing is written to their results, and spmm_last_error_text()
+ * of the same thread says what was wrong. No exception leaves the library. Handles are opaque; each has a function that
+ * destroys it and takes NULL. Structs are set to zero, then struct_size to their sizeof, then the fields that matter:
+ * zero is the default of every field, and later versions only add fields at the end.
+ */
+#ifndef SPMM_SPMM_H
+#define SPMM_SPMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define SPMM_API __attribute__((visibility("default")))
+#else
+#define SPMM_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows where a function or a field is added; nothing of an earlier number changes its meaning. */
+#define SPMM_C_API 1
+
+typedef int32_t spmm_status;
+enum {
+  SPMM_OK = 0,
+  SPMM_ERROR_INTERNAL = 1,      /* a bug */
+  SPMM_ERROR_USAGE = 2,         /* arguments or options that cannot be carried out */
+  SPMM_ERROR_SHAPE = 3,         /* A and B do not fit each other */
+  SPMM_ERROR_FORMAT = 4,        /* a matrix breaks the format */
+  SPMM_ERROR_INPUT = 5,         /* an input cannot be opened */
+  SPMM_ERROR_OUTPUT = 6,        /* the output cannot be created */
+  SPMM_ERROR_IO = 7,            /* reading or writing failed on the way */
+  SPMM_ERROR_OUT_OF_MEMORY = 8, /* does not fit the memory or the limit */
+  SPMM_ERROR_DEVICE = 9,        /* backend or device unavailable */
+  SPMM_ERROR_VERIFY = 10,       /* a recomputed block differs */
+  SPMM_ERROR_INTERRUPTED = 11   /* cancelled; safe to run again */
+};
+
+/* ---- the library ---- */
+
+/* "spmm 0.1.0 (git ...), CUDA 13.0 for 90, ..."; stays valid. */
+SPMM_API const char* spmm_version(void);
+/* SPMM_C_API of the library that is loaded. */
+SPMM_API int32_t spmm_c_api(void);
+/* 1 if the library was built with CUDA and a device is there, else 0. Makes no CUDA call. */
+SPMM_API int32_t spmm_has_cuda_device(void);
+
+/* ---- errors: of the last call on this thread that failed. The texts stay valid until the next call that fails. ----
+ */
+
+SPMM_API spmm_status spmm_last_error_status(void);
+SPMM_API const char* spmm_last_error_text(void);    /* "<place>: <problem>; <hint>" */
+SPMM_API const char* spmm_last_error_place(void);   /* the matrix and block, the file and offset, the option */
+SPMM_API const char* spmm_last_error_problem(void); /* what was found, what was expected */
+SPMM_API const char* spmm_last_error_hint(void);    /* what to do */
+
+/* ---- cancellation: any thread or signal handler may set the flag ---- */
+
+typedef struct spmm_cancel spmm_cancel;
+SPMM_API spmm_cancel* spmm_cancel_create(void); /* NULL: no memory */
+SPMM_API void spmm_cancel_set(spmm_cancel* cancel);
+SPMM_API void spmm_cancel_reset(spmm_cancel* cancel);
+SPMM_API void spmm_cancel_destroy(spmm_cancel* cancel); /* no product may use it */
+
+/* ---- engine: what outlives a product; any number of products, from any threads, at once ---- */
+
+#define SPMM_ALL_DEVICES (-1)
+
+typedef struct spmm_engine_options {
+  uint64_t struct_size;
+  const int32_t* devices;      /* [num_devices] CUDA devices that share each product, or the one SPMM_ALL_DEVICES */
+  uint64_t num_devices;        /* 0: automatic */
+  uint64_t memory_limit_bytes; /* of all products together, host and device each; 0: most of what is free */
+  uint32_t num_threads;        /* of a product; 0: all cores */
+  uint32_t reserved;
+} spmm_engine_options;
+
+typedef struct spmm_engine spmm_engine;
+/* options: NULL for the defaults. */
+SPMM_API spmm_status spmm_engine_create(const spmm_engine_options* options, spmm_engine** engine);
+SPMM_API void spmm_engine_destroy(spmm_engine* engine); /* no product may be running */
+
+/* ---- products ---- */
+
+/* Called now and then with the work done and the total of a stage ("read", "multiply", ...), from any thread, by one at
+ * a time. A result other than 0 cancels the product, as spmm_cancel_set() does. */
+typedef int32_t (*spmm_progress_fn)(void* context, const char* stage, uint64_t done, uint64_t total);
+
+typedef struct spmm_product_options {
+  uint64_t struct_size;
+  const char* backend; /* "auto", "cuda", "cpu"; NULL: auto */
+  const char* kernel;  /* a kernel by its name; NULL: auto */
+  spmm_progress_fn progress;
+  void* progress_context;
+  spmm_cancel* cancel;
+  uint64_t verify_blocks; /* recompute that many result blocks, and as many absent ones */
+  uint64_t verify_seed;   /* 0: 1 */
+  uint32_t max_threads;   /* 0: those of the engine */
+  uint32_t num_parts;     /* files: the output is a folder of so many; UINT32_MAX: as many as pay; 0: one file */
+  int32_t durable;        /* files: fsync around the rename */
+  int32_t no_clobber;     /* files: refuse to replace the output */
+  int32_t transpose_a;    /* multiply the transpose of A; must be 0 in this version */
+  int32_t transpose_b;    /* the same of B */
+} spmm_product_options;
+
+typedef struct spmm_matrix spmm_matrix; /* block-CSR arrays that the library owns */
+typedef struct spmm_report spmm_report;
+
+/* A matrix in the caller's block-CSR (BSR) arrays, which are read where they are; block_side = 1 makes it CSR. It need
+ * not be square. The result of A [r, k] and B [k, c] is [r, c]. indptr [rows / block_side + 1], starting with 0;
+ * indices [indptr[last]] block columns, in any order within a row; data [indptr[last], block_side, block_side]
+ * row-major. */
+typedef struct spmm_bsr {
+  uint64_t struct_size;
+  uint64_t rows; /* elements, multiples of block_side */
+  uint64_t cols;
+  const void* indptr;    /* int32_t or int64_t, as indptr_bits says */
+  const void* indices;   /* the same by indices_bits */
+  const void* data;      /* uint16_t or uint32_t, as element_bits says */
+  uint64_t num_indices;  /* length of indices */
+  uint32_t block_side;   /* 1 to 64 */
+  uint32_t indptr_bits;  /* 32 or 64; 0: 64 */
+  uint32_t indices_bits; /* the same */
+  uint32_t element_bits; /* 16 for operands, 32 for results; 0: 16 */
+  const char* name;      /* in messages; NULL: "matrix A", "matrix B" */
+} spmm_bsr;
+
+/* A square matrix as a list of blocks, in any order: index [num_blocks, 2] block row and block column; values
+ * [num_blocks, block_side, block_side] row-major. */
+typedef struct spmm_blocks {
+  uint64_t struct_size;
+  const uint32_t* index;
+  const uint16_t* values;
+  uint64_t num_blocks;
+  uint32_t n; /* elements of a side, a multiple of block_side */
+  uint32_t block_side;
+  const char* name; /* in messages; NULL: "matrix A", "matrix B" */
+} spmm_blocks;
+
+/* C = A * B in memory. options, report: may be NULL. Errors: SPMM_ERROR_SHAPE, _FORMAT, _OUT_OF_MEMORY, _DEVICE,
+ * _VERIFY, _INTERRUPTED, _USAGE. */
+SPMM_API spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm_bsr* b,
+                                       const spmm_product_options* options, spmm_matrix** result, spmm_report** report);
+SPMM_API spmm_status spmm_multiply_blocks(spmm_engine* engine, const spmm_blocks* a, const spmm_blocks* b,
+                                          const spmm_product_options* options, spmm_matrix** result,
+                                          spmm_report** report);
+/* C = A * B of files. The output path holds the old content or the complete new one. */
+SPMM_API spmm_status spmm_multiply_files(spmm_engine* engine, const char* a, const char* b, const char* out,
+                                         const spmm_product_options* options, spmm_report** report);
+
+/* ---- matrices of the library ---- */
+
+/* Reads a file of elements of 16 bits (operands) or 32 bits (results; also a folder of parts). 0: what its length says.
+ */
+SPMM_API spmm_status spmm_read(const char* path, uint32_t element_bits, spmm_matrix** matrix);
+/* Writes a file, padded with zeros to a square. Operands are checked as for a product, results are written as they are.
+ */
+SPMM_API spmm_status spmm_write(const char* path, const spmm_bsr* matrix);
+
+SPMM_API void spmm_matrix_destroy(spmm_matrix* matrix);
+SPMM_API uint64_t spmm_matrix_rows(const spmm_matrix* matrix);
+SPMM_API uint64_t spmm_matrix_cols(const spmm_matrix* matrix);
+SPMM_API uint32_t spmm_matrix_block_side(const spmm_matrix* matrix);
+SPMM_API uint32_t spmm_matrix_element_bits(const spmm_matrix* matrix); /* 32 for results */
+SPMM_API uint64_t spmm_matrix_num_blocks(const spmm_matrix* matrix);
+/* The arrays themselves, valid until the matrix is destroyed; each row's block columns ascend. */
+SPMM_API const int64_t* spmm_matrix_indptr(const spmm_matrix* matrix);  /* [rows / block_side + 1] */
+SPMM_API const int64_t* spmm_matrix_indices(const spmm_matrix* matrix); /* [num_blocks] */
+SPMM_API const void* spmm_matrix_data(const spmm_matrix* matrix);       /* [num_blocks, block_side, block_side] */
+/* Copies indices as 32-bit numbers. SPMM_ERROR_USAGE where one does not fit. */
+SPMM_API spmm_status spmm_matrix_copy_indptr32(const spmm_matrix* matrix, int32_t* to);
+SPMM_API spmm_status spmm_matrix_copy_indices32(const spmm_matrix* matrix, int32_t* to);
+
+/* ---- report of a product ---- */
+
+SPMM_API void spmm_report_destroy(spmm_report* report);
+SPMM_API uint64_t spmm_report_num_blocks(const spmm_report* report); /* of the result */
+SPMM_API uint64_t spmm_report_num_pairs(const spmm_report* report);  /* block products */
+SPMM_API double spmm_report_seconds(const spmm_report* report);
+SPMM_API const char* spmm_report_backend(const spmm_report* report);
+SPMM_API const char* spmm_report_kernel(const spmm_report* report);
+/* Everything, as one JSON object; valid until the report is destroyed. */
+SPMM_API const char* spmm_report_json(const spmm_report* report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

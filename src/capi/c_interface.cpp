@@ -1,0 +1,290 @@
+// The functions of spmm/spmm.h but those of errors.
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "capi/c_error.hpp"
+#include "capi/c_options.hpp"
+#include "capi/c_report.hpp"
+#include "spmm/arrays.hpp"
+#include "spmm/engine.hpp"
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+
+struct spmm_engine {
+  explicit spmm_engine(const spmm::EngineOptions& options) : engine(options) {}
+  spmm::Engine engine;
+};
+
+struct spmm_matrix {
+  std::variant<spmm::BsrMatrix<std::uint32_t>, spmm::BsrMatrix<std::uint16_t>> arrays{};
+};
+
+struct spmm_report {
+  spmm::Report report{};
+  std::string json{};
+};
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::capi;
+
+std::string name_of(const char* given, const char* usual) {
+  return given != nullptr ? given : usual;
+}
+
+/// Hands out what a product has made, once nothing can fail any more.
+void hand_out(std::unique_ptr<spmm_matrix> matrix, spmm_matrix** result, Report report, spmm_report** report_out) {
+  if (report_out != nullptr) {
+    auto kept = std::make_unique<spmm_report>();
+    kept->json = report_json(report);
+    kept->report = std::move(report);
+    *report_out = kept.release();
+  }
+  if (result != nullptr) *result = matrix.release();
+}
+
+/// A product of sources whose result is taken as rows x cols elements.
+void multiply_in_memory(spmm_engine* engine, const Source& a, const Source& b, std::uint64_t rows, std::uint64_t cols,
+                        const ProductCall& call, spmm_matrix** result, spmm_report** report) {
+  auto matrix = std::make_unique<spmm_matrix>();
+  auto& arrays = matrix->arrays.emplace<BsrMatrix<std::uint32_t>>();
+  const auto sink = make_bsr_sink(arrays, rows, cols);
+  Report finished = engine->engine.multiply(a, b, *sink, call.options());
+  hand_out(std::move(matrix), result, std::move(finished), report);
+}
+
+template <class T>
+std::unique_ptr<spmm_matrix> read_matrix_handle(const char* path) {
+  auto matrix = std::make_unique<spmm_matrix>();
+  matrix->arrays = read_bsr<T>(path);
+  return matrix;
+}
+
+/// Whether the file has elements of 16 bits. Errors: those of read_header() for 16 bits, where neither fits.
+bool has_short_elements(const char* path) {
+  try {
+    read_header(path, ElementType::u16);
+    return true;
+  } catch (const FormatError&) {
+    try {
+      read_header(path, ElementType::u32);
+    } catch (const Error&) {
+      read_header(path, ElementType::u16);
+    }
+    return false;
+  }
+}
+
+template <class Read>
+auto of_matrix(const spmm_matrix* matrix, const Read& read) {
+  return std::visit(read, matrix->arrays);
+}
+
+void copy_narrow(const std::vector<std::int64_t>& from, std::int32_t* to) {
+  required(to, "to");
+  for (const std::int64_t value : from) {
+    if (value > std::numeric_limits<std::int32_t>::max()) {
+      throw UsageError("matrix", std::to_string(value) + " does not fit 32 bits", "use the array of 64 bits");
+    }
+    *to++ = static_cast<std::int32_t>(value);
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* spmm_version(void) {
+  static const std::string* const version = []() -> const std::string* {
+    try {
+      return new std::string(version_string());  // never destroyed: the text stays valid
+    } catch (...) {
+      return nullptr;
+    }
+  }();
+  return version == nullptr ? "spmm" : version->c_str();
+}
+
+int32_t spmm_c_api(void) {
+  return SPMM_C_API;
+}
+
+int32_t spmm_has_cuda_device(void) {
+  try {
+    return has_cuda_device() ? 1 : 0;
+  } catch (...) {
+    return 0;
+  }
+}
+
+spmm_cancel* spmm_cancel_create(void) {
+  return new (std::nothrow) spmm_cancel;
+}
+void spmm_cancel_set(spmm_cancel* cancel) {
+  cancel->flag = true;
+}
+void spmm_cancel_reset(spmm_cancel* cancel) {
+  cancel->flag = false;
+}
+void spmm_cancel_destroy(spmm_cancel* cancel) {
+  delete cancel;
+}
+
+spmm_status spmm_engine_create(const spmm_engine_options* options, spmm_engine** engine) {
+  return guarded([&] {
+    required(engine, "engine");
+    *engine = new spmm_engine(engine_options(options));
+  });
+}
+void spmm_engine_destroy(spmm_engine* engine) {
+  delete engine;
+}
+
+spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm_bsr* b,
+                              const spmm_product_options* options, spmm_matrix** result, spmm_report** report) {
+  return guarded([&] {
+    required(engine, "engine");
+    required(result, "result");
+    const spmm_bsr given_a = known_fields(&required(a, "a"), "spmm_bsr a");
+    const spmm_bsr given_b = known_fields(&required(b, "b"), "spmm_bsr b");
+    const ProductCall call(options);
+    const std::string name_a = name_of(given_a.name, "matrix A");
+    const std::string name_b = name_of(given_b.name, "matrix B");
+    const auto view_a = bsr_view<std::uint16_t>(given_a, name_a);
+    const auto view_b = bsr_view<std::uint16_t>(given_b, name_b);
+    const std::uint32_t n = padded_side(view_a, view_b, name_a, name_b);
+    const auto source_a = make_bsr_source(view_a, n, name_a);
+    const auto source_b = make_bsr_source(view_b, n, name_b);
+    multiply_in_memory(engine, *source_a, *source_b, view_a.rows, view_b.cols, call, result, report);
+  });
+}
+
+spmm_status spmm_multiply_blocks(spmm_engine* engine, const spmm_blocks* a, const spmm_blocks* b,
+                                 const spmm_product_options* options, spmm_matrix** result, spmm_report** report) {
+  return guarded([&] {
+    required(engine, "engine");
+    required(result, "result");
+    const ProductCall call(options);
+    const auto source = [](const spmm_blocks* blocks, const char* which, const char* usual) {
+      const spmm_blocks given = known_fields(&required(blocks, which), which);
+      const std::string name = name_of(given.name, usual);
+      if (given.num_blocks != 0) {
+        required(given.index, "index");
+        required(given.values, "values");
+      }
+      static_assert(sizeof(BlockIndex) == 2 * sizeof(std::uint32_t));
+      const std::uint64_t elements = std::uint64_t{given.block_side} * given.block_side;
+      const std::uint64_t num_blocks = std::min<std::uint64_t>(given.num_blocks, std::uint64_t{1} << 40);
+      return make_block_source({.n = given.n,
+                                .m = given.block_side,
+                                .index = {reinterpret_cast<const BlockIndex*>(given.index), num_blocks},
+                                .values = {given.values, num_blocks * elements}},
+                               name);
+    };
+    const auto source_a = source(a, "a", "matrix A");
+    const auto source_b = source(b, "b", "matrix B");
+    const std::uint32_t n = source_a->header().n;
+    multiply_in_memory(engine, *source_a, *source_b, n, n, call, result, report);
+  });
+}
+
+spmm_status spmm_multiply_files(spmm_engine* engine, const char* a, const char* b, const char* out,
+                                const spmm_product_options* options, spmm_report** report) {
+  return guarded([&] {
+    required(engine, "engine");
+    const ProductCall call(options);
+    Report finished =
+        engine->engine.multiply(&required(a, "a"), &required(b, "b"), &required(out, "out"), call.options());
+    hand_out(nullptr, nullptr, std::move(finished), report);
+  });
+}
+
+spmm_status spmm_read(const char* path, uint32_t element_bits, spmm_matrix** matrix) {
+  return guarded([&] {
+    required(path, "path");
+    required(matrix, "matrix");
+    if (element_bits != 0 && element_bits != 16 && element_bits != 32) {
+      throw UsageError("element_bits", "is " + std::to_string(element_bits), "use 16, 32 or 0");
+    }
+    const bool is_short = element_bits == 0 ? has_short_elements(path) : element_bits == 16;
+    auto read = is_short ? read_matrix_handle<std::uint16_t>(path) : read_matrix_handle<std::uint32_t>(path);
+    *matrix = read.release();
+  });
+}
+
+spmm_status spmm_write(const char* path, const spmm_bsr* matrix) {
+  return guarded([&] {
+    required(path, "path");
+    const spmm_bsr given = known_fields(&required(matrix, "matrix"), "spmm_bsr");
+    const std::string name = name_of(given.name, "matrix");
+    if (element_bits(given, name) == 16) {
+      write_bsr(path, bsr_view<std::uint16_t>(given, name), name);
+    } else {
+      write_bsr(path, bsr_view<std::uint32_t>(given, name), name);
+    }
+  });
+}
+
+void spmm_matrix_destroy(spmm_matrix* matrix) {
+  delete matrix;
+}
+uint64_t spmm_matrix_rows(const spmm_matrix* matrix) {
+  return of_matrix(matrix, [](const auto& arrays) { return arrays.rows; });
+}
+uint64_t spmm_matrix_cols(const spmm_matrix* matrix) {
+  return of_matrix(matrix, [](const auto& arrays) { return arrays.cols; });
+}
+uint32_t spmm_matrix_block_side(const spmm_matrix* matrix) {
+  return of_matrix(matrix, [](const auto& arrays) { return arrays.m; });
+}
+uint32_t spmm_matrix_element_bits(const spmm_matrix* matrix) {
+  return matrix->arrays.index() == 0 ? 32 : 16;
+}
+uint64_t spmm_matrix_num_blocks(const spmm_matrix* matrix) {
+  return of_matrix(matrix, [](const auto& arrays) { return std::uint64_t{arrays.indices.size()}; });
+}
+const int64_t* spmm_matrix_indptr(const spmm_matrix* matrix) {
+  return of_matrix(matrix, [](const auto& arrays) { return arrays.indptr.data(); });
+}
+const int64_t* spmm_matrix_indices(const spmm_matrix* matrix) {
+  return of_matrix(matrix, [](const auto& arrays) { return arrays.indices.data(); });
+}
+const void* spmm_matrix_data(const spmm_matrix* matrix) {
+  return of_matrix(matrix, [](const auto& arrays) -> const void* { return arrays.data.data(); });
+}
+spmm_status spmm_matrix_copy_indptr32(const spmm_matrix* matrix, int32_t* to) {
+  return guarded([&] { of_matrix(matrix, [&](const auto& arrays) { copy_narrow(arrays.indptr, to); }); });
+}
+spmm_status spmm_matrix_copy_indices32(const spmm_matrix* matrix, int32_t* to) {
+  return guarded([&] { of_matrix(matrix, [&](const auto& arrays) { copy_narrow(arrays.indices, to); }); });
+}
+
+void spmm_report_destroy(spmm_report* report) {
+  delete report;
+}
+uint64_t spmm_report_num_blocks(const spmm_report* report) {
+  return report->report.c_blocks;
+}
+uint64_t spmm_report_num_pairs(const spmm_report* report) {
+  return report->report.pairs;
+}
+double spmm_report_seconds(const spmm_report* report) {
+  return report->report.total_s;
+}
+const char* spmm_report_backend(const spmm_report* report) {
+  return backend_name(report->report.plan.backend).data();
+}
+const char* spmm_report_kernel(const spmm_report* report) {
+  return report->report.plan.kernel.c_str();
+}
+const char* spmm_report_json(const spmm_report* report) {
+  return report->json.c_str();
+}
+
+}  // extern "C"

@@ -1,0 +1,101 @@
+#include "capi/c_options.hpp"
+
+#include <limits>
+#include <span>
+
+namespace spmm::capi {
+namespace {
+
+Backend backend_named(const char* name) {
+  if (name == nullptr) return Backend::automatic;
+  for (const Backend backend : {Backend::automatic, Backend::cuda, Backend::cpu}) {
+    if (backend_name(backend) == name) return backend;
+  }
+  throw UsageError("ProductOptions::backend", std::string("'") + name + "' is not known", "use auto, cuda or cpu");
+}
+
+std::uint32_t width(std::uint32_t given, std::uint32_t narrow, std::uint32_t wide, std::uint32_t usual,
+                    const std::string& where) {
+  if (given == 0) return usual;
+  if (given == narrow || given == wide) return given;
+  throw UsageError(where, "is " + std::to_string(given),
+                   "use " + std::to_string(narrow) + " or " + std::to_string(wide));
+}
+
+template <class T>
+std::span<const T> array(const void* data, std::uint64_t size, const std::string& where) {
+  if (data == nullptr && size != 0) throw UsageError(where, "is NULL", "give the array");
+  return {static_cast<const T*>(data), size};
+}
+
+IndexView indices(const void* data, std::uint64_t size, std::uint32_t bits, const std::string& where) {
+  if (width(bits, 32, 64, 64, where + "_bits") == 32) return array<std::int32_t>(data, size, where);
+  return array<std::int64_t>(data, size, where);
+}
+
+}  // namespace
+
+EngineOptions engine_options(const spmm_engine_options* given) {
+  const spmm_engine_options known = known_fields(given, "spmm_engine_options");
+  EngineOptions options;
+  options.num_threads = known.num_threads;
+  options.memory_limit_bytes = known.memory_limit_bytes;
+  const auto devices = array<std::int32_t>(known.devices, known.num_devices, "devices");
+  if (devices.size() == 1 && devices[0] != kAllDevices) {
+    options.device = devices[0];
+  } else {
+    options.devices.assign(devices.begin(), devices.end());
+  }
+  return options;
+}
+
+ProductCall::ProductCall(const spmm_product_options* given) {
+  const spmm_product_options known = known_fields(given, "spmm_product_options");
+  for (const auto& [flag, name] : {std::pair{known.transpose_a, "transpose_a"}, {known.transpose_b, "transpose_b"}}) {
+    if (flag != 0) throw UsageError(name, "is not carried out by this version", "give the transpose itself");
+  }
+  options_.backend = backend_named(known.backend);
+  if (known.kernel != nullptr) options_.kernel = known.kernel;
+  options_.max_threads = known.max_threads;
+  options_.num_parts = known.num_parts;
+  options_.durable = known.durable != 0;
+  options_.no_clobber = known.no_clobber != 0;
+  options_.verify_blocks = known.verify_blocks;
+  if (known.verify_seed != 0) options_.verify_seed = known.verify_seed;
+  spmm_cancel* const cancel = known.cancel != nullptr ? known.cancel : &own_;
+  options_.cancel = &cancel->flag;
+  if (known.progress == nullptr) return;
+  options_.on_progress = [cancel, call = known.progress, context = known.progress_context](
+                             Stage stage, std::uint64_t done, std::uint64_t total) {
+    if (call(context, stage_name(stage).data(), done, total) != 0) cancel->flag = true;
+  };
+}
+
+std::uint32_t element_bits(const spmm_bsr& given, const std::string& name) {
+  return width(given.element_bits, 16, 32, 16, name + ", element_bits");
+}
+
+template <class T>
+BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name) {
+  if (element_bits(given, name) != 8 * sizeof(T)) {
+    throw UsageError(name + ", element_bits", "is " + std::to_string(given.element_bits),
+                     "operands have elements of 16 bits");
+  }
+  BsrView<T> view{.rows = given.rows, .cols = given.cols, .m = given.block_side};
+  const std::uint64_t num_rows = given.block_side == 0 ? 0 : given.rows / given.block_side;
+  view.indptr = indices(given.indptr, num_rows + 1, given.indptr_bits, name + ", indptr");
+  view.indices = indices(given.indices, given.num_indices, given.indices_bits, name + ", indices");
+  const std::uint64_t elements = std::uint64_t{given.block_side} * given.block_side;
+  std::uint64_t size = 0;
+  if (__builtin_mul_overflow(given.num_indices, elements, &size) ||
+      size > std::numeric_limits<std::uint64_t>::max() / 8) {
+    throw UsageError(name + ", num_indices", "is " + std::to_string(given.num_indices), "give the length of indices");
+  }
+  view.data = array<T>(given.data, size, name + ", data");
+  return view;
+}
+
+template BsrView<std::uint16_t> bsr_view<std::uint16_t>(const spmm_bsr&, const std::string&);
+template BsrView<std::uint32_t> bsr_view<std::uint32_t>(const spmm_bsr&, const std::string&);
+
+}  // namespace spmm::capi

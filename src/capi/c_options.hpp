@@ -1,0 +1,69 @@
+// Structs of the C interface, of any version, as options and views of the library.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+
+#include "spmm/arrays.hpp"
+#include "spmm/error.hpp"
+#include "spmm/options.hpp"
+#include "spmm/spmm.h"
+
+struct spmm_cancel {
+  std::atomic<bool> flag{false};
+};
+
+namespace spmm::capi {
+
+/// A struct as this version knows it: fields that the caller's version lacks are zero.
+/// Errors: UsageError where struct_size is not set, or the caller sets a field that is not known here.
+template <class Struct>
+Struct known_fields(const Struct* given, const char* name) {
+  Struct known{};
+  if (given == nullptr) return known;
+  const std::uint64_t size = given->struct_size;
+  if (size < sizeof size || size > (std::uint64_t{1} << 16)) {
+    throw UsageError(name, "struct_size is not set", "set the struct to zero and struct_size to its sizeof");
+  }
+  std::memcpy(&known, given, std::min<std::uint64_t>(size, sizeof known));
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
+  if (size > sizeof known && std::any_of(bytes + sizeof known, bytes + size, [](unsigned char b) { return b != 0; })) {
+    throw UsageError(name, "has fields that this version of the library does not know", "load a newer library");
+  }
+  return known;
+}
+
+/// Errors: UsageError where a pointer that must be given is null.
+template <class T>
+const T& required(const T* pointer, const char* name) {
+  if (pointer == nullptr) throw UsageError(name, "is NULL", "give it");
+  return *pointer;
+}
+
+EngineOptions engine_options(const spmm_engine_options* given);
+
+/// Options of one product, and the flag that a progress function sets where the caller has none.
+class ProductCall {
+ public:
+  /// Errors: UsageError.
+  explicit ProductCall(const spmm_product_options* given);
+  ProductCall(const ProductCall&) = delete;
+  ProductCall& operator=(const ProductCall&) = delete;
+
+  [[nodiscard]] const ProductOptions& options() const { return options_; }
+
+ private:
+  spmm_cancel own_;
+  ProductOptions options_;
+};
+
+/// The caller's arrays. Errors: UsageError (widths, null pointers).
+template <class T>
+BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name);
+
+/// Width of the elements of a matrix: 16 or 32. Errors: UsageError.
+std::uint32_t element_bits(const spmm_bsr& given, const std::string& name);
+
+}  // namespace spmm::capi

@@ -1,0 +1,259 @@
+// The C interface from C++: random products against the oracle, versions of structs, engines under a limit, threads.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "spmm/engine.hpp"
+#include "spmm/spmm.h"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/oracle.hpp"
+
+namespace {
+
+using namespace spmm;
+
+struct Destroy {
+  void operator()(spmm_engine* engine) const { spmm_engine_destroy(engine); }
+  void operator()(spmm_matrix* matrix) const { spmm_matrix_destroy(matrix); }
+  void operator()(spmm_report* report) const { spmm_report_destroy(report); }
+};
+template <class T>
+using Handle = std::unique_ptr<T, Destroy>;
+
+template <class T>
+T sized() {
+  T value{};
+  value.struct_size = sizeof value;
+  return value;
+}
+
+Handle<spmm_engine> make_engine(std::uint64_t memory_limit_bytes = 0) {
+  auto options = sized<spmm_engine_options>();
+  options.num_threads = 2;
+  options.memory_limit_bytes = memory_limit_bytes;
+  spmm_engine* engine = nullptr;
+  REQUIRE(spmm_engine_create(&options, &engine) == SPMM_OK);
+  return Handle<spmm_engine>(engine);
+}
+
+spmm_product_options on_cpu() {
+  auto options = sized<spmm_product_options>();
+  options.backend = "cpu";
+  return options;
+}
+
+spmm_blocks as_blocks(const BlockMatrix& matrix) {
+  auto blocks = sized<spmm_blocks>();
+  blocks.n = matrix.n;
+  blocks.block_side = matrix.m;
+  blocks.num_blocks = matrix.index.size();
+  blocks.index = reinterpret_cast<const std::uint32_t*>(matrix.index.data());
+  blocks.values = matrix.values.data();
+  return blocks;
+}
+
+ProductMatrix as_product(const spmm_matrix* matrix) {
+  ProductMatrix product{.n = static_cast<std::uint32_t>(spmm_matrix_rows(matrix)),
+                        .m = spmm_matrix_block_side(matrix),
+                        .index = {},
+                        .values = {}};
+  const auto* const data = static_cast<const std::uint32_t*>(spmm_matrix_data(matrix));
+  const std::uint64_t num_blocks = spmm_matrix_num_blocks(matrix);
+  product.values.assign(data, data + num_blocks * product.m * product.m);
+  for (std::uint32_t row = 0; row < product.n / product.m; ++row) {
+    for (auto b = spmm_matrix_indptr(matrix)[row]; b < spmm_matrix_indptr(matrix)[row + 1]; ++b) {
+      product.index.push_back({row, static_cast<std::uint32_t>(spmm_matrix_indices(matrix)[b])});
+    }
+  }
+  return product;
+}
+
+/// A column of ones times a row of ones: 2 * 300 blocks of operands, 90,000 of result.
+struct OuterProduct {
+  BlockMatrix a{.n = 2400, .m = 8, .index = {}, .values = {}};
+  BlockMatrix b = a;
+  OuterProduct() {
+    for (std::uint32_t x = 0; x < 300; ++x) {
+      a.index.push_back({x, 0});
+      b.index.push_back({0, x});
+    }
+    a.values.assign(300 * 64, 1);
+    b.values = a.values;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("products through the C interface equal the oracle, from several threads on one engine") {
+  const Handle<spmm_engine> engine = make_engine();
+  const auto work = [&](std::uint32_t seed, std::atomic<int>& num_equal) {
+    for (const std::uint32_t m : {1u, 4u, 7u}) {
+      const BlockMatrix a = test::random_matrix(10 * m, m, 40, 65535, seed + m);
+      const BlockMatrix b = test::random_matrix(10 * m, m, 40, 65535, seed + m + 100);
+      const spmm_blocks given_a = as_blocks(a);
+      const spmm_blocks given_b = as_blocks(b);
+      const spmm_product_options options = on_cpu();
+      spmm_matrix* c = nullptr;
+      if (spmm_multiply_blocks(engine.get(), &given_a, &given_b, &options, &c, nullptr) != SPMM_OK) continue;
+      num_equal += as_product(Handle<spmm_matrix>(c).get()) == test::oracle_multiply(a, b) ? 1 : 0;
+    }
+  };
+  std::atomic<int> num_equal{0};
+  {
+    const std::jthread second([&] { work(1000, num_equal); });
+    work(2000, num_equal);
+  }
+  CHECK(num_equal == 6);
+}
+
+TEST_CASE("the report is JSON with the keys of the command's") {
+  const Handle<spmm_engine> engine = make_engine();
+  const BlockMatrix a = test::random_matrix(80, 8, 30, 100, 1);
+  const spmm_blocks given = as_blocks(a);
+  const spmm_product_options options = on_cpu();
+  spmm_matrix* c = nullptr;
+  spmm_report* made = nullptr;
+  REQUIRE(spmm_multiply_blocks(engine.get(), &given, &given, &options, &c, &made) == SPMM_OK);
+  const Handle<spmm_matrix> matrix(c);
+  const Handle<spmm_report> report(made);
+  const auto json = nlohmann::json::parse(spmm_report_json(report.get()));
+  CHECK(json["schema"] == 1);
+  CHECK(json["a"]["blocks"] == 30);
+  CHECK(json["c"]["blocks"] == spmm_matrix_num_blocks(c));
+  CHECK(json["pairs"] == spmm_report_num_pairs(made));
+  CHECK(json["backend"] == "cpu");
+  CHECK(json["kernel"] == spmm_report_kernel(made));
+  CHECK(json["total_s"].get<double>() == spmm_report_seconds(made));
+  CHECK(json["plan"]["candidates"].is_array());
+  CHECK(json["stages"]["multiply"]["s"].is_number());
+  CHECK(json["version"] == spmm_version());
+}
+
+TEST_CASE("structs of older and newer callers") {
+  struct Longer {
+    spmm_engine_options options;
+    std::uint64_t newer;
+  } longer{};
+  longer.options.struct_size = sizeof longer;
+  spmm_engine* engine = nullptr;
+  REQUIRE(spmm_engine_create(&longer.options, &engine) == SPMM_OK);
+  spmm_engine_destroy(engine);
+  engine = nullptr;
+  longer.newer = 1;
+  CHECK(spmm_engine_create(&longer.options, &engine) == SPMM_ERROR_USAGE);
+  CHECK(std::string(spmm_last_error_problem()) == "has fields that this version of the library does not know");
+  CHECK(engine == nullptr);
+  // One that ends before the memory limit: what follows it is not read.
+  auto shorter = sized<spmm_engine_options>();
+  shorter.struct_size = offsetof(spmm_engine_options, memory_limit_bytes);
+  shorter.memory_limit_bytes = 1;
+  REQUIRE(spmm_engine_create(&shorter, &engine) == SPMM_OK);
+  const Handle<spmm_engine> owner(engine);
+  const BlockMatrix a = test::random_matrix(80, 8, 30, 100, 1);
+  const spmm_blocks given = as_blocks(a);
+  const spmm_product_options options = on_cpu();
+  spmm_matrix* c = nullptr;
+  CHECK(spmm_multiply_blocks(engine, &given, &given, &options, &c, nullptr) == SPMM_OK);
+  spmm_matrix_destroy(c);
+}
+
+TEST_CASE("a result that passes the limit is an error with the field's name, and the engine goes on") {
+  const Handle<spmm_engine> engine = make_engine(16'000'000);  // 24 MB of result
+  const OuterProduct outer;
+  const spmm_blocks a = as_blocks(outer.a);
+  const spmm_blocks b = as_blocks(outer.b);
+  const spmm_product_options options = on_cpu();
+  spmm_matrix* c = nullptr;
+  for (int round = 0; round < 3; ++round) {
+    CHECK(spmm_multiply_blocks(engine.get(), &a, &b, &options, &c, nullptr) == SPMM_ERROR_OUT_OF_MEMORY);
+    CHECK(c == nullptr);
+    CHECK(std::string(spmm_last_error_place()) == "result in memory");
+    CHECK(std::string(spmm_last_error_hint()).starts_with("raise memory_limit_bytes"));
+    spmm_blocks few = b;
+    few.num_blocks = 20;  // 1.6 MB
+    REQUIRE(spmm_multiply_blocks(engine.get(), &a, &few, &options, &c, nullptr) == SPMM_OK);
+    CHECK(spmm_matrix_num_blocks(c) == 6000);
+    spmm_matrix_destroy(std::exchange(c, nullptr));
+  }
+}
+
+TEST_CASE("a product that its progress function cancels leaves the whole limit to the next one") {
+  const Handle<spmm_engine> engine = make_engine(60'000'000);
+  const OuterProduct outer;
+  const spmm_blocks a = as_blocks(outer.a);
+  const spmm_blocks b = as_blocks(outer.b);
+  spmm_product_options cancelled = on_cpu();
+  cancelled.progress = [](void*, const char*, std::uint64_t, std::uint64_t) -> std::int32_t { return 1; };
+  const spmm_product_options options = on_cpu();
+  for (int round = 0; round < 5; ++round) {
+    spmm_matrix* c = nullptr;
+    CHECK(spmm_multiply_blocks(engine.get(), &a, &b, &cancelled, &c, nullptr) == SPMM_ERROR_INTERRUPTED);
+    CHECK(c == nullptr);
+    spmm_report* made = nullptr;
+    REQUIRE(spmm_multiply_blocks(engine.get(), &a, &b, &options, &c, &made) == SPMM_OK);
+    const Handle<spmm_matrix> matrix(c);
+    const Handle<spmm_report> report(made);
+    CHECK(spmm_matrix_num_blocks(c) == 90'000);
+    const auto json = nlohmann::json::parse(spmm_report_json(made));
+    CHECK(json["plan"]["host_limit_bytes"].get<std::uint64_t>() >= 30'000'000);
+  }
+}
+
+TEST_CASE("errors belong to the thread that met them") {
+  const Handle<spmm_engine> engine = make_engine();
+  auto bad = sized<spmm_blocks>();
+  bad.n = 3;
+  bad.block_side = 2;
+  spmm_matrix* c = nullptr;
+  CHECK(spmm_multiply_blocks(engine.get(), &bad, &bad, nullptr, &c, nullptr) == SPMM_ERROR_FORMAT);
+  spmm_status other = -1;
+  {
+    const std::jthread second([&] { other = spmm_last_error_status(); });
+  }
+  CHECK(other == SPMM_OK);
+  CHECK(spmm_last_error_status() == SPMM_ERROR_FORMAT);
+  CHECK(std::string(spmm_last_error_text()).starts_with("matrix A: matrix side n is 3"));
+}
+
+TEST_CASE("what this version does not carry out is refused") {
+  const Handle<spmm_engine> engine = make_engine();
+  const BlockMatrix a = test::random_matrix(8, 8, 1, 100, 1);
+  const spmm_blocks given = as_blocks(a);
+  spmm_product_options options = on_cpu();
+  spmm_matrix* c = nullptr;
+  options.backend = "gpu";
+  CHECK(spmm_multiply_blocks(engine.get(), &given, &given, &options, &c, nullptr) == SPMM_ERROR_USAGE);
+  CHECK(std::string(spmm_last_error_text()) == "backend: 'gpu' is not known; use auto, cuda or cpu");
+  auto bsr = sized<spmm_bsr>();
+  bsr.element_bits = 32;
+  CHECK(spmm_multiply_bsr(engine.get(), &bsr, &bsr, nullptr, &c, nullptr) == SPMM_ERROR_USAGE);
+  CHECK(std::string(spmm_last_error_place()) == "matrix A, element_bits");
+  bsr.element_bits = 0;
+  CHECK(spmm_multiply_bsr(engine.get(), &bsr, &bsr, nullptr, &c, nullptr) != SPMM_OK);  // no arrays
+}
+
+// tests/python/measure_call.py runs it for comparison.
+TEST_CASE("time of the C++ call on case S1", "[.measure]") {
+  const BlockMatrix a = test::random_matrix(8192, 8, 100'000, 2047, 1);
+  const BlockMatrix b = test::random_matrix(8192, 8, 100'000, 2047, 2);
+  Engine engine;
+  ProductOptions options;
+  options.backend = Backend::cpu;
+  double best_s = 1e9;
+  for (int run = 0; run < 5; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    const ProductMatrix c = engine.multiply(a, b, options);
+    best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    CHECK(c.index.size() > 1'000'000);
+  }
+  std::printf("C++ call: %.4f s\n", best_s);
+}

@@ -1,0 +1,65 @@
+"""The examples of docstrings and of the READMEs run, and print what they say."""
+import doctest
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import spmm
+import spmm._engine
+import spmm._matrix
+import spmm._spy
+from support import needs_scipy
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def code_blocks(path, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+@needs_scipy
+class Documents(unittest.TestCase):
+    def test_docstrings(self):
+        for module in (spmm, spmm._engine, spmm._matrix, spmm._spy):
+            with self.subTest(module.__name__):
+                failed, tried = doctest.testmod(module, verbose=False)
+                self.assertEqual(failed, 0)
+                self.assertGreater(tried, 0)
+
+    def test_readmes(self):
+        for path in (ROOT / "README.md", ROOT / "tools/python/README.md"):
+            blocks = code_blocks(path, "python")
+            self.assertGreater(len(blocks), 0, path)
+            for block in blocks:
+                expected = re.findall(r"print\(.*\)\s+# (.*)$", block, flags=re.MULTILINE)
+                with tempfile.TemporaryDirectory() as folder:
+                    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, timeout=300,
+                                          cwd=folder, env=os.environ)
+                self.assertEqual(done.returncode, 0, f"{path}: {done.stderr}")
+                self.assertEqual(done.stdout.splitlines(), expected, path)
+
+    def test_the_c_example(self):
+        blocks = [b for b in code_blocks(ROOT / "README.md", "c") if "spmm.h" in b]
+        self.assertEqual(len(blocks), 1)
+        compiler, library = os.environ.get("CC", "cc"), os.environ.get("SPMM_LIBRARY")
+        if library is None:
+            self.skipTest("SPMM_LIBRARY is not set")
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = os.path.join(folder, "example.c"), os.path.join(folder, "example")
+            pathlib.Path(source).write_text(blocks[0])
+            try:
+                subprocess.run([compiler, "-std=c99", "-Wall", "-Werror", source, "-o", program, f"-I{ROOT}/include", library,
+                                f"-Wl,-rpath,{os.path.dirname(library)}"], check=True, timeout=300)
+            except FileNotFoundError:
+                self.skipTest("no C compiler")
+            done = subprocess.run([program], capture_output=True, text=True, timeout=300)
+        expected = re.findall(r"printf\(.*/\* (.*) \*/$", blocks[0], flags=re.MULTILINE)
+        self.assertEqual((done.returncode, done.stdout.splitlines()), (0, expected), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

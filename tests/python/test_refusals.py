@@ -1,0 +1,170 @@
+"""What does not fit is an error with its place; nothing is rounded, wrapped or cut."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import spmm
+from support import as_arrays, needs_scipy, random_dense, random_source, sp
+
+
+class Elements(unittest.TestCase):
+    def refused(self, kind, words, function, *arguments, **options):
+        with self.assertRaises(kind) as caught:
+            function(*arguments, **options)
+        self.assertIn(words, str(caught.exception))
+        return caught.exception
+
+    def test_elements_that_do_not_fit(self):
+        good = np.ones((4, 4), dtype=np.int64)
+        for value, dtype in [(-1, np.int64), (65536, np.int64), (65536, np.uint32), (2**63, np.uint64), (0.5, np.float64),
+                             (-0.25, np.float32), (np.nan, np.float64), (np.inf, np.float64), (1e300, np.float64)]:
+            bad = good.astype(dtype)
+            bad[2, 3] = value
+            for given in self.kinds_of(bad):
+                error = self.refused(ValueError, "matrix B, row 2, column 3: element ", spmm.multiply, good, given)
+                self.assertIsInstance(error, spmm.FormatError)
+                self.assertEqual(error.place, "matrix B, row 2, column 3")
+
+    @staticmethod
+    def kinds_of(dense):
+        kinds = [dense, spmm.Bsr(np.array([0, 2, 4]), np.array([0, 1, 0, 1]),
+                                 dense.reshape(2, 2, 2, 2).transpose(0, 2, 1, 3).reshape(4, 2, 2), (4, 4))]
+        if sp is not None:
+            kinds += [sp.csr_array(dense), sp.csc_array(dense), sp.coo_array(dense), sp.bsr_array(dense, blocksize=(2, 2))]
+        return kinds
+
+    def test_other_types_of_elements(self):
+        self.refused(ValueError, "elements of type complex128", spmm.multiply, np.ones((2, 2)), np.ones((2, 2), complex))
+
+    @needs_scipy
+    def test_sums_of_repeated_elements_do_not_wrap(self):
+        at = (np.array([1, 1]), np.array([0, 0]))
+        fits = sp.coo_array((np.array([65534, 1], dtype=np.uint16), at), shape=(2, 2))
+        one = sp.coo_array((np.array([1]), (np.array([0]), np.array([1]))), shape=(2, 2))
+        self.assertEqual(spmm.multiply(fits, one).toarray()[1, 1], 65535)
+        wraps = sp.coo_array((np.array([65535, 1], dtype=np.uint16), at), shape=(2, 2))
+        self.refused(ValueError, "row 1, column 0: element 65536", spmm.multiply, wraps, one)
+        csr = sp.csr_array((np.array([65535, 1], dtype=np.uint16), np.array([0, 0]), np.array([0, 0, 2])), shape=(2, 2))
+        self.refused(ValueError, "row 1, column 0: element 65536", spmm.multiply, csr, one)
+        parts = sp.coo_array((np.array([-1, 2]), at), shape=(2, 2))
+        self.refused(ValueError, "row 1, column 0: element -1", spmm.multiply, parts, one)
+
+    def test_shapes(self):
+        self.refused(spmm.ShapeError, "shapes 2 x 3 and 2 x 3", spmm.multiply, np.ones((2, 3)), np.ones((2, 3)))
+        self.refused(spmm.ShapeError, "shape 3 x 3 is no multiple of the block side 2", spmm.multiply, np.ones((3, 3)),
+                     np.ones((3, 3)), blocksize=2)
+        self.refused(spmm.ShapeError, "an array of 1 dimensions", spmm.multiply, np.ones(3), np.ones((3, 3)))
+        self.refused(spmm.UsageError, "is a str", spmm.multiply, "a.bin", np.ones((3, 3)))
+
+    def test_arrays(self):
+        indptr, indices, data = as_arrays(np.ones((4, 4), dtype=np.int64), 2)
+        good = (indptr, indices, data)
+        self.refused(ValueError, "expected (blocks, m, m)", spmm.multiply, (data, indices, indptr), good)
+        self.refused(ValueError, "matrix A, indptr[2]: is 3, less than 4", spmm.multiply,
+                     (np.array([0, 4, 3]), indices, data), good)
+        self.refused(ValueError, "matrix B, indices[3] (block row 1): block column 7 is out of range", spmm.multiply, good,
+                     (indptr, np.array([0, 1, 0, 7]), data))
+        self.refused(ValueError, "4 blocks for 3 indices", spmm.multiply, good, (indptr, indices[:3], data))
+        self.refused(ValueError, "was stored before in indices[2] (block row 1)", spmm.multiply, good,
+                     (indptr, np.array([0, 1, 1, 1]), data))
+        self.refused(ValueError, "indices of type float64", spmm.multiply, good, (indptr * 1.0, indices, data))
+
+    def test_options(self):
+        one = np.ones((2, 2))
+        self.refused(spmm.UsageError, "kernel: unknown kernel 'none'", spmm.multiply, one, one, kernel="none")
+        self.refused(spmm.UsageError, "backend: 'gpu' is not known", spmm.multiply, one, one, backend="gpu")
+        self.refused(spmm.UsageError, "blocksize: is 65", spmm.multiply, one, one, blocksize=65)
+        if not spmm.has_cuda_device():
+            self.refused(spmm.DeviceError, "backend = cpu", spmm.multiply, one, one, backend="cuda")
+
+    def test_memory_limit(self):
+        column = np.ones((1600, 8), dtype=np.uint16)
+        with spmm.Engine(threads=1, memory_limit=4_000_000) as engine:  # 10 MB of result
+            error = self.refused(MemoryError, "result in memory", engine.multiply, column, column.T, blocksize=8,
+                                 backend="cpu")
+            self.assertIsInstance(error, spmm.OutOfMemory)
+            self.assertIn("raise memory_limit_bytes", error.hint)
+            self.assertEqual(engine.multiply(column[:80], column.T, blocksize=8, backend="cpu").shape, (80, 1600))
+
+    def test_closed_engines(self):
+        engine = spmm.Engine()
+        engine.close()
+        engine.close()
+        self.refused(spmm.UsageError, "is closed", engine.multiply, np.ones((2, 2)), np.ones((2, 2)))
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def at(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def test_round_trips(self):
+        rng = random_source(11)
+        for number in range(50):
+            m = rng.choice([1, 2, 4, 8])
+            side = m * rng.randint(1, 8)
+            dense = random_dense(rng, side, side, m)
+            given = spmm.Bsr(*as_arrays(dense, m), dense.shape)
+            spmm.write(self.at("a.bin"), given)
+            back = spmm.read(self.at("a.bin"), np.uint16)
+            back = back if isinstance(back, spmm.Bsr) else spmm.Bsr(back.indptr, back.indices, back.data, back.shape)
+            self.assertEqual(back.data.dtype, np.uint16)
+            for part, expected in zip(back, given):
+                np.testing.assert_array_equal(part, expected, err_msg=f"matrix {number}")
+
+    def test_products_of_files(self):
+        a = random_dense(random_source(12), 16, 16, 4, density=0.6)
+        spmm.write(self.at("a.bin"), as_arrays(a, 4))
+        report = spmm.multiply_files(self.at("a.bin"), self.at("a.bin"), self.at("c.bin"), backend="cpu")
+        c = spmm.multiply(as_arrays(a, 4), as_arrays(a, 4))
+        self.assertEqual(report["c"]["blocks"], len(c.indices))
+        spmm.write(self.at("d.bin"), c)  # elements of 32 bits stay so
+        with open(self.at("c.bin"), "rb") as first, open(self.at("d.bin"), "rb") as second:
+            self.assertEqual(first.read(), second.read())
+        np.testing.assert_array_equal(spmm.read(self.at("c.bin")).data, c.data)
+
+    def test_errors(self):
+        with self.assertRaises(spmm.InputError) as caught:
+            spmm.read(self.at("none.bin"))
+        self.assertIsInstance(caught.exception, OSError)
+        self.assertIn("none.bin", caught.exception.place)
+        with open(self.at("short.bin"), "wb") as file:
+            file.write(b"abc")
+        with self.assertRaises(spmm.FormatError):
+            spmm.read(self.at("short.bin"))
+        with self.assertRaises(spmm.OutputError):
+            spmm.write(self.at("no/such/folder.bin"), np.ones((2, 2)))
+
+
+class Imports(unittest.TestCase):
+    def test_without_scipy_and_matplotlib(self):
+        code = ("import sys\n"
+                "sys.modules.update({'scipy': None, 'scipy.sparse': None, 'matplotlib': None})\n"
+                "import numpy as np, spmm\n"
+                "c = spmm.multiply(np.array([[2, 0], [0, 3]]), np.array([[5, 0], [0, 7]]), blocksize=2)\n"
+                "assert isinstance(c, spmm.Bsr) and c.data.tolist() == [[[10, 0], [0, 21]]], c\n"
+                "print(spmm.density(c, 1).tolist())\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+        self.assertEqual((done.returncode, done.stdout), (0, "[[1.0]]\n"), done.stderr)
+
+    def test_the_import_loads_no_library_and_no_scipy(self):
+        code = ("import sys, spmm\n"
+                "maps = open('/proc/self/maps').read()\n"
+                "print('libspmm' in maps, 'scipy' in sys.modules, 'matplotlib' in sys.modules, 'cuda' in maps)")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.stdout, "False False False False\n", done.stderr)
+
+    def test_a_library_that_is_not_there(self):
+        done = subprocess.run([sys.executable, "-c", "import spmm; spmm.version()"], capture_output=True, text=True,
+                              timeout=300, env={**os.environ, "SPMM_LIBRARY": "/no/such/libspmm.so"})
+        self.assertIn("set SPMM_LIBRARY to the path of the library", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds the wheel, installs it into a fresh virtual environment, and multiplies with it: wheel_test.sh SOURCE WORK COMPILER.
+# Skipped (77) where venv or NumPy is missing, or pip does not get what it builds with.
+set -euo pipefail
+
+source=$1 work=$2 compiler=$3
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+python=
+for candidate in python3 /usr/bin/python3; do
+  if "$candidate" -c 'import numpy, venv, ensurepip' 2>/dev/null; then python=$candidate && break; fi
+done
+[[ -n $python ]] || skip "no python3 with NumPy and venv (Debian: python3-numpy python3-venv)"
+unset "${!SPMM_@}" PYTHONPATH
+rm -rf "$work/env" "$work/wheel"
+mkdir -p "$work"
+"$python" -m venv --system-site-packages "$work/env" || skip "no virtual environment can be made"
+pip() { "$work/env/bin/python" -m pip --disable-pip-version-check "$@"; }
+timeout 300 "$work/env/bin/python" -m pip --disable-pip-version-check install -q 'scikit-build-core>=0.8' ||
+  skip "pip does not get scikit-build-core"
+
+# Unoptimised: it is the package that is tested here, and it is built a second time.
+options=(--config-settings=cmake.define.SPMM_CUDA=OFF "--config-settings=cmake.define.CMAKE_CXX_COMPILER=$compiler"
+         --config-settings=cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O1 "--config-settings=build-dir=$work/build")
+if command -v ccache >/dev/null; then options+=(--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+CMAKE_BUILD_PARALLEL_LEVEL=2 pip wheel -q --no-deps --no-build-isolation -w "$work/wheel" "${options[@]}" "$source/tools/python"
+files=("$work"/wheel/spmm-*.whl)
+[[ ${#files[@]} == 1 ]] || { echo "expected one wheel: ${files[*]}"; exit 1; }
+"$work/env/bin/python" - "${files[0]}" <<'END'
+import sys, zipfile
+names = sorted(name for name in zipfile.ZipFile(sys.argv[1]).namelist() if ".dist-info/" not in name)
+assert "spmm/libspmm.so" in names and "spmm/py.typed" in names and "spmm/__init__.py" in names, names
+assert all(name.startswith("spmm/") and name.endswith((".py", ".so", ".typed")) for name in names), names
+END
+pip install -q --no-deps --no-index "${files[0]}"
+cd "$work"
+"$work/env/bin/python" - <<'END'
+import numpy as np, spmm
+assert spmm.__file__.startswith(__import__("sys").prefix), spmm.__file__
+c = spmm.multiply(np.array([[60000, 60000]]), np.array([[60000, 1], [60000, 0]]))
+assert c.data.reshape(-1).tolist() == [2**32 - 1, 60000], c
+print(spmm.version())
+END
+echo "the wheel ${files[0]##*/} works"

@@ -1,0 +1,157 @@
+// Matrices in memory: the limit counts the result, samples are verified, and messages speak of matrices.
+#include <functional>
+#include <string>
+
+#include "spmm/spmm.hpp"
+#include "support/catch.hpp"
+#include "support/product_cases.hpp"
+
+namespace {
+
+using namespace spmm;
+
+template <class E>
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "no such error";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+ProductOptions on_cpu() {
+  ProductOptions options;
+  options.backend = Backend::cpu;
+  return options;
+}
+
+/// A column of ones times a row of ones: 2 * side blocks of operands, side^2 of result.
+struct OuterProduct {
+  BlockMatrix a;
+  BlockMatrix b;
+
+  OuterProduct(std::uint32_t side, std::uint32_t m) : a{.n = side * m, .m = m, .index = {}, .values = {}}, b(a) {
+    for (std::uint32_t x = 0; x < side; ++x) {
+      a.index.push_back({x, 0});
+      b.index.push_back({0, x});
+    }
+    a.values.assign(std::size_t{side} * m * m, 1);
+    b.values = a.values;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a result in memory counts against the limit, a result in a file does not") {
+  const OuterProduct outer(256, 8);  // 65,536 blocks of 264 bytes: 17 MB
+  Engine engine({.num_threads = 1, .memory_limit_bytes = 12'000'000});
+  const std::string message = error_of<OutOfMemory>([&] { engine.multiply(outer.a, outer.b, on_cpu()); });
+  INFO(message);
+  CHECK(contains(message, "result in memory: its first "));
+  CHECK(contains(message, "do not fit the limit of 12"));
+  CHECK(contains(message, "EngineOptions::memory_limit_bytes"));
+  // Nothing of it is counted any more: what does not keep its records has the whole limit.
+  test::MemorySink sink({.n = outer.a.n, .m = 8, .num_blocks = 0});
+  const auto a = make_memory_source(outer.a, "matrix A");
+  const auto b = make_memory_source(outer.b, "matrix B");
+  CHECK(engine.multiply(*a, *b, sink, on_cpu()).c_blocks == 65'536);
+  // And a smaller result goes through on the same engine, again and again.
+  const OuterProduct small(100, 8);
+  for (int round = 0; round < 5; ++round) {
+    Report report;
+    CHECK(engine.multiply(small.a, small.b, on_cpu(), &report).index.size() == 10'000);
+    CHECK(report.plan.host_limit_bytes > 0);
+    CHECK(report.plan.host_limit_bytes < 12'000'000);
+  }
+}
+
+TEST_CASE("operands in slabs leave room for a result in memory") {
+  const test::ProductCase one = test::make_product_case(8, 100, 4000, "row-merge");
+  const std::uint64_t operands = 2 * 4000 * input_record_bytes(8);
+  const std::uint64_t result = one.expected.index.size() * output_record_bytes(8);
+  Engine engine({.num_threads = 1, .memory_limit_bytes = result + operands * 3 / 2});
+  Report report;
+  CHECK(engine.multiply(one.a, one.b, on_cpu(), &report) == one.expected);
+  CHECK(report.plan.host_limit_bytes <= result + operands * 3 / 2);
+}
+
+TEST_CASE("an interrupted product in memory gives everything back") {
+  const OuterProduct outer(100, 8);  // 2.6 MB of result
+  Engine engine({.num_threads = 2, .memory_limit_bytes = 8'000'000});
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<bool> cancel{false};
+    ProductOptions options = on_cpu();
+    options.cancel = &cancel;
+    options.on_progress = [&](Stage, std::uint64_t, std::uint64_t) { cancel = true; };
+    CHECK(contains(error_of<Interrupted>([&] { engine.multiply(outer.a, outer.b, options); }), "interrupted"));
+    Report report;
+    CHECK(engine.multiply(outer.a, outer.b, on_cpu(), &report).index.size() == 10'000);
+    CHECK(report.plan.host_limit_bytes > 4'000'000);
+  }
+}
+
+TEST_CASE("blocks of a product in memory are verified") {
+  const test::ProductCase one = test::make_product_case(4, 40, 300, "row-merge");
+  ProductOptions options = on_cpu();
+  options.verify_blocks = 50;
+  Report report;
+  CHECK(multiply(one.a, one.b, {{.num_threads = 2}, options}, &report) == one.expected);
+  CHECK(report.verified_blocks > 50);
+  CHECK(report.verified_blocks <= 100);
+}
+
+TEST_CASE("messages about matrices in memory name blocks, not bytes of files") {
+  const BlockMatrix good{.n = 4, .m = 2, .index = {{0, 0}, {1, 1}}, .values = std::vector<std::uint16_t>(8, 1)};
+  const auto message = [&](const std::function<void(BlockMatrix&)>& spoil, const char* kernel) {
+    BlockMatrix bad = good;
+    spoil(bad);
+    ProductOptions options = on_cpu();
+    options.kernel = kernel;
+    const std::string text = error_of<FormatError>([&] { multiply(good, bad, {{.num_threads = 2}, options}); });
+    INFO(text);
+    CHECK_FALSE(contains(text, "byte"));
+    CHECK_FALSE(contains(text, "header"));
+    CHECK_FALSE(contains(text, "file"));
+    return text;
+  };
+  for (const char* kernel : {"reference", "row-merge"}) {
+    CHECK(contains(message(
+                       [](BlockMatrix& b) {
+                         b.index[1] = {1, 2};
+                       },
+                       kernel),
+                   "matrix B, block 1: block index (1, 2) is out of range, expected both from 0 to 1"));
+    CHECK(contains(message(
+                       [](BlockMatrix& b) {
+                         b.index[1] = {0, 0};
+                       },
+                       kernel),
+                   "matrix B, block 1: block (0, 0) was stored before in block 0"));
+  }
+  CHECK(contains(message([](BlockMatrix& b) { b.m = 0; }, "auto"), "matrix B: block side m is 0"));
+  CHECK(contains(message([](BlockMatrix& b) { b.n = 5; }, "auto"), "matrix B: matrix side n is 5"));
+  CHECK(contains(message([](BlockMatrix& b) { b.values.pop_back(); }, "auto"), "matrix B, block 1: 7 values"));
+  const BlockMatrix other{.n = 6, .m = 2, .index = {}, .values = {}};
+  CHECK(error_of<ShapeError>([&] {
+          multiply(good, other, {{}, on_cpu()});
+        }) == "matrix A and matrix B: n = 4, m = 2 against n = 6, m = 2; multiply matrices of the same n and m");
+  ProductOptions unknown = on_cpu();
+  unknown.kernel = "none";
+  CHECK(contains(error_of<UsageError>([&] {
+                   multiply(good, good, {{}, unknown});
+                 }),
+                 "ProductOptions::kernel: unknown kernel 'none'"));
+}
+
+TEST_CASE("an error can be taken apart") {
+  const FormatError error("matrix A, block 1", "is: odd; really", "use another");
+  CHECK(error.where() == "matrix A, block 1");
+  CHECK(error.problem() == "is: odd; really");
+  CHECK(error.hint() == "use another");
+  CHECK(std::string(error.what()) == "matrix A, block 1: is: odd; really; use another");
+}

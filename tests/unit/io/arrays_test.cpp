@@ -1,0 +1,201 @@
+// Block-CSR arrays, CSR arrays and lists of blocks as sources, and results as arrays.
+#include "spmm/arrays.hpp"
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/record_head.hpp"
+#include "spmm/error.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/oracle.hpp"
+#include "unit/io/io_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+
+/// A matrix of 3 x 4 blocks of side 2 with blocks at (0, 1), (2, 3) and (2, 0), in that order.
+template <class Index>
+struct Arrays {
+  std::vector<Index> indptr = {0, 1, 1, 3};
+  std::vector<Index> indices = {1, 3, 0};
+  std::vector<std::uint16_t> data = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+
+  [[nodiscard]] BsrView<std::uint16_t> view() const {
+    return {.rows = 6, .cols = 8, .m = 2, .indptr = indptr, .indices = indices, .data = data};
+  }
+};
+
+std::string message_of_source(const BsrView<std::uint16_t>& view, std::uint32_t n = 8) {
+  return message_of<FormatError>([&] { make_bsr_source(view, n, "matrix A"); });
+}
+
+BlockMatrix as_blocks(const Source& source) {
+  const MatrixHeader header = source.header();
+  const std::uint64_t bytes = input_record_bytes(header.m);
+  std::vector<std::byte> raw(header.num_blocks * bytes);
+  source.read(0, header.num_blocks, raw.data());
+  BlockMatrix matrix{.n = header.n, .m = header.m, .index = {}, .values = {}};
+  for (std::uint64_t r = 0; r < header.num_blocks; ++r) {
+    matrix.index.push_back(read_index(raw.data() + r * bytes));
+    const std::size_t end = matrix.values.size();
+    matrix.values.resize(end + std::size_t{header.m} * header.m);
+    std::memcpy(matrix.values.data() + end, raw.data() + r * bytes + kIndexBytes, bytes - kIndexBytes);
+  }
+  return matrix;
+}
+
+/// The same blocks as block-CSR arrays, rows in order, the blocks of a row as they come.
+BsrMatrix<std::uint16_t> as_bsr(const BlockMatrix& matrix) {
+  std::multimap<std::uint32_t, std::size_t> by_row;
+  for (std::size_t b = 0; b < matrix.index.size(); ++b) by_row.emplace(matrix.index[b].i, b);
+  BsrMatrix<std::uint16_t> bsr{.rows = matrix.n, .cols = matrix.n, .m = matrix.m};
+  bsr.indptr.assign(matrix.n / matrix.m + 1, 0);
+  for (const auto& [row, b] : by_row) {
+    ++bsr.indptr[row + 1];
+    bsr.indices.push_back(matrix.index[b].j);
+    bsr.data.insert(bsr.data.end(), matrix.block(b), matrix.block(b) + std::size_t{matrix.m} * matrix.m);
+  }
+  for (std::size_t r = 1; r < bsr.indptr.size(); ++r) bsr.indptr[r] += bsr.indptr[r - 1];
+  return bsr;
+}
+
+/// A result as a list of blocks.
+ProductMatrix as_product(const BsrMatrix<std::uint32_t>& bsr, std::uint32_t n) {
+  ProductMatrix product{.n = n, .m = bsr.m, .index = {}, .values = bsr.data};
+  for (std::size_t r = 0; r + 1 < bsr.indptr.size(); ++r) {
+    for (auto b = bsr.indptr[r]; b < bsr.indptr[r + 1]; ++b) {
+      product.index.push_back(
+          {static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(bsr.indices[static_cast<std::size_t>(b)])});
+    }
+  }
+  return product;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("block-CSR arrays are read as they lie, with indices of both widths", "", std::int32_t,
+                   std::int64_t) {
+  const Arrays<TestType> arrays;
+  const auto source = make_bsr_source(arrays.view(), 8, "matrix A");
+  CHECK((source->header() == MatrixHeader{.n = 8, .m = 2, .num_blocks = 3}));
+  const BlockMatrix blocks = as_blocks(*source);
+  CHECK((blocks.index == std::vector<BlockIndex>{{0, 1}, {2, 3}, {2, 0}}));
+  CHECK(blocks.values == arrays.data);
+  std::vector<std::byte> last(input_record_bytes(2));
+  source->read(2, 1, last.data());
+  CHECK((read_index(last.data()) == BlockIndex{2, 0}));
+  CHECK_THROWS_AS(source->read(2, 2, last.data()), std::out_of_range);
+  CHECK(source->place(0) == "indices[0] (block row 0)");
+  CHECK(source->place(1) == "indices[1] (block row 2)");
+}
+
+TEST_CASE("a list of blocks is read as it lies") {
+  const std::vector<BlockIndex> index = {{1, 0}, {0, 0}};
+  const std::vector<std::uint16_t> values = {7, 8};
+  const auto source = make_block_source({.n = 2, .m = 1, .index = index, .values = values}, "left");
+  CHECK((as_blocks(*source) == BlockMatrix{.n = 2, .m = 1, .index = index, .values = values}));
+  CHECK(source->place(1) == "block 1");
+  const auto short_values = [&] {
+    make_block_source({.n = 2, .m = 1, .index = index, .values = std::span(values).first(1)}, "left");
+  };
+  CHECK(contains(message_of<FormatError>(short_values), "left, block 1: 1 values for 2 blocks, expected 2"));
+}
+
+TEST_CASE("arrays that are wrong are refused in the caller's words") {
+  Arrays<std::int32_t> arrays;
+  const auto expect = [&](const std::string& words) {
+    const std::string message = message_of_source(arrays.view());
+    INFO(message);
+    CHECK(contains(message, words));
+    CHECK_FALSE(contains(message, "byte offset"));
+    arrays = {};
+  };
+  arrays.indptr = {0, 1, 1};
+  expect("matrix A, indptr: has 3 entries, expected 4 for 3 block rows");
+  arrays.indptr = {1, 1, 1, 3};
+  expect("matrix A, indptr[0]: is 1, expected 0");
+  arrays.indptr = {0, 2, 1, 3};
+  expect("matrix A, indptr[2]: is 1, less than 2 before it");
+  arrays.indptr = {0, 1, 1, 4};
+  expect("matrix A, indices: has 3 entries, expected 4");
+  arrays.data.pop_back();
+  expect("matrix A, data: has 11 elements, expected 12 for 3 blocks of 2 x 2");
+  arrays.indices[2] = 4;
+  expect("matrix A, indices[2] (block row 2): block column 4 is out of range, expected 0 to 3");
+  arrays.indices[0] = -1;
+  expect("matrix A, indices[0] (block row 0): block column -1 is out of range");
+  for (const auto& [rows, cols, m] : std::vector<std::array<std::uint64_t, 3>>{
+           {5, 8, 2}, {6, 7, 2}, {0, 8, 2}, {6, 1ull << 32, 2}, {6, 8, 0}, {6, 8, 65}}) {
+    BsrView<std::uint16_t> view = arrays.view();
+    view.rows = rows;
+    view.cols = cols;
+    view.m = static_cast<std::uint32_t>(m);
+    CHECK(contains(message_of_source(view), m == 2 ? "multiples of m = 2" : "block side m is"));
+  }
+}
+
+TEST_CASE("A and B that do not fit each other are told apart") {
+  const Arrays<std::int64_t> a;
+  Arrays<std::int64_t> b;
+  CHECK(contains(message_of<ShapeError>([&] { padded_side(a.view(), b.view()); }), "shapes 6 x 8 and 6 x 8"));
+  BsrView<std::uint16_t> other = b.view();
+  other.m = 1;
+  other.rows = 8;
+  CHECK(contains(message_of<ShapeError>([&] { padded_side(a.view(), other); }), "blocks of side 2 against 1"));
+  other.m = 2;
+  CHECK(padded_side(a.view(), other) == 8);
+}
+
+TEST_CASE("a block that is stored twice is found by the product and named by its index") {
+  Engine engine({.num_threads = 2});
+  for (const char* kernel : {"reference", "row-merge"}) {
+    Arrays<std::int64_t> arrays;
+    arrays.indices = {1, 3, 3};
+    BsrView<std::uint16_t> square = arrays.view();
+    square.cols = 8;
+    Arrays<std::int64_t> other;
+    other.indptr = {0, 1, 1, 3, 3};
+    BsrView<std::uint16_t> right = other.view();
+    right.rows = 8;
+    ProductOptions options;
+    options.backend = Backend::cpu;
+    options.kernel = kernel;
+    const std::string message = message_of<FormatError>([&] { multiply(engine, square, right, options); });
+    INFO(message);
+    CHECK(contains(message,
+                   "matrix A, indices[2] (block row 2): block (2, 3) was stored before in indices[1] (block row 2)"));
+    CHECK_FALSE(contains(message, "byte"));
+  }
+}
+
+TEST_CASE("products of arrays equal the oracle, for every side, with paddings and without") {
+  Engine engine({.num_threads = 2});
+  ProductOptions options;
+  options.backend = Backend::cpu;
+  for (const std::uint32_t m : {1u, 2u, 4u, 5u, 8u, 16u}) {
+    const BlockMatrix a = random_matrix(12 * m, m, 60, 65535, m);
+    const BlockMatrix b = random_matrix(12 * m, m, 60, 65535, m + 1);
+    Report report;
+    const auto c = multiply(engine, as_bsr(a).view(), as_bsr(b).view(), options, &report);
+    const ProductMatrix expected = oracle_multiply(a, b);
+    CHECK(as_product(c, 12 * m) == expected);
+    CHECK(report.c_blocks == expected.index.size());
+  }
+  // 4 x 2 times 2 x 6 elements of side 1: not square, empty rows.
+  const std::vector<std::int32_t> a_indptr = {0, 1, 1, 1, 3};
+  const std::vector<std::int32_t> a_indices = {1, 1, 0};
+  const std::vector<std::uint16_t> a_data = {2, 3, 65535};
+  const std::vector<std::int64_t> b_indptr = {0, 1, 2};
+  const std::vector<std::int64_t> b_indices = {5, 0};
+  const std::vector<std::uint16_t> b_data = {65535, 10};
+  const auto c = multiply(engine, csr_view<std::uint16_t>(4, 2, a_indptr, a_indices, a_data),
+                          csr_view<std::uint16_t>(2, 6, b_indptr, b_indices, b_data), options);
+  const BsrMatrix<std::uint32_t> expected{
+      .rows = 4, .cols = 6, .m = 1, .indptr = {0, 1, 1, 1, 3}, .indices = {0, 0, 5}, .data = {20, 30, 65535u * 65535u}};
+  CHECK(c == expected);
+}

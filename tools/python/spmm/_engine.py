@@ -1,0 +1,244 @@
+"""Engines, products, and files of matrices."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from typing import Any, Callable, Dict, Optional, Sequence, Union
+
+import numpy as np
+
+from . import _errors, _library
+from ._interrupt import interruptible
+from ._matrix import Matrix, Operand, common_side, find_scipy, from_handle
+
+Path = Union[str, "os.PathLike[str]"]
+Progress = Callable[[str, int, int], Any]
+ALL_DEVICES = -1
+
+
+def version() -> str:
+    """How the library was built.
+
+    >>> version().startswith("spmm ")
+    True
+    """
+    return _library.library().spmm_version().decode()
+
+
+def has_cuda_device() -> bool:
+    """Whether the library was built with CUDA and a device is there. Starts no device."""
+    return bool(_library.library().spmm_has_cuda_device())
+
+
+class _Call:
+    """Options of one product: keeps what the library's struct points to."""
+
+    def __init__(self, progress: Optional[Progress], texts: Dict[str, Optional[str]], numbers: Dict[str, int]) -> None:
+        self._progress = progress
+        self.raised: list[BaseException] = []
+        self._cancel = _library.Handle("spmm_cancel_destroy")
+        self._cancel.pointer = ctypes.c_void_p(_library.library().spmm_cancel_create())
+        self._callback = _library.ProgressFn(self._on_progress) if progress is not None else _library.ProgressFn()
+        self._texts = {name: None if text is None else text.encode() for name, text in texts.items()}
+        self.options = _library.ProductOptions(progress=self._callback, cancel=self._cancel.pointer, **self._texts,
+                                               **numbers)
+
+    def _on_progress(self, _context: Any, stage: bytes, done: int, total: int) -> int:
+        if not self.raised:
+            try:
+                assert self._progress is not None
+                self._progress(stage.decode(), done, total)
+            except BaseException as error:  # an exception of the callback cancels, and is raised when all is over
+                self.raised.append(error)
+        return 1 if self.raised else 0
+
+    def cancel(self) -> None:
+        _library.library().spmm_cancel_set(self._cancel.pointer)
+
+    def run(self, function: Callable[[], int]) -> None:
+        """Errors: what the callback raised, KeyboardInterrupt, or the class of the status."""
+        def body() -> Optional[_errors.Error]:
+            status = function()
+            return None if status == 0 else _library.last_error(status)  # of this thread
+
+        error = interruptible(body, self.cancel)
+        if self.raised:
+            raise self.raised[0]
+        if error is not None:
+            raise error
+
+
+class Engine:
+    """What outlives a product: device, memory and threads. For programs that multiply more than once.
+
+    threads: of a product, 0 = all cores. memory_limit: bytes of all products together, host and device each, results
+    included, 0 = most of what is free. devices: numbers of the CUDA devices that share each product, or "all".
+
+    Products may run on several threads at once. An engine does not survive fork().
+
+    >>> import numpy as np, spmm
+    >>> with spmm.Engine(threads=2) as engine:
+    ...     engine.multiply(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).toarray()
+    array([[19, 22],
+           [43, 50]], dtype=uint32)
+    """
+
+    def __init__(self, *, threads: int = 0, memory_limit: int = 0,
+                 devices: Union[None, str, int, Sequence[int]] = None) -> None:
+        numbers = [] if devices is None else [ALL_DEVICES] if devices == "all" else np.atleast_1d(devices).tolist()
+        array = (ctypes.c_int32 * len(numbers))(*numbers)
+        options = _library.EngineOptions(devices=array, num_devices=len(numbers), memory_limit_bytes=memory_limit,
+                                         num_threads=threads)
+        self._num_running = 0
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._handle: Optional[_library.Handle] = _library.Handle("spmm_engine_destroy")
+        _library.check(_library.library().spmm_engine_create(options, self._handle.pointer))
+
+    def multiply(self, a: Matrix, b: Matrix, *, blocksize: Optional[int] = None, backend: Optional[str] = None,
+                 kernel: Optional[str] = None, threads: int = 0, verify: int = 0,
+                 progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Any:
+        """C = A * B; see :func:`spmm.multiply`."""
+        m = common_side(a, b, blocksize)
+        left, right = Operand(a, m, "matrix A"), Operand(b, m, "matrix B")
+        call = _Call(progress, {"backend": backend, "kernel": kernel},
+                     {"max_threads": threads, "verify_blocks": verify})
+        result = _library.Handle("spmm_matrix_destroy")
+        made = _library.Handle("spmm_report_destroy")
+        try:
+            with self._use() as engine:
+                call.run(lambda: _library.library().spmm_multiply_bsr(
+                    engine, left.struct, right.struct, call.options, result.pointer,
+                    None if report is None else made.pointer))
+        except BaseException:  # a traceback keeps this frame: what it holds goes now
+            result.close()
+            made.close()
+            raise
+        if report is not None:
+            report.update(_json_of(made))
+        return from_handle(result, wants_scipy=not (isinstance(a, tuple) and isinstance(b, tuple)))
+
+    def multiply_files(self, a: Path, b: Path, out: Path, *, backend: Optional[str] = None,
+                       kernel: Optional[str] = None, threads: int = 0, verify: int = 0, parts: int = 0,
+                       durable: bool = False, no_clobber: bool = False,
+                       progress: Optional[Progress] = None) -> Dict[str, Any]:
+        """Multiplies two files into a third, with memory for a part of the result only. Returns the report."""
+        call = _Call(progress, {"backend": backend, "kernel": kernel},
+                     {"max_threads": threads, "verify_blocks": verify, "num_parts": parts, "durable": int(durable),
+                      "no_clobber": int(no_clobber)})
+        made = _library.Handle("spmm_report_destroy")
+        with self._use() as engine:
+            call.run(lambda: _library.library().spmm_multiply_files(
+                engine, os.fsencode(a), os.fsencode(b), os.fsencode(out), call.options, made.pointer))
+        return _json_of(made)
+
+    def close(self) -> None:
+        """Gives everything back. Errors: UsageError while a product is running."""
+        with self._lock:
+            if self._num_running:
+                raise _errors.make(_errors.UsageError, "Engine.close", "a product is running", "wait for it")
+            handle, self._handle = self._handle, None
+        if handle is not None and os.getpid() != self._process:
+            handle.pointer = ctypes.c_void_p()  # its threads are the parent's
+        elif handle is not None:
+            handle.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+    def _use(self) -> _Use:
+        return _Use(self)
+
+
+class _Use:
+    """Keeps an engine from being closed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> ctypes.c_void_p:
+        engine = self._engine
+        with engine._lock:
+            if engine._handle is None or os.getpid() != engine._process:
+                raise _errors.make(_errors.UsageError, "Engine", "is closed, or belongs to the parent process",
+                                   "make another one")
+            engine._num_running += 1
+            return engine._handle.pointer
+
+    def __exit__(self, *_: Any) -> None:
+        with self._engine._lock:
+            self._engine._num_running -= 1
+
+
+def _json_of(made: _library.Handle) -> Dict[str, Any]:
+    report: Dict[str, Any] = json.loads(_library.library().spmm_report_json(made.pointer).decode())
+    return report
+
+
+def multiply(a: Matrix, b: Matrix, **options: Any) -> Any:
+    """C = A * B, exact, each element at most 2**32 - 1, on an engine of its own (:class:`Engine` for many products).
+
+    a, b: matrices of SciPy, two-dimensional arrays, or block-CSR arrays (indptr, indices, data). The elements of block-CSR
+    matrices of uint16 are read where they are; all others must be whole numbers from 0 to 65535 and are converted.
+    Returns a bsr_array of uint32, or a Bsr where both are tuples.
+
+    blocksize: side of the blocks, where the matrices have none or others. backend: "cuda" or "cpu". kernel: by name.
+    threads: at most. verify: recompute so many blocks of the result. progress: called with stage, work done and total,
+    from another thread; an exception of it cancels the product. report: a dictionary, which gets what
+    `spmm --report` writes.
+    Errors: ShapeError, FormatError (both are ValueErrors), OutOfMemory, DeviceError, VerifyError, UsageError.
+    Ctrl-C ends the product before KeyboardInterrupt is raised.
+
+    >>> import numpy as np, spmm
+    >>> spmm.multiply(np.array([[60000, 60000]]), np.array([[60000], [60000]])).toarray()
+    array([[4294967295]], dtype=uint32)
+    >>> spmm.multiply(np.array([[1, -1]]), np.array([[1], [1]]))
+    Traceback (most recent call last):
+        ...
+    spmm._errors.FormatError: matrix A, row 0, column 1: element -1 is no whole number from 0 to 65535; scale or round the matrix before
+    """
+    with Engine() as engine:
+        return engine.multiply(a, b, **options)
+
+
+def multiply_files(a: Path, b: Path, out: Path, **options: Any) -> Dict[str, Any]:
+    """Multiplies two files into a third on an engine of its own; see :meth:`Engine.multiply_files`."""
+    with Engine() as engine:
+        return engine.multiply_files(a, b, out, **options)
+
+
+def read(path: Path, dtype: Any = None) -> Any:
+    """A matrix from a file of blocks, or a folder of parts: a bsr_array, without SciPy a Bsr.
+
+    dtype: uint16 for operands, uint32 for results; without it what the length of the file says.
+    Errors: InputError, FormatError, IoError, OutOfMemory.
+
+    >>> import numpy as np, spmm, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     spmm.write(folder + "/a.bin", np.array([[1, 2], [3, 4]]), blocksize=2)
+    ...     spmm.read(folder + "/a.bin").toarray()
+    array([[1, 2],
+           [3, 4]], dtype=uint16)
+    """
+    bits = 0 if dtype is None else 8 * np.dtype(dtype).itemsize
+    matrix = _library.Handle("spmm_matrix_destroy")
+    _library.check(_library.library().spmm_read(os.fsencode(path), bits, matrix.pointer))
+    return from_handle(matrix, wants_scipy=find_scipy() is not None)
+
+
+def write(path: Path, matrix: Matrix, *, blocksize: Optional[int] = None) -> None:
+    """Writes a matrix to a file of blocks, padded with zeros to a square: block matrices of uint32 as results, others as
+    operands. Errors: FormatError, OutputError, IoError.
+    """
+    operand = Operand(matrix, common_side(matrix, matrix, blocksize), "matrix", fits_result=True)
+    _library.check(_library.library().spmm_write(os.fsencode(path), operand.struct))

@@ -1,0 +1,132 @@
+"""libspmm.so through ctypes. It is loaded by the first call that needs it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import pathlib
+from ctypes import POINTER, c_char_p, c_int32, c_uint32, c_uint64, c_void_p
+
+from . import _errors
+
+ProgressFn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_uint64, c_uint64)
+
+
+class _Sized(ctypes.Structure):
+    def __init__(self, **fields: object) -> None:
+        super().__init__(struct_size=ctypes.sizeof(type(self)), **fields)
+
+
+class EngineOptions(_Sized):
+    _fields_ = [("struct_size", c_uint64), ("devices", POINTER(c_int32)), ("num_devices", c_uint64),
+                ("memory_limit_bytes", c_uint64), ("num_threads", c_uint32), ("reserved", c_uint32)]
+
+
+class ProductOptions(_Sized):
+    _fields_ = [("struct_size", c_uint64), ("backend", c_char_p), ("kernel", c_char_p), ("progress", ProgressFn),
+                ("progress_context", c_void_p), ("cancel", c_void_p), ("verify_blocks", c_uint64),
+                ("verify_seed", c_uint64), ("max_threads", c_uint32), ("num_parts", c_uint32), ("durable", c_int32),
+                ("no_clobber", c_int32), ("transpose_a", c_int32), ("transpose_b", c_int32)]
+
+
+class BsrStruct(_Sized):
+    _fields_ = [("struct_size", c_uint64), ("rows", c_uint64), ("cols", c_uint64), ("indptr", c_void_p),
+                ("indices", c_void_p), ("data", c_void_p), ("num_indices", c_uint64), ("block_side", c_uint32),
+                ("indptr_bits", c_uint32), ("indices_bits", c_uint32), ("element_bits", c_uint32), ("name", c_char_p)]
+
+
+_HANDLE = POINTER(c_void_p)
+_PROTOTYPES: dict[str, tuple[object, list[object]]] = {
+    "spmm_version": (c_char_p, []),
+    "spmm_c_api": (c_int32, []),
+    "spmm_has_cuda_device": (c_int32, []),
+    "spmm_last_error_text": (c_char_p, []),
+    "spmm_last_error_place": (c_char_p, []),
+    "spmm_last_error_problem": (c_char_p, []),
+    "spmm_last_error_hint": (c_char_p, []),
+    "spmm_cancel_create": (c_void_p, []),
+    "spmm_cancel_set": (None, [c_void_p]),
+    "spmm_cancel_destroy": (None, [c_void_p]),
+    "spmm_engine_create": (c_int32, [POINTER(EngineOptions), _HANDLE]),
+    "spmm_engine_destroy": (None, [c_void_p]),
+    "spmm_multiply_bsr": (c_int32, [c_void_p, POINTER(BsrStruct), POINTER(BsrStruct), POINTER(ProductOptions), _HANDLE,
+                                    _HANDLE]),
+    "spmm_multiply_files": (c_int32, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(ProductOptions), _HANDLE]),
+    "spmm_read": (c_int32, [c_char_p, c_uint32, _HANDLE]),
+    "spmm_write": (c_int32, [c_char_p, POINTER(BsrStruct)]),
+    "spmm_matrix_destroy": (None, [c_void_p]),
+    "spmm_matrix_rows": (c_uint64, [c_void_p]),
+    "spmm_matrix_cols": (c_uint64, [c_void_p]),
+    "spmm_matrix_block_side": (c_uint32, [c_void_p]),
+    "spmm_matrix_element_bits": (c_uint32, [c_void_p]),
+    "spmm_matrix_num_blocks": (c_uint64, [c_void_p]),
+    "spmm_matrix_indptr": (c_void_p, [c_void_p]),
+    "spmm_matrix_indices": (c_void_p, [c_void_p]),
+    "spmm_matrix_data": (c_void_p, [c_void_p]),
+    "spmm_report_destroy": (None, [c_void_p]),
+    "spmm_report_json": (c_char_p, [c_void_p]),
+}
+_C_API = 1
+
+
+def _load() -> ctypes.CDLL:
+    """The library named by SPMM_LIBRARY, else the one beside this file, else the one that the system finds."""
+    named = os.environ.get("SPMM_LIBRARY")
+    beside = pathlib.Path(__file__).with_name("libspmm.so")
+    path = named or (str(beside) if beside.exists() else "libspmm.so.0")
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise _errors.make(_errors.InternalError, "libspmm.so", f"cannot be loaded ({error})",
+                           "install the package with pip, or set SPMM_LIBRARY to the path of the library") from None
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> ctypes.CDLL:
+    """Errors: InternalError where it cannot be loaded, or is older than this package."""
+    loaded = _load()
+    for name, (result, arguments) in _PROTOTYPES.items():
+        function = getattr(loaded, name, None)
+        if function is None:
+            raise _errors.make(_errors.InternalError, "libspmm.so", f"has no function {name}", "load a newer library")
+        function.restype, function.argtypes = result, arguments
+    if loaded.spmm_c_api() < _C_API:
+        raise _errors.make(_errors.InternalError, "libspmm.so", "is older than this package", "load a newer library")
+    return loaded
+
+
+def last_error(status: int) -> _errors.Error:
+    """Of this thread."""
+    loaded = library()
+    text, place, problem, hint = ((part() or b"").decode(errors="replace") for part in (
+        loaded.spmm_last_error_text, loaded.spmm_last_error_place, loaded.spmm_last_error_problem,
+        loaded.spmm_last_error_hint))
+    return _errors.BY_STATUS.get(status, _errors.InternalError)(text, place, problem, hint)
+
+
+def check(status: int) -> None:
+    """Errors: the class of the status."""
+    if status != 0:
+        raise last_error(status)
+
+
+class Handle:
+    """Owner of what a function of the library has handed out."""
+
+    def __init__(self, destroy: str) -> None:
+        self.pointer = c_void_p()
+        self._destroy = getattr(library(), destroy)
+
+    def close(self) -> None:
+        pointer, self.pointer = self.pointer, c_void_p()
+        if pointer:
+            self._destroy(pointer)
+
+    def __del__(self) -> None:
+        if getattr(self, "_destroy", None) is not None:
+            self.close()
+
+
+__all__ = ["BsrStruct", "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "check",
+           "last_error", "library"]

@@ -1,0 +1,243 @@
+"""Matrices of the caller as block-CSR arrays of uint16, and results as SciPy's."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any, Callable, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+
+from . import _errors, _library
+
+MAX_ELEMENT = 65535
+MAX_SIDE = 64
+
+Matrix = Any  # of SciPy, a 2-D array, Bsr, or a tuple (indptr, indices, data)
+
+
+class Bsr(NamedTuple):
+    """Block-CSR arrays: what is used where there is no SciPy.
+
+    indptr [rows / m + 1], indices [blocks] block columns, data [blocks, m, m], shape in elements (square where it is
+    left out).
+
+    >>> import numpy as np, spmm
+    >>> a = spmm.Bsr(np.array([0, 1, 1]), np.array([1]), np.array([[[7]]], dtype=np.uint16), (2, 2))
+    >>> spmm.multiply(a, spmm.Bsr(np.array([0, 0, 1]), np.array([0]), np.array([[[6]]]))).data
+    array([[[42]]], dtype=uint32)
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    shape: Optional[Tuple[int, int]] = None
+
+
+def find_scipy() -> Any:
+    """scipy.sparse, or None."""
+    try:
+        import scipy.sparse
+    except ImportError:
+        return None
+    return scipy.sparse
+
+
+def is_scipy(matrix: Matrix) -> bool:
+    return hasattr(matrix, "tocsr") and hasattr(matrix, "shape")
+
+
+def _format_error(name: str, problem: str, hint: str) -> _errors.Error:
+    return _errors.make(_errors.FormatError, name, problem, hint)
+
+
+def _shape_error(name: str, problem: str, hint: str) -> _errors.Error:
+    return _errors.make(_errors.ShapeError, name, problem, hint)
+
+
+def _as_bsr(matrix: Matrix, name: str) -> Optional[Bsr]:
+    """Arrays that the caller gave as they are; None for other kinds."""
+    if isinstance(matrix, tuple):
+        if len(matrix) not in (3, 4):
+            raise _format_error(name, f"a tuple of {len(matrix)}", "give (indptr, indices, data)")
+        indptr, indices, data = (np.asarray(part) for part in matrix[:3])
+        if data.ndim != 3 or data.shape[1] != data.shape[2]:
+            raise _format_error(name, f"data of shape {data.shape}, expected (blocks, m, m)",
+                                "give (indptr, indices, data); SciPy's own order is another")
+        side = (len(indptr) - 1) * data.shape[1]
+        shape = matrix[3] if len(matrix) == 4 and matrix[3] is not None else (side, side)
+        return Bsr(indptr, indices, data, (int(shape[0]), int(shape[1])))
+    if is_scipy(matrix) and matrix.format == "bsr" and matrix.blocksize[0] == matrix.blocksize[1]:
+        return Bsr(matrix.indptr, matrix.indices, matrix.data, matrix.shape)
+    return None
+
+
+def _side_of(matrix: Matrix, name: str) -> int:
+    """Side of the matrix's blocks; 0 where it has none."""
+    if is_scipy(matrix):
+        return math.gcd(*matrix.blocksize) if matrix.format == "bsr" else 0
+    bsr = _as_bsr(matrix, name)
+    return 0 if bsr is None else bsr.data.shape[1]
+
+
+def common_side(a: Matrix, b: Matrix, blocksize: Optional[int]) -> int:
+    """Block side of a product: what is asked for, else what the blocks of both have in common, else 1."""
+    if blocksize is not None:
+        if not 1 <= blocksize <= MAX_SIDE:
+            raise _errors.make(_errors.UsageError, "blocksize", f"is {blocksize}", f"use 1 to {MAX_SIDE}")
+        return int(blocksize)
+    side = math.gcd(_side_of(a, "matrix A"), _side_of(b, "matrix B"))
+    return max((d for d in range(1, MAX_SIDE + 1) if side % d == 0), default=1) if side else 1
+
+
+def _first_bad(values: np.ndarray) -> Optional[int]:
+    """Number of the first element that is no whole number from 0 to 65535; None where all are."""
+    if values.size == 0 or values.dtype.kind == "b" or values.dtype in (np.uint8, np.uint16):
+        return None
+    if values.dtype.kind in "iu":
+        if values.min() >= 0 and values.max() <= MAX_ELEMENT:
+            return None
+        bad = (values < 0) | (values > MAX_ELEMENT)
+    else:
+        with np.errstate(invalid="ignore"):
+            bad = ~((values >= 0) & (values <= MAX_ELEMENT) & (values == np.floor(values)))
+    return int(bad.argmax()) if bad.any() else None
+
+
+def _require_elements(data: np.ndarray, name: str, place: Callable[[int], Tuple[int, int]]) -> None:
+    """Errors: FormatError with row and column of the first element that does not fit."""
+    if data.dtype.kind not in "biuf":
+        raise _format_error(name, f"elements of type {data.dtype}", "give whole numbers from 0 to 65535")
+    bad = _first_bad(data.reshape(-1))
+    if bad is None:
+        return
+    row, column = place(bad)
+    raise _format_error(f"{name}, row {row}, column {column}",
+                        f"element {data.reshape(-1)[bad]} is no whole number from 0 to {MAX_ELEMENT}",
+                        "scale or round the matrix before")
+
+
+def _checked(bsr: Bsr, name: str, fits_result: bool = False) -> np.ndarray:
+    """data as uint16 (a result: uint32), the same array where it is that already. Errors: FormatError."""
+    m = bsr.data.shape[1]
+
+    def place(bad: int) -> Tuple[int, int]:
+        block, element = divmod(bad, m * m)
+        row = int(np.searchsorted(bsr.indptr, block, side="right")) - 1
+        return row * m + element // m, int(bsr.indices[block]) * m + element % m
+
+    if fits_result and bsr.data.dtype == np.uint32:
+        return np.ascontiguousarray(bsr.data)
+    _require_elements(bsr.data, name, place)
+    return np.ascontiguousarray(bsr.data, dtype=np.uint16)
+
+
+def _regrouped(matrix: Matrix, m: int, name: str) -> Bsr:
+    """Any kind of matrix in blocks of side m. Elements that are stored several times are added up, in 64 bits."""
+    if isinstance(matrix, np.ndarray):
+        return _from_dense(matrix, m, name)
+    sparse = find_scipy()
+    if not is_scipy(matrix):
+        bsr = _as_bsr(matrix, name)
+        if bsr is None:
+            raise _errors.make(_errors.UsageError, name, f"is a {type(matrix).__name__}",
+                               "give a SciPy matrix, a two-dimensional array or (indptr, indices, data)")
+        if sparse is None:
+            raise _shape_error(name, f"blocks of side {bsr.data.shape[1]}, expected {m}",
+                               "give both with blocks of the same side, or install SciPy")
+        matrix = sparse.bsr_matrix((bsr.data, bsr.indices, bsr.indptr), shape=bsr.shape)
+    if matrix.format != "csr" or not matrix.has_canonical_format:
+        coo = matrix.tocoo()
+        _require_elements(coo.data, name, lambda bad: (int(coo.row[bad]), int(coo.col[bad])))
+        matrix = sparse.coo_matrix((coo.data.astype(np.int64), (coo.row, coo.col)), shape=coo.shape).tocsr()
+    elements = Bsr(matrix.indptr, matrix.indices, matrix.data.reshape(-1, 1, 1), matrix.shape)
+    narrow = _checked(elements, name)
+    if m == 1:
+        return elements._replace(data=narrow)
+    csr = sparse.csr_matrix((narrow.reshape(-1), matrix.indices, matrix.indptr), shape=matrix.shape)
+    blocks = csr.tobsr(blocksize=(m, m))
+    return Bsr(blocks.indptr, blocks.indices, blocks.data, blocks.shape)
+
+
+def pattern(matrix: Matrix) -> Bsr:
+    """Blocks of a block matrix, elements of others, whatever their values."""
+    bsr = _as_bsr(matrix, "matrix")
+    if bsr is not None:
+        return bsr
+    if isinstance(matrix, np.ndarray):
+        return _from_dense(matrix, 1, "matrix")
+    csr = matrix.tocsr()
+    return Bsr(csr.indptr, csr.indices, csr.data.reshape(-1, 1, 1), csr.shape)
+
+
+def _from_dense(matrix: np.ndarray, m: int, name: str) -> Bsr:
+    if matrix.ndim != 2:
+        raise _shape_error(name, f"an array of {matrix.ndim} dimensions", "give a two-dimensional one")
+    rows, cols = matrix.shape[0] // m, matrix.shape[1] // m
+    blocks = np.ascontiguousarray(matrix).reshape(rows, m, cols, m).transpose(0, 2, 1, 3)
+    stored = (blocks != 0).any(axis=(2, 3))
+    indptr = np.concatenate([[0], np.cumsum(stored.sum(axis=1))]).astype(np.int64)
+    return Bsr(indptr, np.nonzero(stored)[1].astype(np.int64), blocks[stored], matrix.shape)
+
+
+class Operand:
+    """A matrix as the library reads it. Keeps what the pointers point to."""
+
+    def __init__(self, matrix: Matrix, m: int, name: str, fits_result: bool = False) -> None:
+        shape = matrix.shape if hasattr(matrix, "shape") and not isinstance(matrix, tuple) else None
+        if shape is not None and len(shape) == 2 and any(side % m for side in shape):
+            raise _shape_error(name, f"shape {shape[0]} x {shape[1]} is no multiple of the block side {m}",
+                               "pad the matrix with zeros, or use another blocksize")
+        bsr = _as_bsr(matrix, name)
+        if bsr is None or bsr.data.shape[1] != m:
+            bsr = _regrouped(matrix, m, name)
+        if len(bsr.data) != len(bsr.indices):
+            raise _format_error(name, f"{len(bsr.data)} blocks for {len(bsr.indices)} indices",
+                                "give a block for each index")
+        self.data = _checked(bsr, name, fits_result)
+        self.indptr, self.indices = (self._indices(part, name) for part in (bsr.indptr, bsr.indices))
+        self.shape = bsr.shape
+        rows, cols = self.shape
+        if rows < 0 or cols < 0 or rows // m + 1 != len(self.indptr):
+            raise _format_error(name, f"indptr has {len(self.indptr)} entries, expected {rows // m + 1}",
+                                "give the begin of each block row, and the end of the last")
+        self._name = name.encode()
+        self.struct = _library.BsrStruct(
+            rows=rows, cols=cols, indptr=self.indptr.ctypes.data, indices=self.indices.ctypes.data,
+            data=self.data.ctypes.data, num_indices=len(self.indices), block_side=m,
+            indptr_bits=8 * self.indptr.itemsize, indices_bits=8 * self.indices.itemsize,
+            element_bits=8 * self.data.itemsize, name=self._name)
+
+    @staticmethod
+    def _indices(values: np.ndarray, name: str) -> np.ndarray:
+        if values.ndim != 1 or (values.dtype.kind not in "iu" and values.size != 0):
+            raise _format_error(name, f"indices of type {values.dtype} and {values.ndim} dimensions",
+                                "give one-dimensional arrays of integers")
+        wanted = values.dtype if values.dtype in (np.int32, np.int64) else np.dtype(np.int64)
+        return np.ascontiguousarray(values, dtype=wanted)
+
+
+def _borrowed(handle: _library.Handle, address: int, count: int, dtype: Any) -> np.ndarray:
+    """An array of the library's memory, which lives as long as the array."""
+    if count == 0:
+        return np.empty(0, dtype=dtype)
+    buffer = (ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(address)
+    buffer._owner = handle
+    return np.frombuffer(buffer, dtype=dtype)
+
+
+def from_handle(handle: _library.Handle, wants_scipy: bool) -> Union[Bsr, Any]:
+    """A matrix of the library as a bsr_array of SciPy, or as a Bsr. The elements are not copied."""
+    of = _library.library()
+    pointer = handle.pointer
+    m, num_blocks = of.spmm_matrix_block_side(pointer), of.spmm_matrix_num_blocks(pointer)
+    shape = (of.spmm_matrix_rows(pointer), of.spmm_matrix_cols(pointer))
+    element = np.uint32 if of.spmm_matrix_element_bits(pointer) == 32 else np.uint16
+    indptr = _borrowed(handle, of.spmm_matrix_indptr(pointer), shape[0] // m + 1, np.int64)
+    indices = _borrowed(handle, of.spmm_matrix_indices(pointer), num_blocks, np.int64)
+    data = _borrowed(handle, of.spmm_matrix_data(pointer), num_blocks * m * m, element).reshape(num_blocks, m, m)
+    sparse = find_scipy() if wants_scipy else None
+    if sparse is None:
+        return Bsr(indptr, indices, data, shape)
+    kind = getattr(sparse, "bsr_array", sparse.bsr_matrix)
+    return kind((data, indices, indptr), shape=shape)
