@@ -74,7 +74,8 @@ class FolderSink final : public PartsSink {
       : m_(m),
         options_{.durable = options.durable},
         folder_(path, options, file_names(num_parts)),
-        writers_(tuning.num_writers, tuning.piece_bytes, [this](const Piece& piece) { write(piece); }) {
+        writers_(tuning.num_writers, whole_records(tuning.piece_bytes, m),
+                 [this](const Piece& piece) { write(piece); }) {
     for (std::uint32_t x = 0; x < num_parts; ++x) {
       parts_.emplace_back(folder_.place_of(part_name(x)), options_, tuning);
     }
@@ -110,6 +111,15 @@ class FolderSink final : public PartsSink {
          .bytes = records,
          .release = ReleaseOnce(std::move(release)),
          .file = range});
+  }
+
+  bool watch(LookFn look) override {
+    look_ = std::move(look);
+    return true;
+  }
+
+  bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+    return parts_.at(range).file.read_at(kHeaderBytes + first_block * record_bytes(), {dst, count * record_bytes()});
   }
 
   void finish(const MatrixHeader& header) override {
@@ -180,6 +190,7 @@ class FolderSink final : public PartsSink {
 
   void write(const Piece& piece) {
     Part& part = parts_[piece.slice->file];
+    if (look_) look_(piece.slice->file, (piece.offset - kHeaderBytes) / record_bytes(), piece.bytes);
     part.crc.add(piece.offset, piece.bytes.size(), crc32(0, piece.bytes));
     part.file.write_at(piece.offset, piece.bytes);
   }
@@ -197,6 +208,7 @@ class FolderSink final : public PartsSink {
   std::deque<Part> parts_;  // entries stay where they are
   std::vector<ResultPart> written_;
   bool finished_ = false;
+  LookFn look_;           // may be empty
   SliceWriters writers_;  // last: its threads end before anything else goes
 };
 
