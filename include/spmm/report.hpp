@@ -47,6 +47,17 @@ struct ResultPart {
   friend bool operator==(const ResultPart&, const ResultPart&) = default;
 };
 
+/// The proof of a whole result (ProductOptions::verify_full): every element row of C X = A (B X) holds, X random modulo
+/// 2^61 - 1. A wrong row passes with a probability of at most 1 / (2^61 - 1).
+struct ProofReport {
+  std::uint32_t num_columns = 0;     ///< of X; 0 = nothing was proven
+  std::uint64_t key = 0;             ///< of X
+  std::uint64_t num_rows = 0;        ///< element rows
+  std::uint64_t num_saturated = 0;   ///< elements that saturate
+  std::uint64_t num_exact_rows = 0;  ///< block rows with so many of them that their blocks were summed exactly
+  std::uint64_t resident_bytes = 0;  ///< beside the product
+};
+
 /// What a finished run says about itself.
 struct Report {
   MatrixHeader a, b, c;                                  ///< shapes; c.num_blocks = c_blocks, 2^32 - 1 at most
@@ -60,6 +71,7 @@ struct Report {
   std::uint64_t peak_host_bytes = 0;    ///< resident set of the process at its largest
   std::uint64_t peak_device_bytes = 0;  ///< allocated by the run at its largest; 0 on the CPU
   std::uint64_t verified_blocks = 0;    ///< blocks recomputed by --verify
+  ProofReport proof{};                  ///< of --verify full
   bool kept_a = false;                  ///< A lay in device memory, kept by an earlier product: nothing was read
   bool kept_b = false;                  ///< the same of B
   std::string device;                   ///< name of the GPU, or of the instruction set on the CPU

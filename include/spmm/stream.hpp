@@ -76,6 +76,10 @@ struct BlockRows {
   friend bool operator==(const BlockRows&, const BlockRows&) = default;
 };
 
+/// Called with whole records of a range, in front of which there are first_block blocks of it. Threads: several at
+/// once.
+using LookFn = std::function<void(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records)>;
+
 /// Takes output records in their final order, or, where it asks for ranges of block rows, in their order within each.
 class Sink {
  public:
@@ -116,6 +120,20 @@ class Sink {
   /// Memory: the bytes must stay until `release` is called (once, from any thread, also after a failure).
   /// Threads: one caller at a time. Errors: an earlier failure of the writer is thrown here or by finish().
   virtual void append(std::span<const std::byte> records, std::function<void()> release) = 0;
+
+  /// From now on `look` sees all records, each once and in any order, on the threads that write them and just before
+  /// they do; what it throws is a failure of the writer. False: it will not be called. Called before any record.
+  virtual bool watch(LookFn look) {
+    static_cast<void>(look);
+    return false;
+  }
+
+  /// Copies records of a range, between finish() and publish(). False where they cannot be read again.
+  /// Shapes: dst [count * output_record_bytes(m)]. Errors: IoError.
+  virtual bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) {
+    static_cast<void>(range), static_cast<void>(first_block), static_cast<void>(count), static_cast<void>(dst);
+    return false;
+  }
 
   /// Waits until everything queued is written, then completes the output with this header. The output becomes
   /// visible under its final name only in publish(). Values: a result of more blocks than a header can name has the

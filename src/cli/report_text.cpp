@@ -92,6 +92,21 @@ std::string devices_text(const std::vector<DeviceShare>& devices) {
   return all;
 }
 
+/// What --verify full has proven.
+std::string proof_text(const ProofReport& proof) {
+  return text("every row proven (", proof.num_columns, " random column", proof.num_columns == 1 ? "" : "s", ", key ",
+              proof.key, ")");
+}
+
+Json proof_json(const ProofReport& proof) {
+  return {{"columns", proof.num_columns},
+          {"key", proof.key},
+          {"rows", proof.num_rows},
+          {"saturated_elements", proof.num_saturated},
+          {"exact_block_rows", proof.num_exact_rows},
+          {"resident_bytes", proof.resident_bytes}};
+}
+
 Json plan_fields(const Plan& plan) {
   return {{"backend", backend_name(plan.backend)},
           {"kernel", plan.kernel},
@@ -112,6 +127,9 @@ Json plan_fields(const Plan& plan) {
           {"a_bands", plan.a_bands},
           {"b_bands", plan.b_bands},
           {"exact", plan.exact},
+          {"proof_columns", plan.proof_columns},
+          {"proof_bytes", plan.proof_bytes},
+          {"proof_s", plan.proof_s},
           {"layout", plan.layout},
           {"dense_columns", plan.dense_columns},
           {"candidates", candidates_json(plan.candidates)},
@@ -150,12 +168,13 @@ std::string out_of_core_line(const Plan& plan) {
 }  // namespace
 
 std::string summary_line(const Report& report) {
-  return text(
-      "n ", report.c.n, ", m ", report.c.m, ": ", report.a.num_blocks, " x ", report.b.num_blocks, " blocks -> ",
-      report.c_blocks, " blocks", report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ",
-      report.pairs, " pairs, ", format("%.4g Gpair/s, %.3f s", report.gpairs_per_s(), report.total_s), ", ",
-      backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device, " (", report.plan.reason, ")",
-      report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
+  return text("n ", report.c.n, ", m ", report.c.m, ": ", report.a.num_blocks, " x ", report.b.num_blocks,
+              " blocks -> ", report.c_blocks, " blocks",
+              report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ", report.pairs, " pairs, ",
+              format("%.4g Gpair/s, %.3f s", report.gpairs_per_s(), report.total_s), ", ",
+              backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device, " (",
+              report.plan.reason, ")", report.proof.num_columns > 0 ? ", " + proof_text(report.proof) : "",
+              report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
 }
 
 std::string stage_table(const Report& report) {
@@ -203,6 +222,11 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
                              : "expected for evenly spread blocks: %.4g pairs, %.4g output blocks",
                   plan.expected_pairs, plan.expected_output_blocks);
   lines += text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
+  if (plan.proof_columns > 0) {
+    lines += text("proof: 1 random column, up to ", plan.proof_columns, " where elements may saturate; ",
+                  human_bytes(plan.proof_bytes), " at most, ") +
+             format("%.2g s of each thread with one column\n", plan.proof_s);
+  }
   if (plan.num_parts > 0) lines += text("parts: ", plan.num_parts, " files of about equal size\n");
   lines += format("predicted: %.3g s", plan.predicted_s);
   if (plan.predicted_cuda_s > 0 && plan.predicted_cpu_s > 0) {
@@ -228,6 +252,7 @@ Json report_json(const Report& report, const RunNames& names) {
   json["peak_host_bytes"] = report.peak_host_bytes;
   json["peak_device_bytes"] = report.peak_device_bytes;
   json["verified_blocks"] = report.verified_blocks;
+  if (report.proof.num_columns > 0) json["proof"] = proof_json(report.proof);
   json["kept_a"] = report.kept_a;
   json["kept_b"] = report.kept_b;
   Json stages = Json::object();

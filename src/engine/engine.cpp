@@ -23,6 +23,7 @@
 #include "engine/output_checks.hpp"
 #include "engine/prefetching.hpp"
 #include "engine/product.hpp"
+#include "engine/proven_product.hpp"
 #include "engine/releasing_sink.hpp"
 #include "io/file_sink.hpp"
 #include "io/format.hpp"
@@ -266,6 +267,7 @@ void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, const Place
   plan::Limits limits = place.limits;
   leave_room_for_result(a, b, sink, limits);
   run.keeps_result = sink.keeps_records();
+  if (product.verify_full) return prove_product(a, b, sink, limits, product, run, report);
   if (product.verify_blocks == 0) {
     multiply_product(a, b, sink, limits, run, report);
     return;
@@ -401,9 +403,13 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   check_shapes(*source_a, *source_b);
   MemoryShare share(impl_->budget());
   Place place = impl_->place(*source_a, *source_b, options, share, "");
-  if (options.verify_blocks != 0) static_cast<void>(verify_beside(options, source_a->header().m, place.limits));
+  std::uint64_t proof_bytes = 0;
+  if (options.verify_full) proof_bytes = leave_to_proof(*source_a, *source_b, kMaxProofColumns, place.limits);
+  if (options.verify_blocks != 0 && !options.verify_full)
+    static_cast<void>(verify_beside(options, source_a->header().m, place.limits));
   Plan plan = plan_product(source_a->header(), source_b->header(), place.limits);
   place.complete(plan);
+  if (options.verify_full) add_proof(source_a->header(), source_b->header(), proof_bytes, plan);
   plan.num_parts = wanted_parts(source_a->header(), source_b->header(), options);
   return plan;
 }

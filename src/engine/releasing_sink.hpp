@@ -24,6 +24,10 @@ class ReleasingSink : public Sink {
   [[nodiscard]] bool takes_places() const override { return inner_.takes_places(); }
   void append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
                  std::function<void()> release) override;
+  bool watch(LookFn look) override { return inner_.watch(std::move(look)); }
+  bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+    return inner_.read_back(range, first_block, count, dst);
+  }
   void finish(const MatrixHeader& header) override { inner_.finish(header); }
   void publish() override { inner_.publish(); }
 

@@ -23,8 +23,8 @@ class FileSink final : public Sink {
       : file_(path, options, tuning.temp, tuning.mode),
         m_(m),
         writers_(
-            tuning.num_writers, tuning.piece_bytes,
-            [this](const Piece& piece) { file_.write_at(piece.offset, piece.bytes); }, tuning.trace) {}
+            tuning.num_writers, whole_records(tuning.piece_bytes, m), [this](const Piece& piece) { write(piece); },
+            tuning.trace) {}
 
   void append(std::span<const std::byte> records, std::function<void()> release) override {
     put({.offset = end_bytes_, .bytes = records, .release = ReleaseOnce(std::move(release))});
@@ -37,6 +37,15 @@ class FileSink final : public Sink {
     put({.offset = kHeaderBytes + first_block * record_bytes(),
          .bytes = records,
          .release = ReleaseOnce(std::move(release))});
+  }
+
+  bool watch(LookFn look) override {
+    look_ = std::move(look);
+    return true;
+  }
+
+  bool read_back(std::uint32_t, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+    return file_.read_at(kHeaderBytes + first_block * record_bytes(), {dst, count * record_bytes()});
   }
 
   void finish(const MatrixHeader& header) override {
@@ -63,6 +72,11 @@ class FileSink final : public Sink {
     writers_.push(std::move(slice));
   }
 
+  void write(const Piece& piece) {
+    if (look_) look_(0, (piece.offset - kHeaderBytes) / record_bytes(), piece.bytes);
+    file_.write_at(piece.offset, piece.bytes);
+  }
+
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(m_); }
   [[nodiscard]] std::uint64_t num_blocks() const { return (end_bytes_ - kHeaderBytes) / record_bytes(); }
 
@@ -70,6 +84,7 @@ class FileSink final : public Sink {
   std::uint32_t m_;
   std::uint64_t end_bytes_ = kHeaderBytes;  ///< behind the last record so far
   std::uint64_t put_bytes_ = 0;             ///< of all records so far
+  LookFn look_;                             ///< may be empty
   SliceWriters writers_;                    // last: its threads end before anything else goes
 };
 

@@ -74,7 +74,7 @@ bool OutputFile::open_unnamed(mode_t mode) {
 }
 
 void OutputFile::open_named(mode_t mode) {
-  constexpr int kFlags = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC;
+  constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
   const ProtectedSection section;
   const std::string name = with_unused_name(target_.file_name, [&](const char* unused) {
     fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), unused, kFlags, mode); }));
@@ -140,6 +140,22 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
   raise_to(end_bytes_, offset);
+}
+
+bool OutputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
+  if (target_.is_device) return false;
+  while (!dst.empty()) {
+    const ssize_t got =
+        retried([&] { return system_calls.pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
+    if (got <= 0) {
+      throw IoError(at_offset(target_.name, offset),
+                    text("reading the output again failed (", got < 0 ? error_text(errno) : "it ends there", ")"),
+                    "check the disk or the connection to it, then run again");
+    }
+    offset += static_cast<std::uint64_t>(got);
+    dst = dst.subspan(static_cast<std::size_t>(got));
+  }
+  return true;
 }
 
 void OutputFile::finish(const MatrixHeader& header) {

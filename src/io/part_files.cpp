@@ -32,7 +32,8 @@ PartFiles::PartFiles(std::uint32_t m, Range range, const PlaceOf& place_of, cons
     : m_(m),
       range_(range),
       writers_(
-          tuning.num_writers, tuning.piece_bytes, [this](const Piece& piece) { write(piece); }, tuning.trace) {
+          tuning.num_writers, whole_records(tuning.piece_bytes, m), [this](const Piece& piece) { write(piece); },
+          tuning.trace) {
   const FileSinkOptions of_file{.durable = options.durable};
   for (std::uint32_t x = 0; x < range.count; ++x) {
     parts_.emplace_back(place_of(part_name(range.first + x)), of_file, tuning);
@@ -91,6 +92,7 @@ void PartFiles::check_size(const Part& part, std::uint64_t end_bytes) const {
 
 void PartFiles::write(const Piece& piece) {
   Part& part = parts_[piece.slice->file];
+  if (look_) look_(piece.slice->file, (piece.offset - kHeaderBytes) / record_bytes(), piece.bytes);
   part.crc.add(piece.offset, piece.bytes.size(), crc32(0, piece.bytes));
   part.file.write_at(piece.offset, piece.bytes);
 }

@@ -63,6 +63,12 @@ class PartFiles {
   void append_at(std::uint32_t part, std::uint64_t first_block, std::span<const std::byte> records,
                  std::function<void()> release);
 
+  /// As Sink::watch() and read_back(); parts are the ranges.
+  void watch(LookFn look) { look_ = std::move(look); }
+  bool read_back(std::uint32_t part, std::uint64_t first_block, std::uint64_t count, std::byte* dst) {
+    return parts_.at(part).file.read_at(kHeaderBytes + first_block * record_bytes(), {dst, count * record_bytes()});
+  }
+
   /// Waits until everything is written. Errors: IoError.
   void drain() { writers_.drain(); }
   /// Completes the files, which get their names. Values: header = n and m of the whole; rows = of all these parts
@@ -91,6 +97,7 @@ class PartFiles {
   std::uint32_t m_;
   Range range_;
   std::deque<Part> parts_;  // entries stay where they are
+  LookFn look_;             // may be empty
   SliceWriters writers_;    // last: its threads end before anything else goes
 };
 

@@ -50,6 +50,15 @@ class FolderSink final : public PartsSink {
     files_.append_at(range, first_block, records, std::move(release));
   }
 
+  bool watch(LookFn look) override {
+    files_.watch(std::move(look));
+    return true;
+  }
+
+  bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+    return files_.read_back(range, first_block, count, dst);
+  }
+
   void finish(const MatrixHeader& header) override {
     const PartsIndex index = index_of(header, files_.finish(header, {.begin = 0, .end = header.blocks_per_side()}));
     if (header.m != m_ || header.num_blocks != std::min<std::uint64_t>(index.num_blocks, 0xFFFF'FFFFu)) {

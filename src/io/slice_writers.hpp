@@ -1,6 +1,7 @@
 // Threads that write slices, started as there is work for them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,8 +11,15 @@
 
 #include "base/trace_log.hpp"
 #include "io/slice_queue.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::io {
+
+/// Bytes of whole output records, at least one, and no more than `bytes` otherwise.
+inline std::uint64_t whole_records(std::uint64_t bytes, std::uint32_t m) {
+  const std::uint64_t record = output_record_bytes(m);
+  return std::max<std::uint64_t>(1, bytes / record) * record;
+}
 
 /// Threads: write_piece is called from several threads at once; the rest by one caller at a time.
 class SliceWriters {

@@ -14,10 +14,12 @@ namespace spmm {
 Proof::Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run)
     : state_(a, b, settings, run) {}
 
-std::uint64_t Proof::resident_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t limit_bytes) {
+std::uint64_t Proof::resident_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t columns,
+                                    std::uint64_t limit_bytes) {
   const std::uint64_t of_column = RowSlots::most_slots(a) * a.m * sizeof(std::uint64_t);
   const std::uint64_t rows = RowSlots::most_slots(a) + RowSlots::most_bytes(a) + RowSlots::most_bytes(b);
-  return (1 + kMaxProofColumns) * of_column + rows + ProofState::table_bytes(a.n, limit_bytes);
+  const std::uint64_t vectors = columns == 1 ? 1 : columns + 1;  // Y and C X apart
+  return vectors * of_column + rows + ProofState::table_bytes(a.n, columns, limit_bytes);
 }
 
 namespace {

@@ -45,13 +45,14 @@ struct ProofResult {
 class Proof {
  public:
   /// Reads B and A: Y = A (B X), and whether anything can saturate.
-  /// Memory: proof_bytes() with B X; that goes again when this returns. Errors: FormatError (index out of range),
+  /// Memory: resident_bytes() and B X; that goes again when this returns. Errors: FormatError (index out of range),
   /// OutOfMemory, Interrupted, what the sources throw.
   Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run);
 
-  /// Host memory that stays until finish(), from the headers alone: an upper bound but for places of saturated
-  /// elements.
-  static std::uint64_t resident_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t limit_bytes);
+  /// Host memory that stays until finish() with so many columns of X, from the headers alone: an upper bound but for
+  /// places of saturated elements.
+  static std::uint64_t resident_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t columns,
+                                      std::uint64_t limit_bytes);
 
   /// Takes whole records of C, each once, in any order. Returns the first flaw, behind which nothing was taken.
   /// Threads: any. Errors: OutOfMemory.

@@ -198,9 +198,9 @@ ProofState::ProofState(const Source& left, const Source& right, const ProofSetti
   }
 }
 
-std::uint64_t ProofState::table_bytes(std::uint64_t n, std::uint64_t limit_bytes) {
+std::uint64_t ProofState::table_bytes(std::uint64_t n, std::uint32_t columns, std::uint64_t limit_bytes) {
   std::uint64_t bytes = 0;
-  for (std::uint32_t q = 0; q < kMaxProofColumns; ++q) bytes += has_table(n, q, limit_bytes) ? n * 8 : 0;
+  for (std::uint32_t q = 0; q < columns; ++q) bytes += has_table(n, q, limit_bytes) ? n * 8 : 0;
   return bytes;
 }
 

@@ -78,7 +78,7 @@ struct ProofState {
   std::vector<std::uint32_t> stray_rows{};  ///< block rows that C holds and A does not; some of them
 
   /// Bytes of tables of X at most.
-  static std::uint64_t table_bytes(std::uint64_t n, std::uint64_t limit_bytes);
+  static std::uint64_t table_bytes(std::uint64_t n, std::uint32_t columns, std::uint64_t limit_bytes);
 
   /// Adds column q of A (B X). Memory: 8 bytes for each element row of B, or a part of them after the other.
   void add_y(std::uint32_t q, const SlotSums& to, const Run& run) const;

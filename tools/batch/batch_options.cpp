@@ -58,7 +58,7 @@ cxxopts::Options make_options() {
       ("memory-limit", "host memory of all jobs together; default: most of what is free", value(), "SIZE")         //
       ("in-flight", "jobs at once in a worker; default: by their size", value(), "N")                              //
       ("keep-order", "start jobs in the order of the list; else those that share an operand follow each other")    //
-      ("verify", "recompute N result blocks of each job before its output appears", value(), "N")                  //
+      ("verify", "before the output of a job appears: recompute N blocks; full = prove all of it", value(), "full|N")  //
       ("durable", "wait until each output would survive a power cut")                                              //
       ("no-clobber", "refuse to replace existing outputs")                                                         //
       ("timeout", "a job that takes longer fails (30, 5m, 2h)", value(), "TIME")                                   //
@@ -98,7 +98,10 @@ JobOptions job_defaults(const cxxopts::ParseResult& parsed) {
   JobOptions defaults;
   defaults.backend = kBackends[cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
   defaults.kernel = wanted_kernel(parsed);
-  defaults.verify_blocks = cli::option_count(parsed, "verify").value_or(0);
+  if (const auto verify = cli::option_text(parsed, "verify")) {
+    defaults.verify_blocks =
+        verify->value == "full" ? kVerifyFull : cli::parse_count(verify->value, verify->where, 0, kVerifyFull - 1);
+  }
   defaults.durable = cli::option_flag(parsed, "durable");
   defaults.no_clobber = cli::option_flag(parsed, "no-clobber");
   defaults.timeout_s = seconds_option(parsed, "timeout", 0);

@@ -9,7 +9,8 @@ Report ProductRunner::multiply(const JobOrder& order, const std::atomic<bool>& c
   options.max_threads = order.num_threads;
   options.durable = order.job.options.durable;
   options.no_clobber = order.job.options.no_clobber;
-  options.verify_blocks = order.job.options.verify_blocks;
+  options.verify_full = order.job.options.verify_blocks == kVerifyFull;
+  options.verify_blocks = options.verify_full ? 0 : order.job.options.verify_blocks;
   options.keep_a = order.keep_a;
   options.keep_b = order.keep_b;
   options.cancel = &cancel;

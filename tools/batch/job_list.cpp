@@ -108,7 +108,7 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
   } else if (key == "kernel") {
     job.options.kernel = kernel_of(value, line);
   } else if (key == "verify") {
-    job.options.verify_blocks = count(UINT64_MAX);
+    job.options.verify_blocks = value == "full" ? kVerifyFull : count(kVerifyFull - 1);
   } else if (key == "durable") {
     job.options.durable = is_switch_on(value, key, line);
   } else if (key == "no-clobber") {

@@ -11,11 +11,14 @@
 
 namespace spmm::batch {
 
+/// JobOptions::verify_blocks for verify=full.
+inline constexpr std::uint64_t kVerifyFull = 0xFFFF'FFFF'FFFF'FFFFu;
+
 /// How one job runs; the command line gives the defaults, key=value columns of its line override them.
 struct JobOptions {
   Backend backend = Backend::automatic;
   std::string kernel = "auto";
-  std::uint64_t verify_blocks = 0;
+  std::uint64_t verify_blocks = 0;  ///< kVerifyFull: a proof of the whole result
   bool durable = false;
   bool no_clobber = false;
   double timeout_s = 0;       ///< 0 = none

@@ -33,7 +33,10 @@ cxxopts::Options describe(const std::string& program) {
           "report", "write a JSON report; - = standard output", value(), "FILE")(
           "trace", "write what each thread and stream did when, for Perfetto and chrome://tracing", value(), "FILE")(
           "plan", "print sizes, memory, kernel and panels, and run nothing")(
-          "verify", "recompute N result blocks and as many absent ones before the output appears", value(), "N")(
+          "verify",
+          "before the output appears: recompute N result blocks and as many absent ones; full = prove all of it",
+          value(),
+          "full|N")("verify-seed", "seed of --verify; without it, full takes a new one each time", value(), "N")(
           "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
           "auto|N")("no-clobber", "refuse to replace an existing output")(
           "force", "lift the launch limit of the host-driven kernel")(
@@ -67,6 +70,21 @@ std::vector<int> wanted_devices(const cxxopts::ParseResult& parsed, const std::s
     throw UsageError(given->where, "is not an option of " + program, "start a rank for each device");
   }
   return parse_devices(given->value, given->where);
+}
+
+/// Errors: UsageError, also where a proof would need all of the result in one process.
+void set_verify(Options& run, const cxxopts::ParseResult& parsed, const std::string& program) {
+  const auto seed = option_count(parsed, "verify-seed", 1);
+  if (seed) run.verify_seed = run.proof_key = *seed;
+  const auto given = option_text(parsed, "verify");
+  if (!given) return;
+  run.verify_full = given->value == "full";
+  if (!run.verify_full) {
+    run.verify_blocks = parse_count(given->value, given->where);
+  } else if (program != "spmm") {
+    throw UsageError(given->where, "'full' is not there in " + program,
+                     "give a number of blocks, and use spmm-verify on the result");
+  }
 }
 
 std::uint32_t wanted_parts(const cxxopts::ParseResult& parsed) {
@@ -142,7 +160,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   options.run.devices = wanted_devices(parsed, program);
   options.run.num_threads = static_cast<unsigned>(option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
   options.run.memory_limit_bytes = wanted_memory_limit(parsed);
-  options.run.verify_blocks = option_count(parsed, "verify").value_or(0);
+  set_verify(options.run, parsed, program);
   options.run.no_clobber = option_flag(parsed, "no-clobber");
   options.run.num_parts = wanted_parts(parsed);
   options.run.force = option_flag(parsed, "force");
@@ -182,6 +200,7 @@ Examples:
   spmm --plan a.bin b.bin                        will it fit, and what would run
   spmm --memory-limit 2G --report r.json a.bin b.bin c.bin
   spmm --verify 100 --durable a.bin b.bin c.bin  check some blocks, survive a power cut
+  spmm --verify full a.bin b.bin c.bin           prove every row of the result
   spmm --parts 8 a.bin b.bin c                   a folder of 8 files; spmm-cat makes one of them
   spmm --devices 0,1 a.bin b.bin c.bin           one product on two GPUs
   spmm --report - -q a.bin b.bin /dev/null       measure only

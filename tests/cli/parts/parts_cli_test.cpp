@@ -51,9 +51,13 @@ TEST_CASE("spmm-cat makes the bytes of a run without parts, whatever the kernel 
   const Workplace workplace;
   write_even_operands();
   multiply({"x.bin", "y.bin", "one.bin"});
-  std::vector<Words> ways = {
-      {},           {"--kernel", "reference"}, {"--threads", "7"}, {"--memory-limit", "2700k"}, {"--verify", "50"},
-      {"--durable"}};
+  std::vector<Words> ways = {{},
+                             {"--kernel", "reference"},
+                             {"--threads", "7"},
+                             {"--memory-limit", "2700k"},
+                             {"--verify", "50"},
+                             {"--verify", "full"},
+                             {"--durable"}};
   // So little only with OpenBLAS: in slabs of the dense kernel.
   const bool has_blas = spmm_command({"--version"}).out.find("built without OpenBLAS") == std::string::npos;
   if (has_blas) ways.push_back({"--memory-limit", "1500k"});

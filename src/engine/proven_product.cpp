@@ -1,0 +1,77 @@
+#include "engine/proven_product.hpp"
+
+#include <optional>
+
+#include "base/text.hpp"
+#include "engine/product.hpp"
+#include "engine/releasing_sink.hpp"
+#include "spmm/error.hpp"
+#include "verify/proof.hpp"
+#include "verify/proof_sink.hpp"
+
+namespace spmm {
+namespace {
+
+/// The proof of a product with these options on this machine. Memory that is left for a while: a part of the limit.
+ProofSettings proof_settings(const ProductOptions& product, std::uint64_t limit_bytes) {
+  constexpr std::uint64_t kShare = 4;
+  return {.key = product.proof_key != 0 ? product.proof_key : fresh_proof_key(), .memory_bytes = limit_bytes / kShare};
+}
+
+/// Processor seconds of a proof with one column, for so many blocks of C. Measured: src/README.md, Decisions.
+double proof_seconds(const MatrixHeader& a, const MatrixHeader& b, double c_blocks, unsigned num_threads) {
+  constexpr double kSecondsPerElement = 0.25e-9;
+  constexpr double kSecondsPerBlock = 40e-9;  // of an operand
+  const double elements = static_cast<double>(a.m) * a.m;
+  const double operands = static_cast<double>(a.num_blocks) + b.num_blocks;
+  return (c_blocks * elements * kSecondsPerElement + operands * (kSecondsPerBlock + elements * kSecondsPerElement)) /
+         num_threads;
+}
+
+}  // namespace
+
+std::uint64_t leave_to_proof(const Source& a, const Source& b, std::uint32_t columns, plan::Limits& limits) {
+  constexpr std::uint64_t kShare = 8;  // of the limit, for those places
+  const std::uint64_t limit = limits.host_bytes;
+  const std::uint64_t resident =
+      Proof::resident_bytes(a.header(), b.header(), columns, limit) + (columns > 1 ? limit / kShare : 0);
+  if (resident > limit / 2) {
+    throw OutOfMemory(
+        "--verify full",
+        text("the proof needs ", human_bytes(resident), " beside the product, the limit is ", human_bytes(limit)),
+        "raise --memory-limit, or multiply without --verify full and use spmm-verify on the result");
+  }
+  limits.host_bytes -= resident;
+  return resident;
+}
+
+void prove_product(const Source& a, const Source& b, Sink& sink, plan::Limits limits, const ProductOptions& product,
+                   Run run, Report& report) {
+  check_shapes(a, b);
+  const ProofSettings settings = proof_settings(product, limits.host_bytes);
+  std::optional<Proof> proof;
+  {
+    const auto timing = run.clock.scope(Stage::verify);
+    proof.emplace(a, b, settings, run);
+  }
+  run.beside_bytes = leave_to_proof(a, b, proof->num_columns(), limits);
+  ProofSink proving(sink, *proof, a.header(), run);
+  ReleasingSink releasing(proving);
+  multiply_product(a, b, releasing, limits, run, report);
+  const auto timing = run.clock.scope(Stage::verify);
+  const ProofResult result = proving.check(report.c_blocks, run);
+  report.proof = {.num_columns = result.num_columns,
+                  .key = settings.key,
+                  .num_rows = result.num_rows,
+                  .num_saturated = result.num_saturated,
+                  .num_exact_rows = result.num_exact,
+                  .resident_bytes = run.beside_bytes};
+}
+
+void add_proof(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t bytes, Plan& plan) {
+  plan.proof_columns = kMaxProofColumns;
+  plan.proof_bytes = bytes;
+  plan.proof_s = proof_seconds(a, b, plan.expected_output_blocks, plan.num_threads);
+}
+
+}  // namespace spmm

@@ -1,0 +1,198 @@
+// The proof in front of a sink: whatever way records come, and whatever the sink is, what is wrong does not get out.
+#include "verify/proof_sink.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "spmm/engine.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "spmm/saturate.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/oracle.hpp"
+#include "support/process.hpp"
+#include "unit/verify/proof_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+namespace fs = std::filesystem;
+
+enum class Way { append, append_to, append_at };
+
+struct Sent {
+  ProofResult result{};
+  std::string error{};  ///< of a VerifyError
+};
+
+/// Sends c through a proof of a b into `next`, in two ranges where it has two, and publishes what is right.
+Sent send(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& c, Sink& next, Way way) {
+  const MemorySource source_a(a, "A");
+  const MemorySource source_b(b, "B");
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(packed(c));  // writers go on behind a failure
+  Proof proof(source_a, source_b, {.key = 5}, run);
+  const std::uint64_t record = output_record_bytes(c.m);
+  ProofSink sink(next, proof, a.header(), run);
+  const std::uint32_t half = c.n / c.m / 2;
+  std::vector<BlockRows> ranges = {{.begin = 0, .end = c.n / c.m}};
+  if (next.num_ranges() == 2) ranges = {{.begin = 0, .end = half}, {.begin = half, .end = c.n / c.m}};
+  if (next.num_ranges() == 2) sink.set_ranges(ranges);
+  try {
+    struct Piece {
+      std::uint32_t range;
+      std::uint64_t first, at, count;
+    };
+    std::vector<Piece> pieces;
+    std::uint64_t first = 0;
+    for (std::uint32_t r = 0; r < ranges.size(); ++r) {
+      std::uint64_t end = first;
+      while (end < c.index.size() && (r + 1 == ranges.size() || c.index[end].i < ranges[r].end)) ++end;
+      for (std::uint64_t x = first; x < end; x += 10) {
+        pieces.push_back({.range = r, .first = x, .at = x - first, .count = std::min<std::uint64_t>(10, end - x)});
+      }
+      first = end;
+    }
+    if (way == Way::append_at) std::reverse(pieces.begin(), pieces.end());
+    for (const Piece& piece : pieces) {
+      const auto records = std::span(*bytes).subspan(piece.first * record, piece.count * record);
+      if (way == Way::append) sink.append(records, [bytes] {});
+      if (way == Way::append_to) sink.append_to(piece.range, records, [bytes] {});
+      if (way == Way::append_at) sink.append_at(piece.range, piece.at, records, [bytes] {});
+    }
+    sink.finish(c.header());
+    Sent sent{.result = sink.check(c.index.size(), run)};
+    sink.publish();
+    return sent;
+  } catch (const VerifyError& error) {
+    return {.error = error.what()};
+  }
+}
+
+struct Operands2 {
+  BlockMatrix a = random_matrix(4 * 40, 4, 200, 65535, 1);
+  BlockMatrix b = random_matrix(4 * 40, 4, 200, 65535, 2);
+  ProductMatrix c = oracle_multiply(a, b);
+};
+
+/// What can be wrong with a result on its way.
+std::vector<ProductMatrix> wrong_results(const ProductMatrix& c) {
+  std::vector<ProductMatrix> all(6, c);
+  all[0].values[c.values.size() / 2] ^= 2;
+  all[1].index.erase(all[1].index.begin() + 33);
+  all[1].values.erase(all[1].values.begin() + 33 * 16, all[1].values.begin() + 34 * 16);
+  all[2].index[40] = all[2].index[39];                                             // twice
+  std::fill(all[3].values.begin() + 50 * 16, all[3].values.begin() + 51 * 16, 0);  // a zero block
+  std::swap(all[4].index[60], all[4].index[61]);                                   // out of order
+  all[5].index.back().j = 40;                                                      // out of range
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("proof sink: files are looked at as they are written, in any way that records come") {
+  const Operands2 o;
+  const TemporaryFolder folder;
+  for (const Way way : {Way::append, Way::append_to, Way::append_at}) {
+    const auto sink = open_file_sink(folder.file("c.bin"), 4, {});
+    const Sent sent = send(o.a, o.b, o.c, *sink, way);
+    CHECK(sent.error.empty());
+    CHECK(sent.result.num_rows == 160);
+    CHECK(read_product(folder.file("c.bin")) == o.c);
+    fs::remove(folder.file("c.bin"));
+    for (const ProductMatrix& wrong : wrong_results(o.c)) {
+      const auto other = open_file_sink(folder.file("c.bin"), 4, {});
+      CHECK_FALSE(send(o.a, o.b, wrong, *other, way).error.empty());
+      CHECK_FALSE(fs::exists(folder.file("c.bin")));
+    }
+  }
+}
+
+TEST_CASE("proof sink: parts, each by its order and its rows") {
+  const Operands2 o;
+  const TemporaryFolder folder;
+  for (const Way way : {Way::append_to, Way::append_at}) {
+    const auto sink = open_parts_sink(folder.file("c"), 4, 2, {});
+    CHECK(send(o.a, o.b, o.c, *sink, way).error.empty());
+    CHECK(read_product(folder.file("c")) == o.c);
+    fs::remove_all(folder.file("c"));
+    for (const ProductMatrix& wrong : wrong_results(o.c)) {
+      const auto other = open_parts_sink(folder.file("c"), 4, 2, {});
+      CHECK_FALSE(send(o.a, o.b, wrong, *other, way).error.empty());
+      CHECK_FALSE(fs::exists(folder.file("c")));
+    }
+  }
+}
+
+TEST_CASE("proof sink: a sink that cannot be watched, and one that cannot be read again") {
+  const Operands2 o;
+  MemorySink right(o.c.header(), 2);
+  CHECK(send(o.a, o.b, o.c, right, Way::append).error.empty());
+  CHECK(right.product() == o.c);
+  for (const ProductMatrix& wrong : wrong_results(o.c)) {
+    MemorySink memory(o.c.header());
+    CHECK_FALSE(send(o.a, o.b, wrong, memory, Way::append).error.empty());
+    const auto device = open_file_sink("/dev/null", 4, {});
+    CHECK_FALSE(send(o.a, o.b, wrong, *device, Way::append).error.empty());
+  }
+}
+
+TEST_CASE("proof sink: the message has what was found in the file") {
+  const Operands2 o;
+  const TemporaryFolder folder;
+  ProductMatrix wrong = o.c;
+  std::uint32_t& value = wrong.values[77 * 16 + 6];
+  value = value == 5 ? 6 : 5;
+  const auto sink = open_file_sink(folder.file("c.bin"), 4, {});
+  const std::string said = send(o.a, o.b, wrong, *sink, Way::append).error;
+  INFO(said);
+  const BlockIndex at = o.c.index[77];
+  CHECK(said.find("block (" + std::to_string(at.i) + ", " + std::to_string(at.j) + "): 1 of 16") != std::string::npos);
+  CHECK(said.find("expected " + std::to_string(o.c.values[77 * 16 + 6]) + ", found " + std::to_string(value)) !=
+        std::string::npos);
+}
+
+TEST_CASE("engine: --verify full with any kernel, limit and number of parts gives the same result and a report") {
+  const BlockMatrix a = random_matrix(8 * 60, 8, 700, 65535, 1);
+  const BlockMatrix b = random_matrix(8 * 60, 8, 700, 65535, 2);
+  const ProductMatrix c = oracle_multiply(a, b);
+  const TemporaryFolder folder;
+  write_matrix(folder.file("a.bin"), a);
+  write_matrix(folder.file("b.bin"), b);
+  for (const std::string kernel : {"auto", "reference"}) {
+    for (const std::uint32_t parts : {0u, 3u}) {
+      for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{3'000'000}}) {
+        if (kernel == "reference" && limit != 0) continue;
+        Engine engine({.num_threads = 2, .memory_limit_bytes = limit});
+        ProductOptions options;
+        options.backend = Backend::cpu;
+        options.kernel = kernel;
+        options.num_parts = parts;
+        options.verify_full = true;
+        const std::string out = folder.file("c" + std::to_string(parts));
+        const Report report = engine.multiply(folder.file("a.bin"), folder.file("b.bin"), out, options);
+        INFO(kernel << " " << parts << " " << limit);
+        CHECK(read_product(out) == c);
+        CHECK(report.proof.num_columns == 4);
+        CHECK(report.proof.key != 0);
+        CHECK(report.proof.num_rows == 480);
+        CHECK(report.verified_blocks == 0);
+        options.proof_key = report.proof.key;
+        CHECK(engine.multiply(folder.file("a.bin"), folder.file("b.bin"), out, options).proof.key == options.proof_key);
+      }
+    }
+  }
+  Options options;
+  options.backend = Backend::cpu;
+  options.verify_full = true;
+  CHECK(Engine(options).multiply(a, b, options) == c);
+  options.memory_limit_bytes = 20'000;
+  CHECK_THROWS_AS(Engine(options).multiply(a, b, options), OutOfMemory);
+}

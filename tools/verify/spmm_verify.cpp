@@ -1,0 +1,97 @@
+// spmm-verify: is a file the product of two others?
+#include <cstdint>
+#include <cxxopts.hpp>
+#include <iostream>
+#include <string>
+
+#include "base/memory.hpp"
+#include "base/text.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
+#include "tools/verify/verify_files.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr std::uint64_t kMaxThreads = 4096;
+
+constexpr const char* kNotes = R"(
+A and B are matrices, C is what any program says is their product: a file, or a folder of parts that spmm --parts has
+written. Every element row that A stores or C holds is checked, saturated at 4294967295, by equations with random numbers
+modulo 2^61 - 1: a wrong row passes with a probability of at most 1 in 2.3e18, and a right one always does. What differs
+is computed exactly and shown. The key of the random numbers is a new one each time; --verify-seed repeats a run.
+
+Examples:
+  spmm-verify a.bin b.bin c.bin
+  spmm-verify a.bin b.bin folder_of_parts
+  spmm-verify a.bin b.bin theirs.bin --any-order --allow-zero-blocks
+
+Every option can also be given as an environment variable: SPMM_THREADS for --threads.
+Exit codes: 0 it is the product, 1 it is not, 2 wrong command line, 65 a file breaks the format, 66 a file cannot be
+opened, 71 does not fit the memory or the limit, 74 reading failed, 75 interrupted.
+)";
+
+cxxopts::Options make_options() {
+  const auto value = [] { return cxxopts::value<std::string>(); };
+  cxxopts::Options options("spmm-verify", "Proves that C = A * B, or shows where it is not.\n");
+  options.positional_help("A B C").custom_help("[options]").set_width(100);
+  options.add_options("hidden")("a", "", value())("b", "", value())("c", "", value());
+  options.add_options()                                                                //
+      ("any-order", "the order of the blocks of C does not matter")                    //
+      ("allow-zero-blocks", "blocks of C may be all zero")                             //
+      ("verify-seed", "key of the random numbers; default: a new one", value(), "N")   //
+      ("threads", "host threads; 0 = every core this process may use", value(), "N")   //
+      ("memory-limit", "for buffers; default: most of what is free", value(), "SIZE")  //
+      ("q,quiet", "print nothing where C is the product")                              //
+      ("h,help", "print this help");
+  options.parse_positional({"a", "b", "c"});
+  return options;
+}
+
+int run(int argc, char** argv) {
+  cxxopts::Options description = make_options();
+  const auto parsed = cli::parse_strictly(description, argc, argv);
+  if (parsed.count("help") > 0) {
+    std::cout << description.help({""}) << kNotes;
+    return cli::kOk;
+  }
+  const std::string a = cli::required_positional(parsed, "a", "left operand (A)");
+  const std::string b = cli::required_positional(parsed, "b", "right operand (B)");
+  const std::string c = cli::required_positional(parsed, "c", "product (C)");
+  const auto threads = static_cast<unsigned>(cli::option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
+  const auto seed = cli::option_count(parsed, "verify-seed", 1);
+  const tools::VerifyFilesOptions options{
+      .any_order = cli::option_flag(parsed, "any-order"),
+      .allow_zero_blocks = cli::option_flag(parsed, "allow-zero-blocks"),
+      .key = seed ? *seed : fresh_proof_key(),
+      .memory_limit_bytes = cli::option_bytes(parsed, "memory-limit").value_or(available_memory_bytes() / 100 * 90)};
+  const bool quiet = cli::option_flag(parsed, "quiet");
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock,
+                .on_progress = no_progress,
+                .cancel = &cli::cancel_flag(),
+                .num_threads = threads != 0 ? threads : usable_cores()};
+  const tools::VerifiedFiles verified = tools::verify_files(a, b, c, options, run);
+  const ProofResult& result = verified.result;
+  if (result.num_wrong != 0) {
+    std::cout << text("different: ", result.differences, " (key ", options.key, ")\n");
+    return cli::kNegative;
+  }
+  if (!quiet) {
+    std::cout << text("proven: ", verified.num_blocks, " blocks, ", result.num_rows, " element rows, ",
+                      result.num_columns, result.num_columns == 1 ? " random column" : " random columns", ", key ",
+                      options.key,
+                      result.num_saturated > 0 ? text(", ", result.num_saturated, " elements saturated") : "",
+                      result.num_exact > 0 ? text(", ", result.num_exact, " block rows by exact sums") : "", "\n");
+  }
+  return cli::kOk;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::install_signal_handlers();
+  return cli::run_program("spmm-verify", [&] { return run(argc, argv); });
+}

@@ -1,0 +1,30 @@
+// A proof that one file is the product of two others.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "base/run.hpp"
+#include "verify/proof.hpp"
+
+namespace spmm::tools {
+
+struct VerifyFilesOptions {
+  bool any_order = false;          ///< blocks of C in any order
+  bool allow_zero_blocks = false;  ///< of C
+  std::uint64_t key = 0;           ///< of the random columns
+  std::uint64_t memory_limit_bytes = 0;
+};
+
+struct VerifiedFiles {
+  ProofResult result{};
+  std::uint64_t num_blocks = 0;  ///< of C
+};
+
+/// Shapes: C is a file, or a folder of parts. Memory: with any_order 8 bytes for each block of C, and the same for A
+/// and B one after the other, beside what Proof says. Errors: FormatError (an operand or C breaks the format),
+/// ShapeError, InputError, IoError, OutOfMemory, Interrupted.
+VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem::path& b,
+                           const std::filesystem::path& c, const VerifyFilesOptions& options, const Run& run);
+
+}  // namespace spmm::tools
