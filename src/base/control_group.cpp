@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace spmm {
@@ -112,7 +113,9 @@ fs::path path_below_mount(const fs::path& group, const Mount& mount, const fs::p
   fs::path below = group.lexically_relative(mount.root);
   if (below.empty() || below == ".") return {};
   if (std::find(below.begin(), below.end(), "..") != below.end()) return {};
-  while (!below.empty() && !fs::exists(root / mount.point.relative_path() / below)) below = below.parent_path();
+  std::error_code ignored;  // what cannot be looked at is not seen
+  while (!below.empty() && !fs::exists(root / mount.point.relative_path() / below, ignored))
+    below = below.parent_path();
   return below;
 }
 

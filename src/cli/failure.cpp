@@ -9,8 +9,9 @@
 #include "spmm/error.hpp"
 
 namespace spmm::cli {
+namespace {
 
-Failure failure_of_current_exception() {
+Failure described_failure() {
   const auto failed = [](int code, const std::exception& e) {
     return Failure{.exit_code = code, .message = command_line_words(e.what())};
   };
@@ -47,6 +48,16 @@ Failure failure_of_current_exception() {
     return failed(kInternal, e);
   } catch (...) {
     return {.exit_code = kInternal, .message = "unknown exception"};
+  }
+}
+
+}  // namespace
+
+Failure failure_of_current_exception() noexcept {
+  try {
+    return described_failure();
+  } catch (...) {
+    return {.exit_code = kMemory, .message = "out of memory"};  // short enough for a string without memory of its own
   }
 }
 

@@ -16,6 +16,7 @@
 #include <map>
 #include <new>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -30,21 +31,53 @@
 namespace spmm::cli {
 namespace {
 
+std::string program_name;  // once run_program() has begun
+
 int fail(const std::string& program, int code, const std::string& message) {
   std::cerr << program << ": error: " << printable(message) << std::endl;
   return code;
 }
 
-/// Exit code of the exception that is being handled, with its message printed.
-int fail_with_current_exception(const std::string& program) {
-  try {
-    throw;
-  } catch (const cxxopts::exceptions::exception& e) {
-    return fail(program, kUsage, text(e.what(), "; see ", program, " --help"));
-  } catch (...) {
-    const Failure failure = failure_of_current_exception();
-    return fail(program, failure.exit_code, failure.message);
+/// The same without memory.
+int fail_without_memory(const std::string& program) noexcept {
+  constexpr std::string_view kMessage = ": error: out of memory; lower --memory-limit or --threads, or free memory\n";
+  for (const std::string_view words : {std::string_view(program), kMessage}) {
+    [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, words.data(), words.size());
   }
+  return kMemory;
+}
+
+/// Exit code of the exception that is being handled, with its message printed.
+int fail_with_current_exception(const std::string& program) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const cxxopts::exceptions::exception& e) {
+      return fail(program, kUsage, text(e.what(), "; see ", program, " --help"));
+    } catch (...) {
+      const Failure failure = failure_of_current_exception();
+      return fail(program, failure.exit_code, failure.message);
+    }
+  } catch (...) {
+    return fail_without_memory(program);
+  }
+}
+
+/// Exceptions that come out where none may: JSON values allocate in their destructors. The message and the exit code
+/// are those of any other failure; nothing is left behind.
+[[noreturn]] void end_without_unwinding() noexcept {
+  // A temporary name may be on its way on this very thread: not longer than so.
+  constexpr unsigned kSeconds = 10;
+  sigset_t alarm_only;
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  signal(SIGALRM, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &alarm_only, nullptr);
+  ::alarm(kSeconds);
+  int code = kInternal;
+  if (std::current_exception()) code = fail_with_current_exception(program_name);
+  remove_temporary_files();
+  ::_exit(code);
 }
 
 timespec monotonic_now() {
@@ -172,6 +205,8 @@ std::string printable(const std::string& message) {
 }
 
 int run_program(const std::string& program, const std::function<int()>& body) {
+  program_name = program;
+  std::set_terminate(end_without_unwinding);
   try {
     const int code = body();
     std::cout.flush();

@@ -20,6 +20,7 @@ std::istringstream as_words(const Bytes& bytes) {
 
 Bytes encode(const RankPart& part) {
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);
   out.precision(17);
   out << part.pairs << ' ' << part.num_blocks << ' ' << part.divide_s << ' ' << part.fetch_s << ' ' << part.multiply_s
       << ' ' << part.wait_s << ' ' << part.write_s << ' ' << part.merge_s << ' ' << part.received_bytes << ' '

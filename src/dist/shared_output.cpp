@@ -101,8 +101,10 @@ void SharedOutput::keep_permissions() const {
 }
 
 Bytes SharedOutput::ticket() const {
-  const std::string words = text(is_device_ ? 'd' : 'f', options_.durable ? 's' : '-', token_.size(), ' ', token_,
-                                 name_.size(), ' ', name_, opened_path_);
+  // Strings, not a stream: where there is no memory, a stream would leave a part out and say nothing.
+  const std::string words = std::string(is_device_ ? "d" : "f") + (options_.durable ? "s" : "-") +
+                            std::to_string(token_.size()) + " " + token_ + std::to_string(name_.size()) + " " + name_ +
+                            opened_path_;
   Bytes bytes(words.size());
   std::memcpy(bytes.data(), words.data(), words.size());
   return bytes;

@@ -152,9 +152,13 @@ bool PartsFolder::create_as(const ProtectedSection& section, const std::string& 
   folder_ = open_folder_at(parent, name.c_str());
   // Between its making and its locking another run may have taken it for a leftover: then a new one is made.
   struct stat info {};
-  const bool is_locked = folder_.is_open() && (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK);
-  if (!is_locked || ::fstat(folder_.get(), &info) != 0 || info.st_nlink == 0) {
-    errno = EEXIST;
+  const bool is_taken =
+      folder_.is_open() ? ::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK : errno == ENOENT;
+  const bool is_known = !is_taken && folder_.is_open() && ::fstat(folder_.get(), &info) == 0;
+  if (!is_known || info.st_nlink == 0) {
+    const int error = is_taken || is_known ? EEXIST : errno;
+    if (error != EEXIST) ::unlinkat(parent, name.c_str(), AT_REMOVEDIR);
+    errno = error;
     return false;
   }
   temp_name_.set_folder(section, parent, name, folder_.get(), file_names_);

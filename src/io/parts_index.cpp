@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstdio>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -121,15 +122,18 @@ PartsIndex index_of(const MatrixHeader& header, std::vector<ResultPart> parts) {
 }
 
 std::string index_text(const PartsIndex& index) {
-  std::string json =
-      text("{\n  \"schema\": ", kSchema, ",\n  \"n\": ", index.n, ",\n  \"m\": ", index.m,
-           ",\n  \"blocks\": ", index.num_blocks,
-           ",\n  \"bytes\": ", kHeaderBytes + index.num_blocks * output_record_bytes(index.m), ",\n  \"parts\": [");
+  // Strings, not a stream: where there is no memory, a stream would leave a part out and say nothing.
+  const auto number = [](std::uint64_t value) { return std::to_string(value); };
+  const std::uint64_t bytes = kHeaderBytes + index.num_blocks * output_record_bytes(index.m);
+  std::string json = "{\n  \"schema\": " + number(kSchema) + ",\n  \"n\": " + number(index.n) +
+                     ",\n  \"m\": " + number(index.m) + ",\n  \"blocks\": " + number(index.num_blocks) +
+                     ",\n  \"bytes\": " + number(bytes) + ",\n  \"parts\": [";
   for (std::size_t x = 0; x < index.parts.size(); ++x) {
     const ResultPart& part = index.parts[x];
-    json += text(x == 0 ? "\n" : ",\n", "    {\"file\": \"", part.file, "\", \"row_begin\": ", part.row_begin,
-                 ", \"row_end\": ", part.row_end, ", \"blocks\": ", part.num_blocks, ", \"bytes\": ", part.bytes,
-                 ", \"crc32\": \"", hex_text(part.crc32), "\"}");
+    json += (x == 0 ? "\n" : ",\n") + ("    {\"file\": \"" + part.file) +
+            "\", \"row_begin\": " + number(part.row_begin) + ", \"row_end\": " + number(part.row_end) +
+            ", \"blocks\": " + number(part.num_blocks) + ", \"bytes\": " + number(part.bytes) + ", \"crc32\": \"" +
+            hex_text(part.crc32) + "\"}";
   }
   return json + "\n  ]\n}\n";
 }

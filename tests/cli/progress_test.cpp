@@ -2,6 +2,7 @@
 #include "cli/progress_bar.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <sstream>
 
@@ -36,10 +37,12 @@ TEST_CASE("a progress line survives no work, no time, more work than announced a
 TEST_CASE("the bar is drawn at most ten times a second and cleared at the end") {
   std::ostringstream out;
   {
+    const auto start = std::chrono::steady_clock::now();
     ProgressBar bar(out);
     for (std::uint64_t done = 0; done < 1000; ++done) bar.update(Stage::multiply, done, 1000);
     const std::string drawn = out.str();
-    CHECK(std::count(drawn.begin(), drawn.end(), '\r') <= 2);
+    const auto tenths = (std::chrono::steady_clock::now() - start) / std::chrono::milliseconds(100);
+    CHECK(std::count(drawn.begin(), drawn.end(), '\r') <= 2 + tenths);
     CHECK(drawn.find("\rmultiply [") == 0);
   }
   CHECK(out.str().size() > 4);

@@ -88,13 +88,13 @@ TEST_CASE("two SIGTERM half a second apart while the output gets its name leave 
   REQUIRE(spmm_command({"--backend", "cpu", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);
   const std::string complete = bytes_of("c.bin");
   Words words = {
-      strace, "-D", "-f", "-o", "/dev/null", "-e", "trace=renameat", "-e", "inject=renameat:delay_enter=1500000"};
+      strace, "-D", "-f", "-o", "/dev/null", "-e", "trace=renameat", "-e", "inject=renameat:delay_enter=3000000"};
   for (const std::string& word : spmm_words({"--backend", "cpu", "--threads", "2", "a.bin", "b.bin", "old.bin"})) {
     words.push_back(word);
   }
   Process process(words);
   process.wait_until_handled(SIGTERM);
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (!has_temporary_file(".") && std::chrono::steady_clock::now() < give_up) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -80,9 +80,11 @@ pid_t spawn(std::vector<std::string> arguments, std::vector<std::string> environ
   return pid;
 }
 
-bool handles(pid_t pid, int number) {
+/// Whether it handles the signal, or has ended and only waits to be waited for.
+bool handles_or_has_ended(pid_t pid, int number) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {
+    if (line.rfind("State:\tZ", 0) == 0) return true;
     if (line.rfind("SigCgt:", 0) != 0) continue;
     return (std::stoull(line.substr(7), nullptr, 16) >> (number - 1) & 1) != 0;
   }
@@ -132,8 +134,8 @@ void Process::send_signal(int number) const {
 }
 
 void Process::wait_until_handled(int number) const {
-  for (const auto give_up = Clock::now() + std::chrono::seconds(20); Clock::now() < give_up;) {
-    if (handles(pid_, number)) return;
+  for (const auto give_up = Clock::now() + std::chrono::seconds(120); Clock::now() < give_up;) {
+    if (handles_or_has_ended(pid_, number)) return;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   throw std::runtime_error("the program does not handle signal " + std::to_string(number));

@@ -24,7 +24,7 @@ struct ProcessOptions {
   /// Added to the environment of the tests, from which all SPMM_* variables are taken away first.
   std::vector<std::pair<std::string, std::string>> env;
   std::filesystem::path folder;      ///< working folder; empty = that of the tests
-  std::chrono::seconds timeout{60};  ///< the process is killed after that
+  std::chrono::seconds timeout{300};  ///< the process is killed after that: against hangs, also on a busy machine
 };
 
 struct ProcessResult {
@@ -49,8 +49,8 @@ class Process {
   [[nodiscard]] pid_t pid() const { return pid_; }
   void send_signal(int number) const;
 
-  /// Waits until the program handles the signal itself; before that, the signal would just end it.
-  /// Errors: std::runtime_error if that does not happen in 20 seconds.
+  /// Waits until the program handles the signal itself (before that, the signal would just end it), or has ended.
+  /// Errors: std::runtime_error if neither happens in 120 seconds.
   void wait_until_handled(int number) const;
 
   /// Collects output until the program has ended. Call it once.

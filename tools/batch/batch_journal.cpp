@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/text.hpp"
+#include "io/system_calls.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/batch_failure.hpp"
 #include "tools/batch/content_hash.hpp"
@@ -136,13 +137,22 @@ std::uint64_t options_hash(const JobOptions& options) {
 }
 
 std::string journal_line(const JournalRecord& record) {
-  std::string line = text(record.exit_code == 0 ? "done" : "failed", '\t', hex(record.key.high), '\t',
-                          hex(record.key.low), '\t', record.time_ms, '\t', record.exit_code);
+  // Strings, not a stream: where there is no memory, a stream would leave a part out and say nothing.
+  std::string line = record.exit_code == 0 ? "done" : "failed";
+  const auto add = [&](const std::string& field) { line.append(1, '\t').append(field); };
+  add(hex(record.key.high));
+  add(hex(record.key.low));
+  add(std::to_string(record.time_ms));
+  add(std::to_string(record.exit_code));
   for (const FileIdentity& file : {record.a, record.b, record.out}) {
-    line += text('\t', file.size, '\t', file.mtime_ns, '\t', hex(file.hash));
+    add(std::to_string(file.size));
+    add(std::to_string(file.mtime_ns));
+    add(hex(file.hash));
   }
-  line += text('\t', hex(record.options), '\t', record.out_path);
-  return text(line, '\t', hex(hash_of(line)), '\n');
+  add(hex(record.options));
+  add(record.out_path);
+  add(hex(hash_of(line)));
+  return line.append(1, '\n');
 }
 
 std::optional<JournalRecord> parse_journal_line(std::string_view line) {
@@ -171,10 +181,7 @@ std::optional<JournalRecord> parse_journal_line(std::string_view line) {
 void JournalWriter::append(const JournalRecord& record) {
   if (fd_ < 0) return;
   const std::string line = (is_torn_.exchange(false) ? "\n" : "") + journal_line(record);
-  ssize_t written = -1;
-  do {
-    written = ::write(fd_, line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
+  const ssize_t written = io::retried([&] { return ::write(fd_, line.data(), line.size()); });
   if (written == static_cast<ssize_t>(line.size())) return;
   is_torn_.store(true);
   throw IoError("journal", written < 0 ? io::error_text(errno) : "the disk is full",
@@ -198,7 +205,7 @@ io::Descriptor JournalFolder::lock(const std::string& name, int kind) const {
     throw OutputError(file, text("cannot create the lock (", io::error_text(errno), ")"), "choose another --journal");
   }
   const auto give_up = std::chrono::steady_clock::now() + kWaitForDying;
-  while (::flock(fd.get(), kind | LOCK_NB) != 0) {
+  while (io::retried([&] { return ::flock(fd.get(), kind | LOCK_NB); }) != 0) {
     if (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP) return fd;  // a file system without locks
     const Holder holder = holder_of(file);
     if (holder.is_gone() && std::chrono::steady_clock::now() < give_up) {
@@ -209,7 +216,8 @@ io::Descriptor JournalFolder::lock(const std::string& name, int kind) const {
                       "wait for its end, or choose another --journal");
   }
   const std::string self = text(host_name(), ' ', ::getpid(), '\n');
-  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), self.data(), self.size(), 0) < 0) {
+  if (io::retried([&] { return ::ftruncate(fd.get(), 0); }) != 0 ||
+      io::retried([&] { return ::pwrite(fd.get(), self.data(), self.size(), 0); }) < 0) {
     throw OutputError(file, text("cannot write the lock (", io::error_text(errno), ")"), "choose another --journal");
   }
   return fd;
@@ -237,9 +245,10 @@ io::Descriptor JournalFolder::open_writer(const std::string& writer) const {
   }
   const off_t size = ::lseek(fd.get(), 0, SEEK_END);
   char last = '\n';
-  if (size > 0 && ::pread(fd.get(), &last, 1, size - 1) == 1 && last != '\n') {
+  if (size > 0 && io::retried([&] { return ::pread(fd.get(), &last, 1, size - 1); }) == 1 && last != '\n') {
     // A process died while it wrote: its torn line must not swallow the next one.
-    if (::write(fd.get(), "\n", 1) != 1) throw OutputError(file, io::error_text(errno), "free space for the journal");
+    if (io::retried([&] { return ::write(fd.get(), "\n", 1); }) != 1)
+      throw OutputError(file, io::error_text(errno), "free space for the journal");
   }
   return fd;
 }

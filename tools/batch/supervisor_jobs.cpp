@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -20,6 +21,7 @@ constexpr std::size_t kWindow = 64;  // waiting jobs that are looked at for a fr
 constexpr unsigned kGpuSlots = 4;
 constexpr unsigned kSlotsPerCore = 2;  // one job reads or writes while another computes
 constexpr unsigned kMaxFailedStarts = 2;
+constexpr unsigned kMaxLostOrders = 20;
 
 std::int64_t epoch_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -128,8 +130,16 @@ bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
                        .hash_files = p_.options.check == CheckKind::content && p_.options.journal.has_value()};
   const SendState state = p_.pool.send(worker, order);
   if (state == SendState::full) stalled_ = true;
-  if (state == SendState::closed) lose_worker(worker, true, std::nullopt, "");
+  if (state == SendState::closed) {
+    const int error = errno;
+    lose_worker(worker, true, std::nullopt, "");
+    if (++num_lost_orders_ == kMaxLostOrders) {
+      throw IoError("workers", text("cannot be told what to do (", io::error_text(error), ")"),
+                    "free memory and go on with --resume");
+    }
+  }
   if (state != SendState::sent) return false;
+  num_lost_orders_ = 0;
   last_inputs_ = {run.job.a, run.job.b};
   auto& ids = in_flight_[worker];
   p_.pool.workers()[worker].slowness.started(p_.output.now_s(), ids.empty());
@@ -149,7 +159,11 @@ void Supervisor::remove_in_flight(std::size_t worker, std::uint64_t id) {
 bool Supervisor::take_results(std::size_t worker) {
   while (p_.pool.workers()[worker].pid >= 0) {
     const Received received = receive_message(p_.pool.workers()[worker].socket.get(), false);
-    if (received.closed) return false;
+    if (received.closed) {
+      // Where receiving has failed it lives on, and would be waited for.
+      ::kill(p_.pool.workers()[worker].pid, SIGKILL);
+      return false;
+    }
     if (!received.message) return true;
     if (const auto* result = std::get_if<JobResult>(&*received.message)) take_result(worker, *result);
   }

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -16,6 +17,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/temporary_names.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "io/format.hpp"
 #include "spmm/error.hpp"
@@ -94,9 +97,21 @@ class Worker {
       jobs_.erase(result.id);
       ++num_idle_;  // before the supervisor hears of it and sends the next one, else threads would pile up
       lock.unlock();
-      send_message(setup_.socket, result, true);
+      report(result);
       lock.lock();
     }
+  }
+
+  /// A result that is lost would be waited for for ever: the end of this process tells the supervisor that there is
+  /// something to be run again. (Where the supervisor is gone serve() comes to an end.)
+  void report(const JobResult& result) const noexcept {
+    try {
+      const bool is_sent = send_message(setup_.socket, result, true) == SendState::sent;
+      if (is_sent || errno == EPIPE || errno == ECONNRESET) return;
+    } catch (...) {
+    }
+    remove_temporary_files();
+    ::_exit(cli::kIoError);
   }
 
   JobResult run(const RunningJob& job) {

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <new>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
@@ -171,6 +173,10 @@ int main(int argc, char** argv) {
   } catch (const dist::AgreedFailure& failure) {
     if (ranks.rank() == 0) print_error(failure.what());
     end_all(ranks, failure.code());
+  } catch (const std::bad_alloc&) {
+    constexpr std::string_view kMessage = "spmm-mpi: error: out of memory; lower --memory-limit, or free memory\n";
+    [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+    ranks.abort(cli::kMemory);
   } catch (const std::exception& e) {
     print_error(e.what());
     ranks.abort(cli::kInternal);

@@ -18,7 +18,7 @@ namespace {
 using namespace spmm::test;
 namespace fs = std::filesystem;
 
-/// What a process holds.
+/// What a process holds, and the most memory it has held.
 struct Sample {
   std::uint64_t resident_kb = 0, threads = 0, files = 0;
 };
@@ -31,7 +31,7 @@ Sample sample_of(pid_t pid) {
     std::istringstream words(line);
     std::string key;
     words >> key;
-    if (key == "VmRSS:") words >> sample.resident_kb;
+    if (key == "VmHWM:") words >> sample.resident_kb;
     if (key == "Threads:") words >> sample.threads;
   }
   std::error_code gone;
@@ -113,9 +113,10 @@ TEST_CASE("many jobs in one run: memory, files and threads stay flat") {
          << ": " << before.resident_kb << " -> " << after.resident_kb << " kB, " << before.threads << " -> "
          << after.threads << " threads, " << before.files << " -> " << after.files << " files");
     if (std::getenv("SPMM_TEST_JOBS") != nullptr) WARN("figures of a measurement");
-    CHECK(after.threads <= before.threads + 2);
-    CHECK(after.files <= before.files + 40);  // a job in flight has up to 6 open; 10,000 have come and gone
-    // Buffers of up to 2 MB come and go with the jobs in flight.
-    CHECK(after.resident_kb <= before.resident_kb + (pid == supervisor ? 1024 : 6144));
+    // Threads, files and buffers of up to 2 MB come and go with the jobs in flight, of which this process sees some: what
+    // stayed behind of each of the thousand jobs between would be far more.
+    CHECK(after.threads <= before.threads + 16);
+    CHECK(after.files <= before.files + 100);
+    CHECK(after.resident_kb <= before.resident_kb + (pid == supervisor ? 2048 : 16384));
   }
 }

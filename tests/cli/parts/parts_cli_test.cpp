@@ -1,6 +1,7 @@
 // Results in parts from the command line: the same bytes, what is refused, what a killed run leaves.
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -211,11 +212,26 @@ TEST_CASE("spmm-cat refuses a part that was changed, one that is missing, and wh
   CHECK(bytes_of("old.bin") == kOldContent);
 }
 
-/// Whether the folder has temporary names, which begin with a dot.
-std::size_t num_hidden(const fs::path& folder) {
-  std::size_t hidden = 0;
-  for (const std::string& name : names_in(folder)) hidden += name.front() == '.' ? 1 : 0;
+/// Temporary names, which begin with a dot.
+Words hidden_names() {
+  Words hidden = names_in(".");
+  hidden.erase(std::remove_if(hidden.begin(), hidden.end(), [](const auto& name) { return name.front() != '.'; }),
+               hidden.end());
   return hidden;
+}
+std::size_t num_hidden() {
+  return hidden_names().size();
+}
+
+/// Waits for a temporary folder that is none of those before, which a new run has removed by then.
+bool wait_for_new_hidden(const Words& before) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (std::chrono::steady_clock::now() < give_up) {
+    const Words now = hidden_names();
+    if (now.size() == 1 && now != before) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
 }
 
 TEST_CASE("SIGTERM and SIGKILL leave the old folder as it was; the next run removes what a killed one has left") {
@@ -225,27 +241,23 @@ TEST_CASE("SIGTERM and SIGKILL leave the old folder as it was; the next run remo
   const std::string before = bytes_of("c/index.json");
   Words slow = spmm_words({"-q", "--backend", "cpu", "--kernel", "reference", "--parts", "4", "x.bin", "x.bin", "c"});
   for (const int number : {SIGTERM, SIGKILL, SIGKILL}) {
+    const Words left_before = hidden_names();
     Process process(slow);
     process.wait_until_handled(SIGTERM);
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (num_hidden(".") == 0 && std::chrono::steady_clock::now() < give_up) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // and what an earlier one left is gone
-    CHECK(num_hidden(".") == 1);
+    REQUIRE(wait_for_new_hidden(left_before));
     process.send_signal(number);
     const ProcessResult result = process.wait();
     CHECK(bytes_of("c/index.json") == before);
     if (number == SIGTERM) {
       CHECK(result.exit_code == kInterrupted);
-      CHECK(num_hidden(".") == 0);
+      CHECK(num_hidden() == 0);
     } else {
       CHECK(result.signal == SIGKILL);
-      CHECK(num_hidden(".") == 1);
+      CHECK(num_hidden() == 1);
     }
   }
   multiply({"--parts", "2", "a.bin", "b.bin", "c"});
-  CHECK(num_hidden(".") == 0);
+  CHECK(num_hidden() == 0);
 }
 
 TEST_CASE("a run does not remove the temporary folder of another one that lives") {
@@ -253,13 +265,10 @@ TEST_CASE("a run does not remove the temporary folder of another one that lives"
   spmm::write_matrix("x.bin", random_matrix(8192, 8, 60000, 2000, 41));
   Process process(
       spmm_words({"-q", "--backend", "cpu", "--kernel", "reference", "--parts", "4", "x.bin", "x.bin", "c"}));
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (num_hidden(".") == 0 && std::chrono::steady_clock::now() < give_up) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  REQUIRE(num_hidden(".") == 1);
+  REQUIRE(wait_for_new_hidden({}));
+  process.send_signal(SIGSTOP);  // so that it lives until the other one has ended
   multiply({"--parts", "2", "a.bin", "b.bin", "c"});
-  CHECK(num_hidden(".") == 1);
+  CHECK(num_hidden() == 1);
   process.send_signal(SIGKILL);
   process.wait();
 }

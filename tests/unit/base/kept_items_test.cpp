@@ -197,14 +197,15 @@ TEST_CASE("kept operands: who wants one that is on its way waits for it, and sto
     bool promised = false;
     std::jthread second([&] {
       Product product(budget, 100);
-      const std::vector<KeptWish> wishes{{.identity = file(1), .keep = true, .bytes = 1}};
-      const std::vector<KeptClaim> claims = product.share.claim(wishes, nullptr, how == "late" ? 100ms : 60s);
-      got = claims.front().item() != nullptr;
-      promised = claims.front().is_promised();
+      const std::vector<KeptWish> wishes{{.identity = file(2), .keep = true, .bytes = 1},
+                                         {.identity = file(1), .keep = true, .bytes = 1}};
+      const std::vector<KeptClaim> claims = product.share.claim(wishes, nullptr, how == "late" ? 100ms : 600s);
+      got = claims.back().item() != nullptr;
+      promised = claims.back().is_promised();
       done = true;
     });
     if (how != "late") {
-      std::this_thread::sleep_for(20ms);
+      while (!budget.keeps(file(2))) std::this_thread::yield();  // it has come to wait for the other one
       CHECK_FALSE(done);
       if (how == "comes") promise.provide(1, item());
       if (how == "fails") promise.release();

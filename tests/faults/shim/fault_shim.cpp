@@ -1,0 +1,378 @@
+// A library to be preloaded (LD_PRELOAD): counts calls of the system's library and lets one of them, or all from one
+// on, fail. Starts with main(); what runs before it (constructors, the dynamic linker) is not ours to survive.
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "faults/fault_state.hpp"
+
+extern "C" {
+void* __libc_malloc(size_t);            // NOLINT: names of glibc
+void* __libc_calloc(size_t, size_t);    // NOLINT
+void* __libc_realloc(void*, size_t);    // NOLINT
+void* __libc_memalign(size_t, size_t);  // NOLINT
+}
+
+namespace {
+
+using spmm::test::FaultKind;
+using spmm::test::FaultMode;
+using spmm::test::FaultState;
+
+struct Code {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+};
+Code program;
+Code cpp_library;
+FaultState* state = nullptr;
+
+enum class Outcome : std::uint8_t { normal, failed, shortened };
+
+bool is_ours(const void* caller) {
+  const auto at = reinterpret_cast<std::uintptr_t>(caller);
+  return (at >= program.begin && at < program.end) || (at >= cpp_library.begin && at < cpp_library.end);
+}
+
+/// Counts a call and says how it ends; errno is set where it fails.
+Outcome next(FaultKind kind, const void* caller, bool can_be_short = false) {
+  if (state == nullptr || !is_ours(caller)) return Outcome::normal;
+  const std::uint64_t number = state->num_calls[static_cast<std::size_t>(kind)].fetch_add(1) + 1;
+  if (kind != state->kind || state->mode == FaultMode::none) return Outcome::normal;
+  if (number != state->at && !(state->mode == FaultMode::from_here && number > state->at)) return Outcome::normal;
+  if (state->mode == FaultMode::shortened && !can_be_short) return Outcome::normal;
+  state->num_failed.fetch_add(1);
+  if (state->mode == FaultMode::shortened) return Outcome::shortened;
+  errno = state->mode == FaultMode::interrupted ? EINTR : state->error;
+  return Outcome::failed;
+}
+
+bool fails(FaultKind kind, const void* caller) {
+  return next(kind, caller) == Outcome::failed;
+}
+
+/// The function that this library stands in front of.
+template <class Function>
+Function* real(Function* /*type*/, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+int note_code(dl_phdr_info* info, size_t /*size*/, void* /*unused*/) {
+  const bool is_program = program.end == 0;  // the first one
+  if (!is_program && std::strstr(info->dlpi_name, "libstdc++") == nullptr) return 0;
+  Code& code = is_program ? program : cpp_library;
+  for (int p = 0; p < info->dlpi_phnum; ++p) {
+    const auto& part = info->dlpi_phdr[p];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+    code.begin = info->dlpi_addr + part.p_vaddr;
+    code.end = code.begin + part.p_memsz;
+  }
+  return 0;
+}
+
+/// Maps the state and begins to count. Does nothing without the variable.
+void arm() {
+  const char* const path = std::getenv(spmm::test::kFaultStateVariable);
+  // Programs under test behave as without a preloaded library, and hand it to no other program.
+  unsetenv("LD_PRELOAD");
+  if (path == nullptr) return;
+  const auto fd = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
+  if (fd < 0) std::abort();
+  void* const data = reinterpret_cast<void*>(
+      ::syscall(SYS_mmap, nullptr, sizeof(FaultState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  ::syscall(SYS_close, fd);
+  dl_iterate_phdr(note_code, nullptr);
+  if (data == MAP_FAILED || program.end == 0) std::abort();
+  state = static_cast<FaultState*>(data);
+}
+
+using Main = int (*)(int, char**, char**);
+Main program_main = nullptr;
+
+int armed_main(int argc, char** argv, char** environment) {
+  arm();
+  return program_main(argc, argv, environment);
+}
+
+mode_t mode_of(int flags, va_list arguments) {
+  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+}
+
+}  // namespace
+
+#define SPMM_CALLER __builtin_return_address(0)
+#define SPMM_REAL(name) static auto* const real_call = real(&::name, #name)
+
+extern "C" {
+
+int __libc_start_main(Main main, int argc, char** argv, void (*init)(), void (*fini)(), void (*loader_fini)(),
+                      void* stack_end) {
+  using Start = int(Main, int, char**, void (*)(), void (*)(), void (*)(), void*);
+  program_main = main;
+  return reinterpret_cast<Start*>(dlsym(RTLD_NEXT, "__libc_start_main"))(armed_main, argc, argv, init, fini,
+                                                                         loader_fini, stack_end);
+}
+
+// ---- files
+
+int open(const char* path, int flags, ...) {
+  SPMM_REAL(open);
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return fails(FaultKind::open, SPMM_CALLER) ? -1 : real_call(path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  SPMM_REAL(openat);
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return fails(FaultKind::open, SPMM_CALLER) ? -1 : real_call(folder, path, flags, mode);
+}
+
+FILE* fopen(const char* path, const char* mode) {
+  SPMM_REAL(fopen);
+  return fails(FaultKind::open, SPMM_CALLER) ? nullptr : real_call(path, mode);
+}
+
+FILE* fopen64(const char* path, const char* mode) {
+  SPMM_REAL(fopen64);
+  return fails(FaultKind::open, SPMM_CALLER) ? nullptr : real_call(path, mode);
+}
+
+DIR* opendir(const char* path) {
+  SPMM_REAL(opendir);
+  return fails(FaultKind::open, SPMM_CALLER) ? nullptr : real_call(path);
+}
+
+DIR* fdopendir(int fd) {
+  SPMM_REAL(fdopendir);
+  return fails(FaultKind::open, SPMM_CALLER) ? nullptr : real_call(fd);
+}
+
+int fcntl(int fd, int command, ...) {
+  SPMM_REAL(fcntl);
+  va_list arguments;
+  va_start(arguments, command);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  const bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
+  return duplicates && fails(FaultKind::open, SPMM_CALLER) ? -1 : real_call(fd, command, argument);
+}
+
+int stat(const char* path, struct stat* info) noexcept {
+  static auto* const real_call = reinterpret_cast<int (*)(const char*, struct stat*)>(dlsym(RTLD_NEXT, "stat"));
+  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(path, info);
+}
+
+int lstat(const char* path, struct stat* info) noexcept {
+  SPMM_REAL(lstat);
+  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(path, info);
+}
+
+int fstat(int fd, struct stat* info) noexcept {
+  SPMM_REAL(fstat);
+  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(fd, info);
+}
+
+int fstatat(int folder, const char* path, struct stat* info, int flags) noexcept {
+  SPMM_REAL(fstatat);
+  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(folder, path, info, flags);
+}
+
+int fstatfs(int fd, struct statfs* info) noexcept {
+  SPMM_REAL(fstatfs);
+  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(fd, info);
+}
+
+int access(const char* path, int kind) noexcept {
+  SPMM_REAL(access);
+  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(path, kind);
+}
+
+int faccessat(int folder, const char* path, int kind, int flags) noexcept {
+  SPMM_REAL(faccessat);
+  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(folder, path, kind, flags);
+}
+
+int fallocate(int fd, int mode, off_t offset, off_t length) {
+  SPMM_REAL(fallocate);
+  return fails(FaultKind::fallocate, SPMM_CALLER) ? -1 : real_call(fd, mode, offset, length);
+}
+
+int ftruncate(int fd, off_t length) noexcept {
+  SPMM_REAL(ftruncate);
+  return fails(FaultKind::ftruncate, SPMM_CALLER) ? -1 : real_call(fd, length);
+}
+
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
+  SPMM_REAL(linkat);
+  return fails(FaultKind::link, SPMM_CALLER) ? -1 : real_call(from_folder, from, to_folder, to, flags);
+}
+
+int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
+  SPMM_REAL(renameat);
+  return fails(FaultKind::rename, SPMM_CALLER) ? -1 : real_call(from_folder, from, to_folder, to);
+}
+
+int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+  SPMM_REAL(renameat2);
+  return fails(FaultKind::rename, SPMM_CALLER) ? -1 : real_call(from_folder, from, to_folder, to, flags);
+}
+
+int fsync(int fd) {
+  SPMM_REAL(fsync);
+  return fails(FaultKind::sync, SPMM_CALLER) ? -1 : real_call(fd);
+}
+
+int fdatasync(int fd) {
+  SPMM_REAL(fdatasync);
+  return fails(FaultKind::sync, SPMM_CALLER) ? -1 : real_call(fd);
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  SPMM_REAL(mkdir);
+  return fails(FaultKind::folder, SPMM_CALLER) ? -1 : real_call(path, mode);
+}
+
+int mkdirat(int folder, const char* path, mode_t mode) noexcept {
+  SPMM_REAL(mkdirat);
+  return fails(FaultKind::folder, SPMM_CALLER) ? -1 : real_call(folder, path, mode);
+}
+
+int fchmod(int fd, mode_t mode) noexcept {
+  SPMM_REAL(fchmod);
+  return fails(FaultKind::permission, SPMM_CALLER) ? -1 : real_call(fd, mode);
+}
+
+int flock(int fd, int kind) noexcept {
+  SPMM_REAL(flock);
+  return fails(FaultKind::lock, SPMM_CALLER) ? -1 : real_call(fd, kind);
+}
+
+// ---- bytes
+
+ssize_t read(int fd, void* to, size_t size) {
+  SPMM_REAL(read);
+  const Outcome outcome = next(FaultKind::read, SPMM_CALLER, size > 1);
+  return outcome == Outcome::failed ? -1 : real_call(fd, to, outcome == Outcome::shortened ? size / 2 : size);
+}
+
+ssize_t write(int fd, const void* from, size_t size) {
+  SPMM_REAL(write);
+  const Outcome outcome = next(FaultKind::write, SPMM_CALLER, size > 1);
+  return outcome == Outcome::failed ? -1 : real_call(fd, from, outcome == Outcome::shortened ? size / 2 : size);
+}
+
+ssize_t writev(int fd, const iovec* pieces, int count) {
+  SPMM_REAL(writev);
+  const Outcome outcome = next(FaultKind::write, SPMM_CALLER, count > 1);
+  return outcome == Outcome::failed ? -1 : real_call(fd, pieces, outcome == Outcome::shortened ? 1 : count);
+}
+
+ssize_t pread(int fd, void* to, size_t size, off_t offset) {
+  SPMM_REAL(pread);
+  const Outcome outcome = next(FaultKind::pread, SPMM_CALLER, size > 1);
+  return outcome == Outcome::failed ? -1 : real_call(fd, to, outcome == Outcome::shortened ? size / 2 : size, offset);
+}
+
+ssize_t pwrite(int fd, const void* from, size_t size, off_t offset) {
+  SPMM_REAL(pwrite);
+  const Outcome outcome = next(FaultKind::pwrite, SPMM_CALLER, size > 1);
+  return outcome == Outcome::failed ? -1 : real_call(fd, from, outcome == Outcome::shortened ? size / 2 : size, offset);
+}
+
+// ---- memory
+
+void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
+  SPMM_REAL(mmap);
+  return fails(FaultKind::mmap, SPMM_CALLER) ? MAP_FAILED : real_call(at, size, protection, flags, fd, offset);
+}
+
+void* malloc(size_t size) noexcept {
+  return fails(FaultKind::memory, SPMM_CALLER) ? nullptr : __libc_malloc(size);
+}
+
+void* calloc(size_t count, size_t size) noexcept {
+  return fails(FaultKind::memory, SPMM_CALLER) ? nullptr : __libc_calloc(count, size);
+}
+
+void* realloc(void* data, size_t size) noexcept {
+  return fails(FaultKind::memory, SPMM_CALLER) ? nullptr : __libc_realloc(data, size);
+}
+
+void* aligned_alloc(size_t alignment, size_t size) noexcept {
+  return fails(FaultKind::memory, SPMM_CALLER) ? nullptr : __libc_memalign(alignment, size);
+}
+
+int posix_memalign(void** data, size_t alignment, size_t size) noexcept {
+  if (fails(FaultKind::memory, SPMM_CALLER)) return ENOMEM;
+  *data = __libc_memalign(alignment, size);
+  return *data == nullptr ? ENOMEM : 0;
+}
+
+// ---- threads and processes
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) noexcept {
+  SPMM_REAL(pthread_create);
+  return fails(FaultKind::thread, SPMM_CALLER) ? errno : real_call(thread, attributes, body, argument);
+}
+
+pid_t fork() noexcept {
+  SPMM_REAL(fork);
+  return fails(FaultKind::process, SPMM_CALLER) ? -1 : real_call();
+}
+
+int socketpair(int domain, int type, int protocol, int ends[2]) noexcept {
+  SPMM_REAL(socketpair);
+  return fails(FaultKind::socket, SPMM_CALLER) ? -1 : real_call(domain, type, protocol, ends);
+}
+
+int signalfd(int fd, const sigset_t* mask, int flags) noexcept {
+  SPMM_REAL(signalfd);
+  return fails(FaultKind::socket, SPMM_CALLER) ? -1 : real_call(fd, mask, flags);
+}
+
+ssize_t send(int fd, const void* from, size_t size, int flags) {
+  SPMM_REAL(send);
+  return fails(FaultKind::send, SPMM_CALLER) ? -1 : real_call(fd, from, size, flags);
+}
+
+ssize_t recv(int fd, void* to, size_t size, int flags) {
+  SPMM_REAL(recv);
+  return fails(FaultKind::receive, SPMM_CALLER) ? -1 : real_call(fd, to, size, flags);
+}
+
+pid_t waitpid(pid_t pid, int* status, int options) {
+  SPMM_REAL(waitpid);
+  return fails(FaultKind::wait, SPMM_CALLER) ? -1 : real_call(pid, status, options);
+}
+
+int poll(pollfd* fds, nfds_t count, int timeout) {
+  SPMM_REAL(poll);
+  return fails(FaultKind::wait, SPMM_CALLER) ? -1 : real_call(fds, count, timeout);
+}
+
+}  // extern "C"
