@@ -38,6 +38,16 @@ void throw_changed_content(const std::string& name) {
                     "run again when no other program writes the file");
 }
 
+void throw_index_out_of_range(const Source& source, std::uint64_t record, BlockIndex found) {
+  throw_index_out_of_range(source.name(), source.original_record(record), input_record_bytes(source.header().m),
+                           source.original_index(found), source.header().blocks_per_side());
+}
+
+void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint64_t second, BlockIndex found) {
+  throw_duplicate_block(source.name(), source.original_record(first), source.original_record(second),
+                        input_record_bytes(source.header().m), source.original_index(found));
+}
+
 std::atomic<std::uint64_t> max_output_blocks{std::numeric_limits<std::uint32_t>::max()};
 
 void check_num_output_blocks(std::uint64_t num_blocks) {

@@ -27,6 +27,11 @@ std::string at_record(const std::string& name, std::uint64_t record, std::uint64
 /// Errors: always FormatError; a later reading found other records than an earlier one.
 [[noreturn]] void throw_changed_content(const std::string& name);
 
+/// Out of range, and twice: records of a source, which are named as they are where it reads them.
+[[noreturn]] void throw_index_out_of_range(const Source& source, std::uint64_t record, BlockIndex found);
+[[noreturn]] void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint64_t second,
+                                        BlockIndex found);
+
 /// Most blocks that the header of a product holds: 2^32 - 1. A variable, so that tests can lower it.
 extern std::atomic<std::uint64_t> max_output_blocks;
 

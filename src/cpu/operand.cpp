@@ -55,7 +55,7 @@ Entries make_entries(const Source& source, const AlignedArray<std::byte>& raw, c
     }
   });
   if (first_bad != kNone) {
-    throw_index_out_of_range(source.name(), first_bad, record, read_index(raw.data() + first_bad * record), nb);
+    throw_index_out_of_range(source, first_bad, read_index(raw.data() + first_bad * record));
   }
   return entries;
 }
@@ -84,9 +84,7 @@ void index_rows(const Source& source, const Entries& entries, const Run& run, Op
     for (std::uint64_t x = begin; x < end; ++x) {
       const std::uint64_t key = entries[x].key;
       if (x != 0 && key == entries[x - 1].key) {
-        throw_duplicate_block(source.name(), source.original_record(entries[x - 1].value),
-                              source.original_record(entries[x].value), input_record_bytes(header.m),
-                              unpack_key(key, bits));
+        throw_duplicate_block(source, entries[x - 1].value, entries[x].value, unpack_key(key, bits));
       }
       if (key >> bits == last_row) continue;
       last_row = key >> bits;
@@ -141,8 +139,7 @@ struct Packing {
       if (here.i == at.i && here.j == at.j) numbers[found++] = r;
     }
   });
-  throw_duplicate_block(source.name(), source.original_record(numbers[0]), source.original_record(numbers[1]), record,
-                        at);
+  throw_duplicate_block(source, numbers[0], numbers[1], at);
 }
 
 /// The number of block rows that start before each piece of kGrain records, and of all. Shapes: returns [pieces + 1].

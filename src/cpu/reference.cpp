@@ -63,7 +63,7 @@ StoredMatrix read_matrix(const Source& source, Progress& progress, const Run& ru
   for (std::uint32_t r = 0; r < header.num_blocks; ++r) {
     run.check_cancelled();
     const BlockIndex at = read_index(matrix.records.data() + r * record);
-    if (at.i >= nb || at.j >= nb) throw_index_out_of_range(source.name(), r, record, at, nb);
+    if (at.i >= nb || at.j >= nb) throw_index_out_of_range(source, r, at);
     matrix.blocks[r] = {.at = at, .record = r};
   }
   std::sort(matrix.blocks.begin(), matrix.blocks.end(), [&](const StoredBlock& x, const StoredBlock& y) {
@@ -75,8 +75,7 @@ StoredMatrix read_matrix(const Source& source, Progress& progress, const Run& ru
     const StoredBlock& block = matrix.blocks[x];
     const StoredBlock& last = matrix.blocks[x - 1];
     if (block.at != last.at) continue;
-    throw_duplicate_block(source.name(), source.original_record(last.record), source.original_record(block.record),
-                          record, block.at);
+    throw_duplicate_block(source, last.record, block.record, block.at);
   }
   return matrix;
 }

@@ -63,7 +63,7 @@ void ShortKeys::count(const Source& source, const AlignedArray<std::byte>& raw, 
     });
   });
   if (first_bad != kNone) {
-    throw_index_out_of_range(source.name(), first_bad, record, read_index(raw.data() + first_bad * record), nb);
+    throw_index_out_of_range(source, first_bad, read_index(raw.data() + first_bad * record));
   }
   std::uint64_t next = 0;
   for (std::uint32_t bucket = 0; bucket < num_buckets(); ++bucket) {

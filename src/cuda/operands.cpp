@@ -100,10 +100,8 @@ void check_duplicates(const Findings& findings, const SortedKeys& sorted, const 
   const std::uint64_t key = fetch(sorted.keys.data() + at, builder.stream());
   const BlockIndex found{.i = static_cast<std::uint32_t>(key >> builder.key_bits()),
                          .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << builder.key_bits()) - 1))};
-  const auto record = [&](std::uint64_t x) {
-    return source.original_record(fetch(sorted.numbers.data() + x, builder.stream()));
-  };
-  throw_duplicate_block(source.name(), record(at - 1), record(at), input_record_bytes(source.header().m), found);
+  const auto record = [&](std::uint64_t x) { return fetch(sorted.numbers.data() + x, builder.stream()); };
+  throw_duplicate_block(source, record(at - 1), record(at), found);
 }
 
 /// Block-CSC of B from its block-CSR, which is only read where it is lent.

@@ -168,14 +168,12 @@ void finish(const Lane& lane, const Destination& to) {
   const unsigned long long bad = fetch(to.first_bad.data(), to.stream);
   to.parsed.max_element = fetch(to.max_element.data(), to.stream);
   if (bad == kNoRecord) return;
-  const MatrixHeader& header = lane.source.header();
-  const std::uint64_t bytes = input_record_bytes(header.m);
-  std::vector<std::byte> raw(bytes);
+  std::vector<std::byte> raw(input_record_bytes(lane.source.header().m));
   lane.source.read(bad, 1, raw.data());
   BlockIndex found;
   std::memcpy(&found.i, raw.data(), sizeof found.i);
   std::memcpy(&found.j, raw.data() + sizeof found.i, sizeof found.j);
-  throw_index_out_of_range(lane.source.name(), bad, bytes, found, header.blocks_per_side());
+  throw_index_out_of_range(lane.source, bad, found);
 }
 
 /// The readers: each owns some slots and takes chunk after chunk.

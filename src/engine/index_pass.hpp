@@ -19,11 +19,9 @@ inline constexpr std::uint64_t kReadBytes = 256u << 10;
 
 /// Errors: always FormatError.
 [[noreturn]] inline void throw_bad_index(const Source& source, std::uint64_t record) {
-  const MatrixHeader& header = source.header();
-  const std::uint64_t bytes = input_record_bytes(header.m);
-  const AlignedArray<std::byte> raw(bytes);
+  const AlignedArray<std::byte> raw(input_record_bytes(source.header().m));
   source.read(record, 1, raw.data());
-  throw_index_out_of_range(source.name(), record, bytes, read_index(raw.data()), header.blocks_per_side());
+  throw_index_out_of_range(source, record, read_index(raw.data()));
 }
 
 /// Calls visit(record, block index) for all records, from several threads.

@@ -29,6 +29,7 @@ class SlabSource : public Source {
   [[nodiscard]] std::uint64_t original_record(std::uint64_t record) const override {
     return whole_.original_record(records_[record]);
   }
+  [[nodiscard]] BlockIndex original_index(BlockIndex index) const override { return whole_.original_index(index); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   void check_unchanged() const override { whole_.check_unchanged(); }
 

@@ -23,7 +23,9 @@ class FileSink final : public Sink {
       : file_(path, options, tuning.temp, tuning.mode),
         m_(m),
         writers_(tuning.num_writers, tuning.piece_bytes,
-                 [this](const Piece& piece) { file_.write_at(piece.offset, piece.bytes); }) {}
+                 [this](const Piece& piece) { file_.write_at(piece.offset, piece.bytes); }) {
+    file_.expect_result(tuning.result_bytes);
+  }
 
   void append(std::span<const std::byte> records, std::function<void()> release) override {
     put({.offset = end_bytes_, .bytes = records, .release = ReleaseOnce(std::move(release))});

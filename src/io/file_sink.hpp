@@ -37,6 +37,7 @@ struct FileSinkTuning {
   unsigned num_writers = kNumWriters;  ///< at most; 0: append() itself writes
   std::uint64_t piece_bytes = kPieceBytes;
   OtherRuns other_runs = OtherRuns::allowed;  ///< of a result in parts
+  std::uint64_t result_bytes = 0;  ///< about so many in all, for messages; 0: not known
 };
 
 /// The fastest way of writing on a machine with so many cores, for one of several files that are written at once: a

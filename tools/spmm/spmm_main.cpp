@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/exit_codes.hpp"
+#include "cli/free_space.hpp"
 #include "cli/program.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/report_text.hpp"
@@ -41,6 +42,7 @@ void write_report(const std::string& path, const nlohmann::ordered_json& json) {
 int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   // What would make the report fail is said before the work, not after it.
   if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
+  cli::check_space_for_product("spmm", options.a, options.b, options.out, options.strict_space);
   Report report;
   {
     cli::ProgressBar bar(std::cerr);
@@ -61,13 +63,9 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
 }
 
 int run(int argc, char** argv) {
-  cli::CliOptions options = cli::parse_options(argc, argv);
-  if (options.help) {
-    std::cout << cli::help_text();
-    return cli::kOk;
-  }
-  if (options.version) {
-    std::cout << version_string() << "\n";
+  cli::CliOptions options = cli::parse_options(argc, argv, "spmm", cli::spmm_notes());
+  if (options.answer) {
+    std::cout << *options.answer;
     return cli::kOk;
   }
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
