@@ -33,6 +33,8 @@ struct ProductOptions {
       Backend::automatic;       ///< automatic: the one that is predicted to end first; device numbers mean cuda
   std::string kernel = "auto";  ///< a name of kernel_names(), or "auto"
   unsigned max_threads = 0;     ///< host threads at most; 0 = those of the engine
+  bool transpose_a = false;     ///< multiply by the transpose of A, made as A is read: no pass or copy more
+  bool transpose_b = false;     ///< the same of B
   bool force = false;           ///< lift the launch limit of the host-driven kernel
   bool durable = false;         ///< files: fsync around the rename
   bool no_clobber = false;      ///< files: refuse to replace the output

@@ -40,6 +40,8 @@ struct DeviceShare {
 struct Plan {
   Backend backend = Backend::automatic;
   std::string kernel{};                  ///< name of the multiply kernel
+  bool transpose_a = false;              ///< A is transposed while it is read
+  bool transpose_b = false;              ///< the same of B
   std::string reason{};                  ///< why this backend and kernel, one clause
   bool exact = false;                    ///< decided with the exact number of pairs, not with the expected one
   unsigned num_threads = 1;              ///< host threads

@@ -21,12 +21,20 @@ struct SourceIdentity {
   std::int64_t modified_ns = 0;  ///< since the epoch
   std::int64_t changed_ns = 0;   ///< the same of st_ctim, which no program can set back
   MatrixHeader header{};
+  bool is_transposed = false;  ///< the records are those of the file transposed
 
   friend bool operator==(const SourceIdentity&, const SourceIdentity&) = default;
 
   /// Whether it may be an older or newer state of the same file.
   [[nodiscard]] bool is_same_file(const SourceIdentity& other) const {
     return device == other.device && inode == other.inode;
+  }
+
+  /// Whether it is another state of the same file: not the same one, transposed or not.
+  [[nodiscard]] bool is_other_state(const SourceIdentity& other) const {
+    SourceIdentity alike = other;
+    alike.is_transposed = is_transposed;
+    return is_same_file(other) && *this != alike;
   }
 };
 
@@ -63,6 +71,8 @@ class Source {
     const std::uint64_t offset = kHeaderBytes + number * input_record_bytes(header().m);
     return "record " + std::to_string(number) + " (byte offset " + std::to_string(offset) + ")";
   }
+  /// Place of a block as messages give it; differs from `index` where the source transposes another one.
+  [[nodiscard]] virtual BlockIndex original_index(BlockIndex index) const { return index; }
 
   /// Checks after the last read that the length is still what the header says. Errors: FormatError.
   virtual void check_unchanged() const = 0;

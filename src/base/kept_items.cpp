@@ -31,7 +31,7 @@ std::list<KeptItems::Entry>::iterator KeptItems::at(Id id) {
 }
 
 KeptItems::Id KeptItems::promise(const SourceIdentity& identity) {
-  entries_.remove_if([&](const Entry& e) { return e.is_idle() && e.identity.is_same_file(identity); });
+  entries_.remove_if([&](const Entry& e) { return e.is_idle() && e.identity.is_other_state(identity); });
   entries_.push_back({.id = last_id_ + 1, .identity = identity, .bytes = 0, .num_users = 0, .item = nullptr});
   return ++last_id_;
 }

@@ -50,13 +50,14 @@ void throw_duplicate_block(const std::string& name, std::uint64_t first, std::ui
 }
 
 void throw_index_out_of_range(const Source& source, std::uint64_t record, BlockIndex found) {
-  throw_index_out_of_range_at(source.name() + ", " + source.place(record), found, source.header().blocks_per_side());
+  throw_index_out_of_range_at(source.name() + ", " + source.place(record), source.original_index(found),
+                              source.header().blocks_per_side());
 }
 
 void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint64_t second, BlockIndex found) {
   const bool in_order = source.original_record(first) < source.original_record(second);
   throw_duplicate_block_at(source.name() + ", " + source.place(in_order ? second : first),
-                           source.place(in_order ? first : second), found);
+                           source.place(in_order ? first : second), source.original_index(found));
 }
 
 void throw_changed_content(const std::string& name) {

@@ -27,7 +27,7 @@ std::string at_record(const std::string& name, std::uint64_t record, std::uint64
 /// Errors: always FormatError; a later reading found other records than an earlier one.
 [[noreturn]] void throw_changed_content(const std::string& name);
 
-/// The same for a record of a source, in the words of its caller.
+/// Out of range, and twice: records of a source, named as its caller knows them.
 [[noreturn]] void throw_index_out_of_range(const Source& source, std::uint64_t record, BlockIndex found);
 [[noreturn]] void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint64_t second,
                                         BlockIndex found);

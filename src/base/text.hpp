@@ -18,4 +18,7 @@ std::string text(const Parts&... parts) {
 /// 1.5 GB, 300 MB, 12 B: decimal units, at most four significant digits.
 std::string human_bytes(std::uint64_t bytes);
 
+/// "1.2 G", "300 M", "12 ": a decimal prefix for the unit that follows, at most four significant digits. From 0 up.
+std::string human_number(double value);
+
 }  // namespace spmm

@@ -4,15 +4,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <new>
 #include <sstream>
@@ -22,9 +21,12 @@
 
 #include "base/temporary_names.hpp"
 #include "base/text.hpp"
+#include "cli/did_you_mean.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
+#include "cli/option_pages.hpp"
 #include "cli/stop_request.hpp"
+#include "cli/variables.hpp"
 #include "spmm/error.hpp"
 #include "spmm/options.hpp"
 
@@ -86,6 +88,8 @@ timespec monotonic_now() {
   return now;
 }
 
+std::atomic<bool> warnings_are_silent{false};
+
 static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers use it");
 std::atomic<bool> cancelled{false};
 StopRequest stop_request;
@@ -99,75 +103,6 @@ void on_stop_signal(int) {
   }
   cancelled.store(true);
   errno = error;
-}
-
-/// A decimal number as written: digits * 10^exponent, and what follows it.
-struct Decimal {
-  std::uint64_t digits = 0;
-  int exponent = 0;
-  std::string rest;
-};
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-/// Reads "12", "1_000", "1.5", "33e6"; nothing where the text does not start with such a number.
-std::optional<Decimal> read_decimal(const std::string& text) {
-  Decimal number;
-  std::size_t at = 0;
-  bool in_fraction = false;
-  if (text.empty() || !is_digit(text[0])) return std::nullopt;
-  for (; at < text.size(); ++at) {
-    const bool digit_follows = at + 1 < text.size() && is_digit(text[at + 1]);
-    if (text[at] == '_' && digit_follows) continue;
-    if (text[at] == '.' && !in_fraction && digit_follows) {
-      in_fraction = true;
-      continue;
-    }
-    if (!is_digit(text[at])) break;
-    const auto digit = static_cast<unsigned>(text[at] - '0');
-    if (__builtin_mul_overflow(number.digits, std::uint64_t{10}, &number.digits) ||
-        __builtin_add_overflow(number.digits, std::uint64_t{digit}, &number.digits)) {
-      return std::nullopt;
-    }
-    number.exponent -= in_fraction ? 1 : 0;
-  }
-  if (at + 1 < text.size() && (text[at] == 'e' || text[at] == 'E') && is_digit(text[at + 1])) {
-    int power = 0;
-    const auto [end, error] = std::from_chars(text.data() + at + 1, text.data() + text.size(), power);
-    if (error != std::errc{} || power > 1000) return std::nullopt;
-    number.exponent += power;
-    at = static_cast<std::size_t>(end - text.data());
-  }
-  number.rest = text.substr(at);
-  return number;
-}
-
-/// digits * 10^exponent * unit; nothing where that is not a whole number or does not fit 64 bits.
-std::optional<std::uint64_t> whole_value(const Decimal& number, std::uint64_t unit) {
-  std::uint64_t value = 0;
-  if (__builtin_mul_overflow(number.digits, unit, &value)) return std::nullopt;
-  for (int e = number.exponent; e < 0 && value != 0; ++e) {
-    if (value % 10 != 0) return std::nullopt;
-    value /= 10;
-  }
-  for (int e = number.exponent; e > 0 && value != 0; --e) {
-    if (__builtin_mul_overflow(value, std::uint64_t{10}, &value)) return std::nullopt;
-  }
-  return value;
-}
-
-/// Bytes of a unit ("", "k", "MiB", ...); nothing where it is unknown.
-std::optional<std::uint64_t> unit_bytes(std::string unit) {
-  for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (!unit.empty() && unit.back() == 'b') unit.pop_back();
-  if (unit.empty()) return 1;
-  const std::size_t power = std::string("kmgt").find(unit[0]);
-  if (power == std::string::npos || unit.size() > 2 || (unit.size() == 2 && unit[1] != 'i')) return std::nullopt;
-  std::uint64_t bytes = 1;
-  for (std::size_t p = 0; p <= power; ++p) bytes *= unit.size() == 2 ? 1024 : 1000;
-  return bytes;
 }
 
 /// cxxopts knows options of one letter with one dash only: "--n 5" becomes "-n 5", "--n=5" becomes "-n5".
@@ -188,6 +123,33 @@ std::string quoted(const std::string& value) {
   return "\"" + value + "\"";
 }
 
+/// Names of all options, positional and hidden ones too.
+std::vector<std::string> all_option_names(const cxxopts::Options& options) {
+  std::vector<std::string> names;
+  for (const std::string& group : options.groups()) {
+    if (group == "hidden" || group == "positional" || group == "generated") continue;
+    for (const PageOption& option : page_options(options, {group})) names.push_back(option.name);
+  }
+  return names;
+}
+
+/// Errors: UsageError for the first word that is no option; else the exception that is being handled.
+[[noreturn]] void throw_unknown_option(const std::vector<std::string>& words, const std::vector<std::string>& names,
+                                       const std::string& hint) {
+  for (std::size_t w = 1; w < words.size() && words[w] != "--"; ++w) {
+    const std::string& word = words[w];
+    if (word.size() < 3 || word[0] != '-') continue;
+    const std::size_t dashes = word[1] == '-' ? 2 : 1;
+    const std::string name = word.substr(dashes, word.find('=') - dashes);
+    const bool is_known = std::find(names.begin(), names.end(), name) != names.end();
+    if (is_known == (dashes == 2)) continue;  // "-threads" lacks a dash
+    const std::string meant = is_known ? ", did you mean --" + name + "?" : suggestion(name, names, "--");
+    if (dashes == 1 && !is_known) continue;
+    throw UsageError(word.substr(0, word.find('=')), "is not an option" + meant, hint);
+  }
+  throw;
+}
+
 }  // namespace
 
 std::string printable(const std::string& message) {
@@ -202,6 +164,15 @@ std::string printable(const std::string& message) {
     }
   }
   return line;
+}
+
+void warn(const std::string& program, const std::string& message) {
+  if (warnings_are_silent.load()) return;
+  std::cerr << text(program, ": warning: ", printable(message), "\n") << std::flush;
+}
+
+void silence_warnings() {
+  warnings_are_silent.store(true);
 }
 
 int run_program(const std::string& program, const std::function<int()>& body) {
@@ -258,55 +229,6 @@ void check_cancelled(const std::string& program) {
   }
 }
 
-std::uint64_t parse_bytes(const std::string& text, const std::string& where) {
-  const auto refuse = [&] {
-    return UsageError(where, quoted(text) + " is not a number of bytes", "write it like 8G, 512M, 2GiB or 1e9");
-  };
-  const auto number = read_decimal(text);
-  if (!number) throw refuse();
-  const auto unit = unit_bytes(number->rest);
-  if (!unit) throw refuse();
-  const auto value = whole_value(*number, *unit);
-  if (!value) throw refuse();
-  return *value;
-}
-
-std::uint64_t parse_count(const std::string& text, const std::string& where, std::uint64_t low, std::uint64_t high) {
-  const auto number = read_decimal(text);
-  const auto value = number && number->rest.empty() ? whole_value(*number, 1) : std::nullopt;
-  if (!value) {
-    throw UsageError(where, quoted(text) + " is not a whole number", "write it like 33000000, 33e6 or 33_000_000");
-  }
-  if (*value < low || *value > high) {
-    throw UsageError(where, spmm::text(*value, " is out of range"),
-                     high == UINT64_MAX ? spmm::text("give ", low, " or more")
-                                        : spmm::text("give a number from ", low, " to ", high));
-  }
-  return *value;
-}
-
-std::vector<int> parse_devices(const std::string& text, const std::string& where) {
-  constexpr std::uint64_t kMaxDevice = 1023;
-  if (text == "auto") return {};
-  if (text == "all") return {kAllDevices};
-  std::vector<int> devices;
-  std::istringstream numbers(text + ",");
-  for (std::string number; std::getline(numbers, number, ',');) {
-    devices.push_back(static_cast<int>(parse_count(number, where, 0, kMaxDevice)));
-  }
-  return devices;
-}
-
-double parse_fraction(const std::string& text, const std::string& where) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || !(value >= 0 && value <= 1)) {
-    throw UsageError(where, quoted(text) + " is not a fraction", "give a number from 0 to 1");
-  }
-  return value;
-}
-
 cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const char* const* argv) {
   const std::string hint = "see " + options.program() + " --help";
   // cxxopts matches every argument with std::regex, whose recursion a long one would overflow.
@@ -322,7 +244,14 @@ cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const c
   const std::vector<std::string> words = with_short_letters(argc, argv);
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
-  auto parsed = options.parse(argc, pointers.data());
+  const std::vector<std::string> names = all_option_names(options);
+  auto parsed = [&] {
+    try {
+      return options.parse(argc, pointers.data());
+    } catch (const cxxopts::exceptions::no_such_option&) {
+      throw_unknown_option(words, names, hint);
+    }
+  }();
   if (!parsed.unmatched().empty()) {
     throw UsageError("command line", "unexpected argument " + quoted(parsed.unmatched().front()), hint);
   }
@@ -330,6 +259,11 @@ cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const c
   for (const auto& argument : parsed.arguments()) {
     if (++times[argument.key()] > 1) throw UsageError("--" + argument.key(), "is given more than once", hint);
   }
+  std::vector<std::string> environment;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    environment.emplace_back(*variable);
+  }
+  for (const std::string& line : variable_warnings(environment, names)) warn(options.program(), line);
   return parsed;
 }
 
@@ -385,11 +319,24 @@ std::size_t option_choice(const cxxopts::ParseResult& parsed, const std::string&
     if (found->value == choices[c]) return c;
     list += (c == 0 ? "" : c + 1 == choices.size() ? " or " : ", ") + choices[c];
   }
-  throw UsageError(found->where, quoted(found->value) + " is not known", "give " + list);
+  throw UsageError(found->where, quoted(found->value) + " is not known" + suggestion(found->value, choices),
+                   "give " + list);
 }
 
-std::string required_positional(const cxxopts::ParseResult& parsed, const std::string& name, const std::string& what) {
-  if (parsed.count(name) > 0 && !parsed[name].as<std::string>().empty()) return parsed[name].as<std::string>();
+std::string required_positional(const cxxopts::ParseResult& parsed, const std::string& name, const std::string& what,
+                                Dash dash) {
+  if (parsed.count(name) > 0 && !parsed[name].as<std::string>().empty()) {
+    const std::string path = parsed[name].as<std::string>();
+    if (path != "-" || dash == Dash::allowed) return path;
+    if (dash == Dash::refused_input) {
+      throw UsageError("command line",
+                       "the " + what + " is -, but standard input will not do: it is read by position, more than once",
+                       "store it in a file first (cat > /dev/shm/a.bin), or give ./- for a file of that name");
+    }
+    throw UsageError("command line",
+                     "the " + what + " is -, but standard output will not do: the header is written last",
+                     "name a file (/dev/shm/c.bin, then cat it), or give ./- for a file of that name");
+  }
   throw UsageError("command line", "the " + what + " is missing", "give its path; --help shows examples");
 }
 

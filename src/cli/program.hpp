@@ -50,7 +50,14 @@ std::vector<int> parse_devices(const std::string& text, const std::string& where
 /// A number from 0 to 1. Errors: UsageError.
 double parse_fraction(const std::string& text, const std::string& where = "fraction");
 
-/// Options::parse() that refuses what it lets pass: more positionals than declared, an option given twice.
+/// One line "PROGRAM: warning: ..." on standard error.
+void warn(const std::string& program, const std::string& message);
+
+/// Turns warnings off: several processes would say the same.
+void silence_warnings();
+
+/// Options::parse() that refuses what it lets pass: more positionals than declared, an option given twice. A misspelt
+/// option is told with the one that may be meant; variables that are nearly those of options are warned of.
 /// Errors: UsageError, exceptions of cxxopts.
 cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const char* const* argv);
 
@@ -79,7 +86,12 @@ std::optional<std::uint64_t> option_count(const cxxopts::ParseResult& parsed, co
 std::size_t option_choice(const cxxopts::ParseResult& parsed, const std::string& option,
                           const std::vector<std::string>& choices);
 
-/// A positional that must be there. `what` says what it is ("output file"). Errors: UsageError.
-std::string required_positional(const cxxopts::ParseResult& parsed, const std::string& name, const std::string& what);
+/// Whether "-" stands for a standard stream.
+enum class Dash : std::uint8_t { refused_input, refused_output, allowed };
+
+/// A positional that must be there. `what` says what it is ("output file"). Errors: UsageError, also for "-" where the
+/// program must read or write at places of its own choice.
+std::string required_positional(const cxxopts::ParseResult& parsed, const std::string& name, const std::string& what,
+                                Dash dash = Dash::refused_input);
 
 }  // namespace spmm::cli

@@ -139,12 +139,18 @@ Json plan_fields(const Plan& plan) {
           {"predicted_cpu_s", plan.predicted_cpu_s}};
 }
 
-Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const RunNames& names) {
+Json operand_json(const fs::path& path, const MatrixHeader& header, bool is_transposed) {
+  Json json = matrix_json(path, header, input_record_bytes(header.m));
+  json["transposed"] = is_transposed;
+  return json;
+}
+
+Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
   return {{"schema", kReportSchema},
           {"version", version_string()},
           {"command", names.command},
-          {"a", matrix_json(names.a, a, input_record_bytes(a.m))},
-          {"b", matrix_json(names.b, b, input_record_bytes(b.m))}};
+          {"a", operand_json(names.a, a, plan.transpose_a)},
+          {"b", operand_json(names.b, b, plan.transpose_b)}};
 }
 
 /// Writes to a device, such as a terminal, which need not be able to seek. Errors: OutputError.
@@ -165,15 +171,27 @@ std::string out_of_core_line(const Plan& plan) {
               " slabs of block columns");
 }
 
+/// What kept a GPU that is there from computing: the only reason that a line without -v gives.
+std::string trouble_text(const std::string& reason) {
+  for (const char* start : {"CUDA failed", "no usable CUDA device"}) {
+    if (reason.starts_with(start)) return " (" + reason + ")";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string summary_line(const Report& report) {
-  return text("n ", report.c.n, ", m ", report.c.m, ": ", report.a.num_blocks, " x ", report.b.num_blocks,
-              " blocks -> ", report.c_blocks, " blocks",
+  const auto operand = [](const char* name, const MatrixHeader& header, bool is_transposed) {
+    return text(name, " ", header.num_blocks, " blocks", is_transposed ? " transposed" : "");
+  };
+  const double pairs_per_s = report.total_s > 0 ? static_cast<double>(report.pairs) / report.total_s : 0;
+  return text("n ", report.c.n, ", m ", report.c.m, ": ", operand("A", report.a, report.plan.transpose_a), " x ",
+              operand("B", report.b, report.plan.transpose_b), " -> C ", report.c_blocks, " blocks",
               report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ", report.pairs, " pairs, ",
-              format("%.4g Gpair/s, %.3f s", report.gpairs_per_s(), report.total_s), ", ",
-              backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device, " (",
-              report.plan.reason, ")", report.proof.num_columns > 0 ? ", " + proof_text(report.proof) : "",
+              human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s), backend_name(report.plan.backend),
+              " ", report.plan.kernel, " on ", report.device, trouble_text(report.plan.reason),
+              report.proof.num_columns > 0 ? ", " + proof_text(report.proof) : "",
               report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
 }
 
@@ -201,7 +219,8 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   };
   const double output_bytes = plan.expected_output_blocks * static_cast<double>(output_record_bytes(a.m));
   std::string lines = text("matrices: n ", a.n, ", m ", a.m, ", ", a.blocks_per_side(), " x ", a.blocks_per_side(),
-                           " blocks\nA: ", size(a), "\nB: ", size(b), "\n");
+                           " blocks\nA: ", size(a), plan.transpose_a ? ", transposed while it is read" : "",
+                           "\nB: ", size(b), plan.transpose_b ? ", transposed while it is read" : "", "\n");
   lines += text("backend: ", backend_name(plan.backend), " (", plan.reason, ")\nkernel: ", plan.kernel,
                 plan.expected_kernels.empty() ? ""
                                               : text(" (", plan.exact ? "predicted" : "for evenly spread blocks", ": ",
@@ -236,7 +255,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
 }
 
 Json report_json(const Report& report, const RunNames& names) {
-  Json json = run_fields(report.a, report.b, names);
+  Json json = run_fields(report.a, report.b, report.plan, names);
   json["c"] = result_json(names.out, report);
   json["pairs"] = report.pairs;
   json["gpairs_per_s"] = report.gpairs_per_s();
@@ -264,7 +283,7 @@ Json report_json(const Report& report, const RunNames& names) {
 }
 
 Json plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
-  Json json = run_fields(a, b, names);
+  Json json = run_fields(a, b, plan, names);
   json["plan"] = plan_fields(plan);
   return json;
 }

@@ -37,8 +37,8 @@ void BRows::sort(const Source& b, unsigned num_threads) {
   cpu::radix_sort(items, scratch.data(), 32, 32 + bits, num_threads);
   for (std::uint64_t x = 1; x < order_.size(); ++x) {
     if (order_[x].key != order_[x - 1].key) continue;
-    throw_duplicate_block(b.name(), store_.number(order_[x - 1].value), store_.number(order_[x].value),
-                          input_record_bytes(b.header().m), store_.index(order_[x].value));
+    throw_duplicate_block(b, store_.number(order_[x - 1].value), store_.number(order_[x].value),
+                          store_.index(order_[x].value));
   }
 }
 

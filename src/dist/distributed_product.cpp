@@ -8,8 +8,6 @@
 #include <utility>
 
 #include "base/memory.hpp"
-#include "base/record_errors.hpp"
-#include "base/record_head.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
 #include "cuda/cuda_backend.hpp"
@@ -23,9 +21,9 @@
 #include "dist/shared_files.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/product.hpp"
+#include "io/transposed_source.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
-#include "spmm/io.hpp"
 
 namespace spmm::dist {
 namespace {
@@ -130,8 +128,8 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
   stages_.run([&] {
     wanted_backend(options_);  // rejects unknown names before any file is opened
     name_device();
-    a_ = open_file_source(a);
-    b_ = open_file_source(b);
+    a_ = io::open_operand(a, std::exchange(options_.transpose_a, false));  // all others find them transposed
+    b_ = io::open_operand(b, std::exchange(options_.transpose_b, false));
     check_shapes(*a_, *b_);
   });
   check_same_headers(group_.ranks, stages_, *a_, *b_);
@@ -319,7 +317,7 @@ void RankProduct::multiply_parts() {
 /// Where ranks read the files themselves, a store has only the numbers of the records.
 std::unique_ptr<Source> RankProduct::source_of(const RecordStore& store, const Source& whole) {
   if (files_->are_shared()) return std::make_unique<PickedSource>(whole, store, *store_limit_);
-  return std::make_unique<StoreSource>(store, whole.header(), whole.name());
+  return std::make_unique<StoreSource>(store, whole);
 }
 
 void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes) {
@@ -387,7 +385,10 @@ DistributedReport multiply(const Communicator& ranks, const FailureOf& failure_o
                            const fs::path& out, const Options& options) {
   RankProduct product(ranks, failure_of, options);
   try {
-    return product.run(a, b, out);
+    DistributedReport report = product.run(a, b, out);
+    report.whole.plan.transpose_a = options.transpose_a;
+    report.whole.plan.transpose_b = options.transpose_b;
+    return report;
   } catch (const AgreedFailure&) {
     product.abandon();
     throw;

@@ -23,6 +23,7 @@ class PickedSource : public Source {
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return whole_.name(); }
   [[nodiscard]] std::uint64_t original_record(std::uint64_t record) const override { return numbers_[record]; }
+  [[nodiscard]] BlockIndex original_index(BlockIndex index) const override { return whole_.original_index(index); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   void check_unchanged() const override { whole_.check_unchanged(); }
 

@@ -59,8 +59,8 @@ std::uint32_t RecordStore::number(std::uint64_t record) const {
   return number;
 }
 
-StoreSource::StoreSource(const RecordStore& store, const MatrixHeader& whole, std::string name)
-    : store_(store), header_(whole), name_(std::move(name)) {
+StoreSource::StoreSource(const RecordStore& store, const Source& whole)
+    : store_(store), whole_(whole), header_(whole.header()) {
   header_.num_blocks = static_cast<std::uint32_t>(store.size());
 }
 

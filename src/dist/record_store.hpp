@@ -72,18 +72,20 @@ class RecordStore {
 /// Stored whole records as a matrix of their own. The store must outlive it and stay as it is.
 class StoreSource : public Source {
  public:
-  StoreSource(const RecordStore& store, const MatrixHeader& whole, std::string name);
+  /// Values: whole = where the records come from; it must outlive this source, too.
+  StoreSource(const RecordStore& store, const Source& whole);
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
-  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const std::string& name() const override { return whole_.name(); }
   [[nodiscard]] std::uint64_t original_record(std::uint64_t record) const override { return store_.number(record); }
+  [[nodiscard]] BlockIndex original_index(BlockIndex index) const override { return whole_.original_index(index); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   void check_unchanged() const override {}
 
  private:
   const RecordStore& store_;
+  const Source& whole_;
   MatrixHeader header_;
-  std::string name_;
 };
 
 }  // namespace spmm::dist

@@ -73,7 +73,7 @@ void check_indices(const Source& source, std::uint64_t first, const std::byte* r
   const std::uint32_t nb = source.header().blocks_per_side();
   for (std::uint64_t r = 0; r < count; ++r, records += record) {
     const BlockIndex at = read_index(records);
-    if (at.i >= nb || at.j >= nb) throw_index_out_of_range(source.name(), first + r, record, at, nb);
+    if (at.i >= nb || at.j >= nb) throw_index_out_of_range(source, first + r, at);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 
 #include "base/memory_budget.hpp"
 #include "base/release_once.hpp"
@@ -40,6 +41,11 @@ class CountedSink : public Sink {
     ReleaseOnce releaser(std::move(release));
     count(records);
     inner_.append_at(range, first_block, records, releaser.hand_on());
+  }
+
+  bool watch(LookFn look) override { return inner_.watch(std::move(look)); }
+  bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+    return inner_.read_back(range, first_block, count, dst);
   }
 
   void finish(const MatrixHeader& header) override { inner_.finish(header); }

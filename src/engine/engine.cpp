@@ -23,6 +23,7 @@
 #include "engine/output_checks.hpp"
 #include "engine/prefetching.hpp"
 #include "engine/product.hpp"
+#include "engine/product_operands.hpp"
 #include "engine/proven_product.hpp"
 #include "engine/releasing_sink.hpp"
 #include "io/file_sink.hpp"
@@ -329,8 +330,10 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
 
 void Engine::Impl::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
                             Record& record) {
-  const Failure failure = try_multiply(a, b, sink, product, "", record);
-  if (failure) try_multiply(a, b, sink, product, *failure, record);
+  const ProductOperands operands(a, b, product);
+  const Failure failure = try_multiply(operands.a(), operands.b(), sink, product, "", record);
+  if (failure) try_multiply(operands.a(), operands.b(), sink, product, *failure, record);
+  operands.describe(record.report.plan);
   const auto timing = record.clock.scope(Stage::write);
   sink.publish();
 }
@@ -358,12 +361,14 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
     const std::uint32_t m = source_a->header().m;
     num_parts = wanted_parts(source_a->header(), source_b->header(), options);
+    io::FileSinkTuning writing = impl_->writing(record.clock.trace());
+    writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header());
     if (num_parts == 0) {
-      file = io::open_tuned_file_sink(out, m, how, impl_->writing(record.clock.trace()));
+      file = io::open_tuned_file_sink(out, m, how, writing);
     } else {
       check_output_holds_no_input(a, out);
       check_output_holds_no_input(b, out);
-      auto folder = io::open_tuned_parts_sink(out, m, num_parts, how, impl_->writing(record.clock.trace()));
+      auto folder = io::open_tuned_parts_sink(out, m, num_parts, how, writing);
       parts = folder.get();
       file = std::move(folder);
     }
@@ -402,14 +407,16 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   const auto source_b = open_file_source(b);
   check_shapes(*source_a, *source_b);
   MemoryShare share(impl_->budget());
-  Place place = impl_->place(*source_a, *source_b, options, share, "");
+  const ProductOperands operands(*source_a, *source_b, options);
+  Place place = impl_->place(operands.a(), operands.b(), options, share, "");
   std::uint64_t proof_bytes = 0;
-  if (options.verify_full) proof_bytes = leave_to_proof(*source_a, *source_b, kMaxProofColumns, place.limits);
+  if (options.verify_full) proof_bytes = leave_to_proof(operands.a(), operands.b(), kMaxProofColumns, place.limits);
   if (options.verify_blocks != 0 && !options.verify_full)
     static_cast<void>(verify_beside(options, source_a->header().m, place.limits));
   Plan plan = plan_product(source_a->header(), source_b->header(), place.limits);
   place.complete(plan);
   if (options.verify_full) add_proof(source_a->header(), source_b->header(), proof_bytes, plan);
+  operands.describe(plan);
   plan.num_parts = wanted_parts(source_a->header(), source_b->header(), options);
   return plan;
 }

@@ -26,6 +26,11 @@ void check_output_holds_no_input(const fs::path& input, const fs::path& out) {
                    "give the output another name");
 }
 
+std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  const double blocks = plan::expected_statistics(a, b).num_c_blocks;
+  return kHeaderBytes + static_cast<std::uint64_t>(blocks * static_cast<double>(output_record_bytes(a.m)));
+}
+
 std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options) {
   if (options.num_parts == kAutomaticParts) {
     const double expected_blocks = plan::expected_statistics(a, b).num_c_blocks;

@@ -15,6 +15,9 @@ void check_output_is_no_input(const std::filesystem::path& input, const std::fil
 /// A folder of parts is replaced as a whole. Errors: UsageError.
 void check_output_holds_no_input(const std::filesystem::path& input, const std::filesystem::path& out);
 
+/// Bytes of the result as one file, for evenly spread blocks.
+std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b);
+
 /// How many parts a product with these options has; 0 = one file. Errors: UsageError.
 std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options);
 

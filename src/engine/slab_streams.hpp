@@ -30,6 +30,7 @@ class SlabSource : public Source {
     return whole_.original_record(records_[record]);
   }
   [[nodiscard]] std::string place(std::uint64_t record) const override { return whole_.place(records_[record]); }
+  [[nodiscard]] BlockIndex original_index(BlockIndex index) const override { return whole_.original_index(index); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   void check_unchanged() const override { whole_.check_unchanged(); }
 

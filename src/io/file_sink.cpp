@@ -24,7 +24,9 @@ class FileSink final : public Sink {
         m_(m),
         writers_(
             tuning.num_writers, whole_records(tuning.piece_bytes, m), [this](const Piece& piece) { write(piece); },
-            tuning.trace) {}
+            tuning.trace) {
+    file_.expect_result(tuning.result_bytes);
+  }
 
   void append(std::span<const std::byte> records, std::function<void()> release) override {
     put({.offset = end_bytes_, .bytes = records, .release = ReleaseOnce(std::move(release))});

@@ -38,7 +38,8 @@ struct FileSinkTuning {
   unsigned num_writers = kNumWriters;  ///< at most; 0: append() itself writes
   std::uint64_t piece_bytes = kPieceBytes;
   OtherRuns other_runs = OtherRuns::allowed;  ///< of a result in parts
-  TraceLog* trace = nullptr;  ///< where each piece that is written is noted; outlives the sink
+  TraceLog* trace = nullptr;                  ///< where each piece that is written is noted; outlives the sink
+  std::uint64_t result_bytes = 0;             ///< about so many in all, for messages; 0: not known
 };
 
 /// The fastest way of writing on a machine with so many cores, for one of several files that are written at once: a

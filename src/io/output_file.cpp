@@ -250,19 +250,19 @@ void OutputFile::sync_folder() {
 void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
   const std::uint64_t written = written_bytes_;
   const std::uint64_t expected = std::max<std::uint64_t>(expected_bytes_, written);
+  const std::string need = result_bytes_ > expected ? text("about ", human_bytes(result_bytes_),
+                                                           " are expected of the whole result (at least ",
+                                                           human_bytes(expected), " are needed)")
+                                                    : text("at least ", human_bytes(expected), " are needed");
   const auto hint = [&]() -> std::string {
     switch (error) {
       case ENOSPC:
         return text("free space in ", target_.is_device ? target_.name : target_.folder,
-                    " or choose an output path on a larger disk: at least ", human_bytes(expected), " are needed",
-                    free_space_text(fd_.get()));
+                    " or choose an output path on a larger disk: ", need, free_space_text(fd_.get()));
       case EDQUOT:
-        return text("ask for a larger disk quota or choose another output path: at least ", human_bytes(expected),
-                    " are needed");
+        return "ask for a larger disk quota or choose another output path: " + need;
       case EFBIG:
-        return text(
-            "raise the limit on the size of files (ulimit -f) or use a file system with larger files: at least ",
-            human_bytes(expected), " are needed");
+        return "raise the limit on the size of files (ulimit -f) or use a file system with larger files: " + need;
       default:
         return "check the disk or the connection to it, then run again";
     }

@@ -52,6 +52,9 @@ class OutputFile {
   /// not beside finish().
   void expect_bytes(std::uint64_t bytes);
 
+  /// For messages alone: about how long the file, or all files of a result, will be.
+  void expect_result(std::uint64_t bytes) { result_bytes_ = bytes; }
+
   /// Writes all of `bytes` at `offset`. Errors: IoError.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
@@ -88,6 +91,7 @@ class OutputFile {
   std::atomic<std::uint64_t> written_bytes_{0};
   std::atomic<std::uint64_t> end_bytes_{0};  ///< behind the last byte written
   std::atomic<std::uint64_t> expected_bytes_{0};
+  std::uint64_t result_bytes_ = 0;  ///< 0: not known
   std::uint64_t reserved_bytes_ = 0;
   bool reserves_ = true;  ///< false once the file system has refused
   bool maps_ = false;     ///< what is reserved from now on is written through mappings

@@ -37,6 +37,7 @@ PartFiles::PartFiles(std::uint32_t m, Range range, const PlaceOf& place_of, cons
   const FileSinkOptions of_file{.durable = options.durable};
   for (std::uint32_t x = 0; x < range.count; ++x) {
     parts_.emplace_back(place_of(part_name(range.first + x)), of_file, tuning);
+    parts_.back().file.expect_result(tuning.result_bytes);
   }
   parts_.front().rows.end = std::numeric_limits<std::uint32_t>::max();  // until there are ranges
 }

@@ -4,6 +4,7 @@
 
 #include "cli/exit_codes.hpp"
 #include "cli/workplace.hpp"
+#include "spmm/types.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -54,6 +55,11 @@ TEST_CASE("wrong command lines") {
       {{"a.bin", "b.bin", "c.bin", "d.bin"}, kUsage, {"unexpected argument \"d.bin\"", "spmm --help"}},
       {{"--plan", "a.bin"}, kUsage, {"right operand (B) is missing"}},
       {{"--bogus", "a.bin", "b.bin", "c.bin"}, kUsage, {"bogus", "spmm --help"}},
+      {{"--verfy", "3", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verfy", "did you mean --verify?", "spmm --help"}},
+      {{"-threads", "3", "a.bin", "b.bin", "c.bin"}, kUsage, {"-threads", "did you mean --threads?"}},
+      {{"-", "b.bin", "c.bin"}, kUsage, {"left operand (A) is -", "store it in a file first"}},
+      {{"a.bin", "-", "c.bin"}, kUsage, {"right operand (B) is -", "store it in a file first"}},
+      {{"a.bin", "b.bin", "-"}, kUsage, {"output (OUT) is -", "the header is written last", "name a file"}},
       {{"-x", "a.bin", "b.bin", "c.bin"}, kUsage, {"x", "spmm --help"}},
       {{"a.bin", "b.bin", "c.bin", "--threads"}, kUsage, {"threads"}},
       {{"--threads", "1", "--threads", "2", "a.bin", "b.bin", "c.bin"}, kUsage, {"threads"}},
@@ -165,6 +171,30 @@ TEST_CASE("outputs that cannot be made") {
       {{"--report", "folder", "a.bin", "b.bin", "old.bin"}, kCannotCreate, {"folder"}},
       {{"a.bin", "b.bin", "/dev/full"}, kIoError, {"/dev/full", "No space left"}},
   });
+}
+
+TEST_CASE("a result that is not expected to fit the disk: a warning, with --strict-space an error before any work") {
+  const Workplace workplace;
+  // 136 GB of holes each; their product would have about 264 TB.
+  const spmm::MatrixHeader header{.n = 8'000'000, .m = 8, .num_blocks = 1'000'000'000};
+  for (const char* name : {"left.bin", "right.bin"}) {
+    write_bytes(name, std::string(reinterpret_cast<const char*>(&header), sizeof header));
+    fs::resize_file(name, spmm::kHeaderBytes + header.num_blocks * spmm::input_record_bytes(header.m));
+  }
+  const auto run = [](Words options) {
+    options.insert(options.end(), {"--backend", "cpu", "--memory-limit", "1M", "left.bin", "right.bin", "c.bin"});
+    return spmm_command(options);
+  };
+  const ProcessResult strict = run({"--strict-space"});
+  CHECK(strict.exit_code == kCannotCreate);
+  CHECK(strict.err.find("c.bin: about 264 TB are to be expected of the result") != std::string::npos);
+  const ProcessResult warned = run({});
+  CHECK(warned.exit_code == kMemory);  // what fails afterwards
+  CHECK(warned.err.rfind("spmm: warning: c.bin: about 264 TB are to be expected", 0) == 0);
+  CHECK_FALSE(fs::exists("c.bin"));
+  const ProcessResult fits = spmm_command({"--strict-space", "a.bin", "b.bin", "c.bin"});
+  CHECK(fits.exit_code == kOk);
+  CHECK(fits.err.empty());
 }
 
 TEST_CASE("an output that is an input is refused and stays as it is") {

@@ -8,6 +8,7 @@
 #include "mpi/mpi_place.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 #include "test_paths.hpp"
 
 namespace {
@@ -72,7 +73,7 @@ TEST_CASE("rows of B that do not fit a rank at once come in steps") {
   place.set_operands(a, b);
   // So few rows and columns of C would be split by the inner dimension, in one step.
   check_ranks(7, {"--memory-limit", "9M", "--report", "report.json"}, {{"SPMM_MPI_DIVISION", "rows"}});
-  const auto report = nlohmann::json::parse(content_of("report.json"));
+  const auto report = parse_report("report", content_of("report.json"));
   CHECK(report["steps"].get<int>() > 1);
 }
 
@@ -80,7 +81,7 @@ TEST_CASE("a memory limit divides the product in rounds") {
   const MpiPlace place;
   place.set_operands(random_matrix(4096, 4, 20000, 65535, 21), random_matrix(4096, 4, 20000, 65535, 22));
   check_ranks(2, {"--memory-limit", "24M", "--report", "report.json"});
-  const auto report = nlohmann::json::parse(content_of("report.json"));
+  const auto report = parse_report("report", content_of("report.json"));
   CHECK(report["rounds"].get<int>() > 1);
   CHECK(report["ranks"].size() == 2);
   CHECK(report["ranks"][0]["pairs"].get<std::uint64_t>() + report["ranks"][1]["pairs"].get<std::uint64_t>() ==
@@ -98,7 +99,7 @@ TEST_CASE("ranks share the pairs evenly, and fetch only the rows of B that they 
   const spmm::BlockMatrix b = random_matrix(2048, 4, 20000, 65535, 32);
   place.set_operands(a, b);
   check_ranks(4, {"--report", "report.json"});
-  const auto report = nlohmann::json::parse(content_of("report.json"));
+  const auto report = parse_report("report", content_of("report.json"));
   const auto pairs = report["pairs"].get<std::uint64_t>();
   std::uint64_t received = 0;
   for (const auto& rank : report["ranks"]) {
@@ -122,7 +123,7 @@ TEST_CASE("--verify recomputes blocks on every rank; the output may be a device"
   const MpiPlace place;
   place.set_operands(random_matrix(1024, 4, 2000, 65535, 51), random_matrix(1024, 4, 2000, 65535, 52));
   check_ranks(2, {"--verify", "20", "--durable", "--report", "report.json"});
-  CHECK(nlohmann::json::parse(content_of("report.json"))["verified_blocks"].get<std::uint64_t>() > 40);
+  CHECK(parse_report("report", content_of("report.json"))["verified_blocks"].get<std::uint64_t>() > 40);
   CHECK(run_ranks(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "/dev/null"}).exit_code == 0);
 }
 
@@ -134,7 +135,7 @@ TEST_CASE("ranks of one machine read their records; the report says so") {
     const auto result =
         run_ranks(3, {"-q", "--backend", "cpu", "--report", "report.json", "x.bin", "y.bin", "z.bin"}, variables);
     REQUIRE(result.exit_code == 0);
-    return nlohmann::json::parse(content_of("report.json"));
+    return parse_report("report", content_of("report.json"));
   };
   const auto read = run({});
   const auto sent = run({{"SPMM_MPI_RECORDS", "sent"}});
@@ -155,6 +156,6 @@ TEST_CASE("ranks of one machine read their records; the report says so") {
   const ProcessResult apart = run_process(command);
   INFO(apart.err);
   REQUIRE(apart.exit_code == 0);
-  CHECK(nlohmann::json::parse(content_of("report.json"))["records"] == "sent");
+  CHECK(parse_report("report", content_of("report.json"))["records"] == "sent");
   CHECK(content_of("z.bin") == content_of("expected.bin"));
 }

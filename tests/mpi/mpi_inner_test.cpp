@@ -7,6 +7,7 @@
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 #include "support/oracle.hpp"
 
 namespace {
@@ -48,7 +49,7 @@ std::string division_of_run(int num_ranks, const Variables& variables, std::vect
   REQUIRE(result.exit_code == 0);
   CHECK(content_of("z.bin") == content_of("expected.bin"));
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin", "report.json"}).empty());
-  const auto report = nlohmann::json::parse(content_of("report.json"));
+  const auto report = parse_report("report", content_of("report.json"));
   CHECK(report["c"]["blocks"].get<std::uint64_t>() == spmm::read_product("z.bin").index.size());
   std::uint64_t pairs = 0;
   for (const auto& rank : report["ranks"]) pairs += rank["pairs"].get<std::uint64_t>();
@@ -89,7 +90,7 @@ TEST_CASE("one block row of C is shared by all ranks") {
   place.set_operands(a, b);
   REQUIRE(spmm::read_product("expected.bin") == oracle_multiply(a, b));
   CHECK(division_of_run(4, {}) == "inner");
-  const auto report = nlohmann::json::parse(content_of("report.json"));
+  const auto report = parse_report("report", content_of("report.json"));
   for (const auto& rank : report["ranks"]) {
     CHECK(rank["pairs"].get<std::uint64_t>() > 3000 / 4 - 20);
     CHECK(rank["pairs"].get<std::uint64_t>() < 3000 / 4 + 20);
@@ -141,6 +142,6 @@ TEST_CASE("parts that do not fit a rank's memory are not taken; a small limit ma
   // C has up to 160,000 blocks, 11.5 MB: more than a quarter.
   CHECK(division_of_run(2, kInner, {"--memory-limit", "30M"}) == "rows");
   CHECK(division_of_run(3, kInner, {"--memory-limit", "50M"}) == "inner");
-  const auto report = nlohmann::json::parse(content_of("report.json"));
+  const auto report = parse_report("report", content_of("report.json"));
   CHECK(report["rounds"].get<int>() > 1);
 }

@@ -8,6 +8,7 @@
 #include "mpi/mpi_place.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 #include "test_paths.hpp"
 
 namespace {
@@ -26,7 +27,7 @@ Words words_for(const std::string& parts, Words options = {}) {
 }
 
 Json index_of_c() {
-  return Json::parse(content_of("c/index.json"));
+  return parse_report("parts-index", content_of("c/index.json"));
 }
 
 /// The folder holds what spmm writes as one file, its checksums are right, and there is nothing else.
@@ -87,7 +88,7 @@ TEST_CASE("any number of ranks and parts: spmm-cat makes the bytes of spmm") {
     std::uint64_t most = 0;
     for (const Json& part : index["parts"]) most = std::max(most, part["blocks"].get<std::uint64_t>());
     CHECK(most < 3 * index["blocks"].get<std::uint64_t>() / way.num_parts);  // ranks are equal, not all parts
-    const Json report = Json::parse(content_of("report.json"));
+    const Json report = parse_report("report", content_of("report.json"));
     CHECK(report["c"]["parts"] == index["parts"]);
     CHECK(report["c"]["blocks"] == index["blocks"]);
     if (way.num_ranks > 1) CHECK(report["division"] == way.division);
@@ -101,7 +102,7 @@ TEST_CASE("parts in steps, of an empty product, and of fewer block rows than par
   const Variables rows = {{"SPMM_MPI_DIVISION", "rows"}, {"SPMM_MPI_RECORDS", "sent"}};
   REQUIRE(run_ranks(7, words_for("10", {"--memory-limit", "9M", "--report", "report.json"}), rows).exit_code == 0);
   check_folder();
-  CHECK(Json::parse(content_of("report.json"))["steps"].get<int>() > 1);
+  CHECK(parse_report("report", content_of("report.json"))["steps"].get<int>() > 1);
   place.set_operands(random_matrix(8, 4, 4, 65535, 3), random_matrix(8, 4, 4, 65535, 4));
   REQUIRE(run_ranks(3, words_for("7", {"--durable", "--verify", "2"}), rows).exit_code == 0);
   check_folder();

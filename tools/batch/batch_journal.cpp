@@ -128,6 +128,8 @@ JobKey key_of(const Job& job) {
   std::string names;
   names.reserve(job.a.size() + job.b.size() + job.out.size() + 2);
   names.append(job.a).append(1, '\0').append(job.b).append(1, '\0').append(job.out);
+  if (job.options.transpose_a) names.append(1, '\0').append("transpose-a");  // another product
+  if (job.options.transpose_b) names.append(1, '\0').append("transpose-b");
   return {.high = hash_of(names, 1), .low = hash_of(names, 2)};
 }
 

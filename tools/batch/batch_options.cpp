@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 
@@ -18,8 +19,8 @@ constexpr std::uint64_t kLeastForShare = 3;  // as GNU parallel
 
 constexpr const char* kNotes = R"(
 The list has one product a line: A, B and OUT with tabs between, paths relative to the list's folder, then key=value
-columns for what differs from the command line: backend, kernel, verify, durable, no-clobber, timeout, retries, and cost
-(any unit; balances shards). Empty lines and lines that start with # are skipped. A file is checked whole before any work
+columns for what differs from the command line: backend, kernel, verify, transpose-a, transpose-b, durable, no-clobber,
+timeout, retries, and cost (any unit; balances shards). Empty lines and lines that start with # are skipped. A file is checked whole before any work
 starts. JOBS - reads standard input as it comes, paths relative to the working folder; a bad line is a failed job.
 OUT is a file: results in parts (spmm --parts) cannot be asked for in a list.
 
@@ -50,15 +51,18 @@ cxxopts::Options make_options() {
   cxxopts::Options options("spmm-batch", "Multiplies a list of pairs of matrices.\n");
   options.positional_help("JOBS").custom_help("[options]").set_width(110);
   options.add_options("hidden")("jobs", "", value());
-  options.add_options()                                                                                            //
-      ("backend", "auto = each job where it ends first, cuda, cpu", value(), "BACKEND")                            //
-      ("kernel", "multiply kernel, as spmm --help lists them", value(), "NAME")                                    //
-      ("gpus", "auto = all that are visible, none, or numbers with commas between", value(), "GPUS")               //
-      ("threads", "host threads of all jobs together; 0 = every core", value(), "N")                               //
-      ("memory-limit", "host memory of all jobs together; default: most of what is free", value(), "SIZE")         //
-      ("in-flight", "jobs at once in a worker; default: by their size", value(), "N")                              //
-      ("keep-order", "start jobs in the order of the list; else those that share an operand follow each other")    //
-      ("verify", "before the output of a job appears: recompute N blocks; full = prove all of it", value(), "full|N")  //
+  options.add_options()                                                                                          //
+      ("backend", "auto = each job where it ends first, cuda, cpu", value(), "BACKEND")                          //
+      ("kernel", "multiply kernel, as spmm --help lists them", value(), "NAME")                                  //
+      ("gpus", "auto = all that are visible, none, or numbers with commas between", value(), "GPUS")             //
+      ("threads", "host threads of all jobs together; 0 = every core", value(), "N")                             //
+      ("memory-limit", "host memory of all jobs together; default: most of what is free", value(), "SIZE")       //
+      ("in-flight", "jobs at once in a worker; default: by their size", value(), "N")                            //
+      ("keep-order", "start jobs in the order of the list; else those that share an operand follow each other")  //
+      ("verify", "before the output of a job appears: recompute N blocks; full = prove all of it", value(),
+       "full|N")                                                                                                   //
+      ("transpose-a", "multiply by the transposes of all A")                                                       //
+      ("transpose-b", "the same of B")                                                                             //
       ("durable", "wait until each output would survive a power cut")                                              //
       ("no-clobber", "refuse to replace existing outputs")                                                         //
       ("timeout", "a job that takes longer fails (30, 5m, 2h)", value(), "TIME")                                   //
@@ -75,9 +79,8 @@ cxxopts::Options make_options() {
       ("report", "JSON with every job; - = standard output", value(), "FILE")                                      //
       ("dry-run", "print the jobs that would run")                                                                 //
       ("progress", "line on standard error: auto = on a terminal, always, never", value(), "WHEN")                 //
-      ("q,quiet", "print failures only")                                                                           //
-      ("version", "print version and backends")                                                                    //
-      ("h,help", "print this help");
+      ("q,quiet", "print failures only");
+  cli::add_common_options(options);
   options.parse_positional({"jobs"});
   return options;
 }
@@ -102,6 +105,8 @@ JobOptions job_defaults(const cxxopts::ParseResult& parsed) {
     defaults.verify_blocks =
         verify->value == "full" ? kVerifyFull : cli::parse_count(verify->value, verify->where, 0, kVerifyFull - 1);
   }
+  defaults.transpose_a = cli::option_flag(parsed, "transpose-a");
+  defaults.transpose_b = cli::option_flag(parsed, "transpose-b");
   defaults.durable = cli::option_flag(parsed, "durable");
   defaults.no_clobber = cli::option_flag(parsed, "no-clobber");
   defaults.timeout_s = seconds_option(parsed, "timeout", 0);
@@ -133,7 +138,7 @@ void set_journal(BatchOptions& options, const cxxopts::ParseResult& parsed) {
 }
 
 void set_places(BatchOptions& options, const cxxopts::ParseResult& parsed, const Variables& variables) {
-  options.list = cli::required_positional(parsed, "jobs", "list of jobs");
+  options.list = cli::required_positional(parsed, "jobs", "list of jobs", cli::Dash::allowed);
   if (const auto shard = cli::option_text(parsed, "shard")) {
     if (options.list == "-") {
       throw UsageError(shard->where, "standard input has no shards", "give the list as a file to every task");
@@ -204,9 +209,8 @@ BatchOptions parse_batch_options(int argc, const char* const* argv, const Variab
   const auto parsed = cli::parse_strictly(description, argc, argv);
   BatchOptions options;
   options.command = {argv, argv + argc};
-  options.help = parsed.count("help") > 0;
-  options.version = parsed.count("version") > 0;
-  if (options.help || options.version) return options;
+  options.answer = cli::requested_text(parsed, description, kNotes);
+  if (options.answer) return options;
   options.defaults = job_defaults(parsed);
   set_places(options, parsed, variables);
   set_machine(options, parsed);
@@ -219,10 +223,6 @@ BatchOptions parse_batch_options(int argc, const char* const* argv, const Variab
   constexpr std::array kModes = {cli::ProgressMode::automatic, cli::ProgressMode::always, cli::ProgressMode::never};
   options.progress = kModes[cli::option_choice(parsed, "progress", {"auto", "always", "never"})];
   return options;
-}
-
-std::string batch_help() {
-  return make_options().help({""}) + kNotes;
 }
 
 }  // namespace spmm::batch

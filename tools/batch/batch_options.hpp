@@ -46,14 +46,11 @@ struct BatchOptions {
   bool dry_run = false;
   bool quiet = false;
   cli::ProgressMode progress = cli::ProgressMode::automatic;
-  bool help = false;
-  bool version = false;
+  std::optional<std::string> answer{};  ///< to --help and the like: print it, nothing else
   std::vector<std::string> command;
 };
 
 /// Reads SPMM_* variables, then the arguments, which win. Errors: UsageError.
 BatchOptions parse_batch_options(int argc, const char* const* argv, const Variables& variables);
-
-std::string batch_help();
 
 }  // namespace spmm::batch

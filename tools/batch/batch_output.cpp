@@ -59,6 +59,8 @@ std::string one_line(std::string text) {
 Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
   Json json = {{"line", run.job.line},           {"a", run.job.a},          {"b", run.job.b}, {"out", run.job.out},
                {"state", state_name(run.state)}, {"attempts", run.attempts}};
+  json["transpose_a"] = run.job.options.transpose_a;
+  json["transpose_b"] = run.job.options.transpose_b;
   if (run.attempts == 0 && run.state != JobState::failed) return json;
   json["worker"] = run.worker < 0 ? "" : workers[static_cast<std::size_t>(run.worker)].name;
   json["backend"] = backend_name(run.result.backend);
@@ -95,7 +97,9 @@ std::string joblog_line(const JobRun& run, const std::string& host, double start
   // A job that never started has no times; GNU parallel writes zeros too.
   return text(run.job.line, '\t', host, '\t', format("%.3f\t%10.3f", start_epoch_s + run.started_s, run.result.seconds),
               '\t', run.result.in_bytes, '\t', run.result.out_bytes, '\t', run.result.exit_code, '\t', run.signal,
-              "\tspmm ", one_line(run.job.a), ' ', one_line(run.job.b), ' ', one_line(run.job.out), '\n');
+              "\tspmm ", run.job.options.transpose_a ? "--transpose-a " : "",
+              run.job.options.transpose_b ? "--transpose-b " : "", one_line(run.job.a), ' ', one_line(run.job.b), ' ',
+              one_line(run.job.out), '\n');
 }
 
 std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, const RunLimit& limit,

@@ -179,7 +179,10 @@ void fill_table(const BatchOptions& options, const Setting& setting, std::vector
 
 void print_jobs(const JobTable& table) {
   for (const JobRun& run : table.runs()) {
-    if (run.state == JobState::waiting) std::cout << run.job.a << '\t' << run.job.b << '\t' << run.job.out << '\n';
+    if (run.state != JobState::waiting) continue;
+    std::cout << run.job.a << '\t' << run.job.b << '\t' << run.job.out
+              << (run.job.options.transpose_a ? "\ttranspose-a=1" : "")
+              << (run.job.options.transpose_b ? "\ttranspose-b=1" : "") << '\n';
   }
 }
 

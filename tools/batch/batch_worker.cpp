@@ -7,6 +7,8 @@ Report ProductRunner::multiply(const JobOrder& order, const std::atomic<bool>& c
   options.backend = kind_ == WorkerKind::gpu ? Backend::cuda : Backend::cpu;
   options.kernel = order.job.options.kernel;
   options.max_threads = order.num_threads;
+  options.transpose_a = order.job.options.transpose_a;
+  options.transpose_b = order.job.options.transpose_b;
   options.durable = order.job.options.durable;
   options.no_clobber = order.job.options.no_clobber;
   options.verify_full = order.job.options.verify_blocks == kVerifyFull;

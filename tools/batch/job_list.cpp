@@ -109,6 +109,10 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
     job.options.kernel = kernel_of(value, line);
   } else if (key == "verify") {
     job.options.verify_blocks = value == "full" ? kVerifyFull : count(kVerifyFull - 1);
+  } else if (key == "transpose-a") {
+    job.options.transpose_a = is_switch_on(value, key, line);
+  } else if (key == "transpose-b") {
+    job.options.transpose_b = is_switch_on(value, key, line);
   } else if (key == "durable") {
     job.options.durable = is_switch_on(value, key, line);
   } else if (key == "no-clobber") {
@@ -121,8 +125,9 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
   } else if (key == "cost") {
     job.cost_micro = cost_of(value, line);
   } else {
-    throw line.error("key " + quoted(key) + " is not known",
-                     "give backend, kernel, verify, durable, no-clobber, timeout, retries or cost");
+    throw line.error(
+        "key " + quoted(key) + " is not known",
+        "give backend, kernel, verify, transpose-a, transpose-b, durable, no-clobber, timeout, retries or cost");
   }
 }
 
@@ -226,18 +231,22 @@ JobList parse_job_list(std::string_view text, const ListPlace& place, const JobO
 }
 
 std::vector<std::size_t> grouped_order(const std::vector<const Job*>& jobs) {
-  std::unordered_map<std::string_view, std::size_t> uses;
+  std::unordered_map<std::string, std::size_t> uses;
   for (const Job* job : jobs) {
-    ++uses[job->b];
-    if (job->a != job->b) ++uses[job->a];
+    const std::string a = job->operand_a();
+    const std::string b = job->operand_b();
+    ++uses[b];
+    if (a != b) ++uses[a];
   }
   // A job's group is the operand that more jobs use; the group's place is that of its first job.
-  std::unordered_map<std::string_view, std::size_t> place;
+  std::unordered_map<std::string, std::size_t> place;
   std::vector<std::pair<std::size_t, std::size_t>> keys;
   keys.reserve(jobs.size());
   for (std::size_t j = 0; j < jobs.size(); ++j) {
-    const std::string_view shared = uses[jobs[j]->b] >= uses[jobs[j]->a] ? jobs[j]->b : jobs[j]->a;
-    keys.emplace_back(place.emplace(shared, j).first->second, j);
+    std::string a = jobs[j]->operand_a();
+    std::string b = jobs[j]->operand_b();
+    const bool is_b = uses[b] >= uses[a];
+    keys.emplace_back(place.emplace(std::move(is_b ? b : a), j).first->second, j);
   }
   std::sort(keys.begin(), keys.end());
   std::vector<std::size_t> order;

@@ -19,6 +19,8 @@ struct JobOptions {
   Backend backend = Backend::automatic;
   std::string kernel = "auto";
   std::uint64_t verify_blocks = 0;  ///< kVerifyFull: a proof of the whole result
+  bool transpose_a = false;
+  bool transpose_b = false;
   bool durable = false;
   bool no_clobber = false;
   double timeout_s = 0;       ///< 0 = none
@@ -31,6 +33,15 @@ struct Job {
   std::string a{}, b{}, out{};
   JobOptions options{};
   std::uint64_t cost_micro = 1'000'000;  ///< the cost= column in millionths
+
+  /// What A stands for: the path, another text where it is transposed. Jobs with the same one can share what is kept.
+  [[nodiscard]] std::string operand_a() const { return operand(a, options.transpose_a); }
+  [[nodiscard]] std::string operand_b() const { return operand(b, options.transpose_b); }
+
+  /// Values: no path of a list holds a tab.
+  static std::string operand(const std::string& path, bool is_transposed) {
+    return is_transposed ? path + "\ttransposed" : path;
+  }
 };
 
 /// Where the lines of a list come from.

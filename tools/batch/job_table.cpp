@@ -17,14 +17,16 @@ Verdict judge(const JobRun& run, int code, bool blameless) {
 }
 
 std::size_t JobTable::place_of(const Job& job, std::uint64_t id) const {
-  const std::size_t num_a = uses_.num_waiting(job.a);
-  const std::size_t num_b = uses_.num_waiting(job.b);
+  const std::string a = job.operand_a();
+  const std::string b = job.operand_b();
+  const std::size_t num_a = uses_.num_waiting(a);
+  const std::size_t num_b = uses_.num_waiting(b);
   std::size_t place = waiting_.size();
   if (num_a + num_b == 0) return place;
-  const std::string& shared = num_b >= num_a ? job.b : job.a;
+  const std::string& shared = num_b >= num_a ? b : a;
   for (; place > 0 && waiting_[place - 1] + kMaxOvertaking >= id; --place) {
     const Job& before = at(waiting_[place - 1]).job;
-    if (before.a == shared || before.b == shared) return place;
+    if (before.operand_a() == shared || before.operand_b() == shared) return place;
   }
   return waiting_.size();
 }
@@ -62,8 +64,8 @@ void JobTable::start(const std::vector<Grant>& grants, double now_s) {
     run.deadline_s = run.job.options.timeout_s > 0 ? now_s + run.job.options.timeout_s : 0;
     ++run.attempts;
     uses_.remove(run.job);
-    run.keep_a = uses_.num_waiting(run.job.a) > 0;
-    run.keep_b = uses_.num_waiting(run.job.b) > 0;
+    run.keep_a = uses_.num_waiting(run.job.operand_a()) > 0;
+    run.keep_b = uses_.num_waiting(run.job.operand_b()) > 0;
     taken.push_back(grant.job);
   }
   counts_.waiting -= grants.size();

@@ -3,22 +3,26 @@
 namespace spmm::batch {
 
 void OperandUses::add(const Job& job) {
-  ++uses_[job.a];
-  if (job.b != job.a) ++uses_[job.b];
+  const std::string a = job.operand_a();
+  const std::string b = job.operand_b();
+  ++uses_[a];
+  if (b != a) ++uses_[b];
 }
 
 void OperandUses::remove(const Job& job) {
-  drop(job.a);
-  if (job.b != job.a) drop(job.b);
+  const std::string a = job.operand_a();
+  const std::string b = job.operand_b();
+  drop(a);
+  if (b != a) drop(b);
 }
 
-void OperandUses::drop(const std::string& path) {
-  const auto found = uses_.find(path);
+void OperandUses::drop(const std::string& operand) {
+  const auto found = uses_.find(operand);
   if (found != uses_.end() && --found->second == 0) uses_.erase(found);
 }
 
-std::size_t OperandUses::num_waiting(const std::string& path) const {
-  const auto found = uses_.find(path);
+std::size_t OperandUses::num_waiting(const std::string& operand) const {
+  const auto found = uses_.find(operand);
   return found == uses_.end() ? 0 : found->second;
 }
 

@@ -15,11 +15,11 @@ class OperandUses {
   void add(const Job& job);
   void remove(const Job& job);
 
-  /// Waiting jobs that read this file.
-  [[nodiscard]] std::size_t num_waiting(const std::string& path) const;
+  /// Waiting jobs with this operand (Job::operand_a, operand_b).
+  [[nodiscard]] std::size_t num_waiting(const std::string& operand) const;
 
  private:
-  void drop(const std::string& path);
+  void drop(const std::string& operand);
   std::unordered_map<std::string, std::size_t> uses_;
 };
 

@@ -5,7 +5,6 @@
 
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
-#include "spmm/multiply.hpp"
 #include "tools/batch/batch_options.hpp"
 #include "tools/batch/batch_run.hpp"
 
@@ -19,12 +18,8 @@ int run(int argc, char** argv) {
     return found == nullptr ? std::nullopt : std::optional<std::string>(found);
   };
   const batch::BatchOptions options = batch::parse_batch_options(argc, argv, variables);
-  if (options.help) {
-    std::cout << batch::batch_help();
-    return cli::kOk;
-  }
-  if (options.version) {
-    std::cout << version_string() << "\n";
+  if (options.answer) {
+    std::cout << *options.answer;
     return cli::kOk;
   }
   return options.list == "-" ? batch::run_feed(options) : batch::run_list(options);

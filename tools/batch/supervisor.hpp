@@ -89,7 +89,7 @@ class Supervisor {
   Phase phase_ = Phase::running;
   bool interrupted_ = false;
   bool journal_noted_ = false;
-  bool stalled_ = false;  ///< a worker's socket was full
+  bool stalled_ = false;          ///< a worker's socket was full
   unsigned num_lost_orders_ = 0;  // that no worker could be sent, in a row
   double first_signal_s_ = 0;
   double drop_at_s_ = 0;  ///< 0 = not set

@@ -105,12 +105,12 @@ void Supervisor::dispatch() {
 /// The demand of a job whose operands may be on a device by then: other jobs read them too.
 Demand Supervisor::demand_now(const JobRun& run) const {
   Demand demand = *run.demand;
-  const auto is_kept = [&](const std::string& path) {
-    return p_.table.num_waiting(path) > 1 ||
-           std::find(last_inputs_.begin(), last_inputs_.end(), path) != last_inputs_.end();
+  const auto is_kept = [&](const std::string& operand) {
+    return p_.table.num_waiting(operand) > 1 ||
+           std::find(last_inputs_.begin(), last_inputs_.end(), operand) != last_inputs_.end();
   };
-  if (is_kept(run.job.a)) demand.gpu_s -= demand.kept_a_s;
-  if (is_kept(run.job.b)) demand.gpu_s -= demand.kept_b_s;
+  if (is_kept(run.job.operand_a())) demand.gpu_s -= demand.kept_a_s;
+  if (is_kept(run.job.operand_b())) demand.gpu_s -= demand.kept_b_s;
   return demand;
 }
 
@@ -118,15 +118,15 @@ Demand Supervisor::demand_now(const JobRun& run) const {
 bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
   JobRun& run = p_.table.at(id);
   // Who sends jobs one by one is likely to go on with an operand of the last two.
-  const auto may_return = [&](const std::string& path) {
+  const auto may_return = [&](const std::string& operand) {
     return p_.feed != nullptr && !p_.feed->has_ended() &&
-           std::find(last_inputs_.begin(), last_inputs_.end(), path) != last_inputs_.end();
+           std::find(last_inputs_.begin(), last_inputs_.end(), operand) != last_inputs_.end();
   };
   const JobOrder order{.id = id,
                        .job = run.job,
                        .num_threads = run.grant.num_threads,
-                       .keep_a = run.keep_a || may_return(run.job.a),
-                       .keep_b = run.keep_b || may_return(run.job.b),
+                       .keep_a = run.keep_a || may_return(run.job.operand_a()),
+                       .keep_b = run.keep_b || may_return(run.job.operand_b()),
                        .hash_files = p_.options.check == CheckKind::content && p_.options.journal.has_value()};
   const SendState state = p_.pool.send(worker, order);
   if (state == SendState::full) stalled_ = true;
@@ -140,7 +140,7 @@ bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
   }
   if (state != SendState::sent) return false;
   num_lost_orders_ = 0;
-  last_inputs_ = {run.job.a, run.job.b};
+  last_inputs_ = {run.job.operand_a(), run.job.operand_b()};
   auto& ids = in_flight_[worker];
   p_.pool.workers()[worker].slowness.started(p_.output.now_s(), ids.empty());
   ids.push_back(id);

@@ -17,6 +17,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
 #include "cli/report_text.hpp"
+#include "cli/self_description.hpp"
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
 #include "tools/bench/bench_limits.hpp"
@@ -96,8 +97,8 @@ cxxopts::Options make_options() {
       ("e2e", "also time whole processes of spmm, which lies beside this program")                              //
       ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE")        //
       ("diff", "compare two measurements")                                                                      //
-      ("tolerance", "--diff: what counts as slower", value()->default_value("1.1"), "RATIO")                    //
-      ("h,help", "print this help");
+      ("tolerance", "--diff: what counts as slower", value()->default_value("1.1"), "RATIO");
+  cli::add_common_options(options);
   options.parse_positional({"old", "new"});
   return options;
 }
@@ -263,8 +264,8 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
 int run(int argc, char** argv) {
   cxxopts::Options description = make_options();
   const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (parsed.count("help") > 0) {
-    std::cout << description.help({""}) << kNotes;
+  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
+    std::cout << *answer;
     return cli::kOk;
   }
   if (cli::option_flag(parsed, "diff")) return run_diff(parsed);

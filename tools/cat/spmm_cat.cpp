@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
 #include "tools/cat/cat_parts.hpp"
@@ -36,8 +37,8 @@ cxxopts::Options make_options() {
       ("check", "only read the parts and check them")          //
       ("no-clobber", "refuse to replace an existing file")     //
       ("durable", "wait until OUT would survive a power cut")  //
-      ("q,quiet", "print nothing on success")                  //
-      ("h,help", "print this help");
+      ("q,quiet", "print nothing on success");
+  cli::add_common_options(options);
   options.parse_positional({"folder", "out"});
   return options;
 }
@@ -45,8 +46,8 @@ cxxopts::Options make_options() {
 int run(int argc, char** argv) {
   cxxopts::Options description = make_options();
   const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (parsed.count("help") > 0) {
-    std::cout << description.help({""}) << kNotes;
+  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
+    std::cout << *answer;
     return cli::kOk;
   }
   const std::string folder = cli::required_positional(parsed, "folder", "folder of parts");
@@ -54,7 +55,8 @@ int run(int argc, char** argv) {
   if (only_check && parsed.count("out") > 0) {
     throw UsageError("--check", "is given together with an output", "leave one of them out");
   }
-  const std::string out = only_check ? "" : cli::required_positional(parsed, "out", "output (OUT)");
+  const std::string out =
+      only_check ? "" : cli::required_positional(parsed, "out", "output (OUT)", cli::Dash::refused_output);
   const tools::CatResult result = tools::cat_parts(
       folder, out,
       {.durable = cli::option_flag(parsed, "durable"), .no_clobber = cli::option_flag(parsed, "no-clobber")});

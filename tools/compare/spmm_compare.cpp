@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "tools/common/matrix_file.hpp"
 #include "tools/compare/compare.hpp"
 
@@ -43,8 +44,8 @@ cxxopts::Options make_options() {
       ("any-order", "the order of the blocks does not matter")                                     //
       ("ignore-zero-blocks", "an all-zero block equals a missing one")                             //
       ("type", "elements of the files: auto, u16 or u32", value()->default_value("auto"), "TYPE")  //
-      ("q,quiet", "print nothing, only the exit code")                                             //
-      ("h,help", "print this help");
+      ("q,quiet", "print nothing, only the exit code");
+  cli::add_common_options(options);
   options.parse_positional({"left", "right"});
   return options;
 }
@@ -70,8 +71,8 @@ std::string summary(const tools::Comparison& found, const std::string& left, con
 int run(int argc, char** argv) {
   cxxopts::Options description = make_options();
   const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (parsed.count("help") > 0) {
-    std::cout << description.help({""}) << kNotes;
+  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
+    std::cout << *answer;
     return cli::kOk;
   }
   const std::string left_name = cli::required_positional(parsed, "left", "left file");

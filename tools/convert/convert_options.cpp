@@ -9,6 +9,7 @@
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "io/foreign_format.hpp"
 #include "spmm/error.hpp"
 #include "spmm/types.hpp"
@@ -145,8 +146,8 @@ cxxopts::Options make_convert_options() {
       ("transpose", "write the transposed matrix")                                                                  //
       ("scale", "multiply all elements by this number", value(), "X")                                               //
       ("threads", "threads (default: all cores)", value(), "T")                                                     //
-      ("q,quiet", "print nothing on success")                                                                       //
-      ("h,help", "print this help");
+      ("q,quiet", "print nothing on success");
+  cli::add_common_options(options);
   options.add_options("To .bin")                                                                                    //
       ("block", "side of the blocks, 1 to 64, or auto (default: as IN or --like has it, else auto)", value(), "M")  //
       ("n", "pad with zeros to N rows and columns", value(), "N")                                                   //
@@ -165,7 +166,7 @@ cxxopts::Options make_convert_options() {
 ConvertOptions parse_convert_options(const cxxopts::ParseResult& parsed) {
   ConvertOptions options;
   options.in = cli::required_positional(parsed, "in", "input file");
-  options.out = cli::required_positional(parsed, "out", "output file");
+  options.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);
   const auto from = format_option(parsed, "from");
   const auto to = format_option(parsed, "to");
   options.from = from ? *from : input_format(options.in);

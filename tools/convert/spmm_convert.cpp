@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "tools/convert/convert_file.hpp"
 #include "tools/convert/convert_options.hpp"
 
@@ -52,8 +53,8 @@ written).
 int run(int argc, char** argv) {
   cxxopts::Options description = tools::make_convert_options();
   const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (parsed.count("help") > 0) {
-    std::cout << description.help({"", "To .bin", "From .bin"}) << kNotes;
+  if (const auto answer = cli::requested_text(parsed, description, kNotes, {"", "To .bin", "From .bin"})) {
+    std::cout << *answer;
     return cli::kOk;
   }
   const tools::ConvertOptions options = tools::parse_convert_options(parsed);

@@ -8,6 +8,7 @@
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
+#include "cli/self_description.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::tools {
@@ -133,9 +134,8 @@ cxxopts::Options dense_description() {
       ("print", "write A, B and C into this folder as text and CSV", value(), "DIR")                      //
       ("json", "write the results as JSON; - = standard output, without the table", value(), "FILE")      //
       ("threads", "host threads for random elements and the check (default: all cores)", value(), "T")    //
-      ("list", "list the kernels of this build")                                                          //
-      ("version", "print version, git revision, CUDA version, architectures and backends")                //
-      ("h,help", "print this help");
+      ("list", "list the kernels of this build");
+  cli::add_common_options(options);
   options.parse_positional({"A", "B"});
   return options;
 }

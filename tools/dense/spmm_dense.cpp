@@ -13,6 +13,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
 #include "cli/report_text.hpp"
+#include "cli/self_description.hpp"
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
@@ -138,12 +139,8 @@ int run_job(const tools::DenseJob& job, const std::vector<std::string>& command)
 int run(int argc, char** argv) {
   cxxopts::Options description = tools::dense_description();
   const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (parsed.count("help") > 0) {
-    std::cout << description.help({""}) << kNotes;
-    return cli::kOk;
-  }
-  if (parsed.count("version") > 0) {
-    std::cout << version_string() << "\n";
+  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
+    std::cout << *answer;
     return cli::kOk;
   }
   const auto json = cli::option_text(parsed, "json");

@@ -5,6 +5,7 @@
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "spmm/error.hpp"
 #include "spmm/types.hpp"
 
@@ -78,21 +79,26 @@ cxxopts::Options make_gen_options() {
       ("zero-blocks", "share of blocks that are all zero", value()->default_value("0"), "0..1")     //
       ("order", "of the records: shuffled or sorted", value()->default_value("shuffled"), "ORDER")  //
       ("threads", "threads (default: all cores)", value(), "T")                                     //
-      ("q,quiet", "print nothing on success")                                                       //
-      ("h,help", "print this help");
+      ("q,quiet", "print nothing on success");
+  cli::add_common_options(options);
   options.parse_positional({"out"});
   return options;
 }
 
 GenJob parse_gen_options(const cxxopts::ParseResult& parsed) {
   GenJob job;
-  job.out = cli::required_positional(parsed, "out", "output file");
+  job.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);
   MatrixHeader header = header_of(parsed);
   job.kind = pattern_of(parsed);
   job.shape = {.bandwidth = cli::option_count(parsed, "bandwidth", 0, kMax32),
                .group = cli::option_count(parsed, "group", 1, kMax32),
                .seed = *cli::option_count(parsed, "seed")};
   header.num_blocks = num_blocks_of(parsed, job.kind, header.blocks_per_side(), job.shape);
+  const std::uint64_t places = std::uint64_t{header.blocks_per_side()} * header.blocks_per_side();
+  if (header.num_blocks > places) {
+    throw UsageError("--k", text(header.num_blocks, " blocks are more than the ", places, " places of the matrix"),
+                     text("give at most ", places, ", or a larger --n or a smaller --m"));
+  }
   const auto zero_blocks = *cli::option_text(parsed, "zero-blocks");
   job.generate = {
       .header = header,

@@ -5,7 +5,9 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/free_space.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "io/format.hpp"
 #include "tools/gen/gen_options.hpp"
 #include "tools/gen/generate.hpp"
@@ -58,12 +60,13 @@ Exit codes: 0 written, 2 usage (also: the blocks do not fit), 71 memory, 73 cann
 int run(int argc, char** argv) {
   cxxopts::Options options = tools::make_gen_options();
   const auto parsed = cli::parse_strictly(options, argc, argv);
-  if (parsed.count("help") > 0) {
-    std::cout << options.help({""}) << kNotes;
+  if (const auto answer = cli::requested_text(parsed, options, kNotes)) {
+    std::cout << *answer;
     return cli::kOk;
   }
   const tools::GenJob job = tools::parse_gen_options(parsed);
   const MatrixHeader& header = job.generate.header;
+  cli::check_space_for_file(job.out, io::file_bytes_of(ElementType::u16, header));
   const auto pattern = tools::make_pattern(job.kind, header.blocks_per_side(), header.num_blocks, job.shape);
 
   const auto start = std::chrono::steady_clock::now();

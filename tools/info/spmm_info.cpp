@@ -2,10 +2,13 @@
 #include <cxxopts.hpp>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include "base/parallel.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
+#include "spmm/error.hpp"
 #include "tools/info/info_text.hpp"
 #include "tools/info/matrix_info.hpp"
 
@@ -41,9 +44,11 @@ cxxopts::Options make_options() {
   options.add_options()                                                                            //
       ("json", "print JSON")                                                                       //
       ("type", "elements of the files: auto, u16 or u32", value()->default_value("auto"), "TYPE")  //
+      ("transpose-a", "two files: predict the product of the transpose of the first one")          //
+      ("transpose-b", "the same of the second one")                                                //
       ("no-picture", "leave the picture out")                                                      //
-      ("threads", "threads (default: all cores)", value(), "T")                                    //
-      ("h,help", "print this help");
+      ("threads", "threads (default: all cores)", value(), "T");
+  cli::add_common_options(options);
   options.parse_positional({"file", "file2"});
   return options;
 }
@@ -51,8 +56,8 @@ cxxopts::Options make_options() {
 int run(int argc, char** argv) {
   cxxopts::Options description = make_options();
   const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (parsed.count("help") > 0) {
-    std::cout << description.help({""}) << kNotes;
+  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
+    std::cout << *answer;
     return cli::kOk;
   }
   const std::string file = cli::required_positional(parsed, "file", "matrix file");
@@ -62,6 +67,10 @@ int run(int argc, char** argv) {
   const bool as_json = cli::option_flag(parsed, "json");
   const bool with_picture = !cli::option_flag(parsed, "no-picture");
   const bool two_files = parsed.count("file2") > 0;
+  for (const char* option : {"transpose-a", "transpose-b"}) {
+    if (two_files || parsed.count(option) == 0) continue;
+    throw UsageError(std::string("--") + option, "is of a product", "name two files, or leave it out");
+  }
 
   nlohmann::ordered_json json;
   std::string lines;
@@ -79,6 +88,8 @@ int run(int argc, char** argv) {
   if (two_files) {
     tools::MatrixInfo b = tools::read_info(cli::required_positional(parsed, "file2", "second file"), type, threads);
     describe(b, "b");
+    if (cli::option_flag(parsed, "transpose-a")) std::swap(a.rows, a.columns);
+    if (cli::option_flag(parsed, "transpose-b")) std::swap(b.rows, b.columns);
     const tools::ProductInfo product = tools::predict_product(a, b);
     json["product"] = tools::product_json(product);
     lines += tools::product_text(product, a.header.m);

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
+#include "cli/free_space.hpp"
 #include "cli/program.hpp"
 #include "cli/report_text.hpp"
 #include "dist/distributed_product.hpp"
@@ -58,8 +59,8 @@ void refuse_options(const cli::CliOptions& options) {
 }
 
 cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** argv) {
-  cli::CliOptions options = cli::parse_options(argc, argv, kProgram);
-  if (options.help || options.version) return options;
+  cli::CliOptions options = cli::parse_options(argc, argv, kProgram, kNotes);
+  if (options.answer) return options;
   refuse_options(options);
   const std::string complaint =
       dist::launcher_complaint(ranks.size(), [](const char* name) { return std::getenv(name); });
@@ -68,6 +69,9 @@ cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** arg
                      "start it with the mpirun of the MPI it was built with, or with srun --mpi=pmix");
   }
   if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
+  if (ranks.rank() == 0) {
+    cli::check_space_for_product(kProgram, options.a, options.b, options.out, options.strict_space);
+  }
   options.run.cancel = &cli::cancel_flag();
   return options;
 }
@@ -128,12 +132,12 @@ void tell(const cli::CliOptions& options, const dist::DistributedReport& report,
 /// Errors: AgreedFailure.
 void run(const dist::Communicator& ranks, int argc, char** argv) {
   const dist::Stages stages(ranks, failure_of_rank);
+  const bool is_first = ranks.rank() == 0;
+  if (!is_first) cli::silence_warnings();
   cli::CliOptions options;
   stages.run([&] { options = options_of(ranks, argc, argv); });
-  const bool is_first = ranks.rank() == 0;
-  if (options.help || options.version) {
-    if (is_first)
-      std::cout << (options.help ? cli::option_help(kProgram) + kNotes : version_string() + "\n") << std::flush;
+  if (options.answer) {
+    if (is_first) std::cout << *options.answer << std::flush;
     return;
   }
   dist::inject_fault(ranks.rank());
@@ -167,6 +171,12 @@ void print_error(const std::string& message) {
 
 int main(int argc, char** argv) {
   cli::install_signal_handlers();
+  if (argc == 3 && std::string_view(argv[1]) == "--generate") {  // while it is built, where no launcher is
+    return cli::run_program(kProgram, [&] {
+      std::cout << cli::parse_options(argc, argv, kProgram, kNotes).answer.value();
+      return cli::kOk;
+    });
+  }
   const dist::Communicator ranks;
   try {
     run(ranks, argc, argv);

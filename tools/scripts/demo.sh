@@ -4,6 +4,13 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
+case ${1:-} in
+--cpu) cmake_options=(-D SPMM_CUDA=OFF) ;; # also where there is nvcc; until build/ is removed
+'') ;;
+*) die "usage: bash tools/scripts/demo.sh [--cpu]
+  --cpu  build the CPU backend alone, without CUDA; it stays so until build/ is removed" ;;
+esac
+
 set_up spmm_main spmm_gen spmm_compare spmm_info
 
 work=$build/demo

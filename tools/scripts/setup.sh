@@ -20,6 +20,25 @@ run_logged() {
   die "$what failed; the lines above are the end of $log"
 }
 
+# run_with_progress WHAT LOG COMMAND...: as run_logged; on a terminal, the last step of the build that the log names.
+run_with_progress() {
+  if [[ ! -t 1 ]]; then
+    run_logged "$@"
+    return
+  fi
+  local log=$2 pid step last=''
+  run_logged "$@" &
+  pid=$!
+  while kill -0 "$pid" 2>/dev/null; do
+    step=$(tail -n 5 "$log" 2>/dev/null | grep -oE '^\[ *[0-9]+(/[0-9]+|%)\]' | tail -n 1 || true)
+    if [[ $step != "$last" ]]; then printf '\r%s\033[K' "$step"; fi
+    last=$step
+    sleep 0.5
+  done
+  printf '\r\033[K'
+  wait "$pid" || exit 1
+}
+
 has_program() { command -v "$1" >/dev/null 2>&1; }
 
 # has_header PATH...: one of the headers lies where the compiler or CMake looks.
@@ -99,7 +118,9 @@ or set CXX, PATH and CMAKE_PREFIX_PATH to where they are, then run this again."
   fi
 }
 
-# set_up TARGET...: everything up to the built targets, and ./spmm as a link to the program.
+# set_up TARGET...: everything up to the built targets, and ./spmm as a link to the program. The array cmake_options is
+# given to cmake.
+declare -a cmake_options=()
 set_up() {
   mkdir -p "$build"
   ensure_packages
@@ -116,11 +137,12 @@ set_up() {
   if has_program ccache; then
     options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache -D CMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
+  options+=("${cmake_options[@]}")
   run_logged "cmake" "$build/configure.log" cmake "${options[@]}"
   sed -n -e 's/^-- CUDA: /CUDA: /p' -e 's/^-- libzip: not found/libzip: not found/p' "$build/configure.log"
 
   local jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
   say "building $* with $jobs jobs (log: $build/build.log)"
-  run_logged "the build" "$build/build.log" cmake --build "$build" -j "$jobs" --target "$@"
+  run_with_progress "the build" "$build/build.log" cmake --build "$build" -j "$jobs" --target "$@"
   ln -sfn build/bin/spmm "$root/spmm"
 }

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
 
@@ -38,12 +39,15 @@ cxxopts::Options describe(const std::string& program) {
           value(),
           "full|N")("verify-seed", "seed of --verify; without it, full takes a new one each time", value(), "N")(
           "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
-          "auto|N")("no-clobber", "refuse to replace an existing output")(
+          "auto|N")("transpose-a", "multiply by the transpose of A, made as A is read")(
+          "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
+          "no-clobber", "refuse to replace an existing output")(
+          "strict-space", "refuse to start where the result is not expected to fit the disk; else that is a warning")(
           "force", "lift the launch limit of the host-driven kernel")(
           "durable", "wait until the output would survive a power cut (fsync)")(
           "q,quiet", "no summary line, no progress")("v,verbose", "plan and stage table on standard error")(
-          "progress", "progress bar on standard error; auto = on a terminal", value(), "auto|always|never")(
-          "version", "print version, git revision, CUDA version, architectures and backends")("h,help", "print this");
+          "progress", "progress bar on standard error; auto = on a terminal", value(), "auto|always|never");
+  add_common_options(options);
   options.add_options("positional")  //
       ("A", "left operand", value())("B", "right operand", value())("OUT", "product", value());
   options.parse_positional({"A", "B", "OUT"});
@@ -106,7 +110,8 @@ std::uint64_t wanted_memory_limit(const cxxopts::ParseResult& parsed) {
 void set_files(CliOptions& options, const cxxopts::ParseResult& parsed) {
   options.a = required_positional(parsed, "A", "left operand (A)");
   options.b = required_positional(parsed, "B", "right operand (B)");
-  if (!options.plan || parsed.count("OUT") > 0) options.out = required_positional(parsed, "OUT", "output (OUT)");
+  if (!options.plan || parsed.count("OUT") > 0)
+    options.out = required_positional(parsed, "OUT", "output (OUT)", Dash::refused_output);
 }
 
 /// Errors: UsageError if an option's file is one of the others.
@@ -144,13 +149,12 @@ void set_trace(CliOptions& options, const cxxopts::ParseResult& parsed, const st
 
 }  // namespace
 
-CliOptions parse_options(int argc, const char* const* argv, const std::string& program) {
+CliOptions parse_options(int argc, const char* const* argv, const std::string& program, const std::string& notes) {
   cxxopts::Options description = describe(program);
   const cxxopts::ParseResult parsed = parse_strictly(description, argc, argv);
   CliOptions options;
-  options.help = parsed.count("help") > 0;
-  options.version = parsed.count("version") > 0;
-  if (options.help || options.version) return options;
+  options.answer = requested_text(parsed, description, notes);
+  if (options.answer) return options;
 
   constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
   constexpr std::array kProgress = {ProgressMode::automatic, ProgressMode::always, ProgressMode::never};
@@ -163,8 +167,11 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   set_verify(options.run, parsed, program);
   options.run.no_clobber = option_flag(parsed, "no-clobber");
   options.run.num_parts = wanted_parts(parsed);
+  options.run.transpose_a = option_flag(parsed, "transpose-a");
+  options.run.transpose_b = option_flag(parsed, "transpose-b");
   options.run.force = option_flag(parsed, "force");
   options.run.durable = option_flag(parsed, "durable");
+  options.strict_space = option_flag(parsed, "strict-space");
   options.plan = option_flag(parsed, "plan");
   options.quiet = option_flag(parsed, "quiet");
   options.verbose = option_flag(parsed, "verbose");
@@ -179,13 +186,8 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   return options;
 }
 
-std::string option_help(const std::string& program) {
-  return describe(program).help({""});
-}
-
-std::string help_text() {
-  std::string help = option_help("spmm");
-  help += R"(
+std::string spmm_notes() {
+  std::string help = R"(
 Kernels:
   auto            the fastest known one for the backend
 )";
@@ -202,6 +204,7 @@ Examples:
   spmm --verify 100 --durable a.bin b.bin c.bin  check some blocks, survive a power cut
   spmm --verify full a.bin b.bin c.bin           prove every row of the result
   spmm --parts 8 a.bin b.bin c                   a folder of 8 files; spmm-cat makes one of them
+  spmm --transpose-a a.bin a.bin gram.bin        A^T * A
   spmm --devices 0,1 a.bin b.bin c.bin           one product on two GPUs
   spmm --report - -q a.bin b.bin /dev/null       measure only
   spmm --trace t.json a.bin b.bin c.bin          a timeline of its threads, for https://ui.perfetto.dev
@@ -213,7 +216,7 @@ Environment:
 Exit codes:
    0  done                                 70  internal error: please report it
    1  --verify found a difference          71  does not fit the memory or the limit
-   2  wrong command line                   73  the output cannot be created
+   2  wrong command line                   73  the output cannot be created, or does not fit (--strict-space)
   65  an input breaks the format           74  reading or writing failed
   66  an input cannot be opened            75  interrupted; nothing was written, safe to run again
   69  the backend or device is unavailable

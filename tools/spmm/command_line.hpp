@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "cli/progress_bar.hpp"
@@ -15,21 +16,20 @@ struct CliOptions {
   std::string report;  ///< path of the JSON report; "" = none, "-" = standard output
   std::string trace;   ///< path of the trace; "" = none
   bool plan = false;   ///< print the plan only
+  bool strict_space = false;  ///< an output that is not expected to fit its disk is refused
   bool quiet = false;
   bool verbose = false;
-  bool help = false;
-  bool version = false;
+  std::optional<std::string> answer{};  ///< to --help and the like: print it, nothing else
   ProgressMode progress = ProgressMode::automatic;
 };
 
 /// Reads SPMM_* variables, then the arguments, which win.
 /// Errors: UsageError names the option, or the variable, what it said and what it takes.
-CliOptions parse_options(int argc, const char* const* argv, const std::string& program = "spmm");
+/// Values: notes = what --help says after the options, of a program that takes the same ones.
+CliOptions parse_options(int argc, const char* const* argv, const std::string& program = "spmm",
+                         const std::string& notes = "");
 
-/// Usage and options of a program that takes the same ones.
-std::string option_help(const std::string& program);
-
-/// Usage, options, examples, environment, exit codes.
-std::string help_text();
+/// Kernels, examples, environment, exit codes.
+std::string spmm_notes();
 
 }  // namespace spmm::cli

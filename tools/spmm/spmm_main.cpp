@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/exit_codes.hpp"
+#include "cli/free_space.hpp"
 #include "cli/program.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/report_text.hpp"
@@ -46,6 +47,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   if (!options.trace.empty()) io::find_target(options.trace, false);
   Trace trace;
   if (!options.trace.empty()) options.run.trace = &trace;
+  cli::check_space_for_product("spmm", options.a, options.b, options.out, options.strict_space);
   Report report;
   {
     cli::ProgressBar bar(std::cerr);
@@ -69,13 +71,9 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
 }
 
 int run(int argc, char** argv) {
-  cli::CliOptions options = cli::parse_options(argc, argv);
-  if (options.help) {
-    std::cout << cli::help_text();
-    return cli::kOk;
-  }
-  if (options.version) {
-    std::cout << version_string() << "\n";
+  cli::CliOptions options = cli::parse_options(argc, argv, "spmm", cli::spmm_notes());
+  if (options.answer) {
+    std::cout << *options.answer;
     return cli::kOk;
   }
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};

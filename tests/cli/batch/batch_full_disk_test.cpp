@@ -5,6 +5,7 @@
 
 #include "cli/batch/batch_place.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 #include "test_paths.hpp"
 
 namespace {
@@ -40,7 +41,7 @@ TEST_CASE("a full disk fails the jobs that do not fit, and --resume makes them")
   }
   INFO(bytes_of("err") << result.err);
   CHECK(bytes_of("code") == "1\n");
-  const Json full = Json::parse(bytes_of("full.json"));
+  const Json full = parse_report("batch-report", bytes_of("full.json"));
   const std::size_t done = full["totals"]["done"];
   const std::size_t failed = full["totals"]["failed"];
   CHECK(done > 0);
@@ -56,7 +57,7 @@ TEST_CASE("a full disk fails the jobs that do not fit, and --resume makes them")
   CHECK(bytes_of("err").find("No space left on device") != std::string::npos);
 
   CHECK(bytes_of("code2") == "0\n");
-  const Json freed = Json::parse(bytes_of("freed.json"))["totals"];
+  const Json freed = parse_report("batch-report", bytes_of("freed.json"))["totals"];
   CHECK(freed["done_before"] == done);
   CHECK(freed["done"] == failed);
   CHECK(place.wrong_outputs().empty());

@@ -11,6 +11,7 @@
 
 #include "cli/batch/batch_place.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 
 namespace {
 
@@ -57,7 +58,7 @@ Json resumed(const KillPlace& place) {
   CHECK(result.exit_code == 0);
   CHECK(place.wrong_outputs().empty());
   CHECK(place.unexpected_files().empty());
-  return Json::parse(result.out)["totals"];
+  return parse_report("batch-report", result.out)["totals"];
 }
 
 /// Waits for the end of a process that is not our child; one that its new parent has not taken leave of counts too.
@@ -122,7 +123,7 @@ TEST_CASE("kill -9 of a worker at random moments: the run goes on without a loss
     const ProcessResult result = process.wait();
     INFO("round " << round << "\n" << result.err);
     REQUIRE(result.exit_code == 0);
-    const Json report = Json::parse(result.out);
+    const Json report = parse_report("batch-report", result.out);
     std::size_t attempts = 0;
     for (const Json& job : report["jobs"]) attempts += job["attempts"].get<std::size_t>();
     CHECK(attempts >= place.num_jobs());
@@ -189,7 +190,7 @@ TEST_CASE("running jobs have their grace, a second signal takes it away") {
       process.send_signal(SIGTERM);
     }
     CHECK(process.wait().exit_code == 75);
-    const Json totals = Json::parse(bytes_of("r.json"))["totals"];
+    const Json totals = parse_report("batch-report", bytes_of("r.json"))["totals"];
     CHECK(totals["failed"] == 0);
     CHECK((totals["done"] > 0) == !twice);
     CHECK(totals["not_run"] > 0);

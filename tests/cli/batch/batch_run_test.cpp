@@ -7,6 +7,7 @@
 
 #include "cli/batch/batch_place.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 #include "test_paths.hpp"
 
 namespace {
@@ -17,7 +18,7 @@ using Names = std::vector<std::string>;
 using Json = nlohmann::json;
 
 Json report_of(const std::string& path) {
-  return Json::parse(bytes_of(path));
+  return parse_report("batch-report", bytes_of(path));
 }
 
 std::vector<Names> table_of(const std::string& text) {
@@ -75,8 +76,8 @@ TEST_CASE("a list gives the bytes of single products, and --resume does nothing 
 
   result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
   CHECK(result.exit_code == 0);
-  CHECK(Json::parse(result.out)["totals"]["done_before"] == num_jobs);
-  CHECK(Json::parse(result.out)["totals"]["done"] == 0);
+  CHECK(parse_report("batch-report", result.out)["totals"]["done_before"] == num_jobs);
+  CHECK(parse_report("batch-report", result.out)["totals"]["done"] == 0);
 }
 
 TEST_CASE("--resume runs what was removed or changed, in any order of the list") {
@@ -95,7 +96,7 @@ TEST_CASE("--resume runs what was removed or changed, in any order of the list")
     const ProcessResult result = run_batch({"jobs.tsv", "--resume", "--check", check, "--report", "-"});
     CHECK(result.exit_code == 0);
     CHECK(place.wrong_outputs().empty());
-    const Json totals = Json::parse(result.out)["totals"];
+    const Json totals = parse_report("batch-report", result.out)["totals"];
     // Seven of sixteen products read operand 3; its bytes are the same.
     const std::size_t expected = std::string(check) == "stat" ? 2 + 7 : 2;
     CHECK(totals["done"] == expected);
@@ -135,7 +136,7 @@ TEST_CASE("all shards at once share a journal") {
   for (const auto& task : tasks) CHECK(task->wait().exit_code == 0);
   CHECK(place.wrong_outputs().empty());
   const ProcessResult result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
-  CHECK(Json::parse(result.out)["totals"]["done_before"] == num_jobs);
+  CHECK(parse_report("batch-report", result.out)["totals"]["done_before"] == num_jobs);
 }
 
 TEST_CASE("standard input: lines as they come, a bad one is a failed job") {
@@ -190,7 +191,7 @@ TEST_CASE("/dev/null may be an output many times and is never done") {
   for (int run = 0; run < 2; ++run) {
     const ProcessResult result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
     CHECK(result.exit_code == 0);
-    CHECK(Json::parse(result.out)["totals"]["done"] == 2);
+    CHECK(parse_report("batch-report", result.out)["totals"]["done"] == 2);
   }
 }
 
@@ -205,11 +206,11 @@ TEST_CASE("failures: listed, remembered, tried again on request") {
   CHECK(place.wrong_outputs().empty());
   result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
   CHECK(result.exit_code == 1);  // still not all done
-  CHECK(Json::parse(result.out)["totals"]["failed_before"] == 1);
-  CHECK(Json::parse(result.out)["totals"]["failed"] == 0);
+  CHECK(parse_report("batch-report", result.out)["totals"]["failed_before"] == 1);
+  CHECK(parse_report("batch-report", result.out)["totals"]["failed"] == 0);
   result = run_batch({"jobs.tsv", "--retry-failed", "--report", "-"});
   CHECK(result.exit_code == 1);
-  CHECK(Json::parse(result.out)["totals"]["failed"] == 1);
+  CHECK(parse_report("batch-report", result.out)["totals"]["failed"] == 1);
   fs::copy_file("2.bin", "bad.bin", fs::copy_options::overwrite_existing);
   result = run_batch({"jobs.tsv", "--resume"});
   CHECK(result.exit_code == 0);
@@ -227,7 +228,7 @@ TEST_CASE("a job that kills its worker fails alone, and so does one that breaks 
     CHECK(result.exit_code == 1);
     CHECK(place.wrong_outputs() == Names{"c23-0.bin"});
     CHECK(place.unexpected_files().empty());
-    const Json report = Json::parse(result.out);
+    const Json report = parse_report("batch-report", result.out);
     CHECK(report["totals"]["done"] == num_jobs - 1);
     CHECK(report["totals"]["failed"] == 1);
     CHECK(run_batch({"jobs.tsv", "--retry-failed"}).exit_code == 0);
@@ -262,7 +263,7 @@ TEST_CASE("--halt stops at the first failure, soon or now") {
         run_batch({"jobs.tsv", "--halt", when + ",fail=1", "--keep-order", "--report", "-"}, with_fault("slow:c11"));
     INFO(when << ": " << result.err);
     CHECK(result.exit_code == 1);
-    const Json totals = Json::parse(result.out)["totals"];
+    const Json totals = parse_report("batch-report", result.out)["totals"];
     CHECK(totals["failed"] == 1);
     CHECK(totals["not_run"] > 40);
     // What runs when the job fails takes a second: soon lets it finish, now does not.
@@ -279,7 +280,7 @@ TEST_CASE("jobs may have kernels, verification and options of their own") {
               "1.bin\t2.bin\tx.bin\tkernel=reference\tverify=10\tdurable=1\n1.bin\t2.bin\ty.bin\tkernel=row-merge\n");
   const ProcessResult result = run_batch({"jobs.tsv", "--report", "-", "--check", "content"});
   CHECK(result.exit_code == 0);
-  const Json jobs = Json::parse(result.out)["jobs"];
+  const Json jobs = parse_report("batch-report", result.out)["jobs"];
   CHECK(jobs[0]["kernel"] == "reference");
   CHECK(jobs[1]["kernel"] == "row-merge");
   CHECK(bytes_of("x.bin") == bytes_of("y.bin"));

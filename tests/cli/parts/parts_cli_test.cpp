@@ -14,6 +14,7 @@
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 #include "test_paths.hpp"
 
 namespace {
@@ -39,7 +40,7 @@ void multiply(Words arguments) {
 }
 
 Json index_of(const fs::path& folder) {
-  return Json::parse(bytes_of(folder / "index.json"));
+  return parse_report("parts-index", bytes_of(folder / "index.json"));
 }
 
 /// Operands with enough rows for parts that can be equal.
@@ -85,7 +86,7 @@ TEST_CASE("every part is a result file, and sizes and report agree with the inde
   write_even_operands();
   multiply({"--parts", "5", "--report", "r.json", "x.bin", "y.bin", "c"});
   const Json index = index_of("c");
-  const Json report = Json::parse(bytes_of("r.json"));
+  const Json report = parse_report("report", bytes_of("r.json"));
   CHECK(report["c"]["parts"] == index["parts"]);
   CHECK(report["c"]["blocks"] == index["blocks"]);
   CHECK(report["plan"]["parts"] == 5);

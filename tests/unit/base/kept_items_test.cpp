@@ -277,3 +277,19 @@ TEST_CASE("kept operands: items are destroyed with the budget, or as soon as the
   }
   CHECK(watched.use_count() == 1);
 }
+
+TEST_CASE("an operand is kept plain and transposed side by side; a changed file drops both") {
+  SourceIdentity transposed = file(1);
+  transposed.is_transposed = true;
+  KeptItems kept;
+  kept.provide(kept.promise(file(1)), 10, item());
+  kept.end_use(kept.find(file(1))->id);
+  CHECK(kept.find(transposed) == nullptr);
+  kept.provide(kept.promise(transposed), 10, item());
+  kept.end_use(kept.find(transposed)->id);
+  CHECK(kept.find(file(1)) != nullptr);
+  CHECK(kept.idle_bytes() == 20);
+  kept.promise(file(1, 1));
+  CHECK(kept.find(file(1)) == nullptr);
+  CHECK(kept.find(transposed) == nullptr);
+}

@@ -9,6 +9,7 @@
 #include "dist/record_store.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "support/memory_stream.hpp"
 
 namespace {
 
@@ -93,7 +94,9 @@ TEST_CASE("stored records keep their numbers, and are a source of their own") {
   for (std::uint32_t r = 0; r < count; ++r) store.add(sent_record(r * 2, r, r + 1, static_cast<std::uint16_t>(r)));
   CHECK(store.size() == count);
   CHECK(limit.used() >= count * 14);
-  const StoreSource source(store, {.n = 500'000, .m = 1, .num_blocks = 7}, "a.bin");
+  const spmm::BlockMatrix matrix{.n = 500'000, .m = 1, .index = {}, .values = {}};
+  const spmm::test::MemorySource whole(matrix, "a.bin");
+  const StoreSource source(store, whole);
   CHECK(source.header().num_blocks == count);
   CHECK(source.original_record(399'999) == 799'998);
   std::vector<std::byte> read(20);

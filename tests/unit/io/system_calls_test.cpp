@@ -115,6 +115,27 @@ TEST_CASE("durable: the file is synced before the rename and its folder afterwar
   CHECK(events.back() == "sync folder");
 }
 
+TEST_CASE("a full disk is told with what the whole result is expected to take") {
+  const TempFolder folder;
+  const TableRestored table;
+  system_calls.pwrite = [](int, const void*, std::size_t, off_t) -> ssize_t {
+    errno = ENOSPC;
+    return -1;
+  };
+  const std::vector<std::byte> records(10 * output_record_bytes(kM));
+  for (const std::uint64_t result_bytes : {std::uint64_t{0}, std::uint64_t{100}, std::uint64_t{3'000'000'000}}) {
+    const std::string message = message_of<IoError>([&] {
+      const auto sink = io::open_tuned_file_sink(folder / "c", kM, {}, {.result_bytes = result_bytes});
+      sink->append(records, [] {});
+      sink->finish({.n = 40, .m = kM, .num_blocks = 10});
+    });
+    INFO(message);
+    CHECK(contains(message, "at least 252 B are needed"));
+    CHECK(contains(message, "about 3 GB are expected of the whole result") == (result_bytes > 1000));
+    CHECK(contains(message, "(free there now: "));
+  }
+}
+
 TEST_CASE("a folder that cannot be synced is an error; one that needs no sync is none") {
   const TempFolder folder;
   const TableRestored table;

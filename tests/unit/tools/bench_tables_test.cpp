@@ -9,6 +9,7 @@
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 #include "test_paths.hpp"
 #include "tools/bench/bench_limits.hpp"
 #include "tools/bench/bench_process.hpp"
@@ -44,7 +45,7 @@ Json measure(const TemporaryFolder& folder, std::vector<std::string> arguments, 
   const ProcessResult result = run_tool("bench", arguments);
   INFO(result.err);
   REQUIRE(result.exit_code == exit_code);
-  return Json::parse(result.out);
+  return parse_report("bench", result.out);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 #include "test_paths.hpp"
 #include "tools/bench/bench_report.hpp"
 #include "tools/bench/bench_run.hpp"
@@ -36,7 +37,7 @@ Json measure(const TemporaryFolder& folder, const std::vector<std::string>& more
   const ProcessResult result = run_bench(arguments);
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
-  return Json::parse(result.out);
+  return parse_report("bench", result.out);
 }
 
 std::string write_text(const std::string& path, const std::string& content) {

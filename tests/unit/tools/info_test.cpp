@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "spmm/io.hpp"
+#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/oracle.hpp"
 #include "tools/info/index_counts.hpp"
@@ -122,6 +123,26 @@ TEST_CASE("info: all-zero blocks, empty matrix, order of records across reads", 
     CHECK(large["block_rows"]["mean"] == 300e3 / 1024);
     CHECK(large == info_json({folder.file("g"), "--threads", "1"}));
   }
+}
+
+TEST_CASE("info: the product of transposed matrices", "[tools][info]") {
+  const TemporaryFolder folder;
+  const BlockMatrix a = random_matrix(40, 2, 60, 9, 1);
+  const BlockMatrix b = random_matrix(40, 2, 50, 9, 2);
+  write_matrix(folder.file("a"), a);
+  write_matrix(folder.file("b"), b);
+  write_matrix(folder.file("ta"), transposed(a));
+  write_matrix(folder.file("tb"), transposed(b));
+  const auto product = [&](const std::string& x, const std::string& y, const std::vector<std::string>& options) {
+    std::vector<std::string> words = {folder.file(x), folder.file(y)};
+    words.insert(words.end(), options.begin(), options.end());
+    return info_json(words)["product"];
+  };
+  CHECK(product("a", "b", {"--transpose-a"}) == product("ta", "b", {}));
+  CHECK(product("a", "b", {"--transpose-b"}) == product("a", "tb", {}));
+  CHECK(product("a", "a", {"--transpose-a"}) == product("ta", "a", {}));
+  CHECK(product("a", "b", {"--transpose-a"}) != product("a", "b", {}));
+  CHECK(run_tool("info", {folder.file("a"), "--transpose-a"}).exit_code == 2);
 }
 
 TEST_CASE("info: billions of block rows take little memory", "[tools][info]") {

@@ -119,6 +119,9 @@ TEST_CASE("counts: whole numbers inside their range", "[tools][program]") {
   CHECK(cli::parse_count("1.5e3") == 1500);
   CHECK(cli::parse_count("1_000_000") == 1'000'000);
   CHECK(cli::parse_count("7", "--x", 7, 7) == 7);
+  CHECK_THROWS_WITH(cli::parse_count("1e20"), "count: \"1e20\" is beyond 2^64; give a smaller number");
+  CHECK_THROWS_WITH(cli::parse_count("1e2000", "--k", 1, 8),
+                    "--k: \"1e2000\" is beyond 2^64; give a number from 1 to 8");
   for (const char* bad : {"", "k", "1k", "1.5", "-3", "1e-2", "1e20", "3 "}) {
     INFO(bad);
     CHECK_THROWS_AS(cli::parse_count(bad), UsageError);
@@ -172,7 +175,10 @@ TEST_CASE("the parser refuses what cxxopts lets pass", "[tools][program]") {
   CHECK_THROWS_AS(parse({"-q", "--quiet"}), UsageError);
   CHECK_THROWS_AS(parse({"--n="}), UsageError);
   CHECK_THROWS_AS(parse({std::string(5000, 'x').c_str()}), UsageError);
-  CHECK_THROWS_AS(parse({"--nothing"}), cxxopts::exceptions::exception);
+  CHECK_THROWS_WITH(parse({"--nothing"}), "--nothing: is not an option; see prog --help");
+  CHECK_THROWS_WITH(parse({"--ordre", "x"}), "--ordre: is not an option, did you mean --order?; see prog --help");
+  CHECK_THROWS_WITH(parse({"-order", "x"}), "-order: is not an option, did you mean --order?; see prog --help");
+  CHECK_THROWS_AS(parse({"-x"}), cxxopts::exceptions::exception);
   CHECK_THROWS_AS(parse({"--n"}), cxxopts::exceptions::exception);
 }
 
@@ -213,4 +219,8 @@ TEST_CASE("a positional that is missing or empty", "[tools][program]") {
   CHECK_THROWS_AS(cli::required_positional(parse({}), "file", "matrix file"), UsageError);
   CHECK_THROWS_AS(cli::required_positional(parse({""}), "file", "matrix file"), UsageError);
   CHECK(cli::required_positional(parse({"x"}), "file", "matrix file") == "x");
+  CHECK_THROWS_WITH(cli::required_positional(parse({"-"}), "file", "matrix file"), Catch::Contains("./-"));
+  CHECK_THROWS_WITH(cli::required_positional(parse({"-"}), "file", "output", cli::Dash::refused_output),
+                    Catch::Contains("standard output"));
+  CHECK(cli::required_positional(parse({"-"}), "file", "list", cli::Dash::allowed) == "-");
 }

@@ -1,0 +1,27 @@
+// Whether the disk of an output has room for what is to be written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace spmm::cli {
+
+/// What is free for this user where an output would be written; nothing for devices such as /dev/null, and where it
+/// cannot be told. What an existing output takes does not count: it stays until the new one is complete.
+std::optional<std::uint64_t> free_bytes_for(const std::filesystem::path& out);
+
+/// Values: expected_bytes = of the file. "" where it fits.
+std::string space_problem(std::uint64_t expected_bytes, std::uint64_t free_bytes, const std::string& folder);
+
+/// Looks at the result of a product before any work, as large as it is for evenly spread blocks: warns where it does
+/// not fit. Inputs that cannot be read are left to the product, which says what is wrong. Errors: OutputError where it
+/// does not fit and is_strict.
+void check_space_for_product(const std::string& program, const std::filesystem::path& a, const std::filesystem::path& b,
+                             const std::filesystem::path& out, bool is_strict);
+
+/// For a file whose length is known. Errors: OutputError where it does not fit.
+void check_space_for_file(const std::filesystem::path& out, std::uint64_t bytes);
+
+}  // namespace spmm::cli

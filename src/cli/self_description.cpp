@@ -1,0 +1,37 @@
+#include "cli/self_description.hpp"
+
+#include "cli/option_pages.hpp"
+#include "cli/program.hpp"
+#include "spmm/error.hpp"
+#include "spmm/multiply.hpp"
+
+namespace spmm::cli {
+
+void add_common_options(cxxopts::Options& options) {
+  options.add_options()("version", "print version, git revision, CUDA version, architectures and backends")(
+      "h,help", "print this");
+  options.add_options("generated")("generate", "", cxxopts::value<std::string>());
+}
+
+std::optional<std::string> requested_text(const cxxopts::ParseResult& parsed, const cxxopts::Options& options,
+                                          const std::string& notes, const std::vector<std::string>& groups) {
+  if (parsed.count("help") > 0) return options.help(groups) + notes;
+  if (parsed.count("version") > 0) return version_string() + "\n";
+  if (parsed.count("generate") == 0) return std::nullopt;
+  const std::vector<PageOption> table = page_options(options, groups);
+  switch (option_choice(parsed, "generate", {"man", "bash", "zsh", "names"})) {
+    case 0:
+      return manual_page(options.program(), options.help(groups), table, notes);
+    case 1:
+      return bash_completion(options.program(), table);
+    case 2:
+      return zsh_completion(options.program(), table);
+    default:
+      break;
+  }
+  std::string names;
+  for (const PageOption& option : table) names += option.name + "\n";
+  return names;
+}
+
+}  // namespace spmm::cli

@@ -1,0 +1,44 @@
+// The transpose of a matrix, as a source.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "spmm/stream.hpp"
+
+namespace spmm::io {
+
+/// Each record of another source, transposed in the caller's buffer once it is read: no pass over the data of its own,
+/// and no other reader knows of it. Messages name record and block as they are in the other source.
+class TransposedSource final : public Source {
+ public:
+  /// `plain` must outlive it.
+  explicit TransposedSource(const Source& plain) : plain_(plain) {}
+  explicit TransposedSource(std::unique_ptr<const Source> plain) : owned_(std::move(plain)), plain_(*owned_) {}
+
+  [[nodiscard]] const MatrixHeader& header() const override { return plain_.header(); }  // matrices are square
+  [[nodiscard]] const std::string& name() const override { return plain_.name(); }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
+  void prefetch() const override { plain_.prefetch(); }
+  [[nodiscard]] std::optional<SourceIdentity> identity() const override;
+  [[nodiscard]] std::uint64_t original_record(std::uint64_t record) const override {
+    return plain_.original_record(record);
+  }
+  [[nodiscard]] std::string place(std::uint64_t record) const override { return plain_.place(record); }
+  [[nodiscard]] BlockIndex original_index(BlockIndex index) const override {
+    return plain_.original_index({.i = index.j, .j = index.i});
+  }
+  void check_unchanged() const override { plain_.check_unchanged(); }
+
+ private:
+  std::unique_ptr<const Source> owned_;  // may be null
+  const Source& plain_;
+};
+
+/// Opens a file as an operand. Errors: as open_file_source().
+std::unique_ptr<Source> open_operand(const std::filesystem::path& path, bool is_transposed);
+
+}  // namespace spmm::io

@@ -1,0 +1,76 @@
+// Lists whose lines transpose operands: the bytes of explicitly transposed files, and no job taken for another.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/batch/batch_place.hpp"
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/json_schema.hpp"
+
+namespace {
+
+using namespace spmm::test;
+using Json = nlohmann::json;
+
+/// One of the operands, transposed where that is asked for.
+spmm::BlockMatrix operand(const std::string& path, bool is_transposed) {
+  const spmm::BlockMatrix matrix = spmm::read_matrix(path);
+  return is_transposed ? transposed(matrix) : matrix;
+}
+
+bool is_product(const std::string& out, bool transpose_a, bool transpose_b) {
+  return spmm::read_product(out) == spmm::multiply(operand("1.bin", transpose_a), operand("2.bin", transpose_b));
+}
+
+constexpr const char* kList =
+    "1.bin\t2.bin\tplain.bin\n"
+    "1.bin\t2.bin\tta.bin\ttranspose-a=1\n"
+    "1.bin\t2.bin\ttb.bin\ttranspose-b=yes\tverify=5\n"
+    "1.bin\t2.bin\tboth.bin\ttranspose-a=on\ttranspose-b=1\n";
+
+}  // namespace
+
+TEST_CASE("columns of a list transpose operands, and --resume knows a changed column") {
+  const BatchPlace place(2);
+  write_bytes("jobs.tsv", kList);
+  const ProcessResult result = run_batch({"jobs.tsv", "--report", "r.json", "--joblog", "log"});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(is_product("plain.bin", false, false));
+  CHECK(is_product("ta.bin", true, false));
+  CHECK(is_product("tb.bin", false, true));
+  CHECK(is_product("both.bin", true, true));
+  const Json report = parse_report("batch-report", bytes_of("r.json"));
+  for (const Json& job : report["jobs"]) {
+    CHECK(job["transpose_a"] == (job["line"] == 2 || job["line"] == 4));
+    CHECK(job["transpose_b"] == (job["line"] == 3 || job["line"] == 4));
+  }
+  CHECK(bytes_of("log").find("\tspmm --transpose-a --transpose-b /") != std::string::npos);
+
+  write_bytes("jobs.tsv", std::string(kList) + "2.bin\t1.bin\tmore.bin\n");
+  REQUIRE(run_batch({"jobs.tsv", "--resume", "--report", "r.json"}).exit_code == 0);
+  CHECK(parse_report("batch-report", bytes_of("r.json"))["totals"]["done_before"] == 4);
+  std::string changed = kList;
+  changed.replace(changed.find("transpose-a=1"), 13, "transpose-a=0");
+  write_bytes("jobs.tsv", changed);
+  const ProcessResult left = run_batch({"jobs.tsv", "--resume", "--dry-run", "--transpose-b"});
+  CHECK(left.out.find("plain.bin\ttranspose-b=1\n") != std::string::npos);
+  REQUIRE(run_batch({"jobs.tsv", "--resume", "--report", "r.json"}).exit_code == 0);
+  CHECK(parse_report("batch-report", bytes_of("r.json"))["totals"]["done"] == 1);
+  CHECK(is_product("ta.bin", false, false));
+}
+
+TEST_CASE("the command line transposes what a list leaves open") {
+  const BatchPlace place(2);
+  write_bytes("jobs.tsv", "1.bin\t2.bin\tx.bin\n1.bin\t2.bin\ty.bin\ttranspose-b=0\n");
+  REQUIRE(run_batch({"jobs.tsv", "--transpose-b"}).exit_code == 0);
+  CHECK(is_product("x.bin", false, true));
+  CHECK(is_product("y.bin", false, false));
+  write_bytes("bad.tsv", "1.bin\t2.bin\tz.bin\ttranspose-a=maybe\n");
+  const ProcessResult bad = run_batch({"bad.tsv"});
+  CHECK(bad.exit_code == 65);
+  CHECK(bad.err.find("transpose-a=maybe is neither on nor off") != std::string::npos);
+}

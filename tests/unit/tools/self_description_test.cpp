@@ -1,0 +1,194 @@
+// What every program says about itself: help, version, suggestions, manual page and completions.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/variables.hpp"
+#include "support/catch.hpp"
+#include "unit/tools/tool_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using Words = std::vector<std::string>;
+
+/// The programs of this build; spmm-mpi where there is MPI.
+Words programs() {
+  Words names = {"spmm",         "spmm-gen",   "spmm-compare", "spmm-cat",  "spmm-info",
+                 "spmm-convert", "spmm-bench", "spmm-dense",   "spmm-batch"};
+  if (std::filesystem::exists(SPMM_BIN_DIR "/spmm-mpi")) names.emplace_back("spmm-mpi");
+  return names;
+}
+
+ProcessResult run(const std::string& program, Words arguments, const ProcessOptions& options = {}) {
+  arguments.insert(arguments.begin(), SPMM_BIN_DIR "/" + program);
+  return run_process(arguments, options);
+}
+
+bool has_program(const std::string& name) {
+  return run_process({"/bin/sh", "-c", "command -v " + name}).exit_code == 0;
+}
+
+std::string page_of(const std::string& program, const std::string& kind) {
+  const ProcessResult result = run(program, {"--generate", kind});
+  INFO(program << " --generate " << kind << "\n" << result.err);
+  REQUIRE(result.exit_code == 0);
+  return result.out;
+}
+
+Words lines_of(const std::string& text) {
+  Words lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// What bash proposes after these words, the last of which is being typed.
+Words completions(const std::string& program, const std::string& script, const Words& words) {
+  std::string list;
+  for (const std::string& word : words) list += " '" + word + "'";
+  const std::string code = "source " + script + "; COMP_WORDS=(" + list +
+                           "); COMP_CWORD=" + std::to_string(words.size() - 1) + "; f=_" + program +
+                           "; ${f//-/_}; printf '%s\\n' \"${COMPREPLY[@]}\"";
+  const ProcessResult result = run_process({"/usr/bin/env", "bash", "-eu", "-c", code});
+  INFO(code << "\n" << result.err);
+  CHECK(result.err.empty());
+  return lines_of(result.out);
+}
+
+}  // namespace
+
+TEST_CASE("every program has --help and --version, and says what a misspelt option may mean", "[tools][program]") {
+  for (const std::string& program : programs()) {
+    if (program == "spmm-mpi") continue;  // needs a launcher
+    INFO(program);
+    const ProcessResult version = run(program, {"--version"});
+    CHECK(version.exit_code == 0);
+    CHECK(version.out.rfind("spmm ", 0) == 0);
+    const ProcessResult help = run(program, {"--help"});
+    CHECK(help.exit_code == 0);
+    CHECK(has(help.out, "--version"));
+    CHECK_FALSE(has(help.out, "generate"));
+    const ProcessResult misspelt = run(program, {"--versoin"});
+    CHECK(misspelt.exit_code == 2);
+    CHECK(misspelt.err ==
+          program + ": error: --versoin: is not an option, did you mean --version?; see " + program + " --help\n");
+    CHECK(has(run(program, {"-version"}).err, "did you mean --version?"));
+    CHECK(run(program, {"--generate", "pdf"}).exit_code == 2);
+  }
+}
+
+TEST_CASE("misspelt values and variables", "[tools][program]") {
+  const ProcessResult kernel = run("spmm", {"--kernel", "row-marge", "a", "b", "c"});
+  CHECK(kernel.exit_code == 2);
+  CHECK(has(kernel.err, "--kernel: \"row-marge\" is not known, did you mean row-merge?; give auto, "));
+  CHECK(has(run("spmm", {"--backend", "cud", "a", "b", "c"}).err, "did you mean cuda?; give auto, cuda or cpu"));
+  const ProcessOptions nearly{.env = {{"SPMM_THREDS", "2"}, {"SPMM_SEED", "3"}}, .folder = {}};
+  const ProcessResult warned = run("spmm", {"--version"}, nearly);
+  CHECK(warned.exit_code == 0);
+  CHECK(warned.err ==
+        "spmm: warning: the variable SPMM_THREDS is not known and has no effect, did you mean SPMM_THREADS?\n");
+}
+
+TEST_CASE("a variable of every option of every program is known to all of them", "[tools][program]") {
+  const Words& known = cli::variable_names();
+  CHECK(std::is_sorted(known.begin(), known.end()));
+  for (const std::string& program : programs()) {
+    for (std::string name : lines_of(page_of(program, "names"))) {
+      for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+      INFO(program << " " << name);
+      CHECK(std::find(known.begin(), known.end(), name) != known.end());
+    }
+  }
+}
+
+TEST_CASE("manual pages have every option and no error for mandoc", "[tools][program]") {
+  const TemporaryFolder folder;
+  const bool has_mandoc = has_program("mandoc");
+  if (!has_mandoc) WARN("mandoc is missing: manual pages are not checked by it");
+  for (const std::string& program : programs()) {
+    INFO(program);
+    const std::string page = page_of(program, "man");
+    for (const char* part : {".TH ", "\n.SH NAME\n", "\n.SH SYNOPSIS\n", "\n.SH OPTIONS\n", "\n.SH "}) {
+      CHECK(has(page, part));
+    }
+    for (const std::string& name : lines_of(page_of(program, "names"))) {
+      std::string typed;
+      for (const char c : (name.size() == 1 ? "-" : "--") + name) typed += c == '-' ? "\\-" : std::string(1, c);
+      INFO(typed);
+      CHECK(has(page, "\\fB" + typed + "\\fR"));
+    }
+    const std::string path = folder.file(program + ".1");
+    std::ofstream(path) << page;
+    if (!has_mandoc) continue;
+    const ProcessResult lint = run_process({"/usr/bin/env", "mandoc", "-T", "lint", "-W", "error", path});
+    INFO(lint.out << lint.err);
+    CHECK(lint.exit_code == 0);
+  }
+}
+
+TEST_CASE("completion in bash proposes options, their values and files", "[tools][program]") {
+  const TemporaryFolder folder;
+  for (const std::string& program : programs()) {
+    const std::string script = folder.file(program);
+    std::ofstream(script) << page_of(program, "bash");
+    INFO(program);
+    CHECK(completions(program, script, {program, "--versi"}) == Words{"--version"});
+    const Words all = completions(program, script, {program, "--"});
+    for (const std::string& name : lines_of(page_of(program, "names"))) {
+      if (name.size() > 1) CHECK(std::find(all.begin(), all.end(), "--" + name) != all.end());
+    }
+    CHECK(completions(program, script, {program, folder.file("spmm-ba")}).size() <= 1);
+  }
+  const std::string script = folder.file("spmm");
+  CHECK(completions("spmm", script, {"spmm", "--backend", "c"}) == Words{"cuda", "cpu"});
+  CHECK(completions("spmm", script, {"spmm", "--backend", "="}) == Words{"auto", "cuda", "cpu"});
+  CHECK(completions("spmm", script, {"spmm", "--backend", "=", "cp"}) == Words{"cpu"});
+  CHECK(completions("spmm", script, {"spmm", "--kernel", "row-m"}) == Words{"row-merge"});
+  CHECK(completions("spmm", script, {"spmm", "--report", folder.file("spmm-ge")}) == Words{folder.file("spmm-gen")});
+  CHECK(completions("spmm", script, {"spmm", folder.file("spmm-ge")}) == Words{folder.file("spmm-gen")});
+  std::ofstream(folder.file("two words.bin")) << "x";
+  CHECK(completions("spmm", script, {"spmm", folder.file("two")}) == Words{folder.file("two words.bin")});
+}
+
+TEST_CASE("completion in zsh is accepted by zsh", "[tools][program]") {
+  const TemporaryFolder folder;
+  const bool has_zsh = has_program("zsh");
+  if (!has_zsh) WARN("zsh is missing: the syntax of its completions is not checked");
+  for (const std::string& program : programs()) {
+    const std::string page = page_of(program, "zsh");
+    INFO(program);
+    CHECK(page.rfind("#compdef " + program + "\n", 0) == 0);
+    CHECK(has(page, "'--version[print version"));
+    const std::string script = folder.file("_" + program);
+    std::ofstream(script) << page;
+    if (has_zsh) CHECK(run_process({"/usr/bin/env", "zsh", "-n", script}).exit_code == 0);
+  }
+  CHECK(has(page_of("spmm", "zsh"), ":auto|cuda|cpu:(auto cuda cpu)'"));
+}
+
+TEST_CASE("gen: sizes that cannot be are refused at once", "[tools][gen]") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const Words& sizes, int code, const std::string& part) {
+    Words words = {folder.file("a.bin")};
+    words.insert(words.end(), sizes.begin(), sizes.end());
+    const ProcessResult result = run("spmm-gen", words);
+    INFO(result.err);
+    CHECK(result.exit_code == code);
+    CHECK(has(result.err, part));
+    CHECK_FALSE(std::filesystem::exists(folder.file("a.bin")));
+  };
+  refused({"--n", "8", "--m", "4", "--k", "5"}, 2, "--k: 5 blocks are more than the 4 places of the matrix");
+  refused({"--n", "1e20", "--m", "4", "--k", "5"}, 2,
+          "--n: \"1e20\" is beyond 2^64; give a number from 1 to 4294967295");
+  refused({"--n", "4294967232", "--m", "64", "--k", "4e9"}, 73, "the file takes 32.8 TB");
+}
