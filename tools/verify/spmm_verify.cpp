@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "tools/verify/verify_files.hpp"
 
 namespace {
@@ -43,8 +44,8 @@ cxxopts::Options make_options() {
       ("verify-seed", "key of the random numbers; default: a new one", value(), "N")   //
       ("threads", "host threads; 0 = every core this process may use", value(), "N")   //
       ("memory-limit", "for buffers; default: most of what is free", value(), "SIZE")  //
-      ("q,quiet", "print nothing where C is the product")                              //
-      ("h,help", "print this help");
+      ("q,quiet", "print nothing where C is the product");
+  cli::add_common_options(options);
   options.parse_positional({"a", "b", "c"});
   return options;
 }
@@ -52,8 +53,8 @@ cxxopts::Options make_options() {
 int run(int argc, char** argv) {
   cxxopts::Options description = make_options();
   const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (parsed.count("help") > 0) {
-    std::cout << description.help({""}) << kNotes;
+  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
+    std::cout << *answer;
     return cli::kOk;
   }
   const std::string a = cli::required_positional(parsed, "a", "left operand (A)");
