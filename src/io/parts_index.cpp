@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t kSchema = 1;
 constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint64_t kMaxIndexBytes = 1u << 20;
+constexpr std::uint64_t kMaxIndexBytes = 8u << 20;  // about 60,000 parts
 
 std::string hex_text(std::uint32_t value) {
   std::array<char, 9> digits{};

@@ -35,26 +35,40 @@ void check_ranks(int num_ranks, std::vector<std::string> options, Variables vari
 }  // namespace
 
 TEST_CASE("the whole battery on 2 to 7 ranks has the bytes of one process") {
-  const MpiPlace place;
   const std::vector<std::pair<int, std::uint32_t>> shapes = {{2, 4}, {3, 8}, {7, 1}, {4, 5}};
-  std::size_t next = 0;
-  for (const Recipe& recipe : battery()) {
-    const auto [num_ranks, m] = shapes[next++ % shapes.size()];
-    INFO(recipe.name << ", m " << m);
-    const auto [a, b] = recipe.make(m, 1);
-    place.set_operands(a, b);
-    check_ranks(num_ranks, {});
+  for (std::size_t shape = 0; shape < shapes.size(); ++shape) {
+    const MpiPlace place;
+    const auto [num_ranks, m] = shapes[shape];
+    ProductList products;
+    for (std::size_t x = shape; x < battery().size(); x += shapes.size()) {
+      const auto [a, b] = battery()[x].make(m, 1);
+      const ProductList::How operands = products.add_operands(a, b);
+      products.add(operands, {"records=read"});
+      products.add(operands, {"records=sent"});
+    }
+    products.run(num_ranks);
   }
 }
 
 TEST_CASE("every number of ranks on one product, and on more ranks than block rows") {
-  const MpiPlace place;
-  for (const std::uint32_t m : {1u, 4u, 5u, 8u}) {
-    place.set_operands(random_matrix(64 * m, m, 300, 65535, m), random_matrix(64 * m, m, 300, 65535, m + 50));
-    check_ranks(m == 1 ? 1 : 3, {});
-    check_ranks(m == 4 ? 7 : 4, {});
+  for (const int num_ranks : {2, 3, 4, 7}) {
+    const MpiPlace place;
+    ProductList products;
+    for (const std::uint32_t m : {1u, 4u, 5u, 8u}) {
+      const ProductList::How operands =
+          products.add_operands(random_matrix(64 * m, m, 300, 65535, m), random_matrix(64 * m, m, 300, 65535, m + 50));
+      products.add(operands, {"records=read"});
+      products.add(operands, {"records=sent"});
+    }
+    const ProductList::How few =
+        products.add_operands(random_matrix(8, 4, 4, 65535, 3), random_matrix(8, 4, 4, 65535, 4));
+    products.add(few, {"records=read"});
+    products.add(few, {"records=sent"});
+    products.run(num_ranks);
   }
-  place.set_operands(random_matrix(8, 4, 4, 65535, 3), random_matrix(8, 4, 4, 65535, 4));
+  const MpiPlace place;
+  place.set_operands(random_matrix(64, 1, 300, 65535, 1), random_matrix(64, 1, 300, 65535, 51));
+  check_ranks(1, {});
   check_ranks(7, {});
 }
 

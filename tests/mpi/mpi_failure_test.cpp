@@ -7,9 +7,8 @@
 
 #include <chrono>
 #include <filesystem>
-#include <memory>
-#include <random>
 #include <thread>
+#include <utility>
 
 #include "cli/exit_codes.hpp"
 #include "mpi/mpi_place.hpp"
@@ -22,10 +21,8 @@ namespace {
 
 using namespace spmm::test;
 using namespace spmm::cli;
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kTemporary = ".z.bin.spmm-mpi.tmp";
-constexpr auto kPatience = std::chrono::seconds(120);  // against hangs, also on a busy machine
 
 /// Operands, and an old output in their way.
 void prepare(const MpiPlace& place, std::uint32_t n, std::uint32_t k) {
@@ -33,8 +30,8 @@ void prepare(const MpiPlace& place, std::uint32_t n, std::uint32_t k) {
   put_content("z.bin", kOld);
 }
 
-/// Runs a product that must fail, and end by itself: code, one message with these words, the old output, nothing else
-/// left. Returns the message.
+/// Runs a product that must fail: code, one message with these words, the old output, nothing else left. Returns the
+/// message.
 std::string check_failure(int num_ranks, const std::vector<std::string>& arguments, int code, const std::string& words,
                           const Variables& variables = {}) {
   const std::vector<std::string> before = other_names({});
@@ -60,80 +57,83 @@ void move_record(const std::string& path, std::uint64_t record, std::uint32_t i,
   put_content(path, bytes);
 }
 
-/// Until a run has its temporary file, locked: its first bytes come after that.
-void wait_until_locked() {
-  const auto start = Clock::now();
-  struct stat info {};
-  while ((::stat(kTemporary, &info) != 0 || info.st_size == 0) && content_of("z.bin") == kOld &&
-         Clock::now() - start < kPatience) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+/// A product in which rank R stops before its N-th read or write, until it is told to go on ("stop-write:R:N").
+class StoppedRun {
+ public:
+  StoppedRun(int num_ranks, const std::vector<std::string>& arguments, const std::string& fault,
+             const std::string& records = "read")
+      : run_(mpi_words(num_ranks, arguments), with(fault, records)), stopped_(wait_for_stopped(arguments.back())) {}
+  ~StoppedRun() {
+    if (stopped_ > 0) ::kill(stopped_, SIGCONT);
   }
-}
+  StoppedRun(const StoppedRun&) = delete;
+  StoppedRun& operator=(const StoppedRun&) = delete;
 
-void wait_until_gone() {
-  const auto start = Clock::now();
-  while (!ranks_running("z.bin").empty() && Clock::now() - start < kPatience) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  [[nodiscard]] int pid() const { return stopped_; }
+  ProcessResult go_on() {
+    ::kill(std::exchange(stopped_, -1), SIGCONT);
+    return run_.wait();
   }
-  CHECK(ranks_running("z.bin").empty());
-}
 
-/// Starts runs until one is stopped (SIGSTOP) while it works: a busy machine may let one end before. Null if none was.
-std::unique_ptr<Process> stopped_run(const std::vector<std::string>& words, std::vector<int>& ranks) {
-  for (int attempt = 0; attempt < 20; ++attempt) {
-    put_content("z.bin", kOld);
-    auto run = std::make_unique<Process>(mpi_words(2, words), ProcessOptions{});
-    wait_until_locked();
-    ranks = ranks_running("z.bin");
-    for (const int pid : ranks) ::kill(pid, SIGSTOP);
-    if (ranks.size() == 2 && content_of("z.bin") == kOld && std::filesystem::exists(kTemporary)) return run;
-    for (const int pid : ranks) ::kill(pid, SIGCONT);
-    run->wait();
+ private:
+  static ProcessOptions with(const std::string& fault, const std::string& records) {
+    ProcessOptions options;
+    options.env = {{"SPMM_MPI_FAULT", fault}, {"SPMM_MPI_RECORDS", records}};
+    options.timeout = std::chrono::minutes(5);
+    return options;
   }
-  return nullptr;
-}
+
+  Process run_;
+  int stopped_;
+};
 
 }  // namespace
 
-TEST_CASE("a disk that fails on one rank, at any of its calls, ends all with one message") {
+TEST_CASE("a disk that fails on one rank, at any of its calls, fails the product on all with the same message") {
   const MpiPlace place;
-  prepare(place, 4096, 20000);
-  const std::vector<std::string> words = {"-q", "--backend", "cpu", "--memory-limit", "60M", "x.bin", "y.bin", "z.bin"};
-  for (const char* const records : {"read", "sent"}) {
-    for (int rank = 0; rank < 3; ++rank) {
-      const std::string at = ":" + std::to_string(rank) + ":";
-      const std::string place_words = "[rank " + std::to_string(rank) + " of 3 on ";
-      const auto check = [&](const std::string& fault, const char* words_of_error) {
-        INFO(fault << ", records " << records);
-        const Variables variables = {{"SPMM_MPI_FAULT", fault}, {"SPMM_MPI_RECORDS", records}};
-        const std::string err = check_failure(3, words, kIoError, words_of_error, variables);
-        CHECK(err.find(place_words) != std::string::npos);
-        CHECK(ranks_running("z.bin").empty());
-      };
-      check("enospc" + at + "1", "No space left on device");
-      check("enospc" + at + "3", "No space left on device");
-      check("write-eio" + at + "2", "Input/output error");
-      check("read-eio" + at + "2", "Input/output error");    // samples
-      check("read-eio" + at + "130", "Input/output error");  // while other ranks wait for records
-      check("read-eio" + at + "260", "Input/output error");
+  put_content("old.bin", kOld);
+  ProductList products;
+  const ProductList::How operands =
+      products.add_operands(random_matrix(4096, 4, 20000, 65535, 61), random_matrix(4096, 4, 20000, 65535, 62));
+  const std::string good = operands.back();
+  const ProductList::How inputs(operands.begin(), operands.end() - 1);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string at = ":" + std::to_string(rank) + ":";
+    for (const char* const records : {"records=read", "records=sent"}) {
+      // read-eio: samples; while other ranks wait for records; later.
+      for (const char* const fault :
+           {"enospc:1", "enospc:3", "write-eio:2", "read-eio:2", "read-eio:130", "read-eio:260"}) {
+        std::string here = fault;
+        here.replace(here.find(':'), 1, at);
+        products.add(inputs, {"fault=" + here, records, "limit=60000000", "division=rows"});
+      }
+    }
+    for (const char* const fault : {"enospc:1", "enospc:4", "read-eio:260"}) {
+      std::string here = fault;
+      here.replace(here.find(':'), 1, at);
+      products.add(inputs, {"fault=" + here, "division=inner"});
     }
   }
+  products.run(3);
+  CHECK(content_of("z.bin") == kOld);
 }
 
-TEST_CASE("a disk that fails while parts of the inner dimension are computed or added up ends all with one message") {
+TEST_CASE("a disk that fails on one rank ends all with one message") {
   const MpiPlace place;
-  prepare(place, 4096, 20000);
+  prepare(place, 1024, 3000);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
-  for (int rank = 0; rank < 3; ++rank) {
-    for (const std::string fault : {"enospc:R:1", "enospc:R:4", "read-eio:R:260"}) {
-      std::string here = fault;
-      here.replace(here.find('R'), 1, std::to_string(rank));
-      INFO(here);
-      const std::string err =
-          check_failure(3, words, kIoError, "error", {{"SPMM_MPI_FAULT", here}, {"SPMM_MPI_DIVISION", "inner"}});
-      CHECK(err.find("[rank " + std::to_string(rank) + " of 3 on ") != std::string::npos);
-    }
-  }
+  const auto check = [&](int rank, const std::string& fault, const char* division, const char* records) {
+    INFO(fault << ", " << division << ", records " << records);
+    const Variables variables = {
+        {"SPMM_MPI_FAULT", fault}, {"SPMM_MPI_RECORDS", records}, {"SPMM_MPI_DIVISION", division}};
+    const std::string err = check_failure(3, words, kIoError, "error", variables);
+    CHECK(err.find("[rank " + std::to_string(rank) + " of 3 on ") != std::string::npos);
+    CHECK(ranks_running("z.bin").empty());
+  };
+  check(0, "write-eio:0:1", "rows", "read");
+  check(2, "write-eio:2:0", "rows", "sent");
+  check(1, "read-eio:1:2", "rows", "read");
+  check(1, "read-eio:1:20", "inner", "sent");
 }
 
 TEST_CASE("a disk that fails in one of several steps ends all with one message") {
@@ -152,13 +152,13 @@ TEST_CASE("a disk that fails in one of several steps ends all with one message")
 
 TEST_CASE("an input that changes while ranks read it is an error") {
   const MpiPlace place;
-  prepare(place, 16384, 100000);
-  std::vector<int> ranks;
-  const auto run = stopped_run({"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, ranks);
-  REQUIRE(run);
+  prepare(place, 1024, 3000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a file that was just changed is not trusted
+  // Rank 1 has read both headers; all ranks know both files before any reads more.
+  StoppedRun run(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, "stop-read:1:3");
+  REQUIRE(run.pid() > 0);
   std::filesystem::last_write_time("y.bin", std::filesystem::file_time_type::clock::now());
-  for (const int pid : ranks) ::kill(pid, SIGCONT);
-  const ProcessResult result = run->wait();
+  const ProcessResult result = run.go_on();
   INFO(result.err);
   CHECK(result.exit_code == kBadData);
   const std::vector<std::string> messages = own_messages(result.err);
@@ -220,14 +220,12 @@ TEST_CASE("a second run with the same output is refused while the first one live
 
 TEST_CASE("of two live runs with the same output the second one is refused, the first one goes on") {
   const MpiPlace place;
-  prepare(place, 16384, 100000);
+  prepare(place, 1024, 3000);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
-  std::vector<int> ranks;
-  const auto first = stopped_run(words, ranks);  // so that it lives until the second one has ended
-  REQUIRE(first);
+  StoppedRun first(2, words, "stop-write:0:1");  // behind the first bytes of the locked file
+  REQUIRE(first.pid() > 0);
   check_failure(2, words, kCannotCreate, "another run writes it now");
-  for (const int pid : ranks) ::kill(pid, SIGCONT);
-  CHECK(first->wait().exit_code == 0);
+  CHECK(first.go_on().exit_code == 0);
   CHECK(content_of("z.bin") == content_of("expected.bin"));
 }
 
@@ -254,47 +252,31 @@ TEST_CASE("tasks that do not see each other are refused") {
   CHECK(content_of("z.bin") == kOld);
 }
 
-TEST_CASE(
-    "kill -9 of any rank at any moment of a product ends all, keeps the old output and leaves one temporary at most") {
+TEST_CASE("kill -9 of any rank at any of its calls ends all, keeps the old output and leaves one temporary at most") {
   const MpiPlace place;
-  prepare(place, 16384, 100000);
-  std::mt19937 random(7);
+  prepare(place, 1024, 3000);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
-  const char* const wish = std::getenv("SPMM_TEST_KILLS");  // of each rank
-  const int num_rounds = 3 * (wish != nullptr ? std::atoi(wish) : 3);
-  int num_killed = 0;
-  for (int round = 0; round < num_rounds; ++round) {
-    ::unlink(kTemporary);  // of the round before
-    ProcessOptions options;
-    options.env = {{"SPMM_MPI_RECORDS", round % 2 == 0 ? "read" : "sent"}};
-    Process run(mpi_words(3, words), options);
-    const auto start = Clock::now();
-    // All ranks have met by then: Open MPI's launcher may hang for ever when one dies before.
-    while (::access(kTemporary, F_OK) != 0 && content_of("z.bin") == kOld && Clock::now() - start < kPatience) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(round < 3 ? 0 : random() % 150));
-    for (const int pid : ranks_running("z.bin")) {
-      if (rank_of(pid) == round % 3) ::kill(pid, SIGKILL);
-    }
-    wait_until_gone();
-    const ProcessResult result = run.wait();
-    INFO("round " << round << ": " << result.err);
+  struct Moment {
+    const char* fault;
+    const char* records;
+  };
+  // Ranks have met before their first read: Open MPI's launcher may hang for ever when one dies earlier.
+  for (const Moment& moment :
+       {Moment{"stop-read:0:3", "read"}, Moment{"stop-read:1:4", "sent"}, Moment{"stop-write:0:0", "read"},
+        Moment{"stop-write:2:0", "sent"}, Moment{"stop-write:0:2", "read"}}) {
+    INFO(moment.fault << ", records " << moment.records);
+    StoppedRun run(3, words, moment.fault, moment.records);
+    REQUIRE(run.pid() > 0);
+    CHECK(rank_of(run.pid()) == moment.fault[std::string(moment.fault).find(':') + 1] - '0');
+    ::kill(run.pid(), SIGKILL);
+    const ProcessResult result = run.go_on();
+    INFO(result.err);
     CHECK_FALSE(result.timed_out);
+    CHECK(result.exit_code == 137);
+    CHECK(content_of("z.bin") == kOld);
     const std::vector<std::string> left = other_names({"x.bin", "y.bin", "z.bin", "expected.bin"});
     CHECK((left.empty() || left == std::vector<std::string>{kTemporary}));
-    if (result.exit_code == 0) {
-      CHECK(content_of("z.bin") == content_of("expected.bin"));
-    } else {
-      ++num_killed;
-      CHECK(result.exit_code == 137);
-      const bool is_published = content_of("z.bin") == content_of("expected.bin");  // killed behind the rename
-      const bool is_old = content_of("z.bin") == kOld;
-      CHECK((is_old || is_published));
-    }
-    put_content("z.bin", kOld);
   }
-  WARN(num_killed << " of " << num_rounds << " runs were killed");
   CHECK(run_ranks(3, words).exit_code == 0);
   CHECK(content_of("z.bin") == content_of("expected.bin"));
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
@@ -302,14 +284,11 @@ TEST_CASE(
 
 TEST_CASE("SIGTERM to a rank is an interruption: code 75, nothing left") {
   const MpiPlace place;
-  prepare(place, 16384, 100000);
-  std::vector<int> ranks;
-  // As soon as the output is being made, the handler is there.
-  const auto run = stopped_run({"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, ranks);
-  REQUIRE(run);
-  ::kill(ranks[1], SIGTERM);
-  for (const int pid : ranks) ::kill(pid, SIGCONT);
-  const ProcessResult result = run->wait();
+  prepare(place, 1024, 3000);
+  StoppedRun run(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, "stop-write:1:0");
+  REQUIRE(run.pid() > 0);
+  ::kill(run.pid(), SIGTERM);
+  const ProcessResult result = run.go_on();
   INFO(result.err);
   CHECK(result.exit_code == kInterrupted);
   CHECK(own_messages(result.err).size() == 1);

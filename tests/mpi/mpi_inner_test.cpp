@@ -17,7 +17,6 @@ using spmm::BlockIndex;
 using spmm::BlockMatrix;
 
 const Variables kInner = {{"SPMM_MPI_DIVISION", "inner"}};
-const Variables kInnerSent = {{"SPMM_MPI_DIVISION", "inner"}, {"SPMM_MPI_RECORDS", "sent"}};
 
 /// A^T A: `inner` inner indices, each with some blocks in few block rows of C, some in few block columns.
 std::pair<BlockMatrix, BlockMatrix> gram(std::uint32_t m, std::uint32_t inner, std::uint32_t side, std::uint32_t each,
@@ -60,16 +59,18 @@ std::string division_of_run(int num_ranks, const Variables& variables, std::vect
 }  // namespace
 
 TEST_CASE("the whole battery in parts of the inner dimension") {
-  const MpiPlace place;
   const std::vector<std::pair<int, std::uint32_t>> shapes = {{2, 8}, {3, 4}, {7, 5}, {4, 1}};
-  std::size_t next = 0;
-  for (const Recipe& recipe : battery()) {
-    const auto [num_ranks, m] = shapes[next++ % shapes.size()];
-    INFO(recipe.name << ", m " << m);
-    const auto [a, b] = recipe.make(m, 2);
-    place.set_operands(a, b);
-    CHECK(division_of_run(num_ranks, kInner) == "inner");
-    CHECK(division_of_run(num_ranks, kInnerSent) == "inner");
+  for (std::size_t shape = 0; shape < shapes.size(); ++shape) {
+    const MpiPlace place;
+    const auto [num_ranks, m] = shapes[shape];
+    ProductList products;
+    for (std::size_t x = shape; x < battery().size(); x += shapes.size()) {
+      const auto [a, b] = battery()[x].make(m, 2);
+      const ProductList::How operands = products.add_operands(a, b);
+      products.add(operands, {"division=inner", "records=read"});
+      products.add(operands, {"division=inner", "records=sent"});
+    }
+    products.run(num_ranks);
   }
 }
 
@@ -99,20 +100,23 @@ TEST_CASE("one block row of C is shared by all ranks") {
 
 TEST_CASE("sums that saturate only where all ranks' parts come together") {
   const MpiPlace place;
+  ProductList products;
   // 65,535^2 = 2^32 - 131,071, so that two inner indices pass 2^32 - 1; with 32,768^2 = 2^30, the fourth does.
-  for (const std::uint16_t value : {std::uint16_t{65535}, std::uint16_t{32768}, std::uint16_t{32767}}) {
-    for (const std::uint32_t inner : {1u, 2u, 3u, 4u, 5u, 7u}) {
-      BlockMatrix a{.n = 16, .m = 1, .index = {}, .values = {}};
-      for (std::uint32_t k = 0; k < inner; ++k) a.index.push_back({.i = 3, .j = 2 * k});
-      BlockMatrix b = a;
-      for (BlockIndex& at : b.index) std::swap(at.i, at.j);
-      a.values.assign(inner, value);
-      b.values.assign(inner, value);
-      place.set_operands(a, b);
-      REQUIRE(spmm::read_product("expected.bin") == oracle_multiply(a, b));
-      const int num_ranks = static_cast<int>(inner) % 2 == 0 ? 2 : 7;
-      CHECK(division_of_run(num_ranks, kInner) == "inner");
+  for (const int num_ranks : {2, 7}) {
+    for (const std::uint16_t value : {std::uint16_t{65535}, std::uint16_t{32768}, std::uint16_t{32767}}) {
+      for (const std::uint32_t inner : {1u, 2u, 3u, 4u, 5u, 7u}) {
+        BlockMatrix a{.n = 16, .m = 1, .index = {}, .values = {}};
+        for (std::uint32_t k = 0; k < inner; ++k) a.index.push_back({.i = 3, .j = 2 * k});
+        BlockMatrix b = a;
+        for (BlockIndex& at : b.index) std::swap(at.i, at.j);
+        a.values.assign(inner, value);
+        b.values.assign(inner, value);
+        const ProductList::How operands = products.add_operands(a, b);
+        REQUIRE(spmm::read_product(operands.back().substr(std::string("expected=").size())) == oracle_multiply(a, b));
+        products.add(operands, {"division=inner"});
+      }
     }
+    products.run(num_ranks);
   }
 }
 

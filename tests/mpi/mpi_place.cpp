@@ -10,12 +10,16 @@
 
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
+#include "support/catch.hpp"
 #include "test_paths.hpp"
 
 namespace spmm::test {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Against hangs only: a launch takes a second where nothing else runs.
+constexpr std::chrono::seconds kPatience{300};
 
 /// "" for a process that has gone, also while it is read.
 std::string content_of_process(const std::string& pid, const std::string& file) {
@@ -43,7 +47,40 @@ std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>
 ProcessResult run_ranks(int num_ranks, const std::vector<std::string>& arguments, const Variables& variables) {
   ProcessOptions options;
   options.env = variables;
+  options.timeout = kPatience;
   return run_process(mpi_words(num_ranks, arguments), options);
+}
+
+ProductList::How ProductList::add_operands(const BlockMatrix& a, const BlockMatrix& b) {
+  const std::string end = std::to_string(num_operands_++) + ".bin";
+  write_matrix("x" + end, a);
+  write_matrix("y" + end, b);
+  Options options;
+  options.backend = Backend::cpu;
+  multiply("x" + end, "y" + end, "expected" + end, options);
+  return {"a=x" + end, "b=y" + end, "expected=expected" + end};
+}
+
+void ProductList::add(const How& operands, const How& how) {
+  for (const How* words : {&operands, &how}) {
+    for (const std::string& word : *words) lines_ += word + " ";
+  }
+  lines_ += "\n";
+}
+
+void ProductList::run(int num_ranks, const Variables& variables) {
+  put_content("list", std::exchange(lines_, ""));
+  put_content("z.bin", kOld);
+  const std::vector<std::string> before = other_names({});
+  ProcessOptions options;
+  options.env = variables;
+  options.timeout = kPatience;
+  std::vector<std::string> words = mpi_words(num_ranks, {"list"});
+  words[words.size() - 2] = SPMM_MPI_PRODUCTS;
+  const ProcessResult result = run_process(words, options);
+  INFO(num_ranks << " ranks: " << result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(other_names({}) == before);
 }
 
 std::vector<std::string> own_messages(const std::string& err) {
@@ -125,7 +162,7 @@ std::vector<int> ranks_running(const std::string& out) {
 }
 
 int wait_for_stopped(const std::string& out) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (std::chrono::steady_clock::now() < end) {
     for (const int pid : ranks_running(out)) {
       const std::string status = content_of_process(std::to_string(pid), "stat");

@@ -1,0 +1,125 @@
+// Runs a list of products on the ranks of one launch: a launch takes longer than a small product.
+//   mpi-products LIST
+// A line of the list is one product on the CPU, "key=value" words: a, b (files), expected (the file that the output
+// must equal), division (rows, inner), records (read, sent), limit (bytes). With fault=KIND:RANK:N in place of expected
+// it must fail with the words of that fault on that rank, and leave z.bin as it is. What is wrong is printed; exit code
+// 1 then.
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "cli/exit_codes.hpp"
+#include "cli/failure.hpp"
+#include "dist/distributed_product.hpp"
+#include "io/system_calls.hpp"
+#include "tools/mpi/mpi_fault.hpp"
+
+namespace {
+
+using namespace spmm;
+
+/// The words of a line.
+struct Words {
+  std::map<std::string, std::string> all;
+
+  std::string operator[](const char* key) const {
+    const auto at = all.find(key);
+    return at == all.end() ? "" : at->second;
+  }
+};
+
+constexpr const char* kOut = "z.bin";
+
+dist::RankFailure failure_of_rank() {
+  const cli::Failure failure = cli::failure_of_current_exception();
+  return {.code = failure.exit_code, .message = failure.message};
+}
+
+Words words_of(const std::string& line) {
+  Words words;
+  std::istringstream in(line);
+  for (std::string word; in >> word;) {
+    const std::size_t equal = word.find('=');
+    words.all[word.substr(0, equal)] = word.substr(equal + 1);
+  }
+  return words;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void set_variable(const char* name, const std::string& value) {
+  if (value.empty()) {
+    ::unsetenv(name);
+  } else {
+    ::setenv(name, value.c_str(), 1);
+  }
+}
+
+/// "" or what is wrong; asked on rank 0.
+std::string complaint_about(const Words& words, const dist::DistributedReport& report) {
+  if (!words["fault"].empty()) return "succeeded in spite of the fault";
+  const std::string division = report.splits_inner ? "inner" : "rows";
+  if (!words["division"].empty() && words["division"] != division) return "was divided by " + division;
+  std::uint64_t pairs = 0;
+  for (const dist::RankPart& part : report.ranks) pairs += part.pairs;
+  if (pairs != report.whole.pairs) return "the ranks have other pairs than the whole";
+  if (content_of(kOut) != content_of(words["expected"])) return "the bytes differ";
+  const std::uint64_t bytes = kHeaderBytes + report.whole.c_blocks * output_record_bytes(report.whole.c.m);
+  return content_of(kOut).size() == bytes ? "" : "the report has another number of blocks";
+}
+
+std::string complaint_about(const Words& words, const dist::AgreedFailure& failure, int num_ranks) {
+  const std::string message = failure.what();
+  const std::string fault = words["fault"];
+  if (fault.empty()) return "failed: " + message;
+  const std::string rank = fault.substr(fault.find(':') + 1, 1);
+  const std::string place = "[rank " + rank + " of " + std::to_string(num_ranks) + " on ";
+  const std::string error = fault.starts_with("enospc") ? "No space left on device" : "Input/output error";
+  if (failure.code() != cli::kIoError) return "code " + std::to_string(failure.code());
+  if (message.find(place) == message.npos || message.find(error) == message.npos) return "another failure: " + message;
+  return content_of(kOut) == content_of("old.bin") ? "" : "the output has changed";
+}
+
+std::string run(const dist::Communicator& ranks, const Words& words) {
+  set_variable("SPMM_MPI_DIVISION", words["division"]);
+  set_variable("SPMM_MPI_RECORDS", words["records"] == "sent" ? "sent" : "");
+  set_variable("SPMM_MPI_FAULT", words["fault"]);
+  Options options;
+  options.backend = Backend::cpu;
+  if (!words["limit"].empty()) options.memory_limit_bytes = std::stoull(words["limit"]);
+  const io::SystemCalls before = io::system_calls;
+  dist::inject_fault(ranks.rank());
+  std::string complaint;
+  try {
+    const dist::DistributedReport report =
+        dist::multiply(ranks, failure_of_rank, words["a"], words["b"], kOut, options);
+    if (ranks.rank() == 0) complaint = complaint_about(words, report);
+  } catch (const dist::AgreedFailure& failure) {
+    complaint = complaint_about(words, failure, ranks.size());
+  }
+  io::system_calls = before;
+  ranks.barrier();  // rank 0 has read what the next product replaces
+  return complaint;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const dist::Communicator ranks;
+  std::ifstream list(argc == 2 ? argv[1] : "");
+  int num_wrong = list ? 0 : 1;
+  for (std::string line; std::getline(list, line);) {
+    const std::string complaint = run(ranks, words_of(line));
+    if (ranks.rank() != 0 || complaint.empty()) continue;
+    ++num_wrong;
+    std::cerr << "mpi-products: " + line + ": " + complaint + "\n" << std::flush;
+  }
+  return num_wrong == 0 ? 0 : 1;
+}
