@@ -28,7 +28,7 @@ bool is_zero(const std::byte* values, std::uint64_t bytes) {
 class Look {
  public:
   explicit Look(ProofState& state)
-      : s_(state), record_(output_record_bytes(state.m)), runs_(state.kernels.u32, record_, state.m) {}
+      : s_(state), record_(output_record_bytes(state.m)), runs_(state.kernels.u32, state.m) {}
 
   std::optional<ProofFlaw> run(std::span<const std::byte> records) {
     const std::uint64_t count = records.size() / record_;

@@ -80,7 +80,7 @@ class YPass {
  private:
   void add_bx(const std::byte* records, std::uint64_t count) {
     const std::uint64_t record = input_record_bytes(s_.m);
-    RecordRuns runs(s_.kernels.u16, record, s_.m);
+    RecordRuns runs(s_.kernels.u16, s_.m);
     std::uint16_t largest = 0;
     for (std::uint64_t x = 0, end = 0; x < count; x = end) {
       end = end_of_run(records, record, count, x);
@@ -106,7 +106,7 @@ class YPass {
 
   void add_y(const std::byte* records, std::uint64_t count) {
     const std::uint64_t record = input_record_bytes(s_.m);
-    RecordRuns runs(s_.kernels.u16, record, s_.m);
+    RecordRuns runs(s_.kernels.u16, s_.m);
     for (std::uint64_t x = 0, end = 0; x < count; x = end) {
       end = end_of_run(records, record, count, x);
       const std::byte* const head = records + x * record;

@@ -93,13 +93,8 @@ void for_pieces(const Source& source, const Run& run,
 /// Runs of records of one block row, as one thread goes through them.
 class RecordRuns {
  public:
-  RecordRuns(SumBlocks kernel, std::uint64_t record_bytes, std::uint32_t m)
-      : kernel_(kernel),
-        record_bytes_(record_bytes),
-        m_(m),
-        terms_(max_block_terms(m)),
-        places_(terms_.size() * m),
-        sums_(m) {}
+  RecordRuns(SumBlocks kernel, std::uint32_t m)
+      : kernel_(kernel), m_(m), terms_(max_block_terms(m)), places_(terms_.size() * m), sums_(m) {}
 
   /// Adds up consecutive records [0, count) of one block row in as many calls as it takes. vector(x, place) gives the
   /// vector of record x or null; values(x) its elements; apply(sums) takes the sums of a call.
@@ -123,7 +118,6 @@ class RecordRuns {
 
  private:
   SumBlocks kernel_;
-  std::uint64_t record_bytes_;
   std::uint32_t m_;
   std::vector<BlockTerm> terms_;
   std::vector<std::uint64_t> places_;  // [terms, m]

@@ -17,8 +17,6 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A row of A times columns of B in which exactly these elements of C saturate: ones, and columns of large numbers.
-/// Shapes: one block row of A with `depth` blocks; B has a block row of two blocks for each.
 struct Designed {
   BlockMatrix a;
   BlockMatrix b;
