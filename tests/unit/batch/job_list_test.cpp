@@ -46,7 +46,7 @@ TEST_CASE("columns override the defaults") {
   defaults.timeout_s = 7;
   const JobList list = parsed(
       "a\tb\tc\tkernel=row-merge\tverify=10\tdurable=1\tno-clobber=yes\ttimeout=5m\tretries=0\tcost=2.5\n"
-      "a\tb\td\tbackend=cuda\na\tb\te\n",
+      "a\tb\td\tbackend=cuda\tverify=full\na\tb\te\n",
       defaults);
   REQUIRE(list.problems.empty());
   REQUIRE(list.jobs.size() == 3);
@@ -60,6 +60,7 @@ TEST_CASE("columns override the defaults") {
   CHECK(first.retries == 0);
   CHECK(list.jobs[0].cost_micro == 2'500'000);
   CHECK(list.jobs[1].options.backend == Backend::cuda);
+  CHECK(list.jobs[1].options.verify_blocks == kVerifyFull);
   CHECK(list.jobs[2].options.timeout_s == 7);
   CHECK(list.has_costs);
 }
