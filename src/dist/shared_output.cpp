@@ -68,7 +68,7 @@ bool SharedOutput::lock_temporary() {
     throw OutputError(name_, text("cannot create the temporary file ", opened_path_, " (", error_text(errno), ")"),
                       "check permissions and free space of the folder, or choose another output path");
   }
-  if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (retried([&] { return ::flock(fd_.get(), LOCK_EX | LOCK_NB); }) != 0) {
     const bool is_held = errno == EWOULDBLOCK;
     throw OutputError(name_,
                       is_held ? text("another run writes it now: it holds ", opened_path_)

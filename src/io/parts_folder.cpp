@@ -29,6 +29,11 @@ Descriptor open_folder_at(int parent, const char* name) {
   return Descriptor(retried([&] { return ::openat(parent, name, kFolderFlags); }));
 }
 
+/// Locks an open folder for this process, if no other one has locked it.
+bool lock_folder(const Descriptor& folder) {
+  return retried([&] { return ::flock(folder.get(), LOCK_EX | LOCK_NB); }) == 0;
+}
+
 /// The names in an open folder. Errors: IoError.
 std::vector<std::string> names_in(int folder_fd, const std::string& name) {
   Descriptor own = open_folder_at(folder_fd, ".");
@@ -126,7 +131,7 @@ void PartsFolder::remove_leftovers() const {
     if (!is_temp_name_of(target_.file_name, name) || name == temp_name_.c_str()) continue;
     const Descriptor folder = open_folder_at(target_.folder_fd.get(), name.c_str());
     if (!folder.is_open()) continue;
-    if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) {
+    if (lock_folder(folder)) {
       remove_leftover(target_.folder_fd.get(), name, folder);
     } else if (errno == EWOULDBLOCK && other_runs_ == OtherRuns::refused) {
       throw OutputError(target_.name, text("another run writes it now: it holds ", target_.folder, "/", name),
@@ -152,8 +157,7 @@ bool PartsFolder::create_as(const ProtectedSection& section, const std::string& 
   folder_ = open_folder_at(parent, name.c_str());
   // Between its making and its locking another run may have taken it for a leftover: then a new one is made.
   struct stat info {};
-  const bool is_taken =
-      folder_.is_open() ? ::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK : errno == ENOENT;
+  const bool is_taken = folder_.is_open() ? !lock_folder(folder_) && errno == EWOULDBLOCK : errno == ENOENT;
   const bool is_known = !is_taken && folder_.is_open() && ::fstat(folder_.get(), &info) == 0;
   if (!is_known || info.st_nlink == 0) {
     const int error = is_taken || is_known ? EEXIST : errno;
@@ -239,7 +243,7 @@ void PartsFolder::exchange(const ProtectedSection& section) {
     throw_publish_error(EEXIST);
   }
   if (!old_.is_open()) throw_publish_error(errno);
-  ::flock(old_.get(), LOCK_EX | LOCK_NB);  // it will look like a leftover for as long as it is being removed
+  lock_folder(old_);  // it will look like a leftover for as long as it is being removed
   if (!swap_names()) throw_publish_error(errno);
   // The old one has no name any more: what it holds now is what would be lost.
   try {
