@@ -1,5 +1,7 @@
 #include "cpu/kernels.hpp"
 
+#include "cpu/accumulator_kernel.hpp"
+
 #include <algorithm>
 
 namespace spmm::cpu {
@@ -34,6 +36,18 @@ MultiplyCBlocks choose_kernel(Isa isa, const PackedShape& shape, const Arithmeti
       break;
   }
   return portable_kernel();
+}
+
+AccumulatorKernel choose_accumulator(Isa isa, const PackedShape& shape, const Arithmetic& arithmetic) {
+  switch (isa) {
+    case Isa::avx512_vnni:
+      return avx512_vnni_accumulator(shape, arithmetic);
+    case Isa::avx2:
+      return avx2_accumulator(shape, arithmetic);
+    case Isa::portable:
+      break;
+  }
+  return {};
 }
 
 }  // namespace spmm::cpu

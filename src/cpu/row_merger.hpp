@@ -6,10 +6,12 @@
 
 #include "base/aligned_array.hpp"
 #include "base/run.hpp"
+#include "cpu/accumulator_kernel.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/output_queue.hpp"
 #include "cpu/radix_sort.hpp"
+#include "cpu/row_accumulator.hpp"
 
 namespace spmm::cpu {
 
@@ -19,6 +21,7 @@ struct RowProduct {
   const Operand& b;
   Operands operands;
   MultiplyCBlocks kernel;
+  AccumulatorKernel accumulator;  ///< may be empty
   std::uint32_t blocks_per_side;
 };
 
@@ -59,6 +62,7 @@ class RowMerger {
 
   const RowProduct& product_;
   const Run& run_;
+  RowAccumulator accumulator_;
   std::uint32_t max_pairs_;         // of one list
   std::uint32_t row_ = 0;           // of the compressed A
   AlignedArray<Segment> segments_;  // with the pairs of the list

@@ -1,0 +1,53 @@
+// One thread's work on result rows that meet most of their columns: sums of all columns of a range lie in memory (a
+// sparse accumulator, SPA), and B is read row by row. No pair is listed or ordered.
+#pragma once
+
+#include <cstdint>
+
+#include "base/aligned_array.hpp"
+#include "base/run.hpp"
+#include "cpu/accumulator_kernel.hpp"
+#include "cpu/operand.hpp"
+#include "cpu/output_queue.hpp"
+#include "plan/host_bytes.hpp"
+
+namespace spmm::cpu {
+
+/// Memory: plan::kAccumulatorBytes twice and a cursor for each block of a row of A, plan::kMaxAccumulatedBlocks at
+/// most. Threads: one.
+class RowAccumulator {
+ public:
+  /// Values: kernel may be empty: then no row is taken.
+  RowAccumulator(const Operand& a, const Operand& b, const PackedShape& shape, const Arithmetic& arithmetic,
+                 AccumulatorKernel kernel, std::uint32_t blocks_per_side, const Run& run);
+
+  /// Whether a row of the compressed A with so many pairs is faster here than by ordering its pairs.
+  [[nodiscard]] bool takes(std::uint32_t row, std::uint64_t pairs) const;
+
+  /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
+  /// Errors: Interrupted, what the output throws.
+  void merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
+
+ private:
+  void start_cursors(std::uint32_t row, std::uint32_t col_begin);
+  /// Sums of columns [first, end); returns where they are.
+  std::uint32_t* sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end);
+  /// Fetches what a block of A meets in the next columns. Values: next = the first block of B there.
+  void fetch_segment(std::uint32_t a_block, std::uint32_t next, std::uint32_t num_columns) const;
+  /// Adds sums to totals, clamped, and clears them.
+  void fold(std::uint32_t num_columns);
+
+  const Operand& a_;
+  const Operand& b_;
+  const AccumulatorKernel kernel_;
+  const Run& run_;
+  std::uint32_t blocks_per_side_;
+  std::uint32_t block_elements_;  // of A, of B and of sums
+  std::uint32_t flush_pairs_;
+  std::uint32_t chunk_columns_ = 0;      // whose sums are kept at a time
+  AlignedArray<std::uint32_t> sums_;     // [chunk_columns, m, m]; zero between ranges of columns
+  AlignedArray<std::uint32_t> totals_;   // the same, saturated; zero between ranges of columns
+  AlignedArray<std::uint32_t> cursors_;  // next block of B for each block of A in the row
+};
+
+}  // namespace spmm::cpu

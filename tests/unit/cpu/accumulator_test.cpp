@@ -1,0 +1,113 @@
+// Rows whose sums lie in memory column by column: sides, instruction sets, sums beyond 32 bits, ranges of columns.
+#include <cstdint>
+#include <string>
+
+#include "cpu/accumulator_kernel.hpp"
+#include "cpu/prepared.hpp"
+#include "cpu/row_accumulator.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
+#include "support/oracle.hpp"
+#include "unit/cpu/run_cpu.hpp"
+
+namespace spmm::test {
+namespace {
+
+/// Every instruction set, large buffers and buffers of one record (a row is shared by threads then), against the
+/// oracle.
+void check_product(const BlockMatrix& a, const BlockMatrix& b) {
+  const ProductMatrix expected = oracle_multiply(a, b);
+  for (const std::string& isa : available_isas()) {
+    INFO(isa);
+    const ForcedIsa forced(isa);
+    CHECK((run_cpu(a, b) == expected));
+    CHECK((run_cpu(a, b, {.panel_bytes = 1, .num_buffers = 3}) == expected));
+  }
+}
+
+/// Blocks at every `step`-th position, row after row.
+BlockMatrix every(std::uint32_t num_rows, std::uint32_t num_columns, std::uint32_t side, std::uint32_t m,
+                  std::uint32_t step, std::uint32_t max_value, std::uint64_t seed) {
+  MatrixBuilder matrix(side, m, seed);
+  for (std::uint32_t x = 0; x < num_rows * num_columns; x += step) {
+    matrix.add_random(x / num_columns, x % num_columns, max_value);
+  }
+  return matrix.matrix();
+}
+
+}  // namespace
+
+TEST_CASE("cpu: sums of rows in memory, full and half empty") {
+  for (const std::uint32_t m : {4u, 8u}) {
+    for (const std::uint32_t step : {1u, 3u, 7u}) {
+      INFO("m " << m << ", step " << step);
+      check_product(every(30, 30, 30, m, step, 2047, 1), every(30, 30, 30, m, step, 2047, 2));
+    }
+  }
+}
+
+TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time") {
+  for (const std::uint32_t m : {4u, 8u}) {
+    const auto columns = static_cast<std::uint32_t>(plan::kAccumulatorBytes / 4 / m / m);
+    const std::uint32_t side = 2 * columns + 5;
+    MatrixBuilder a(side, m, 3);
+    for (std::uint32_t t = 0; t < 9; ++t) a.add_random(side / 2, 11 * t, 4095);
+    a.add_random(side / 2, side - 1, 4095);  // meets an empty row
+    const BlockMatrix b = every(100, side, side, m, 2, 4095, 4);
+    check_product(a.matrix(), b);
+  }
+}
+
+TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturate") {
+  for (const std::uint32_t m : {4u, 8u}) {
+    const std::uint32_t terms = 700;  // 2,047 squared times m leaves 32 bits after 256 and 128 blocks
+    const std::uint32_t side = terms + 4;
+    MatrixBuilder a(side, m, 5);
+    MatrixBuilder b(side, m, 6);
+    for (std::uint32_t t = 0; t < terms; ++t) {
+      a.add_constant(0, t, 2047);
+      a.add_random(1, t, 2047);
+      a.add_constant(2, t, t == 0 ? 2047 : 1);
+      for (std::uint32_t j = 0; j < 3; ++j) b.add_random(t, j, j == 0 ? 2047 : 30);
+      b.add_constant(t, 3, 2047);
+    }
+    for (std::uint32_t j = 4; j < side; ++j)
+      b.add_constant(terms - 1, j, 1);  // so that rows have pairs for all columns
+    check_product(a.matrix(), b.matrix());
+  }
+}
+
+TEST_CASE("cpu: zero blocks are dropped from sums in memory") {
+  for (const std::uint32_t m : {4u, 8u}) {
+    MatrixBuilder a(6, m, 7);
+    MatrixBuilder b(6, m, 8);
+    for (std::uint32_t x = 0; x < 6; ++x) {
+      a.add_constant(0, x, x == 2 ? 1 : 0);
+      for (std::uint32_t j = 0; j < 6; ++j) b.add_constant(x, j, x == 2 && j % 2 == 1 ? 7 : 0);
+    }
+    b.element(0, 0) = 0;
+    check_product(a.matrix(), b.matrix());
+    CHECK(run_cpu(a.matrix(), b.matrix()).index.size() == 3);
+  }
+}
+
+TEST_CASE("cpu: which rows are summed in memory") {
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
+  const BlockMatrix full = every(40, 40, 40, 8, 1, 100, 9);
+  const auto shape = cpu::packed_shape(cpu::Isa::avx2, 8);
+  const cpu::Prepared product = cpu::prepare(MemorySource(full), MemorySource(full), shape, run);
+  const cpu::Arithmetic narrow = cpu::choose_arithmetic(shape, 100, 100);
+  const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape, narrow);
+  if (!kernel) return;  // another processor
+  const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, 40, run);
+  CHECK(rows.takes(0, 1600));
+  CHECK(rows.takes(0, 20));
+  CHECK_FALSE(rows.takes(0, 19));
+  CHECK_FALSE(cpu::RowAccumulator(product.a, product.b, shape, narrow, {}, 40, run).takes(0, 1600));
+  CHECK_FALSE(cpu::avx2_accumulator(shape, cpu::choose_arithmetic(shape, 65'535, 65'535)));
+}
+
+}  // namespace spmm::test
