@@ -49,7 +49,8 @@ std::vector<std::string> variable_warnings(const std::vector<std::string>& envir
 }
 
 const std::vector<std::string>& variable_names() {
-  static const std::vector<std::string> kNames = {"ANY_ORDER",
+  static const std::vector<std::string> kNames = {"ALLOW_ZERO_BLOCKS",
+                                                  "ANY_ORDER",
                                                   "BACKEND",
                                                   "BANDWIDTH",
                                                   "BATCH",
@@ -129,12 +130,14 @@ const std::vector<std::string>& variable_names() {
                                                   "TIMEOUT",
                                                   "TO",
                                                   "TOLERANCE",
+                                                  "TRACE",
                                                   "TRANSPOSE",
                                                   "TRANSPOSE_A",
                                                   "TRANSPOSE_B",
                                                   "TYPE",
                                                   "VERBOSE",
                                                   "VERIFY",
+                                                  "VERIFY_SEED",
                                                   "VERSION",
                                                   "WERROR",
                                                   "WORK",
