@@ -80,7 +80,7 @@ TEST_CASE("records of every side are transposed where they lie, however they are
     const std::vector<std::byte> expected = records_of(test::MemorySource(test::transposed(matrix)), count);
     CHECK((records_of(source, count) == expected));
     CHECK((records_of(source, 7) == expected));
-    const io::TransposedSource twice(source);
+    const io::TransposedSource twice(static_cast<const Source&>(source));
     CHECK((records_of(twice, count) == records_of(plain, count)));
   }
   // More than the source reads at a time.
@@ -206,7 +206,7 @@ TEST_CASE("a transposed operand has an identity of its own") {
   CHECK(source.identity() != plain->identity());
   CHECK(source.identity()->is_same_file(*plain->identity()));
   CHECK_FALSE(source.identity()->is_other_state(*plain->identity()));
-  CHECK(io::TransposedSource(source).identity() == plain->identity());
+  CHECK(io::TransposedSource(static_cast<const Source&>(source)).identity() == plain->identity());
   CHECK(io::open_operand(folder.file("a"), true)->identity() == source.identity());
   CHECK(io::open_operand(folder.file("a"), false)->identity() == plain->identity());
 }
