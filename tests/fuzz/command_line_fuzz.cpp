@@ -7,7 +7,6 @@
 #include "fuzz/fuzz_support.hpp"
 #include "tools/batch/batch_options.hpp"
 #include "tools/convert/convert_options.hpp"
-#include "tools/dense/dense_options.hpp"
 #include "tools/gen/gen_options.hpp"
 #include "tools/spmm/command_line.hpp"
 
@@ -18,7 +17,7 @@ using Words = std::vector<std::string>;
 
 void parse(std::uint8_t program, const std::vector<const char*>& argv) {
   const int argc = static_cast<int>(argv.size());
-  switch (program % 6) {
+  switch (program % 5) {
     case 0:
       cli::parse_options(argc, argv.data());
       return;
@@ -38,11 +37,6 @@ void parse(std::uint8_t program, const std::vector<const char*>& argv) {
     case 3: {
       cxxopts::Options options = tools::make_convert_options();
       tools::parse_convert_options(cli::parse_strictly(options, argc, argv.data()));
-      return;
-    }
-    case 4: {
-      cxxopts::Options options = tools::dense_description();
-      tools::parse_dense(cli::parse_strictly(options, argc, argv.data()));
       return;
     }
     default:  // what several programs take, word by word

@@ -76,9 +76,7 @@ def command_lines():
         "gen-band": "\2out.bin\n--n\n4_096\n--m\n4\n--k\n1e3\n--pattern\nbanded\n--bandwidth\n64",
         "convert": "\3a.mtx\na.bin\n--from\nmtx\n--to\nbin\n--block\n8\n--n\n300\n--scale\n2.5",
         "convert-out": "\3a.bin\na.npz\n--from=bin\n--shape=30x20\n--dtype=float64\n--deflate",
-        "dense": "\4--shape\n1024,2048,1024x50x1024\n--kernel\ntiled,library\n--type\ni32\n--tile\nall",
-        "dense-u16": "\4--rows=3\n--inner=4\n--cols=5\n--type=u16\n--range\n0:9\n--kernel\nhost-naive",
-        "numbers": "\5" + "\n".join(["8G", "1.5T", "1e9", "33_000", "1e", "0.5", "0,1", "all", "18446744073709551616",
+        "numbers": "\4" + "\n".join(["8G", "1.5T", "1e9", "33_000", "1e", "0.5", "0,1", "all", "18446744073709551616",
                                      "1.0000000001KiB", "-1", "1e999", "9e99999999999"]),
         "dashes": "\0--\n-a\n--n=\n-\n---\n--threads\n--threads",
     }
@@ -193,12 +191,12 @@ def archives():
                                    ("data", 0, npy_bytes(np.arange(8).reshape(2, 2, 2))), ("indices", 0, i4(0, 0)),
                                    ("indptr", 0, i4(0, 1, 2))))
     bomb = io.BytesIO()
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("format.npy", kind("bsr"))
-        archive.writestr("shape.npy", npy_bytes(np.array([1000, 1000])))
-        archive.writestr("data.npy", npy_head("'|u1'", "(1, 1000, 1000)", bytes(1000000)))
-        archive.writestr("indices.npy", i4(0))
-        archive.writestr("indptr.npy", i4(0, 1))
+    with zipfile.ZipFile(bomb, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("format.npy"), kind("bsr"), zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo("shape.npy"), npy_bytes(np.array([1000, 1000])), zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo("data.npy"), npy_head("'|u1'", "(1, 1000, 1000)", bytes(1000000)), zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo("indices.npy"), i4(0), zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo("indptr.npy"), i4(0, 1), zipfile.ZIP_DEFLATED)
     put("npz", "zeros", b"\0\1" + bomb.getvalue())
     # The directory claims far more than the packed bytes can hold.
     claims = bytearray(bomb.getvalue())
