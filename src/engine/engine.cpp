@@ -20,10 +20,12 @@
 #include "engine/backend_choice.hpp"
 #include "engine/counted_sink.hpp"
 #include "engine/engine_devices.hpp"
+#include "engine/memory_beside.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/prefetching.hpp"
 #include "engine/product.hpp"
 #include "engine/product_operands.hpp"
+#include "engine/product_record.hpp"
 #include "engine/proven_product.hpp"
 #include "engine/releasing_sink.hpp"
 #include "io/file_sink.hpp"
@@ -41,47 +43,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
-
-/// Clock, report and trace of one product.
-struct Record {
-  explicit Record(const ProductOptions& options) : trace(options.trace) {}
-
-  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-  Trace* trace;
-  std::optional<TraceLog> log{};  // only where a trace is wanted
-  StageClock clock{cuda::stage_hooks(), trace != nullptr ? &log.emplace(start) : nullptr};
-  Report report{};
-
-  /// Completes the report when everything is done.
-  void close() {
-    for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s] = clock.totals(static_cast<Stage>(s));
-    report.stages[static_cast<std::size_t>(Stage::write)].bytes =
-        kHeaderBytes * std::max<std::uint64_t>(1, report.parts.size()) +
-        report.c_blocks * output_record_bytes(report.c.m);
-    report.peak_host_bytes = peak_resident_bytes();
-    const auto end = std::chrono::steady_clock::now();
-    report.total_s = std::chrono::duration<double>(end - start).count();
-    if (trace != nullptr) *trace = log->take(log->since_start(end));
-  }
-};
-
-/// How a product with these options is verified, and the memory that is left to it beside the samples.
-VerifySettings verify_beside(const ProductOptions& product, std::uint32_t m, plan::Limits& limits) {
-  const std::uint64_t limit_bytes = limits.host_bytes;
-  const VerifySettings settings = verify_settings(product.verify_blocks, product.verify_seed, m, limit_bytes);
-  if (limit_bytes != 0) limits.host_bytes -= std::min(limit_bytes - 1, settings.sample_bytes);
-  return settings;
-}
-
-/// Leaves room for a result that stays in memory: as much as is expected of the headers, at most half of the limit.
-/// More than that it takes only as far as the product leaves memory free.
-void leave_room_for_result(const Source& a, const Source& b, const Sink& sink, plan::Limits& limits) {
-  if (!sink.keeps_records()) return;
-  const double expected = plan::expected_statistics(a.header(), b.header()).num_c_blocks *
-                          static_cast<double>(output_record_bytes(a.header().m));
-  const std::uint64_t half = limits.host_bytes / 2;
-  limits.host_bytes -= expected < static_cast<double>(half) ? static_cast<std::uint64_t>(expected) : half;
-}
 
 /// Where a product runs, and within what limits.
 struct Place {
@@ -106,7 +67,7 @@ class Engine::Impl {
       : options_(options), devices_(options), budget_(options.memory_limit_bytes == 0) {}
 
   /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
-  void multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product, Record& record);
+  void multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product, ProductRecord& record);
 
   /// Chooses the backend where the options leave it open, and starts the device where one is used. CUDA is not touched
   /// where the CPU is asked for or chosen. Where CUDA was chosen and does not start, the CPU takes its place.
@@ -150,7 +111,7 @@ class Engine::Impl {
                                      plan::Machine machine, MemoryShare& share) const;
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
   Failure try_multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
-                       const std::string& why_not_cuda, Record& record);
+                       const std::string& why_not_cuda, ProductRecord& record);
   void run(const Source& a, const Source& b, Sink& sink, const Place& place, const ProductOptions& product, Run run,
            Report& report) const;
 
@@ -285,7 +246,7 @@ void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, const Place
 
 Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& b, Sink& sink,
                                                  const ProductOptions& product, const std::string& why_not_cuda,
-                                                 Record& record) {
+                                                 ProductRecord& record) {
   MemoryShare share(budget_);
   CountedSink counted(sink, share);
   ReleasingSink releasing(counted);
@@ -329,7 +290,7 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
 }
 
 void Engine::Impl::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
-                            Record& record) {
+                            ProductRecord& record) {
   const ProductOperands operands(a, b, product);
   const Failure failure = try_multiply(operands.a(), operands.b(), sink, product, "", record);
   if (failure) try_multiply(operands.a(), operands.b(), sink, product, *failure, record);
@@ -343,7 +304,7 @@ Engine::Engine(const EngineOptions& options) : impl_(std::make_unique<Impl>(opti
 Engine::~Engine() = default;
 
 Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& out, const ProductOptions& options) {
-  Record record(options);
+  ProductRecord record(options);
   wanted_backend(options);  // rejects unknown names before any file is opened
   const Counted running(impl_->num_running());
   std::unique_ptr<Source> source_a;
@@ -382,7 +343,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
 
 ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const ProductOptions& options,
                                Report* report) {
-  Record record(options);
+  ProductRecord record(options);
   const auto source_a = make_memory_source(a, "matrix A");
   const auto source_b = make_memory_source(b, "matrix B");
   ProductMatrix product;
@@ -394,7 +355,7 @@ ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const
 }
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {
-  Record record(options);
+  ProductRecord record(options);
   io::check_memory_shape(a.header(), a.name());
   io::check_memory_shape(b.header(), b.name());
   impl_->multiply(a, b, sink, options, record);

@@ -166,8 +166,9 @@ TEST_CASE("a product that does not fit beside another one waits, plans as if it 
   const test::ProductCase one = test::make_product_case(8, 200, 3000, "row-merge");
   EngineOptions shared;
   shared.num_threads = 1;
-  Report alone;
-  multiply(one.a, one.b, {shared, on_cpu("row-merge")}, &alone);
+  test::MemorySink first(one.a.header());
+  const Report alone =
+      Engine(shared).multiply(test::MemorySource(one.a), test::MemorySource(one.b), first, on_cpu("row-merge"));
   shared.memory_limit_bytes = alone.plan.host_need_bytes * 3 / 2;  // room for one, not for two
   Engine engine(shared);
 
@@ -183,9 +184,9 @@ TEST_CASE("a product that does not fit beside another one waits, plans as if it 
 
   std::atomic<bool> done{false};
   Report report;
-  ProductMatrix product;
+  test::MemorySink sink(one.a.header());  // no part of the limit, unlike a result that is returned
   std::jthread waits([&] {
-    product = engine.multiply(one.a, one.b, on_cpu("row-merge"), &report);
+    report = engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), sink, on_cpu("row-merge"));
     done = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // long enough for one that does not wait
@@ -193,7 +194,7 @@ TEST_CASE("a product that does not fit beside another one waits, plans as if it 
   gated.open();
   holds.join();
   waits.join();
-  CHECK((product == one.expected));
+  CHECK((sink.product() == one.expected));
   CHECK((gated.product() == one.expected));
   CHECK(report.plan.host_need_bytes == alone.plan.host_need_bytes);
   CHECK(report.stage(Stage::budget).s > 0);

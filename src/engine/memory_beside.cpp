@@ -1,0 +1,22 @@
+#include "engine/memory_beside.hpp"
+
+#include <algorithm>
+
+namespace spmm {
+
+VerifySettings verify_beside(const ProductOptions& product, std::uint32_t m, plan::Limits& limits) {
+  const std::uint64_t limit_bytes = limits.host_bytes;
+  const VerifySettings settings = verify_settings(product.verify_blocks, product.verify_seed, m, limit_bytes);
+  if (limit_bytes != 0) limits.host_bytes -= std::min(limit_bytes - 1, settings.sample_bytes);
+  return settings;
+}
+
+void leave_room_for_result(const Source& a, const Source& b, const Sink& sink, plan::Limits& limits) {
+  if (!sink.keeps_records()) return;
+  const double expected = plan::expected_statistics(a.header(), b.header()).num_c_blocks *
+                          static_cast<double>(output_record_bytes(a.header().m));
+  const std::uint64_t half = limits.host_bytes / 2;
+  limits.host_bytes -= expected < static_cast<double>(half) ? static_cast<std::uint64_t>(expected) : half;
+}
+
+}  // namespace spmm
