@@ -152,7 +152,9 @@ TEST_CASE("the JSON report holds every number of the run") {
   CHECK(report["schema"] == 1);
   CHECK(report["version"].get<std::string>().rfind("spmm ", 0) == 0);
   CHECK(report["command"].size() == arguments.size() + 1);
-  CHECK(report["a"] == nlohmann::json{{"path", "a.bin"}, {"n", 64}, {"m", 4}, {"blocks", 60}, {"bytes", 12 + 60 * 40}});
+  CHECK(report["a"] ==
+        nlohmann::json{
+            {"path", "a.bin"}, {"n", 64}, {"m", 4}, {"blocks", 60}, {"bytes", 12 + 60 * 40}, {"transposed", false}});
   CHECK(report["b"]["blocks"] == 70);
   CHECK(report["c"] ==
         nlohmann::json{

@@ -65,7 +65,7 @@ TEST_CASE("one file twice is a Gram matrix; plan and report say what is transpos
   CHECK(report["b"]["transposed"] == true);
   const ProcessResult plan = spmm_command({"--plan", "--transpose-a", "a.bin", "b.bin"});
   CHECK(plan.exit_code == kOk);
-  CHECK(has(plan.out, "A: 60 blocks, 2.41 kB (2412 bytes), transposed while it is read\nB: 70 blocks"));
+  CHECK(has(plan.out, "A: 60 blocks, 2.412 kB, transposed while it is read\nB: 70 blocks"));
 }
 
 TEST_CASE("what is wrong with a transposed operand is named as it is in the file") {

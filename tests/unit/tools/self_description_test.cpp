@@ -1,5 +1,6 @@
 // What every program says about itself: help, version, suggestions, manual page and completions.
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,8 +20,8 @@ using Words = std::vector<std::string>;
 
 /// The programs of this build; spmm-mpi where there is MPI.
 Words programs() {
-  Words names = {"spmm",         "spmm-gen",   "spmm-compare", "spmm-cat",  "spmm-info",
-                 "spmm-convert", "spmm-bench", "spmm-dense",   "spmm-batch"};
+  Words names = {"spmm",         "spmm-gen",   "spmm-compare", "spmm-cat",   "spmm-info",
+                 "spmm-convert", "spmm-bench", "spmm-dense",   "spmm-batch", "spmm-verify"};
   if (std::filesystem::exists(SPMM_BIN_DIR "/spmm-mpi")) names.emplace_back("spmm-mpi");
   return names;
 }
