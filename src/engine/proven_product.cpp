@@ -20,12 +20,11 @@ ProofSettings proof_settings(const ProductOptions& product, std::uint64_t limit_
 
 /// Processor seconds of a proof with one column, for so many blocks of C. Measured: src/README.md, Decisions.
 double proof_seconds(const MatrixHeader& a, const MatrixHeader& b, double c_blocks, unsigned num_threads) {
-  constexpr double kSecondsPerElement = 0.25e-9;
-  constexpr double kSecondsPerBlock = 40e-9;  // of an operand
-  const double elements = static_cast<double>(a.m) * a.m;
-  const double operands = static_cast<double>(a.num_blocks) + b.num_blocks;
-  return (c_blocks * elements * kSecondsPerElement + operands * (kSecondsPerBlock + elements * kSecondsPerElement)) /
-         num_threads;
+  constexpr double kSecondsPerElement = 0.4e-9;  // of C
+  constexpr double kSecondsPerBlock = 90e-9;     // of an operand
+  const double elements = c_blocks * static_cast<double>(a.m) * a.m;
+  const double blocks = static_cast<double>(a.num_blocks) + b.num_blocks;
+  return (elements * kSecondsPerElement + blocks * kSecondsPerBlock) / num_threads;
 }
 
 }  // namespace
