@@ -76,7 +76,7 @@ void kill_products(const Words& options, const std::string& out) {
       if (!fs::is_directory(name)) fs::remove(name);
     }
     killed += was_killed ? 1 : 0;
-    length *= was_killed ? 1.1 : 0.7;
+    if (!was_killed) length *= 0.8;
     if (found == complete) REQUIRE(spmm_command(old).exit_code == kOk);
   }
   if (num_kills() > 10) WARN(out << ": " << killed << " of " << num_kills() << " runs were killed");

@@ -48,7 +48,7 @@ int interrupt(int times, int number, const Words& arguments, Seconds length, con
     CHECK(names_in(".") == names);
     if (stopped) CHECK(result.err.find("safe to run") != std::string::npos);
     interrupted += stopped ? 1 : 0;
-    length *= stopped ? 1.1 : 0.7;
+    if (!stopped) length *= 0.8;
   }
   return interrupted;
 }
