@@ -21,7 +21,7 @@ if [[ -z $compiler ]]; then
 fi
 
 options=(-S "$source_dir" -B "$build" -D "CMAKE_CXX_COMPILER=$compiler" -D CMAKE_BUILD_TYPE=Debug -D SPMM_FUZZ=ON
-  -D "CMAKE_CXX_FLAGS_DEBUG=-O1 -gline-tables-only" -D SPMM_CUDA=OFF -D SPMM_MPI=OFF -D SPMM_WERROR=OFF)
+  -D "CMAKE_CXX_FLAGS_DEBUG=-O0 -gline-tables-only" -D SPMM_CUDA=OFF -D SPMM_MPI=OFF -D SPMM_WERROR=OFF)
 if command -v ninja >/dev/null; then options+=(-G Ninja); fi
 if command -v ccache >/dev/null; then options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 cmake "${options[@]}" >"$2/fuzz-build.log" 2>&1 &&
