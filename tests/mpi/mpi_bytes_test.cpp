@@ -167,7 +167,9 @@ TEST_CASE("ranks of one machine read their records; the report says so") {
   std::vector<std::string> command = mpi_words(2, {});
   command.back() = "/bin/sh";
   command.insert(command.end(), {"-c", words});
-  const ProcessResult apart = run_process(command);
+  ProcessOptions patient;
+  patient.timeout = kPatience;
+  const ProcessResult apart = run_process(command, patient);
   INFO(apart.err);
   REQUIRE(apart.exit_code == 0);
   CHECK(parse_report("report", content_of("report.json"))["records"] == "sent");

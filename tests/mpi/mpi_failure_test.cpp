@@ -79,7 +79,7 @@ class StoppedRun {
   static ProcessOptions with(const std::string& fault, const std::string& records) {
     ProcessOptions options;
     options.env = {{"SPMM_MPI_FAULT", fault}, {"SPMM_MPI_RECORDS", records}};
-    options.timeout = std::chrono::minutes(5);
+    options.timeout = kPatience;
     return options;
   }
 
@@ -244,6 +244,7 @@ TEST_CASE("tasks that do not see each other are refused") {
   prepare(place, 256, 300);
   ProcessOptions options;
   options.env = {{"SLURM_NTASKS", "4"}, {"OMPI_MCA_btl", "self"}};
+  options.timeout = kPatience;
   const ProcessResult result =
       run_process({std::string(SPMM_BIN_DIR) + "/spmm-mpi", "-q", "x.bin", "y.bin", "z.bin"}, options);
   INFO(result.err);

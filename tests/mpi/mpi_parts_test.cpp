@@ -150,6 +150,7 @@ TEST_CASE("what is in the way of a folder of parts is refused before any work, a
   // The first run lives until the second one has been refused.
   ProcessOptions options;
   options.env = {{"SPMM_MPI_FAULT", "stop-write:1:0"}};
+  options.timeout = kPatience;
   Process first(mpi_words(2, words_for("4")), options);
   const int stopped = wait_for_stopped("c");
   REQUIRE(stopped > 0);
@@ -178,6 +179,7 @@ TEST_CASE("kill -9 of a rank leaves the old folder and one hidden one, which the
     const std::string before = state_of_c();
     ProcessOptions options;
     options.env = {{"SPMM_MPI_FAULT", "stop-write:" + std::to_string(killed) + ":1"}};
+    options.timeout = kPatience;
     Process run(mpi_words(2, words_for("4")), options);
     const int stopped = wait_for_stopped("c");
     REQUIRE(stopped > 0);

@@ -1,7 +1,6 @@
 #include "mpi/mpi_place.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,9 +16,6 @@ namespace spmm::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Against hangs only: a launch takes a second where nothing else runs.
-constexpr std::chrono::seconds kPatience{300};
 
 /// "" for a process that has gone, also while it is read.
 std::string content_of_process(const std::string& pid, const std::string& file) {

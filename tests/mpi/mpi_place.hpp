@@ -1,6 +1,7 @@
 // A folder in which spmm-mpi runs with several ranks.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,9 @@ namespace spmm::test {
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 inline constexpr const char* kOld = "the output of an earlier run";
+
+/// Against hangs only: a launch takes a second where nothing else runs.
+inline constexpr std::chrono::seconds kPatience{300};
 
 /// mpirun with its arguments for any machine and user, then spmm-mpi.
 std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>& arguments);
