@@ -246,7 +246,7 @@ TEST_CASE("gen: what cannot be made is refused and nothing is written", "[tools]
       {{out, "--n", "0", "--m", "2", "--k", "0"}, "--n: 0 is out of range"},
       {{out, "--n", "8", "--m", "0", "--k", "0"}, "--m: 0 is out of range"},
       {{out, "--n", "130", "--m", "65", "--k", "0"}, "from 1 to 64"},
-      {{out, "--n", "8", "--m", "2", "--k", "17"}, "give at most 16 blocks"},
+      {{out, "--n", "8", "--m", "2", "--k", "17"}, "give at most 16, or a larger --n or a smaller --m"},
       {{out, "--n", "8", "--m", "2", "--k", "4294967296"}, "--k: 4294967296 is out of range"},
       {{out, "--n", "8", "--m", "2", "--k", "5", "--pattern", "diagonal"}, "has 4 places"},
       {{out, "--n", "8", "--m", "2", "--k", "1", "--pattern", "spiral"}, "\"spiral\" is not known"},
