@@ -13,8 +13,8 @@ namespace spmm {
 /// How a product with these options is verified, and the memory that is left to it beside the samples.
 VerifySettings verify_beside(const ProductOptions& product, std::uint32_t m, plan::Limits& limits);
 
-/// Leaves room for a result that stays in memory: as much as is expected of the headers, at most half of the limit.
-/// More than that it takes only as far as the product leaves memory free.
+/// Leaves room for a result that stays in memory: as much as is expected of the headers, at most three quarters of the
+/// limit. More than that it takes only as far as the product leaves memory free.
 void leave_room_for_result(const Source& a, const Source& b, const Sink& sink, plan::Limits& limits);
 
 }  // namespace spmm

@@ -36,9 +36,10 @@ std::uint64_t leave_to_proof(const Source& a, const Source& b, std::uint32_t col
       Proof::resident_bytes(a.header(), b.header(), columns, limit) + (columns > 1 ? limit / kShare : 0);
   if (resident > limit / 2) {
     throw OutOfMemory(
-        "--verify full",
+        "ProductOptions::verify_full",
         text("the proof needs ", human_bytes(resident), " beside the product, the limit is ", human_bytes(limit)),
-        "raise --memory-limit, or multiply without --verify full and use spmm-verify on the result");
+        "raise EngineOptions::memory_limit_bytes, or multiply without ProductOptions::verify_full and use spmm-verify "
+        "on the result");
   }
   limits.host_bytes -= resident;
   return resident;

@@ -87,8 +87,9 @@ void PartFiles::check_place(const Part& part, std::span<const std::byte> records
 void PartFiles::check_size(const Part& part, std::uint64_t end_bytes) const {
   const std::uint64_t most = max_output_blocks;
   if ((end_bytes - kHeaderBytes) / record_bytes() <= most) return;
-  throw OutOfMemory(part.file.name(), text("the part has more than ", most, " non-zero blocks, the most a file holds"),
-                    "take more parts (--parts), multiply parts of the matrices, or use larger blocks");
+  throw OutOfMemory(
+      part.file.name(), text("the part has more than ", most, " non-zero blocks, the most a file holds"),
+      "take more parts (ProductOptions::num_parts), multiply parts of the matrices, or use larger blocks");
 }
 
 void PartFiles::write(const Piece& piece) {

@@ -82,7 +82,7 @@ class Elements(unittest.TestCase):
 
     def test_memory_limit(self):
         column = np.ones((1600, 8), dtype=np.uint16)
-        with spmm.Engine(threads=1, memory_limit=4_000_000) as engine:  # 10 MB of result
+        with spmm.Engine(threads=1, memory_limit=8_000_000) as engine:  # 10 MB of result
             error = self.refused(MemoryError, "result in memory", engine.multiply, column, column.T, blocksize=8,
                                  backend="cpu")
             self.assertIsInstance(error, spmm.OutOfMemory)
