@@ -124,6 +124,7 @@ const std::vector<std::string>& variable_names() {
                                                   "SHARD",
                                                   "STRICT_SPACE",
                                                   "SUITE",
+                                                  "SUITES",
                                                   "THREADS",
                                                   "THRESHOLD",
                                                   "TILE",

@@ -89,7 +89,7 @@ TEST_CASE("wrong command lines") {
       {{"--device", "0.5", "a.bin", "b.bin", "c.bin"}, kUsage, {"--device", "\"0.5\""}},
       {{"--verify", "-3", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"-3\""}},
       {{"--verify", "all", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"all\""}},
-      {{"--verify", "full", "--verify-seed", "0", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify-seed", "1 to"}},
+      {{"--verify", "full", "--verify-seed", "0", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify-seed", "give 1 or more"}},
       {{"--verify", "1.5", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"1.5\""}},
       {{"--memory-limit", "8Q", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit", "8Q"}},
       {{"--memory-limit", "0", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit"}},

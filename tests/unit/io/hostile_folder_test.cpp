@@ -49,9 +49,9 @@ TEST_CASE("an index leads to no file outside its folder") {
 TEST_CASE("an index that is a link, a pipe or longer than any is rejected") {
   const TempFolder folder;
   const std::string good = index_of_one("part-000.bin");
-  make_folder(folder, good + std::string(2u << 20, ' '));
+  make_folder(folder, good + std::string(9u << 20, ' '));
   CHECK(read_product(folder / "c").index.empty());  // only blanks are cut off
-  make_folder(folder, std::string(2u << 20, ' ') + good);
+  make_folder(folder, std::string(9u << 20, ' ') + good);
   CHECK(contains(message_for(folder), "is not the JSON index"));
   make_folder(folder, good);
   fs::rename(folder / "c/index.json", folder / "elsewhere.json");
