@@ -18,7 +18,7 @@ constexpr std::uint64_t kCacheLineBytes = 64;
 
 RowAccumulator::RowAccumulator(const Operand& a, const Operand& b, const PackedShape& shape,
                                const Arithmetic& arithmetic, AccumulatorKernel kernel, std::uint32_t blocks_per_side,
-                               const Run& run)
+                               const Space& space, const Run& run)
     : a_(a),
       b_(b),
       kernel_(kernel),
@@ -27,13 +27,12 @@ RowAccumulator::RowAccumulator(const Operand& a, const Operand& b, const PackedS
       block_elements_(shape.m * shape.m),
       flush_pairs_(arithmetic.flush_pairs) {
   if (!kernel_) return;
-  const std::uint64_t most = plan::kAccumulatorBytes / sizeof(std::uint32_t) / block_elements_;
+  const std::uint64_t most = kAccumulatorBytes / sizeof(std::uint32_t) / block_elements_;
   chunk_columns_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, blocks_per_side));
-  sums_ = AlignedArray<std::uint32_t>(std::uint64_t{chunk_columns_} * block_elements_);
-  totals_ = AlignedArray<std::uint32_t>(sums_.size());
-  cursors_ = AlignedArray<std::uint32_t>(plan::kMaxAccumulatedBlocks);
-  std::fill(sums_.begin(), sums_.end(), 0);
-  std::fill(totals_.begin(), totals_.end(), 0);
+  const std::uint64_t elements = std::uint64_t{chunk_columns_} * block_elements_;
+  sums_ = space.sums.first(elements);
+  totals_ = space.sums.subspan(elements, elements);
+  cursors_ = space.cursors;
 }
 
 bool RowAccumulator::takes(std::uint32_t row, std::uint64_t pairs) const {
@@ -103,7 +102,12 @@ std::uint32_t* RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t firs
   return totals_.data();
 }
 
-void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out) {
+void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used,
+                           UnitOutput& out) {
+  if (was_used) {
+    std::fill(sums_.begin(), sums_.end(), 0);
+    std::fill(totals_.begin(), totals_.end(), 0);
+  }
   start_cursors(row, col_begin);
   for (std::uint32_t first = col_begin; first < col_end;) {
     run_.check_cancelled();

@@ -3,30 +3,38 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
-#include "base/aligned_array.hpp"
 #include "base/run.hpp"
 #include "cpu/accumulator_kernel.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/output_queue.hpp"
-#include "plan/host_bytes.hpp"
 
 namespace spmm::cpu {
 
-/// Memory: plan::kAccumulatorBytes twice and a cursor for each block of a row of A, plan::kMaxAccumulatedBlocks at
-/// most. Threads: one.
+/// Sums of a range of columns, which stay in the first-level cache or near it; and totals as large.
+inline constexpr std::uint64_t kAccumulatorBytes = 32u << 10;
+
+/// Memory: none of its own. Threads: one.
 class RowAccumulator {
  public:
+  /// Memory that the caller has for other rows.
+  struct Space {
+    std::span<std::uint32_t> sums;     ///< aligned to a cache line, 2 * kAccumulatorBytes at least
+    std::span<std::uint32_t> cursors;  ///< for each block of a row of A
+  };
+
   /// Values: kernel may be empty: then no row is taken.
   RowAccumulator(const Operand& a, const Operand& b, const PackedShape& shape, const Arithmetic& arithmetic,
-                 AccumulatorKernel kernel, std::uint32_t blocks_per_side, const Run& run);
+                 AccumulatorKernel kernel, std::uint32_t blocks_per_side, const Space& space, const Run& run);
 
   /// Whether a row of the compressed A with so many pairs is faster here than by ordering its pairs.
   [[nodiscard]] bool takes(std::uint32_t row, std::uint64_t pairs) const;
 
   /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
-  /// Errors: Interrupted, what the output throws.
-  void merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
+  /// Values: was_used = the space was used for something else since the last row. Errors: Interrupted, what the output
+  /// throws.
+  void merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used, UnitOutput& out);
 
  private:
   void start_cursors(std::uint32_t row, std::uint32_t col_begin);
@@ -44,10 +52,10 @@ class RowAccumulator {
   std::uint32_t blocks_per_side_;
   std::uint32_t block_elements_;  // of A, of B and of sums
   std::uint32_t flush_pairs_;
-  std::uint32_t chunk_columns_ = 0;      // whose sums are kept at a time
-  AlignedArray<std::uint32_t> sums_;     // [chunk_columns, m, m]; zero between ranges of columns
-  AlignedArray<std::uint32_t> totals_;   // the same, saturated; zero between ranges of columns
-  AlignedArray<std::uint32_t> cursors_;  // next block of B for each block of A in the row
+  std::uint32_t chunk_columns_ = 0;   // whose sums are kept at a time
+  std::span<std::uint32_t> sums_;     // [chunk_columns, m, m]; zero between ranges of columns
+  std::span<std::uint32_t> totals_;   // the same, saturated; zero between ranges of columns
+  std::span<std::uint32_t> cursors_;  // next block of B for each block of A in the row
 };
 
 }  // namespace spmm::cpu

@@ -32,13 +32,18 @@ std::uint32_t max_list_pairs(std::uint32_t m) {
 RowMerger::RowMerger(const RowProduct& product, const Run& run)
     : product_(product),
       run_(run),
-      accumulator_(product.a, product.b, product.operands.shape, product.operands.arithmetic, product.accumulator,
-                   product.blocks_per_side, run),
       max_pairs_(max_list_pairs(product.operands.shape.m)),
       segments_(kMaxPairs),
       pairs_(kMaxPairs + kPairsAhead),
       c_blocks_(kMaxPairs + 1),
-      cursors_(kMaxPairs) {
+      cursors_(kMaxPairs),
+      accumulator_(
+          product.a, product.b, product.operands.shape, product.operands.arithmetic, product.accumulator,
+          product.blocks_per_side,
+          {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), 2 * kAccumulatorBytes / sizeof(std::uint32_t)},
+           .cursors = {cursors_.data(), cursors_.size()}},
+          run) {
+  static_assert(2 * kAccumulatorBytes <= kMaxPairs * sizeof(PairRef));
   static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
   if (counts_columns(product.blocks_per_side)) {
     position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
@@ -71,7 +76,10 @@ void RowMerger::fetch_rows_ahead() const {
 void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
                       UnitOutput& out) {
   row_ = row;
-  if (accumulator_.takes(row, pairs)) return accumulator_.merge(row, col_begin, col_end, out);
+  if (accumulator_.takes(row, pairs)) {
+    return accumulator_.merge(row, col_begin, col_end, std::exchange(pairs_were_used_, false), out);
+  }
+  pairs_were_used_ = true;
   const bool whole_row = col_begin == 0 && col_end == product_.blocks_per_side;
   if (!whole_row || pairs > max_pairs_) return merge_by_columns(pairs, col_begin, col_end, out);
   if (pairs <= kShortRowPairs) fetch_rows_ahead();

@@ -62,7 +62,6 @@ class RowMerger {
 
   const RowProduct& product_;
   const Run& run_;
-  RowAccumulator accumulator_;
   std::uint32_t max_pairs_;         // of one list
   std::uint32_t row_ = 0;           // of the compressed A
   AlignedArray<Segment> segments_;  // with the pairs of the list
@@ -77,6 +76,8 @@ class RowMerger {
   AlignedArray<std::uint64_t> summary_;   // a bit per word of marks_ that is not 0
   AlignedArray<Keyed> keyed_;             // pairs to sort, where there are too many columns for position_
   AlignedArray<Keyed> scratch_;
+  RowAccumulator accumulator_;          // in pairs_ and cursors_
+  bool pairs_were_used_ = true;         // for lists, since accumulator_ had them
   std::vector<std::byte> part_record_;  // part of a C block with more pairs than a list holds
 };
 

@@ -29,8 +29,7 @@ std::uint64_t row_merger_bytes(const MatrixHeader& a) {
                                      ? nb * sizeof(std::uint32_t) + (words + mark_words(words)) * sizeof(std::uint64_t)
                                      : 2 * kKeyedBytes * kMaxListedPairs;
   constexpr std::uint64_t kPadding = 4096;  // entries past the end of lists
-  return kMaxListedPairs * kMergeEntryBytes + 2 * kAccumulatorBytes + kMaxAccumulatedBlocks * sizeof(std::uint32_t) +
-         ordering + kPadding + 2 * output_record_bytes(a.m);
+  return kMaxListedPairs * kMergeEntryBytes + ordering + kPadding + 2 * output_record_bytes(a.m);
 }
 
 /// B in tiles: at most one a block, and no more than there are tile columns in its rows.

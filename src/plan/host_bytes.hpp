@@ -90,13 +90,11 @@ constexpr bool counts_columns(std::uint32_t blocks_per_side) {
 }
 
 /// Sizes of the entries of those lists; the kernels assert them.
-inline constexpr std::uint64_t kKeyedBytes = 16;                  // sort key and record number
-inline constexpr std::uint64_t kShortKeyBytes = 8;                // both in one word
-inline constexpr std::uint64_t kAccumulatorBytes = 32u << 10;     // row-merge: sums of a range of columns
-inline constexpr std::uint64_t kMaxAccumulatedBlocks = 1u << 14;  // row-merge: of a row of A, a cursor each
-inline constexpr std::uint64_t kMergeEntryBytes = 32;             // row-merge, per pair: segment, pair, C block, cursor
-inline constexpr std::uint64_t kTileSegmentBytes = 32;            // row-merge of small blocks, per segment
-inline constexpr std::uint64_t kTileSlotBytes = 5;                // and per slot beside its sums: fresh, touched
-inline constexpr std::uint64_t kStoredBlockBytes = 12;            // reference: index and record number
+inline constexpr std::uint64_t kKeyedBytes = 16;        // sort key and record number
+inline constexpr std::uint64_t kShortKeyBytes = 8;      // both in one word
+inline constexpr std::uint64_t kMergeEntryBytes = 32;   // row-merge, per pair: segment, pair, C block, cursor
+inline constexpr std::uint64_t kTileSegmentBytes = 32;  // row-merge of small blocks, per segment
+inline constexpr std::uint64_t kTileSlotBytes = 5;      // and per slot beside its sums: fresh, touched
+inline constexpr std::uint64_t kStoredBlockBytes = 12;  // reference: index and record number
 
 }  // namespace spmm::plan

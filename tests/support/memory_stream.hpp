@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "spmm/block_matrix.hpp"
+#include "spmm/engine.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::test {
@@ -102,5 +103,14 @@ class MemorySink : public Sink {
   std::size_t num_kept_;
   std::vector<Kept> kept_;
 };
+
+/// multiply() into a sink of the caller's: a result that is returned would count against the memory limit.
+inline ProductMatrix multiply_into_sink(const BlockMatrix& a, const BlockMatrix& b, const Options& options,
+                                        Report* report = nullptr) {
+  MemorySink sink(a.header());
+  const Report done = Engine(options).multiply(MemorySource(a), MemorySource(b), sink, options);
+  if (report != nullptr) *report = done;
+  return sink.product();
+}
 
 }  // namespace spmm::test

@@ -276,8 +276,8 @@ TEST_CASE("the samples of --verify are taken out of the limit, in a plan as in a
   options.verify_blocks = 1000;
   const std::uint64_t samples = 1000 * (8 * 8 * 4 + 3 * 8);  // elements, and three indices
   CHECK(limit_of() == limited.memory_limit_bytes - samples);
-  Report report;
-  static_cast<void>(engine.multiply(a, a, options, &report));
+  test::MemorySink sink(a.header());
+  const Report report = engine.multiply(test::MemorySource(a), test::MemorySource(a), sink, options);
   CHECK(report.plan.host_limit_bytes == limited.memory_limit_bytes - samples);
   CHECK(report.verified_blocks >= 1000);
   options.verify_blocks = 1u << 30;

@@ -1,7 +1,9 @@
 // Rows whose sums lie in memory column by column: sides, instruction sets, sums beyond 32 bits, ranges of columns.
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "base/aligned_array.hpp"
 #include "cpu/accumulator_kernel.hpp"
 #include "cpu/prepared.hpp"
 #include "cpu/row_accumulator.hpp"
@@ -49,7 +51,7 @@ TEST_CASE("cpu: sums of rows in memory, full and half empty") {
 
 TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time") {
   for (const std::uint32_t m : {4u, 8u}) {
-    const auto columns = static_cast<std::uint32_t>(plan::kAccumulatorBytes / 4 / m / m);
+    const auto columns = static_cast<std::uint32_t>(cpu::kAccumulatorBytes / 4 / m / m);
     const std::uint32_t side = 2 * columns + 5;
     MatrixBuilder a(side, m, 3);
     for (std::uint32_t t = 0; t < 9; ++t) a.add_random(side / 2, 11 * t, 4095);
@@ -102,11 +104,17 @@ TEST_CASE("cpu: which rows are summed in memory") {
   const cpu::Arithmetic narrow = cpu::choose_arithmetic(shape, 100, 100);
   const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape, narrow);
   if (!kernel) return;  // another processor
-  const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, 40, run);
+  const AlignedArray<std::uint32_t> sums(2 * cpu::kAccumulatorBytes / sizeof(std::uint32_t));
+  std::vector<std::uint32_t> cursors(40);
+  const cpu::RowAccumulator::Space space{.sums = {sums.data(), sums.size()}, .cursors = cursors};
+  const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, 40, space, run);
   CHECK(rows.takes(0, 1600));
   CHECK(rows.takes(0, 20));
   CHECK_FALSE(rows.takes(0, 19));
-  CHECK_FALSE(cpu::RowAccumulator(product.a, product.b, shape, narrow, {}, 40, run).takes(0, 1600));
+  CHECK_FALSE(cpu::RowAccumulator(product.a, product.b, shape, narrow, {}, 40, space, run).takes(0, 1600));
+  const cpu::RowAccumulator few(product.a, product.b, shape, narrow, kernel, 40,
+                                {.sums = space.sums, .cursors = space.cursors.first(39)}, run);
+  CHECK_FALSE(few.takes(0, 1600));  // no cursor for every block of the row
   CHECK_FALSE(cpu::avx2_accumulator(shape, cpu::choose_arithmetic(shape, 65'535, 65'535)));
 }
 
