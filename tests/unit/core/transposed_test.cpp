@@ -145,7 +145,7 @@ TEST_CASE("transposed operands out of core: slabs of A, the rows of B that they 
   const Files files(a, b);
   bool cut_a = false;
   bool cut_b = false;
-  for (const std::uint64_t limit : {std::uint64_t{2'600'000}, std::uint64_t{1'700'000}}) {
+  for (const std::uint64_t limit : {std::uint64_t{2'600'000}, std::uint64_t{1'400'000}}) {
     EngineOptions limited;
     limited.num_threads = 2;
     limited.memory_limit_bytes = limit;
@@ -175,10 +175,11 @@ TEST_CASE("messages name record and block of a transposed operand as they are in
     write_matrix(folder.file("outside"), outside);
     write_matrix(folder.file("twice"), twice);
     for (const char* kernel : {"auto", "reference"}) {
-      for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1'000'000}}) {
+      for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1'200'000}}) {
         if (limit != 0 && (m == 1 || std::string(kernel) == "reference")) continue;
         INFO("m " << m << ", " << kernel << ", limit " << limit);
         EngineOptions limited;
+        limited.num_threads = 2;
         limited.memory_limit_bytes = limit;
         const auto message = [&](const std::string& a, const std::string& b) {
           const Options options{limited, transposing(true, true, kernel)};
