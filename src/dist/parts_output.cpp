@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "base/release_once.hpp"
@@ -163,6 +164,9 @@ void PartsOutput::gather() {
 }
 
 void PartsOutput::make_visible() {
+  if (parts_.size() != num_parts_) {
+    throw std::logic_error(text(name_, ": ", parts_.size(), " parts, expected ", num_parts_));
+  }
   folder_->write_index(io::index_of(header_, parts_));
   folder_->publish();
 }

@@ -43,12 +43,17 @@ RankPart decode(const Bytes& bytes) {
 }
 
 Bytes encode(const std::vector<ResultPart>& parts) {
-  std::ostringstream out;
+  std::string words;
   for (const ResultPart& part : parts) {
-    out << part.file << ' ' << part.row_begin << ' ' << part.row_end << ' ' << part.num_blocks << ' ' << part.bytes
-        << ' ' << part.crc32 << '\n';
+    words += part.file;
+    for (const std::uint64_t number : {std::uint64_t{part.row_begin}, std::uint64_t{part.row_end},
+                                       std::uint64_t{part.num_blocks}, part.bytes, std::uint64_t{part.crc32}}) {
+      words += ' ';
+      words += std::to_string(number);
+    }
+    words += '\n';
   }
-  return as_bytes(out.str());
+  return as_bytes(words);
 }
 
 std::vector<ResultPart> decode_parts(const Bytes& bytes) {
