@@ -8,6 +8,7 @@ for python in python3 /usr/bin/python3; do
   unset "${!SPMM_@}"
   export SPMM_LIBRARY=$1 PYTHONPATH=$here/../../tools/python:$here PYTHONDONTWRITEBYTECODE=1
   if ! "$python" -c 'import scipy.sparse' 2>/dev/null; then echo "no SciPy: its tests are skipped (Debian: python3-scipy)"; fi
+  # shellcheck disable=SC2093  # the first one that will do ends the loop
   exec "$python" -m unittest discover -s "$here" -p 'test_*.py' -v
 done
 echo "skipped: no python3 with NumPy (Debian: python3-numpy)"
