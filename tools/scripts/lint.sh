@@ -15,8 +15,7 @@ quick_checks=(bugprone-argument-comment bugprone-copy-constructor-init bugprone-
   bugprone-sizeof-expression bugprone-string-constructor bugprone-suspicious-semicolon bugprone-swapped-arguments
   bugprone-too-small-loop-variable bugprone-unhandled-self-assignment bugprone-unused-raii bugprone-use-after-move
   performance-for-range-copy performance-implicit-conversion-in-loop performance-inefficient-vector-operation
-  performance-move-const-arg performance-move-constructor-init performance-unnecessary-copy-initialization
-  performance-unnecessary-value-param)
+  performance-move-const-arg performance-move-constructor-init performance-unnecessary-copy-initialization)
 
 if ! git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
   echo "lint.sh: this is no checkout of git, whose list of files it needs"
