@@ -18,7 +18,7 @@ rm -rf "$work/env" "$work/wheel"
 mkdir -p "$work"
 "$python" -m venv --system-site-packages "$work/env" || skip "no virtual environment can be made"
 pip() { "$work/env/bin/python" -m pip --disable-pip-version-check "$@"; }
-timeout 300 "$work/env/bin/python" -m pip --disable-pip-version-check install -q 'scikit-build-core>=0.8' ||
+timeout 300 "$work/env/bin/python" -m pip --disable-pip-version-check install -q 'scikit-build-core>=0.10' ||
   skip "pip does not get scikit-build-core"
 
 # Unoptimised: it is the package that is tested here, and it is built a second time.
