@@ -79,7 +79,11 @@ std::string read_text(const std::string& path) {
   if (fs::is_directory(path, none)) throw InputError(path, "is a directory, expected a list of jobs", "name a file");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError(path, "cannot be opened", "check the path of the list");
-  return {std::istreambuf_iterator<char>(file), {}};
+  try {
+    return {std::istreambuf_iterator<char>(file), {}};
+  } catch (const std::ios_base::failure& error) {
+    throw IoError(path, text("reading failed (", error.code().message(), ")"), "check the disk, then run again");
+  }
 }
 
 ListPlace place_of(const std::string& list) {
