@@ -106,7 +106,7 @@ typedef struct spmm_product_options {
   uint32_t num_parts;     /* files: the output is a folder of so many; UINT32_MAX: as many as pay; 0: one file */
   int32_t durable;        /* files: fsync around the rename */
   int32_t no_clobber;     /* files: refuse to replace the output */
-  int32_t transpose_a;    /* multiply the transpose of A; must be 0 in this version */
+  int32_t transpose_a;    /* multiply the transpose of A */
   int32_t transpose_b;    /* the same of B */
 } spmm_product_options;
 

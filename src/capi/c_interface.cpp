@@ -158,10 +158,16 @@ spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm
     const std::string name_b = name_of(given_b.name, "matrix B");
     const auto view_a = bsr_view<std::uint16_t>(given_a, name_a);
     const auto view_b = bsr_view<std::uint16_t>(given_b, name_b);
-    const std::uint32_t n = padded_side(view_a, view_b, name_a, name_b);
+    const auto factor = [](BsrView<std::uint16_t> view, bool is_transposed) {  // as the product has it
+      if (is_transposed) std::swap(view.rows, view.cols);
+      return view;
+    };
+    const auto factor_a = factor(view_a, call.options().transpose_a);
+    const auto factor_b = factor(view_b, call.options().transpose_b);
+    const std::uint32_t n = padded_side(factor_a, factor_b, name_a, name_b);
     const auto source_a = make_bsr_source(view_a, n, name_a);
     const auto source_b = make_bsr_source(view_b, n, name_b);
-    multiply_in_memory(engine, *source_a, *source_b, view_a.rows, view_b.cols, call, result, report);
+    multiply_in_memory(engine, *source_a, *source_b, factor_a.rows, factor_b.cols, call, result, report);
   });
 }
 

@@ -51,15 +51,14 @@ EngineOptions engine_options(const spmm_engine_options* given) {
 
 ProductCall::ProductCall(const spmm_product_options* given) {
   const spmm_product_options known = known_fields(given, "spmm_product_options");
-  for (const auto& [flag, name] : {std::pair{known.transpose_a, "transpose_a"}, {known.transpose_b, "transpose_b"}}) {
-    if (flag != 0) throw UsageError(name, "is not carried out by this version", "give the transpose itself");
-  }
   options_.backend = backend_named(known.backend);
   if (known.kernel != nullptr) options_.kernel = known.kernel;
   options_.max_threads = known.max_threads;
   options_.num_parts = known.num_parts;
   options_.durable = known.durable != 0;
   options_.no_clobber = known.no_clobber != 0;
+  options_.transpose_a = known.transpose_a != 0;
+  options_.transpose_b = known.transpose_b != 0;
   options_.verify_blocks = known.verify_blocks;
   if (known.verify_seed != 0) options_.verify_seed = known.verify_seed;
   spmm_cancel* const cancel = known.cancel != nullptr ? known.cancel : &own_;

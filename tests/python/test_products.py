@@ -76,6 +76,16 @@ class Products(unittest.TestCase):
         c = spmm.multiply(given.T, given)
         np.testing.assert_array_equal(c.toarray(), exact_product(a.T, a))
 
+    def test_operands_are_transposed_while_they_are_read(self):
+        rng = random_source(11)
+        a, b = random_dense(rng, 8, 12, 4, density=0.5), random_dense(rng, 20, 8, 4, density=0.5)
+        c = spmm.multiply(as_arrays(a, 4) + ((8, 12),), as_arrays(b, 4) + ((20, 8),), transpose_a=True, transpose_b=True)
+        np.testing.assert_array_equal(as_dense(c), exact_product(a.T, b.T))
+        gram = spmm.multiply(a, a, blocksize=4, transpose_a=True)
+        np.testing.assert_array_equal(as_dense(gram), exact_product(a.T, a))
+        with self.assertRaises(spmm.ShapeError):
+            spmm.multiply(a, a, blocksize=4)
+
     @needs_scipy
     def test_blocks_that_are_not_square_or_differ(self):
         a = random_dense(random_source(5), 12, 12, 2, density=0.5)
