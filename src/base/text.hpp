@@ -7,10 +7,11 @@
 
 namespace spmm {
 
-/// Concatenates its arguments as a stream prints them.
+/// Concatenates its arguments as a stream prints them. Errors: std::bad_alloc.
 template <class... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // else a text, maybe a path, is cut silently where memory ends
   (out << ... << parts);
   return out.str();
 }
