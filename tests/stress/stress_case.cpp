@@ -22,7 +22,7 @@ class Random {
   /// From 1 to bound, small ones as often as large ones.
   std::uint64_t up_to(std::uint64_t bound) {
     std::uint64_t size = 1;
-    while (size < bound && !one_in(4)) size *= 2;
+    while (size < bound && !one_in(8)) size *= 2;
     return 1 + below(std::min(size, bound));
   }
   template <class List>
