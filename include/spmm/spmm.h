@@ -108,6 +108,9 @@ typedef struct spmm_product_options {
   int32_t no_clobber;     /* files: refuse to replace the output */
   int32_t transpose_a;    /* multiply the transpose of A */
   int32_t transpose_b;    /* the same of B */
+  int32_t verify_full;    /* prove the whole result instead of verify_blocks; the report says what was proven */
+  int32_t reserved;
+  uint64_t proof_key; /* of the random numbers of that proof; 0: a fresh one */
 } spmm_product_options;
 
 typedef struct spmm_matrix spmm_matrix; /* block-CSR arrays that the library owns */

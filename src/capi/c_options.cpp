@@ -60,6 +60,8 @@ ProductCall::ProductCall(const spmm_product_options* given) {
   options_.transpose_a = known.transpose_a != 0;
   options_.transpose_b = known.transpose_b != 0;
   options_.verify_blocks = known.verify_blocks;
+  options_.verify_full = known.verify_full != 0;
+  options_.proof_key = known.proof_key;
   if (known.verify_seed != 0) options_.verify_seed = known.verify_seed;
   spmm_cancel* const cancel = known.cancel != nullptr ? known.cancel : &own_;
   options_.cancel = &cancel->flag;

@@ -141,6 +141,17 @@ void add_parts(JsonText& json, const Report& report) {
   json.close(']');
 }
 
+void add_proof(JsonText& json, const ProofReport& proof) {
+  json.open("proof", '{')
+      .add("columns", proof.num_columns)
+      .add("key", proof.key)
+      .add("rows", proof.num_rows)
+      .add("saturated_elements", proof.num_saturated)
+      .add("exact_block_rows", proof.num_exact_rows)
+      .add("resident_bytes", proof.resident_bytes)
+      .close('}');
+}
+
 }  // namespace
 
 std::string report_json(const Report& report) {
@@ -162,6 +173,7 @@ std::string report_json(const Report& report) {
       .add("peak_host_bytes", report.peak_host_bytes)
       .add("peak_device_bytes", report.peak_device_bytes)
       .add("verified_blocks", report.verified_blocks);
+  if (report.proof.num_columns > 0) add_proof(json, report.proof);
   add_plan(json, report.plan);
   add_devices(json, report.plan);
   add_parts(json, report);

@@ -74,6 +74,14 @@ static int in_memory(spmm_engine* engine) {
   CHECK(spmm_report_num_blocks(report) == 1 && spmm_report_num_pairs(report) == 1);
   CHECK(strcmp(spmm_report_backend(report), "cpu") == 0 && spmm_report_kernel(report)[0] != 0);
   CHECK(spmm_report_seconds(report) > 0 && strstr(spmm_report_json(report), "\"verified_blocks\":1") != NULL);
+  CHECK(strstr(spmm_report_json(report), "\"proof\"") == NULL);
+  spmm_matrix_destroy(c);
+  spmm_report_destroy(report);
+  options.verify_full = 1;
+  options.proof_key = 7;
+  CHECK(spmm_multiply_bsr(engine, &a, &b, &options, &c, &report) == SPMM_OK);
+  CHECK(memcmp(spmm_matrix_data(c), expected, sizeof expected) == 0);
+  CHECK(strstr(spmm_report_json(report), "\"proof\":{\"columns\":1,\"key\":7,") != NULL);
   spmm_matrix_destroy(c);
   spmm_report_destroy(report);
   return 0;

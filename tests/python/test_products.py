@@ -118,6 +118,15 @@ class Products(unittest.TestCase):
         self.assertGreater(report["verified_blocks"], 0)
         self.assertIn(("multiply", True), stages)
 
+    def test_a_proof_of_the_whole_result(self):
+        a = random_dense(random_source(9), 64, 64, 4, density=0.5)
+        report = {}
+        c = spmm.multiply(as_arrays(a, 4), as_arrays(a, 4), backend="cpu", verify="full", report=report)
+        self.assertTrue((as_dense(c) == exact_product(a, a)).all())
+        self.assertEqual(report["proof"]["rows"], 64)
+        with self.assertRaises(spmm.UsageError):
+            spmm.multiply(as_arrays(a, 4), as_arrays(a, 4), verify="all")
+
     def test_several_threads_on_one_engine(self):
         a = random_dense(random_source(8), 40, 40, 4, density=0.5)
         expected, wrong = exact_product(a, a), []

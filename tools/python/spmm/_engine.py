@@ -16,7 +16,16 @@ from ._matrix import Matrix, Operand, common_side, find_scipy, from_handle
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, int, int], Any]
+Verify = Union[int, str]
 ALL_DEVICES = -1
+
+
+def _verify_fields(verify: Verify) -> Dict[str, int]:
+    if isinstance(verify, str):
+        if verify != "full":
+            raise _errors.make(_errors.UsageError, "verify", f"'{verify}' is not known", 'give "full" or a number of blocks')
+        return {"verify_full": 1}
+    return {"verify_blocks": verify}
 
 
 def version() -> str:
@@ -99,14 +108,14 @@ class Engine:
         _library.check(_library.library().spmm_engine_create(options, self._handle.pointer))
 
     def multiply(self, a: Matrix, b: Matrix, *, blocksize: Optional[int] = None, backend: Optional[str] = None,
-                 kernel: Optional[str] = None, threads: int = 0, verify: int = 0, transpose_a: bool = False,
+                 kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
                  transpose_b: bool = False, progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Any:
         """C = A * B; see :func:`spmm.multiply`."""
         m = common_side(a, b, blocksize)
         left, right = Operand(a, m, "matrix A"), Operand(b, m, "matrix B")
         call = _Call(progress, {"backend": backend, "kernel": kernel},
-                     {"max_threads": threads, "verify_blocks": verify, "transpose_a": int(transpose_a),
-                      "transpose_b": int(transpose_b)})
+                     {"max_threads": threads, "transpose_a": int(transpose_a), "transpose_b": int(transpose_b),
+                      **_verify_fields(verify)})
         result = _library.Handle("spmm_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
@@ -123,13 +132,13 @@ class Engine:
         return from_handle(result, wants_scipy=not (isinstance(a, tuple) and isinstance(b, tuple)))
 
     def multiply_files(self, a: Path, b: Path, out: Path, *, backend: Optional[str] = None,
-                       kernel: Optional[str] = None, threads: int = 0, verify: int = 0, parts: int = 0,
+                       kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, parts: int = 0,
                        durable: bool = False, no_clobber: bool = False, transpose_a: bool = False,
                        transpose_b: bool = False, progress: Optional[Progress] = None) -> Dict[str, Any]:
         """Multiplies two files into a third, with memory for a part of the result only. Returns the report."""
         call = _Call(progress, {"backend": backend, "kernel": kernel},
-                     {"max_threads": threads, "verify_blocks": verify, "num_parts": parts, "durable": int(durable),
-                      "no_clobber": int(no_clobber), "transpose_a": int(transpose_a), "transpose_b": int(transpose_b)})
+                     {"max_threads": threads, "num_parts": parts, "durable": int(durable), "no_clobber": int(no_clobber),
+                      "transpose_a": int(transpose_a), "transpose_b": int(transpose_b), **_verify_fields(verify)})
         made = _library.Handle("spmm_report_destroy")
         with self._use() as engine:
             call.run(lambda: _library.library().spmm_multiply_files(
@@ -194,10 +203,10 @@ def multiply(a: Matrix, b: Matrix, **options: Any) -> Any:
     Returns a bsr_array of uint32, or a Bsr where both are tuples.
 
     blocksize: side of the blocks, where the matrices have none or others. backend: "cuda" or "cpu". kernel: by name.
-    threads: at most. verify: recompute so many blocks of the result. transpose_a, transpose_b: multiply by the
-    transposes, which are made while the matrices are read. progress: called with stage, work done and total,
-    from another thread; an exception of it cancels the product. report: a dictionary, which gets what
-    `spmm --report` writes.
+    threads: at most. verify: recompute so many blocks of the result; "full" proves all of it (report["proof"]).
+    transpose_a, transpose_b: multiply by the transposes, which are made while the matrices are read. progress: called
+    with stage, work done and total, from another thread; an exception of it cancels the product. report: a
+    dictionary, which gets what `spmm --report` writes.
     Errors: ShapeError, FormatError (both are ValueErrors), OutOfMemory, DeviceError, VerifyError, UsageError.
     Ctrl-C ends the product before KeyboardInterrupt is raised.
 
