@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/tile_grid.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/registry.hpp"
 #include "spmm/spmm.hpp"
@@ -21,6 +22,7 @@ inline std::uint32_t side_for(const std::string& kernel, std::uint32_t m) {
 /// Whether a kernel takes blocks of side m on a grid of nb x nb.
 inline bool takes_operands(const std::string& kernel, std::uint32_t m, std::uint64_t nb) {
   if (kernel == "row-rank" && nb > kernels::kMaxRankedColumns) return false;
+  if (kernel == "tile-tensor" && nb * m > kernels::kMaxTileSide) return false;
   return side_for(kernel, m) == m;
 }
 
