@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Runs the commands of README.md, one after the other, on small files.
+
+usage: readme_test.py README.md BIN
+BIN is the folder of the programs. Every line of a command block is run here or named in ELSEWHERE with what runs it; a
+line that is neither, and a command that fails, fail the test. Programs that this build lacks are left out, and said.
+"""
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+# Beginning of a line -> what runs it.
+ELSEWHERE = {
+    "$ ./spmm": "tools/scripts/demo.sh",
+    "$ build/bin/spmm-compare": "tools/scripts/demo.sh",
+    "bash tools/scripts/": "they build and test; this test is a part of one of them",
+    "cmake --install build": "install_test",
+    "cmake --build build --target uninstall": "install_test",
+    "./spmm --devices": "tests/gpu/devices_test.cpp, on GPUs",
+    "mpirun": "mpi_tests: as many ranks as the machine carries",
+    "sbatch": "slurm_test",
+    "python3 tools/scripts/draw_run.py": "tests/unit/tools, where matplotlib is installed",
+}
+PROGRAM = re.compile(r"(?:\./|build/bin/)(spmm(?:-[a-z]+)?)\b")
+
+
+def fail(message):
+    sys.exit(f"readme_test.py: {message}")
+
+
+def command_lines(text):
+    """Lines of the blocks without a language that begin like a command; outputs and drawings do not."""
+    for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if re.match(r"(\$ |\./|build/bin/|bash |cmake |mpirun |sbatch |python3 |make_jobs)", line):
+                yield re.sub(r"\s+#\s.*$", "", line)
+
+
+class Place:
+    """A folder like a checkout with a build in it, and the files that the commands name."""
+
+    def __init__(self, folder, programs):
+        self.folder, self.programs = folder, programs
+        (folder / "build").mkdir()
+        (folder / "build" / "bin").symlink_to(programs)
+        (folder / "spmm").symlink_to(programs / "spmm")
+        jobs = folder / "make_jobs"
+        jobs.write_text("#!/bin/sh\nprintf 'a.bin\\tb.bin\\tmade.bin\\n'\n")
+        jobs.chmod(0o755)
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("SPMM_")}
+        self.environment["PATH"] = f"{folder}:{os.environ['PATH']}"
+        self.write_inputs()
+
+    def write_inputs(self):
+        for name, seed in (("a", 1), ("b", 2)):
+            self.run(f"build/bin/spmm-gen -q --n 320 --m 8 --k 300 --seed {seed} {name}.bin")
+        (self.folder / "jobs.tsv").write_text("a.bin\tb.bin\tone.bin\na.bin\ta.bin\ttwo.bin\tverify=full\n")
+        header = "%%MatrixMarket matrix coordinate integer general\n"
+        (self.folder / "a.mtx").write_text(header + "300 300 3\n1 1 5\n150 7 65535\n300 200 2\n")
+        (self.folder / "b.mtx").write_text(header + "300 200 3\n1 1 7\n7 200 9\n200 4 1\n")
+        self.npy_of_halves()
+
+    def npy_of_halves(self):
+        """A file of NumPy: two rows of three numbers of 64 bits."""
+        text = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }"
+        text = text.ljust(117) + "\n"
+        numbers = struct.pack("<6d", 0.5, 1.25, 0, 300, 2, 0.001)
+        (self.folder / "w.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + numbers)
+
+    def before(self, line):
+        """What a command needs that no command before it has made."""
+        if "theirs.bin" in line or "other.bin" in line:
+            self.run("./spmm -q a.bin b.bin theirs.bin")
+            shutil.copy(self.folder / "theirs.bin", self.folder / "other.bin")
+        if "b.npz b.bin" in line:
+            self.run("build/bin/spmm-convert b.mtx b.npz.bin --n 300 --block 4")
+            self.run("build/bin/spmm-convert b.npz.bin b.npz")
+
+    def run(self, line):
+        done = subprocess.run(["sh", "-e", "-c", line], cwd=self.folder, env=self.environment, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, check=False)
+        if done.returncode != 0:
+            fail(f"`{line}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+def without_npz(programs):
+    """Whether this build's spmm-convert reads no archives."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "x.npz"
+        path.write_bytes(b"PK\x05\x06" + bytes(18))
+        done = subprocess.run([programs / "spmm-convert", path, path.with_suffix(".bin")], capture_output=True, text=True,
+                              check=False)
+        return "libzip" in done.stderr
+
+
+def main():
+    if len(sys.argv) != 3:
+        fail("usage: readme_test.py README.md BIN")
+    programs = pathlib.Path(sys.argv[2]).resolve()
+    lacks_npz = without_npz(programs)
+    count = 0
+    with tempfile.TemporaryDirectory(prefix="spmm-readme-") as folder:
+        place = Place(pathlib.Path(folder), programs)
+        for line in command_lines(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")):
+            if any(line.startswith(beginning) for beginning in ELSEWHERE):
+                continue
+            program = PROGRAM.search(line)
+            if program is None:
+                fail(f"`{line}` is neither run here nor named in ELSEWHERE")
+            if not (programs / program[1]).exists():
+                print(f"left out, {program[1]} is not built: {line}")
+                continue
+            if lacks_npz and ".npz" in line:
+                print(f"left out, built without libzip: {line}")
+                continue
+            place.before(line)
+            place.run(line)
+            count += 1
+    if count < 10:
+        fail(f"only {count} commands were found")
+    print(f"{count} commands of the README ran")
+
+
+main()
