@@ -1,5 +1,7 @@
 // A matrix whose file changes between the check of its indices and the reading of its elements.
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "io/system_calls.hpp"
 #include "spmm/error.hpp"
@@ -22,7 +24,30 @@ ssize_t pread_of_changed(int fd, void* to, size_t size, off_t offset) {
   return got;
 }
 
+std::filesystem::path growing;
+
+/// With the second reading the file becomes longer.
+ssize_t pread_of_growing(int fd, void* to, size_t size, off_t offset) {
+  if (offset == static_cast<off_t>(kHeaderBytes) && num_first_reads++ == 1) {
+    std::ofstream(growing, std::ios::app | std::ios::binary) << "more";
+  }
+  return ::pread(fd, to, size, offset);
+}
+
 }  // namespace
+
+TEST_CASE("no matrix is returned of a file that grew while it was read") {
+  const TempFolder folder;
+  growing = folder / "a.bin";
+  write_bytes(growing, header_bytes(4, 2, 2) + record16(2, 0, 1) + record16(2, 1, 0));
+  const auto before = system_calls;
+  system_calls.pread = pread_of_growing;
+  num_first_reads = 0;
+  const std::string message = message_of<FormatError>([&] { read_matrix(growing); });
+  system_calls = before;
+  CHECK(contains(message, "a.bin"));
+  CHECK(num_first_reads == 2);
+}
 
 TEST_CASE("no matrix is returned whose blocks moved out of it while it was read") {
   const TempFolder folder;

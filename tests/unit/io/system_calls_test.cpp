@@ -186,6 +186,24 @@ TEST_CASE("a reservation that fails and leaves the file longer does not change t
   CHECK(num_calls == 6);
 }
 
+TEST_CASE("all of the expected bytes are reserved, each once") {
+  static std::uint64_t reserved_end = 0;
+  const TempFolder folder;
+  const TableRestored table;
+  system_calls.fallocate = [](int, int, off_t offset, off_t length) {
+    if (static_cast<std::uint64_t>(offset) != reserved_end) errno = EINVAL;
+    reserved_end += static_cast<std::uint64_t>(length);
+    return static_cast<std::uint64_t>(offset + length) == reserved_end ? 0 : -1;
+  };
+  reserved_end = 0;
+  OutputFile file(folder / "c", {});
+  for (const std::uint64_t bytes : {17u << 20, (64u << 20) + 1, 100u << 20, (1000u << 20) - 1, 1000u << 20}) {
+    file.expect_bytes(bytes);
+    CHECK(reserved_end >= bytes);
+  }
+  CHECK(reserved_end < 1300u << 20);
+}
+
 /// In a child process: an output of 66 MB on an ext4 of 120 MB, which has no room for the 128 MB that are reserved.
 std::string write_to_small_ext4(const fs::path& folder) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
