@@ -92,6 +92,6 @@ TEST_CASE("kill -9 at random moments of a product to one file and to parts") {
   spmm::write_matrix("x.bin", random_matrix(4096, 8, 6000, 65535, 31));
   spmm::write_matrix("y.bin", random_matrix(4096, 8, 6000, 65535, 32));
   kill_products({}, "c.bin");
-  kill_products({"--memory-limit", "3M"}, "c.bin");
+  kill_products({"--kernel", "reference", "--memory-limit", "3M"}, "c.bin");
   kill_products({"--parts", "3"}, "c");
 }
