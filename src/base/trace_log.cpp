@@ -45,7 +45,7 @@ bool TraceLane::joins(const TraceEvent& before, const TraceEvent& event) const {
 
 void TraceLane::add(const TraceEvent& event) {
   if (!events_.empty() && joins(events_.back(), event)) return join(events_.back(), event);
-  if (events_.size() == kMaxEvents) make_room();
+  if (events_.size() == events_.capacity() && !grow()) make_room();
   events_.push_back(event);
 }
 
@@ -79,10 +79,22 @@ void TraceLane::drop_short() {
 }
 
 void TraceLane::make_room() {
-  while (events_.size() > kMaxEvents / 2) {
+  const std::size_t half = events_.capacity() / 2;
+  while (events_.size() > half) {
     coarsen(2 * resolution_ns_);
-    if (events_.size() > kMaxEvents / 2) drop_short();
+    if (events_.size() > half) drop_short();
   }
+}
+
+/// False: the buffer is as large as it may be, or as there is memory for.
+bool TraceLane::grow() {
+  if (events_.capacity() >= kMaxEvents) return false;
+  try {
+    events_.reserve(2 * events_.capacity());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
 }
 
 TraceTrack TraceLane::take() {

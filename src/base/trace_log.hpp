@@ -17,15 +17,16 @@ namespace spmm {
 class TraceSpan;
 
 /// The events of one thread, in the order of their ends. Threads: that one alone, until it has nothing to do any more.
-/// Memory: kMaxEvents events, taken at the beginning. Neighbours of one name are joined where together they are shorter
-/// than the resolution; a full buffer doubles the resolution until it is half empty, and drops what is still shorter
-/// than a quarter of it.
+/// Memory: kFirstEvents events, taken at the beginning, then up to kMaxEvents where there is memory. Neighbours of one
+/// name are joined where together they are shorter than the resolution; a full buffer doubles the resolution until it
+/// is half empty, and drops what is still shorter than a quarter of it.
 class TraceLane {
  public:
   static constexpr std::size_t kMaxEvents = 4096;
+  static constexpr std::size_t kFirstEvents = 512;  ///< small enough to be had without asking the system for pages
   static constexpr std::int64_t kResolutionNs = 100'000;  ///< at the beginning
 
-  explicit TraceLane(std::string name) : name_(std::move(name)) { events_.reserve(kMaxEvents); }
+  explicit TraceLane(std::string name) : name_(std::move(name)) { events_.reserve(kFirstEvents); }
 
   /// Name of the interval that is open now; "" = none.
   [[nodiscard]] std::string_view current() const;
@@ -45,6 +46,7 @@ class TraceLane {
   [[nodiscard]] bool joins(const TraceEvent& before, const TraceEvent& event) const;
   void drop_short();
   void make_room();
+  bool grow();
 
   std::string name_;
   std::vector<TraceEvent> events_;
