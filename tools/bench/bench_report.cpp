@@ -134,8 +134,9 @@ void add_limit(Json& json, const KernelResult& kernel) {
 
 /// Adds times of files and whole processes.
 void add_totals(Json& json, const CaseResult& result, const KernelResult& kernel) {
-  json["file_total_s"] = kernel.file_run.total_s;
-  if (result.floor) json["file_total_over_floor"] = kernel.file_run.total_s / result.floor->total_s();
+  if (!result.checksum) json["file_total_s"] = kernel.file_run.total_s;
+  if (result.floor && !result.checksum)
+    json["file_total_over_floor"] = kernel.file_run.total_s / result.floor->total_s();
   if (!kernel.e2e_failure.empty()) json["e2e_failure"] = kernel.e2e_failure;
   if (kernel.e2e_s.empty()) return;
   const Spread e2e = spread_of(kernel.e2e_s);
@@ -240,11 +241,12 @@ std::string table_row(const CaseResult& result, const KernelResult& kernel, bool
                                     short_number(pair_rate(first.pairs, multiply.median)),
                                     short_number(pair_rate(first.pairs, device.median)),
                                     range_text(spread_of(kernel.runs, total_s)),
-                                    short_number(kernel.file_run.total_s),
+                                    result.checksum ? "" : short_number(kernel.file_run.total_s),
                                     limit_text(kernel)};
   if (with_floor) {
     words.push_back(result.floor ? short_number(result.floor->total_s()) : "");
-    words.push_back(result.floor ? short_number(kernel.file_run.total_s / result.floor->total_s()) : "");
+    const bool is_known = result.floor && !result.checksum;
+    words.push_back(is_known ? short_number(kernel.file_run.total_s / result.floor->total_s()) : "");
   }
   words.push_back(kernel.validated() ? "yes" : "NO: " + kernel.difference);
   return table_line(words);
@@ -263,6 +265,7 @@ Json case_result_json(const CaseResult& result) {
   Json json = case_json(result.what);
   json["block_density"] = result.what.block_density();
   json["yardstick"] = result.baseline;  // the key in the layout of the files
+  json["compared_by"] = result.checksum ? "checksum" : "file";
   if (!result.baseline.empty()) {
     json["baseline"] = run_json(result.baseline_run);
     json["baseline"]["kernel"] = result.baseline;

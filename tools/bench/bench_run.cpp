@@ -17,9 +17,11 @@
 #include "io/format.hpp"
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
+#include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "tools/bench/bench_process.hpp"
+#include "tools/bench/checksum_sink.hpp"
 #include "tools/compare/compare.hpp"
 #include "tools/gen/generate.hpp"
 
@@ -96,13 +98,13 @@ std::string too_slow_text(std::optional<double> max_s) {
   return text("a run took longer than --max-seconds ", max_s.value_or(0));
 }
 
-/// multiply(), stopped after the time that the user wants to wait. Errors: TooSlow.
-Report multiply_in_time(const fs::path& a, const fs::path& b, const fs::path& out, Options how,
-                        std::optional<double> max_s) {
+/// product(options), stopped after the time that the user wants to wait. Errors: TooSlow.
+template <class Product>
+Report multiply_in_time(Options how, std::optional<double> max_s, const Product& product) {
   const TimeLimit limit(max_s, how.cancel);
   how.cancel = limit.stop_flag();
   try {
-    return multiply(a, b, out, how);
+    return product(how);
   } catch (const Interrupted&) {
     if (limit.expired()) throw TooSlow(too_slow_text(max_s));
     throw;
@@ -201,11 +203,13 @@ class CaseRun {
   /// runs.
   void make_baseline(CaseResult& result) {
     std::vector<std::string> candidates = options_.kernels;
-    const bool on_cpu = options_.baseline_backend == Backend::cpu;
-    candidates.insert(candidates.begin(), on_cpu ? "row-merge" : "two-pointer");
+    std::vector<std::string> baselines = options_.baselines;
+    if (baselines.empty()) baselines = {options_.baseline_backend == Backend::cpu ? "row-merge" : "two-pointer"};
+    candidates.insert(candidates.begin(), baselines.begin(), baselines.end());
+    result.checksum = options_.checksum;
     for (const std::string& kernel : candidates) {
       Report report;
-      if (!refusal_of([&] { report = multiply_to(baseline_.path, kernel); }).empty()) continue;
+      if (!refusal_of([&] { report = multiply_checked(baseline_.path, kernel, baseline_sum_); }).empty()) continue;
       result.baseline = report.plan.kernel;
       result.baseline_run = report;
       if (options_.floor) result.floor = measure_floor(a_, b_, report.c, options_);
@@ -228,7 +232,7 @@ class CaseRun {
       result.runs.clear();
       return result;
     }
-    result.difference = has_baseline ? result_difference(baseline_.path, out_.path) : "there is no baseline";
+    result.difference = has_baseline ? difference() : "there is no baseline";
     fs::remove(out_.path);
     result.work = least_work(result.file_run, max_value_);
     result.limit = limit_of(result.work, result.file_run.device, options_.ceilings);
@@ -237,14 +241,34 @@ class CaseRun {
   }
 
  private:
-  void run_all(const std::string& kernel, KernelResult& result) const {
+  void run_all(const std::string& kernel, KernelResult& result) {
     const Report warm_up = multiply_to("/dev/null", kernel);
     if (options_.filter_s && warm_up.total_s > *options_.filter_s) {
       result.runs.push_back(warm_up);
     } else {
       for (unsigned r = 0; r < options_.num_runs; ++r) result.runs.push_back(multiply_to("/dev/null", kernel));
     }
-    result.file_run = multiply_to(out_.path, kernel);
+    result.file_run = multiply_checked(out_.path, kernel, out_sum_);
+  }
+
+  [[nodiscard]] std::string difference() const {
+    if (!options_.checksum) return result_difference(baseline_.path, out_.path);
+    if (out_sum_ == baseline_sum_) return "";
+    return text("the checksums differ; ", out_sum_.num_blocks, " blocks, the baseline has ", baseline_sum_.num_blocks);
+  }
+
+  /// A run whose result can be compared: as a file, or by its checksum.
+  Report multiply_checked(const fs::path& out, const std::string& kernel, ResultChecksum& sum) const {
+    if (!options_.checksum) return multiply_to(out, kernel);
+    return multiply_in_time(with_kernel(kernel), options_.max_s, [&](const Options& how) {
+      Engine engine(how);
+      const auto a = open_file_source(a_);
+      const auto b = open_file_source(b_);
+      ChecksumSink sink(a->header().m, threads_of(options_));
+      Report report = engine.multiply(*a, *b, sink, how);
+      sum = sink.checksum();
+      return report;
+    });
   }
 
   /// Times as many processes as there were runs.
@@ -259,7 +283,8 @@ class CaseRun {
   }
 
   [[nodiscard]] Report multiply_to(const fs::path& out, const std::string& kernel) const {
-    return multiply_in_time(a_, b_, out, with_kernel(kernel), options_.max_s);
+    return multiply_in_time(with_kernel(kernel), options_.max_s,
+                            [&](const Options& how) { return multiply(a_, b_, out, how); });
   }
 
   [[nodiscard]] Options with_kernel(const std::string& kernel) const {
@@ -274,6 +299,8 @@ class CaseRun {
   std::uint32_t max_value_;
   Scratch baseline_;
   Scratch out_;
+  ResultChecksum baseline_sum_;
+  ResultChecksum out_sum_;
 };
 
 }  // namespace

@@ -20,8 +20,10 @@ struct BenchOptions {
   Options multiply;                         ///< backend, device, threads
   Backend baseline_backend = Backend::cpu;  ///< its simplest fast kernel makes the baseline
   unsigned num_runs = 5;
-  std::optional<double> filter_s;  ///< a warm-up that takes longer stays the only run
-  std::optional<double> max_s;     ///< a run that takes longer is stopped and its kernel skipped
+  std::optional<double> filter_s;      ///< a warm-up that takes longer stays the only run
+  std::optional<double> max_s;         ///< a run that takes longer is stopped and its kernel skipped
+  std::vector<std::string> baselines;  ///< kernels of the baseline: the first that runs; none = the simplest fast one
+  bool checksum = false;               ///< compare checksums instead of files: no result is written
   bool floor = false;
   bool e2e = false;                ///< also time whole processes
   std::vector<Ceilings> ceilings;  ///< of known devices
@@ -43,7 +45,7 @@ struct KernelResult {
   std::string refusal;                        ///< why it did not run; "" where it did
   bool too_slow = false;                      ///< it did not run because it took too long
   std::vector<Report> runs;                   ///< to /dev/null
-  Report file_run;                            ///< to a file
+  Report file_run;                            ///< to a file, or to a checksum
   std::string difference;                     ///< from the baseline's bytes; "" where there is none
   std::vector<double> e2e_s;                  ///< whole processes `spmm A B OUT` that write a new file
   std::uint64_t e2e_peak_resident_bytes = 0;  ///< the largest of these processes
@@ -57,8 +59,9 @@ struct KernelResult {
 
 struct CaseResult {
   BenchCase what;
-  std::string baseline;  ///< kernel whose output the others must equal; "" where no kernel ran
-  Report baseline_run;   ///< its only run, to a file, nothing warmed up
+  std::string baseline;   ///< kernel whose output the others must equal; "" where no kernel ran
+  Report baseline_run;    ///< its only run, to a file or a checksum, nothing warmed up
+  bool checksum = false;  ///< checksums were compared; no time of writing a file is known
   std::optional<FloorTimes> floor;
   std::vector<KernelResult> kernels;
 };
@@ -75,9 +78,9 @@ std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed
 /// How the second result differs from the first; "" where the bytes are the same. Errors: InputError, IoError.
 std::string result_difference(const std::filesystem::path& baseline, const std::filesystem::path& found);
 
-/// Runs every kernel on a case: one warm-up, the timed runs to /dev/null, one run to a file. `on_kernel` is called
-/// after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except UsageError,
-/// OutOfMemory and DeviceError, which make a refusal.
+/// Runs every kernel on a case: one warm-up, the timed runs to /dev/null, one run to a file (or to a checksum).
+/// `on_kernel` is called after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except
+/// UsageError, OutOfMemory and DeviceError, which make a refusal.
 CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
                     const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel);
 

@@ -112,9 +112,10 @@ void refuse_missing_partners(const std::vector<BenchSuite>& suites, const std::s
   }
 }
 
-/// Adds the case that `one` is compared with, then the case itself, where they are not there yet.
-void add_case(std::vector<BenchCase>& chosen, const BenchCase& one, const std::vector<BenchSuite>& suites) {
-  if (one.compare_with) add_case(chosen, *find_case(suites, *one.compare_with), suites);
+/// Adds the case that `one` is compared with, where asked for, then the case itself, where they are not there yet.
+void add_case(std::vector<BenchCase>& chosen, const BenchCase& one, const std::vector<BenchSuite>& suites,
+              bool with_partner) {
+  if (one.compare_with && with_partner) add_case(chosen, *find_case(suites, *one.compare_with), suites, true);
   const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const BenchCase& c) { return c.name == one.name; });
   if (!known) chosen.push_back(one);
 }
@@ -169,19 +170,19 @@ std::vector<BenchSuite> load_suites(const std::filesystem::path& path) {
 }
 
 std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const std::vector<std::string>& suite_names,
-                                    const std::vector<std::string>& case_names) {
+                                    const std::vector<std::string>& case_names, bool with_partners) {
   std::vector<BenchCase> chosen;
   for (const std::string& name : suite_names) {
     const auto suite = std::find_if(suites.begin(), suites.end(), [&](const BenchSuite& s) { return s.name == name; });
     if (suite == suites.end()) {
       throw UsageError("--suite", "unknown suite \"" + name + "\"", "give one of: " + joined_names(suites));
     }
-    for (const BenchCase& one : suite->cases) add_case(chosen, one, suites);
+    for (const BenchCase& one : suite->cases) add_case(chosen, one, suites, with_partners);
   }
   for (const std::string& name : case_names) {
     const BenchCase* const one = find_case(suites, name);
     if (one == nullptr) throw UsageError("--case", "unknown case \"" + name + "\"", "see spmm-bench --list");
-    add_case(chosen, *one, suites);
+    add_case(chosen, *one, suites, with_partners);
   }
   return chosen;
 }

@@ -41,9 +41,9 @@ struct BenchSuite {
 std::vector<BenchSuite> load_suites(const std::filesystem::path& path);
 
 /// The cases of the named suites and the named cases, in this order, none twice; a case that is compared with another
-/// one comes after that one. Errors: UsageError (unknown names).
+/// one comes after that one, which is left out without `with_partners`. Errors: UsageError (unknown names).
 std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const std::vector<std::string>& suite_names,
-                                    const std::vector<std::string>& case_names);
+                                    const std::vector<std::string>& case_names, bool with_partners = true);
 
 /// Every suite with its cases, one line each.
 std::string suites_text(const std::vector<BenchSuite>& suites);

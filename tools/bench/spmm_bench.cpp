@@ -1,15 +1,8 @@
 // spmm-bench: times kernels on named cases, with their outputs compared; compares two such measurements.
-#include <unistd.h>
-
-#include <cerrno>
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <cxxopts.hpp>
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,10 +14,11 @@
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
 #include "tools/bench/bench_limits.hpp"
-#include "tools/bench/bench_process.hpp"
+#include "tools/bench/bench_options.hpp"
 #include "tools/bench/bench_report.hpp"
 #include "tools/bench/bench_run.hpp"
 #include "tools/bench/bench_suites.hpp"
+#include "tools/bench/calibrate.hpp"
 
 namespace {
 
@@ -41,7 +35,8 @@ the next time. A baseline output is written by two-pointer (GPU) or row-merge (C
 up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the baseline. A
 kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
 run as skipped. The kernel "all" is auto and every kernel of the
-backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case.
+backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case;
+with --checksum, which compares checksums of all records, for none.
 
 Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Limit reached =
 the share of the binding limit that device reached: bytes (input records and their blocks read, output records written,
@@ -58,6 +53,10 @@ measured), comparison (time per pair * m^3 over that of the case named by compar
 with --e2e, whole processes beside the same within this program, the floor and published times. With --e2e the floor
 includes the start: a process whose product has one block.
 
+--calibrate runs products that each hang on one rate of the planner, kernel by kernel, and fits the row of
+src/plan/device_rates.cpp for this device to them. It prints the row, and which rates could not be measured so and stay
+as they were scaled.
+
 Examples:
   spmm-bench --list
   spmm-bench --suite P --backend cpu --json before.json
@@ -66,6 +65,8 @@ Examples:
   spmm-bench --suite shapes-fit --json shapes.json
   spmm-bench --suite density-m4,density-m8 --kernel all --filter-seconds 2 --max-seconds 20 --json density.json
   spmm-bench --suite S --e2e --floor
+  spmm-bench --suite patterns --checksum --max-seconds 10 --json patterns.json
+  spmm-bench --calibrate --json rates.json
   spmm-bench --diff before.json after.json --tolerance 1.05
 
 Every option can also be given as an environment variable: SPMM_FILTER_SECONDS for --filter-seconds.
@@ -94,59 +95,27 @@ cxxopts::Options make_options() {
       ("devices", "CUDA devices that share each product: all, or numbers with commas between", value(), "N,N")  //
       ("threads", "host threads (default: all cores)", value(), "T")                                            //
       ("floor", "measure what reading and writing alone takes")                                                 //
-      ("e2e", "also time whole processes of spmm, which lies beside this program")                              //
-      ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE")        //
-      ("diff", "compare two measurements")                                                                      //
+      ("baseline", "kernels that make the baseline, the first that runs (default: two-pointer, row-merge)", value(),
+       "NAMES")                                                                                              //
+      ("checksum", "compare checksums of results instead of files, for results larger than the disk")        //
+      ("e2e", "also time whole processes of spmm, which lies beside this program")                           //
+      ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE")     //
+      ("calibrate", "measure the rates that the planner predicts CUDA kernels with, on the device at hand")  //
+      ("diff", "compare two measurements")                                                                   //
       ("tolerance", "--diff: what counts as slower", value()->default_value("1.1"), "RATIO");
   cli::add_common_options(options);
   options.parse_positional({"old", "new"});
   return options;
 }
 
-/// "a,b" -> a, b; nothing where the option is not given. Errors: UsageError (an empty name).
-std::vector<std::string> option_names(const cxxopts::ParseResult& parsed, const std::string& option) {
-  std::vector<std::string> names;
-  const auto found = cli::option_text(parsed, option);
-  if (!found) return names;
-  std::istringstream list(found->value + ",");
-  for (std::string name; std::getline(list, name, ',');) {
-    if (name.empty()) throw UsageError(found->where, "holds an empty name", "write names with one comma between");
-    names.push_back(name);
-  }
-  return names;
-}
-
-std::optional<double> option_number(const cxxopts::ParseResult& parsed, const std::string& option, double low) {
-  const auto found = cli::option_text(parsed, option);
-  if (!found) return std::nullopt;
-  double value = 0;
-  const char* const end = found->value.data() + found->value.size();
-  const auto [stop, error] = std::from_chars(found->value.data(), end, value);
-  if (error != std::errc{} || stop != end || !std::isfinite(value) || value < low) {
-    throw UsageError(found->where, "\"" + found->value + "\" is no such number",
-                     text("give a number from ", low, " up"));
-  }
-  return value;
-}
-
-/// Where the suites are: as asked for, else below the working folder, else below the root of the build's tree.
-fs::path suites_path(const cxxopts::ParseResult& parsed) {
-  if (const auto given = cli::option_text(parsed, "suites")) return given->value;
-  const fs::path usual = fs::path("data") / "suites.json";
-  if (fs::exists(usual)) return usual;
-  const fs::path above = tools::program_folder().parent_path().parent_path() / usual;
-  if (fs::exists(above)) return above;
-  throw UsageError("--suites", "data/suites.json is neither here nor above the program", "name the file with --suites");
-}
-
 /// Known kernels only: a misspelt one is a mistake, not a refusal.
-void check_kernel(const std::string& name) {
+void check_kernel(const std::string& name, const char* option = "--kernel") {
   std::string list = "all, auto";
   for (const KernelInfo& kernel : kernel_names()) {
     if (kernel.name == name) return;
     list += ", " + kernel.name;
   }
-  throw UsageError("--kernel", "unknown kernel \"" + name + "\"", "use some of: " + list);
+  throw UsageError(option, "unknown kernel \"" + name + "\"", "use some of: " + list);
 }
 
 /// The kernels as typed, "all" replaced by what it stands for.
@@ -164,37 +133,8 @@ std::vector<std::string> kernels_of(const std::vector<std::string>& typed, Backe
   return names;
 }
 
-/// The work folder; a temporary one is removed with everything in it.
-class WorkFolder {
- public:
-  explicit WorkFolder(const std::optional<cli::OptionText>& given) : temporary_(!given) {
-    std::error_code failed;
-    if (given) {
-      path_ = given->value;
-      fs::create_directories(path_, failed);
-    } else {  // in a folder that others may write to: of a new name, for this user alone
-      std::string name = (fs::temp_directory_path() / "spmm-bench-XXXXXX").string();
-      if (::mkdtemp(name.data()) == nullptr) failed.assign(errno, std::generic_category());
-      path_ = name;
-    }
-    if (failed) throw OutputError(path_.string(), failed.message(), "name a folder that can be made with --work");
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    if (temporary_) fs::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-  bool temporary_;
-};
-
 int run_diff(const cxxopts::ParseResult& parsed) {
-  const double tolerance = *option_number(parsed, "tolerance", 1);
+  const double tolerance = *tools::option_number(parsed, "tolerance", 1);
   const auto before = tools::read_json(cli::required_positional(parsed, "old", "old measurement"));
   const auto after = tools::read_json(cli::required_positional(parsed, "new", "new measurement"));
   const tools::Diff diff = tools::diff_results(before, after, tolerance);
@@ -215,13 +155,27 @@ tools::BenchOptions bench_options(const cxxopts::ParseResult& parsed) {
   }
   options.multiply.cancel = &cli::cancel_flag();
   options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
-  options.filter_s = option_number(parsed, "filter-seconds", 0);
-  options.max_s = option_number(parsed, "max-seconds", 0);
+  options.filter_s = tools::option_number(parsed, "filter-seconds", 0);
+  options.max_s = tools::option_number(parsed, "max-seconds", 0);
+  options.checksum = cli::option_flag(parsed, "checksum");
+  options.baselines = tools::option_names(parsed, "baseline");
+  for (const std::string& name : options.baselines) check_kernel(name, "--baseline");
   options.floor = cli::option_flag(parsed, "floor");
   options.e2e = cli::option_flag(parsed, "e2e");
   options.baseline_backend = tools::backend_of(options.multiply);
-  options.kernels = kernels_of(option_names(parsed, "kernel"), options.baseline_backend);
+  options.kernels = kernels_of(tools::option_names(parsed, "kernel"), options.baseline_backend);
   return options;
+}
+
+int run_calibration(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
+  tools::BenchOptions options = bench_options(parsed);
+  const tools::WorkFolder work(cli::option_text(parsed, "work"));
+  options.work = work.path();
+  const auto json_file = cli::option_text(parsed, "json");
+  if (json_file && json_file->value != "-") io::find_target(json_file->value, false);  // before the work
+  const auto json = tools::calibrate(options, command);
+  if (json_file) cli::write_json(json_file->value, json);
+  return cli::kOk;
 }
 
 std::string closing_tables(const nlohmann::ordered_json& json) {
@@ -273,17 +227,19 @@ int run(int argc, char** argv) {
     throw UsageError("command line", "unexpected argument \"" + parsed["old"].as<std::string>() + "\"",
                      "files belong to --diff; see spmm-bench --help");
   }
-  const fs::path suites_file = suites_path(parsed);
+  if (cli::option_flag(parsed, "calibrate")) return run_calibration(parsed, {argv, argv + argc});
+  const fs::path suites_file = tools::suites_path(parsed);
   const auto suites = tools::load_suites(suites_file);
   if (cli::option_flag(parsed, "list")) {
     std::cout << tools::suites_text(suites);
     return cli::kOk;
   }
-  const auto cases = tools::select_cases(suites, option_names(parsed, "suite"), option_names(parsed, "case"));
+  const auto cases =
+      tools::select_cases(suites, tools::option_names(parsed, "suite"), tools::option_names(parsed, "case"));
   if (cases.empty()) throw UsageError("command line", "no case is named", "give --suite or --case; --list shows them");
   tools::BenchOptions options = bench_options(parsed);
   options.ceilings = tools::load_ceilings(suites_file);
-  const WorkFolder work(cli::option_text(parsed, "work"));
+  const tools::WorkFolder work(cli::option_text(parsed, "work"));
   options.work = work.path();
   const auto json_file = cli::option_text(parsed, "json");
   if (json_file && json_file->value != "-") io::find_target(json_file->value, false);  // before hours of work

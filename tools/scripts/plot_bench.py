@@ -151,7 +151,7 @@ def measurement_lines(rows):
         reached = f"{short(100 * limit['share'])} % of {limit['binds']}" if limit else ""
         lines.append([row.case["name"], series_name(row), kernel["chosen"], short(kernel["pairs"]),
                       short(kernel["multiply_ms"]["median"]), short(kernel["device_ms"]["median"]),
-                      short(kernel["gpairs_per_s_multiply"]), short(kernel["file_total_s"]), reached,
+                      short(kernel["gpairs_per_s_multiply"]), short(kernel.get("file_total_s")), reached,
                       "yes" if kernel["validated"] else "NO"])
     return lines
 
@@ -177,7 +177,7 @@ def comparison_lines(rows):
 
 def process_lines(rows):
     return [[row.case["name"], series_name(row), short(row.kernel["e2e_s"]["median"]),
-             short(row.kernel["file_total_s"]), short(row.case.get("floor", {}).get("process_s")),
+             short(row.kernel.get("file_total_s")), short(row.case.get("floor", {}).get("process_s")),
              short(row.kernel.get("e2e_over_floor")), short(row.case.get("published_s")),
              short(row.kernel.get("published_over_e2e"))] for row in rows if "e2e_s" in row.kernel]
 

@@ -1,4 +1,5 @@
 // spmm-bench: the quick suite measured and checked, its JSON, the comparison of two measurements, refusals.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -279,8 +280,9 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
                                         one.pattern_options(1)));
     }
   }
-  CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "values", "shapes-fit", "sides", "density-m4",
-                                          "density-m8", "density-m16", "quick", "patterns", "cpu-patterns"});
+  CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "values", "shapes-fit", "sides", "all-sides",
+                                          "density-m4", "density-m8", "density-m16", "quick", "patterns",
+                                          "cpu-patterns"});
   const auto chosen = tools::select_cases(suites, {"P", "P"}, {"S3", "P1"});
   REQUIRE(chosen.size() == 6);
   CHECK(chosen[0].name == "P1");
@@ -310,4 +312,34 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
   CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4, "compare_with": "b"})") == 65);
   CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4, "compare_with": "a"})") == 65);
   CHECK(refused("nonsense") == 65);
+}
+
+TEST_CASE("bench: checksums instead of files", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const Json json = measure(folder, {"--checksum", "--kernel", "all,reference", "--baseline", "reference"});
+  const Json& one = json["cases"][0];
+  CHECK(one["compared_by"] == "checksum");
+  CHECK(one["yardstick"] == "reference");
+  for (const Json& kernel : one["kernels"]) {
+    CHECK(kernel["validated"] == true);
+    CHECK_FALSE(kernel.contains("file_total_s"));
+  }
+  CHECK(run_bench({"--case", "quick-m8", "--baseline", "nothing"}).exit_code == 2);
+}
+
+TEST_CASE("bench: all sides, each beside the side that it is padded to", "[tools][bench]") {
+  const auto cases = tools::select_cases(tools::load_suites(kSuites), {"all-sides"}, {});
+  std::vector<bool> seen(kMaxBlockDim + 1);
+  for (const tools::BenchCase& one : cases) {
+    INFO(one.name);
+    seen.at(one.header.m) = true;
+    if (!one.compare_with) continue;
+    const auto partner = std::find_if(cases.begin(), cases.end(),
+                                      [&](const tools::BenchCase& other) { return other.name == *one.compare_with; });
+    REQUIRE(partner != cases.end());
+    CHECK(partner->header.m > one.header.m);
+    CHECK(partner->header.blocks_per_side() == one.header.blocks_per_side());
+    CHECK(partner->header.num_blocks == one.header.num_blocks);
+  }
+  CHECK(std::count(seen.begin(), seen.end(), true) == 64);
 }
