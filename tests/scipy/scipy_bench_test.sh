@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# scipy_bench.py on small cases: scipy_bench_test.sh BIN. Skipped (77) where there is no python3 with SciPy. Times are not looked at.
+set -euo pipefail
+
+bin=$1
+script=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/tools/scripts/scipy_bench.py
+for python in python3 /usr/bin/python3; do
+  if ! "$python" -c 'import numpy, scipy.sparse' 2>/dev/null; then continue; fi
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  unset "${!SPMM_@}"
+  "$python" "$script" --bin "$bin" --suite quick --kind bsr,csr --runs 1 --work "$work" --json "$work/quick.json"
+  "$python" - "$work/quick.json" <<'END'
+import json
+import sys
+
+found = json.load(open(sys.argv[1]))
+assert found["schema"] == 1 and found["revision"] and found["date"] and found["scipy"], found
+assert len(found["cases"]) == 5, found["cases"]
+for case in found["cases"]:
+    names = [kernel["kernel"] for kernel in case["kernels"]]
+    assert names == ["spmm", "scipy-bsr", "scipy-bsr-two", "scipy-csr", "scipy-csr-two"], names
+    assert all(kernel["status"] == "ok" and kernel["validated"] for kernel in case["kernels"]), case
+END
+  if "$python" "$script" --bin "$bin" --case nothing 2>/dev/null; then
+    echo "an unknown case was taken" >&2
+    exit 1
+  fi
+  exit 0
+done
+echo "skipped: no python3 with SciPy (Debian: python3-scipy)"
+exit 77
