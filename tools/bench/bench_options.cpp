@@ -44,9 +44,9 @@ std::optional<double> option_number(const cxxopts::ParseResult& parsed, const st
 
 fs::path suites_path(const cxxopts::ParseResult& parsed) {
   if (const auto given = cli::option_text(parsed, "suites")) return given->value;
-  const fs::path usual = fs::path("data") / "suites.json";
+  fs::path usual = fs::path("data") / "suites.json";
   if (fs::exists(usual)) return usual;
-  const fs::path above = program_folder().parent_path().parent_path() / usual;
+  fs::path above = program_folder().parent_path().parent_path() / usual;
   if (fs::exists(above)) return above;
   throw UsageError("--suites", "data/suites.json is neither here nor above the program", "name the file with --suites");
 }

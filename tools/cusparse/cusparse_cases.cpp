@@ -20,6 +20,7 @@ using Json = nlohmann::ordered_json;
 template <class Figure>
 Json spread_json(const std::vector<CusparseTimes>& runs, const Figure& figure) {
   std::vector<double> values;
+  values.reserve(runs.size());
   for (const CusparseTimes& run : runs) values.push_back(figure(run));
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;

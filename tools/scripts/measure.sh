@@ -8,7 +8,8 @@ usage: bash tools/scripts/measure.sh [--bin DIR] [--out DIR] [--work DIR] [STEP.
        bash tools/scripts/measure.sh --cpu [--bin DIR] [--out DIR] [--work DIR]
 
 Measures on this machine, with programs that may have been built on another one; python3 (for dense) needs no packages.
-Every result is compared with that of a baseline kernel. Copy the files to data/measurements/, then run
+Every result is compared with that of a baseline kernel; patterns and sides compare checksums, as some results are larger
+than a disk. Without STEP: speed, reference, density, shapes, dense, patterns, sides and cusparse. Copy the files to data/measurements/, then run
 python3 tools/scripts/tables.py.
 
   speed      cases S1 to S6: device stages, whole processes, what reading, writing and starting takes  gpu-speed.json
@@ -16,6 +17,11 @@ python3 tools/scripts/tables.py.
   density    time against the share of stored blocks, m = 4 and 8                                     gpu-density.json
   shapes     skewed shapes beside even ones of equal work; other ranges of values                     gpu-shapes.json
   dense      dense products of spmm-dense                                                             gpu-dense.json
+  patterns   stencils, graphs, groups, bands and sides that need padding, beside even products        gpu-patterns.json
+  sides      every block side from 1 to 64                                                            gpu-sides.json
+  cusparse   cuSPARSE on the patterns with sides up to 4 and on some of S                             gpu-cusparse.json
+  calibrate  the rates that the planner predicts with                                                 gpu-rates.json
+  scipy      SciPy beside the CPU backend                                                             cpu-scipy.json
 
   --cpu      cases P1 to P5 on two threads of the CPU, and nothing else                               cpu-speed.json
   --bin      folder of spmm, spmm-bench and spmm-dense (build/bin)
@@ -24,6 +30,11 @@ python3 tools/scripts/tables.py.
              how fast whole processes are
 END
 }
+
+# Small ones first: who stops the step early has those.
+cusparse_cases=rmat-1e6-m1,stencil-27-m1,uniform-m2,S2,S5,rmat-4e6-m1,uniform-m3,band-m4,stencil-27-m3,S1,rmat-4e6-m4,uniform-m1
+python=python3
+if ! "$python" -c 'import scipy' 2> /dev/null && [[ -x /usr/bin/python3 ]]; then python=/usr/bin/python3; fi
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 if [[ $PWD == "$root" ]]; then root=.; fi # the files hold the commands, which need not tell where the checkout lies
@@ -38,12 +49,12 @@ while (($# > 0)); do
     --out) out=$2; shift ;;
     --work) work=$2; shift ;;
     --cpu) steps+=(cpu) ;;
-    speed | reference | density | shapes | dense) steps+=("$1") ;;
+    speed | reference | density | shapes | dense | patterns | sides | cusparse | calibrate | scipy) steps+=("$1") ;;
     *) printf 'unknown argument: %s\n' "$1" >&2; usage >&2; exit 2 ;;
   esac
   shift
 done
-if ((${#steps[@]} == 0)); then steps=(speed reference density shapes dense); fi
+if ((${#steps[@]} == 0)); then steps=(speed reference density shapes dense patterns sides cusparse); fi
 mkdir -p "$out"
 if [[ -z $work ]]; then
   work=$(mktemp -d)
@@ -77,6 +88,19 @@ measure() {
     dense)
       python3 "$root/tools/scripts/dense_tables.py" --bin "$bin" --out "$work/dense" --runs 2 --squares 8192,16384 &&
         mv "$work/dense/dense.json" "$out/gpu-dense.json"
+      ;;
+    patterns)
+      bench gpu-patterns.json --backend cuda --suite patterns --runs 2 --checksum --baseline pair-list,dense-tiled --max-seconds 8
+      ;;
+    sides) bench gpu-sides.json --backend cuda --suite all-sides --runs 3 --checksum --baseline pair-list ;;
+    cusparse)
+      "$bin/spmm-cusparse" --suites "$root/data/suites.json" --work "$work" --json "$out/gpu-cusparse.json" --runs 2 \
+        --max-seconds 10 --case "$cusparse_cases"
+      ;;
+    calibrate) bench gpu-rates.json --backend cuda --calibrate --runs 3 ;;
+    scipy)
+      "$python" "$root/tools/scripts/scipy_bench.py" --suites "$root/data/suites.json" --bin "$bin" --work "$work" \
+        --json "$out/cpu-scipy.json" --suite P,cpu-patterns --runs 3 --max-seconds 20
       ;;
     cpu) bench cpu-speed.json --backend cpu --threads 2 --suite P --runs 5 --e2e --floor ;;
   esac

@@ -56,5 +56,17 @@ TEST_CASE("every schema of data/schemas is one, and refuses an empty object", "[
     CHECK(schema_problems(schema, Json::object()).size() == schema["required"].size());
     ++num_schemas;
   }
-  CHECK(num_schemas == 5);
+  CHECK(num_schemas == 8);
+}
+
+TEST_CASE("published measurements are as their programs write them", "[tools][schema]") {
+  for (const auto& entry : std::filesystem::directory_iterator(SPMM_SOURCE_DIR "/data/measurements")) {
+    INFO(entry.path().string());
+    const std::string text = content_of(entry.path().string());
+    const Json json = Json::parse(text);
+    const std::string program = json.at("program");
+    if (program == "spmm-bench") CHECK_NOTHROW(parse_report(json.contains("calibration") ? "rates" : "bench", text));
+    if (program == "spmm-cusparse") CHECK_NOTHROW(parse_report("cusparse", text));
+    if (program == "scipy_bench.py") CHECK_NOTHROW(parse_report("scipy", text));
+  }
 }

@@ -5,6 +5,7 @@
 
 #include "plan/device_models.hpp"
 #include "support/catch.hpp"
+#include "support/json_schema.hpp"
 #include "tools/bench/rate_fit.hpp"
 
 namespace {
@@ -93,6 +94,7 @@ TEST_CASE("calibrate: right predictions move nothing, refusals neither", "[tools
   CHECK(found.build_blocks_per_ms == Approx(rates.build_blocks_per_ms));
   CHECK(found.of_side(24).esc_pairs_per_ms == Approx(rates.of_side(24).esc_pairs_per_ms));
   const auto json = tools::rates_json(found, 80, "Made-up", steps);
+  CHECK(test::schema_problems(test::read_schema("rates")["properties"]["calibration"], json).empty());
   CHECK(json["capability"] == 80);
   CHECK(json["measured"].size() + json["scaled"].size() ==
         json["rates"].size() + (json["sides"][0].size() - 1) * json["sides"].size());

@@ -1,0 +1,337 @@
+"""The measurements of data/measurements, and the rows of every published table made from them; tables.py writes these into
+documents. What a table holds is said below, under "tables".
+"""
+import collections
+import json
+
+SCHEMA = 1  # kMeasurementSchema of tools/common/measurement.hpp
+REQUIRED = ["schema", "program", "command", "date", "revision"]
+NONE = "–"
+
+
+class Problem(Exception):
+    """Something that makes a table impossible; the text says where and what to do."""
+
+
+# ---- measurements
+
+
+class Measurements:
+    """The JSON files of data/measurements, read when first asked for."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.files = {}
+
+    def file(self, name):
+        if name not in self.files:
+            self.files[name] = self.read(self.folder / f"{name}.json")
+        return self.files[name]
+
+    @staticmethod
+    def read(path):
+        try:
+            found = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise Problem(f"{path}: {error}; make it with tools/scripts/measure.sh") from error
+        missing = [key for key in REQUIRED if not found.get(key)]
+        if missing:
+            raise Problem(f"{path}: lacks {', '.join(missing)}; make it with tools/scripts/measure.sh")
+        if found["schema"] != SCHEMA:
+            raise Problem(f"{path}: schema {found['schema']}, this script reads {SCHEMA}; measure again")
+        return found
+
+    def case(self, name, case):
+        """One case of spmm-bench; an empty one where it was not measured."""
+        return next((one for one in self.file(name)["cases"] if one["name"] == case), {"name": case, "kernels": []})
+
+    def kernel(self, name, case, kernel):
+        """A kernel on a case; {} where it could not run. Errors: Problem (its result was wrong)."""
+        for one in self.case(name, case)["kernels"]:
+            if one["kernel"] != kernel or one["status"] != "ok":
+                continue
+            if not one["validated"]:
+                raise Problem(f"{name}.json: {kernel} on {case} has a wrong result; do not publish it")
+            return one
+        return {}
+
+
+def value(found, *keys):
+    """The number behind some keys; None where there is none."""
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def median(found, *keys):
+    return value(found, *keys, "median")
+
+
+# ---- numbers as text
+
+
+def short(number, unit="", factor=1.0):
+    """Three digits, whole numbers from 1,000 on."""
+    if number is None:
+        return NONE
+    number *= factor
+    if number == 0:
+        return "0" + unit
+    text = f"{float(f'{number:.3g}'):,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
+    return text + unit
+
+
+def whole(number):
+    return NONE if number is None else f"{number:,}"
+
+
+def power(number):
+    """9.77e6."""
+    if number is None:
+        return NONE
+    mantissa, exponent = f"{number:.2e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+def prediction_text(kernel):
+    """What the planner predicted over what was measured."""
+    measured = kernel.get("device_over_predicted")
+    return short(1 / measured if measured else None)
+
+
+def share_text(kernel):
+    limit = kernel.get("limit")
+    return f"{100 * limit['share']:.0f} % of {limit['binds']}" if limit else NONE
+
+
+# ---- tables: a function from measurements to a head and rows, and the files it reads (of elsewhere.json one part)
+
+Table = collections.namedtuple("Table", "files make")
+TABLES = {}
+
+
+def table(name, *files):
+    def add(make):
+        TABLES[name] = Table(files, make)
+        return make
+    return add
+
+
+S_CASES = ["S1", "S2", "S3", "S4", "S5", "S6"]
+P_CASES = ["P1", "P2", "P3", "P4", "P5"]
+VALUE_CASES = ["S3-max20", "S3-max65535", "S4-max20", "S4-max65535"]
+DENSITY_KERNELS = ["two-pointer", "rows", "dense-tiled", "dense-tensor"]
+DENSE_KERNELS = ["global", "tiled", "tiled-two", "register", "library", "tensor"]
+
+
+def two_pointer_ms(data, case):
+    """Of the timed runs, else of the one run that the other kernels were compared with."""
+    timed = median(data.kernel("gpu-reference", case, "two-pointer"), "multiply_ms")
+    baseline = data.case("gpu-speed", case).get("baseline", {})
+    if timed is None and baseline.get("kernel") == "two-pointer":
+        return baseline["multiply_ms"]
+    return timed
+
+
+@table("speed", "gpu-speed", "gpu-reference", "elsewhere:course program")
+def speed_table(data):
+    rows = []
+    for case in S_CASES:
+        auto = data.kernel("gpu-speed", case, "auto")
+        course = data.file("elsewhere")["course program"].get(case, {})
+        rows.append([case, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
+                     short(median(auto, "multiply_ms")), short(auto.get("gpairs_per_s_multiply")),
+                     short(median(auto, "e2e_s")), short(auto.get("e2e_over_floor")), short(two_pointer_ms(data, case)),
+                     course.get("text") or f"{short(course['kernel_ms'])} ms / {short(course['total_s'])} s"])
+    return ["case", "pairs", "kernel", "device ms", "multiply ms", "Gpair/s of multiply", "process s", "process / floor",
+            "two-pointer: multiply ms", "course program: kernel / process"], rows
+
+
+@table("cpu", "cpu-speed", "elsewhere:SciPy")
+def cpu_table(data):
+    rows = []
+    for case in P_CASES:
+        auto = data.kernel("cpu-speed", case, "auto")
+        scipy = data.file("elsewhere")["SciPy"].get(case, {})
+        rows.append([case, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
+                     short(auto.get("gpairs_per_s_multiply")), short(median(auto, "e2e_s")),
+                     short(auto.get("e2e_over_floor")), short(auto.get("e2e_peak_resident_bytes"), factor=1e-6),
+                     short(scipy.get("ms"))])
+    return ["case", "pairs", "kernel", "build to multiply ms", "Gpair/s of multiply", "process s", "process / floor",
+            "process MB", "SciPy ms"], rows
+
+
+@table("kernels-cases", "gpu-speed")
+def kernels_cases_table(data):
+    rows = []
+    for case in S_CASES:
+        auto = data.kernel("gpu-speed", case, "auto")
+        stages = [short(median(auto, "stages_ms", stage)) for stage in ("build", "count", "multiply", "compact")]
+        rows.append([case, auto.get("chosen", NONE), short(median(auto, "device_ms")), *stages,
+                     short(auto.get("gpairs_per_s_multiply")), share_text(auto), prediction_text(auto)])
+    return ["case", "picked", "device ms", "build", "count", "multiply", "compact", "Gpair/s of multiply",
+            "share of the limit", "predicted / measured"], rows
+
+
+@table("kernels-shapes", "gpu-shapes")
+def kernels_shapes_table(data):
+    rows = []
+    for case in data.file("gpu-shapes")["cases"]:
+        auto = data.kernel("gpu-shapes", case["name"], "auto")
+        if "compared" not in auto:
+            continue
+        rows.append([case["name"], power(auto["pairs"]), auto["chosen"], short(median(auto, "device_ms")),
+                     auto["compared"]["with"], short(auto["compared"].get("device_ms")),
+                     short(auto["compared"].get("multiply_ms"))])
+    return ["case", "pairs", "picked", "device ms", "compared with", "time per pair * m^3, device", "multiply"], rows
+
+
+@table("kernels-values", "gpu-shapes", "gpu-speed")
+def kernels_values_table(data):
+    rows = []
+    for file, case in [("gpu-speed", "S3"), ("gpu-speed", "S4")] + [("gpu-shapes", case) for case in VALUE_CASES]:
+        auto = data.kernel(file, case, "auto")
+        rows.append([case, whole(data.case(file, case).get("max_value")), auto.get("chosen", NONE),
+                     short(median(auto, "device_ms")), short(median(auto, "multiply_ms")),
+                     short(auto.get("gpairs_per_s_multiply"))])
+    return ["case", "largest element", "picked", "device ms", "multiply ms", "Gpair/s of multiply"], rows
+
+
+@table("kernels-density", "gpu-density")
+def kernels_density_table(data):
+    measured = {}
+    for case in data.file("gpu-density")["cases"]:
+        measured.setdefault(case["name"].rsplit("-", 1)[1], {})[case["m"]] = case["name"]
+    sides = sorted({m for names in measured.values() for m in names})
+    rows = []
+    for share, names in measured.items():
+        cells = [short(median(data.kernel("gpu-density", names[m], kernel), "device_ms")) if m in names else NONE
+                 for m in sides for kernel in DENSITY_KERNELS]
+        rows.append([share.replace("%", " %"), *cells])
+    return ["share of blocks"] + [f"m = {m}: {kernel}" if kernel == DENSITY_KERNELS[0] else kernel
+                                  for m in sides for kernel in DENSITY_KERNELS], rows
+
+
+@table("kernels-reference", "gpu-reference", "gpu-speed", "elsewhere:course program")
+def kernels_reference_table(data):
+    rows = []
+    for case in S_CASES:
+        others = [short(median(data.kernel("gpu-reference", case, kernel), "multiply_ms"))
+                  for kernel in ("binary-search", "host-driven")]
+        course = data.file("elsewhere")["course program"].get(case, {})
+        rows.append([case, short(two_pointer_ms(data, case)), *others, short(course.get("kernel_ms"))])
+    return ["case", "two-pointer ms", "binary-search ms", "host-driven ms", "course program's kernel ms"], rows
+
+
+@table("dense", "gpu-dense")
+def dense_table(data):
+    """10^12 operations per second, 2 per multiply-add."""
+    rates = {}
+    for row in data.file("gpu-dense")["rows"]:
+        if row["series"] != "square" or row["kernel"] not in DENSE_KERNELS:
+            continue
+        if not row["check"]["passed"]:
+            raise Problem(f"gpu-dense.json: {row['kernel']}, {row['type']} has a wrong result; do not publish it")
+        rates.setdefault((row["type"], row["rows"]), {})[row["kernel"]] = row["gflops"]
+    rows = [[whole(n), kind, *[short(found.get(kernel), factor=1e-3) for kernel in DENSE_KERNELS]]
+            for (kind, n), found in sorted(rates.items())]
+    return ["n", "type", *DENSE_KERNELS], rows
+
+
+# ---- patterns, sides, other libraries
+
+
+def best_of_library(data, case, kind):
+    """The fastest algorithm of cuSPARSE: its name, or why there is none; and what it found."""
+    found = [one for one in data.case("gpu-cusparse", case)["kernels"] if one["kernel"].startswith(kind)]
+    ran = [one for one in found if one["status"] == "ok"]
+    if any(one.get("same_values") is False for one in ran):
+        raise Problem(f"gpu-cusparse.json: {kind} on {case} has wrong values; do not publish it")
+    if ran:
+        return min(ran, key=lambda one: one["ms"]["median"])
+    return {"refused": refusal_text(found)} if found else {}
+
+
+def refusal_text(found):
+    """One word or two for what all algorithms said."""
+    reasons = " ".join(one.get("reason", "") for one in found)
+    for sign, words in [("no word", "too slow"), ("resources", "too large"), ("memory", "no memory"), ("offsets", "too large")]:
+        if sign in reasons:
+            return words
+    return "failed"
+
+
+def library_cell(best):
+    if "refused" in best:
+        return best["refused"]
+    return f"{short(best['ms']['median'])} ({best['kernel'].split('-')[1]})" if best else NONE
+
+
+@table("patterns", "gpu-patterns")
+def patterns_table(data):
+    rows = []
+    for case in data.file("gpu-patterns")["cases"]:
+        auto = data.kernel("gpu-patterns", case["name"], "auto")
+        if "compare_with" not in case:
+            continue
+        compared = auto.get("compared", {})
+        rows.append([case["name"], power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
+                     short(median(auto, "multiply_ms")), short(auto.get("gpairs_per_s_multiply")), prediction_text(auto),
+                     case["compare_with"], short(compared.get("device_ms")), short(compared.get("multiply_ms"))])
+    return ["case", "pairs", "picked", "device ms", "multiply ms", "Gpair/s of multiply", "predicted / measured",
+            "compared with", "time per pair * m^3, device", "multiply"], rows
+
+
+@table("cusparse", "gpu-cusparse", "gpu-patterns", "gpu-speed")
+def cusparse_table(data):
+    rows = []
+    for case in sorted(data.file("gpu-cusparse")["cases"], key=lambda one: (one["m"], one["name"])):
+        file = "gpu-speed" if case["name"] in S_CASES else "gpu-patterns"
+        auto = data.kernel(file, case["name"], "auto")
+        doubles = best_of_library(data, case["name"], "f64")
+        floats = best_of_library(data, case["name"], "f32")
+        ours = median(auto, "device_ms")
+        theirs = median(doubles, "ms")
+        rows.append([case["name"], whole(case["m"]), power(value(case, "operands", "products")),
+                     short(median(auto, "multiply_ms")), short(ours), library_cell(doubles), library_cell(floats),
+                     short(theirs / ours if theirs and ours else None),
+                     short(doubles.get("work_bytes"), factor=1e-6), short(auto.get("peak_device_bytes"), factor=1e-6)])
+    return ["case", "m", "multiply-adds", "spmm: multiply ms", "device ms", "cuSPARSE f64 ms", "f32 ms", "f64 / device",
+            "cuSPARSE work MB", "spmm: all MB"], rows
+
+
+@table("sides", "gpu-sides")
+def sides_table(data):
+    """A row for each side that others are padded to; these by their share of its pairs per second."""
+    rates, others = {}, {}
+    for case in data.file("gpu-sides")["cases"]:
+        auto = data.kernel("gpu-sides", case["name"], "auto")
+        if auto:
+            rates[case["name"]] = auto
+            others.setdefault(case.get("compare_with", case["name"]), []).append(case)
+    rows = []
+    for padded, cases in others.items():
+        if padded not in rates:
+            continue
+        rate = rates[padded]["gpairs_per_s_multiply"]
+        shares = [f"{case['m']}: {short(rates[case['name']]['gpairs_per_s_multiply'] / rate)}" for case in cases
+                  if case["name"] != padded]
+        chosen = sorted({rates[case["name"]]["chosen"] for case in cases})
+        rows.append([next(whole(case["m"]) for case in cases if case["name"] == padded), power(rates[padded]["pairs"]),
+                     ", ".join(chosen), short(rate), ", ".join(shares)])
+    return ["padded side", "pairs", "picked", "Gpair/s of multiply", "pairs per second of other sides, over that"], rows
+
+
+@table("scipy", "cpu-scipy")
+def scipy_table(data):
+    rows = []
+    for case in data.file("cpu-scipy")["cases"]:
+        kernels = {one["kernel"]: data.kernel("cpu-scipy", case["name"], one["kernel"]) for one in case["kernels"]}
+        kind = "csr" if case["m"] == 1 else "bsr"
+        ours = kernels["spmm"]
+        one, two = (median(kernels.get(f"scipy-{kind}{end}"), "ms") for end in ("", "-two"))
+        best = min([ms for ms in (one, two) if ms is not None], default=None)
+        spmm = median(ours, "ms")
+        rows.append([case["name"], whole(case["m"]), power(ours.get("pairs")), short(spmm), short(one), short(two),
+                     short(best / spmm if best and spmm else None)])
+    return ["case", "m", "pairs", "spmm ms", "SciPy ms, one process", "two side by side, each", "SciPy / spmm"], rows
