@@ -205,6 +205,7 @@ class CaseRun {
     std::vector<std::string> candidates = options_.kernels;
     std::vector<std::string> baselines = options_.baselines;
     if (baselines.empty()) baselines = {options_.baseline_backend == Backend::cpu ? "row-merge" : "two-pointer"};
+    if (baselines == std::vector<std::string>{"other"}) baselines = found_others();
     candidates.insert(candidates.begin(), baselines.begin(), baselines.end());
     result.checksum = options_.checksum;
     for (const std::string& kernel : candidates) {
@@ -255,6 +256,13 @@ class CaseRun {
     if (!options_.checksum) return result_difference(baseline_.path, out_.path);
     if (out_sum_ == baseline_sum_) return "";
     return text("the checksums differ; ", out_sum_.num_blocks, " blocks, the baseline has ", baseline_sum_.num_blocks);
+  }
+
+  /// What the exact decision of a first run considered besides what it chose; nothing where it did not run.
+  [[nodiscard]] std::vector<std::string> found_others() const {
+    std::vector<std::string> others;
+    (void)refusal_of([&] { others = other_kernels(multiply_to("/dev/null", "auto").plan); });
+    return others;
   }
 
   /// A run whose result can be compared: as a file, or by its checksum.
@@ -323,6 +331,18 @@ std::string result_difference(const fs::path& baseline, const fs::path& found) {
 Backend backend_of(const Options& options) {
   if (options.backend != Backend::automatic) return options.backend;
   return has_cuda_device() ? Backend::cuda : Backend::cpu;
+}
+
+std::vector<std::string> other_kernels(const Plan& plan) {
+  const auto family = [](const std::string& kernel) {
+    return kernel == "row-spread" || kernel == "pair-list" ? std::string("rows") : kernel;
+  };
+  std::vector<std::string> others;
+  for (const Candidate& one : plan.candidates) {
+    if (one.fits && family(one.kernel) != family(plan.kernel)) others.push_back(one.kernel);
+  }
+  others.emplace_back(plan.backend == Backend::cpu ? "row-merge" : "two-pointer");
+  return others;
 }
 
 std::vector<std::string> all_kernels(Backend backend) {

@@ -22,7 +22,8 @@ struct BenchOptions {
   unsigned num_runs = 5;
   std::optional<double> filter_s;      ///< a warm-up that takes longer stays the only run
   std::optional<double> max_s;         ///< a run that takes longer is stopped and its kernel skipped
-  std::vector<std::string> baselines;  ///< kernels of the baseline: the first that runs; none = the simplest fast one
+  std::vector<std::string> baselines;  ///< kernels of the baseline: the first that runs; none = the simplest fast one;
+                                       ///< "other" = see other_kernels()
   bool checksum = false;               ///< compare checksums instead of files: no result is written
   bool floor = false;
   bool e2e = false;                ///< also time whole processes
@@ -68,6 +69,10 @@ struct CaseResult {
 
 /// The backend that multiply() takes with these options. Errors: DeviceError.
 Backend backend_of(const Options& options);
+
+/// Kernels that share no product code with the one that a plan has chosen, those predicted to be fastest first; then
+/// two-pointer (GPU) or row-merge (CPU), which have no prediction.
+std::vector<std::string> other_kernels(const Plan& plan);
 
 /// Kernels that "all" stands for: "auto" and every kernel of the backend but the slow reference and host-driven.
 std::vector<std::string> all_kernels(Backend backend);

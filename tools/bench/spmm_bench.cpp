@@ -36,7 +36,8 @@ up, --runs times to /dev/null with the clock running, and once to a file whose b
 kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
 run as skipped. The kernel "all" is auto and every kernel of the
 backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case;
-with --checksum, which compares checksums of all records, for none.
+with --checksum, which compares checksums of all records, for none. --baseline other is the kernel that is predicted to be
+the fastest of those that share no code with the one that auto takes: for products that two-pointer takes minutes for.
 
 Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Limit reached =
 the share of the binding limit that device reached: bytes (input records and their blocks read, output records written,
@@ -84,6 +85,7 @@ cxxopts::Options make_options() {
       ("suites", "file of the suites (default: data/suites.json, here or above the program)", value(), "FILE")  //
       ("suite", "suites, with commas between", value(), "NAMES")                                                //
       ("case", "cases, with commas between", value(), "NAMES")                                                  //
+      ("no-partners", "leave out the cases that others are compared with, unless they are named")               //
       ("list", "list suites and cases")                                                                         //
       ("kernel", "kernels, with commas between; all = see below", value()->default_value("auto"), "NAMES")      //
       ("backend", "auto, cuda or cpu", value()->default_value("auto"), "BACKEND")                               //
@@ -95,7 +97,9 @@ cxxopts::Options make_options() {
       ("devices", "CUDA devices that share each product: all, or numbers with commas between", value(), "N,N")  //
       ("threads", "host threads (default: all cores)", value(), "T")                                            //
       ("floor", "measure what reading and writing alone takes")                                                 //
-      ("baseline", "kernels that make the baseline, the first that runs (default: two-pointer, row-merge)", value(),
+      ("baseline",
+       "kernels that make the baseline, the first that runs; other = see below (default: two-pointer, row-merge)",
+       value(),
        "NAMES")                                                                                              //
       ("checksum", "compare checksums of results instead of files, for results larger than the disk")        //
       ("e2e", "also time whole processes of spmm, which lies beside this program")                           //
@@ -159,7 +163,9 @@ tools::BenchOptions bench_options(const cxxopts::ParseResult& parsed) {
   options.max_s = tools::option_number(parsed, "max-seconds", 0);
   options.checksum = cli::option_flag(parsed, "checksum");
   options.baselines = tools::option_names(parsed, "baseline");
-  for (const std::string& name : options.baselines) check_kernel(name, "--baseline");
+  if (options.baselines != std::vector<std::string>{"other"}) {
+    for (const std::string& name : options.baselines) check_kernel(name, "--baseline");
+  }
   options.floor = cli::option_flag(parsed, "floor");
   options.e2e = cli::option_flag(parsed, "e2e");
   options.baseline_backend = tools::backend_of(options.multiply);
@@ -234,8 +240,8 @@ int run(int argc, char** argv) {
     std::cout << tools::suites_text(suites);
     return cli::kOk;
   }
-  const auto cases =
-      tools::select_cases(suites, tools::option_names(parsed, "suite"), tools::option_names(parsed, "case"));
+  const auto cases = tools::select_cases(suites, tools::option_names(parsed, "suite"),
+                                         tools::option_names(parsed, "case"), !cli::option_flag(parsed, "no-partners"));
   if (cases.empty()) throw UsageError("command line", "no case is named", "give --suite or --case; --list shows them");
   tools::BenchOptions options = bench_options(parsed);
   options.ceilings = tools::load_ceilings(suites_file);

@@ -9,8 +9,8 @@ usage: bash tools/scripts/measure.sh [--bin DIR] [--out DIR] [--work DIR] [STEP.
 
 Measures on this machine, with programs that may have been built on another one; python3 (for dense) needs no packages.
 Every result is compared with that of a baseline kernel; patterns and sides compare checksums, as some results are larger
-than a disk. Without STEP: speed, reference, density, shapes, dense, patterns, sides and cusparse. Copy the files to data/measurements/, then run
-python3 tools/scripts/tables.py.
+than a disk. Without STEP: speed, reference, density, shapes, dense, patterns, sides and cusparse. Copy the files to
+data/measurements/, then run python3 tools/scripts/tables.py.
 
   speed      cases S1 to S6: device stages, whole processes, what reading, writing and starting takes  gpu-speed.json
   reference  the kernels that the fast ones are compared with                                         gpu-reference.json
@@ -26,13 +26,14 @@ python3 tools/scripts/tables.py.
   --cpu      cases P1 to P5 on two threads of the CPU, and nothing else                               cpu-speed.json
   --bin      folder of spmm, spmm-bench and spmm-dense (build/bin)
   --out      folder for the files (build/measurements)
+  BENCH_OPTIONS (environment): more options for spmm-bench, such as --no-partners
   --work     folder for matrices, about 30 GB for all steps (a temporary one); results go there as well, so it decides
              how fast whole processes are
 END
 }
 
 # Small ones first: who stops the step early has those.
-cusparse_cases=rmat-1e6-m1,stencil-27-m1,uniform-m2,S2,S5,rmat-4e6-m1,uniform-m3,band-m4,stencil-27-m3,S1,rmat-4e6-m4,uniform-m1
+cusparse_cases=rmat-1e6-m1,stencil-27-m1,uniform-m2,S2,rmat-4e6-m1,uniform-m3,stencil-27-m3,S1,S5,band-m4,uniform-m1,rmat-4e6-m4
 python=python3
 if ! "$python" -c 'import scipy' 2> /dev/null && [[ -x /usr/bin/python3 ]]; then python=/usr/bin/python3; fi
 
@@ -62,11 +63,13 @@ if [[ -z $work ]]; then
 fi
 unset "${!SPMM_@}" # defaults, whatever the environment says
 
+read -r -a more <<< "${BENCH_OPTIONS:-}"
+
 # bench FILE OPTIONS...: one measurement. Inputs are shared by the steps.
 bench() {
   local file=$1
   shift
-  "$bin/spmm-bench" --suites "$root/data/suites.json" --work "$work" --json "$out/$file" "$@"
+  "$bin/spmm-bench" --suites "$root/data/suites.json" --work "$work" --json "$out/$file" "$@" "${more[@]}"
 }
 
 measure() {
@@ -90,12 +93,13 @@ measure() {
         mv "$work/dense/dense.json" "$out/gpu-dense.json"
       ;;
     patterns)
-      bench gpu-patterns.json --backend cuda --suite patterns --runs 2 --checksum --baseline pair-list,dense-tiled --max-seconds 8
+      bench gpu-patterns.json --backend cuda --suite patterns --runs 2 --checksum --baseline other --max-seconds 15 \
+        --filter-seconds 3
       ;;
-    sides) bench gpu-sides.json --backend cuda --suite all-sides --runs 3 --checksum --baseline pair-list ;;
+    sides) bench gpu-sides.json --backend cuda --suite all-sides --runs 3 --checksum --baseline other ;;
     cusparse)
       "$bin/spmm-cusparse" --suites "$root/data/suites.json" --work "$work" --json "$out/gpu-cusparse.json" --runs 2 \
-        --max-seconds 10 --case "$cusparse_cases"
+        --max-seconds 20 --case "$cusparse_cases"
       ;;
     calibrate) bench gpu-rates.json --backend cuda --calibrate --runs 3 ;;
     scipy)

@@ -343,3 +343,18 @@ TEST_CASE("bench: all sides, each beside the side that it is padded to", "[tools
   }
   CHECK(std::count(seen.begin(), seen.end(), true) == 64);
 }
+
+TEST_CASE("bench: another kernel is the baseline, partners are left out", "[tools][bench]") {
+  Plan plan;
+  plan.backend = Backend::cuda;
+  plan.kernel = "rows";
+  plan.candidates = {{"rows", 1, true}, {"row-spread", 2, true}, {"dense-tiled", 3, false}, {"row-rank", 4, true}};
+  CHECK(tools::other_kernels(plan) == std::vector<std::string>{"row-rank", "two-pointer"});
+  plan.kernel = "row-rank";
+  CHECK(tools::other_kernels(plan).front() == "rows");
+  const TemporaryFolder folder;
+  CHECK(measure(folder, {"--baseline", "other"})["cases"][0]["yardstick"] == "row-merge");
+  const auto suites = tools::load_suites(kSuites);
+  CHECK(tools::select_cases(suites, {}, {"m16"}, false).size() == 1);
+  CHECK(tools::select_cases(suites, {"all-sides"}, {}, false).size() == 64);
+}
