@@ -32,7 +32,8 @@ TEST_CASE("CRC-32 is that of zlib, at once, in pieces and combined") {
   CHECK(crc_of("") == 0);
   CHECK(crc_of("123456789") == 0xCBF43926u);
   std::mt19937 random(3);
-  for (const std::size_t size : {1u, 7u, 8u, 63u, 64u, 65u, 79u, 80u, 127u, 128u, 129u, 1000u, 4096u, 70'001u}) {
+  for (const std::size_t size : {1u,   7u,   8u,   63u,  64u,  65u,  79u,  80u,  127u,  128u,  129u,
+                                 255u, 256u, 257u, 319u, 320u, 511u, 512u, 527u, 1000u, 4096u, 70'001u}) {
     std::string bytes(size, '\0');
     for (char& letter : bytes) letter = static_cast<char>(random());
     INFO(size);
