@@ -76,7 +76,7 @@ void PartsOutput::start(const Division& division, const MatrixHeader& header) {
     return io::place_inside(opened_.get(), file_name, name_, parent_);
   };
   files_ = std::make_unique<io::PartFiles>(header.m, io::PartFiles::Range{.first = own.begin, .count = own.size()},
-                                           place_of, options_, io::fastest_tuning(num_writers_));
+                                           place_of, options_, io::fastest_tuning(num_writers_, 1, own.size()));
 }
 
 BlockRows PartsOutput::rows_of(std::uint32_t begin, std::uint32_t end) const {

@@ -27,7 +27,7 @@ Report multiply_in_parts(const fs::path& path_a, const fs::path& path_b, const f
     check_output_holds_no_input(input, out);
   }
   const std::uint32_t num_parts = wanted_parts(a->header(), b->header(), options);
-  io::FileSinkTuning tuning = io::fastest_tuning(usable_cores());
+  io::FileSinkTuning tuning = io::fastest_tuning(usable_cores(), 1, num_parts);
   tuning.other_runs = io::OtherRuns::refused;
   const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
   const auto folder = io::open_tuned_parts_sink(out, a->header().m, num_parts, how, tuning);

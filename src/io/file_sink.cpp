@@ -92,10 +92,11 @@ class FileSink final : public Sink {
 
 }  // namespace
 
-FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files) {
+FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files, std::uint32_t num_parts) {
   if (num_cores < kMinMappedWriters) return {};
   const unsigned share = num_cores / std::max(1u, num_files);
-  return {.mode = WriteMode::mapped, .num_writers = std::clamp(share, kMinMappedWriters, kMaxMappedWriters)};
+  return {.mode = num_parts < kMinWrittenParts ? WriteMode::mapped : WriteMode::pwrite,
+          .num_writers = std::clamp(share, kMinMappedWriters, kMaxMappedWriters)};
 }
 
 std::unique_ptr<Sink> open_tuned_file_sink(const std::filesystem::path& path, std::uint32_t m,

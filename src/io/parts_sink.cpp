@@ -104,7 +104,7 @@ std::unique_ptr<Sink> open_parts_sink(const std::filesystem::path& path, std::ui
   if (num_parts == 0 || num_parts > kMaxParts) {
     throw std::logic_error(text(path.string(), ": ", num_parts, " parts, expected 1 to ", kMaxParts));
   }
-  return io::open_tuned_parts_sink(path, m, num_parts, options, io::fastest_tuning(usable_cores()));
+  return io::open_tuned_parts_sink(path, m, num_parts, options, io::fastest_tuning(usable_cores(), 1, num_parts));
 }
 
 }  // namespace spmm

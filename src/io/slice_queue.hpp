@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/release_once.hpp"
 
@@ -32,7 +33,8 @@ struct Piece {
   std::span<const std::byte> bytes;
 };
 
-/// Hands slices out in pieces, so that several writers share one slice, in order.
+/// Hands slices out in pieces, so that several writers share one slice: in order, but first of the files that the
+/// fewest writers are at. Writers of one file wait for each other in the system.
 /// Threads: all members may be called from several threads. `release` is never called with the lock held.
 class SliceQueue {
  public:
@@ -48,7 +50,7 @@ class SliceQueue {
   std::optional<Piece> try_pop();
 
   /// A piece that pop() or try_pop() gave is written; call it after the piece was dropped.
-  void done();
+  void done(std::uint32_t file);
 
   /// The first failure of a writer: what is queued is dropped, later slices are refused.
   void fail(std::exception_ptr error);
@@ -60,6 +62,12 @@ class SliceQueue {
   void close();
 
  private:
+  /// A slice of which there is something to hand out.
+  struct Waiting {
+    std::shared_ptr<const Slice> slice;
+    std::size_t handed_out_bytes = 0;
+  };
+  std::list<Waiting>::iterator next_slice();
   std::optional<Piece> next_piece();
 
   std::mutex mutex_;
@@ -68,9 +76,9 @@ class SliceQueue {
   std::size_t num_waiting_ = 0;      ///< in pop()
   std::size_t num_queued_ = 0;       ///< pieces not taken yet
   const std::uint64_t piece_bytes_;
-  std::list<std::shared_ptr<const Slice>> slices_;  // takes no memory to be made or swapped, as fail() must not
-  std::size_t handed_out_bytes_ = 0;                ///< of the first slice
-  std::size_t active_ = 0;                          ///< pieces being written
+  std::list<Waiting> slices_;           // takes no memory to be made or swapped, as fail() must not
+  std::size_t active_ = 0;              ///< pieces being written
+  std::vector<std::size_t> active_of_;  ///< the same of each file
   std::exception_ptr failure_;
   bool closed_ = false;
 };

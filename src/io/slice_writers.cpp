@@ -48,8 +48,9 @@ void SliceWriters::write(std::optional<Piece>& piece) {
   } catch (...) {
     queue_.fail(std::current_exception());
   }
+  const std::uint32_t file = piece->slice->file;
   piece.reset();  // releases the slice with its last piece, before drain() may return
-  queue_.done();
+  queue_.done(file);
 }
 
 }  // namespace spmm::io
