@@ -15,15 +15,15 @@ namespace {
 constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
 
 /// Pieces of several ranges are small enough for kMaxPanelBuffers of them in the memory of two panels.
-plan::ShareRules rules_of(const plan::Execution& execution, std::uint32_t num_devices, std::uint32_t m,
-                          bool interleaves) {
+plan::ShareRules rules_of(const plan::Execution& execution, std::uint32_t num_devices, std::uint32_t m, bool in_turns) {
   const bool is_dense = plan::row_of(execution.id).is_dense();
   return {.num_devices = num_devices,
           .by_rows = is_dense,
           .row_step = is_dense ? plan::dense_row_step(m) : 1,
+          .divides = plan::row_of(execution.id).expansion != plan::Expansion::tiles,
           .min_c_blocks = kernels::kRingSlotBytes / output_record_bytes(m),
           .max_c_blocks = std::max<std::uint64_t>(
-              1, interleaves ? execution.max_c_blocks * 2 / kMaxPanelBuffers : execution.max_c_blocks)};
+              1, in_turns ? execution.max_c_blocks * 2 / kMaxPanelBuffers : execution.max_c_blocks)};
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ std::vector<std::size_t> CommonOutput::start(std::uint32_t device, const ResultR
   check_locked();
   if (!places_) {
     panels_ = execution.panels;
-    const plan::ShareRules rules = rules_of(execution, num_devices_, statistics.m(), interleaves());
+    const plan::ShareRules rules = rules_of(execution, num_devices_, statistics.m(), max_sending() > 1);
     pieces_ = plan::share_panels(panels_, statistics.row_pairs, ranges.rows, rules);
     if (num_ranges() > 1) sink_.set_ranges(ranges.block_rows);
     std::vector<std::uint32_t> of_pieces;

@@ -28,8 +28,9 @@ class CommonOutput {
       : sink_(sink), num_devices_(num_devices), run_(run), at_places_(sink.takes_places()) {}
 
   [[nodiscard]] std::uint32_t num_ranges() const { return sink_.num_ranges(); }
-  /// Whether a device may hand over several pieces at the same time: several ranges grow then.
-  [[nodiscard]] bool interleaves() const { return at_places_ && num_ranges() > 1; }
+  /// How many pieces a device may hand over at the same time: one for each range that grows. More of them would end
+  /// together, and nothing be ready to follow.
+  [[nodiscard]] std::size_t max_sending() const { return at_places_ ? num_ranges() : 1; }
 
   /// The first device that comes here shares out; the others must have come to the same panels.
   /// Returns the numbers of the device's pieces, and leaves their panels in the execution.
@@ -88,7 +89,8 @@ class DeviceOutput : public PanelOutput {
     next_blocks_.resize(pieces_.size());
   }
   [[nodiscard]] std::uint64_t max_buffers() const override { return kMaxPanelBuffers; }
-  [[nodiscard]] bool interleaves() const override { return shared_.interleaves(); }
+  [[nodiscard]] std::size_t max_sending() const override { return shared_.max_sending(); }
+  [[nodiscard]] bool reports_progress() const override { return true; }
   void begin(std::size_t panel, std::uint64_t num_blocks) override {
     next_blocks_.at(panel) = shared_.begin(pieces_.at(panel), num_blocks);
   }

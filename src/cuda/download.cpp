@@ -91,7 +91,7 @@ PackedPanel* Downloader::next_to_begin(std::size_t num_sending) {
   if (num_sending == 0) changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
   if (stopped_ || queue_.empty()) return nullptr;
   PackedPanel* const panel = queue_.front();
-  if (num_sending != 0 && !(output_.interleaves() && panel->ready.is_reached())) return nullptr;
+  if (num_sending != 0 && !(num_sending < output_.max_sending() && panel->ready.is_reached())) return nullptr;
   queue_.pop_front();
   return panel;
 }

@@ -6,18 +6,13 @@
 
 namespace spmm::cuda {
 
-void OnlyOutput::start(const ResultRanges& ranges, plan::Execution&, const plan::Statistics& statistics) {
-  if (num_ranges() > 1) splitting_.emplace(sink_, ranges.block_rows, statistics.m());
-}
-
 void OnlyOutput::begin(std::size_t, std::uint64_t num_blocks) {
   num_blocks_ += num_blocks;
   check_num_output_blocks(sink_, num_blocks_);
 }
 
 void OnlyOutput::append(std::size_t, std::span<const std::byte> records, std::function<void()> release) {
-  Sink& to = splitting_ ? *splitting_ : sink_;
-  to.append(records, std::move(release));
+  sink_.append(records, std::move(release));
 }
 
 }  // namespace spmm::cuda

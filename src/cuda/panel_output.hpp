@@ -4,19 +4,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "base/splitting_sink.hpp"
 #include "plan/execution.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
 
-/// Packed panels that a device holds at most where several share a product; together as much memory as two panels of
-/// the largest size.
-inline constexpr std::uint64_t kMaxPanelBuffers = 6;
+/// Packed panels that a device holds at most where several ranges grow or several devices share a product; together
+/// as much memory as two panels of the largest size.
+inline constexpr std::uint64_t kMaxPanelBuffers = 16;
 
 /// How the sink wants the block rows of the result cut.
 struct ResultRanges {
@@ -42,8 +40,11 @@ class PanelOutput {
   /// How many packed panels are worth holding.
   [[nodiscard]] virtual std::uint64_t max_buffers() const { return 2; }
 
-  /// Whether a panel may begin before the one in front of it has ended.
-  [[nodiscard]] virtual bool interleaves() const { return false; }
+  /// How many panels may be on their way to the sink at the same time, slice by slice in turns.
+  [[nodiscard]] virtual std::size_t max_sending() const { return 1; }
+
+  /// Whether it says itself how many rows are done: panels come in another order than that of the rows.
+  [[nodiscard]] virtual bool reports_progress() const { return false; }
 
   /// Panels are numbered from 0 as they stand in the execution; begin() may wait for those of other devices.
   /// Errors: OutOfMemory (too many blocks), Interrupted.
@@ -56,20 +57,19 @@ class PanelOutput {
   virtual void check() const {}
 };
 
-/// One device: panels come in the order of the result, and one range grows after the other.
+/// One device and a sink of one range: panels come in the order of the result.
 class OnlyOutput : public PanelOutput {
  public:
   explicit OnlyOutput(Sink& sink) : sink_(sink) {}
 
-  [[nodiscard]] std::uint32_t num_ranges() const override { return sink_.num_ranges(); }
-  void start(const ResultRanges& ranges, plan::Execution& execution, const plan::Statistics& statistics) override;
+  [[nodiscard]] std::uint32_t num_ranges() const override { return 1; }
+  void start(const ResultRanges&, plan::Execution&, const plan::Statistics&) override {}
   void begin(std::size_t panel, std::uint64_t num_blocks) override;
   void append(std::size_t panel, std::span<const std::byte> records, std::function<void()> release) override;
   void end(std::size_t) override {}
 
  private:
   Sink& sink_;
-  std::optional<SplittingSink> splitting_{};  // where the sink wants ranges
   std::uint64_t num_blocks_ = 0;
 };
 

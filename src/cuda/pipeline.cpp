@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
 #include <utility>
 
+#include "cuda/common_output.hpp"
 #include "cuda/download.hpp"
 #include "cuda/multiplier.hpp"
 #include "plan/device_models.hpp"
@@ -45,9 +47,42 @@ void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
   statistics.num_c_blocks = std::min(statistics.num_c_blocks, static_cast<double>(all.c_blocks));
 }
 
+/// Rows of A between which the result may be cut, and about how many C blocks each unit of them has.
+struct CutUnits {
+  std::uint32_t count = 0;
+  std::function<std::uint32_t(std::uint32_t unit)> first_row;
+  std::function<double(std::uint32_t unit)> c_blocks;
+};
+
+/// Must not outlive the statistics.
+CutUnits run_units(const plan::Statistics& statistics) {
+  const plan::RowPairs& pairs = statistics.row_pairs;
+  const plan::ExpectedBlocks expected(plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.nb()));
+  return {.count = static_cast<std::uint32_t>(pairs.num_runs()),
+          .first_row = [&pairs](std::uint32_t run) { return pairs.first_row(run); },
+          .c_blocks =
+              [&pairs, expected](std::uint32_t run) {
+                const double num_rows = pairs.first_row(run + std::size_t{1}) - pairs.first_row(run);
+                return num_rows * expected(static_cast<double>(pairs.offsets[run + 1] - pairs.offsets[run]) / num_rows);
+              }};
+}
+
+/// Must not outlive the maps.
+CutUnits tile_units(const TileMaps& tiles) {
+  return {.count = static_cast<std::uint32_t>(tiles.counts.rows.size()),
+          .first_row =
+              [&tiles](std::uint32_t row_tile) {
+                return std::min(row_tile * tiles.grid.row_blocks(), tiles.grid.num_rows);
+              },
+          .c_blocks =
+              [&tiles](std::uint32_t row_tile) {
+                return static_cast<double>(plan::tile_row_extent(tiles.grid, tiles.counts, row_tile).c_blocks);
+              }};
+}
+
 /// One product on one device.
-ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
-                            const plan::Decide& decide, const Run& run) {
+ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, plan::Execution& execution,
+                         const plan::Decide& decide, const Run& run) {
   const DeviceGuard guard(run.device->device());
   Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
   OperandSide side_a(a, false, run.keep_a);
@@ -57,7 +92,6 @@ ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::
   const bool kept_b = side_b.is_kept();
   const std::array targets{pipeline.upload_target()};
   std::vector<ParsedPair> parsed = upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run);
-  OnlyOutput output(sink);
   ProductStats stats = pipeline.run(std::move(parsed.front()), side_a, side_b, output);
   stats.kept_a = kept_a;
   stats.kept_b = kept_b;
@@ -65,7 +99,24 @@ ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::
   pipeline.collect(spans);
   add_spans(std::move(spans), run.clock);
   execution = pipeline.execution();
+  execution.expected_panels = execution.panels.size();
   return stats;
+}
+
+ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+                            const plan::Decide& decide, const Run& run) {
+  if (sink.num_ranges() == 1) {
+    OnlyOutput output(sink);
+    return multiply_to(output, a, b, execution, decide, run);
+  }
+  CommonOutput shared(sink, 1, run);
+  DeviceOutput output(shared, 0, output_record_bytes(a.header().m));
+  try {
+    return multiply_to(output, a, b, execution, decide, run);
+  } catch (const DeviceStopped&) {
+    shared.rethrow_failure();
+    throw;
+  }
 }
 
 }  // namespace
@@ -152,25 +203,25 @@ void Pipeline::decide(const plan::Statistics& statistics) {
   plan::throw_if_refused(execution_);
 }
 
-/// Cuts at runs of rows.
+/// Cuts at runs of rows, or at rows of tiles; panels of these are then cut there, too.
 ResultRanges Pipeline::cut_ranges(const Operands& operands, const plan::Statistics& statistics,
-                                  std::uint32_t num_ranges) const {
+                                  std::uint32_t num_ranges) {
   const plan::RowPairs& pairs = statistics.row_pairs;
-  const auto num_runs = static_cast<std::uint32_t>(pairs.num_runs());
   if (num_ranges == 1) return {.rows = {0, pairs.num_rows}, .block_rows = {{.begin = 0, .end = statistics.nb()}}};
-  const plan::ExpectedBlocks expected(plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.nb()));
-  const auto weight = [&](std::uint32_t x) {
-    const double num_rows = pairs.first_row(x + 1) - pairs.first_row(x);
-    return num_rows * expected(static_cast<double>(pairs.offsets[x + 1] - pairs.offsets[x]) / num_rows);
-  };
-  const std::vector<std::uint32_t> borders = plan::cut_parts(num_runs, weight, num_ranges);
-  std::vector<std::uint32_t> block_rows(num_runs);  // set where a range begins
+  const bool in_tiles = plan::row_of(execution_.id).expansion == plan::Expansion::tiles;
+  const CutUnits units = in_tiles ? tile_units(operands.tiles) : run_units(statistics);
+  const std::vector<std::uint32_t> borders = plan::cut_parts(units.count, units.c_blocks, num_ranges);
+  std::vector<std::uint32_t> block_rows(units.count);  // set where a range begins
   ResultRanges ranges;
   for (const std::uint32_t x : borders) {
-    ranges.rows.push_back(pairs.first_row(x));
-    if (x < num_runs) block_rows[x] = fetch(operands.a.rows.data() + pairs.first_row(x), stream_);
+    ranges.rows.push_back(units.first_row(x));
+    if (x < units.count) block_rows[x] = fetch(operands.a.rows.data() + units.first_row(x), stream_);
   }
   ranges.block_rows = plan::ranges_of(borders, block_rows, statistics.nb());
+  if (in_tiles) {
+    execution_.panels = plan::cut_tile_panels(operands.tiles.grid, operands.tiles.counts,
+                                              execution_.max_c_blocks * 2 / kMaxPanelBuffers, ranges.rows);
+  }
   return ranges;
 }
 
@@ -203,7 +254,7 @@ std::uint64_t Pipeline::run_panels(const Operands& operands, PanelOutput& output
     target.number = x;
     target.ready.record(stream_);
     downloader.push(target);
-    if (run_.on_progress) {
+    if (run_.on_progress && !output.reports_progress()) {
       run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows}, operands.a.num_rows);
     }
   }

@@ -51,7 +51,7 @@ class Pipeline {
   TileMaps count_tiles_of(const SortedPair& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);
   [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,
-                                        std::uint32_t num_ranges) const;
+                                        std::uint32_t num_ranges);
   std::uint64_t run_panels(const Operands& operands, PanelOutput& output);
 
   plan::Execution execution_;

@@ -34,13 +34,6 @@ class SharedProduct {
       : a_(a),
         b_(b),
         run_(run),
-        quiet_{.clock = run.clock,
-               .on_progress = kNoProgress,
-               .cancel = run.cancel,
-               .num_threads = run.num_threads,
-               .workers = run.workers,
-               .memory = run.memory,
-               .device = run.device},
         uses_{{.device = run.device, .memory = run.memory}},
         output_(sink, static_cast<std::uint32_t>(run.more_devices.size() + 1), run) {
     uses_.insert(uses_.end(), run.more_devices.begin(), run.more_devices.end());
@@ -48,7 +41,7 @@ class SharedProduct {
       const int device = use.device->device();
       naming_device(*use.device, [&] {
         const DeviceGuard guard(device);
-        pipelines_.emplace_back(new Pipeline(use, expected, decide, quiet_), OnItsDevice{device});
+        pipelines_.emplace_back(new Pipeline(use, expected, decide, run), OnItsDevice{device});
       });
     }
   }
@@ -148,12 +141,9 @@ class SharedProduct {
     return alike ? text(stats_.size(), " x ", stats_.front().device) : names;
   }
 
-  static inline const ProgressFn kNoProgress{};
-
   const Source& a_;
   const Source& b_;
   const Run& run_;
-  const Run quiet_;  // devices tell their progress through the output
   std::vector<DeviceUse> uses_;
   CommonOutput output_;
   std::vector<std::unique_ptr<Pipeline, OnItsDevice>> pipelines_;

@@ -133,7 +133,7 @@ std::vector<Piece> divided(const std::vector<Piece>& pieces, const RowPairs& pai
     if (num_ranges < rules.num_devices) count = (count - 1) / rules.num_devices * rules.num_devices + rules.num_devices;
     count = std::min(count, most);
     // A row is not divided; in column chunks it is one.
-    divide(piece, pairs, panel.num_rows > 1 ? static_cast<std::uint32_t>(count) : 1, rules, out);
+    divide(piece, pairs, panel.num_rows > 1 && rules.divides ? static_cast<std::uint32_t>(count) : 1, rules, out);
     to_come -= piece.work;
   }
   return out;

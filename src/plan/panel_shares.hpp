@@ -22,6 +22,7 @@ struct ShareRules {
   std::uint32_t num_devices = 1;
   bool by_rows = false;            ///< dense kernels: a row costs the same whatever pairs it has
   std::uint32_t row_step = 1;      ///< rows of a tile: a panel is divided at multiples of it, from its first row
+  bool divides = true;             ///< false: panels are whole tiles of a kernel, cut at the borders of ranges already
   std::uint64_t min_c_blocks = 1;  ///< panels are not divided into pieces of fewer
   std::uint64_t max_c_blocks = ~std::uint64_t{0};  ///< pieces have about as many at most
 };

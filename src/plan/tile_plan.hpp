@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/tile_grid.hpp"
@@ -57,6 +58,8 @@ TileExtent max_tile_row(const kernels::TileGrid& grid);
 std::uint64_t max_b_tiles(const kernels::TileGrid& grid, std::uint64_t blocks);
 
 /// Panels of rows of tiles that have C tiles: at most max_c_blocks C blocks each, or one row of tiles.
-std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts, std::uint64_t max_c_blocks);
+/// Values: range_rows = rows of A at which no panel may go on, ascending, each the first of a row of tiles.
+std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts, std::uint64_t max_c_blocks,
+                                   std::span<const std::uint32_t> range_rows = {});
 
 }  // namespace spmm::plan

@@ -1,6 +1,7 @@
 // Several devices, played by threads, hand the pieces of a result to one sink: the same bytes whatever their pace.
 #include "cuda/common_output.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -51,6 +52,7 @@ class RangesSink : public Sink {
   void append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
                  std::function<void()> release) override {
     const Entered entered(*this);
+    order_.push_back(range);
     std::string& bytes = ranges_.at(range);
     bytes.resize(std::max<std::size_t>(bytes.size(), first_block * kRecord + records.size()));
     std::memcpy(bytes.data() + first_block * kRecord, records.data(), records.size());
@@ -59,6 +61,7 @@ class RangesSink : public Sink {
   }
   void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override {
     const Entered entered(*this);
+    order_.push_back(range);
     ranges_.at(range).append(reinterpret_cast<const char*>(records.data()), records.size());
     release();
     count_append();
@@ -74,6 +77,8 @@ class RangesSink : public Sink {
     for (const std::string& range : ranges_) bytes += range;
     return bytes;
   }
+  /// The range of each append, in their order.
+  [[nodiscard]] const std::vector<std::uint32_t>& order() const { return order_; }
   [[nodiscard]] int times_set() const { return times_set_; }
   [[nodiscard]] bool was_entered_twice() const { return was_entered_twice_; }
 
@@ -92,6 +97,7 @@ class RangesSink : public Sink {
   }
 
   std::vector<std::string> ranges_;
+  std::vector<std::uint32_t> order_;
   bool takes_places_;
   int times_set_ = 0;
   int num_appends_ = 0;
@@ -144,7 +150,7 @@ bool send_slice(DeviceOutput& output, Sending& one) {
   return false;
 }
 
-/// What a device does, at a pace of its own: panels one after the other, or three at a time in turns.
+/// What a device does, at a pace of its own: panels one after the other, or as many at a time as there are ranges.
 void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, const Setting& setting, unsigned seed) {
   std::mt19937 random(seed + d);
   plan::Execution execution = product.execution;
@@ -168,7 +174,7 @@ void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, 
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
     output.begin(x, records.size() / kRecord);
     sending.push_back({.panel = x, .records = records});
-    send_until(output.interleaves() ? 2 : 0);
+    send_until(output.max_sending() - 1);
   }
   send_until(0);
 }
@@ -215,6 +221,24 @@ TEST_CASE("common output: any number of devices and ranges, in order or at place
           CHECK(total == kRows);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("common output: all ranges of one device grow at once") {
+  for (const bool places : {false, true}) {
+    RangesSink sink(4, places);
+    play(sink, {.num_devices = 1, .num_ranges = 4}, 1);
+    CHECK((sink.all() == records_of_rows(0, kRows)));
+    const std::vector<std::uint32_t>& order = sink.order();
+    for (std::uint32_t range = 0; range < 4; ++range) {
+      const auto first = std::find(order.begin(), order.end(), range);
+      const auto last = std::find(order.rbegin(), order.rend(), range);
+      CHECK(first < order.begin() + std::ssize(order) / 3);  // panels take turns
+      CHECK(last < order.rbegin() + std::ssize(order) / 3);
+      if (!places) continue;
+      CHECK(first < order.begin() + 8);  // slices do
+      CHECK(last < order.rbegin() + 40);
     }
   }
 }
