@@ -50,15 +50,17 @@ std::uint32_t add_bytes(std::uint32_t state, const std::byte* data, std::size_t 
 }
 
 /// x^power, which is at least 32, as the instruction for carry-less products wants it: 33 bits, reflected.
-constexpr long long folding_factor(unsigned power) {
+constexpr std::uint64_t folding_factor(unsigned power) {
   std::uint32_t rest = kOne;
   for (unsigned x = 0; x < power; ++x) rest = rest >> 1 ^ ((rest & 1) != 0 ? kPolynomial : 0);
-  return static_cast<long long>(std::uint64_t{rest} << 1);
+  return std::uint64_t{rest} << 1;
 }
 
 /// What the halves of a lane are multiplied by as it moves over so many bits.
 struct FoldingFactors {
-  explicit constexpr FoldingFactors(unsigned bits) : low(folding_factor(bits + 32)), high(folding_factor(bits - 32)) {}
+  explicit constexpr FoldingFactors(unsigned bits)
+      : low(static_cast<long long>(folding_factor(bits + 32))),
+        high(static_cast<long long>(folding_factor(bits - 32))) {}
   long long low;
   long long high;
 };
@@ -66,7 +68,7 @@ struct FoldingFactors {
 constexpr FoldingFactors kByOne(128);
 constexpr FoldingFactors kByFour(512);
 constexpr FoldingFactors kBySixteen(2048);
-constexpr long long kByHalf = folding_factor(64);
+constexpr auto kByHalf = static_cast<long long>(folding_factor(64));
 
 #if defined(__x86_64__)
 constexpr std::size_t kFoldBytes = 64;
@@ -126,13 +128,13 @@ SPMM_WIDE_TARGET std::uint32_t fold_wide(std::uint32_t state, const std::byte* d
   const __m512i by_sixteen = _mm512_set4_epi64(kBySixteen.high, kBySixteen.low, kBySixteen.high, kBySixteen.low);
   const __m512i by_four = _mm512_set4_epi64(kByFour.high, kByFour.low, kByFour.high, kByFour.low);
   __m512i x[4];
-  for (int y = 0; y < 4; ++y) x[y] = _mm512_loadu_si512(data + 64 * y);
+  for (std::size_t y = 0; y < 4; ++y) x[y] = _mm512_loadu_si512(data + 64 * y);
   x[0] = _mm512_xor_si512(x[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state))));
   for (data += 256, size -= 256; size >= 256; data += 256, size -= 256) {
-    for (int y = 0; y < 4; ++y) x[y] = fold_lanes(x[y], by_sixteen, _mm512_loadu_si512(data + 64 * y));
+    for (std::size_t y = 0; y < 4; ++y) x[y] = fold_lanes(x[y], by_sixteen, _mm512_loadu_si512(data + 64 * y));
   }
   __m512i sum = x[0];
-  for (int y = 1; y < 4; ++y) sum = fold_lanes(sum, by_four, x[y]);
+  for (std::size_t y = 1; y < 4; ++y) sum = fold_lanes(sum, by_four, x[y]);
   for (; size >= 64; data += 64, size -= 64) sum = fold_lanes(sum, by_four, _mm512_loadu_si512(data));
   __m128i lanes[4];
   _mm512_storeu_si512(lanes, sum);
@@ -143,10 +145,9 @@ using Fold = std::uint32_t (*)(std::uint32_t, const std::byte*, std::size_t);
 
 /// The widest way that the CPU has for so many bytes; null: none.
 Fold fold_for(std::size_t size) {
-  static const bool has_product = __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
-  static const bool has_wide_product =
-      has_product && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0;
-  if (has_wide_product && size >= kWideBytes) return fold_wide;
+  const bool has_product = __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
+  const bool has_wide_product = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0;
+  if (has_product && has_wide_product && size >= kWideBytes) return fold_wide;
   return has_product && size >= kFoldBytes ? fold_bytes : nullptr;
 }
 #endif
