@@ -72,9 +72,13 @@ void Downloader::push(PackedPanel& panel) {
     if (thread_.joinable()) queue_.push_back(&panel);
   }
   if (thread_.joinable()) return changed_.notify_all();
-  Sending sending = begin(panel);
-  while (sending.at < sending.total) send_slice(sending);
-  end(sending);
+  try {
+    begin(panel);
+    while (num_begun_ != 0) step();
+  } catch (...) {
+    drop_copies();
+    throw;
+  }
 }
 
 std::uint64_t Downloader::finish() {
@@ -86,12 +90,12 @@ std::uint64_t Downloader::finish() {
 }
 
 /// Waits for a panel where none is on its way, else takes one only if that need not wait for it.
-PackedPanel* Downloader::next_to_begin(std::size_t num_sending) {
+PackedPanel* Downloader::next_to_begin() {
   std::unique_lock lock(mutex_);
-  if (num_sending == 0) changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
+  if (num_begun_ == 0) changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
   if (stopped_ || queue_.empty()) return nullptr;
   PackedPanel* const panel = queue_.front();
-  if (num_sending != 0 && !(num_sending < output_.max_sending() && panel->ready.is_reached())) return nullptr;
+  if (num_begun_ != 0 && !(num_begun_ < output_.max_sending() && panel->ready.is_reached())) return nullptr;
   queue_.pop_front();
   return panel;
 }
@@ -99,69 +103,101 @@ PackedPanel* Downloader::next_to_begin(std::size_t num_sending) {
 void Downloader::work() {
   try {
     const DeviceGuard guard(stream_.context().device());
-    std::deque<Sending> sending;  // the next one in front
     while (true) {
-      if (PackedPanel* const panel = next_to_begin(sending.size())) sending.push_back(begin(*panel));
-      if (sending.empty()) return;
-      Sending one = sending.front();
-      sending.pop_front();
-      if (one.at < one.total) send_slice(one);
-      if (one.at < one.total) {
-        sending.push_back(one);
-      } else {
-        end(one);
+      PackedPanel* const panel = next_to_begin();
+      if (panel != nullptr) begin(*panel);
+      if (num_begun_ != 0) {
+        step();
+      } else if (panel == nullptr) {
+        return;
       }
     }
   } catch (...) {
+    drop_copies();
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();
     changed_.notify_all();
   }
 }
 
-Downloader::Sending Downloader::begin(PackedPanel& panel) {
+void Downloader::begin(PackedPanel& panel) {
   panel.ready.synchronize();
   const std::uint64_t num_blocks = panel.num_blocks.value();
   output_.begin(panel.number, num_blocks);
   num_blocks_ += num_blocks;
-  return {.panel = &panel, .total = num_blocks * record_bytes_};
+  ++num_begun_;
+  if (num_blocks == 0) return end(panel);
+  sending_.push_back({.panel = &panel, .total = num_blocks * record_bytes_});
 }
 
-void Downloader::send_slice(Sending& sending) {
-  run_.check_cancelled();
-  const std::uint64_t bytes = std::min(slot_bytes_, sending.total - sending.at);
-  std::byte* slot = take_slot();
-  std::function<void()> release;
+/// Starts the next copy or, where that has to wait, hands over the oldest one.
+void Downloader::step() {
+  if (!start_copy()) hand_over();
+}
+
+/// False where nothing is left to copy, enough is on its way, or the slots are all out while a copy could be handed
+/// over.
+bool Downloader::start_copy() {
+  if (sending_.empty() || copies_.size() == kMaxCopies) return false;
+  std::byte* const slot = take_slot(copies_.empty());
+  if (slot == nullptr) return false;
+  Sending one = sending_.front();
+  const std::uint64_t bytes = std::min(slot_bytes_, one.total - one.at);
+  const Event& done = copied_.at(num_copies_ % kMaxCopies);
   try {
-    release = [this, slot] { put_back(slot); };
-    events_.timed(Stage::d2h, stream_,
-                  [&] { copy_async(slot, sending.panel->records.data() + sending.at, bytes, stream_); },
-                  {.bytes = bytes, .panel = sending.panel->number});
-    stream_.synchronize();
+    copies_.push_back(
+        {.panel = one.panel, .slot = slot, .bytes = bytes, .is_last = one.at + bytes == one.total, .done = &done});
   } catch (...) {
-    stream_.settle();  // the copy may be on its way
     put_back(slot);
     throw;
   }
-  sending.at += bytes;
-  run_.clock.add_bytes(Stage::d2h, bytes);
-  const auto timing = run_.clock.scope(Stage::write);
-  // From here on the sink gives the slot back, whatever happens.
-  output_.append(sending.panel->number, {slot, bytes}, std::move(release));
+  ++num_copies_;
+  events_.timed(Stage::d2h, stream_, [&] { copy_async(slot, one.panel->records.data() + one.at, bytes, stream_); },
+                {.bytes = bytes, .panel = one.panel->number});
+  done.record(stream_);
+  one.at += bytes;
+  sending_.pop_front();
+  if (one.at < one.total) sending_.push_back(one);
+  return true;
 }
 
-void Downloader::end(const Sending& sending) {
-  output_.end(sending.panel->number);
+/// The oldest copy, once it has arrived.
+void Downloader::hand_over() {
+  copies_.front().done->synchronize();
+  const Copy copy = copies_.front();
+  std::function<void()> release = [this, slot = copy.slot] { put_back(slot); };
+  copies_.pop_front();
+  run_.clock.add_bytes(Stage::d2h, copy.bytes);
+  {
+    const auto timing = run_.clock.scope(Stage::write);
+    // From here on the sink gives the slot back, whatever happens.
+    output_.append(copy.panel->number, {copy.slot, copy.bytes}, std::move(release));
+  }
+  if (copy.is_last) end(*copy.panel);
+}
+
+void Downloader::end(PackedPanel& panel) {
+  output_.end(panel.number);
+  --num_begun_;
   const std::lock_guard lock(mutex_);
-  sending.panel->busy = false;
+  panel.busy = false;
   --num_busy_;
   changed_.notify_all();
 }
 
-std::byte* Downloader::take_slot() {
+/// After a failure: the slots go back, and nobody writes to them any more.
+void Downloader::drop_copies() noexcept {
+  if (copies_.empty()) return;
+  stream_.settle();
+  for (const Copy& copy : copies_) put_back(copy.slot);
+  copies_.clear();
+}
+
+/// Null where all are out, and it may not wait for one.
+std::byte* Downloader::take_slot(bool may_wait) {
   std::unique_lock lock(mutex_);
   std::byte* slot = nullptr;
-  wait(lock, [&] { return (slot = ring_.take()) != nullptr; });
+  wait(lock, [&] { return (slot = ring_.take()) != nullptr || !may_wait; });
   return slot;
 }
 

@@ -94,9 +94,9 @@ class FileSink final : public Sink {
 
 FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files, std::uint32_t num_parts) {
   if (num_cores < kMinMappedWriters) return {};
-  const unsigned share = num_cores / std::max(1u, num_files);
-  return {.mode = num_parts < kMinWrittenParts ? WriteMode::mapped : WriteMode::pwrite,
-          .num_writers = std::clamp(share, kMinMappedWriters, kMaxMappedWriters)};
+  const unsigned share = std::clamp(num_cores / std::max(1u, num_files), kMinMappedWriters, kMaxMappedWriters);
+  if (num_parts < kMinWrittenParts) return {.mode = WriteMode::mapped, .num_writers = share};
+  return {.mode = WriteMode::pwrite, .num_writers = std::min(num_parts, share)};
 }
 
 std::unique_ptr<Sink> open_tuned_file_sink(const std::filesystem::path& path, std::uint32_t m,

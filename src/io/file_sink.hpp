@@ -26,10 +26,12 @@ inline constexpr std::uint64_t kPieceBytes = 1u << 20;
 inline constexpr unsigned kMaxMappedWriters = 16;
 inline constexpr unsigned kMinMappedWriters = 4;
 
-/// So many files that grow at once, or more, are written by pwrite. New files of 4 GiB in all on ext4, 16 cores, space
-/// reserved, GB/s, two rounds: 8 files mapped, 16 threads 20 to 22; pwrite, 8 or 16 threads 32 to 35; 16 files, 16
-/// threads 18 to 19 and 46 to 48.
-inline constexpr std::uint32_t kMinWrittenParts = 5;
+/// So many files that grow at once, or more, are written by pwrite, by a writer each. New files of 4 GiB in all on
+/// ext4, 16 cores, space reserved, GB/s (s of processor time): mapped, 16 threads, 2 files 18 (1.8), 4 files 19 (2.2),
+/// 8 files 18 to 22 (2.2), 16 files 18 to 19 (2.1); pwrite, a thread for each file, 11 (0.8), 20 (0.8), 32 to 35 (1.0),
+/// 43 to 48 (1.2); 16 threads for 8 files 33 to 34 (1.9). S3 with 8 parts as a process, writers 8 / 16: 651 to 715 /
+/// 693 to 762 ms.
+inline constexpr std::uint32_t kMinWrittenParts = 4;
 
 /// What a new folder of parts says to a live run that writes the same one.
 enum class OtherRuns : std::uint8_t {
@@ -50,8 +52,7 @@ struct FileSinkTuning {
 /// The fastest way of writing on a machine with so many cores, for one of several files that are written at once: a
 /// batch of 50 products with 0.28 GB each, 4 at once, 16 cores, from the start of the GPU to its end: 16 / 4 writers
 /// each 8.6 / 10 GB/s.
-/// Results in parts: the system lets one thread at a time write to a file, but others to other files, and that takes
-/// it less than mapped pages: kMinWrittenParts.
+/// Results in parts: one thread at a time can write to a file, but others to other files: kMinWrittenParts.
 FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files = 1, std::uint32_t num_parts = 1);
 
 /// open_file_sink() with everything said. Errors: OutputError.
