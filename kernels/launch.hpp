@@ -322,14 +322,20 @@ std::uint64_t num_prefilter_tiles(std::uint32_t num_rows, std::uint32_t num_colu
 
 /// Multiplies the high bytes alone, which bounds the products from below with a quarter of the work, and fills the
 /// tiles in which every element is saturated by that.
-/// Shapes: a [num_rows elements], b [num_columns elements], of the target; one or two planes, of the same shift.
+/// Shapes: a [num_rows elements], b [num_columns elements], of the target; any planes, each with its own shift.
 void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
                                  const SaturatedTiles& saturated, cudaStream_t stream);
 
 /// Dense product of byte planes on integer tensor cores, K in segments whose sums fit 32 bits. Fills the tiles that are
 /// not saturated yet.
-/// Shapes: as above; two planes, or one of shift 0.
+/// Shapes: as above; both with two or three planes of the same shift, or one of shift 0.
 void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
                              const SaturatedTiles& saturated, cudaStream_t stream);
+
+// ---- three_products.cu
+
+/// The same of three planes, with three products of bytes for each multiply-add instead of four.
+void launch_mul_three_products(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                               const SaturatedTiles& saturated, cudaStream_t stream);
 
 }  // namespace spmm::kernels

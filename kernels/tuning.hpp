@@ -189,6 +189,9 @@ constexpr std::uint64_t max_rank_windows(std::uint64_t max_parts, std::uint64_t 
   return max_parts + max_c_blocks / kMinRankSlots;
 }
 
+/// Largest element of three byte planes: high and low part have seven bits each, and their sum fits a byte.
+inline constexpr std::uint32_t kMaxSummedElement = (1u << 14) - 1;
+
 /// What the planner knows of the kernels beside their rates (src/plan/device_rates.hpp).
 inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, where rows differ
 inline constexpr double kTileCountWorthMs = 1;    // what a kernel must take for tiles to be counted

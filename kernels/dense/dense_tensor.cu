@@ -1,13 +1,13 @@
 // Dense product on Hopper's integer tensor cores: exact u16 x u16 through byte planes, saturated u32 C blocks. Compiled
 // for sm_90a alone.
 #include <algorithm>
-#include <string>
 
 #include "kernels/check.hpp"
 #include "kernels/dense.hpp"
 #include "kernels/dense/dense_arith.cuh"
 #include "kernels/dense/hopper.cuh"
 #include "kernels/dense/tensor_fragment.cuh"
+#include "kernels/dense/tensor_maps.cuh"
 #include "kernels/dense/tensor_stages.cuh"
 #include "kernels/launch.hpp"
 
@@ -15,6 +15,7 @@ namespace spmm::kernels {
 namespace {
 
 using hopper::Barrier;
+using tensor::BoxPlanes;
 using tensor::FragmentOrigin;
 using tensor::kCheckEvery;
 using tensor::kColumns;
@@ -26,6 +27,7 @@ using tensor::kStages;
 using tensor::kThreads;
 using tensor::Problem;
 using tensor::Stage;
+using tensor::TilePlace;
 
 struct __align__(1024) Shared {
   Stage stages[kStages];
@@ -33,28 +35,6 @@ struct __align__(1024) Shared {
   Barrier empty[kStages];
   volatile std::uint32_t stop;
 };
-
-/// Fetches stage after stage until all are there or the consumers are done.
-__device__ void produce(Shared& shared, const CUtensorMap& map_a, const CUtensorMap& map_b, std::uint32_t tile_row,
-                        std::uint32_t tile_column, const Problem& problem) {
-  std::uint32_t issued = 0;
-  for (; issued < problem.num_stages; ++issued) {
-    const std::uint32_t slot = issued % kStages;
-    const std::uint32_t parity = (issued / kStages + 1) & 1;            // the first round finds all stages empty
-    while (!shared.empty[slot].try_wait(parity) && shared.stop == 0) {  // both warpgroups have read the stage
-    }
-    if (shared.stop != 0) break;
-    Stage& stage = shared.stages[slot];
-    const std::uint32_t x = (problem.first_stage + issued) * kDepth;
-    shared.full[slot].arrive_expecting(sizeof(Stage));  // full once both boxes have landed
-    hopper::copy_box(stage.a, &map_a, x, tile_row * (kRows / 8), shared.full[slot]);
-    hopper::copy_box(stage.b, &map_b, x, tile_column * (kColumns / 8), shared.full[slot]);
-  }
-  // Copies must have landed before the CTA's shared memory is released.
-  for (std::uint32_t x = issued < kStages ? 0 : issued - kStages; x < issued; ++x) {
-    shared.full[x % kStages].wait(x / kStages & 1);
-  }
-}
 
 /// Multiplies all stages, or stops early. True: every element of the CTA is saturated. The prefilter also stops where
 /// the sums grow too slowly for that.
@@ -84,36 +64,25 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ std::uint8_t raw_shared[];
   Shared& shared =
       *reinterpret_cast<Shared*>((reinterpret_cast<std::uintptr_t>(raw_shared) + 1023) & ~std::uintptr_t{1023});
-  const std::uint32_t strip = blockIdx.x / (kTilesPerStrip * tiles_across);
-  const std::uint32_t height = min(kTilesPerStrip, tiles_down - strip * kTilesPerStrip);
-  const std::uint32_t within = blockIdx.x - strip * kTilesPerStrip * tiles_across;
-  const std::uint32_t tile_row = strip * kTilesPerStrip + within % height;
-  const std::uint32_t tile_column = within / height;
+  const TilePlace tile = tensor::tile_of_cta(tiles_down, tiles_across);
   std::uint8_t* done = problem.saturated.done;  // of the prefilter's tile that holds this one
   if (done != nullptr) {
     const std::uint32_t prefilter_across = (problem.target.num_columns + kColumns - 1) / kColumns;
-    done += std::uint64_t{tile_row / Planes} * prefilter_across + tile_column / Planes;
+    done += std::uint64_t{tile.row / Planes} * prefilter_across + tile.column / Planes;
     if (!Prefilter && *done != 0) return;
   }
-  if (threadIdx.x == 0) {
-    for (std::uint32_t s = 0; s < kStages; ++s) {
-      shared.full[s].init(1);
-      shared.empty[s].init(kConsumers / 128);
-    }
-    shared.stop = 0;
-    hopper::fence_barriers();
-  }
+  if (threadIdx.x == 0) tensor::prepare_stages(shared);
   __syncthreads();  // barriers are ready
   const std::uint32_t warpgroup = threadIdx.x / 128;
   if (warpgroup == kConsumers / 128) {
     hopper::give_registers<40>();
-    if (threadIdx.x == kConsumers) produce(shared, map_a, map_b, tile_row, tile_column, problem);
+    if (threadIdx.x == kConsumers) tensor::fetch_stages(shared, map_a, map_b, tile, problem, 1);
   } else {
     hopper::take_registers<232>();
     const std::uint32_t warp = threadIdx.x % 128 / 32;
     const std::uint32_t lane = threadIdx.x % 32;
-    const FragmentOrigin origin{.row = (tile_row * kRows + warpgroup * 64 + warp * 16) / Planes + lane / 4,
-                                .column = tile_column * kColumns / Planes + lane % 4 * 2};
+    const FragmentOrigin origin{.row = (tile.row * kRows + warpgroup * 64 + warp * 16) / Planes + lane / 4,
+                                .column = tile.column * kColumns / Planes + lane % 4 * 2};
     std::uint32_t d[128] = {};
     const bool saturated = consume<Planes, Prefilter>(shared, problem, origin, d, warpgroup);
     if (Prefilter && threadIdx.x == 0) {
@@ -122,34 +91,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     if (!Prefilter || saturated) tensor::store<Planes, Prefilter>(d, problem, origin);
   }
-}
-
-/// Tensor map of byte planes: boxes of `box_rows` plane rows by kDepth bytes, swizzled by 128 bytes. A box is made of
-/// groups of 8 plane rows; high_only: of those with high bytes.
-CUtensorMap make_map(const BytePlanes& planes, std::uint32_t box_rows, bool high_only) {
-  static const auto encode = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found),
-          "tensor map");
-#else
-    check(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found), "tensor map");
-#endif
-    if (found != cudaDriverEntryPointSuccess) throw CudaError("the driver has no cuTensorMapEncodeTiled");
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  }();
-  CUtensorMap map{};
-  const std::uint64_t step = high_only ? planes.num_planes : 1;
-  const cuuint64_t sizes[3] = {planes.stride_bytes, 8, planes.num_rows / 8 / step};
-  const cuuint64_t strides[2] = {planes.stride_bytes, 8 * step * planes.stride_bytes};
-  const cuuint32_t box[3] = {kDepth, 8, box_rows / 8};
-  const cuuint32_t steps[3] = {1, 1, 1};
-  const CUresult status = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, planes.data, sizes, strides, box, steps,
-                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (status != CUDA_SUCCESS) throw CudaError("cuTensorMapEncodeTiled: error " + std::to_string(status));
-  return map;
 }
 
 constexpr std::size_t kSharedBytes = sizeof(Shared) + 1024;
@@ -161,8 +102,9 @@ void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cu
       "dense_tensor shared memory");
   const std::uint32_t down = (problem.target.num_rows * Planes + kRows - 1) / kRows;
   const std::uint32_t across = (problem.target.num_columns * Planes + kColumns - 1) / kColumns;
+  constexpr BoxPlanes kBoxes = Prefilter ? BoxPlanes::one : BoxPlanes::all;
   dense_tensor<Planes, Prefilter><<<down * across, kThreads, kSharedBytes, stream>>>(
-      make_map(a, kRows, Prefilter), make_map(b, kColumns, Prefilter), problem, down, across);
+      tensor::make_map(a, kRows, kBoxes), tensor::make_map(b, kColumns, kBoxes), problem, down, across);
   check_launch("dense_tensor");
 }
 
@@ -187,7 +129,7 @@ std::uint64_t num_prefilter_tiles(std::uint32_t num_rows, std::uint32_t num_colu
 void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
                                  const SaturatedTiles& saturated, cudaStream_t stream) {
   check(cudaMemsetAsync(saturated.num_left, 0, sizeof(std::uint32_t), stream), "clear count");
-  const std::uint64_t unit = std::uint64_t{1} << 2 * a.shift;  // of a product of high bytes
+  const std::uint64_t unit = std::uint64_t{1} << (a.shift + b.shift);  // of a product of high bytes
   const Problem problem{
       .target = target,
       .first_stage = 0,
@@ -201,6 +143,10 @@ void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const
 
 void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
                              const SaturatedTiles& saturated, cudaStream_t stream) {
+  if (a.num_planes == 3) {
+    launch_mul_three_products(a, b, target, saturated, stream);
+    return;
+  }
   const std::uint64_t num_stages = a.stride_bytes / kDepth;
   for (std::uint64_t first = 0; first < num_stages; first += kMaxStages) {
     const Problem problem{

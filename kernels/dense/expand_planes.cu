@@ -21,7 +21,7 @@ struct TileShape {
 
 /// The tile of one CTA, in shared memory.
 struct PlaneTile {
-  std::uint8_t* data;  // [rows, {high, low} width + padding]
+  std::uint8_t* data;  // [rows, {high, low} width + padding]; sums are made when they are written
   std::uint32_t width;
   std::uint32_t row_bytes;
   std::uint64_t first_row_block;
@@ -95,9 +95,20 @@ __device__ __forceinline__ void fill_tile(const OperandView& operand, const Plan
       std::uint8_t* const high =
           tile.data + ((along ? row : column) * m + r) * tile.row_bytes + (along ? column : row) * m;
       split_row(operand.values + (block * m + r) * m, m, planes.shift, high,
-                planes.num_planes == 2 ? high + tile.width : nullptr);
+                planes.num_planes > 1 ? high + tile.width : nullptr);
     }
   }
+}
+
+/// Sums of packed bytes, none of which exceeds a byte. Larger words than bytes are added as a whole: nothing carries.
+__device__ inline std::uint8_t add_bytes(std::uint8_t x, std::uint8_t y) {
+  return static_cast<std::uint8_t>(x + y);
+}
+__device__ inline std::uint32_t add_bytes(std::uint32_t x, std::uint32_t y) {
+  return x + y;
+}
+__device__ inline uint4 add_bytes(uint4 x, uint4 y) {
+  return {x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w};
 }
 
 /// Writes the tile to the planes, by words of `Word`.
@@ -109,8 +120,11 @@ __device__ __forceinline__ void write_tile(const PlaneTile& tile, std::uint64_t 
     const std::uint32_t row = x / words / planes.num_planes;
     const std::uint32_t part = x / words % planes.num_planes;
     const std::uint64_t to = plane_row(first_row + row, part, planes.num_planes);
-    const auto* const from = reinterpret_cast<const Word*>(tile.data + row * tile.row_bytes + part * tile.width);
-    reinterpret_cast<Word*>(planes.data + to * planes.stride_bytes + first_byte)[x % words] = from[x % words];
+    const auto* const high = reinterpret_cast<const Word*>(tile.data + row * tile.row_bytes);
+    const auto* const low = reinterpret_cast<const Word*>(tile.data + row * tile.row_bytes + tile.width);
+    Word value = part == 1 ? low[x % words] : high[x % words];
+    if (part == 2) value = add_bytes(value, low[x % words]);
+    reinterpret_cast<Word*>(planes.data + to * planes.stride_bytes + first_byte)[x % words] = value;
   }
 }
 
@@ -125,7 +139,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint32_t width = shape.k_blocks * m;
   const PlaneTile tile{.data = data,
                        .width = width,
-                       .row_bytes = width * planes.num_planes + kPadding,
+                       .row_bytes = width * min(planes.num_planes, 2u) + kPadding,
                        .first_row_block = std::uint64_t{blockIdx.y} * shape.row_blocks,
                        .first_k_block = std::uint64_t{blockIdx.x} * shape.k_blocks};
   for (std::uint32_t x = threadIdx.x; x < (shape.row_blocks * m * tile.row_bytes + 15) / 16; x += kItemThreads) {

@@ -51,12 +51,19 @@ __device__ inline void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// Copies the box at (x, 0, z) of a three-dimensional tensor to shared memory; its bytes arrive at the barrier.
-__device__ inline void copy_box(void* to, const CUtensorMap* map, std::uint32_t x, std::uint32_t z, Barrier& barrier) {
+/// A place in a three-dimensional tensor.
+struct BoxPlace {
+  std::uint32_t x;
+  std::uint32_t y;
+  std::uint32_t z;
+};
+
+/// Copies the box at a place of the tensor to shared memory; its bytes arrive at the barrier.
+__device__ inline void copy_box(void* to, const CUtensorMap* map, const BoxPlace& place, Barrier& barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
       "[%2];" ::"r"(shared_address(to)),
-      "l"(map), "r"(shared_address(&barrier.state)), "r"(x), "r"(0), "r"(z)
+      "l"(map), "r"(shared_address(&barrier.state)), "r"(place.x), "r"(place.y), "r"(place.z)
       : "memory");
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/dense/dense_arith.cuh"
 #include "kernels/dense/hopper.cuh"
 #include "kernels/dense/tensor_fragment.cuh"
 
@@ -19,6 +20,60 @@ struct __align__(1024) Stage {
   std::uint8_t a[kRows * kDepth];
   std::uint8_t b[kColumns * kDepth];
 };
+
+/// A tile of the result.
+struct TilePlace {
+  std::uint32_t row;
+  std::uint32_t column;
+};
+
+/// Tile of this CTA: kTilesPerStrip tiles of rows share columns in L2.
+__device__ inline TilePlace tile_of_cta(std::uint32_t tiles_down, std::uint32_t tiles_across) {
+  const std::uint32_t strip = blockIdx.x / (kTilesPerStrip * tiles_across);
+  const std::uint32_t height = min(kTilesPerStrip, tiles_down - strip * kTilesPerStrip);
+  const std::uint32_t within = blockIdx.x - strip * kTilesPerStrip * tiles_across;
+  return {.row = strip * kTilesPerStrip + within % height, .column = within / height};
+}
+
+/// Makes the barriers and the stop flag ready.
+/// Threads: one.
+template <class Shared>
+__device__ void prepare_stages(Shared& shared) {
+  for (std::uint32_t s = 0; s < kStages; ++s) {
+    shared.full[s].init(1);
+    shared.empty[s].init(kConsumers / 128);
+  }
+  shared.stop = 0;
+  hopper::fence_barriers();
+}
+
+/// Fetches stage after stage of `num_passes` planes, one plane after the other (one pass: what the maps take at plane
+/// 0), until all are there or the consumers are done.
+/// Shared: has stages, full, empty and stop. Threads: one.
+template <class Shared>
+__device__ void fetch_stages(Shared& shared, const CUtensorMap& map_a, const CUtensorMap& map_b, const TilePlace& tile,
+                             const Problem& problem, std::uint32_t num_passes) {
+  std::uint32_t issued = 0;
+  for (std::uint32_t plane = 0; plane < num_passes; ++plane) {
+    for (std::uint32_t s = 0; s < problem.num_stages; ++s) {
+      const std::uint32_t slot = issued % kStages;
+      const std::uint32_t parity = (issued / kStages + 1) & 1;            // the first round finds all stages empty
+      while (!shared.empty[slot].try_wait(parity) && shared.stop == 0) {  // both warpgroups have read the stage
+      }
+      if (shared.stop != 0) break;
+      Stage& stage = shared.stages[slot];
+      const std::uint32_t x = (problem.first_stage + s) * kDepth;
+      shared.full[slot].arrive_expecting(sizeof(Stage));  // full once both boxes have landed
+      hopper::copy_box(stage.a, &map_a, {x, 8 * plane, tile.row * (kRows / 8)}, shared.full[slot]);
+      hopper::copy_box(stage.b, &map_b, {x, 8 * plane, tile.column * (kColumns / 8)}, shared.full[slot]);
+      ++issued;
+    }
+  }
+  // Copies must have landed before the CTA's shared memory is released.
+  for (std::uint32_t x = issued < kStages ? 0 : issued - kStages; x < issued; ++x) {
+    shared.full[x % kStages].wait(x / kStages & 1);
+  }
+}
 
 /// Multiplies stages [first, end), which are empty again on return. One of `Arriving` threads says so.
 /// Shared: has stages, full and empty.

@@ -77,16 +77,21 @@ Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, co
     e.refusal = memory_refusal("device memory for dense operands", std::max(smallest, e.device_limit_bytes + 1));
     return {};
   }
-  e.num_planes = kernel.expansion == Expansion::byte_planes ? num_byte_planes(s.max_element) : 0;
+  const bool in_planes = kernel.expansion == Expansion::byte_planes;
   const auto rows =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(c_blocks / s.nb(), 1, std::max<std::uint64_t>(1, s.a_rows)));
   const std::uint64_t flags = std::uint64_t{rows} * s.nb() + sizeof(std::uint32_t);  // of saturated C blocks; far fewer
-  const std::uint64_t taken =
-      std::uint64_t{rows} * s.nb() * per_c_block + expanded_a_bytes(kernel, s, rows, e.num_planes) + flags;
-  const std::uint64_t left = free - std::min(free, taken);
-  const std::uint32_t group = kernel.expansion == Expansion::byte_planes
-                                  ? plane_group_columns(s.nb(), s.m(), e.num_planes, left)
-                                  : element_group_columns(s.nb(), s.m(), left);
+  std::uint64_t taken = 0;
+  std::uint32_t group = 0;
+  const auto take_planes = [&](std::uint32_t num_planes) {
+    e.num_planes = num_planes;
+    taken = std::uint64_t{rows} * s.nb() * per_c_block + expanded_a_bytes(kernel, s, rows, num_planes) + flags;
+    const std::uint64_t left = free - std::min(free, taken);
+    group = in_planes ? plane_group_columns(s.nb(), s.m(), num_planes, left)
+                      : element_group_columns(s.nb(), s.m(), left);
+  };
+  take_planes(in_planes ? num_dense_planes(s.max_element) : 0);
+  if (group == 0 && e.num_planes == 3) take_planes(2);
   if (group == 0) {
     const std::uint64_t least = expanded_b_bytes(kernel, s, std::min(64u, s.nb()), e.num_planes);
     e.refusal = memory_refusal("device memory for dense operands",
@@ -97,7 +102,7 @@ Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, co
   e.dense_columns = group;
   e.device_need_bytes =
       std::max(operands.build_peak, operands.resident + taken + expanded_b_bytes(kernel, s, group, e.num_planes));
-  return {.panel_rows = rows, .group_columns = group};
+  return {.panel_rows = rows, .group_columns = group, .num_planes = e.num_planes};
 }
 
 /// Before tiles are counted: room for every row of tiles with all its tiles, one row at least.
@@ -296,7 +301,7 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   const double esc_pairs_per_block = limits.rates().of_side(s.m()).esc_pairs_per_block;
   e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, esc_pairs_per_block);
   e.expected_panels = e.panels.size();
-  if (kernel.id == KernelId::dense_tensor && e.num_planes == 2) {
+  if (kernel.id == KernelId::dense_tensor && e.num_planes > 1) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
   }
   if (may_list(kernel)) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/tuning.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::plan {
@@ -15,10 +16,27 @@ constexpr std::uint32_t num_byte_planes(std::uint32_t max_element) {
   return max_element < 256 ? 1 : 2;
 }
 
+/// Byte planes of dense-tensor where memory allows for them: 3, the third of sums of the other two, saves one of four
+/// products of bytes.
+constexpr std::uint32_t num_dense_planes(std::uint32_t max_element) {
+  const std::uint32_t needed = num_byte_planes(max_element);
+  return needed == 2 && max_element <= kernels::kMaxSummedElement ? 3 : needed;
+}
+
+/// Products of bytes that a multiply-add takes.
+constexpr std::uint32_t num_byte_products(std::uint32_t num_planes) {
+  return num_planes == 2 ? 4 : num_planes;
+}
+
 /// Bits of the low byte where the high byte takes the upper eight of those that elements have.
 constexpr std::uint32_t low_plane_bits(std::uint32_t max_element) {
   const auto bits = static_cast<std::uint32_t>(std::bit_width(max_element));
   return bits <= 8 ? 0 : bits - 8;
+}
+
+/// Bits of the low byte of three planes: about half of those that elements have, so that sums stay small, too.
+constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
+  return (static_cast<std::uint32_t>(std::bit_width(max_element)) + 1) / 2;
 }
 
 /// Bytes of one plane row of nb * m elements.

@@ -152,8 +152,8 @@ double row_rank_ms(const Statistics& s, const Pieces&, const DeviceRates& rates)
 
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates) {
   const double share = share_before_saturation(s);
-  const std::uint32_t planes = share < 1 ? 1 : num_byte_planes(s.max_element);  // high bytes find what is saturated
-  const double byte_terms = dense_terms(s) * planes * planes * share;
+  const std::uint32_t planes = share < 1 ? 1 : pieces.num_planes;  // high bytes find what is saturated
+  const double byte_terms = dense_terms(s) * num_byte_products(planes) * share;
   return dense_frame_ms(s, pieces, planes, rates) + byte_terms / rates.tensor_terms_per_ms;
 }
 

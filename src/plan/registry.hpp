@@ -20,6 +20,7 @@ namespace spmm::plan {
 struct Pieces {
   std::uint32_t panel_rows = 0;     ///< dense kernels: block rows of a panel
   std::uint32_t group_columns = 0;  ///< dense kernels: block columns of B that are expanded at a time
+  std::uint32_t num_planes = 0;     ///< dense-tensor: byte planes of the operands
 };
 
 /// Device milliseconds from parsing to packed records.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/tuning.hpp"
+#include "plan/cuda_shape.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
 #include "spmm/error.hpp"
@@ -207,6 +208,33 @@ TEST_CASE("the kernel follows density, device and memory") {
   CHECK(least_ms(65'535, 2) == least_ms(65'535));  // the first check for saturation costs the same
 }
 
+TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, and no third one beyond fourteen bits") {
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::dense_tensor;
+  const auto planes = [&](std::uint32_t max_element) {
+    return plan::decide(counted(evenly_spread(32'768, 8, 1e6, max_element)), limits).num_planes;
+  };
+  CHECK(planes(255) == 1);
+  CHECK(planes(256) == 3);
+  CHECK(planes(16'383) == 3);
+  CHECK(planes(16'384) == 2);
+  const auto shape = [&](std::uint32_t max_element) {
+    const plan::Statistics s = counted(evenly_spread(32'768, 8, 1e4, max_element));
+    return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), s, limits);
+  };
+  CHECK(shape(16'383).predicted_ms < 0.8 * shape(16'384).predicted_ms);
+  std::uint64_t too_little = 0;
+  for (std::uint64_t enough = std::uint64_t{1} << 30; enough - too_little > 1;) {  // the least within which it runs
+    limits.device->bytes = too_little + (enough - too_little) / 2;
+    (shape(1000).is_refused() ? too_little : enough) = limits.device->bytes;
+  }
+  limits.device->bytes = too_little + 1;
+  CHECK(shape(1000).num_planes == 2);
+  CHECK(shape(1000).device_need_bytes <= limits.device->bytes);
+  limits.device->bytes = std::uint64_t{1} << 30;
+  CHECK(shape(1000).num_planes == 3);
+}
+
 TEST_CASE("each panel has its own rule for the prefilter, from its own pairs") {
   plan::Limits limits = large_machine();
   limits.kernel = KernelId::dense_tensor;
@@ -216,7 +244,7 @@ TEST_CASE("each panel has its own rule for the prefilter, from its own pairs") {
   }
   const plan::Execution e = plan::decide(s, limits);
   REQUIRE(e.panels.size() > 3);
-  CHECK(e.num_planes == 2);
+  CHECK(e.num_planes == 3);
   CHECK(e.panels.front().prefilter);
   CHECK_FALSE(e.panels.back().prefilter);
   // A panel's rule is the same when it stands alone.

@@ -238,7 +238,8 @@ void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& 
 plan::Statistics random_counts(const MatrixHeader& a, const MatrixHeader& b, std::mt19937_64& random) {
   plan::Statistics s = plan::expected_statistics(a, b);
   s.exact = true;
-  s.max_element = random() % 2 == 0 ? 200 : 65'535;
+  constexpr std::uint32_t kLargest[] = {200, 1000, 65'535};
+  s.max_element = kLargest[random() % 3];
   s.a_rows = std::min<std::uint64_t>(s.a_rows, 3000);
   s.row_pairs = {.num_rows = static_cast<std::uint32_t>(s.a_rows)};
   const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));

@@ -151,6 +151,15 @@ TEST_CASE("byte planes hold every row in groups of eight") {
   CHECK(plan::low_plane_bits(2047) == 3);
   CHECK(plan::low_plane_bits(2048) == 4);
   CHECK(plan::low_plane_bits(65'535) == 8);
+  for (const std::uint32_t largest : {256u, 511u, 512u, 1000u, 16'383u}) {
+    const std::uint32_t low = (1u << plan::half_plane_bits(largest)) - 1;
+    CHECK((largest >> plan::half_plane_bits(largest)) + low <= 254);
+    CHECK(plan::num_dense_planes(largest) == 3);
+  }
+  CHECK(plan::half_plane_bits(1000) == 5);
+  CHECK(plan::half_plane_bits(16'383) == 7);
+  CHECK(plan::num_dense_planes(255) == 1);
+  CHECK(plan::num_dense_planes(16'384) == 2);
   CHECK(plan::plane_stride_bytes(16, 8) == 128);
   CHECK(plan::plane_stride_bytes(17, 8) == 256);
   CHECK(plan::plane_bytes(16, 3, 5, 1) == 16 * 128);
