@@ -87,8 +87,8 @@ Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, co
     e.num_planes = num_planes;
     taken = std::uint64_t{rows} * s.nb() * per_c_block + expanded_a_bytes(kernel, s, rows, num_planes) + flags;
     const std::uint64_t left = free - std::min(free, taken);
-    group = in_planes ? plane_group_columns(s.nb(), s.m(), num_planes, left)
-                      : element_group_columns(s.nb(), s.m(), left);
+    group =
+        in_planes ? plane_group_columns(s.nb(), s.m(), num_planes, left) : element_group_columns(s.nb(), s.m(), left);
   };
   take_planes(in_planes ? num_dense_planes(s.max_element) : 0);
   if (group == 0 && e.num_planes == 3) take_planes(2);
