@@ -81,21 +81,21 @@ DenseResources dense_resources(const DenseLaunch& launch);
 
 // ---- dense_planes.cu: u16 -> what launch_mul_dense_tensor reads, padding of rows and K zeroed
 
-/// Plane rows and bytes along K of two planes of `rows` element rows of `inner` elements.
-constexpr std::uint64_t dense_plane_rows(std::uint64_t rows) {
-  return (rows + 7) / 8 * 16;
+/// Plane rows and bytes along K of the planes of `rows` element rows of `inner` elements.
+constexpr std::uint64_t dense_plane_rows(std::uint64_t rows, std::uint32_t num_planes) {
+  return (rows + 7) / 8 * 8 * num_planes;
 }
 constexpr std::uint64_t dense_plane_stride(std::uint64_t inner) {
   return (inner + 127) / 128 * 128;
 }
 
 /// Element row of the planes = row of a.
-/// Shapes: a [rows, inner]; planes of num_planes 2.
+/// Shapes: a [rows, inner]; two planes of shift 8, or three.
 void launch_split_rows(const std::uint16_t* a, std::uint32_t rows, std::uint32_t inner, const BytePlanes& planes,
                        cudaStream_t stream);
 
 /// Element row of the planes = column of b.
-/// Shapes: b [inner, cols]; planes of num_planes 2.
+/// Shapes: b [inner, cols]; two planes of shift 8, or three.
 void launch_split_columns(const std::uint16_t* b, std::uint32_t inner, std::uint32_t cols, const BytePlanes& planes,
                           cudaStream_t stream);
 

@@ -192,6 +192,13 @@ constexpr std::uint64_t max_rank_windows(std::uint64_t max_parts, std::uint64_t 
 /// Largest element of three byte planes: high and low part have seven bits each, and their sum fits a byte.
 inline constexpr std::uint32_t kMaxSummedElement = (1u << 14) - 1;
 
+/// Bits of the low part: half of those that elements have, nine at least, so that sums stay as small as can be.
+constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
+  std::uint32_t bits = 9;
+  while (max_element >> bits != 0) ++bits;
+  return (bits + 1) / 2;
+}
+
 /// What the planner knows of the kernels beside their rates (src/plan/device_rates.hpp).
 inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, where rows differ
 inline constexpr double kTileCountWorthMs = 1;    // what a kernel must take for tiles to be counted

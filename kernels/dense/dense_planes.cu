@@ -32,11 +32,28 @@ __device__ ByteRuns split_sixteen(const std::uint32_t (&words)[8]) {
           .low = {four[0].low, four[1].low, four[2].low, four[3].low}};
 }
 
-/// Writes bytes [byte, byte + 16) of both planes of an element row.
-__device__ void store_planes(const BytePlanes& planes, std::uint64_t row, std::uint64_t byte, const ByteRuns& runs) {
-  std::uint8_t* const high = planes.data + plane_row(row, 0, 2) * planes.stride_bytes + byte;
+/// Moves bits of four packed low bytes up to the high ones, where elements are to be cut at bit `shift` instead of 8.
+/// Values: high bytes < 1 << shift when they have them.
+__device__ void move_cut(std::uint32_t& high, std::uint32_t& low, std::uint32_t shift) {
+  constexpr std::uint32_t kEach = 0x0101'0101;
+  high = high << (8 - shift) | (low >> shift & kEach * (0xFFu >> shift));
+  low &= kEach * ((1u << shift) - 1);
+}
+
+/// Writes bytes [byte, byte + 16) of all planes of an element row.
+__device__ void store_planes(const BytePlanes& planes, std::uint64_t row, std::uint64_t byte, ByteRuns runs) {
+  const std::uint64_t step = 8 * planes.stride_bytes;  // the next plane lies 8 plane rows below
+  std::uint8_t* const high = planes.data + plane_row(row, 0, planes.num_planes) * planes.stride_bytes + byte;
+  if (planes.num_planes == 3) {
+    move_cut(runs.high.x, runs.low.x, planes.shift);
+    move_cut(runs.high.y, runs.low.y, planes.shift);
+    move_cut(runs.high.z, runs.low.z, planes.shift);
+    move_cut(runs.high.w, runs.low.w, planes.shift);
+    *reinterpret_cast<uint4*>(high + 2 * step) = {runs.high.x + runs.low.x, runs.high.y + runs.low.y,
+                                                  runs.high.z + runs.low.z, runs.high.w + runs.low.w};
+  }
   *reinterpret_cast<uint4*>(high) = runs.high;
-  *reinterpret_cast<uint4*>(high + 8 * planes.stride_bytes) = runs.low;  // plane 1 lies 8 plane rows below
+  *reinterpret_cast<uint4*>(high + step) = runs.low;
 }
 
 // Grid: one thread per 16 bytes along K of an element row, striding over the grid where there are more.
@@ -46,7 +63,7 @@ __global__ void __launch_bounds__(kItemThreads)
     split_rows(const std::uint16_t* a, std::uint32_t rows, std::uint32_t inner, BytePlanes planes) {
   const std::uint64_t chunks = planes.stride_bytes / 16;
   const bool aligned = inner % 8 == 0;
-  for_each_item(planes.num_rows / 2 * chunks, [&](std::uint64_t x) {
+  for_each_item(planes.num_rows / planes.num_planes * chunks, [&](std::uint64_t x) {
     const std::uint64_t row = x / chunks;
     const std::uint64_t first = x % chunks * 16;
     const std::uint64_t count = row < rows && first < inner ? inner - first : 0;
@@ -89,7 +106,7 @@ __global__ void __launch_bounds__(kItemThreads)
   for (unsigned x = threadIdx.x; x < kTileInner / 16 * kTileColumns; x += kItemThreads) {
     const unsigned chunk = x % (kTileInner / 16);
     const unsigned within = x / (kTileInner / 16);
-    if (first_column + within >= planes.num_rows / 2) continue;
+    if (first_column + within >= planes.num_rows / planes.num_planes) continue;
     std::uint32_t words[8];
 #pragma unroll
     for (unsigned w = 0; w < 8; ++w) {
@@ -104,8 +121,8 @@ __global__ void __launch_bounds__(kItemThreads)
 
 void launch_split_rows(const std::uint16_t* a, std::uint32_t rows, std::uint32_t inner, const BytePlanes& planes,
                        cudaStream_t stream) {
-  split_rows<<<item_grid(planes.num_rows / 2 * (planes.stride_bytes / 16)), kItemThreads, 0, stream>>>(a, rows, inner,
-                                                                                                       planes);
+  const std::uint64_t items = planes.num_rows / planes.num_planes * (planes.stride_bytes / 16);
+  split_rows<<<item_grid(items), kItemThreads, 0, stream>>>(a, rows, inner, planes);
   check_launch("split_rows");
 }
 

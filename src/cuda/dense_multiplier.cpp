@@ -97,7 +97,7 @@ class DenseMultiplier : public CBlockFiller {
         .num_rows = plan::plane_bytes(c_.operands.nb, num_rows, c_.operands.m, num_planes) / stride,
         .stride_bytes = stride,
         .num_planes = num_planes,
-        .shift = num_planes == 3 ? plan::half_plane_bits(c_.operands.max_element)
+        .shift = num_planes == 3 ? kernels::half_plane_bits(c_.operands.max_element)
                                  : plan::low_plane_bits(c_.operands.max_element)};
     if (missing) kernels::launch_expand_planes(operand, range, c_.operands.m, view, c_.stream.get());
     return view;

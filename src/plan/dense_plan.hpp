@@ -34,11 +34,6 @@ constexpr std::uint32_t low_plane_bits(std::uint32_t max_element) {
   return bits <= 8 ? 0 : bits - 8;
 }
 
-/// Bits of the low byte of three planes: about half of those that elements have, so that sums stay small, too.
-constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
-  return (static_cast<std::uint32_t>(std::bit_width(max_element)) + 1) / 2;
-}
-
 /// Bytes of one plane row of nb * m elements.
 constexpr std::uint64_t plane_stride_bytes(std::uint32_t nb, std::uint32_t m) {
   return (std::uint64_t{nb} * m + 127) / 128 * 128;

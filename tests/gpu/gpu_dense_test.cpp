@@ -173,6 +173,10 @@ void check_all_types(Shape shape, std::mt19937_64& random) {
   // Small factors on one side, so that some sums saturate and some do not.
   check_all(Type::u16, saturating_problem(shape, random_values<std::uint16_t>(a, 0, 65535, random),
                                           random_values<std::uint16_t>(b, 0, 4 * 65535 / shape.inner, random)));
+  // Elements of up to fourteen bits: three products of bytes in the tensor kernel.
+  const std::int64_t largest = std::int64_t{255} << (random() % 7);
+  check_all(Type::u16, saturating_problem(shape, random_values<std::uint16_t>(a, 0, largest, random),
+                                          random_values<std::uint16_t>(b, 0, 16'383, random)));
   check_all(Type::s8, wrapping_problem(shape, random_values<std::int8_t>(a, -128, 127, random),
                                        random_values<std::int8_t>(b, -128, 127, random)));
 }
@@ -219,10 +223,23 @@ TEST_CASE("dense kernels saturate at 2^32 - 1 and not before", "[dense]") {
   const auto edge = saturating_problem(shape, {65535, 65535}, {65535, 65535, 65535, 1, 2, 3});
   REQUIRE(edge.expected == std::vector<std::uint32_t>{4'294'901'760u, 4'294'967'295u, 4'294'967'295u});
   check_all(Type::u16, edge);
+  // 16 * 16383^2 + 16383 * 32 + x = 2^32 - 1 for x = 15.
+  std::vector<std::uint16_t> left(18, 16'383);
+  left.back() = 1;
+  std::vector<std::uint16_t> right(54, 16'383);
+  for (std::uint16_t column = 0; column < 3; ++column) {
+    right[16 * 3 + column] = 32;
+    right[17 * 3 + column] = static_cast<std::uint16_t>(14 + column);
+  }
+  const auto narrow = saturating_problem({.rows = 1, .inner = 18, .cols = 3}, left, right);
+  REQUIRE(narrow.expected == std::vector<std::uint32_t>{4'294'967'294u, 4'294'967'295u, 4'294'967'295u});
+  check_all(Type::u16, narrow);
   for (const std::uint32_t inner : {1u, 2u, 3u, 130u, 66'000u}) {  // beyond 65,536 terms: segments of the tensor kernel
     const Shape full{.rows = 33, .inner = inner, .cols = 65};
-    check_all(Type::u16, saturating_problem(full, std::vector<std::uint16_t>(std::size_t{33} * inner, 65535),
-                                            std::vector<std::uint16_t>(std::size_t{65} * inner, 65535)));
+    for (const std::uint16_t value : {std::uint16_t{65535}, std::uint16_t{16'383}, std::uint16_t{250}}) {
+      check_all(Type::u16, saturating_problem(full, std::vector<std::uint16_t>(std::size_t{33} * inner, value),
+                                              std::vector<std::uint16_t>(std::size_t{65} * inner, value)));
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "kernels/dense.hpp"
+#include "kernels/tuning.hpp"
 #include "tools/dense/dense_library.hpp"
 #include "tools/dense/dense_operands.hpp"
 
@@ -65,12 +66,19 @@ class PlainProduct : public Product {
   DeviceBuffer<std::byte> c_;
 };
 
+std::uint32_t largest_u16(std::span<const std::byte> elements) {
+  const std::span all(reinterpret_cast<const std::uint16_t*>(elements.data()), elements.size() / 2);
+  return all.empty() ? 0 : *std::max_element(all.begin(), all.end());
+}
+
 /// Byte planes made in every run, then the tensor-core kernel of the block-sparse product with blocks of one element.
 class TensorProduct : public Product {
  public:
   explicit TensorProduct(const ProductInput& input)
       : shape_(input.shape),
         stream_(input.stream),
+        largest_(std::max(largest_u16(input.a), largest_u16(input.b))),
+        num_planes_(largest_ <= kernels::kMaxSummedElement ? 3 : 2),
         a_(upload(input, input.a, "A")),
         b_(upload(input, input.b, "B")),
         a_planes_(input.memory, plane_bytes(shape_.rows), "byte planes of A"),
@@ -99,17 +107,20 @@ class TensorProduct : public Product {
 
  private:
   [[nodiscard]] std::uint64_t plane_bytes(std::uint64_t lines) const {
-    return kernels::dense_plane_rows(lines) * kernels::dense_plane_stride(shape_.inner);
+    return kernels::dense_plane_rows(lines, num_planes_) * kernels::dense_plane_stride(shape_.inner);
   }
   [[nodiscard]] kernels::BytePlanes planes(const DeviceBuffer<std::uint8_t>& bytes, std::uint64_t lines) const {
     return {.data = bytes.data(),
-            .num_rows = kernels::dense_plane_rows(lines),
+            .num_rows = kernels::dense_plane_rows(lines, num_planes_),
             .stride_bytes = kernels::dense_plane_stride(shape_.inner),
-            .num_planes = 2};
+            .num_planes = num_planes_,
+            .shift = num_planes_ == 3 ? kernels::half_plane_bits(largest_) : 8};
   }
 
   Shape shape_;
   const cuda::Stream& stream_;
+  std::uint32_t largest_;
+  std::uint32_t num_planes_;
   DeviceBuffer<std::byte> a_;
   DeviceBuffer<std::byte> b_;
   DeviceBuffer<std::uint8_t> a_planes_;

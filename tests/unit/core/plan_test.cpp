@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/tuning.hpp"
 #include "plan/dense_plan.hpp"
 #include "plan/device_bytes.hpp"
 #include "plan/panels.hpp"
@@ -152,12 +153,12 @@ TEST_CASE("byte planes hold every row in groups of eight") {
   CHECK(plan::low_plane_bits(2048) == 4);
   CHECK(plan::low_plane_bits(65'535) == 8);
   for (const std::uint32_t largest : {256u, 511u, 512u, 1000u, 16'383u}) {
-    const std::uint32_t low = (1u << plan::half_plane_bits(largest)) - 1;
-    CHECK((largest >> plan::half_plane_bits(largest)) + low <= 254);
+    const std::uint32_t low = (1u << kernels::half_plane_bits(largest)) - 1;
+    CHECK((largest >> kernels::half_plane_bits(largest)) + low <= 254);
     CHECK(plan::num_dense_planes(largest) == 3);
   }
-  CHECK(plan::half_plane_bits(1000) == 5);
-  CHECK(plan::half_plane_bits(16'383) == 7);
+  CHECK(kernels::half_plane_bits(1000) == 5);
+  CHECK(kernels::half_plane_bits(16'383) == 7);
   CHECK(plan::num_dense_planes(255) == 1);
   CHECK(plan::num_dense_planes(16'384) == 2);
   CHECK(plan::plane_stride_bytes(16, 8) == 128);
