@@ -56,8 +56,9 @@ __device__ bool consume(Shared& shared, const Problem& problem, const FragmentOr
 // Grid: one CTA per tile of kRows by kColumns plane rows; kTilesPerStrip tiles of rows share columns in L2.
 // Work: one warp fetches stages of both operands with bulk tensor copies; two warpgroups of 64 plane rows multiply.
 //       Prefilter: one plane, the high bytes of wider elements; fills the tiles that these alone prove saturated.
+//       M: how elements are written (store_elements).
 // Memory: 4 stages of 48 KB, swizzled by the copy so that products read without bank conflicts; sums in registers.
-template <std::uint32_t Planes, bool Prefilter>
+template <std::uint32_t Planes, bool Prefilter, std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, 1)
     dense_tensor(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Problem problem,
                  std::uint32_t tiles_down, std::uint32_t tiles_across) {
@@ -89,23 +90,29 @@ __global__ void __launch_bounds__(kThreads, 1)
       *done = saturated ? 1 : 0;
       if (!saturated) atomicAdd(problem.saturated.num_left, 1u);  // counts over all CTAs
     }
-    if (!Prefilter || saturated) tensor::store<Planes, Prefilter>(d, problem, origin);
+    if (!Prefilter || saturated) tensor::store_elements<Planes, Prefilter, M>(d, problem, origin);
   }
 }
 
 constexpr std::size_t kSharedBytes = sizeof(Shared) + 1024;
 
-template <std::uint32_t Planes, bool Prefilter>
-void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cudaStream_t stream) {
-  check(
-      cudaFuncSetAttribute(dense_tensor<Planes, Prefilter>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-      "dense_tensor shared memory");
+template <std::uint32_t Planes, bool Prefilter, std::uint32_t M>
+void launch_side(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cudaStream_t stream) {
+  constexpr auto kKernel = dense_tensor<Planes, Prefilter, M>;
+  check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+        "dense_tensor shared memory");
   const std::uint32_t down = (problem.target.num_rows * Planes + kRows - 1) / kRows;
   const std::uint32_t across = (problem.target.num_columns * Planes + kColumns - 1) / kColumns;
   constexpr BoxPlanes kBoxes = Prefilter ? BoxPlanes::one : BoxPlanes::all;
-  dense_tensor<Planes, Prefilter><<<down * across, kThreads, kSharedBytes, stream>>>(
+  kKernel<<<down * across, kThreads, kSharedBytes, stream>>>(
       tensor::make_map(a, kRows, kBoxes), tensor::make_map(b, kColumns, kBoxes), problem, down, across);
   check_launch("dense_tensor");
+}
+
+template <std::uint32_t Planes, bool Prefilter>
+void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cudaStream_t stream) {
+  tensor::for_stored_side(
+      problem.target, [&](auto side) { launch_side<Planes, Prefilter, decltype(side)::kSide>(a, b, problem, stream); });
 }
 
 }  // namespace
@@ -115,7 +122,7 @@ bool has_dense_tensor(int major, int minor) {
 }
 
 DenseLaunch dense_tensor_launch() {
-  const auto* const function = reinterpret_cast<const void*>(&dense_tensor<2, false>);
+  const auto* const function = reinterpret_cast<const void*>(&dense_tensor<2, false, tensor::kAnySide>);
   check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
         "dense_tensor shared memory");
   return {

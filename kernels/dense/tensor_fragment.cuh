@@ -134,7 +134,7 @@ __device__ void store(const std::uint32_t (&d)[128], const Problem& problem, con
 }
 
 /// The same where m is even: both elements of a group lie in one C block, next to each other. M: m, 0 = at run time.
-template <std::uint32_t Planes, std::uint32_t M>
+template <std::uint32_t Planes, std::uint32_t M, bool Prefilter = false>
 __device__ void store_even(const std::uint32_t (&d)[128], const Problem& problem, const FragmentOrigin& origin) {
   const DenseTarget& target = problem.target;
   const std::uint32_t m = M != 0 ? M : target.m;
@@ -150,16 +150,50 @@ __device__ void store_even(const std::uint32_t (&d)[128], const Problem& problem
       if (column >= target.num_columns) continue;
       const std::uint32_t block = column / m;
       auto* const elements = reinterpret_cast<uint2*>(first_value + std::uint64_t{block} * m * m + column % m);
-      uint2 value{saturate(Fragment<Planes>::sum(d, problem.shift, group, half, 0)),
-                  saturate(Fragment<Planes>::sum(d, problem.shift, group, half, 1))};
-      if (problem.merge) {
-        const uint2 before = *elements;
-        value = {saturating_add(value.x, before.x), saturating_add(value.y, before.y)};
+      uint2 value{kMaxVal, kMaxVal};
+      if constexpr (!Prefilter) {
+        value = {saturate(Fragment<Planes>::sum(d, problem.shift, group, half, 0)),
+                 saturate(Fragment<Planes>::sum(d, problem.shift, group, half, 1))};
+        if (problem.merge) {
+          const uint2 before = *elements;
+          value = {saturating_add(value.x, before.x), saturating_add(value.y, before.y)};
+        }
       }
       *elements = value;
       // All threads that write store 1: no atomic is needed.
       if ((value.x | value.y) != 0) target.results.non_zero[first_c_block + block] = 1;
     }
+  }
+}
+
+inline constexpr std::uint32_t kAnySide = 1;
+
+/// Writes a thread's elements as the target allows. M: m, 0 = even, kAnySide = odd, or flags are not wanted.
+template <std::uint32_t Planes, bool Prefilter, std::uint32_t M>
+__device__ void store_elements(const std::uint32_t (&d)[128], const Problem& problem, const FragmentOrigin& origin) {
+  if constexpr (M == kAnySide) {
+    store<Planes, Prefilter>(d, problem, origin);
+  } else {
+    store_even<Planes, M, Prefilter>(d, problem, origin);
+  }
+}
+
+template <std::uint32_t Side>
+struct StoredSide {
+  static constexpr std::uint32_t kSide = Side;
+};
+
+/// Calls body(StoredSide<M>()) with the M of store_elements that suits a target.
+template <class Body>
+void for_stored_side(const DenseTarget& target, const Body& body) {
+  if (target.m % 2 != 0 || target.results.non_zero == nullptr) {
+    body(StoredSide<kAnySide>());
+  } else if (target.m == 8) {
+    body(StoredSide<8>());
+  } else if (target.m == 4) {
+    body(StoredSide<4>());
+  } else {
+    body(StoredSide<0>());
   }
 }
 

@@ -36,8 +36,7 @@ using tensor::Problem;
 using tensor::Stage;
 using tensor::TilePlace;
 
-constexpr std::uint32_t kSums = 128;  // of a thread
-constexpr std::uint32_t kAnySide = 1;
+constexpr std::uint32_t kSums = 128;           // of a thread
 constexpr std::uint32_t kHighCheckEvery = 64;  // stages of the first pass between checks for a saturated tile
 
 struct __align__(1024) Shared {
@@ -112,16 +111,6 @@ __device__ bool multiply_high(Shared& shared, std::uint32_t (&d)[kSums], const P
   return false;
 }
 
-/// Writes a thread's elements, which are complete. M: m, 0 = even, kAnySide = odd or not in C blocks.
-template <std::uint32_t M>
-__device__ void store_elements(const std::uint32_t (&d)[kSums], const Problem& problem, const FragmentOrigin& origin) {
-  if constexpr (M == kAnySide) {
-    tensor::store<1, false>(d, problem, origin);
-  } else {
-    tensor::store_even<1, M>(d, problem, origin);
-  }
-}
-
 // Grid: one CTA per tile of kRows by kColumns elements; kTilesPerStrip tiles of rows share columns in L2.
 // Work: one warp fetches stages of both operands with bulk tensor copies, a plane after the other; two warpgroups of 64
 //       rows multiply and, after each plane, turn their sums into what the next one adds to.
@@ -152,37 +141,35 @@ __global__ void __launch_bounds__(kThreads, 1)
                               .column = tile.column * kColumns + lane % 4 * 2};
   std::uint32_t d[kSums] = {};
   if (multiply_high(shared, d, problem, origin, warpgroup)) {
-    tensor::store<1, true>(d, problem, origin);
-    return;
+#pragma unroll
+    for (std::uint32_t& sum : d) sum = kMaxVal;
+  } else {
+    const std::uint32_t stages = problem.num_stages;
+    keep_saturated(shared, d, problem);
+    tensor::multiply_stages<128>(shared, d, warpgroup, stages, 2 * stages);
+    keep_low_bits(shared, d, problem);
+    tensor::multiply_stages<128>(shared, d, warpgroup, 2 * stages, 3 * stages);
+    finish_sums(shared, d, problem);
   }
-  const std::uint32_t stages = problem.num_stages;
-  keep_saturated(shared, d, problem);
-  tensor::multiply_stages<128>(shared, d, warpgroup, stages, 2 * stages);
-  keep_low_bits(shared, d, problem);
-  tensor::multiply_stages<128>(shared, d, warpgroup, 2 * stages, 3 * stages);
-  finish_sums(shared, d, problem);
-  store_elements<M>(d, problem, origin);
+  tensor::store_elements<1, false, M>(d, problem, origin);
 }
 
-using Kernel = void (*)(const CUtensorMap, const CUtensorMap, Problem, std::uint32_t, std::uint32_t);
-
-/// The kernel that writes elements of such a target two at a time, where that is possible.
-Kernel kernel_for(const DenseTarget& target) {
-  if (target.m % 2 != 0 || target.results.non_zero == nullptr) return three_products<kAnySide>;
-  return target.m == 8 ? three_products<8> : target.m == 4 ? three_products<4> : three_products<0>;
+template <std::uint32_t M>
+void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cudaStream_t stream) {
+  check(cudaFuncSetAttribute(three_products<M>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+        "three_products shared memory");
+  const std::uint32_t down = (problem.target.num_rows + kRows - 1) / kRows;
+  const std::uint32_t across = (problem.target.num_columns + kColumns - 1) / kColumns;
+  three_products<M><<<down * across, kThreads, kSharedBytes, stream>>>(
+      tensor::make_map(a, kRows, tensor::BoxPlanes::one), tensor::make_map(b, kColumns, tensor::BoxPlanes::one),
+      problem, down, across);
+  check_launch("three_products");
 }
 
 }  // namespace
 
 void launch_mul_three_products(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
                                const SaturatedTiles& saturated, cudaStream_t stream) {
-  const Kernel kernel = kernel_for(target);
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-        "three_products shared memory");
-  const CUtensorMap map_a = tensor::make_map(a, kRows, tensor::BoxPlanes::one);
-  const CUtensorMap map_b = tensor::make_map(b, kColumns, tensor::BoxPlanes::one);
-  const std::uint32_t down = (target.num_rows + kRows - 1) / kRows;
-  const std::uint32_t across = (target.num_columns + kColumns - 1) / kColumns;
   const std::uint64_t unit = std::uint64_t{1} << 2 * a.shift;  // of a product of high parts
   const std::uint64_t num_stages = a.stride_bytes / kDepth;
   for (std::uint64_t first = 0; first < num_stages; first += kMaxStages) {
@@ -194,8 +181,7 @@ void launch_mul_three_products(const BytePlanes& a, const BytePlanes& b, const D
         .shift = a.shift,
         .limit = static_cast<std::uint32_t>((kMaxVal + unit - 1) / unit),
         .saturated = saturated};
-    kernel<<<down * across, kThreads, kSharedBytes, stream>>>(map_a, map_b, problem, down, across);
-    check_launch("three_products");
+    tensor::for_stored_side(target, [&](auto side) { launch<decltype(side)::kSide>(a, b, problem, stream); });
   }
 }
 
