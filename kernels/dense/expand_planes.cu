@@ -34,16 +34,18 @@ struct Run {
   std::uint64_t end;
 };
 
-/// Blocks of a row with columns in [first, last).
-/// Threads: one whole warp.
-__device__ inline Run find_run(const CompressedView& index, std::uint32_t row_index, std::uint64_t first,
-                               std::uint64_t last) {
-  const std::uint64_t begin = index.offsets[row_index];
-  const std::uint64_t end = index.offsets[row_index + 1];
-  const std::uint32_t lane = threadIdx.x % 32;  // the first lanes find the two ends, together
-  const auto wanted = static_cast<std::uint32_t>(min(lane == 0 ? first : last, std::uint64_t{kNoRow}));
-  const std::uint64_t found = lane < 2 ? lower_bound(index.columns, begin, end, wanted) : 0;
-  return {__shfl_sync(~0u, found, 0), __shfl_sync(~0u, found, 1)};
+constexpr std::uint32_t kWarps = kItemThreads / 32;
+constexpr std::uint32_t kRunsAtOnce = 16;  // rows whose blocks a warp looks for at the same time
+
+/// Where blocks with columns in [first, last) begin and end in every kWarps-th of the rows [row_index, row_end):
+/// lane 2x has where they begin in the x-th of them, lane 2x + 1 where they end.
+__device__ inline std::uint64_t find_runs(const CompressedView& index, std::uint64_t row_index, std::uint64_t row_end,
+                                          std::uint64_t first, std::uint64_t last) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint64_t row = row_index + lane / 2 * kWarps;
+  if (row >= row_end) return 0;
+  const auto wanted = static_cast<std::uint32_t>(min(lane % 2 == 0 ? first : last, std::uint64_t{kNoRow}));
+  return lower_bound(index.columns, index.offsets[row], index.offsets[row + 1], wanted);
 }
 
 /// Writes a row of a block, split into high and low bytes.
@@ -83,13 +85,20 @@ __device__ __forceinline__ void fill_tile(const OperandView& operand, const Plan
   const std::uint64_t first_column = along ? tile.first_k_block : range.first_column + tile.first_row_block;
   const std::uint64_t last_column = along ? tile.first_k_block + shape.k_blocks
                                           : min(first_column + shape.row_blocks, std::uint64_t{range.end_column});
-  for (row_index += threadIdx.x / 32; row_index < row_end; row_index += kItemThreads / 32) {
-    const Run run = find_run(index, static_cast<std::uint32_t>(row_index), first_column, last_column);
+  std::uint64_t found = 0;
+  std::uint32_t next = kRunsAtOnce;  // of those that are found
+  for (row_index += threadIdx.x / 32; row_index < row_end; row_index += kWarps, ++next) {
+    if (next == kRunsAtOnce) {
+      found = find_runs(index, row_index, row_end, first_column, last_column);
+      next = 0;
+    }
+    const Run run{.begin = __shfl_sync(~0u, found, 2 * next), .end = __shfl_sync(~0u, found, 2 * next + 1)};
     const std::uint64_t row =
         along ? row_index - range.first_row - tile.first_row_block : index.rows[row_index] - tile.first_k_block;
-    for (std::uint64_t x = threadIdx.x % 32; x < (run.end - run.begin) * m; x += 32) {
+    const std::uint32_t items = static_cast<std::uint32_t>(run.end - run.begin) * m;  // a tile's at most
+    for (std::uint32_t x = threadIdx.x % 32; x < items; x += 32) {
       const std::uint64_t p = run.begin + x / m;
-      const auto r = static_cast<std::uint32_t>(x % m);
+      const std::uint32_t r = x % m;
       const std::uint64_t column = index.columns[p] - first_column;
       const std::uint64_t block = operand.numbers == nullptr ? p : operand.numbers[p];
       std::uint8_t* const high =
@@ -116,15 +125,18 @@ template <class Word>
 __device__ __forceinline__ void write_tile(const PlaneTile& tile, std::uint64_t first_row, std::uint32_t rows,
                                            std::uint64_t first_byte, std::uint32_t bytes, const BytePlanes& planes) {
   const std::uint32_t words = bytes / sizeof(Word);
-  for (std::uint32_t x = threadIdx.x; x < rows * planes.num_planes * words; x += kItemThreads) {
-    const std::uint32_t row = x / words / planes.num_planes;
-    const std::uint32_t part = x / words % planes.num_planes;
-    const std::uint64_t to = plane_row(first_row + row, part, planes.num_planes);
-    const auto* const high = reinterpret_cast<const Word*>(tile.data + row * tile.row_bytes);
-    const auto* const low = reinterpret_cast<const Word*>(tile.data + row * tile.row_bytes + tile.width);
-    Word value = part == 1 ? low[x % words] : high[x % words];
-    if (part == 2) value = add_bytes(value, low[x % words]);
-    reinterpret_cast<Word*>(planes.data + to * planes.stride_bytes + first_byte)[x % words] = value;
+  for (std::uint32_t x = threadIdx.x; x < rows * words; x += kItemThreads) {
+    const std::uint32_t row = x / words;
+    const std::uint32_t word = x % words;
+    const auto* const from = reinterpret_cast<const Word*>(tile.data + row * tile.row_bytes);
+    std::uint8_t* const to =
+        planes.data + plane_row(first_row + row, 0, planes.num_planes) * planes.stride_bytes + first_byte;
+    const Word high = from[word];
+    reinterpret_cast<Word*>(to)[word] = high;
+    if (planes.num_planes == 1) continue;
+    const Word low = reinterpret_cast<const Word*>(tile.data + row * tile.row_bytes + tile.width)[word];
+    reinterpret_cast<Word*>(to + 8 * planes.stride_bytes)[word] = low;  // the next plane lies 8 plane rows below
+    if (planes.num_planes == 3) reinterpret_cast<Word*>(to + 16 * planes.stride_bytes)[word] = add_bytes(high, low);
   }
 }
 
