@@ -7,7 +7,7 @@ namespace spmm::cli {
 namespace {
 
 /// What the library says, and what is typed. A text comes before those that it starts with.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kWords = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kWords = {{
     {"EngineOptions::devices", "--devices"},
     {"EngineOptions::device", "--device"},
     {"EngineOptions::num_threads", "--threads"},
@@ -22,6 +22,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kWords =
     {"ProductOptions::verify_blocks", "--verify"},
     {"ProductOptions::verify_full", "--verify full"},
     {"ProductOptions::verify_seed", "--verify-seed"},
+    {"ProductOptions::proof_key", "--verify-seed"},
 }};
 
 }  // namespace

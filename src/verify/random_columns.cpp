@@ -15,7 +15,7 @@ std::uint64_t fresh_proof_key() {
     const ssize_t got = ::getrandom(&key, sizeof key, 0);
     if (got == static_cast<ssize_t>(sizeof key)) return key;
     if (got >= 0 || errno == EINTR) continue;
-    throw IoError("getrandom", std::strerror(errno), "give a key of your own with ProductOptions::verify_seed");
+    throw IoError("getrandom", std::strerror(errno), "give a key of your own with ProductOptions::proof_key");
   }
 }
 
