@@ -50,12 +50,15 @@ struct ResultPart {
 /// The proof of a whole result (ProductOptions::verify_full): every element row of C X = A (B X) holds, X random modulo
 /// 2^61 - 1. A wrong row passes with a probability of at most 1 / (2^61 - 1).
 struct ProofReport {
-  std::uint32_t num_columns = 0;     ///< of X; 0 = nothing was proven
-  std::uint64_t key = 0;             ///< of X
-  std::uint64_t num_rows = 0;        ///< element rows
-  std::uint64_t num_saturated = 0;   ///< elements that saturate
-  std::uint64_t num_exact_rows = 0;  ///< block rows with so many of them that their blocks were summed exactly
-  std::uint64_t resident_bytes = 0;  ///< beside the product
+  std::uint32_t num_columns = 0;         ///< of X; 0 = nothing was proven
+  std::uint64_t key = 0;                 ///< of X
+  std::uint64_t num_rows = 0;            ///< element rows
+  std::uint64_t num_saturated = 0;       ///< elements that saturate
+  std::uint64_t num_exact_rows = 0;      ///< block rows with so many of them that their blocks were summed or bounded
+  std::uint64_t num_bounded_blocks = 0;  ///< blocks that lower bounds of whole rows proved to be saturated everywhere
+  bool bounded_by_device = false;        ///< a GPU computed these bounds, by other kernels than the product's
+  double bounds_s = 0;                   ///< seconds that they took
+  std::uint64_t resident_bytes = 0;      ///< beside the product
 };
 
 /// What a finished run says about itself.

@@ -62,13 +62,33 @@ bool is_saturated(const std::byte* values, std::uint64_t count) {
   return found;
 }
 
+/// FixedM = m where it is not 0.
+template <std::uint32_t FixedM>
+inline void add_product_of(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t m_given, std::uint64_t* sums) {
+  const std::uint32_t m = FixedM != 0 ? FixedM : m_given;
+  for (std::uint32_t r = 0; r < m; ++r) {
+    for (std::uint32_t t = 0; t < m; ++t) {
+      const std::uint32_t factor = a[r * m + t];
+      const std::uint16_t* const row = b + t * m;
+      for (std::uint32_t c = 0; c < m; ++c) sums[r * m + c] += factor * row[c];
+    }
+  }
+}
+
+void add_product(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t m, std::uint64_t* sums) {
+  if (m == 8) return add_product_of<8>(a, b, m, sums);
+  if (m == 4) return add_product_of<4>(a, b, m, sums);
+  add_product_of<0>(a, b, m, sums);
+}
+
 }  // namespace
 
 BlockSums portable_block_sums() {
   return {.u16 = sum_blocks<std::uint16_t>,
           .u32 = sum_blocks<std::uint32_t>,
           .rows_u16 = sum_rows,
-          .is_saturated = is_saturated};
+          .is_saturated = is_saturated,
+          .add_product = add_product};
 }
 
 BlockSums choose_block_sums() {

@@ -28,11 +28,15 @@ using SumRows = void (*)(const std::byte* values, std::uint32_t m, std::uint64_t
 /// Whether an element is kMaxVal. Shapes: values [count] u32, unaligned.
 using FindSaturated = bool (*)(const std::byte* values, std::uint64_t count);
 
+/// sums += a * b, exactly. Shapes: all [m, m]. Values: as many calls as fit 64 bits, for every file.
+using AddProduct = void (*)(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t m, std::uint64_t* sums);
+
 struct BlockSums {
   SumBlocks u16 = nullptr;
   SumBlocks u32 = nullptr;
   SumRows rows_u16 = nullptr;
   FindSaturated is_saturated = nullptr;
+  AddProduct add_product = nullptr;
 };
 
 /// For the processor that this runs on; the same results everywhere.

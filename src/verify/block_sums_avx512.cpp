@@ -187,6 +187,49 @@ void sum_rows(const std::byte* values, std::uint32_t m, std::uint64_t* sums) {
   }
 }
 
+/// Eight columns of the product at a time. FixedM = m where it is not 0.
+template <std::uint32_t FixedM>
+inline void add_columns(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t m_given, std::uint64_t* sums) {
+  const std::size_t m = FixedM != 0 ? FixedM : m_given;
+  for (std::size_t c = 0; c < m; c += kLanes) {
+    const __mmask8 lanes = first_lanes(static_cast<std::uint32_t>(m - c));
+    for (std::size_t r = 0; r < m; ++r) {
+      __m512i sum = _mm512_maskz_loadu_epi64(lanes, sums + r * m + c);
+      for (std::size_t t = 0; t < m; ++t) {
+        const __m512i row = _mm512_cvtepu16_epi64(_mm_maskz_loadu_epi16(lanes, b + t * m + c));
+        sum = _mm512_add_epi64(sum, _mm512_mul_epu32(_mm512_set1_epi64(a[r * m + t]), row));
+      }
+      _mm512_mask_storeu_epi64(sums + r * m + c, lanes, sum);
+    }
+  }
+}
+
+/// Side 4: two rows of the product in a vector.
+inline void add_side_4(const std::uint16_t* a, const std::uint16_t* b, std::uint64_t* sums) {
+  const __m512i columns = _mm512_set_epi64(4, 4, 4, 4, 0, 0, 0, 0);  // of two rows of A
+  __m512i rows[4];
+  for (int t = 0; t < 4; ++t) {
+    rows[t] = _mm512_broadcast_i64x4(
+        _mm256_cvtepu16_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(b + std::size_t{4} * t))));
+  }
+  for (int v = 0; v < 2; ++v) {
+    const __m512i two =
+        _mm512_cvtepu16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a + std::size_t{8} * v)));
+    __m512i sum = _mm512_loadu_si512(sums + std::size_t{8} * v);
+    for (int t = 0; t < 4; ++t) {
+      const __m512i factors = _mm512_permutexvar_epi64(_mm512_add_epi64(columns, _mm512_set1_epi64(t)), two);
+      sum = _mm512_add_epi64(sum, _mm512_mul_epu32(factors, rows[t]));
+    }
+    _mm512_storeu_si512(sums + std::size_t{8} * v, sum);
+  }
+}
+
+void add_product(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t m, std::uint64_t* sums) {
+  if (m == 8) return add_columns<8>(a, b, m, sums);
+  if (m == 4) return add_side_4(a, b, sums);
+  add_columns<0>(a, b, m, sums);
+}
+
 bool is_saturated(const std::byte* values, std::uint64_t count) {
   const __m512i largest = _mm512_set1_epi32(-1);
   __mmask16 found = 0;
@@ -219,7 +262,8 @@ BlockSums avx512_block_sums() {
   return {.u16 = sum_blocks<std::uint16_t>,
           .u32 = sum_blocks<std::uint32_t>,
           .rows_u16 = sum_rows,
-          .is_saturated = is_saturated};
+          .is_saturated = is_saturated,
+          .add_product = add_product};
 }
 
 }  // namespace spmm

@@ -14,17 +14,6 @@ namespace {
 constexpr std::uint64_t kPairsPerCheck = 4;  // between two looks at whether a block is saturated everywhere
 constexpr std::uint64_t kMaxSlabs = 4096;
 
-/// sums += a * b, exactly. Shapes: all [m, m].
-void add_product(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t m, std::uint64_t* sums) {
-  for (std::uint32_t r = 0; r < m; ++r) {
-    for (std::uint32_t t = 0; t < m; ++t) {
-      const std::uint32_t factor = a[r * m + t];
-      const std::uint16_t* const row = b + t * m;
-      for (std::uint32_t c = 0; c < m; ++c) sums[r * m + c] += factor * row[c];
-    }
-  }
-}
-
 bool all_saturated(const std::uint64_t* sums, std::uint64_t count) {
   return std::all_of(sums, sums + count, [](std::uint64_t sum) { return sum >= kMaxVal; });
 }
@@ -154,7 +143,7 @@ void ExactRow::grow() {
   }
 }
 
-void ExactRow::multiply(std::span<const WantedSum> wanted, const Run& run) {
+void ExactRow::multiply(std::span<const WantedSum> wanted, AddProduct add_product, const Run& run) {
   const std::uint64_t elements = std::uint64_t{m_} * m_;
   std::uint64_t num_sums = 0;
   sum_at_.assign(cols_.size(), 0);

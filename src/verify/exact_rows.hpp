@@ -9,6 +9,7 @@
 #include "base/aligned_array.hpp"
 #include "base/run.hpp"
 #include "spmm/stream.hpp"
+#include "verify/block_sums.hpp"
 #include "verify/row_slots.hpp"
 
 namespace spmm {
@@ -41,7 +42,7 @@ class ExactRow {
   [[nodiscard]] std::uint32_t find(std::uint32_t col) const;
 
   /// Shapes: wanted [cols]. Memory: 8 m^2 bytes for each wanted block. Errors: OutOfMemory, Interrupted.
-  void multiply(std::span<const WantedSum> wanted, const Run& run);
+  void multiply(std::span<const WantedSum> wanted, AddProduct add_product, const Run& run);
   /// Behind multiply(), of a wanted block. Shapes: [m, m].
   [[nodiscard]] const std::uint64_t* sums(std::uint32_t place) const { return sums_.data() + sum_at_[place]; }
   /// Pairs that multiply() has gone through.

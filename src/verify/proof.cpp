@@ -59,15 +59,18 @@ ProofResult Proof::finish(const FindRow& find_row, const Run& run) {
   const SaturatedBlocks all = gather_saturated(state_, run);
   std::vector<SaturatedRow> rows = saturated_rows(state_, all);
   std::vector<std::uint32_t> wrong = failing_rows(state_, rows, run);
-  check_saturated(state_, all, rows, wrong, run);
+  const SaturationStats stats = check_saturated(state_, all, rows, wrong, run);
   wrong.insert(wrong.end(), state_.stray_rows.begin(), state_.stray_rows.end());
   std::sort(wrong.begin(), wrong.end());
   wrong.erase(std::unique(wrong.begin(), wrong.end()), wrong.end());
   ProofResult result{.num_rows = state_.a_rows.size() * state_.m,
                      .num_columns = state_.num_columns,
                      .num_saturated = num_saturated(state_, all),
+                     .num_exact = stats.num_exact,
+                     .num_bounded = stats.num_bounded,
+                     .bounded_by_device = stats.by_device,
+                     .bounds_s = stats.bounds_s,
                      .num_wrong = wrong.size()};
-  for (const SaturatedRow& row : rows) result.num_exact += row.by_sums ? 1 : 0;
   if (!wrong.empty()) result.differences = describe_differences(state_, all, wrong, find_row, run);
   return result;
 }

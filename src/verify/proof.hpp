@@ -37,9 +37,12 @@ struct ProofResult {
   std::uint64_t num_rows = 0;       ///< element rows whose equations were checked
   std::uint32_t num_columns = 0;    ///< of X
   std::uint64_t num_saturated = 0;  ///< elements of C that are kMaxVal where that is possible
-  std::uint64_t num_exact = 0;      ///< block rows with so many of them that blocks were summed exactly
-  std::uint64_t num_wrong = 0;      ///< block rows that are wrong
-  std::string differences{};        ///< what is wrong; empty where nothing is
+  std::uint64_t num_exact = 0;      ///< block rows with so many of them that blocks were summed or bounded
+  std::uint64_t num_bounded = 0;    ///< blocks that bounds of whole rows proved to be saturated everywhere
+  bool bounded_by_device = false;
+  double bounds_s = 0;          ///< seconds that these bounds took
+  std::uint64_t num_wrong = 0;  ///< block rows that are wrong
+  std::string differences{};    ///< what is wrong; empty where nothing is
 };
 
 class Proof {

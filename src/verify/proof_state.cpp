@@ -56,6 +56,7 @@ class YPass {
 
   /// Sums of the elements of each element row of A (2^32 - 1 where they are more), wanted or not.
   AlignedArray<std::uint32_t> row_sums{};
+  std::atomic<std::uint32_t> largest_a{0};
   std::atomic<std::uint32_t> largest_b{0};
 
   void run(const Run& run) {
@@ -100,19 +101,23 @@ class YPass {
             bx_.add(slot - begin_, sums);
           });
     }
-    for (std::uint32_t seen = largest_b; seen < largest && !largest_b.compare_exchange_weak(seen, largest);) {
-    }
+    raise(largest_b, largest);
   }
 
   void add_y(const std::byte* records, std::uint64_t count) {
     const std::uint64_t record = input_record_bytes(s_.m);
     RecordRuns runs(s_.kernels.u16, s_.m);
+    const bool first = begin_ == 0 && row_sums.size() != 0;
+    std::uint16_t largest = 0;
     for (std::uint64_t x = 0, end = 0; x < count; x = end) {
       end = end_of_run(records, record, count, x);
       const std::byte* const head = records + x * record;
+      for (std::uint64_t y = x; first && y < end; ++y) {
+        largest = std::max(largest, largest_element(records + y * record + kIndexBytes, s_.elements()));
+      }
       const std::uint32_t slot = s_.a_rows.slot(read_index(head).i);
       if (slot == RowSlots::kNone) continue;  // the file was changed since its rows were numbered
-      if (begin_ == 0 && row_sums.size() != 0) add_row_sums(head, end - x, slot);
+      if (first) add_row_sums(head, end - x, slot);
       runs.sum(
           end - x, [&](std::uint64_t y) { return head + y * record + kIndexBytes; },
           [&](std::uint64_t y, std::uint64_t*) -> const std::uint64_t* {
@@ -123,6 +128,12 @@ class YPass {
             const auto guard = locks_.lock(slot);
             to_.add(slot, sums);
           });
+    }
+    raise(largest_a, largest);
+  }
+
+  static void raise(std::atomic<std::uint32_t>& to, std::uint32_t value) {
+    for (std::uint32_t seen = to; seen < value && !to.compare_exchange_weak(seen, value);) {
     }
   }
 
@@ -181,6 +192,8 @@ ProofState::ProofState(const Source& left, const Source& right, const ProofSetti
   pass.row_sums = AlignedArray<std::uint32_t>(a_rows.size() * m);
   if (pass.row_sums.size() != 0) std::memset(pass.row_sums.data(), 0, pass.row_sums.size() * sizeof(std::uint32_t));
   pass.run(run);
+  largest_a = pass.largest_a;
+  largest_b = pass.largest_b;
   may_saturate = AlignedArray<std::uint8_t>(a_rows.size());
   bool any = false;
   for (std::uint64_t slot = 0; slot < a_rows.size(); ++slot) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/aligned_array.hpp"
+#include "base/bound_task.hpp"
 #include "base/run.hpp"
 #include "spmm/stream.hpp"
 #include "verify/block_sums.hpp"
@@ -23,11 +24,26 @@ namespace spmm {
 inline constexpr std::uint32_t kMaxSpareColumns = 3;
 inline constexpr std::uint32_t kMaxProofColumns = kMaxSpareColumns + 1;
 
+/// How blocks that are saturated everywhere are proven where most blocks of a row are.
+enum class BoundWay : std::uint8_t {
+  automatic,  ///< as is expected to be faster
+  panels,     ///< by high bytes of whole rows, on the host or on a device
+  pairs,      ///< block by block, by exact sums until they are large enough
+};
+
+/// A device that can prove bounds.
+struct BoundDevice {
+  BoundProver prove{};  ///< empty: there is none
+  double start_s = 0;   ///< what it takes until it can begin
+};
+
 struct ProofSettings {
   std::uint64_t key = 0;  ///< of the random columns
   std::uint64_t memory_bytes =
       0;  ///< for places of saturated elements and, once C is there, for operands; 0 = no limit
   bool allow_zero_blocks = false;  ///< of C
+  BoundDevice device{};            ///< beside the host
+  BoundWay way = BoundWay::automatic;
 };
 
 /// A block of C with saturated elements.
@@ -67,8 +83,10 @@ struct ProofState {
   std::vector<std::unique_ptr<RandomVectors>> vectors{};  ///< [columns] of X
   SlotLocks locks{};
   AlignedArray<std::uint8_t> may_saturate{};  ///< [slots of A] whether a true sum of the block row may reach kMaxVal
-  std::uint32_t num_columns = 1;              ///< of X
-  SlotSums y0{};                              ///< more than one column: column 0 of Y
+  std::uint32_t largest_a = 0;                ///< element
+  std::uint32_t largest_b = 0;
+  std::uint32_t num_columns = 1;                      ///< of X
+  SlotSums y0{};                                      ///< more than one column: column 0 of Y
   std::array<SlotSums, kMaxProofColumns> residual{};  ///< one column: Y - C X; else - C X
 
   std::mutex mutex{};

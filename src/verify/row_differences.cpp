@@ -36,7 +36,7 @@ class ComparedRow {
 
   void compare(ExactRow& exact, const Run& run) {
     const std::vector<WantedSum> all(exact.cols().size(), WantedSum::exact);
-    exact.multiply(all, run);
+    exact.multiply(all, s_.kernels.add_product, run);
     for (std::uint32_t place = 0; place < exact.cols().size(); ++place) {
       const std::uint32_t col = exact.cols()[place];
       const std::uint64_t* const sums = exact.sums(place);

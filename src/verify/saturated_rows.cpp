@@ -8,6 +8,7 @@
 #include "spmm/saturate.hpp"
 #include "verify/erasures.hpp"
 #include "verify/exact_rows.hpp"
+#include "verify/proven_claims.hpp"
 
 namespace spmm {
 namespace {
@@ -58,17 +59,27 @@ Decoded decode_row(const ProofState& s, const SaturatedBlocks& all, const Satura
 
 /// Rows that exact sums decide. Either the true sums of all saturated elements, which complete the equations; or, where
 /// that is cheaper, a proof that what is saturated everywhere is, without its sums, and all other blocks of the row.
+/// Blocks that bounds of whole rows have proven before are left out of the latter.
 class RowsBySums {
  public:
-  RowsBySums(const ProofState& state, const SaturatedBlocks& all, std::span<const SaturatedRow> rows)
-      : s_(state), all_(all), rows_(rows), verdicts_(rows.size()) {}
+  RowsBySums(const ProofState& state, const SaturatedBlocks& all, std::span<const SaturatedRow> rows,
+             const ProvenClaims& proven)
+      : s_(state), all_(all), rows_(rows), proven_(proven), verdicts_(rows.size()) {}
 
   void run(std::vector<std::uint32_t>& wrong, const Run& run) {
-    std::vector<std::uint32_t> numbers;
-    for (const SaturatedRow& row : rows_) numbers.push_back(row.row);
+    std::vector<std::uint32_t> left;  // block rows, and their numbers
+    std::vector<std::size_t> numbers;
+    for (std::size_t x = 0; x < rows_.size(); ++x) {
+      if (proven_.is_whole(x)) {
+        decide_whole(x);
+        continue;
+      }
+      left.push_back(rows_[x].row);
+      numbers.push_back(x);
+    }
     for_exact_rows(
-        s_.a, s_.b, s_.b_rows, numbers, s_.settings.memory_bytes, run,
-        [&](std::size_t number, ExactRow& row, bool first, bool last) { visit(number, row, first, last, run); });
+        s_.a, s_.b, s_.b_rows, left, s_.settings.memory_bytes, run,
+        [&](std::size_t x, ExactRow& row, bool first, bool last) { visit(numbers[x], row, first, last, run); });
     for (std::size_t x = 0; x < rows_.size(); ++x) {
       if (verdicts_[x].is_wrong) wrong.push_back(rows_[x].row);
     }
@@ -88,8 +99,18 @@ class RowsBySums {
     return found != row.blocks.end() && found->at.j == col ? &*found : nullptr;
   }
 
+  /// Every block of C is proven to be saturated everywhere, and is claimed to be.
+  void decide_whole(std::size_t number) {
+    Verdict& verdict = verdicts_[number];
+    verdict.by_bounds = true;
+    verdict.num_found = s_.blocks_per_side;
+    verdict.sums.assign(s_.m, 0);
+    decide(verdict, rows_[number]);
+  }
+
   /// Whether bounds and all other blocks take fewer pairs than the sums of all saturated ones.
-  [[nodiscard]] bool bounds_are_cheaper(const SaturatedRow& row, const ExactRow& exact) const {
+  [[nodiscard]] bool bounds_are_cheaper(std::size_t number, const ExactRow& exact) const {
+    const SaturatedRow& row = rows_[number];
     double sums = 0;
     double bounds = 0;
     const double share = static_cast<double>(num_needed_ + 1) / static_cast<double>(num_bounded_ + 2);
@@ -97,6 +118,7 @@ class RowsBySums {
       const auto pairs = static_cast<double>(exact.pairs(place));
       const SaturatedBlock* const block = find(row, exact.cols()[place]);
       sums += block != nullptr ? pairs : 0;
+      if (proven_.is_proven(number, exact.cols()[place])) continue;
       bounds += block != nullptr && block->mask == SaturatedBlock::kEverywhere ? share * pairs : pairs;
     }
     return bounds < sums;
@@ -107,7 +129,7 @@ class RowsBySums {
     Verdict& verdict = verdicts_[number];
     if (first) {
       verdict.sums.assign(s_.m, 0);
-      verdict.by_bounds = bounds_are_cheaper(row, exact);
+      verdict.by_bounds = bounds_are_cheaper(number, exact);
     }
     const std::span<const std::uint32_t> cols = exact.cols();
     std::vector<WantedSum> wanted(cols.size(), WantedSum::none);
@@ -118,6 +140,7 @@ class RowsBySums {
       blocks[place] = find(row, cols[place]);
       verdict.num_found += blocks[place] != nullptr ? 1 : 0;
       const bool everywhere = blocks[place] != nullptr && blocks[place]->mask == SaturatedBlock::kEverywhere;
+      if (verdict.by_bounds && proven_.is_proven(number, cols[place])) continue;
       if (verdict.by_bounds) {
         wanted[place] = everywhere ? WantedSum::until_saturated : WantedSum::exact;
       } else if (blocks[place] != nullptr) {
@@ -126,7 +149,7 @@ class RowsBySums {
       if (wanted[place] == WantedSum::exact) num_exact += exact.pairs(place);
       if (wanted[place] == WantedSum::until_saturated) num_bounded += exact.pairs(place);
     }
-    exact.multiply(wanted, run);
+    exact.multiply(wanted, s_.kernels.add_product, run);
     num_bounded_ += num_bounded;
     num_needed_ += exact.num_multiplied() - num_exact;
     for (std::uint32_t place = 0; place < cols.size(); ++place) {
@@ -164,6 +187,7 @@ class RowsBySums {
   const ProofState& s_;
   const SaturatedBlocks& all_;
   std::span<const SaturatedRow> rows_;
+  const ProvenClaims& proven_;
   std::vector<Verdict> verdicts_;
   std::atomic<std::uint64_t> num_bounded_{0};  // pairs of blocks that are saturated everywhere
   std::atomic<std::uint64_t> num_needed_{0};   // and those that were needed to prove it
@@ -209,8 +233,8 @@ std::vector<SaturatedRow> saturated_rows(const ProofState& state, const Saturate
   return rows;
 }
 
-void check_saturated(ProofState& state, const SaturatedBlocks& all, std::vector<SaturatedRow>& rows,
-                     std::vector<std::uint32_t>& wrong, const Run& run) {
+SaturationStats check_saturated(ProofState& state, const SaturatedBlocks& all, std::vector<SaturatedRow>& rows,
+                                std::vector<std::uint32_t>& wrong, const Run& run) {
   std::uint32_t num_spare = 0;
   for (SaturatedRow& row : rows) {
     const std::uint32_t most = most_saturated(state, all, row);
@@ -227,7 +251,13 @@ void check_saturated(ProofState& state, const SaturatedBlocks& all, std::vector<
   }
   std::vector<SaturatedRow> left;
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(left), [](const SaturatedRow& row) { return row.by_sums; });
-  RowsBySums(state, all, left).run(wrong, run);
+  if (left.empty()) return {};
+  const ProvenClaims proven(state, left, run);
+  RowsBySums(state, all, left, proven).run(wrong, run);
+  return {.num_exact = left.size(),
+          .num_bounded = proven.num_blocks(),
+          .by_device = proven.by_device(),
+          .bounds_s = proven.seconds()};
 }
 
 }  // namespace spmm
