@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/bound_task.hpp"
 #include "base/run.hpp"
 #include "plan/execution.hpp"
 #include "spmm/stream.hpp"
@@ -54,5 +55,10 @@ StageHooks stage_hooks();
 /// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
                       const plan::Decide& decide, const Run& run);
+
+/// Lower bounds of sums of C by kernels that share nothing with those of products, for proofs of their results. Empty
+/// where the device has no instructions for it. It answers false where device memory does not suffice, or CUDA fails.
+/// Values: limit_bytes = of device memory; share = of the product that is proven, or null. Both must outlive it.
+BoundProver bounds_on(DeviceContext& context, std::uint64_t limit_bytes, MemoryShare* share);
 
 }  // namespace spmm::cuda

@@ -39,6 +39,10 @@ StageHooks stage_hooks() {
   return {};
 }
 
+BoundProver bounds_on(DeviceContext&, std::uint64_t, MemoryShare*) {
+  return {};
+}
+
 ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, const plan::Decide&, const Run&) {
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "cuda/cuda_backend.hpp"
 #include "engine/product.hpp"
 #include "engine/releasing_sink.hpp"
 #include "spmm/error.hpp"
@@ -13,9 +14,15 @@ namespace spmm {
 namespace {
 
 /// The proof of a product with these options on this machine. Memory that is left for a while: a part of the limit.
-ProofSettings proof_settings(const ProductOptions& product, std::uint64_t limit_bytes) {
+/// The device that computed the product can serve the proof, too, once it is done.
+ProofSettings proof_settings(const ProductOptions& product, const plan::Limits& limits, const Run& run) {
   constexpr std::uint64_t kShare = 4;
-  return {.key = product.proof_key != 0 ? product.proof_key : fresh_proof_key(), .memory_bytes = limit_bytes / kShare};
+  ProofSettings settings{.key = product.proof_key != 0 ? product.proof_key : fresh_proof_key(),
+                         .memory_bytes = limits.host_bytes / kShare};
+  if (run.device != nullptr && limits.device) {
+    settings.device.prove = cuda::bounds_on(*run.device, limits.device->bytes, run.memory);
+  }
+  return settings;
 }
 
 /// Processor seconds of a proof with one column, for so many blocks of C. Measured: src/README.md, Decisions.
@@ -48,7 +55,7 @@ std::uint64_t leave_to_proof(const Source& a, const Source& b, std::uint32_t col
 void prove_product(const Source& a, const Source& b, Sink& sink, plan::Limits limits, const ProductOptions& product,
                    Run run, Report& report) {
   check_shapes(a, b);
-  const ProofSettings settings = proof_settings(product, limits.host_bytes);
+  const ProofSettings settings = proof_settings(product, limits, run);
   std::optional<Proof> proof;
   {
     const auto timing = run.clock.scope(Stage::verify);
@@ -65,6 +72,9 @@ void prove_product(const Source& a, const Source& b, Sink& sink, plan::Limits li
                   .num_rows = result.num_rows,
                   .num_saturated = result.num_saturated,
                   .num_exact_rows = result.num_exact,
+                  .num_bounded_blocks = result.num_bounded,
+                  .bounded_by_device = result.bounded_by_device,
+                  .bounds_s = result.bounds_s,
                   .resident_bytes = run.beside_bytes};
 }
 

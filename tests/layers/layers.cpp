@@ -45,7 +45,9 @@ const std::vector<Layer>& all_layers() {
        {"include", "src/base", "src/io", "src/cli", "src/plan", "src/cpu/isa.hpp", "src/cpu/cpu_backend.hpp", "tools"},
        {"cxxopts.hpp", "nlohmann/"}},
       {"tools/mpi", {"include", "src/base", "src/io", "src/cli", "src/dist", "tools"}, {"cxxopts.hpp", "nlohmann/"}},
-      {"tools/verify", {"include", "src/base", "src/io", "src/cli", "src/verify", "tools"}, {"cxxopts.hpp"}},
+      {"tools/verify",
+       {"include", "src/base", "src/io", "src/cli", "src/verify", "src/cuda/cuda_backend.hpp", "tools"},
+       {"cxxopts.hpp"}},
       {"tools/convert", {"include", "src/base", "src/io", "src/cli", "tools"}, {"cxxopts.hpp", "zip.h"}},
       {"tools", {"include", "src/base", "src/io", "src/cli"}, {"cxxopts.hpp", "nlohmann/"}},
   };

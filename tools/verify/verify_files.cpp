@@ -206,10 +206,13 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   check_shapes(source_a->header(), source_a->name(), file.header(), file.name());
   check_operand(*source_a, run);
   check_operand(*source_b, run);
-  Proof proof(
-      *source_a, *source_b,
-      {.key = options.key, .memory_bytes = options.memory_limit_bytes, .allow_zero_blocks = options.allow_zero_blocks},
-      run);
+  Proof proof(*source_a, *source_b,
+              {.key = options.key,
+               .memory_bytes = options.memory_limit_bytes,
+               .allow_zero_blocks = options.allow_zero_blocks,
+               .device = options.device,
+               .way = options.way},
+              run);
   ResultFile result(file, proof, options);
   result.look(run);
   VerifiedFiles verified{.result = proof.finish(

@@ -14,6 +14,8 @@ struct VerifyFilesOptions {
   bool allow_zero_blocks = false;  ///< of C
   std::uint64_t key = 0;           ///< of the random columns
   std::uint64_t memory_limit_bytes = 0;
+  BoundDevice device{};  ///< where results that saturate nearly everywhere are bounded
+  BoundWay way = BoundWay::automatic;
 };
 
 struct VerifiedFiles {
