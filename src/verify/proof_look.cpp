@@ -24,6 +24,17 @@ bool is_zero(const std::byte* values, std::uint64_t bytes) {
   return true;
 }
 
+/// Shapes: values [bytes], of whole elements.
+bool is_saturated_everywhere(const std::byte* values, std::uint64_t bytes) {
+  std::uint32_t all = kMaxVal;
+  for (std::uint64_t at = 0; at < bytes; at += sizeof(std::uint32_t)) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, values + at, sizeof value);
+    all &= value;
+  }
+  return all == kMaxVal;
+}
+
 /// One call of look(), on one thread.
 class Look {
  public:
@@ -92,6 +103,10 @@ class Look {
 
   /// Notes where a block is saturated, and keeps the rest of it for the sums.
   void keep(std::uint32_t slot, const std::byte* record) {
+    if (is_saturated_everywhere(record + kIndexBytes, record_ - kIndexBytes)) {
+      found_.blocks.push_back({.at = read_index(record)});
+      return;
+    }
     if (!copied_.empty() && copied_.size() + record_ > kCopiedBytes) flush(slot);
     const std::size_t at = copied_.size();
     copied_.insert(copied_.end(), record, record + record_);
@@ -99,21 +114,15 @@ class Look {
     const std::uint64_t elements = s_.elements();
     const std::uint64_t first_word = found_.masks.size();
     found_.masks.resize(first_word + (elements + 63) / 64, 0);
-    std::uint64_t num_saturated = 0;
     for (std::uint64_t e = 0; e < elements; ++e) {
       std::uint32_t value = 0;
       std::memcpy(&value, values + e * sizeof value, sizeof value);
       if (value != kMaxVal) continue;
-      ++num_saturated;
       found_.masks[first_word + e / 64] |= std::uint64_t{1} << e % 64;
       value = 0;
       std::memcpy(values + e * sizeof value, &value, sizeof value);
     }
     found_.blocks.push_back({.at = read_index(record), .mask = first_word});
-    if (num_saturated < elements) return;
-    found_.blocks.back().mask = SaturatedBlock::kEverywhere;
-    found_.masks.resize(first_word);
-    copied_.resize(at);
   }
 
   void flush(std::uint32_t slot) {

@@ -49,24 +49,36 @@ ProvenClaims::ProvenClaims(const ProofState& state, std::span<const SaturatedRow
       at_(rows.size(), kNone) {
   if (state.settings.way == BoundWay::pairs) return;
   const auto start = std::chrono::steady_clock::now();
-  claim(rows);
+  claim(rows, run);
   if (!row_list_.empty()) prove(state, run);
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void ProvenClaims::claim(std::span<const SaturatedRow> rows) {
+void ProvenClaims::claim(std::span<const SaturatedRow> rows, const Run& run) {
+  constexpr std::uint64_t kGrain = 16;
   const auto everywhere = [](const SaturatedBlock& block) { return block.mask == SaturatedBlock::kEverywhere; };
+  std::vector<std::uint8_t> has_claims(rows.size(), 0);
+  run.parallel_for(rows.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t x = begin; x < end; ++x) {
+      const auto num = std::count_if(rows[x].blocks.begin(), rows[x].blocks.end(), everywhere);
+      has_claims[x] = 2 * static_cast<std::uint64_t>(num) > blocks_per_side_ ? 1 : 0;
+    }
+  });
   for (std::size_t x = 0; x < rows.size(); ++x) {
-    const auto num = std::count_if(rows[x].blocks.begin(), rows[x].blocks.end(), everywhere);
-    if (2 * static_cast<std::uint64_t>(num) <= blocks_per_side_) continue;
+    if (has_claims[x] == 0) continue;
     at_[x] = static_cast<std::uint32_t>(row_list_.size());
     row_list_.push_back(rows[x].row);
-    words_.resize(row_list_.size() * words_per_row_, 0);
-    std::uint32_t* const words = words_.data() + std::uint64_t{at_[x]} * words_per_row_;
-    for (const SaturatedBlock& block : rows[x].blocks) {
-      if (everywhere(block)) words[block.at.j / 32] |= 1u << block.at.j % 32;
-    }
   }
+  words_.resize(row_list_.size() * words_per_row_, 0);
+  run.parallel_for(rows.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t x = begin; x < end; ++x) {
+      if (at_[x] == kNone) continue;
+      std::uint32_t* const words = words_.data() + std::uint64_t{at_[x]} * words_per_row_;
+      for (const SaturatedBlock& block : rows[x].blocks) {
+        if (everywhere(block)) words[block.at.j / 32] |= 1u << block.at.j % 32;
+      }
+    }
+  });
 }
 
 void ProvenClaims::prove(const ProofState& state, const Run& run) {

@@ -35,7 +35,7 @@ class ProvenClaims {
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-  void claim(std::span<const SaturatedRow> rows);
+  void claim(std::span<const SaturatedRow> rows, const Run& run);
   void prove(const ProofState& state, const Run& run);
 
   std::uint32_t blocks_per_side_;

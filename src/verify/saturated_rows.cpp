@@ -196,28 +196,42 @@ class RowsBySums {
 }  // namespace
 
 SaturatedBlocks gather_saturated(ProofState& state, const Run& run) {
+  std::vector<SaturatedBlocks>& pieces = state.saturated;
+  const auto by_first = [](const SaturatedBlocks& x, const SaturatedBlocks& y) {
+    return x.blocks.front().at < y.blocks.front().at;  // none is empty
+  };
+  std::sort(pieces.begin(), pieces.end(), by_first);
+  struct Begin {
+    std::uint64_t block = 0;
+    std::uint64_t word = 0;
+  };
+  std::vector<Begin> begins(pieces.size() + 1);
+  for (std::size_t x = 0; x < pieces.size(); ++x) {
+    begins[x + 1] = {.block = begins[x].block + pieces[x].blocks.size(),
+                     .word = begins[x].word + pieces[x].masks.size()};
+  }
   SaturatedBlocks all;
-  std::uint64_t num_blocks = 0;
-  std::uint64_t num_words = 0;
-  for (const SaturatedBlocks& some : state.saturated) {
-    num_blocks += some.blocks.size();
-    num_words += some.masks.size();
-  }
-  all.blocks.reserve(num_blocks);
-  all.masks.reserve(num_words);
-  for (SaturatedBlocks& some : state.saturated) {
-    for (SaturatedBlock block : some.blocks) {
-      if (block.mask != SaturatedBlock::kEverywhere) block.mask += all.masks.size();
-      all.blocks.push_back(block);
+  all.blocks.resize(begins.back().block);
+  all.masks.resize(begins.back().word);
+  run.parallel_for(pieces.size(), 1, [&](std::uint64_t x, std::uint64_t) {
+    run.check_cancelled();
+    SaturatedBlock* to = all.blocks.data() + begins[x].block;
+    for (SaturatedBlock block : pieces[x].blocks) {
+      if (block.mask != SaturatedBlock::kEverywhere) block.mask += begins[x].word;
+      *to++ = block;
     }
-    all.masks.insert(all.masks.end(), some.masks.begin(), some.masks.end());
-    some = {};
-  }
-  state.saturated = {};
-  std::sort(all.blocks.begin(), all.blocks.end(), [&](const SaturatedBlock& x, const SaturatedBlock& y) {
+    std::copy(pieces[x].masks.begin(), pieces[x].masks.end(), all.masks.data() + begins[x].word);
+    pieces[x] = {};
+  });
+  pieces = {};
+  const auto ascend = [&](const SaturatedBlock& x, const SaturatedBlock& y) {
     run.check_cancelled();
     return x.at < y.at;
-  });
+  };
+  // Records in order make pieces that only have to follow each other.
+  if (!std::is_sorted(all.blocks.begin(), all.blocks.end(), ascend)) {
+    std::sort(all.blocks.begin(), all.blocks.end(), ascend);
+  }
   return all;
 }
 

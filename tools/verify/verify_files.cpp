@@ -1,8 +1,10 @@
 #include "tools/verify/verify_files.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,26 +21,54 @@ namespace {
 
 constexpr std::uint64_t kReadBytes = 1u << 20;
 
-/// Places of all blocks of a matrix, to find one that is there twice.
+/// Places of all blocks of a matrix, to find one that is there twice: a bit for each place where that is less memory,
+/// else a sorted list. Threads: set() from several.
 class Places {
  public:
-  explicit Places(std::uint64_t count) : keys_(count) {}
+  Places(std::uint64_t count, std::uint32_t blocks_per_side) : nb_(blocks_per_side) {
+    const std::uint64_t num_words = (std::uint64_t{nb_} * nb_ + 63) / 64;
+    has_bits_ = num_words <= count;
+    keys_ = AlignedArray<std::uint64_t>(has_bits_ ? num_words : count);
+    if (has_bits_) std::fill(keys_.begin(), keys_.end(), 0);
+  }
 
-  void set(std::uint64_t record, BlockIndex at) { keys_[record] = std::uint64_t{at.i} << 32 | at.j; }
+  /// Values: at lies within the matrix.
+  void set(std::uint64_t record, BlockIndex at) {
+    if (!has_bits_) {
+      keys_[record] = key_of(at);
+      return;
+    }
+    const std::uint64_t place = std::uint64_t{at.i} * nb_ + at.j;
+    const std::uint64_t bit = std::uint64_t{1} << place % 64;
+    const std::uint64_t before = std::atomic_ref(keys_[place / 64]).fetch_or(bit, std::memory_order_relaxed);
+    if ((before & bit) != 0) {
+      const std::lock_guard lock(mutex_);
+      twice_ = std::min(twice_.value_or(key_of(at)), key_of(at));
+    }
+  }
 
   /// The block that is there twice; nothing where none is.
   [[nodiscard]] std::optional<BlockIndex> find_duplicate(const Run& run) {
-    std::sort(keys_.begin(), keys_.end(), [&](std::uint64_t x, std::uint64_t y) {
-      run.check_cancelled();
-      return x < y;
-    });
-    const std::uint64_t* const found = std::adjacent_find(keys_.begin(), keys_.end());
-    if (found == keys_.end()) return std::nullopt;
-    return BlockIndex{.i = static_cast<std::uint32_t>(*found >> 32), .j = static_cast<std::uint32_t>(*found)};
+    if (!has_bits_) {
+      std::sort(keys_.begin(), keys_.end(), [&](std::uint64_t x, std::uint64_t y) {
+        run.check_cancelled();
+        return x < y;
+      });
+      const std::uint64_t* const found = std::adjacent_find(keys_.begin(), keys_.end());
+      if (found != keys_.end()) twice_ = *found;
+    }
+    if (!twice_) return std::nullopt;
+    return BlockIndex{.i = static_cast<std::uint32_t>(*twice_ >> 32), .j = static_cast<std::uint32_t>(*twice_)};
   }
 
  private:
+  static std::uint64_t key_of(BlockIndex at) { return std::uint64_t{at.i} << 32 | at.j; }
+
+  std::uint32_t nb_;
+  bool has_bits_ = false;
   AlignedArray<std::uint64_t> keys_;
+  std::mutex mutex_;
+  std::optional<std::uint64_t> twice_;  // the smallest
 };
 
 /// Calls body(records, first, count) for pieces of a file on all threads of the run.
@@ -79,7 +109,7 @@ void check_operand(const Source& source, const Run& run) {
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
   const auto read = [&](std::uint64_t first, std::uint64_t count, std::byte* dst) { source.read(first, count, dst); };
-  Places places(header.num_blocks);
+  Places places(header.num_blocks, header.blocks_per_side());
   for_pieces_of(header.num_blocks, record, read, run,
                 [&](const std::byte* raw, std::uint64_t first, std::uint64_t count) {
                   for (std::uint64_t x = 0; x < count; ++x) {
@@ -110,7 +140,7 @@ class ResultFile {
       : file_(file), proof_(proof), any_order_(options.any_order), order_(file.record_bytes()) {}
 
   void look(const Run& run) {
-    Places places(any_order_ ? file_.num_records() : 0);
+    Places places(any_order_ ? file_.num_records() : 0, any_order_ ? file_.header().blocks_per_side() : 0);
     const auto read = reader();
     for_pieces_of(file_.num_records(), file_.record_bytes(), read, run,
                   [&](const std::byte* raw, std::uint64_t first, std::uint64_t count) {
