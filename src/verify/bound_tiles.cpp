@@ -41,7 +41,7 @@ BoundTiles portable_bound_tiles() {
 }
 
 BoundTiles choose_bound_tiles() {
-  for (const BoundTiles& tiles : {avx512_bound_tiles(), avx2_bound_tiles()}) {
+  for (const BoundTiles& tiles : {amx_bound_tiles(), avx512_bound_tiles(), avx2_bound_tiles()}) {
     if (tiles.add != nullptr) return tiles;
   }
   return portable_bound_tiles();

@@ -32,7 +32,8 @@ struct BoundTiles {
 /// For the processor that this runs on.
 BoundTiles choose_bound_tiles();
 BoundTiles portable_bound_tiles();
-/// Null functions where the processor does not have the instructions.
+/// Null functions where the processor does not have the instructions, or the system does not let them be used.
+BoundTiles amx_bound_tiles();
 BoundTiles avx512_bound_tiles();
 BoundTiles avx2_bound_tiles();
 

@@ -19,7 +19,7 @@ struct WaySeconds {
 // One core of a Xeon with AVX-512, src/README.md, Decisions; the device: an H200, kernels/HISTORY.md.
 constexpr double kTermsPerSecond = 8e9;   // of exact sums
 constexpr double kPairSeconds = 5e-9;     // finding a pair
-constexpr double kElementSeconds = 1e-9;  // of an operand, to its place in a panel
+constexpr double kBlockSeconds = 100e-9;  // a block of an operand, to its place in a panel
 constexpr double kDeviceProductsPerSecond = 2e14;
 constexpr double kDeviceBytesPerSecond = 8e9;  // records, from the source to their place
 
@@ -35,7 +35,7 @@ WaySeconds expected_seconds(const ProofState& s, double num_rows, const BoundTil
   const double products = num_rows * m * n * n;
   return {
       .pairs = pairs_of_rows * (m * m * m / kTermsPerSecond + kPairSeconds) / num_threads,
-      .panels = (products / tiles.products_per_s + blocks * m * m * kElementSeconds) / num_threads,
+      .panels = (products / tiles.products_per_s + blocks * kBlockSeconds) / num_threads,
       .device = s.settings.device.start_s + products / kDeviceProductsPerSecond +
                 blocks * static_cast<double>(input_record_bytes(a.m)) / kDeviceBytesPerSecond,
   };

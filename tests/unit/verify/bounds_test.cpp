@@ -20,7 +20,7 @@ using namespace spmm::test;
 
 std::vector<BoundTiles> all_tiles() {
   std::vector<BoundTiles> all{portable_bound_tiles()};
-  for (const BoundTiles& tiles : {avx2_bound_tiles(), avx512_bound_tiles()}) {
+  for (const BoundTiles& tiles : {avx2_bound_tiles(), avx512_bound_tiles(), amx_bound_tiles()}) {
     if (tiles.add != nullptr) all.push_back(tiles);
   }
   return all;
