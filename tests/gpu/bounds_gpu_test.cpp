@@ -96,6 +96,6 @@ TEST_CASE("proof: a product on the device proves a result that saturates everywh
     const ProductMatrix c = engine.multiply(a, a, options, &report);
     CHECK(c.index == expected.index);
     CHECK(c.values == expected.values);
-    CHECK(report.proof.num_bounded_blocks > 0);
+    CHECK(report.proof.num_exact_rows > 0);
   }
 }

@@ -165,3 +165,41 @@ TEST_CASE("spmm-verify: files that are none, operands that break the format, oth
   CHECK(verify({"x.bin", "outside.bin", "c.bin"}).exit_code == kBadData);
   CHECK(verify({"--help"}).exit_code == kOk);
 }
+
+TEST_CASE("spmm-verify: a result that saturates everywhere, on the host and where no device is") {
+  const Workplace workplace;
+  BlockMatrix x = random_matrix(4 * 80, 4, 80 * 80, 1, 1);
+  std::fill(x.values.begin(), x.values.end(), 60'000);
+  write_matrix("x.bin", x);
+  const ProductMatrix c = oracle_multiply(x, x);
+  write_product("c.bin", c);
+  for (const char* backend : {"auto", "cpu"}) {
+    const ProcessResult result = verify({"x.bin", "x.bin", "c.bin", "--backend", backend});
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == kOk);
+    CHECK(has(result.out, "80 block rows by exact sums"));
+  }
+  ProductMatrix wrong = c;
+  wrong.values[5000 * 16 + 7] -= 1;
+  write_product("wrong.bin", wrong);
+  CHECK(verify({"x.bin", "x.bin", "wrong.bin", "--backend", "cpu"}).exit_code == kNegative);
+  const ProcessResult without =
+      run_process({std::string(SPMM_BIN_DIR) + "/spmm-verify", "x.bin", "x.bin", "c.bin", "--backend", "cuda"},
+                  {.env = {{"CUDA_VISIBLE_DEVICES", ""}}, .folder = {}});
+  CHECK(without.exit_code == kUnavailable);
+  CHECK(has(without.err, "--backend cpu"));
+  CHECK(verify({"x.bin", "x.bin", "c.bin", "--backend", "gpu"}).exit_code == kUsage);
+}
+
+TEST_CASE("spmm-verify: a block twice is found in a large matrix with few blocks, too") {
+  const Workplace workplace;
+  BlockMatrix x = random_matrix(4 * 100'000, 4, 50, 2000, 1);
+  write_product("c.bin", oracle_multiply(x, x));
+  write_matrix("x.bin", x);
+  CHECK(verify({"x.bin", "x.bin", "c.bin"}).exit_code == kOk);
+  x.index[40] = x.index[7];
+  write_matrix("twice.bin", x);
+  const ProcessResult twice = verify({"twice.bin", "x.bin", "c.bin"});
+  CHECK(twice.exit_code == kBadData);
+  CHECK(has(twice.err, "record 40"));
+}
