@@ -34,6 +34,11 @@ struct BytePanel {
   std::uint32_t lines_per_tile = 0;
 };
 
+/// Tiles of C that two panels make.
+constexpr std::uint64_t bound_tiles(const BytePanel& a, const BytePanel& b) {
+  return a.num_lines / kBoundRows * (b.num_lines / kBoundColumns);
+}
+
 /// Raw records in device memory, as they lie in a file.
 struct RawRecords {
   const std::byte* bytes = nullptr;  // [count, 8 + 2 m^2], aligned to 2 bytes
@@ -59,12 +64,14 @@ struct BoundClaims {
   std::uint32_t words_per_row = 0;
   std::uint32_t m = 0;
   std::uint32_t blocks_per_side = 0;
-  std::uint32_t first_row = 0;     // element row of the first line of A
-  std::uint32_t first_column = 0;  // element column of the first line of B
-  std::uint32_t limit = 0;         // sums from here on prove saturation; at most kBoundDone
+  std::uint32_t first_row = 0;        // element row of the first line of A
+  std::uint32_t first_column = 0;     // element column of the first line of B
+  std::uint32_t limit = 0;            // sums from here on prove saturation; at most kBoundDone
+  std::uint32_t* num_done = nullptr;  // [1], device: grows by one for each tile
 };
 
-/// Clears the claims of blocks with an element whose sum of products of bytes stays below the limit.
+/// Clears the claims of blocks with an element whose sum of products of bytes stays below the limit. What stays is
+/// proven only if all tiles are done: a claim also stays where nothing has run.
 /// Values: depth <= kBoundChunk * kMaxBoundChunks.
 void launch_prove_claims(const BytePanel& a, const BytePanel& b, const BoundClaims& claims, cudaStream_t stream);
 

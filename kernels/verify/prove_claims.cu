@@ -218,7 +218,10 @@ __global__ void __launch_bounds__(kThreads, 1) prove_claims(BytePanel a, BytePan
                       .column = column_tile * kBoundColumns + first_column + lane % 4 * 2};
   Sums sums;
   const bool any = start_sums(sums, claims, corner);
-  if (__syncthreads_or(any) == 0) return;  // all leave together
+  if (__syncthreads_or(any) == 0) {  // all leave together
+    if (threadIdx.x == 0) atomicAdd(claims.num_done, 1u);
+    return;
+  }
   const auto num_chunks = static_cast<std::uint32_t>(a.depth / kBoundChunk);
   list_chunks(shared, a.used + std::uint64_t{row_tile} * num_chunks, b.used + std::uint64_t{column_tile} * num_chunks,
               num_chunks);
@@ -248,18 +251,20 @@ __global__ void __launch_bounds__(kThreads, 1) prove_claims(BytePanel a, BytePan
   for_sums(sums, claims, corner, [&](std::uint32_t& sum, std::uint32_t* word, std::uint32_t bit) {
     if (sum < claims.limit) atomicAnd(word, ~bit);  // other threads clear other bits of the word
   });
+  __syncthreads();                                       // all have cleared what they had to
+  if (threadIdx.x == 0) atomicAdd(claims.num_done, 1u);  // CTAs end in any order
 }
 
 #else
 
-__global__ void prove_claims(BytePanel, BytePanel, BoundClaims) {}  // can_prove_bounds() is false
+__global__ void prove_claims(BytePanel, BytePanel, BoundClaims) {}  // no tile is done
 
 #endif
 
 }  // namespace
 
 void launch_prove_claims(const BytePanel& a, const BytePanel& b, const BoundClaims& claims, cudaStream_t stream) {
-  const std::uint64_t num_ctas = a.num_lines / kBoundRows * (b.num_lines / kBoundColumns);
+  const std::uint64_t num_ctas = bound_tiles(a, b);
   if (num_ctas == 0) return;
   check(cudaFuncSetAttribute(prove_claims, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared)),
         "prove_claims");
