@@ -260,6 +260,24 @@ struct EscProduct {
 void launch_mul_esc(const EscProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
                     cudaStream_t stream);
 
+// ---- short_row_products.cu
+
+/// A panel of short rows none of whose C blocks can be zero, m = 8.
+struct ShortRowProduct {
+  ExpandView view;
+  PairValues values;
+  std::uint32_t max_element = 0;  // largest element of both operands
+};
+
+/// Scratch bytes of launch_mul_short_rows; max_row_pairs as there.
+std::size_t mul_short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t max_row_pairs);
+
+/// Lists and multiplies a panel at once: what launch_list_short_rows and launch_mul_esc do.
+/// Values: max_row_pairs <= kShortRowPairs; work is 8-byte aligned.
+/// Shapes: out.records 16-byte aligned; out.look_back is not used.
+void launch_mul_short_rows(const ShortRowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
+                           Workspace work, const RecordOutput& out, cudaStream_t stream);
+
 // ---- gustavson.cu
 
 /// A by rows times B by rows, blocks of B transposed, all padded to padded_side(m); C blocks name block columns.

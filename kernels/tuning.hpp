@@ -39,6 +39,9 @@ inline constexpr double kEscPairsPerBlock = 0.25;
 /// more.
 inline constexpr std::uint32_t kShortRowPairs = 256;
 
+/// Block side for which short rows are multiplied while they are listed: elements of four records are whole sectors.
+inline constexpr std::uint32_t kShortRowSide = 8;
+
 /// Split-K: a listed C block with more pairs than this is shared out among CTAs. One warp would take about 0.5 us per
 /// pair (estimated from the latency of two dependent loads), so 4,096 pairs last about as long as all the short lists
 /// of a panel. Sums of such C blocks stay small: 8 * m * m / 4096 bytes per listed pair.

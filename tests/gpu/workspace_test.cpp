@@ -18,6 +18,7 @@ TEST_CASE("library work space grows by less than a byte per item") {
     CHECK(kernels::list_pairs_workspace_bytes(count) <= bound(count));
     CHECK(kernels::find_split_k_workspace_bytes(count) <= bound(count));
     CHECK(kernels::compact_workspace_bytes(count) <= bound(count));
+    CHECK(kernels::mul_short_rows_workspace_bytes(count, kernels::kShortRowPairs) <= bound(count));
     CHECK(kernels::list_short_rows_workspace_bytes(count, kernels::kMaxShortRowPairs) <= bound(count));
   }
 }
