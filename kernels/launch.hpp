@@ -35,7 +35,12 @@ struct ParsedView {
   std::uint16_t* values = nullptr;          // [first + count, m, m], device
   unsigned long long* first_bad = nullptr;  // [1], device: lowered to the first record with an index >= nb
   std::uint32_t* max_element = nullptr;     // [1], device: raised to the largest element
+  std::uint32_t* has_zeros = nullptr;  // [1], device: where parsing_finds_zeros, set to 1 if a block has a column of
+                                       // zeros or, transposed, nothing else: what launch_find_zeros looks for
 };
+
+/// Whether has_zeros is of use.
+bool parsing_finds_zeros(std::uint32_t m);
 
 /// Splits raw records into keys and packed elements.
 void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, cudaStream_t stream);

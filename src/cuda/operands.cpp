@@ -165,6 +165,7 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
     side.rows.numbers = std::move(side.sorted.numbers);
     side.rows.parsed_values = std::move(side.parsed.values);
     side.rows.max_element = side.parsed.max_element;
+    side.rows.has_zeros = side.parsed.has_zeros;
     side.rows.keys = std::move(side.sorted.keys);
   }
   return out;
@@ -208,6 +209,7 @@ Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& 
   out.side = layout == plan::Layout::rows ? kernels::padded_side(out.m) : out.m;
   out.nb = sorted.nb;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
+  if (sorted.a.has_zeros && sorted.b.has_zeros) out.can_be_zero = *sorted.a.has_zeros || *sorted.b.has_zeros;
   out.b_row_index = std::move(sorted.b_row_index);
   out.pair_offsets = std::move(sorted.pair_offsets);
   const bool in_file_order = layout == plan::Layout::rows_file_order;

@@ -60,10 +60,11 @@ std::size_t list_workspace_bytes(const std::vector<plan::Panel>& panels) {
   return most;
 }
 
-/// Whether listed C blocks can be zero; waits for the stream.
+/// Whether listed C blocks can be zero; where that is not known yet, waits for the stream.
 bool find_zeros(const MultiplierContext& c) {
   if (max_listed_pairs(c.execution.panels) == 0) return true;
   const Operands& operands = c.operands;
+  if (operands.can_be_zero) return *operands.can_be_zero;
   const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
   const DeviceBuffer<std::uint32_t> found(c.memory, 1, "flag");
   bool any = true;

@@ -17,6 +17,10 @@ struct OperandBytes {
 /// padded_side(m).
 OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side);
 
+/// Chunks of kRingSlotBytes of raw records of a matrix that are parsed together: two sections of each matrix lie where
+/// operand_device_bytes counts with a copy of A's elements. Values: a = A's header.
+std::uint64_t upload_section_chunks(const MatrixHeader& a);
+
 /// Device bytes per C block of a panel besides its packed records: accumulated values, coordinates, flags, scan.
 /// Kernels that write records themselves accumulate nothing here; a listed panel keeps the sums of its split lists
 /// instead (kSplitKPairs: 8 * m * m / 4096 bytes per pair).

@@ -66,7 +66,7 @@ void index(Mirror& memory, const std::string& name, const Operand& x) {  // Buil
 
 /// upload(), sort_rows(), count_pairs().
 void build(Mirror& memory, const Operand& a, const Operand& b) {
-  const std::uint64_t section = std::uint64_t{4} * kernels::kRingSlotBytes;
+  const std::uint64_t section = plan::upload_section_chunks(a.header) * kernels::kRingSlotBytes;
   for (const Operand* x : {&a, &b}) {
     memory.take(x->name + " keys", 8 * x->blocks());
     memory.take(x->name + " parsed", x->values());
