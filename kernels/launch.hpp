@@ -105,6 +105,11 @@ void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std:
 void launch_find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index,
                            std::uint32_t* row_index, cudaStream_t stream);
 
+/// The same by a table of all block rows; row_index may not be wanted.
+/// Shapes: table [nb], device, scratch.
+void launch_look_up_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index, std::uint32_t nb,
+                              std::uint32_t* table, std::uint32_t* row_index, cudaStream_t stream);
+
 // ---- count_pairs.cu
 
 std::size_t count_workspace_bytes(std::uint64_t count);

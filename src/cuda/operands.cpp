@@ -7,6 +7,7 @@
 
 #include "base/record_errors.hpp"
 #include "kernels/tuning.hpp"
+#include "plan/device_bytes.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -196,7 +197,13 @@ void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream)
   sorted.pair_offsets = {memory, count + 1, "pair offsets"};
   const DeviceBuffer<std::byte> work(memory, kernels::count_workspace_bytes(count), "count work space");
   const kernels::CompressedView b_rows = sorted.b.index.view();
-  kernels::launch_find_row_index(a.columns.data(), count, b_rows, sorted.b_row_index.data(), stream.get());
+  if (plan::has_device_row_table(count, sorted.nb)) {
+    const DeviceBuffer<std::uint32_t> table(memory, sorted.nb, "row table");
+    kernels::launch_look_up_row_index(a.columns.data(), count, b_rows, sorted.nb, table.data(),
+                                      sorted.b_row_index.data(), stream.get());
+  } else {
+    kernels::launch_find_row_index(a.columns.data(), count, b_rows, sorted.b_row_index.data(), stream.get());
+  }
   kernels::launch_pair_offsets(sorted.b_row_index.data(), count, b_rows, sorted.pair_offsets.data(),
                                {.data = work.data(), .bytes = work.size()}, stream.get());
   fetch_row_pairs(sorted, (a.num_rows - 1) / kMaxRuns + 1, memory, stream);

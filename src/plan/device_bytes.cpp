@@ -36,6 +36,10 @@ std::uint64_t upload_section_chunks(const MatrixHeader& a) {
   return std::clamp(room / (4 * kernels::kRingSlotBytes), kFewest, kMost);
 }
 
+bool has_device_row_table(std::uint64_t a_blocks, std::uint32_t nb) {
+  return a_blocks >= kernels::kRowTableBlocks && nb <= 2 * a_blocks;
+}
+
 std::uint64_t c_block_bytes(std::uint32_t m) {
   return std::uint64_t{4} * m * m  // values
          + 8 + 1 + 8               // coordinates, flag, position

@@ -21,6 +21,10 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
 /// operand_device_bytes counts with a copy of A's elements. Values: a = A's header.
 std::uint64_t upload_section_chunks(const MatrixHeader& a);
 
+/// Whether the rows of B that A's blocks meet are found in a table of all block rows; it lies where
+/// operand_device_bytes counts with a sort.
+bool has_device_row_table(std::uint64_t a_blocks, std::uint32_t nb);
+
 /// Device bytes per C block of a panel besides its packed records: accumulated values, coordinates, flags, scan.
 /// Kernels that write records themselves accumulate nothing here; a listed panel keeps the sums of its split lists
 /// instead (kSplitKPairs: 8 * m * m / 4096 bytes per pair).

@@ -86,6 +86,10 @@ void build(Mirror& memory, const Operand& a, const Operand& b) {
   memory.release("flags");
   memory.take("slots", 4 * a.blocks());
   memory.take("pair offsets", 8 * (a.blocks() + 1));
+  if (plan::has_device_row_table(a.blocks(), a.header.blocks_per_side())) {
+    memory.take("row table", 4 * std::uint64_t{a.header.blocks_per_side()});
+    memory.release("row table");
+  }
   memory.take("work", library_bytes(a.blocks()));
   memory.take("row pairs", 8 * (a.rows() + 3));
   memory.release("row pairs");
