@@ -39,6 +39,15 @@ inline constexpr double kEscPairsPerBlock = 0.25;
 /// more.
 inline constexpr std::uint32_t kShortRowPairs = 256;
 
+/// Matrices of up to kCountedBlocks blocks are sorted by counting: beyond that, blocks that go to their rows miss L2
+/// (10^7 blocks in 2^21 rows: 0.95 ms, a radix sort of all key bits and what follows it 0.88). Up to kBitmapColumns block
+/// columns a bitmap sorts a row; beyond that each block is compared with all others of its row, which must have no more
+/// than kCountedRowBlocks, kCountedMeanBlocks on average.
+inline constexpr std::uint64_t kCountedBlocks = 1u << 22;
+inline constexpr std::uint32_t kBitmapColumns = 1u << 14;
+inline constexpr std::uint32_t kCountedRowBlocks = 256;
+inline constexpr std::uint32_t kCountedMeanBlocks = 32;
+
 /// From so many blocks of A on, rows of B are looked up in a table of all block rows; a search takes less for fewer
 /// (10^5 blocks 8 and 11 us, 10^6 40 and 20, 10^7 689 and 90).
 inline constexpr std::uint64_t kRowTableBlocks = 1u << 19;

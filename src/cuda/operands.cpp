@@ -4,8 +4,10 @@
 #include <array>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "base/record_errors.hpp"
+#include "kernels/sort_rows.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/device_bytes.hpp"
 
@@ -24,6 +26,8 @@ struct SortedKeys {
 struct Findings {
   unsigned long long first_duplicate = kNone;  // position
   std::uint32_t num_rows = 0;
+  std::uint32_t longest_row = 0;  // this and the next: only where rows are sorted by counting
+  std::uint32_t has_duplicate = 0;
 };
 
 /// What all steps of the build share.
@@ -94,15 +98,108 @@ class Builder {
 };
 
 /// Errors: FormatError for two records of the same block. The sort is stable: the earlier record comes first.
-void check_duplicates(const Findings& findings, const SortedKeys& sorted, const Source& source,
-                      const Builder& builder) {
+void check_duplicates(const Findings& findings, const SortedKeys& sorted, const Source& source, unsigned key_bits,
+                      const Stream& stream) {
   const unsigned long long at = findings.first_duplicate;
   if (at == kNone) return;
-  const std::uint64_t key = fetch(sorted.keys.data() + at, builder.stream());
-  const BlockIndex found{.i = static_cast<std::uint32_t>(key >> builder.key_bits()),
-                         .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << builder.key_bits()) - 1))};
-  const auto record = [&](std::uint64_t x) { return fetch(sorted.numbers.data() + x, builder.stream()); };
+  const std::uint64_t key = fetch(sorted.keys.data() + at, stream);
+  const BlockIndex found{.i = static_cast<std::uint32_t>(key >> key_bits),
+                         .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << key_bits) - 1))};
+  const auto record = [&](std::uint64_t x) { return fetch(sorted.numbers.data() + x, stream); };
   throw_duplicate_block(source, record(at - 1), record(at), found);
+}
+
+/// A matrix on its way from parsed to sorted.
+struct Side {
+  ParsedMatrix& parsed;
+  const Source& source;
+  SortedRows& rows;
+  SortedKeys sorted = {};
+  DeviceBuffer<std::uint32_t> offsets = {};
+};
+
+/// Whether both matrices may be sorted by counting: few blocks, rows that are easily sorted, room for the counters.
+bool can_count_rows(const ParsedPair& parsed, std::uint32_t m, std::uint32_t nb) {
+  const std::uint64_t a = parsed.a.keys.size();
+  const std::uint64_t b = parsed.b.keys.size();
+  const std::uint64_t most = std::max(a, b);
+  if (most > kernels::kCountedBlocks || nb > 2 * most || !plan::has_room_to_count(a, b, m, nb)) return false;
+  return nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
+}
+
+/// Sorts both matrices by counting. Returns false, keys as they were, where a row is too long for it or a block comes
+/// twice. Waits for the stream.
+bool sort_by_counting(std::array<Side, 2>& sides, const SortedPair& shape, const DeviceBuffer<Findings>& found,
+                      std::array<Findings, 2>& findings, DeviceMemory& memory, const Stream& stream) {
+  std::array<CompressedRows, 2> index;
+  std::array<DeviceBuffer<std::uint64_t>, 2> entries;
+  std::vector<kernels::RowSort> sorts;
+  for (std::size_t x = 0; x < 2; ++x) {
+    const std::uint64_t count = sides[x].parsed.keys.size();
+    if (count == 0) continue;
+    const std::uint64_t max_rows = std::min<std::uint64_t>(count, shape.nb);
+    sides[x].sorted.numbers = {memory, count, "record numbers"};
+    index[x].rows = {memory, max_rows, "row ids"};
+    index[x].offsets = {memory, max_rows + 1, "offsets"};
+    index[x].columns = {memory, count, "block columns"};
+    entries[x] = {memory, count, "sort keys"};
+    sides[x].sorted.keys = {memory, count, "sort keys"};
+    Findings* const own = found.data() + x;
+    sorts.push_back({.count = count,
+                     .keys = sides[x].parsed.keys.data(),
+                     .entries = entries[x].data(),
+                     .sorted_keys = sides[x].sorted.keys.data(),
+                     .numbers = sides[x].sorted.numbers.data(),
+                     .columns = index[x].columns.data(),
+                     .rows = index[x].rows.data(),
+                     .offsets = index[x].offsets.data(),
+                     .num_rows = &own->num_rows,
+                     .longest_row = &own->longest_row,
+                     .has_duplicate = &own->has_duplicate});
+  }
+  const std::uint64_t num_counts = std::uint64_t{shape.nb} * sorts.size();
+  const DeviceBuffer<std::uint32_t> counts(memory, num_counts, "row counts");
+  const DeviceBuffer<std::uint64_t> borders(memory, num_counts + 1, "row borders");
+  const DeviceBuffer<std::byte> work(memory, kernels::sort_rows_workspace_bytes(num_counts), "sort work space");
+  kernels::launch_sort_rows(
+      sorts, {.counts = counts.data(), .borders = borders.data(), .work = {.data = work.data(), .bytes = work.size()}},
+      shape.nb, shape.key_bits, stream.get());
+  copy_async(findings.data(), found.data(), 2, stream);
+  stream.synchronize();
+  const bool too_long = shape.nb > kernels::kBitmapColumns &&
+                        std::max(findings[0].longest_row, findings[1].longest_row) > kernels::kCountedRowBlocks;
+  if (too_long || findings[0].has_duplicate != 0 || findings[1].has_duplicate != 0) {
+    for (Side& side : sides) side.sorted = {};
+    return false;
+  }
+  for (std::size_t x = 0; x < 2; ++x) {
+    sides[x].parsed.keys = {};
+    index[x].num_rows = findings[x].num_rows;
+    sides[x].rows.index = std::move(index[x]);
+  }
+  return true;
+}
+
+/// Sorts both matrices, one after the other. Waits for the stream. Errors: FormatError (duplicates).
+void sort_by_radix(std::array<Side, 2>& sides, const SortedPair& shape, const DeviceBuffer<Findings>& found,
+                   std::array<Findings, 2>& findings, DeviceMemory& memory, const Stream& stream) {
+  const std::uint64_t max_blocks = std::max(sides[0].parsed.keys.size(), sides[1].parsed.keys.size());
+  Builder builder(memory, stream, max_blocks, shape.key_bits);
+  for (std::size_t x = 0; x < 2; ++x) {
+    Side& side = sides[x];
+    if (side.parsed.keys.size() == 0) continue;
+    side.sorted = builder.sort(std::move(side.parsed.keys));
+    kernels::launch_find_duplicate(builder.sorted_view(side.sorted.keys), &found.data()[x].first_duplicate,
+                                   stream.get());
+    side.offsets = builder.find_rows(side.sorted.keys, shape.nb, found.data() + x);
+  }
+  copy_async(findings.data(), found.data(), 2, stream);
+  stream.synchronize();
+  for (std::size_t x = 0; x < 2; ++x) {
+    Side& side = sides[x];
+    check_duplicates(findings[x], side.sorted, side.source, shape.key_bits, stream);
+    side.rows.index = builder.complete_rows(side.sorted.keys, std::move(side.offsets), findings[x]);
+  }
 }
 
 /// Block-CSC of B from its block-CSR, which is only read where it is lent.
@@ -133,36 +230,18 @@ void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, Operands& 
 }  // namespace
 
 SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream) {
-  Builder builder(memory, stream, std::max(a.header().num_blocks, b.header().num_blocks), parsed.key_bits);
   SortedPair out;
   out.key_bits = parsed.key_bits;
   out.m = a.header().m;
   out.nb = a.header().blocks_per_side();
-  struct Side {
-    ParsedMatrix& parsed;
-    const Source& source;
-    SortedRows& rows;
-    SortedKeys sorted = {};
-    DeviceBuffer<std::uint32_t> offsets = {};
-  };
   std::array<Side, 2> sides{Side{parsed.a, a, out.a}, Side{parsed.b, b, out.b}};
   std::array<Findings, 2> findings;
   const DeviceBuffer<Findings> found(memory, 2, "flags");
   copy_async(found.data(), findings.data(), 2, stream);
-  for (std::size_t x = 0; x < 2; ++x) {
-    Side& side = sides[x];
-    if (side.parsed.keys.size() == 0) continue;
-    side.sorted = builder.sort(std::move(side.parsed.keys));
-    kernels::launch_find_duplicate(builder.sorted_view(side.sorted.keys), &found.data()[x].first_duplicate,
-                                   stream.get());
-    side.offsets = builder.find_rows(side.sorted.keys, out.nb, found.data() + x);
+  if (!can_count_rows(parsed, out.m, out.nb) || !sort_by_counting(sides, out, found, findings, memory, stream)) {
+    sort_by_radix(sides, out, found, findings, memory, stream);
   }
-  copy_async(findings.data(), found.data(), 2, stream);
-  stream.synchronize();
-  for (std::size_t x = 0; x < 2; ++x) {
-    Side& side = sides[x];
-    check_duplicates(findings[x], side.sorted, side.source, builder);
-    side.rows.index = builder.complete_rows(side.sorted.keys, std::move(side.offsets), findings[x]);
+  for (Side& side : sides) {
     side.rows.numbers = std::move(side.sorted.numbers);
     side.rows.parsed_values = std::move(side.parsed.values);
     side.rows.max_element = side.parsed.max_element;

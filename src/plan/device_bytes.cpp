@@ -36,6 +36,17 @@ std::uint64_t upload_section_chunks(const MatrixHeader& a) {
   return std::clamp(room / (4 * kernels::kRingSlotBytes), kFewest, kMost);
 }
 
+bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb) {
+  const std::uint64_t counters = std::uint64_t{24} * nb;     // of both: blocks of each row, and before it
+  const std::uint64_t entries = 16 * (a_blocks + b_blocks);  // and sorted keys
+  const std::uint64_t stays =
+      8 * (a_blocks + b_blocks) + 8 * (std::min<std::uint64_t>(a_blocks, nb) + std::min<std::uint64_t>(b_blocks, nb));
+  const std::uint64_t index = 8 * std::min<std::uint64_t>(a_blocks, nb) + 24 * a_blocks +
+                              2 * (8 * std::min<std::uint64_t>(b_blocks, nb) + 4 * b_blocks);
+  const std::uint64_t sort = 16 * std::max(a_blocks, b_blocks);
+  return counters + entries + stays <= index + sort + std::uint64_t{2} * m * m * a_blocks;
+}
+
 bool has_device_row_table(std::uint64_t a_blocks, std::uint32_t nb) {
   return a_blocks >= kernels::kRowTableBlocks && nb <= 2 * a_blocks;
 }

@@ -21,6 +21,11 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
 /// operand_device_bytes counts with a copy of A's elements. Values: a = A's header.
 std::uint64_t upload_section_chunks(const MatrixHeader& a);
 
+/// Whether the scratch of sorting both matrices by counting, counters of every block row among it, lies where
+/// operand_device_bytes counts with a copy of A's elements and a radix sort. Values: the blocks that are sorted, 0
+/// where an operand is kept.
+bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb);
+
 /// Whether the rows of B that A's blocks meet are found in a table of all block rows; it lies where
 /// operand_device_bytes counts with a sort.
 bool has_device_row_table(std::uint64_t a_blocks, std::uint32_t nb);

@@ -64,6 +64,17 @@ void index(Mirror& memory, const std::string& name, const Operand& x) {  // Buil
   memory.take(name, 4 * x.rows() + 4 * x.blocks());
 }
 
+/// sort_by_counting(), all of which is given back where a row is too long for it.
+void sort_by_counting(Mirror& memory, const Operand& a, const Operand& b) {
+  for (const Operand* x : {&a, &b}) {
+    if (x->blocks() == 0) continue;
+    memory.take("counted", 4 * x->blocks() + 4 * x->rows() + 4 * (x->rows() + 1) + 4 * x->blocks());
+    memory.take("counted", 16 * x->blocks() + 12 * std::uint64_t{x->header.blocks_per_side()} + 8);
+  }
+  memory.take("counted", library_bytes(2 * std::uint64_t{a.header.blocks_per_side()}));
+  memory.release("counted");
+}
+
 /// upload(), sort_rows(), count_pairs().
 void build(Mirror& memory, const Operand& a, const Operand& b) {
   const std::uint64_t section = plan::upload_section_chunks(a.header) * kernels::kRingSlotBytes;
@@ -74,8 +85,11 @@ void build(Mirror& memory, const Operand& a, const Operand& b) {
     memory.take("staging", std::min(section, raw) + (raw > section ? section : 0) + 16);
   }
   memory.release("staging");
-  memory.take("work", library_bytes(std::max(a.blocks(), b.blocks())));
   memory.take("flags", 64);
+  if (plan::has_room_to_count(a.blocks(), b.blocks(), a.header.m, a.header.blocks_per_side())) {
+    sort_by_counting(memory, a, b);
+  }
+  memory.take("work", library_bytes(std::max(a.blocks(), b.blocks())));
   for (const Operand* x : {&a, &b}) {
     sort(memory, *x);
     memory.take(x->name + " offsets", 4 * (x->rows() + 1));
