@@ -200,11 +200,12 @@ void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t str
 }
 
 void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
-                        unsigned key_bits, Workspace work, cudaStream_t stream) {
+                        unsigned key_bits, Workspace work, cudaStream_t stream, unsigned first_bit) {
   if (count == 0) return;
   cub::DoubleBuffer<std::uint64_t> k(keys.front(), keys.back());
   cub::DoubleBuffer<std::uint32_t> n(numbers.front(), numbers.back());
-  check(cub::DeviceRadixSort::SortPairs(work.data, work.bytes, k, n, count, 0, static_cast<int>(2 * key_bits), stream),
+  check(cub::DeviceRadixSort::SortPairs(work.data, work.bytes, k, n, count, static_cast<int>(first_bit),
+                                        static_cast<int>(2 * key_bits), stream),
         "sort blocks");
   keys.current ^= k.selector;
   numbers.current ^= n.selector;

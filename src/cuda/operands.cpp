@@ -40,17 +40,36 @@ class Builder {
         work_(memory, kernels::build_workspace_bytes(max_blocks), "sort work space") {}
 
   /// Sorts keys with the numbers 0, 1, 2, ...; stable.
-  SortedKeys sort(DeviceBuffer<std::uint64_t> keys) {
+  SortedKeys sort(DeviceBuffer<std::uint64_t> keys) { return sort_bits(number(std::move(keys)), 0).sorted; }
+  /// Sorts keys with their own numbers; stable.
+  SortedKeys sort(SortedKeys numbered) { return sort_bits(std::move(numbered), 0).sorted; }
+
+  /// The same as the first one in two steps, by row and within rows, with the index of all rows but their number. Where
+  /// findings say that a row was too long for it, what is returned must be sorted once more.
+  SortedKeys sort_short_rows(DeviceBuffer<std::uint64_t> keys, std::uint32_t nb, Findings* findings,
+                             CompressedRows& index) {
     const std::uint64_t count = keys.size();
-    DeviceBuffer<std::uint64_t> other_keys(memory_, count, "sort keys");
-    DeviceBuffer<std::uint32_t> numbers(memory_, count, "record numbers");
-    DeviceBuffer<std::uint32_t> other_numbers(memory_, count, "record numbers");
-    kernels::launch_number(numbers.data(), count, stream_.get());
-    kernels::SortBuffers<std::uint64_t> k{{keys.data(), other_keys.data()}};
-    kernels::SortBuffers<std::uint32_t> n{{numbers.data(), other_numbers.data()}};
-    kernels::launch_sort_blocks(k, n, count, key_bits_, workspace(), stream_.get());
-    return {.keys = k.current == 0 ? std::move(keys) : std::move(other_keys),
-            .numbers = n.current == 0 ? std::move(numbers) : std::move(other_numbers)};
+    const auto max_rows = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, nb));
+    SortSteps steps = sort_bits(number(std::move(keys)), key_bits_);
+    index.rows = {memory_, max_rows, "row ids"};
+    index.offsets = find_rows(steps.sorted.keys, nb, findings);
+    index.columns = {memory_, count, "block columns"};
+    kernels::launch_sort_within_rows({.count = count,
+                                      .key_bits = key_bits_,
+                                      .keys = steps.sorted.keys.data(),
+                                      .numbers = steps.sorted.numbers.data(),
+                                      .num_rows = &findings->num_rows,
+                                      .max_rows = max_rows,
+                                      .offsets = index.offsets.data()},
+                                     {.count = count,
+                                      .sorted_keys = steps.other.keys.data(),
+                                      .numbers = steps.other.numbers.data(),
+                                      .columns = index.columns.data(),
+                                      .rows = index.rows.data(),
+                                      .longest_row = &findings->longest_row,
+                                      .first_duplicate = &findings->first_duplicate},
+                                     stream_.get());
+    return std::move(steps.other);
   }
 
   /// Finds where rows begin; their number is written to `findings`, on the device.
@@ -89,6 +108,30 @@ class Builder {
   [[nodiscard]] DeviceMemory& memory() const { return memory_; }
 
  private:
+  /// Sorted keys, and the arrays beside them.
+  struct SortSteps {
+    SortedKeys sorted;
+    SortedKeys other;
+  };
+
+  SortedKeys number(DeviceBuffer<std::uint64_t> keys) {
+    DeviceBuffer<std::uint32_t> numbers(memory_, keys.size(), "record numbers");
+    kernels::launch_number(numbers.data(), keys.size(), stream_.get());
+    return {.keys = std::move(keys), .numbers = std::move(numbers)};
+  }
+
+  /// Sorts by the key bits from first_bit on; stable.
+  SortSteps sort_bits(SortedKeys sorted, unsigned first_bit) {
+    const std::uint64_t count = sorted.keys.size();
+    SortedKeys other{.keys = {memory_, count, "sort keys"}, .numbers = {memory_, count, "record numbers"}};
+    kernels::SortBuffers<std::uint64_t> k{{sorted.keys.data(), other.keys.data()}};
+    kernels::SortBuffers<std::uint32_t> n{{sorted.numbers.data(), other.numbers.data()}};
+    kernels::launch_sort_blocks(k, n, count, key_bits_, workspace(), stream_.get(), first_bit);
+    if (k.current != 0) std::swap(sorted.keys, other.keys);
+    if (n.current != 0) std::swap(sorted.numbers, other.numbers);
+    return {.sorted = std::move(sorted), .other = std::move(other)};
+  }
+
   [[nodiscard]] kernels::Workspace workspace() const { return {.data = work_.data(), .bytes = work_.size()}; }
 
   DeviceMemory& memory_;
@@ -180,25 +223,47 @@ bool sort_by_counting(std::array<Side, 2>& sides, const SortedPair& shape, const
   return true;
 }
 
-/// Sorts both matrices, one after the other. Waits for the stream. Errors: FormatError (duplicates).
-void sort_by_radix(std::array<Side, 2>& sides, const SortedPair& shape, const DeviceBuffer<Findings>& found,
-                   std::array<Findings, 2>& findings, DeviceMemory& memory, const Stream& stream) {
+/// Sorts both matrices, one after the other; rows that may be short by their row first. Waits for the stream. Errors:
+/// FormatError (duplicates).
+void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedPair& shape,
+                   const DeviceBuffer<Findings>& found, std::array<Findings, 2>& findings, DeviceMemory& memory,
+                   const Stream& stream) {
   const std::uint64_t max_blocks = std::max(sides[0].parsed.keys.size(), sides[1].parsed.keys.size());
   Builder builder(memory, stream, max_blocks, shape.key_bits);
+  const auto find_rows = [&](std::size_t x) {
+    kernels::launch_find_duplicate(builder.sorted_view(sides[x].sorted.keys), &found.data()[x].first_duplicate,
+                                   stream.get());
+    sides[x].offsets = builder.find_rows(sides[x].sorted.keys, shape.nb, found.data() + x);
+  };
+  const auto fetch_findings = [&] {
+    copy_async(findings.data(), found.data(), 2, stream);
+    stream.synchronize();
+  };
   for (std::size_t x = 0; x < 2; ++x) {
     Side& side = sides[x];
     if (side.parsed.keys.size() == 0) continue;
-    side.sorted = builder.sort(std::move(side.parsed.keys));
-    kernels::launch_find_duplicate(builder.sorted_view(side.sorted.keys), &found.data()[x].first_duplicate,
-                                   stream.get());
-    side.offsets = builder.find_rows(side.sorted.keys, shape.nb, found.data() + x);
+    if (short_rows) {
+      side.sorted = builder.sort_short_rows(std::move(side.parsed.keys), shape.nb, found.data() + x, side.rows.index);
+    } else {
+      side.sorted = builder.sort(std::move(side.parsed.keys));
+      find_rows(x);
+    }
   }
-  copy_async(findings.data(), found.data(), 2, stream);
-  stream.synchronize();
+  fetch_findings();
   for (std::size_t x = 0; x < 2; ++x) {
     Side& side = sides[x];
+    if (short_rows && findings[x].longest_row > kernels::kCountedRowBlocks) {
+      side.rows.index = {};
+      side.sorted = builder.sort(std::move(side.sorted));
+      find_rows(x);
+      fetch_findings();
+    }
     check_duplicates(findings[x], side.sorted, side.source, shape.key_bits, stream);
-    side.rows.index = builder.complete_rows(side.sorted.keys, std::move(side.offsets), findings[x]);
+    if (side.offsets.size() == 0) {
+      side.rows.index.num_rows = findings[x].num_rows;
+    } else {
+      side.rows.index = builder.complete_rows(side.sorted.keys, std::move(side.offsets), findings[x]);
+    }
   }
 }
 
@@ -238,8 +303,11 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
   std::array<Findings, 2> findings;
   const DeviceBuffer<Findings> found(memory, 2, "flags");
   copy_async(found.data(), findings.data(), 2, stream);
-  if (!can_count_rows(parsed, out.m, out.nb) || !sort_by_counting(sides, out, found, findings, memory, stream)) {
-    sort_by_radix(sides, out, found, findings, memory, stream);
+  const bool may_count = can_count_rows(parsed, out.m, out.nb);
+  if (!may_count || !sort_by_counting(sides, out, found, findings, memory, stream)) {
+    const std::uint64_t most = std::max(parsed.a.keys.size(), parsed.b.keys.size());
+    const bool short_rows = !may_count && most <= kernels::kCountedMeanBlocks * std::uint64_t{out.nb};
+    sort_by_radix(sides, short_rows, out, found, findings, memory, stream);
   }
   for (Side& side : sides) {
     side.rows.numbers = std::move(side.sorted.numbers);

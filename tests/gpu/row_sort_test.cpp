@@ -73,8 +73,17 @@ TEST_CASE("rows of a wide matrix are sorted by counting, and otherwise where one
   check_product(scattered(kNb, 4, 10, 7), scattered(kNb, 4, 20'000, 8));
 }
 
+TEST_CASE("very wide matrices are sorted by row first, then within rows, and otherwise where one is long") {
+  constexpr std::uint32_t kNb = 100'000;  // more than counters are kept for
+  for (const std::uint32_t longest : {2u, kernels::kCountedRowBlocks, kernels::kCountedRowBlocks + 1, 3000u}) {
+    INFO("longest row " << longest);
+    check_product(scattered(kNb, 8, 30'000, 1, {{kNb - 1, longest}}), scattered(kNb, 8, 20'000, 2));
+    check_product(scattered(kNb, 8, 20'000, 3), scattered(kNb, 8, 30'000, 4, {{0, longest}, {7, longest}}));
+  }
+}
+
 TEST_CASE("a block that comes twice is found whichever way rows are sorted") {
-  for (const std::uint32_t nb : {500u, kernels::kBitmapColumns + 1}) {
+  for (const std::uint32_t nb : {500u, kernels::kBitmapColumns + 1, 100'000u}) {
     const BlockMatrix good = scattered(nb, 4, 20'000, nb);
     for (const std::uint32_t at : {1u, 12'345u, 19'999u}) {
       BlockMatrix bad = good;

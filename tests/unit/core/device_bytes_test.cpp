@@ -90,11 +90,11 @@ void build(Mirror& memory, const Operand& a, const Operand& b) {
     sort_by_counting(memory, a, b);
   }
   memory.take("work", library_bytes(std::max(a.blocks(), b.blocks())));
-  for (const Operand* x : {&a, &b}) {
-    sort(memory, *x);
+  for (const Operand* x : {&a, &b}) {  // the index while sorting, as Builder::sort_short_rows has it
     memory.take(x->name + " offsets", 4 * (x->rows() + 1));
+    index(memory, x->name + " index", *x);
+    sort(memory, *x);
   }
-  for (const Operand* x : {&a, &b}) index(memory, x->name + " index", *x);
   memory.release("a keys");
   memory.release("work");
   memory.release("flags");
