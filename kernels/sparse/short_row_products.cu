@@ -65,6 +65,20 @@ __device__ void list_starts(ShortRowState& state, std::uint32_t num_pairs) {
   if (threadIdx.x == 0) state.starts[state.flags.count] = static_cast<std::uint16_t>(num_pairs);
 }
 
+/// Asks for the blocks of the first pair of each of those C blocks to come to L2, a sector per lane.
+/// Threads: one whole warp.
+__device__ inline void prefetch_group(const ShortProducts& products, const ShortRowState& state, std::uint32_t first) {
+  constexpr std::uint32_t kSectorElements = 32 / sizeof(std::uint16_t);
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t c_block = first + lane / 8;
+  if (c_block >= state.flags.count) return;
+  const BlockPair pair = state.pair(state.starts[c_block]);
+  const bool is_b = lane % 8 >= 4;
+  const std::uint16_t* const block =
+      is_b ? products.values.b + std::uint64_t{pair.b} * 64 : products.values.a + std::uint64_t{pair.a} * 64;
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(block + lane % 4 * kSectorElements));
+}
+
 /// Multiplies the C blocks first, first + 1, ... of the CTA, as far as there are any, into the warp's stage. `first`
 /// may be negative, wrapped around. All loads of the first two pairs of each are in flight together. Threads: one whole
 /// warp.
@@ -119,12 +133,13 @@ __device__ void write_products(const ShortProducts& products, ShortRowState& sta
       reinterpret_cast<uint4*>(out.records) + std::uint64_t{state.flags.first / kGroup} * kGroupVectors;
   for (std::uint32_t group = warp; group * kGroup < end; group += kWarps) {
     const std::uint32_t first = group * kGroup;
+    prefetch_group(products, state, first + kWarps * kGroup - lead);
     multiply_group(products, state, first - lead, reinterpret_cast<uint2*>(stage));
     __syncwarp();  // the records are complete
     uint4* const to = records + std::size_t{group} * kGroupVectors;
     if (first >= lead && first + kGroup <= end) {
 #pragma unroll
-      for (std::uint32_t x = lane; x < kGroupVectors; x += 32) __stcs(to + x, stage[x]);
+      for (std::uint32_t x = lane; x < kGroupVectors; x += 32) to[x] = stage[x];
     } else {
       const std::uint32_t begin_pair = (first < lead ? lead - first : 0) * kRecordPairs;
       const std::uint32_t end_pair = min(kGroup, end - first) * kRecordPairs;
