@@ -17,9 +17,9 @@ constexpr double kReadBytesPerCoreS = 2.5e9;
 constexpr double kMappedBytesPerS = 11e9;  // a new file through mappings, 16 writers
 constexpr double kWriteBytesPerS = 3e9;    // by pwrite
 constexpr unsigned kMinMappedCores = 4;    // as io/file_sink.hpp
-// Two H200s, 32 cores, S2, S3 and S4 with --parts 8 as later products of an engine: 18, 14 and 15 GB/s. 16 parts, 32
-// writers, or pwrite: no more.
-constexpr double kPartsBytesPerS = 15e9;
+// An H200, 16 cores, S2, S3, S4 and S6 as processes with --parts 8, from the first slice to the last one.
+constexpr double kPartsBytesPerS = 22e9;
+constexpr std::uint32_t kMinWrittenParts = 4;  // as io/file_sink.hpp
 constexpr double kSharingS =
     1e-3;  // an allowance for each device beside the first; S1 to /dev/null took 7.6 ms, not 10
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
@@ -35,11 +35,10 @@ double overlapped(double slowest, double others) {
   return slowest + kExposed * others;
 }
 
-/// Bytes of output a second that get into new files. Parts grow at once where several devices fill them.
-double output_rate(const Limits& limits, std::uint32_t num_devices) {
+/// Bytes of output a second that get into new files.
+double output_rate(const Limits& limits) {
   if (limits.num_cores < kMinMappedCores) return kWriteBytesPerS;
-  if (num_devices == 1) return kMappedBytesPerS;
-  return limits.num_parts > 1 ? kPartsBytesPerS : kMappedBytesPerS;
+  return limits.num_parts < kMinWrittenParts ? kMappedBytesPerS : kPartsBytesPerS;
 }
 
 }  // namespace
@@ -69,7 +68,7 @@ double product_seconds(const Execution& execution, const Statistics& s, const Li
   const double kernel_s = execution.predicted_ms / 1e3;
   const double read_s = read_seconds(in, limits);
   const std::uint32_t num_devices = execution.backend == Backend::cuda ? limits.num_devices() : 1;
-  const double file_s = out / output_rate(limits, num_devices);
+  const double file_s = out / output_rate(limits);
   if (execution.backend == Backend::cuda) {
     const double link = limits.device ? limits.device->transfer_bytes_per_ms * 1e3 : kReadBytesPerS;
     const double reading = overlapped(std::max(read_s, in / link), std::min(read_s, in / link));

@@ -219,13 +219,17 @@ TEST_CASE("decision: several devices are used where they are asked for, or gain;
   CHECK(two.predicted_ms > 0.5 * one.predicted_ms);
   CHECK(two.host_need_bytes == 2 * one.host_need_bytes);
 
-  // The file is the bottleneck; a second context costs more than it saves; parts change that.
+  // Writing is the bottleneck, in parts too; a second context costs more than it saves. A slow kernel changes that.
   limits.shares_always = false;
   limits.more_devices[0].start_s = 0.1;
   CHECK(decide(s3, limits).devices.size() == 1);
   limits.more_devices[0].start_s = 0;
+  CHECK(decide(s3, limits).devices.size() == 1);
   limits.num_parts = 8;
-  CHECK(decide(s3, limits).devices.size() == 2);
+  CHECK(decide(s3, limits).devices.size() == 1);
+  Limits slow = limits;
+  slow.kernel = plan::KernelId::dense_tiled;
+  CHECK(decide(s3, slow).devices.size() == 2);
   // Nothing to gain for a small product, and never the smaller one of two.
   CHECK(decide(evenly_spread(8'192, 8, 1'000), limits).devices.size() == 1);
 }
