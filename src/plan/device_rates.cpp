@@ -89,7 +89,7 @@ constexpr DeviceRates kMeasured{
     .rank_ms = 0.2,
     .rank_panel_ms = 0.1,
     .rank_result_bytes_per_ms = 1.3e9,
-    .tensor_terms_per_ms = 7.0e11,
+    .tensor_terms_per_ms = 8.0e11,
     .tile_stage_ms = 5.5e-6,
     .tile_far_stage_ms = 9.0e-6,
     .tile_far_bytes = 3.2e7,
