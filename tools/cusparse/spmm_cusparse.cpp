@@ -107,7 +107,7 @@ std::vector<Job> make_jobs(const cxxopts::ParseResult& parsed, const tools::Benc
   if (parsed.count("a") > 0) return {file_job(parsed)};
   const auto suites = tools::load_suites(tools::suites_path(parsed));
   std::vector<Job> jobs;
-  for (tools::BenchCase one :
+  for (const tools::BenchCase& one :
        tools::select_cases(suites, tools::option_names(parsed, "suite"), tools::option_names(parsed, "case"), false)) {
     jobs.push_back({.json = tools::case_json(one), .make_inputs = [one, &inputs] {
                       return std::pair(tools::make_input(one, 1, inputs), tools::make_input(one, 2, inputs));

@@ -72,12 +72,12 @@ TEST_CASE("measure.sh: a file a step, of cases and kernels that there are; a fai
     words.insert(words.end(), steps.begin(), steps.end());
     return run_process(words);
   };
-  const ProcessResult result = measure({"--cpu", "speed", "reference", "density", "shapes"});
+  const ProcessResult result = measure({"--cpu", "speed", "reference", "density", "shapes", "sides"});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 1);
   CHECK(result.err.find("failed or found a wrong result: cpu") != std::string::npos);
-  CHECK(names_in(folder.file("out")) ==
-        Words{"cpu-speed.json", "gpu-density.json", "gpu-reference.json", "gpu-shapes.json", "gpu-speed.json"});
+  CHECK(names_in(folder.file("out")) == Words{"cpu-speed.json", "gpu-density.json", "gpu-reference.json",
+                                              "gpu-shapes.json", "gpu-sides.json", "gpu-speed.json"});
   // Each is one of the published files, and what it names exists.
   Words read;
   for (const auto& entry : fs::directory_iterator(SPMM_SOURCE_DIR "/data/measurements")) {
