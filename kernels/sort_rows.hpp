@@ -58,8 +58,8 @@ struct RowRuns {
 };
 
 /// Sorts each row by column, and compresses the rows: as launch_sort_rows, for any number of blocks. Rows with more
-/// than kCountedRowBlocks blocks are copied as they are, and noted in sort.longest_row. Values: sort.keys, entries,
-/// num_rows and offsets are not used; sort.first_duplicate is, has_duplicate is not.
+/// than kCountedRowBlocks blocks are copied as they are, and noted in sort.longest_row.
+/// Values: sort.keys, entries, num_rows and offsets are not used; first_duplicate is, has_duplicate is not.
 void launch_sort_within_rows(const RowRuns& runs, const RowSort& sort, cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -29,8 +29,8 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
 }
 
 std::uint64_t upload_section_chunks(const MatrixHeader& a) {
-  // Each launch comes with two events and a start, 12 us. S6 parses 16 MB at a time in 2.20 ms of kernels, 256 MB in
-  // 1.60.
+  // Each launch comes with two events and a start, 12 us or so. S6 parses 16 MB at a time in 2.20 ms of kernels, 256 MB
+  // in 1.60.
   constexpr std::uint64_t kFewest = 4, kMost = 32;
   const std::uint64_t room = kFewest * 4 * kernels::kRingSlotBytes + std::uint64_t{2} * a.m * a.m * a.num_blocks;
   return std::clamp(room / (4 * kernels::kRingSlotBytes), kFewest, kMost);
