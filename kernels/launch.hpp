@@ -1,7 +1,7 @@
 // The door to the kernels of the block-sparse product: declarations without CUDA syntax. kernels/dense.hpp is the door
-// of the dense family, kernels/small.hpp that of the kernel for small blocks.
-// Stream: every launch is asynchronous on the given stream and waits for nothing.
-// Errors: CudaError from the launch.
+// of the dense family, kernels/small.hpp that of the kernel for small blocks, kernels/sort_rows.hpp that of
+// sort_rows.cu. Stream: every launch is asynchronous on the given stream and waits for nothing. Errors: CudaError from
+// the launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -35,7 +35,12 @@ struct ParsedView {
   std::uint16_t* values = nullptr;          // [first + count, m, m], device
   unsigned long long* first_bad = nullptr;  // [1], device: lowered to the first record with an index >= nb
   std::uint32_t* max_element = nullptr;     // [1], device: raised to the largest element
+  std::uint32_t* has_zeros = nullptr;  // [1], device: where parsing_finds_zeros, set to 1 if a block has a column of
+                                       // zeros or, transposed, nothing else: what launch_find_zeros looks for
 };
+
+/// Whether has_zeros is of use.
+bool parsing_finds_zeros(std::uint32_t m);
 
 /// Splits raw records into keys and packed elements.
 void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, cudaStream_t stream);
@@ -48,9 +53,9 @@ std::size_t build_workspace_bytes(std::uint64_t count);
 /// numbers[x] = x.
 void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t stream);
 
-/// Sorts keys, and record numbers with them, by the low 2 * key_bits bits; stable.
+/// Sorts keys, and record numbers with them, by the bits [first_bit, 2 * key_bits); stable.
 void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
-                        unsigned key_bits, Workspace work, cudaStream_t stream);
+                        unsigned key_bits, Workspace work, cudaStream_t stream, unsigned first_bit = 0);
 
 /// Keys of a matrix, ascending: block row << key_bits | block column.
 struct SortedKeysView {
@@ -99,6 +104,11 @@ void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std:
 /// row_index[x] = row index of block row wanted[x], kNoRow where that row is empty. row_index may be wanted itself.
 void launch_find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index,
                            std::uint32_t* row_index, cudaStream_t stream);
+
+/// The same by a table of all block rows; row_index may not be wanted.
+/// Shapes: table [nb], device, scratch.
+void launch_look_up_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index, std::uint32_t nb,
+                              std::uint32_t* table, std::uint32_t* row_index, cudaStream_t stream);
 
 // ---- count_pairs.cu
 
@@ -259,6 +269,24 @@ struct EscProduct {
 /// A CTA per some C blocks: multiplies the pairs listed for each and writes records.
 void launch_mul_esc(const EscProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
                     cudaStream_t stream);
+
+// ---- short_row_products.cu
+
+/// A panel of short rows none of whose C blocks can be zero, m = 8.
+struct ShortRowProduct {
+  ExpandView view;
+  PairValues values;
+  std::uint32_t max_element = 0;  // largest element of both operands
+};
+
+/// Scratch bytes of launch_mul_short_rows; max_row_pairs as there.
+std::size_t mul_short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t max_row_pairs);
+
+/// Lists and multiplies a panel at once: what launch_list_short_rows and launch_mul_esc do.
+/// Values: max_row_pairs <= kShortRowPairs; work is 8-byte aligned.
+/// Shapes: out.records 16-byte aligned; out.look_back is not used.
+void launch_mul_short_rows(const ShortRowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
+                           Workspace work, const RecordOutput& out, cudaStream_t stream);
 
 // ---- gustavson.cu
 

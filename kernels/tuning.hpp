@@ -39,6 +39,23 @@ inline constexpr double kEscPairsPerBlock = 0.25;
 /// more.
 inline constexpr std::uint32_t kShortRowPairs = 256;
 
+/// Matrices of up to kCountedBlocks blocks are sorted by counting: beyond that, blocks that go to their rows miss L2
+/// (10^7 blocks in 2^21 rows: 0.95 ms, a radix sort of all key bits and what follows it 0.88). Up to kBitmapColumns block
+/// columns a bitmap sorts a row; beyond that each block is compared with all others of its row, which must have no more
+/// than kCountedRowBlocks, kCountedMeanBlocks on average. More blocks in such rows are sorted by row and then within rows,
+/// which spares half of the radix sort's passes.
+inline constexpr std::uint64_t kCountedBlocks = 1u << 22;
+inline constexpr std::uint32_t kBitmapColumns = 1u << 14;
+inline constexpr std::uint32_t kCountedRowBlocks = 256;
+inline constexpr std::uint32_t kCountedMeanBlocks = 32;
+
+/// From so many blocks of A on, rows of B are looked up in a table of all block rows; a search takes less for fewer
+/// (10^5 blocks 8 and 11 us, 10^6 40 and 20, 10^7 689 and 90).
+inline constexpr std::uint64_t kRowTableBlocks = 1u << 19;
+
+/// Block side for which short rows are multiplied while they are listed: elements of four records are whole sectors.
+inline constexpr std::uint32_t kShortRowSide = 8;
+
 /// Split-K: a listed C block with more pairs than this is shared out among CTAs. One warp would take about 0.5 us per
 /// pair (estimated from the latency of two dependent loads), so 4,096 pairs last about as long as all the short lists
 /// of a panel. Sums of such C blocks stay small: 8 * m * m / 4096 bytes per listed pair.

@@ -171,6 +171,13 @@ __global__ void find_row_index(const std::uint32_t* wanted, std::uint64_t count,
   });
 }
 
+// Grid: one thread per stored row.
+// Work: a row writes its row index to the entry of its block row.
+// Memory: contiguous reads; writes ascend.
+__global__ void fill_row_table(CompressedView index, std::uint32_t* table) {
+  for_each_item(index.num_rows, [=](std::uint64_t x) { table[index.rows[x]] = static_cast<std::uint32_t>(x); });
+}
+
 }  // namespace
 
 std::size_t build_workspace_bytes(std::uint64_t count) {
@@ -193,11 +200,12 @@ void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t str
 }
 
 void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
-                        unsigned key_bits, Workspace work, cudaStream_t stream) {
+                        unsigned key_bits, Workspace work, cudaStream_t stream, unsigned first_bit) {
   if (count == 0) return;
   cub::DoubleBuffer<std::uint64_t> k(keys.front(), keys.back());
   cub::DoubleBuffer<std::uint32_t> n(numbers.front(), numbers.back());
-  check(cub::DeviceRadixSort::SortPairs(work.data, work.bytes, k, n, count, 0, static_cast<int>(2 * key_bits), stream),
+  check(cub::DeviceRadixSort::SortPairs(work.data, work.bytes, k, n, count, static_cast<int>(first_bit),
+                                        static_cast<int>(2 * key_bits), stream),
         "sort blocks");
   keys.current ^= k.selector;
   numbers.current ^= n.selector;
@@ -280,6 +288,16 @@ void launch_find_row_index(const std::uint32_t* wanted, std::uint64_t count, Com
   if (count == 0) return;
   find_row_index<<<item_grid(count), kItemThreads, 0, stream>>>(wanted, count, index, row_index);
   check_launch("find_row_index");
+}
+
+void launch_look_up_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index, std::uint32_t nb,
+                              std::uint32_t* table, std::uint32_t* row_index, cudaStream_t stream) {
+  static_assert(kNoRow == 0xFFFF'FFFFu);  // all bytes alike
+  if (count == 0) return;
+  check(cudaMemsetAsync(table, 0xFF, nb * sizeof(std::uint32_t), stream), "clear row table");
+  fill_row_table<<<item_grid(index.num_rows), kItemThreads, 0, stream>>>(index, table);
+  compose<<<item_grid(count), kItemThreads, 0, stream>>>(table, wanted, count, row_index);
+  check_launch("look_up_row_index");
 }
 
 }  // namespace spmm::kernels

@@ -97,6 +97,72 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % 32 == 0 && largest > *max_element) atomicMax(max_element, largest);  // rare after the first section
 }
 
+constexpr std::uint32_t kRecordsPerWarp = 8;  // loads in flight per lane
+
+/// Transposes a block of 8 x 8 elements. Layout: a lane has elements 2 * (lane % 4) and the next one of row lane / 4.
+/// Threads: one whole warp.
+/// Source: PTX ISA, movmatrix.
+__device__ inline std::uint32_t transpose_8(std::uint32_t two) {
+  std::uint32_t out;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(two));
+  return out;
+}
+
+/// Whether a block of 8 x 8 elements has a column of zeros. Layout: as transpose_8.
+/// Threads: one whole warp, all of which get the answer for their own columns.
+__device__ inline bool has_zero_column_8(std::uint32_t two) {
+#pragma unroll
+  for (std::uint32_t step = 4; step < 32; step *= 2) two |= __shfl_xor_sync(~0u, two, step);
+  return (two & 0xFFFFu) == 0 || two >> 16 == 0;
+}
+
+// Grid: one warp per kRecordsPerWarp records of m = 8.
+// Work: lane -> two elements of each block, transposed in registers by the whole warp; lane x also takes the head of
+//       record x.
+// Memory: a warp reads and writes a block as one piece; one atomic per warp for the largest element, and only where it
+//         would raise it.
+template <bool Transpose>
+__global__ void __launch_bounds__(kThreads)
+    parse_records_8(const std::uint32_t* raw, std::uint32_t num_records, Target to, std::uint32_t* max_element,
+                    std::uint32_t* has_zeros) {
+  constexpr std::uint32_t kRecordWords = 34;
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t begin = (blockIdx.x * (kThreads / 32) + threadIdx.x / 32) * kRecordsPerWarp;
+  if (begin >= num_records) return;  // whole warps
+  const std::uint32_t* const from = raw + std::uint64_t{begin} * kRecordWords;
+  const std::uint32_t count = min(kRecordsPerWarp, num_records - begin);
+  std::uint32_t two[kRecordsPerWarp];
+#pragma unroll
+  for (std::uint32_t u = 0; u < kRecordsPerWarp; ++u) two[u] = u < count ? from[u * kRecordWords + 2 + lane] : 0;
+  if (lane < count) {
+    const uint2 head = *reinterpret_cast<const uint2*>(from + lane * kRecordWords);
+    to.put_key(begin + lane, head.x, head.y);
+  }
+  std::uint32_t* const values = reinterpret_cast<std::uint32_t*>(to.values) + (to.first + begin) * 32 + lane;
+  std::uint32_t largest = 0;
+  bool any_zeros = false;
+#pragma unroll
+  for (std::uint32_t u = 0; u < kRecordsPerWarp; ++u) {
+    if (u >= count) break;
+    largest = __vmaxu2(largest, two[u]);
+    any_zeros |= Transpose ? !__any_sync(~0u, two[u] != 0) : has_zero_column_8(two[u]);
+    values[u * 32] = Transpose ? transpose_8(two[u]) : two[u];
+  }
+  if (any_zeros) *has_zeros = 1;  // all threads that write store 1: no atomic is needed
+  largest = warp_max(max(largest & 0xFFFFu, largest >> 16));
+  if (lane == 0 && largest > *max_element) atomicMax(max_element, largest);  // rare after the first section
+}
+
+void launch_8(const RawRecordsView& raw, const Target& to, const ParsedView& parsed, cudaStream_t stream) {
+  constexpr std::uint32_t kPerCta = kThreads / 32 * kRecordsPerWarp;
+  const auto grid = static_cast<unsigned>((raw.count + kPerCta - 1) / kPerCta);
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(raw.data);
+  const auto kernel = raw.transpose ? parse_records_8<true> : parse_records_8<false>;
+  kernel<<<grid, kThreads, 0, stream>>>(words, static_cast<std::uint32_t>(raw.count), to, parsed.max_element,
+                                        parsed.has_zeros);
+  check_launch("parse_records_8");
+}
+
 template <class Word, std::uint32_t M>
 void launch(const RawRecordsView& raw, const Target& to, std::uint32_t* max_element, cudaStream_t stream) {
   const auto num_words = static_cast<std::uint32_t>(raw.count * (8 + std::uint64_t{2} * raw.m * raw.m) / sizeof(Word));
@@ -108,6 +174,10 @@ void launch(const RawRecordsView& raw, const Target& to, std::uint32_t* max_elem
 
 }  // namespace
 
+bool parsing_finds_zeros(std::uint32_t m) {
+  return m == 8;
+}
+
 void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, cudaStream_t stream) {
   if (raw.count == 0) return;
   const Target to{.first = raw.first,
@@ -118,7 +188,8 @@ void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, c
                   .keys = parsed.keys,
                   .values = parsed.values,
                   .first_bad = parsed.first_bad};
-  for_block_side<4, 8>(raw.m, [&](auto side) {
+  if (raw.m == 8) return launch_8(raw, to, parsed, stream);
+  for_block_side<4>(raw.m, [&](auto side) {
     constexpr std::uint32_t kM = decltype(side)::value;
     if (raw.m % 2 == 0) {
       launch<uint2, kM>(raw, to, parsed.max_element, stream);

@@ -36,7 +36,8 @@ SortedRows lend(const SortedRows& rows) {
           .keys = rows.keys.lend(),
           .numbers = rows.numbers.lend(),
           .parsed_values = rows.parsed_values.lend(),
-          .max_element = rows.max_element};
+          .max_element = rows.max_element,
+          .has_zeros = rows.has_zeros};
 }
 
 /// The same operand for the other side of a product.
@@ -45,7 +46,8 @@ SortedRows transposed_copy(const SortedRows& rows, std::uint32_t m, DeviceMemory
                  .keys = copy_of(rows.keys, memory, "sort keys"),
                  .numbers = copy_of(rows.numbers, memory, "record numbers"),
                  .parsed_values = {memory, rows.parsed_values.size(), "input elements"},
-                 .max_element = rows.max_element};
+                 .max_element = rows.max_element,
+                 .has_zeros = {}};
   kernels::launch_transpose_blocks(rows.parsed_values.data(), rows.numbers.size(), m, out.parsed_values.data(),
                                    memory.stream().get());
   return out;

@@ -4,9 +4,12 @@
 #include <array>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "base/record_errors.hpp"
+#include "kernels/sort_rows.hpp"
 #include "kernels/tuning.hpp"
+#include "plan/device_bytes.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -23,6 +26,8 @@ struct SortedKeys {
 struct Findings {
   unsigned long long first_duplicate = kNone;  // position
   std::uint32_t num_rows = 0;
+  std::uint32_t longest_row = 0;  // this and the next: only where rows are sorted by counting
+  std::uint32_t has_duplicate = 0;
 };
 
 /// What all steps of the build share.
@@ -35,17 +40,36 @@ class Builder {
         work_(memory, kernels::build_workspace_bytes(max_blocks), "sort work space") {}
 
   /// Sorts keys with the numbers 0, 1, 2, ...; stable.
-  SortedKeys sort(DeviceBuffer<std::uint64_t> keys) {
+  SortedKeys sort(DeviceBuffer<std::uint64_t> keys) { return sort_bits(number(std::move(keys)), 0).sorted; }
+  /// Sorts keys with their own numbers; stable.
+  SortedKeys sort(SortedKeys numbered) { return sort_bits(std::move(numbered), 0).sorted; }
+
+  /// The same as the first one in two steps, by row and within rows, with the index of all rows but their number. Where
+  /// findings say that a row was too long for it, what is returned must be sorted once more.
+  SortedKeys sort_short_rows(DeviceBuffer<std::uint64_t> keys, std::uint32_t nb, Findings* findings,
+                             CompressedRows& index) {
     const std::uint64_t count = keys.size();
-    DeviceBuffer<std::uint64_t> other_keys(memory_, count, "sort keys");
-    DeviceBuffer<std::uint32_t> numbers(memory_, count, "record numbers");
-    DeviceBuffer<std::uint32_t> other_numbers(memory_, count, "record numbers");
-    kernels::launch_number(numbers.data(), count, stream_.get());
-    kernels::SortBuffers<std::uint64_t> k{{keys.data(), other_keys.data()}};
-    kernels::SortBuffers<std::uint32_t> n{{numbers.data(), other_numbers.data()}};
-    kernels::launch_sort_blocks(k, n, count, key_bits_, workspace(), stream_.get());
-    return {.keys = k.current == 0 ? std::move(keys) : std::move(other_keys),
-            .numbers = n.current == 0 ? std::move(numbers) : std::move(other_numbers)};
+    const auto max_rows = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, nb));
+    SortSteps steps = sort_bits(number(std::move(keys)), key_bits_);
+    index.rows = {memory_, max_rows, "row ids"};
+    index.offsets = find_rows(steps.sorted.keys, nb, findings);
+    index.columns = {memory_, count, "block columns"};
+    kernels::launch_sort_within_rows({.count = count,
+                                      .key_bits = key_bits_,
+                                      .keys = steps.sorted.keys.data(),
+                                      .numbers = steps.sorted.numbers.data(),
+                                      .num_rows = &findings->num_rows,
+                                      .max_rows = max_rows,
+                                      .offsets = index.offsets.data()},
+                                     {.count = count,
+                                      .sorted_keys = steps.other.keys.data(),
+                                      .numbers = steps.other.numbers.data(),
+                                      .columns = index.columns.data(),
+                                      .rows = index.rows.data(),
+                                      .longest_row = &findings->longest_row,
+                                      .first_duplicate = &findings->first_duplicate},
+                                     stream_.get());
+    return std::move(steps.other);
   }
 
   /// Finds where rows begin; their number is written to `findings`, on the device.
@@ -84,6 +108,30 @@ class Builder {
   [[nodiscard]] DeviceMemory& memory() const { return memory_; }
 
  private:
+  /// Sorted keys, and the arrays beside them.
+  struct SortSteps {
+    SortedKeys sorted;
+    SortedKeys other;
+  };
+
+  SortedKeys number(DeviceBuffer<std::uint64_t> keys) {
+    DeviceBuffer<std::uint32_t> numbers(memory_, keys.size(), "record numbers");
+    kernels::launch_number(numbers.data(), keys.size(), stream_.get());
+    return {.keys = std::move(keys), .numbers = std::move(numbers)};
+  }
+
+  /// Sorts by the key bits from first_bit on; stable.
+  SortSteps sort_bits(SortedKeys sorted, unsigned first_bit) {
+    const std::uint64_t count = sorted.keys.size();
+    SortedKeys other{.keys = {memory_, count, "sort keys"}, .numbers = {memory_, count, "record numbers"}};
+    kernels::SortBuffers<std::uint64_t> k{{sorted.keys.data(), other.keys.data()}};
+    kernels::SortBuffers<std::uint32_t> n{{sorted.numbers.data(), other.numbers.data()}};
+    kernels::launch_sort_blocks(k, n, count, key_bits_, workspace(), stream_.get(), first_bit);
+    if (k.current != 0) std::swap(sorted.keys, other.keys);
+    if (n.current != 0) std::swap(sorted.numbers, other.numbers);
+    return {.sorted = std::move(sorted), .other = std::move(other)};
+  }
+
   [[nodiscard]] kernels::Workspace workspace() const { return {.data = work_.data(), .bytes = work_.size()}; }
 
   DeviceMemory& memory_;
@@ -93,15 +141,130 @@ class Builder {
 };
 
 /// Errors: FormatError for two records of the same block. The sort is stable: the earlier record comes first.
-void check_duplicates(const Findings& findings, const SortedKeys& sorted, const Source& source,
-                      const Builder& builder) {
+void check_duplicates(const Findings& findings, const SortedKeys& sorted, const Source& source, unsigned key_bits,
+                      const Stream& stream) {
   const unsigned long long at = findings.first_duplicate;
   if (at == kNone) return;
-  const std::uint64_t key = fetch(sorted.keys.data() + at, builder.stream());
-  const BlockIndex found{.i = static_cast<std::uint32_t>(key >> builder.key_bits()),
-                         .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << builder.key_bits()) - 1))};
-  const auto record = [&](std::uint64_t x) { return fetch(sorted.numbers.data() + x, builder.stream()); };
+  const std::uint64_t key = fetch(sorted.keys.data() + at, stream);
+  const BlockIndex found{.i = static_cast<std::uint32_t>(key >> key_bits),
+                         .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << key_bits) - 1))};
+  const auto record = [&](std::uint64_t x) { return fetch(sorted.numbers.data() + x, stream); };
   throw_duplicate_block(source, record(at - 1), record(at), found);
+}
+
+/// A matrix on its way from parsed to sorted.
+struct Side {
+  ParsedMatrix& parsed;
+  const Source& source;
+  SortedRows& rows;
+  SortedKeys sorted = {};
+  DeviceBuffer<std::uint32_t> offsets = {};
+};
+
+/// Whether both matrices may be sorted by counting: few blocks, rows that are easily sorted, room for the counters.
+bool can_count_rows(const ParsedPair& parsed, std::uint32_t m, std::uint32_t nb) {
+  const std::uint64_t a = parsed.a.keys.size();
+  const std::uint64_t b = parsed.b.keys.size();
+  const std::uint64_t most = std::max(a, b);
+  if (most > kernels::kCountedBlocks || nb > 2 * most || !plan::has_room_to_count(a, b, m, nb)) return false;
+  return nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
+}
+
+/// Sorts both matrices by counting. Returns false, keys as they were, where a row is too long for it or a block comes
+/// twice. Waits for the stream.
+bool sort_by_counting(std::array<Side, 2>& sides, const SortedPair& shape, const DeviceBuffer<Findings>& found,
+                      std::array<Findings, 2>& findings, DeviceMemory& memory, const Stream& stream) {
+  std::array<CompressedRows, 2> index;
+  std::array<DeviceBuffer<std::uint64_t>, 2> entries;
+  std::vector<kernels::RowSort> sorts;
+  for (std::size_t x = 0; x < 2; ++x) {
+    const std::uint64_t count = sides[x].parsed.keys.size();
+    if (count == 0) continue;
+    const std::uint64_t max_rows = std::min<std::uint64_t>(count, shape.nb);
+    sides[x].sorted.numbers = {memory, count, "record numbers"};
+    index[x].rows = {memory, max_rows, "row ids"};
+    index[x].offsets = {memory, max_rows + 1, "offsets"};
+    index[x].columns = {memory, count, "block columns"};
+    entries[x] = {memory, count, "sort keys"};
+    sides[x].sorted.keys = {memory, count, "sort keys"};
+    Findings* const own = found.data() + x;
+    sorts.push_back({.count = count,
+                     .keys = sides[x].parsed.keys.data(),
+                     .entries = entries[x].data(),
+                     .sorted_keys = sides[x].sorted.keys.data(),
+                     .numbers = sides[x].sorted.numbers.data(),
+                     .columns = index[x].columns.data(),
+                     .rows = index[x].rows.data(),
+                     .offsets = index[x].offsets.data(),
+                     .num_rows = &own->num_rows,
+                     .longest_row = &own->longest_row,
+                     .has_duplicate = &own->has_duplicate});
+  }
+  const std::uint64_t num_counts = std::uint64_t{shape.nb} * sorts.size();
+  const DeviceBuffer<std::uint32_t> counts(memory, num_counts, "row counts");
+  const DeviceBuffer<std::uint64_t> borders(memory, num_counts + 1, "row borders");
+  const DeviceBuffer<std::byte> work(memory, kernels::sort_rows_workspace_bytes(num_counts), "sort work space");
+  kernels::launch_sort_rows(
+      sorts, {.counts = counts.data(), .borders = borders.data(), .work = {.data = work.data(), .bytes = work.size()}},
+      shape.nb, shape.key_bits, stream.get());
+  copy_async(findings.data(), found.data(), 2, stream);
+  stream.synchronize();
+  const bool too_long = shape.nb > kernels::kBitmapColumns &&
+                        std::max(findings[0].longest_row, findings[1].longest_row) > kernels::kCountedRowBlocks;
+  if (too_long || findings[0].has_duplicate != 0 || findings[1].has_duplicate != 0) {
+    for (Side& side : sides) side.sorted = {};
+    return false;
+  }
+  for (std::size_t x = 0; x < 2; ++x) {
+    sides[x].parsed.keys = {};
+    index[x].num_rows = findings[x].num_rows;
+    sides[x].rows.index = std::move(index[x]);
+  }
+  return true;
+}
+
+/// Sorts both matrices, one after the other; rows that may be short by their row first. Waits for the stream. Errors:
+/// FormatError (duplicates).
+void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedPair& shape,
+                   const DeviceBuffer<Findings>& found, std::array<Findings, 2>& findings, DeviceMemory& memory,
+                   const Stream& stream) {
+  const std::uint64_t max_blocks = std::max(sides[0].parsed.keys.size(), sides[1].parsed.keys.size());
+  Builder builder(memory, stream, max_blocks, shape.key_bits);
+  const auto find_rows = [&](std::size_t x) {
+    kernels::launch_find_duplicate(builder.sorted_view(sides[x].sorted.keys), &found.data()[x].first_duplicate,
+                                   stream.get());
+    sides[x].offsets = builder.find_rows(sides[x].sorted.keys, shape.nb, found.data() + x);
+  };
+  const auto fetch_findings = [&] {
+    copy_async(findings.data(), found.data(), 2, stream);
+    stream.synchronize();
+  };
+  for (std::size_t x = 0; x < 2; ++x) {
+    Side& side = sides[x];
+    if (side.parsed.keys.size() == 0) continue;
+    if (short_rows) {
+      side.sorted = builder.sort_short_rows(std::move(side.parsed.keys), shape.nb, found.data() + x, side.rows.index);
+    } else {
+      side.sorted = builder.sort(std::move(side.parsed.keys));
+      find_rows(x);
+    }
+  }
+  fetch_findings();
+  for (std::size_t x = 0; x < 2; ++x) {
+    Side& side = sides[x];
+    if (short_rows && findings[x].longest_row > kernels::kCountedRowBlocks) {
+      side.rows.index = {};
+      side.sorted = builder.sort(std::move(side.sorted));
+      find_rows(x);
+      fetch_findings();
+    }
+    check_duplicates(findings[x], side.sorted, side.source, shape.key_bits, stream);
+    if (side.offsets.size() == 0) {
+      side.rows.index.num_rows = findings[x].num_rows;
+    } else {
+      side.rows.index = builder.complete_rows(side.sorted.keys, std::move(side.offsets), findings[x]);
+    }
+  }
 }
 
 /// Block-CSC of B from its block-CSR, which is only read where it is lent.
@@ -132,39 +295,25 @@ void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, Operands& 
 }  // namespace
 
 SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream) {
-  Builder builder(memory, stream, std::max(a.header().num_blocks, b.header().num_blocks), parsed.key_bits);
   SortedPair out;
   out.key_bits = parsed.key_bits;
   out.m = a.header().m;
   out.nb = a.header().blocks_per_side();
-  struct Side {
-    ParsedMatrix& parsed;
-    const Source& source;
-    SortedRows& rows;
-    SortedKeys sorted = {};
-    DeviceBuffer<std::uint32_t> offsets = {};
-  };
   std::array<Side, 2> sides{Side{parsed.a, a, out.a}, Side{parsed.b, b, out.b}};
   std::array<Findings, 2> findings;
   const DeviceBuffer<Findings> found(memory, 2, "flags");
   copy_async(found.data(), findings.data(), 2, stream);
-  for (std::size_t x = 0; x < 2; ++x) {
-    Side& side = sides[x];
-    if (side.parsed.keys.size() == 0) continue;
-    side.sorted = builder.sort(std::move(side.parsed.keys));
-    kernels::launch_find_duplicate(builder.sorted_view(side.sorted.keys), &found.data()[x].first_duplicate,
-                                   stream.get());
-    side.offsets = builder.find_rows(side.sorted.keys, out.nb, found.data() + x);
+  const bool may_count = can_count_rows(parsed, out.m, out.nb);
+  if (!may_count || !sort_by_counting(sides, out, found, findings, memory, stream)) {
+    const std::uint64_t most = std::max(parsed.a.keys.size(), parsed.b.keys.size());
+    const bool short_rows = !may_count && most <= kernels::kCountedMeanBlocks * std::uint64_t{out.nb};
+    sort_by_radix(sides, short_rows, out, found, findings, memory, stream);
   }
-  copy_async(findings.data(), found.data(), 2, stream);
-  stream.synchronize();
-  for (std::size_t x = 0; x < 2; ++x) {
-    Side& side = sides[x];
-    check_duplicates(findings[x], side.sorted, side.source, builder);
-    side.rows.index = builder.complete_rows(side.sorted.keys, std::move(side.offsets), findings[x]);
+  for (Side& side : sides) {
     side.rows.numbers = std::move(side.sorted.numbers);
     side.rows.parsed_values = std::move(side.parsed.values);
     side.rows.max_element = side.parsed.max_element;
+    side.rows.has_zeros = side.parsed.has_zeros;
     side.rows.keys = std::move(side.sorted.keys);
   }
   return out;
@@ -195,7 +344,13 @@ void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream)
   sorted.pair_offsets = {memory, count + 1, "pair offsets"};
   const DeviceBuffer<std::byte> work(memory, kernels::count_workspace_bytes(count), "count work space");
   const kernels::CompressedView b_rows = sorted.b.index.view();
-  kernels::launch_find_row_index(a.columns.data(), count, b_rows, sorted.b_row_index.data(), stream.get());
+  if (plan::has_device_row_table(count, sorted.nb)) {
+    const DeviceBuffer<std::uint32_t> table(memory, sorted.nb, "row table");
+    kernels::launch_look_up_row_index(a.columns.data(), count, b_rows, sorted.nb, table.data(),
+                                      sorted.b_row_index.data(), stream.get());
+  } else {
+    kernels::launch_find_row_index(a.columns.data(), count, b_rows, sorted.b_row_index.data(), stream.get());
+  }
   kernels::launch_pair_offsets(sorted.b_row_index.data(), count, b_rows, sorted.pair_offsets.data(),
                                {.data = work.data(), .bytes = work.size()}, stream.get());
   fetch_row_pairs(sorted, (a.num_rows - 1) / kMaxRuns + 1, memory, stream);
@@ -208,6 +363,7 @@ Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& 
   out.side = layout == plan::Layout::rows ? kernels::padded_side(out.m) : out.m;
   out.nb = sorted.nb;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
+  if (sorted.a.has_zeros && sorted.b.has_zeros) out.can_be_zero = *sorted.a.has_zeros || *sorted.b.has_zeros;
   out.b_row_index = std::move(sorted.b_row_index);
   out.pair_offsets = std::move(sorted.pair_offsets);
   const bool in_file_order = layout == plan::Layout::rows_file_order;

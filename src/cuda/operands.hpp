@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "cuda/kept_operands.hpp"
 #include "cuda/sorted_rows.hpp"
@@ -42,6 +43,7 @@ struct Operands {
   std::uint32_t side = 0;  // of blocks as they lie here: m, or padded with zeros
   std::uint32_t nb = 0;
   std::uint32_t max_element = 0;             // of both matrices
+  std::optional<bool> can_be_zero;           // a product of two blocks; unknown where parsing does not look
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
   TileMaps tiles;                            // where tile-tensor reads them

@@ -25,10 +25,24 @@ bool is_sorted_whole(const plan::Panel& panel) {
   return panel.expand && panel.max_row_pairs > kernels::kShortRowPairs;
 }
 
+/// Whether a listed panel is multiplied while it is listed, so that its list needs no memory.
+bool is_multiplied_at_once(const plan::Panel& panel, const Operands& operands, bool can_be_zero) {
+  return panel.expand && !is_sorted_whole(panel) && operands.m == kernels::kShortRowSide && !can_be_zero;
+}
+
 std::uint64_t max_pairs_sorted_whole(const std::vector<plan::Panel>& panels) {
   std::uint64_t most = 0;
   for (const plan::Panel& panel : panels) {
     if (is_sorted_whole(panel)) most = std::max(most, panel.num_pairs);
+  }
+  return most;
+}
+
+/// Largest number of pairs of a panel whose list lies in memory; 0 without one.
+std::uint64_t max_pairs_in_memory(const MultiplierContext& c, bool can_be_zero) {
+  std::uint64_t most = 0;
+  for (const plan::Panel& panel : c.execution.panels) {
+    if (panel.expand && !is_multiplied_at_once(panel, c.operands, can_be_zero)) most = std::max(most, panel.num_pairs);
   }
   return most;
 }
@@ -41,15 +55,34 @@ std::size_t list_workspace_bytes(const std::vector<plan::Panel>& panels) {
     if (max_split_k(panel) != 0) most = std::max(most, kernels::find_split_k_workspace_bytes(panel.num_pairs));
     if (!panel.expand || is_sorted_whole(panel)) continue;
     most = std::max(most, kernels::list_short_rows_workspace_bytes(panel.num_pairs, panel.max_row_pairs));
+    most = std::max(most, kernels::mul_short_rows_workspace_bytes(panel.num_pairs, panel.max_row_pairs));
   }
   return most;
+}
+
+/// Whether listed C blocks can be zero; where that is not known yet, waits for the stream.
+bool find_zeros(const MultiplierContext& c) {
+  if (max_listed_pairs(c.execution.panels) == 0) return true;
+  const Operands& operands = c.operands;
+  if (operands.can_be_zero) return *operands.can_be_zero;
+  const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
+  const DeviceBuffer<std::uint32_t> found(c.memory, 1, "flag");
+  bool any = true;
+  c.events.timed(Stage::count, c.stream, [&] {
+    kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
+                               {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
+                               operands.shape(), found.data(), c.stream.get());
+    any = fetch(found.data(), c.stream) != 0;
+  });
+  return any;
 }
 
 class RowMultiplier : public Multiplier {
  public:
   explicit RowMultiplier(const MultiplierContext& context)
       : c_(context),
-        max_pairs_(max_listed_pairs(context.execution.panels)),
+        can_be_zero_(find_zeros(context)),
+        max_pairs_(max_pairs_in_memory(context, can_be_zero_)),
         max_sorted_(max_pairs_sorted_whole(context.execution.panels)),
         max_split_k_(max_split_k(context.execution.panels)),
         keys_{DeviceBuffer<std::uint64_t>(c_.memory, max_sorted_, "pair keys"),
@@ -64,9 +97,7 @@ class RowMultiplier : public Multiplier {
         num_split_k_(c_.memory, max_split_k_ == 0 ? 0 : 1, "count"),
         split_k_sums_(c_.memory, max_split_k_ * c_.operands.m * c_.operands.m, "split-K sums"),
         work_(c_.memory, list_workspace_bytes(context.execution.panels), "pair work space"),
-        look_back_(c_.memory, c_.max_c_blocks + 1, "look-back states") {
-    if (max_pairs_ != 0) can_be_zero_ = find_zeros();
-  }
+        look_back_(c_.memory, c_.max_c_blocks + 1, "look-back states") {}
 
   void multiply(const plan::Panel& panel, PackedPanel& target) override {
     const Operands& operands = c_.operands;
@@ -83,6 +114,15 @@ class RowMultiplier : public Multiplier {
                                        .m = operands.m,
                                        .max_element = operands.max_element},
                                       c_blocks, out, c_.stream.get());
+      });
+      return;
+    }
+    if (is_multiplied_at_once(panel, operands, can_be_zero_)) {
+      c_.events.timed(Stage::multiply, c_.stream, [&] {
+        kernels::launch_mul_short_rows(
+            {.view = operands.expand_view(), .values = pair_values(), .max_element = operands.max_element},
+            panel_pairs(panel, c_blocks.column_bits), panel.max_row_pairs,
+            {.data = work_.data(), .bytes = work_.size()}, out, c_.stream.get());
       });
       return;
     }
@@ -103,20 +143,6 @@ class RowMultiplier : public Multiplier {
  private:
   [[nodiscard]] kernels::PairValues pair_values() const {
     return {.a = c_.operands.a_values.data(), .b = c_.operands.b_values.data()};
-  }
-
-  /// Whether listed C blocks can be zero; waits for the stream.
-  bool find_zeros() {
-    const Operands& operands = c_.operands;
-    const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
-    std::uint32_t found = 0;
-    c_.events.timed(Stage::count, c_.stream, [&] {
-      kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
-                                 {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
-                                 operands.shape(), num_c_blocks_.data(), c_.stream.get());
-      found = fetch(num_c_blocks_.data(), c_.stream);
-    });
-    return found != 0;
   }
 
   /// Lists a panel's C blocks with their pairs; waits for the stream.
@@ -152,7 +178,8 @@ class RowMultiplier : public Multiplier {
   }
 
   MultiplierContext c_;
-  std::uint64_t max_pairs_;                                // of a listed panel
+  bool can_be_zero_;                                       // C blocks of listed panels
+  std::uint64_t max_pairs_;                                // of a panel whose list lies in memory
   std::uint64_t max_sorted_;                               // of one that is sorted as a whole
   std::uint64_t max_split_k_;                              // split-K blocks of a panel at most
   std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [max_sorted] each
@@ -166,7 +193,6 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint64_t> split_k_sums_;  // [max_split_k, m, m]
   DeviceBuffer<std::byte> work_;
   DeviceBuffer<std::uint64_t> look_back_;  // [max_c_blocks + 1]
-  bool can_be_zero_ = true;
 };
 
 }  // namespace

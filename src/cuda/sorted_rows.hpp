@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "cuda/raii.hpp"
 #include "kernels/launch.hpp"
@@ -34,6 +35,7 @@ struct SortedRows {
   DeviceBuffer<std::uint32_t> numbers;        // [nnzb], record number of each block
   DeviceBuffer<std::uint16_t> parsed_values;  // [nnzb, m, m], file order
   std::uint32_t max_element = 0;
+  std::optional<bool> has_zeros;  // as ParsedMatrix has it; unknown for a copy that was transposed on the device
 };
 
 }  // namespace spmm::cuda

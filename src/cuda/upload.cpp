@@ -14,14 +14,19 @@
 #include "base/record_errors.hpp"
 #include "cuda/device_errors.hpp"
 #include "kernels/tuning.hpp"
+#include "plan/device_bytes.hpp"
 
 namespace spmm::cuda {
 namespace {
 
 constexpr unsigned long long kNoRecord = std::numeric_limits<unsigned long long>::max();
 
-/// Chunks that are parsed together: one launch per 4 MB would cost more than parsing them.
-constexpr std::uint64_t kSectionChunks = 4;
+/// What parsing tells of a matrix; on the device.
+struct ParseFindings {
+  unsigned long long first_bad = kNoRecord;
+  std::uint32_t max_element = 0;
+  std::uint32_t has_zeros = 0;
+};
 
 /// A run of records of one matrix that travels in one slot.
 struct Chunk {
@@ -89,15 +94,13 @@ struct Destination {
         events(target.events),
         staging{DeviceBuffer<std::byte>(target.memory, staging_bytes, "upload"),
                 DeviceBuffer<std::byte>(target.memory, takes_turns ? staging_bytes : 0, "upload")},
-        first_bad(target.memory, 1, "flag"),
-        max_element(target.memory, 1, "flag"),
+        findings(target.memory, 1, "flags"),
         stream(target.memory.context()) {}
 
   ParsedMatrix& parsed;
   StageEvents& events;
   std::array<DeviceBuffer<std::byte>, 2> staging;  // raw records of a section; sections take turns
-  DeviceBuffer<unsigned long long> first_bad;      // [1]
-  DeviceBuffer<std::uint32_t> max_element;         // [1]
+  DeviceBuffer<ParseFindings> findings;            // [1]
   Stream stream;                                   // last: waits for the parsing before anything else goes
 };
 
@@ -144,12 +147,13 @@ std::vector<Chunk> cut_chunks(const MatrixHeader& a, const MatrixHeader& b) {
 ParsedMatrix allocate_parsed(const MatrixHeader& header, DeviceMemory& memory) {
   return {.keys = {memory, header.num_blocks, "sort keys"},
           .values = {memory, std::uint64_t{header.m} * header.m * header.num_blocks, "input elements"},
-          .max_element = 0};
+          .max_element = 0,
+          .has_zeros = {}};
 }
 
 /// Adds a device. Stream: the flags are set, and what is allocated can be used on the new stream.
 void add_destination(Lane& lane, ParsedMatrix& parsed, const UploadTarget& target) {
-  constexpr std::uint32_t kNothing = 0;
+  const ParseFindings nothing;
   const MatrixHeader& header = lane.source.header();
   const std::uint64_t bytes =
       std::min<std::uint64_t>(lane.section_records, header.num_blocks) * input_record_bytes(header.m);
@@ -158,15 +162,16 @@ void add_destination(Lane& lane, ParsedMatrix& parsed, const UploadTarget& targe
   const Event allocated;
   allocated.record(target.memory.stream());
   to.stream.wait_for(allocated);
-  copy_async(to.first_bad.data(), &kNoRecord, 1, to.stream);
-  copy_async(to.max_element.data(), &kNothing, 1, to.stream);
+  copy_async(to.findings.data(), &nothing, 1, to.stream);
   to.stream.synchronize();
 }
 
 /// Takes over what the parsing has found. Errors: FormatError if a record of the lane lies outside the matrix.
 void finish(const Lane& lane, const Destination& to) {
-  const unsigned long long bad = fetch(to.first_bad.data(), to.stream);
-  to.parsed.max_element = fetch(to.max_element.data(), to.stream);
+  const ParseFindings findings = fetch(to.findings.data(), to.stream);
+  const unsigned long long bad = findings.first_bad;
+  to.parsed.max_element = findings.max_element;
+  if (kernels::parsing_finds_zeros(lane.source.header().m)) to.parsed.has_zeros = findings.has_zeros != 0;
   if (bad == kNoRecord) return;
   std::vector<std::byte> raw(input_record_bytes(lane.source.header().m));
   lane.source.read(bad, 1, raw.data());
@@ -263,6 +268,7 @@ class Uploader {
 
   void parse(const Section& section, const Lane& lane, Destination& to) {
     const MatrixHeader& header = lane.source.header();
+    ParseFindings* const findings = to.findings.data();
     to.events.timed(Stage::build, to.stream, [&] {
       kernels::launch_parse_records({.data = to.staging.at(section.turn).data(),
                                      .first = section.first,
@@ -273,8 +279,9 @@ class Uploader {
                                      .transpose = &lane == &b_},
                                     {.keys = to.parsed.keys.data(),
                                      .values = to.parsed.values.data(),
-                                     .first_bad = to.first_bad.data(),
-                                     .max_element = to.max_element.data()},
+                                     .first_bad = &findings->first_bad,
+                                     .max_element = &findings->max_element,
+                                     .has_zeros = &findings->has_zeros},
                                     to.stream.get());
     });
   }
@@ -307,8 +314,9 @@ std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& rin
   const unsigned key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)));
   // Declared before the lanes, whose streams wait for their work when they go: nothing is freed that is still written.
   std::vector<ParsedPair> parsed(targets.size());
-  Lane lane_a{.source = a, .section_records = kSectionChunks * chunk_records(a.header())};
-  Lane lane_b{.source = b, .section_records = kSectionChunks * chunk_records(b.header())};
+  const std::uint64_t section_chunks = plan::upload_section_chunks(a.header());
+  Lane lane_a{.source = a, .section_records = section_chunks * chunk_records(a.header())};
+  Lane lane_b{.source = b, .section_records = section_chunks * chunk_records(b.header())};
   for (std::size_t d = 0; d < targets.size(); ++d) {
     on_device(targets, d, [&] {
       parsed[d] = {.a = allocate_parsed(a.header(), targets[d].memory),

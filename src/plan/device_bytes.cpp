@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/tuning.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::plan {
@@ -25,6 +26,29 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
   const std::uint64_t sort = std::max(a.num_blocks, b.num_blocks) * kSort;
   const std::uint64_t gathers = std::max(parsed_a + parsed_b + values_a, values_a + parsed_b + values_b);  // A, then B
   return {.resident = values_a + values_b + index + kWork, .build_peak = gathers + index + keys + sort + kWork};
+}
+
+std::uint64_t upload_section_chunks(const MatrixHeader& a) {
+  // Each launch comes with two events and a start, 12 us. S6 parses 16 MB at a time in 2.20 ms of kernels, 256 MB in
+  // 1.60.
+  constexpr std::uint64_t kFewest = 4, kMost = 32;
+  const std::uint64_t room = kFewest * 4 * kernels::kRingSlotBytes + std::uint64_t{2} * a.m * a.m * a.num_blocks;
+  return std::clamp(room / (4 * kernels::kRingSlotBytes), kFewest, kMost);
+}
+
+bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb) {
+  const std::uint64_t counters = 2 * (4 + 8) * std::uint64_t{nb};  // blocks of each row, and before it
+  const std::uint64_t entries = (8 + 8) * (a_blocks + b_blocks);   // and sorted keys
+  const std::uint64_t stays =
+      8 * (a_blocks + b_blocks) + 8 * (std::min<std::uint64_t>(a_blocks, nb) + std::min<std::uint64_t>(b_blocks, nb));
+  const std::uint64_t index = 8 * std::min<std::uint64_t>(a_blocks, nb) + 24 * a_blocks +
+                              2 * (8 * std::min<std::uint64_t>(b_blocks, nb) + 4 * b_blocks);
+  const std::uint64_t sort = 16 * std::max(a_blocks, b_blocks);
+  return counters + entries + stays <= index + sort + std::uint64_t{2} * m * m * a_blocks;
+}
+
+bool has_device_row_table(std::uint64_t a_blocks, std::uint32_t nb) {
+  return a_blocks >= kernels::kRowTableBlocks && nb <= 2 * a_blocks;
 }
 
 std::uint64_t c_block_bytes(std::uint32_t m) {

@@ -17,6 +17,19 @@ struct OperandBytes {
 /// padded_side(m).
 OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side);
 
+/// Chunks of kRingSlotBytes of raw records of a matrix that are parsed together: two sections of each matrix lie where
+/// operand_device_bytes counts with a copy of A's elements. Values: a = A's header.
+std::uint64_t upload_section_chunks(const MatrixHeader& a);
+
+/// Whether the scratch of sorting both matrices by counting, counters of every block row among it, lies where
+/// operand_device_bytes counts with a copy of A's elements and a radix sort. Values: the blocks that are sorted, 0
+/// where an operand is kept.
+bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb);
+
+/// Whether the rows of B that A's blocks meet are found in a table of all block rows; it lies where
+/// operand_device_bytes counts with a sort.
+bool has_device_row_table(std::uint64_t a_blocks, std::uint32_t nb);
+
 /// Device bytes per C block of a panel besides its packed records: accumulated values, coordinates, flags, scan.
 /// Kernels that write records themselves accumulate nothing here; a listed panel keeps the sums of its split lists
 /// instead (kSplitKPairs: 8 * m * m / 4096 bytes per pair).

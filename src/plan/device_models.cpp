@@ -61,6 +61,12 @@ bool has_even_rows(const Statistics& s) {
   return !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean;
 }
 
+/// Whether every row has few pairs; before they are counted, whether the longest of many even rows would.
+bool has_short_rows(const Statistics& s) {
+  const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  return (s.exact ? static_cast<double>(s.row_pairs.max_row_pairs) : 4 * mean) <= kernels::kShortRowPairs;
+}
+
 /// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
 double small_rows_ms(const Statistics& s, double rows, double pairs, const DeviceRates& rates) {
   const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
@@ -97,6 +103,9 @@ bool is_listed(const Statistics& s, const DeviceRates& rates) {
 
 double pair_list_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
+  if (s.m() == kernels::kShortRowSide && has_short_rows(s)) {
+    return build_ms(s, rates) + result_bytes(s) / rates.short_row_bytes_per_ms;
+  }
   const double panels = s.num_pairs * static_cast<double>(output_record_bytes(s.m())) / kernels::kPanelBytes;
   const double listing = rates.esc_ms * std::max(1.0, panels) + s.num_pairs / rates.esc_list_pairs_per_ms;
   return build_ms(s, rates) + listing + s.num_pairs / rates.of_side(s.m()).esc_pairs_per_ms +

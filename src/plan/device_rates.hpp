@@ -33,6 +33,7 @@ struct DeviceRates {
   double esc_ms = 0;                         ///< launches and waits of listing a panel
   double esc_list_pairs_per_ms = 0;          ///< expand, sort, compress
   double esc_result_bytes_per_ms = 0;        ///< records
+  double short_row_bytes_per_ms = 0;         ///< records of short rows that are multiplied while they are listed
   double small_hash_pairs_per_ms = 0;        ///< small-blocks: rows that a warp hashes
   double small_sums_per_ms = 0;              ///< elements added up by CTAs in shared memory
   double small_unit_ms = 0;                  ///< a chunk of a row, beside those of other CTAs

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "kernels/launch.hpp"
+#include "kernels/sort_rows.hpp"
 #include "plan/device_bytes.hpp"
 #include "support/catch.hpp"
 
@@ -18,6 +19,8 @@ TEST_CASE("library work space grows by less than a byte per item") {
     CHECK(kernels::list_pairs_workspace_bytes(count) <= bound(count));
     CHECK(kernels::find_split_k_workspace_bytes(count) <= bound(count));
     CHECK(kernels::compact_workspace_bytes(count) <= bound(count));
+    CHECK(kernels::sort_rows_workspace_bytes(count) <= bound(count));
+    CHECK(kernels::mul_short_rows_workspace_bytes(count, kernels::kShortRowPairs) <= bound(count));
     CHECK(kernels::list_short_rows_workspace_bytes(count, kernels::kMaxShortRowPairs) <= bound(count));
   }
 }

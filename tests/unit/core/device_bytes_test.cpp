@@ -64,9 +64,20 @@ void index(Mirror& memory, const std::string& name, const Operand& x) {  // Buil
   memory.take(name, 4 * x.rows() + 4 * x.blocks());
 }
 
+/// sort_by_counting(), all of which is given back where a row is too long for it.
+void sort_by_counting(Mirror& memory, const Operand& a, const Operand& b) {
+  for (const Operand* x : {&a, &b}) {
+    if (x->blocks() == 0) continue;
+    memory.take("counted", 4 * x->blocks() + 4 * x->rows() + 4 * (x->rows() + 1) + 4 * x->blocks());
+    memory.take("counted", 16 * x->blocks() + 12 * std::uint64_t{x->header.blocks_per_side()} + 8);
+  }
+  memory.take("counted", library_bytes(2 * std::uint64_t{a.header.blocks_per_side()}));
+  memory.release("counted");
+}
+
 /// upload(), sort_rows(), count_pairs().
 void build(Mirror& memory, const Operand& a, const Operand& b) {
-  const std::uint64_t section = std::uint64_t{4} * kernels::kRingSlotBytes;
+  const std::uint64_t section = plan::upload_section_chunks(a.header) * kernels::kRingSlotBytes;
   for (const Operand* x : {&a, &b}) {
     memory.take(x->name + " keys", 8 * x->blocks());
     memory.take(x->name + " parsed", x->values());
@@ -74,18 +85,25 @@ void build(Mirror& memory, const Operand& a, const Operand& b) {
     memory.take("staging", std::min(section, raw) + (raw > section ? section : 0) + 16);
   }
   memory.release("staging");
-  memory.take("work", library_bytes(std::max(a.blocks(), b.blocks())));
   memory.take("flags", 64);
-  for (const Operand* x : {&a, &b}) {
-    sort(memory, *x);
-    memory.take(x->name + " offsets", 4 * (x->rows() + 1));
+  if (plan::has_room_to_count(a.blocks(), b.blocks(), a.header.m, a.header.blocks_per_side())) {
+    sort_by_counting(memory, a, b);
   }
-  for (const Operand* x : {&a, &b}) index(memory, x->name + " index", *x);
+  memory.take("work", library_bytes(std::max(a.blocks(), b.blocks())));
+  for (const Operand* x : {&a, &b}) {  // the index while sorting, as Builder::sort_short_rows has it
+    memory.take(x->name + " offsets", 4 * (x->rows() + 1));
+    index(memory, x->name + " index", *x);
+    sort(memory, *x);
+  }
   memory.release("a keys");
   memory.release("work");
   memory.release("flags");
   memory.take("slots", 4 * a.blocks());
   memory.take("pair offsets", 8 * (a.blocks() + 1));
+  if (plan::has_device_row_table(a.blocks(), a.header.blocks_per_side())) {
+    memory.take("row table", 4 * std::uint64_t{a.header.blocks_per_side()});
+    memory.release("row table");
+  }
   memory.take("work", library_bytes(a.blocks()));
   memory.take("row pairs", 8 * (a.rows() + 3));
   memory.release("row pairs");

@@ -1,0 +1,186 @@
+// Rows of A with few pairs: a CTA takes a window of whole rows and sorts their pairs by C block in shared memory.
+// Shared by the kernel that lists them and by the one that multiplies them right away.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/grid.cuh"
+#include "kernels/launch.hpp"
+#include "kernels/views.hpp"
+
+namespace spmm::kernels {
+
+/// Pairs that a window of a CTA for `capacity` pairs advances by. Its rows begin within that many pairs, the last one
+/// may end behind them.
+inline std::uint32_t window_pairs(std::uint32_t capacity, std::uint64_t max_row_pairs) {
+  return capacity - static_cast<std::uint32_t>(max_row_pairs);
+}
+
+/// Rows of A and their pairs.
+struct ShortRows {
+  ExpandView view;
+  PanelPairs panel;
+  const std::uint32_t* names = nullptr;  // [rows of A], device: what Positions name a row by; null = its row index from
+                                         // row_begin on
+};
+
+inline std::uint32_t num_windows(const PanelPairs& panel, std::uint32_t pairs_per_window) {
+  return static_cast<std::uint32_t>(panel.num_pairs / pairs_per_window + 1);
+}
+
+/// first_row[w] = first row of window w, from row_begin on; the last entry is num_rows.
+/// Shapes: first_row [num_windows + 1], device.
+void launch_find_windows(const ShortRows& rows, std::uint32_t pairs_per_window, std::uint32_t* first_row,
+                         cudaStream_t stream);
+
+/// The rows of one CTA. Rows and blocks without pairs may be any number, pairs are less than the capacity.
+struct Window {
+  std::uint64_t begin_row;  // row indices of A
+  std::uint64_t end_row;
+  std::uint64_t begin_block;  // blocks of A
+  std::uint64_t end_block;
+  std::uint64_t first_pair;  // among all pairs of the product
+  std::uint32_t num_pairs;
+
+  __device__ Window(const ShortRows& rows, const std::uint32_t* first_row, std::uint32_t w)
+      : begin_row(rows.panel.row_begin + std::uint64_t{first_row[w]}),
+        end_row(rows.panel.row_begin + std::uint64_t{first_row[w + 1]}),
+        begin_block(rows.view.a.offsets[begin_row]),
+        end_block(rows.view.a.offsets[end_row]),
+        first_pair(rows.view.pair_offsets[begin_block]),
+        num_pairs(static_cast<std::uint32_t>(rows.view.pair_offsets[end_block] - first_pair)) {}
+};
+
+/// Pairs of a window by position, in shared memory. Starts: one bit per position, set where a block or row begins.
+template <std::uint32_t Capacity>
+struct Positions {
+  static constexpr std::uint32_t kCapacity = Capacity;
+  static constexpr std::uint32_t kWords = Capacity / 32;
+  BlockPair pairs[kCapacity];  // the pairs once sorted; before that, at the start of a block of A: its number, and the
+                               // block of B that position 0 would have
+  std::uint32_t columns[kCapacity];
+  std::uint32_t rows[kCapacity];  // at the start of a row: its name
+  std::uint32_t block_starts[kWords];
+  std::uint32_t row_starts[kWords];
+};
+
+__device__ inline void set_bit(std::uint32_t* words, std::uint32_t x) {
+  atomicOr(&words[x / 32], 1u << x % 32);  // other threads set bits of the same word
+}
+
+/// Last start at or before x. Position 0 is a start.
+__device__ inline std::uint32_t start_of(const std::uint32_t* starts, std::uint32_t x) {
+  std::uint32_t w = x / 32;
+  std::uint32_t word = starts[w] & ((2u << x % 32) - 1);
+  while (word == 0) word = starts[--w];
+  return w * 32 + 31 - __clz(static_cast<int>(word));
+}
+
+/// First start behind x, or num_pairs.
+__device__ inline std::uint32_t end_of(const std::uint32_t* starts, std::uint32_t x, std::uint32_t num_pairs) {
+  std::uint32_t w = x / 32;
+  std::uint32_t word = starts[w] & ~((2u << x % 32) - 1);
+  while (word == 0 && ++w * 32 < num_pairs) word = starts[w];
+  return word == 0 ? num_pairs : w * 32 + __ffs(static_cast<int>(word)) - 1;
+}
+
+/// Marks where the pairs of A's block p begin, if it has any.
+template <std::uint32_t Capacity>
+__device__ void mark_block(const ExpandView& view, const Window& window, std::uint64_t p, Positions<Capacity>& at) {
+  const std::uint64_t begin = view.pair_offsets[p];
+  const std::uint64_t end = view.pair_offsets[p + 1];
+  const std::uint32_t b_row = view.b_row_index[p];
+  if (begin == end) return;
+  const auto x = static_cast<std::uint32_t>(begin - window.first_pair);
+  at.pairs[x] = {.a = view.a_numbers == nullptr ? static_cast<std::uint32_t>(p) : view.a_numbers[p],
+                 .b = view.b_rows.offsets[b_row] - x};  // may wrap around: x is added again
+  set_bit(at.block_starts, x);
+}
+
+/// Marks where the pairs of a row begin, if it has any.
+template <std::uint32_t Capacity>
+__device__ void mark_row(const ShortRows& rows, const Window& window, std::uint64_t row, Positions<Capacity>& at) {
+  const std::uint64_t begin = rows.view.pair_offsets[rows.view.a.offsets[row]];
+  if (begin == rows.view.pair_offsets[rows.view.a.offsets[row + 1]]) return;
+  const auto x = static_cast<std::uint32_t>(begin - window.first_pair);
+  at.rows[x] = rows.names != nullptr ? rows.names[row] : static_cast<std::uint32_t>(row - rows.panel.row_begin);
+  set_bit(at.row_starts, x);
+}
+
+/// Marks the starts of all blocks and rows that have pairs.
+/// Threads: all of the CTA.
+template <std::uint32_t Threads, std::uint32_t Capacity>
+__device__ void mark_starts(const ShortRows& rows, const Window& window, Positions<Capacity>& at) {
+  constexpr std::uint32_t kMaxBlocksRead = 4 * Capacity;  // of a window whose threads read every block of A
+  const ExpandView& view = rows.view;
+  if (window.end_block - window.begin_block <= kMaxBlocksRead) {  // no more rows than blocks
+    for (std::uint64_t row = window.begin_row + threadIdx.x; row < window.end_row; row += Threads) {
+      mark_row(rows, window, row, at);
+    }
+    for (std::uint64_t p = window.begin_block + threadIdx.x; p < window.end_block; p += Threads) {
+      mark_block(view, window, p, at);
+    }
+    return;
+  }
+  // Nearly all blocks are without pairs: a search per pair finds the few others.
+  for (std::uint32_t x = threadIdx.x; x < window.num_pairs; x += Threads) {
+    const std::uint64_t pair = window.first_pair + x;
+    const std::uint64_t p = upper_bound(view.pair_offsets, window.begin_block, window.end_block, pair) - 1;
+    if (view.pair_offsets[p] != pair) continue;
+    mark_block(view, window, p, at);
+    const auto block = static_cast<std::uint32_t>(p);
+    const std::uint64_t row = upper_bound(view.a.offsets, window.begin_row, window.end_row, block) - 1;
+    if (view.pair_offsets[view.a.offsets[row]] == pair) mark_row(rows, window, row, at);
+  }
+}
+
+/// Loads the pairs and sorts those of each row by column; stable. At the end at.pairs and at.columns are complete.
+/// Work: rows are short, so that a pair's position is counted: the pairs of its row that come before it. Neighbouring
+/// threads read the same columns.
+/// Threads: all of the CTA, once starts are complete.
+template <std::uint32_t Threads, std::uint32_t Capacity>
+__device__ void sort_rows(const ExpandView& view, std::uint32_t num_pairs, Positions<Capacity>& at) {
+  constexpr std::uint32_t kItems = Capacity / Threads;
+  BlockPair pairs[kItems] = {};
+  std::uint32_t columns[kItems] = {};
+  std::uint32_t positions[kItems] = {};
+#pragma unroll
+  for (std::uint32_t k = 0; k < kItems; ++k) {
+    const std::uint32_t x = threadIdx.x + k * Threads;
+    if (x >= num_pairs) continue;
+    const BlockPair start = at.pairs[start_of(at.block_starts, x)];
+    pairs[k] = {.a = start.a, .b = start.b + x};
+  }
+#pragma unroll
+  for (std::uint32_t k = 0; k < kItems; ++k) {  // loads alone, so that all of them are in flight together
+    if (threadIdx.x + k * Threads >= num_pairs) continue;
+    const std::uint32_t b = pairs[k].b;
+    columns[k] = view.b_rows.columns[b];
+    if (view.b_numbers != nullptr) pairs[k].b = view.b_numbers[b];
+  }
+#pragma unroll
+  for (std::uint32_t k = 0; k < kItems; ++k) {
+    if (threadIdx.x + k * Threads < num_pairs) at.columns[threadIdx.x + k * Threads] = columns[k];
+  }
+  __syncthreads();  // all columns are written, and the starts of A's blocks in at.pairs have been read
+#pragma unroll
+  for (std::uint32_t k = 0; k < kItems; ++k) {
+    const std::uint32_t x = threadIdx.x + k * Threads;
+    if (x >= num_pairs) continue;
+    const std::uint32_t begin = start_of(at.row_starts, x);
+    const std::uint32_t end = end_of(at.row_starts, x, num_pairs);
+    std::uint32_t position = begin;
+#pragma unroll 4
+    for (std::uint32_t y = begin; y < end; ++y) position += at.columns[y] < columns[k] + (y < x ? 1 : 0);
+    at.pairs[position] = pairs[k];
+    positions[k] = position;
+  }
+  __syncthreads();  // all threads have counted: columns may be overwritten
+#pragma unroll
+  for (std::uint32_t k = 0; k < kItems; ++k) {
+    if (threadIdx.x + k * Threads < num_pairs) at.columns[positions[k]] = columns[k];
+  }
+  __syncthreads();  // columns are sorted
+}
+
+}  // namespace spmm::kernels

@@ -1,0 +1,267 @@
+// Keys in file order -> compressed rows by counting: how many blocks each row has tells where it begins, blocks go
+// there in any order and are sorted within their row. For matrices whose rows are short; both operands in the same
+// launches.
+#include <algorithm>
+
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <cub/device/device_scan.cuh>
+
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/sort_rows.hpp"
+#include "kernels/tuning.hpp"
+#include "kernels/warp.cuh"
+
+namespace spmm::kernels {
+namespace {
+
+static_assert(kItemWarps * 2 * kBitmapColumns / 32 * sizeof(std::uint32_t) <= 48u << 10);
+
+/// Both sides by value: blockIdx.y picks one.
+struct Sides {
+  RowSort side[2];
+  std::uint32_t nb;
+  unsigned key_bits;
+  std::uint32_t* counts;   // [sides * nb]: blocks of each block row
+  std::uint64_t* borders;  // [sides * nb + 1]: before each block row, stored rows << 32 | blocks, side after side
+
+  [[nodiscard]] __device__ std::uint32_t row_of(std::uint64_t key) const {
+    return static_cast<std::uint32_t>(key >> key_bits);
+  }
+  /// Border of a row, counted from the side's own first one.
+  [[nodiscard]] __device__ std::uint64_t border(std::uint32_t which, std::uint64_t row) const {
+    const std::uint64_t* const own = borders + std::uint64_t{which} * nb;
+    return own[row] - own[0];
+  }
+};
+
+/// A row's share of the borders.
+struct StoredRow {
+  const std::uint32_t* counts;
+  std::uint64_t count;
+  __host__ __device__ std::uint64_t operator()(std::uint64_t x) const {
+    const std::uint32_t blocks = x < count ? counts[x] : 0;
+    return std::uint64_t{blocks != 0} << 32 | blocks;
+  }
+};
+
+auto stored_rows(const std::uint32_t* counts, std::uint64_t count) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), StoredRow{counts, count});
+}
+
+// Grid: one thread per key; a row of CTAs per side.
+// Work: a block takes the next rank of its row; the longest row is noted.
+// Memory: contiguous keys and ranks; counters are scattered, and stay in L2 for some million rows.
+__global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
+  const RowSort& own = sides.side[blockIdx.y];
+  std::uint32_t* const counts = sides.counts + std::uint64_t{blockIdx.y} * sides.nb;
+  std::uint32_t most = 0;
+  for_each_item(own.count, [&](std::uint64_t x) {
+    const std::uint32_t rank = atomicAdd(&counts[sides.row_of(own.keys[x])], 1u);  // blocks of a row come in any order
+    own.numbers[x] = rank;
+    most = max(most, rank + 1);
+  });
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
+  if (threadIdx.x % 32 == 0 && most > *own.longest_row) {
+    atomicMax(own.longest_row, most);  // across CTAs; it only grows, so a stale read costs one atomic
+  }
+}
+
+// Grid: one thread per key; a row of CTAs per side.
+// Work: a block goes to its row, at the place of its rank.
+// Memory: contiguous keys and ranks, scattered borders and writes of 8 bytes.
+__global__ void __launch_bounds__(kItemThreads) scatter_blocks(Sides sides) {
+  const RowSort& own = sides.side[blockIdx.y];
+  if (sides.nb > kBitmapColumns && *own.longest_row > kCountedRowBlocks) return;
+  for_each_item(own.count, [&](std::uint64_t x) {
+    const std::uint64_t key = own.keys[x];
+    const auto begin = static_cast<std::uint32_t>(sides.border(blockIdx.y, sides.row_of(key)));
+    own.entries[begin + own.numbers[x]] = key << 32 | x;  // what is cut off belongs to the row
+  });
+}
+
+/// The blocks of a row: [begin, end) among those of the side; its row index where it has any.
+struct RowExtent {
+  std::uint32_t begin;
+  std::uint32_t end;
+
+  /// Threads: any, of which the leader writes what is known of the row.
+  __device__ RowExtent(const Sides& sides, const RowSort& own, std::uint32_t row, bool is_leader) {
+    const std::uint64_t border = sides.border(blockIdx.y, row);
+    const std::uint64_t next = sides.border(blockIdx.y, row + std::uint64_t{1});
+    begin = static_cast<std::uint32_t>(border);
+    end = static_cast<std::uint32_t>(next);
+    if (!is_leader) return;
+    if (begin != end) {
+      own.rows[border >> 32] = row;
+      own.offsets[border >> 32] = begin;
+    }
+    if (row + 1 == sides.nb) {
+      own.offsets[next >> 32] = end;
+      *own.num_rows = static_cast<std::uint32_t>(next >> 32);
+    }
+  }
+};
+
+/// Writes an entry to its position.
+__device__ inline void put_block(const Sides& sides, const RowSort& own, std::uint32_t row, std::uint64_t entry,
+                                 std::uint32_t position) {
+  const std::uint64_t column = entry >> 32 & ((std::uint64_t{1} << sides.key_bits) - 1);
+  own.sorted_keys[position] = std::uint64_t{row} << sides.key_bits | column;
+  own.columns[position] = static_cast<std::uint32_t>(column);
+  own.numbers[position] = static_cast<std::uint32_t>(entry);
+}
+
+// Grid: kLanes threads per block row; a row of CTAs per side.
+// Work: each lane takes blocks of the row in turn and counts which of them come before.
+// Memory: contiguous; a row is read again and again from cache.
+__global__ void __launch_bounds__(kItemThreads) sort_short_rows(Sides sides) {
+  constexpr std::uint32_t kLanes = 8;
+  const RowSort& own = sides.side[blockIdx.y];
+  if (own.count == 0 || *own.longest_row > kCountedRowBlocks) return;
+  const std::uint32_t lane = threadIdx.x % kLanes;
+  for_each_item(std::uint64_t{sides.nb} * kLanes, [&](std::uint64_t item) {
+    const auto row = static_cast<std::uint32_t>(item / kLanes);
+    const RowExtent extent(sides, own, row, lane == 0);
+    for (std::uint32_t x = extent.begin + lane; x < extent.end; x += kLanes) {
+      const std::uint64_t entry = own.entries[x];
+      std::uint32_t position = extent.begin;
+#pragma unroll 4
+      for (std::uint32_t y = extent.begin; y < extent.end; ++y) {
+        const std::uint64_t other = own.entries[y];
+        if (other >= entry) continue;
+        ++position;
+        if (other >> 32 == entry >> 32) *own.has_duplicate = 1;  // all threads that write store 1: no atomic is needed
+      }
+      put_block(sides, own, row, entry, position);
+    }
+  });
+}
+
+// Grid: kLanes threads per stored row.
+// Work: as sort_short_rows; equal keys keep their order.
+// Memory: contiguous; a row is read again and again from cache.
+__global__ void __launch_bounds__(kItemThreads) sort_within_rows(RowRuns runs, RowSort sort) {
+  constexpr std::uint32_t kLanes = 8;
+  const std::uint32_t num_rows = *runs.num_rows;
+  const std::uint32_t lane = threadIdx.x % kLanes;
+  for_each_item(std::uint64_t{num_rows} * kLanes, [&](std::uint64_t item) {
+    const auto row = static_cast<std::uint32_t>(item / kLanes);
+    const bool is_last = row + 1 == num_rows;
+    const std::uint32_t begin = runs.offsets[row];
+    const std::uint32_t end = is_last ? static_cast<std::uint32_t>(runs.count) : runs.offsets[row + 1];
+    if (lane == 0) {
+      sort.rows[row] = static_cast<std::uint32_t>(runs.keys[begin] >> runs.key_bits);
+      if (is_last) runs.offsets[num_rows] = end;
+      if (end - begin > kCountedRowBlocks) atomicMax(sort.longest_row, end - begin);  // over all rows; few are so long
+    }
+    const bool is_short = end - begin <= kCountedRowBlocks;
+    for (std::uint32_t x = begin + lane; x < end; x += kLanes) {
+      const std::uint64_t key = runs.keys[x];
+      std::uint32_t position = is_short ? begin : x;
+      bool is_duplicate = false;
+#pragma unroll 4
+      for (std::uint32_t y = begin; is_short && y < end; ++y) {
+        const std::uint64_t other = runs.keys[y];
+        const bool is_same = other == key && y < x;
+        position += other < key || is_same ? 1 : 0;
+        is_duplicate |= is_same;
+      }
+      sort.sorted_keys[position] = key;
+      sort.columns[position] = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << runs.key_bits) - 1));
+      sort.numbers[position] = runs.numbers[x];
+      if (is_duplicate) {
+        atomicMin(sort.first_duplicate, static_cast<unsigned long long>(position));  // the first one; bad files only
+      }
+    }
+  });
+}
+
+// Grid: one warp per block row; a row of CTAs per side.
+// Work: a bit per block column says which are there; a block's position is the number of bits before its own.
+// Memory: contiguous entries, read twice; a bit and half a word per 32 columns in shared memory.
+__global__ void __launch_bounds__(kItemThreads) sort_by_bitmap(Sides sides) {
+  extern __shared__ std::uint32_t words_and_sums[];  // [warps, 2, words]
+  const RowSort& own = sides.side[blockIdx.y];
+  if (own.count == 0) return;
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t num_words = (sides.nb + 31) / 32;
+  std::uint32_t* const words = words_and_sums + threadIdx.x / 32 * num_words * 2;
+  std::uint32_t* const before = words + num_words;
+  const std::uint32_t mask = (1u << sides.key_bits) - 1;
+  for (std::uint32_t row = this_warp(); row < sides.nb; row += gridDim.x * kItemWarps) {
+    const RowExtent extent(sides, own, row, lane == 0);
+    for (std::uint32_t w = lane; w < num_words; w += 32) words[w] = 0;
+    __syncwarp();  // bits are clear
+    for (std::uint32_t x = extent.begin + lane; x < extent.end; x += 32) {
+      const std::uint32_t column = static_cast<std::uint32_t>(own.entries[x] >> 32) & mask;
+      const std::uint32_t bit = 1u << column % 32;
+      if ((atomicOr(&words[column / 32], bit) & bit) != 0) *own.has_duplicate = 1;  // lanes share words
+    }
+    __syncwarp();  // bits are complete
+    std::uint32_t sum = 0;
+    for (std::uint32_t first = 0; first < num_words; first += 32) {
+      const std::uint32_t count = first + lane < num_words ? __popc(words[first + lane]) : 0;
+      const std::uint32_t through = inclusive_warp_sum(count);
+      if (first + lane < num_words) before[first + lane] = sum + through - count;
+      sum += __shfl_sync(~0u, through, 31);
+    }
+    __syncwarp();  // sums are complete
+    for (std::uint32_t x = extent.begin + lane; x < extent.end; x += 32) {
+      const std::uint64_t entry = own.entries[x];
+      const std::uint32_t column = static_cast<std::uint32_t>(entry >> 32) & mask;
+      const std::uint32_t below = words[column / 32] & ((1u << column % 32) - 1);
+      put_block(sides, own, row, entry, extent.begin + before[column / 32] + __popc(below));
+    }
+    __syncwarp();  // bits have been read
+  }
+}
+
+}  // namespace
+
+std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts) {
+  std::size_t bytes = 0;
+  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, stored_rows(nullptr, num_counts),
+                                      static_cast<std::uint64_t*>(nullptr), static_cast<std::int64_t>(num_counts + 1)),
+        "row sort workspace");
+  return bytes;
+}
+
+void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scratch, std::uint32_t nb,
+                      unsigned key_bits, cudaStream_t stream) {
+  Sides sides{.side = {}, .nb = nb, .key_bits = key_bits, .counts = scratch.counts, .borders = scratch.borders};
+  std::uint64_t most = 0;
+  for (std::size_t x = 0; x < sorts.size(); ++x) {
+    sides.side[x] = sorts[x];
+    most = std::max(most, sorts[x].count);
+  }
+  const auto num_sides = static_cast<unsigned>(sorts.size());
+  const std::uint64_t num_counts = std::uint64_t{nb} * num_sides;
+  check(cudaMemsetAsync(scratch.counts, 0, num_counts * sizeof(std::uint32_t), stream), "clear counts");
+  const dim3 grid(item_grid(most), num_sides);
+  rank_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
+  std::size_t bytes = scratch.work.bytes;
+  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, stored_rows(scratch.counts, num_counts),
+                                      scratch.borders, static_cast<std::int64_t>(num_counts + 1), stream),
+        "row borders");
+  scatter_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
+  if (nb <= kBitmapColumns) {
+    const std::size_t shared_bytes = std::size_t{kItemWarps} * 2 * ((nb + 31) / 32) * sizeof(std::uint32_t);
+    sort_by_bitmap<<<dim3(warp_grid(nb), num_sides), kItemThreads, shared_bytes, stream>>>(sides);
+  } else {
+    constexpr std::uint64_t kLanes = 8;
+    sort_short_rows<<<dim3(item_grid(nb * kLanes), num_sides), kItemThreads, 0, stream>>>(sides);
+  }
+  check_launch("sort rows");
+}
+
+void launch_sort_within_rows(const RowRuns& runs, const RowSort& sort, cudaStream_t stream) {
+  if (runs.count == 0) return;
+  constexpr std::uint64_t kLanes = 8;
+  sort_within_rows<<<item_grid(runs.max_rows * kLanes), kItemThreads, 0, stream>>>(runs, sort);
+  check_launch("sort_within_rows");
+}
+
+}  // namespace spmm::kernels

@@ -1,0 +1,65 @@
+// The door to sort_rows.cu: operands sorted by row and column. Stream and errors as in launch.hpp.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/views.hpp"
+
+namespace spmm::kernels {
+
+/// One matrix that launch_sort_rows sorts.
+/// Shapes: [count] where nothing else is said; all on the device.
+struct RowSort {
+  std::uint64_t count = 0;
+  const std::uint64_t* keys = nullptr;   // file order: block row << key_bits | block column
+  std::uint64_t* entries = nullptr;      // scratch
+  std::uint64_t* sorted_keys = nullptr;  // ascending
+  std::uint32_t* numbers = nullptr;      // record number of each block
+  std::uint32_t* columns = nullptr;
+  std::uint32_t* rows = nullptr;                  // [min(count, nb)]
+  std::uint32_t* offsets = nullptr;               // [min(count, nb) + 1]
+  std::uint32_t* num_rows = nullptr;              // [1]
+  std::uint32_t* longest_row = nullptr;           // [1], 0 before: its blocks
+  std::uint32_t* has_duplicate = nullptr;         // [1], 0 before: 1 where two blocks have the same key
+  unsigned long long* first_duplicate = nullptr;  // [1], lowered to the first position whose key equals the one before
+};
+
+/// Shapes: counts [sorts * nb], borders [sorts * nb + 1], device.
+struct RowSortScratch {
+  std::uint32_t* counts = nullptr;
+  std::uint64_t* borders = nullptr;
+  Workspace work;
+};
+
+/// Scratch bytes of launch_sort_rows, num_counts = sorts * nb.
+std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts);
+
+/// Sorts one or two matrices by row and column, and compresses their rows: what launch_sort_blocks, row_offsets,
+/// row_ids and take_columns do. Where a key comes twice, or, beyond kBitmapColumns block columns, a row has more than
+/// kCountedRowBlocks blocks, only longest_row and has_duplicate are of use.
+/// Values: fewer than 2^32 blocks together; scratch.work is 8-byte aligned.
+void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scratch, std::uint32_t nb,
+                      unsigned key_bits, cudaStream_t stream);
+
+/// A matrix sorted by block row alone, stable, and where its rows begin.
+/// Shapes: [count] where nothing else is said; all on the device.
+struct RowRuns {
+  std::uint64_t count = 0;
+  unsigned key_bits = 0;
+  const std::uint64_t* keys = nullptr;
+  const std::uint32_t* numbers = nullptr;
+  const std::uint32_t* num_rows = nullptr;  // [1]
+  std::uint32_t max_rows = 0;               // num_rows at most
+  std::uint32_t* offsets = nullptr;         // [max_rows + 1]; the closing one is written here
+};
+
+/// Sorts each row by column, and compresses the rows: as launch_sort_rows, for any number of blocks. Rows with more
+/// than kCountedRowBlocks blocks are copied as they are, and noted in sort.longest_row. Values: sort.keys, entries,
+/// num_rows and offsets are not used; sort.first_duplicate is, has_duplicate is not.
+void launch_sort_within_rows(const RowRuns& runs, const RowSort& sort, cudaStream_t stream);
+
+}  // namespace spmm::kernels

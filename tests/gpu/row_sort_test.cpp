@@ -1,0 +1,133 @@
+// Operands sorted by counting: by bitmaps, by comparing, and where they must be sorted otherwise; what parsing finds of
+// zeros.
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/tuning.hpp"
+#include "spmm/spmm.hpp"
+#include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
+#include "support/oracle.hpp"
+
+namespace {
+
+using namespace spmm;
+
+Options with_kernel(const std::string& kernel) {
+  Options options;
+  options.backend = Backend::cuda;
+  options.kernel = kernel;
+  return options;
+}
+
+/// Blocks at random, and rows with as many as are asked for: (row, blocks).
+BlockMatrix scattered(std::uint32_t nb, std::uint32_t m, std::uint32_t count, std::uint64_t seed,
+                      const std::vector<std::pair<std::uint32_t, std::uint32_t>>& long_rows = {}) {
+  test::MatrixBuilder out(nb, m, seed);
+  std::set<std::pair<std::uint32_t, std::uint32_t>> taken;
+  const auto add = [&](std::uint32_t i, std::uint32_t j) {
+    if (taken.emplace(i, j).second) out.add_random(i, j, 2047);
+  };
+  for (const auto& [row, blocks] : long_rows) {
+    for (std::uint32_t x = 0; x < blocks; ++x) add(row, (x * 31 + 7) % nb);
+  }
+  while (taken.size() < count) {
+    const auto i = static_cast<std::uint32_t>(out.below(nb));
+    add(i, static_cast<std::uint32_t>(out.below(nb)));
+  }
+  return out.matrix();
+}
+
+void check_product(const BlockMatrix& a, const BlockMatrix& b) {
+  const ProductMatrix expected = test::oracle_multiply(a, b);
+  for (const std::string kernel : {"rows", "two-pointer"}) {
+    INFO("nb " << a.n / a.m << ", m " << a.m << ", kernel " << kernel);
+    REQUIRE((multiply(a, b, with_kernel(kernel)) == expected));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("rows are sorted by bitmaps of any width") {
+  for (const std::uint32_t nb :
+       {1u, 2u, 31u, 32u, 33u, 1000u, 1025u, kernels::kBitmapColumns - 1, kernels::kBitmapColumns}) {
+    for (const std::uint32_t m : {4u, 8u}) {
+      const std::uint32_t cells = nb < 200 ? nb * nb : 40'000;
+      const std::uint32_t most = nb < 2000 ? nb : 2000;
+      check_product(scattered(nb, m, cells, nb + m), scattered(nb, m, cells - cells / 3, nb, {{nb / 2, most}}));
+    }
+  }
+}
+
+TEST_CASE("rows of a wide matrix are sorted by counting, and otherwise where one is long") {
+  constexpr std::uint32_t kNb = kernels::kBitmapColumns + 17;
+  for (const std::uint32_t longest : {3u, kernels::kCountedRowBlocks, kernels::kCountedRowBlocks + 1, 5000u}) {
+    INFO("longest row " << longest);
+    check_product(scattered(kNb, 8, 30'000, 1, {{kNb - 1, longest}}), scattered(kNb, 8, 20'000, 2));
+    check_product(scattered(kNb, 8, 20'000, 3), scattered(kNb, 8, 30'000, 4, {{0, longest}}));
+  }
+  check_product(scattered(kNb, 4, 20'000, 5), scattered(kNb, 4, 10, 6));  // one of them has few blocks
+  check_product(scattered(kNb, 4, 10, 7), scattered(kNb, 4, 20'000, 8));
+}
+
+TEST_CASE("very wide matrices are sorted by row first, then within rows, and otherwise where one is long") {
+  constexpr std::uint32_t kNb = 100'000;  // more than counters are kept for
+  for (const std::uint32_t longest : {2u, kernels::kCountedRowBlocks, kernels::kCountedRowBlocks + 1, 3000u}) {
+    INFO("longest row " << longest);
+    check_product(scattered(kNb, 8, 30'000, 1, {{kNb - 1, longest}}), scattered(kNb, 8, 20'000, 2));
+    check_product(scattered(kNb, 8, 20'000, 3), scattered(kNb, 8, 30'000, 4, {{0, longest}, {7, longest}}));
+  }
+}
+
+TEST_CASE("a block that comes twice is found whichever way rows are sorted") {
+  for (const std::uint32_t nb : {500u, kernels::kBitmapColumns + 1, 100'000u}) {
+    const BlockMatrix good = scattered(nb, 4, 20'000, nb);
+    for (const std::uint32_t at : {1u, 12'345u, 19'999u}) {
+      BlockMatrix bad = good;
+      bad.index[at] = bad.index[at / 2];
+      for (const bool is_b : {false, true}) {
+        INFO("nb " << nb << ", record " << at << ", in B " << is_b);
+        try {
+          multiply(is_b ? good : bad, is_b ? bad : good, with_kernel("rows"));
+          FAIL("not noticed");
+        } catch (const FormatError& error) {
+          const std::string text = error.what();
+          CHECK(text.find(std::to_string(at)) != std::string::npos);
+          CHECK(text.find(std::to_string(at / 2)) != std::string::npos);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("zero C blocks of listed products are left out") {
+  constexpr std::uint32_t kNb = 3000;
+  for (const unsigned where : {0u, 1u, 2u}) {
+    test::MatrixBuilder a(kNb, 8, 1);
+    test::MatrixBuilder b(kNb, 8, 2);
+    for (std::uint32_t x = 0; x < kNb; ++x) {
+      if (where == 1 && x % 7 == 0) {
+        a.add_constant(x, x, 0);
+      } else if (where == 2 && x == kNb - 1) {  // a single column of zeros, in the last record
+        a.add_constant(x, x, 1);
+        for (std::uint32_t row = 0; row < 8; ++row) a.element(row, 5) = 0;
+      } else {
+        a.add_constant(x, x, 1 + x % 100);
+      }
+      if (where == 0 && x == 1717) {
+        b.add_constant(x, kNb - 1 - x, 0);
+      } else {
+        b.add_constant(x, kNb - 1 - x, 0);
+        for (std::uint32_t column = 0; column < 8; ++column) b.element(5, column) = 3;  // only row 5: meets that column
+      }
+    }
+    const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
+    for (const std::string kernel : {"rows", "pair-list"}) {
+      INFO("zeros " << where << ", kernel " << kernel);
+      REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel(kernel)) == expected));
+    }
+  }
+}
