@@ -31,6 +31,7 @@ TEST_CASE("bounds: the device leaves the claims that the host leaves") {
   std::vector<BoundCase> cases = bound_cases();
   cases.push_back({.n = 4096, .m = 8, .blocks = 130'000, .largest = 6000, .row_step = 7});
   cases.push_back({.n = 3000, .m = 4, .blocks = 200'000, .largest = 9500, .row_step = 11, .groups = 3});
+  cases.push_back({.n = 2112, .m = 48, .blocks = 1600, .largest = 5350, .row_step = 5, .groups = 2});
   for (const BoundCase& c : cases) {
     const BoundOperands operands(c);
     std::vector<std::uint32_t> expected = operands.claims();

@@ -30,6 +30,7 @@ inline std::vector<BoundCase> bound_cases() {
           {.n = 120, .m = 1, .blocks = 6000, .largest = 26000},
           {.n = 110, .m = 11, .blocks = 60, .largest = 24000},
           {.n = 640, .m = 64, .blocks = 60, .largest = 9300, .row_step = 4},
+          {.n = 1056, .m = 48, .blocks = 400, .largest = 7700, .row_step = 3, .groups = 2},  // a block in two chunks
           {.n = 128, .m = 16, .blocks = 40, .largest = 200},
           {.n = 24, .m = 8, .blocks = 0, .largest = 9}};
 }

@@ -203,6 +203,18 @@ TEST_CASE("proof: a device that cannot serve leaves the bounds to the host, what
   CHECK_FALSE(prove(a, a, c, none).result.bounded_by_device);
   CHECK(prove(a, a, c, none).result.num_bounded == c.index.size());
   CHECK_FALSE(prove(a, a, wrong, none).is_right());
+  ProvenHow little = none;
+  little.settings.memory_bytes = 40'000;
+  CHECK(prove(a, a, c, little).is_right());
+  CHECK(prove(a, a, c, little).result.num_bounded == 0);
+  CHECK_FALSE(prove(a, a, wrong, little).is_right());
+  BlockMatrix low = a;  // the same C claims too much in every row
+  for (std::size_t x = 0; x < low.index.size(); ++x) {
+    if (low.index[x].j != 5) continue;
+    const auto first = low.values.begin() + static_cast<std::ptrdiff_t>(x * 64);
+    std::fill(first, first + 64, 1);
+  }
+  for (const ProvenHow& how : {panels(), none, little}) CHECK(prove(a, low, c, how).result.num_wrong == 12);
   const ProvenHow half = with([](const BoundTask& task, const Run&) {
     for (std::uint32_t& word : task.claims) word &= 0x5555'5555u;
     return true;
