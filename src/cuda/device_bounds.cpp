@@ -124,6 +124,7 @@ class DeviceBounds {
     for (std::size_t x = 0; x < num_readers_; ++x) readers_.push_back(std::make_unique<Reader>(memory_));
     places_ = {memory_, nb_, "places to verify"};
     claims_ = {memory_, rows_at_once_ * words_, "claims to verify"};
+    num_done_ = {memory_, 1, "claims to verify"};
     a_.allocate(memory_, round_up(rows_at_once_ * m_, kernels::kBoundRows), depth_, kernels::kBoundRows);
     b_.allocate(memory_, round_up(columns_at_once_, kernels::kBoundColumns), depth_, kernels::kBoundColumns);
     for (std::uint64_t row = 0; row < task_.rows.size(); row += rows_at_once_) {
@@ -207,6 +208,7 @@ class DeviceBounds {
       part.bytes += line * depth_;
       part.used += line / kernels::kBoundRows * (depth_ / kernels::kBoundChunk);
       part.num_lines = std::min(step, a_.view.num_lines - line);
+      check(cudaMemsetAsync(num_done_.data(), 0, sizeof(std::uint32_t), stream_.get()), "clear");
       kernels::launch_prove_claims(part, b_.view,
                                    {.words = claims_.data(),
                                     .num_rows = static_cast<std::uint32_t>(num_rows),
@@ -215,9 +217,12 @@ class DeviceBounds {
                                     .blocks_per_side = nb_,
                                     .first_row = static_cast<std::uint32_t>(line),
                                     .first_column = static_cast<std::uint32_t>(first_column),
-                                    .limit = scale_.limit},
+                                    .limit = scale_.limit,
+                                    .num_done = num_done_.data()},
                                    stream_.get());
-      stream_.synchronize();
+      const std::uint64_t num_tiles = kernels::bound_tiles(part, b_.view);
+      const std::uint32_t num_done = fetch(num_done_.data(), stream_);
+      if (num_done != num_tiles) throw CudaError("prove_claims: not all tiles are done");  // nothing would be proven
     }
   }
 
@@ -239,6 +244,7 @@ class DeviceBounds {
   Panel b_{};
   DeviceBuffer<std::uint32_t> places_{};  // [blocks per side]
   DeviceBuffer<std::uint32_t> claims_{};  // [rows_at_once, words]
+  DeviceBuffer<std::uint32_t> num_done_{};
   std::vector<std::unique_ptr<Reader>> readers_{};
 };
 
