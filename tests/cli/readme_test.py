@@ -24,6 +24,9 @@ ELSEWHERE = {
     "./spmm --devices": "tests/gpu/devices_test.cpp, on GPUs",
     "mpirun": "mpi_tests: as many ranks as the machine carries",
     "sbatch": "slurm_test",
+    "build/bin/spmm-cusparse": "a GPU: tools/scripts/measure.sh cusparse",
+    "build/bin/spmm-bench --calibrate": "a GPU: tools/scripts/measure.sh calibrate",
+    "python3 tools/scripts/scipy_bench.py": "scipy_bench_test, where SciPy is installed",
     "python3 tools/scripts/draw_run.py": "tests/unit/tools, where matplotlib is installed",
 }
 PROGRAM = re.compile(r"(?:\./|build/bin/)(spmm(?:-[a-z]+)?)\b")
