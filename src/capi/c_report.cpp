@@ -148,6 +148,11 @@ void add_proof(JsonText& json, const ProofReport& proof) {
       .add("rows", proof.num_rows)
       .add("saturated_elements", proof.num_saturated)
       .add("exact_block_rows", proof.num_exact_rows)
+      .add("bounded_blocks", proof.num_bounded_blocks)
+      .add("bounded_by", std::string_view(proof.num_bounded_blocks == 0 ? "none"
+                                          : proof.bounded_by_device     ? "device"
+                                                                        : "host"))
+      .add("bounds_s", proof.bounds_s)
       .add("resident_bytes", proof.resident_bytes)
       .close('}');
 }

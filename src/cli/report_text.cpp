@@ -105,7 +105,9 @@ Json proof_json(const ProofReport& proof) {
           {"saturated_elements", proof.num_saturated},
           {"exact_block_rows", proof.num_exact_rows},
           {"bounded_blocks", proof.num_bounded_blocks},
-          {"bounded_by", proof.num_bounded_blocks == 0 ? "none" : proof.bounded_by_device ? "device" : "host"},
+          {"bounded_by", proof.num_bounded_blocks == 0 ? "none"
+                         : proof.bounded_by_device     ? "device"
+                                                       : "host"},
           {"bounds_s", proof.bounds_s},
           {"resident_bytes", proof.resident_bytes}};
 }
