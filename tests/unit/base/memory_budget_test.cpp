@@ -127,3 +127,12 @@ TEST_CASE("more than the limit means all of it; growing takes only what is free"
   CHECK(second.share.reserved().host == 70);
   CHECK_FALSE(first.share.grow_host(1));
 }
+
+TEST_CASE("more host memory than the limit is not waited for either") {
+  MemoryBudget budget;
+  Product only(budget);
+  const std::atomic<bool> cancel{true};  // would end a wait
+  only.share.reserve({.host = ~std::uint64_t{0}, .device = 0}, &cancel);
+  CHECK(only.share.reserved().host == kHost);
+  CHECK(only.share.free().host == 0);
+}

@@ -1,4 +1,6 @@
 // The journal: lines, torn lines, locks, and what counts as done.
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -176,6 +178,35 @@ TEST_CASE("done is: output there with its size, inputs the same") {
   fs::remove(job.out);
   CHECK_FALSE(is_done(journal, job, CheckKind::stat));
   CHECK_FALSE(is_done(journal, job, CheckKind::content));
+}
+
+TEST_CASE("an output of another size is not done, whatever else is the same") {
+  const TemporaryFolder folder;
+  const Job job = job_in(folder);
+  const Journal journal = journal_with(record_of(job, false));
+  REQUIRE(is_done(journal, job, CheckKind::stat));
+  write_file(job.out, "short");
+  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+}
+
+TEST_CASE("a line that was torn on a full disk swallows nothing that the same run writes later") {
+  const TemporaryFolder folder;
+  const Job job = job_in(folder);
+  const std::string path = folder.file("journal");
+  const JournalFolder journal(path, {});
+  const io::Descriptor file = journal.open_writer("cpu");
+  JournalWriter writer(file.get());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto signal_before = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{.rlim_cur = 30, .rlim_max = before.rlim_max};  // the first bytes of a line
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
+  CHECK_THROWS_AS(writer.append(record_of(job, false)), IoError);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  ::signal(SIGXFSZ, signal_before);
+  REQUIRE(content_of(path + "/1-of-1.cpu.journal").size() == 30);
+  writer.append(record_of(job, false));
+  CHECK(journal.read().contains(key_of(job)));
 }
 
 TEST_CASE("a failure counts while inputs and options stay the same") {

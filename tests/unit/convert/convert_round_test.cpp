@@ -123,6 +123,36 @@ TEST_CASE("convert: size, side, transposition and scale", "[convert]") {
   CHECK(content_of(folder.file("u.mtx")) == "");
 }
 
+TEST_CASE("convert: halves of NumPy", "[convert]") {
+  const TemporaryFolder folder;
+  // 1, 3, 1,024 and 65,504; 0x0001 is 2 to the -24.
+  write_content(folder.file("h.npy"), npy<std::uint16_t>("<f2", {2, 2}, {0x3C00, 0x4200, 0x6400, 0x7BFF}));
+  convert({folder.file("h.npy"), folder.file("h.bin"), "--block", "2"});
+  CHECK(read_matrix(folder.file("h.bin")).values == std::vector<std::uint16_t>{1, 3, 1024, 65504});
+  write_content(folder.file("h.npy"), npy<std::uint16_t>("<f2", {1, 1}, {0x0001}));
+  convert({folder.file("h.npy"), folder.file("h.bin"), "--block", "1", "--scale", "16777216"});
+  CHECK(read_matrix(folder.file("h.bin")).values == std::vector<std::uint16_t>{1});
+}
+
+#ifdef SPMM_HAVE_LIBZIP
+TEST_CASE("convert: blocks of bsr stored by columns", "[convert]") {
+  const TemporaryFolder folder;
+  // Two blocks of 2 x 3: the first index is the fastest.
+  const std::vector<std::int64_t> data = {1, 11, 4, 14, 2, 12, 5, 15, 3, 13, 6, 16};
+  write_archive(
+      folder.file("f.npz"),
+      {{"indices", npy<std::int32_t>("<i4", {2}, {0, 1})},
+       {"indptr", npy<std::int32_t>("<i4", {2}, {0, 2})},
+       {"format", npy<char>("|S3", {}, {'b', 's', 'r'})},
+       {"shape", npy<std::int64_t>("<i8", {2}, {2, 6})},
+       {"data", npy_with_head("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 2, 3), }", packed(data))}});
+  convert({folder.file("f.npz"), folder.file("f.bin"), "--block", "6"});
+  std::vector<std::uint16_t> expected = {1, 2, 3, 11, 12, 13, 4, 5, 6, 14, 15, 16};
+  expected.resize(36, 0);
+  CHECK(read_matrix(folder.file("f.bin")).values == expected);
+}
+#endif
+
 TEST_CASE("convert: kinds of Matrix Market files", "[convert]") {
   const TemporaryFolder folder;
   const auto converted = [&](const std::string& content) {

@@ -15,6 +15,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/failing_memory.hpp"
 #include "support/memory_stream.hpp"
 #include "support/process.hpp"
 #include "support/product_cases.hpp"
@@ -233,6 +234,24 @@ TEST_CASE("every buffer is released once: by the sink, or for it where it drops 
   CHECK(released == 1);
   keeping.kept.clear();
   CHECK(released == 2);
+}
+
+TEST_CASE("a buffer is released where there is no memory to hold its release") {
+  test::DroppingSink never_called;
+  ReleasingSink sink(never_called);
+  int released = 0;
+  std::function<void()> release = [&] { ++released; };
+  bool thrown = false;
+  {
+    const test::FailingMemory failing(0);
+    try {
+      sink.append({}, std::move(release));
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+  }
+  CHECK(thrown);
+  CHECK(released == 1);
 }
 
 TEST_CASE("a failure of the sink is thrown, and the engine goes on with the next product") {

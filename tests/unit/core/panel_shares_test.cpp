@@ -162,6 +162,16 @@ TEST_CASE("shares: one row, one heavy row, and nothing at all") {
   CHECK(std::min(load[0], load[1]) >= 40);  // the other device has rows of its own
 }
 
+TEST_CASE("shares: no column chunk of a row is lost, though only the first one names its pairs") {
+  const RowPairs pairs = pairs_of({700});
+  const std::vector<Panel> panels = cut_panels(pairs, 1000, 300, Listing::never);
+  REQUIRE(panels.size() == 4);
+  const std::vector<std::uint32_t> all{0, 1};
+  const std::vector<SharedPanel> shared = share_panels(panels, pairs, all, {.num_devices = 2});
+  REQUIRE(shared.size() == 4);
+  for (std::uint32_t x = 0; x < 4; ++x) CHECK(shared[x].panel.column_begin == 300 * x);
+}
+
 TEST_CASE("shares: pieces are not smaller than they may be") {
   const RowPairs pairs = pairs_of(std::vector<std::uint64_t>(1000, 4));
   const std::vector<Panel> panels = cut_panels(pairs, 1000, 1'000'000, Listing::wherever_it_fits);

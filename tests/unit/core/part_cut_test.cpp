@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/splitting_sink.hpp"
+#include "engine/output_checks.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/engine.hpp"
+#include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -85,6 +87,36 @@ TEST_CASE("parts: C blocks of a row are expected from its pairs") {
   CHECK(full(640) == Approx(64).epsilon(0.03));
   const plan::ExpectedBlocks none(plan::even_spread(0, 0, 10));
   CHECK(none(5) == 0);
+}
+
+TEST_CASE("parts: columns that a sample holds rarely are taken for one of the many") {
+  const plan::ColumnSpread rare = plan::sampled_spread({1, 1, 1, 2, 2, 5, 8, 9}, 8000, 1000, 1000);
+  REQUIRE(rare.groups.size() == 1);
+  CHECK(rare.groups[0].num_columns == 1000);
+  CHECK(rare.groups[0].share == plan::even_spread(8000, 1000, 1000).groups[0].share);
+  const plan::ColumnSpread often = plan::sampled_spread({1, 1, 1, 1, 2, 2, 2, 9}, 8000, 1000, 1000);
+  REQUIRE(often.groups.size() == 2);
+  CHECK(often.groups[0].num_columns == 1);
+  CHECK(often.groups[0].share == 1);  // half of the blocks: four for each row
+  CHECK(often.groups[1].num_columns == 999);
+}
+
+TEST_CASE("parts: a sample is spread over all columns given") {
+  std::vector<std::uint32_t> columns(3u << 16);
+  std::iota(columns.begin(), columns.end(), 0u);
+  const std::vector<std::uint32_t> sample = plan::sample_of(columns);
+  REQUIRE(sample.size() == 1u << 16);
+  for (std::uint32_t x = 0; x < sample.size(); ++x) REQUIRE(sample[x] == 3 * x);
+  CHECK(plan::sample_of(std::vector<std::uint32_t>{7, 4, 7}) == std::vector<std::uint32_t>{7, 4, 7});
+}
+
+TEST_CASE("parts: as many may be asked for as an index names, and no more") {
+  const MatrixHeader header{.n = 8, .m = 1, .num_blocks = 8};
+  ProductOptions options;
+  options.num_parts = plan::kMaxParts;
+  CHECK(wanted_parts(header, header, options) == plan::kMaxParts);
+  options.num_parts = plan::kMaxParts + 1;
+  CHECK_THROWS_AS(wanted_parts(header, header, options), UsageError);
 }
 
 TEST_CASE("parts: as many as pay, and enough for the blocks of a file") {

@@ -59,6 +59,28 @@ TEST_CASE("slabs of A come alone where that is enough, and no more than are need
   CHECK(none.refusal.need_bytes == 2 * (2 * 1'562'500) - 1 + plan::slab_list_bytes(large.a, large.b));
 }
 
+TEST_CASE("a slab holds the share of its count, rounded up") {
+  const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
+  // Two slabs of 60,001 blocks: one of them is a block too large.
+  const plan::Execution rows = plan::decide_slabs(evenly_spread(1u << 20, 8, 60'001), limits, small_slabs);
+  CHECK(rows.a_bands == 3);
+  CHECK(rows.b_bands == 1);
+}
+
+TEST_CASE("from four cores on files are written through mappings") {
+  plan::Limits limits = large_machine();
+  plan::Statistics s = evenly_spread(1u << 20, 8, 1000);
+  s.num_c_blocks = 1e7;
+  plan::Execution e;
+  e.backend = Backend::cuda;
+  const auto seconds = [&](unsigned num_cores) {
+    limits.num_cores = num_cores;
+    return plan::product_seconds(e, s, limits);
+  };
+  CHECK(seconds(4) < 0.5 * seconds(3));
+  CHECK(seconds(5) == Approx(seconds(4)).epsilon(0.01));
+}
+
 TEST_CASE("several slabs of B leave half of the limit to results that wait to be merged") {
   bool seen_one = false;
   bool seen_several = false;

@@ -300,6 +300,13 @@ TEST_CASE("slabs hold every block, none is empty unless there are no blocks at a
   CHECK(empty[0].num_blocks == 0);
 }
 
+TEST_CASE("slabs: what does not divide evenly goes to the first ones") {
+  const std::vector<std::uint64_t> counts(7, 1);
+  std::vector<std::uint64_t> sizes;
+  for (const slabs::Slab& slab : slabs::cut_slabs(counts, 0, 7, 3)) sizes.push_back(slab.num_blocks);
+  CHECK(sizes == std::vector<std::uint64_t>{3, 2, 2});
+}
+
 TEST_CASE("too many result blocks: one error at every limit") {
   const BlockMatrix a = test::random_matrix(4 * 60, 4, 700, 9, 1);
   const Outcome whole = multiply_within(a, a, {.a_blocks = 700, .b_blocks = 700});

@@ -83,6 +83,18 @@ TEST_CASE("cpu: duplicates are found wherever they are in the order of blocks") 
   }
 }
 
+TEST_CASE("cpu: of a block that is there three times the first two records are named") {
+  const BlockMatrix good = identity_matrix(40, 2);
+  BlockMatrix bad = good;
+  bad.index[4] = bad.index[11] = bad.index[17];
+  for (const std::string& kernel : available_kernels()) {
+    INFO(kernel);
+    const std::string message = format_error(bad, good, {.kernel = kernel});
+    CHECK(contains(message, "left.bin, record 11 "));
+    CHECK(contains(message, "record 4 "));
+  }
+}
+
 TEST_CASE("cpu: more result blocks than a file holds are refused") {
   const BlockMatrix a = random_matrix(40 * 4, 4, 300, 9, 1);
   const ProductMatrix product = run_cpu(a, a);

@@ -138,6 +138,22 @@ TEST_CASE("cpu: large blocks, a column around the pairs of one list") {
       if (t % 100 == 0) b.add_constant(t, length / 2 + 1, 2);  // the columns beside a long one
       if (t % 90 == 0) b.add_constant(t, length / 2 - 1, 2);
       if (t == 7) b.add_constant(t, 0, 1);
+      a.add_constant(length - 2, t, 65535);  // every list of this row's long column saturates
+    }
+    CHECK((run_cpu(a.matrix(), b.matrix()) == oracle_multiply(a.matrix(), b.matrix())));
+  }
+}
+
+TEST_CASE("cpu: lists sorted by columns that differ in the highest bit, and block rows that B has not") {
+  constexpr std::uint32_t kSide = 8;
+  constexpr std::uint32_t kNb = std::numeric_limits<std::uint32_t>::max() / kSide;
+  for (const std::uint32_t row_length : {3u, 40u}) {  // by comparison, by radix; no sum saturates
+    MatrixBuilder a(kNb, kSide, 1);
+    MatrixBuilder b(kNb, kSide, 2);
+    for (std::uint32_t t = 0; t < row_length; ++t) {
+      a.add_random(kNb - 1, t * 3, 200);
+      a.add_random(kNb - 1, t * 3 + 1, 200);  // B has rows behind it, but not this one
+      for (std::uint32_t x = 0; x < row_length; ++x) b.add_random(t * 3, kNb - 1 - x * (kNb / row_length), 200);
     }
     CHECK((run_cpu(a.matrix(), b.matrix()) == oracle_multiply(a.matrix(), b.matrix())));
   }

@@ -123,6 +123,7 @@ TEST_CASE("what a rank did arrives as it was") {
   RankPart part{.host = "node 7", .backend = "cuda", .kernel = "esc", .device = "NVIDIA H200"};
   part.pairs = std::uint64_t{1} << 60;
   part.fetch_s = 0.125;
+  part.merge_s = 0.1 + 0.2;  // needs all 17 digits
   part.peak_device_bytes = 3;
   const RankPart same = decode(encode(part));
   CHECK(same.host == part.host);
@@ -131,6 +132,7 @@ TEST_CASE("what a rank did arrives as it was") {
   CHECK(same.device == part.device);
   CHECK(same.pairs == part.pairs);
   CHECK(same.fetch_s == part.fetch_s);
+  CHECK(same.merge_s == part.merge_s);
   CHECK(same.peak_device_bytes == 3);
   CHECK(decode(encode(RankPart())).backend.empty());
 }

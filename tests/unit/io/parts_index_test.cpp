@@ -4,7 +4,9 @@
 #include <random>
 
 #include "io/crc32.hpp"
+#include "io/format.hpp"
 #include "io/json_text.hpp"
+#include "io/part_files.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"
@@ -46,6 +48,18 @@ TEST_CASE("CRC-32 is that of zlib, at once, in pieces and combined") {
     CHECK(io::combine_crc32(first, crc_of(bytes.substr(half)), size - half) == expected);
   }
   CHECK(io::combine_crc32(5, 7, 0) == (5 ^ 7));
+}
+
+TEST_CASE("the checksum of a part is that of its file, in whatever order its records are written") {
+  const MatrixHeader header{.n = 40, .m = 4, .num_blocks = 3};
+  const std::string records = "the bytes of some records, in three pieces";
+  const io::HeaderBytes head = io::encode_header(header);
+  const std::string file = std::string(reinterpret_cast<const char*>(head.data()), head.size()) + records;
+  io::PiecewiseCrc crc;
+  for (const auto& [begin, size] : {std::pair{9u, 20u}, {29u, 13u}, {0u, 9u}}) {
+    crc.add(kHeaderBytes + begin, size, crc_of(records.substr(begin, size)));
+  }
+  CHECK(crc.with_header(header) == crc_of(file));
 }
 
 io::PartsIndex example() {
@@ -107,8 +121,9 @@ TEST_CASE("the JSON of the library is a subset, and nothing else passes") {
   CHECK(value->find("a")->items[2].find("b")->string == "x");
   CHECK(value->find("c")->number == 18446744073709551615u);
   CHECK(value->find("d") == nullptr);
-  for (const std::string text : {"", "{", "{}x", "[1,]", "{\"a\"}", "{\"a\": }", "\"a", "-1", "1.5",
-                                 "18446744073709551616", "\"a\\n\"", "nul", "[[[[[[[[[[1]]]]]]]]]]"}) {
+  for (const std::string text :
+       {"", "{", "{}x", "[1,]", "{\"a\"}", "{\"a\": }", "\"a", "-1", "1.5", "18446744073709551616", "\"a\\n\"", "nul",
+        "\"a\\", "\"a\n", "[[[[[[[[[[1]]]]]]]]]]"}) {
     INFO(text);
     CHECK_FALSE(io::parse_json(text).has_value());
   }

@@ -2,8 +2,12 @@
 #include "io/slice_queue.hpp"
 
 #include <array>
+#include <atomic>
+#include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -68,4 +72,29 @@ TEST_CASE("slice queue: a file whose writers are done comes first") {
   queue.done(1);
   CHECK(take(queue) == "1@30");
   CHECK(take(queue) == "0@20");
+}
+
+TEST_CASE("slice queue: the first failure is the one that is thrown") {
+  SliceQueue queue(kPieceBytes);
+  queue.fail(std::make_exception_ptr(std::runtime_error("first")));
+  queue.fail(std::make_exception_ptr(std::runtime_error("second")));
+  CHECK_THROWS_WITH(push(queue, 0, 0, 5), "first");
+  CHECK_THROWS_WITH(queue.drain(), "first");
+}
+
+TEST_CASE("slice queue: it is drained when the last piece is written, not when it is taken") {
+  SliceQueue queue(kPieceBytes);
+  push(queue, 0, 0, 5);
+  REQUIRE(take(queue) == "0@0");
+  std::atomic<bool> is_drained{false};
+  std::jthread waits([&] {
+    queue.drain();
+    is_drained = true;
+  });
+  // The longer it looks, the surer it sees a drain() that does not wait; one that does is never blamed.
+  for (int look = 0; look < 100'000 && !is_drained; ++look) std::this_thread::yield();
+  CHECK_FALSE(is_drained);
+  queue.done(0);
+  waits.join();
+  CHECK(is_drained);
 }

@@ -59,6 +59,18 @@ int recorded_rename(int from_folder, const char* from, int to_folder, const char
   return ::renameat(from_folder, from, to_folder, to);
 }
 
+TEST_CASE("an output that cannot be cut to its length is not published") {
+  const TempFolder folder;
+  const TableRestored restored;
+  system_calls.ftruncate = [](int, off_t) {
+    errno = EIO;
+    return -1;
+  };
+  const std::string message = message_of<IoError>([&] { io::OutputFile(folder / "c.bin", {}).finish(kHeader); });
+  CHECK(message.find("c.bin") != std::string::npos);
+  CHECK(folder.names().empty());
+}
+
 TEST_CASE("interrupted and short reads are continued") {
   const TempFolder folder;
   BlockMatrix matrix{.n = 400, .m = 2, .index = {}, .values = {}};

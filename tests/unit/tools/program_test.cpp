@@ -224,3 +224,7 @@ TEST_CASE("a positional that is missing or empty", "[tools][program]") {
                     Catch::Contains("standard output"));
   CHECK(cli::required_positional(parse({"-"}), "file", "list", cli::Dash::allowed) == "-");
 }
+
+TEST_CASE("messages: bytes that a terminal acts on are shown as numbers", "[tools][program]") {
+  CHECK(cli::printable("a\x1f b\x7f~\xc3\xa9\n") == "a\\x1f b\\x7f~\xc3\xa9\\x0a");
+}
