@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/text.hpp"
+#include "plan/dense_plan.hpp"
 #include "plan/device_models.hpp"
 #include "tools/bench/bench_report.hpp"
 
@@ -185,7 +186,11 @@ double predicted_step_ms(const RateStep& step, const Report& report, const plan:
   if (step.stages == RateStages::build) return build;
   const auto kernel_ms = [&](const plan::DeviceRates& with) {
     return plan::row_of(*plan::kernel_named(step.kernel))
-        .device_ms(s, {.panel_rows = s.nb(), .group_columns = s.nb()}, with);
+        .device_ms(s,
+                   {.panel_rows = s.nb(),
+                    .group_columns = s.nb(),
+                    .num_planes = plan::num_dense_planes(static_cast<std::uint32_t>(s.max_element))},
+                   with);
   };
   const double all = kernel_ms(rates);
   if (!lists_pairs(step)) return all - build;
