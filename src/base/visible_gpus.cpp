@@ -1,11 +1,14 @@
 #include "base/visible_gpus.hpp"
 
+#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <memory>
 #include <sstream>
+#include <string_view>
 
 namespace spmm {
 namespace {
@@ -21,23 +24,36 @@ std::string trimmed(const std::string& text) {
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+
+/// Calls visit(name) for each entry of a folder; for none where it cannot be read. std::filesystem's iterator ends the
+/// process where memory ends while it is told to report errors.
+template <class Visit>
+void for_each_name(const fs::path& path, const Visit& visit) {
+  const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));
+  if (!folder) return;
+  while (const dirent* const entry = ::readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") visit(name);
+  }
+}
+
 /// How many GPUs the driver lists; 0 without a driver.
 std::size_t num_listed(const fs::path& driver) {
-  std::error_code none;
   std::size_t count = 0;
-  for (fs::directory_iterator at(driver, none), end; !none && at != end; at.increment(none)) ++count;
+  for_each_name(driver, [&](std::string_view) { ++count; });
   return count;
 }
 
 std::size_t num_usable_files(const fs::path& devices) {
-  std::error_code none;
   std::size_t count = 0;
-  for (fs::directory_iterator at(devices, none), end; !none && at != end; at.increment(none)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with("nvidia") && is_number(name.substr(6)) && ::access(at->path().c_str(), R_OK | W_OK) == 0) {
-      ++count;
-    }
-  }
+  for_each_name(devices, [&](std::string_view name) {
+    constexpr std::string_view kStart = "nvidia";
+    if (!name.starts_with(kStart) || !is_number(std::string(name.substr(kStart.size())))) return;
+    if (::access((devices / name).c_str(), R_OK | W_OK) == 0) ++count;
+  });
   return count;
 }
 
