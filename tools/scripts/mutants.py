@@ -2,14 +2,18 @@
 """Applies the mutations of tests/mutants/mutants.tsv one by one and says which the tests notice.
 
 mutants.py [--work DIR] [--only REGEX] [--jobs N] [--gpu]   runs them in a copy of the tree; restartable
+mutants.py --build-only DIR [the same options]              leaves their programs in DIR, for another machine
+mutants.py --run-built DIR [--only REGEX] [--at-once N]     runs those of DIR; needs neither a compiler nor the tree
 mutants.py --check [--most N]                               only looks for the texts; exit 1 where more than N are gone
 
 The table has a line for each: id, file, exact text (once in the file; {NL} stands for a new line), replacement, tests
-(programs of build/tests, or fuzz_replay, with spaces between). Ids that begin with gpu- need a GPU (--gpu).
+(programs of build/tests, or fuzz_replay, with spaces between). "gpu_tests:a_test,b_test" runs the cases of a_test.cpp and
+b_test.cpp alone. Ids that begin with gpu- need a GPU (--gpu).
 Answers, also in WORK/results.tsv: killed (by a test or a time-out), survived, does-not-build (say it otherwise),
 not-applicable. What is there already is not run again; remove a line to repeat it.
 """
 import argparse
+import concurrent.futures
 import re
 import shutil
 import subprocess
@@ -52,13 +56,34 @@ def check(most):
         sys.exit(f"more than {most} are not applicable: adapt tests/mutants/mutants.tsv to the code")
 
 
+def run_test(folder, test, corpus, seconds):
+    """A test whose programs lie in the folder. None: passed; else how it ended."""
+    program, _, files = test.partition(":")
+    if program == "fuzz_replay":
+        command = [folder / "fuzz" / program, corpus]
+    else:
+        command = [folder / program, "--abort"]
+    if files:
+        command += ["-#", ",".join(f"[#{file}]" for file in files.split(","))]
+    try:
+        run = subprocess.run(command, cwd=folder, timeout=seconds, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return "time-out"
+    return None if run.returncode == 0 else test
+
+
+def programs_of(tests):
+    return sorted({test.partition(":")[0] for test in tests})
+
+
 class Copy:
     """A copy of the tree with a build of its own."""
 
-    def __init__(self, work, jobs, gpu):
-        self.tree = work / "tree"
+    def __init__(self, options):
+        self.tree = options.work.resolve() / "tree"
         self.build = self.tree / "build-cpu"
-        self.jobs = jobs
+        self.jobs = options.jobs
         self.seconds = {}  # of a test without a mutation
         files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
         for file in filter(None, files.split("\0")):
@@ -67,32 +92,21 @@ class Copy:
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
-        options = ["-D", "CMAKE_BUILD_TYPE=Release", "-D", f"SPMM_CUDA={'ON' if gpu else 'OFF'}"]
-        if shutil.which("ninja"):
-            options += ["-G", "Ninja"]
+        defined = ["CMAKE_BUILD_TYPE=Release", f"SPMM_CUDA={'ON' if options.gpu else 'OFF'}"]
         if shutil.which("ccache"):
-            options += ["-D", "CMAKE_CXX_COMPILER_LAUNCHER=ccache"]
+            defined += [f"CMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("CXX", "CUDA")[:1 + options.gpu]]
         if shutil.which("ld.lld"):
-            options += ["-D", "CMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld"]
-        command = ["cmake", "-S", self.tree, "-B", self.build, *options]
+            defined += ["CMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld"]
+        command = ["cmake", "-S", self.tree, "-B", self.build, *(["-G", "Ninja"] if shutil.which("ninja") else [])]
+        command += [word for one in defined + options.define for word in ("-D", one)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def make(self, tests):
-        command = ["cmake", "--build", self.build, "-j", str(self.jobs), "--target", *tests]
+        command = ["cmake", "--build", self.build, "-j", str(self.jobs), "--target", *programs_of(tests)]
         return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
     def run(self, test, seconds):
-        """None: passed; else how it ended."""
-        if test == "fuzz_replay":
-            command = [self.build / "tests" / "fuzz" / test, self.tree / "tests" / "fuzz" / "corpus"]
-        else:
-            command = [self.build / "tests" / test, "--abort"]
-        try:
-            run = subprocess.run(command, cwd=self.build / "tests", timeout=seconds, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            return "time-out"
-        return None if run.returncode == 0 else test
+        return run_test(self.build / "tests", test, self.tree / "tests" / "fuzz" / "corpus", seconds)
 
     def limit(self, test):
         if test not in self.seconds:
@@ -104,21 +118,86 @@ class Copy:
             self.seconds[test] = time.monotonic() - start
         return BASE_SECONDS + 10 * self.seconds[test]
 
-    def judge(self, file, text, other, tests):
-        limits = {test: self.limit(test) for test in tests}
+    def with_mutation(self, file, text, other, tests, judge):
+        """What judge says of the tests that were built with it."""
         path = self.tree / file
         original = path.read_text()
         path.write_text(original.replace(text, other))
         try:
-            if not self.make(tests):
-                return "does-not-build", "-"
-            for test in tests:
-                end = self.run(test, limits[test])
-                if end is not None:
-                    return "killed", end
-            return "survived", "-"
+            return judge() if self.make(tests) else ("does-not-build", "-")
         finally:
             path.write_text(original)
+
+    def judge(self, file, text, other, tests):
+        limits = {test: self.limit(test) for test in tests}
+
+        def run_all():
+            ends = ((test, self.run(test, limits[test])) for test in tests)
+            return next((("killed", end) for _, end in ends if end is not None), ("survived", "-"))
+
+        return self.with_mutation(file, text, other, tests, run_all)
+
+    def leave(self, tests, folder):
+        """Copies built programs, without what only debuggers read."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for program in programs_of(tests):
+            subprocess.run(["strip", "-o", folder / program, self.build / "tests" / program], check=True)
+        return "built", "-"
+
+
+def build_only(options):
+    """DIR/NAME holds the programs with a mutation, DIR/none those without, DIR/list.tsv says what runs. Adds to DIR."""
+    target = options.build_only.resolve()
+    todo = [row for row in mutations() if re.search(options.only, row[0]) and row[0].startswith("gpu-") == options.gpu]
+    listed = target / "list.tsv"
+    copy = Copy(options)
+    every_test = sorted({test for *_, tests in todo for test in tests})
+    if any(test == "fuzz_replay" for test in every_test):
+        sys.exit("fuzz_replay needs its corpus: run it in the tree")
+    if not copy.make(every_test):
+        sys.exit("the tests do not build without a mutation")
+    copy.leave(every_test, target / "none")
+    known = dict(line.split("\t", 1) for line in listed.read_text().splitlines()) if listed.exists() else {}
+    for name, file, text, other, tests in todo:
+        status = "not-applicable"
+        if applies(copy.tree, file, text):
+            status, _ = copy.with_mutation(file, text, other, tests, lambda: copy.leave(tests, target / name))
+        print(f"{name}: {status}", flush=True)
+        known[name] = f"{status}\t{' '.join(tests)}"
+        listed.write_text("".join(f"{one}\t{rest}\n" for one, rest in known.items()))
+
+
+def run_built(options):
+    folder = options.run_built.resolve()
+    rows = [line.split("\t") for line in (folder / "list.tsv").read_text().splitlines()]
+    rows = [(name, status, tests.split()) for name, status, tests in rows if re.search(options.only, name)]
+    limits = {}
+    for test in sorted({test for _, status, tests in rows if status == "built" for test in tests}):
+        start = time.monotonic()
+        end = run_test(folder / "none", test, None, 1800)
+        limits[test] = options.seconds + 3 * (time.monotonic() - start)
+        print(f"{test} without a mutation: {end or 'passed'}, {time.monotonic() - start:.1f} s", flush=True)
+        if end is not None:
+            sys.exit(f"{test} fails without a mutation")
+
+    def judge(row):
+        name, status, tests = row
+        start, by = time.monotonic(), "-"
+        if status == "built":
+            ends = (run_test(folder / name, test, None, limits[test]) for test in tests)
+            by = next((end for end in ends if end is not None), "-")
+            status = "survived" if by == "-" else "killed"
+        print(f"{name}: {status} ({by}), {time.monotonic() - start:.1f} s", flush=True)
+        return name, status
+
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+        tell(dict(pool.map(judge, rows)))
+
+
+def tell(found):
+    for status in ("killed", "survived", "does-not-build", "not-applicable"):
+        names = [name for name, one in found.items() if one == status]
+        print(f"{status}: {len(names)}" + (f" ({' '.join(names)})" if status != "killed" and names else ""))
 
 
 def run(options):
@@ -132,7 +211,7 @@ def run(options):
     for name, file, text, other, tests in todo:
         start = time.monotonic()
         if applies(ROOT, file, text):
-            copy = copy or Copy(work, options.jobs, options.gpu)
+            copy = copy or Copy(options)
             status, by = copy.judge(file, text, other, tests)
         else:
             status, by = "not-applicable", "-"
@@ -140,10 +219,7 @@ def run(options):
         with results.open("a") as out:
             out.write(f"{name}\t{status}\t{by}\t{time.monotonic() - start:.0f}\n")
         print(f"{name}: {status} ({by})", flush=True)
-    shown = {name: status for name, status in done.items() if re.search(options.only, name)}
-    for status in ("killed", "survived", "does-not-build", "not-applicable"):
-        names = [name for name, found in shown.items() if found == status]
-        print(f"{status}: {len(names)}" + (f" ({' '.join(names)})" if status != "killed" and names else ""))
+    tell({name: status for name, status in done.items() if re.search(options.only, name)})
 
 
 def main():
@@ -154,8 +230,21 @@ def main():
     parser.add_argument("--only", default="", help="ids that match this regular expression")
     parser.add_argument("--jobs", type=int, default=2, help="of the build (default: 2)")
     parser.add_argument("--gpu", action="store_true", help="those of the kernels")
+    parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE", help="of the build, for CMake")
+    parser.add_argument("--build-only", type=Path, metavar="DIR", help="leave the programs there and run nothing")
+    parser.add_argument("--run-built", type=Path, metavar="DIR", help="run what --build-only left there")
+    parser.add_argument("--at-once", type=int, default=1, help="--run-built: so many mutations at a time (default: 1)")
+    parser.add_argument("--seconds", type=float, default=BASE_SECONDS, help="--run-built: allowance of a test on top of "
+                        f"three times what it takes without a mutation (default: {BASE_SECONDS})")
     options = parser.parse_args()
-    check(options.most) if options.check else run(options)
+    if options.check:
+        check(options.most)
+    elif options.build_only:
+        build_only(options)
+    elif options.run_built:
+        run_built(options)
+    else:
+        run(options)
 
 
 main()
