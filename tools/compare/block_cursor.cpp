@@ -49,7 +49,7 @@ bool BlockCursor::is_ordered() {
 void BlockCursor::build_index() {
   order_.reserve(end_ - first_);
   scan_indices(matrix_.file, first_, end_, buffer_, [&](std::uint64_t record, BlockIndex here) {
-    order_.push_back({.at = here, .record = static_cast<std::uint32_t>(record)});
+    order_.push_back({.at = here, .record = record});
     return true;
   });
   std::sort(order_.begin(), order_.end(), [](const Entry& x, const Entry& y) { return x.at < y.at; });

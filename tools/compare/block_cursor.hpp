@@ -14,10 +14,16 @@ namespace spmm::tools {
 
 /// One block after the other, by (i, j), from a starting record on. A file whose records lie in that order is read
 /// front to back; for another one an index of its blocks is sorted first, if that is allowed. Memory: 4 MB, and for an
-/// index 12 bytes per block. Errors: FormatError (index out of range, a block twice, records out of order where no
+/// index 16 bytes per block. Errors: FormatError (index out of range, a block twice, records out of order where no
 /// index is allowed), IoError, Interrupted.
 class BlockCursor {
  public:
+  /// A record and the block that it holds. A folder of parts may have more than 2^32 records.
+  struct Entry {
+    BlockIndex at;
+    std::uint64_t record;
+  };
+
   BlockCursor(const MatrixFile& matrix, std::uint64_t first_record, bool any_order);
 
   [[nodiscard]] bool done() const { return next_ == end_; }
@@ -29,11 +35,6 @@ class BlockCursor {
   void advance();
 
  private:
-  struct Entry {
-    BlockIndex at;
-    std::uint32_t record;
-  };
-
   [[nodiscard]] bool is_ordered();
   void build_index();
   void load();

@@ -36,7 +36,7 @@ struct CompareOptions {
 };
 
 /// Shapes: both files have the same n and m; element types may differ.
-/// Memory: a few MB; with any_order 12 bytes per block of a file that is not in order.
+/// Memory: a few MB; with any_order 16 bytes per block of a file that is not in order.
 /// Errors: FormatError (a file is not in order, a block twice, index out of range), IoError, Interrupted.
 /// Values: files whose records are the same bytes are the same; their records are not checked further.
 Comparison compare_files(const MatrixFile& left, const MatrixFile& right, const CompareOptions& options);

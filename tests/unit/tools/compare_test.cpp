@@ -1,12 +1,14 @@
 // spmm-compare: same, different and trouble.
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
+#include "tools/compare/block_cursor.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {
@@ -237,4 +239,9 @@ TEST_CASE("compare: files of many reads", "[tools][compare]") {
   CHECK(one.out.find("right 65535\nelements that differ: 1; blocks that differ: 1,") != std::string::npos);
   CHECK(run_tool("compare", {folder.file("shuffled"), folder.file("changed"), "--any-order"})
             .out.find("elements that differ: 1; ") != std::string::npos);
+}
+
+TEST_CASE("compare: --any-order counts as many records as a folder of parts may have", "[tools][compare]") {
+  using Record = decltype(tools::BlockCursor::Entry::record);
+  STATIC_REQUIRE(std::numeric_limits<Record>::max() == std::numeric_limits<std::uint64_t>::max());
 }
