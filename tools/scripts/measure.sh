@@ -10,7 +10,8 @@ usage: bash tools/scripts/measure.sh [--bin DIR] [--out DIR] [--work DIR] [STEP.
 Measures on this machine, with programs that may have been built on another one; python3 (for dense) needs no packages.
 Every result is compared with that of a baseline kernel; patterns and sides compare checksums, as some results are larger
 than a disk. Without STEP: speed, reference, density, shapes, dense, patterns, sides and cusparse. Copy the files to
-data/measurements/, then run python3 tools/scripts/tables.py.
+data/measurements/, then run python3 tools/scripts/tables.py. patterns-rest has those of patterns with the largest
+results, for machines that are lent for a short time; a table takes a case that both files have from the second.
 
   speed      cases S1 to S6: device stages, whole processes, what reading, writing and starting takes  gpu-speed.json
   reference  the kernels that the fast ones are compared with                                         gpu-reference.json
@@ -18,6 +19,7 @@ data/measurements/, then run python3 tools/scripts/tables.py.
   shapes     skewed shapes beside even ones of equal work; other ranges of values                     gpu-shapes.json
   dense      dense products of spmm-dense                                                             gpu-dense.json
   patterns   stencils, graphs, groups, bands and sides that need padding, beside even products        gpu-patterns.json
+  patterns-rest  of them, without the even products: graphs, stencils, groups, bands, m = 4 to 48 gpu-patterns-rest.json
   sides      every block side from 1 to 64                                                            gpu-sides.json
   cusparse   cuSPARSE on the patterns with sides up to 4 and on some of S                             gpu-cusparse.json
   calibrate  the rates that the planner predicts with                                                 gpu-rates.json
@@ -34,6 +36,8 @@ END
 
 # Small ones first: who stops the step early has those.
 cusparse_cases=rmat-1e6-m1,stencil-27-m1,uniform-m2,S2,rmat-4e6-m1,uniform-m3,stencil-27-m3,S1,S5,band-m4,uniform-m1,rmat-4e6-m4
+rest_cases=band-m8,band-m4,groups-m48,groups-m8,stencil-27-m8,saddle-point-m8,S3-max1000,S4-max1000
+rest_cases+=,arrow-m8,rmat-5e5-m16,rmat-4e6-m4
 python=python3
 if ! "$python" -c 'import scipy' 2> /dev/null && [[ -x /usr/bin/python3 ]]; then python=/usr/bin/python3; fi
 
@@ -50,7 +54,7 @@ while (($# > 0)); do
     --out) out=$2; shift ;;
     --work) work=$2; shift ;;
     --cpu) steps+=(cpu) ;;
-    speed | reference | density | shapes | dense | patterns | sides | cusparse | calibrate | scipy) steps+=("$1") ;;
+    speed | reference | density | shapes | dense | patterns | patterns-rest | sides | cusparse | calibrate | scipy) steps+=("$1") ;;
     *) printf 'unknown argument: %s\n' "$1" >&2; usage >&2; exit 2 ;;
   esac
   shift
@@ -95,6 +99,10 @@ measure() {
     patterns)
       bench gpu-patterns.json --backend cuda --suite patterns --runs 2 --checksum --baseline other --max-seconds 15 \
         --filter-seconds 3
+      ;;
+    patterns-rest)
+      bench gpu-patterns-rest.json --backend cuda --case "$rest_cases" --no-partners --runs 2 --checksum --baseline other \
+        --max-seconds 15 --filter-seconds 3
       ;;
     sides) bench gpu-sides.json --backend cuda --suite all-sides --runs 3 --checksum --baseline other ;;
     cusparse)

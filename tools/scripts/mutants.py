@@ -7,8 +7,8 @@ mutants.py --run-built DIR [--only REGEX] [--at-once N]     runs those of DIR; n
 mutants.py --check [--most N]                               only looks for the texts; exit 1 where more than N are gone
 
 The table has a line for each: id, file, exact text (once in the file; {NL} stands for a new line), replacement, tests
-(programs of build/tests, or fuzz_replay, with spaces between). "gpu_tests:a_test,b_test" runs the cases of a_test.cpp and
-b_test.cpp alone. Ids that begin with gpu- need a GPU (--gpu).
+(programs of build/tests, or fuzz_replay, with spaces between). "gpu_tests:a_test,b_test~every*" runs the cases of
+a_test.cpp, and those of b_test.cpp whose names do not begin with "every". Ids that begin with gpu- need a GPU (--gpu).
 Answers, also in WORK/results.tsv: killed (by a test or a time-out), survived, does-not-build (say it otherwise),
 not-applicable. What is there already is not run again; remove a line to repeat it.
 """
@@ -64,7 +64,8 @@ def run_test(folder, test, corpus, seconds):
     else:
         command = [folder / program, "--abort"]
     if files:
-        command += ["-#", ",".join(f"[#{file}]" for file in files.split(","))]
+        chosen = (file.partition("~") for file in files.split(","))
+        command += ["-#", ",".join(f"[#{file}]{tilde}{left_out}" for file, tilde, left_out in chosen)]
     try:
         run = subprocess.run(command, cwd=folder, timeout=seconds, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)
@@ -172,13 +173,14 @@ def run_built(options):
     rows = [line.split("\t") for line in (folder / "list.tsv").read_text().splitlines()]
     rows = [(name, status, tests.split()) for name, status, tests in rows if re.search(options.only, name)]
     limits = {}
-    for test in sorted({test for _, status, tests in rows if status == "built" for test in tests}):
+
+    def time_alone(test):
         start = time.monotonic()
         end = run_test(folder / "none", test, None, 1800)
-        limits[test] = options.seconds + 3 * (time.monotonic() - start)
-        print(f"{test} without a mutation: {end or 'passed'}, {time.monotonic() - start:.1f} s", flush=True)
-        if end is not None:
-            sys.exit(f"{test} fails without a mutation")
+        took = time.monotonic() - start
+        limits[test] = options.seconds + 3 * took
+        print(f"{test} without a mutation: {end or 'passed'}, {took:.1f} s", flush=True)
+        return end is None
 
     def judge(row):
         name, status, tests = row
@@ -191,6 +193,9 @@ def run_built(options):
         return name, status
 
     with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+        every_test = sorted({test for _, status, tests in rows if status == "built" for test in tests})
+        if not all(list(pool.map(time_alone, every_test))):
+            sys.exit("tests fail without a mutation")
         tell(dict(pool.map(judge, rows)))
 
 

@@ -41,6 +41,10 @@ class Measurements:
             raise Problem(f"{path}: schema {found['schema']}, this script reads {SCHEMA}; measure again")
         return found
 
+    def has(self, name):
+        """Whether the file is there; only those of a table whose name ends with "?" may be missing."""
+        return (self.folder / f"{name}.json").exists()
+
     def case(self, name, case):
         """One case of spmm-bench; an empty one where it was not measured."""
         return next((one for one in self.file(name)["cases"] if one["name"] == case), {"name": case, "kernels": []})
@@ -104,7 +108,8 @@ def share_text(kernel):
     return f"{100 * limit['share']:.0f} % of {limit['binds']}" if limit else NONE
 
 
-# ---- tables: a function from measurements to a head and rows, and the files it reads (of elsewhere.json one part)
+# ---- tables: a function from measurements to a head and rows, and the files it reads (of elsewhere.json one part; with
+# "?" behind the name: it may be missing)
 
 Table = collections.namedtuple("Table", "files make")
 TABLES = {}
@@ -267,11 +272,20 @@ def library_cell(best):
     return f"{short(best['ms']['median'])} ({best['kernel'].split('-')[1]})" if best else NONE
 
 
-@table("patterns", "gpu-patterns")
+PATTERN_FILES = ["gpu-patterns", "gpu-patterns-rest"]  # a case that both have is taken from the second
+
+
+def pattern_kernels(data):
+    """What was measured of each case with a pattern, by its name."""
+    files = [file for file in PATTERN_FILES if data.has(file)]
+    return {case["name"]: data.kernel(file, case["name"], "auto")
+            for file in files for case in data.file(file)["cases"] if "compare_with" in case}
+
+
+@table("patterns", "gpu-patterns", "gpu-patterns-rest?")
 def patterns_table(data):
     """With the evenly spread partners only where they were measured, too."""
-    cases = [case for case in data.file("gpu-patterns")["cases"] if "compare_with" in case]
-    kernels = {case["name"]: data.kernel("gpu-patterns", case["name"], "auto") for case in cases}
+    kernels = pattern_kernels(data)
     head = ["case", "pairs", "picked", "device ms", "multiply ms", "Gpair/s of multiply", "predicted / measured"]
     has_partners = any("compared" in kernel for kernel in kernels.values())
     rows = []
@@ -287,12 +301,13 @@ def patterns_table(data):
     return head, rows
 
 
-@table("cusparse", "gpu-cusparse", "gpu-patterns", "gpu-speed")
+@table("cusparse", "gpu-cusparse", "gpu-patterns", "gpu-patterns-rest?", "gpu-speed")
 def cusparse_table(data):
+    patterns = pattern_kernels(data)
     rows = []
     for case in sorted(data.file("gpu-cusparse")["cases"], key=lambda one: (one["m"], one["name"])):
-        file = "gpu-speed" if case["name"] in S_CASES else "gpu-patterns"
-        auto = data.kernel(file, case["name"], "auto")
+        name = case["name"]
+        auto = data.kernel("gpu-speed", name, "auto") if name in S_CASES else patterns.get(name, {})
         doubles = best_of_library(data, case["name"], "f64")
         floats = best_of_library(data, case["name"], "f32")
         ours = median(auto, "device_ms")

@@ -73,7 +73,8 @@ def table_text(name, data, document):
     wanted = TABLES[name]
     head, rows = wanted.make(data)
     lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
-    sources = [line for file in wanted.files for line in source_text(file, data, document)]
+    files = [file.rstrip("?") for file in wanted.files if not file.endswith("?") or data.has(file[:-1])]
+    sources = [line for file in files for line in source_text(file, data, document)]
     return ["", *lines, "", *sources, ""]
 
 
