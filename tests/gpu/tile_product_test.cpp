@@ -165,6 +165,29 @@ TEST_CASE("tile-tensor: long lists beside many short ones") {
   }
 }
 
+TEST_CASE("tile-tensor: lines of tiles that are read in several parts") {
+  if (!test::device_runs("tile-tensor")) return;
+  // The largest side: a line has 512 words, of which a warp reads 32 and a CTA 256 at a time. B has tiles that meet
+  // none of A's, and rows of C get the same tile from both ends of K.
+  constexpr std::uint32_t kSide = 8;
+  constexpr std::uint32_t kNb = (1u << 21) / kSide;
+  test::MatrixBuilder a(kNb, kSide, 1);
+  test::MatrixBuilder b(kNb, kSide, 2);
+  for (std::uint32_t t = 0; t < 30; ++t) {
+    const std::uint32_t k = t * 8'700;
+    for (std::uint32_t row = 0; row < 40; ++row) {
+      if ((row + t) % 3 != 0) a.add_random(row * 5'000, k, 2047);
+    }
+    for (std::uint32_t x = 0; x < 20; ++x) {
+      if ((x + t) % 4 == 0) continue;
+      b.add_random(k, x * 13'000, 2047);
+      b.add_random(k + 16, x * 13'000 + t, 2047);  // the next tile along K
+    }
+  }
+  REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("tile-tensor")) ==
+           test::oracle_multiply(a.matrix(), b.matrix())));
+}
+
 TEST_CASE("tile-tensor is picked for dense groups, in several panels where memory is short") {
   if (!test::device_runs("tile-tensor")) return;
   for (const std::uint32_t m : {8u, 6u}) {
