@@ -1,5 +1,8 @@
 #include "cli/self_description.hpp"
 
+#include <iostream>
+
+#include "cli/exit_codes.hpp"
 #include "cli/option_pages.hpp"
 #include "cli/program.hpp"
 #include "spmm/error.hpp"
@@ -32,6 +35,19 @@ std::optional<std::string> requested_text(const cxxopts::ParseResult& parsed, co
   std::string names;
   for (const PageOption& option : table) names += option.name + "\n";
   return names;
+}
+
+int run_program(const Program& program, int argc, const char* const* argv,
+                const std::function<int(const cxxopts::ParseResult& parsed)>& body) {
+  install_signal_handlers();
+  return run_program(program.name, [&]() -> int {
+    cxxopts::Options options = program.options();
+    const auto parsed = parse_strictly(options, argc, argv);
+    const auto answer = requested_text(parsed, options, program.notes, program.groups);
+    if (!answer) return body(parsed);
+    std::cout << *answer;
+    return kOk;
+  });
 }
 
 }  // namespace spmm::cli

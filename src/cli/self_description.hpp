@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cxxopts.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,5 +17,18 @@ void add_common_options(cxxopts::Options& options);
 /// Errors: UsageError (what --generate is to make is not known).
 std::optional<std::string> requested_text(const cxxopts::ParseResult& parsed, const cxxopts::Options& options,
                                           const std::string& notes, const std::vector<std::string>& groups = {""});
+
+/// A program with options, for its main().
+struct Program {
+  const char* name;
+  cxxopts::Options (*options)();
+  const char* notes;                       ///< what follows the options in --help
+  std::vector<std::string> groups = {""};  ///< of the options that are shown
+};
+
+/// Runs body with the options as typed, or prints what requested_text() gives. Signals ask for a clean end; failures
+/// become messages. Returns the exit code.
+int run_program(const Program& program, int argc, const char* const* argv,
+                const std::function<int(const cxxopts::ParseResult& parsed)>& body);
 
 }  // namespace spmm::cli

@@ -221,19 +221,13 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
   return all_same ? cli::kOk : cli::kNegative;
 }
 
-int run(int argc, char** argv) {
-  cxxopts::Options description = make_options();
-  const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
-    std::cout << *answer;
-    return cli::kOk;
-  }
+int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
   if (cli::option_flag(parsed, "diff")) return run_diff(parsed);
   if (parsed.count("old") > 0) {
     throw UsageError("command line", "unexpected argument \"" + parsed["old"].as<std::string>() + "\"",
                      "files belong to --diff; see spmm-bench --help");
   }
-  if (cli::option_flag(parsed, "calibrate")) return run_calibration(parsed, {argv, argv + argc});
+  if (cli::option_flag(parsed, "calibrate")) return run_calibration(parsed, command);
   const fs::path suites_file = tools::suites_path(parsed);
   const auto suites = tools::load_suites(suites_file);
   if (cli::option_flag(parsed, "list")) {
@@ -249,12 +243,14 @@ int run(int argc, char** argv) {
   options.work = work.path();
   const auto json_file = cli::option_text(parsed, "json");
   if (json_file && json_file->value != "-") io::find_target(json_file->value, false);  // before hours of work
-  return run_cases(cases, options, {argv, argv + argc}, json_file);
+  return run_cases(cases, options, command, json_file);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::install_signal_handlers();
-  return cli::run_program("spmm-bench", [&] { return run(argc, argv); });
+  return cli::run_program({.name = "spmm-bench", .options = make_options, .notes = kNotes}, argc, argv,
+                          [&](const cxxopts::ParseResult& parsed) {
+                            return run(parsed, {argv, argv + argc});
+                          });
 }

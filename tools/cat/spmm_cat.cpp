@@ -43,13 +43,7 @@ cxxopts::Options make_options() {
   return options;
 }
 
-int run(int argc, char** argv) {
-  cxxopts::Options description = make_options();
-  const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
-    std::cout << *answer;
-    return cli::kOk;
-  }
+int run(const cxxopts::ParseResult& parsed) {
   const std::string folder = cli::required_positional(parsed, "folder", "folder of parts");
   const bool only_check = cli::option_flag(parsed, "check");
   if (only_check && parsed.count("out") > 0) {
@@ -69,6 +63,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::install_signal_handlers();
-  return cli::run_program("spmm-cat", [&] { return run(argc, argv); });
+  return cli::run_program({.name = "spmm-cat", .options = make_options, .notes = kNotes}, argc, argv, run);
 }

@@ -68,13 +68,7 @@ std::string summary(const tools::Comparison& found, const std::string& left, con
   return line;
 }
 
-int run(int argc, char** argv) {
-  cxxopts::Options description = make_options();
-  const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
-    std::cout << *answer;
-    return cli::kOk;
-  }
+int run(const cxxopts::ParseResult& parsed) {
   const std::string left_name = cli::required_positional(parsed, "left", "left file");
   const std::string right_name = cli::required_positional(parsed, "right", "right file");
   const auto type = tools::type_option(parsed);
@@ -108,7 +102,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::install_signal_handlers();
-  const int code = cli::run_program("spmm-compare", [&] { return run(argc, argv); });
+  const int code =
+      cli::run_program({.name = "spmm-compare", .options = make_options, .notes = kNotes}, argc, argv, run);
   return code > cli::kNegative ? cli::kUsage : code;
 }

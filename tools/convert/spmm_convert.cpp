@@ -50,13 +50,7 @@ without libzip (.npz), 71 memory, 73 cannot create OUT, 74 reading or writing fa
 written).
 )";
 
-int run(int argc, char** argv) {
-  cxxopts::Options description = tools::make_convert_options();
-  const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (const auto answer = cli::requested_text(parsed, description, kNotes, {"", "To .bin", "From .bin"})) {
-    std::cout << *answer;
-    return cli::kOk;
-  }
+int run(const cxxopts::ParseResult& parsed) {
   const tools::ConvertOptions options = tools::parse_convert_options(parsed);
   const auto start = std::chrono::steady_clock::now();
   const std::string summary = tools::convert_file(options);
@@ -68,6 +62,9 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::install_signal_handlers();
-  return cli::run_program("spmm-convert", [&] { return run(argc, argv); });
+  return cli::run_program({.name = "spmm-convert",
+                           .options = tools::make_convert_options,
+                           .notes = kNotes,
+                           .groups = {"", "To .bin", "From .bin"}},
+                          argc, argv, run);
 }

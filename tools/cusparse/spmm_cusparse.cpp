@@ -166,13 +166,7 @@ int run_jobs(const std::vector<Job>& jobs, const tools::CusparseCaseOptions& opt
   return all_same ? cli::kOk : cli::kNegative;
 }
 
-int run(int argc, char** argv) {
-  cxxopts::Options description = make_options();
-  const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
-    std::cout << *answer;
-    return cli::kOk;
-  }
+int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
   const tools::CusparseCaseOptions options = case_options(parsed);
   const auto json = cli::option_text(parsed, "json");
   if (json && json->value != "-") io::find_target(json->value, false);  // before the work
@@ -180,12 +174,14 @@ int run(int argc, char** argv) {
   tools::BenchOptions inputs;
   inputs.work = work.path();
   inputs.multiply.num_threads = options.num_threads;
-  return run_jobs(make_jobs(parsed, inputs), options, json ? json->value : "", {argv, argv + argc});
+  return run_jobs(make_jobs(parsed, inputs), options, json ? json->value : "", command);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::install_signal_handlers();
-  return cli::run_program("spmm-cusparse", [&] { return run(argc, argv); });
+  return cli::run_program({.name = "spmm-cusparse", .options = make_options, .notes = kNotes}, argc, argv,
+                          [&](const cxxopts::ParseResult& parsed) {
+                            return run(parsed, {argv, argv + argc});
+                          });
 }

@@ -136,13 +136,7 @@ int run_job(const tools::DenseJob& job, const std::vector<std::string>& command)
   return all_passed ? cli::kOk : cli::kNegative;
 }
 
-int run(int argc, char** argv) {
-  cxxopts::Options description = tools::dense_description();
-  const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
-    std::cout << *answer;
-    return cli::kOk;
-  }
+int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
   const auto json = cli::option_text(parsed, "json");
   if (cli::option_flag(parsed, "list")) {
     if (json) cli::write_json(json->value, tools::dense_kernels_json());
@@ -151,12 +145,14 @@ int run(int argc, char** argv) {
   }
   const tools::DenseJob job = tools::parse_dense(parsed);
   if (!job.json.empty() && job.json != "-") io::find_target(job.json, false);  // before the work
-  return run_job(job, {argv, argv + argc});
+  return run_job(job, command);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::install_signal_handlers();
-  return cli::run_program("spmm-dense", [&] { return run(argc, argv); });
+  return cli::run_program({.name = "spmm-dense", .options = tools::dense_description, .notes = kNotes}, argc, argv,
+                          [&](const cxxopts::ParseResult& parsed) {
+                            return run(parsed, {argv, argv + argc});
+                          });
 }

@@ -57,13 +57,7 @@ Exit codes: 0 written, 2 usage (also: the blocks do not fit), 71 memory, 73 cann
 75 interrupted (nothing was written).
 )";
 
-int run(int argc, char** argv) {
-  cxxopts::Options options = tools::make_gen_options();
-  const auto parsed = cli::parse_strictly(options, argc, argv);
-  if (const auto answer = cli::requested_text(parsed, options, kNotes)) {
-    std::cout << *answer;
-    return cli::kOk;
-  }
+int run(const cxxopts::ParseResult& parsed) {
   const tools::GenJob job = tools::parse_gen_options(parsed);
   const MatrixHeader& header = job.generate.header;
   cli::check_space_for_file(job.out, io::file_bytes_of(ElementType::u16, header));
@@ -83,6 +77,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::install_signal_handlers();
-  return cli::run_program("spmm-gen", [&] { return run(argc, argv); });
+  return cli::run_program({.name = "spmm-gen", .options = tools::make_gen_options, .notes = kNotes}, argc, argv, run);
 }

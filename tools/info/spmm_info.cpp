@@ -53,13 +53,7 @@ cxxopts::Options make_options() {
   return options;
 }
 
-int run(int argc, char** argv) {
-  cxxopts::Options description = make_options();
-  const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
-    std::cout << *answer;
-    return cli::kOk;
-  }
+int run(const cxxopts::ParseResult& parsed) {
   const std::string file = cli::required_positional(parsed, "file", "matrix file");
   const auto type = tools::type_option(parsed);
   const auto threads =
@@ -103,6 +97,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::install_signal_handlers();
-  return cli::run_program("spmm-info", [&] { return run(argc, argv); });
+  return cli::run_program({.name = "spmm-info", .options = make_options, .notes = kNotes}, argc, argv, run);
 }

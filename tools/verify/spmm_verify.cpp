@@ -103,13 +103,7 @@ class Device {
   std::shared_ptr<cuda::DeviceContext> context_;
 };
 
-int run(int argc, char** argv) {
-  cxxopts::Options description = make_options();
-  const auto parsed = cli::parse_strictly(description, argc, argv);
-  if (const auto answer = cli::requested_text(parsed, description, kNotes)) {
-    std::cout << *answer;
-    return cli::kOk;
-  }
+int run(const cxxopts::ParseResult& parsed) {
   const std::string a = cli::required_positional(parsed, "a", "left operand (A)");
   const std::string b = cli::required_positional(parsed, "b", "right operand (B)");
   const std::string c = cli::required_positional(parsed, "c", "product (C)");
@@ -156,6 +150,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::install_signal_handlers();
-  return cli::run_program("spmm-verify", [&] { return run(argc, argv); });
+  return cli::run_program({.name = "spmm-verify", .options = make_options, .notes = kNotes}, argc, argv, run);
 }
