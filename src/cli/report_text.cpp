@@ -309,7 +309,7 @@ void write_text(const std::string& path, const std::string& content) {
   file.expect_bytes(content.size());
   file.write_at(0, std::as_bytes(std::span(content)));
   file.finish();
-  file.publish();
+  file.publish(io::Replace::exchange);
 }
 
 }  // namespace spmm::cli

@@ -178,20 +178,20 @@ void OutputFile::finish() {
   finished_ = true;
 }
 
-void OutputFile::publish() {
+void OutputFile::publish(Replace how) {
   if (!finished_ || published_) throw std::logic_error(target_.name + ": publish() without finish(), or twice");
   if (!target_.is_device) {
     if (temp_name_.is_set()) {
-      publish_named();
+      publish_named(how);
     } else {
-      publish_unnamed();
+      publish_unnamed(how);
     }
     if (options_.durable) sync_folder();
   }
   published_ = true;
 }
 
-void OutputFile::publish_unnamed() {
+void OutputFile::publish_unnamed(Replace how) {
   const std::string self = descriptor_path(fd_.get());
   const auto link_as = [&](const char* name) {
     return ::linkat(AT_FDCWD, self.c_str(), target_.folder_fd.get(), name, AT_SYMLINK_FOLLOW) == 0;
@@ -205,12 +205,12 @@ void OutputFile::publish_unnamed() {
   const std::string temp_name = with_unused_name(target_.file_name, link_as);
   if (temp_name.empty()) throw_publish_error(errno);
   temp_name_.set(section, target_.folder_fd.get(), temp_name);
-  replace_target(section);
+  replace_target(section, how);
 }
 
-void OutputFile::publish_named() {
+void OutputFile::publish_named(Replace how) {
   const ProtectedSection section;
-  if (!options_.no_clobber) return replace_target(section);
+  if (!options_.no_clobber) return replace_target(section, how);
   const int folder = target_.folder_fd.get();
   const char* const temp_name = temp_name_.c_str();
   if (::renameat2(folder, temp_name, folder, target_.file_name.c_str(), RENAME_NOREPLACE) == 0) {
@@ -224,9 +224,14 @@ void OutputFile::publish_named() {
   if (error != 0) throw_publish_error(error);
 }
 
-void OutputFile::replace_target(const ProtectedSection& section) {
+void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
   const int folder = target_.folder_fd.get();
-  if (system_calls.renameat(folder, temp_name_.c_str(), folder, target_.file_name.c_str()) == 0) {
+  const char* const name = target_.file_name.c_str();
+  if (how == Replace::exchange &&
+      system_calls.renameat2(folder, temp_name_.c_str(), folder, name, RENAME_EXCHANGE) == 0) {
+    return temp_name_.remove(section);  // the old file has it now
+  }
+  if (system_calls.renameat(folder, temp_name_.c_str(), folder, name) == 0) {
     return temp_name_.forget(section);
   }
   const int error = errno;
