@@ -74,6 +74,24 @@ std::vector<std::uint64_t> chosen_points(std::uint64_t num_calls, std::uint64_t 
   return points;
 }
 
+bool all_points() {
+  const char* const wish = std::getenv("SPMM_TEST_FAULTS");
+  return wish != nullptr && std::string(wish) == "all";
+}
+
+bool is_in_share(std::uint64_t number) {
+  const char* const wish = std::getenv("SPMM_TEST_FAULTS_SHARE");
+  if (wish == nullptr) return true;
+  std::istringstream words(wish);
+  std::uint64_t share = 0;
+  std::uint64_t count = 0;
+  char slash = 0;
+  if (!(words >> share >> slash >> count) || slash != '/' || share >= count) {
+    throw std::runtime_error("SPMM_TEST_FAULTS_SHARE: give K/N, K from 0 to N - 1");
+  }
+  return number % count == share;
+}
+
 std::optional<FaultPoint> only_point() {
   const char* const wish = std::getenv("SPMM_TEST_FAULT_POINT");
   if (wish == nullptr) return std::nullopt;

@@ -95,6 +95,7 @@ void run_scenario(const FaultScenario& scenario) {
   REQUIRE(run_point(scenario, file, {}));
   std::array<std::uint64_t, kNumFaultKinds> num_calls{};
   for (std::size_t k = 0; k < kNumFaultKinds; ++k) num_calls[k] = file.state().num_calls[k].load();
+  std::uint64_t number = 0;
   std::uint64_t num_points = 0;
   std::uint64_t num_bad = 0;
   for (std::size_t k = 0; k < kNumFaultKinds; ++k) {
@@ -103,13 +104,14 @@ void run_scenario(const FaultScenario& scenario) {
     for (const auto& [mode, error] : modes_of(kind)) {
       if (scenario.only_mode && mode != *scenario.only_mode) continue;
       for (const std::uint64_t at : chosen_points(num_calls[k], scenario.quick)) {
+        if (!is_in_share(number++)) continue;
         const FaultPoint point{.kind = kind, .mode = mode, .at = at, .error = error};
         num_bad += run_point(scenario, file, point) ? 0 : 1;
         ++num_points;
       }
     }
   }
-  WARN(scenario.name << ": " << num_points << " points, " << num_bad << " bad ends");
+  WARN(scenario.name << ": " << num_points << " of " << number << " points, " << num_bad << " bad ends");
 }
 
 }  // namespace spmm::test

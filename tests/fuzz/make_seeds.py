@@ -72,7 +72,7 @@ def command_lines():
                      "SLURM_ARRAY_TASK_COUNT=5\njobs.tsv\n--shard=auto",
         "batch-rank": "\1PMI_RANK=1\nPMI_SIZE=4\njobs.tsv\n--shard=auto\n--memory-limit\n8G",
         "gen": "\2out.bin\n--n\n8192\n--m\n8\n--k\n100e3\n--seed=2\n--order=sorted\n--zero-blocks\n0.1",
-        "gen-all": "\2out.bin\n--n=1000000\n--m=1\n--k=all\n--pattern\nstencil-27",
+        "gen-all": "\2out.bin\n--n=4096\n--m=1\n--k=all\n--pattern\nstencil-27",
         "gen-band": "\2out.bin\n--n\n4_096\n--m\n4\n--k\n1e3\n--pattern\nbanded\n--bandwidth\n64",
         "convert": "\3a.mtx\na.bin\n--from\nmtx\n--to\nbin\n--block\n8\n--n\n300\n--scale\n2.5",
         "convert-out": "\3a.bin\na.npz\n--from=bin\n--shape=30x20\n--dtype=float64\n--deflate",

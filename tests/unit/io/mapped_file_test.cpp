@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "io/file_sink.hpp"
 #include "support/catch.hpp"
@@ -21,13 +21,21 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kRange = io::MappedFile::kRangeBytes;
 constexpr std::uint64_t kPiece = 5u << 20;  // no divisor of a range
 
-std::byte byte_at(std::uint64_t offset) {
-  return static_cast<std::byte>(offset * 2654435761u >> 13);
-}
-
+/// Bytes that repeat after a length that divides no range and no piece; copied, for there are gigabytes of them.
 std::vector<std::byte> pattern(std::uint64_t offset, std::uint64_t size) {
+  constexpr std::size_t kPeriod = 1'000'003;
+  static const std::vector<std::byte> kOnce = [] {
+    std::vector<std::byte> bytes(kPeriod);
+    for (std::uint64_t x = 0; x < kPeriod; ++x) bytes[x] = static_cast<std::byte>(x * 2654435761u >> 13);
+    return bytes;
+  }();
   std::vector<std::byte> bytes(size);
-  for (std::uint64_t x = 0; x < size; ++x) bytes[x] = byte_at(offset + x);
+  for (std::uint64_t x = 0; x < size;) {
+    const std::uint64_t at = (offset + x) % kPeriod;
+    const std::uint64_t count = std::min(size - x, kPeriod - at);
+    std::copy_n(kOnce.begin() + static_cast<std::ptrdiff_t>(at), count, bytes.begin() + static_cast<std::ptrdiff_t>(x));
+    x += count;
+  }
   return bytes;
 }
 
@@ -46,8 +54,9 @@ std::vector<char> written(const fs::path& path, io::WriteMode mode, unsigned num
   sink->finish({.n = kM * num_blocks, .m = kM, .num_blocks = num_blocks});
   CHECK(num_released == slices.size());
   sink->publish();
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::vector<char> bytes(fs::file_size(path));
+  std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return bytes;
 }
 
 TEST_CASE("mapped ranges take bytes in any order and leave the rest to others") {
