@@ -101,7 +101,7 @@ DeviceContext::DeviceContext(int device) : device_(device) {
   check(cudaMemPoolCreate(&pool_, &wanted), "memory pool");
   std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();  // freed memory stays for the next product
   const cudaError_t status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
-  if (status != cudaSuccess) (void)cudaMemPoolDestroy(pool_);
+  if (status != cudaSuccess) ignore(cudaMemPoolDestroy(pool_));
   check(status, "memory pool");
 }
 
@@ -109,12 +109,12 @@ DeviceContext::~DeviceContext() {
   try {
     const DeviceGuard guard(device_);
     streams_.clear([](cudaStream_t stream) {
-      (void)cudaStreamSynchronize(stream);  // memory freed in its order goes back before the pool does
-      (void)cudaStreamDestroy(stream);
+      ignore(cudaStreamSynchronize(stream));  // memory freed in its order goes back before the pool does
+      ignore(cudaStreamDestroy(stream));
     });
-    slots_.clear([](std::byte* slot) { (void)cudaFreeHost(slot); });
-    for (void* page : pages_) (void)cudaFreeHost(page);
-    if (pool_ != nullptr) (void)cudaMemPoolDestroy(pool_);
+    slots_.clear([](std::byte* slot) { ignore(cudaFreeHost(slot)); });
+    for (void* page : pages_) ignore(cudaFreeHost(page));
+    if (pool_ != nullptr) ignore(cudaMemPoolDestroy(pool_));
   } catch (...) {  // no device to give anything back to
   }
 }
@@ -139,8 +139,8 @@ void* DeviceContext::allocate(std::uint64_t bytes, cudaStream_t stream, const ch
   cudaError_t status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream);
   if (status == cudaErrorMemoryAllocation) {  // what the pool keeps may lie in pieces that are too small
     (void)cudaGetLastError();
-    (void)cudaStreamSynchronize(stream);
-    (void)cudaMemPoolTrimTo(pool_, 0);
+    ignore(cudaStreamSynchronize(stream));
+    ignore(cudaMemPoolTrimTo(pool_, 0));
     status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream);
   }
   check(status, what);
@@ -148,7 +148,7 @@ void* DeviceContext::allocate(std::uint64_t bytes, cudaStream_t stream, const ch
 }
 
 void DeviceContext::release(void* data, cudaStream_t stream) noexcept {
-  (void)(pool_ != nullptr ? cudaFreeAsync(data, stream) : cudaFree(data));
+  ignore(pool_ != nullptr ? cudaFreeAsync(data, stream) : cudaFree(data));
 }
 
 cudaStream_t DeviceContext::take_stream() {

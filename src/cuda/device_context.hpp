@@ -10,6 +10,12 @@
 
 namespace spmm::cuda {
 
+/// For calls whose errors nothing depends on, or something else reports: clears one, so that no later check of the thread
+/// takes it for its own.
+inline void ignore(cudaError_t status) noexcept {
+  if (status != cudaSuccess) (void)cudaGetLastError();
+}
+
 /// Makes a device current on this thread; afterwards what was current before is so again: the caller's device, or none.
 /// The runtime's own choice of device for the thread is not touched. Cost: two calls of the driver once the device has
 /// been started, which takes 0.2 s in the first guard of a process.

@@ -33,7 +33,7 @@ class Stream {
   [[nodiscard]] DeviceContext& context() const { return context_; }
   void synchronize() const { check(cudaStreamSynchronize(stream_), "stream"); }
   /// As synchronize(), where an error has been or will be reported by something else.
-  void settle() const noexcept { (void)cudaStreamSynchronize(stream_); }
+  void settle() const noexcept { ignore(cudaStreamSynchronize(stream_)); }
   /// Work that follows waits on the device for the point of another stream.
   void wait_for(const Event& event) const;
 
@@ -177,7 +177,7 @@ class PinnedBuffer {
       : count_(std::exchange(other.count_, 0)), data_(std::exchange(other.data_, nullptr)) {}
   PinnedBuffer& operator=(PinnedBuffer&&) = delete;
   ~PinnedBuffer() {
-    if (data_ != nullptr) (void)cudaFreeHost(data_);
+    if (data_ != nullptr) ignore(cudaFreeHost(data_));
   }
 
   [[nodiscard]] T* data() const { return data_; }
@@ -198,7 +198,7 @@ class Event {
   Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   Event& operator=(Event&&) = delete;
   ~Event() {
-    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+    if (event_ != nullptr) ignore(cudaEventDestroy(event_));
   }
 
   [[nodiscard]] cudaEvent_t get() const { return event_; }

@@ -133,7 +133,7 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
     check_shapes(*a_, *b_);
   });
   check_same_headers(group_.ranks, stages_, *a_, *b_);
-  files_ = std::make_unique<SharedFiles>(group_.ranks, *a_, *b_);
+  files_ = std::make_unique<SharedFiles>(group_.ranks, stages_, *a_, *b_);
   settle_limits();
   open_output(a, b, out);
 }

@@ -33,8 +33,9 @@ void check_same_headers(const Communicator& ranks, const Stages& stages, const S
   });
 }
 
-SharedFiles::SharedFiles(const Communicator& ranks, const Source& a, const Source& b)
-    : sources_{&a, &b}, identities_{a.identity(), b.identity()} {
+SharedFiles::SharedFiles(const Communicator& ranks, const Stages& stages, const Source& a, const Source& b)
+    : sources_{&a, &b} {
+  stages.run([&] { identities_ = {a.identity(), b.identity()}; });
   const char* const wish = std::getenv("SPMM_MPI_RECORDS");
   const bool may = ranks.local_size() == ranks.size() && (wish == nullptr || std::string_view(wish) != "sent");
   Bytes own;

@@ -20,8 +20,8 @@ void check_same_headers(const Communicator& ranks, const Stages& stages, const S
 /// says no, for tests.
 class SharedFiles {
  public:
-  /// Collective.
-  SharedFiles(const Communicator& ranks, const Source& a, const Source& b);
+  /// Collective. Errors: AgreedFailure.
+  SharedFiles(const Communicator& ranks, const Stages& stages, const Source& a, const Source& b);
 
   [[nodiscard]] bool are_shared() const { return are_shared_; }
   /// After the last read, for what ranks read at different times. Errors: FormatError where a shared file was changed.

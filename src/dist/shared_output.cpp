@@ -79,10 +79,12 @@ bool SharedOutput::lock_temporary() {
   struct stat mine {};
   struct stat there {};
   if (::fstat(fd_.get(), &mine) != 0 ||
-      ::fstatat(target_.folder_fd.get(), temp.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
-      mine.st_ino != there.st_ino || mine.st_dev != there.st_dev) {
-    return false;
+      ::fstatat(target_.folder_fd.get(), temp.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno == ENOENT) return false;
+    throw IoError(name_, text("cannot look at the temporary file ", opened_path_, " (", error_text(errno), ")"),
+                  "check the disk or the connection to it, then run again");
   }
+  if (mine.st_ino != there.st_ino || mine.st_dev != there.st_dev) return false;
   if (mine.st_size != 0) {  // what a killed run has left, with whatever permissions
     ::unlinkat(target_.folder_fd.get(), temp.c_str(), 0);
     return false;
@@ -110,6 +112,18 @@ Bytes SharedOutput::ticket() const {
   return bytes;
 }
 
+int SharedOutput::find_token() const {
+  std::string found(token_.size(), '\0');
+  for (std::size_t at = 0; at < found.size();) {
+    const ssize_t got =
+        retried([&] { return ::pread(fd_.get(), found.data() + at, found.size() - at, static_cast<off_t>(at)); });
+    if (got < 0) return errno;
+    if (got == 0) break;
+    at += static_cast<std::size_t>(got);
+  }
+  return found == token_ ? 0 : ESTALE;
+}
+
 void SharedOutput::open(const Bytes& ticket) {
   std::string words(reinterpret_cast<const char*>(ticket.data()), ticket.size());
   const auto take = [&] {
@@ -127,16 +141,12 @@ void SharedOutput::open(const Bytes& ticket) {
   opened_path_ = words;
   const int flags = (is_device_ ? O_WRONLY | O_NOCTTY : O_RDWR | O_NOFOLLOW) | O_CLOEXEC;
   fd_ = io::Descriptor(retried([&] { return ::open(opened_path_.c_str(), flags); }));
-  const int error = fd_.is_open() ? 0 : errno;
-  std::string found(token_.size(), '\0');
-  const bool is_same =
-      fd_.is_open() &&
-      (is_device_ ||
-       (::pread(fd_.get(), found.data(), found.size(), 0) == static_cast<ssize_t>(found.size()) && found == token_));
-  if (is_same) return;
+  int error = fd_.is_open() ? 0 : errno;
+  if (fd_.is_open() && !is_device_) error = find_token();
+  if (error == 0) return;
   throw OutputError(name_,
                     text("this machine does not see the file ", opened_path_, " that rank 0 has made (",
-                         error != 0 ? error_text(error) : "another file is there", ")"),
+                         error != ESTALE ? error_text(error) : "another file is there", ")"),
                     "give an output path on a file system that all nodes share");
 }
 

@@ -24,7 +24,7 @@ class SharedOutput {
   SharedOutput(const SharedOutput&) = delete;
   SharedOutput& operator=(const SharedOutput&) = delete;
 
-  /// Rank 0. Errors: OutputError (another run writes the same output; what find_target() says; cannot be created).
+  /// Rank 0. Errors: OutputError (another run writes the same output; what find_target() says; cannot be created), IoError.
   void create(const std::filesystem::path& path, const FileSinkOptions& options);
   /// What the other ranks need to open the same file; empty before create().
   [[nodiscard]] Bytes ticket() const;
@@ -47,6 +47,8 @@ class SharedOutput {
 
  private:
   bool lock_temporary();
+  /// Whether the open file begins with the token: 0; ESTALE, or the error of reading it.
+  [[nodiscard]] int find_token() const;
   void keep_permissions() const;
   void sync_folder() const;
   [[noreturn]] void throw_write_error(int error, std::uint64_t offset) const;

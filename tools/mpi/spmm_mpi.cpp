@@ -187,9 +187,10 @@ int main(int argc, char** argv) {
     constexpr std::string_view kMessage = "spmm-mpi: error: out of memory; lower --memory-limit, or free memory\n";
     [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
     ranks.abort(cli::kMemory);
-  } catch (const std::exception& e) {
-    print_error(e.what());
-    ranks.abort(cli::kInternal);
+  } catch (...) {  // this rank's alone: the others are still at work
+    const cli::Failure failure = cli::failure_of_current_exception();
+    print_error(failure.message);
+    ranks.abort(failure.exit_code);
   }
   return cli::kOk;
 }

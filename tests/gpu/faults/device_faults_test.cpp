@@ -123,19 +123,22 @@ void run_scenario(const Scenario& scenario) {
   for (std::size_t k = 0; k < kNumDeviceCalls; ++k) counts[k] = num_calls(static_cast<DeviceCall>(k));
   std::uint64_t num_points = 0;
   std::uint64_t num_bad = 0;
+  std::string bad;
   for (std::size_t k = 0; k < kNumDeviceCalls; ++k) {
     for (const bool from_here : {false, true}) {
       for (const std::uint64_t at : points_of(counts[k], scenario.quick)) {
         const DeviceFault fault{.kind = static_cast<DeviceCall>(k), .at = at, .from_here = from_here};
         if (const std::string only = only_point(); !only.empty() && only != text_of(fault)) continue;
         const std::string problem = run_point(scenario, fault);
-        INFO(scenario.name << ", " << text_of(fault));
-        CHECK(problem == "");
-        num_bad += problem.empty() ? 0 : 1;
         ++num_points;
+        if (problem.empty()) continue;
+        bad += "\n" + text_of(fault) + ": " + problem;
+        ++num_bad;
       }
     }
   }
+  INFO(scenario.name << bad);
+  CHECK(num_bad == 0);
   WARN(scenario.name << ": " << num_points << " points, " << num_bad << " bad ends");
 }
 
@@ -159,9 +162,12 @@ Scenario in_memory(const std::string& name, const ProductCase& one, const Engine
 }
 
 std::vector<std::string> kernels_here() {
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
   std::vector<std::string> names;
   for (const KernelInfo& kernel : kernel_names()) {
-    if (kernel.backend == Backend::cuda && device_runs(kernel.name)) names.push_back(kernel.name);
+    const bool runs_here = !kernel.name.ends_with("-tensor") || major == 9;
+    if (kernel.backend == Backend::cuda && runs_here) names.push_back(kernel.name);
   }
   return names;
 }
@@ -191,21 +197,14 @@ TEST_CASE("device faults: an engine that has yet to start") {
 }
 
 TEST_CASE("device faults: panels in little memory, slabs, several devices, a proof") {
-  const ProductCase many = make_product_case(8, 500, 9000, "auto");
-  EngineOptions little;
-  little.memory_limit_bytes = std::uint64_t{12} << 20;
-  Scenario panels = in_memory("little memory", many, little, on_gpu());
-  run_scenario(panels);
-  little.memory_limit_bytes = std::uint64_t{6} << 20;
-  bool fits = true;
-  try {
-    Scenario slabs = in_memory("slabs", many, little, on_gpu());
-    REQUIRE(slabs.product() == "");
-    run_scenario(slabs);
-  } catch (const OutOfMemory&) {
-    fits = false;
+  const ProductCase many = make_product_case(64, 512, 900, "auto");
+  for (const std::uint64_t megabytes : {100u, 72u}) {  // panels; slabs: see product_test.cpp
+    EngineOptions little;
+    little.memory_limit_bytes = megabytes << 20;
+    Scenario scenario = in_memory(megabytes == 72 ? "slabs" : "panels", many, little, on_gpu());
+    scenario.quick = 2;
+    run_scenario(scenario);
   }
-  if (!fits) WARN("slabs do not fit");
   ::setenv("SPMM_TEST_SAME_DEVICE_TWICE", "1", 1);
   EngineOptions twice;
   twice.devices = {0, 0};
