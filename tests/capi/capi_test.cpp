@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "spmm/engine.hpp"
+#include "spmm/io.hpp"
 #include "spmm/spmm.h"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/oracle.hpp"
+#include "support/process.hpp"
 
 namespace {
 
@@ -239,6 +241,36 @@ TEST_CASE("what this version does not carry out is refused") {
   CHECK(std::string(spmm_last_error_place()) == "matrix A, element_bits");
   bsr.element_bits = 0;
   CHECK(spmm_multiply_bsr(engine.get(), &bsr, &bsr, nullptr, &c, nullptr) != SPMM_OK);  // no arrays
+}
+
+TEST_CASE("files through the C interface: parts are in the report, errors have their kinds") {
+  const test::TemporaryFolder folder;
+  const Handle<spmm_engine> engine = make_engine();
+  const std::string a = folder.file("a");
+  const std::string c = folder.file("c");
+  write_matrix(a, test::random_matrix(80, 8, 30, 100, 1));
+  write_matrix(folder.file("other"), test::random_matrix(40, 8, 5, 100, 1));
+  spmm_product_options options = on_cpu();
+  options.num_parts = 2;
+  spmm_report* made = nullptr;
+  REQUIRE(spmm_multiply_files(engine.get(), a.c_str(), a.c_str(), c.c_str(), &options, &made) == SPMM_OK);
+  const Handle<spmm_report> report(made);
+  const auto json = nlohmann::json::parse(spmm_report_json(made));
+  REQUIRE(json["parts"].size() == 2);
+  CHECK(json["parts"][0]["row_end"] == json["parts"][1]["row_begin"]);
+  CHECK(json["parts"][0]["blocks"].get<std::uint64_t>() + json["parts"][1]["blocks"].get<std::uint64_t>() ==
+        spmm_report_num_blocks(made));
+  const auto multiply = [&](const std::string& left, const std::string& out) {
+    const spmm_product_options one_file = on_cpu();
+    return spmm_multiply_files(engine.get(), left.c_str(), a.c_str(), out.c_str(), &one_file, nullptr);
+  };
+  CHECK(multiply(folder.file("none"), folder.file("d")) == SPMM_ERROR_INPUT);
+  CHECK(multiply(folder.file("other"), folder.file("d")) == SPMM_ERROR_SHAPE);
+  CHECK(multiply(a, folder.file("none/d")) == SPMM_ERROR_OUTPUT);
+  spmm_matrix* matrix = nullptr;
+  CHECK(spmm_read(a.c_str(), 8, &matrix) == SPMM_ERROR_USAGE);
+  CHECK(spmm_read(folder.file("none").c_str(), 0, &matrix) == SPMM_ERROR_INPUT);
+  CHECK(matrix == nullptr);
 }
 
 // tests/python/measure_call.py runs it for comparison.
