@@ -147,6 +147,12 @@ inline constexpr std::uint64_t kSmallEvenRows = 4;
 inline constexpr std::uint32_t kMaxRankedSide = 16;
 inline constexpr std::uint32_t kMaxRankedColumns = 1u << 20;
 
+/// Rows of C that are looked at before a kernel is picked, where that may make row-rank the fastest and something else
+/// takes longer than kRowSampleWorthMs beside the build; a CTA each, so rows must not be long on average.
+inline constexpr std::uint32_t kSampledRows = 256;
+inline constexpr double kRowSampleWorthMs = 1;
+inline constexpr double kMaxSampledRowPairs = 1u << 15;
+
 /// Pairs of a row whose columns one CTA of row-rank finds, about; longer rows are cut by columns.
 inline constexpr std::uint64_t kRankPartPairs = 1u << 14;
 
@@ -218,6 +224,7 @@ constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
 
 /// What the planner knows of the kernels beside their rates (src/plan/device_rates.hpp).
 inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, where rows differ
+inline constexpr double kUnevenRankRate = 0.6;    // of the pair rate of row-rank, there
 inline constexpr double kTileCountWorthMs = 1;    // what a kernel must take for tiles to be counted
 inline constexpr double kEarlyExitMargin = 1.1;   // early exit waits for the last element of a tile, not the average
 inline constexpr double kGustavsonCheckedShare = 0.4;  // of the pair rates of row-spread and row-rank, where sums are

@@ -12,16 +12,6 @@ __host__ __device__ constexpr std::uint32_t c_block_words(std::uint32_t elements
   return elements + (elements + 31) / 32;
 }
 
-/// Position of element e among the sums of its block. For m = 8 the halves of rows 4 to 7 are exchanged, so that the
-/// lanes of a warp, which add to columns q (then q + 4) of rows 0 to 7, use different banks:
-///
-///   row 0 to 3, columns 0 ... 7 at positions 0 1 2 3 4 5 6 7 of the row
-///   row 4 to 7                               4 5 6 7 0 1 2 3
-template <std::uint32_t M>
-__device__ constexpr std::uint32_t swizzled(std::uint32_t e) {
-  return M == 8 ? e ^ (e / 32 * 4) : e;
-}
-
 /// What the columns of a row are XORed with where m is 32 or 64: lanes add to every other column of eight in eight
 /// rows, whose first elements lie in the same bank. Rows 0 to 3 begin at columns 0, 8, 16, 24, rows 4 to 7 one beside
 /// them.
@@ -70,14 +60,14 @@ struct Accumulators {
   /// Element e of a C block (M = 0: at position e). Fits: as above, no bit is set.
   template <bool Fits>
   [[nodiscard]] __device__ std::uint32_t value(std::uint32_t c_block, std::uint32_t e) const {
-    const std::uint32_t p = swizzled<M>(e);
+    const std::uint32_t p = e;
     if (!Fits && is_saturated(c_block, p)) return kMaxVal;
     return sums[c_block * elements() + p];
   }
   /// Elements 2x and 2x + 1 of a C block with an even number of elements (M = 0: at these positions).
   template <bool Fits>
   [[nodiscard]] __device__ uint2 pair(std::uint32_t c_block, std::uint32_t x) const {
-    const std::uint32_t p = swizzled<M>(2 * x);
+    const std::uint32_t p = 2 * x;
     uint2 two = *reinterpret_cast<const uint2*>(sums + c_block * elements() + p);
     if constexpr (!Fits) {
       const std::uint32_t marks = *bits(c_block, p) >> p % 32;

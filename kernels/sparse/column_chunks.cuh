@@ -42,10 +42,11 @@ __device__ inline BSegment find_segment(const CompressedView& b, std::uint32_t b
   return {split_offset(b, b_row, column), split_offset(b, b_row, column + num_c_blocks)};
 }
 
-/// What a warp takes of a round: the B segments x, x + step, ..., without the first `skipped` pairs, `pairs` at most.
+/// What a warp takes of a round: the B segments from x on, without the first `skipped` pairs, `pairs` at most; or, where
+/// drawn, whichever segment is next.
 struct Share {
+  bool drawn;
   std::uint32_t x;
-  std::uint32_t step;
   std::uint32_t skipped;
   std::uint32_t pairs;
 };
@@ -58,9 +59,10 @@ struct Round {
   BSegment segments[kThreads];   // of one block of A each
   std::uint32_t ends[kThreads];  // pairs up to the end of each segment
   std::uint32_t of_warp[kWarps];
+  std::uint32_t next;  // segment to be drawn
 
-  /// Lists the calling thread's segment; at the end all segments are listed. Warps take them in turn, or, where few
-  /// blocks of A are multiplied with many of B, the same number of pairs each.
+  /// Lists the calling thread's segment; at the end all segments are listed. Warps draw them, or take, where few blocks
+  /// of A are multiplied with many of B, the same number of pairs each.
   /// Shapes: count = segments of the round, elements = of a block.
   /// Threads: all of the CTA.
   __device__ Share list(BSegment segment, std::uint32_t count, std::uint32_t elements) {
@@ -70,9 +72,10 @@ struct Round {
     const std::uint32_t lane = threadIdx.x % 32;
     const std::uint32_t length = segment.end - segment.first;
     segments[threadIdx.x] = segment;
+    if (threadIdx.x == 0) next = 0;
     const bool is_long = count < kFewSegments && length * elements >= kLongElements;
     const int any_long = __syncthreads_or(is_long);  // segments are listed; all warps decide the same
-    if (any_long == 0) return {.x = warp, .step = kWarps, .skipped = 0, .pairs = ~0u};
+    if (any_long == 0) return {.drawn = true, .x = 0, .skipped = 0, .pairs = 0};
     const std::uint32_t through = inclusive_warp_sum(length);
     if (lane == 31) of_warp[warp] = through;
     __syncthreads();  // pairs of all warps are known
@@ -84,10 +87,16 @@ struct Round {
     const std::uint32_t first = total * warp / kWarps;  // kThreads * kMaxCBlocks * kWarps fit 32 bits
     const std::uint32_t group = __ffs(__ballot_sync(~0u, warp_end > first)) - 1;  // of 32 segments
     const std::uint32_t x = group * 32 + __ffs(__ballot_sync(~0u, ends[group * 32 + lane] > first)) - 1;
-    return {.x = x,
-            .step = 1,
+    return {.drawn = false,
+            .x = x,
             .skipped = first - (ends[x] - (segments[x].end - segments[x].first)),
             .pairs = total * (warp + 1) / kWarps - first};
+  }
+
+  /// Draws a segment; the number is known on the first lane.
+  /// Threads: one whole warp.
+  __device__ std::uint32_t draw() {
+    return threadIdx.x % 32 == 0 ? atomicAdd(&next, 1u) : 0;  // each warp gets segments of its own
   }
 };
 

@@ -43,11 +43,11 @@ __device__ inline std::uint32_t slots_of_blocks(const OperandView& b, std::uint3
   return __shfl_sync(~0u, slot, lane < end - first ? lane : 0);
 }
 
-/// Loads a lane's terms of some blocks of B, `stride` uint2 apart.
+/// Loads a lane's words of some blocks of B, `stride` words apart.
 template <std::uint32_t Loads>
-__device__ inline void load_terms(const uint2* values, std::uint32_t stride, uint2 (&terms)[Loads]) {
+__device__ inline void load_words(const std::uint32_t* from, std::uint32_t stride, std::uint32_t (&words)[Loads]) {
 #pragma unroll
-  for (std::uint32_t u = 0; u < Loads; ++u) terms[u] = __ldg(values + u * stride);
+  for (std::uint32_t u = 0; u < Loads; ++u) words[u] = __ldg(from + u * stride);
 }
 
 /// P = 4: blocks [segment.first, segment.end) of B, eight at a time.
@@ -55,73 +55,78 @@ __device__ inline void load_terms(const uint2* values, std::uint32_t stride, uin
 template <std::uint32_t M, bool Fits>
 __device__ void add_ranked_4(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                              const RankedColumns& columns, std::uint32_t m, const Accumulators<M>& sums) {
-  constexpr std::uint32_t kLoads = Products4<M, Fits>::kLoads;
-  constexpr std::uint32_t kBlocks = 2 * kLoads;
-  const std::uint32_t group = threadIdx.x % 32 / 4;
-  const std::uint32_t half = group / 4;
-  const uint2* values = reinterpret_cast<const uint2*>(b.values) + std::uint64_t{segment.first + half} * 4 + group % 4;
-  const Products4<M, Fits> products(a_block, 0, m, sums);
-  std::uint32_t slots[kLoads];
+  using Products = Products4<M, Fits>;
+  constexpr std::uint32_t kBlocks = Products::kBlocks;
+  const auto* next =
+      reinterpret_cast<const std::uint32_t*>(b.values) + std::uint64_t{segment.first} * 8 + Products::first_word();
+  const Products products(a_block, 0, m, sums);
+  std::uint32_t slots[Products::kColumns];
 #pragma unroll 1
   for (std::uint32_t q = segment.first; q < segment.end; q += 32) {
     const std::uint32_t count = min(32u, segment.end - q);
-    uint2 terms[kLoads];
-    if (count >= kBlocks) load_terms(values, 8, terms);  // while slots are searched
+    std::uint32_t words[Products::kWords];
+    if (count >= kBlocks) load_words(next, Products::kWordStride, words);  // while slots are searched
     const std::uint32_t slot = slots_of_blocks(b, q, segment.end, columns);
     std::uint32_t x = 0;
 #pragma unroll 1
     for (; x + kBlocks <= count; x += kBlocks) {
-      if (x != 0) load_terms(values, 8, terms);
-      values += 8 * kLoads;
+      if (x != 0) load_words(next, Products::kWordStride, words);
+      next += kBlocks * 8;
 #pragma unroll
-      for (std::uint32_t u = 0; u < kLoads; ++u) slots[u] = __shfl_sync(~0u, slot, x + 2 * u + half);
-      products.add(slots, terms, true);
+      for (std::uint32_t u = 0; u < Products::kColumns; ++u) {
+        slots[u] = __shfl_sync(~0u, slot, x + Products::block(u));
+      }
+      products.add(slots, words, true);
     }
     if (x == count) continue;
 #pragma unroll
-    for (std::uint32_t u = 0; u < kLoads; ++u) {
-      const std::uint32_t own = x + 2 * u + half;
-      terms[u] = own < count ? __ldg(values + 8 * u) : uint2{0, 0};
-      slots[u] = __shfl_sync(~0u, slot, own);  // behind the last one: lanes wrap around, zeros are added
+    for (std::uint32_t u = 0; u < Products::kColumns; ++u) {  // behind the last one: lanes wrap around, zeros are added
+      slots[u] = __shfl_sync(~0u, slot, x + Products::block(u));
     }
-    products.add(slots, terms, count - x > 4);
+#pragma unroll
+    for (std::uint32_t w = 0; w < Products::kWords; ++w) {
+      words[w] = x + Products::loaded_block(w) < count ? __ldg(next + w * Products::kWordStride) : 0;
+    }
+    products.add(slots, words, count - x > 4);
   }
 }
 
 /// P = 8: the same, four at a time.
+/// Threads: one whole warp.
 template <std::uint32_t M, bool Fits>
 __device__ void add_ranked_8(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                              const RankedColumns& columns, std::uint32_t m, const Accumulators<M>& sums) {
   constexpr std::uint32_t kLoads = 4;
-  const std::uint32_t group = threadIdx.x % 32 / 4;
-  const std::uint32_t from = (group / 2 + group % 2 * 4) * 8 + threadIdx.x % 2 * 4;
-  const uint2* values = reinterpret_cast<const uint2*>(b.values + std::uint64_t{segment.first} * 64 + from);
-  const Products8<M, Fits> products(a_block, 0, m, sums);
+  constexpr std::uint32_t kStride = 32;
+  using Products = Products8<M, Fits>;
+  const auto* next =
+      reinterpret_cast<const std::uint32_t*>(b.values) + std::uint64_t{segment.first} * kStride + Products::first_word();
+  const Products products(a_block, 0, m, sums);
   std::uint32_t slots[kLoads];
 #pragma unroll 1
   for (std::uint32_t q = segment.first; q < segment.end; q += 32) {
     const std::uint32_t count = min(32u, segment.end - q);
-    uint2 terms[kLoads];
-    if (count >= kLoads) load_terms(values, 16, terms);  // while slots are searched
+    std::uint32_t words[kLoads];
+    if (count >= kLoads) load_words(next, kStride, words);  // while slots are searched
     const std::uint32_t slot = slots_of_blocks(b, q, segment.end, columns);
     std::uint32_t x = 0;
 #pragma unroll 1
     for (; x + kLoads <= count; x += kLoads) {
-      if (x != 0) load_terms(values, 16, terms);
-      values += 16 * kLoads;
+      if (x != 0) load_words(next, kStride, words);
+      next += kStride * kLoads;
 #pragma unroll
       for (std::uint32_t u = 0; u < kLoads; ++u) slots[u] = __shfl_sync(~0u, slot, x + u);
-      products.add(slots, terms, true);
-      products.add(slots + 2, terms + 2, true);
+      products.add(slots, words, true);
+      products.add(slots + 2, words + 2, true);
     }
     if (x == count) continue;
 #pragma unroll
     for (std::uint32_t u = 0; u < kLoads; ++u) {
-      terms[u] = x + u < count ? __ldg(values + 16 * u) : uint2{0, 0};
+      words[u] = x + u < count ? __ldg(next + kStride * u) : 0;
       slots[u] = __shfl_sync(~0u, slot, x + u);
     }
-    products.add(slots, terms, count - x > 1);
-    if (count - x > 2) products.add(slots + 2, terms + 2, false);
+    products.add(slots, words, count - x > 1);
+    if (count - x > 2) products.add(slots + 2, words + 2, false);
   }
 }
 

@@ -24,73 +24,101 @@ __device__ std::uint64_t combine(std::uint32_t high, std::uint32_t middle, std::
   return (Sum{high} << 16) + (Sum{middle} << 8) + low;
 }
 
-/// Selectors of __byte_perm: the high or the low bytes of four elements in two words.
-constexpr std::uint32_t kHighBytes = 0x7531;
-constexpr std::uint32_t kLowBytes = 0x6420;
+/// A word of A, two elements, as what a word of B is multiplied with byte by byte. B's words stay as they are: low and
+/// high byte of one element, then of the next.
+struct WordFactors {
+  std::uint32_t middle;  // high bytes of A meet low ones of B, and the other way round
+  std::uint32_t high;
+  std::uint32_t low;
 
-/// P = 4 on tensor cores: eight blocks of B with three products of 16 x 8 x 16 bytes (byte_mma.cuh).
-/// Layout: half h of the eight blocks, h = 0, 1; K 8 to 15 is multiplied by zeros.
+  __device__ explicit WordFactors(std::uint32_t word) {
+    middle = __byte_perm(word, 0, 0x2301);
+    high = word & 0xFF00'FF00;
+    low = word & 0x00FF'00FF;
+  }
+};
+
+/// Sums of the products of bytes of four words of B with those of A, three products of 16 x 8 x 16 bytes
+/// (byte_mma.cuh) that share their first operand.
+struct WordSums {
+  std::uint32_t middle[4] = {};
+  std::uint32_t high[4] = {};
+  std::uint32_t low[4] = {};
+
+  __device__ WordSums(std::uint32_t top, std::uint32_t bottom, const WordFactors& a) {
+    mma_u8_16x8x16(middle, top, bottom, a.middle);
+    mma_u8_16x8x16(high, top, bottom, a.high);
+    mma_u8_16x8x16(low, top, bottom, a.low);
+  }
+  template <bool Fits>
+  [[nodiscard]] __device__ std::uint64_t sum(std::uint32_t x) const {
+    return combine<Fits>(high[x], middle[x], low[x]);
+  }
+};
+
+/// P = 4 on tensor cores: eight blocks of B at once. A column of a block of B is two words.
+/// Layout: h = 0, 1; s = 0, 1.
 ///
-///   cross product of half h          K 0-3         4-7    | low product, once   K 0-3       4-7
-///   first operand, row 4b + c:       high(B)       low(B) |                     low(B_b)    low(B_b+4)
-///     column c of block 4h + b                            |   column c of blocks b and b + 4
-///   second operand, column 2r:       low(A)        high(A)|                     low(A)      0
-///     row r of A    column 2r + 1:   high(A)       0      |                     0           low(A)
-///   result, column 2r:               middle of (r, c)     |                     low of (r, c), block b
-///           column 2r + 1:           high of (r, c)       |                     low of (r, c), block b + 4
+///   first operand           K 0-7                        8-15
+///   row 4h + c              column c of block h          column c of block h + 4
+///   row 8 + 4h + c          column c of block h + 2      column c of block h + 6
+///   second operand, column 2r + s: row r of A in half s of K, zeros in the other
+///   result, column 2r + s:  element (r, c) of a block of half s
 ///
 /// Work: lane -> row r = lane % 4, column c = lane / 4 % 4 of the blocks lane / 16 + {0, 2, 4, 6} of the eight.
 template <std::uint32_t M, bool Fits>
 struct Products4 {
-  static constexpr std::uint32_t kLoads = 4;  // per lane, of two blocks each per warp
+  static constexpr std::uint32_t kBlocks = 8;   // at once
+  static constexpr std::uint32_t kColumns = 4;  // of them that a lane needs
+  static constexpr std::uint32_t kWords = 2;    // that a lane loads
 
   Accumulators<M> sums;
   std::uint32_t first_column;  // of the chunk
-  std::uint32_t row;           // of A's block, and of K in units of four
-  std::uint32_t selector;      // of this lane's bytes of B in cross products
-  std::uint32_t a_cross;
-  std::uint32_t a_low;
+  WordFactors a;
   bool is_element;  // of the C block
   std::uint32_t position;
   std::uint32_t base;  // may wrap around; columns are added again
 
   __device__ Products4(const std::uint16_t* a_block, std::uint32_t first, std::uint32_t m, const Accumulators<M>& into)
-      : sums(into), first_column(first), row(threadIdx.x % 4), selector(row == 0 ? kHighBytes : kLowBytes) {
-    const std::uint32_t group = threadIdx.x % 32 / 4;
-    const BytePair a = split_bytes(__ldg(reinterpret_cast<const uint2*>(a_block) + group / 2));
-    const bool even = group % 2 == 0;
-    a_cross = row == 0 ? (even ? a.low : a.high) : row == 1 && even ? a.high : 0;
-    a_low = row == (even ? 0 : 1) ? a.low : 0;
-    is_element = M != 0 || (row < m && group % 4 < m);
-    position = row * m + group % 4;
+      : sums(into), first_column(first), a(word_of_a(a_block)) {
+    const std::uint32_t row = threadIdx.x % 4;
+    const std::uint32_t column = threadIdx.x / 4 % 4;
+    is_element = M != 0 || (row < m && column < m);
+    position = row * m + column;
     base = sums.base(position) - first_column * sums.c_block_bytes();
   }
 
-  /// Shapes: columns, terms [kLoads]: of blocks lane / 16 + {0, 2, 4, 6}. has_second: more than four blocks are there.
-  __device__ void add(const std::uint32_t* columns, const uint2* terms, bool has_second) const {
-    std::uint32_t bytes[kLoads];
-    std::uint32_t low[2];
-#pragma unroll
-    for (std::uint32_t u = 0; u < kLoads; ++u) bytes[u] = __byte_perm(terms[u].x, terms[u].y, selector);
-#pragma unroll
-    for (std::uint32_t u = 0; u < 2; ++u) {
-      low[u] = row == 0 ? __byte_perm(terms[u].x, terms[u].y, kLowBytes) : bytes[u + 2];
-    }
-    std::uint32_t lows[4] = {};  // of the first block, of the third; of the second, of the fourth
-    mma_u8_16x8x16(lows, low[0], low[1], a_low);
+  /// Block number u of the four whose elements a lane adds, and block number w of the two that it loads a word of.
+  __device__ static std::uint32_t block(std::uint32_t u) { return threadIdx.x % 32 / 16 + 2 * u; }
+  __device__ static std::uint32_t loaded_block(std::uint32_t w) { return block(threadIdx.x % 4 / 2 * 2 + w); }
+  /// Where a lane's first word lies behind the first block; the next one lies kWordStride words behind it.
+  __device__ static std::uint32_t first_word() {
+    return loaded_block(0) * 8 + threadIdx.x / 4 % 4 * 2 + threadIdx.x % 2;
+  }
+  static constexpr std::uint32_t kWordStride = 16;
+
+  /// Shapes: columns [kColumns]; words [kWords]. has_second: more than four blocks are there.
+  __device__ void add(const std::uint32_t* columns, const std::uint32_t* words, bool has_second) const {
+    const WordSums products(words[0], words[1], a);
 #pragma unroll
     for (std::uint32_t half = 0; half < 2; ++half) {
       if (half == 1 && !has_second) break;
-      std::uint32_t cross[4] = {};  // middle and high of one block, of the other
-      mma_u8_16x8x16(cross, bytes[2 * half], bytes[2 * half + 1], a_cross);
 #pragma unroll
       for (std::uint32_t h = 0; h < 2; ++h) {
         const std::uint32_t column = columns[2 * half + h];
         if (!is_element) continue;
         sums.template add_at<Fits>(base + column * sums.c_block_bytes(), column - first_column, position,
-                                   combine<Fits>(cross[2 * h + 1], cross[2 * h], lows[2 * h + half]));
+                                   products.template sum<Fits>(2 * h + half));
       }
     }
+  }
+
+ private:
+  __device__ static std::uint32_t word_of_a(const std::uint16_t* a_block) {
+    const std::uint32_t group = threadIdx.x % 32 / 4;
+    const bool is_there = threadIdx.x % 4 / 2 == group % 2;  // in this half of K
+    const auto* const words = reinterpret_cast<const std::uint32_t*>(a_block);
+    return is_there ? __ldg(words + group / 2 * 2 + threadIdx.x % 2) : 0;
   }
 };
 
@@ -99,98 +127,88 @@ struct Products4 {
 template <std::uint32_t M, bool Fits>
 __device__ void add_segment_4(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                               std::uint32_t first_column, std::uint32_t m, const Accumulators<M>& sums) {
-  constexpr std::uint32_t kLoads = Products4<M, Fits>::kLoads;
-  const Products4<M, Fits> products(a_block, first_column, m, sums);
-  const std::uint32_t group = threadIdx.x % 32 / 4;
-  const std::uint32_t q = segment.first + group / 4;
-  const std::uint32_t* next_column = b.index.columns + q;
-  const uint2* values = reinterpret_cast<const uint2*>(b.values) + std::uint64_t{q} * 4 + group % 4;
+  using Products = Products4<M, Fits>;
+  constexpr std::uint32_t kBlocks = Products::kBlocks;
+  const Products products(a_block, first_column, m, sums);
+  const std::uint32_t* next_column = b.index.columns + segment.first;
+  const std::uint32_t* next =
+      reinterpret_cast<const std::uint32_t*>(b.values) + std::uint64_t{segment.first} * 8 + Products::first_word();
   std::uint32_t left = segment.end - segment.first;
-  std::uint32_t columns[kLoads];
-  uint2 terms[kLoads];
-  for (; left >= 2 * kLoads; left -= 2 * kLoads, next_column += 2 * kLoads, values += 8 * kLoads) {
+  std::uint32_t columns[Products::kColumns];
+  std::uint32_t words[Products::kWords];
+  for (; left >= kBlocks; left -= kBlocks, next_column += kBlocks, next += kBlocks * 8) {
 #pragma unroll
-    for (std::uint32_t u = 0; u < kLoads; ++u) {
-      columns[u] = __ldg(next_column + 2 * u);
-      terms[u] = __ldg(values + 8 * u);
-    }
-    products.add(columns, terms, true);
+    for (std::uint32_t u = 0; u < Products::kColumns; ++u) columns[u] = __ldg(next_column + Products::block(u));
+#pragma unroll
+    for (std::uint32_t w = 0; w < Products::kWords; ++w) words[w] = __ldg(next + w * Products::kWordStride);
+    products.add(columns, words, true);
   }
   if (left == 0) return;
 #pragma unroll
-  for (std::uint32_t u = 0; u < kLoads; ++u) {  // behind the end: zeros are added to the first block of the rest
-    const bool is_there = 2 * u + group / 4 < left;
-    columns[u] = __ldg(is_there ? next_column + 2 * u : next_column - group / 4);
-    terms[u] = is_there ? __ldg(values + 8 * u) : uint2{0, 0};
+  for (std::uint32_t u = 0; u < Products::kColumns; ++u) {  // behind the end: zeros are added to the last block
+    columns[u] = __ldg(next_column + min(Products::block(u), left - 1));
   }
-  products.add(columns, terms, left > 4);
+#pragma unroll
+  for (std::uint32_t w = 0; w < Products::kWords; ++w) {
+    words[w] = Products::loaded_block(w) < left ? __ldg(next + w * Products::kWordStride) : 0;
+  }
+  products.add(columns, words, left > 4);
 }
 
-/// P = 8 on tensor cores: two blocks of B with three products of 16 x 8 x 16 bytes (byte_mma.cuh).
-/// Layout: B0, B1 = the two blocks.
+/// P = 8 on tensor cores: two blocks of B at once. A column of a block of B is four words.
+/// Layout:
 ///
-///   cross product of one block       K 0-7        8-15    | low product, once   K 0-7     8-15
-///   first operand, rows 0-7:         high(A)      low(A)  |                     low(A)    0
-///     rows of A    rows 8-15:        0            high(A) |                     0         low(A)
-///   second operand, columns of B:    low(B)       high(B) |                     low(B0)   low(B1)
-///   result, rows 0-7:                middle               |                     low of B0
-///           rows 8-15:               high                 |                     low of B1
+///   first operand, row c:          column c of the first block   K = its eight elements, two bytes each
+///                  row 8 + c:      column c of the second block
+///   second operand, column 2q:     row q of A
+///                   column 2q + 1: row q + 4 of A
 ///
-/// Column 2q of the product is column q of B's block, 2q + 1 is q + 4: a lane gets two that lie 4 apart.
-/// Work: lane -> row lane / 4, columns q = lane % 4 and q + 4.
+/// Work: lane -> column lane / 4, rows lane % 4 and lane % 4 + 4 of both blocks: 32 lanes add to 32 banks.
 template <std::uint32_t M, bool Fits>
 struct Products8 {
   Accumulators<M> sums;
   std::uint32_t first_column;  // of the chunk
-  bool second;                 // half of K
-  std::uint32_t selector;      // of this lane's bytes of B in cross products
-  std::uint32_t a_middle;
-  std::uint32_t a_high;
-  std::uint32_t a_low[2];
+  WordFactors a;
   bool are_elements[2];  // of the C block
-  std::uint32_t positions[2];
-  std::uint32_t bases[2];  // may wrap around; columns are added again
+  std::uint32_t position;
+  std::uint32_t four_rows;  // elements
+  std::uint32_t base;       // may wrap around; columns are added again
 
   __device__ Products8(const std::uint16_t* a_block, std::uint32_t first, std::uint32_t m, const Accumulators<M>& into)
-      : sums(into), first_column(first), second(threadIdx.x % 4 >= 2), selector(second ? kHighBytes : kLowBytes) {
-    const std::uint32_t group = threadIdx.x % 32 / 4;
-    const std::uint32_t within = threadIdx.x % 4;
-    const BytePair a = split_bytes(__ldg(reinterpret_cast<const uint2*>(a_block + group * 8 + within % 2 * 4)));
-    a_middle = second ? a.low : a.high;
-    a_high = second ? a.high : 0;
-    a_low[0] = second ? 0 : a.low;
-    a_low[1] = second ? a.low : 0;
-#pragma unroll
-    for (std::uint32_t e = 0; e < 2; ++e) {
-      are_elements[e] = M != 0 || (group < m && within + 4 * e < m);
-      positions[e] = swizzled<M>(group * m + within + 4 * e);
-      bases[e] = sums.base(positions[e]) - first_column * sums.c_block_bytes();
-    }
+      : sums(into), first_column(first), a(word_of_a(a_block)) {
+    const std::uint32_t row = threadIdx.x % 4;
+    const std::uint32_t column = threadIdx.x % 32 / 4;
+    are_elements[0] = M != 0 || (row < m && column < m);
+    are_elements[1] = M != 0 || (row + 4 < m && column < m);
+    position = row * m + column;
+    four_rows = 4 * (M != 0 ? M : m);
+    base = sums.base(position) - first_column * sums.c_block_bytes();
   }
 
-  /// Shapes: columns, terms [2].
-  __device__ void add(const std::uint32_t* columns, const uint2* terms, bool has_second) const {
-    const std::uint32_t bytes[2] = {__byte_perm(terms[0].x, terms[0].y, selector),
-                                    __byte_perm(terms[1].x, terms[1].y, selector)};
-    const std::uint32_t low = second ? __byte_perm(terms[1].x, terms[1].y, kLowBytes) : bytes[0];
-    std::uint32_t lows[4] = {};  // of the first block, of the second
-    mma_u8_16x8x16(lows, a_low[0], a_low[1], low);
-    std::uint32_t cross[4] = {};  // middle, high
-    mma_u8_16x8x16(cross, a_middle, a_high, bytes[0]);
-    add_block(columns[0], cross, lows);
-    if (!has_second) return;
-    std::uint32_t next[4] = {};
-    mma_u8_16x8x16(next, a_middle, a_high, bytes[1]);
-    add_block(columns[1], next, lows + 2);
+  /// Where a lane's word of a block lies in it.
+  __device__ static std::uint32_t first_word() { return threadIdx.x % 32 / 4 * 4 + threadIdx.x % 4; }
+
+  /// Shapes: columns, words [2].
+  __device__ void add(const std::uint32_t* columns, const std::uint32_t* words, bool has_second) const {
+    const WordSums products(words[0], words[1], a);
+    add_block(columns[0], products, 0);
+    if (has_second) add_block(columns[1], products, 2);
   }
 
  private:
-  __device__ void add_block(std::uint32_t column, const std::uint32_t* cross, const std::uint32_t* low) const {
+  __device__ static std::uint32_t word_of_a(const std::uint16_t* a_block) {
+    const std::uint32_t group = threadIdx.x % 32 / 4;
+    const std::uint32_t row = group / 2 + group % 2 * 4;
+    return __ldg(reinterpret_cast<const std::uint32_t*>(a_block) + row * 4 + threadIdx.x % 4);
+  }
+
+  __device__ void add_block(std::uint32_t column, const WordSums& products, std::uint32_t first) const {
+    const std::uint32_t at = base + column * sums.c_block_bytes();
 #pragma unroll
     for (std::uint32_t e = 0; e < 2; ++e) {
       if (!are_elements[e]) continue;
-      sums.template add_at<Fits>(bases[e] + column * sums.c_block_bytes(), column - first_column, positions[e],
-                                 combine<Fits>(cross[2 + e], cross[e], low[e]));
+      sums.template add_at<Fits>(at + e * 4 * four_rows, column - first_column, position + e * four_rows,
+                                 products.template sum<Fits>(first + e));
     }
   }
 };
@@ -201,34 +219,34 @@ template <std::uint32_t M, bool Fits>
 __device__ void add_segment_8(const std::uint16_t* a_block, const OperandView& b, BSegment segment,
                               std::uint32_t first_column, std::uint32_t m, const Accumulators<M>& sums) {
   constexpr std::uint32_t kLoads = 4;  // in flight: enough to hide a load behind the products before it
-  const Products8<M, Fits> products(a_block, first_column, m, sums);
-  const std::uint32_t group = threadIdx.x % 32 / 4;
-  const std::uint32_t from = (group / 2 + group % 2 * 4) * 8 + threadIdx.x % 2 * 4;
+  using Products = Products8<M, Fits>;
+  const Products products(a_block, first_column, m, sums);
   const std::uint32_t* next_column = b.index.columns + segment.first;
-  const std::uint16_t* values = b.values + std::uint64_t{segment.first} * 64 + from;
+  const std::uint32_t* next =
+      reinterpret_cast<const std::uint32_t*>(b.values) + std::uint64_t{segment.first} * 32 + Products::first_word();
   std::uint32_t left = segment.end - segment.first;
   std::uint32_t columns[kLoads];
-  uint2 terms[kLoads];
+  std::uint32_t words[kLoads];
 #pragma unroll(Fits ? 2 : 1)  // checked sums are many instructions already
-  for (; left >= kLoads; left -= kLoads, next_column += kLoads, values += kLoads * 64) {
+  for (; left >= kLoads; left -= kLoads, next_column += kLoads, next += kLoads * 32) {
 #pragma unroll
     for (std::uint32_t u = 0; u < kLoads; ++u) {
       columns[u] = __ldg(next_column + u);
-      terms[u] = __ldg(reinterpret_cast<const uint2*>(values + u * 64));
+      words[u] = __ldg(next + u * 32);
     }
-    products.add(columns, terms, true);
-    products.add(columns + 2, terms + 2, true);
+    products.add(columns, words, true);
+    products.add(columns + 2, words + 2, true);
   }
   if (left == 0) return;
 #pragma unroll
   for (std::uint32_t u = 0; u < kLoads; ++u) {
-    terms[u] = uint2{0, 0};
+    words[u] = 0;
     if (u >= left) continue;
     columns[u] = __ldg(next_column + u);
-    terms[u] = __ldg(reinterpret_cast<const uint2*>(values + u * 64));
+    words[u] = __ldg(next + u * 32);
   }
-  products.add(columns, terms, left > 1);
-  if (left > 2) products.add(columns + 2, terms + 2, false);
+  products.add(columns, words, left > 1);
+  if (left > 2) products.add(columns + 2, words + 2, false);
 }
 
 /// A lane's part of eight rows of A or columns of B of side P, one after the other, in memory.

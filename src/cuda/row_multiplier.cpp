@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cuda/multiplier.hpp"
+#include "kernels/row_spread.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
@@ -97,7 +98,10 @@ class RowMultiplier : public Multiplier {
         num_split_k_(c_.memory, max_split_k_ == 0 ? 0 : 1, "count"),
         split_k_sums_(c_.memory, max_split_k_ * c_.operands.m * c_.operands.m, "split-K sums"),
         work_(c_.memory, list_workspace_bytes(context.execution.panels), "pair work space"),
-        look_back_(c_.memory, c_.max_c_blocks + 1, "look-back states") {}
+        zeros_(c_.memory, 1, "flag"),
+        look_back_(c_.memory, c_.max_c_blocks + 1, "look-back states") {
+    look_for_zeros();
+  }
 
   void multiply(const plan::Panel& panel, PackedPanel& target) override {
     const Operands& operands = c_.operands;
@@ -113,7 +117,7 @@ class RowMultiplier : public Multiplier {
                                        .b_row_index = operands.b_row_index.data(),
                                        .m = operands.m,
                                        .max_element = operands.max_element},
-                                      c_blocks, out, c_.stream.get());
+                                      c_blocks, zeros_.data(), out, c_.stream.get());
       });
       return;
     }
@@ -141,6 +145,24 @@ class RowMultiplier : public Multiplier {
   }
 
  private:
+  /// Lets the Gustavson kernel know whether C blocks that it visits can be zero; waits for nothing.
+  void look_for_zeros() {
+    const auto& panels = c_.execution.panels;
+    if (std::all_of(panels.begin(), panels.end(), [](const plan::Panel& panel) { return panel.expand; })) return;
+    const Operands& operands = c_.operands;
+    const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
+    c_.events.timed(Stage::count, c_.stream, [&] {
+      if (operands.can_be_zero) {
+        check(cudaMemsetAsync(zeros_.data(), *operands.can_be_zero ? 1 : 0, sizeof(std::uint32_t), c_.stream.get()),
+              "flag");
+        return;
+      }
+      kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
+                                 {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
+                                 operands.shape(), zeros_.data(), c_.stream.get());
+    });
+  }
+
   [[nodiscard]] kernels::PairValues pair_values() const {
     return {.a = c_.operands.a_values.data(), .b = c_.operands.b_values.data()};
   }
@@ -192,6 +214,7 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint32_t> num_split_k_;
   DeviceBuffer<std::uint64_t> split_k_sums_;  // [max_split_k, m, m]
   DeviceBuffer<std::byte> work_;
+  DeviceBuffer<std::uint32_t> zeros_;      // [1], as find_zeros writes it, where panels are visited
   DeviceBuffer<std::uint64_t> look_back_;  // [max_c_blocks + 1]
 };
 

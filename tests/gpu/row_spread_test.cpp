@@ -1,0 +1,160 @@
+// row-spread where it knows its C blocks before it multiplies, and where it does not; the look at some rows of a result.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "kernels/ranked.hpp"
+#include "kernels/tuning.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/matrix_builder.hpp"
+#include "support/oracle.hpp"
+
+namespace {
+
+using namespace spmm;
+using test::MatrixBuilder;
+
+void check(const BlockMatrix& a, const BlockMatrix& b) {
+  Options options;
+  options.backend = Backend::cuda;
+  options.kernel = "row-spread";
+  Report report;
+  REQUIRE((multiply(a, b, options, &report) == test::oracle_multiply(a, b)));
+  CHECK(report.plan.kernel == "row-spread");
+  CHECK(report.peak_device_bytes <= report.plan.device_need_bytes);
+}
+
+template <class T>
+T* on_device(const std::vector<T>& values) {
+  void* data = nullptr;
+  REQUIRE(cudaMalloc(&data, values.size() * sizeof(T)) == cudaSuccess);
+  REQUIRE(cudaMemcpy(data, values.data(), values.size() * sizeof(T), cudaMemcpyDefault) == cudaSuccess);
+  return static_cast<T*>(data);
+}
+
+using Rows = std::vector<std::vector<std::uint32_t>>;  // columns, ascending
+
+/// Compressed rows on the device, never freed: tests are short.
+kernels::CompressedView view_of(const Rows& rows) {
+  std::vector<std::uint32_t> offsets{0};
+  std::vector<std::uint32_t> columns;
+  for (const auto& row : rows) {
+    columns.insert(columns.end(), row.begin(), row.end());
+    offsets.push_back(static_cast<std::uint32_t>(columns.size()));
+  }
+  return {.num_rows = static_cast<std::uint32_t>(rows.size()),
+          .rows = nullptr,
+          .offsets = on_device(offsets),
+          .columns = on_device(columns)};
+}
+
+Rows random_rows(std::uint32_t count, std::uint32_t most, std::uint32_t nb, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Rows rows(count);
+  for (auto& row : rows) {
+    std::set<std::uint32_t> columns{static_cast<std::uint32_t>(random() % nb)};
+    for (std::uint64_t x = random() % most; x > 0; --x) columns.insert(static_cast<std::uint32_t>(random() % nb));
+    row.assign(columns.begin(), columns.end());
+  }
+  return rows;
+}
+
+/// What the look must find: b_rows = the row of B for each block of A, or kNoRow.
+kernels::RowSampleCounts expected_sample(const Rows& a, const std::vector<std::uint32_t>& b_rows, const Rows& b) {
+  std::vector<std::size_t> offsets{0};
+  for (const auto& row : a) offsets.push_back(offsets.back() + row.size());
+  kernels::RowSampleCounts counts;
+  for (std::uint32_t x = 0; x < kernels::kSampledRows; ++x) {
+    const std::uint32_t place = (2 * x + 1) * 0x9E37'79B9u;
+    const auto row = static_cast<std::size_t>(std::uint64_t{place} * a.size() >> 32);
+    std::set<std::uint32_t> columns;
+    for (std::size_t p = offsets[row]; p < offsets[row + 1]; ++p) {
+      if (b_rows[p] == kernels::kNoRow) continue;
+      counts.pairs += b[b_rows[p]].size();
+      columns.insert(b[b_rows[p]].begin(), b[b_rows[p]].end());
+    }
+    if (columns.empty()) continue;
+    counts.c_blocks += columns.size();
+    counts.columns += *columns.rbegin() - *columns.begin() + 1;
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("row-spread: no C block can be zero, some are, all are") {
+  for (const std::uint32_t m : {1u, 3u, 4u, 5u, 8u, 12u, 16u, 24u, 33u}) {
+    const std::size_t elements = std::size_t{m} * m;
+    const std::uint32_t nb = 2600 / m + 40;
+    for (const std::uint32_t largest : {200u, 60'000u}) {
+      BlockMatrix full_a = test::random_matrix(m * nb, m, 4 * nb, largest, m);
+      BlockMatrix full_b = test::random_matrix(m * nb, m, 6 * nb, largest, m + 1);
+      for (std::uint16_t& value : full_a.values) ++value;
+      for (std::uint16_t& value : full_b.values) ++value;
+      INFO("m " << m << ", elements to " << largest);
+      check(full_a, full_b);
+      BlockMatrix a = full_a;
+      for (std::size_t x = 0; x < a.index.size(); x += 3) {
+        for (std::size_t e = 0; e < elements; ++e) a.values[x * elements + e] = 0;
+      }
+      check(a, full_b);
+      BlockMatrix b = full_b;
+      std::fill_n(b.values.begin() + static_cast<std::ptrdiff_t>(elements), elements, std::uint16_t{0});
+      check(full_a, b);
+      std::fill(a.values.begin(), a.values.end(), std::uint16_t{0});
+      check(a, full_b);
+    }
+  }
+}
+
+TEST_CASE("row-spread: rows of A around the blocks of a round, long and short rows of B") {
+  for (const std::uint32_t m : {1u, 4u, 7u, 8u, 16u}) {
+    for (const std::uint32_t value : {1u, 65'534u}) {
+      const std::uint32_t nb = 1200;
+      MatrixBuilder a(nb, m, 1);
+      MatrixBuilder b(nb, m, 2);
+      const std::uint32_t lengths[] = {1, 2, 31, 33, 63, 65, 511, 512, 513, 1025};
+      for (std::uint32_t row = 0; row < std::size(lengths); ++row) {
+        for (std::uint32_t t = 0; t < lengths[row]; ++t) a.add_constant(row * 7, t, 1 + (t + row) % value);
+      }
+      for (std::uint32_t t = 0; t < nb; ++t) {
+        const std::uint32_t length = t == 0 ? nb : t % 50 == 1 ? 90 : t % 3;
+        for (std::uint32_t x = 0; x < length; ++x) b.add_constant(t, (t * 5 + x) % nb, 1 + (t + x) % value);
+      }
+      INFO("m " << m << ", elements to " << value);
+      check(a.matrix(), b.matrix());
+    }
+  }
+}
+
+TEST_CASE("a look at some rows of a result counts their pairs, C blocks and columns") {
+  for (const std::uint32_t nb : {1u, 40u, 5000u, 262'144u, 262'145u, 1'048'576u}) {
+    for (const std::uint32_t num_rows : {1u, 7u, 3000u}) {
+      const Rows a = random_rows(num_rows, 60, nb, nb + 1);
+      const Rows b = random_rows(std::min(nb, 2000u), 90, nb, nb + 2);
+      std::mt19937_64 random(nb);
+      std::vector<std::uint32_t> b_rows;
+      for (const auto& row : a) {
+        const bool none = random() % 9 == 0;
+        for (std::size_t x = 0; x < row.size(); ++x) {
+          b_rows.push_back(none || random() % 5 == 0 ? kernels::kNoRow : static_cast<std::uint32_t>(random() % b.size()));
+        }
+      }
+      auto* const counts = on_device(std::vector<kernels::RowSampleCounts>(1));
+      kernels::launch_sample_rows({.a = view_of(a), .b = view_of(b), .b_row_index = on_device(b_rows)}, counts, nullptr);
+      kernels::RowSampleCounts found;
+      REQUIRE(cudaMemcpy(&found, counts, sizeof found, cudaMemcpyDefault) == cudaSuccess);
+      const kernels::RowSampleCounts expected = expected_sample(a, b_rows, b);
+      INFO("block columns " << nb << ", rows " << num_rows);
+      CHECK(found.pairs == expected.pairs);
+      CHECK(found.c_blocks == expected.c_blocks);
+      CHECK(found.columns == expected.columns);
+    }
+  }
+}
