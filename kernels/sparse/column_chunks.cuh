@@ -42,8 +42,8 @@ __device__ inline BSegment find_segment(const CompressedView& b, std::uint32_t b
   return {split_offset(b, b_row, column), split_offset(b, b_row, column + num_c_blocks)};
 }
 
-/// What a warp takes of a round: the B segments from x on, without the first `skipped` pairs, `pairs` at most; or, where
-/// drawn, whichever segment is next.
+/// What a warp takes of a round: the B segments from x on, without the first `skipped` pairs, `pairs` at most; or,
+/// where drawn, whichever segment is next.
 struct Share {
   bool drawn;
   std::uint32_t x;

@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       const std::uint32_t b_row = product.b_row_index[first + threadIdx.x];
       segment = find_segment(b.index, b_row, c_blocks, chunks, chunk, num_c_blocks);
     }
-    const Share share = round.list(segment, count, P * P);  // has a barrier: in the first round, sums and flags are clear too
+    const Share share = round.list(segment, count, P * P);  // has a barrier: at first, sums and flags are clear, too
     if (is_ordered) {
       mark_columns(round, count, b.index.columns, first_column, flags);
       __syncthreads();  // flags are complete
@@ -246,10 +246,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     __syncthreads();  // segments may be overwritten; after the last round: all products are added
   }
 
-  const ChunkOutput written{.flags = flags,
-                            .order = order,
-                            .first_index = uint2{out.rows[row], first_column},
-                            .num_ctas = chunks.num_ctas};
+  const ChunkOutput written{
+      .flags = flags, .order = order, .first_index = uint2{out.rows[row], first_column}, .num_ctas = chunks.num_ctas};
   if (fits) {
     write_chunk<P, M, true>(sums, num_c_blocks, m, is_ordered, written, out);
   } else {

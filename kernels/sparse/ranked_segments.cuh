@@ -99,8 +99,8 @@ __device__ void add_ranked_8(const std::uint16_t* a_block, const OperandView& b,
   constexpr std::uint32_t kLoads = 4;
   constexpr std::uint32_t kStride = 32;
   using Products = Products8<M, Fits>;
-  const auto* next =
-      reinterpret_cast<const std::uint32_t*>(b.values) + std::uint64_t{segment.first} * kStride + Products::first_word();
+  const auto* next = reinterpret_cast<const std::uint32_t*>(b.values) + std::uint64_t{segment.first} * kStride +
+                     Products::first_word();
   const Products products(a_block, 0, m, sums);
   std::uint32_t slots[kLoads];
 #pragma unroll 1

@@ -83,6 +83,9 @@ void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream)
 /// Fetches the counted pairs anew, in runs of this many rows. Waits for the stream.
 void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);
 
+/// Looks at some rows of the result, where operands have pairs. Waits for the stream.
+plan::RowSample sample_rows(const SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+
 /// Brings elements into the order a kernel wants (stage build). `sorted` is consumed; kept operands are read, and let
 /// go unless the order is that of the file.
 Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);

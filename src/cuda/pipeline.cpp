@@ -152,11 +152,14 @@ SortedPair Pipeline::sort_and_count(ParsedPair parsed, OperandSide& side_a, Oper
 /// The exact decision, and the operands as it wants them.
 Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& statistics) {
   decide(statistics);
+  if (execution_.wants_row_sample) look_at_rows(sorted, statistics);
   TileMaps tiles;
   if (execution_.wants_tile_counts) tiles = count_tiles_of(sorted, statistics);
   if (execution_.wants_row_counts) {
     events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(sorted, 1, memory_, stream_); });
+    const plan::RowSample row_sample = statistics.row_sample;
     statistics = statistics_of(sorted, statistics.a, statistics.b);
+    statistics.row_sample = row_sample;
     set_tiles(statistics, tiles);
     decide(statistics);
   }
@@ -176,8 +179,27 @@ Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& stati
   return operands;
 }
 
+/// Looks at some rows of the result, which an exact decision wants to know more of, and decides again.
+void Pipeline::look_at_rows(const SortedPair& sorted, plan::Statistics& statistics) {
+  plan::Statistics looked_at = statistics;
+  events_.timed(Stage::count, stream_, [&] { looked_at.row_sample = sample_rows(sorted, memory_, stream_); });
+  decide_anew(looked_at, statistics);
+}
+
+/// Decides with more statistics, which take the place of `statistics`. Another kernel is taken only where the memory
+/// for it is free: the product waits for none. Returns whether the decision stands.
+bool Pipeline::decide_anew(plan::Statistics& more, plan::Statistics& statistics) {
+  const plan::Execution before = execution_;
+  decide(more);
+  if (execution_.id != before.id && execution_.device_need_bytes > memory_.most_bytes()) {
+    execution_ = before;  // other products hold what it would need
+    return false;
+  }
+  statistics = std::move(more);
+  return true;
+}
+
 /// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
-/// Another kernel is taken only where the memory for it is free: the product waits for none.
 TileMaps Pipeline::count_tiles_of(const SortedPair& sorted, plan::Statistics& statistics) {
   TileMaps tiles;
   events_.timed(Stage::count, stream_, [&] {
@@ -187,14 +209,7 @@ TileMaps Pipeline::count_tiles_of(const SortedPair& sorted, plan::Statistics& st
   if (!tiles.counts.counted) return tiles;  // the decision stands
   plan::Statistics with_tiles = statistics;
   set_tiles(with_tiles, tiles);
-  const plan::Execution before = execution_;
-  decide(with_tiles);
-  if (execution_.id != before.id && execution_.device_need_bytes > memory_.most_bytes()) {
-    execution_ = before;  // other products hold what it would need
-    return {};
-  }
-  statistics = std::move(with_tiles);
-  return tiles;
+  return decide_anew(with_tiles, statistics) ? std::move(tiles) : TileMaps{};
 }
 
 void Pipeline::decide(const plan::Statistics& statistics) {

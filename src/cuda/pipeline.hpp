@@ -48,6 +48,8 @@ class Pipeline {
  private:
   SortedPair sort_and_count(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b);
   Operands decide_and_arrange(SortedPair sorted, plan::Statistics& statistics);
+  void look_at_rows(const SortedPair& sorted, plan::Statistics& statistics);
+  bool decide_anew(plan::Statistics& more, plan::Statistics& statistics);
   TileMaps count_tiles_of(const SortedPair& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);
   [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,

@@ -330,4 +330,20 @@ void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
   e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / limits.rates().tile_stage_ms);
 }
 
+void want_row_sample(Execution& e, const Statistics& s, const Limits& limits) {
+  constexpr double kClearly = 0.85;  // of the prediction: a look takes time, and rows never match that well
+  if (limits.kernel || s.row_sample.num_rows != 0 || s.num_pairs < 1 || limits.num_devices() > 1) return;
+  const auto mean_pairs = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const bool is_worth = e.predicted_ms - build_ms(s, limits.rates()) > kernels::kRowSampleWorthMs;
+  const KernelRow& ranked = row_of(KernelId::row_rank);
+  if (!is_worth || mean_pairs > kernels::kMaxSampledRowPairs || !has_even_rows(s) || e.is_in_slabs() ||
+      !row_rank_refusal(ranked, s).empty()) {
+    return;
+  }
+  Statistics best = s;  // all rows of B that a row of A meets have the same columns, side by side
+  const double least = s.num_pairs / static_cast<double>(s.a.num_blocks);
+  best.row_sample = {.num_rows = 1, .pairs = mean_pairs, .c_blocks = least, .columns = least};
+  e.wants_row_sample = e.id == KernelId::row_rank || row_rank_ms(best, {}, limits.rates()) < kClearly * e.predicted_ms;
+}
+
 }  // namespace spmm::plan

@@ -17,4 +17,8 @@ void cut_row_panels(Execution& execution, const Statistics& s, const Limits& lim
 /// while.
 void want_tile_counts(Execution& execution, const Statistics& s, const Limits& limits);
 
+/// Asks for a look at some rows of the result where an exact execution is slow enough for it to be worth while, and
+/// row-rank runs or might be faster.
+void want_row_sample(Execution& execution, const Statistics& s, const Limits& limits);
+
 }  // namespace spmm::plan

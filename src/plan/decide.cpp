@@ -110,6 +110,7 @@ Execution decide_at_once(const Statistics& s, const Limits& limits) {
   if (!e.is_refused() && s.exact && backend == Backend::cuda) {
     cut_row_panels(e, s, limits);
     want_tile_counts(e, s, limits);
+    want_row_sample(e, s, limits);
     e.layout = layout_text(e);
   }
   if (backend == Backend::cuda) e.devices = equal_shares(limits);

@@ -15,8 +15,14 @@ double elements_of_block(const Statistics& s) {
   return static_cast<double>(s.m()) * s.m();
 }
 
+/// C blocks, from rows that have been looked at, else as many as rows allow for.
+double c_blocks_of(const Statistics& s) {
+  if (s.row_sample.pairs < 1) return s.num_c_blocks;
+  return std::min(s.num_c_blocks, s.num_pairs * s.row_sample.c_blocks / s.row_sample.pairs);
+}
+
 double result_bytes(const Statistics& s) {
-  return s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
+  return c_blocks_of(s) * static_cast<double>(output_record_bytes(s.m()));
 }
 
 constexpr double kFirstCheckTerms = 2'048;  // dense-tensor first checks for saturated tiles after so many
@@ -47,18 +53,21 @@ double dense_terms(const Statistics& s) {
   return static_cast<double>(s.a_rows) * s.m() * side * side;
 }
 
-/// Share of the rates of sums in shared memory that is left where rows can leave 32 bits on average.
+/// Share of the rates of sums in shared memory that is left where some rows can leave 32 bits: in those, every sum is
+/// checked for overflow. Lengths of rows are taken to spread as those of evenly spread blocks do.
 double share_of_checked_sums(const Statistics& s) {
-  const double row_sum = static_cast<double>(s.num_blocks()) / 2 /
-                         static_cast<double>(std::max<std::uint64_t>(1, s.a_rows)) * s.m() * s.max_element *
-                         s.max_element;  // at most; beyond 32 bits every sum is checked for overflow
-  return row_sum > kMaxVal ? kernels::kGustavsonCheckedShare : 1;
+  const double mean =
+      static_cast<double>(s.num_blocks()) / 2 / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const double largest = std::max(1.0, static_cast<double>(s.max_element));
+  const double most = kMaxVal / (largest * largest * s.m());  // blocks of a row that is not checked
+  const double checked = 0.5 * std::erfc((most - mean) / std::sqrt(2 * std::max(mean, 1.0)));
+  return 1 / (1 - checked + checked / kernels::kGustavsonCheckedShare);
 }
 
-/// Whether the longest row has not many times the pairs of others.
-bool has_even_rows(const Statistics& s) {
-  const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  return !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean;
+/// Whether some C blocks that have pairs are expected to be zero, elements being drawn evenly: a column of a block of A
+/// is zero where m elements are.
+bool has_zero_blocks(const Statistics& s) {
+  return static_cast<double>(s.num_blocks()) * s.m() * std::pow(1.0 + s.max_element, -static_cast<double>(s.m())) > 1;
 }
 
 /// Whether every row has few pairs; before they are counted, whether the longest of many even rows would.
@@ -68,16 +77,23 @@ bool has_short_rows(const Statistics& s) {
 }
 
 /// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
-double small_rows_ms(const Statistics& s, double rows, double pairs, const DeviceRates& rates) {
-  const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
+double small_rows_ms(const Statistics& s, const kernels::SmallShape& shape, double rows, double pairs,
+                     const DeviceRates& rates) {
   const double mean = pairs / std::max(rows, 1.0);
   const double sums = pairs * elements_of_block(s) / rates.small_sums_per_ms;
   if (mean <= shape.hash_slots) return pairs / rates.small_hash_pairs_per_ms + sums;
-  const double chunks = mean <= shape.rank_pairs ? 1 : shape.dense_chunks;
-  return sums + rows * chunks * (has_even_rows(s) ? rates.small_unit_ms : rates.small_uneven_unit_ms);
+  const bool is_ranked = mean <= shape.rank_pairs;
+  const double even_unit_ms = is_ranked ? rates.small_ranked_unit_ms : rates.small_unit_ms;
+  return sums +
+         rows * (is_ranked ? 1 : shape.dense_chunks) * (has_even_rows(s) ? even_unit_ms : rates.small_uneven_unit_ms);
 }
 
 }  // namespace
+
+bool has_even_rows(const Statistics& s) {
+  const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  return !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean;
+}
 
 double build_ms(const Statistics& s, const DeviceRates& rates) {
   const auto blocks = static_cast<double>(s.num_blocks());
@@ -114,8 +130,11 @@ double pair_list_ms(const Statistics& s, const Pieces&, const DeviceRates& rates
 
 double row_spread_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
+  constexpr double kPaddedRate = 0.7;  // of a side of 4 or 8: m is known at run time only
   const double elements = elements_of_block(s);
-  const double pairs_per_ms = rates.of_side(s.m()).gustavson_pairs_per_ms * share_of_checked_sums(s);
+  const SideRates& side = rates.of_side(s.m());
+  const double pairs_per_ms =
+      side.gustavson_pairs_per_ms * share_of_checked_sums(s) * (s.m() < side.side && side.side <= 8 ? kPaddedRate : 1);
   const double chunk_blocks =
       std::clamp<double>(kernels::kGustavsonSharedBytes / (4 * elements + 4), 1, kernels::kMaxChunkBlocks);
   const auto rows = static_cast<double>(s.a_rows);
@@ -136,14 +155,15 @@ double rows_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rat
 
 double small_blocks_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
+  const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
   double multiply = 0;
   if (s.row_pairs.num_runs() == 0) {
-    multiply = small_rows_ms(s, static_cast<double>(s.a_rows), s.num_pairs, rates);
+    multiply = small_rows_ms(s, shape, static_cast<double>(s.a_rows), s.num_pairs, rates);
   }
   for (std::size_t run = 0; run < s.row_pairs.num_runs(); ++run) {
     const double rows = s.row_pairs.first_row(run + 1) - s.row_pairs.first_row(run);
-    multiply +=
-        small_rows_ms(s, rows, static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]), rates);
+    const auto pairs = static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]);
+    multiply += small_rows_ms(s, shape, rows, pairs, rates);
   }
   return build_ms(s, rates) + multiply + result_bytes(s) / rates.gustavson_result_bytes_per_ms;
 }
@@ -152,11 +172,16 @@ double row_rank_ms(const Statistics& s, const Pieces&, const DeviceRates& rates)
   if (s.num_pairs < 1) return build_ms(s, rates);
   const auto rows = static_cast<double>(s.a_rows);
   const double panels = std::max(1.0, result_bytes(s) / static_cast<double>(kernels::kRankPanelBytes));
-  const double bytes = result_bytes(s) * (has_even_rows(s) ? 1 : kernels::kUnevenRankShare);
+  const bool even = has_even_rows(s);
+  const bool looked_at = s.row_sample.num_rows != 0;
+  const double c_blocks = c_blocks_of(s) * (even || looked_at ? 1 : kernels::kUnevenRankShare);
+  const double columns = looked_at ? s.row_sample.columns / s.row_sample.num_rows : s.nb();
+  const double pairs_per_ms =
+      rates.of_side(s.m()).ranked_pairs_per_ms * share_of_checked_sums(s) * (even ? 1 : kernels::kUnevenRankRate);
   return build_ms(s, rates) + rates.rank_ms + panels * rates.rank_panel_ms +
-         rows * (rates.rank_row_ms + s.nb() / rates.rank_columns_per_ms) +
-         s.num_pairs / (rates.of_side(s.m()).ranked_pairs_per_ms * share_of_checked_sums(s)) +
-         bytes / rates.rank_result_bytes_per_ms;
+         rows * (rates.rank_row_ms + columns / rates.rank_columns_per_ms) + s.num_pairs / pairs_per_ms +
+         c_blocks * static_cast<double>(output_record_bytes(s.m())) / rates.rank_result_bytes_per_ms +
+         (has_zero_blocks(s) ? c_blocks / rates.rank_zero_blocks_per_ms : 0);
 }
 
 double dense_tensor_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates) {

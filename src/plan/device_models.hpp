@@ -22,6 +22,9 @@ double shared_ms(double ms_alone, const Statistics& s, const DeviceRates& rates,
 /// Until operands are parsed and sorted, whatever kernel follows.
 double build_ms(const Statistics& s, const DeviceRates& rates);
 
+/// Whether the longest row has not many times the pairs of others.
+bool has_even_rows(const Statistics& s);
+
 /// The tiles of tile-tensor. Exact statistics: as they are counted.
 kernels::TileGrid tile_grid(const Statistics& s);
 

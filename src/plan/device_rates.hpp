@@ -37,12 +37,14 @@ struct DeviceRates {
   double small_hash_pairs_per_ms = 0;        ///< small-blocks: rows that a warp hashes
   double small_sums_per_ms = 0;              ///< elements added up by CTAs in shared memory
   double small_unit_ms = 0;                  ///< a chunk of a row, beside those of other CTAs
-  double small_uneven_unit_ms = 0;           ///< the same where rows differ much (kSmallEvenRows)
+  double small_ranked_unit_ms = 0;           ///< a row that is ranked
+  double small_uneven_unit_ms = 0;           ///< either where rows differ much (kSmallEvenRows)
   double rank_columns_per_ms = 0;            ///< row-rank: bits of a row, cleared and searched
   double rank_row_ms = 0;                    ///< a row, however few its pairs
   double rank_ms = 0;                        ///< a look at the operands, and a wait for what it finds
   double rank_panel_ms = 0;                  ///< launches of a panel
   double rank_result_bytes_per_ms = 0;       ///< columns found, sums cleared, records written
+  double rank_zero_blocks_per_ms = 0;        ///< C blocks flagged and copied to their places, where some are zero
   double tensor_terms_per_ms = 0;            ///< byte multiply-adds of dense-tensor
   double tile_stage_ms = 0;                  ///< tile-tensor: two tiles multiplied, beside those of others
   double tile_far_stage_ms = 0;              ///< the same where B's tile comes from memory each time

@@ -37,6 +37,14 @@ enum class KernelId : std::uint8_t {
 /// Into how many slabs an operand may be cut.
 inline constexpr std::array<std::uint32_t, 12> kSlabCounts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
+/// Sums over some rows of the result. num_rows = 0: none has been looked at.
+struct RowSample {
+  std::uint32_t num_rows = 0;
+  double pairs = 0;
+  double c_blocks = 0;
+  double columns = 0;  ///< from the first to the last C block
+};
+
 /// Of a product: expected from the headers, for evenly spread blocks, or exact once pairs are counted.
 struct Statistics {
   MatrixHeader a{};
@@ -52,6 +60,7 @@ struct Statistics {
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
   TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them
+  RowSample row_sample{};              ///< the same
 
   /// Blocks of the largest slab if A is cut along rows (B along columns) into kSlabCounts[x] slabs. Empty: evenly
   /// spread, slabs of equal size.

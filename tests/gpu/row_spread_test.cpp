@@ -1,4 +1,5 @@
-// row-spread where it knows its C blocks before it multiplies, and where it does not; the look at some rows of a result.
+// row-spread where it knows its C blocks before it multiplies, and where it does not; the look at some rows of a
+// result.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -143,11 +144,13 @@ TEST_CASE("a look at some rows of a result counts their pairs, C blocks and colu
       for (const auto& row : a) {
         const bool none = random() % 9 == 0;
         for (std::size_t x = 0; x < row.size(); ++x) {
-          b_rows.push_back(none || random() % 5 == 0 ? kernels::kNoRow : static_cast<std::uint32_t>(random() % b.size()));
+          b_rows.push_back(none || random() % 5 == 0 ? kernels::kNoRow
+                                                     : static_cast<std::uint32_t>(random() % b.size()));
         }
       }
       auto* const counts = on_device(std::vector<kernels::RowSampleCounts>(1));
-      kernels::launch_sample_rows({.a = view_of(a), .b = view_of(b), .b_row_index = on_device(b_rows)}, counts, nullptr);
+      kernels::launch_sample_rows({.a = view_of(a), .b = view_of(b), .b_row_index = on_device(b_rows)}, counts,
+                                  nullptr);
       kernels::RowSampleCounts found;
       REQUIRE(cudaMemcpy(&found, counts, sizeof found, cudaMemcpyDefault) == cudaSuccess);
       const kernels::RowSampleCounts expected = expected_sample(a, b_rows, b);
