@@ -11,8 +11,10 @@
 #include "base/parallel.hpp"
 #include "base/record_errors.hpp"
 #include "base/record_head.hpp"
+#include "cpu/element_operand.hpp"
 #include "cpu/pack_block.hpp"
 #include "cpu/radix_sort.hpp"
+#include "cpu/read_records.hpp"
 #include "cpu/short_keys.hpp"
 
 namespace spmm::cpu {
@@ -173,7 +175,6 @@ std::vector<std::uint32_t> count_rows(const Source& source, const AlignedArray<s
 std::uint32_t fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& keys, std::uint64_t begin,
                            std::uint64_t end, std::uint32_t row, const Packing& packing, Operand& out) {
   const std::uint64_t record = input_record_bytes(packing.shape.m);
-  const bool has_element = packing.shape.m == 1;
   std::uint32_t seen = 0;
   keys.visit(begin, end, [&](std::uint64_t x, BlockIndex at, bool starts_row, bool) {
     out.cols[x] = at.j;
@@ -181,11 +182,6 @@ std::uint32_t fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& 
       out.rows[row] = at.i;
       out.row_ptr[row] = static_cast<std::uint32_t>(x);
       ++row;
-    }
-    if (has_element) {
-      out.values[x] = static_cast<std::uint16_t>(keys.payload(x));
-      seen |= keys.payload(x);
-      return;
     }
     if (x + kPrefetchRecords < end) {
       const std::byte* ahead = raw.data() + keys.payload(x + kPrefetchRecords) * record;
@@ -229,10 +225,11 @@ std::uint64_t stride_of(Side side, const PackedShape& shape) {
 
 }  // namespace
 
-Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side side, const PackedShape& shape,
-                      const Run& run) {
-  const auto timing = run.clock.scope(Stage::build);
+Operand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress, const Run& run) {
   const MatrixHeader& header = source.header();
+  if (plan::builds_from_runs(header)) return build_element_operand(source, progress, run);
+  const AlignedArray<std::byte> raw = read_records(source, progress, run);
+  const auto timing = run.clock.scope(Stage::build);
   const Packing packing{.pack = side == Side::a ? choose_pack_a(shape) : choose_pack_b(shape),
                         .shape = shape,
                         .stride = stride_of(side, shape)};

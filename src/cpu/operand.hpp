@@ -7,6 +7,7 @@
 #include "base/aligned_array.hpp"
 #include "base/run.hpp"
 #include "cpu/isa.hpp"
+#include "cpu/stage_progress.hpp"
 #include "plan/host_bytes.hpp"
 #include "spmm/stream.hpp"
 
@@ -25,10 +26,9 @@ struct Operand {
   [[nodiscard]] std::uint32_t num_rows() const { return static_cast<std::uint32_t>(rows.size()); }
 };
 
-/// Checks, sorts and packs the records of a source; frees `raw` on return.
-/// Errors: FormatError (index out of range, duplicate block), Interrupted.
-Operand build_operand(const Source& source, AlignedArray<std::byte> raw, Side side, const PackedShape& shape,
-                      const Run& run);
+/// Reads, checks, sorts and packs the records of a source.
+/// Errors: FormatError (index out of range, duplicate block), Interrupted, what the source throws.
+Operand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress, const Run& run);
 
 /// Turns packed operands into the form of wide arithmetic: subtracts 2^15 from every element of B, and returns the row
 /// sums of A's blocks. Shapes: returns [num_blocks of A, shape.rows].

@@ -1,11 +1,9 @@
 #include "cpu/prepared.hpp"
 
 #include <cstddef>
-#include <utility>
 
 #include "base/cancellable.hpp"
 #include "cpu/c_block_estimate.hpp"
-#include "cpu/read_records.hpp"
 #include "cpu/stage_progress.hpp"
 #include "cpu/tile_operand.hpp"
 #include "plan/tiles.hpp"
@@ -18,10 +16,9 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   Prepared out;
   out.shape = shape;
   out.blocks_per_side = a.header().blocks_per_side();
-  AlignedArray<std::byte> raw_a = read_records(a, progress, run);
-  AlignedArray<std::byte> raw_b = read_records(b, progress, run);
-  out.a = build_operand(a, std::move(raw_a), Side::a, shape, run);
-  out.b = build_operand(b, std::move(raw_b), Side::b, shape, run);
+  // One after the other: B's records go where A's were, and pages that were used before need not be cleared.
+  out.a = build_operand(a, Side::a, shape, progress, run);
+  out.b = build_operand(b, Side::b, shape, progress, run);
   const auto timing = run.clock.scope(Stage::count);
   out.row_pairs = link_rows(out.a, out.b, out.blocks_per_side, run);
   for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <utility>
@@ -77,22 +76,14 @@ void ShortKeys::count(const Source& source, const AlignedArray<std::byte>& raw, 
 void ShortKeys::distribute(const Source& source, const AlignedArray<std::byte>& raw, const Run& run,
                            std::vector<std::vector<std::uint64_t>>& positions) {
   const std::uint64_t record = input_record_bytes(source.header().m);
-  const bool has_element = source.header().m == 1;
   const std::uint64_t low_rows = (std::uint64_t{1} << (bits_.index - bits_.bucket)) - 1;
   const auto num_workers = static_cast<unsigned>(positions.size());
   run.run_workers(num_workers, [&](unsigned worker) {
     std::vector<std::uint64_t>& position = positions[worker];
     for_share(size(), worker, num_workers, run, [&](std::uint64_t r) {
-      const std::byte* const from = raw.data() + r * record;
-      const BlockIndex at = read_index(from);
+      const BlockIndex at = read_index(raw.data() + r * record);
       const std::uint64_t key = ((at.i & low_rows) << bits_.index) | at.j;
-      std::uint64_t payload = r;
-      if (has_element) {
-        std::uint16_t element = 0;
-        std::memcpy(&element, from + kIndexBytes, sizeof element);
-        payload = element;
-      }
-      entries_[position[bucket_of(at.i)]++] = (key << bits_.payload) | payload;
+      entries_[position[bucket_of(at.i)]++] = (key << bits_.payload) | r;
     });
   });
 }

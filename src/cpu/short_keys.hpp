@@ -1,5 +1,5 @@
 // The records of an operand in the order of their positions, 8 bytes each: parted by the upper bits of their block row,
-// sorted within each part. Only where short_key_bits() fit.
+// sorted within each part. Only where short_key_bits() fit, and for sides above 1 (element_runs.hpp).
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class ShortKeys {
     }
   }
 
-  /// Number of the record; of blocks of side 1 the element.
+  /// Number of the record.
   [[nodiscard]] std::uint32_t payload(std::uint64_t at) const {
     return static_cast<std::uint32_t>(entries_[at] & ((std::uint64_t{1} << bits_.payload) - 1));
   }

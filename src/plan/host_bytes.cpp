@@ -74,15 +74,18 @@ std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedS
 }
 
 std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape) {
+  if (builds_from_runs(header)) {  // keys; what they become; two copies of those that are sorted: all, if rows crowd
+    return header.num_blocks * 3 * kShortKeyBytes + run_table_bytes(header) + operand_bytes(header, side, shape);
+  }
   const std::uint64_t entries = header.num_blocks * (short_key_bits(header).fit() ? kShortKeyBytes : kKeyedBytes);
   return entries + std::max(entries, operand_bytes(header, side, shape));  // sorting with scratch, then gathering
 }
 
 std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
-  const std::uint64_t raw_a = a.num_blocks * input_record_bytes(a.m);
-  const std::uint64_t raw_b = b.num_blocks * input_record_bytes(b.m);
-  // A's raw records go when A is built, B's when B is.
-  return std::max(raw_a + raw_b + build_bytes(a, Side::a, shape),
+  const std::uint64_t raw_a = builds_from_runs(a) ? 0 : a.num_blocks * input_record_bytes(a.m);
+  const std::uint64_t raw_b = builds_from_runs(b) ? 0 : b.num_blocks * input_record_bytes(b.m);
+  // A's raw records go when A is built, then B's are read.
+  return std::max(raw_a + build_bytes(a, Side::a, shape),
                   operand_bytes(a, Side::a, shape) + raw_b + build_bytes(b, Side::b, shape));
 }
 

@@ -32,7 +32,7 @@ HostBytes dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa
 HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 
-/// Bytes of one operand in memory, and of the peak while it is built from its raw records (those not counted).
+/// Bytes of one operand in memory, and of the peak while it is built, its raw records where they are kept not counted.
 std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
 std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
 
@@ -74,6 +74,23 @@ constexpr ShortKeyBits short_key_bits(const MatrixHeader& header) {
           .payload = header.m == 1            ? kElementBits
                      : header.num_blocks == 0 ? 0
                                               : width(header.num_blocks)};
+}
+
+constexpr std::uint32_t num_row_buckets(const MatrixHeader& header) {
+  return std::uint32_t{1} << short_key_bits(header).bucket;
+}
+
+/// Side 1: records are parted chunk by chunk while they are read, with their only element, and not kept as they are; a
+/// table says where the runs of each chunk begin.
+constexpr bool builds_from_runs(const MatrixHeader& header) {
+  return header.m == 1 && short_key_bits(header).fit();
+}
+inline constexpr std::uint64_t kRunChunkRecords = 1u << 16;  // with their keys about 1 MB
+constexpr std::uint64_t num_run_chunks(const MatrixHeader& header) {
+  return (header.num_blocks + kRunChunkRecords - 1) / kRunChunkRecords;
+}
+constexpr std::uint64_t run_table_bytes(const MatrixHeader& header) {
+  return num_run_chunks(header) * (num_row_buckets(header) + std::uint64_t{1}) * sizeof(std::uint32_t);
 }
 
 /// Words of a bit map.

@@ -180,7 +180,12 @@ TEST_CASE("building an operand takes keys, their sort scratch and the packed blo
   const plan::PackedShape plain = plan::packed_shape(plan::Isa::portable, 1);
   // 2 bytes of value and 4 of column a block; 1,000 rows with number and start.
   CHECK(plan::operand_bytes(header, plan::Side::a, plain) == 100'000 * 6 + 8004);
-  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * 16);  // keys of 8 bytes twice: more than blocks
+  // Side 1: keys of 8 bytes, those that are sorted twice more, the operand, where runs of 1,024 buckets begin in 2
+  // chunks.
+  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * (24 + 6) + 8004 + 2 * 1025 * 4);
+  const MatrixHeader twos{.n = 2000, .m = 2, .num_blocks = 100'000};
+  CHECK(plan::build_bytes(twos, plan::Side::a, plan::packed_shape(plan::Isa::portable, 2)) ==
+        100'000 * (8 + 12) + 8004);                                              // keys, then gathered blocks
   const MatrixHeader wide_index{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 1000};  // 16 bytes: 64 bits of index
   CHECK(plan::build_bytes(wide_index, plan::Side::a, plain) == 1000 * 32);
   const plan::PackedShape wide = plan::packed_shape(plan::Isa::avx2, 8);
@@ -190,8 +195,8 @@ TEST_CASE("building an operand takes keys, their sort scratch and the packed blo
   for (const plan::Isa isa : {plan::Isa::portable, plan::Isa::avx2}) {
     const plan::HostBytes bytes = plan::row_merge_bytes(header, header, isa);
     const plan::PackedShape shape = plan::packed_shape(isa, 1);
-    const std::uint64_t raw = 100'000 * input_record_bytes(1);
-    CHECK(bytes.preparing >= 2 * raw + plan::build_bytes(header, plan::Side::a, shape));
+    CHECK(bytes.preparing >=
+          plan::operand_bytes(header, plan::Side::a, shape) + plan::build_bytes(header, plan::Side::b, shape));
     CHECK(bytes.total(1, 2, 12) >= bytes.preparing);
   }
 }

@@ -24,9 +24,8 @@ cpu::Operand build(const BlockMatrix& matrix, unsigned num_threads) {
   StageClock clock;
   const Run run{.clock = clock, .on_progress = kNoProgress, .cancel = nullptr, .num_threads = num_threads};
   const MemorySource source(matrix, "a.bin");
-  AlignedArray<std::byte> raw(matrix.index.size() * input_record_bytes(matrix.m));
-  source.read(0, matrix.index.size(), raw.data());
-  return cpu::build_operand(source, std::move(raw), cpu::Side::a, cpu::packed_shape(cpu::Isa::portable, matrix.m), run);
+  cpu::Progress progress(run, Stage::read, 1);
+  return cpu::build_operand(source, cpu::Side::a, cpu::packed_shape(cpu::Isa::portable, matrix.m), progress, run);
 }
 
 /// Whether the operand holds the blocks in order of (i, j), each row once.

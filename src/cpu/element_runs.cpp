@@ -1,0 +1,85 @@
+#include "cpu/element_runs.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/record_head.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr std::uint64_t kRunsAhead = 8;  // that are fetched: each lies in another chunk
+
+}  // namespace
+
+ElementRuns::ElementRuns(const MatrixHeader& header)
+    : bits_(plan::short_key_bits(header)),
+      blocks_per_side_(header.blocks_per_side()),
+      size_(header.num_blocks),
+      num_chunks_(plan::num_run_chunks(header)),
+      num_buckets_(plan::num_row_buckets(header)),
+      entries_(size_),
+      runs_(num_chunks_ * (num_buckets_ + std::uint64_t{1})) {}
+
+std::uint64_t ElementRuns::num_records(std::uint64_t chunk) const {
+  return std::min(plan::kRunChunkRecords, size_ - first_record(chunk));
+}
+
+void ElementRuns::add(std::uint64_t chunk, const std::byte* records) {
+  constexpr std::uint64_t kRecord = input_record_bytes(1);
+  const std::uint64_t count = num_records(chunk);
+  const unsigned low_bits = bits_.index - bits_.bucket;
+  const std::uint64_t low_rows = (std::uint64_t{1} << low_bits) - 1;
+  std::uint32_t* const begins = runs_.data() + chunk * (num_buckets_ + std::uint64_t{1});
+  std::uint32_t next[std::size_t{1} << plan::kRowBucketBits] = {};
+  for (std::uint64_t r = 0; r < count; ++r) {
+    const BlockIndex at = read_index(records + r * kRecord);
+    if (at.i >= blocks_per_side_ || at.j >= blocks_per_side_) {
+      const std::uint64_t bad = first_record(chunk) + r;
+      std::uint64_t known = first_bad_.load();
+      while (bad < known && !first_bad_.compare_exchange_weak(known, bad)) {
+      }
+      return;
+    }
+    ++next[at.i >> low_bits];
+  }
+  std::uint32_t before = 0;
+  for (std::uint32_t bucket = 0; bucket < num_buckets_; ++bucket) {
+    begins[bucket] = before;
+    before += std::exchange(next[bucket], before);
+  }
+  begins[num_buckets_] = before;
+  std::uint64_t* const entries = entries_.data() + first_record(chunk);
+  for (std::uint64_t r = 0; r < count; ++r) {
+    const std::byte* const from = records + r * kRecord;
+    const BlockIndex at = read_index(from);
+    std::uint16_t element = 0;
+    std::memcpy(&element, from + kIndexBytes, sizeof element);
+    const std::uint64_t key = ((at.i & low_rows) << bits_.index) | at.j;
+    entries[next[at.i >> low_bits]++] = (key << bits_.payload) | element;
+  }
+}
+
+std::vector<std::uint64_t> ElementRuns::bucket_begins() const {
+  std::vector<std::uint64_t> begins(num_buckets_ + std::size_t{1}, 0);
+  for (std::uint64_t chunk = 0; chunk < num_chunks_; ++chunk) {
+    const std::uint32_t* const of_chunk = runs_of(chunk);
+    for (std::uint32_t bucket = 0; bucket <= num_buckets_; ++bucket) begins[bucket] += of_chunk[bucket];
+  }
+  return begins;
+}
+
+void ElementRuns::gather(std::uint32_t bucket, std::uint64_t* to) const {
+  for (std::uint64_t chunk = 0; chunk < num_chunks_; ++chunk) {
+    if (chunk + kRunsAhead < num_chunks_) {
+      __builtin_prefetch(entries_.data() + first_record(chunk + kRunsAhead) + runs_of(chunk + kRunsAhead)[bucket]);
+    }
+    const std::uint32_t* const run = runs_of(chunk) + bucket;
+    const std::uint64_t* const from = entries_.data() + first_record(chunk);
+    to = std::copy(from + run[0], from + run[1], to);
+  }
+}
+
+}  // namespace spmm::cpu
