@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -131,23 +132,17 @@ class Sorter {
     const unsigned passes = (bits + most - 1) / most;
     const unsigned width = (bits + passes - 1) / passes;
     const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
-    std::fill_n(counts_.begin(), passes << width, 0u);
-    bool is_sorted = true;
-    std::uint64_t before = 0;
-    for (std::uint64_t x = 0; x < count; ++x) {
-      const std::uint64_t key = from[x] >> first_bit;
-      is_sorted &= before <= key;
-      before = key;
-      for (unsigned pass = 0; pass < passes; ++pass) ++counts_[(pass << width) + (key >> (pass * width) & mask)];
-    }
-    if (is_sorted) return from;
+    if (!count_digits(from, count, first_bit, passes, width)) return from;
     std::uint64_t* to = scratch_.data();
     for (unsigned pass = 0; pass < passes; ++pass) {
       const unsigned shift = first_bit + pass * width;
       std::uint32_t* const next = counts_.data() + (pass << width);
       if (next[from[0] >> shift & mask] == count) continue;  // all alike in this digit
       std::exclusive_scan(next, next + mask + 1, next, 0u);
-      for (std::uint64_t x = 0; x < count; ++x) to[next[from[x] >> shift & mask]++] = from[x];
+      for (std::uint64_t x = 0; x < count; ++x) {
+        const std::uint64_t item = from[x];
+        to[next[item >> shift & mask]++] = item;
+      }
       std::swap(from, to);
     }
     return from;
@@ -155,6 +150,27 @@ class Sorter {
 
  private:
   static constexpr unsigned kMaxDigitBits = 11;
+
+  /// Fills counts_ with the occurrences of each digit; false: nothing is left to do.
+  bool count_digits(const std::uint64_t* from, std::uint64_t count, unsigned first_bit, unsigned passes,
+                    unsigned width) {
+    std::uint32_t* const counts = counts_.data();
+    const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
+    std::fill_n(counts, passes << width, 0u);
+    const auto add = [&]<unsigned kPasses>(std::integral_constant<unsigned, kPasses>, unsigned first_pass) {
+      std::uint32_t* const of_first = counts + (first_pass << width);
+      for (std::uint64_t x = 0; x < count; ++x) {
+        std::uint64_t key = from[x] >> (first_bit + first_pass * width);
+        for (unsigned pass = 0; pass < kPasses; ++pass, key >>= width) ++of_first[(pass << width) + (key & mask)];
+      }
+    };
+    if (std::is_sorted(from, from + count)) return false;
+    unsigned pass = 0;
+    for (; pass + 3 <= passes; pass += 3) add(std::integral_constant<unsigned, 3>{}, pass);
+    for (; pass < passes; ++pass) add(std::integral_constant<unsigned, 1>{}, pass);
+    return true;
+  }
+
   AlignedArray<std::uint64_t> items_;
   AlignedArray<std::uint64_t> scratch_;
   std::vector<std::uint32_t> counts_ = std::vector<std::uint32_t>(std::size_t{64 / 6 + 1} << kMaxDigitBits);
@@ -185,7 +201,7 @@ class Emitter {
   /// start in them. Threads: any.
   std::uint32_t emit(std::uint32_t bucket, const std::uint64_t* sorted, std::uint64_t first, std::uint64_t last,
                      std::uint32_t row) {
-    const plan::ShortKeyBits& bits = runs_.bits();
+    const plan::ShortKeyBits bits = runs_.bits();  // a copy: it cannot change while arrays are written
     const std::uint64_t columns = (std::uint64_t{1} << bits.index) - 1;
     const std::uint64_t slot = first_slots_[bucket] + row;
     const std::uint64_t begin = begins_[bucket];

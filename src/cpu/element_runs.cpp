@@ -30,13 +30,15 @@ std::uint64_t ElementRuns::num_records(std::uint64_t chunk) const {
 void ElementRuns::add(std::uint64_t chunk, const std::byte* records) {
   constexpr std::uint64_t kRecord = input_record_bytes(1);
   const std::uint64_t count = num_records(chunk);
-  const unsigned low_bits = bits_.index - bits_.bucket;
+  const std::uint32_t blocks_per_side = blocks_per_side_;
+  const plan::ShortKeyBits bits = bits_;  // a copy: it cannot change while entries are written
+  const unsigned low_bits = bits.index - bits.bucket;
   const std::uint64_t low_rows = (std::uint64_t{1} << low_bits) - 1;
   std::uint32_t* const begins = runs_.data() + chunk * (num_buckets_ + std::uint64_t{1});
   std::uint32_t next[std::size_t{1} << plan::kRowBucketBits] = {};
   for (std::uint64_t r = 0; r < count; ++r) {
     const BlockIndex at = read_index(records + r * kRecord);
-    if (at.i >= blocks_per_side_ || at.j >= blocks_per_side_) {
+    if (std::max(at.i, at.j) >= blocks_per_side) {
       const std::uint64_t bad = first_record(chunk) + r;
       std::uint64_t known = first_bad_.load();
       while (bad < known && !first_bad_.compare_exchange_weak(known, bad)) {
@@ -57,8 +59,8 @@ void ElementRuns::add(std::uint64_t chunk, const std::byte* records) {
     const BlockIndex at = read_index(from);
     std::uint16_t element = 0;
     std::memcpy(&element, from + kIndexBytes, sizeof element);
-    const std::uint64_t key = ((at.i & low_rows) << bits_.index) | at.j;
-    entries[next[at.i >> low_bits]++] = (key << bits_.payload) | element;
+    const std::uint64_t key = ((at.i & low_rows) << bits.index) | at.j;
+    entries[next[at.i >> low_bits]++] = (key << bits.payload) | element;
   }
 }
 
