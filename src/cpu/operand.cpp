@@ -267,7 +267,8 @@ AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const Pac
   return sums;
 }
 
-AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side, const Run& run) {
+PairCounts link_rows(Operand& a, const Operand& b, const AlignedArray<std::uint32_t>& b_tiles,
+                     std::uint32_t blocks_per_side, const Run& run) {
   AlignedArray<std::uint32_t> table;  // [blocks_per_side], where it pays
   if (plan::has_row_table(blocks_per_side, a.cols.size() + b.cols.size())) {
     table = AlignedArray<std::uint32_t>(blocks_per_side);
@@ -283,19 +284,26 @@ AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_
     const auto found = std::lower_bound(b.rows.begin(), b.rows.end(), row);
     return found != b.rows.end() && *found == row ? static_cast<std::uint32_t>(found - b.rows.begin()) : kNoRow;
   };
-  AlignedArray<std::uint64_t> pairs(a.num_rows());
+  PairCounts pairs{.of_rows = AlignedArray<std::uint64_t>(a.num_rows())};
+  std::atomic<std::uint64_t> num_tiles = 0;
+  const bool has_tiles = b_tiles.size() != 0;
   run.parallel_for(a.num_rows(), 256, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
+    std::uint64_t tiles = 0;
     for (std::uint64_t r = begin; r < end; ++r) {
       std::uint64_t of_row = 0;
       for (std::uint32_t x = a.row_ptr[r]; x < a.row_ptr[r + 1]; ++x) {
         const std::uint32_t row = find_row(a.cols[x]);
         a.cols[x] = row;
-        if (row != kNoRow) of_row += b.row_ptr[row + 1] - b.row_ptr[row];
+        if (row == kNoRow) continue;
+        of_row += b.row_ptr[row + 1] - b.row_ptr[row];
+        if (has_tiles) tiles += b_tiles[row + std::uint64_t{1}] - b_tiles[row];
       }
-      pairs[r] = of_row;
+      pairs.of_rows[r] = of_row;
     }
+    num_tiles += tiles;
   });
+  pairs.num_tiles = num_tiles;
   return pairs;
 }
 

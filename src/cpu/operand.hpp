@@ -37,8 +37,14 @@ AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const Pac
 /// Marks a block of A whose column is an empty block row of B.
 inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
 
+struct PairCounts {
+  AlignedArray<std::uint64_t> of_rows;  ///< [a.num_rows()] exact
+  std::uint64_t num_tiles = 0;          ///< tiles of B that blocks of A meet
+};
+
 /// Replaces the columns of A by positions in b.rows (kNoRow where B has no such row) and counts.
-/// Shapes: returns the exact number of pairs of each row of A [a.num_rows()].
-AlignedArray<std::uint64_t> link_rows(Operand& a, const Operand& b, std::uint32_t blocks_per_side, const Run& run);
+/// Shapes: b_tiles [b.num_rows() + 1] first tile of each row of B, or empty.
+PairCounts link_rows(Operand& a, const Operand& b, const AlignedArray<std::uint32_t>& b_tiles,
+                     std::uint32_t blocks_per_side, const Run& run);
 
 }  // namespace spmm::cpu

@@ -1,6 +1,7 @@
 #include "cpu/prepared.hpp"
 
 #include <cstddef>
+#include <utility>
 
 #include "base/cancellable.hpp"
 #include "cpu/c_block_estimate.hpp"
@@ -20,12 +21,14 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   out.a = build_operand(a, Side::a, shape, progress, run);
   out.b = build_operand(b, Side::b, shape, progress, run);
   const auto timing = run.clock.scope(Stage::count);
-  out.row_pairs = link_rows(out.a, out.b, out.blocks_per_side, run);
+  if (plan::sums_in_tiles(shape.m)) out.b_tiles = count_tiles(out.b, shape.m, run);
+  PairCounts pairs = link_rows(out.a, out.b, out.b_tiles, out.blocks_per_side, run);
+  out.row_pairs = std::move(pairs.of_rows);
+  out.tile_pairs = pairs.num_tiles;
   for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
   });
   if (!plan::sums_in_tiles(shape.m)) return out;
-  out.tile_pairs = count_tile_pairs(out.a, out.b, shape.m, run);
   out.tile_c_blocks =
       estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, out.blocks_per_side, run);
   return out;

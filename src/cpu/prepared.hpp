@@ -16,6 +16,7 @@ struct Prepared {
   Operand a;  ///< columns replaced by link_rows
   Operand b;
   AlignedArray<std::uint64_t> row_pairs;  ///< [a.num_rows()]
+  AlignedArray<std::uint32_t> b_tiles;    ///< where plan::sums_in_tiles(): [b.num_rows() + 1] first tile of each row
   std::uint64_t num_pairs = 0;
   std::uint64_t tile_pairs = 0;  ///< where plan::sums_in_tiles(): tiles of B that blocks of A meet
   double tile_c_blocks = 0;      ///< there: C blocks, estimated

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cpu/kernels.hpp"
@@ -85,7 +86,7 @@ ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
   TileOperand tiles;
   {
     const auto timing = shared.run.clock.scope(Stage::build);
-    tiles = make_tiles(product.b, product.shape.m, shared.run);
+    tiles = make_tiles(product.b, product.shape.m, std::move(product.b_tiles), shared.run);
     product.b.values = {};
     product.b.cols = {};
   }

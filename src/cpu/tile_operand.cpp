@@ -1,7 +1,7 @@
 #include "cpu/tile_operand.hpp"
 
 #include <algorithm>
-#include <atomic>
+#include <utility>
 
 #include "base/cancellable.hpp"
 #include "plan/tiles.hpp"
@@ -40,7 +40,8 @@ void fill_row(const Operand& b, std::uint64_t row, const TileOperand& out) {
   });
 }
 
-/// Shapes: returns the first tile of each row of B, and the end [num_rows + 1].
+}  // namespace
+
 AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const Run& run) {
   const std::uint64_t num_rows = b.num_rows();
   const std::uint32_t per_tile = plan::tile_blocks(m);
@@ -60,25 +61,10 @@ AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const
   return row_ptr;
 }
 
-}  // namespace
-
-std::uint64_t count_tile_pairs(const Operand& a, const Operand& b, std::uint32_t m, const Run& run) {
-  const AlignedArray<std::uint32_t> ends = count_tiles(b, m, run);
-  std::atomic<std::uint64_t> sum = 0;
-  run.parallel_for(a.cols.size(), kRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
-    std::uint64_t of_range = 0;
-    for (std::uint64_t x = begin; x < end; ++x) {
-      if (a.cols[x] != kNoRow) of_range += ends[std::uint64_t{a.cols[x]} + 1] - ends[a.cols[x]];
-    }
-    sum += of_range;
-  });
-  return sum;
-}
-
-TileOperand make_tiles(const Operand& b, std::uint32_t m, const Run& run) {
+TileOperand make_tiles(const Operand& b, std::uint32_t m, AlignedArray<std::uint32_t> row_ptr, const Run& run) {
   const std::uint64_t num_rows = b.num_rows();
   TileOperand out;
-  out.row_ptr = count_tiles(b, m, run);
+  out.row_ptr = std::move(row_ptr);
   const std::uint64_t num_tiles = out.row_ptr[num_rows];
   out.cols = AlignedArray<std::uint32_t>(num_tiles);
   out.values = AlignedArray<std::uint16_t>(num_tiles * plan::tile_value_bytes(m) / sizeof(std::uint16_t));

@@ -15,10 +15,11 @@ struct TileOperand {
   AlignedArray<std::uint16_t> values;   ///< [num_tiles, m, 8]
 };
 
-/// Values: m for which plan::sums_in_tiles(). Errors: Interrupted.
-TileOperand make_tiles(const Operand& b, std::uint32_t m, const Run& run);
+/// Values: m for which plan::sums_in_tiles(). Shapes: returns the first tile of each row of B, and the end
+/// [b.num_rows() + 1]. Errors: Interrupted.
+AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const Run& run);
 
-/// Tiles that the blocks of A meet: what the work is proportional to. Values: A linked to B.
-std::uint64_t count_tile_pairs(const Operand& a, const Operand& b, std::uint32_t m, const Run& run);
+/// Values: row_ptr = count_tiles(). Errors: Interrupted.
+TileOperand make_tiles(const Operand& b, std::uint32_t m, AlignedArray<std::uint32_t> row_ptr, const Run& run);
 
 }  // namespace spmm::cpu

@@ -32,12 +32,16 @@ std::uint64_t row_merger_bytes(const MatrixHeader& a) {
   return kMaxListedPairs * kMergeEntryBytes + ordering + kPadding + 2 * output_record_bytes(a.m);
 }
 
+/// Where the tiles of each row of B begin.
+std::uint64_t tile_row_bytes(const MatrixHeader& b) {
+  return (stored_rows(b) + 1) * sizeof(std::uint32_t);
+}
+
 /// B in tiles: at most one a block, and no more than there are tile columns in its rows.
 std::uint64_t tile_operand_bytes(const MatrixHeader& b) {
-  if (b.num_blocks == 0) return sizeof(std::uint32_t);
+  if (b.num_blocks == 0) return 0;
   const std::uint64_t places = std::uint64_t{stored_rows(b)} * num_tile_columns(b.blocks_per_side(), b.m);
-  return std::min<std::uint64_t>(b.num_blocks, places) * (tile_value_bytes(b.m) + sizeof(std::uint32_t)) +
-         (stored_rows(b) + 1) * sizeof(std::uint32_t);
+  return std::min<std::uint64_t>(b.num_blocks, places) * (tile_value_bytes(b.m) + sizeof(std::uint32_t));
 }
 
 /// Accumulator, marks and lists of one worker.
@@ -90,7 +94,8 @@ std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, cons
 }
 
 std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
-  return operand_bytes(a, Side::a, shape) + operand_bytes(b, Side::b, shape) + link_bytes(a, b);
+  const std::uint64_t tiles = sums_in_tiles(a.m) ? tile_row_bytes(b) : 0;
+  return operand_bytes(a, Side::a, shape) + operand_bytes(b, Side::b, shape) + link_bytes(a, b) + tiles;
 }
 
 HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa) {
