@@ -20,7 +20,7 @@ plan::Statistics statistics_of(const Prepared& product, const MatrixHeader& a, c
                      .num_pairs = static_cast<double>(product.num_pairs),
                      .b_rows = product.b.num_rows(),
                      .tile_pairs = static_cast<double>(product.tile_pairs),
-                     .tile_c_blocks = product.tile_c_blocks,
+                     .likely_c_blocks = product.likely_c_blocks,
                      .max_element = std::max(product.a.bound, product.b.bound)};
   std::uint64_t num_c_blocks = 0;
   for (const std::uint64_t pairs : product.row_pairs) {

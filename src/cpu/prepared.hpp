@@ -19,7 +19,7 @@ struct Prepared {
   AlignedArray<std::uint32_t> b_tiles;    ///< where plan::sums_in_tiles(): [b.num_rows() + 1] first tile of each row
   std::uint64_t num_pairs = 0;
   std::uint64_t tile_pairs = 0;  ///< where plan::sums_in_tiles(): tiles of B that blocks of A meet
-  double tile_c_blocks = 0;      ///< there: C blocks, estimated
+  double likely_c_blocks = 0;    ///< estimated
   std::uint32_t blocks_per_side = 0;
 };
 

@@ -69,6 +69,7 @@ plan::Statistics sample_statistics(const Source& a, const Source& b, unsigned nu
   });
   s.num_pairs = static_cast<double>(pairs.load()) * of_a * of_b;
   s.num_c_blocks = std::min(s.num_c_blocks, s.num_pairs);
+  s.likely_c_blocks = s.num_c_blocks;
   return s;
 }
 

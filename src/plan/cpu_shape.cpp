@@ -9,9 +9,6 @@
 namespace spmm::plan {
 namespace {
 
-// A buffer that is used again is still in the second-level cache; with 8 MB every record was fetched from memory before
-// it was overwritten. User time with 8, 2, 1 and 0.5 MB, two threads: P3 280, 186, 189, 185 ms; P5 841, 719, 641, 678.
-constexpr std::uint64_t kMaxBufferBytes = 1u << 20;
 constexpr std::uint64_t kDenseBufferBytes = 8u << 20;  // DGEMM wants large panels, which follow the buffers
 constexpr std::uint64_t kMinBufferBytes = 256u << 10;  // less only where memory is short
 
@@ -34,7 +31,7 @@ std::uint64_t useful_buffer_bytes(const KernelRow& kernel, const Statistics& s, 
   constexpr double kBuffersOfResult = 8;
   const double bytes = s.num_c_blocks * static_cast<double>(record) / kBuffersOfResult;
   if (kernel.id == KernelId::dense_blas) return std::max(record, kDenseBufferBytes);
-  if (bytes >= static_cast<double>(kMaxBufferBytes)) return std::max(record, kMaxBufferBytes);
+  if (bytes >= static_cast<double>(kNearBufferBytes)) return std::max(record, kNearBufferBytes);
   return std::max({record, kMinBufferBytes, static_cast<std::uint64_t>(bytes)});
 }
 

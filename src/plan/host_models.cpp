@@ -14,10 +14,12 @@ namespace {
 /// Source: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a Zen 4, the
 /// kernels of each instruction set forced, OpenBLAS 0.3.21 with the kernels that it takes on such a machine
 /// (Cooperlake, Haswell, Nehalem). Row-merge: its best; it is up to twice as slow where the operands leave the cache,
-/// and where all columns are full and their number is a power of two. So the choice leans to row-merge. Tiles: one
-/// thread, from full matrices to graphs; a tile takes 1.7 ns (27-point stencil, m = 1) to 4.5 (evenly spread).
+/// and where all columns are full and their number is a power of two. So the choice leans to row-merge. Tiles and, with
+/// AVX-512, pairs: processor time of the multiply stage, one thread of a Xeon (2 MB second-level cache), P1 to P5 and
+/// the suite cpu-patterns; a tile takes 1.5 ns (27-point stencil, m = 1) to 4.5 (evenly spread).
 struct Rates {
-  double pair_ns;        ///< row-merge: finding and ordering a pair, if its terms take less
+  double pair_ns;        ///< row-merge: finding a pair that is added to a sum in memory, if its terms take less
+  double ordered_ns;     ///< the same of a pair that is ordered first
   double narrow_per_ns;  ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
   double wide_per_ns;    ///< the same, wide
   double dense_per_ns;   ///< DGEMM: multiply-adds
@@ -26,18 +28,21 @@ struct Rates {
 };
 
 constexpr Rates kVnni{.pair_ns = 3.5,
+                      .ordered_ns = 5.5,
                       .narrow_per_ns = 65,
                       .wide_per_ns = 40,
                       .dense_per_ns = 25,
-                      .tile_ns = {2.6, 4, 4.5},
-                      .c_block_ns = {4, 10, 13}};
+                      .tile_ns = {2, 4, 3.5},
+                      .c_block_ns = {3, 9, 9}};
 constexpr Rates kAvx2{.pair_ns = 3.5,
+                      .ordered_ns = 5.5,
                       .narrow_per_ns = 40,
                       .wide_per_ns = 21,
                       .dense_per_ns = 24,
                       .tile_ns = {2.9, 5, 5},
                       .c_block_ns = {8, 12, 15}};
 constexpr Rates kPortable{.pair_ns = 6,
+                          .ordered_ns = 6,
                           .narrow_per_ns = 1.5,
                           .wide_per_ns = 1.5,
                           .dense_per_ns = 8.5,
@@ -45,10 +50,12 @@ constexpr Rates kPortable{.pair_ns = 6,
                           .c_block_ns = {9, 13, 17}};
 constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
-// Row-merge, of one thread. Source: S1, S2, S5, S6 on 16 cores of a Xeon with AMX and P1 to P5 on 2 cores of a Zen 4.
+// Row-merge, of one thread. Source: P1 to P5 and the suite cpu-patterns, as above; records go to buffers that stay in
+// the second-level cache.
 constexpr double kOutputBlockNs = 4;  // finding a C block, and each byte of its record
-constexpr double kOutputByteNs = 0.2;
+constexpr double kOutputByteNs = 0.03;
 constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
+constexpr double kCachedShare = 0.3;       // of it, where that is in a cache
 constexpr double kCachedBytes = 48 << 20;  // of B, beyond which its blocks come from memory, at so many ns a byte
 constexpr double kUncachedByteNs = 0.09;
 constexpr double kNsPerMs = 1e6;
@@ -56,6 +63,11 @@ constexpr double kReferenceTermsPerMs = 3e5;
 
 const Rates& rates_of(Isa isa) {
   return isa == Isa::avx512_vnni ? kVnni : isa == Isa::avx2 ? kAvx2 : kPortable;
+}
+
+/// C blocks, as well as they are known.
+double likely_c_blocks(const Statistics& s) {
+  return s.likely_c_blocks > 0 ? std::min(s.likely_c_blocks, s.num_c_blocks) : s.num_c_blocks;
 }
 
 /// Work of one thread, done by several of them with a queue between them and the sink.
@@ -69,7 +81,7 @@ double shared_ms(const Statistics& s, const Limits& limits, unsigned num_threads
   const double threads = parallel_speed(num_threads, limits);
   const double buffers_per_unit = std::max(1.0, unit_bytes / static_cast<double>(buffer_bytes));
   const double parallel = 1 / buffers_per_unit;
-  const double output_bytes = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
+  const double output_bytes = likely_c_blocks(s) * static_cast<double>(output_record_bytes(s.m()));
   return serial_ms * (1 - parallel + parallel / threads) + output_bytes / static_cast<double>(buffer_bytes) * kAppendMs;
 }
 
@@ -77,19 +89,36 @@ double stored_rows(const Statistics& s) {
   return static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
 }
 
-/// row-merge: pairs ordered by column.
-double ordered_ns(const Statistics& s, const Limits& limits) {
+/// Multiply-adds of a pair as packed blocks: sides 5 to 7 are rows of 8 and pairs of inner rows.
+double packed_terms(const Statistics& s, const Limits& limits) {
+  const PackedShape shape = packed_shape(limits.isa, s.m());
+  if (shape.interleaved && s.m() > 4 && s.m() < 8) return static_cast<double>(s.m() * (s.m() + s.m() % 2) * shape.cols);
+  return static_cast<double>(shape.a_elements()) * shape.cols;
+}
+
+/// Whether rows are summed in memory (cpu/row_accumulator.hpp), of rows of the average length.
+bool sums_in_memory(const Statistics& s, const Limits& limits, bool wide) {
+  if (wide || limits.isa == Isa::portable || (s.m() != 4 && s.m() != 8)) return false;
+  return s.num_pairs / stored_rows(s) >= 0.5 * static_cast<double>(s.nb());
+}
+
+/// row-merge: larger blocks.
+double pairs_ns(const Statistics& s, const Limits& limits) {
   constexpr std::uint32_t kWide = 1u << 15;  // elements from here on need wide arithmetic
   const Rates& rates = rates_of(limits.isa);
-  const PackedShape shape = packed_shape(limits.isa, s.m());
-  const double block_terms = static_cast<double>(shape.a_elements()) * shape.cols;
   const bool wide = s.max_element >= kWide;
+  const double c_blocks = likely_c_blocks(s);
   const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
+  // Rows of A that meet the same C blocks again and again meet the same rows of B, too: those are in a cache.
   const bool is_cached = s.b.num_blocks * b_block_bytes < kCachedBytes;
-  const double pair_ns = std::max(rates.pair_ns, block_terms / (wide ? rates.wide_per_ns : rates.narrow_per_ns)) +
-                         (is_cached ? 0 : b_block_bytes * kUncachedByteNs);
+  const double far_share = is_cached ? 0 : std::min(1.0, c_blocks / std::max(1.0, s.num_pairs));
+  const double least_ns = sums_in_memory(s, limits, wide) ? rates.pair_ns : rates.ordered_ns;
+  const double pair_ns =
+      std::max(least_ns, packed_terms(s, limits) / (wide ? rates.wide_per_ns : rates.narrow_per_ns)) +
+      far_share * b_block_bytes * kUncachedByteNs;
   const double c_block_ns = kOutputBlockNs + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
-  return s.num_pairs * pair_ns + s.num_c_blocks * c_block_ns + s.a.num_blocks * kLookupNs;
+  const double lookup_ns = kLookupNs * std::max(kCachedShare, far_share);
+  return s.num_pairs * pair_ns + c_blocks * c_block_ns + s.a.num_blocks * lookup_ns;
 }
 
 /// row-merge: small blocks summed in tiles.
@@ -100,7 +129,7 @@ double tiles_ns(const Statistics& s, const Limits& limits) {
   const Rates& rates = rates_of(limits.isa);
   const double rows = stored_rows(s);
   const double waiting_ns = rows * kShortRowNs * std::min(1.0, kShortRowPairs * rows / std::max(1.0, s.num_pairs));
-  return s.tile_pairs * rates.tile_ns[s.m() - 1] + s.tile_c_blocks * rates.c_block_ns[s.m() - 1] + waiting_ns;
+  return s.tile_pairs * rates.tile_ns[s.m() - 1] + likely_c_blocks(s) * rates.c_block_ns[s.m() - 1] + waiting_ns;
 }
 
 }  // namespace
@@ -121,9 +150,12 @@ DenseExtent dense_extent(const Statistics& s) {
 
 double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
   constexpr double kSmallestPartPairs = 1 << 13;  // a row is cut into parts of at least so many pairs
-  const double ns = sums_in_tiles(s.m()) ? tiles_ns(s, limits) : ordered_ns(s, limits);
+  constexpr double kFarByteNs = 0.08;             // of a record in a buffer that leaves the cache
+  const double output_bytes = likely_c_blocks(s) * static_cast<double>(output_record_bytes(s.m()));
+  const double ns = (sums_in_tiles(s.m()) ? tiles_ns(s, limits) : pairs_ns(s, limits)) +
+                    (buffer_bytes > kNearBufferBytes ? output_bytes * kFarByteNs : 0);
   const double rows = stored_rows(s);
-  const double row_bytes = s.num_c_blocks / rows * static_cast<double>(output_record_bytes(s.m()));
+  const double row_bytes = output_bytes / rows;
   const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);
   return shared_ms(s, limits, num_threads, buffer_bytes, ns / kNsPerMs, row_bytes / parts);
 }

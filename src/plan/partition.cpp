@@ -49,7 +49,7 @@ Statistics slab_statistics(const Statistics& whole, const Division& d, std::uint
   slabs.num_pairs = whole.num_pairs * share;
   slabs.num_c_blocks = whole.num_c_blocks * share;
   slabs.tile_pairs = whole.tile_pairs * share;
-  slabs.tile_c_blocks = whole.tile_c_blocks * share;
+  slabs.likely_c_blocks = whole.likely_c_blocks * share;
   return slabs;
 }
 

@@ -22,8 +22,8 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b) {
     const double blocks = tile_blocks(s.m());
     const double share = std::min(1.0, double(b.num_blocks) / (nb * nb));
     if (share > 0) s.tile_pairs = s.num_pairs * (1 - std::pow(1 - share, blocks)) / (blocks * share);
-    s.tile_c_blocks = s.num_c_blocks;
   }
+  s.likely_c_blocks = s.num_c_blocks;
   return s;
 }
 

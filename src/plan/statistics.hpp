@@ -56,7 +56,7 @@ struct Statistics {
   std::uint64_t b_rows = 0;     ///< block rows of B that hold blocks, at most
   std::uint32_t b_columns = 0;  ///< block columns of B that hold blocks; 0 = not known
   double tile_pairs = 0;        ///< tiles of B that blocks of A meet (plan/tiles.hpp); 0 = there are none
-  double tile_c_blocks = 0;     ///< with them: C blocks; exact: estimated from some rows
+  double likely_c_blocks = 0;   ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
   TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them

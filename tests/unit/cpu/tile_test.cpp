@@ -103,7 +103,7 @@ TEST_CASE("cpu: tiles hold every block once and zeros elsewhere") {
 
 TEST_CASE("cpu: C blocks are estimated from rows, whatever their lengths") {
   for (const Recipe& recipe : battery()) {
-    for (const std::uint32_t m : {1u, 3u}) {
+    for (const std::uint32_t m : {1u, 3u, 4u}) {
       INFO(recipe.name << ", m = " << m);
       const auto [a, b] = recipe.make(m, 1);
       std::set<BlockIndex> blocks;
@@ -113,7 +113,7 @@ TEST_CASE("cpu: C blocks are estimated from rows, whatever their lengths") {
         const auto [begin, end] = columns.equal_range(at.j);
         for (auto x = begin; x != end; ++x) blocks.insert({.i = at.i, .j = x->second});
       }
-      const double estimate = prepared(a, b).tile_c_blocks;
+      const double estimate = prepared(a, b).likely_c_blocks;
       const auto exact = static_cast<double>(blocks.size());
       CHECK(estimate <= 1.4 * exact + 2);  // of a row with more pairs only the first ones are seen
       CHECK(estimate >= exact / 1.4);
