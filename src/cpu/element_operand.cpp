@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/cancellable.hpp"
 #include "base/record_errors.hpp"
 #include "base/record_head.hpp"
 #include "cpu/element_runs.hpp"

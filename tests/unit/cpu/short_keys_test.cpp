@@ -109,6 +109,41 @@ TEST_CASE("cpu: rows that share their upper bits and hold nearly all blocks are 
   CHECK(is_sorted_operand(matrix, build(matrix, 3)));
 }
 
+/// What building says of a matrix that is refused.
+std::string refusal_of(const BlockMatrix& matrix) {
+  try {
+    build(matrix, 3);
+  } catch (const FormatError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("cpu: elements that are parted chunk by chunk: errors are those of the first record, whatever its chunk") {
+  constexpr std::uint32_t kBlocks = 3 * 65'536 + 17;
+  const BlockMatrix good = spread_matrix(5000, 1, kBlocks, 5000);
+  CHECK(is_sorted_operand(good, build(good, 3)));
+  BlockMatrix matrix = good;
+  matrix.index[kBlocks - 1].j = 5000;
+  matrix.index[70'000].i = 0xFFFF'FFFFu;
+  matrix.index[70'001].i = 5000;
+  CHECK(refusal_of(matrix).find("record 70000 ") != std::string::npos);
+  matrix = good;
+  matrix.index[kBlocks - 1] = matrix.index[3];
+  CHECK(refusal_of(matrix).find("record 196624 ") != std::string::npos);
+  CHECK(refusal_of(matrix).find("record 3 ") != std::string::npos);
+  // In a bucket that all threads share.
+  matrix = {.n = 1u << 22, .m = 1, .index = {}, .values = {}};
+  for (std::uint32_t x = 0; x < 1'100'000; ++x) {
+    matrix.index.push_back({.i = x % 1000, .j = x / 1000 * 7});
+    matrix.values.push_back(static_cast<std::uint16_t>(x));
+  }
+  CHECK(is_sorted_operand(matrix, build(matrix, 3)));
+  matrix.index[900'000] = matrix.index[800'000];
+  CHECK(refusal_of(matrix).find("record 900000 ") != std::string::npos);
+  CHECK(refusal_of(matrix).find("record 800000 ") != std::string::npos);
+}
+
 TEST_CASE("cpu: the first position that occurs twice is named with its first two records") {
   for (const std::uint32_t m : {1u, 4u}) {
     for (const std::uint32_t nb : {300u, m == 1 ? 0xFFFF'FFFFu : (1u << 30) - 1}) {
