@@ -107,7 +107,10 @@ class DeviceBuffer {
  public:
   DeviceBuffer() = default;
   DeviceBuffer(DeviceMemory& memory, std::uint64_t count, const char* what)
-      : memory_(&memory), count_(count), data_(static_cast<T*>(memory.allocate(count * sizeof(T), what))) {}
+      : memory_(&memory),
+        count_(count),
+        capacity_(count),
+        data_(static_cast<T*>(memory.allocate(count * sizeof(T), what))) {}
   DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
     DeviceBuffer old(std::move(*this));
@@ -115,8 +118,11 @@ class DeviceBuffer {
     return *this;
   }
   ~DeviceBuffer() {
-    if (data_ != nullptr && memory_ != nullptr) memory_->release(data_, count_ * sizeof(T));
+    if (data_ != nullptr && memory_ != nullptr) memory_->release(data_, capacity_ * sizeof(T));
   }
+
+  /// Forgets the elements from `count` on; their memory stays.
+  void truncate(std::uint64_t count) { count_ = count < count_ ? count : count_; }
 
   /// The same array without owning it; this one must outlive it.
   [[nodiscard]] DeviceBuffer lend() const {
@@ -128,7 +134,7 @@ class DeviceBuffer {
   /// Lets it be counted and freed by another memory.
   void hand_over(DeviceMemory& to) {
     if (data_ == nullptr) return;
-    memory_->hand_over(to, count_ * sizeof(T));
+    memory_->hand_over(to, capacity_ * sizeof(T));
     memory_ = &to;
   }
 
@@ -139,11 +145,13 @@ class DeviceBuffer {
   void swap(DeviceBuffer& other) noexcept {
     std::swap(memory_, other.memory_);
     std::swap(count_, other.count_);
+    std::swap(capacity_, other.capacity_);
     std::swap(data_, other.data_);
   }
 
   DeviceMemory* memory_ = nullptr;
   std::uint64_t count_ = 0;
+  std::uint64_t capacity_ = 0;
   T* data_ = nullptr;
 };
 

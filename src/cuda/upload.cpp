@@ -7,26 +7,16 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <limits>
 #include <mutex>
 #include <vector>
 
 #include "base/record_errors.hpp"
-#include "cuda/device_errors.hpp"
+#include "cuda/upload_lane.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/device_bytes.hpp"
 
 namespace spmm::cuda {
 namespace {
-
-constexpr unsigned long long kNoRecord = std::numeric_limits<unsigned long long>::max();
-
-/// What parsing tells of a matrix; on the device.
-struct ParseFindings {
-  unsigned long long first_bad = kNoRecord;
-  std::uint32_t max_element = 0;
-  std::uint32_t has_zeros = 0;
-};
 
 /// A run of records of one matrix that travels in one slot.
 struct Chunk {
@@ -34,15 +24,6 @@ struct Chunk {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
 };
-
-/// Does something on the device of a target; several of them are told apart in errors.
-template <class Body>
-void on_device(std::span<const UploadTarget> targets, std::size_t d, const Body& body) {
-  DeviceContext& context = targets[d].memory.context();
-  const DeviceGuard guard(context.device());
-  if (targets.size() == 1) return body();
-  naming_device(context, body);
-}
 
 /// A slot of the ring, and the points at which it is free again: one for each device.
 struct Slot {
@@ -87,30 +68,6 @@ class OwnSlots {
   std::vector<Slot> slots_;
 };
 
-/// A matrix on its way to one device.
-struct Destination {
-  Destination(ParsedMatrix& to, const UploadTarget& target, std::uint64_t staging_bytes, bool takes_turns)
-      : parsed(to),
-        events(target.events),
-        staging{DeviceBuffer<std::byte>(target.memory, staging_bytes, "upload"),
-                DeviceBuffer<std::byte>(target.memory, takes_turns ? staging_bytes : 0, "upload")},
-        findings(target.memory, 1, "flags"),
-        stream(target.memory.context()) {}
-
-  ParsedMatrix& parsed;
-  StageEvents& events;
-  std::array<DeviceBuffer<std::byte>, 2> staging;  // raw records of a section; sections take turns
-  DeviceBuffer<ParseFindings> findings;            // [1]
-  Stream stream;                                   // last: waits for the parsing before anything else goes
-};
-
-/// Records that are parsed together.
-struct Section {
-  std::size_t turn = 0;  // which staging has them
-  std::uint64_t first = 0;
-  std::uint64_t num_records = 0;
-};
-
 /// What has become of the sections that take turns in one staging, on all devices alike.
 struct Turns {
   std::uint64_t num_records = 0;   // of the section that is arriving
@@ -124,10 +81,6 @@ struct Lane {
   std::array<Turns, 2> turns{};
   std::deque<Destination> to{};  // a device each
 };
-
-std::uint64_t chunk_records(const MatrixHeader& header) {
-  return std::max<std::uint64_t>(1, kernels::kRingSlotBytes / input_record_bytes(header.m));
-}
 
 /// Chunks of A and B in turn, so that both travel at the same time.
 std::vector<Chunk> cut_chunks(const MatrixHeader& a, const MatrixHeader& b) {
@@ -144,34 +97,16 @@ std::vector<Chunk> cut_chunks(const MatrixHeader& a, const MatrixHeader& b) {
   return chunks;
 }
 
-ParsedMatrix allocate_parsed(const MatrixHeader& header, DeviceMemory& memory) {
-  return {.keys = {memory, header.num_blocks, "sort keys"},
-          .values = {memory, std::uint64_t{header.m} * header.m * header.num_blocks, "input elements"},
-          .max_element = 0,
-          .has_zeros = {}};
-}
-
-/// Adds a device. Stream: the flags are set, and what is allocated can be used on the new stream.
+/// Adds a device.
 void add_destination(Lane& lane, ParsedMatrix& parsed, const UploadTarget& target) {
-  const ParseFindings nothing;
-  const MatrixHeader& header = lane.source.header();
-  const std::uint64_t bytes =
-      std::min<std::uint64_t>(lane.section_records, header.num_blocks) * input_record_bytes(header.m);
-  const bool is_long = header.num_blocks > lane.section_records;
-  Destination& to = lane.to.emplace_back(parsed, target, bytes, is_long);
-  const Event allocated;
-  allocated.record(target.memory.stream());
-  to.stream.wait_for(allocated);
-  copy_async(to.findings.data(), &nothing, 1, to.stream);
-  to.stream.synchronize();
+  const bool is_long = lane.source.header().num_blocks > lane.section_records;
+  add_destination(lane.to, lane.source.header(), {.records = lane.section_records, .take_turns = is_long}, parsed,
+                  target);
 }
 
 /// Takes over what the parsing has found. Errors: FormatError if a record of the lane lies outside the matrix.
 void finish(const Lane& lane, const Destination& to) {
-  const ParseFindings findings = fetch(to.findings.data(), to.stream);
-  const unsigned long long bad = findings.first_bad;
-  to.parsed.max_element = findings.max_element;
-  if (kernels::parsing_finds_zeros(lane.source.header().m)) to.parsed.has_zeros = findings.has_zeros != 0;
+  const unsigned long long bad = take_findings(to, lane.source.header().m).first_bad;
   if (bad == kNoRecord) return;
   std::vector<std::byte> raw(input_record_bytes(lane.source.header().m));
   lane.source.read(bad, 1, raw.data());
@@ -257,33 +192,13 @@ class Uploader {
                         [&] { copy_async(to.staging.at(section.turn).data() + place, slot.host, bytes, to.stream); },
                         {.bytes = bytes});
         slot.free[d].record(to.stream);
-        if (is_whole) parse(section, lane, to);
+        if (is_whole) parse(section, header, {.key_bits = key_bits_, .transpose = &lane == &b_}, to);
       });
     }
     if (!is_whole) return;
     turns.num_records = 0;
     ++turns.num_sections;
     section_done_.notify_all();
-  }
-
-  void parse(const Section& section, const Lane& lane, Destination& to) {
-    const MatrixHeader& header = lane.source.header();
-    ParseFindings* const findings = to.findings.data();
-    to.events.timed(Stage::build, to.stream, [&] {
-      kernels::launch_parse_records({.data = to.staging.at(section.turn).data(),
-                                     .first = section.first,
-                                     .count = section.num_records,
-                                     .m = header.m,
-                                     .nb = header.blocks_per_side(),
-                                     .key_bits = key_bits_,
-                                     .transpose = &lane == &b_},
-                                    {.keys = to.parsed.keys.data(),
-                                     .values = to.parsed.values.data(),
-                                     .first_bad = &findings->first_bad,
-                                     .max_element = &findings->max_element,
-                                     .has_zeros = &findings->has_zeros},
-                                    to.stream.get());
-    });
   }
 
   /// Wakes threads that wait for sections which will never be whole.

@@ -1,27 +1,13 @@
 #include "dist/result_merge.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 #include <queue>
 
 #include "base/record_head.hpp"
+#include "base/saturating_sum.hpp"
 
 namespace spmm::dist {
 namespace {
-
-/// Adds a block to another one; what passes 2^32 - 1 stays there.
-void add_saturating(std::byte* to, const std::byte* from, std::uint64_t num_elements) {
-  for (std::uint64_t e = 0; e < num_elements; ++e, to += sizeof(std::uint32_t), from += sizeof(std::uint32_t)) {
-    std::uint32_t x = 0;
-    std::uint32_t y = 0;
-    std::memcpy(&x, to, sizeof x);
-    std::memcpy(&y, from, sizeof y);
-    const std::uint32_t sum = x + y;
-    const std::uint32_t result = sum < x ? std::numeric_limits<std::uint32_t>::max() : sum;
-    std::memcpy(to, &result, sizeof result);
-  }
-}
 
 /// The first record left of a part.
 struct Front {

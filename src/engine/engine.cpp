@@ -20,6 +20,7 @@
 #include "engine/backend_choice.hpp"
 #include "engine/counted_sink.hpp"
 #include "engine/engine_devices.hpp"
+#include "engine/inner_product.hpp"
 #include "engine/memory_beside.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/prefetching.hpp"
@@ -50,6 +51,7 @@ struct Place {
   EngineDevices::Contexts devices{};      ///< none on the CPU
   std::list<MemoryShare> shares{};        ///< of the memory of the devices beside the first
   std::optional<BackendChoice> choice{};  ///< where the options leave the backend open and there are two
+  std::optional<plan::InnerSample> inner{};  ///< where several devices may take parts of the inner dimension
 
   /// Completes a plan by what was predicted for the other backend.
   void complete(Plan& plan) const {
@@ -107,9 +109,9 @@ class Engine::Impl {
   [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Place& place, MemoryShare& share);
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
   [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const Source& a, const Source& b,
-                                       const ProductOptions& product) const;
+                                       const ProductOptions& product, Place& place);
   [[nodiscard]] unsigned num_devices(const Source& a, const Source& b, const ProductOptions& product,
-                                     plan::Machine machine, MemoryShare& share) const;
+                                     plan::Machine machine, MemoryShare& share, Place& place);
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
   Failure try_multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
                        const std::string& why_not_cuda, ProductRecord& record);
@@ -166,19 +168,24 @@ std::vector<plan::Gpu> Engine::Impl::expect_gpus(MemoryShare& share) const {
   return gpus;
 }
 
+/// Operands are sampled once, where that may help to share the product.
 plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const Source& a, const Source& b,
-                                     const ProductOptions& product) const {
+                                     const ProductOptions& product, Place& place) {
   plan::Limits limits = product_limits(machine, all_options(product));
   limits.num_parts = wanted_parts(a.header(), b.header(), product);
+  limits.division = division_wish();
+  if (!may_divide_inner(a.header(), b.header(), limits)) return limits;
+  if (!place.inner) place.inner = sample_inner(a, b, limits.num_threads, workers_);
+  limits.inner = place.inner;
   return limits;
 }
 
 /// How many devices a product is to share that insists on CUDA; no matter where they are named.
 unsigned Engine::Impl::num_devices(const Source& a, const Source& b, const ProductOptions& product,
-                                   plan::Machine machine, MemoryShare& share) const {
+                                   plan::Machine machine, MemoryShare& share, Place& place) {
   if (devices_.are_named() || devices_.num_expected() == 1) return 1;
   machine.gpus = expect_gpus(share);
-  plan::Limits limits = limits_of(machine, a, b, product);
+  plan::Limits limits = limits_of(machine, a, b, product, place);
   limits.backend = Backend::cuda;
   const plan::Statistics expected = plan::expected_statistics(a.header(), b.header());
   return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
@@ -197,7 +204,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   if (is_open && (!devices_.started().empty() || cuda::may_start(machine.why_no_gpu))) {
     machine.gpus = expect_gpus(share);
-    place.choice = choose_backend(a, b, limits_of(machine, a, b, product), workers_);
+    place.choice = choose_backend(a, b, limits_of(machine, a, b, product, place), workers_);
     backend = place.choice->backend;
     if (backend == Backend::cpu && place.choice->cuda_s > 0) {
       devices_.add_lost(place.choice->cpu_s - place.choice->cuda_s + machine.gpus.front().start_s);
@@ -205,7 +212,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
     machine.gpus.clear();
   }
   if (backend == Backend::cuda) {
-    const unsigned num = place.choice ? place.choice->num_devices : num_devices(a, b, product, machine, share);
+    const unsigned num = place.choice ? place.choice->num_devices : num_devices(a, b, product, machine, share, place);
     std::optional<Prefetching> prefetching;
     if (devices_.started().empty()) prefetching.emplace(a, b, budget_);
     place.devices = devices_.start(num, machine.why_no_gpu);
@@ -217,7 +224,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
     }
   }
   const bool has_device = !place.devices.empty();
-  place.limits = limits_of(machine, a, b, product);
+  place.limits = limits_of(machine, a, b, product, place);
   place.limits.shares_always = true;  // it has been decided which
   place.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
   if (place.choice)

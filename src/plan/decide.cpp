@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "plan/cpu_shape.hpp"
 #include "plan/cuda_shape.hpp"
+#include "plan/inner_parts.hpp"
 #include "plan/partition.hpp"
 #include "plan/registry.hpp"
 #include "plan/run_models.hpp"
@@ -135,10 +136,25 @@ Execution decide_with_all_devices(const Statistics& s, const Limits& limits) {
   return at_once;
 }
 
+/// By block rows of C, or by parts of the inner dimension where that ends clearly earlier.
+Execution decide_division(const Statistics& s, const Limits& limits) {
+  constexpr double kClearly = 0.9;  // partial products cost memory, and more than their estimate where it is wrong
+  Execution rows = decide_with_all_devices(s, limits);
+  const bool may_divide = !limits.more_devices.empty() && limits.inner && !s.exact &&
+                          limits.division != DivisionWish::rows && wanted_backend(limits) == Backend::cuda;
+  if (!may_divide) return rows;
+  Execution inner = decide_inner(s, limits, decide_at_once);
+  if (inner.is_refused()) return rows;
+  inner.devices = equal_shares(limits);
+  const bool gains = rows.is_refused() || rows.is_in_slabs() || inner.predicted_s < kClearly * rows.predicted_s;
+  return gains || limits.division == DivisionWish::inner ? inner : rows;
+}
+
 /// On all devices, or on one where several are not asked for and would not end clearly earlier.
-Execution decide_for_backend(const Statistics& s, const Limits& limits) {
+Execution decide_for_backend(const Statistics& statistics, const Limits& limits) {
   constexpr double kWorthSharing = 0.9;  // predictions are off by more than that (run_models.cpp), but alike for both
-  Execution shared = decide_with_all_devices(s, limits);
+  const Statistics s = limits.inner && !statistics.exact ? with_sample(statistics, *limits.inner) : statistics;
+  Execution shared = decide_division(s, limits);
   if (limits.more_devices.empty() || limits.shares_always || wanted_backend(limits) != Backend::cuda) return shared;
   Execution alone = decide_with_all_devices(s, for_one_device(limits));
   const bool gains = !shared.is_refused() && !shared.is_in_slabs() && !alone.is_refused() &&

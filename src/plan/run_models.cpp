@@ -23,6 +23,10 @@ constexpr std::uint32_t kMinWrittenParts = 4;  // as io/file_sink.hpp
 constexpr double kSharingS =
     1e-3;  // an allowance for each device beside the first; S1 to /dev/null took 7.6 ms, not 10
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
+// Parts of the inner dimension: records read and parted by threads that share the cores; partial products added up.
+constexpr double kPartBytesPerS = 40e9;
+constexpr double kPartBytesPerCoreS = 2.5e9;
+constexpr double kSumBytesPerS = 8e9;
 // CPU, of one thread.
 constexpr double kBuildNsPerBlock = 100;       // keys made and sorted
 constexpr double kBuildBytesPerS = 1.5e9;      // blocks packed
@@ -81,6 +85,18 @@ double product_seconds(const Execution& execution, const Statistics& s, const Li
   // The threads that multiply and those that write share the cores.
   const double writing = std::max(file_s - kernel_s, out / kCoreWriteBytesPerS / speed);
   return kCpuStartS + read_s + build + kernel_s + writing;
+}
+
+double inner_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
+  const auto num_devices = static_cast<double>(limits.num_devices());
+  const double in = input_bytes(s.a) + input_bytes(s.b);
+  const double c_bytes = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
+  const double link = limits.device ? limits.device->transfer_bytes_per_ms * 1e3 : kReadBytesPerS;
+  const double read_s = in / std::min(kPartBytesPerS, limits.num_cores * kPartBytesPerCoreS);
+  const double upload_s = in / num_devices / link;
+  const double reading = overlapped(std::max(read_s, upload_s), std::min(read_s, upload_s));
+  return reading + execution.predicted_ms / 1e3 + c_bytes / link + num_devices * c_bytes / kSumBytesPerS +
+         c_bytes / output_rate(limits) + (num_devices - 1) * kSharingS;
 }
 
 }  // namespace spmm::plan

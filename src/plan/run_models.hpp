@@ -17,6 +17,9 @@ inline constexpr double kMoreDeviceStartS = 0.1;
 /// Values: kept_bytes = of input records that a device holds already.
 double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes = 0);
 
+/// Seconds of a product whose devices take parts of the inner dimension. Values: predicted_ms of one part.
+double inner_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
+
 /// Seconds until a device can be used; 0 on the CPU.
 double start_seconds(const Execution& execution, const Limits& limits);
 
