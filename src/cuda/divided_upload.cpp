@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "base/aligned_array.hpp"
 #include "base/record_errors.hpp"
 #include "base/record_head.hpp"
+#include "cuda/part_records.hpp"
 #include "cuda/upload_lane.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/device_bytes.hpp"
@@ -40,7 +40,7 @@ class LentSlots {
       std::byte* const slot = turn / rings.size() < ring.max_slots() ? ring.take() : nullptr;
       if (slot != nullptr) {
         lent_.push_back({&ring, slot});
-      } else if (turn / rings.size() >= kernels::kNumRingSlots) {
+      } else if (turn / rings.size() >= ring.max_slots()) {
         break;
       }
     }
@@ -75,13 +75,19 @@ struct Lane {
   }
 };
 
-/// What a reader works with: a chunk as it was read, and its records parted.
+/// What a reader works with: a piece as it was read, and where its half slot has records of each device.
 struct Desk {
   AlignedArray<std::byte> raw;
-  std::vector<std::uint32_t> device;      // [records of a chunk]
-  std::vector<std::uint64_t> num_parted;  // [devices]
+  std::vector<std::uint32_t> device;  // [records of a piece]
+  PartedRecords parted;
   std::vector<HalfSlot> halves;
 };
+
+/// Records of a piece: read, looked at and copied again while they are in the cache.
+std::uint64_t piece_records(std::uint64_t record_bytes) {
+  constexpr std::uint64_t kPieceBytes = 256u << 10;
+  return std::max<std::uint64_t>(1, kPieceBytes / record_bytes);
+}
 
 class DividedUploader {
  public:
@@ -118,10 +124,13 @@ class DividedUploader {
 
  private:
   Desk make_desk(const LentSlots& slots, unsigned reader, unsigned num_readers) const {
-    const std::uint64_t most = std::max(a_.chunk_records, b_.chunk_records);
-    Desk desk{.raw = AlignedArray<std::byte>(most * input_record_bytes(a_.source.header().m)),
+    const std::uint64_t record = input_record_bytes(a_.source.header().m);
+    PartedRecords parted(targets_.size(), record);
+    const std::uint64_t chunk = std::max(a_.chunk_records, b_.chunk_records);
+    const std::uint64_t most = parted.takes_pieces() ? piece_records(record) : chunk;
+    Desk desk{.raw = AlignedArray<std::byte>(most * record),
               .device = std::vector<std::uint32_t>(most),
-              .num_parted = std::vector<std::uint64_t>(targets_.size()),
+              .parted = std::move(parted),
               .halves = {}};
     for (std::uint64_t x = reader; x < slots.num_halves(); x += num_readers) {
       HalfSlot half{.host = slots.half(x), .free = {}};
@@ -148,19 +157,21 @@ class DividedUploader {
     const std::uint64_t record = input_record_bytes(header.m);
     const std::uint64_t first = number * lane->chunk_records;
     const std::uint64_t count = std::min<std::uint64_t>(lane->chunk_records, header.num_blocks - first);
+    half.synchronize();
     {
       const auto timing = run_.clock.scope(Stage::read, {.bytes = count * record});
-      lane->source.read(first, count, desk.raw.data());
-      count_parts(*lane, first, count, desk);
-      half.synchronize();
-      part(count, record, half.host, desk);
+      desk.parted.start(half.host, count);
+      for (std::uint64_t at = 0; at < count; at += desk.device.size()) {
+        const std::uint64_t some = std::min<std::uint64_t>(desk.device.size(), count - at);
+        lane->source.read(first + at, some, desk.raw.data());
+        find_devices(*lane, first + at, some, desk);
+        desk.parted.add(desk.raw.data(), {desk.device.data(), some});
+      }
     }
     run_.clock.add_bytes(Stage::read, count * record);
     run_.clock.add_bytes(Stage::h2d, count * record);
-    const std::byte* from = half.host;
     for (std::size_t d = 0; d < targets_.size(); ++d) {
-      put_on_stream(*lane, d, from, desk.num_parted[d], half.free[d]);
-      from += desk.num_parted[d] * record;
+      put_on_stream(*lane, d, desk.parted.first(d), desk.parted.count(d), half.free[d]);
     }
     const std::lock_guard lock(progress_mutex_);
     done_bytes_ += count * record;
@@ -168,11 +179,11 @@ class DividedUploader {
     if (run_.on_progress) run_.on_progress(Stage::read, done_bytes_, total);
   }
 
-  void count_parts(const Lane& lane, std::uint64_t first, std::uint64_t count, Desk& desk) const {
+  /// Whose records these are.
+  void find_devices(const Lane& lane, std::uint64_t first, std::uint64_t count, Desk& desk) const {
     const MatrixHeader& header = lane.source.header();
     const std::uint64_t record = input_record_bytes(header.m);
     const std::uint32_t nb = header.blocks_per_side();
-    std::fill(desk.num_parted.begin(), desk.num_parted.end(), 0);
     for (std::uint64_t r = 0; r < count; ++r) {
       const BlockIndex at = read_index(desk.raw.data() + r * record);
       if (at.i >= nb || at.j >= nb) throw_index_out_of_range(lane.source, first + r, at);
@@ -180,24 +191,6 @@ class DividedUploader {
       std::uint32_t d = 0;
       for (const std::uint32_t border : borders_) d += static_cast<std::uint32_t>(inner >= border);
       desk.device[r] = d;
-      ++desk.num_parted[d];
-    }
-  }
-
-  /// Records of one device behind those of another; neighbours of one device are copied at once.
-  void part(std::uint64_t count, std::uint64_t record, std::byte* to, const Desk& desk) const {
-    std::vector<std::byte*> place(targets_.size());
-    for (std::size_t d = 0; d < targets_.size(); ++d) {
-      place[d] = to;
-      to += desk.num_parted[d] * record;
-    }
-    for (std::uint64_t r = 0; r < count;) {
-      const std::uint32_t d = desk.device[r];
-      std::uint64_t end = r + 1;
-      while (end < count && desk.device[end] == d) ++end;
-      std::memcpy(place[d], desk.raw.data() + r * record, (end - r) * record);
-      place[d] += (end - r) * record;
-      r = end;
     }
   }
 

@@ -26,7 +26,8 @@ class SharedProduct {
       parsed_ = upload(a_, b_, devices_.pipeline(0).ring(), targets, run_);
     }
     stats_.resize(devices_.size());
-    devices_.on_all([this](std::size_t d) { compute(d); }, [this](std::exception_ptr e) { output_.fail(std::move(e)); });
+    devices_.on_all([this](std::size_t d) { compute(d); },
+                    [this](std::exception_ptr e) { output_.fail(std::move(e)); });
     output_.rethrow_failure();
     devices_.collect();
     return devices_.total(stats_, stats_.front().pairs, execution);

@@ -47,10 +47,10 @@ constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others
 
 /// Where a product runs, and within what limits.
 struct Place {
-  plan::Limits limits{};                  ///< names the backend
-  EngineDevices::Contexts devices{};      ///< none on the CPU
-  std::list<MemoryShare> shares{};        ///< of the memory of the devices beside the first
-  std::optional<BackendChoice> choice{};  ///< where the options leave the backend open and there are two
+  plan::Limits limits{};                     ///< names the backend
+  EngineDevices::Contexts devices{};         ///< none on the CPU
+  std::list<MemoryShare> shares{};           ///< of the memory of the devices beside the first
+  std::optional<BackendChoice> choice{};     ///< where the options leave the backend open and there are two
   std::optional<plan::InnerSample> inner{};  ///< where several devices may take parts of the inner dimension
 
   /// Completes a plan by what was predicted for the other backend.

@@ -8,6 +8,7 @@
 #include "base/record_head.hpp"
 #include "base/saturating_sum.hpp"
 #include "cpu/output_queue.hpp"
+#include "plan/inner_parts.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm {
@@ -52,11 +53,12 @@ struct Stretch {
 
 class PartialSums {
  public:
-  PartialSums(const std::deque<slabs::KeepingSink>& partials, std::uint32_t m) : m_(m), record_(output_record_bytes(m)) {
+  PartialSums(const std::deque<slabs::KeepingSink>& partials, std::uint32_t m)
+      : m_(m), record_(output_record_bytes(m)) {
     for (const slabs::KeepingSink& kept : partials) records_.emplace_back(kept, record_);
     const auto longer = [](const Records& x, const Records& y) { return x.size() < y.size(); };
     guide_ = &*std::max_element(records_.begin(), records_.end(), longer);
-    per_unit_ = std::max<std::uint64_t>(1, kSumBufferBytes / 2 / record_);
+    per_unit_ = std::max<std::uint64_t>(1, plan::kSumBufferBytes / 2 / record_);
   }
 
   /// Units are cut where records of the longest partial product begin.
@@ -117,8 +119,8 @@ std::uint64_t add_partials(const std::deque<slabs::KeepingSink>& partials, std::
   const auto timing = run.clock.scope(Stage::compact);
   const std::uint64_t record = output_record_bytes(m);
   const PartialSums sums(partials, m);
-  const std::uint64_t num_buffers = 2 * std::uint64_t{std::max(1U, run.num_threads)} + 2;
-  cpu::OutputQueue queue(sink, num_buffers, std::max(kSumBufferBytes / record, std::uint64_t{1}) * record, record, run);
+  const std::uint64_t buffer_bytes = std::max<std::uint64_t>(1, plan::kSumBufferBytes / record) * record;
+  cpu::OutputQueue queue(sink, plan::num_sum_buffers(run.num_threads), buffer_bytes, record, run);
   std::uint64_t next_unit = 0;
   queue.run([&] {
     cpu::OutputQueue::Job job;

@@ -16,7 +16,6 @@
 namespace spmm::slabs {
 namespace {
 
-constexpr std::uint64_t kChunkBytes = 1u << 20;        // of kept records
 constexpr std::uint64_t kMergeBufferBytes = 1u << 20;  // on its way to the sink
 constexpr std::uint64_t kNumMergeBuffers = 4;
 
@@ -117,7 +116,7 @@ void KeepingSink::append(std::span<const std::byte> records, std::function<void(
   left_bytes_ -= records.size();
   while (!records.empty()) {
     if (chunks_.empty() || chunks_.back().used_bytes == chunks_.back().memory.size()) {
-      KeptChunk chunk{.memory = AlignedArray<std::byte>(whole_records(kChunkBytes, record_bytes_), Pages::small)};
+      KeptChunk chunk{.memory = AlignedArray<std::byte>(whole_records(how_.bytes, record_bytes_), how_.pages)};
       chunks_.push_back(std::move(chunk));
     }
     KeptChunk& last = chunks_.back();

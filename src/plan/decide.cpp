@@ -136,9 +136,9 @@ Execution decide_with_all_devices(const Statistics& s, const Limits& limits) {
   return at_once;
 }
 
-/// By block rows of C, or by parts of the inner dimension where that ends clearly earlier.
+/// By block rows of C, or by parts of the inner dimension where that is predicted to end earlier.
 Execution decide_division(const Statistics& s, const Limits& limits) {
-  constexpr double kClearly = 0.9;  // partial products cost memory, and more than their estimate where it is wrong
+  constexpr double kClearly = 0.97;  // partial products cost memory
   Execution rows = decide_with_all_devices(s, limits);
   const bool may_divide = !limits.more_devices.empty() && limits.inner && !s.exact &&
                           limits.division != DivisionWish::rows && wanted_backend(limits) == Backend::cuda;

@@ -49,8 +49,8 @@ struct Execution : Plan {
   DensePanels dense_panels{};         ///< dense-blas
   std::uint64_t kept_bytes = 0;       ///< several slabs of B: results of one slab of A that wait to be merged, at most
   std::vector<std::uint32_t> inner_borders{};  ///< several devices with parts of the inner dimension: where they begin
-  std::uint64_t partial_bytes = 0;    ///< with them: of one device's partial product at most
-  Limits slab_limits{};               ///< several slabs: what is left to the product of two slabs
+  std::uint64_t partial_bytes = 0;             ///< with them: of one device's partial product at most
+  Limits slab_limits{};                        ///< several slabs: what is left to the product of two slabs
   Refusal refusal{};
 
   friend bool operator==(const Execution&, const Execution&) = default;

@@ -15,7 +15,7 @@ constexpr unsigned kMaxReaders = 32;
 constexpr std::size_t kMaxInner = 4096;  // borders are no finer
 /// Room for partial products beyond what is expected: the estimate is a lower bound.
 constexpr double kPartialMargin = 1.5;
-constexpr std::uint64_t kPartialAllowance = 64u << 20;
+constexpr std::uint64_t kPartialAllowance = 2 * kPartialChunkBytes;
 
 double distinct_of(std::vector<std::uint32_t>& numbers, bool is_whole, const MatrixHeader& header) {
   std::sort(numbers.begin(), numbers.end());
@@ -57,10 +57,11 @@ double estimate_distinct(std::span<const std::uint32_t> numbers, bool is_whole, 
 InnerSample make_inner_sample(const Statistics& expected, SampledIndices a, SampledIndices b) {
   const double c_rows = distinct_of(a.rows, a.is_whole, expected.a);
   const double c_columns = distinct_of(b.columns, b.is_whole, expected.b);
-  const double used = std::max(distinct_of(a.columns, a.is_whole, expected.a),
-                               distinct_of(b.rows, b.is_whole, expected.b));
+  const double used =
+      std::max(distinct_of(a.columns, a.is_whole, expected.a), distinct_of(b.rows, b.is_whole, expected.b));
   InnerSample sample;
   sample.pairs = used < 1 ? 0 : static_cast<double>(expected.a.num_blocks) * expected.b.num_blocks / used;
+  sample.c_rows = c_rows;
   sample.c_blocks = std::min(c_rows * c_columns, sample.pairs);
   std::vector<std::uint32_t> inner = std::move(a.inner);
   inner.insert(inner.end(), b.inner.begin(), b.inner.end());
@@ -80,6 +81,7 @@ std::vector<std::uint32_t> inner_borders(const InnerSample& sample, std::uint32_
 
 Statistics with_sample(Statistics expected, const InnerSample& sample) {
   expected.num_pairs = sample.pairs;
+  expected.c_rows = sample.c_rows;
   expected.num_c_blocks = std::min(expected.num_c_blocks, sample.c_blocks);
   return expected;
 }
@@ -114,8 +116,9 @@ Execution decide_inner(const Statistics& s, const Limits& limits,
   e.inner_borders = inner_borders(*limits.inner, num_parts);
   e.inner_division = true;
   e.partial_bytes = partial_bytes(s);
-  e.host_need_bytes = num_parts * (e.host_need_bytes + e.partial_bytes) +
-                      inner_readers(e.num_threads) * std::max(kInnerChunkBytes, input_record_bytes(s.m()));
+  const std::uint64_t reading = inner_readers(e.num_threads) * std::max(kInnerChunkBytes, input_record_bytes(s.m()));
+  const std::uint64_t adding = num_sum_buffers(e.num_threads) * std::max(kSumBufferBytes, output_record_bytes(s.m()));
+  e.host_need_bytes = num_parts * (e.host_need_bytes + e.partial_bytes) + std::max(reading, adding);
   if (e.host_need_bytes > limits.host_bytes) {
     e.refusal = {.kind = Refusal::Kind::memory, .what = kHostMemory, .need_bytes = e.host_need_bytes};
   }

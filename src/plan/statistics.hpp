@@ -55,6 +55,7 @@ struct Statistics {
   std::uint64_t a_rows = 0;     ///< block rows of A that hold blocks (exact on the CPU: that have pairs); at most
   std::uint64_t b_rows = 0;     ///< block rows of B that hold blocks, at most
   std::uint32_t b_columns = 0;  ///< block columns of B that hold blocks; 0 = not known
+  double c_rows = 0;            ///< block rows of C, from a sample; 0 = not known
   double tile_pairs = 0;        ///< tiles of B that blocks of A meet (plan/tiles.hpp); 0 = there are none
   double likely_c_blocks = 0;   ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
@@ -80,6 +81,7 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b);
 /// What sampled indices of both operands tell that headers do not: how large C may be, and where the inner dimension is
 /// used.
 struct InnerSample {
+  double c_rows = 0;                   ///< estimated: block rows of C
   double c_blocks = 0;                 ///< estimated: rows of A times columns of B, at most
   double pairs = 0;                    ///< estimated, each inner index used alike
   std::vector<std::uint32_t> inner{};  ///< inner block indices of sampled records of both operands, ascending
@@ -112,12 +114,12 @@ struct Limits {
   unsigned num_threads = 1;
   unsigned num_cores = 1;  ///< more threads than this are not faster
   std::uint64_t host_bytes = 0;
-  std::optional<DeviceLimits> device{};      ///< nothing: no device is usable
-  std::vector<DeviceLimits> more_devices{};  ///< that may share the product with it
-  bool shares_always = false;                ///< they do; else only where the product is predicted to end earlier
-  std::optional<InnerSample> inner{};        ///< nothing: they share by block rows
+  std::optional<DeviceLimits> device{};          ///< nothing: no device is usable
+  std::vector<DeviceLimits> more_devices{};      ///< that may share the product with it
+  bool shares_always = false;                    ///< they do; else only where the product is predicted to end earlier
+  std::optional<InnerSample> inner{};            ///< nothing: they share by block rows
   DivisionWish division = DivisionWish::faster;  ///< what tests ask for
-  std::uint32_t num_parts = 0;               ///< files of the result; 0 = it is one file
+  std::uint32_t num_parts = 0;                   ///< files of the result; 0 = it is one file
   std::string why_no_device{};
   Isa isa = Isa::portable;
   bool has_blas = false;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/run.hpp"
+#include "plan/inner_parts.hpp"
 #include "spmm/engine.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -73,6 +74,6 @@ TEST_CASE("partial sums: many units, in order, with several threads") {
   const BlockMatrix a = test::random_matrix(1024, 8, 4000, 65'535, 1);
   const BlockMatrix b = test::random_matrix(1024, 8, 4000, 65'535, 2);
   const ProductMatrix expected = test::oracle_multiply(a, b);
-  REQUIRE(expected.index.size() * output_record_bytes(8) > 3 * kSumBufferBytes);
+  REQUIRE(expected.index.size() * output_record_bytes(8) > 3 * plan::kSumBufferBytes);
   CHECK((sum_of_parts(a, b, 2, 4) == expected));
 }
