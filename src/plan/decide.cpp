@@ -138,7 +138,6 @@ Execution decide_with_all_devices(const Statistics& s, const Limits& limits) {
 
 /// By block rows of C, or by parts of the inner dimension where that is predicted to end earlier.
 Execution decide_division(const Statistics& s, const Limits& limits) {
-  constexpr double kClearly = 0.97;  // partial products cost memory
   Execution rows = decide_with_all_devices(s, limits);
   const bool may_divide = !limits.more_devices.empty() && limits.inner && !s.exact &&
                           limits.division != DivisionWish::rows && wanted_backend(limits) == Backend::cuda;
@@ -146,7 +145,7 @@ Execution decide_division(const Statistics& s, const Limits& limits) {
   Execution inner = decide_inner(s, limits, decide_at_once);
   if (inner.is_refused()) return rows;
   inner.devices = equal_shares(limits);
-  const bool gains = rows.is_refused() || rows.is_in_slabs() || inner.predicted_s < kClearly * rows.predicted_s;
+  const bool gains = rows.is_refused() || rows.is_in_slabs() || inner.predicted_s < rows.predicted_s;
   return gains || limits.division == DivisionWish::inner ? inner : rows;
 }
 

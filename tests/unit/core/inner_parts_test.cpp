@@ -124,6 +124,14 @@ TEST_CASE("inner parts: few block rows of C cannot be shared by rows, but along 
   CHECK(decide(gram.expected, limits).predicted_ms == Approx(rows.predicted_ms));  // the others have nothing to do
 }
 
+TEST_CASE("inner parts: not where partial products take longer than what they save") {
+  const Statistics expected = of_headers(33'554'432, 8, 33'554'432);
+  Limits limits = several_gpus(2);
+  limits.inner =
+      make_inner_sample(expected, drawn(1024, 4'194'304, 40'000, false, 1), drawn(1024, 4'194'304, 40'000, true, 2));
+  CHECK_FALSE(decide(expected, limits).divides_inner());
+}
+
 TEST_CASE("inner parts: not without a sample, on one device, for a large C or without memory for partial products") {
   const Gram gram;
   Limits limits = several_gpus(2);
