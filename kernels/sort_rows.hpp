@@ -62,4 +62,8 @@ struct RowRuns {
 /// Values: sort.keys, entries, num_rows and offsets are not used; first_duplicate is, has_duplicate is not.
 void launch_sort_within_rows(const RowRuns& runs, const RowSort& sort, cudaStream_t stream);
 
+/// *end = block columns up to the last one that holds a block of these rows, whose columns ascend.
+/// Shapes: end [1], device.
+void launch_columns_end(CompressedView rows, unsigned long long* end, cudaStream_t stream);
+
 }  // namespace spmm::kernels

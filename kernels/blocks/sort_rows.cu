@@ -219,6 +219,20 @@ __global__ void __launch_bounds__(kItemThreads) sort_by_bitmap(Sides sides) {
   }
 }
 
+// Grid: one thread per row.
+// Work: a warp reduces the last columns of its rows.
+// Memory: a scattered word per row.
+__global__ void columns_end(CompressedView rows, unsigned long long* end) {
+  unsigned long long most = 0;
+  for_each_item(rows.num_rows, [&](std::uint64_t row) {
+    most = max(most, rows.columns[rows.offsets[row + 1] - 1] + 1ull);  // every row holds a block
+  });
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
+  // Across CTAs; it only grows, so a stale read costs one atomic.
+  if (threadIdx.x % 32 == 0 && most > *end) atomicMax(end, most);
+}
+
 }  // namespace
 
 std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts) {
@@ -262,6 +276,13 @@ void launch_sort_within_rows(const RowRuns& runs, const RowSort& sort, cudaStrea
   constexpr std::uint64_t kLanes = 8;
   sort_within_rows<<<item_grid(runs.max_rows * kLanes), kItemThreads, 0, stream>>>(runs, sort);
   check_launch("sort_within_rows");
+}
+
+void launch_columns_end(CompressedView rows, unsigned long long* end, cudaStream_t stream) {
+  check(cudaMemsetAsync(end, 0, sizeof(*end), stream), "clear the end of columns");
+  if (rows.num_rows == 0) return;
+  columns_end<<<item_grid(rows.num_rows), kItemThreads, 0, stream>>>(rows, end);
+  check_launch("columns_end");
 }
 
 }  // namespace spmm::kernels

@@ -52,7 +52,7 @@ class DenseMultiplier : public CBlockFiller {
         multiply(panel, target, first, count);
       }
     });
-    return all_c_blocks(panel, operands.num_c_columns());
+    return all_c_blocks(panel, operands.nb);
   }
 
  private:

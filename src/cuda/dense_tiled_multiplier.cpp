@@ -42,7 +42,7 @@ class DenseTiledMultiplier : public CBlockFiller {
         kernels::launch_mul_dense_tiled(a, b, target, c_.stream.get());
       }
     });
-    return all_c_blocks(panel, operands.num_c_columns());
+    return all_c_blocks(panel, operands.nb);
   }
 
  private:

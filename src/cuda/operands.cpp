@@ -319,49 +319,13 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
   return out;
 }
 
-void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream) {
-  const CompressedRows& a = sorted.a.index;
-  plan::RowPairs& pairs = sorted.row_pairs;
-  pairs.num_rows = a.num_rows;
-  pairs.rows_per_run = rows_per_run;
-  const std::size_t num_offsets = (a.num_rows - 1) / rows_per_run + std::size_t{2};
-  pairs.offsets.resize(num_offsets + 1);  // the longest row comes behind them: one copy
-  const DeviceBuffer<std::uint64_t> offsets(memory, pairs.offsets.size(), "row pair offsets");
-  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), rows_per_run, offsets.data(),
-                                   offsets.data() + num_offsets, stream.get());
-  copy_async(pairs.offsets.data(), offsets.data(), pairs.offsets.size(), stream);
-  stream.synchronize();
-  pairs.max_row_pairs = pairs.offsets.back();
-  pairs.offsets.pop_back();
-}
-
-void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
-  constexpr std::uint32_t kMaxRuns = 1u << 14;  // 128 KB come to the host
-  const CompressedRows& a = sorted.a.index;
-  const std::uint64_t count = a.columns.size();
-  if (count == 0 || sorted.b.index.num_rows == 0) return;
-  sorted.b_row_index = {memory, count, "row index"};
-  sorted.pair_offsets = {memory, count + 1, "pair offsets"};
-  const DeviceBuffer<std::byte> work(memory, kernels::count_workspace_bytes(count), "count work space");
-  const kernels::CompressedView b_rows = sorted.b.index.view();
-  if (plan::has_device_row_table(count, sorted.nb)) {
-    const DeviceBuffer<std::uint32_t> table(memory, sorted.nb, "row table");
-    kernels::launch_look_up_row_index(a.columns.data(), count, b_rows, sorted.nb, table.data(),
-                                      sorted.b_row_index.data(), stream.get());
-  } else {
-    kernels::launch_find_row_index(a.columns.data(), count, b_rows, sorted.b_row_index.data(), stream.get());
-  }
-  kernels::launch_pair_offsets(sorted.b_row_index.data(), count, b_rows, sorted.pair_offsets.data(),
-                               {.data = work.data(), .bytes = work.size()}, stream.get());
-  fetch_row_pairs(sorted, (a.num_rows - 1) / kMaxRuns + 1, memory, stream);
-}
-
 Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream) {
   Operands out;
   out.b_by_columns = layout == plan::Layout::b_by_columns;
   out.m = sorted.m;
   out.side = layout == plan::Layout::rows ? kernels::padded_side(out.m) : out.m;
   out.nb = sorted.nb;
+  out.c_columns = sorted.c_columns == 0 ? sorted.nb : sorted.c_columns;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
   if (sorted.a.has_zeros && sorted.b.has_zeros) out.can_be_zero = *sorted.a.has_zeros || *sorted.b.has_zeros;
   out.b_row_index = std::move(sorted.b_row_index);

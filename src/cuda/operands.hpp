@@ -23,7 +23,8 @@ struct SortedPair {
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]: row index in b of the matching row, or kNoRow
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
   plan::RowPairs row_pairs;
-  KeptUse kept_a;  // where a's buffers are lent
+  std::uint32_t c_columns = 0;  // with them: block columns of B up to the last one that holds a block
+  KeptUse kept_a;               // where a's buffers are lent
   KeptUse kept_b;
 
   [[nodiscard]] std::uint64_t num_pairs() const { return row_pairs.offsets.back(); }
@@ -42,6 +43,7 @@ struct Operands {
   std::uint32_t m = 0;
   std::uint32_t side = 0;  // of blocks as they lie here: m, or padded with zeros
   std::uint32_t nb = 0;
+  std::uint32_t c_columns = 0;               // block columns up to the last one that C can have
   std::uint32_t max_element = 0;             // of both matrices
   std::optional<bool> can_be_zero;           // a product of two blocks; unknown where parsing does not look
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
@@ -65,8 +67,8 @@ struct Operands {
             .b_numbers = b_numbers.data()};
   }
   [[nodiscard]] kernels::BlockShape shape() const { return {.m = m, .side = side}; }
-  /// Columns of C blocks: column indices of B, or all block columns.
-  [[nodiscard]] std::uint32_t num_c_columns() const { return b_by_columns ? b.num_rows : nb; }
+  /// Columns of C blocks: column indices of B, or block columns.
+  [[nodiscard]] std::uint32_t num_c_columns() const { return b_by_columns ? b.num_rows : c_columns; }
   /// Block column of each column index; null where C blocks name block columns.
   [[nodiscard]] const std::uint32_t* c_column_ids() const { return b_by_columns ? b.rows.data() : nullptr; }
 };

@@ -23,12 +23,13 @@ plan::Statistics statistics_of(const SortedPair& sorted, const MatrixHeader& a, 
                      .num_pairs = static_cast<double>(sorted.num_pairs()),
                      .a_rows = sorted.a.index.num_rows,
                      .b_rows = sorted.b.index.num_rows,
+                     .c_columns_end = sorted.c_columns,
                      .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
                      .row_pairs = sorted.row_pairs};
   const plan::RowPairs& rows = sorted.row_pairs;
   std::uint64_t num_c_blocks = 0;
   for (std::size_t x = 0; x < rows.num_runs(); ++x) {
-    const std::uint64_t c_blocks = std::uint64_t{rows.first_row(x + 1) - rows.first_row(x)} * sorted.nb;
+    const std::uint64_t c_blocks = std::uint64_t{rows.first_row(x + 1) - rows.first_row(x)} * s.c_columns();
     num_c_blocks += std::min(rows.offsets[x + 1] - rows.offsets[x], c_blocks);
   }
   s.num_c_blocks = static_cast<double>(num_c_blocks);
@@ -57,7 +58,8 @@ struct CutUnits {
 /// Must not outlive the statistics.
 CutUnits run_units(const plan::Statistics& statistics) {
   const plan::RowPairs& pairs = statistics.row_pairs;
-  const plan::ExpectedBlocks expected(plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.nb()));
+  const plan::ExpectedBlocks expected(
+      plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.c_columns()));
   return {.count = static_cast<std::uint32_t>(pairs.num_runs()),
           .first_row = [&pairs](std::uint32_t run) { return pairs.first_row(run); },
           .c_blocks =

@@ -48,7 +48,7 @@ class SmallMultiplier : public Multiplier {
                                               .b_row_index = operands.b_row_index.data(),
                                               .pair_offsets = operands.pair_offsets.data(),
                                               .m = operands.m,
-                                              .nb = operands.nb,
+                                              .nb = operands.num_c_columns(),
                                               .max_element = operands.max_element,
                                               .can_be_zero = can_be_zero_.data(),
                                               .split_offsets = split_offsets_.data()};
@@ -73,7 +73,7 @@ class SmallMultiplier : public Multiplier {
 
   /// Of all columns.
   [[nodiscard]] kernels::SmallShape whole_shape() const {
-    return kernels::small_shape(c_.operands.m, c_.operands.nb, kernels::small_cta());
+    return kernels::small_shape(c_.operands.m, c_.operands.num_c_columns(), kernels::small_cta());
   }
 
   [[nodiscard]] std::uint64_t max_units_of(const plan::Panel& panel) const {
@@ -91,7 +91,8 @@ class SmallMultiplier : public Multiplier {
   /// Whether a row of the panel takes so much longer than others that its units should not wait for each other.
   [[nodiscard]] bool is_uneven(const plan::Panel& panel) const {
     const std::uint64_t mean = panel.num_pairs / panel.num_rows + 1;
-    const std::uint32_t hashed = kernels::small_shape(c_.operands.m, c_.operands.nb, kernels::small_cta()).hash_slots;
+    const std::uint32_t hashed =
+        kernels::small_shape(c_.operands.m, c_.operands.num_c_columns(), kernels::small_cta()).hash_slots;
     return panel.max_row_pairs > std::max<std::uint64_t>(hashed, kernels::kSmallEvenRows * mean);
   }
 

@@ -211,7 +211,7 @@ void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
 std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s) {
   if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
   if (s.nb() == 0) return {};
-  const kernels::SmallShape least = kernels::small_shape(s.m(), s.nb(), kernels::kSmallestCta);
+  const kernels::SmallShape least = kernels::small_shape(s.m(), s.c_columns(), kernels::kSmallestCta);
   constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
   const std::uint64_t per_pair = tile_device_bytes(s.m()) - 3 * output_record_bytes(s.m());
   const bool fits = kUnitBytes * (least.rank_chunks + 1) <= per_pair * (least.hash_slots + 1) &&
@@ -223,8 +223,8 @@ std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s) {
 /// Why row-rank cannot run a product, or "".
 std::string row_rank_refusal(const KernelRow& kernel, const Statistics& s) {
   if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
-  if (s.nb() <= kernels::kMaxRankedColumns) return {};
-  return text("takes up to ", kernels::kMaxRankedColumns, " block columns, not ", s.nb());
+  if (s.c_columns() <= kernels::kMaxRankedColumns) return {};
+  return text("takes up to ", kernels::kMaxRankedColumns, " block columns, not ", s.c_columns());
 }
 
 std::string refusal_of(const KernelRow& kernel, const Statistics& s) {
@@ -291,9 +291,10 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   }
   const bool in_runs = s.row_pairs.rows_per_run > 1;
   // Runs that are an eighth of a panel leave panels unevenly filled; a kernel that lists nothing cuts between rows.
-  const std::uint32_t columns = !kernel.b_by_columns ? s.nb()
-                                : s.b_columns != 0   ? s.b_columns
-                                                     : std::min(s.b.num_blocks, s.nb());
+  const std::uint32_t columns = kernel.is_dense()      ? s.nb()
+                                : !kernel.b_by_columns ? s.c_columns()
+                                : s.b_columns != 0     ? s.b_columns
+                                                       : std::min(s.b.num_blocks, s.nb());
   const std::uint64_t run_c_blocks =
       kernel.listing == Listing::bounded ? max_run_bound(s.row_pairs, columns) : max_run_pairs(s.row_pairs);
   e.wants_row_counts = in_runs && (kernel.listing == Listing::never || run_c_blocks > e.max_c_blocks / 8);

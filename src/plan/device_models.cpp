@@ -128,7 +128,7 @@ double shared_ms(double ms_alone, const Statistics& s, const DeviceRates& rates,
 }
 
 bool is_listed(const Statistics& s, const DeviceRates& rates) {
-  return s.num_pairs < rates.of_side(s.m()).esc_pairs_per_block * static_cast<double>(s.a_rows) * s.nb();
+  return s.num_pairs < rates.of_side(s.m()).esc_pairs_per_block * static_cast<double>(s.a_rows) * s.c_columns();
 }
 
 double pair_list_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
@@ -153,14 +153,14 @@ double row_spread_ms(const Statistics& s, const Pieces&, const DeviceRates& rate
   const double chunk_blocks =
       std::clamp<double>(kernels::kGustavsonSharedBytes / (4 * elements + 4), 1, kernels::kMaxChunkBlocks);
   const auto rows = static_cast<double>(s.a_rows);
-  const double chunks = std::ceil(s.nb() / chunk_blocks);
+  const double chunks = std::ceil(s.c_columns() / chunk_blocks);
   const double longest = s.exact && s.row_pairs.num_runs() != 0
                              ? std::min(s.num_pairs, static_cast<double>(s.row_pairs.max_row_pairs))
                              : 0;
   const double products = std::max(s.num_pairs, longest / chunks * rates.gustavson_ctas) / pairs_per_ms;
   const double ctas = rows * chunks;
   return build_ms(s, rates) + products + ctas * rates.gustavson_cta_ms +
-         rows * s.nb() * elements / rates.gustavson_elements_per_ms +
+         rows * s.c_columns() * elements / rates.gustavson_elements_per_ms +
          result_bytes(s) / rates.gustavson_result_bytes_per_ms;
 }
 
@@ -170,7 +170,7 @@ double rows_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rat
 
 double small_blocks_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
-  const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.nb()), kernels::kSmallWideCta);
+  const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.c_columns()), kernels::kSmallWideCta);
   double multiply = 0;
   if (s.row_pairs.num_runs() == 0) {
     multiply = small_rows_ms(s, shape, static_cast<double>(s.a_rows), s.num_pairs, rates);
@@ -190,7 +190,7 @@ double row_rank_ms(const Statistics& s, const Pieces&, const DeviceRates& rates)
   const bool even = has_even_rows(s);
   const bool looked_at = s.row_sample.num_rows != 0;
   const double c_blocks = c_blocks_of(s) * (even || looked_at ? 1 : kernels::kUnevenRankShare);
-  const double columns = looked_at ? s.row_sample.columns / s.row_sample.num_rows : s.nb();
+  const double columns = looked_at ? s.row_sample.columns / s.row_sample.num_rows : s.c_columns();
   const double pairs_per_ms =
       rates.of_side(s.m()).ranked_pairs_per_ms * share_of_checked_sums(s) * (even ? 1 : kernels::kUnevenRankRate);
   return build_ms(s, rates) + rates.rank_ms + panels * rates.rank_panel_ms +

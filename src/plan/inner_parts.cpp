@@ -62,6 +62,7 @@ InnerSample make_inner_sample(const Statistics& expected, SampledIndices a, Samp
   InnerSample sample;
   sample.pairs = used < 1 ? 0 : static_cast<double>(expected.a.num_blocks) * expected.b.num_blocks / used;
   sample.c_rows = c_rows;
+  sample.c_columns = c_columns;
   sample.c_blocks = std::min(c_rows * c_columns, sample.pairs);
   std::vector<std::uint32_t> inner = std::move(a.inner);
   inner.insert(inner.end(), b.inner.begin(), b.inner.end());
@@ -82,6 +83,8 @@ std::vector<std::uint32_t> inner_borders(const InnerSample& sample, std::uint32_
 Statistics with_sample(Statistics expected, const InnerSample& sample) {
   expected.num_pairs = sample.pairs;
   expected.c_rows = sample.c_rows;
+  expected.a_rows = std::min(expected.a_rows, static_cast<std::uint64_t>(std::ceil(sample.c_rows)));
+  expected.c_columns_end = static_cast<std::uint32_t>(std::ceil(sample.c_columns));
   expected.num_c_blocks = std::min(expected.num_c_blocks, sample.c_blocks);
   return expected;
 }

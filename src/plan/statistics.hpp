@@ -55,9 +55,11 @@ struct Statistics {
   std::uint64_t a_rows = 0;     ///< block rows of A that hold blocks (exact on the CPU: that have pairs); at most
   std::uint64_t b_rows = 0;     ///< block rows of B that hold blocks, at most
   std::uint32_t b_columns = 0;  ///< block columns of B that hold blocks; 0 = not known
-  double c_rows = 0;            ///< block rows of C, from a sample; 0 = not known
-  double tile_pairs = 0;        ///< tiles of B that blocks of A meet (plan/tiles.hpp); 0 = there are none
-  double likely_c_blocks = 0;   ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
+  std::uint32_t c_columns_end =
+      0;                       ///< CUDA: block columns of B up to the last such; expected: from a sample; 0 = not known
+  double c_rows = 0;           ///< block rows of C, from a sample; 0 = not known
+  double tile_pairs = 0;       ///< tiles of B that blocks of A meet (plan/tiles.hpp); 0 = there are none
+  double likely_c_blocks = 0;  ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
   TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them
@@ -72,6 +74,8 @@ struct Statistics {
 
   [[nodiscard]] std::uint32_t m() const { return a.m; }
   [[nodiscard]] std::uint32_t nb() const { return a.blocks_per_side(); }
+  /// Block columns that C may reach: those of B are narrow where a rectangular matrix was padded to a square.
+  [[nodiscard]] std::uint32_t c_columns() const { return c_columns_end == 0 ? nb() : c_columns_end; }
   [[nodiscard]] std::uint64_t num_blocks() const { return std::uint64_t{a.num_blocks} + b.num_blocks; }
 };
 
@@ -82,6 +86,7 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b);
 /// used.
 struct InnerSample {
   double c_rows = 0;                   ///< estimated: block rows of C
+  double c_columns = 0;                ///< the same of columns: as if they were the first of the grid
   double c_blocks = 0;                 ///< estimated: rows of A times columns of B, at most
   double pairs = 0;                    ///< estimated, each inner index used alike
   std::vector<std::uint32_t> inner{};  ///< inner block indices of sampled records of both operands, ascending

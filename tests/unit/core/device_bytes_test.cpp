@@ -259,6 +259,7 @@ plan::Statistics random_counts(const MatrixHeader& a, const MatrixHeader& b, std
   constexpr std::uint32_t kLargest[] = {200, 1000, 65'535};
   s.max_element = kLargest[random() % 3];
   s.a_rows = std::min<std::uint64_t>(s.a_rows, 3000);
+  if (random() % 2 == 0) s.c_columns_end = static_cast<std::uint32_t>(random() % s.nb() + 1);
   s.row_pairs = {.num_rows = static_cast<std::uint32_t>(s.a_rows)};
   const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   for (std::uint64_t row = 0; row < s.a_rows; ++row) {
