@@ -8,6 +8,7 @@
 namespace spmm::cpu {
 namespace {
 
+constexpr std::uint64_t kSamples = 64;
 constexpr std::uint64_t kMaxMarkedPairs = 1u << 15;  // of a row: its first ones
 constexpr std::uint64_t kMaxSortedPairs = 1u << 12;  // the same, where columns are too many for marks
 constexpr std::uint64_t kMaxMarkedColumns = 1u << 20;
@@ -60,12 +61,12 @@ class RowSampler {
 }  // namespace
 
 double estimate_c_blocks(const Operand& a, const Operand& b, std::span<const std::uint64_t> row_pairs,
-                         std::uint32_t blocks_per_side, std::uint64_t num_samples, const Run& run) {
+                         std::uint32_t blocks_per_side, const Run& run) {
   std::uint64_t total = 0;
   for_ranges(run, row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) total += row_pairs[r];
   });
-  const std::uint64_t samples = std::min(num_samples, total);
+  const std::uint64_t samples = std::min(kSamples, total);
   RowSampler sampler(a, b, blocks_per_side);
   std::uint64_t before = 0;
   std::uint64_t taken = 0;

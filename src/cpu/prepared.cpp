@@ -28,10 +28,8 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
   });
-  // Rows of small blocks hang on it more, and take longer to multiply than to look at.
-  const std::uint64_t samples = plan::sums_in_tiles(shape.m) ? 64 : 16;
   out.likely_c_blocks =
-      estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, out.blocks_per_side, samples, run);
+      estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, out.blocks_per_side, run);
   return out;
 }
 
