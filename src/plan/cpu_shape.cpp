@@ -52,16 +52,6 @@ std::array<std::uint64_t, 3> numbers_of_buffers(unsigned num_threads) {
   return {2 * threads + 2, (3 * threads + 3) / 2, threads + 1};
 }
 
-/// With small buffers of a large result more of them are slack for the sink, up to what large ones would hold: the
-/// warmest is taken first, so the others are used only while the sink is behind. Two ranks of spmm-mpi that had 4 MB
-/// each instead of 32 met at every range: P5 11.0 instead of 6.6 s (busy machine, four paired runs).
-std::uint64_t with_slack(const KernelRow& kernel, const HostBytes& need, const HostShape& shape,
-                         std::uint64_t limit_bytes) {
-  if (kernel.id == KernelId::dense_blas || 2 * shape.buffer_bytes < kNearBufferBytes) return shape.num_buffers;
-  const std::uint64_t more = shape.num_buffers * std::max<std::uint64_t>(1, kDenseBufferBytes / shape.buffer_bytes);
-  return need.total(shape.num_threads, more, shape.buffer_bytes) <= limit_bytes ? more : shape.num_buffers;
-}
-
 /// Predicted time with a charge for buffers that are missing.
 double predict(const KernelRow& kernel, const Statistics& s, const Limits& limits, const HostShape& shape) {
   constexpr double kWaiting = 0.2;  // share of the time that is lost when there is one buffer a thread (estimated)
@@ -105,7 +95,6 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
     e.refusal = {.kind = Refusal::Kind::memory, .what = kHostMemory, .need_bytes = need.total(1, 2, record)};
     return e;
   }
-  best.num_buffers = with_slack(kernel, need, best, limits.host_bytes);
   e.num_threads = best.num_threads;
   e.num_buffers = best.num_buffers;
   e.panel_bytes = best.buffer_bytes;
