@@ -296,6 +296,7 @@ void launch_look_up_row_index(const std::uint32_t* wanted, std::uint64_t count, 
   if (count == 0) return;
   check(cudaMemsetAsync(table, 0xFF, nb * sizeof(std::uint32_t), stream), "clear row table");
   fill_row_table<<<item_grid(index.num_rows), kItemThreads, 0, stream>>>(index, table);
+  check_launch("fill_row_table");
   compose<<<item_grid(count), kItemThreads, 0, stream>>>(table, wanted, count, row_index);
   check_launch("look_up_row_index");
 }

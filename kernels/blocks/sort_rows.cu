@@ -256,11 +256,13 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
   check(cudaMemsetAsync(scratch.counts, 0, num_counts * sizeof(std::uint32_t), stream), "clear counts");
   const dim3 grid(item_grid(most), num_sides);
   rank_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
+  check_launch("rank_blocks");
   std::size_t bytes = scratch.work.bytes;
   check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, stored_rows(scratch.counts, num_counts),
                                       scratch.borders, static_cast<std::int64_t>(num_counts + 1), stream),
         "row borders");
   scatter_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
+  check_launch("scatter_blocks");
   if (nb <= kBitmapColumns) {
     const std::size_t shared_bytes = std::size_t{kItemWarps} * 2 * ((nb + 31) / 32) * sizeof(std::uint32_t);
     sort_by_bitmap<<<dim3(warp_grid(nb), num_sides), kItemThreads, shared_bytes, stream>>>(sides);

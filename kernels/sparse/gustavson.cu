@@ -287,6 +287,7 @@ void launch(const GustavsonProduct& product, const CBlocksView& c_blocks, const 
   if (num_split_offsets / 2 + chunks.num_ctas < c_blocks.num_c_blocks) {
     auto* const split_offsets = reinterpret_cast<std::uint32_t*>(out.look_back + num_states);
     find_split_offsets<<<item_grid(num_split_offsets), kItemThreads, 0, stream>>>(b, c_blocks, chunks, split_offsets);
+    check_launch("find_split_offsets");  // the next one reads what this one writes
     chunks.split_offsets = split_offsets;
   }
   mul_gustavson<P, M><<<chunks.num_ctas, kThreads, shared_bytes, stream>>>(product, c_blocks, chunks, can_be_zero, out);

@@ -76,18 +76,6 @@ bool has_short_rows(const Statistics& s) {
   return (s.exact ? static_cast<double>(s.row_pairs.max_row_pairs) : 4 * mean) <= kernels::kShortRowPairs;
 }
 
-/// A warp goes through the pairs of a C block one after the other. Where a sample has shown that C has few blocks, a
-/// panel lasts as long as one of its lists.
-/// Source: Gram-like products on an H200, m = 8, C of 1024 x 1024 blocks: 2,304 pairs a block, a panel for each
-/// row: 6.18 s; 256 pairs a block, 70 panels: 53 ms.
-double chains_of_few_blocks_ms(const Statistics& s, double panels) {
-  constexpr double kPairMs = 2.6e-3;
-  if (s.c_rows < 1 || s.num_c_blocks < 1) return 0;
-  const double mean_list = std::min<double>(s.num_pairs / s.num_c_blocks, kernels::kSplitKPairs);
-  const bool are_long = panels > s.c_rows / 4;  // then each row is a panel
-  return (are_long ? std::max(panels, s.c_rows) : panels) * mean_list * kPairMs;
-}
-
 /// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
 double small_rows_ms(const Statistics& s, const kernels::SmallShape& shape, double rows, double pairs,
                      const DeviceRates& rates) {
@@ -137,9 +125,8 @@ double pair_list_ms(const Statistics& s, const Pieces&, const DeviceRates& rates
     return build_ms(s, rates) + result_bytes(s) / rates.short_row_bytes_per_ms;
   }
   const double panels = s.num_pairs * static_cast<double>(output_record_bytes(s.m())) / kernels::kPanelBytes;
-  const double chains_ms = chains_of_few_blocks_ms(s, panels);
   const double listing = rates.esc_ms * std::max(1.0, panels) + s.num_pairs / rates.esc_list_pairs_per_ms;
-  return build_ms(s, rates) + listing + std::max(chains_ms, s.num_pairs / rates.of_side(s.m()).esc_pairs_per_ms) +
+  return build_ms(s, rates) + listing + s.num_pairs / rates.of_side(s.m()).esc_pairs_per_ms +
          result_bytes(s) / rates.esc_result_bytes_per_ms;
 }
 

@@ -173,6 +173,7 @@ TEST_CASE("split-K blocks in several panels") {
     for (std::uint32_t t = 0; t < 5000 - i; ++t) a.add_random(i * 3, t, 100 + i);
   }
   for (std::uint32_t t = 0; t < 5000; ++t) b.add_random(t, 7, 300);
+  b.add_random(0, 49'999, 300);  // C is as wide as the grid: rows are listed, not visited
   const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
   for (const std::string kernel : {"rows", "pair-list"}) {
     Options options = with_kernel(kernel);
