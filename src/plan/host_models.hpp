@@ -9,10 +9,10 @@
 
 namespace spmm::plan {
 
-/// Output buffers of row-merge up to this size are still in the second-level cache when they are used again; with
-/// larger ones every record is fetched from memory before it is overwritten. User time with 8, 2, 1 and 0.5 MB, two
-/// threads: P3 280, 186, 189, 185 ms; P5 841, 719, 641, 678.
-inline constexpr std::uint64_t kNearBufferBytes = 1u << 20;
+/// Output buffers of row-merge. Larger ones have left the caches when they are used again; with smaller ones threads
+/// wait for each other's older units. Multiply with 8, 4, 2 and 1 MB, two threads on a quiet machine: P3 87, 73, 94,
+/// 114 ms, P5 221, 219, 243, 254, 27-point stencil, m = 8: 190, 200, 221, 283.
+inline constexpr std::uint64_t kNearBufferBytes = 4u << 20;
 
 double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
 double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);

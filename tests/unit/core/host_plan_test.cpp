@@ -97,7 +97,7 @@ TEST_CASE("threads are given up before buffers become tiny") {
   }
   CHECK(last == 16);
   CHECK(plan::decide(s, cpu_limits(16, 4'000'000'000)).num_buffers == 34);
-  CHECK(plan::decide(s, cpu_limits(16, 4'000'000'000)).panel_bytes == (1u << 20) / 72 * 72);
+  CHECK(plan::decide(s, cpu_limits(16, 4'000'000'000)).panel_bytes == (4u << 20) / 72 * 72);
 }
 
 TEST_CASE("small results get small buffers, but for DGEMM") {
