@@ -46,7 +46,7 @@ class Records {
 };
 
 /// Records of one partial product that are still to be added.
-struct Stretch {
+struct RecordRun {
   std::uint64_t next = 0;
   std::uint64_t end = 0;
 };
@@ -67,7 +67,7 @@ class PartialSums {
   }
 
   void add_unit(std::uint64_t unit, cpu::UnitOutput& out) const {
-    std::vector<Stretch> left;
+    std::vector<RecordRun> left;
     for (const Records& records : records_) left.push_back({border(records, unit), border(records, unit + 1)});
     while (const std::optional<BlockIndex> at = first_of(left)) {
       out.room();
@@ -95,7 +95,7 @@ class PartialSums {
     return unit >= num_units() ? records.size() : records.lower_bound(read_index((*guide_)[unit * per_unit_]));
   }
 
-  [[nodiscard]] std::optional<BlockIndex> first_of(const std::vector<Stretch>& left) const {
+  [[nodiscard]] std::optional<BlockIndex> first_of(const std::vector<RecordRun>& left) const {
     std::optional<BlockIndex> first;
     for (std::size_t p = 0; p < left.size(); ++p) {
       if (left[p].next == left[p].end) continue;
