@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(kThreads, 1) prove_claims(BytePanel a, BytePan
   for (std::uint32_t stage = 0; stage + 1 < kStages; ++stage) start(stage);
   for (std::uint32_t stage = 0; stage < num_stages; ++stage) {
     await_fetches<kStages - 2>();
-    __syncthreads();  // what others fetched is there, and nobody reads the stage that is filled next
+    __syncthreads();  // what others fetched is there, and no thread reads the stage that is filled next
     start(stage + kStages - 1);
     multiply_stage(shared.a[stage % kStages], shared.b[stage % kStages], first_row, first_column, sums);
     if ((stage + 1) % kStagesPerChunk != 0) continue;

@@ -185,7 +185,7 @@ void Downloader::end(PackedPanel& panel) {
   changed_.notify_all();
 }
 
-/// After a failure: the slots go back, and nobody writes to them any more.
+/// After a failure: the slots go back, and nothing writes to them any more.
 void Downloader::drop_copies() noexcept {
   if (copies_.empty()) return;
   stream_.settle();

@@ -37,8 +37,8 @@ class Gathering {
   std::unique_ptr<State> state_;
 };
 
-/// Word of a failure from any rank to all others while they work without meeting. Made on all ranks before they do;
-/// it goes after they have met again, or when the run ends.
+/// Word of a failure from any rank to all others while they work without collective calls. Made on all ranks before
+/// they do; it goes after they have met again, or when the run ends.
 class FailureNews {
  public:
   FailureNews();

@@ -9,7 +9,7 @@
 
 namespace spmm {
 
-/// A key that nobody knew before: from the system's random numbers. Errors: IoError.
+/// A key that was not known before: from the system's random numbers. Errors: IoError.
 std::uint64_t fresh_proof_key();
 
 /// X[c, q], uniform below p as far as its two keyed rounds of mixing are.
