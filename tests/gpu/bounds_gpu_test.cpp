@@ -100,3 +100,23 @@ TEST_CASE("proof: a product on the device proves a result that saturates everywh
     CHECK(report.proof.num_exact_rows > 0);
   }
 }
+
+TEST_CASE("small bounds: sums around the limit, blocks smaller and larger than a tile") {
+  std::string why_not;
+  const auto device = cuda::find_device(-1, why_not);
+  REQUIRE(device != nullptr);
+  for (const BoundCase& c : {BoundCase{.n = 64, .m = 4, .blocks = 110, .largest = 65535},
+                             BoundCase{.n = 30, .m = 1, .blocks = 500, .largest = 65535},
+                             BoundCase{.n = 110, .m = 11, .blocks = 60, .largest = 24000},
+                             BoundCase{.n = 256, .m = 64, .blocks = 12, .largest = 18000, .row_step = 2}}) {
+    const BoundOperands operands(c);
+    std::vector<std::uint32_t> expected = operands.claims();
+    REQUIRE(operands.prove(expected, [&](const BoundTask& task, const Run& run) {
+      return prove_on_host(task, portable_bound_tiles(), 0, run);
+    }));
+    std::vector<std::uint32_t> claims = operands.claims();
+    INFO("n " << c.n << ", m " << c.m);
+    CHECK(operands.prove(claims, cuda::bounds_on(*device, kPlenty, nullptr), 3));
+    CHECK(claims == expected);
+  }
+}

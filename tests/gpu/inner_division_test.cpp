@@ -189,3 +189,18 @@ TEST_CASE("inner division: not where the host cannot hold the partial products, 
   CHECK((product == test::oracle_multiply(operands.first, operands.second)));
   CHECK_FALSE(report.plan.inner_division);
 }
+
+TEST_CASE("small inner division: two devices, saturated or not") {
+  const Wish wish("inner");
+  Engine engine(on_devices({0, 0}));
+  for (const std::uint32_t max_value : {100u, 65'535u}) {
+    for (const std::uint32_t m : {1u, 8u, 11u}) {
+      const test::Operands operands = gram_like(m, 6, 300, max_value);
+      INFO("m " << m << ", elements to " << max_value);
+      Report report;
+      REQUIRE((engine.multiply(operands.first, operands.second, {}, &report) ==
+               test::oracle_multiply(operands.first, operands.second)));
+      CHECK(report.plan.inner_division);
+    }
+  }
+}

@@ -317,3 +317,25 @@ TEST_CASE("many listed panels give the bytes of one") {
     CHECK(report.peak_device_bytes <= report.plan.device_need_bytes);
   }
 }
+
+TEST_CASE("small listed products: rows around the limit of short rows") {
+  for (const std::uint32_t m : {4u, 8u}) {
+    test::MatrixBuilder a(1000, m, 1);
+    test::MatrixBuilder b(1000, m, 2);
+    for (std::uint32_t x = 0; x < kernels::kShortRowPairs; ++x) b.add_random(0, x * 3, 2047);
+    b.add_random(1, 5, 2047);
+    b.add_random(2, 999, 2047);
+    for (const std::uint32_t row : {3u, 4u, 500u, 999u}) {
+      if (row != 4) a.add_random(row, 0, test::kFullRange);
+      a.add_random(row, 2, test::kFullRange);
+      if (row == 500) a.add_random(row, 1, test::kFullRange);
+      a.add_random(row, 700, 9);  // matches nothing
+    }
+    for (std::uint32_t row = 10; row < 90; ++row) a.add_random(row, 1 + row % 2, 9);
+    const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
+    for (const std::string kernel : {"rows", "pair-list"}) {
+      INFO("m " << m << ", kernel " << kernel);
+      REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel(kernel)) == expected));
+    }
+  }
+}

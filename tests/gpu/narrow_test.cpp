@@ -81,3 +81,14 @@ TEST_CASE("narrow results: panels hold many rows, however wide the grid is") {
   REQUIRE((engine.multiply(a.matrix(), b.matrix(), options, &report) == test::oracle_multiply(a.matrix(), b.matrix())));
   CHECK(report.num_panels == 1);
 }
+
+TEST_CASE("small narrow results: few columns at either end of the grid") {
+  for (const std::uint32_t m : {1u, 4u, 8u, 12u}) {
+    for (const std::uint32_t first : {0u, 297u}) {
+      const Operands operands = narrow(m, 300, 3, first, 3, 300, m);
+      for (const std::string kernel : {"rows", "row-spread", "pair-list", "small-blocks", "row-rank"}) {
+        if (test::takes_operands(kernel, m, 300)) check(operands, kernel);
+      }
+    }
+  }
+}

@@ -219,3 +219,22 @@ TEST_CASE("row-rank: nothing to multiply, and what it refuses") {
   const BlockMatrix wide = test::random_matrix(kernels::kMaxRankedColumns + 1, 1, 20, 100, 1);
   CHECK_THROWS_AS(multiply(wide, wide, row_rank()), UsageError);
 }
+
+TEST_CASE("small row-rank: one window, several, parts of a row") {
+  for (const std::uint32_t m : {1u, 4u, 5u, 8u, 16u}) {
+    const std::uint32_t slots = kernels::rank_slots(m, kernels::kRankWideCta);
+    const std::uint32_t nb = 2 * slots + 10;
+    MatrixBuilder a(nb, m, 1);
+    MatrixBuilder b(nb, m, 2);
+    add_row(b, 0, 3, slots + 1, 1, test::kFullRange);
+    add_row(b, 1, 1, 40, 2, 2047);
+    for (std::uint32_t t = 2; t < 9; ++t) add_row(b, t, t, 5, 3, test::kFullRange);
+    a.add_random(2, 0, 2047);
+    a.add_random(2, 1, 2047);
+    for (std::uint32_t i = 0; i < 60; ++i) {
+      for (std::uint32_t t = 1; t < 4; ++t) a.add_random(5 + i, (i + t * t) % 9 + 1, 2047);
+    }
+    INFO("m " << m);
+    check(a.matrix(), b.matrix());
+  }
+}

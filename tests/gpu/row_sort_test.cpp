@@ -41,9 +41,10 @@ BlockMatrix scattered(std::uint32_t nb, std::uint32_t m, std::uint32_t count, st
   return out.matrix();
 }
 
-void check_product(const BlockMatrix& a, const BlockMatrix& b) {
+void check_product(const BlockMatrix& a, const BlockMatrix& b,
+                   const std::vector<std::string>& kernels = {"rows", "two-pointer"}) {
   const ProductMatrix expected = test::oracle_multiply(a, b);
-  for (const std::string kernel : {"rows", "two-pointer"}) {
+  for (const std::string& kernel : kernels) {
     INFO("nb " << a.n / a.m << ", m " << a.m << ", kernel " << kernel);
     REQUIRE((multiply(a, b, with_kernel(kernel)) == expected));
   }
@@ -129,5 +130,17 @@ TEST_CASE("zero C blocks of listed products are left out") {
       INFO("zeros " << where << ", kernel " << kernel);
       REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel(kernel)) == expected));
     }
+  }
+}
+
+TEST_CASE("small row sort: by bitmaps, by counting, within rows, and otherwise where one is long") {
+  for (const std::uint32_t nb : {1u, 33u, 300u}) {
+    check_product(scattered(nb, 4, nb, 1, {{nb / 2, nb}}), scattered(nb, 4, nb, 2), {"rows"});
+  }
+  for (const std::uint32_t longest : {3u, kernels::kCountedRowBlocks, kernels::kCountedRowBlocks + 1}) {
+    INFO("longest row " << longest);
+    constexpr std::uint32_t kWide = kernels::kBitmapColumns + 17;  // counted: at most two block rows for each block
+    check_product(scattered(kWide, 4, kWide / 2 + 9, 1, {{kWide - 1, longest}}), scattered(kWide, 4, 50, 2), {"rows"});
+    check_product(scattered(2000, 4, 400, 3), scattered(2000, 4, 300, 4, {{0, longest}}), {"rows"});
   }
 }

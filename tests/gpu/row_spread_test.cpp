@@ -161,3 +161,23 @@ TEST_CASE("a look at some rows of a result counts their pairs, C blocks and colu
     }
   }
 }
+
+TEST_CASE("small row-spread: C blocks that are zero and none, one round and several") {
+  for (const std::uint32_t m : {1u, 4u, 5u, 8u, 16u, 33u}) {
+    for (const std::uint32_t largest : {200u, 60'000u}) {
+      BlockMatrix a = test::random_matrix(m * 30, m, 70, largest, m);
+      BlockMatrix b = test::random_matrix(m * 30, m, 90, largest, m + 1);
+      for (std::uint16_t& value : a.values) ++value;
+      for (std::uint16_t& value : b.values) ++value;
+      INFO("m " << m << ", elements to " << largest);
+      check(a, b);
+      std::fill_n(b.values.begin(), std::size_t{9} * m * m, std::uint16_t{0});
+      check(a, b);
+    }
+    MatrixBuilder a(600, m, 1);
+    MatrixBuilder b(600, m, 2);
+    for (std::uint32_t t = 0; t < 520; ++t) a.add_constant(7, t, 1);  // more than a round
+    for (std::uint32_t t = 0; t < 600; t += 3) b.add_constant(t, t / 9, 1);
+    check(a.matrix(), b.matrix());
+  }
+}

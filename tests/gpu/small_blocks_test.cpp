@@ -231,3 +231,14 @@ TEST_CASE("small-blocks: huge n with short rows, and what it refuses") {
   const BlockMatrix five = test::random_matrix(50, 5, 20, 100, 1);
   CHECK_THROWS_AS(multiply(five, five, small_blocks()), UsageError);
 }
+
+TEST_CASE("small blocks of hashed, ranked and dense sums") {  // for the sanitizers
+  for (const std::uint32_t m : {1u, 3u, 4u}) {
+    const kernels::SmallShape shape = shape_of(m, 1'000'000);
+    for (const std::uint32_t nb : {shape.dense_columns / 4, shape.rank_columns + 1000}) {
+      const Borders product = borders(m, nb, 2047, m);
+      INFO("m " << m << ", " << nb << " block columns");
+      REQUIRE((multiply(product.a, product.b, small_blocks()) == test::oracle_multiply(product.a, product.b)));
+    }
+  }
+}

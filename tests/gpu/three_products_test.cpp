@@ -171,3 +171,12 @@ TEST_CASE("dense-tensor with three planes in groups of block columns") {
     }
   }
 }
+
+TEST_CASE("small dense: three products of bytes") {
+  if (!test::device_runs("dense-tensor")) return;
+  for (const std::uint32_t m : {8u, 5u}) {
+    const std::uint32_t nb = 136 / m + 1;
+    check_product(test::random_matrix(nb * m, m, nb * 4, 1000, 1), test::random_matrix(nb * m, m, nb * 7, 16'383, 2));
+  }
+  check_terms(std::vector<Term>(129, Term{16'383, 127}));
+}
