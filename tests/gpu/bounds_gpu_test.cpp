@@ -9,6 +9,7 @@
 #include "spmm/engine.hpp"
 #include "spmm/saturate.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/oracle.hpp"
 #include "unit/verify/bounds_support.hpp"
 #include "unit/verify/proof_support.hpp"
@@ -90,8 +91,7 @@ TEST_CASE("proof: a product on the device proves a result that saturates everywh
   for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{200} << 20}) {
     INFO(limit);
     Engine engine({.memory_limit_bytes = limit});
-    ProductOptions options;
-    options.backend = Backend::cuda;
+    ProductOptions options = on_gpu();
     options.verify_full = true;
     Report report;
     const ProductMatrix c = engine.multiply(a, a, options, &report);

@@ -12,13 +12,7 @@
 namespace {
 
 using namespace spmm;
-
-Options with_kernel(const std::string& kernel) {
-  Options options;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
-  return options;
-}
+using test::on_gpu;
 
 /// Every block is there and holds one value.
 BlockMatrix constant_matrix(std::uint32_t nb, std::uint32_t m, std::uint32_t value) {
@@ -46,14 +40,14 @@ BlockMatrix mixed_matrix(std::uint32_t nb, std::uint32_t m, std::uint32_t first_
 
 TEST_CASE("the dense kernel refuses what does not fit, and the planner then takes another") {
   const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
-  Options options = with_kernel("dense-tensor");
+  Options options = on_gpu("dense-tensor");
   options.memory_limit_bytes = std::uint64_t{300} << 20;
   CHECK_THROWS_AS(multiply(a, a, options), OutOfMemory);
   options.kernel = "auto";
   Report report;
   const ProductMatrix product = multiply(a, a, options, &report);
   CHECK(report.plan.kernel == "rows");
-  CHECK((product == multiply(a, a, with_kernel("two-pointer"))));
+  CHECK((product == multiply(a, a, on_gpu("two-pointer"))));
 }
 
 TEST_CASE("the dense kernel at borders of its tiles and segments") {
@@ -62,7 +56,7 @@ TEST_CASE("the dense kernel at borders of its tiles and segments") {
     const BlockMatrix a = test::random_matrix(nb * 8, 8, nb * nb, 3000, nb);
     const BlockMatrix b = test::random_matrix(nb * 8, 8, nb * nb / 2, 65535, nb + 1);
     INFO("nb " << nb);
-    REQUIRE((multiply(a, b, with_kernel("dense-tensor")) == test::oracle_multiply(a, b)));
+    REQUIRE((multiply(a, b, on_gpu("dense-tensor")) == test::oracle_multiply(a, b)));
   }
   for (const std::uint32_t value : {1u, 255u, 256u, 65535u}) {
     test::MatrixBuilder a(1100, 64, 1);
@@ -72,8 +66,8 @@ TEST_CASE("the dense kernel at borders of its tiles and segments") {
       b.add_constant(t, 1099, value == 65535 ? 1 : value);
     }
     INFO("value " << value);
-    REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("dense-tensor")) ==
-             test::oracle_multiply(a.matrix(), b.matrix())));
+    REQUIRE(
+        (multiply(a.matrix(), b.matrix(), on_gpu("dense-tensor")) == test::oracle_multiply(a.matrix(), b.matrix())));
   }
 }
 
@@ -83,8 +77,8 @@ TEST_CASE("dense kernels multiply in groups of block columns where B does not fi
     for (const std::uint32_t m : {8u, 7u}) {
       const BlockMatrix a = test::random_matrix(m * 1500, m, 4000, 65535, 1);
       const BlockMatrix b = test::random_matrix(m * 1500, m, 4000, 65535, 2);
-      const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"));
-      Options options = with_kernel(kernel);
+      const ProductMatrix expected = multiply(a, b, on_gpu("two-pointer"));
+      Options options = on_gpu(kernel);
       options.memory_limit_bytes = std::uint64_t{120} << 20;  // B as a whole: 220 and 288 MB
       Report report;
       INFO(kernel << ", m " << m);
@@ -102,7 +96,7 @@ TEST_CASE("dense-tensor tells tiles that high bytes prove saturated from those t
       const BlockMatrix a = mixed_matrix(nb, m, nb / 2, high, 300, false);
       const BlockMatrix b = mixed_matrix(nb, m, nb / 3, 65535, 40, true);
       INFO("m " << m << ", up to " << high);
-      REQUIRE((multiply(a, b, with_kernel("dense-tensor")) == multiply(a, b, with_kernel("two-pointer"))));
+      REQUIRE((multiply(a, b, on_gpu("dense-tensor")) == multiply(a, b, on_gpu("two-pointer"))));
     }
   }
 }
@@ -114,7 +108,7 @@ TEST_CASE("dense-tensor at the edge of what high bytes prove") {
     for (const std::uint32_t value : {2040u, 2047u}) {
       const BlockMatrix a = constant_matrix(nb, 8, value);
       INFO("nb " << nb << ", value " << value);
-      REQUIRE((multiply(a, a, with_kernel("dense-tensor")) == multiply(a, a, with_kernel("two-pointer"))));
+      REQUIRE((multiply(a, a, on_gpu("dense-tensor")) == multiply(a, a, on_gpu("two-pointer"))));
     }
   }
   // Sums of high bytes of 65,535 and 65,536, that is 2^32 - 65,536 and 2^32.
@@ -132,7 +126,7 @@ TEST_CASE("dense-tensor at the edge of what high bytes prove") {
       }
     }
     INFO("last " << last);
-    REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("dense-tensor")) ==
-             test::oracle_multiply(a.matrix(), b.matrix())));
+    REQUIRE(
+        (multiply(a.matrix(), b.matrix(), on_gpu("dense-tensor")) == test::oracle_multiply(a.matrix(), b.matrix())));
   }
 }

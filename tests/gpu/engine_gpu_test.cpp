@@ -24,31 +24,17 @@
 namespace {
 
 using namespace spmm;
+using test::on_gpu;
 
 constexpr unsigned kThreads = 8;
-
-ProductOptions on_gpu(const std::string& kernel = "auto") {
-  ProductOptions options;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
-  options.force = true;
-  return options;
-}
-
-bool has_hopper() {
-  int major = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
-  return major == 9;
-}
 
 /// Different shapes, every kernel of the GPU.
 std::vector<test::ProductCase> make_cases() {
   std::vector<test::ProductCase> cases;
   std::uint32_t m = 4;
-  for (const KernelInfo& kernel : kernel_names()) {
-    if (kernel.backend != Backend::cuda || (kernel.name.ends_with("-tensor") && !has_hopper())) continue;
-    const std::uint32_t side = test::side_for(kernel.name, m);
-    cases.push_back(test::make_product_case(side, 320 / side, 1200 / side, kernel.name));
+  for (const std::string& kernel : test::kernels_here()) {
+    const std::uint32_t side = test::side_for(kernel, m);
+    cases.push_back(test::make_product_case(side, 320 / side, 1200 / side, kernel));
     m = m == 32 ? 4 : m * 2;
   }
   cases.push_back(test::make_product_case(4, 500, 5000, "auto"));

@@ -23,6 +23,7 @@
 namespace {
 
 using namespace spmm;
+using test::on_gpu;
 namespace fs = std::filesystem;
 
 /// The records of a product as a file has them.
@@ -102,31 +103,16 @@ class RangesSink : public Sink {
   bool takes_places_;
 };
 
-Options on_gpu(const std::string& kernel = "auto") {
-  Options options;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
-  options.force = true;
-  return options;
-}
-
 bool suits(const std::string& kernel, const BlockMatrix& a) {
   if (kernel.starts_with("dense-") || kernel == "tile-tensor") return a.n <= 10'000;
   if (kernel == "row-spread" || kernel == "small-blocks") return a.n / a.m <= 100'000;
   return true;
 }
 
-/// Those for tensor cores need Hopper.
-bool runs(const std::string& kernel) {
-  static const bool has_hopper = test::device_runs("dense-tensor");
-  return has_hopper || !kernel.ends_with("-tensor");
-}
-
 std::vector<std::string> kernels_for(const BlockMatrix& a) {
   std::vector<std::string> names = {"auto"};
-  for (const KernelInfo& kernel : kernel_names()) {
-    const bool possible = kernel.backend == Backend::cuda && test::takes_operands(kernel.name, a.m, a.n / a.m);
-    if (possible && suits(kernel.name, a) && runs(kernel.name)) names.push_back(kernel.name);
+  for (const std::string& kernel : test::kernels_here()) {
+    if (test::takes_operands(kernel, a.m, a.n / a.m) && suits(kernel, a)) names.push_back(kernel);
   }
   return names;
 }

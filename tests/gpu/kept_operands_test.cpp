@@ -22,16 +22,9 @@
 namespace {
 
 using namespace spmm;
+using test::on_gpu;
 
 constexpr auto kSettled = std::chrono::milliseconds(50);  // a file that was changed within 20 ms is not kept
-
-ProductOptions on_gpu(const std::string& kernel = "auto") {
-  ProductOptions options;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
-  options.force = true;
-  return options;
-}
 
 ProductOptions keeping_b(const std::string& kernel = "auto") {
   ProductOptions options = on_gpu(kernel);
@@ -41,14 +34,8 @@ ProductOptions keeping_b(const std::string& kernel = "auto") {
 
 /// Kernels of the GPU that take blocks of side m; together they use every layout of the operands.
 std::vector<std::string> gpu_kernels(std::uint32_t m) {
-  int major = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
-  std::vector<std::string> names;
-  for (const KernelInfo& kernel : kernel_names()) {
-    const bool runs_here = !kernel.name.ends_with("-tensor") || major == 9;
-    if (kernel.backend == Backend::cuda && runs_here && test::takes_operands(kernel.name, m, 1))
-      names.push_back(kernel.name);
-  }
+  std::vector<std::string> names = test::kernels_here();
+  std::erase_if(names, [&](const std::string& kernel) { return !test::takes_operands(kernel, m, 1); });
   return names;
 }
 

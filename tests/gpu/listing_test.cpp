@@ -14,12 +14,14 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 
 namespace {
 
 using namespace spmm;
+using test::on_gpu;
 
 constexpr unsigned kColumnBits = 20;
 constexpr std::uint32_t kNumColumns = 1u << kColumnBits;
@@ -216,14 +218,6 @@ std::vector<std::uint32_t> random_weights(std::size_t count, std::uint32_t most,
   return weights;
 }
 
-Options with_kernel(const std::string& kernel) {
-  Options options;
-  options.backend = Backend::cuda;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
-  return options;
-}
-
 }  // namespace
 
 TEST_CASE("both listings give the pairs in the order of a stable sort") {
@@ -277,7 +271,7 @@ TEST_CASE("products with rows of every weight around the limit of short rows") {
       const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
       for (const std::string kernel : {"rows", "pair-list"}) {
         INFO("m " << m << ", max_row_pairs " << max_row_pairs << ", kernel " << kernel);
-        REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel(kernel)) == expected));
+        REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu(kernel)) == expected));
       }
     }
   }
@@ -297,7 +291,7 @@ TEST_CASE("short rows that are counted in runs") {
   const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
   for (const std::string kernel : {"rows", "pair-list"}) {
     INFO("kernel " << kernel);
-    REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel(kernel)) == expected));
+    REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu(kernel)) == expected));
   }
 }
 
@@ -307,7 +301,7 @@ TEST_CASE("many listed panels give the bytes of one") {
   const BlockMatrix b = test::random_matrix(8 * 20'000, 8, 20'000, 65535, 2);
   const ProductMatrix expected = test::oracle_multiply(a, b);
   for (const std::string kernel : {"rows", "pair-list"}) {
-    Options options = with_kernel(kernel);
+    Options options = on_gpu(kernel);
     options.memory_limit_bytes = kLimit;
     Report report;
     INFO("kernel " << kernel);
@@ -335,7 +329,7 @@ TEST_CASE("small listed products: rows around the limit of short rows") {
     const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
     for (const std::string kernel : {"rows", "pair-list"}) {
       INFO("m " << m << ", kernel " << kernel);
-      REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel(kernel)) == expected));
+      REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu(kernel)) == expected));
     }
   }
 }

@@ -33,13 +33,10 @@ Operands narrow(std::uint32_t m, std::uint32_t nb, std::uint32_t rows, std::uint
 }
 
 void check(const Operands& operands, const std::string& kernel) {
-  ProductOptions options;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
   Report report;
   Engine engine;
   INFO("m " << operands.first.m << ", kernel " << kernel);
-  REQUIRE((engine.multiply(operands.first, operands.second, options, &report) ==
+  REQUIRE((engine.multiply(operands.first, operands.second, test::on_gpu(kernel), &report) ==
            test::oracle_multiply(operands.first, operands.second)));
   CHECK(report.peak_device_bytes <= report.plan.device_need_bytes);
 }
@@ -73,12 +70,10 @@ TEST_CASE("narrow results: panels hold many rows, however wide the grid is") {
   for (std::uint32_t t = 0; t < 6400; ++t) {
     for (std::uint32_t j = t % 4; j < 32; j += 4) b.add_random(t, j, 2047);
   }
-  ProductOptions options;
-  options.backend = Backend::cuda;
-  options.kernel = "row-spread";
   Report report;
   Engine engine;
-  REQUIRE((engine.multiply(a.matrix(), b.matrix(), options, &report) == test::oracle_multiply(a.matrix(), b.matrix())));
+  REQUIRE((engine.multiply(a.matrix(), b.matrix(), test::on_gpu("row-spread"), &report) ==
+           test::oracle_multiply(a.matrix(), b.matrix())));
   CHECK(report.num_panels == 1);
 }
 

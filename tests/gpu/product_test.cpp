@@ -16,24 +16,8 @@
 namespace {
 
 using namespace spmm;
+using test::on_gpu;
 using test::Operands;
-
-std::vector<std::string> cuda_kernels() {
-  std::vector<std::string> names;
-  for (const KernelInfo& kernel : kernel_names()) {
-    if (kernel.backend == Backend::cuda) names.push_back(kernel.name);
-  }
-  return names;
-}
-
-Options with_kernel(const std::string& kernel) {
-  Options options;
-  options.backend = Backend::cuda;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
-  options.force = true;
-  return options;
-}
 
 /// Kernels that keep something dense are not meant for every shape: planes of n x n bytes, or tiles of every column.
 bool suits(const std::string& kernel, const BlockMatrix& a) {
@@ -60,10 +44,10 @@ TEST_CASE("every CUDA kernel gives the oracle's product on the battery") {
       for (unsigned seed = 1; seed <= num_seeds; ++seed) {
         const Operands operands = recipe.make(m, seed);
         const ProductMatrix expected = test::oracle_multiply(operands.first, operands.second);
-        for (const std::string& kernel : cuda_kernels()) {
+        for (const std::string& kernel : test::kernels_here()) {
           if (!suits(kernel, operands.first)) continue;
           INFO(recipe.name << " (" << recipe.bug << "), m " << m << ", seed " << seed << ", kernel " << kernel);
-          REQUIRE((multiply(operands.first, operands.second, with_kernel(kernel)) == expected));
+          REQUIRE((multiply(operands.first, operands.second, on_gpu(kernel)) == expected));
         }
       }
     }
@@ -81,7 +65,7 @@ void check_small_products(const std::vector<std::string>& kernels) {
     for (const std::string& kernel : kernels) {
       if (!suits(kernel, a)) continue;
       INFO("m " << m << ", kernel " << kernel);
-      REQUIRE((multiply(a, b, with_kernel(kernel)) == expected));
+      REQUIRE((multiply(a, b, on_gpu(kernel)) == expected));
     }
   }
 }
@@ -89,7 +73,7 @@ void check_small_products(const std::vector<std::string>& kernels) {
 }  // namespace
 
 TEST_CASE("small battery: sparse kernels") {
-  std::vector<std::string> kernels = cuda_kernels();
+  std::vector<std::string> kernels = test::kernels_here();
   std::erase(kernels, "dense-tensor");
   std::erase(kernels, "tile-tensor");
   check_small_products(kernels);
@@ -110,9 +94,9 @@ TEST_CASE("block rows and columns around chunk borders of the merge") {
       b.add_random(1999 - t, 5, test::kFullRange);
     }
     const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
-    for (const std::string& kernel : cuda_kernels()) {
+    for (const std::string& kernel : test::kernels_here()) {
       INFO("length " << length << ", kernel " << kernel);
-      REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel(kernel)) == expected));
+      REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu(kernel)) == expected));
     }
   }
 }
@@ -121,11 +105,11 @@ TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
   const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
   const BlockMatrix b = test::random_matrix(64 * 512, 64, 900, 65535, 6);
   Report one;
-  const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"), &one);
-  for (const std::string& kernel : cuda_kernels()) {
+  const ProductMatrix expected = multiply(a, b, on_gpu("two-pointer"), &one);
+  for (const std::string& kernel : test::kernels_here()) {
     if (kernel.find("dense") == 0 || kernel == "tile-tensor") continue;  // B as a whole does not fit
     if (!test::takes_operands(kernel, a.m, a.n / a.m)) continue;         // small_blocks_test.cpp, ranked_test.cpp
-    Options options = with_kernel(kernel);
+    Options options = on_gpu(kernel);
     options.memory_limit_bytes = kLimitForPanels;
     Report report;
     INFO("kernel " << kernel);
@@ -139,9 +123,9 @@ TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
 TEST_CASE("operands that do not fit go through in slabs") {
   const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
   const BlockMatrix b = test::random_matrix(64 * 512, 64, 900, 65535, 6);
-  const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"));
+  const ProductMatrix expected = multiply(a, b, on_gpu("two-pointer"));
   for (const std::string kernel : {"auto", "two-pointer", "pair-list"}) {
-    Options options = with_kernel(kernel);
+    Options options = on_gpu(kernel);
     options.memory_limit_bytes = kLimitForSlabs;
     Report report;
     INFO("kernel " << kernel);
@@ -160,7 +144,7 @@ TEST_CASE("small listed C blocks: some cannot be zero, and the blocks that make 
     for (std::uint16_t& value : full_b.values) ++value;
     const auto check = [&](const BlockMatrix& a, const BlockMatrix& b, const std::string& name) {
       INFO(name << ", m " << m);
-      REQUIRE((multiply(a, b, with_kernel("rows")) == test::oracle_multiply(a, b)));
+      REQUIRE((multiply(a, b, on_gpu("rows")) == test::oracle_multiply(a, b)));
     };
     check(full_a, full_b, "nothing is zero");
     for (const std::size_t block : {0u, 299u}) {
@@ -197,7 +181,7 @@ TEST_CASE("one long block row is cut into column chunks") {
   for (std::uint32_t t = 0; t < 40; ++t) a.add_random(5, t, test::kFullRange);
   for (std::uint32_t j = 0; j < 600; ++j) b.add_random(j % 40, j, 30);
   const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
-  Options options = with_kernel("two-pointer");
+  Options options = on_gpu("two-pointer");
   options.memory_limit_bytes = kLimitForSlabs;
   Report report;
   REQUIRE((test::multiply_into_sink(a.matrix(), b.matrix(), options, &report) == expected));
@@ -213,7 +197,7 @@ TEST_CASE("the report counts pairs and blocks") {
   std::uint64_t pairs = 0;
   for (const BlockIndex& at : b.index) pairs += in_column[at.i];
   Report report;
-  const ProductMatrix product = multiply(a, b, with_kernel("two-pointer"), &report);
+  const ProductMatrix product = multiply(a, b, on_gpu("two-pointer"), &report);
   CHECK(report.pairs == pairs);
   CHECK(report.c.num_blocks == product.index.size());
   CHECK(report.peak_device_bytes > 0);
@@ -227,7 +211,7 @@ TEST_CASE("bad records are refused with both places") {
   outside.index[123].j = 50;
   BlockMatrix twice = good;
   twice.index[200] = twice.index[17];
-  const Options options = with_kernel("two-pointer");
+  const Options options = on_gpu("two-pointer");
   for (const bool bad_first : {true, false}) {
     const auto message = [&](const BlockMatrix& bad) -> std::string {
       try {
@@ -252,7 +236,7 @@ TEST_CASE("bad records are refused with both places") {
 
 TEST_CASE("too many launches of the host-driven kernel need force") {
   const BlockMatrix a = test::random_matrix(600, 1, 20'000, 9, 1);
-  Options options = with_kernel("host-driven");
+  Options options = on_gpu("host-driven");
   options.force = false;
   CHECK_THROWS_AS(multiply(a, a, options), UsageError);
 }
@@ -260,14 +244,14 @@ TEST_CASE("too many launches of the host-driven kernel need force") {
 TEST_CASE("a cancelled run on the device throws and leaves nothing") {
   const BlockMatrix a = test::random_matrix(8 * 50, 8, 300, 2047, 1);
   const std::atomic<bool> cancel = true;
-  Options options = with_kernel("two-pointer");
+  Options options = on_gpu("two-pointer");
   options.cancel = &cancel;
   CHECK_THROWS_AS(multiply(a, a, options), Interrupted);
 }
 
 TEST_CASE("a device that does not exist is refused") {
   const BlockMatrix a = test::random_matrix(8, 8, 1, 9, 1);
-  Options options = with_kernel("two-pointer");
+  Options options = on_gpu("two-pointer");
   options.device = 4096;
   CHECK_THROWS_AS(multiply(a, a, options), DeviceError);
 }

@@ -8,6 +8,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 
@@ -15,19 +16,13 @@ namespace {
 
 using namespace spmm;
 using test::MatrixBuilder;
+using test::on_gpu;
 
 constexpr std::uint32_t kSides[] = {1, 3, 4, 5, 8, 11, 16};
 
-Options row_rank() {
-  Options options;
-  options.backend = Backend::cuda;
-  options.kernel = "row-rank";
-  return options;
-}
-
 void check(const BlockMatrix& a, const BlockMatrix& b) {
   Report report;
-  REQUIRE((multiply(a, b, row_rank(), &report) == test::oracle_multiply(a, b)));
+  REQUIRE((multiply(a, b, on_gpu("row-rank"), &report) == test::oracle_multiply(a, b)));
   CHECK(report.plan.kernel == "row-rank");
   CHECK(report.peak_device_bytes <= report.plan.device_need_bytes);
 }
@@ -125,7 +120,7 @@ TEST_CASE("row-rank: sums that meet 2^32 - 1, pass it, and saturate") {
           b.element(t % m, 0) = static_cast<std::uint16_t>(factors[t][1]);
         }
       }
-      const ProductMatrix c = multiply(a.matrix(), b.matrix(), row_rank());
+      const ProductMatrix c = multiply(a.matrix(), b.matrix(), on_gpu("row-rank"));
       INFO("m " << m << ", last term " << last);
       REQUIRE((c == test::oracle_multiply(a.matrix(), b.matrix())));
       REQUIRE(c.index.size() == std::size_t{3} * 40);
@@ -181,7 +176,7 @@ TEST_CASE("row-rank: panels of some rows, and of some columns of a row") {
       const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
       const std::uint32_t side = kernels::padded_side(m);
       const plan::OperandBytes bytes = plan::operand_device_bytes(a.matrix().header(), b.matrix().header(), side);
-      Options options = row_rank();  // room for two thirds of a row
+      Options options = on_gpu("row-rank");  // room for two thirds of a row
       options.memory_limit_bytes = bytes.resident + plan::tile_device_bytes(m) * (nb * 2 / 3);
       Report report;
       INFO("m " << m << ", zeros " << zeros);
@@ -212,12 +207,12 @@ TEST_CASE("row-rank: skewed rows, three seeds, every side") {
 TEST_CASE("row-rank: nothing to multiply, and what it refuses") {
   const BlockMatrix empty = test::random_matrix(400, 4, 0, 9, 1);
   const BlockMatrix some = test::random_matrix(400, 4, 30, 9, 2);
-  CHECK(multiply(empty, some, row_rank()).index.empty());
-  CHECK(multiply(some, empty, row_rank()).index.empty());
+  CHECK(multiply(empty, some, on_gpu("row-rank")).index.empty());
+  CHECK(multiply(some, empty, on_gpu("row-rank")).index.empty());
   const BlockMatrix large = test::random_matrix(17 * 20, 17, 20, 100, 1);
-  CHECK_THROWS_AS(multiply(large, large, row_rank()), UsageError);
+  CHECK_THROWS_AS(multiply(large, large, on_gpu("row-rank")), UsageError);
   const BlockMatrix wide = test::random_matrix(kernels::kMaxRankedColumns + 1, 1, 20, 100, 1);
-  CHECK_THROWS_AS(multiply(wide, wide, row_rank()), UsageError);
+  CHECK_THROWS_AS(multiply(wide, wide, on_gpu("row-rank")), UsageError);
 }
 
 TEST_CASE("small row-rank: one window, several, parts of a row") {

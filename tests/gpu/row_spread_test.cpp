@@ -13,6 +13,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 
@@ -22,11 +23,8 @@ using namespace spmm;
 using test::MatrixBuilder;
 
 void check(const BlockMatrix& a, const BlockMatrix& b) {
-  Options options;
-  options.backend = Backend::cuda;
-  options.kernel = "row-spread";
   Report report;
-  REQUIRE((multiply(a, b, options, &report) == test::oracle_multiply(a, b)));
+  REQUIRE((multiply(a, b, test::on_gpu("row-spread"), &report) == test::oracle_multiply(a, b)));
   CHECK(report.plan.kernel == "row-spread");
   CHECK(report.peak_device_bytes <= report.plan.device_need_bytes);
 }

@@ -7,6 +7,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
@@ -23,12 +24,9 @@ constexpr std::uint64_t kSeedOfB = 1000;
 void check_row_kernels(Engine& engine, const Operands& operands, const std::string& name) {
   const ProductMatrix expected = test::oracle_multiply(operands.first, operands.second);
   for (const std::string kernel : {"pair-list", "row-spread", "rows"}) {
-    ProductOptions options;
-    options.backend = Backend::cuda;
-    options.kernel = kernel;
     Report report;
     INFO(name << ", m " << operands.first.m << ", kernel " << kernel);
-    REQUIRE((engine.multiply(operands.first, operands.second, options, &report) == expected));
+    REQUIRE((engine.multiply(operands.first, operands.second, test::on_gpu(kernel), &report) == expected));
     REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
   }
 }
@@ -112,9 +110,7 @@ TEST_CASE("padded operands stay within the limit") {
   constexpr std::uint64_t kLimit = 620u << 20;  // little more than the operands, a part of the result
   const BlockMatrix a = test::random_matrix(kM * 80'000, kM, kBlocks, 2047, 1);
   const BlockMatrix b = test::random_matrix(kM * 80'000, kM, kBlocks, 2047, 2);
-  Options options;
-  options.backend = Backend::cuda;
-  options.kernel = "rows";
+  Options options = test::on_gpu("rows");
   options.memory_limit_bytes = kLimit;
   Report report;
   (void)test::multiply_into_sink(a, b, options, &report);

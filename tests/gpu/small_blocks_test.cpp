@@ -10,19 +10,14 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 
 namespace {
 
 using namespace spmm;
-
-Options small_blocks() {
-  Options options;
-  options.backend = Backend::cuda;
-  options.kernel = "small-blocks";
-  return options;
-}
+using test::on_gpu;
 
 /// B: row r has lengths[r] blocks, spread over all columns or side by side.
 BlockMatrix rows_of_lengths(std::uint32_t nb, std::uint32_t m, const std::vector<std::uint32_t>& lengths,
@@ -103,7 +98,8 @@ TEST_CASE("small-blocks: rows around the borders of hashed, ranked and dense sum
       for (const std::uint32_t max_value : {0u, 1u, 2047u, 65'535u}) {
         const Borders product = borders(m, nb, max_value, m + max_value);
         INFO("m " << m << ", " << nb << " block columns, values to " << max_value);
-        REQUIRE((multiply(product.a, product.b, small_blocks()) == test::oracle_multiply(product.a, product.b)));
+        REQUIRE(
+            (multiply(product.a, product.b, on_gpu("small-blocks")) == test::oracle_multiply(product.a, product.b)));
       }
     }
   }
@@ -128,7 +124,7 @@ TEST_CASE("small-blocks: sums that meet 2^32 - 1, pass it, and saturate, in each
             b.element(t % m, 0) = static_cast<std::uint16_t>(factors[t][1]);
           }
         }
-        const ProductMatrix c = multiply(a.matrix(), b.matrix(), small_blocks());
+        const ProductMatrix c = multiply(a.matrix(), b.matrix(), on_gpu("small-blocks"));
         INFO("m " << m << ", " << row_blocks << " blocks in a row, last term " << last);
         REQUIRE((c == test::oracle_multiply(a.matrix(), b.matrix())));
         REQUIRE(c.index.size() == std::size_t{3} * row_blocks);
@@ -149,7 +145,8 @@ TEST_CASE("small-blocks: rows of equal length, whose CTAs write in order") {
       }
       for (std::uint32_t x = 0; x < 4 * length; ++x) b.add_random(x % 4, x / 4 * (nb / length), 2047);
       INFO("m " << m << ", rows of B of " << length);
-      REQUIRE((multiply(a.matrix(), b.matrix(), small_blocks()) == test::oracle_multiply(a.matrix(), b.matrix())));
+      REQUIRE(
+          (multiply(a.matrix(), b.matrix(), on_gpu("small-blocks")) == test::oracle_multiply(a.matrix(), b.matrix())));
     }
   }
 }
@@ -165,7 +162,8 @@ TEST_CASE("small-blocks: one heavy row, one heavy column, many equal rows") {
       for (std::uint32_t t = 0; t < nb; ++t) b.add_random(t, 4321, 2047);
       for (std::uint32_t j = 0; j < 300; ++j) b.add_random(33, 11 * j, test::kFullRange);
       INFO("m " << m << ", seed " << seed);
-      REQUIRE((multiply(a.matrix(), b.matrix(), small_blocks()) == test::oracle_multiply(a.matrix(), b.matrix())));
+      REQUIRE(
+          (multiply(a.matrix(), b.matrix(), on_gpu("small-blocks")) == test::oracle_multiply(a.matrix(), b.matrix())));
     }
   }
 }
@@ -180,7 +178,7 @@ TEST_CASE("small-blocks: panels of some rows, and of some columns of a row") {
     for (std::uint32_t j = 0; j < nb; ++j) b.add_random(j % 4, j, 255);
     const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
     const std::uint64_t per_block = output_record_bytes(m) * 2 + std::uint64_t{4} * m * m + 73;
-    Options options = small_blocks();
+    Options options = on_gpu("small-blocks");
     options.memory_limit_bytes = (70u << 20) + (std::uint64_t{300'000} * 16 * m * m) + per_block * 200'000;
     Report report;
     INFO("m " << m);
@@ -212,7 +210,8 @@ TEST_CASE("small-blocks: more C blocks in a row than sums fit at a time, and row
       for (std::uint32_t t = 4; t < 9; ++t) b.add_random(t, t * 50'000 % nb, max_value);
       b.add_random(2, 5, max_value);
       INFO("m " << m << ", values to " << max_value);
-      REQUIRE((multiply(a.matrix(), b.matrix(), small_blocks()) == test::oracle_multiply(a.matrix(), b.matrix())));
+      REQUIRE(
+          (multiply(a.matrix(), b.matrix(), on_gpu("small-blocks")) == test::oracle_multiply(a.matrix(), b.matrix())));
     }
   }
 }
@@ -227,9 +226,9 @@ TEST_CASE("small-blocks: huge n with short rows, and what it refuses") {
     if (i < 180) b.add_random(i % 9, n - 1 - i * 1000, test::kFullRange);
     b.add_random(n - 1 - i, i, 77);
   }
-  REQUIRE((multiply(a.matrix(), b.matrix(), small_blocks()) == test::oracle_multiply(a.matrix(), b.matrix())));
+  REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu("small-blocks")) == test::oracle_multiply(a.matrix(), b.matrix())));
   const BlockMatrix five = test::random_matrix(50, 5, 20, 100, 1);
-  CHECK_THROWS_AS(multiply(five, five, small_blocks()), UsageError);
+  CHECK_THROWS_AS(multiply(five, five, on_gpu("small-blocks")), UsageError);
 }
 
 TEST_CASE("small blocks of hashed, ranked and dense sums") {  // for the sanitizers
@@ -238,7 +237,7 @@ TEST_CASE("small blocks of hashed, ranked and dense sums") {  // for the sanitiz
     for (const std::uint32_t nb : {shape.dense_columns / 4, shape.rank_columns + 1000}) {
       const Borders product = borders(m, nb, 2047, m);
       INFO("m " << m << ", " << nb << " block columns");
-      REQUIRE((multiply(product.a, product.b, small_blocks()) == test::oracle_multiply(product.a, product.b)));
+      REQUIRE((multiply(product.a, product.b, on_gpu("small-blocks")) == test::oracle_multiply(product.a, product.b)));
     }
   }
 }

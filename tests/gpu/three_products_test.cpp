@@ -13,17 +13,11 @@
 namespace {
 
 using namespace spmm;
-
-Options with_kernel(const std::string& kernel) {
-  Options options;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
-  return options;
-}
+using test::on_gpu;
 
 /// What the kernel makes of two operands is what the definition says.
 void check_product(const BlockMatrix& a, const BlockMatrix& b) {
-  REQUIRE((multiply(a, b, with_kernel("dense-tensor")) == test::oracle_multiply(a, b)));
+  REQUIRE((multiply(a, b, on_gpu("dense-tensor")) == test::oracle_multiply(a, b)));
 }
 
 /// One term of every element of C.
@@ -134,8 +128,8 @@ TEST_CASE("dense-tensor with fourteen bits where some tiles are saturated") {
         }
       }
       INFO("m " << m << ", up to " << high);
-      REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("dense-tensor")) ==
-               multiply(a.matrix(), b.matrix(), with_kernel("two-pointer"))));
+      REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu("dense-tensor")) ==
+               multiply(a.matrix(), b.matrix(), on_gpu("two-pointer"))));
     }
   }
 }
@@ -151,8 +145,8 @@ TEST_CASE("dense-tensor finds a saturated tile in panels that are not saturated 
     if (t >= 20) a.add_constant(t, t, 1 + t % 7);
     b.add_constant(t, 800 + t % 200, 3);
   }
-  REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("dense-tensor")) ==
-           multiply(a.matrix(), b.matrix(), with_kernel("two-pointer"))));
+  REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu("dense-tensor")) ==
+           multiply(a.matrix(), b.matrix(), on_gpu("two-pointer"))));
 }
 
 TEST_CASE("dense-tensor with three planes in groups of block columns") {
@@ -160,9 +154,9 @@ TEST_CASE("dense-tensor with three planes in groups of block columns") {
   for (const std::uint32_t m : {8u, 7u}) {
     const BlockMatrix a = test::random_matrix(m * 1500, m, 4000, 16'383, 1);
     const BlockMatrix b = test::random_matrix(m * 1500, m, 4000, 16'383, 2);
-    const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"));
+    const ProductMatrix expected = multiply(a, b, on_gpu("two-pointer"));
     for (const std::uint64_t megabytes : {120u, 2000u}) {
-      Options options = with_kernel("dense-tensor");
+      Options options = on_gpu("dense-tensor");
       options.memory_limit_bytes = megabytes << 20;
       Report report;
       INFO("m " << m << ", " << megabytes << " MB");

@@ -15,14 +15,7 @@
 namespace {
 
 using namespace spmm;
-
-Options with_kernel(const std::string& kernel) {
-  Options options;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
-  options.force = true;
-  return options;
-}
+using test::on_gpu;
 
 using IsThere = std::function<bool(std::uint32_t i, std::uint32_t j)>;
 
@@ -48,14 +41,10 @@ IsThere band_of(std::uint32_t half) {
 
 /// The same bytes as by definition, or by two-pointer where that takes too long.
 void check_product(Engine& engine, const BlockMatrix& a, const BlockMatrix& b) {
-  ProductOptions options;
-  options.backend = Backend::cuda;
-  options.force = true;
-  options.kernel = "two-pointer";
-  const ProductMatrix expected = a.n <= 300 ? test::oracle_multiply(a, b) : engine.multiply(a, b, options);
-  options.kernel = "tile-tensor";
+  const ProductMatrix expected =
+      a.n <= 300 ? test::oracle_multiply(a, b) : engine.multiply(a, b, on_gpu("two-pointer"));
   Report report;
-  REQUIRE((engine.multiply(a, b, options, &report) == expected));
+  REQUIRE((engine.multiply(a, b, on_gpu("tile-tensor"), &report) == expected));
   REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
 }
 
@@ -96,12 +85,12 @@ TEST_CASE("tile-tensor: nothing to multiply") {
   const BlockMatrix empty{.n = 800, .m = 8, .index = {}, .values = {}};
   const BlockMatrix full = test::random_matrix(800, 8, 500, 65535, 1);
   for (const auto& [a, b] : {std::pair(empty, full), std::pair(full, empty), std::pair(empty, empty)}) {
-    CHECK(multiply(a, b, with_kernel("tile-tensor")).index.empty());
+    CHECK(multiply(a, b, on_gpu("tile-tensor")).index.empty());
   }
   // Blocks that never meet.
   const BlockMatrix left = matrix_where(100, 8, 9, 1, [](auto, auto j) { return j < 20; });
   const BlockMatrix right = matrix_where(100, 8, 9, 2, [](auto i, auto) { return i >= 60; });
-  CHECK(multiply(left, right, with_kernel("tile-tensor")).index.empty());
+  CHECK(multiply(left, right, on_gpu("tile-tensor")).index.empty());
 }
 
 TEST_CASE("tile-tensor: lists longer than the sums of 32 bits hold") {
@@ -115,8 +104,7 @@ TEST_CASE("tile-tensor: lists longer than the sums of 32 bits hold") {
       if (t % 10 == 0) b.add_constant(t, 5, 1);
     }
     INFO("value " << value);
-    REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("tile-tensor")) ==
-             test::oracle_multiply(a.matrix(), b.matrix())));
+    REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu("tile-tensor")) == test::oracle_multiply(a.matrix(), b.matrix())));
   }
 }
 
@@ -184,8 +172,7 @@ TEST_CASE("tile-tensor: lines of tiles that are read in several parts") {
       b.add_random(k + 16, x * 13'000 + t, 2047);  // the next tile along K
     }
   }
-  REQUIRE((multiply(a.matrix(), b.matrix(), with_kernel("tile-tensor")) ==
-           test::oracle_multiply(a.matrix(), b.matrix())));
+  REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu("tile-tensor")) == test::oracle_multiply(a.matrix(), b.matrix())));
 }
 
 TEST_CASE("tile-tensor is picked for dense groups, in several panels where memory is short") {
@@ -200,8 +187,8 @@ TEST_CASE("tile-tensor is picked for dense groups, in several panels where memor
     };
     const BlockMatrix a = matrix(1);
     const BlockMatrix b = matrix(2);
-    const ProductMatrix expected = multiply(a, b, with_kernel("two-pointer"));
-    Options options = with_kernel("auto");
+    const ProductMatrix expected = multiply(a, b, on_gpu("two-pointer"));
+    Options options = on_gpu("auto");
     Report report;
     INFO("m " << m);
     REQUIRE((multiply(a, b, options, &report) == expected));
@@ -219,7 +206,7 @@ TEST_CASE("tile-tensor is not picked where blocks are spread") {
   if (!test::device_runs("tile-tensor")) return;
   const BlockMatrix spread = test::random_matrix(65'536, 8, 500'000, 2047, 1);
   Report report;
-  (void)multiply(spread, spread, with_kernel("auto"), &report);
+  (void)multiply(spread, spread, on_gpu("auto"), &report);
   CHECK(report.plan.kernel != "tile-tensor");
 }
 

@@ -142,14 +142,6 @@ void run_scenario(const Scenario& scenario) {
   WARN(scenario.name << ": " << num_points << " points, " << num_bad << " bad ends");
 }
 
-ProductOptions on_gpu(const std::string& kernel = "auto") {
-  ProductOptions options;
-  options.backend = Backend::cuda;
-  options.kernel = kernel;
-  options.force = true;
-  return options;
-}
-
 /// One product in memory on an engine that stays.
 Scenario in_memory(const std::string& name, const ProductCase& one, const EngineOptions& shared,
                    const ProductOptions& options) {
@@ -159,17 +151,6 @@ Scenario in_memory(const std::string& name, const ProductCase& one, const Engine
             engine->multiply(MemorySource(one.a), MemorySource(one.b), sink, options);
             return sink.product() == one.expected ? "" : "a wrong result";
           }};
-}
-
-std::vector<std::string> kernels_here() {
-  int major = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
-  std::vector<std::string> names;
-  for (const KernelInfo& kernel : kernel_names()) {
-    const bool runs_here = !kernel.name.ends_with("-tensor") || major == 9;
-    if (kernel.backend == Backend::cuda && runs_here) names.push_back(kernel.name);
-  }
-  return names;
 }
 
 }  // namespace
@@ -211,8 +192,10 @@ TEST_CASE("device faults: panels in little memory, slabs, several devices, a pro
   run_scenario(in_memory("two devices", make_product_case(4, 200, 4000, "auto"), twice, on_gpu()));
   ProductOptions proven = on_gpu();
   proven.verify_full = true;
-  ProductCase saturating{.a = random_matrix(1024, 8, 16000, 65535, 3), .b = random_matrix(1024, 8, 16000, 65535, 4),
-                         .kernel = "auto", .expected = {}};
+  ProductCase saturating{.a = random_matrix(1024, 8, 16000, 65535, 3),
+                         .b = random_matrix(1024, 8, 16000, 65535, 4),
+                         .kernel = "auto",
+                         .expected = {}};
   saturating.expected = oracle_multiply(saturating.a, saturating.b);
   run_scenario(in_memory("proof", saturating, {}, proven));
 }
