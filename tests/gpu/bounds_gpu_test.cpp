@@ -50,6 +50,17 @@ TEST_CASE("bounds: the device leaves the claims that the host leaves") {
   }
 }
 
+TEST_CASE("bounds: on the device a sum one below the limit clears its claim, one that meets it does not") {
+  std::string why_not;
+  const auto device = cuda::find_device(-1, why_not);
+  REQUIRE(device != nullptr);
+  const auto [a, b] = operands_at_limit();
+  const BoundOperands operands(a, b);
+  std::vector<std::uint32_t> claims = operands.all_claims();
+  REQUIRE(operands.prove(claims, cuda::bounds_on(*device, kPlenty, nullptr)));
+  CHECK(claims == operands.expected(operands.all_claims(), 8, 8));
+}
+
 TEST_CASE("bounds: a device without memory says so, and clears nothing") {
   std::string why_not;
   const auto device = cuda::find_device(-1, why_not);

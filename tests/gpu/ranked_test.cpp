@@ -1,8 +1,14 @@
 // row-rank: rows around the borders of parts, windows and buckets, panels, sums around 2^32, C blocks that are zero.
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
+#include "kernels/launch.hpp"
+#include "kernels/ranked.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/device_bytes.hpp"
 #include "spmm/spmm.hpp"
@@ -232,4 +238,101 @@ TEST_CASE("small row-rank: one window, several, parts of a row") {
     INFO("m " << m);
     check(a.matrix(), b.matrix());
   }
+}
+
+namespace {
+
+/// Zeros that the device and the host see; never freed: tests are short.
+template <class T>
+T* managed(std::size_t count) {
+  void* data = nullptr;
+  REQUIRE(cudaMallocManaged(&data, count * sizeof(T)) == cudaSuccess);
+  std::memset(data, 0, count * sizeof(T));
+  return static_cast<T*>(data);
+}
+
+/// Compressed rows of equal length: row r has the columns from `step` * r on.
+kernels::CompressedView equal_rows(std::uint32_t num_rows, std::uint32_t length, std::uint32_t step) {
+  auto* const rows = managed<std::uint32_t>(num_rows);
+  auto* const offsets = managed<std::uint32_t>(num_rows + 1);
+  auto* const columns = managed<std::uint32_t>(std::size_t{num_rows} * length);
+  for (std::uint32_t r = 0; r < num_rows; ++r) {
+    rows[r] = r;
+    offsets[r + 1] = offsets[r] + length;
+    for (std::uint32_t x = 0; x < length; ++x) columns[offsets[r] + x] = step * r + x;
+  }
+  return {.num_rows = num_rows, .rows = rows, .offsets = offsets, .columns = columns};
+}
+
+}  // namespace
+
+TEST_CASE("row-rank: split offsets stay within their room where it is for some of the rows") {
+  constexpr std::uint32_t kM = 4;
+  constexpr std::uint32_t kRows = 12;
+  constexpr std::uint32_t kOfA = 30;
+  constexpr std::uint32_t kOfB = 60;
+  constexpr std::uint32_t kColumns = kOfA * kOfB;  // C blocks of a row: two windows
+  constexpr std::size_t kRoom = 500;               // a row takes 3 * kOfA
+  constexpr std::uint32_t kUntouched = 0xABAB'ABABu;
+  constexpr std::size_t kCBlocks = std::size_t{kRows} * kColumns;
+  constexpr std::size_t kPadded = std::size_t{kernels::padded_side(kM)} * kernels::padded_side(kM);
+  static_assert(kColumns > kernels::rank_slots(kM, kernels::kRankWideCta) && kColumns > kernels::kRankShortRowPairs);
+  auto* const ones = managed<std::uint16_t>(kRows * kOfA * kOfB * kPadded);
+  std::fill_n(ones, kRows * kOfA * kOfB * kPadded, std::uint16_t{1});
+  auto* const b_rows = managed<std::uint32_t>(kRows * kOfA);
+  auto* const pair_offsets = managed<std::uint64_t>(kRows * kOfA + 1);
+  for (std::uint32_t x = 0; x < kRows * kOfA; ++x) {
+    b_rows[x] = x % kOfA;
+    pair_offsets[x + 1] = pair_offsets[x] + kOfB;
+  }
+  const kernels::RankedProduct product{.a = {.index = equal_rows(kRows, kOfA, 0), .values = ones, .numbers = nullptr},
+                                       .b = {.index = equal_rows(kOfA, kOfB, kOfB), .values = ones, .numbers = nullptr},
+                                       .b_row_index = b_rows,
+                                       .pair_offsets = pair_offsets,
+                                       .m = kM,
+                                       .max_element = 1};
+  const std::uint64_t max_parts = kernels::max_rank_parts(kRows, kCBlocks);
+  const std::size_t work_bytes = kernels::ranked_workspace_bytes(kRows, max_parts, kCBlocks);
+  auto* const splits = managed<std::uint32_t>(kRoom + kCBlocks);
+  std::fill_n(splits, kRoom + kCBlocks, kUntouched);
+  const kernels::RankScratch scratch{
+      .max_parts = max_parts,
+      .max_c_blocks = kCBlocks,
+      .max_splits = kRoom,
+      .max_span = kColumns,
+      .mean_row_pairs = kColumns,
+      .spans = managed<kernels::RowSpan>(kRows),
+      .part_offsets = managed<std::uint32_t>(kRows + 1),
+      .parts = managed<kernels::RankPart>(max_parts),
+      .counts_before = managed<std::uint64_t>(max_parts + 1),
+      .windows = managed<kernels::RankWindow>(kernels::max_rank_windows(max_parts, kCBlocks)),
+      .columns = managed<std::uint32_t>(kCBlocks),
+      .splits = splits,
+      .counters = managed<unsigned long long>(kernels::kRankCounters),
+      .unpacked = nullptr,
+      .non_zero = nullptr,
+      .work = {.data = managed<std::byte>(work_bytes), .bytes = work_bytes}};
+  const kernels::RecordOutput out{.records = managed<std::uint32_t>(kCBlocks * (2 + kM * kM)),
+                                  .rows = product.a.index.rows,
+                                  .look_back = nullptr,
+                                  .num_blocks = managed<std::uint32_t>(1)};
+  kernels::launch_mul_ranked(product,
+                             {.num_c_blocks = kCBlocks,
+                              .keys = nullptr,
+                              .row_begin = 0,
+                              .num_rows = kRows,
+                              .column_begin = 0,
+                              .num_columns = kColumns,
+                              .column_bits = 11},
+                             scratch, out, nullptr);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(std::count(splits, splits + kRoom, kUntouched) < static_cast<std::ptrdiff_t>(kRoom) / 2);
+  CHECK(std::count(splits + kRoom, splits + kRoom + kCBlocks, kUntouched) == kCBlocks);
+  CHECK(*out.num_blocks == kCBlocks);
+  std::size_t wrong = 0;
+  for (std::size_t x = 0; x < kCBlocks; ++x) {
+    const std::uint32_t* const record = out.records + x * (2 + kM * kM);
+    wrong += static_cast<std::size_t>(std::count(record + 2, record + 2 + kM * kM, kM)) == kM * kM ? 0 : 1;
+  }
+  CHECK(wrong == 0);
 }

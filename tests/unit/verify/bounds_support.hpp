@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "base/bound_task.hpp"
@@ -42,6 +43,11 @@ class BoundOperands {
       : case_(c), a_(grouped(c, 1)), b_(grouped(c, 2)), source_a_(a_, "A"), source_b_(b_, "B") {
     for (std::uint32_t i = 0; i < c.n / c.m; i += c.row_step) rows_.push_back(i);
   }
+  /// All block rows.
+  BoundOperands(const BlockMatrix& a, const BlockMatrix& b)
+      : case_{.n = a.n, .m = a.m}, a_(a), b_(b), source_a_(a_, "A"), source_b_(b_, "B") {
+    for (std::uint32_t i = 0; i < a.n / a.m; ++i) rows_.push_back(i);
+  }
 
   /// Nearly all blocks, the same ones each time.
   [[nodiscard]] std::vector<std::uint32_t> claims() const {
@@ -53,6 +59,17 @@ class BoundOperands {
       for (std::uint32_t j = 0; j < nb; ++j) {
         if (random() % 8 != 0) claims[x * words + j / 32] |= 1u << j % 32;
       }
+    }
+    return claims;
+  }
+
+  /// All blocks of the block rows.
+  [[nodiscard]] std::vector<std::uint32_t> all_claims() const {
+    const std::uint32_t nb = case_.n / case_.m;
+    const std::uint64_t words = BoundTask::words_per_row(nb);
+    std::vector<std::uint32_t> claims(rows_.size() * words, 0);
+    for (std::size_t x = 0; x < rows_.size(); ++x) {
+      for (std::uint32_t j = 0; j < nb; ++j) claims[x * words + j / 32] |= 1u << j % 32;
     }
     return claims;
   }
@@ -138,5 +155,23 @@ class BoundOperands {
   MemorySource source_b_;
   std::vector<std::uint32_t> rows_;
 };
+
+/// m = 1. Largest elements of 65,535, so that the limit for products of high bytes is 65,536: 255 * 255 + 2 * 255 =
+/// 65,535 in column 0, one more in column 1, two more in column 2.
+inline std::pair<BlockMatrix, BlockMatrix> operands_at_limit() {
+  constexpr std::uint32_t kHighOfA[] = {255, 2, 1};
+  BlockMatrix a{.n = 8, .m = 1, .index = {}, .values = {}};
+  BlockMatrix b{.n = 8, .m = 1, .index = {}, .values = {}};
+  for (std::uint32_t t = 0; t < 3; ++t) {
+    a.index.push_back({.i = 5, .j = t});
+    a.values.push_back(static_cast<std::uint16_t>(kHighOfA[t] << 8 | 0xFF));
+    for (std::uint32_t j = 0; j < 3; ++j) {
+      const std::uint32_t high = t < 2 ? 255 : j;
+      b.index.push_back({.i = t, .j = j});
+      b.values.push_back(static_cast<std::uint16_t>(high << 8 | 0xFF));
+    }
+  }
+  return {a, b};
+}
 
 }  // namespace spmm::test

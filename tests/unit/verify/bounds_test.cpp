@@ -68,6 +68,21 @@ TEST_CASE("bounds: claims that stay are those that high bytes prove, every instr
   }
 }
 
+TEST_CASE("bounds: a sum one below the limit clears its claim, one that meets it does not") {
+  const auto [a, b] = operands_at_limit();
+  const BoundOperands operands(a, b);
+  std::vector<std::uint32_t> only_reached(operands.all_claims().size(), 0);
+  only_reached[5 * BoundTask::words_per_row(8)] = 0b110;
+  CHECK(operands.expected(operands.all_claims(), 8, 8) == only_reached);
+  for (const BoundTiles& tiles : all_tiles()) {
+    INFO("bits " << tiles.bits_a << " " << tiles.bits_b);
+    std::vector<std::uint32_t> claims = operands.all_claims();
+    REQUIRE(operands.prove(claims,
+                           [&](const BoundTask& task, const Run& run) { return prove_on_host(task, tiles, 0, run); }));
+    CHECK(claims == operands.expected(operands.all_claims(), tiles.bits_a, tiles.bits_b));
+  }
+}
+
 TEST_CASE("bounds: too little memory is said so, and clears nothing") {
   const BoundOperands operands({.n = 64, .m = 4, .blocks = 100, .largest = 65535});
   std::vector<std::uint32_t> claims = operands.claims();
