@@ -6,12 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <memory>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "gpu/faults/device_faults.hpp"
 #include "kernels/check.hpp"
@@ -142,6 +147,37 @@ void run_scenario(const Scenario& scenario) {
   WARN(scenario.name << ": " << num_points << " points, " << num_bad << " bad ends");
 }
 
+/// Three products at once on one engine, which share a kept B: what spmm-batch does.
+Scenario three_at_once(const TemporaryFolder& folder) {
+  const auto engine = std::make_shared<Engine>();
+  const ProductCase one = make_product_case(8, 60, 500, "auto");
+  write_matrix(folder.file("a"), one.a);
+  write_matrix(folder.file("b"), one.b);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a file that was changed within 20 ms is not kept
+  ProductOptions options = on_gpu();
+  options.keep_b = true;
+  return {.name = "three at once", .product = [engine, one, options, &folder]() -> std::string {
+            std::vector<std::future<std::string>> products;
+            for (const char* const name : {"c1", "c2", "c3"}) {
+              products.push_back(std::async(std::launch::async, [&, name]() -> std::string {
+                engine->multiply(folder.file("a"), folder.file("b"), folder.file(name), options);
+                return read_product(folder.file(name)) == one.expected ? "" : "a wrong result";
+              }));
+            }
+            std::string problem;
+            std::exception_ptr error;
+            for (auto& product : products) {
+              try {
+                problem += product.get();
+              } catch (...) {
+                error = std::current_exception();
+              }
+            }
+            if (problem.empty() && error) std::rethrow_exception(error);
+            return problem;
+          }};
+}
+
 /// One product in memory on an engine that stays.
 Scenario in_memory(const std::string& name, const ProductCase& one, const EngineOptions& shared,
                    const ProductOptions& options) {
@@ -190,6 +226,9 @@ TEST_CASE("device faults: panels in little memory, slabs, several devices, a pro
   EngineOptions twice;
   twice.devices = {0, 0};
   run_scenario(in_memory("two devices", make_product_case(4, 200, 4000, "auto"), twice, on_gpu()));
+  ::setenv("SPMM_TEST_DIVISION", "inner", 1);
+  run_scenario(in_memory("inner division", make_product_case(4, 200, 4000, "auto"), twice, on_gpu()));
+  ::unsetenv("SPMM_TEST_DIVISION");
   ProductOptions proven = on_gpu();
   proven.verify_full = true;
   ProductCase saturating{.a = random_matrix(1024, 8, 16000, 65535, 3),
@@ -198,6 +237,11 @@ TEST_CASE("device faults: panels in little memory, slabs, several devices, a pro
                          .expected = {}};
   saturating.expected = oracle_multiply(saturating.a, saturating.b);
   run_scenario(in_memory("proof", saturating, {}, proven));
+}
+
+TEST_CASE("device faults: products at once on one engine") {
+  const TemporaryFolder folder;
+  run_scenario(three_at_once(folder));
 }
 
 TEST_CASE("device faults: files with a kept operand") {
