@@ -173,8 +173,13 @@ void choose_way(StressCase& c, const StressLimits& limits, Random& random) {
   if (c.way == StressWay::parts) c.options.num_parts = static_cast<std::uint32_t>(random.up_to(12));
   if (c.way == StressWay::ranks) c.num_ranks = static_cast<int>(1 + random.below(4));
   if (random.one_in(4)) c.options.verify_blocks = random.up_to(64);
-  if (random.one_in(3)) c.options.memory_limit_bytes = 20'000 * random.up_to(500);
-  c.keeps_engine = c.options.memory_limit_bytes == 0 && random.one_in(2);
+  const bool on_cuda = limits.backend == Backend::cuda;
+  constexpr std::uint64_t kDeviceWork = 66u << 20;  // most products on a device need as much beside their operands
+  if (random.one_in(3)) {
+    c.options.memory_limit_bytes = 20'000 * random.up_to(500) + (on_cuda ? kDeviceWork : 0);
+  }
+  // A device takes longer to start than a product takes on it.
+  c.keeps_engine = c.options.memory_limit_bytes == 0 && (random.one_in(2) || on_cuda);
   if (c.keeps_engine) c.options.max_threads = std::exchange(c.options.num_threads, 0);
 }
 
