@@ -73,9 +73,6 @@ class CommonOutput {
   std::uint64_t rows_done_ = 0;
 };
 
-/// Another device has failed; never leaves this folder.
-struct DeviceStopped {};
-
 /// What one device sees of it.
 class DeviceOutput : public PanelOutput {
  public:

@@ -50,8 +50,8 @@ std::vector<UploadTarget> DevicePipelines::upload_targets() {
   return targets;
 }
 
-void DevicePipelines::on_all(const std::function<void(std::size_t d)>& compute,
-                             const std::function<void(std::exception_ptr)>& fail) {
+void DevicePipelines::start_all(const std::function<void(std::size_t d)>& compute,
+                                const std::function<void(std::exception_ptr)>& fail) {
   std::vector<std::jthread> threads;
   for (std::size_t d = 1; d < uses_.size(); ++d) {
     threads.push_back(start_thread([&, d] { compute_one(d, compute, fail); }));

@@ -1,7 +1,10 @@
 // The pipelines of several devices for one product, and what they did together.
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cuda/device_errors.hpp"
@@ -19,12 +22,18 @@ class DevicePipelines {
   [[nodiscard]] Pipeline& pipeline(std::size_t d) { return *pipelines_[d]; }
   [[nodiscard]] std::vector<UploadTarget> upload_targets();
 
-  /// Calls compute(d) for each device with that device current: a thread for each but the first, which has this one.
-  /// Failures go to fail(error), which makes the others stop.
-  void on_all(const std::function<void(std::size_t d)>& compute, const std::function<void(std::exception_ptr)>& fail);
-
-  /// Adds the times of the stages on all devices.
-  void collect();
+  /// compute(d) for each device with that device current: a thread for each but the first, which has this one. Then
+  /// adds the times of the stages on all devices. Failures go to state.fail(error), which makes the others stop.
+  /// Errors: of state.rethrow_failure().
+  template <class State>
+  std::vector<ProductStats> on_all(const std::function<ProductStats(std::size_t d)>& compute, State& state) {
+    std::vector<ProductStats> stats(size());
+    start_all([&](std::size_t d) { stats[d] = compute(d); },
+              [&](std::exception_ptr error) { state.fail(std::move(error)); });
+    state.rethrow_failure();
+    collect();
+    return stats;
+  }
 
   /// What the devices did together; `all` has pairs of the whole product.
   /// Values: execution = that of the first device with the panels of all.
@@ -38,6 +47,9 @@ class DevicePipelines {
     void operator()(Pipeline* pipeline) const noexcept;
   };
 
+  void start_all(const std::function<void(std::size_t d)>& compute,
+                 const std::function<void(std::exception_ptr)>& fail);
+  void collect();
   void compute_one(std::size_t d, const std::function<void(std::size_t d)>& compute,
                    const std::function<void(std::exception_ptr)>& fail) const noexcept;
 

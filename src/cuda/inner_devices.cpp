@@ -30,9 +30,6 @@ class PartSource : public Source {
   MatrixHeader header_;
 };
 
-/// Another device has failed.
-struct OtherFailed {};
-
 /// What the devices know of each other. Threads: any.
 class CommonState {
  public:
@@ -43,10 +40,10 @@ class CommonState {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = std::move(error);
   }
-  /// Errors: OtherFailed once a device has failed.
+  /// Errors: DeviceStopped once a device has failed.
   void check() const {
     const std::lock_guard lock(mutex_);
-    if (failure_) throw OtherFailed{};
+    if (failure_) throw DeviceStopped{};
   }
   void rethrow_failure() const {
     const std::lock_guard lock(mutex_);
@@ -115,14 +112,11 @@ class DividedProduct {
       for (std::size_t d = 0; d < devices_.size(); ++d) rings.push_back(&devices_.pipeline(d).ring());
       parts_ = upload_divided(a_, b_, execution.inner_borders, rings, targets, run_);
     }
-    stats_.resize(devices_.size());
-    devices_.on_all([this](std::size_t d) { compute(d); }, [this](std::exception_ptr e) { state_.fail(std::move(e)); });
-    state_.rethrow_failure();
-    devices_.collect();
+    const std::vector<ProductStats> stats = devices_.on_all([this](std::size_t d) { return compute(d); }, state_);
     std::uint64_t pairs = 0;
-    for (const ProductStats& one : stats_) pairs += one.pairs;
+    for (const ProductStats& one : stats) pairs += one.pairs;
     plan::Execution ran;
-    const ProductStats all = devices_.total(stats_, pairs, ran);
+    const ProductStats all = devices_.total(stats, pairs, ran);
     ran.inner_borders = execution.inner_borders;
     ran.inner_division = true;
     ran.partial_bytes = execution.partial_bytes;
@@ -134,13 +128,13 @@ class DividedProduct {
   }
 
  private:
-  void compute(std::size_t d) {
+  ProductStats compute(std::size_t d) {
     const PartSource a(a_, parts_[d].a_records);
     const PartSource b(b_, parts_[d].b_records);
     OperandSide side_a(a, false, false);
     OperandSide side_b(b, true, false);
     PartOutput output(*partials_[d], state_);
-    stats_[d] = devices_.pipeline(d).run(std::move(parts_[d].parsed), side_a, side_b, output);
+    return devices_.pipeline(d).run(std::move(parts_[d].parsed), side_a, side_b, output);
   }
 
   const Source& a_;
@@ -150,7 +144,6 @@ class DividedProduct {
   CommonState state_;
   DevicePipelines devices_;
   std::vector<InnerPart> parts_;  // goes before the memory of the pipelines
-  std::vector<ProductStats> stats_;
 };
 
 }  // namespace

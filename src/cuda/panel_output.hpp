@@ -12,6 +12,9 @@
 
 namespace spmm::cuda {
 
+/// Another device has failed; never leaves this folder.
+struct DeviceStopped {};
+
 /// Packed panels that a device holds at most where several ranges grow or several devices share a product; together
 /// as much memory as two panels of the largest size.
 inline constexpr std::uint64_t kMaxPanelBuffers = 16;

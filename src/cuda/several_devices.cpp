@@ -25,21 +25,17 @@ class SharedProduct {
       const std::vector<UploadTarget> targets = devices_.upload_targets();
       parsed_ = upload(a_, b_, devices_.pipeline(0).ring(), targets, run_);
     }
-    stats_.resize(devices_.size());
-    devices_.on_all([this](std::size_t d) { compute(d); },
-                    [this](std::exception_ptr e) { output_.fail(std::move(e)); });
-    output_.rethrow_failure();
-    devices_.collect();
-    return devices_.total(stats_, stats_.front().pairs, execution);
+    const std::vector<ProductStats> stats = devices_.on_all([this](std::size_t d) { return compute(d); }, output_);
+    return devices_.total(stats, stats.front().pairs, execution);
   }
 
  private:
   /// The share of one device.
-  void compute(std::size_t d) {
+  ProductStats compute(std::size_t d) {
     OperandSide side_a(a_, false, false);
     OperandSide side_b(b_, true, false);
     DeviceOutput output(output_, static_cast<std::uint32_t>(d), output_record_bytes(a_.header().m));
-    stats_[d] = devices_.pipeline(d).run(std::move(parsed_[d]), side_a, side_b, output);
+    return devices_.pipeline(d).run(std::move(parsed_[d]), side_a, side_b, output);
   }
 
   const Source& a_;
@@ -48,7 +44,6 @@ class SharedProduct {
   CommonOutput output_;
   DevicePipelines devices_;
   std::vector<ParsedPair> parsed_;  // goes before the memory of the pipelines
-  std::vector<ProductStats> stats_;
 };
 
 }  // namespace
