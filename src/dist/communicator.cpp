@@ -50,23 +50,31 @@ struct Gathering::State {
   std::vector<std::uint64_t> values;
 };
 
-Gathering::Gathering() = default;
+Gathering::Gathering(int num_ranks) : state_(std::make_unique<State>()) {
+  state_->values.assign(static_cast<std::size_t>(num_ranks), 0);
+}
 Gathering::~Gathering() = default;
 Gathering::Gathering(Gathering&&) noexcept = default;
 Gathering& Gathering::operator=(Gathering&&) noexcept = default;
 
-bool Gathering::is_done() const {
+void Gathering::start(std::uint64_t value) noexcept {
+  state_->own = value;
+  MPI_Iallgather(&state_->own, 1, MPI_UINT64_T, state_->values.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD,
+                 &state_->request);
+}
+
+bool Gathering::is_done() const noexcept {
   int done = 0;
   MPI_Test(&state_->request, &done, MPI_STATUS_IGNORE);
   return done != 0;
 }
 
-std::vector<std::uint64_t> Gathering::finish() {
+std::span<const std::uint64_t> Gathering::finish() noexcept {
   // MPI_Wait would keep a core busy that another rank of this machine may need in order to come here.
   for (int looks = 0; !is_done(); ++looks) {
     if (looks > kLooksBeforeSleep) ::usleep(kSleepMicroseconds);
   }
-  return std::move(state_->values);
+  return state_->values;
 }
 
 struct FailureNews::State {
@@ -150,16 +158,6 @@ std::vector<std::uint64_t> Communicator::gather(std::uint64_t value) const {
   std::vector<std::uint64_t> values(static_cast<std::size_t>(size_));
   MPI_Allgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
   return values;
-}
-
-Gathering Communicator::start_gather(std::uint64_t value) const {
-  Gathering gathering;
-  gathering.state_ = std::make_unique<Gathering::State>();
-  Gathering::State& state = *gathering.state_;
-  state.own = value;
-  state.values.assign(static_cast<std::size_t>(size_), 0);
-  MPI_Iallgather(&state.own, 1, MPI_UINT64_T, state.values.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD, &state.request);
-  return gathering;
 }
 
 std::vector<Bytes> Communicator::gather(const Bytes& bytes) const {

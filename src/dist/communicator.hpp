@@ -18,21 +18,23 @@ using Bytes = std::vector<std::byte>;
 /// Thrown on the ranks that have not failed themselves.
 class OtherRankFailed : public std::exception {};
 
-/// Values of all ranks on their way. finish() must be called before it goes, on all ranks.
+/// Values of all ranks on their way, again and again. It has its memory from the start: a rank without memory can still
+/// tell the others so. After start() finish() must be called, on all ranks.
 class Gathering {
  public:
-  Gathering();
+  explicit Gathering(int num_ranks);
   ~Gathering();
   Gathering(Gathering&&) noexcept;
   Gathering& operator=(Gathering&&) noexcept;
 
+  /// Collective, in one order with the other collective calls; other work and other gatherings may follow.
+  void start(std::uint64_t value) noexcept;
   /// Lets messages pass on; returns whether all values are there.
-  [[nodiscard]] bool is_done() const;
-  /// Waits. Shapes: result [ranks].
-  [[nodiscard]] std::vector<std::uint64_t> finish();
+  [[nodiscard]] bool is_done() const noexcept;
+  /// Waits. Shapes: result [ranks]; there until the next start().
+  [[nodiscard]] std::span<const std::uint64_t> finish() noexcept;
 
  private:
-  friend class Communicator;
   struct State;  // MPI's handle, and the values
   std::unique_ptr<State> state_;
 };
@@ -89,11 +91,9 @@ class Communicator {
   void sum(std::span<std::uint64_t> values) const;
   void max(std::span<std::uint32_t> values) const;
   /// One value of every rank. Shapes: result [size()].
-  [[nodiscard]] std::vector<std::uint64_t> gather(std::uint64_t value) const;
+  [[nodiscard]] std::vector<std::uint64_t> gather(std::uint64_t value) const;  // in two halves: Gathering
   /// Bytes of every rank, of any length; for a few KB each. Shapes: result [size()].
   [[nodiscard]] std::vector<Bytes> gather(const Bytes& bytes) const;
-  /// The same in two halves, with other work between them, also of several at a time.
-  [[nodiscard]] Gathering start_gather(std::uint64_t value) const;
   [[nodiscard]] Bytes broadcast(const Bytes& bytes, int from) const;
   void barrier() const;
 

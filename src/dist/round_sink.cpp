@@ -60,7 +60,12 @@ RoundSink::RoundSink(const Communicator& ranks, SharedOutput& output, const Divi
       output_(output),
       division_(division),
       record_bytes_(output_record_bytes(m)),
-      limit_bytes_(limit_bytes) {}
+      limit_bytes_(limit_bytes) {
+  closed_.reserve(kRoundsAhead);
+  for (std::uint32_t x = 0; x < kRoundsAhead; ++x) {
+    closed_.push_back({.range = {}, .bytes = 0, .sizes = Gathering(ranks.size())});
+  }
+}
 
 std::uint64_t RoundSink::range_end() const {
   const std::uint64_t range =
@@ -79,7 +84,7 @@ void RoundSink::append(std::span<const std::byte> records, std::function<void()>
 }
 
 void RoundSink::take(std::span<const std::byte> records) {
-  if (!closed_.empty()) static_cast<void>(closed_.front().sizes.is_done());  // lets messages of the others pass on
+  if (num_closed_ != 0) static_cast<void>(oldest().sizes.is_done());  // lets messages of the others pass on
   const std::uint64_t wanted = range_bytes_ + records.size();
   if (wanted > range_.size()) grow(wanted);
   if (!records.empty()) std::memcpy(range_.data() + range_bytes_, records.data(), records.size());
@@ -88,13 +93,13 @@ void RoundSink::take(std::span<const std::byte> records) {
 
 std::uint64_t RoundSink::closed_bytes() const {
   std::uint64_t bytes = 0;
-  for (const Closed& closed : closed_) bytes += closed.range.size();
+  for (const Closed& one : closed_) bytes += one.range.size();
   return bytes;
 }
 
 void RoundSink::grow(std::uint64_t wanted) {
   if (wanted + closed_bytes() + range_.size() > limit_bytes_) {
-    while (!closed_.empty() && wanted + closed_bytes() > limit_bytes_) {
+    while (num_closed_ != 0 && wanted + closed_bytes() > limit_bytes_) {
       finish_round();
       spare_.clear();
     }
@@ -118,23 +123,31 @@ void RoundSink::grow(std::uint64_t wanted) {
 }
 
 void RoundSink::close_round() {
-  while (closed_.size() >= kRoundsAhead) finish_round();
-  ++round_;
+  while (num_closed_ >= kRoundsAhead) finish_round();
   own_bytes_ += range_bytes_;
-  closed_.push_back(
-      {.range = std::exchange(range_, {}), .bytes = range_bytes_, .sizes = ranks_.start_gather(range_bytes_)});
-  range_bytes_ = 0;
-  while (!closed_.empty() && closed_.front().sizes.is_done()) finish_round();
+  const std::uint64_t bytes = std::exchange(range_bytes_, 0);
+  start_round(std::move(range_), bytes, bytes);
+  while (num_closed_ != 0 && oldest().sizes.is_done()) finish_round();
+}
+
+void RoundSink::start_round(AlignedArray<std::byte> range, std::uint64_t bytes, std::uint64_t size) noexcept {
+  Closed& present = closed(round_);
+  present.range = std::move(range);
+  present.bytes = bytes;
+  present.sizes.start(size);
+  ++round_;
+  ++num_closed_;
 }
 
 void RoundSink::finish_round() {
   const auto start = Clock::now();
-  const std::vector<std::uint64_t> sizes = closed_.front().sizes.finish();
+  const std::span<const std::uint64_t> sizes = oldest().sizes.finish();
   wait_s_ += seconds_since(start);
-  Closed closed = std::move(closed_.front());
-  closed_.pop_front();
+  AlignedArray<std::byte> range = std::move(oldest().range);
+  const std::uint64_t bytes = oldest().bytes;
+  --num_closed_;
   if (has_failure(sizes)) {
-    leave_together(round_ - static_cast<std::uint32_t>(closed_.size()) - 1);
+    leave_together(round_ - num_closed_ - 1);
     throw OtherRankFailed();
   }
   const auto own = sizes.begin() + ranks_.rank();
@@ -142,17 +155,27 @@ void RoundSink::finish_round() {
   end_ = std::accumulate(own, sizes.end(), begin);
   check_num_output_blocks((end_ - kHeaderBytes) / record_bytes_);
   if (ranks_.rank() == 0) output_.reserve(end_);
-  write_range({closed.range.data(), closed.bytes}, begin);
-  spare_.push_back(std::move(closed.range));
+  write_range({range.data(), bytes}, begin);
+  spare_.push_back(std::move(range));
 }
 
-void RoundSink::leave_together(std::uint32_t failed_round) {
+bool RoundSink::drop_round() noexcept {
+  const bool is_failed = has_failure(oldest().sizes.finish());
+  oldest().range = {};
+  --num_closed_;
+  if (is_failed) leave_together(round_ - num_closed_ - 1);
+  return is_failed;
+}
+
+void RoundSink::leave_together(std::uint32_t failed_round) noexcept {
   is_over_ = true;
   // No rank closes a round before those that lie kRoundsAhead before it are finished.
   const std::uint32_t end = std::min(open_end_, failed_round + kRoundsAhead);
-  for (; round_ < end; ++round_) closed_.push_back({.range = {}, .bytes = 0, .sizes = ranks_.start_gather(kFailed)});
-  for (Closed& closed : closed_) static_cast<void>(closed.sizes.finish());
-  closed_.clear();
+  while (round_ < end) start_round({}, 0, kFailed);
+  for (; num_closed_ != 0; --num_closed_) {
+    static_cast<void>(oldest().sizes.finish());
+    oldest().range = {};
+  }
 }
 
 void RoundSink::write_range(std::span<const std::byte> bytes, std::uint64_t begin) {
@@ -171,19 +194,15 @@ void RoundSink::write(std::uint64_t offset, std::span<const std::byte> bytes) {
 
 void RoundSink::close_open_rounds() {
   while (round_ < open_end_) close_round();
-  while (!closed_.empty()) finish_round();
+  while (num_closed_ != 0) finish_round();
 }
 
-void RoundSink::give_up() {
+void RoundSink::give_up() noexcept {
   if (is_over_) return;
-  if (round_ < open_end_) {
-    closed_.push_back({.range = {}, .bytes = 0, .sizes = ranks_.start_gather(kFailed)});
-    ++round_;
-  }
-  while (!closed_.empty()) {
-    const std::vector<std::uint64_t> sizes = closed_.front().sizes.finish();
-    closed_.pop_front();
-    if (has_failure(sizes)) return leave_together(round_ - static_cast<std::uint32_t>(closed_.size()) - 1);
+  if (num_closed_ == kRoundsAhead && drop_round()) return;
+  if (round_ < open_end_) start_round({}, 0, kFailed);
+  while (num_closed_ != 0) {
+    if (drop_round()) return;
   }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "base/aligned_array.hpp"
@@ -42,8 +41,8 @@ class RoundSink : public Sink {
   /// Closes the rounds that are open. Errors: as append().
   void close_open_rounds();
   /// After an exception on this rank: the others learn of it where they wait for its next range. Does nothing where all
-  /// ranks know already.
-  void give_up();
+  /// ranks know already. Takes no memory: there may be none.
+  void give_up() noexcept;
   /// What shares pages, to rank 0. After the last round. Errors: IoError, OtherRankFailed.
   void send_fragments();
 
@@ -59,10 +58,15 @@ class RoundSink : public Sink {
   /// Makes room in range_ for so many bytes. Errors: OutOfMemory, as finish_round().
   void grow(std::uint64_t wanted);
   void close_round();
+  /// Closes the present round with these bytes. Values: size = what the others learn of it.
+  void start_round(AlignedArray<std::byte> range, std::uint64_t bytes, std::uint64_t size) noexcept;
   /// Waits for the sizes of the oldest round that was closed, and writes this rank's range of it.
   void finish_round();
+  /// The same without writing, after a failure of this rank; returns whether a rank has failed in that round, and all
+  /// have left.
+  bool drop_round() noexcept;
   /// Where a rank has failed: takes part in all rounds that any rank may have closed.
-  void leave_together(std::uint32_t failed_round);
+  void leave_together(std::uint32_t failed_round) noexcept;
   [[nodiscard]] std::uint64_t closed_bytes() const;
   void write_range(std::span<const std::byte> bytes, std::uint64_t begin);
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -87,8 +91,12 @@ class RoundSink : public Sink {
     Gathering sizes;
   };
 
+  [[nodiscard]] Closed& closed(std::uint32_t round) noexcept { return closed_[round % kRoundsAhead]; }
+  [[nodiscard]] Closed& oldest() noexcept { return closed(round_ - num_closed_); }
+
   AlignedArray<std::byte> range_;  // used up to range_bytes_; grows
-  std::deque<Closed> closed_;      // the last of them is round_ - 1
+  std::vector<Closed> closed_;     // [kRoundsAhead], in use: num_closed_ of them, the last one is round_ - 1
+  std::uint32_t num_closed_ = 0;
   std::vector<AlignedArray<std::byte>> spare_;
   Bytes fragments_;
 };
