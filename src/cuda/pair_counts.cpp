@@ -29,7 +29,10 @@ void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream)
   constexpr std::uint32_t kMaxRuns = 1u << 14;  // 128 KB come to the host
   const CompressedRows& a = sorted.a.index;
   const std::uint64_t count = a.columns.size();
-  if (count == 0 || sorted.b.index.num_rows == 0) return;
+  if (count == 0 || sorted.b.index.num_rows == 0) {
+    sorted.row_pairs.max_row_pairs = 0;
+    return;
+  }
   sorted.b_row_index = {memory, count, "row index"};
   sorted.pair_offsets = {memory, count + 1, "pair offsets"};
   const DeviceBuffer<std::byte> work(memory, kernels::count_workspace_bytes(count), "count work space");

@@ -227,6 +227,9 @@ TEST_CASE("small-blocks: huge n with short rows, and what it refuses") {
     b.add_random(n - 1 - i, i, 77);
   }
   REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu("small-blocks")) == test::oracle_multiply(a.matrix(), b.matrix())));
+  const BlockMatrix empty{.n = n, .m = 1, .index = {}, .values = {}};
+  CHECK(multiply(a.matrix(), empty, on_gpu("small-blocks")).index.empty());
+  CHECK(multiply(empty, b.matrix(), on_gpu("small-blocks")).index.empty());
   const BlockMatrix five = test::random_matrix(50, 5, 20, 100, 1);
   CHECK_THROWS_AS(multiply(five, five, on_gpu("small-blocks")), UsageError);
 }
