@@ -66,7 +66,8 @@ struct SmallTable {
       const std::uint32_t column = columns[slot];
       std::uint32_t value = slot;
       if constexpr (M == 1) value = sums.template value<Fits>(slot, 0);
-      const std::uint32_t taken = __ballot_sync(~0u, column != kNoRow);  // all lanes have read their slots
+      const std::uint32_t taken = __ballot_sync(~0u, column != kNoRow);
+      __syncwarp();  // all lanes have read their slots, some of which are overwritten now
       if (column != kNoRow) {
         const std::uint32_t to = count + __popc(taken & ((1u << lane) - 1));  // never behind the slot
         columns[to] = column;
