@@ -126,6 +126,14 @@ void launch_pair_offsets(const std::uint32_t* b_row_index, std::uint64_t count, 
 void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
                              std::uint64_t* row_offsets, std::uint64_t* max_row_pairs, cudaStream_t stream);
 
+/// The same for few rows, without offsets of blocks: looks up the row index in B of each block of A, by borders of B's
+/// rows as launch_sort_rows writes them.
+/// Shapes: b_borders [nb + 1], b_row_index [blocks of A], row_pairs [num_rows of A], scratch; totals [num_rows of A +
+/// 3]: pairs before each row, all of them, those of the longest row, and block columns of B up to the last one that
+/// holds a block; device.
+void launch_match_rows(CompressedView a, CompressedView b, const std::uint64_t* b_borders, std::uint32_t* b_row_index,
+                       std::uint64_t* row_pairs, std::uint64_t* totals, cudaStream_t stream);
+
 // ---- list_c_blocks.cu: ESC's expansion, sort and compression
 
 /// Everything needed to expand A's blocks into pairs.
@@ -296,6 +304,7 @@ struct GustavsonProduct {
   OperandView a;
   OperandView b;
   const std::uint32_t* b_row_index = nullptr;  // [nnzb of A], device
+  std::uint32_t num_b_blocks = 0;
   std::uint32_t m = 0;
   std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks
 };

@@ -10,10 +10,15 @@
 
 namespace spmm::kernels {
 
+/// What is known of products of two blocks: that none is zero, or where the device finds out.
+struct ZeroProducts {
+  bool are_none = false;
+  const std::uint32_t* found = nullptr;  // [1], device: what launch_find_zeros found; null = nothing more is known
+};
+
 /// As the one in launch.hpp. Where no C block with pairs is zero, the CTAs know before they multiply what they will
 /// write, and none waits for the results of another.
-/// Shapes: can_be_zero [1], device: what launch_find_zeros found; null = not known.
-void launch_mul_gustavson(const GustavsonProduct& product, const CBlocksView& c_blocks,
-                          const std::uint32_t* can_be_zero, const RecordOutput& out, cudaStream_t stream);
+void launch_mul_gustavson(const GustavsonProduct& product, const CBlocksView& c_blocks, const ZeroProducts& zeros,
+                          const RecordOutput& out, cudaStream_t stream);
 
 }  // namespace spmm::kernels

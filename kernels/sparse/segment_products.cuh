@@ -31,10 +31,11 @@ struct WordFactors {
   std::uint32_t high;
   std::uint32_t low;
 
-  __device__ explicit WordFactors(std::uint32_t word) {
-    middle = __byte_perm(word, 0, 0x2301);
-    high = word & 0xFF00'FF00;
-    low = word & 0x00FF'00FF;
+  /// is_there: false for zeros instead.
+  __device__ explicit WordFactors(std::uint32_t word, bool is_there = true) {
+    middle = __byte_perm(word, 0, is_there ? 0x2301 : 0x4444);
+    high = word & (is_there ? 0xFF00'FF00 : 0);
+    low = word & (is_there ? 0x00FF'00FF : 0);
   }
 };
 

@@ -98,7 +98,7 @@ class RowMultiplier : public Multiplier {
         num_split_k_(c_.memory, max_split_k_ == 0 ? 0 : 1, "count"),
         split_k_sums_(c_.memory, max_split_k_ * c_.operands.m * c_.operands.m, "split-K sums"),
         work_(c_.memory, list_workspace_bytes(context.execution.panels), "pair work space"),
-        zeros_(c_.memory, 1, "flag"),
+        zeros_(c_.memory, looks_for_zeros(context) ? 1 : 0, "flag"),
         look_back_(c_.memory, c_.max_c_blocks + 1, "look-back states") {
     look_for_zeros();
   }
@@ -115,9 +115,10 @@ class RowMultiplier : public Multiplier {
         kernels::launch_mul_gustavson({.a = operands.a_view(),
                                        .b = operands.b_view(),
                                        .b_row_index = operands.b_row_index.data(),
+                                       .num_b_blocks = static_cast<std::uint32_t>(operands.b.columns.size()),
                                        .m = operands.m,
                                        .max_element = operands.max_element},
-                                      c_blocks, zeros_.data(), out, c_.stream.get());
+                                      c_blocks, zero_products(), out, c_.stream.get());
       });
       return;
     }
@@ -145,22 +146,26 @@ class RowMultiplier : public Multiplier {
   }
 
  private:
+  /// Whether the Gustavson kernel wants to know of zeros what parsing has not told.
+  static bool looks_for_zeros(const MultiplierContext& c) {
+    const auto& panels = c.execution.panels;
+    const bool visits =
+        std::any_of(panels.begin(), panels.end(), [](const plan::Panel& panel) { return !panel.expand; });
+    return visits && !c.operands.can_be_zero;
+  }
   /// Lets the Gustavson kernel know whether C blocks that it visits can be zero; waits for nothing.
   void look_for_zeros() {
-    const auto& panels = c_.execution.panels;
-    if (std::all_of(panels.begin(), panels.end(), [](const plan::Panel& panel) { return panel.expand; })) return;
+    if (zeros_.size() == 0) return;
     const Operands& operands = c_.operands;
     const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
     c_.events.timed(Stage::count, c_.stream, [&] {
-      if (operands.can_be_zero) {
-        check(cudaMemsetAsync(zeros_.data(), *operands.can_be_zero ? 1 : 0, sizeof(std::uint32_t), c_.stream.get()),
-              "flag");
-        return;
-      }
       kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
                                  {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
                                  operands.shape(), zeros_.data(), c_.stream.get());
     });
+  }
+  [[nodiscard]] kernels::ZeroProducts zero_products() const {
+    return {.are_none = c_.operands.can_be_zero == false, .found = zeros_.data()};
   }
 
   [[nodiscard]] kernels::PairValues pair_values() const {
@@ -214,7 +219,7 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint32_t> num_split_k_;
   DeviceBuffer<std::uint64_t> split_k_sums_;  // [max_split_k, m, m]
   DeviceBuffer<std::byte> work_;
-  DeviceBuffer<std::uint32_t> zeros_;      // [1], as find_zeros writes it, where panels are visited
+  DeviceBuffer<std::uint32_t> zeros_;      // [1], as find_zeros writes it, where that is not known before
   DeviceBuffer<std::uint64_t> look_back_;  // [max_c_blocks + 1]
 };
 

@@ -132,6 +132,30 @@ TEST_CASE("row-spread: rows of A around the blocks of a round, long and short ro
   }
 }
 
+TEST_CASE("row-spread: short segments in units, few blocks of B in all, more units than are listed at once") {
+  for (const std::uint32_t m : {3u, 4u, 6u, 8u}) {
+    for (const std::uint32_t value : {1u, 65'534u}) {
+      INFO("m " << m << ", elements to " << value);
+      const std::uint32_t nb = 1200;
+      MatrixBuilder a(nb, m, 1);
+      MatrixBuilder b(nb, m, 2);
+      for (std::uint32_t t = 0; t < nb; ++t) {
+        if (t < 600) a.add_constant(0, t, 1 + t % value);
+        if (t % 5 == 0) a.add_constant(17, t, 1 + t % value);
+        if (t % 400 == 399) a.add_constant(nb - 1, t, 1 + t % value);
+        const std::uint32_t length = t < 600 ? 40 : 1;
+        for (std::uint32_t x = 0; x < length; ++x) b.add_constant(t, (t * 7 + x) % nb, 1 + (t + x) % value);
+      }
+      check(a.matrix(), b.matrix());
+      for (std::uint32_t count = 1; count <= 9; ++count) {
+        MatrixBuilder few(nb, m, 3);
+        for (std::uint32_t x = 0; x < count; ++x) few.add_constant(x / 3 * 5, nb - 1 - x * 11, 1 + x % value);
+        check(a.matrix(), few.matrix());
+      }
+    }
+  }
+}
+
 TEST_CASE("a look at some rows of a result counts their pairs, C blocks and columns") {
   for (const std::uint32_t nb : {1u, 40u, 5000u, 262'144u, 262'145u, 1'048'576u}) {
     for (const std::uint32_t num_rows : {1u, 7u, 3000u}) {
