@@ -23,15 +23,16 @@ struct RowSort {
   std::uint32_t* rows = nullptr;                  // [min(count, nb)]
   std::uint32_t* offsets = nullptr;               // [min(count, nb) + 1]
   std::uint32_t* num_rows = nullptr;              // [1]
-  std::uint32_t* longest_row = nullptr;           // [1], 0 before: its blocks
+  std::uint32_t* longest_row = nullptr;           // [1], 0 before: its blocks, beyond kBitmapColumns block columns
   std::uint32_t* has_duplicate = nullptr;         // [1], 0 before: 1 where two blocks have the same key
   unsigned long long* first_duplicate = nullptr;  // [1], lowered to the first position whose key equals the one before
 };
 
-/// Shapes: counts [sorts * nb], borders [sorts * nb + 1], device.
+/// Shapes: device.
 struct RowSortScratch {
-  std::uint32_t* counts = nullptr;
-  std::uint64_t* borders = nullptr;
+  std::uint32_t* counts = nullptr;   // [sorts * nb], zeros before
+  std::uint64_t* borders = nullptr;  // [sorts * nb + 1]: before each block row of the matrices, one after the other,
+                                     // stored rows << 32 | blocks
   Workspace work;
 };
 

@@ -95,8 +95,8 @@ __global__ void transpose_blocks(const std::uint16_t* values, std::uint64_t coun
   });
 }
 
-/// Words of blocks per CTA, at most; one block at least: 16 loads per thread, four of them in flight.
-constexpr std::uint32_t kGatherWords = 4096;
+/// Words of blocks per CTA, at most; one block at least: four loads per thread, all in flight.
+constexpr std::uint32_t kGatherWords = 1024;
 
 // Grid: one CTA per blocks_per_cta blocks.
 // Work: one thread per Word of the result, neighbours by neighbouring threads. Words: per block, 0 = at run time.

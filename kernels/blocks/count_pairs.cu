@@ -1,11 +1,13 @@
 // Exact pair counts: how many blocks of B each block of A is multiplied with.
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
+#include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "kernels/launch.hpp"
+#include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -50,6 +52,81 @@ __global__ void row_pair_offsets(CompressedView a, const std::uint64_t* pair_off
   }
 }
 
+// Grid: one warp per row of A.
+// Work: lane -> block of A, whose row of B is looked up by two borders; the warp adds up their pairs.
+// Memory: contiguous columns and row indices, scattered borders, which stay in L1.
+__global__ void __launch_bounds__(kItemThreads)
+    match_rows(CompressedView a, const std::uint64_t* b_borders, std::uint32_t* b_row_index, std::uint64_t* row_pairs) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint64_t first = b_borders[0];
+  for (std::uint32_t row = this_warp(); row < a.num_rows; row += gridDim.x * kItemWarps) {
+    const std::uint32_t end = a.offsets[row + 1];
+    std::uint64_t pairs = 0;
+#pragma unroll 4
+    for (std::uint32_t p = a.offsets[row] + lane; p < end; p += 32) {
+      const std::uint64_t* const border = b_borders + a.columns[p];
+      const auto blocks = static_cast<std::uint32_t>(border[1] - border[0]);
+      b_row_index[p] = blocks == 0 ? kNoRow : static_cast<std::uint32_t>((border[0] - first) >> 32);
+      pairs += blocks;
+    }
+    pairs = warp_total(pairs);
+    if (lane == 0) row_pairs[row] = pairs;
+  }
+}
+
+constexpr std::uint32_t kTotalThreads = 1024;
+
+/// Threads: all of the CTA; the answer is known to thread 0.
+__device__ inline unsigned long long cta_max(unsigned long long value) {
+  __shared__ unsigned long long of_warp[kTotalThreads / 32];
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();  // the largest of each warp is known
+  for (std::uint32_t w = 0; threadIdx.x == 0 && w < kTotalThreads / 32; ++w) value = max(value, of_warp[w]);
+  return value;
+}
+
+// Grid: two CTAs.
+// Work: the first one adds up the pairs of A's rows, the second one looks for the last column of B.
+// Memory: contiguous, but for a word per row of B.
+__global__ void __launch_bounds__(kTotalThreads)
+    total_row_pairs(CompressedView a, CompressedView b, const std::uint64_t* row_pairs, std::uint64_t* totals) {
+  constexpr std::uint32_t kItems = 4;
+  using Scan = cub::BlockScan<std::uint64_t, kTotalThreads>;
+  __shared__ typename Scan::TempStorage scratch;
+  unsigned long long most = 0;
+  if (blockIdx.x == 1) {
+#pragma unroll 4
+    for (std::uint32_t row = threadIdx.x; row < b.num_rows; row += kTotalThreads) {
+      most = max(most, b.columns[b.offsets[row + 1] - 1] + 1ull);  // every row holds a block
+    }
+    most = cta_max(most);
+    if (threadIdx.x == 0) totals[a.num_rows + 2] = most;
+    return;
+  }
+  std::uint64_t before = 0;
+  for (std::uint32_t begin = 0; begin <= a.num_rows; begin += kTotalThreads * kItems) {
+    const std::uint32_t first = begin + threadIdx.x * kItems;
+    std::uint64_t items[kItems];
+#pragma unroll
+    for (std::uint32_t x = 0; x < kItems; ++x) {
+      items[x] = first + x < a.num_rows ? row_pairs[first + x] : 0;
+      most = max(most, static_cast<unsigned long long>(items[x]));
+    }
+    std::uint64_t all = 0;
+    Scan(scratch).ExclusiveSum(items, items, all);
+#pragma unroll
+    for (std::uint32_t x = 0; x < kItems; ++x) {
+      if (first + x <= a.num_rows) totals[first + x] = before + items[x];
+    }
+    before += all;
+    __syncthreads();  // scratch is used again
+  }
+  most = cta_max(most);
+  if (threadIdx.x == 0) totals[a.num_rows + 1] = most;
+}
+
 }  // namespace
 
 std::size_t count_workspace_bytes(std::uint64_t count) {
@@ -74,6 +151,14 @@ void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets
       a, pair_offsets, stride, num_runs(a.num_rows, stride), row_offsets,
       reinterpret_cast<unsigned long long*>(max_row_pairs));
   check_launch("row_pair_offsets");
+}
+
+void launch_match_rows(CompressedView a, CompressedView b, const std::uint64_t* b_borders, std::uint32_t* b_row_index,
+                       std::uint64_t* row_pairs, std::uint64_t* totals, cudaStream_t stream) {
+  match_rows<<<warp_grid(a.num_rows), kItemThreads, 0, stream>>>(a, b_borders, b_row_index, row_pairs);
+  check_launch("match_rows");
+  total_row_pairs<<<2, kTotalThreads, 0, stream>>>(a, b, row_pairs, totals);
+  check_launch("total_row_pairs");
 }
 
 }  // namespace spmm::kernels

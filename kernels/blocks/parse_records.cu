@@ -1,5 +1,4 @@
 // Raw file records -> sort keys and packed elements.
-#include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
 #include "kernels/launch.hpp"
 
@@ -14,6 +13,18 @@ constexpr unsigned kWordsPerCta = kThreads * kWordsPerThread;
 __device__ std::uint32_t warp_max(std::uint32_t value) {
   for (unsigned offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_down_sync(0xFFFFFFFFu, value, offset));
   return value;
+}
+
+/// Raises *max_element to the largest value of a CTA. One atomic per CTA, and only where it would raise it: those of
+/// all warps that start together would wait for each other. Threads: all of the CTA.
+__device__ void raise_max(std::uint32_t largest, std::uint32_t* max_element) {
+  __shared__ std::uint32_t of_warp[kThreads / 32];
+  largest = warp_max(largest);
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = largest;
+  __syncthreads();  // the largest of each warp is known
+  if (threadIdx.x >= 32) return;
+  largest = warp_max(threadIdx.x < kThreads / 32 ? of_warp[threadIdx.x] : 0);
+  if (threadIdx.x == 0 && largest > *max_element) atomicMax(max_element, largest);  // rare after the first section
 }
 
 /// Where the records of one launch are parsed to.
@@ -78,23 +89,21 @@ __device__ inline std::uint32_t parse_word(const std::uint16_t* raw, std::uint32
   return 0;
 }
 
-// Grid: one CTA per kWordsPerCta words of the raw records. Word: 8 bytes where m is even, else 2. M: 0 = at run time.
+// Grid: one CTA per kWordsPerCta words of the raw records. Word: 8 bytes where m is even, else 2.
 // Work: neighbouring threads read neighbouring words; elements are written contiguously, or, transposed, within the
 //       128 bytes or so of their block.
-// Memory: one atomic per warp for the largest element, and only where it would raise it.
-template <class Word, std::uint32_t M>
+// Memory: contiguous, or, transposed, by elements.
+template <class Word>
 __global__ void __launch_bounds__(kThreads)
     parse_records(const Word* raw, std::uint32_t num_words, Target to, std::uint32_t* max_element) {
   const std::uint32_t first = blockIdx.x * kWordsPerCta + threadIdx.x;
-  if (M != 0) to.m = M;
   std::uint32_t largest = 0;
 #pragma unroll
   for (std::uint32_t x = 0; x < kWordsPerThread; ++x) {
     const std::uint32_t word = first + x * kThreads;
     if (word < num_words) largest = max(largest, parse_word(raw, word, to.m, to));
   }
-  largest = warp_max(largest);
-  if (threadIdx.x % 32 == 0 && largest > *max_element) atomicMax(max_element, largest);  // rare after the first section
+  raise_max(largest, max_element);
 }
 
 constexpr std::uint32_t kRecordsPerWarp = 8;  // loads in flight per lane
@@ -119,8 +128,7 @@ __device__ inline bool has_zero_column_8(std::uint32_t two) {
 // Grid: one warp per kRecordsPerWarp records of m = 8.
 // Work: lane -> two elements of each block, transposed in registers by the whole warp; lane x also takes the head of
 //       record x.
-// Memory: a warp reads and writes a block as one piece; one atomic per warp for the largest element, and only where it
-//         would raise it.
+// Memory: a warp reads and writes a block as one piece.
 template <bool Transpose>
 __global__ void __launch_bounds__(kThreads)
     parse_records_8(const std::uint32_t* raw, std::uint32_t num_records, Target to, std::uint32_t* max_element,
@@ -128,9 +136,8 @@ __global__ void __launch_bounds__(kThreads)
   constexpr std::uint32_t kRecordWords = 34;
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t begin = (blockIdx.x * (kThreads / 32) + threadIdx.x / 32) * kRecordsPerWarp;
-  if (begin >= num_records) return;  // whole warps
   const std::uint32_t* const from = raw + std::uint64_t{begin} * kRecordWords;
-  const std::uint32_t count = min(kRecordsPerWarp, num_records - begin);
+  const std::uint32_t count = begin < num_records ? min(kRecordsPerWarp, num_records - begin) : 0;  // of the warp
   std::uint32_t two[kRecordsPerWarp];
 #pragma unroll
   for (std::uint32_t u = 0; u < kRecordsPerWarp; ++u) two[u] = u < count ? from[u * kRecordWords + 2 + lane] : 0;
@@ -149,8 +156,52 @@ __global__ void __launch_bounds__(kThreads)
     values[u * 32] = Transpose ? transpose_8(two[u]) : two[u];
   }
   if (any_zeros) *has_zeros = 1;  // all threads that write store 1: no atomic is needed
-  largest = warp_max(max(largest & 0xFFFFu, largest >> 16));
-  if (lane == 0 && largest > *max_element) atomicMax(max_element, largest);  // rare after the first section
+  raise_max(max(largest & 0xFFFFu, largest >> 16), max_element);
+}
+
+// Grid: one thread per record of m = 4.
+// Work: a block is transposed in registers.
+// Memory: lines of the records are read by five loads in a row, from cache after the first; blocks are written by two
+//         halves.
+template <bool Transpose>
+__global__ void __launch_bounds__(kThreads) parse_records_4(const uint2* raw, std::uint32_t num_records, Target to,
+                                                            std::uint32_t* max_element, std::uint32_t* has_zeros) {
+  const std::uint32_t record = blockIdx.x * kThreads + threadIdx.x;
+  std::uint32_t largest = 0;
+  if (record < num_records) {
+    const uint2* const from = raw + std::uint64_t{record} * 5;
+    const uint2 head = from[0];
+    const uint2 rows[4] = {from[1], from[2], from[3], from[4]};
+    to.put_key(record, head.x, head.y);
+    uint4* const block = reinterpret_cast<uint4*>(to.values) + (to.first + record) * 2;
+    if constexpr (Transpose) {
+      constexpr std::uint32_t kLow = 0x5410, kHigh = 0x7632;  // elements of two words
+      block[0] = uint4{__byte_perm(rows[0].x, rows[1].x, kLow), __byte_perm(rows[2].x, rows[3].x, kLow),
+                       __byte_perm(rows[0].x, rows[1].x, kHigh), __byte_perm(rows[2].x, rows[3].x, kHigh)};
+      block[1] = uint4{__byte_perm(rows[0].y, rows[1].y, kLow), __byte_perm(rows[2].y, rows[3].y, kLow),
+                       __byte_perm(rows[0].y, rows[1].y, kHigh), __byte_perm(rows[2].y, rows[3].y, kHigh)};
+    } else {
+      block[0] = uint4{rows[0].x, rows[0].y, rows[1].x, rows[1].y};
+      block[1] = uint4{rows[2].x, rows[2].y, rows[3].x, rows[3].y};
+    }
+    const uint2 any{rows[0].x | rows[1].x | rows[2].x | rows[3].x, rows[0].y | rows[1].y | rows[2].y | rows[3].y};
+    const bool has_zero_column =
+        (any.x & 0xFFFFu) == 0 || any.x >> 16 == 0 || (any.y & 0xFFFFu) == 0 || any.y >> 16 == 0;
+    if (Transpose ? (any.x | any.y) == 0 : has_zero_column) *has_zeros = 1;  // as above
+    const std::uint32_t two = __vmaxu2(__vmaxu2(__vmaxu2(rows[0].x, rows[0].y), __vmaxu2(rows[1].x, rows[1].y)),
+                                       __vmaxu2(__vmaxu2(rows[2].x, rows[2].y), __vmaxu2(rows[3].x, rows[3].y)));
+    largest = max(two & 0xFFFFu, two >> 16);
+  }
+  raise_max(largest, max_element);
+}
+
+void launch_4(const RawRecordsView& raw, const Target& to, const ParsedView& parsed, cudaStream_t stream) {
+  const auto grid = static_cast<unsigned>((raw.count + kThreads - 1) / kThreads);
+  const auto* const words = reinterpret_cast<const uint2*>(raw.data);
+  const auto kernel = raw.transpose ? parse_records_4<true> : parse_records_4<false>;
+  kernel<<<grid, kThreads, 0, stream>>>(words, static_cast<std::uint32_t>(raw.count), to, parsed.max_element,
+                                        parsed.has_zeros);
+  check_launch("parse_records_4");
 }
 
 void launch_8(const RawRecordsView& raw, const Target& to, const ParsedView& parsed, cudaStream_t stream) {
@@ -163,11 +214,11 @@ void launch_8(const RawRecordsView& raw, const Target& to, const ParsedView& par
   check_launch("parse_records_8");
 }
 
-template <class Word, std::uint32_t M>
+template <class Word>
 void launch(const RawRecordsView& raw, const Target& to, std::uint32_t* max_element, cudaStream_t stream) {
   const auto num_words = static_cast<std::uint32_t>(raw.count * (8 + std::uint64_t{2} * raw.m * raw.m) / sizeof(Word));
   const unsigned grid = (num_words - 1) / kWordsPerCta + 1;
-  parse_records<Word, M>
+  parse_records<Word>
       <<<grid, kThreads, 0, stream>>>(reinterpret_cast<const Word*>(raw.data), num_words, to, max_element);
   check_launch("parse_records");
 }
@@ -175,7 +226,7 @@ void launch(const RawRecordsView& raw, const Target& to, std::uint32_t* max_elem
 }  // namespace
 
 bool parsing_finds_zeros(std::uint32_t m) {
-  return m == 8;
+  return m == 4 || m == 8;
 }
 
 void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, cudaStream_t stream) {
@@ -188,15 +239,13 @@ void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, c
                   .keys = parsed.keys,
                   .values = parsed.values,
                   .first_bad = parsed.first_bad};
+  if (raw.m == 4) return launch_4(raw, to, parsed, stream);
   if (raw.m == 8) return launch_8(raw, to, parsed, stream);
-  for_block_side<4>(raw.m, [&](auto side) {
-    constexpr std::uint32_t kM = decltype(side)::value;
-    if (raw.m % 2 == 0) {
-      launch<uint2, kM>(raw, to, parsed.max_element, stream);
-    } else if constexpr (kM == 0) {
-      launch<std::uint16_t, 0>(raw, to, parsed.max_element, stream);
-    }
-  });
+  if (raw.m % 2 == 0) {
+    launch<uint2>(raw, to, parsed.max_element, stream);
+  } else {
+    launch<std::uint16_t>(raw, to, parsed.max_element, stream);
+  }
 }
 
 }  // namespace spmm::kernels

@@ -5,6 +5,7 @@
 
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
+#include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include "kernels/check.hpp"
@@ -51,7 +52,7 @@ auto stored_rows(const std::uint32_t* counts, std::uint64_t count) {
 }
 
 // Grid: one thread per key; a row of CTAs per side.
-// Work: a block takes the next rank of its row; the longest row is noted.
+// Work: a block takes the next rank of its row; the longest row is noted where bitmaps are not taken.
 // Memory: contiguous keys and ranks; counters are scattered, and stay in L2 for some million rows.
 __global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
   const RowSort& own = sides.side[blockIdx.y];
@@ -62,10 +63,42 @@ __global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
     own.numbers[x] = rank;
     most = max(most, rank + 1);
   });
+  if (sides.nb <= kBitmapColumns) return;
+  __shared__ std::uint32_t of_cta;
+  if (threadIdx.x == 0) of_cta = 0;
+  __syncthreads();  // it is clear
 #pragma unroll
   for (std::uint32_t step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
-  if (threadIdx.x % 32 == 0 && most > *own.longest_row) {
-    atomicMax(own.longest_row, most);  // across CTAs; it only grows, so a stale read costs one atomic
+  if (threadIdx.x % 32 == 0) atomicMax(&of_cta, most);  // one of each warp
+  __syncthreads();                                      // it is complete
+  // Across CTAs; it only grows, so a stale read costs one atomic. Those of all warps would wait for each other.
+  if (threadIdx.x == 0 && of_cta > *own.longest_row) atomicMax(own.longest_row, of_cta);
+}
+
+constexpr std::uint32_t kScanThreads = 1024;
+constexpr std::uint32_t kScanItems = 4;              // of a thread
+constexpr std::uint64_t kOneScanCounts = 4u * 8192;  // one CTA takes less than two launches
+
+// Grid: one CTA.
+// Work: borders from counts, kScanThreads * kScanItems at a time.
+// Memory: contiguous, 16 bytes of counts and 32 of borders per thread.
+__global__ void __launch_bounds__(kScanThreads) scan_counts(StoredRow counts, std::uint64_t* borders) {
+  using Scan = cub::BlockScan<std::uint64_t, kScanThreads>;
+  __shared__ typename Scan::TempStorage scratch;
+  std::uint64_t before = 0;
+  for (std::uint64_t begin = 0; begin <= counts.count; begin += kScanThreads * kScanItems) {
+    const std::uint64_t first = begin + threadIdx.x * kScanItems;
+    std::uint64_t items[kScanItems];
+#pragma unroll
+    for (std::uint32_t x = 0; x < kScanItems; ++x) items[x] = counts(first + x);
+    std::uint64_t all = 0;
+    Scan(scratch).ExclusiveSum(items, items, all);
+#pragma unroll
+    for (std::uint32_t x = 0; x < kScanItems; ++x) {
+      if (first + x <= counts.count) borders[first + x] = before + items[x];
+    }
+    before += all;
+    __syncthreads();  // scratch is used again
   }
 }
 
@@ -237,6 +270,7 @@ __global__ void columns_end(CompressedView rows, unsigned long long* end) {
 
 std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts) {
   std::size_t bytes = 0;
+  if (num_counts <= kOneScanCounts) return bytes;
   check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, stored_rows(nullptr, num_counts),
                                       static_cast<std::uint64_t*>(nullptr), static_cast<std::int64_t>(num_counts + 1)),
         "row sort workspace");
@@ -253,14 +287,18 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
   }
   const auto num_sides = static_cast<unsigned>(sorts.size());
   const std::uint64_t num_counts = std::uint64_t{nb} * num_sides;
-  check(cudaMemsetAsync(scratch.counts, 0, num_counts * sizeof(std::uint32_t), stream), "clear counts");
   const dim3 grid(item_grid(most), num_sides);
   rank_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
   check_launch("rank_blocks");
-  std::size_t bytes = scratch.work.bytes;
-  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, stored_rows(scratch.counts, num_counts),
-                                      scratch.borders, static_cast<std::int64_t>(num_counts + 1), stream),
-        "row borders");
+  if (num_counts <= kOneScanCounts) {
+    scan_counts<<<1, kScanThreads, 0, stream>>>(StoredRow{scratch.counts, num_counts}, scratch.borders);
+    check_launch("scan_counts");
+  } else {
+    std::size_t bytes = scratch.work.bytes;
+    check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, stored_rows(scratch.counts, num_counts),
+                                        scratch.borders, static_cast<std::int64_t>(num_counts + 1), stream),
+          "row borders");
+  }
   scatter_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
   check_launch("scatter_blocks");
   if (nb <= kBitmapColumns) {

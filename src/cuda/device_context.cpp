@@ -13,7 +13,7 @@ namespace spmm::cuda {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kWordBytes = 64;  // a cache line: words of different products are not written in turns
+constexpr std::size_t kWordBytes = kPinnedWords * sizeof(std::uint32_t);  // words of products are not written in turns
 
 /// The few functions of the driver that the runtime has no counterpart for. Found at run time: a program that links the
 /// driver does not start on a machine without one.

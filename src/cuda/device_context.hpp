@@ -28,6 +28,9 @@ class DeviceGuard {
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 };
 
+/// Page-locked numbers that are lent at once: a cache line.
+inline constexpr std::size_t kPinnedWords = 16;
+
 /// Handles that are lent and come back. Threads: any.
 template <class Handle>
 class FreeList {
@@ -100,7 +103,7 @@ class DeviceContext {
   std::byte* take_slot();
   void put_slot(std::byte* slot) noexcept { slots_.put(slot); }
 
-  /// One page-locked number, on a cache line of its own.
+  /// kPinnedWords page-locked numbers, on a cache line of their own.
   std::uint32_t* take_word();
   void put_word(std::uint32_t* word) noexcept { words_.put(word); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -26,8 +27,7 @@ struct SortedKeys {
 struct Findings {
   unsigned long long first_duplicate = kNone;  // position
   std::uint32_t num_rows = 0;
-  std::uint32_t longest_row = 0;  // this and the next: only where rows are sorted by counting
-  std::uint32_t has_duplicate = 0;
+  std::uint32_t longest_row = 0;  // only where rows are sorted within
 };
 
 /// What all steps of the build share.
@@ -170,24 +170,38 @@ bool can_count_rows(const ParsedPair& parsed, std::uint32_t m, std::uint32_t nb)
   return nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
 }
 
+/// What counting finds of a matrix; on the device, zeros before.
+struct CountFindings {
+  std::uint32_t num_rows;
+  std::uint32_t longest_row;
+  std::uint32_t has_duplicate;
+};
+
 /// Sorts both matrices by counting. Returns false, keys as they were, where a row is too long for it or a block comes
 /// twice. Waits for the stream.
-bool sort_by_counting(std::array<Side, 2>& sides, const SortedPair& shape, const DeviceBuffer<Findings>& found,
-                      std::array<Findings, 2>& findings, DeviceMemory& memory, const Stream& stream) {
+bool sort_by_counting(std::array<Side, 2>& sides, SortedPair& out, DeviceMemory& memory, const Stream& stream) {
+  constexpr std::uint64_t kFindingWords = sizeof(CountFindings) / sizeof(std::uint32_t);
   std::array<CompressedRows, 2> index;
   std::array<DeviceBuffer<std::uint64_t>, 2> entries;
+  const std::uint64_t num_sorts =
+      (sides[0].parsed.keys.size() != 0 ? 1 : 0) + (sides[1].parsed.keys.size() != 0 ? 1 : 0);
+  const std::uint64_t num_counts = std::uint64_t{out.nb} * num_sorts;
+  // Findings of both lie behind the counts, which are cleared.
+  const DeviceBuffer<std::uint32_t> counts(memory, num_counts + 2 * kFindingWords, "row counts");
+  auto* const found = reinterpret_cast<CountFindings*>(counts.data() + num_counts);
+  DeviceBuffer<std::uint64_t> borders(memory, num_counts + 1, "row borders");
+  const DeviceBuffer<std::byte> work(memory, kernels::sort_rows_workspace_bytes(num_counts), "sort work space");
   std::vector<kernels::RowSort> sorts;
   for (std::size_t x = 0; x < 2; ++x) {
     const std::uint64_t count = sides[x].parsed.keys.size();
     if (count == 0) continue;
-    const std::uint64_t max_rows = std::min<std::uint64_t>(count, shape.nb);
+    const std::uint64_t max_rows = std::min<std::uint64_t>(count, out.nb);
     sides[x].sorted.numbers = {memory, count, "record numbers"};
     index[x].rows = {memory, max_rows, "row ids"};
     index[x].offsets = {memory, max_rows + 1, "offsets"};
     index[x].columns = {memory, count, "block columns"};
     entries[x] = {memory, count, "sort keys"};
     sides[x].sorted.keys = {memory, count, "sort keys"};
-    Findings* const own = found.data() + x;
     sorts.push_back({.count = count,
                      .keys = sides[x].parsed.keys.data(),
                      .entries = entries[x].data(),
@@ -196,20 +210,20 @@ bool sort_by_counting(std::array<Side, 2>& sides, const SortedPair& shape, const
                      .columns = index[x].columns.data(),
                      .rows = index[x].rows.data(),
                      .offsets = index[x].offsets.data(),
-                     .num_rows = &own->num_rows,
-                     .longest_row = &own->longest_row,
-                     .has_duplicate = &own->has_duplicate});
+                     .num_rows = &found[x].num_rows,
+                     .longest_row = &found[x].longest_row,
+                     .has_duplicate = &found[x].has_duplicate});
   }
-  const std::uint64_t num_counts = std::uint64_t{shape.nb} * sorts.size();
-  const DeviceBuffer<std::uint32_t> counts(memory, num_counts, "row counts");
-  const DeviceBuffer<std::uint64_t> borders(memory, num_counts + 1, "row borders");
-  const DeviceBuffer<std::byte> work(memory, kernels::sort_rows_workspace_bytes(num_counts), "sort work space");
+  check(cudaMemsetAsync(counts.data(), 0, counts.size() * sizeof(std::uint32_t), stream.get()), "clear counts");
   kernels::launch_sort_rows(
       sorts, {.counts = counts.data(), .borders = borders.data(), .work = {.data = work.data(), .bytes = work.size()}},
-      shape.nb, shape.key_bits, stream.get());
-  copy_async(findings.data(), found.data(), 2, stream);
+      out.nb, out.key_bits, stream.get());
+  const PinnedWord pinned(memory.context());
+  copy_async(pinned.data(), counts.data() + num_counts, 2 * kFindingWords, stream);
   stream.synchronize();
-  const bool too_long = shape.nb > kernels::kBitmapColumns &&
+  std::array<CountFindings, 2> findings{};
+  std::memcpy(findings.data(), pinned.data(), sizeof findings);
+  const bool too_long = out.nb > kernels::kBitmapColumns &&
                         std::max(findings[0].longest_row, findings[1].longest_row) > kernels::kCountedRowBlocks;
   if (too_long || findings[0].has_duplicate != 0 || findings[1].has_duplicate != 0) {
     for (Side& side : sides) side.sorted = {};
@@ -220,14 +234,17 @@ bool sort_by_counting(std::array<Side, 2>& sides, const SortedPair& shape, const
     index[x].num_rows = findings[x].num_rows;
     sides[x].rows.index = std::move(index[x]);
   }
+  if (num_sorts == 2 && out.nb <= kernels::kBitmapColumns) out.borders = std::move(borders);
   return true;
 }
 
 /// Sorts both matrices, one after the other; rows that may be short by their row first. Waits for the stream. Errors:
 /// FormatError (duplicates).
-void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedPair& shape,
-                   const DeviceBuffer<Findings>& found, std::array<Findings, 2>& findings, DeviceMemory& memory,
+void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedPair& shape, DeviceMemory& memory,
                    const Stream& stream) {
+  std::array<Findings, 2> findings;
+  const DeviceBuffer<Findings> found(memory, 2, "flags");
+  copy_async(found.data(), findings.data(), 2, stream);
   const std::uint64_t max_blocks = std::max(sides[0].parsed.keys.size(), sides[1].parsed.keys.size());
   Builder builder(memory, stream, max_blocks, shape.key_bits);
   const auto find_rows = [&](std::size_t x) {
@@ -300,14 +317,11 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
   out.m = a.header().m;
   out.nb = a.header().blocks_per_side();
   std::array<Side, 2> sides{Side{parsed.a, a, out.a}, Side{parsed.b, b, out.b}};
-  std::array<Findings, 2> findings;
-  const DeviceBuffer<Findings> found(memory, 2, "flags");
-  copy_async(found.data(), findings.data(), 2, stream);
   const bool may_count = can_count_rows(parsed, out.m, out.nb);
-  if (!may_count || !sort_by_counting(sides, out, found, findings, memory, stream)) {
+  if (!may_count || !sort_by_counting(sides, out, memory, stream)) {
     const std::uint64_t most = std::max(parsed.a.keys.size(), parsed.b.keys.size());
     const bool short_rows = !may_count && most <= kernels::kCountedMeanBlocks * std::uint64_t{out.nb};
-    sort_by_radix(sides, short_rows, out, found, findings, memory, stream);
+    sort_by_radix(sides, short_rows, out, memory, stream);
   }
   for (Side& side : sides) {
     side.rows.numbers = std::move(side.sorted.numbers);

@@ -21,7 +21,9 @@ struct SortedPair {
   std::uint32_t m = 0;
   std::uint32_t nb = 0;
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]: row index in b of the matching row, or kNoRow
-  DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
+  DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]; empty until they are wanted
+  DeviceBuffer<std::uint64_t> borders;       // [2 nb + 1], until pairs are counted: before each row of A and B, as
+                                             // launch_sort_rows writes it; empty where they were not sorted so
   plan::RowPairs row_pairs;
   std::uint32_t c_columns = 0;  // with them: block columns of B up to the last one that holds a block
   KeptUse kept_a;               // where a's buffers are lent
@@ -81,6 +83,9 @@ SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, Device
 /// Counts pairs per run of rows of A, of which there are few enough for a small copy (stage count). Waits for the
 /// stream.
 void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+
+/// Counts pairs per block of A, unless that is done (stage count).
+void count_block_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
 
 /// Fetches the counted pairs anew, in runs of this many rows. Waits for the stream.
 void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);

@@ -82,6 +82,13 @@ CutUnits tile_units(const TileMaps& tiles) {
               }};
 }
 
+/// Whether pairs of each block of A are wanted: all kernels but row-spread expand, or weigh rows by them.
+bool wants_block_pairs(const plan::Execution& execution) {
+  if (execution.id != plan::KernelId::rows && execution.id != plan::KernelId::row_spread) return true;
+  return std::any_of(execution.panels.begin(), execution.panels.end(),
+                     [](const plan::Panel& panel) { return panel.expand; });
+}
+
 /// One product on one device.
 ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, plan::Execution& execution,
                          const plan::Decide& decide, const Run& run) {
@@ -169,6 +176,8 @@ Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& stati
   if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
     sorted.b_row_index = {};
     sorted.pair_offsets = {};
+  } else if (wants_block_pairs(execution_)) {
+    events_.timed(Stage::count, stream_, [&] { count_block_pairs(sorted, memory_, stream_); });
   }
   Operands operands;
   events_.timed(Stage::build, stream_,

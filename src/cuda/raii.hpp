@@ -155,7 +155,8 @@ class DeviceBuffer {
   T* data_ = nullptr;
 };
 
-/// A page-locked number of the context that the device can write. No work may use it when it goes.
+/// A page-locked number of the context that the device can write, the first of kPinnedWords. No work may use it when it
+/// goes.
 class PinnedWord {
  public:
   explicit PinnedWord(DeviceContext& context) : context_(&context), word_(context.take_word()) {}

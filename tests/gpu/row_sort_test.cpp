@@ -99,31 +99,31 @@ TEST_CASE("a block that comes twice is found whichever way rows are sorted") {
   }
 }
 
-TEST_CASE("zero C blocks of listed products are left out") {
+TEST_CASE("zero C blocks are left out, whoever looks for zeros") {
   constexpr std::uint32_t kNb = 3000;
-  for (const unsigned where : {0u, 1u, 2u}) {
-    test::MatrixBuilder a(kNb, 8, 1);
-    test::MatrixBuilder b(kNb, 8, 2);
-    for (std::uint32_t x = 0; x < kNb; ++x) {
-      if (where == 1 && x % 7 == 0) {
-        a.add_constant(x, x, 0);
-      } else if (where == 2 && x == kNb - 1) {  // a single column of zeros, in the last record
-        a.add_constant(x, x, 1);
-        for (std::uint32_t row = 0; row < 8; ++row) a.element(row, 5) = 0;
-      } else {
-        a.add_constant(x, x, 1 + x % 100);
-      }
-      if (where == 0 && x == 1717) {
+  for (const std::uint32_t m : {4u, 8u}) {
+    const std::uint32_t meeting = m - 3;  // the only column of A and row of B that are not zero alike
+    for (const unsigned where : {0u, 1u, 2u}) {
+      test::MatrixBuilder a(kNb, m, 1);
+      test::MatrixBuilder b(kNb, m, 2);
+      for (std::uint32_t x = 0; x < kNb; ++x) {
+        if (where == 1 && x % 7 == 0) {
+          a.add_constant(x, x, 0);
+        } else if (where == 2 && x == kNb - 1) {  // a single column of zeros, in the last record
+          a.add_constant(x, x, 1);
+          for (std::uint32_t row = 0; row < m; ++row) a.element(row, meeting) = 0;
+        } else {
+          a.add_constant(x, x, 1 + x % 100);
+        }
         b.add_constant(x, kNb - 1 - x, 0);
-      } else {
-        b.add_constant(x, kNb - 1 - x, 0);
-        for (std::uint32_t column = 0; column < 8; ++column) b.element(5, column) = 3;  // only row 5: meets that column
+        if (where == 0 && x == 1717) continue;
+        for (std::uint32_t column = 0; column < m; ++column) b.element(meeting, column) = 3;
       }
-    }
-    const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
-    for (const std::string kernel : {"rows", "pair-list"}) {
-      INFO("zeros " << where << ", kernel " << kernel);
-      REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu(kernel)) == expected));
+      const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
+      for (const std::string kernel : {"rows", "pair-list", "row-spread"}) {
+        INFO("m " << m << ", zeros " << where << ", kernel " << kernel);
+        REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu(kernel)) == expected));
+      }
     }
   }
 }
