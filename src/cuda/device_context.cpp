@@ -13,7 +13,6 @@ namespace spmm::cuda {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kWordBytes = kPinnedWords * sizeof(std::uint32_t);  // words of products are not written in turns
 
 /// The few functions of the driver that the runtime has no counterpart for. Found at run time: a program that links the
 /// driver does not start on a machine without one.
@@ -173,7 +172,7 @@ std::uint32_t* DeviceContext::take_word() {
 
 std::uint32_t* DeviceContext::make_word() {
   const std::lock_guard lock(pages_mutex_);
-  if (pages_.empty() || words_in_page_ == kPageBytes / kWordBytes) {
+  if (pages_.empty() || words_in_page_ == kPageBytes / kPinnedWordBytes) {
     pages_.reserve(pages_.size() + 1);
     void* page = nullptr;
     check(cudaHostAlloc(&page, kPageBytes, cudaHostAllocDefault), "pinned buffer");
@@ -181,7 +180,7 @@ std::uint32_t* DeviceContext::make_word() {
     words_in_page_ = 0;
   }
   std::byte* const page = static_cast<std::byte*>(pages_.back());
-  return reinterpret_cast<std::uint32_t*>(page + kWordBytes * words_in_page_++);
+  return reinterpret_cast<std::uint32_t*>(page + kPinnedWordBytes * words_in_page_++);
 }
 
 }  // namespace spmm::cuda

@@ -28,8 +28,8 @@ class DeviceGuard {
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 };
 
-/// Page-locked numbers that are lent at once: a cache line.
-inline constexpr std::size_t kPinnedWords = 16;
+/// Of a cache line: words of different products are not written in turns.
+inline constexpr std::size_t kPinnedWordBytes = 64;
 
 /// Handles that are lent and come back. Threads: any.
 template <class Handle>
@@ -103,7 +103,7 @@ class DeviceContext {
   std::byte* take_slot();
   void put_slot(std::byte* slot) noexcept { slots_.put(slot); }
 
-  /// kPinnedWords page-locked numbers, on a cache line of their own.
+  /// A page-locked number on a cache line of its own, kPinnedWordBytes.
   std::uint32_t* take_word();
   void put_word(std::uint32_t* word) noexcept { words_.put(word); }
 

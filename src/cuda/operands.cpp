@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -29,6 +28,11 @@ struct Findings {
   std::uint32_t num_rows = 0;
   std::uint32_t longest_row = 0;  // only where rows are sorted within
 };
+
+/// Of A and B. Waits for the stream.
+std::array<Findings, 2> fetch_both(const DeviceBuffer<Findings>& found, const Stream& stream) {
+  return fetch(reinterpret_cast<const std::array<Findings, 2>*>(found.data()), stream);
+}
 
 /// What all steps of the build share.
 class Builder {
@@ -218,11 +222,7 @@ bool sort_by_counting(std::array<Side, 2>& sides, SortedPair& out, DeviceMemory&
   kernels::launch_sort_rows(
       sorts, {.counts = counts.data(), .borders = borders.data(), .work = {.data = work.data(), .bytes = work.size()}},
       out.nb, out.key_bits, stream.get());
-  const PinnedWord pinned(memory.context());
-  copy_async(pinned.data(), counts.data() + num_counts, 2 * kFindingWords, stream);
-  stream.synchronize();
-  std::array<CountFindings, 2> findings{};
-  std::memcpy(findings.data(), pinned.data(), sizeof findings);
+  const auto findings = fetch(reinterpret_cast<const std::array<CountFindings, 2>*>(found), stream);
   const bool too_long = out.nb > kernels::kBitmapColumns &&
                         std::max(findings[0].longest_row, findings[1].longest_row) > kernels::kCountedRowBlocks;
   if (too_long || findings[0].has_duplicate != 0 || findings[1].has_duplicate != 0) {
@@ -252,10 +252,7 @@ void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedPair
                                    stream.get());
     sides[x].offsets = builder.find_rows(sides[x].sorted.keys, shape.nb, found.data() + x);
   };
-  const auto fetch_findings = [&] {
-    copy_async(findings.data(), found.data(), 2, stream);
-    stream.synchronize();
-  };
+  const auto fetch_findings = [&] { findings = fetch_both(found, stream); };
   for (std::size_t x = 0; x < 2; ++x) {
     Side& side = sides[x];
     if (side.parsed.keys.size() == 0) continue;

@@ -6,12 +6,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "base/memory_budget.hpp"
 #include "cuda/device_context.hpp"
 #include "kernels/check.hpp"
+#include "kernels/publish.hpp"
 
 namespace spmm::cuda {
 
@@ -155,8 +158,8 @@ class DeviceBuffer {
   T* data_ = nullptr;
 };
 
-/// A page-locked number of the context that the device can write, the first of kPinnedWords. No work may use it when it
-/// goes.
+/// A page-locked number of the context that the device can write, with kPinnedWordBytes of its own. No work may use it
+/// when it goes.
 class PinnedWord {
  public:
   explicit PinnedWord(DeviceContext& context) : context_(&context), word_(context.take_word()) {}
@@ -245,12 +248,20 @@ DeviceBuffer<T> copy_of(const DeviceBuffer<T>& from, DeviceMemory& memory, const
   return out;
 }
 
-/// Fetches one value and waits for it.
+/// Fetches one value and waits for it. A kernel writes it to page-locked memory. In a copy to pageable memory the
+/// driver would wait for all that the stream has still to do, and calls of other threads for the driver; a copy to
+/// page-locked memory would wait for the records that another stream downloads.
 template <class T>
 T fetch(const T* from, const Stream& stream) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kPinnedWordBytes && sizeof(T) % 4 == 0);
+  const PinnedWord word(stream.context());
+  {
+    const SettledAtEnd settled(stream);  // nothing writes to the word when it goes, whatever fails
+    kernels::launch_publish(reinterpret_cast<const std::uint32_t*>(from), sizeof(T) / 4, word.data(), stream.get());
+    stream.synchronize();
+  }
   T value{};
-  copy_async(&value, from, 1, stream);
-  stream.synchronize();
+  std::memcpy(static_cast<void*>(&value), word.data(), sizeof(T));
   return value;
 }
 
