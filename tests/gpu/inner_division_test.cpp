@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,21 @@ test::Operands gram_like(std::uint32_t m, std::uint32_t rows, std::uint32_t inne
   fill(both.second, true, 2);
   return both;
 }
+
+/// Records that a sample, which reads few at a time, finds in one block row.
+class MisleadingSource : public test::MemorySource {
+ public:
+  using MemorySource::MemorySource;
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    MemorySource::read(first, count, dst);
+    constexpr std::uint64_t kMostOfSample = 16;
+    if (count > kMostOfSample) return;
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const std::uint32_t row = 0;
+      std::memcpy(dst + x * input_record_bytes(header().m), &row, sizeof row);
+    }
+  }
+};
 
 }  // namespace
 
@@ -175,6 +191,25 @@ TEST_CASE("inner division: what is wrong is said as by one device, and the engin
       cancelled.cancel = &cancel;
       CHECK_THROWS_AS(engine.multiply(good.first, good.second, cancelled), Interrupted);
       CHECK((engine.multiply(good.first, good.second) == expected));
+    }
+  }
+}
+
+TEST_CASE("inner division: partial products that are larger than a sample told give way to rows") {
+  const BlockMatrix a = test::random_matrix(4800, 8, 40'000, 65'535, 1);
+  const BlockMatrix b = test::random_matrix(4800, 8, 40'000, 65'535, 2);
+  const ProductMatrix expected = Engine(on_devices({0})).multiply(a, b);
+  REQUIRE(expected.index.size() > 300'000);  // 80 MB: more than is allowed for beyond what is expected
+  const Wish wish("inner");
+  for (const std::vector<int>& devices : device_lists()) {
+    Engine engine(on_devices(devices));
+    for (const bool misleads : {true, false, true}) {
+      INFO(devices.size() << " devices, misleading " << misleads);
+      test::MemorySink sink(a.header());
+      const Report report = misleads ? engine.multiply(MisleadingSource(a), test::MemorySource(b), sink)
+                                     : engine.multiply(test::MemorySource(a), test::MemorySource(b), sink);
+      CHECK(report.plan.inner_division != misleads);
+      CHECK((sink.product() == expected));
     }
   }
 }
