@@ -28,10 +28,17 @@ struct TileSums {
   std::uint32_t base = 0;  ///< slot 0 stands for this one
 };
 
-/// Adds products, clamped at the largest u32 where `saturates`; returns how many slots are touched now.
-/// Values: without `saturates` no sum may pass 2^32 - 1.
+/// Adds products, clamped at the largest u32 where `saturates`, and where `lists` lists the slots that it is the first to
+/// touch; returns how many are listed now. Values: without `saturates` no sum may pass 2^32 - 1.
 using AddSegments = std::uint32_t (*)(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
                                       std::uint32_t num_touched);
+
+/// Slots whose marks are looked at together.
+inline constexpr std::uint32_t kScannedSlots = 64;
+
+/// Lists the slots [begin, end) that are not fresh, ascending, with `base` added; returns how many.
+/// Shapes: sums.fresh is readable up to kScannedSlots past the end.
+using ListTouched = std::uint32_t (*)(const TileSums& sums, std::uint32_t begin, std::uint32_t end);
 
 /// Tiles of one row of C that are complete.
 struct TileRow {
@@ -41,13 +48,18 @@ struct TileRow {
   std::uint32_t row;  ///< block row of C
 };
 
+/// Where the sums of tile x of a row lie.
+inline std::uint32_t slot_of(const TileRow& row, std::uint32_t x, const TileSums& sums) {
+  return row.by_number ? x : row.tiles[x] - sums.base;
+}
+
 /// Writes the records of tiles, without all-zero blocks, and clears their sums.
 /// Shapes: out has room for tile_blocks(m) records per tile. Returns the end of what was written.
 using WriteTiles = std::byte* (*)(const TileRow& row, const TileSums& sums, std::byte* out);
 
 struct TileKernel {
-  AddSegments add_plain = nullptr;
-  AddSegments add_saturating = nullptr;
+  AddSegments add[2][2] = {};  ///< [saturates][lists]
+  ListTouched list = nullptr;
   WriteTiles write = nullptr;
 };
 

@@ -29,10 +29,17 @@ inline std::uint32_t nonzero_lanes(const std::uint32_t* row) {
   const __m256i zero = _mm256_cmpeq_epi32(values, _mm256_setzero_si256());
   return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(zero))) ^ 0xFF;
 }
-constexpr bool kWritesVectors = false;
-inline std::byte* write_vector(const std::uint32_t*, BlockIndex, std::byte* out) {
-  return out;
+
+/// A bit per byte that is 0. Shapes: bytes [64].
+inline std::uint64_t zero_bytes(const std::uint8_t* bytes) {
+  const auto half = [&](std::size_t at) {
+    const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes + at));
+    return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(values, _mm256_setzero_si256())));
+  };
+  return half(0) | std::uint64_t{half(32)} << 32;
 }
+
+constexpr bool kWritesVectors = false;
 
 }  // namespace
 }  // namespace spmm::cpu

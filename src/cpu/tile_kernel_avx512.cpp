@@ -32,26 +32,105 @@ inline std::uint32_t nonzero_lanes(const std::uint32_t* row) {
   return _mm256_test_epi32_mask(values, values);
 }
 
+/// A bit per byte that is 0. Shapes: bytes [64].
+inline std::uint64_t zero_bytes(const std::uint8_t* bytes) {
+  const __m512i values = _mm512_loadu_si512(bytes);
+  return _mm512_testn_epi8_mask(values, values);
+}
+
 constexpr bool kWritesVectors = true;
 
-/// Records of the lanes that are not 0: columns and values side by side, then dealt out behind the row, three words
-/// each.
-inline std::byte* write_vector(const std::uint32_t* row, BlockIndex first, std::byte* out) {
-  const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
-  const __mmask8 lanes = _mm256_test_epi32_mask(values, values);
-  const __m256i columns =
-      _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(static_cast<int>(first.j)));
-  const __m512i pairs = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_maskz_compress_epi32(lanes, columns)),
-                                           _mm256_maskz_compress_epi32(lanes, values), 1);
-  const __m512i rows = _mm512_set1_epi32(static_cast<int>(first.i));
-  const __m512i head = _mm512_setr_epi32(0, 0, 8, 0, 1, 9, 0, 2, 10, 0, 3, 11, 0, 4, 12, 0);
-  const __m512i tail = _mm512_setr_epi32(5, 13, 0, 6, 14, 0, 7, 15, 0, 0, 0, 0, 0, 0, 0, 0);
-  constexpr __mmask16 kHeadPairs = 0b0110'1101'1011'0110;  // all but words 0, 3, 6, 9, 12, 15
-  constexpr __mmask16 kTailPairs = 0b1101'1011;            // all but words 2, 5
-  _mm512_storeu_si512(out, _mm512_mask_permutexvar_epi32(rows, kHeadPairs, head, pairs));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 64),
-                      _mm512_castsi512_si256(_mm512_mask_permutexvar_epi32(rows, kTailPairs, tail, pairs)));
-  return out + static_cast<std::size_t>(std::popcount(static_cast<unsigned>(lanes))) * output_record_bytes(1);
+/// Two tiles of side 1, or the last one: columns and values of the lanes that are not 0, side by side, dealt out behind
+/// the row, three words each.
+inline std::byte* write_elements(const TileRow& row, std::uint32_t& x, const TileSums& sums, std::byte* out) {
+  const bool has_second = x + 1 < row.count;
+  const std::uint32_t slot = slot_of(row, x, sums);
+  const std::uint32_t second = has_second ? slot_of(row, x + 1, sums) : slot;
+  auto* const of_first = reinterpret_cast<__m256i*>(sums.values + slot * std::size_t{plan::kTileLanes});
+  auto* const of_second = reinterpret_cast<__m256i*>(sums.values + second * std::size_t{plan::kTileLanes});
+  const __m512i values =
+      _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(of_first)), _mm256_loadu_si256(of_second), 1);
+  const __mmask16 lanes = _mm512_mask_test_epi32_mask(has_second ? 0xFFFF : 0xFF, values, values);
+  constexpr __mmask16 kSecond = 0xFF00;
+  const __m512i tiles = _mm512_mask_set1_epi32(_mm512_set1_epi32(static_cast<int>(row.tiles[x])), kSecond,
+                                               static_cast<int>(row.tiles[has_second ? x + 1 : x]));
+  const __m512i columns = _mm512_add_epi32(_mm512_slli_epi32(tiles, 3),
+                                           _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7));
+  const __m512i found = _mm512_maskz_compress_epi32(lanes, columns);
+  const __m512i sums_there = _mm512_maskz_compress_epi32(lanes, values);
+  // Words of the row, of columns (0 to 15) and of values (from 16 on) in turns.
+  const __m512i i = _mm512_set1_epi32(static_cast<int>(row.row));
+  constexpr __mmask16 kHead = 0b0110'1101'1011'0110;  // all but words 0, 3, 6, 9, 12, 15
+  constexpr __mmask16 kBody = 0b1011'0110'1101'1011;  // 16 words on
+  constexpr __mmask16 kTail = 0b1101'1011'0110'1101;
+  const __m512i head = _mm512_setr_epi32(0, 0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0);
+  const __m512i body = _mm512_setr_epi32(5, 21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10);
+  const __m512i tail = _mm512_setr_epi32(26, 0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31);
+  const auto deal = [&](__m512i order, __mmask16 words) {
+    return _mm512_mask2_permutex2var_epi32(found, _mm512_mask_mov_epi32(i, words, order), words, sums_there);
+  };
+  const auto count = static_cast<unsigned>(std::popcount(static_cast<unsigned>(lanes)));
+  _mm512_storeu_si512(out, deal(head, kHead));
+  if (has_second) {
+    _mm512_storeu_si512(out + 64, deal(body, kBody));
+    if (count > 10) _mm512_storeu_si512(out + 128, deal(tail, kTail));
+  } else {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 64), _mm512_castsi512_si256(deal(body, kBody)));
+  }
+  _mm256_storeu_si256(of_first, _mm256_setzero_si256());
+  _mm256_storeu_si256(of_second, _mm256_setzero_si256());
+  sums.fresh[slot] = 1;
+  sums.fresh[second] = 1;
+  x += has_second ? 2 : 1;
+  return out + std::size_t{count} * output_record_bytes(1);
+}
+
+/// Of four blocks of side 2 those that are not zero, three words of 64 bits each: the index (16 to 19 of two vectors of
+/// words), the upper row (0 to 3) and the lower one (4 to 7).
+struct BlockOrder {
+  alignas(64) std::uint64_t words[16][12];
+};
+constexpr BlockOrder make_block_order() {
+  BlockOrder order{};
+  for (unsigned blocks = 0; blocks < 16; ++blocks) {
+    unsigned next = 0;
+    for (unsigned block = 0; block < 4; ++block) {
+      if ((blocks >> block & 1) == 0) continue;
+      order.words[blocks][next++] = 8 + block;
+      order.words[blocks][next++] = block;
+      order.words[blocks][next++] = 4 + block;
+    }
+  }
+  return order;
+}
+constexpr BlockOrder kBlockOrder = make_block_order();
+
+/// A tile of side 2.
+inline std::byte* write_blocks_of_2(const TileRow& row, std::uint32_t& x, const TileSums& sums, std::byte* out) {
+  const std::uint32_t slot = slot_of(row, x, sums);
+  std::uint32_t* const at = sums.values + slot * std::size_t{2 * plan::kTileLanes};
+  const __m512i values = _mm512_loadu_si512(at);
+  const __m256i any = _mm256_or_si256(_mm512_castsi512_si256(values), _mm512_extracti64x4_epi64(values, 1));
+  const std::uint32_t blocks = _mm256_test_epi64_mask(any, any);
+  const std::uint64_t first = std::uint64_t{row.tiles[x]} * 4 << 32 | row.row;
+  const __m512i index = _mm512_add_epi64(_mm512_set1_epi64(static_cast<long long>(first)),
+                                         _mm512_setr_epi64(0, 1LL << 32, 2LL << 32, 3LL << 32, 0, 0, 0, 0));
+  const std::uint64_t* const order = kBlockOrder.words[blocks];
+  const __m256i tail = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(order + 8));
+  _mm512_storeu_si512(out, _mm512_permutex2var_epi64(values, _mm512_loadu_si512(order), index));
+  _mm256_storeu_si256(
+      reinterpret_cast<__m256i*>(out + 64),
+      _mm512_castsi512_si256(_mm512_permutex2var_epi64(values, _mm512_castsi256_si512(tail), index)));
+  _mm512_storeu_si512(at, _mm512_setzero_si512());
+  sums.fresh[slot] = 1;
+  ++x;
+  return out + static_cast<std::size_t>(std::popcount(blocks)) * output_record_bytes(2);
+}
+
+template <std::uint32_t kSide>
+std::byte* write_vectors(const TileRow& row, std::uint32_t& x, const TileSums& sums, std::byte* out) {
+  static_assert(kSide == 1 || kSide == 2);
+  return kSide == 1 ? write_elements(row, x, sums, out) : write_blocks_of_2(row, x, sums, out);
 }
 
 }  // namespace

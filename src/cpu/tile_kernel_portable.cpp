@@ -19,10 +19,15 @@ inline std::uint32_t nonzero_lanes(const std::uint32_t* row) {
   for (std::uint32_t c = 0; c < plan::kTileLanes; ++c) lanes |= (row[c] != 0 ? 1u : 0u) << c;
   return lanes;
 }
-constexpr bool kWritesVectors = false;
-inline std::byte* write_vector(const std::uint32_t*, BlockIndex, std::byte* out) {
-  return out;
+
+/// A bit per byte that is 0. Shapes: bytes [64].
+inline std::uint64_t zero_bytes(const std::uint8_t* bytes) {
+  std::uint64_t zero = 0;
+  for (std::uint32_t x = 0; x < kScannedSlots; ++x) zero |= std::uint64_t{bytes[x] == 0 ? 1u : 0u} << x;
+  return zero;
 }
+
+constexpr bool kWritesVectors = false;
 
 }  // namespace
 }  // namespace spmm::cpu

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kTilesPerCheck = 1u << 24;  // some 50 ms, then a cancelled run ends
 constexpr std::uint32_t kMaxComparedTiles = 32;     // touched slots that are sorted by comparison, more by marks
+constexpr std::uint64_t kSlotsPerPair = 8;          // up to which looking at all slots is cheaper than listing some
 constexpr std::uint32_t kMaxComparedKeys = 512;     // keys that are sorted by comparison, more by radix
 constexpr std::uint64_t kMinTilesPerSegment = 2;  // and window: fewer are rather sorted than searched window by window
 constexpr std::uint64_t kMaxSum = 0xFFFF'FFFFu;
@@ -28,7 +29,7 @@ TileMerger::TileMerger(const TileProduct& product, const Run& run)
       window_(plan::window_tiles(product.blocks_per_side, product.m)),
       segments_(plan::kMaxTileSegments),
       values_(std::uint64_t{window_} * product.m * plan::kTileLanes),
-      fresh_(window_),
+      fresh_(std::uint64_t{window_} + kScannedSlots),
       touched_(std::uint64_t{window_} + 1),
       marks_(plan::mark_words(window_)),
       summary_(plan::mark_words(marks_.size())),
@@ -52,10 +53,13 @@ void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col
   const Operand& a = product_.a;
   const std::uint64_t terms = std::uint64_t{a.row_ptr[row + 1] - a.row_ptr[row]} * product_.m;
   const std::uint64_t largest = std::max<std::uint64_t>(1, std::uint64_t{a.bound} * product_.b_bound);
-  add_ = terms <= kMaxSum / largest ? product_.kernel.add_plain : product_.kernel.add_saturating;
+  saturates_ = terms > kMaxSum / largest;
   if (pairs <= kShortRowPairs) fetch_rows_ahead();
   const std::uint32_t per_tile = plan::tile_blocks(product_.m);
-  merge_tiles(col_begin / per_tile, col_end == 0 ? 0 : (col_end - 1) / per_tile + 1, out);
+  const std::uint32_t begin = col_begin / per_tile;
+  const std::uint32_t end = col_end == 0 ? 0 : (col_end - 1) / per_tile + 1;
+  lists_ = pairs * kSlotsPerPair < end - begin;
+  merge_tiles(begin, end, out);
 }
 
 void TileMerger::fetch_rows_ahead() const {
@@ -100,12 +104,15 @@ TileMerger::Survey TileMerger::survey(std::uint32_t begin, std::uint32_t end) co
 
 void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, UnitOutput& out) {
   if (begin >= end) return;
-  if (window_ == tile_columns_) return merge_window(begin, end, 0, out);
+  if (window_ == tile_columns_) return merge_window(begin, end, {.base = 0, .begin = begin, .end = end}, out);
   run_.check_cancelled();
   const Survey found = survey(begin, end);
   if (found.num_tiles == 0) return;
   const std::uint64_t span = std::uint64_t{found.last} - found.first + 1;
-  if (span <= window_) return merge_window(begin, end, found.first, out);
+  if (span <= window_) {
+    lists_ = found.num_tiles * kSlotsPerPair < span;
+    return merge_window(begin, end, {.base = found.first, .begin = 0, .end = static_cast<std::uint32_t>(span)}, out);
+  }
   const std::uint64_t windows = span / window_ + 1;
   const bool is_thin = found.num_tiles < kMinTilesPerSegment * windows * found.num_segments;
   if (is_thin && found.num_tiles <= plan::kMaxSortedTiles) return merge_sorted(begin, end, out);
@@ -125,14 +132,15 @@ void TileMerger::run_kernel() {
     run_.check_cancelled();
     tiles_since_check_ = 0;
   }
-  num_touched_ = add_(segments_.data(), std::exchange(num_segments_, 0), sums_, num_touched_);
+  const AddSegments add = product_.kernel.add[saturates_ ? 1 : 0][lists_ ? 1 : 0];
+  num_touched_ = add(segments_.data(), std::exchange(num_segments_, 0), sums_, num_touched_);
 }
 
-void TileMerger::merge_window(std::uint32_t begin, std::uint32_t end, std::uint32_t base, UnitOutput& out) {
+void TileMerger::merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, UnitOutput& out) {
   const std::uint64_t a_block = std::uint64_t{product_.m} * product_.m;
   const std::uint64_t tile = std::uint64_t{product_.m} * plan::kTileLanes;
   const TileOperand& b = product_.b;
-  sums_.base = base;
+  sums_.base = slots.base;
   for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {
     add_segment({.a = product_.a.values.data() + x * a_block,
                  .b = b.values.data() + first * tile,
@@ -140,7 +148,11 @@ void TileMerger::merge_window(std::uint32_t begin, std::uint32_t end, std::uint3
                  .count = last - first});
   });
   run_kernel();
-  order_touched();
+  if (lists_) {
+    order_touched();
+  } else {
+    num_touched_ = product_.kernel.list(sums_, slots.begin, slots.end);
+  }
   write(false, out);
 }
 
@@ -166,8 +178,7 @@ void TileMerger::merge_sorted(std::uint32_t begin, std::uint32_t end, UnitOutput
   }
   const std::uint64_t a_block = std::uint64_t{product_.m} * product_.m;
   const std::uint64_t tile_elements = std::uint64_t{product_.m} * plan::kTileLanes;
-  // No slot is to be listed: the tiles are where the list would be.
-  std::fill_n(fresh_.data(), rank + 1, std::uint8_t{0});
+  lists_ = false;  // the tiles are where the list would be
   sums_.base = 0;
   num_touched_ = rank + 1;
   const std::uint32_t* ranks = ranks_.data();

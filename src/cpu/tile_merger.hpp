@@ -45,12 +45,19 @@ class TileMerger {
     std::uint64_t num_segments = 0;
   };
 
+  /// Of an accumulator: slot 0 is tile column `base`, and slots [begin, end) may be touched.
+  struct Slots {
+    std::uint32_t base;
+    std::uint32_t begin;
+    std::uint32_t end;
+  };
+
   void fetch_rows_ahead() const;
   template <class Body>
   void for_segments(std::uint32_t begin, std::uint32_t end, const Body& body) const;
   [[nodiscard]] Survey survey(std::uint32_t begin, std::uint32_t end) const;
   void merge_tiles(std::uint32_t begin, std::uint32_t end, UnitOutput& out);
-  void merge_window(std::uint32_t begin, std::uint32_t end, std::uint32_t base, UnitOutput& out);
+  void merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, UnitOutput& out);
   void merge_sorted(std::uint32_t begin, std::uint32_t end, UnitOutput& out);
   void add_segment(const TileSegment& segment);
   void run_kernel();
@@ -62,7 +69,8 @@ class TileMerger {
   std::uint32_t tile_columns_;
   std::uint32_t window_;
   std::uint32_t row_ = 0;  // of the compressed A
-  AddSegments add_ = nullptr;
+  bool saturates_ = false;  // sums of the row might pass the largest u32
+  bool lists_ = true;       // touched slots are listed; else all are looked at
   AlignedArray<TileSegment> segments_;
   std::uint32_t num_segments_ = 0;
   std::uint64_t tiles_since_check_ = 0;

@@ -1,7 +1,9 @@
 // The kernels for small blocks, in vectors of 8 lanes that the compiler maps to what the machine has.
 // Included once per kernel file, inside its region for an instruction set: everything here is internal to that file.
-// The file defines before: widen(Halves, Lanes&); nonzero_lanes(u32[8]) -> a bit per lane; kWritesVectors, and with it
-// write_vector(u32[8], first block, out) -> end, which may use the room of 8 records.
+// The file defines before: widen(Halves, Lanes&); nonzero_lanes(u32[8]) and zero_bytes(u8[64]) -> a bit per
+// lane; kWritesVectors, and with it write_vectors<kSide>(row, x, sums, out) for sides 1 and 2, which writes tile x of a
+// row, and perhaps the next one, clears their sums, moves x behind them and returns the end of the records; it may use
+// the room of all their blocks.
 #pragma once
 
 namespace spmm::cpu {
@@ -12,7 +14,7 @@ static_assert(sizeof(Lanes) == plan::kTileLanes * sizeof(std::uint32_t));
 constexpr std::uint32_t kSegmentsAhead = 4;  // that are fetched: rows of B lie anywhere
 
 /// Clamped partial sums may be added in any order: no term is negative. So 32 bits are exact with a test for carry.
-template <std::uint32_t kSide, bool kSaturates>
+template <std::uint32_t kSide, bool kSaturates, bool kLists>
 std::uint32_t add_segments(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
                            std::uint32_t num_touched) {
   std::uint32_t* const touched = sums.touched;
@@ -32,8 +34,10 @@ std::uint32_t add_segments(const TileSegment* segments, std::uint32_t count, con
     }
     for (std::uint32_t y = 0; y < num_tiles; ++y, b += kSide) {
       const std::uint32_t slot = slots[y] - base;
-      touched[num_touched] = slot;  // overwritten unless it is fresh
-      num_touched += fresh[slot];
+      if constexpr (kLists) {
+        touched[num_touched] = slot;  // overwritten unless it is fresh
+        num_touched += fresh[slot];
+      }
       fresh[slot] = 0;
       Lanes* const tile = values + std::size_t{slot} * kSide;
       Lanes rows[kSide];
@@ -50,6 +54,18 @@ std::uint32_t add_segments(const TileSegment* segments, std::uint32_t count, con
     }
   }
   return num_touched;
+}
+
+inline std::uint32_t list_touched(const TileSums& sums, std::uint32_t begin, std::uint32_t end) {
+  std::uint32_t count = 0;
+  for (std::uint32_t first = begin; first < end; first += kScannedSlots) {
+    std::uint64_t slots = zero_bytes(sums.fresh + first);
+    if (end - first < kScannedSlots) slots &= (std::uint64_t{1} << (end - first)) - 1;
+    for (; slots != 0; slots &= slots - 1) {
+      sums.touched[count++] = sums.base + first + static_cast<std::uint32_t>(std::countr_zero(slots));
+    }
+  }
+  return count;
 }
 
 /// A bit for the first lane of each block of a tile that has a non-zero element. Shapes: tile [kSide, 8].
@@ -83,26 +99,27 @@ inline std::byte* write_blocks(const std::uint32_t* tile, BlockIndex first, std:
 
 template <std::uint32_t kSide>
 std::byte* write_tiles(const TileRow& row, const TileSums& sums, std::byte* out) {
-  for (std::uint32_t x = 0; x < row.count; ++x) {
-    const std::uint32_t tile = row.tiles[x];
-    const std::uint32_t slot = row.by_number ? x : tile - sums.base;
-    std::uint32_t* const values = sums.values + std::size_t{slot} * kSide * plan::kTileLanes;
-    const BlockIndex first{.i = row.row, .j = tile * plan::tile_blocks(kSide)};
-    if constexpr (kSide == 1 && kWritesVectors) {
-      out = write_vector(values, first, out);
+  for (std::uint32_t x = 0; x < row.count;) {
+    if constexpr (kWritesVectors && kSide < 3) {
+      out = write_vectors<kSide>(row, x, sums, out);
     } else {
+      const std::uint32_t slot = slot_of(row, x, sums);
+      std::uint32_t* const values = sums.values + std::size_t{slot} * kSide * plan::kTileLanes;
+      const BlockIndex first{.i = row.row, .j = row.tiles[x] * plan::tile_blocks(kSide)};
       out = write_blocks<kSide>(values, first, out);
+      sums.fresh[slot] = 1;
+      std::memset(values, 0, kSide * sizeof(Lanes));
+      ++x;
     }
-    sums.fresh[slot] = 1;
-    std::memset(values, 0, kSide * sizeof(Lanes));
   }
   return out;
 }
 
 template <std::uint32_t kSide>
 TileKernel tile_kernel_of() {
-  return {.add_plain = add_segments<kSide, false>,
-          .add_saturating = add_segments<kSide, true>,
+  return {.add = {{add_segments<kSide, false, false>, add_segments<kSide, false, true>},
+                  {add_segments<kSide, true, false>, add_segments<kSide, true, true>}},
+          .list = list_touched,
           .write = write_tiles<kSide>};
 }
 
