@@ -28,8 +28,8 @@ struct TileSums {
   std::uint32_t base = 0;  ///< slot 0 stands for this one
 };
 
-/// Adds products, clamped at the largest u32 where `saturates`, and where `lists` lists the slots that it is the first to
-/// touch; returns how many are listed now. Values: without `saturates` no sum may pass 2^32 - 1.
+/// Adds products, clamped at the largest u32 where `saturates`, and where `lists` lists the slots that it is the first
+/// to touch; returns how many are listed now. Values: without `saturates` no sum may pass 2^32 - 1.
 using AddSegments = std::uint32_t (*)(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
                                       std::uint32_t num_touched);
 

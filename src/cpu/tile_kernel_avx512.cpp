@@ -54,8 +54,8 @@ inline std::byte* write_elements(const TileRow& row, std::uint32_t& x, const Til
   constexpr __mmask16 kSecond = 0xFF00;
   const __m512i tiles = _mm512_mask_set1_epi32(_mm512_set1_epi32(static_cast<int>(row.tiles[x])), kSecond,
                                                static_cast<int>(row.tiles[has_second ? x + 1 : x]));
-  const __m512i columns = _mm512_add_epi32(_mm512_slli_epi32(tiles, 3),
-                                           _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7));
+  const __m512i columns =
+      _mm512_add_epi32(_mm512_slli_epi32(tiles, 3), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7));
   const __m512i found = _mm512_maskz_compress_epi32(lanes, columns);
   const __m512i sums_there = _mm512_maskz_compress_epi32(lanes, values);
   // Words of the row, of columns (0 to 15) and of values (from 16 on) in turns.
@@ -118,9 +118,8 @@ inline std::byte* write_blocks_of_2(const TileRow& row, std::uint32_t& x, const 
   const std::uint64_t* const order = kBlockOrder.words[blocks];
   const __m256i tail = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(order + 8));
   _mm512_storeu_si512(out, _mm512_permutex2var_epi64(values, _mm512_loadu_si512(order), index));
-  _mm256_storeu_si256(
-      reinterpret_cast<__m256i*>(out + 64),
-      _mm512_castsi512_si256(_mm512_permutex2var_epi64(values, _mm512_castsi256_si512(tail), index)));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 64),
+                      _mm512_castsi512_si256(_mm512_permutex2var_epi64(values, _mm512_castsi256_si512(tail), index)));
   _mm512_storeu_si512(at, _mm512_setzero_si512());
   sums.fresh[slot] = 1;
   ++x;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kTilesPerCheck = 1u << 24;  // some 50 ms, then a cancelled run ends
 constexpr std::uint32_t kMaxComparedTiles = 32;     // touched slots that are sorted by comparison, more by marks
-constexpr std::uint64_t kSlotsPerPair = 8;          // up to which looking at all slots is cheaper than listing some
+constexpr std::uint64_t kSlotsPerPair = 16;         // up to which looking at all slots is cheaper than listing some
 constexpr std::uint32_t kMaxComparedKeys = 512;     // keys that are sorted by comparison, more by radix
 constexpr std::uint64_t kMinTilesPerSegment = 2;  // and window: fewer are rather sorted than searched window by window
 constexpr std::uint64_t kMaxSum = 0xFFFF'FFFFu;

@@ -68,7 +68,7 @@ class TileMerger {
   const Run& run_;
   std::uint32_t tile_columns_;
   std::uint32_t window_;
-  std::uint32_t row_ = 0;  // of the compressed A
+  std::uint32_t row_ = 0;   // of the compressed A
   bool saturates_ = false;  // sums of the row might pass the largest u32
   bool lists_ = true;       // touched slots are listed; else all are looked at
   AlignedArray<TileSegment> segments_;

@@ -66,8 +66,9 @@ TileOperand make_tiles(const Operand& b, std::uint32_t m, AlignedArray<std::uint
   TileOperand out;
   out.row_ptr = std::move(row_ptr);
   const std::uint64_t num_tiles = out.row_ptr[num_rows];
-  out.cols = AlignedArray<std::uint32_t>(num_tiles);
+  // The larger one first: it may lie where the records were, and those pages need not be cleared again.
   out.values = AlignedArray<std::uint16_t>(num_tiles * plan::tile_value_bytes(m) / sizeof(std::uint16_t));
+  out.cols = AlignedArray<std::uint32_t>(num_tiles);
   const auto fill = m == 1 ? fill_row<1> : m == 2 ? fill_row<2> : fill_row<3>;
   run.parallel_for(num_rows, kRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();

@@ -23,8 +23,8 @@ class FileSink final : public Sink {
       : file_(path, options, tuning.temp, tuning.mode),
         m_(m),
         writers_(
-            file_.is_device() ? 0 : tuning.num_writers, whole_records(tuning.piece_bytes, m), [this](const Piece& piece) { write(piece); },
-            tuning.trace) {
+            file_.is_device() ? 0 : tuning.num_writers, whole_records(tuning.piece_bytes, m),
+            [this](const Piece& piece) { write(piece); }, tuning.trace) {
     file_.expect_result(tuning.result_bytes);
   }
 
