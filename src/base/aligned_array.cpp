@@ -20,8 +20,8 @@ namespace {
 constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kHugePageBytes = 2u << 20;
-constexpr std::uint64_t kLargeBytes = 2 * kHugePageBytes;  // from here on on huge pages
-constexpr std::uint64_t kMappedBytes = 64u << 10;          // from here on mapped; less comes from the heap
+constexpr std::uint64_t kLargeBytes = kHugePageBytes;  // from here on on huge pages
+constexpr std::uint64_t kMappedBytes = 64u << 10;      // from here on mapped; less comes from the heap
 
 std::atomic<std::uint64_t> bytes_in_use{0};
 std::atomic<std::uint64_t> peak_bytes_in_use{0};

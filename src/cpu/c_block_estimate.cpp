@@ -9,6 +9,8 @@ namespace spmm::cpu {
 namespace {
 
 constexpr std::uint64_t kSamples = 64;
+constexpr std::uint64_t kMinSamples = 8;
+constexpr std::uint64_t kSampledPairs = 1u << 18;    // of all samples: some tenths of a millisecond
 constexpr std::uint64_t kMaxMarkedPairs = 1u << 15;  // of a row: its first ones
 constexpr std::uint64_t kMaxSortedPairs = 1u << 12;  // the same, where columns are too many for marks
 constexpr std::uint64_t kMaxMarkedColumns = 1u << 20;
@@ -63,10 +65,17 @@ class RowSampler {
 double estimate_c_blocks(const Operand& a, const Operand& b, std::span<const std::uint64_t> row_pairs,
                          std::uint32_t blocks_per_side, const Run& run) {
   std::uint64_t total = 0;
+  double squares = 0;
   for_ranges(run, row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t r = begin; r < end; ++r) total += row_pairs[r];
+    for (std::uint64_t r = begin; r < end; ++r) {
+      total += row_pairs[r];
+      squares += static_cast<double>(row_pairs[r]) * static_cast<double>(std::min(row_pairs[r], kMaxMarkedPairs));
+    }
   });
-  const std::uint64_t samples = std::min(kSamples, total);
+  // A pair at random lies in a row of `pairs_met` pairs on average: where rows are long, few of them tell enough.
+  const double pairs_met = total == 0 ? 1 : squares / static_cast<double>(total);
+  const auto enough = static_cast<std::uint64_t>(static_cast<double>(kSampledPairs) / std::max(1.0, pairs_met));
+  const std::uint64_t samples = std::min(std::clamp(enough, kMinSamples, kSamples), total);
   RowSampler sampler(a, b, blocks_per_side);
   std::uint64_t before = 0;
   std::uint64_t taken = 0;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/cancellable.hpp"
@@ -196,10 +197,10 @@ std::uint32_t fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& 
 }
 
 /// build_operand() where positions fit short keys.
-Operand build_from_short_keys(const Source& source, const AlignedArray<std::byte>& raw, const Packing& packing,
-                              const Run& run) {
+Operand build_from_short_keys(const Source& source, const AlignedArray<std::byte>& raw,
+                              AlignedArray<std::uint64_t> heads, const Packing& packing, const Run& run) {
   const MatrixHeader& header = source.header();
-  const ShortKeys keys(source, raw, run);
+  const ShortKeys keys(source, std::move(heads), run);
   const std::vector<std::uint32_t> rows = count_rows(source, raw, keys, run);
   const std::uint64_t most_rows = std::min(header.num_blocks, header.blocks_per_side());
   Operand out;
@@ -228,12 +229,16 @@ std::uint64_t stride_of(Side side, const PackedShape& shape) {
 Operand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress, const Run& run) {
   const MatrixHeader& header = source.header();
   if (plan::builds_from_runs(header)) return build_element_operand(source, progress, run);
-  const AlignedArray<std::byte> raw = read_records(source, progress, run);
+  static_assert(kIndexBytes == sizeof(std::uint64_t));
+  const bool has_short_keys = plan::short_key_bits(header).fit();
+  AlignedArray<std::uint64_t> heads(has_short_keys ? header.num_blocks : 0);
+  auto* const to = has_short_keys ? reinterpret_cast<std::byte*>(heads.data()) : nullptr;
+  const AlignedArray<std::byte> raw = read_records(source, progress, run, to);
   const auto timing = run.clock.scope(Stage::build);
   const Packing packing{.pack = side == Side::a ? choose_pack_a(shape) : choose_pack_b(shape),
                         .shape = shape,
                         .stride = stride_of(side, shape)};
-  if (plan::short_key_bits(header).fit()) return build_from_short_keys(source, raw, packing, run);
+  if (has_short_keys) return build_from_short_keys(source, raw, std::move(heads), packing, run);
   const unsigned bits = index_bits(header.blocks_per_side());
   Entries entries = make_entries(source, raw, run);
   if (!is_sorted(entries, run)) {

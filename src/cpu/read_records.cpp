@@ -1,8 +1,10 @@
 #include "cpu/read_records.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/parallel.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -11,7 +13,7 @@ constexpr std::uint64_t kChunkBytes = 2u << 20;
 
 }  // namespace
 
-AlignedArray<std::byte> read_records(const Source& source, Progress& progress, const Run& run) {
+AlignedArray<std::byte> read_records(const Source& source, Progress& progress, const Run& run, std::byte* heads) {
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
   const auto timing = run.clock.scope(Stage::read);
@@ -21,6 +23,9 @@ AlignedArray<std::byte> read_records(const Source& source, Progress& progress, c
     run.check_cancelled();
     const auto piece = run.clock.piece(Stage::read, {.bytes = (end - begin) * record});
     source.read(begin, end - begin, raw.data() + begin * record);
+    for (std::uint64_t r = begin; heads != nullptr && r < end; ++r) {
+      std::memcpy(heads + r * kIndexBytes, raw.data() + r * record, kIndexBytes);
+    }
     progress.add((end - begin) * record);
   });
   run.clock.add_bytes(Stage::read, raw.size());

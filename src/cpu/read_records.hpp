@@ -10,7 +10,11 @@
 
 namespace spmm::cpu {
 
-/// Shapes: returns [num_blocks * input_record_bytes(m)]. Errors: what the source throws, Interrupted.
-AlignedArray<std::byte> read_records(const Source& source, Progress& progress, const Run& run);
+/// Copies the index of each record to `heads` as well, while it is in a cache: who sorts them need not fetch every
+/// record from memory.
+/// Shapes: returns [num_blocks * input_record_bytes(m)]; heads [num_blocks, kIndexBytes], or null.
+/// Errors: what the source throws, Interrupted.
+AlignedArray<std::byte> read_records(const Source& source, Progress& progress, const Run& run,
+                                     std::byte* heads = nullptr);
 
 }  // namespace spmm::cpu

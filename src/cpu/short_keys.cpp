@@ -8,6 +8,7 @@
 
 #include "base/record_errors.hpp"
 #include "base/record_head.hpp"
+#include "cpu/digit_sorter.hpp"
 #include "cpu/radix_sort.hpp"
 
 namespace spmm::cpu {
@@ -15,6 +16,10 @@ namespace {
 
 constexpr std::uint64_t kMinPerThread = 1u << 15;  // below it, starting a thread costs more than it saves
 constexpr std::uint64_t kRecordsPerCheck = 1u << 18;
+
+const std::byte* head_of(const AlignedArray<std::uint64_t>& heads, std::uint64_t at) {
+  return reinterpret_cast<const std::byte*>(heads.data() + at);
+}
 
 /// The records of one worker, in pieces between which a cancelled run stops.
 template <class Body>
@@ -28,22 +33,21 @@ void for_share(std::uint64_t size, unsigned worker, unsigned num_workers, const 
 
 }  // namespace
 
-ShortKeys::ShortKeys(const Source& source, const AlignedArray<std::byte>& raw, const Run& run)
+ShortKeys::ShortKeys(const Source& source, AlignedArray<std::uint64_t> heads, const Run& run)
     : bits_(plan::short_key_bits(source.header())),
       entries_(source.header().num_blocks),
       begins_((std::size_t{1} << bits_.bucket) + 1, 0) {
   const auto num_workers =
       static_cast<std::size_t>(std::clamp<std::uint64_t>(size() / kMinPerThread, 1, std::max(1u, run.num_threads)));
   std::vector<std::vector<std::uint64_t>> positions(num_workers, std::vector<std::uint64_t>(num_buckets(), 0));
-  count(source, raw, run, positions);
-  distribute(source, raw, run, positions);
-  sort_buckets(run);
+  count(source, heads, run, positions);
+  distribute(heads, run, positions);
+  sort_buckets(heads, run);
 }
 
 /// Fills positions with the first entry of each worker's records of each bucket.
-void ShortKeys::count(const Source& source, const AlignedArray<std::byte>& raw, const Run& run,
+void ShortKeys::count(const Source& source, const AlignedArray<std::uint64_t>& heads, const Run& run,
                       std::vector<std::vector<std::uint64_t>>& positions) {
-  const std::uint64_t record = input_record_bytes(source.header().m);
   const std::uint32_t nb = source.header().blocks_per_side();
   constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
   std::atomic<std::uint64_t> first_bad = kNone;
@@ -51,7 +55,7 @@ void ShortKeys::count(const Source& source, const AlignedArray<std::byte>& raw, 
   run.run_workers(num_workers, [&](unsigned worker) {
     std::vector<std::uint64_t>& counts = positions[worker];
     for_share(size(), worker, num_workers, run, [&](std::uint64_t r) {
-      const BlockIndex at = read_index(raw.data() + r * record);
+      const BlockIndex at = read_index(head_of(heads, r));
       if (at.i < nb && at.j < nb) {
         ++counts[bucket_of(at.i)];
         return;
@@ -62,7 +66,7 @@ void ShortKeys::count(const Source& source, const AlignedArray<std::byte>& raw, 
     });
   });
   if (first_bad != kNone) {
-    throw_index_out_of_range(source, first_bad, read_index(raw.data() + first_bad * record));
+    throw_index_out_of_range(source, first_bad, read_index(head_of(heads, first_bad)));
   }
   std::uint64_t next = 0;
   for (std::uint32_t bucket = 0; bucket < num_buckets(); ++bucket) {
@@ -73,15 +77,14 @@ void ShortKeys::count(const Source& source, const AlignedArray<std::byte>& raw, 
 }
 
 /// Records of a bucket stay in their order.
-void ShortKeys::distribute(const Source& source, const AlignedArray<std::byte>& raw, const Run& run,
+void ShortKeys::distribute(const AlignedArray<std::uint64_t>& heads, const Run& run,
                            std::vector<std::vector<std::uint64_t>>& positions) {
-  const std::uint64_t record = input_record_bytes(source.header().m);
   const std::uint64_t low_rows = (std::uint64_t{1} << (bits_.index - bits_.bucket)) - 1;
   const auto num_workers = static_cast<unsigned>(positions.size());
   run.run_workers(num_workers, [&](unsigned worker) {
     std::vector<std::uint64_t>& position = positions[worker];
     for_share(size(), worker, num_workers, run, [&](std::uint64_t r) {
-      const BlockIndex at = read_index(raw.data() + r * record);
+      const BlockIndex at = read_index(head_of(heads, r));
       const std::uint64_t key = ((at.i & low_rows) << bits_.index) | at.j;
       entries_[position[bucket_of(at.i)]++] = (key << bits_.payload) | r;
     });
@@ -89,30 +92,32 @@ void ShortKeys::distribute(const Source& source, const AlignedArray<std::byte>& 
 }
 
 /// A bucket a thread, those with most of the records by all threads together.
-void ShortKeys::sort_buckets(const Run& run) {
-  constexpr std::uint64_t kMinRadix = 256;  // shorter ones are compared
-  const AlignedArray<std::uint64_t> scratch(size());
+void ShortKeys::sort_buckets(const AlignedArray<std::uint64_t>& scratch, const Run& run) {
+  constexpr std::uint32_t kBucketsPerTurn = 16;  // a worker takes at a time
   const std::uint64_t large = std::max<std::uint64_t>(1u << 20, size() / (4 * std::max(1u, run.num_threads)));
-  const auto sort = [&](std::uint32_t bucket, unsigned num_threads) {
-    const std::span<std::uint64_t> items(entries_.data() + begins_[bucket], begins_[bucket + 1] - begins_[bucket]);
-    const auto by_key = [&](std::uint64_t x, std::uint64_t y) { return x >> bits_.payload < y >> bits_.payload; };
-    if (std::is_sorted(items.begin(), items.end(), by_key)) return;
-    if (items.size() < kMinRadix) {
-      std::sort(items.begin(), items.end());
-      return;
-    }
-    radix_sort(items, scratch.data() + begins_[bucket], bits_.payload, bits_.payload + bits_.key(), num_threads, &run);
+  const auto items_of = [&](std::uint32_t bucket) {
+    return std::span(entries_.data() + begins_[bucket], begins_[bucket + 1] - begins_[bucket]);
   };
-  const auto is_large = [&](std::uint32_t bucket) { return begins_[bucket + 1] - begins_[bucket] > large; };
-  constexpr std::uint64_t kBucketsPerPiece = 4;
-  run.parallel_for(num_buckets(), kBucketsPerPiece, [&](std::uint64_t first, std::uint64_t last) {
-    run.check_cancelled();
-    for (auto bucket = static_cast<std::uint32_t>(first); bucket < last; ++bucket) {
-      if (!is_large(bucket)) sort(bucket, 1);
+  const unsigned last_bit = bits_.payload + bits_.key();
+  std::atomic<std::uint32_t> next = 0;
+  const auto turns = size() / kMinPerThread + 1;
+  run.run_workers(static_cast<unsigned>(std::min<std::uint64_t>(std::max(1u, run.num_threads), turns)), [&](unsigned) {
+    DigitSorter sorter;
+    for (std::uint32_t first = 0; (first = next.fetch_add(kBucketsPerTurn)) < num_buckets();) {
+      run.check_cancelled();
+      for (std::uint32_t bucket = first; bucket < std::min(first + kBucketsPerTurn, num_buckets()); ++bucket) {
+        const std::span<std::uint64_t> items = items_of(bucket);
+        if (items.size() > large) continue;
+        const std::uint64_t* const sorted =
+            sorter.sort(items, scratch.data() + begins_[bucket], bits_.payload, last_bit);
+        if (sorted != items.data()) std::copy_n(sorted, items.size(), items.data());
+      }
     }
   });
   for (std::uint32_t bucket = 0; bucket < num_buckets(); ++bucket) {
-    if (is_large(bucket)) sort(bucket, run.num_threads);
+    const std::span<std::uint64_t> items = items_of(bucket);
+    if (items.size() <= large) continue;
+    radix_sort(items, scratch.data() + begins_[bucket], bits_.payload, last_bit, run.num_threads, &run);
   }
 }
 

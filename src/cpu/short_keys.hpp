@@ -15,9 +15,9 @@ namespace spmm::cpu {
 
 class ShortKeys {
  public:
-  /// Memory: twice 8 bytes per record, then once.
+  /// Shapes: heads [num_blocks, kIndexBytes] the index of each record. Memory: 8 bytes per record beside heads.
   /// Errors: FormatError for the first record whose index is out of range; Interrupted.
-  ShortKeys(const Source& source, const AlignedArray<std::byte>& raw, const Run& run);
+  ShortKeys(const Source& source, AlignedArray<std::uint64_t> heads, const Run& run);
 
   [[nodiscard]] std::uint64_t size() const { return entries_.size(); }
 
@@ -50,11 +50,11 @@ class ShortKeys {
             .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << bits_.index) - 1))};
   }
   [[nodiscard]] std::uint32_t num_buckets() const { return static_cast<std::uint32_t>(begins_.size() - 1); }
-  void count(const Source& source, const AlignedArray<std::byte>& raw, const Run& run,
+  void count(const Source& source, const AlignedArray<std::uint64_t>& heads, const Run& run,
              std::vector<std::vector<std::uint64_t>>& positions);
-  void distribute(const Source& source, const AlignedArray<std::byte>& raw, const Run& run,
+  void distribute(const AlignedArray<std::uint64_t>& heads, const Run& run,
                   std::vector<std::vector<std::uint64_t>>& positions);
-  void sort_buckets(const Run& run);
+  void sort_buckets(const AlignedArray<std::uint64_t>& scratch, const Run& run);
   [[nodiscard]] std::uint32_t bucket_of(std::uint32_t row) const { return row >> (bits_.index - bits_.bucket); }
 
   plan::ShortKeyBits bits_;
