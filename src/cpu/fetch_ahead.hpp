@@ -14,11 +14,17 @@ inline constexpr std::uint32_t kShortRowPairs = 256;
 /// Rows between a fetch and its use: one address leads to the next.
 inline constexpr std::uint32_t kPointerRowsAhead = 16;
 inline constexpr std::uint32_t kColumnRowsAhead = 8;
-inline constexpr std::uint32_t kBlockRowsAhead = 2;
+inline constexpr std::uint32_t kBlockRowsAhead = 4;
 
 /// GCC 12 takes a function that only fetches for one without effect and drops its calls; the empty statement is one.
 inline void fetch(const void* address) {
   __builtin_prefetch(address);
+  asm volatile("");
+}
+
+/// The same into the second-level cache: more of these may be on their way.
+inline void fetch_near(const void* address) {
+  __builtin_prefetch(address, 0, 2);
   asm volatile("");
 }
 

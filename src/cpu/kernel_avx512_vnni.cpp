@@ -18,6 +18,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,prefer-vector-width=512")
 // False alarm of GCC 12 about its own intrinsics (undefined sources of unmasked operations).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
 #include "cpu/c_block_driver.hpp"
@@ -41,8 +42,10 @@ struct Side4 {
   static constexpr std::uint32_t kMaxCols = kSide;
   static constexpr std::uint32_t kRunPairs = kNoRunLimit;
 
-  template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
+  /// Values: row_sums are those of A, wide arithmetic only, as high.
+  template <bool kWide>
+  static void sum(const Operands& x, const PairRef* pairs, std::uint32_t count, __m512i& low, __m512i& high,
+                  __m128i& row_sums) {
     // Lane r takes the two elements 2t, 2t + 1 of row r of A four times.
     const __m512i spread0 = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
     const __m512i spread1 = _mm512_add_epi32(spread0, _mm512_set1_epi32(1));
@@ -50,7 +53,7 @@ struct Side4 {
     __m512i low1 = low0;
     __m512i high0 = low0;
     __m512i high1 = low0;
-    __m128i row_sums = _mm_setzero_si128();
+    row_sums = _mm_setzero_si128();
     for (std::uint32_t p = 0; p < count; ++p) {
       _mm_prefetch(reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * std::size_t{16}), _MM_HINT_T0);
       const std::uint16_t* b = x.b + pairs[p].b * std::size_t{16};
@@ -72,11 +75,33 @@ struct Side4 {
         low1 = _mm512_dpwssd_epi32(low1, a1, b1);
       }
     }
-    _mm512_store_si512(out.low.data(), _mm512_add_epi32(low0, low1));
+    low = _mm512_add_epi32(low0, low1);
+    high = _mm512_add_epi32(high0, high1);
+  }
+
+  template <bool kWide, std::uint32_t kM>
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
+    __m512i low;
+    __m512i high;
+    __m128i row_sums;
+    sum<kWide>(x, pairs, count, low, high, row_sums);
+    _mm512_store_si512(out.low.data(), low);
     if constexpr (kWide) {
-      _mm512_store_si512(out.high.data(), _mm512_add_epi32(high0, high1));
+      _mm512_store_si512(out.high.data(), high);
       _mm_store_si128(reinterpret_cast<__m128i*>(out.row_sums.data()), row_sums);
     }
+  }
+
+  /// Narrow sums straight into a record; whether one is not zero.
+  template <std::uint32_t kM>
+  static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
+    static_assert(kM == kSide);
+    __m512i sums;
+    __m512i unused;
+    __m128i unused_sums;
+    sum<false>(x, pairs, count, sums, unused, unused_sums);
+    _mm512_storeu_si512(out, sums);
+    return _mm512_test_epi32_mask(sums, sums) != 0;
   }
 };
 
@@ -101,14 +126,21 @@ struct Sums8 {
     bottom_right = _mm512_dpwssd_epi32(bottom_right, a_bottom, right);
   }
 
-  /// Shapes: out [8, 8], aligned.
-  void store(std::uint32_t* out) const {
+  /// Shapes: out [8, 8] u32.
+  void store(void* out) const {
     const __m512i rows_even = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     const __m512i rows_odd = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    _mm512_store_si512(out, _mm512_permutex2var_epi64(top_left, rows_even, top_right));
-    _mm512_store_si512(out + 16, _mm512_permutex2var_epi64(top_left, rows_odd, top_right));
-    _mm512_store_si512(out + 32, _mm512_permutex2var_epi64(bottom_left, rows_even, bottom_right));
-    _mm512_store_si512(out + 48, _mm512_permutex2var_epi64(bottom_left, rows_odd, bottom_right));
+    auto* const to = static_cast<std::byte*>(out);
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi64(top_left, rows_even, top_right));
+    _mm512_storeu_si512(to + 64, _mm512_permutex2var_epi64(top_left, rows_odd, top_right));
+    _mm512_storeu_si512(to + 128, _mm512_permutex2var_epi64(bottom_left, rows_even, bottom_right));
+    _mm512_storeu_si512(to + 192, _mm512_permutex2var_epi64(bottom_left, rows_odd, bottom_right));
+  }
+
+  [[nodiscard]] bool any() const {
+    const __m512i bits =
+        _mm512_or_si512(_mm512_or_si512(top_left, top_right), _mm512_or_si512(bottom_left, bottom_right));
+    return _mm512_test_epi32_mask(bits, bits) != 0;
   }
 };
 
@@ -136,13 +168,13 @@ struct Side8 {
     }
   }
 
+  /// Values: row_sums are those of A, wide arithmetic only, as high.
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
-    Sums8 low;
-    Sums8 high;
+  static void sum(const Operands& x, const PairRef* pairs, std::uint32_t count, Sums8& low, Sums8& high,
+                  __m256i& row_sums) {
     low.clear();
     high.clear();
-    __m256i row_sums = _mm256_setzero_si256();
+    row_sums = _mm256_setzero_si256();
     for (std::uint32_t p = 0; p < count; ++p) {
       const char* ahead = reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * std::size_t{64});
       _mm_prefetch(ahead, _MM_HINT_T0);
@@ -160,11 +192,31 @@ struct Side8 {
         row_sums = _mm256_add_epi32(row_sums, _mm256_load_si256(static_cast<const __m256i*>(sums)));
       }
     }
+  }
+
+  template <bool kWide, std::uint32_t kM>
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
+    Sums8 low;
+    Sums8 high;
+    __m256i row_sums;
+    sum<kWide, kM>(x, pairs, count, low, high, row_sums);
     low.store(out.low.data());
     if constexpr (kWide) {
       high.store(out.high.data());
       _mm256_store_si256(reinterpret_cast<__m256i*>(out.row_sums.data()), row_sums);
     }
+  }
+
+  /// Narrow sums straight into a record; whether one is not zero.
+  template <std::uint32_t kM>
+  requires(kM == kSide) static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count,
+                                                  std::byte* out) {
+    Sums8 sums;
+    Sums8 unused;
+    __m256i unused_sums;
+    sum<false, kM>(x, pairs, count, sums, unused, unused_sums);
+    sums.store(out);
+    return sums.any();
   }
 };
 
