@@ -15,6 +15,9 @@ namespace spmm::cpu {
 /// Sums of a range of columns, which stay in the first-level cache or near it; and totals as large.
 inline constexpr std::uint64_t kAccumulatorBytes = 32u << 10;
 
+/// Pairs per block column of C from which hardly a row misses one.
+inline constexpr std::uint64_t kPairsOfFullRows = 16;
+
 /// Memory: none of its own. Threads: one.
 class RowAccumulator {
  public:
@@ -36,10 +39,22 @@ class RowAccumulator {
   /// throws.
   void merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used, UnitOutput& out);
 
+  /// Whether rows [first, last), which have so many pairs each, are faster together: their part of B leaves the cache
+  /// before the next row comes, and almost all C blocks are there, so that places of records can be guessed.
+  [[nodiscard]] bool takes_together(std::uint32_t first, std::uint32_t last,
+                                    std::span<const std::uint64_t> row_pairs) const;
+
+  /// Adds all result blocks of rows [first, last), columns by columns: what they need of B stays in the second-level
+  /// cache. Values: takes_together(); out has room for all blocks of the rows. Errors: Interrupted.
+  void merge_together(std::uint32_t first, std::uint32_t last, bool was_used, UnitOutput& out);
+
  private:
-  void start_cursors(std::uint32_t row, std::uint32_t col_begin);
-  /// Sums of columns [first, end); returns where they are.
-  std::uint32_t* sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end);
+  void clear_if(bool was_used);
+  void start_cursors(std::uint32_t row, std::uint32_t col_begin, std::uint32_t* cursors);
+  [[nodiscard]] std::uint32_t pairs_to_fold(std::uint32_t row) const;
+  /// Sums of columns [first, end), folded after so many blocks of A; returns where they are.
+  std::uint32_t* sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end, std::uint32_t* cursors,
+                             std::uint32_t pairs_to_fold);
   /// Fetches what a block of A meets in the next columns. Values: next = the first block of B there.
   void fetch_segment(std::uint32_t a_block, std::uint32_t next, std::uint32_t num_columns) const;
   /// Adds sums to totals, clamped, and clears them.
@@ -50,9 +65,12 @@ class RowAccumulator {
   const AccumulatorKernel kernel_;
   const Run& run_;
   std::uint32_t blocks_per_side_;
+  std::uint32_t side_;
   std::uint32_t block_elements_;  // of A, of B and of sums
   std::uint32_t flush_pairs_;
+  double least_pairs_;                // of a row that is taken
   std::uint32_t chunk_columns_ = 0;   // whose sums are kept at a time
+  std::uint32_t near_columns_ = 0;    // whose blocks of B stay in the second-level cache
   std::span<std::uint32_t> sums_;     // [chunk_columns, m, m]; zero between ranges of columns
   std::span<std::uint32_t> totals_;   // the same, saturated; zero between ranges of columns
   std::span<std::uint32_t> cursors_;  // next block of B for each block of A in the row

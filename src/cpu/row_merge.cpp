@@ -1,5 +1,6 @@
 #include "cpu/row_merge.hpp"
 
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,6 +31,19 @@ struct RowWork {
   std::vector<std::uint32_t> borders;  ///< first row of each range of the result, and the end
 };
 
+template <class Merger>
+void merge_unit(Merger& merger, const Prepared& product, const Unit& unit, const Run& run, UnitOutput& out) {
+  const std::span<const std::uint64_t> row_pairs(product.row_pairs.data(), product.row_pairs.size());
+  if constexpr (requires { merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out); }) {
+    if (unit.row_end - unit.row_begin > 1 && merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out))
+      return;
+  }
+  for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
+    run.check_cancelled();
+    if (row_pairs[row] != 0) merger.merge(row, row_pairs[row], unit.col_begin, unit.col_end, out);
+  }
+}
+
 /// One worker: units from `maker` until none is left.
 template <class Merger, class Rows>
 void work(const Rows& rows, const RowWork& shared, UnitMaker& maker, OutputQueue& queue, Progress& progress) {
@@ -47,12 +61,11 @@ void work(const Rows& rows, const RowWork& shared, UnitMaker& maker, OutputQueue
     {
       auto piece = shared.run.clock.piece(Stage::multiply, {.panel = job.number});
       UnitOutput out(queue, job, output_record_bytes(product.shape.m));
-      for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
-        shared.run.check_cancelled();
-        if (product.row_pairs[row] == 0) continue;
-        merger.merge(row, product.row_pairs[row], unit.col_begin, unit.col_end, out);
-        if (ends_rows) piece.work().pairs += product.row_pairs[row];  // a row in pieces counts with its last one
-      }
+      merge_unit(merger, product, unit, shared.run, out);
+      // A row in pieces counts with its last one.
+      const auto* const pairs = product.row_pairs.data();
+      if (ends_rows)
+        piece.work().pairs = std::accumulate(pairs + unit.row_begin, pairs + unit.row_end, std::uint64_t{0});
       piece.work().bytes = job.total_bytes();
     }
     queue.finish(job);

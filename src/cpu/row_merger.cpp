@@ -21,6 +21,7 @@ constexpr std::uint32_t kMaxMultiplyAdds =
 constexpr std::uint32_t kScanCols = 4;       // columns per pair up to which scanning all counters is cheapest
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
 constexpr std::uint64_t kCacheLineBytes = 64;
+constexpr std::uint32_t kMaxRankedPairs = 16;     // each is compared with each: no counter, which would leave the cache
 constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
 std::uint32_t max_list_pairs(std::uint32_t m) {
@@ -69,7 +70,7 @@ void RowMerger::fetch_rows_ahead() const {
     const std::uint32_t begin = b.row_ptr[b_row];
     const std::uint32_t count = std::min(b.row_ptr[b_row + 1] - begin, kFetchedBlocks);
     const auto* from = reinterpret_cast<const char*>(b.values.data() + begin * stride);
-    for (std::uint64_t at = 0; at < count * row_bytes; at += kCacheLineBytes) fetch(from + at);
+    for (std::uint64_t at = 0; at < count * row_bytes; at += kCacheLineBytes) fetch_near(from + at);
   });
 }
 
@@ -86,6 +87,14 @@ void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_
   collect_whole_row();
   order_pairs();
   run_kernel(out);
+}
+
+bool RowMerger::merge_together(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> row_pairs,
+                               UnitOutput& out) {
+  if (!accumulator_.takes_together(first, last, row_pairs)) return false;
+  if (out.room() < std::uint64_t{last - first} * product_.blocks_per_side) return false;
+  accumulator_.merge_together(first, last, std::exchange(pairs_were_used_, false), out);
+  return true;
 }
 
 void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out) {
@@ -176,7 +185,9 @@ bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) 
 void RowMerger::order_pairs() {
   num_c_blocks_ = 0;
   if (num_pairs_ != 0) {
-    if (!counts_columns(product_.blocks_per_side)) {
+    if (num_pairs_ <= kMaxRankedPairs) {
+      rank_pairs();
+    } else if (!counts_columns(product_.blocks_per_side)) {
       sort_pairs();
     } else {
       // Few columns per pair: look at every counter. Else mark the columns that occur and visit those.
@@ -264,6 +275,37 @@ void RowMerger::sort_pairs() {
     pairs_[p] = {.a = keyed_[p].value, .b = static_cast<std::uint32_t>(keyed_[p].key)};
     if (num_c_blocks_ == 0 || c_blocks_[num_c_blocks_ - 1].col != col) ++num_c_blocks_;
     c_blocks_[num_c_blocks_ - 1] = {.col = col, .end = p + 1};
+  }
+}
+
+void RowMerger::rank_pairs() {
+  std::uint32_t cols[kMaxRankedPairs];
+  std::uint32_t ranks[kMaxRankedPairs];
+  std::uint32_t count = 0;
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y) cols[count++] = product_.b.cols[y];
+  }
+  std::fill_n(ranks, count, 0u);
+  for (std::uint32_t x = 0; x + 1 < count; ++x) {
+    for (std::uint32_t y = x + 1; y < count; ++y) {
+      const std::uint32_t is_lower = cols[y] < cols[x] ? 1 : 0;
+      ranks[x] += is_lower;
+      ranks[y] += 1 - is_lower;
+    }
+  }
+  std::uint32_t ordered[kMaxRankedPairs];
+  std::uint32_t p = 0;
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y, ++p) {
+      pairs_[ranks[p]] = {.a = segment.a, .b = y};
+      ordered[ranks[p]] = cols[p];
+    }
+  }
+  std::uint32_t before = ~ordered[0];
+  for (p = 0; p < count; ++p) {
+    num_c_blocks_ += ordered[p] != before ? 1 : 0;
+    before = ordered[p];
+    c_blocks_[num_c_blocks_ - 1] = {.col = before, .end = p + 1};
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/aligned_array.hpp"
@@ -35,6 +36,11 @@ class RowMerger {
   /// the output throws.
   void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
 
+  /// The same for all of rows [first, last), where that is faster than one by one; else does nothing and returns false.
+  /// Values: row_pairs = exact number of pairs of each row of A. Errors: as merge().
+  bool merge_together(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> row_pairs,
+                      UnitOutput& out);
+
  private:
   /// B segment: blocks [begin, end) of B, of one row, that are multiplied by block `a` of A.
   struct Segment {
@@ -57,6 +63,7 @@ class RowMerger {
   void mark_columns();
   void place_pairs();
   void sort_pairs();
+  void rank_pairs();
   void run_kernel(UnitOutput& out);
   [[nodiscard]] std::uint32_t first_at_least(std::uint32_t b_row, std::uint32_t col) const;
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "cpu/row_accumulator.hpp"
 #include "plan/tiles.hpp"
 
 namespace spmm::cpu {
 namespace {
 
 constexpr std::uint64_t kUnitsPerThread = 32;                 // the last ones level out what the others differ
+constexpr std::uint64_t kFullUnitsPerThread = 16;             // where rows of a unit are summed together
 constexpr std::uint64_t kMinUnitPairs = 1u << 13;             // far more work than handing out a unit
 constexpr std::uint64_t kMaxUnitPairs = 1u << 22;             // some 10 ms, so that output flows early
 constexpr std::uint64_t kColumnGrain = plan::tile_blocks(1);  // no tile is cut
@@ -19,7 +21,10 @@ UnitMaker::UnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::
                      std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads)
     : pairs_(pairs), blocks_per_side_(blocks_per_side), buffer_records_(buffer_records) {
   for (const std::uint64_t of_row : pairs) total_pairs_ += of_row;
-  target_pairs_ = std::clamp(total_pairs_ / (num_threads * kUnitsPerThread), kMinUnitPairs, kMaxUnitPairs);
+  const bool has_full_rows =
+      total_pairs_ / std::max<std::size_t>(1, pairs.size()) >= kPairsOfFullRows * blocks_per_side;
+  const std::uint64_t units = num_threads * (has_full_rows ? kFullUnitsPerThread : kUnitsPerThread);
+  target_pairs_ = std::clamp(total_pairs_ / units, kMinUnitPairs, kMaxUnitPairs);
   for (std::size_t x = 1; x < borders.size(); ++x) places_.push_back({.row = borders[x - 1], .end = borders[x]});
 }
 

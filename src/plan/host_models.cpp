@@ -99,7 +99,7 @@ double packed_terms(const Statistics& s, const Limits& limits) {
 /// Whether rows are summed in memory (cpu/row_accumulator.hpp), of rows of the average length.
 bool sums_in_memory(const Statistics& s, const Limits& limits, bool wide) {
   if (wide || limits.isa == Isa::portable || (s.m() != 4 && s.m() != 8)) return false;
-  return s.num_pairs / stored_rows(s) >= 0.5 * static_cast<double>(s.nb());
+  return s.num_pairs / stored_rows(s) >= least_summed_pairs(s.m()) * static_cast<double>(s.nb());
 }
 
 /// row-merge: larger blocks.

@@ -94,6 +94,72 @@ TEST_CASE("cpu: zero blocks are dropped from sums in memory") {
   }
 }
 
+TEST_CASE("cpu: full rows summed together, some block columns empty, some rows zero, sums near and beyond 32 bits") {
+  constexpr std::uint32_t kSide = 80;  // so that B does not stay in the second-level cache
+  constexpr std::uint32_t kPerRow = 20;
+  constexpr std::uint32_t kRows = 13;
+  struct Values {
+    std::uint32_t max_a;
+    std::uint32_t first_a;  // the first block of the last row
+    std::uint32_t max_b;
+  };
+  // With elements to 8,191 sums are folded after 8 blocks; where only one block of A has such, its other rows need not.
+  for (const Values& values : {Values{2047, 2047, 2047}, Values{8191, 8191, 8191}, Values{100, 8191, 8191}}) {
+    MatrixBuilder a(kSide, 8, 9);
+    for (std::uint32_t i = 0; i < kRows; ++i) {
+      for (std::uint32_t t = 0; t < kPerRow; ++t) {
+        const std::uint32_t column = (4 * t + i) % kSide;
+        if (i == 3) {
+          a.add_constant(i, column, 0);
+        } else if (i == kRows - 1 && t == 0) {
+          a.add_constant(i, column, values.first_a);
+        } else {
+          a.add_random(i, column, values.max_a);
+        }
+      }
+    }
+    MatrixBuilder b(kSide, 8, 10);
+    for (std::uint32_t t = 0; t < kSide; ++t) {
+      for (std::uint32_t j = 0; j < kSide; ++j) {
+        if (j != 7 && j != kSide - 1) b.add_random(t, j, values.max_b);
+      }
+    }
+    const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
+    for (const std::string& isa : available_isas()) {
+      INFO(isa << ", elements to " << values.max_a);
+      const ForcedIsa forced(isa);
+      CHECK((run_cpu(a.matrix(), b.matrix(), {.panel_bytes = 1u << 20}) == expected));
+      CHECK((run_cpu(a.matrix(), b.matrix(), {.panel_bytes = 1}) == expected));
+    }
+  }
+}
+
+TEST_CASE("cpu: which rows are summed together") {
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
+  const auto shape = cpu::packed_shape(cpu::Isa::avx2, 8);
+  const cpu::Arithmetic narrow = cpu::choose_arithmetic(shape, 100, 100);
+  const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape, narrow);
+  if (!kernel) return;  // another processor
+  const AlignedArray<std::uint32_t> sums(2 * cpu::kAccumulatorBytes / sizeof(std::uint32_t));
+  std::vector<std::uint32_t> cursors(200);
+  const cpu::RowAccumulator::Space space{.sums = {sums.data(), sums.size()}, .cursors = cursors};
+  const auto takes = [&](std::uint32_t side, std::uint32_t last, std::uint64_t pairs_of_last) {
+    const BlockMatrix full = every(side, side, side, 8, 1, 100, 9);
+    const cpu::Prepared product = cpu::prepare(MemorySource(full), MemorySource(full), shape, run);
+    const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, side, space, run);
+    std::vector<std::uint64_t> pairs(last, std::uint64_t{side} * side);
+    pairs.back() = pairs_of_last;
+    return rows.takes_together(0, last, pairs);
+  };
+  CHECK(takes(80, 2, 16 * 80));
+  CHECK_FALSE(takes(80, 2, 16 * 80 - 1));
+  CHECK_FALSE(takes(80, 1, 80 * 80));  // no other row
+  CHECK_FALSE(takes(80, 3, 80 * 80));  // no cursor for every block of the rows
+  CHECK_FALSE(takes(40, 2, 40 * 40));  // B stays in the cache
+}
+
 TEST_CASE("cpu: which rows are summed in memory") {
   StageClock clock;
   const ProgressFn no_progress;
@@ -109,8 +175,8 @@ TEST_CASE("cpu: which rows are summed in memory") {
   const cpu::RowAccumulator::Space space{.sums = {sums.data(), sums.size()}, .cursors = cursors};
   const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, 40, space, run);
   CHECK(rows.takes(0, 1600));
-  CHECK(rows.takes(0, 20));
-  CHECK_FALSE(rows.takes(0, 19));
+  CHECK(rows.takes(0, 120));
+  CHECK_FALSE(rows.takes(0, 119));
   CHECK_FALSE(cpu::RowAccumulator(product.a, product.b, shape, narrow, {}, 40, space, run).takes(0, 1600));
   const cpu::RowAccumulator few(product.a, product.b, shape, narrow, kernel, 40,
                                 {.sums = space.sums, .cursors = space.cursors.first(39)}, run);
