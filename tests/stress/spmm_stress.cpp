@@ -62,6 +62,13 @@ class Stress {
         if (c.options.memory_limit_bytes == 0) return error.what();
         c.options.memory_limit_bytes *= 2;
         ++num_refused_;
+      } catch (const UsageError& error) {
+        // A kernel that cannot take a product says so by its name: then the one that is picked.
+        if (c.options.kernel == "auto" || std::string(error.what()).find(c.options.kernel) == std::string::npos) {
+          return error.what();
+        }
+        c.options.kernel = "auto";
+        ++num_kernels_refused_;
       } catch (const std::exception& error) {
         return error.what();
       }
@@ -70,6 +77,7 @@ class Stress {
   }
 
   [[nodiscard]] std::uint64_t num_refused() const { return num_refused_; }
+  [[nodiscard]] std::uint64_t num_kernels_refused() const { return num_kernels_refused_; }
 
  private:
   ProductMatrix multiply(const StressCase& c) {
@@ -126,6 +134,7 @@ class Stress {
   TemporaryFolder folder_;
   std::unique_ptr<Engine> engine_;
   std::uint64_t num_refused_ = 0;
+  std::uint64_t num_kernels_refused_ = 0;
 };
 
 cxxopts::Options declared_options() {
@@ -188,7 +197,8 @@ int run(int argc, char** argv) {
               << " --count 1" << std::endl;
   }
   std::cout << done << " products from seed " << options.seed << " on in " << seconds() << " s, " << bad << " wrong, "
-            << stress.num_refused() << " memory limits refused and doubled" << std::endl;
+            << stress.num_refused() << " memory limits refused and doubled, " << stress.num_kernels_refused()
+            << " kernels refused" << std::endl;
   return bad == 0 ? 0 : 1;
 }
 
