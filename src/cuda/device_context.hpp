@@ -10,8 +10,8 @@
 
 namespace spmm::cuda {
 
-/// For calls whose errors nothing depends on, or something else reports: clears one, so that no later check of the thread
-/// takes it for its own.
+/// For calls whose errors nothing depends on, or something else reports: clears one, so that no later check of the
+/// thread takes it for its own.
 inline void ignore(cudaError_t status) noexcept {
   if (status != cudaSuccess) (void)cudaGetLastError();
 }
