@@ -25,7 +25,7 @@ ProofSettings proof_settings(const ProductOptions& product, const plan::Limits& 
   return settings;
 }
 
-/// Processor seconds of a proof with one column, for so many blocks of C. Measured: src/README.md, Decisions.
+/// Processor seconds of a proof with one column, for so many blocks of C. Measured: src/HISTORY.md.
 double proof_seconds(const MatrixHeader& a, const MatrixHeader& b, double c_blocks, unsigned num_threads) {
   constexpr double kSecondsPerElement = 0.4e-9;  // of C
   constexpr double kSecondsPerBlock = 90e-9;     // of an operand

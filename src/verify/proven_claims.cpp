@@ -16,7 +16,7 @@ struct WaySeconds {
   double device = 0;
 };
 
-// One core of a Xeon with AVX-512, src/README.md, Decisions; the device: an H200, kernels/HISTORY.md.
+// One core of a Xeon with AVX-512, src/HISTORY.md; the device: an H200, kernels/HISTORY.md.
 constexpr double kTermsPerSecond = 8e9;   // of exact sums
 constexpr double kPairSeconds = 5e-9;     // finding a pair
 constexpr double kBlockSeconds = 100e-9;  // a block of an operand, to its place in a panel
