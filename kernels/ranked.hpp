@@ -12,12 +12,16 @@
 
 namespace spmm::kernels {
 
+/// Blocks of B that a kernel reads at once.
+inline constexpr std::uint32_t kRankUnitBlocks = 4;
+
 /// A by rows times B by rows, blocks of B transposed, all padded to padded_side(m); C blocks name block columns.
 struct RankedProduct {
   OperandView a;
   OperandView b;
   const std::uint32_t* b_row_index = nullptr;   // [nnzb of A], device
   const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device
+  std::uint32_t num_b_blocks = 0;               // of which b.values has room: kRankUnitBlocks at least
   std::uint32_t m = 0;
   std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks
 };
@@ -54,6 +58,9 @@ struct RankPart {
   std::uint32_t window = 0;  // then: C blocks whose sums a CTA takes at a time
 };
 
+inline constexpr std::uint32_t kWholeRow = 1u << 31;    // no other C blocks in the row
+inline constexpr std::uint32_t kLastOfPart = 1u << 30;  // and split offsets of its end are not those of another window
+
 /// Some successive C blocks of a row: the work of a CTA.
 struct RankWindow {
   std::uint32_t row = 0;     // row index
@@ -62,9 +69,9 @@ struct RankWindow {
   std::uint32_t record = 0;  // of its first C block, in result order
   std::uint32_t splits = 0;  // of its first split offset, one for each block of A's row: where the window begins in B's
                              // row; as many behind them say where it ends. kNoRow: there are none
+
+  [[nodiscard]] SPMM_HOST_DEVICE std::uint32_t num_c_blocks() const { return count & ~(kWholeRow | kLastOfPart); }
 };
-inline constexpr std::uint32_t kWholeRow = 1u << 31;    // no other C blocks in the row
-inline constexpr std::uint32_t kLastOfPart = 1u << 30;  // and split offsets of its end are not those of another window
 
 /// Scratch of launch_mul_ranked.
 struct RankScratch {

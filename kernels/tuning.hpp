@@ -173,6 +173,10 @@ inline constexpr RankCta kRankSmallestCta = {.warps = 8, .region_bytes = 38u << 
 inline constexpr std::uint64_t kRankShortRowPairs = 1024;
 inline constexpr std::uint32_t kRankTinySide = 4;  // rows of blocks up to this side take the tiny one, others the short
 
+/// Where sums of fewer pairs than this may leave 32 bits, row-rank checks them as it adds them; otherwise it counts the
+/// pairs of C blocks and checks only in windows that have one with too many.
+inline constexpr std::uint32_t kMinCountedPairs = 16;
+
 /// Buckets of columns of a window: at least 1.5 for each C block, a power of two.
 constexpr std::uint32_t rank_buckets(std::uint32_t slots) {
   std::uint32_t buckets = 1;
@@ -180,10 +184,11 @@ constexpr std::uint32_t rank_buckets(std::uint32_t slots) {
   return buckets;
 }
 
-/// Bytes that sums of so many C blocks take: 32 bits and a saturation bit per element, column, bucket borders.
+/// Bytes that sums of so many C blocks take: 32 bits and a saturation bit per element, a C block that is none, column,
+/// bucket borders.
 constexpr std::uint32_t rank_region_bytes(std::uint32_t m, std::uint32_t slots) {
   const std::uint32_t words = m * m + (m * m + 31) / 32;
-  return (slots * words + 3) / 4 * 16 + slots * 4 + (rank_buckets(slots) + 2) * 2;
+  return ((slots + 1) * words + 3) / 4 * 16 + slots * 4 + rank_buckets(slots) * 4;
 }
 
 /// C blocks whose sums fit a CTA. Values: 1 <= m <= kMaxRankedSide.

@@ -166,6 +166,7 @@ __global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratc
 __global__ void __launch_bounds__(kItemThreads)
     find_splits(RankedProduct product, RankScratch scratch, const std::uint64_t* counts) {
   constexpr std::uint32_t kSlices = 16;
+  if (scratch.counters[kSplitsPlaced] == 0) return;  // all windows are whole rows
   const CompressedView& a = product.a.index;
   const CompressedView& b = product.b.index;
   const std::uint64_t num_items = (*counts >> 32) * kSlices * 32;
@@ -176,7 +177,7 @@ __global__ void __launch_bounds__(kItemThreads)
     const auto first_block = static_cast<std::uint32_t>(item % (kSlices * 32));
     if (window.splits == kNoRow || first_block >= of_a) return;
     const bool is_last = (window.count & kLastOfPart) != 0;
-    const std::uint32_t count = window.count & ~(kWholeRow | kLastOfPart);
+    const std::uint32_t count = window.num_c_blocks();
     const std::uint32_t first = scratch.columns[window.first];
     const std::uint32_t last = scratch.columns[window.first + count - 1];
     for (std::uint32_t x = first_block; x < of_a; x += kSlices * 32) {

@@ -8,7 +8,7 @@
 
 namespace spmm::kernels {
 
-/// The B segments of a round, that is of up to kBlocks blocks of A, none empty, and the window's number.
+/// The B segments of a round, that is of up to kBlocks blocks of A, none empty.
 template <std::uint32_t Warps>
 struct RankRound {
   static constexpr std::uint32_t kThreads = Warps * 32;
@@ -18,18 +18,21 @@ struct RankRound {
   std::uint32_t before[kBlocks + 1];  // pairs of the segments before it; at the end: of all
   std::uint16_t a[kBlocks];           // block of A, from the first of the round on
   uint2 of_warp[Warps];               // pairs, segments
-  std::uint32_t ticket;
+
+  struct Segments {
+    BSegment of[kPerThread];
+  };
 
   /// Lists the calling thread's segments, possibly empty; returns how many are not. Complete when it returns.
-  /// Layout: segments[t] belongs to block threadIdx.x + t * kThreads of the round.
+  /// Layout: segments.of[t] belongs to block threadIdx.x + t * kThreads of the round.
   /// Threads: all of the CTA.
-  __device__ std::uint32_t list(const BSegment (&segments)[kPerThread]) {
+  __device__ std::uint32_t list(const Segments& segments) {
     const std::uint32_t warp = threadIdx.x / 32;
     const std::uint32_t lane = threadIdx.x % 32;
     std::uint32_t length = 0;
     std::uint32_t number = 0;
 #pragma unroll
-    for (const BSegment& segment : segments) {
+    for (const BSegment& segment : segments.of) {
       length += segment.end - segment.first;
       number += segment.end != segment.first ? 1 : 0;
     }
@@ -46,11 +49,11 @@ struct RankRound {
     std::uint32_t x = __shfl_sync(~0u, numbers - counts.y, warp) + number_through - number;
 #pragma unroll
     for (std::uint32_t t = 0; t < kPerThread; ++t) {
-      if (segments[t].first == segments[t].end) continue;
-      first[x] = segments[t].first;
+      if (segments.of[t].first == segments.of[t].end) continue;
+      first[x] = segments.of[t].first;
       before[x] = pairs_before;
       a[x] = static_cast<std::uint16_t>(threadIdx.x + t * kThreads);
-      pairs_before += segments[t].end - segments[t].first;
+      pairs_before += segments.of[t].end - segments.of[t].first;
       ++x;
     }
     if (threadIdx.x == 0) before[all] = all_pairs;
@@ -82,11 +85,10 @@ struct WindowRange {
   }
 };
 
-/// Reads the columns of a window and fills its buckets; complete when it returns.
-/// Shapes: columns [count], starts [rank_buckets(count) + 1], shared.
-/// Threads: all of the CTA.
+/// Reads the columns of a window and fills its buckets; complete when it returns. A bucket without columns is left as
+/// it is: nothing looks there. Shapes: columns [count], buckets [rank_buckets(count)], shared. Threads: all of the CTA.
 __device__ inline RankedColumns fill_buckets(const std::uint32_t* listed, std::uint32_t count, std::uint32_t* columns,
-                                             std::uint16_t* starts) {
+                                             std::uint16_t* buckets) {
   const std::uint32_t num_buckets = 1u << (32 - __clz(static_cast<int>(count + count / 2 - 1)));  // rank_buckets(count)
   const std::uint32_t first = __ldg(listed);
   const std::uint32_t span = __ldg(listed + count - 1) - first;
@@ -95,17 +97,15 @@ __device__ inline RankedColumns fill_buckets(const std::uint32_t* listed, std::u
   const std::uint32_t shift = bits > bucket_bits ? bits - bucket_bits : 0;
   for (std::uint32_t x = threadIdx.x; x < count; x += blockDim.x) {
     const std::uint32_t column = __ldg(listed + x);
+    const std::uint32_t before = __ldg(listed + max(x, 1u) - 1);
+    const std::uint32_t behind = __ldg(listed + min(x + 1, count - 1));
     columns[x] = column;
-    // Buckets that begin behind the column before, up to the own one, start here; the last column closes the others.
-    std::uint32_t bucket = x == 0 ? 0 : ((__ldg(listed + x - 1) - first) >> shift) + 1;
-    for (const std::uint32_t own = (column - first) >> shift; bucket <= own; ++bucket) {
-      starts[bucket] = static_cast<std::uint16_t>(x);
-    }
-    if (x + 1 != count) continue;
-    for (; bucket <= num_buckets; ++bucket) starts[bucket] = static_cast<std::uint16_t>(count);
+    const std::uint32_t own = (column - first) >> shift;
+    if (x == 0 || (before - first) >> shift != own) buckets[2 * own] = static_cast<std::uint16_t>(x);
+    if (x + 1 == count || (behind - first) >> shift != own) buckets[2 * own + 1] = static_cast<std::uint16_t>(x + 1);
   }
   __syncthreads();  // columns and buckets are complete
-  return {.columns = columns, .starts = starts, .first = first, .shift = shift};
+  return {.columns = columns, .buckets = buckets, .first = first, .shift = shift};
 }
 
 }  // namespace spmm::kernels

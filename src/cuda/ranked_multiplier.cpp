@@ -23,6 +23,7 @@ class RankedMultiplier : public Multiplier {
         counters_(c_.memory, kernels::kRankCounters, "counters"),
         work_(c_.memory, kernels::ranked_workspace_bytes(max_rows(), max_parts_, max_c_blocks_),
               "row-rank work space") {
+    if (c_.operands.b.columns.size() < kernels::kRankUnitBlocks) copy_few_blocks();
     const bool can_be_zero = look_at_operands();
     splits_ = DeviceBuffer<std::uint32_t>(c_.memory, kernels::max_rank_splits(max_c_blocks_, can_be_zero), "splits");
     if (!can_be_zero) return;
@@ -60,12 +61,32 @@ class RankedMultiplier : public Multiplier {
   }
 
  private:
+  /// Makes a copy of B's blocks that is as large as what the kernel reads at once.
+  void copy_few_blocks() {
+    const DeviceBuffer<std::uint16_t>& values = c_.operands.b_values;
+    const std::uint64_t elements = std::uint64_t{c_.operands.side} * c_.operands.side;
+    few_b_values_ = DeviceBuffer<std::uint16_t>(c_.memory, kernels::kRankUnitBlocks * elements, "blocks of B");
+    check(cudaMemsetAsync(few_b_values_.data(), 0, few_b_values_.size() * sizeof(std::uint16_t), c_.stream.get()),
+          "clear blocks");
+    check(cudaMemcpyAsync(few_b_values_.data(), values.data(), values.size() * sizeof(std::uint16_t),
+                          cudaMemcpyDeviceToDevice, c_.stream.get()),
+          "copy blocks");
+  }
+
+  [[nodiscard]] kernels::OperandView b_view() const {
+    kernels::OperandView view = c_.operands.b_view();
+    if (few_b_values_.size() != 0) view.values = few_b_values_.data();
+    return view;
+  }
+
   [[nodiscard]] kernels::RankedProduct product() const {
     const Operands& operands = c_.operands;
     return {.a = operands.a_view(),
-            .b = operands.b_view(),
+            .b = b_view(),
             .b_row_index = operands.b_row_index.data(),
             .pair_offsets = operands.pair_offsets.data(),
+            .num_b_blocks = static_cast<std::uint32_t>(
+                std::max<std::uint64_t>(operands.b.columns.size(), kernels::kRankUnitBlocks)),
             .m = operands.m,
             .max_element = operands.max_element};
   }
@@ -121,7 +142,8 @@ class RankedMultiplier : public Multiplier {
   DeviceBuffer<std::uint32_t> columns_;        // [max_c_blocks]
   DeviceBuffer<unsigned long long> counters_;  // [kRankCounters]
   DeviceBuffer<std::byte> work_;
-  DeviceBuffer<std::uint32_t> splits_;    // [max_rank_splits]
+  DeviceBuffer<std::uint16_t> few_b_values_;  // [kRankUnitBlocks, side, side], where B has fewer blocks
+  DeviceBuffer<std::uint32_t> splits_;        // [max_rank_splits]
   DeviceBuffer<std::uint32_t> unpacked_;  // [max_c_blocks, 2 + m * m], where C blocks can be zero, like the next one
   DeviceBuffer<std::uint8_t> non_zero_;   // [max_c_blocks]
 };

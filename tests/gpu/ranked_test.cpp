@@ -135,6 +135,47 @@ TEST_CASE("row-rank: sums that meet 2^32 - 1, pass it, and saturate") {
   }
 }
 
+TEST_CASE("row-rank: C blocks with as many pairs as fit 32 bits, one more, many more, in rows that have more blocks") {
+  for (const std::uint32_t m : kSides) {
+    for (const std::uint32_t max_value : {2047u, 12'000u}) {
+      const std::uint32_t fitting = 4'294'967'295u / (m * max_value * max_value);
+      const std::uint32_t of_a = 3 * fitting + 700;  // several rounds
+      MatrixBuilder a(of_a, m, 1);
+      MatrixBuilder b(of_a, m, 2);
+      for (std::uint32_t t = 0; t < of_a; ++t) {
+        a.add_constant(0, t, max_value);  // one window has such C blocks
+        a.add_constant(1, t, t < fitting ? max_value : 1);
+        for (std::uint32_t i = 2; i < 5; ++i) {
+          if (t < fitting - 1 + i - 2) a.add_constant(i, t, max_value);  // rows of as many blocks
+        }
+        b.add_constant(t, (t * 7) % of_a, max_value);
+        const std::uint32_t pairs[] = {fitting - 1, fitting, fitting + 1, 2 * fitting, of_a};
+        for (std::uint32_t x = 0; x < std::size(pairs); ++x) {
+          if (t < pairs[x] && (t * 7) % of_a != x * 31) b.add_constant(t, x * 31, max_value);
+        }
+      }
+      INFO("m " << m << ", values " << max_value);
+      check(a.matrix(), b.matrix());
+    }
+  }
+}
+
+TEST_CASE("row-rank: few blocks of B, and rows of it that end with its last one") {
+  for (const std::uint32_t m : kSides) {
+    for (std::uint32_t of_b = 1; of_b < 14; ++of_b) {
+      const std::uint32_t nb = 30;
+      MatrixBuilder a(nb, m, 1);
+      MatrixBuilder b(nb, m, 2);
+      for (std::uint32_t i = 0; i < nb; ++i) {
+        for (std::uint32_t t = 0; t < 6; ++t) a.add_random(i, (i + t * 5) % nb, 2047);
+      }
+      for (std::uint32_t x = 0; x < of_b; ++x) b.add_random(x / 5, 3 + x * 2, 2047);
+      INFO("m " << m << ", blocks " << of_b);
+      check(a.matrix(), b.matrix());
+    }
+  }
+}
+
 TEST_CASE("row-rank: all elements the largest, long rows") {
   for (const std::uint32_t m : kSides) {
     const std::uint32_t nb = 90;
@@ -289,6 +330,7 @@ TEST_CASE("row-rank: split offsets stay within their room where it is for some o
                                        .b = {.index = equal_rows(kOfA, kOfB, kOfB), .values = ones, .numbers = nullptr},
                                        .b_row_index = b_rows,
                                        .pair_offsets = pair_offsets,
+                                       .num_b_blocks = kOfA * kOfB,
                                        .m = kM,
                                        .max_element = 1};
   const std::uint64_t max_parts = kernels::max_rank_parts(kRows, kCBlocks);
