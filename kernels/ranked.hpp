@@ -52,11 +52,12 @@ struct RowSpan {
 /// A part of a row of C, whose columns one CTA finds. It is listed with a piece of the row's span; once that is
 /// searched, with its columns, which lie among those of the panel in any order.
 struct RankPart {
-  std::uint32_t row = 0;     // row index
-  std::uint32_t first = 0;   // column of the piece; then: of its columns, among those of the panel
-  std::uint32_t count = 0;   // columns of the piece; then: C blocks
-  std::uint32_t window = 0;  // then: C blocks whose sums a CTA takes at a time
+  std::uint32_t row = 0;    // row index
+  std::uint32_t first = 0;  // column of the piece; then: of its columns, among those of the panel
+  std::uint32_t count = 0;  // columns of the piece, and kLastOfRow; then: C blocks
+  std::uint32_t rest = 0;  // of its first split offset, as of a window; then: C blocks whose sums a CTA takes at a time
 };
+inline constexpr std::uint32_t kLastOfRow = 1u << 31;  // of the parts of a row
 
 inline constexpr std::uint32_t kWholeRow = 1u << 31;    // no other C blocks in the row
 inline constexpr std::uint32_t kLastOfPart = 1u << 30;  // and split offsets of its end are not those of another window

@@ -21,34 +21,41 @@ struct ColumnLists {
   std::uint32_t first;
 };
 
-/// The blocks of B's row of block p of A that fall into a part.
-__device__ inline SmallSegment segment_of_part(const RankedProduct& product, const RankPart& part, std::uint32_t p) {
-  const std::uint32_t b_row = product.b_row_index[p];
+/// The blocks of B's row that fall into a part, for block number x of the row of A, which begins with block `begin`.
+__device__ inline SmallSegment segment_of_part(const RankedProduct& product, const RankPart& part,
+                                               const std::uint32_t* splits, std::uint32_t begin, std::uint32_t of_a,
+                                               std::uint32_t x) {
+  if (part.rest != kNoRow) {
+    const std::uint32_t* const own = splits + part.rest + x;
+    return {.first = __ldg(own), .end = __ldg(own + of_a), .a = 0, .before = 0};
+  }
+  const std::uint32_t b_row = product.b_row_index[begin + x];
   if (b_row == kNoRow) return {};
   const CompressedView& b = product.b.index;
-  const std::uint32_t begin = b.offsets[b_row];
-  const std::uint32_t end = b.offsets[b_row + 1];
+  const std::uint32_t row_begin = b.offsets[b_row];
+  const std::uint32_t row_end = b.offsets[b_row + 1];
   const std::uint32_t last = part.first + (part.count - 1);
-  const bool begins_within = b.columns[begin] >= part.first;
-  const bool ends_within = b.columns[end - 1] <= last;
-  BRange range{begin, end};
-  if (!begins_within || !ends_within) range = find_range(b.columns, begin, end, part.first, last);
+  const bool begins_within = b.columns[row_begin] >= part.first;
+  const bool ends_within = b.columns[row_end - 1] <= last;
+  BRange range{row_begin, row_end};
+  if (!begins_within || !ends_within) range = find_range(b.columns, row_begin, row_end, part.first, last);
   return {.first = range.from, .end = range.to, .a = 0, .before = 0};
 }
 
 /// Sets the bits of all columns of a part and adds up its pairs.
 /// Threads: all of the CTA, once the bits are clear.
-__device__ inline void set_bits(const RankedProduct& product, const RankPart& part, std::uint32_t* bits,
-                                ColumnLists& lists) {
+__device__ inline void set_bits(const RankedProduct& product, const RankPart& part, const std::uint32_t* splits,
+                                std::uint32_t* bits, ColumnLists& lists) {
   const CompressedView& a = product.a.index;
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t num_warps = blockDim.x / 32;
-  const std::uint32_t end = a.offsets[part.row + 1];
+  const std::uint32_t begin = a.offsets[part.row];
+  const std::uint32_t of_a = a.offsets[part.row + 1] - begin;
   std::uint32_t pairs = 0;
 #pragma unroll 1
-  for (std::uint32_t first = a.offsets[part.row]; first < end; first += blockDim.x) {
+  for (std::uint32_t first = 0; first < of_a; first += blockDim.x) {
     SmallSegment segment{};
-    if (threadIdx.x < end - first) segment = segment_of_part(product, part, first + threadIdx.x);
+    if (threadIdx.x < of_a - first) segment = segment_of_part(product, part, splits, begin, of_a, first + threadIdx.x);
     pairs += segment.end - segment.first;
     const SmallList list = list_of_cta(segment, lists.segments, lists.of_warp);
     const std::uint64_t tiles = list.num_tiles();
@@ -97,7 +104,7 @@ __device__ inline void list_columns(const RankPart& part, RankShape shape, std::
     const std::uint64_t first = atomicAdd(scratch.counters + kColumnsFound, std::uint64_t{total});  // in any order
     lists.first = static_cast<std::uint32_t>(first);
     scratch.parts[lists.ticket] = {
-        .row = part.row, .first = lists.first, .count = total, .window = window_of_part(total, lists.pairs, shape)};
+        .row = part.row, .first = lists.first, .count = total, .rest = window_of_part(total, lists.pairs, shape)};
     lists.pairs = 0;
   }
   __syncthreads();  // the place is known
@@ -133,12 +140,14 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
     __syncthreads();  // the ticket is drawn, bits are clear
     const std::uint32_t ticket = lists.ticket;
     if (ticket >= num_parts) return;
-    const RankPart part = scratch.parts[ticket];
+    RankPart part = scratch.parts[ticket];
+    part.count &= ~kLastOfRow;
     if (part.count == 0) {
+      if (threadIdx.x == 0) scratch.parts[ticket].count = 0;
       __syncthreads();  // all have read the ticket
       continue;
     }
-    set_bits(product, part, bits, lists);
+    set_bits(product, part, scratch.splits, bits, lists);
     __syncthreads();  // all bits are set
     list_columns(part, shape, bits, lists, scratch);
     __syncthreads();  // lists may be overwritten

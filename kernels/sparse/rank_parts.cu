@@ -14,6 +14,11 @@
 namespace spmm::kernels {
 namespace {
 
+constexpr unsigned kSplitCtas = 2048;  // resident on the largest device
+
+/// Slices of a part or window, whose blocks of A they share in turn.
+constexpr std::uint32_t kSlices = 16;
+
 /// The columns between which the pairs of a row lie: B's rows are sorted, their ends tell.
 /// Threads: one whole warp; all lanes get the answer.
 __device__ RowSpan span_of_row(const RankedProduct& product, std::uint32_t row, std::uint32_t first_column,
@@ -80,29 +85,76 @@ auto parts_of_rows(const PartsOfRow& parts) {
   return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), parts);
 }
 
+/// Takes places for the split offsets of the windows of a part, or of the parts of a row; kNoRow where there is no room
+/// for them.
+__device__ inline std::uint32_t place_splits(const RankScratch& scratch, std::uint32_t num_pieces,
+                                             std::uint32_t num_blocks) {
+  const std::uint64_t count = (std::uint64_t{num_pieces} + 1) * num_blocks;
+  if (count > scratch.max_splits) return kNoRow;
+  const std::uint64_t first = atomicAdd(scratch.counters + kSplitsPlaced, count);  // parts come in any order
+  return first + count <= scratch.max_splits ? static_cast<std::uint32_t>(first) : kNoRow;
+}
+
 // Grid: one thread per row of the panel.
 // Work: a row writes its parts, which share its span.
 // Memory: contiguous but for rows with several parts.
-__global__ void write_parts(CBlocksView c_blocks, RankScratch scratch) {
+__global__ void write_parts(CompressedView a, CBlocksView c_blocks, RankScratch scratch) {
   for_each_item(c_blocks.num_rows, [=](std::uint64_t x) {
     const std::uint32_t first = scratch.part_offsets[x];
     const std::uint32_t num_parts = scratch.part_offsets[x + 1] - first;
     if (num_parts == 0) return;
     const RowSpan span = scratch.spans[x];
     const std::uint32_t width = ((span.count - 1) / num_parts / 32 + 1) * 32;
+    const auto row = static_cast<std::uint32_t>(c_blocks.row_begin + x);
+    const std::uint32_t of_a = a.offsets[row + 1] - a.offsets[row];
+    const std::uint32_t splits = num_parts == 1 ? kNoRow : place_splits(scratch, num_parts, of_a);
     for (std::uint32_t t = 0; t < num_parts; ++t) {
       const std::uint64_t skipped = std::uint64_t{t} * width;
       const std::uint64_t left = skipped < span.count ? span.count - skipped : 0;
-      scratch.parts[first + t] = {.row = static_cast<std::uint32_t>(c_blocks.row_begin + x),
-                                  .first = static_cast<std::uint32_t>(span.first + skipped),
-                                  .count = static_cast<std::uint32_t>(min(left, std::uint64_t{width})),
-                                  .window = 1};
+      scratch.parts[first + t] = {
+          .row = row,
+          .first = static_cast<std::uint32_t>(span.first + min(skipped, std::uint64_t{span.count})),
+          .count = static_cast<std::uint32_t>(min(left, std::uint64_t{width})) | (t + 1 == num_parts ? kLastOfRow : 0),
+          .rest = splits == kNoRow ? kNoRow : splits + t * of_a};
+    }
+  });
+}
+
+// Grid: as many CTAs as fit the device; a warp takes one slice of a part after the other.
+// Work: a lane searches the first column of the part in the B row of each of its blocks of A; the last part of a row
+//       also the end.
+// Memory: contiguous writes; scattered reads.
+__global__ void __launch_bounds__(kItemThreads)
+    find_part_splits(RankedProduct product, CBlocksView c_blocks, RankScratch scratch) {
+  if (scratch.counters[kSplitsPlaced] == 0) return;  // all parts are whole rows
+  const CompressedView& a = product.a.index;
+  const CompressedView& b = product.b.index;
+  const std::uint64_t num_items = std::uint64_t{scratch.part_offsets[c_blocks.num_rows]} * kSlices * 32;
+  for_each_item(num_items, [=](std::uint64_t item) {
+    const RankPart part = scratch.parts[item / 32 / kSlices];
+    const std::uint32_t begin = a.offsets[part.row];
+    const std::uint32_t of_a = a.offsets[part.row + 1] - begin;
+    if (part.rest == kNoRow) return;
+    const bool is_last = (part.count & kLastOfRow) != 0;
+    const std::uint32_t count = part.count & ~kLastOfRow;
+    for (auto x = static_cast<std::uint32_t>(item % (kSlices * 32)); x < of_a; x += kSlices * 32) {
+      const std::uint32_t b_row = product.b_row_index[begin + x];
+      std::uint32_t from = 0;
+      std::uint32_t to = 0;
+      if (b_row != kNoRow) {
+        const std::uint32_t row_end = b.offsets[b_row + 1];
+        from = static_cast<std::uint32_t>(lower_bound(b.columns, b.offsets[b_row], row_end, part.first));
+        to = from;
+        if (is_last) to = static_cast<std::uint32_t>(lower_bound(b.columns, from, row_end, part.first + count));
+      }
+      scratch.splits[part.rest + x] = from;
+      if (is_last) scratch.splits[part.rest + of_a + x] = to;
     }
   });
 }
 
 __device__ inline std::uint32_t windows_of(const RankPart& part) {
-  return part.count == 0 ? 0 : (part.count - 1) / part.window + 1;
+  return part.count == 0 ? 0 : (part.count - 1) / part.rest + 1;
 }
 
 /// Windows << 32 | C blocks of each part; 0 behind the last one.
@@ -119,15 +171,6 @@ struct CountsOfPart {
 
 auto counts_of_parts(const CountsOfPart& counts) {
   return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), counts);
-}
-
-/// Takes places for the split offsets of a part; kNoRow where there is no room for them.
-__device__ inline std::uint32_t place_splits(const RankScratch& scratch, std::uint32_t num_windows,
-                                             std::uint32_t num_blocks) {
-  const std::uint64_t count = (std::uint64_t{num_windows} + 1) * num_blocks;
-  if (count > scratch.max_splits) return kNoRow;
-  const std::uint64_t first = atomicAdd(scratch.counters + kSplitsPlaced, count);  // parts come in any order
-  return first + count <= scratch.max_splits ? static_cast<std::uint32_t>(first) : kNoRow;
 }
 
 // Grid: one thread per part, of as many as there can be.
@@ -148,10 +191,10 @@ __global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratc
     const std::uint32_t of_a = a.offsets[part.row + 1] - a.offsets[part.row];
     const std::uint32_t splits = is_whole ? kNoRow : place_splits(scratch, num_windows, of_a);
     for (std::uint32_t w = 0; w < num_windows; ++w) {
-      const std::uint32_t skipped = w * part.window;
+      const std::uint32_t skipped = w * part.rest;
       to[w] = {.row = part.row,
                .first = part.first + skipped,
-               .count = min(part.window, part.count - skipped) | (is_whole ? kWholeRow : 0) |
+               .count = min(part.rest, part.count - skipped) | (is_whole ? kWholeRow : 0) |
                         (w + 1 == num_windows ? kLastOfPart : 0),
                .record = record + skipped,
                .splits = splits == kNoRow ? kNoRow : splits + w * of_a};
@@ -165,7 +208,6 @@ __global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratc
 // Memory: contiguous writes; scattered reads.
 __global__ void __launch_bounds__(kItemThreads)
     find_splits(RankedProduct product, RankScratch scratch, const std::uint64_t* counts) {
-  constexpr std::uint32_t kSlices = 16;
   if (scratch.counters[kSplitsPlaced] == 0) return;  // all windows are whole rows
   const CompressedView& a = product.a.index;
   const CompressedView& b = product.b.index;
@@ -230,8 +272,10 @@ void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks
   check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, parts_of_rows(parts), scratch.part_offsets,
                                       std::int64_t{c_blocks.num_rows} + 1, stream),
         "parts of rows");
-  write_parts<<<item_grid(c_blocks.num_rows), kItemThreads, 0, stream>>>(c_blocks, scratch);
+  write_parts<<<item_grid(c_blocks.num_rows), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch);
   check_launch("write_parts");
+  find_part_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, c_blocks, scratch);
+  check_launch("find_part_splits");
 }
 
 void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
@@ -244,8 +288,7 @@ void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_bloc
   write_windows<<<item_grid(scratch.max_parts), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch,
                                                                            num_blocks);
   check_launch("write_windows");
-  constexpr unsigned kCtas = 2048;  // resident on the largest device
-  find_splits<<<kCtas, kItemThreads, 0, stream>>>(product, scratch, scratch.counts_before + scratch.max_parts);
+  find_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, scratch, scratch.counts_before + scratch.max_parts);
   check_launch("find_splits");
 }
 

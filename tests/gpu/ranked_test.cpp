@@ -83,6 +83,23 @@ TEST_CASE("row-rank: rows with many pairs are found in parts and multiplied in s
   }
 }
 
+TEST_CASE("row-rank: many pairs in few columns, of which the last part of a row has none") {
+  for (const std::uint32_t m : {1u, 4u, 8u}) {
+    const std::uint32_t nb = 700;
+    MatrixBuilder a(nb, m, 1);
+    MatrixBuilder b(nb, m, 2);
+    for (std::uint32_t t = 0; t < 500; ++t) {
+      for (const std::uint32_t i : {3u, 4u, 600u}) a.add_random(i, t, 2047);
+      if (t % 50 == 7) a.add_random(5, t, 2047);
+      for (std::uint32_t j = 0; j < 160; ++j) {  // 65,000 pairs: four parts of 64 columns
+        if ((j + t) % 16 > 2) b.add_random(t, 100 + j, 2047);
+      }
+    }
+    INFO("m " << m);
+    check(a.matrix(), b.matrix());
+  }
+}
+
 TEST_CASE("row-rank: columns far apart, and in clusters that fill a bucket") {
   const std::uint32_t nb = kernels::kMaxRankedColumns;
   for (const std::uint32_t m : {1u, 4u, 7u, 16u}) {
