@@ -162,11 +162,11 @@ void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_bloc
   const std::uint32_t num_words = (span + 31) / 32 + 1;
   const std::uint32_t shared_bytes = num_words * 4;
   constexpr std::uint32_t kFewBytes = 8u << 10;    // many CTAs fit: small ones, where rows are short
-  constexpr std::uint32_t kManyBytes = 40u << 10;  // fewer CTAs fit: larger ones
+  constexpr std::uint32_t kManyBytes = 40u << 10;  // fewer CTAs fit: larger ones, as for long rows with many columns
   const bool has_short_rows = scratch.mean_row_pairs <= kRankShortRowPairs;
-  const unsigned threads = shared_bytes > kManyBytes                     ? kMaxWarps * 32
-                           : shared_bytes > kFewBytes || !has_short_rows ? 256
-                                                                         : 64;
+  unsigned threads = 256;
+  if (shared_bytes <= kFewBytes && has_short_rows) threads = 64;
+  if (shared_bytes > kManyBytes || (shared_bytes > kFewBytes && !has_short_rows)) threads = kMaxWarps * 32;
   check(cudaFuncSetAttribute(find_columns, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
         "find_columns shared memory");
   int device = 0;
