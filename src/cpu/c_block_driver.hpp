@@ -123,7 +123,7 @@ std::byte* multiply_c_blocks(const Operands& x, const CBlockList& list, std::byt
   for (const CBlock& c_block : list.c_blocks) {
     const std::uint32_t count = c_block.end - begin;
     const PairRef* const pairs = list.pairs + begin;
-    if constexpr (kM == 8) fetch_record(out + kRecordsAhead * record, record);
+    if constexpr (kM >= 7) fetch_record(out + kRecordsAhead * record, record);
     bool any = false;
     if constexpr (!kWide && requires { Kernel::template run_and_store<kM>(x, pairs, count, out); }) {
       any = count <= run_pairs ? Kernel::template run_and_store<kM>(x, pairs, count, out + kIndexBytes)

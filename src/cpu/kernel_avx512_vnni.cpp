@@ -22,6 +22,7 @@
 #endif
 
 #include "cpu/c_block_driver.hpp"
+#include "cpu/sums8_avx512.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -105,45 +106,6 @@ struct Side4 {
   }
 };
 
-/// Sums of an 8 x 8 result: rows 0-3 and 4-7, columns 0-3 and 4-7; a lane of 128 bits per row.
-struct Sums8 {
-  __m512i top_left;
-  __m512i top_right;
-  __m512i bottom_left;
-  __m512i bottom_right;
-
-  void clear() { top_left = top_right = bottom_left = bottom_right = _mm512_setzero_si512(); }
-
-  /// Adds elements 2T, 2T + 1 of every row of A times rows 2T, 2T + 1 of B.
-  template <int T>
-  void add(__m512i top, __m512i bottom, __m512i left, __m512i right) {
-    // The same two elements of A's row to all four columns of its lane.
-    const __m512i a_top = _mm512_shuffle_epi32(top, static_cast<_MM_PERM_ENUM>(T * 0x55));
-    const __m512i a_bottom = _mm512_shuffle_epi32(bottom, static_cast<_MM_PERM_ENUM>(T * 0x55));
-    top_left = _mm512_dpwssd_epi32(top_left, a_top, left);
-    top_right = _mm512_dpwssd_epi32(top_right, a_top, right);
-    bottom_left = _mm512_dpwssd_epi32(bottom_left, a_bottom, left);
-    bottom_right = _mm512_dpwssd_epi32(bottom_right, a_bottom, right);
-  }
-
-  /// Shapes: out [8, 8] u32.
-  void store(void* out) const {
-    const __m512i rows_even = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-    const __m512i rows_odd = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    auto* const to = static_cast<std::byte*>(out);
-    _mm512_storeu_si512(to, _mm512_permutex2var_epi64(top_left, rows_even, top_right));
-    _mm512_storeu_si512(to + 64, _mm512_permutex2var_epi64(top_left, rows_odd, top_right));
-    _mm512_storeu_si512(to + 128, _mm512_permutex2var_epi64(bottom_left, rows_even, bottom_right));
-    _mm512_storeu_si512(to + 192, _mm512_permutex2var_epi64(bottom_left, rows_odd, bottom_right));
-  }
-
-  [[nodiscard]] bool any() const {
-    const __m512i bits =
-        _mm512_or_si512(_mm512_or_si512(top_left, top_right), _mm512_or_si512(bottom_left, bottom_right));
-    return _mm512_test_epi32_mask(bits, bits) != 0;
-  }
-};
-
 /// Four consecutive pairs of rows of B, repeated in every lane. Shapes: b [4, 2] of an interleaved row.
 inline __m512i repeat_columns(const std::uint16_t* b) {
   return _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(b)));
@@ -209,13 +171,13 @@ struct Side8 {
 
   /// Narrow sums straight into a record; whether one is not zero.
   template <std::uint32_t kM>
-  requires(kM == kSide) static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count,
-                                                  std::byte* out) {
+  static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
+    static_assert(kM == 7 || kM == 8);
     Sums8 sums;
     Sums8 unused;
     __m256i unused_sums;
     sum<false, kM>(x, pairs, count, sums, unused, unused_sums);
-    sums.store(out);
+    kM == 7 ? sums.store_7(out) : sums.store(out);
     return sums.any();
   }
 };
