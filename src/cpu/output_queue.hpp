@@ -44,6 +44,9 @@ class OutputQueue {
   /// Returns whether there is a job. Errors: Stopped, Interrupted.
   bool start(Job& job, const std::function<bool()>& claim);
 
+  /// Output that the next unit should not pass. Values: for claim() alone, which is called under the lock.
+  [[nodiscard]] std::uint64_t useful_bytes() const;
+
   /// Hands a full buffer of an unfinished unit to the sink, as soon as all older units are through, and gives the job
   /// an empty one. Errors: Stopped, Interrupted, what the sink throws.
   void flush(Job& job);

@@ -51,8 +51,9 @@ void work(const Rows& rows, const RowWork& shared, UnitMaker& maker, OutputQueue
   Merger merger(rows, shared.run);
   OutputQueue::Job job;
   Unit unit;
+  const std::uint64_t record = output_record_bytes(product.shape.m);
   const auto claim = [&] {
-    if (!maker.next(unit)) return false;
+    if (!maker.next(unit, queue.useful_bytes() / record)) return false;
     job.range = unit.range;
     return true;
   };
@@ -60,7 +61,7 @@ void work(const Rows& rows, const RowWork& shared, UnitMaker& maker, OutputQueue
     const bool ends_rows = unit.col_end == product.blocks_per_side;
     {
       auto piece = shared.run.clock.piece(Stage::multiply, {.panel = job.number});
-      UnitOutput out(queue, job, output_record_bytes(product.shape.m));
+      UnitOutput out(queue, job, record);
       merge_unit(merger, product, unit, shared.run, out);
       // A row in pieces counts with its last one.
       const auto* const pairs = product.row_pairs.data();

@@ -46,18 +46,18 @@ std::uint32_t UnitMaker::column_at(std::uint64_t part, std::uint64_t parts) cons
   return static_cast<std::uint32_t>(blocks_per_side_ * part / parts / kColumnGrain * kColumnGrain);
 }
 
-bool UnitMaker::next(Unit& unit) {
+bool UnitMaker::next(Unit& unit, std::uint64_t most_records) {
   for (std::size_t asked = 0; asked < places_.size(); ++asked) {
     const std::size_t range = turn_;
     turn_ = range + 1 == places_.size() ? 0 : range + 1;
-    if (!next_of(places_[range], unit)) continue;
+    if (!next_of(places_[range], most_records, unit)) continue;
     unit.range = static_cast<std::uint32_t>(range);
     return true;
   }
   return false;
 }
 
-bool UnitMaker::next_of(Place& place, Unit& unit) const {
+bool UnitMaker::next_of(Place& place, std::uint64_t most_records, Unit& unit) const {
   while (place.row < place.end && pairs_[place.row] == 0) ++place.row;
   if (place.row == place.end) return false;
   const std::uint64_t parts = num_parts(place.row);
@@ -72,7 +72,7 @@ bool UnitMaker::next_of(Place& place, Unit& unit) const {
   std::uint64_t unit_pairs = pairs_[unit.row_begin];
   std::uint64_t unit_records = records_of(unit.row_begin);
   while (place.row < place.end && unit_pairs + pairs_[place.row] <= target_pairs_ &&
-         unit_records + records_of(place.row) <= buffer_records_) {
+         unit_records + records_of(place.row) <= most_records) {
     unit_pairs += pairs_[place.row];
     unit_records += records_of(place.row);
     ++place.row;

@@ -26,8 +26,8 @@ class UnitMaker {
   UnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders, std::uint32_t blocks_per_side,
             std::uint64_t buffer_records, unsigned num_threads);
 
-  /// False at the end.
-  bool next(Unit& unit);
+  /// Values: most_records = result blocks up to which rows are joined, buffer_records at most. False at the end.
+  bool next(Unit& unit, std::uint64_t most_records);
 
   [[nodiscard]] std::uint64_t total_pairs() const { return total_pairs_; }
 
@@ -39,7 +39,7 @@ class UnitMaker {
     std::uint64_t part = 0;  // of row
   };
 
-  bool next_of(Place& place, Unit& unit) const;
+  bool next_of(Place& place, std::uint64_t most_records, Unit& unit) const;
   [[nodiscard]] std::uint64_t records_of(std::uint32_t row) const;
   [[nodiscard]] std::uint64_t num_parts(std::uint32_t row) const;
   [[nodiscard]] std::uint32_t column_at(std::uint64_t part, std::uint64_t parts) const;

@@ -51,7 +51,7 @@ TEST_CASE("cpu: units cover every row and column once, in order") {
         std::uint32_t row = 0;
         std::uint32_t col = 0;
         bool in_order = true;
-        while (maker.next(unit)) {
+        while (maker.next(unit, buffer_records)) {
           while (col == 0 && pairs[row] == 0) ++row;
           in_order &= unit.row_begin == row && unit.col_begin == col && unit.col_begin < unit.col_end;
           in_order &= unit.col_end == nb || unit.col_end % 8 == 0;  // no tile is cut
