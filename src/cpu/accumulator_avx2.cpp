@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "plan/host_models.hpp"
 #include "spmm/types.hpp"
 
 #if defined(__clang__)
@@ -25,9 +26,16 @@ inline void store(std::uint32_t* sums, __m256i value) {
   _mm256_store_si256(reinterpret_cast<__m256i*>(sums), value);
 }
 
+template <std::size_t kElements>
+inline void fetch_block(const std::uint16_t* block) {
+  constexpr std::size_t kLineElements = 32;
+  for (std::size_t e = 0; e < kElements; e += kLineElements) __builtin_prefetch(block + e);
+}
+
 /// Side 4: two registers of sums, a lane of 128 bits per row.
-std::uint32_t add_4(const std::uint16_t* a, const std::uint16_t* b, const std::uint32_t* cols, std::uint32_t count,
-                    std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
+std::uint32_t add_4(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
+  constexpr std::size_t kElements = 16;
+  const auto [a, b, cols, count, ahead] = run;
   const __m256i block = _mm256_load_si256(reinterpret_cast<const __m256i*>(a));
   const __m256i first = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
   __m256i spread[2][2];  // [rows 0-1, rows 2-3][elements 0-1, elements 2-3], each for all columns of its lane
@@ -38,8 +46,9 @@ std::uint32_t add_4(const std::uint16_t* a, const std::uint16_t* b, const std::u
   }
   std::uint32_t x = 0;
   for (; x < count && cols[x] < end_col; ++x) {
-    std::uint32_t* const at = sums + (cols[x] - first_col) * std::size_t{16};
-    const auto* of_b = reinterpret_cast<const __m128i*>(b + x * std::size_t{16});
+    fetch_block<kElements>(ahead + x * kElements);
+    std::uint32_t* const at = sums + (cols[x] - first_col) * kElements;
+    const auto* of_b = reinterpret_cast<const __m128i*>(b + x * kElements);
     const __m256i upper = _mm256_broadcastsi128_si256(_mm_load_si128(of_b));
     const __m256i lower = _mm256_broadcastsi128_si256(_mm_load_si128(of_b + 1));
     for (std::size_t half = 0; half < 2; ++half) {
@@ -52,12 +61,14 @@ std::uint32_t add_4(const std::uint16_t* a, const std::uint16_t* b, const std::u
 }
 
 /// Side 8: a register of sums per row.
-std::uint32_t add_8(const std::uint16_t* a, const std::uint16_t* b, const std::uint32_t* cols, std::uint32_t count,
-                    std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
+std::uint32_t add_8(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
+  constexpr std::size_t kElements = 64;
+  const auto [a, b, cols, count, ahead] = run;
   std::uint32_t x = 0;
   for (; x < count && cols[x] < end_col; ++x) {
-    std::uint32_t* const at = sums + (cols[x] - first_col) * std::size_t{64};
-    const auto* of_b = reinterpret_cast<const __m256i*>(b + x * std::size_t{64});
+    fetch_block<kElements>(ahead + x * kElements);
+    std::uint32_t* const at = sums + (cols[x] - first_col) * kElements;
+    const auto* of_b = reinterpret_cast<const __m256i*>(b + x * kElements);
     __m256i rows[8];
     for (std::size_t r = 0; r < 8; ++r) rows[r] = load(at + 8 * r);
     for (std::size_t t = 0; t < 4; ++t) {
@@ -98,8 +109,21 @@ std::byte* store_records(std::uint32_t row, std::uint32_t first_col, std::uint32
 
 AccumulatorKernel avx2_accumulator(const PackedShape& shape, const Arithmetic& arithmetic) {
   if (arithmetic.wide) return {};
-  if (shape.m == 4) return {.add = add_4, .store = store_records<4>};
-  if (shape.m == 8) return {.add = add_8, .store = store_records<8>};
+  const double least_pairs = plan::least_summed_pairs(Isa::avx2, shape.m);
+  if (shape.m == 4) {
+    return {.sum_elements = 16,
+            .sums_bytes = kSide4SumsBytes,
+            .least_pairs = least_pairs,
+            .add = add_4,
+            .store = store_records<4>};
+  }
+  if (shape.m == 8) {
+    return {.sum_elements = 64,
+            .sums_bytes = kSumsBytes,
+            .least_pairs = least_pairs,
+            .add = add_8,
+            .store = store_records<8>};
+  }
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Sums of rows of C for AVX-512 with VNNI, sides 4 and 8.
+// Sums of rows of C for AVX-512 with VNNI, sides 4 to 8.
 #include "cpu/accumulator_kernel.hpp"
 
 #if defined(__x86_64__)
@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "plan/host_models.hpp"
 #include "spmm/types.hpp"
 
 #if defined(__clang__)
@@ -23,6 +24,13 @@ namespace spmm::cpu {
 namespace {
 
 constexpr std::size_t kHeadBytes = sizeof(BlockIndex);
+
+/// Fetches a block of B.
+template <std::size_t kElements>
+inline void fetch_block(const std::uint16_t* block) {
+  constexpr std::size_t kLineElements = 32;
+  for (std::size_t e = 0; e < kElements; e += kLineElements) __builtin_prefetch(block + e);
+}
 
 /// Four columns of two rows of B, repeated in every lane of 128 bits.
 inline __m512i repeat(const std::uint16_t* b) {
@@ -44,8 +52,9 @@ inline void store_index(std::byte* out, std::uint32_t row, std::uint32_t col) {
 }
 
 /// Side 4: the sums of a block are one register, a lane per row.
-std::uint32_t add_4(const std::uint16_t* a, const std::uint16_t* b, const std::uint32_t* cols, std::uint32_t count,
-                    std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
+std::uint32_t add_4(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
+  constexpr std::size_t kElements = 16;
+  const auto [a, b, cols, count, ahead] = run;
   const __m512i spread0 = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
   const __m512i spread1 = _mm512_add_epi32(spread0, _mm512_set1_epi32(1));
   const __m512i block = _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(a)));
@@ -53,10 +62,11 @@ std::uint32_t add_4(const std::uint16_t* a, const std::uint16_t* b, const std::u
   const __m512i a1 = _mm512_permutexvar_epi32(spread1, block);
   std::uint32_t x = 0;
   for (; x < count && cols[x] < end_col; ++x) {
-    std::uint32_t* const at = sums + (cols[x] - first_col) * std::size_t{16};
+    fetch_block<kElements>(ahead + x * kElements);
+    std::uint32_t* const at = sums + (cols[x] - first_col) * kElements;
     __m512i sum = _mm512_load_si512(at);
-    sum = _mm512_dpwssd_epi32(sum, a0, repeat(b + x * std::size_t{16}));
-    sum = _mm512_dpwssd_epi32(sum, a1, repeat(b + x * std::size_t{16} + 8));
+    sum = _mm512_dpwssd_epi32(sum, a0, repeat(b + x * kElements));
+    sum = _mm512_dpwssd_epi32(sum, a1, repeat(b + x * kElements + 8));
     _mm512_store_si512(at, sum);
   }
   return x;
@@ -76,79 +86,150 @@ std::byte* store_4(std::uint32_t row, std::uint32_t first_col, std::uint32_t cou
   return out;
 }
 
-/// Side 8: four registers, rows 0-3 and 4-7, columns 0-3 and 4-7 of each; a lane per row.
-std::uint32_t add_8(const std::uint16_t* a, const std::uint16_t* b, const std::uint32_t* cols, std::uint32_t count,
-                    std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
-  const __m512i top = _mm512_load_si512(a);
-  const __m512i bottom = _mm512_load_si512(a + 32);
-  // Elements 2t, 2t + 1 of each row of A, for all columns of its lane.
-  const __m512i a_top[4] = {_mm512_shuffle_epi32(top, static_cast<_MM_PERM_ENUM>(0x00)),
-                            _mm512_shuffle_epi32(top, static_cast<_MM_PERM_ENUM>(0x55)),
-                            _mm512_shuffle_epi32(top, static_cast<_MM_PERM_ENUM>(0xAA)),
-                            _mm512_shuffle_epi32(top, static_cast<_MM_PERM_ENUM>(0xFF))};
-  const __m512i a_bottom[4] = {_mm512_shuffle_epi32(bottom, static_cast<_MM_PERM_ENUM>(0x00)),
-                               _mm512_shuffle_epi32(bottom, static_cast<_MM_PERM_ENUM>(0x55)),
-                               _mm512_shuffle_epi32(bottom, static_cast<_MM_PERM_ENUM>(0xAA)),
-                               _mm512_shuffle_epi32(bottom, static_cast<_MM_PERM_ENUM>(0xFF))};
-  std::uint32_t x = 0;
-  for (; x < count && cols[x] < end_col; ++x) {
-    std::uint32_t* const at = sums + (cols[x] - first_col) * std::size_t{64};
-    const std::uint16_t* const block = b + x * std::size_t{64};
-    __m512i top_left = _mm512_load_si512(at);
-    __m512i top_right = _mm512_load_si512(at + 16);
-    __m512i bottom_left = _mm512_load_si512(at + 32);
-    __m512i bottom_right = _mm512_load_si512(at + 48);
-#pragma GCC unroll 4
-    for (int t = 0; t < 4; ++t) {
-      const __m512i left = repeat(block + 16 * t);
-      const __m512i right = repeat(block + 16 * t + 8);
-      top_left = _mm512_dpwssd_epi32(top_left, a_top[t], left);
-      top_right = _mm512_dpwssd_epi32(top_right, a_top[t], right);
-      bottom_left = _mm512_dpwssd_epi32(bottom_left, a_bottom[t], left);
-      bottom_right = _mm512_dpwssd_epi32(bottom_right, a_bottom[t], right);
-    }
-    _mm512_store_si512(at, top_left);
-    _mm512_store_si512(at + 16, top_right);
-    _mm512_store_si512(at + 32, bottom_left);
-    _mm512_store_si512(at + 48, bottom_right);
-  }
-  return x;
+/// Eight columns of two rows of B, twice.
+inline __m512i repeat_row(const std::uint16_t* b) {
+  return _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(b)));
 }
 
-std::byte* store_8(std::uint32_t row, std::uint32_t first_col, std::uint32_t count, std::uint32_t* sums,
-                   std::byte* out) {
-  constexpr std::size_t kRecord = kHeadBytes + 64 * sizeof(std::uint32_t);
-  const __m512i rows_even = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-  const __m512i rows_odd = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-  const __m512i zero = _mm512_setzero_si512();
-  for (std::uint32_t x = 0; x < count; ++x) {
-    std::uint32_t* const at = sums + x * std::size_t{64};
-    const __m512i top_left = _mm512_load_si512(at);
-    const __m512i top_right = _mm512_load_si512(at + 16);
-    const __m512i bottom_left = _mm512_load_si512(at + 32);
-    const __m512i bottom_right = _mm512_load_si512(at + 48);
-    for (std::size_t e = 0; e < 64; e += 16) _mm512_store_si512(at + e, zero);
-    fetch_ahead<kRecord>(out);
-    store_index(out, row, first_col + x);
-    std::byte* const values = out + kHeadBytes;
-    _mm512_storeu_si512(values, _mm512_permutex2var_epi64(top_left, rows_even, top_right));
-    _mm512_storeu_si512(values + 64, _mm512_permutex2var_epi64(top_left, rows_odd, top_right));
-    _mm512_storeu_si512(values + 128, _mm512_permutex2var_epi64(bottom_left, rows_even, bottom_right));
-    _mm512_storeu_si512(values + 192, _mm512_permutex2var_epi64(bottom_left, rows_odd, bottom_right));
-    const __m512i any =
-        _mm512_or_si512(_mm512_or_si512(top_left, top_right), _mm512_or_si512(bottom_left, bottom_right));
-    out += _mm512_test_epi32_mask(any, any) != 0 ? kRecord : 0;
+/// Blocks of side 5 to 8: rows of 8 elements, two in a register.
+template <std::uint32_t kSide>
+struct RowPairs {
+  static constexpr std::size_t kRegisters = (kSide + 1) / 2;      // of a block of C
+  static constexpr std::size_t kInnerPairs = (kSide + 1) / 2;     // pairs of rows of B
+  static constexpr std::size_t kElements = 64;                    // of a packed block of A or B
+  static constexpr std::size_t kUsedElements = kInnerPairs * 16;  // of B, the rest is padding
+
+  /// Elements 2t, 2t + 1 of rows 2r and 2r + 1 of A, each for all columns of its half.
+  /// Values: half_of_a = rows 0 to 3, or 4 to 7.
+  static __m512i spread(__m512i half_of_a, std::size_t r, std::size_t t) {
+    const __m512i upper_and_lower = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4);
+    const __m512i from = _mm512_set1_epi32(static_cast<int>(r % 2 * 8 + t));
+    return _mm512_permutexvar_epi32(_mm512_add_epi32(upper_and_lower, from), half_of_a);
   }
-  return out;
-}
+
+  /// Elements [16 * part, 16 * part + 16) of a block without padding, from registers part and part + 1. Values: beyond
+  /// the last element anything.
+  static __m512i dense(std::size_t part, __m512i first, __m512i second) {
+    alignas(64) std::uint32_t from[16];
+    for (std::size_t lane = 0; lane < 16; ++lane) {
+      const std::size_t element = 16 * part + lane;
+      from[lane] = static_cast<std::uint32_t>(element / kSide * 8 + element % kSide - 16 * part);
+    }
+    return _mm512_permutex2var_epi32(first, _mm512_load_si512(from), second);
+  }
+
+  /// A block without padding. Shapes: sum [kRegisters], out [kSide, kSide] u32.
+  static void store_block(const __m512i* sum, std::byte* out) {
+    constexpr std::size_t kLine = 64;
+    if constexpr (kSide == 8) {
+      for (std::size_t r = 0; r < 4; ++r) _mm512_storeu_si512(out + kLine * r, sum[r]);
+    } else if constexpr (kSide == 7) {
+      for (std::size_t r = 0; r < 3; ++r) _mm512_storeu_si512(out + kLine * r, dense(r, sum[r], sum[r + 1]));
+      const int last = _mm_extract_epi32(_mm512_extracti32x4_epi32(sum[3], 1), 2);
+      std::memcpy(out + 3 * kLine, &last, sizeof last);
+    } else if constexpr (kSide == 6) {
+      for (std::size_t r = 0; r < 2; ++r) _mm512_storeu_si512(out + kLine * r, dense(r, sum[r], sum[r + 1]));
+      const __m512i last = dense(2, sum[2], sum[2]);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 2 * kLine), _mm512_castsi512_si128(last));
+    } else {
+      _mm512_storeu_si512(out, dense(0, sum[0], sum[1]));
+      const __m512i rest = dense(1, sum[1], sum[2]);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + kLine), _mm512_castsi512_si256(rest));
+      const int last = _mm_cvtsi128_si32(_mm512_extracti32x4_epi32(rest, 2));
+      std::memcpy(out + kLine + 32, &last, sizeof last);
+    }
+  }
+};
+
+/// Sides 5 to 8: rows of 8 sums, two in a register.
+template <std::uint32_t kSide>
+struct Rows : RowPairs<kSide> {
+  using Blocks = RowPairs<kSide>;
+  using Blocks::kElements;
+  using Blocks::kInnerPairs;
+  using Blocks::kRegisters;
+  static constexpr std::size_t kSumElements = kRegisters * 16;
+
+  static std::uint32_t add(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
+    const auto [a, b, cols, count, ahead] = run;
+    const __m512i halves[2] = {_mm512_load_si512(a), _mm512_load_si512(a + 32)};
+    __m512i rows[kRegisters][kInnerPairs];
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < kRegisters; ++r) {
+#pragma GCC unroll 4
+      for (std::size_t t = 0; t < kInnerPairs; ++t) rows[r][t] = Blocks::spread(halves[r / 2], r, t);
+    }
+    std::uint32_t x = 0;
+    for (; x < count && cols[x] < end_col; ++x) {
+      fetch_block<Blocks::kUsedElements>(ahead + x * kElements);
+      std::uint32_t* const at = sums + (cols[x] - first_col) * kSumElements;
+      const std::uint16_t* const block = b + x * kElements;
+      __m512i sum[kRegisters];
+#pragma GCC unroll 4
+      for (std::size_t r = 0; r < kRegisters; ++r) sum[r] = _mm512_load_si512(at + 16 * r);
+#pragma GCC unroll 4
+      for (std::size_t t = 0; t < kInnerPairs; ++t) {
+        const __m512i columns = repeat_row(block + 16 * t);
+#pragma GCC unroll 4
+        for (std::size_t r = 0; r < kRegisters; ++r) sum[r] = _mm512_dpwssd_epi32(sum[r], rows[r][t], columns);
+      }
+#pragma GCC unroll 4
+      for (std::size_t r = 0; r < kRegisters; ++r) _mm512_store_si512(at + 16 * r, sum[r]);
+    }
+    return x;
+  }
+
+  static std::byte* store(std::uint32_t row, std::uint32_t first_col, std::uint32_t count, std::uint32_t* sums,
+                          std::byte* out) {
+    constexpr std::size_t kRecord = kHeadBytes + kSide * kSide * sizeof(std::uint32_t);
+    for (std::uint32_t x = 0; x < count; ++x) {
+      std::uint32_t* const at = sums + x * kSumElements;
+      __m512i sum[kRegisters];
+      __m512i any = _mm512_setzero_si512();
+      for (std::size_t r = 0; r < kRegisters; ++r) {
+        sum[r] = _mm512_load_si512(at + 16 * r);
+        any = _mm512_or_si512(any, sum[r]);
+        _mm512_store_si512(at + 16 * r, _mm512_setzero_si512());
+      }
+      fetch_ahead<kRecord>(out);
+      store_index(out, row, first_col + x);  // overwritten unless a sum is not zero
+      Blocks::store_block(sum, out + kHeadBytes);
+      out += _mm512_test_epi32_mask(any, any) != 0 ? kRecord : 0;
+    }
+    return out;
+  }
+
+  static AccumulatorKernel kernel() {
+    return {.sum_elements = kSumElements,
+            .sums_bytes = kSumsBytes,
+            .least_pairs = plan::least_summed_pairs(Isa::avx512_vnni, kSide),
+            .add = add,
+            .store = store};
+  }
+};
 
 }  // namespace
 
 AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape, const Arithmetic& arithmetic) {
   if (arithmetic.wide) return {};
-  if (shape.m == 4) return {.add = add_4, .store = store_4};
-  if (shape.m == 8) return {.add = add_8, .store = store_8};
-  return {};
+  switch (shape.m) {
+    case 4:
+      return {.sum_elements = 16,
+              .sums_bytes = kSide4SumsBytes,
+              .least_pairs = plan::least_summed_pairs(Isa::avx512_vnni, 4),
+              .add = add_4,
+              .store = store_4};
+    case 5:
+      return Rows<5>::kernel();
+    case 6:
+      return Rows<6>::kernel();
+    case 7:
+      return Rows<7>::kernel();
+    case 8:
+      return Rows<8>::kernel();
+    default:
+      return {};
+  }
 }
 
 }  // namespace spmm::cpu

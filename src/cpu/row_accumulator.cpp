@@ -6,19 +6,26 @@
 #include <vector>
 
 #include "cpu/fetch_ahead.hpp"
-#include "plan/host_models.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint32_t kFetchedBlocks = 2;       // of A: their blocks of B are on the way
-constexpr std::uint64_t kMaxFetchedBytes = 2048;  // of a row of B
-constexpr std::uint64_t kCacheLineBytes = 64;
+constexpr std::uint32_t kRunsAhead = 2;           // blocks of A: their blocks of B are on the way
+constexpr std::size_t kLineElements = 16;         // of a cache line, 32 bits each
 constexpr std::uint64_t kNearBytes = 768u << 10;  // of B that stay in the second-level cache
 constexpr std::uint32_t kMinNearColumns = 16;
 constexpr std::size_t kMaxElements = 64;  // of a block that accumulators take
 constexpr std::uint64_t kMaxSum = 0xFFFF'FFFFu;
+
+/// Adds blocks up, element by element. Shapes: a [count, kElements], sums [kMaxElements].
+/// Values: kElements is a constant so that the loop becomes vectors.
+template <std::size_t kElements>
+void add_blocks(const std::uint16_t* a, std::size_t count, std::uint32_t* sums) {
+  for (std::size_t x = 0; x < count; ++x) {
+    for (std::size_t e = 0; e < kElements; ++e) sums[e] += a[x * kElements + e];
+  }
+}
 
 }  // namespace
 
@@ -30,14 +37,13 @@ RowAccumulator::RowAccumulator(const Operand& a, const Operand& b, const PackedS
       kernel_(kernel),
       run_(run),
       blocks_per_side_(blocks_per_side),
-      side_(shape.m),
-      block_elements_(shape.m * shape.m),
+      shape_(shape),
       flush_pairs_(arithmetic.flush_pairs),
-      least_pairs_(plan::least_summed_pairs(shape.m) * blocks_per_side) {
+      least_pairs_(kernel.least_pairs * blocks_per_side) {
   if (!kernel_) return;
-  const std::uint64_t most = kAccumulatorBytes / sizeof(std::uint32_t) / block_elements_;
+  const std::uint64_t most = kernel_.sums_bytes / sizeof(std::uint32_t) / kernel_.sum_elements;
   chunk_columns_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, blocks_per_side));
-  const std::uint64_t elements = std::uint64_t{chunk_columns_} * block_elements_;
+  const std::uint64_t elements = std::uint64_t{chunk_columns_} * kernel_.sum_elements;
   sums_ = space.sums.first(elements);
   totals_ = space.sums.subspan(elements, elements);
   cursors_ = space.cursors;
@@ -67,14 +73,13 @@ std::uint32_t RowAccumulator::pairs_to_fold(std::uint32_t row) const {
   const std::uint32_t end = a_.row_ptr[row + 1];
   if (end - begin <= flush_pairs_) return flush_pairs_;
   std::array<std::uint32_t, kMaxElements> sums{};
-  for (std::uint32_t x = begin; x < end; ++x) {
-    const std::uint16_t* const a = a_.values.data() + x * std::uint64_t{block_elements_};
-    for (std::uint32_t e = 0; e < block_elements_; ++e) sums[e] += a[e];
-  }
+  const std::uint16_t* const blocks = a_.values.data() + begin * shape_.a_elements();
+  shape_.a_elements() == kMaxElements ? add_blocks<kMaxElements>(blocks, end - begin, sums.data())
+                                      : add_blocks<kMaxElements / 4>(blocks, end - begin, sums.data());
   std::uint64_t largest = 0;
-  for (std::uint32_t r = 0; r < side_; ++r) {
+  for (std::uint32_t r = 0; r < shape_.rows; ++r) {
     std::uint64_t sum = 0;
-    for (std::uint32_t t = 0; t < side_; ++t) sum += sums[r * side_ + t];
+    for (std::uint32_t t = 0; t < shape_.inner; ++t) sum += sums[r * shape_.inner + t];
     largest = std::max(largest, sum);
   }
   return largest * b_.bound <= kMaxSum ? end - begin : flush_pairs_;
@@ -94,59 +99,57 @@ void RowAccumulator::start_cursors(std::uint32_t row, std::uint32_t col_begin, s
   }
 }
 
-void RowAccumulator::fold(std::uint32_t num_columns) {
-  const std::size_t count = std::size_t{num_columns} * block_elements_;
+void RowAccumulator::fold(std::uint32_t num_columns, bool is_first) {
+  const std::size_t count = std::size_t{num_columns} * kernel_.sum_elements;
   std::uint32_t* sums = sums_.data();
   std::uint32_t* totals = totals_.data();
   for (std::size_t e = 0; e < count; ++e) {
-    totals[e] = saturating_add(totals[e], sums[e]);
+    totals[e] = saturating_add(is_first ? 0 : totals[e], sums[e]);
     sums[e] = 0;
   }
 }
 
-void RowAccumulator::fetch_segment(std::uint32_t a_block, std::uint32_t next, std::uint32_t num_columns) const {
-  const std::uint32_t b_row = a_.cols[a_block];
-  if (b_row == kNoRow) return;
-  const std::uint64_t length = b_.row_ptr[b_row + 1] - b_.row_ptr[b_row];
-  const std::uint64_t block_bytes = block_elements_ * sizeof(std::uint16_t);
-  const std::uint64_t bytes = (length * num_columns / blocks_per_side_ + 1) * block_bytes;  // evenly spread
-  const auto* from = reinterpret_cast<const char*>(b_.values.data()) + next * block_bytes;
-  for (std::uint64_t at = 0; at < std::min(bytes, kMaxFetchedBytes); at += kCacheLineBytes) fetch(from + at);
-  fetch(b_.cols.data() + next);
+std::uint32_t RowAccumulator::next_of(std::uint32_t a_block, const std::uint32_t* cursor) const {
+  if (a_block >= a_.cols.size() || a_.cols[a_block] == kNoRow) return 0;
+  return cursor != nullptr ? *cursor : b_.row_ptr[a_.cols[a_block]];
 }
 
 std::uint32_t* RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end,
                                            std::uint32_t* cursors, std::uint32_t pairs_to_fold) {
   const std::uint32_t begin = a_.row_ptr[row];
   const std::uint32_t row_end = a_.row_ptr[row + 1];
-  const std::uint16_t* const b_values = b_.values.data();
+  const std::size_t stride = shape_.b_elements();
   std::uint32_t added = 0;  // since the last fold: each block of A adds to a C block once at most
   bool folded = false;
   for (std::uint32_t x = begin; x < row_end; ++x) {
-    if (x + kFetchedBlocks < row_end)
-      fetch_segment(x + kFetchedBlocks, cursors[x + kFetchedBlocks - begin], end - first);
+    const std::uint32_t soon = x + kRunsAhead;
+    const std::uint32_t ahead = next_of(soon, soon < row_end ? cursors + (soon - begin) : nullptr);
+    fetch(b_.cols.data() + ahead);
+    fetch(b_.cols.data() + ahead + kLineElements);
     const std::uint32_t b_row = a_.cols[x];
     if (b_row == kNoRow) continue;
     if (added == pairs_to_fold) {
-      fold(end - first);
+      fold(end - first, !folded);
       folded = true;
       added = 0;
     }
     const std::uint32_t at = cursors[x - begin];
-    cursors[x - begin] += kernel_.add(a_.values.data() + x * std::uint64_t{block_elements_},
-                                      b_values + at * std::uint64_t{block_elements_}, b_.cols.data() + at,
-                                      b_.row_ptr[b_row + 1] - at, first, end, sums_.data());
+    const AddRun run{.a = a_.values.data() + x * shape_.a_elements(),
+                     .b = b_.values.data() + at * stride,
+                     .cols = b_.cols.data() + at,
+                     .count = b_.row_ptr[b_row + 1] - at,
+                     .ahead = b_.values.data() + ahead * stride};
+    cursors[x - begin] += kernel_.add(run, first, end, sums_.data());
     ++added;
   }
   if (!folded) return sums_.data();
-  fold(end - first);
+  fold(end - first, false);
   return totals_.data();
 }
 
 void RowAccumulator::clear_if(bool was_used) {
   if (!was_used) return;
   std::fill(sums_.begin(), sums_.end(), 0);
-  std::fill(totals_.begin(), totals_.end(), 0);
 }
 
 void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used,
@@ -161,7 +164,7 @@ void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint
     while (first < end) {
       const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), end - first));
       out.advance_to(kernel_.store(a_.rows[row], first, count, sums, out.position()));
-      sums += std::size_t{count} * block_elements_;
+      sums += std::size_t{count} * kernel_.sum_elements;
       first += count;
     }
   }
@@ -174,7 +177,7 @@ void RowAccumulator::merge_together(std::uint32_t first, std::uint32_t last, boo
   };
   clear_if(was_used);
   std::byte* const begin = out.position();
-  const std::size_t row_bytes = std::size_t{blocks_per_side_} * output_record_bytes(side_);
+  const std::size_t row_bytes = std::size_t{blocks_per_side_} * output_record_bytes(shape_.m);
   const std::uint32_t first_block = a_.row_ptr[first];
   std::vector<RowState> rows(last - first);
   for (std::uint32_t row = first; row < last; ++row) {

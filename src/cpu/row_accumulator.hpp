@@ -12,8 +12,8 @@
 
 namespace spmm::cpu {
 
-/// Sums of a range of columns, which stay in the first-level cache or near it; and totals as large.
-inline constexpr std::uint64_t kAccumulatorBytes = 32u << 10;
+/// Sums of a range of columns at most, and totals as large.
+inline constexpr std::uint64_t kMaxSumsBytes = 128u << 10;
 
 /// Pairs per block column of C from which hardly a row misses one.
 inline constexpr std::uint64_t kPairsOfFullRows = 16;
@@ -23,7 +23,7 @@ class RowAccumulator {
  public:
   /// Memory that the caller has for other rows.
   struct Space {
-    std::span<std::uint32_t> sums;     ///< aligned to a cache line, 2 * kAccumulatorBytes at least
+    std::span<std::uint32_t> sums;     ///< aligned to a cache line, 2 * kMaxSumsBytes at least
     std::span<std::uint32_t> cursors;  ///< for each block of a row of A
   };
 
@@ -55,24 +55,24 @@ class RowAccumulator {
   /// Sums of columns [first, end), folded after so many blocks of A; returns where they are.
   std::uint32_t* sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end, std::uint32_t* cursors,
                              std::uint32_t pairs_to_fold);
-  /// Fetches what a block of A meets in the next columns. Values: next = the first block of B there.
-  void fetch_segment(std::uint32_t a_block, std::uint32_t next, std::uint32_t num_columns) const;
-  /// Adds sums to totals, clamped, and clears them.
-  void fold(std::uint32_t num_columns);
+  /// Where the blocks of B lie that a block of A meets next, or the first one of B where it meets none.
+  /// Values: a_block = any block of A; cursor = the one of the row's block, for blocks of another row none.
+  [[nodiscard]] std::uint32_t next_of(std::uint32_t a_block, const std::uint32_t* cursor) const;
+  /// Adds sums to totals, clamped, or starts those with them, and clears them.
+  void fold(std::uint32_t num_columns, bool is_first);
 
   const Operand& a_;
   const Operand& b_;
   const AccumulatorKernel kernel_;
   const Run& run_;
   std::uint32_t blocks_per_side_;
-  std::uint32_t side_;
-  std::uint32_t block_elements_;  // of A, of B and of sums
+  PackedShape shape_;
   std::uint32_t flush_pairs_;
   double least_pairs_;                // of a row that is taken
   std::uint32_t chunk_columns_ = 0;   // whose sums are kept at a time
   std::uint32_t near_columns_ = 0;    // whose blocks of B stay in the second-level cache
-  std::span<std::uint32_t> sums_;     // [chunk_columns, m, m]; zero between ranges of columns
-  std::span<std::uint32_t> totals_;   // the same, saturated; zero between ranges of columns
+  std::span<std::uint32_t> sums_;     // [chunk_columns, sum_elements]; zero between ranges of columns
+  std::span<std::uint32_t> totals_;   // the same, saturated; of a range of columns that was folded
   std::span<std::uint32_t> cursors_;  // next block of B for each block of A in the row
 };
 

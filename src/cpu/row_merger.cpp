@@ -21,6 +21,8 @@ constexpr std::uint32_t kMaxMultiplyAdds =
 constexpr std::uint32_t kScanCols = 4;       // columns per pair up to which scanning all counters is cheapest
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
 constexpr std::uint64_t kCacheLineBytes = 64;
+constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
+constexpr std::uint32_t kSegmentsAhead = 4;       // whose columns are fetched
 constexpr std::uint32_t kMaxRankedPairs = 16;     // each is compared with each: no counter, which would leave the cache
 constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
@@ -36,15 +38,15 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
       max_pairs_(max_list_pairs(product.operands.shape.m)),
       segments_(kMaxPairs),
       pairs_(kMaxPairs + kPairsAhead),
-      c_blocks_(kMaxPairs + 1),
+      c_blocks_(kMaxPairs + kCBlocksAhead),
       cursors_(kMaxPairs),
       accumulator_(
           product.a, product.b, product.operands.shape, product.operands.arithmetic, product.accumulator,
           product.blocks_per_side,
-          {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), 2 * kAccumulatorBytes / sizeof(std::uint32_t)},
+          {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), 2 * kMaxSumsBytes / sizeof(std::uint32_t)},
            .cursors = {cursors_.data(), cursors_.size()}},
           run) {
-  static_assert(2 * kAccumulatorBytes <= kMaxPairs * sizeof(PairRef));
+  static_assert(2 * kMaxSumsBytes <= kMaxPairs * sizeof(PairRef));
   static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
   if (counts_columns(product.blocks_per_side)) {
     position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
@@ -207,20 +209,14 @@ void RowMerger::order_pairs() {
 void RowMerger::count_columns() {
   const std::uint32_t* cols = product_.b.cols.data();
   std::uint32_t* position = position_.data();
-  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
-    for (std::uint32_t y = segment.begin; y < segment.end; ++y) ++position[cols[y]];
+  for (std::uint32_t s = 0; s < num_segments_; ++s) {
+    if (s + kSegmentsAhead < num_segments_) {
+      const Segment& ahead = segments_[s + kSegmentsAhead];
+      for (std::uint32_t y = ahead.begin; y < ahead.end; y += kLineColumns) fetch(cols + y);
+    }
+    for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) ++position[cols[y]];
   }
-  std::uint32_t next = 0;
-  std::uint32_t num_c_blocks = 0;
-  CBlock* c_blocks = c_blocks_.data();
-  for (std::uint32_t col = 0; col < product_.blocks_per_side; ++col) {
-    const std::uint32_t count = position[col];
-    position[col] = next;
-    next += count;
-    c_blocks[num_c_blocks] = {.col = col, .end = next};  // overwritten unless the column occurs
-    num_c_blocks += count != 0 ? 1 : 0;
-  }
-  num_c_blocks_ = num_c_blocks;
+  num_c_blocks_ = product_.list_columns(position, product_.blocks_per_side, c_blocks_.data());
 }
 
 void RowMerger::mark_columns() {

@@ -8,6 +8,7 @@
 #include "base/aligned_array.hpp"
 #include "base/run.hpp"
 #include "cpu/accumulator_kernel.hpp"
+#include "cpu/column_list.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/output_queue.hpp"
@@ -23,6 +24,7 @@ struct RowProduct {
   Operands operands;
   MultiplyCBlocks kernel;
   AccumulatorKernel accumulator;  ///< may be empty
+  ListColumns list_columns;
   std::uint32_t blocks_per_side;
 };
 

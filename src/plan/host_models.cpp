@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "plan/dense_panels.hpp"
 #include "plan/packed_shape.hpp"
@@ -98,8 +99,8 @@ double packed_terms(const Statistics& s, const Limits& limits) {
 
 /// Whether rows are summed in memory (cpu/row_accumulator.hpp), of rows of the average length.
 bool sums_in_memory(const Statistics& s, const Limits& limits, bool wide) {
-  if (wide || limits.isa == Isa::portable || (s.m() != 4 && s.m() != 8)) return false;
-  return s.num_pairs / stored_rows(s) >= least_summed_pairs(s.m()) * static_cast<double>(s.nb());
+  if (wide) return false;
+  return s.num_pairs / stored_rows(s) >= least_summed_pairs(limits.isa, s.m()) * static_cast<double>(s.nb());
 }
 
 /// row-merge: larger blocks.
@@ -133,6 +134,16 @@ double tiles_ns(const Statistics& s, const Limits& limits) {
 }
 
 }  // namespace
+
+double least_summed_pairs(Isa isa, std::uint32_t m) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  constexpr double kSide4 = 0.6;
+  constexpr double kAvx2Side8 = 3;
+  constexpr double kVnni[] = {kSide4, kNever, kNever, kNever, 1.2};  // sides 4 to 8
+  if (isa == Isa::portable || m < 4 || m > 8) return kNever;
+  if (isa == Isa::avx512_vnni) return kVnni[m - 4];
+  return m == 4 ? kSide4 : m == 8 ? kAvx2Side8 : kNever;
+}
 
 double parallel_speed(unsigned num_threads, const Limits& limits) {
   // S2 to /dev/null with 2, 4, 8 and 16 threads: 1.7, 3.2, 6.3 and 10 times as fast as with one.

@@ -14,12 +14,9 @@ namespace spmm::plan {
 /// 114 ms, P5 221, 219, 243, 254, 27-point stencil, m = 8: 190, 200, 221, 283.
 inline constexpr std::uint64_t kNearBufferBytes = 4u << 20;
 
-/// Pairs of a row per block column from which row-merge visits all columns (cpu/row_accumulator.hpp), sides 4 and 8.
-/// Source: even products, one thread of a Xeon, AVX-512 and AVX2: m = 4 as fast either way with 0.5 pairs, a fifth
-/// faster so with 1; m = 8 a third slower with 1, between equal and a third faster with 4.
-constexpr double least_summed_pairs(std::uint32_t m) {
-  return m < 8 ? 0.6 : 3;
-}
+/// Pairs of a row per block column from which row-merge visits all columns (cpu/row_accumulator.hpp); infinite where it
+/// never does. Values: narrow arithmetic.
+double least_summed_pairs(Isa isa, std::uint32_t m);
 
 double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
 double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);

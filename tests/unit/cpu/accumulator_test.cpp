@@ -41,7 +41,7 @@ BlockMatrix every(std::uint32_t num_rows, std::uint32_t num_columns, std::uint32
 }  // namespace
 
 TEST_CASE("cpu: sums of rows in memory, full and half empty") {
-  for (const std::uint32_t m : {4u, 8u}) {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
     for (const std::uint32_t step : {1u, 3u, 7u}) {
       INFO("m " << m << ", step " << step);
       check_product(every(30, 30, 30, m, step, 2047, 1), every(30, 30, 30, m, step, 2047, 2));
@@ -50,8 +50,8 @@ TEST_CASE("cpu: sums of rows in memory, full and half empty") {
 }
 
 TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time") {
-  for (const std::uint32_t m : {4u, 8u}) {
-    const auto columns = static_cast<std::uint32_t>(cpu::kAccumulatorBytes / 4 / m / m);
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
+    const auto columns = static_cast<std::uint32_t>(cpu::kMaxSumsBytes / 4 / m / m);
     const std::uint32_t side = 2 * columns + 5;
     MatrixBuilder a(side, m, 3);
     for (std::uint32_t t = 0; t < 9; ++t) a.add_random(side / 2, 11 * t, 4095);
@@ -62,7 +62,7 @@ TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time")
 }
 
 TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturate") {
-  for (const std::uint32_t m : {4u, 8u}) {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
     const std::uint32_t terms = 700;  // 2,047 squared times m leaves 32 bits after 256 and 128 blocks
     const std::uint32_t side = terms + 4;
     MatrixBuilder a(side, m, 5);
@@ -81,7 +81,7 @@ TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturat
 }
 
 TEST_CASE("cpu: zero blocks are dropped from sums in memory") {
-  for (const std::uint32_t m : {4u, 8u}) {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
     MatrixBuilder a(6, m, 7);
     MatrixBuilder b(6, m, 8);
     for (std::uint32_t x = 0; x < 6; ++x) {
@@ -142,7 +142,7 @@ TEST_CASE("cpu: which rows are summed together") {
   const cpu::Arithmetic narrow = cpu::choose_arithmetic(shape, 100, 100);
   const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape, narrow);
   if (!kernel) return;  // another processor
-  const AlignedArray<std::uint32_t> sums(2 * cpu::kAccumulatorBytes / sizeof(std::uint32_t));
+  const AlignedArray<std::uint32_t> sums(2 * cpu::kMaxSumsBytes / sizeof(std::uint32_t));
   std::vector<std::uint32_t> cursors(200);
   const cpu::RowAccumulator::Space space{.sums = {sums.data(), sums.size()}, .cursors = cursors};
   const auto takes = [&](std::uint32_t side, std::uint32_t last, std::uint64_t pairs_of_last) {
@@ -170,7 +170,7 @@ TEST_CASE("cpu: which rows are summed in memory") {
   const cpu::Arithmetic narrow = cpu::choose_arithmetic(shape, 100, 100);
   const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape, narrow);
   if (!kernel) return;  // another processor
-  const AlignedArray<std::uint32_t> sums(2 * cpu::kAccumulatorBytes / sizeof(std::uint32_t));
+  const AlignedArray<std::uint32_t> sums(2 * cpu::kMaxSumsBytes / sizeof(std::uint32_t));
   std::vector<std::uint32_t> cursors(40);
   const cpu::RowAccumulator::Space space{.sums = {sums.data(), sums.size()}, .cursors = cursors};
   const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, 40, space, run);
