@@ -1,8 +1,9 @@
 #include "cpu/column_list.hpp"
 
 namespace spmm::cpu {
+namespace {
 
-std::uint32_t list_columns_portable(std::uint32_t* position, std::uint32_t num_columns, CBlock* c_blocks) {
+std::uint32_t list_columns(std::uint32_t* position, std::uint32_t num_columns, CBlock* c_blocks) {
   std::uint32_t next = 0;
   std::uint32_t num_c_blocks = 0;
   for (std::uint32_t col = 0; col < num_columns; ++col) {
@@ -15,8 +16,14 @@ std::uint32_t list_columns_portable(std::uint32_t* position, std::uint32_t num_c
   return num_c_blocks;
 }
 
-ListColumns choose_list_columns(Isa isa) {
-  return isa == Isa::avx512_vnni ? list_columns_avx512() : list_columns_portable;
+}  // namespace
+
+ColumnLister portable_lister() {
+  return {.list = list_columns, .columns_per_pair = 4};
+}
+
+ColumnLister choose_lister(Isa isa) {
+  return isa == Isa::avx512_vnni ? avx512_lister() : portable_lister();
 }
 
 }  // namespace spmm::cpu

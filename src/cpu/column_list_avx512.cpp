@@ -58,8 +58,8 @@ std::uint32_t list_columns(std::uint32_t* position, std::uint32_t num_columns, C
 
 }  // namespace
 
-ListColumns list_columns_avx512() {
-  return list_columns;
+ColumnLister avx512_lister() {
+  return {.list = list_columns, .columns_per_pair = 16};
 }
 
 }  // namespace spmm::cpu
@@ -74,8 +74,8 @@ ListColumns list_columns_avx512() {
 
 namespace spmm::cpu {
 
-ListColumns list_columns_avx512() {
-  return list_columns_portable;
+ColumnLister avx512_lister() {
+  return portable_lister();
 }
 
 }  // namespace spmm::cpu

@@ -139,7 +139,7 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
                                      .arithmetic = arithmetic},
                         .kernel = choose_kernel(isa, shape, arithmetic),
                         .accumulator = choose_accumulator(isa, shape, arithmetic),
-                        .list_columns = choose_list_columns(isa),
+                        .lister = choose_lister(isa),
                         .blocks_per_side = product.blocks_per_side};
   return merge_rows<RowMerger>(rows, shared);
 }

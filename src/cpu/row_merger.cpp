@@ -18,7 +18,6 @@ using plan::counts_columns;
 constexpr std::uint32_t kMaxPairs = plan::kMaxListedPairs;
 constexpr std::uint32_t kMaxMultiplyAdds =
     1u << 28;                                // of one list: 0.2 s by the portable kernel, then a cancelled run ends
-constexpr std::uint32_t kScanCols = 4;       // columns per pair up to which scanning all counters is cheapest
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
 constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
@@ -193,7 +192,7 @@ void RowMerger::order_pairs() {
       sort_pairs();
     } else {
       // Few columns per pair: look at every counter. Else mark the columns that occur and visit those.
-      const bool scan = product_.blocks_per_side / kScanCols <= num_pairs_;
+      const bool scan = product_.blocks_per_side / product_.lister.columns_per_pair <= num_pairs_;
       scan ? count_columns() : mark_columns();
       place_pairs();
       if (scan) {
@@ -206,23 +205,27 @@ void RowMerger::order_pairs() {
   std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
 }
 
+void RowMerger::fetch_columns(std::uint32_t segment) const {
+  if (segment >= num_segments_ || num_pairs_ <= kShortRowPairs) return;  // fetch_rows_ahead() has
+  const std::uint32_t* cols = product_.b.cols.data();
+  for (std::uint32_t y = segments_[segment].begin; y < segments_[segment].end; y += kLineColumns) fetch(cols + y);
+}
+
 void RowMerger::count_columns() {
   const std::uint32_t* cols = product_.b.cols.data();
   std::uint32_t* position = position_.data();
   for (std::uint32_t s = 0; s < num_segments_; ++s) {
-    if (s + kSegmentsAhead < num_segments_) {
-      const Segment& ahead = segments_[s + kSegmentsAhead];
-      for (std::uint32_t y = ahead.begin; y < ahead.end; y += kLineColumns) fetch(cols + y);
-    }
+    fetch_columns(s + kSegmentsAhead);
     for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) ++position[cols[y]];
   }
-  num_c_blocks_ = product_.list_columns(position, product_.blocks_per_side, c_blocks_.data());
+  num_c_blocks_ = product_.lister.list(position, product_.blocks_per_side, c_blocks_.data());
 }
 
 void RowMerger::mark_columns() {
   const std::uint32_t* cols = product_.b.cols.data();
-  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
-    for (std::uint32_t y = segment.begin; y < segment.end; ++y) {
+  for (std::uint32_t s = 0; s < num_segments_; ++s) {
+    fetch_columns(s + kSegmentsAhead);
+    for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) {
       const std::uint32_t col = cols[y];
       ++position_[col];
       marks_[col / 64] |= std::uint64_t{1} << (col % 64);

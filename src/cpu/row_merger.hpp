@@ -24,7 +24,7 @@ struct RowProduct {
   Operands operands;
   MultiplyCBlocks kernel;
   AccumulatorKernel accumulator;  ///< may be empty
-  ListColumns list_columns;
+  ColumnLister lister;
   std::uint32_t blocks_per_side;
 };
 
@@ -61,6 +61,7 @@ class RowMerger {
   void collect_whole_row();
   bool collect_columns(std::uint32_t col_begin, std::uint32_t col_end);
   void order_pairs();
+  void fetch_columns(std::uint32_t segment) const;
   void count_columns();
   void mark_columns();
   void place_pairs();

@@ -99,13 +99,15 @@ TEST_CASE("cpu: full rows summed together, some block columns empty, some rows z
   constexpr std::uint32_t kPerRow = 20;
   constexpr std::uint32_t kRows = 13;
   struct Values {
+    std::uint32_t m;
     std::uint32_t max_a;
     std::uint32_t first_a;  // the first block of the last row
     std::uint32_t max_b;
   };
   // With elements to 8,191 sums are folded after 8 blocks; where only one block of A has such, its other rows need not.
-  for (const Values& values : {Values{2047, 2047, 2047}, Values{8191, 8191, 8191}, Values{100, 8191, 8191}}) {
-    MatrixBuilder a(kSide, 8, 9);
+  for (const Values& values : {Values{8, 2047, 2047, 2047}, Values{8, 8191, 8191, 8191}, Values{8, 100, 8191, 8191},
+                               Values{5, 8191, 8191, 8191}, Values{6, 2047, 2047, 2047}, Values{7, 100, 8191, 8191}}) {
+    MatrixBuilder a(kSide, values.m, 9);
     for (std::uint32_t i = 0; i < kRows; ++i) {
       for (std::uint32_t t = 0; t < kPerRow; ++t) {
         const std::uint32_t column = (4 * t + i) % kSide;
@@ -118,7 +120,7 @@ TEST_CASE("cpu: full rows summed together, some block columns empty, some rows z
         }
       }
     }
-    MatrixBuilder b(kSide, 8, 10);
+    MatrixBuilder b(kSide, values.m, 10);
     for (std::uint32_t t = 0; t < kSide; ++t) {
       for (std::uint32_t j = 0; j < kSide; ++j) {
         if (j != 7 && j != kSide - 1) b.add_random(t, j, values.max_b);
@@ -126,7 +128,7 @@ TEST_CASE("cpu: full rows summed together, some block columns empty, some rows z
     }
     const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
     for (const std::string& isa : available_isas()) {
-      INFO(isa << ", elements to " << values.max_a);
+      INFO(isa << ", side " << values.m << ", elements to " << values.max_a);
       const ForcedIsa forced(isa);
       CHECK((run_cpu(a.matrix(), b.matrix(), {.panel_bytes = 1u << 20}) == expected));
       CHECK((run_cpu(a.matrix(), b.matrix(), {.panel_bytes = 1}) == expected));

@@ -23,13 +23,13 @@ struct Columns {
   bool operator==(const Columns&) const = default;
 };
 
-Columns list(cpu::ListColumns function, const std::vector<std::uint32_t>& counts) {
+Columns list(const cpu::ColumnLister& lister, const std::vector<std::uint32_t>& counts) {
   const auto size = static_cast<std::uint32_t>(counts.size());
   const AlignedArray<std::uint32_t> position(size + 1);
   std::copy(counts.begin(), counts.end(), position.data());
   position.data()[size] = 4711;
   std::vector<cpu::CBlock> c_blocks(size + cpu::kCBlocksAhead);
-  const std::uint32_t count = function(position.data(), size, c_blocks.data());
+  const std::uint32_t count = lister.list(position.data(), size, c_blocks.data());
   CHECK(position.data()[size] == 4711);
   Columns found{.position = {position.data(), position.data() + size}, .cols = {}, .ends = {}};
   for (std::uint32_t x = 0; x < count; ++x) {
@@ -56,20 +56,19 @@ Columns expected_list(const std::vector<std::uint32_t>& counts) {
 }  // namespace
 
 TEST_CASE("cpu: columns with pairs are listed, whatever their number") {
-  std::vector<cpu::ListColumns> functions = {cpu::list_columns_portable};
-  if (cpu::avx512_vnni_available()) functions.push_back(cpu::list_columns_avx512());
+  std::vector<cpu::ColumnLister> listers = {cpu::portable_lister()};
+  if (cpu::avx512_vnni_available()) listers.push_back(cpu::avx512_lister());
   std::mt19937 random(1);
-  for (const cpu::ListColumns function : functions) {
+  for (const cpu::ColumnLister& lister : listers) {
     for (const std::size_t size : {1u, 15u, 16u, 17u, 31u, 32u, 100u, 1000u}) {
       for (const std::uint32_t one_in : {1u, 3u, 40u}) {
         std::vector<std::uint32_t> counts(size);
         for (std::uint32_t& count : counts)
           count = random() % one_in == 0 ? static_cast<std::uint32_t>(1 + random() % 5) : 0;
         INFO(size << " columns, one in " << one_in);
-        CHECK((list(function, counts) == expected_list(counts)));
+        CHECK((list(lister, counts) == expected_list(counts)));
       }
-      CHECK(
-          (list(function, std::vector<std::uint32_t>(size, 0)) == expected_list(std::vector<std::uint32_t>(size, 0))));
+      CHECK((list(lister, std::vector<std::uint32_t>(size, 0)) == expected_list(std::vector<std::uint32_t>(size, 0))));
     }
   }
 }
