@@ -27,8 +27,8 @@
 namespace spmm::cpu {
 namespace {
 
-// sum() and run_and_store() are inlined by order: a call for each C block loads all constants anew, and where those have
-// one or two pairs that is 3 (side 6) to 8 % (sides 7 and 8) of multiply.
+// sum() and run_and_store() are inlined by order: a call for each C block loads all constants anew, and where those
+// have one or two pairs that is 3 (side 6) to 8 % (sides 7 and 8) of multiply.
 
 constexpr std::uint32_t kNoRunLimit = 0xFFFF'FFFFu;
 
