@@ -75,7 +75,8 @@ def entries_of(values):
 
 
 def serve(pipe, a_path, b_path, kind):
-    """Answers "check" and "run" until the pipe closes; every answer is (True, value) or (False, reason)."""
+    """Answers "check" and "run" until the pipe closes; every answer is (True, value) or (False, reason). After the value of
+    a product comes "free" once its memory is back, so that nothing of it runs beside what is timed next."""
     try:
         a, b = read_bsr(a_path), read_bsr(b_path)
         if kind == "csr":
@@ -89,6 +90,7 @@ def serve(pipe, a_path, b_path, kind):
             seconds = time.perf_counter() - begin
             pipe.send((True, [seconds, entries_of(c.data.reshape(-1)) if order == "check" else None]))
             del c
+            pipe.send((True, "free"))
     except EOFError:
         pass
     except Exception as error:  # memory, most of all: told, not raised
@@ -154,7 +156,10 @@ class SciPy:
         for worker in workers:
             worker.pipe.send(order)
         answers = [worker.answer() for worker in workers]
-        return time.perf_counter() - begin, answers[0]
+        seconds = time.perf_counter() - begin
+        for worker in workers:
+            worker.answer()  # "free"
+        return seconds, answers[0]
 
     def warm_up(self, max_seconds):
         self.guarded(lambda: self.first(max_seconds))
