@@ -304,6 +304,7 @@ struct GustavsonProduct {
   OperandView a;
   OperandView b;
   const std::uint32_t* b_row_index = nullptr;  // [nnzb of A], device
+  std::uint32_t num_a_blocks = 0;
   std::uint32_t num_b_blocks = 0;
   std::uint32_t m = 0;
   std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks

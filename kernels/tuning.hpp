@@ -241,6 +241,10 @@ inline constexpr std::uint32_t kGustavsonSharedBytes = 100u << 10;
 /// 20 blocks on average (S2) 12 % faster so, 10 blocks of m = 6 19 %, 33 blocks of m = 8 (S1) 6 % slower.
 inline constexpr std::uint64_t kShortSegment4 = 32;
 inline constexpr std::uint64_t kShortSegment8 = 16;
+/// Where sums of blocks of side 8 are checked for overflow, pairs are binned by C block if these have so many on
+/// average: with fewer a C block costs more than its pairs, and 64 are what a bin takes.
+inline constexpr std::uint32_t kMinBinPairs = 2;
+inline constexpr std::uint32_t kMaxBinPairs = 32;
 /// C blocks of one CTA at most: a bit and a position for each are in shared memory, too.
 inline constexpr std::uint32_t kMaxChunkBlocks = 2048;
 

@@ -8,6 +8,7 @@
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "kernels/row_spread.hpp"
+#include "kernels/sparse/binned_chunks.cuh"
 #include "kernels/sparse/chunk_output.cuh"
 #include "kernels/sparse/column_chunks.cuh"
 #include "kernels/sparse/product_units.cuh"
@@ -103,10 +104,28 @@ __device__ void add_share(Round& round, Share share, std::uint32_t count, const 
   }
 }
 
-/// What a CTA lists of its work: B segments, or, where these are short, units of them (product_units.cuh), for which
-/// there are sums of one C block more that no record is made of.
-template <std::uint32_t P, bool Units>
-using Listed = std::conditional_t<Units, UnitList<P>, Round>;
+/// What a CTA lists of its work: B segments; or, where these are short, units of them (product_units.cuh), for which
+/// there are sums of one C block more that no record is made of; or pairs in bins (binned_chunks.cuh) for rows whose
+/// sums are checked, B segments for others.
+enum class Listing { segments, units, bins };
+template <std::uint32_t P, Listing L>
+using Listed = std::conditional_t<L == Listing::units, UnitList<P>, Round>;
+
+/// Whether no sum of a row of A of num_blocks blocks can leave 32 bits.
+__device__ inline bool sums_fit(const GustavsonProduct& product, std::uint32_t num_blocks, std::uint32_t m) {
+  const std::uint64_t num_terms = std::uint64_t{num_blocks} * m;  // of an element at most
+  return num_terms * product.max_element <= kMaxVal / max(product.max_element, 1u);
+}
+
+/// Whether C blocks of a row of A of num_blocks blocks have between `least` and `most` pairs on average, as far as
+/// the mean of B tells.
+inline __host__ __device__ bool has_pairs_per_c_block(const GustavsonProduct& product, std::uint32_t num_blocks,
+                                                      std::uint32_t num_columns, std::uint32_t least,
+                                                      std::uint32_t most) {
+  const std::uint64_t places = std::uint64_t{product.b.index.num_rows} * num_columns;
+  const std::uint64_t pairs = std::uint64_t{num_blocks} * product.num_b_blocks;  // for as many places
+  return pairs >= least * places && pairs <= most * places;
+}
 
 /// Adds the products of the listed segments or units of one round. Returns whether records have been put in order.
 /// Threads: all of the CTA.
@@ -146,17 +165,18 @@ __device__ bool add_round(UnitList<P>& list, const RoundWork& work, bool may_ord
 }
 
 // Grid: one CTA per block row of the panel and column chunk; they are handed out in result order as CTAs start.
-// Work: in rounds of kThreads blocks of A: every thread finds the B segment of one block; then warps share the
+// Work: by bins: binned_chunks.cuh. Else:
+//       in rounds of kThreads blocks of A: every thread finds the B segment of one block; then warps share the
 //       segments, or units of them.
 //       At the end the CTA writes the records of its chunk. Where no C block with pairs is zero and there is one round,
 //       the first warp learns where they go while the others multiply; else the sums are searched before.
 // Memory: B's blocks are read contiguously; sums are in shared memory, the lanes of a warp on different banks.
-template <std::uint32_t P, std::uint32_t M, bool Units>
+template <std::uint32_t P, std::uint32_t M, Listing L>
 __global__ void __launch_bounds__(kThreads, 2)
     mul_gustavson(GustavsonProduct product, CBlocksView c_blocks, ColumnChunks chunks, ZeroProducts zeros,
                   RecordOutput out) {
   extern __shared__ __align__(16) std::uint32_t shared[];
-  __shared__ Listed<P, Units> listed;
+  __shared__ Listed<P, L> listed;
   __shared__ CBlockFlags flags;
   __shared__ std::uint16_t order[CBlockFlags::kMaxCBlocks];
   const CompressedView& a = product.a.index;
@@ -170,7 +190,28 @@ __global__ void __launch_bounds__(kThreads, 2)
   const std::uint32_t first_column = chunks.first_column(c_blocks, chunk);
   const std::uint32_t num_c_blocks =
       min(chunks.blocks_per_chunk, c_blocks.num_columns - (first_column - c_blocks.column_begin));
-  const std::uint32_t num_sums = num_c_blocks + (Units ? 1 : 0);
+  if constexpr (L == Listing::bins) {
+    const ChunkOutput written{
+        .flags = flags, .order = order, .first_index = uint2{out.rows[row], first_column}, .num_ctas = chunks.num_ctas};
+    const BinnedChunk binned{.product = product,
+                             .written = written,
+                             .out = out,
+                             .first_a = a.offsets[row],
+                             .count = a.offsets[row + 1] - a.offsets[row],
+                             .num_c_blocks = num_c_blocks,
+                             .are_none_zero = zeros.are_none || (zeros.found != nullptr && *zeros.found == 0)};
+    if (!sums_fit(product, binned.count, m) && binned.count <= kThreads &&
+        has_pairs_per_c_block(product, binned.count, c_blocks.num_columns, 0, kMaxBinPairs)) {
+      BSegment segment = {0, 0};
+      if (threadIdx.x < binned.count) {
+        const std::uint32_t b_row = product.b_row_index[binned.first_a + threadIdx.x];
+        segment = find_segment(product.b.index, b_row, c_blocks, chunks, chunk, num_c_blocks);
+      }
+      if (mul_in_bins<M>(listed, segment, shared, binned)) return;
+      for (std::uint32_t w = threadIdx.x; w < CBlockFlags::kMaxCBlocks / 32; w += kThreads) flags.words[w] = 0;
+    }
+  }
+  const std::uint32_t num_sums = num_c_blocks + (L == Listing::units ? 1 : 0);
   const Accumulators<M> sums(shared, num_sums, elements);
   for (std::uint32_t x = threadIdx.x; x < (num_sums * c_block_words(elements) + 3) / 4; x += kThreads) {
     reinterpret_cast<uint4*>(shared)[x] = uint4{0, 0, 0, 0};
@@ -179,8 +220,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const std::uint32_t end = a.offsets[row + 1];
   const bool are_none_zero = zeros.are_none || (zeros.found != nullptr && *zeros.found == 0);
   bool is_ordered = are_none_zero && end - a.offsets[row] <= kThreads;
-  const std::uint64_t num_terms = std::uint64_t{end - a.offsets[row]} * m;  // of an element at most
-  const bool fits = num_terms * product.max_element <= kMaxVal / max(product.max_element, 1u);
+  const bool fits = sums_fit(product, end - a.offsets[row], m);
   const ChunkOutput written{
       .flags = flags, .order = order, .first_index = uint2{out.rows[row], first_column}, .num_ctas = chunks.num_ctas};
   for (std::uint32_t first = a.offsets[row]; first < end; first += kThreads) {
@@ -212,9 +252,9 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 /// Dynamic shared memory that a CTA may take for its sums on the device at hand, which learns of it in the first call:
 /// asking and telling it takes as long as a short kernel.
-template <std::uint32_t P, std::uint32_t M, bool Units>
+template <std::uint32_t P, std::uint32_t M, Listing L>
 std::uint32_t shared_limit() {
-  constexpr std::uint32_t kStatic = sizeof(Listed<P, Units>) + sizeof(CBlockFlags) + 2 * CBlockFlags::kMaxCBlocks;
+  constexpr std::uint32_t kStatic = sizeof(Listed<P, L>) + sizeof(CBlockFlags) + 2 * CBlockFlags::kMaxCBlocks;
   constexpr std::uint32_t kCtaBytes = 113u << 10;         // two per multiprocessor of 228 KB
   constexpr std::uint32_t kSmallSharedBytes = 36u << 10;  // where a device gives a CTA less
   constexpr std::uint32_t kMostBytes = std::min(kGustavsonSharedBytes, (kCtaBytes - kStatic - 16) / 16 * 16);
@@ -228,18 +268,25 @@ std::uint32_t shared_limit() {
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
   const std::uint32_t limit =
       static_cast<std::uint32_t>(bytes) >= kMostBytes + kStatic ? kMostBytes : kSmallSharedBytes;
-  check(cudaFuncSetAttribute(mul_gustavson<P, M, Units>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  check(cudaFuncSetAttribute(mul_gustavson<P, M, L>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(limit)),
         "mul_gustavson shared memory");
   if (number < kKnownDevices) known[number] = limit;
   return limit;
 }
 
-/// Chunks as wide as the sums of a CTA allow for.
-template <std::uint32_t P, std::uint32_t M, bool Units>
+/// 32-bit words that a CTA has for each C block: for its sums, or, where pairs are binned, for whichever takes more.
+template <Listing L>
+std::uint32_t words_per_c_block(std::uint32_t m) {
+  const std::uint32_t of_sums = c_block_words(m * m);
+  return L == Listing::bins ? std::max(of_sums, PairBins::kSlots + 1) : of_sums;
+}
+
+/// Chunks as wide as the shared memory of a CTA allows for.
+template <std::uint32_t P, std::uint32_t M, Listing L>
 ColumnChunks cut_chunks(const GustavsonProduct& product, const CBlocksView& c_blocks) {
-  const std::uint32_t c_block_bytes = c_block_words(product.m * product.m) * 4;
-  const std::uint32_t room = (shared_limit<P, M, Units>() - 16) / c_block_bytes - (Units ? 1 : 0);
+  const std::uint32_t c_block_bytes = words_per_c_block<L>(product.m) * 4;
+  const std::uint32_t room = (shared_limit<P, M, L>() - 16) / c_block_bytes - (L == Listing::units ? 1 : 0);
   const std::uint32_t most = std::clamp(room, 1u, CBlockFlags::kMaxCBlocks);
   const std::uint32_t per_row = (c_blocks.num_columns - 1) / most + 1;
   const std::uint32_t width = (c_blocks.num_columns - 1) / per_row + 1;
@@ -247,12 +294,12 @@ ColumnChunks cut_chunks(const GustavsonProduct& product, const CBlocksView& c_bl
       .blocks_per_chunk = width, .per_row = per_row, .num_ctas = per_row * c_blocks.num_rows, .split_offsets = nullptr};
 }
 
-template <std::uint32_t P, std::uint32_t M, bool Units>
+template <std::uint32_t P, std::uint32_t M, Listing L>
 void launch(const GustavsonProduct& product, const CBlocksView& c_blocks, ColumnChunks chunks,
             const ZeroProducts& zeros, const RecordOutput& out, cudaStream_t stream) {
   const CompressedView& b = product.b.index;
-  const std::size_t num_sums = chunks.blocks_per_chunk + (Units ? 1 : 0);
-  const std::size_t shared_bytes = (num_sums * c_block_words(product.m * product.m) * 4 + 15) / 16 * 16;
+  const std::size_t num_sums = chunks.blocks_per_chunk + (L == Listing::units ? 1 : 0);
+  const std::size_t shared_bytes = (num_sums * words_per_c_block<L>(product.m) * 4 + 15) / 16 * 16;
   const std::uint64_t num_states = std::uint64_t{chunks.num_ctas} + 1;
   // There is scratch for as many look-back states as C blocks; behind those of the CTAs it holds split offsets, unless
   // rows are few.
@@ -266,23 +313,37 @@ void launch(const GustavsonProduct& product, const CBlocksView& c_blocks, Column
   prepare_chunks<<<item_grid(std::max(num_states, num_split_offsets)), kItemThreads, 0, stream>>>(
       b, c_blocks, chunks, out.look_back, num_states, split_offsets, num_split_offsets);
   check_launch("prepare_chunks");  // the next one reads what this one writes
-  mul_gustavson<P, M, Units>
-      <<<chunks.num_ctas, kThreads, shared_bytes, stream>>>(product, c_blocks, chunks, zeros, out);
+  mul_gustavson<P, M, L><<<chunks.num_ctas, kThreads, shared_bytes, stream>>>(product, c_blocks, chunks, zeros, out);
+}
+
+/// Whether sums of a row of average length have to be checked, and bins suit its C blocks.
+inline bool are_bins_faster(const GustavsonProduct& product, const CBlocksView& c_blocks) {
+  const std::uint32_t mean_row = product.num_a_blocks / product.a.index.num_rows;
+  const double largest_sum = static_cast<double>(product.max_element) * product.max_element * mean_row * product.m;
+  return largest_sum > kMaxVal && mean_row <= kThreads && product.num_b_blocks <= PairBins::kMaxBBlocks &&
+         has_pairs_per_c_block(product, mean_row, c_blocks.num_columns, kMinBinPairs, kMaxBinPairs);
 }
 
 /// Units where segments are short on average; long ones of few rows are cut into as many as there are.
 template <std::uint32_t P, std::uint32_t M>
 void launch(const GustavsonProduct& product, const CBlocksView& c_blocks, const ZeroProducts& zeros,
             const RecordOutput& out, cudaStream_t stream) {
-  if constexpr (P <= 8) {
-    constexpr std::uint64_t kShortSegment = P == 4 ? kShortSegment4 : kShortSegment8;
-    const ColumnChunks chunks = cut_chunks<P, M, true>(product, c_blocks);
-    const std::uint64_t num_segments = std::uint64_t{product.b.index.num_rows} * chunks.per_row;
-    if (product.num_b_blocks >= ProductUnit::kBlocks && product.num_b_blocks <= kShortSegment * num_segments) {
-      return launch<P, M, true>(product, c_blocks, chunks, zeros, out, stream);
+  if constexpr (P == PairBins::kSide) {
+    if (are_bins_faster(product, c_blocks)) {
+      return launch<P, M, Listing::bins>(product, c_blocks, cut_chunks<P, M, Listing::bins>(product, c_blocks), zeros,
+                                         out, stream);
     }
   }
-  launch<P, M, false>(product, c_blocks, cut_chunks<P, M, false>(product, c_blocks), zeros, out, stream);
+  if constexpr (P <= 8) {
+    constexpr std::uint64_t kShortSegment = P == 4 ? kShortSegment4 : kShortSegment8;
+    const ColumnChunks chunks = cut_chunks<P, M, Listing::units>(product, c_blocks);
+    const std::uint64_t num_segments = std::uint64_t{product.b.index.num_rows} * chunks.per_row;
+    if (product.num_b_blocks >= ProductUnit::kBlocks && product.num_b_blocks <= kShortSegment * num_segments) {
+      return launch<P, M, Listing::units>(product, c_blocks, chunks, zeros, out, stream);
+    }
+  }
+  launch<P, M, Listing::segments>(product, c_blocks, cut_chunks<P, M, Listing::segments>(product, c_blocks), zeros, out,
+                                  stream);
 }
 
 }  // namespace

@@ -116,12 +116,6 @@ struct UnitList {
   }
 };
 
-/// A pointer that the compiler adds offsets to as it is, with one instruction each.
-__device__ inline const std::uint32_t* as_base(const std::uint32_t* words) {
-  asm volatile("" : "+l"(words));
-  return words;
-}
-
 /// Adds a product at a place that UnitList::sums tells. Which: the lower or upper half of `two`.
 /// Layout: base = address of the lane's element of the chunk's first C block, position = that element.
 template <std::uint32_t Which, std::uint32_t M, bool Fits>

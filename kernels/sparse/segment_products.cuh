@@ -17,6 +17,12 @@ struct BSegment {
   std::uint32_t end;
 };
 
+/// A pointer that the compiler adds offsets to as it is, with one instruction each.
+__device__ inline const std::uint32_t* as_base(const std::uint32_t* words) {
+  asm volatile("" : "+l"(words));
+  return words;
+}
+
 /// Sum of the products of bytes, weighted: high * 2^16 + middle * 2^8 + low. Fits: the result fits 32 bits.
 template <bool Fits>
 __device__ std::uint64_t combine(std::uint32_t high, std::uint32_t middle, std::uint32_t low) {

@@ -115,6 +115,7 @@ class RowMultiplier : public Multiplier {
         kernels::launch_mul_gustavson({.a = operands.a_view(),
                                        .b = operands.b_view(),
                                        .b_row_index = operands.b_row_index.data(),
+                                       .num_a_blocks = static_cast<std::uint32_t>(operands.a.columns.size()),
                                        .num_b_blocks = static_cast<std::uint32_t>(operands.b.columns.size()),
                                        .m = operands.m,
                                        .max_element = operands.max_element},

@@ -132,6 +132,33 @@ TEST_CASE("row-spread: rows of A around the blocks of a round, long and short ro
   }
 }
 
+TEST_CASE("row-spread: checked sums in bins, one with too many pairs, a row with too many blocks, zero C blocks") {
+  for (const std::uint32_t m : {5u, 6u, 8u}) {
+    const std::size_t elements = std::size_t{m} * m;
+    for (const std::uint32_t nb : {140u, 560u}) {
+      const std::uint32_t a_row = nb == 140 ? 24 : 48;
+      MatrixBuilder a(nb, m, 1);
+      MatrixBuilder b(nb, m, 2);
+      for (std::uint32_t row = 0; row < nb; ++row) {  // 2.4 pairs per C block, 4.1
+        for (std::uint32_t t = 0; t < (row == 3 ? nb : a_row); ++t) {
+          a.add_constant(row, (row * 5 + t) % nb, t % 5 == 0 ? 65'000 : 1 + t);
+        }
+        b.add_constant(row, 0, 1 + row);  // C block (3, 0) has nb pairs
+        for (std::uint32_t t = 1; t < a_row * 7 / 12; ++t) {
+          b.add_constant(row, 1 + (row * 11 + t * 3) % (nb - 1), t % 7 == 0 ? 65'535 : 7 * t);
+        }
+      }
+      INFO("m " << m << ", " << nb << " block rows");
+      check(a.matrix(), b.matrix());
+      BlockMatrix zeros = a.matrix();
+      for (std::size_t x = 0; x < zeros.index.size(); ++x) {
+        if (x % 3 == 0 || x < 3 * a_row) std::fill_n(zeros.values.begin() + x * elements, elements, std::uint16_t{0});
+      }
+      check(zeros, b.matrix());
+    }
+  }
+}
+
 TEST_CASE("row-spread: short segments in units, few blocks of B in all, more units than are listed at once") {
   for (const std::uint32_t m : {3u, 4u, 6u, 8u}) {
     for (const std::uint32_t value : {1u, 65'534u}) {
