@@ -139,7 +139,7 @@ TEST_CASE("row-spread: checked sums in bins, one with too many pairs, a row with
       const std::uint32_t a_row = nb == 140 ? 24 : 48;
       MatrixBuilder a(nb, m, 1);
       MatrixBuilder b(nb, m, 2);
-      for (std::uint32_t row = 0; row < nb; ++row) {  // 2.4 pairs per C block, 4.1
+      for (std::uint32_t row = 0; row < nb; ++row) {  // 2.4 pairs per C block
         for (std::uint32_t t = 0; t < (row == 3 ? nb : a_row); ++t) {
           a.add_constant(row, (row * 5 + t) % nb, t % 5 == 0 ? 65'000 : 1 + t);
         }
