@@ -51,6 +51,19 @@ struct Share {
   std::uint32_t pairs;
 };
 
+/// Draws a number, each warp its own; it is known on the first lane.
+/// Threads: one whole warp.
+__device__ inline std::uint32_t draw_number(std::uint32_t* next) {
+  std::uint32_t number = 0;
+  if (threadIdx.x % 32 == 0) {
+    const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(next));
+    // An addition would have the compiler look for other lanes that add, 15 instructions; numbers stay far below the
+    // bound.
+    asm volatile("atom.shared.inc.u32 %0, [%1], 0x7FFFFFFF;" : "=r"(number) : "r"(at) : "memory");
+  }
+  return number;
+}
+
 /// The B segments of a round, that is of up to kThreads blocks of A, in shared memory.
 struct Round {
   static constexpr std::uint32_t kThreads = ColumnChunks::kThreads;
@@ -95,9 +108,7 @@ struct Round {
 
   /// Draws a segment; the number is known on the first lane.
   /// Threads: one whole warp.
-  __device__ std::uint32_t draw() {
-    return threadIdx.x % 32 == 0 ? atomicAdd(&next, 1u) : 0;  // each warp gets segments of its own
-  }
+  __device__ std::uint32_t draw() { return draw_number(&next); }
 };
 
 }  // namespace spmm::kernels

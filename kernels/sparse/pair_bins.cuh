@@ -130,18 +130,6 @@ struct TwoElements {
   uint2 values;
 };
 
-/// Draws C blocks, a number of them at once; the first one's number is known on all lanes.
-/// Threads: one whole warp.
-__device__ inline std::uint32_t draw_c_blocks(std::uint32_t* next, std::uint32_t number) {
-  std::uint32_t first = 0;
-  if (threadIdx.x % 32 == 0) {
-    const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(next));
-    // Each warp gets C blocks of its own. Said so that the compiler looks for no other lanes that add.
-    asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(first) : "r"(at), "r"(number) : "memory");
-  }
-  return __shfl_sync(~0u, first, 0);
-}
-
 /// Multiplies the pairs of the C blocks, one of these and two pairs at a time: calls ready() before the first result,
 /// and write(TwoElements) for what each lane has of each C block.
 /// Layout: lane -> row lane / 4, columns 2 * (lane % 4) and the next.
@@ -161,7 +149,7 @@ __device__ void multiply_bins(const BinWork& work, std::uint32_t* next, const Re
   const PairBins& bins = work.bins;
   bool is_ready = false;
   while (true) {
-    const std::uint32_t number = draw_c_blocks(next, 1);
+    const std::uint32_t number = __shfl_sync(~0u, draw_number(next), 0);
     if (number >= work.count) break;
     const std::uint32_t c_block = work.order[number];
     const std::uint32_t count = bins.counts[c_block];

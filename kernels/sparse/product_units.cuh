@@ -105,14 +105,7 @@ struct UnitList {
   /// Draws a batch; the number is known on the first lane.
   /// Threads: one whole warp.
   __device__ std::uint32_t draw() {
-    const std::uint32_t lane = threadIdx.x % 32;
-    std::uint32_t batch = 0;
-    if (lane == 0) {
-      const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(&next));
-      // Each warp gets batches of its own. A constant 1 would have the compiler look for other lanes that add.
-      asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(batch) : "r"(at), "r"(lane + 1) : "memory");
-    }
-    return batch;
+    return draw_number(&next);
   }
 };
 
