@@ -13,6 +13,7 @@
 #include "base/record_errors.hpp"
 #include "base/record_head.hpp"
 #include "cpu/digit_sorter.hpp"
+#include "cpu/element_rows.hpp"
 #include "cpu/element_runs.hpp"
 #include "cpu/radix_sort.hpp"
 
@@ -182,6 +183,21 @@ class Emitter {
 
   void set_rows(std::uint32_t bucket, std::uint32_t count) { num_rows_[bucket] = count; }
 
+  /// A whole bucket, which `rows` brings into order. Threads: any.
+  void emit(std::uint32_t bucket, ElementRows& rows) {
+    const std::uint64_t begin = begins_[bucket];
+    const std::uint64_t slot = first_slots_[bucket];
+    const BucketRows found = rows.emit(bucket, size(bucket),
+                                       {.rows = out_.rows.data() + slot,
+                                        .row_ptr = out_.row_ptr.data() + slot,
+                                        .cols = out_.cols.data() + begin,
+                                        .values = out_.values.data() + begin,
+                                        .first = static_cast<std::uint32_t>(begin)});
+    set_rows(bucket, found.num_rows);
+    bound_.fetch_or(found.seen, std::memory_order_relaxed);
+    if (found.twice_at != ElementRuns::kNone) note_twice(found.twice_at, found.twice);
+  }
+
   /// The first position that occurs twice, if any does.
   [[nodiscard]] bool has_twice() const { return twice_at_ != ElementRuns::kNone; }
   [[nodiscard]] BlockIndex twice() const { return twice_; }
@@ -227,6 +243,7 @@ void emit_small_buckets(const ElementRuns& runs, std::uint64_t most_entries, con
   const std::uint64_t turns = runs.num_buckets() / kBucketsPerTurn + 1;
   run.run_workers(static_cast<unsigned>(std::min<std::uint64_t>(std::max(1u, run.num_threads), turns)), [&](unsigned) {
     Sorter sorter;
+    ElementRows rows(runs, choose_isa());
     const plan::ShortKeyBits& bits = runs.bits();
     for (std::uint32_t first = 0; (first = next.fetch_add(kBucketsPerTurn)) < runs.num_buckets();) {
       run.check_cancelled();
@@ -234,6 +251,10 @@ void emit_small_buckets(const ElementRuns& runs, std::uint64_t most_entries, con
       for (std::uint32_t bucket = first; bucket < last; ++bucket) {
         const std::uint64_t size = emitter.size(bucket);
         if (size == 0 || size > most_entries) continue;
+        if (rows.suits(size)) {
+          emitter.emit(bucket, rows);
+          continue;
+        }
         runs.gather(bucket, sorter.items_for(size));
         const std::uint64_t* const sorted = sorter.sort(size, bits.payload, bits.payload + bits.key());
         emitter.set_rows(bucket, emitter.emit(bucket, sorted, 0, size, 0));

@@ -8,12 +8,6 @@
 #include "spmm/types.hpp"
 
 namespace spmm::cpu {
-namespace {
-
-constexpr std::uint64_t kRunsAhead = 8;  // that are fetched: each lies in another chunk
-
-}  // namespace
-
 ElementRuns::ElementRuns(const MatrixHeader& header)
     : bits_(plan::short_key_bits(header)),
       blocks_per_side_(header.blocks_per_side()),
@@ -74,14 +68,7 @@ std::vector<std::uint64_t> ElementRuns::bucket_begins() const {
 }
 
 void ElementRuns::gather(std::uint32_t bucket, std::uint64_t* to) const {
-  for (std::uint64_t chunk = 0; chunk < num_chunks_; ++chunk) {
-    if (chunk + kRunsAhead < num_chunks_) {
-      __builtin_prefetch(entries_.data() + first_record(chunk + kRunsAhead) + runs_of(chunk + kRunsAhead)[bucket]);
-    }
-    const std::uint32_t* const run = runs_of(chunk) + bucket;
-    const std::uint64_t* const from = entries_.data() + first_record(chunk);
-    to = std::copy(from + run[0], from + run[1], to);
-  }
+  for_runs(bucket, [&](const std::uint64_t* from, std::uint32_t count) { to = std::copy_n(from, count, to); });
 }
 
 }  // namespace spmm::cpu

@@ -32,6 +32,22 @@ class ElementRuns {
   [[nodiscard]] std::vector<std::uint64_t> bucket_begins() const;
   [[nodiscard]] std::uint32_t num_buckets() const { return num_buckets_; }
 
+  /// Calls body(entries, their number) for the runs of a bucket, in the order of their records.
+  template <class Body>
+  void for_runs(std::uint32_t bucket, const Body& body) const {
+    constexpr std::uint64_t kRunsAhead = 4;  // that are fetched: each lies in another chunk
+    constexpr std::uint32_t kEntriesPerLine = 8;
+    for (std::uint64_t chunk = 0; chunk < num_chunks_; ++chunk) {
+      if (chunk + kRunsAhead < num_chunks_) {
+        const std::uint32_t* const ahead = runs_of(chunk + kRunsAhead) + bucket;
+        const std::uint64_t* const from = entries_.data() + first_record(chunk + kRunsAhead);
+        for (std::uint32_t x = ahead[0]; x < ahead[1]; x += kEntriesPerLine) __builtin_prefetch(from + x);
+      }
+      const std::uint32_t* const run = runs_of(chunk) + bucket;
+      body(entries_.data() + first_record(chunk) + run[0], run[1] - run[0]);
+    }
+  }
+
   /// Copies the entries of a bucket, in the order of their records. Shapes: to [entries of the bucket].
   void gather(std::uint32_t bucket, std::uint64_t* to) const;
 

@@ -97,16 +97,17 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
 }
 
 ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
+  const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.bound, product.b.bound));
   TileOperand tiles;
   {
     const auto timing = shared.run.clock.scope(Stage::build);
-    tiles = make_tiles(product.b, product.shape.m, std::move(product.b_tiles), shared.run);
+    tiles = make_tiles(product.b, product.shape.m, kernel.paired, std::move(product.b_tiles), shared.run);
     product.b.values = {};
     product.b.cols = {};
   }
   const TileProduct rows{.a = product.a,
                          .b = tiles,
-                         .kernel = choose_tile_kernel(shared.isa, product.shape.m),
+                         .kernel = kernel,
                          .m = product.shape.m,
                          .b_bound = product.b.bound,
                          .blocks_per_side = product.blocks_per_side};

@@ -15,7 +15,7 @@ using Halves = std::uint16_t __attribute__((vector_size(16), may_alias));
 /// Tiles of one row of B that are multiplied by one block of A.
 struct TileSegment {
   const std::uint16_t* a;      ///< [m, m]
-  const std::uint16_t* b;      ///< [count, m, 8]
+  const std::uint16_t* b;      ///< [count, m, 8], or paired
   const std::uint32_t* slots;  ///< [count] where their sums lie, before `base` is subtracted
   std::uint32_t count;
 };
@@ -61,12 +61,16 @@ struct TileKernel {
   AddSegments add[2][2] = {};  ///< [saturates][lists]
   ListTouched list = nullptr;
   WriteTiles write = nullptr;
+  bool paired = false;  ///< wants the two rows of a tile of B element by element: [count, 8, 2]
 };
 
-/// Values: m for which plan::sums_in_tiles().
+/// Elements up to which kernels for paired rows are exact: they are signed words to a processor.
+inline constexpr std::uint32_t kMaxPairedElement = 0x7FFF;
+
+/// Values: m for which plan::sums_in_tiles(); bound: no element of A or B is larger.
 TileKernel portable_tile_kernel(std::uint32_t m);
 TileKernel avx2_tile_kernel(std::uint32_t m);
-TileKernel avx512_tile_kernel(std::uint32_t m);
-TileKernel choose_tile_kernel(Isa isa, std::uint32_t m);
+TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t bound);
+TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t bound);
 
 }  // namespace spmm::cpu

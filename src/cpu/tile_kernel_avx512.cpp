@@ -10,11 +10,11 @@
 #include <immintrin.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi"))), \
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,popcnt,bmi"))), \
                              apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,popcnt,bmi")
 // False alarm of GCC 12 about its own intrinsics (undefined sources of unmasked operations).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -139,8 +139,66 @@ std::byte* write_vectors(const TileRow& row, std::uint32_t& x, const TileSums& s
 
 namespace spmm::cpu {
 
-TileKernel avx512_tile_kernel(std::uint32_t m) {
-  return tile_kernel_for(m);
+namespace {
+
+/// Side 2, two products at once: the sums of a tile are one vector, and so are the rows of A's block, each beside
+/// itself eight times.
+template <bool kSaturates, bool kLists>
+std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
+                         std::uint32_t num_touched) {
+  constexpr std::uint32_t kElements = 2 * plan::kTileLanes;
+  constexpr __mmask16 kLowerRow = 0xFF00;
+  std::uint32_t* const touched = sums.touched;
+  std::uint8_t* const fresh = sums.fresh;
+  std::uint32_t* const values = sums.values;
+  const std::uint32_t base = sums.base;
+  for (std::uint32_t s = 0; s < count; ++s) {
+    const TileSegment& segment = segments[s];
+    if (s + kSegmentsAhead < count) {
+      __builtin_prefetch(segments[s + kSegmentsAhead].slots);
+      __builtin_prefetch(segments[s + kSegmentsAhead].b);
+    }
+    std::uint32_t rows[2];  // of two elements each
+    std::memcpy(rows, segment.a, sizeof rows);
+    const __m512i factors =
+        _mm512_mask_set1_epi32(_mm512_set1_epi32(static_cast<int>(rows[0])), kLowerRow, static_cast<int>(rows[1]));
+    const std::uint16_t* b = segment.b;
+    const std::uint32_t* const slots = segment.slots;
+    const std::uint32_t num_tiles = segment.count;
+    for (std::uint32_t y = 0; y < num_tiles; ++y, b += kElements) {
+      const std::uint32_t slot = slots[y] - base;
+      if constexpr (kLists) {
+        touched[num_touched] = slot;  // overwritten unless it is fresh
+        num_touched += fresh[slot];
+      }
+      fresh[slot] = 0;
+      std::uint32_t* const tile = values + std::size_t{slot} * kElements;
+      const __m512i both = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)));
+      __m512i sum = _mm512_load_si512(tile);
+      if constexpr (kSaturates) {
+        const __m512i products = _mm512_dpwssd_epi32(_mm512_setzero_si512(), factors, both);
+        sum = _mm512_add_epi32(sum, products);
+        sum = _mm512_mask_set1_epi32(sum, _mm512_cmplt_epu32_mask(sum, products), -1);
+      } else {
+        sum = _mm512_dpwssd_epi32(sum, factors, both);
+      }
+      _mm512_store_si512(tile, sum);
+    }
+  }
+  return num_touched;
+}
+
+}  // namespace
+
+TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t bound) {
+  TileKernel kernel = tile_kernel_for(m);
+  if (m != 2 || bound > kMaxPairedElement) return kernel;
+  kernel.add[0][0] = add_paired<false, false>;
+  kernel.add[0][1] = add_paired<false, true>;
+  kernel.add[1][0] = add_paired<true, false>;
+  kernel.add[1][1] = add_paired<true, true>;
+  kernel.paired = true;
+  return kernel;
 }
 
 }  // namespace spmm::cpu
@@ -155,7 +213,7 @@ TileKernel avx512_tile_kernel(std::uint32_t m) {
 
 namespace spmm::cpu {
 
-TileKernel avx512_tile_kernel(std::uint32_t) {
+TileKernel avx512_tile_kernel(std::uint32_t, std::uint32_t) {
   return {};
 }
 

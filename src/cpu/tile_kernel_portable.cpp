@@ -40,10 +40,10 @@ TileKernel portable_tile_kernel(std::uint32_t m) {
   return tile_kernel_for(m);
 }
 
-TileKernel choose_tile_kernel(Isa isa, std::uint32_t m) {
+TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t bound) {
   switch (isa) {
     case Isa::avx512_vnni:
-      return avx512_tile_kernel(m);
+      return avx512_tile_kernel(m, bound);
     case Isa::avx2:
       return avx2_tile_kernel(m);
     case Isa::portable:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kTilesPerCheck = 1u << 24;  // some 50 ms, then a cancelled run ends
 constexpr std::uint32_t kMaxComparedTiles = 32;     // touched slots that are sorted by comparison, more by marks
-constexpr std::uint64_t kSlotsPerPair = 16;         // up to which looking at all slots is cheaper than listing some
+constexpr std::uint64_t kSlotsPerPair = 64;         // up to which looking at all slots is cheaper than listing some
 constexpr std::uint32_t kMaxComparedKeys = 512;     // keys that are sorted by comparison, more by radix
 constexpr std::uint64_t kMinTilesPerSegment = 2;  // and window: fewer are rather sorted than searched window by window
 constexpr std::uint64_t kMaxSum = 0xFFFF'FFFFu;
@@ -104,7 +104,9 @@ TileMerger::Survey TileMerger::survey(std::uint32_t begin, std::uint32_t end) co
 
 void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, UnitOutput& out) {
   if (begin >= end) return;
-  if (window_ == tile_columns_) return merge_window(begin, end, {.base = 0, .begin = begin, .end = end}, out);
+  if (window_ == tile_columns_ && !lists_) {
+    return merge_window(begin, end, {.base = 0, .begin = begin, .end = end}, out);
+  }
   run_.check_cancelled();
   const Survey found = survey(begin, end);
   if (found.num_tiles == 0) return;

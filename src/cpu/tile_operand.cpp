@@ -11,48 +11,55 @@ namespace {
 
 constexpr std::uint64_t kRowGrain = 4096;
 
-/// Calls body(block, tile column, starts a tile) for the blocks of a row.
-template <class Body>
-void for_blocks(const Operand& b, std::uint64_t row, std::uint32_t per_tile, const Body& body) {
-  std::uint32_t last = 0;
-  for (std::uint32_t x = b.row_ptr[row]; x < b.row_ptr[row + 1]; ++x) {
-    const std::uint32_t tile = b.cols[x] / per_tile;
-    body(x, tile, x == b.row_ptr[row] || tile != last);
-    last = tile;
-  }
+/// A loop without branches, which the compiler turns into vectors.
+template <std::uint32_t kSide>
+std::uint32_t tiles_of_row(const Operand& b, std::uint64_t row) {
+  constexpr std::uint32_t kBlocks = plan::tile_blocks(kSide);
+  const std::uint32_t* const cols = b.cols.data() + b.row_ptr[row];
+  const std::uint32_t size = b.row_ptr[row + 1] - b.row_ptr[row];
+  std::uint32_t count = size == 0 ? 0 : 1;
+  for (std::uint32_t x = 1; x < size; ++x) count += cols[x] / kBlocks != cols[x - 1] / kBlocks ? 1 : 0;
+  return count;
 }
 
-template <std::uint32_t kSide>
+template <std::uint32_t kSide, bool kPaired>
 void fill_row(const Operand& b, std::uint64_t row, const TileOperand& out) {
   constexpr std::uint32_t kBlocks = plan::tile_blocks(kSide);
   constexpr std::uint32_t kStride = plan::kTileLanes / kBlocks;
   constexpr std::uint32_t kElements = kSide * plan::kTileLanes;
   std::uint32_t next = out.row_ptr[row];
-  for_blocks(b, row, kBlocks, [&](std::uint32_t x, std::uint32_t tile, bool starts) {
-    if (starts) {
+  std::uint32_t last = 0;
+  for (std::uint32_t x = b.row_ptr[row]; x < b.row_ptr[row + 1]; ++x) {
+    const std::uint32_t tile = b.cols[x] / kBlocks;
+    if (x == b.row_ptr[row] || tile != last) {
       out.cols[next] = tile;
       std::fill_n(out.values.data() + std::size_t{next} * kElements, kElements, std::uint16_t{0});
       ++next;
     }
-    std::uint16_t* to = out.values.data() + std::size_t{next - 1} * kElements + b.cols[x] % kBlocks * kStride;
+    last = tile;
+    std::uint16_t* const tile_values = out.values.data() + std::size_t{next - 1} * kElements;
     const std::uint16_t* from = b.values.data() + std::size_t{x} * kSide * kSide;
+    const std::uint32_t lane = b.cols[x] % kBlocks * kStride;
+    if constexpr (kPaired) {
+      static_assert(kSide == 2);
+      const std::uint16_t pairs[4] = {from[0], from[2], from[1], from[3]};
+      std::copy_n(pairs, 4, tile_values + 2 * lane);
+      continue;
+    }
+    std::uint16_t* const to = tile_values + lane;
     for (std::uint32_t r = 0; r < kSide; ++r) std::copy_n(from + r * kSide, kSide, to + r * plan::kTileLanes);
-  });
+  }
 }
 
 }  // namespace
 
 AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const Run& run) {
   const std::uint64_t num_rows = b.num_rows();
-  const std::uint32_t per_tile = plan::tile_blocks(m);
+  const auto count = m == 1 ? tiles_of_row<1> : m == 2 ? tiles_of_row<2> : tiles_of_row<3>;
   AlignedArray<std::uint32_t> row_ptr(num_rows + 1);
   run.parallel_for(num_rows, kRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
-    for (std::uint64_t row = begin; row < end; ++row) {
-      std::uint32_t count = 0;
-      for_blocks(b, row, per_tile, [&](std::uint32_t, std::uint32_t, bool starts) { count += starts ? 1 : 0; });
-      row_ptr[row + 1] = count;
-    }
+    for (std::uint64_t row = begin; row < end; ++row) row_ptr[row + 1] = count(b, row);
   });
   row_ptr[0] = 0;
   for_ranges(run, num_rows, [&](std::uint64_t begin, std::uint64_t end) {
@@ -61,7 +68,8 @@ AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const
   return row_ptr;
 }
 
-TileOperand make_tiles(const Operand& b, std::uint32_t m, AlignedArray<std::uint32_t> row_ptr, const Run& run) {
+TileOperand make_tiles(const Operand& b, std::uint32_t m, bool paired, AlignedArray<std::uint32_t> row_ptr,
+                       const Run& run) {
   const std::uint64_t num_rows = b.num_rows();
   TileOperand out;
   out.row_ptr = std::move(row_ptr);
@@ -69,7 +77,10 @@ TileOperand make_tiles(const Operand& b, std::uint32_t m, AlignedArray<std::uint
   // The larger one first: it may lie where the records were, and those pages need not be cleared again.
   out.values = AlignedArray<std::uint16_t>(num_tiles * plan::tile_value_bytes(m) / sizeof(std::uint16_t));
   out.cols = AlignedArray<std::uint32_t>(num_tiles);
-  const auto fill = m == 1 ? fill_row<1> : m == 2 ? fill_row<2> : fill_row<3>;
+  const auto fill = m == 1   ? fill_row<1, false>
+                    : m == 3 ? fill_row<3, false>
+                    : paired ? fill_row<2, true>
+                             : fill_row<2, false>;
   run.parallel_for(num_rows, kRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     for (std::uint64_t row = begin; row < end; ++row) fill(b, row, out);

@@ -18,9 +18,10 @@ template <std::uint32_t kSide, bool kSaturates, bool kLists>
 std::uint32_t add_segments(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
                            std::uint32_t num_touched) {
   std::uint32_t* const touched = sums.touched;
-  std::uint8_t* const fresh = sums.fresh;
-  auto* const values = reinterpret_cast<Lanes*>(sums.values);
-  const std::uint32_t base = sums.base;
+  // So far back that slots need not be corrected one by one.
+  const std::uint64_t base = sums.base;
+  std::uint8_t* const fresh = sums.fresh - base;
+  auto* const values = reinterpret_cast<Lanes*>(sums.values) - base * kSide;
   for (std::uint32_t s = 0; s < count; ++s) {
     const TileSegment& segment = segments[s];
     Lanes factors[kSide * kSide];
@@ -33,13 +34,13 @@ std::uint32_t add_segments(const TileSegment* segments, std::uint32_t count, con
       __builtin_prefetch(segments[s + kSegmentsAhead].b);
     }
     for (std::uint32_t y = 0; y < num_tiles; ++y, b += kSide) {
-      const std::uint32_t slot = slots[y] - base;
+      const std::uint64_t slot = slots[y];
       if constexpr (kLists) {
-        touched[num_touched] = slot;  // overwritten unless it is fresh
+        touched[num_touched] = static_cast<std::uint32_t>(slot - base);  // overwritten unless it is fresh
         num_touched += fresh[slot];
       }
       fresh[slot] = 0;
-      Lanes* const tile = values + std::size_t{slot} * kSide;
+      Lanes* const tile = values + slot * kSide;
       Lanes rows[kSide];
       for (std::uint32_t t = 0; t < kSide; ++t) widen(b[t], rows[t]);
       for (std::uint32_t r = 0; r < kSide; ++r) {

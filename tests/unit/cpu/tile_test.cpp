@@ -69,7 +69,7 @@ TEST_CASE("cpu: tiles hold every block once and zeros elsewhere") {
     StageClock clock;
     const ProgressFn no_progress;
     const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
-    const cpu::TileOperand tiles = cpu::make_tiles(product.b, m, cpu::count_tiles(product.b, m, run), run);
+    const cpu::TileOperand tiles = cpu::make_tiles(product.b, m, false, cpu::count_tiles(product.b, m, run), run);
     const std::uint32_t per_tile = plan::tile_blocks(m);
     const std::uint32_t stride = plan::kTileLanes / per_tile;
     std::vector<std::uint16_t> expected(tiles.values.size(), 0);
