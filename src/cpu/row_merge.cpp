@@ -97,13 +97,18 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
 }
 
 ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
-  const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.bound, product.b.bound));
+  const Operand& b = product.b;
+  const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.bound, b.bound),
+                                               b.cols.size(), product.b_tiles[b.num_rows()]);
   TileOperand tiles;
   {
     const auto timing = shared.run.clock.scope(Stage::build);
-    tiles = make_tiles(product.b, product.shape.m, kernel.paired, std::move(product.b_tiles), shared.run);
+    tiles = kernel.shape.blocks == 1
+                ? make_single_blocks(product.b, product.shape.m, shared.run)
+                : make_tiles(product.b, product.shape.m, kernel.paired, std::move(product.b_tiles), shared.run);
     product.b.values = {};
     product.b.cols = {};
+    product.b_tiles = {};
   }
   const TileProduct rows{.a = product.a,
                          .b = tiles,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cpu/isa.hpp"
+#include "plan/tiles.hpp"
 
 namespace spmm::cpu {
 
@@ -15,14 +16,14 @@ using Halves = std::uint16_t __attribute__((vector_size(16), may_alias));
 /// Tiles of one row of B that are multiplied by one block of A.
 struct TileSegment {
   const std::uint16_t* a;      ///< [m, m]
-  const std::uint16_t* b;      ///< [count, m, 8], or paired
+  const std::uint16_t* b;      ///< [count, shape.values]
   const std::uint32_t* slots;  ///< [count] where their sums lie, before `base` is subtracted
   std::uint32_t count;
 };
 
 /// An accumulator. Values: between two rows all sums are 0 and all slots are fresh.
 struct TileSums {
-  std::uint32_t* values;   ///< [num_slots, m, 8]
+  std::uint32_t* values;   ///< [num_slots, m, 8]; single blocks: [num_slots, 2, 2] or [num_slots, 4, 4]
   std::uint8_t* fresh;     ///< [num_slots] 1 = not touched yet
   std::uint32_t* touched;  ///< [num_slots + 1] slots in the order in which they were touched
   std::uint32_t base = 0;  ///< slot 0 stands for this one
@@ -61,7 +62,8 @@ struct TileKernel {
   AddSegments add[2][2] = {};  ///< [saturates][lists]
   ListTouched list = nullptr;
   WriteTiles write = nullptr;
-  bool paired = false;  ///< wants the two rows of a tile of B element by element: [count, 8, 2]
+  plan::TileShape shape;
+  bool paired = false;  ///< wants two rows of B element by element: [count, 8, 2]; single blocks: see fill_single()
 };
 
 /// Elements up to which kernels for paired rows are exact: they are signed words to a processor.
@@ -71,6 +73,12 @@ inline constexpr std::uint32_t kMaxPairedElement = 0x7FFF;
 TileKernel portable_tile_kernel(std::uint32_t m);
 TileKernel avx2_tile_kernel(std::uint32_t m);
 TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t bound);
-TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t bound);
+
+/// For blocks one by one, side 2 or 3, elements up to kMaxPairedElement.
+TileKernel avx512_single_kernel(std::uint32_t m);
+
+/// Values: num_blocks of B lie in num_tiles.
+TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t bound, std::uint64_t num_blocks,
+                              std::uint64_t num_tiles);
 
 }  // namespace spmm::cpu

@@ -25,15 +25,15 @@ constexpr std::uint64_t kMaxSum = 0xFFFF'FFFFu;
 TileMerger::TileMerger(const TileProduct& product, const Run& run)
     : product_(product),
       run_(run),
-      tile_columns_(plan::num_tile_columns(product.blocks_per_side, product.m)),
-      window_(plan::window_tiles(product.blocks_per_side, product.m)),
+      tile_columns_(product.kernel.shape.num_columns(product.blocks_per_side)),
+      window_(product.kernel.shape.window(product.blocks_per_side)),
       segments_(plan::kMaxTileSegments),
-      values_(std::uint64_t{window_} * product.m * plan::kTileLanes),
+      values_(std::uint64_t{window_} * product.kernel.shape.sums),
       fresh_(std::uint64_t{window_} + kScannedSlots),
       touched_(std::uint64_t{window_} + 1),
       marks_(plan::mark_words(window_)),
       summary_(plan::mark_words(marks_.size())),
-      tile_records_(plan::tile_blocks(product.m) * output_record_bytes(product.m)) {
+      tile_records_(product.kernel.shape.blocks * output_record_bytes(product.m)) {
   static_assert(sizeof(TileSegment) == plan::kTileSegmentBytes);
   static_assert(sizeof(std::uint8_t) + sizeof(std::uint32_t) == plan::kTileSlotBytes);
   std::fill(values_.begin(), values_.end(), 0);
@@ -55,7 +55,7 @@ void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col
   const std::uint64_t largest = std::max<std::uint64_t>(1, std::uint64_t{a.bound} * product_.b_bound);
   saturates_ = terms > kMaxSum / largest;
   if (pairs <= kShortRowPairs) fetch_rows_ahead();
-  const std::uint32_t per_tile = plan::tile_blocks(product_.m);
+  const std::uint32_t per_tile = product_.kernel.shape.blocks;
   const std::uint32_t begin = col_begin / per_tile;
   const std::uint32_t end = col_end == 0 ? 0 : (col_end - 1) / per_tile + 1;
   lists_ = pairs * kSlotsPerPair < end - begin;
@@ -64,7 +64,7 @@ void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col
 
 void TileMerger::fetch_rows_ahead() const {
   const TileOperand& b = product_.b;
-  const std::uint64_t tile = std::uint64_t{product_.m} * plan::kTileLanes;
+  const std::uint64_t tile = product_.kernel.shape.values;
   for_rows_of_b(product_.a, row_, kPointerRowsAhead, [&](std::uint32_t b_row) { fetch(b.row_ptr.data() + b_row); });
   for_rows_of_b(product_.a, row_, kColumnRowsAhead, [&](std::uint32_t b_row) {
     fetch(b.cols.data() + b.row_ptr[b_row]);
@@ -140,7 +140,7 @@ void TileMerger::run_kernel() {
 
 void TileMerger::merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, UnitOutput& out) {
   const std::uint64_t a_block = std::uint64_t{product_.m} * product_.m;
-  const std::uint64_t tile = std::uint64_t{product_.m} * plan::kTileLanes;
+  const std::uint64_t tile = product_.kernel.shape.values;
   const TileOperand& b = product_.b;
   sums_.base = slots.base;
   for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {
@@ -179,7 +179,7 @@ void TileMerger::merge_sorted(std::uint32_t begin, std::uint32_t end, UnitOutput
     ranks_[keyed_[x].value] = rank;
   }
   const std::uint64_t a_block = std::uint64_t{product_.m} * product_.m;
-  const std::uint64_t tile_elements = std::uint64_t{product_.m} * plan::kTileLanes;
+  const std::uint64_t tile_elements = product_.kernel.shape.values;
   lists_ = false;  // the tiles are where the list would be
   sums_.base = 0;
   num_touched_ = rank + 1;
@@ -219,7 +219,7 @@ void TileMerger::order_touched() {
 }
 
 void TileMerger::write(bool by_number, UnitOutput& out) {
-  const std::uint32_t per_tile = plan::tile_blocks(product_.m);
+  const std::uint32_t per_tile = product_.kernel.shape.blocks;
   const std::uint64_t record = output_record_bytes(product_.m);
   TileSums sums = sums_;
   const std::uint32_t count = std::exchange(num_touched_, 0);
@@ -229,7 +229,7 @@ void TileMerger::write(bool by_number, UnitOutput& out) {
     const TileRow row{
         .tiles = touched_.data() + x, .count = here, .by_number = by_number, .row = product_.a.rows[row_]};
     if (by_number) {
-      sums.values = sums_.values + std::uint64_t{x} * product_.m * plan::kTileLanes;
+      sums.values = sums_.values + std::uint64_t{x} * product_.kernel.shape.sums;
       sums.fresh = sums_.fresh + x;
     }
     x += here;

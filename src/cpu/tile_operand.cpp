@@ -1,6 +1,7 @@
 #include "cpu/tile_operand.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/cancellable.hpp"
@@ -85,6 +86,33 @@ TileOperand make_tiles(const Operand& b, std::uint32_t m, bool paired, AlignedAr
     run.check_cancelled();
     for (std::uint64_t row = begin; row < end; ++row) fill(b, row, out);
   });
+  return out;
+}
+
+TileOperand make_single_blocks(Operand& b, std::uint32_t m, const Run& run) {
+  constexpr std::uint64_t kBlockGrain = 1u << 16;
+  const std::uint64_t num_blocks = b.cols.size();
+  TileOperand out;
+  AlignedArray<std::uint16_t> from = std::move(b.values);
+  out.values =
+      m == 2 ? AlignedArray<std::uint16_t>() : AlignedArray<std::uint16_t>(num_blocks * plan::single_block(3).values);
+  run.parallel_for(num_blocks, kBlockGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    for (std::uint64_t x = begin; x < end; ++x) {
+      if (m == 2) {
+        std::swap(from[4 * x + 1], from[4 * x + 2]);  // column by column
+        continue;
+      }
+      const std::uint16_t* const e = from.data() + 9 * x;
+      const std::array<std::uint16_t, 16> pairs = {e[0], e[3], e[1], e[4], e[2], e[5], 0, 0,
+                                                   e[6], 0,    e[7], 0,    e[8], 0,    0, 0};
+      std::copy(pairs.begin(), pairs.end(), out.values.data() + pairs.size() * x);
+    }
+  });
+  if (m == 2) out.values = std::move(from);
+  out.cols = std::move(b.cols);
+  out.row_ptr = AlignedArray<std::uint32_t>(b.num_rows() + std::uint64_t{1});
+  std::copy(b.row_ptr.begin(), b.row_ptr.end(), out.row_ptr.begin());
   return out;
 }
 

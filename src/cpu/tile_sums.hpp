@@ -121,7 +121,8 @@ TileKernel tile_kernel_of() {
   return {.add = {{add_segments<kSide, false, false>, add_segments<kSide, false, true>},
                   {add_segments<kSide, true, false>, add_segments<kSide, true, true>}},
           .list = list_touched,
-          .write = write_tiles<kSide>};
+          .write = write_tiles<kSide>,
+          .shape = plan::wide_tile(kSide)};
 }
 
 inline TileKernel tile_kernel_for(std::uint32_t m) {

@@ -45,15 +45,19 @@ std::uint64_t tile_operand_bytes(const MatrixHeader& b) {
 }
 
 /// Accumulator, marks and lists of one worker.
+std::uint64_t tile_merger_bytes(const MatrixHeader& a, const TileShape& shape) {
+  const std::uint64_t window = shape.window(a.blocks_per_side());
+  const std::uint64_t words = mark_words(window);
+  const bool sorts = window != shape.num_columns(a.blocks_per_side());
+  constexpr std::uint64_t kPadding = 4096;  // ends of lists, records of one tile
+  return window * (shape.sums * sizeof(std::uint32_t) + kTileSlotBytes) +
+         (words + mark_words(words)) * sizeof(std::uint64_t) + kMaxTileSegments * kTileSegmentBytes +
+         (sorts ? kMaxSortedTiles * (2 * kKeyedBytes + sizeof(std::uint32_t)) : 0) + kPadding;
+}
 std::uint64_t tile_merger_bytes(const MatrixHeader& a) {
   if (a.blocks_per_side() == 0) return 0;
-  const std::uint64_t window = window_tiles(a.blocks_per_side(), a.m);
-  const std::uint64_t words = mark_words(window);
-  const bool sorts = window != num_tile_columns(a.blocks_per_side(), a.m);
-  constexpr std::uint64_t kPadding = 4096;  // ends of lists, records of one tile
-  return window * (tile_sum_bytes(a.m) + kTileSlotBytes) + (words + mark_words(words)) * sizeof(std::uint64_t) +
-         kMaxTileSegments * kTileSegmentBytes +
-         (sorts ? kMaxSortedTiles * (2 * kKeyedBytes + sizeof(std::uint32_t)) : 0) + kPadding;
+  const std::uint64_t tiles = tile_merger_bytes(a, wide_tile(a.m));
+  return a.m == 1 ? tiles : std::max(tiles, tile_merger_bytes(a, single_block(a.m)));
 }
 
 HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {

@@ -32,10 +32,39 @@ constexpr std::uint64_t tile_sum_bytes(std::uint32_t m) {
   return std::uint64_t{m} * kTileLanes * sizeof(std::uint32_t);
 }
 
+/// What a slot of an accumulator stands for.
+struct TileShape {
+  std::uint32_t blocks = 0;  ///< side by side
+  std::uint32_t values = 0;  ///< elements of B
+  std::uint32_t sums = 0;
+
+  [[nodiscard]] constexpr std::uint32_t num_columns(std::uint32_t blocks_per_side) const {
+    return (blocks_per_side - 1) / blocks + 1;
+  }
+  /// Slots of one accumulator: all columns, or a window of them.
+  [[nodiscard]] constexpr std::uint32_t window(std::uint32_t blocks_per_side) const {
+    constexpr std::uint64_t kMaxSumBytes = 4u << 20;
+    return std::min(num_columns(blocks_per_side),
+                    static_cast<std::uint32_t>(kMaxSumBytes / (sums * sizeof(std::uint32_t))));
+  }
+};
+constexpr TileShape wide_tile(std::uint32_t m) {
+  return {.blocks = tile_blocks(m), .values = m * kTileLanes, .sums = m * kTileLanes};
+}
+
+/// Single blocks, of side 2 or 3 (padded to 4), where few blocks lie side by side: no lanes and no bytes of B are
+/// wasted on those that are not there. Taken up to kMaxBlocksPerTile, so never more memory than tiles take.
+constexpr TileShape single_block(std::uint32_t m) {
+  return m == 2 ? TileShape{.blocks = 1, .values = 4, .sums = 4} : TileShape{.blocks = 1, .values = 16, .sums = 16};
+}
+constexpr bool prefers_single_blocks(std::uint64_t num_blocks, std::uint64_t num_tiles) {
+  constexpr double kMaxBlocksPerTile = 1.6;
+  return static_cast<double>(num_blocks) <= kMaxBlocksPerTile * static_cast<double>(num_tiles);
+}
+
 /// Tiles of one accumulator: all columns, or a window of them.
 constexpr std::uint32_t window_tiles(std::uint32_t blocks_per_side, std::uint32_t m) {
-  constexpr std::uint64_t kMaxSumBytes = 4u << 20;
-  return std::min(num_tile_columns(blocks_per_side, m), static_cast<std::uint32_t>(kMaxSumBytes / tile_sum_bytes(m)));
+  return wide_tile(m).window(blocks_per_side);
 }
 
 /// Segments that are added up at a time, and tiles that are sorted where they lie too far apart for a window.
