@@ -21,11 +21,14 @@ struct TileSegment {
   std::uint32_t count;
 };
 
+/// Numbers that may be written past the end of a list.
+inline constexpr std::uint32_t kTouchedPadding = 16;
+
 /// An accumulator. Values: between two rows all sums are 0 and all slots are fresh.
 struct TileSums {
   std::uint32_t* values;   ///< [num_slots, m, 8]; single blocks: [num_slots, 2, 2] or [num_slots, 4, 4]
   std::uint8_t* fresh;     ///< [num_slots] 1 = not touched yet
-  std::uint32_t* touched;  ///< [num_slots + 1] slots in the order in which they were touched
+  std::uint32_t* touched;  ///< [num_slots + kTouchedPadding] slots in the order in which they were touched
   std::uint32_t base = 0;  ///< slot 0 stands for this one
 };
 

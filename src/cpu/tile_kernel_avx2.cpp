@@ -39,8 +39,6 @@ inline std::uint64_t zero_bytes(const std::uint8_t* bytes) {
   return half(0) | std::uint64_t{half(32)} << 32;
 }
 
-constexpr bool kWritesVectors = false;
-
 }  // namespace
 }  // namespace spmm::cpu
 

@@ -38,51 +38,110 @@ inline std::uint64_t zero_bytes(const std::uint8_t* bytes) {
   return _mm512_testn_epi8_mask(values, values);
 }
 
-constexpr bool kWritesVectors = true;
+/// Elements of a row of C that are not 0, side by side, on their way to records.
+class ElementStage {
+ public:
+  ElementStage(std::uint32_t row, std::byte* out) : row_(_mm512_set1_epi32(static_cast<int>(row))), out_(out) {}
 
-/// Two tiles of side 1, or the last one: columns and values of the lanes that are not 0, side by side, dealt out behind
-/// the row, three words each.
-inline std::byte* write_elements(const TileRow& row, std::uint32_t& x, const TileSums& sums, std::byte* out) {
-  const bool has_second = x + 1 < row.count;
-  const std::uint32_t slot = slot_of(row, x, sums);
-  const std::uint32_t second = has_second ? slot_of(row, x + 1, sums) : slot;
-  auto* const of_first = reinterpret_cast<__m256i*>(sums.values + slot * std::size_t{plan::kTileLanes});
-  auto* const of_second = reinterpret_cast<__m256i*>(sums.values + second * std::size_t{plan::kTileLanes});
-  const __m512i values =
-      _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(of_first)), _mm256_loadu_si256(of_second), 1);
-  const __mmask16 lanes = _mm512_mask_test_epi32_mask(has_second ? 0xFFFF : 0xFF, values, values);
-  constexpr __mmask16 kSecond = 0xFF00;
-  const __m512i tiles = _mm512_mask_set1_epi32(_mm512_set1_epi32(static_cast<int>(row.tiles[x])), kSecond,
-                                               static_cast<int>(row.tiles[has_second ? x + 1 : x]));
-  const __m512i columns =
-      _mm512_add_epi32(_mm512_slli_epi32(tiles, 3), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7));
-  const __m512i found = _mm512_maskz_compress_epi32(lanes, columns);
-  const __m512i sums_there = _mm512_maskz_compress_epi32(lanes, values);
-  // Words of the row, of columns (0 to 15) and of values (from 16 on) in turns.
-  const __m512i i = _mm512_set1_epi32(static_cast<int>(row.row));
-  constexpr __mmask16 kHead = 0b0110'1101'1011'0110;  // all but words 0, 3, 6, 9, 12, 15
-  constexpr __mmask16 kBody = 0b1011'0110'1101'1011;  // 16 words on
-  constexpr __mmask16 kTail = 0b1101'1011'0110'1101;
-  const __m512i head = _mm512_setr_epi32(0, 0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0);
-  const __m512i body = _mm512_setr_epi32(5, 21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10);
-  const __m512i tail = _mm512_setr_epi32(26, 0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31);
-  const auto deal = [&](__m512i order, __mmask16 words) {
-    return _mm512_mask2_permutex2var_epi32(found, _mm512_mask_mov_epi32(i, words, order), words, sums_there);
-  };
-  const auto count = static_cast<unsigned>(std::popcount(static_cast<unsigned>(lanes)));
-  _mm512_storeu_si512(out, deal(head, kHead));
-  if (has_second) {
-    _mm512_storeu_si512(out + 64, deal(body, kBody));
-    if (count > 10) _mm512_storeu_si512(out + 128, deal(tail, kTail));
-  } else {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 64), _mm512_castsi512_si256(deal(body, kBody)));
+  void add(__m512i columns, __m512i sums, __mmask16 lanes) {
+    _mm512_storeu_si512(columns_ + count_, _mm512_maskz_compress_epi32(lanes, columns));
+    _mm512_storeu_si512(sums_ + count_, _mm512_maskz_compress_epi32(lanes, sums));
+    count_ += static_cast<std::uint32_t>(std::popcount(static_cast<unsigned>(lanes)));
+    if (count_ >= kElements) write_full();
   }
-  _mm256_storeu_si256(of_first, _mm256_setzero_si256());
-  _mm256_storeu_si256(of_second, _mm256_setzero_si256());
-  sums.fresh[slot] = 1;
-  sums.fresh[second] = 1;
-  x += has_second ? 2 : 1;
-  return out + std::size_t{count} * output_record_bytes(1);
+
+  /// Returns the end of the records.
+  std::byte* finish() {
+    write_full();
+    const std::uint32_t words = 3 * count_;
+    for (std::uint32_t part = 0; part * kLanes < words; ++part) {
+      const std::uint32_t here = words - part * kLanes;
+      const auto mask = static_cast<__mmask16>(here >= kLanes ? 0xFFFFu : (1u << here) - 1);
+      _mm512_mask_storeu_epi32(out_ + part * sizeof(__m512i), mask, deal(0, part));
+    }
+    return out_ + words * sizeof(std::uint32_t);
+  }
+
+ private:
+  static constexpr std::uint32_t kLanes = 16;
+  static constexpr std::uint32_t kElements = 256;
+
+  /// Vector `part` of three: words of the row, of columns (0 to 15) and of sums (from 16 on) in turns.
+  [[nodiscard]] __m512i deal(std::uint32_t first, std::uint32_t part) const {
+    static constexpr std::uint16_t kMasks[3] = {0b0110'1101'1011'0110, 0b1011'0110'1101'1011, 0b1101'1011'0110'1101};
+    alignas(64) static constexpr std::uint32_t kOrders[3][kLanes] = {
+        {0, 0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0},
+        {5, 21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10},
+        {26, 0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31}};
+    const __mmask16 words = kMasks[part];
+    const __m512i order = _mm512_mask_mov_epi32(row_, words, _mm512_load_si512(kOrders[part]));
+    return _mm512_mask2_permutex2var_epi32(_mm512_loadu_si512(columns_ + first), order, words,
+                                           _mm512_loadu_si512(sums_ + first));
+  }
+
+  /// Whole vectors of records; the rest moves to the front.
+  void write_full() {
+    std::uint32_t first = 0;
+    for (; first + kLanes <= count_; first += kLanes) {
+      for (std::uint32_t part = 0; part < 3; ++part, out_ += sizeof(__m512i)) {
+        _mm512_storeu_si512(out_, deal(first, part));
+      }
+    }
+    _mm512_storeu_si512(columns_, _mm512_loadu_si512(columns_ + first));
+    _mm512_storeu_si512(sums_, _mm512_loadu_si512(sums_ + first));
+    count_ -= first;
+  }
+
+  alignas(64) std::uint32_t columns_[kElements + 2 * kLanes];
+  alignas(64) std::uint32_t sums_[kElements + 2 * kLanes];
+  std::uint32_t count_ = 0;
+  __m512i row_;
+  std::byte* out_;
+};
+
+/// Tiles of side 1, two at a time.
+std::byte* write_elements(const TileRow& row, const TileSums& sums, std::byte* out) {
+  constexpr __mmask16 kSecond = 0xFF00;
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
+  ElementStage stage(row.row, out);
+  for (std::uint32_t x = 0; x < row.count; x += 2) {
+    const bool has_second = x + 1 < row.count;
+    const std::uint32_t y = has_second ? x + 1 : x;
+    const std::uint32_t first = slot_of(row, x, sums);
+    const std::uint32_t second = slot_of(row, y, sums);
+    auto* const of_first = reinterpret_cast<__m256i*>(sums.values + first * std::size_t{plan::kTileLanes});
+    auto* const of_second = reinterpret_cast<__m256i*>(sums.values + second * std::size_t{plan::kTileLanes});
+    const __m512i values =
+        _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_load_si256(of_first)), _mm256_load_si256(of_second), 1);
+    const __m512i tiles = _mm512_mask_set1_epi32(_mm512_set1_epi32(static_cast<int>(row.tiles[x])), kSecond,
+                                                 static_cast<int>(row.tiles[y]));
+    _mm256_store_si256(of_first, _mm256_setzero_si256());
+    _mm256_store_si256(of_second, _mm256_setzero_si256());
+    sums.fresh[first] = 1;
+    sums.fresh[second] = 1;
+    stage.add(_mm512_add_epi32(_mm512_slli_epi32(tiles, 3), lane), values,
+              _mm512_mask_test_epi32_mask(has_second ? 0xFFFF : 0x00FF, values, values));
+  }
+  return stage.finish();
+}
+
+/// list_touched() without a branch for each slot.
+std::uint32_t list_compressed(const TileSums& sums, std::uint32_t begin, std::uint32_t end) {
+  constexpr std::uint32_t kLanes = 16;
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  std::uint32_t count = 0;
+  for (std::uint32_t first = begin; first < end; first += kScannedSlots) {
+    std::uint64_t slots = zero_bytes(sums.fresh + first);
+    if (end - first < kScannedSlots) slots &= (std::uint64_t{1} << (end - first)) - 1;
+    if (slots == 0) continue;
+    for (std::uint32_t x = 0; x < kScannedSlots; x += kLanes, slots >>= kLanes) {
+      const __m512i numbers = _mm512_add_epi32(lane, _mm512_set1_epi32(static_cast<int>(sums.base + first + x)));
+      const auto here = static_cast<__mmask16>(slots);
+      _mm512_storeu_si512(sums.touched + count, _mm512_maskz_compress_epi32(here, numbers));
+      count += static_cast<std::uint32_t>(std::popcount(static_cast<unsigned>(here)));
+    }
+  }
+  return count;
 }
 
 /// Of four blocks of side 2 those that are not zero, three words of 64 bits each: the index (16 to 19 of two vectors of
@@ -105,8 +164,8 @@ constexpr BlockOrder make_block_order() {
 }
 constexpr BlockOrder kBlockOrder = make_block_order();
 
-/// A tile of side 2.
-inline std::byte* write_blocks_of_2(const TileRow& row, std::uint32_t& x, const TileSums& sums, std::byte* out) {
+/// Tile x of a row of side 2. Returns the end of the records.
+inline std::byte* write_tile_of_2(const TileRow& row, std::uint32_t x, const TileSums& sums, std::byte* out) {
   const std::uint32_t slot = slot_of(row, x, sums);
   std::uint32_t* const at = sums.values + slot * std::size_t{2 * plan::kTileLanes};
   const __m512i values = _mm512_loadu_si512(at);
@@ -122,14 +181,12 @@ inline std::byte* write_blocks_of_2(const TileRow& row, std::uint32_t& x, const 
                       _mm512_castsi512_si256(_mm512_permutex2var_epi64(values, _mm512_castsi256_si512(tail), index)));
   _mm512_storeu_si512(at, _mm512_setzero_si512());
   sums.fresh[slot] = 1;
-  ++x;
   return out + static_cast<std::size_t>(std::popcount(blocks)) * output_record_bytes(2);
 }
 
-template <std::uint32_t kSide>
-std::byte* write_vectors(const TileRow& row, std::uint32_t& x, const TileSums& sums, std::byte* out) {
-  static_assert(kSide == 1 || kSide == 2);
-  return kSide == 1 ? write_elements(row, x, sums, out) : write_blocks_of_2(row, x, sums, out);
+std::byte* write_blocks_of_2(const TileRow& row, const TileSums& sums, std::byte* out) {
+  for (std::uint32_t x = 0; x < row.count; ++x) out = write_tile_of_2(row, x, sums, out);
+  return out;
 }
 
 }  // namespace
@@ -192,6 +249,9 @@ std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const
 
 TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t bound) {
   TileKernel kernel = tile_kernel_for(m);
+  kernel.list = list_compressed;
+  if (m == 1) kernel.write = write_elements;
+  if (m == 2) kernel.write = write_blocks_of_2;
   if (m != 2 || bound > kMaxPairedElement) return kernel;
   kernel.add[0][0] = add_paired<false, false>;
   kernel.add[0][1] = add_paired<false, true>;

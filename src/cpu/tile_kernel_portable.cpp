@@ -27,8 +27,6 @@ inline std::uint64_t zero_bytes(const std::uint8_t* bytes) {
   return zero;
 }
 
-constexpr bool kWritesVectors = false;
-
 }  // namespace
 }  // namespace spmm::cpu
 

@@ -30,7 +30,7 @@ TileMerger::TileMerger(const TileProduct& product, const Run& run)
       segments_(plan::kMaxTileSegments),
       values_(std::uint64_t{window_} * product.kernel.shape.sums),
       fresh_(std::uint64_t{window_} + kScannedSlots),
-      touched_(std::uint64_t{window_} + 1),
+      touched_(std::uint64_t{window_} + kTouchedPadding),
       marks_(plan::mark_words(window_)),
       summary_(plan::mark_words(marks_.size())),
       tile_records_(product.kernel.shape.blocks * output_record_bytes(product.m)) {

@@ -1,9 +1,6 @@
 // The kernels for small blocks, in vectors of 8 lanes that the compiler maps to what the machine has.
 // Included once per kernel file, inside its region for an instruction set: everything here is internal to that file.
-// The file defines before: widen(Halves, Lanes&); nonzero_lanes(u32[8]) and zero_bytes(u8[64]) -> a bit per
-// lane; kWritesVectors, and with it write_vectors<kSide>(row, x, sums, out) for sides 1 and 2, which writes tile x of a
-// row, and perhaps the next one, clears their sums, moves x behind them and returns the end of the records; it may use
-// the room of all their blocks.
+// The file defines before: widen(Halves, Lanes&); nonzero_lanes(u32[8]) and zero_bytes(u8[64]) -> a bit per lane.
 #pragma once
 
 namespace spmm::cpu {
@@ -18,10 +15,9 @@ template <std::uint32_t kSide, bool kSaturates, bool kLists>
 std::uint32_t add_segments(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
                            std::uint32_t num_touched) {
   std::uint32_t* const touched = sums.touched;
-  // So far back that slots need not be corrected one by one.
-  const std::uint64_t base = sums.base;
-  std::uint8_t* const fresh = sums.fresh - base;
-  auto* const values = reinterpret_cast<Lanes*>(sums.values) - base * kSide;
+  std::uint8_t* const fresh = sums.fresh;
+  auto* const values = reinterpret_cast<Lanes*>(sums.values);
+  const std::uint32_t base = sums.base;
   for (std::uint32_t s = 0; s < count; ++s) {
     const TileSegment& segment = segments[s];
     Lanes factors[kSide * kSide];
@@ -34,13 +30,13 @@ std::uint32_t add_segments(const TileSegment* segments, std::uint32_t count, con
       __builtin_prefetch(segments[s + kSegmentsAhead].b);
     }
     for (std::uint32_t y = 0; y < num_tiles; ++y, b += kSide) {
-      const std::uint64_t slot = slots[y];
+      const std::uint32_t slot = slots[y] - base;
       if constexpr (kLists) {
-        touched[num_touched] = static_cast<std::uint32_t>(slot - base);  // overwritten unless it is fresh
+        touched[num_touched] = slot;  // overwritten unless it is fresh
         num_touched += fresh[slot];
       }
       fresh[slot] = 0;
-      Lanes* const tile = values + slot * kSide;
+      Lanes* const tile = values + std::size_t{slot} * kSide;
       Lanes rows[kSide];
       for (std::uint32_t t = 0; t < kSide; ++t) widen(b[t], rows[t]);
       for (std::uint32_t r = 0; r < kSide; ++r) {
@@ -100,18 +96,13 @@ inline std::byte* write_blocks(const std::uint32_t* tile, BlockIndex first, std:
 
 template <std::uint32_t kSide>
 std::byte* write_tiles(const TileRow& row, const TileSums& sums, std::byte* out) {
-  for (std::uint32_t x = 0; x < row.count;) {
-    if constexpr (kWritesVectors && kSide < 3) {
-      out = write_vectors<kSide>(row, x, sums, out);
-    } else {
-      const std::uint32_t slot = slot_of(row, x, sums);
-      std::uint32_t* const values = sums.values + std::size_t{slot} * kSide * plan::kTileLanes;
-      const BlockIndex first{.i = row.row, .j = row.tiles[x] * plan::tile_blocks(kSide)};
-      out = write_blocks<kSide>(values, first, out);
-      sums.fresh[slot] = 1;
-      std::memset(values, 0, kSide * sizeof(Lanes));
-      ++x;
-    }
+  for (std::uint32_t x = 0; x < row.count; ++x) {
+    const std::uint32_t slot = slot_of(row, x, sums);
+    std::uint32_t* const values = sums.values + std::size_t{slot} * kSide * plan::kTileLanes;
+    const BlockIndex first{.i = row.row, .j = row.tiles[x] * plan::tile_blocks(kSide)};
+    out = write_blocks<kSide>(values, first, out);
+    sums.fresh[slot] = 1;
+    std::memset(values, 0, kSide * sizeof(Lanes));
   }
   return out;
 }
