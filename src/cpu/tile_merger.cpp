@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kTilesPerCheck = 1u << 24;  // some 50 ms, then a cancelled run ends
 constexpr std::uint32_t kMaxComparedTiles = 32;     // touched slots that are sorted by comparison, more by marks
-constexpr std::uint64_t kSlotsPerPair = 64;         // up to which looking at all slots is cheaper than listing some
+constexpr std::uint64_t kSlotsPerTile = 64;         // up to which looking at all slots is cheaper than listing some
 constexpr std::uint32_t kMaxComparedKeys = 512;     // keys that are sorted by comparison, more by radix
 constexpr std::uint64_t kMinTilesPerSegment = 2;  // and window: fewer are rather sorted than searched window by window
 constexpr std::uint64_t kMaxSum = 0xFFFF'FFFFu;
@@ -58,7 +58,7 @@ void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col
   const std::uint32_t per_tile = product_.kernel.shape.blocks;
   const std::uint32_t begin = col_begin / per_tile;
   const std::uint32_t end = col_end == 0 ? 0 : (col_end - 1) / per_tile + 1;
-  lists_ = pairs * kSlotsPerPair < end - begin;
+  lists_ = pairs * kSlotsPerTile < end - begin;
   merge_tiles(begin, end, out);
 }
 
@@ -104,15 +104,13 @@ TileMerger::Survey TileMerger::survey(std::uint32_t begin, std::uint32_t end) co
 
 void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, UnitOutput& out) {
   if (begin >= end) return;
-  if (window_ == tile_columns_ && !lists_) {
-    return merge_window(begin, end, {.base = 0, .begin = begin, .end = end}, out);
-  }
+  if (window_ == tile_columns_) return merge_whole(begin, end, out);
   run_.check_cancelled();
   const Survey found = survey(begin, end);
   if (found.num_tiles == 0) return;
   const std::uint64_t span = std::uint64_t{found.last} - found.first + 1;
   if (span <= window_) {
-    lists_ = found.num_tiles * kSlotsPerPair < span;
+    lists_ = found.num_tiles * kSlotsPerTile < span;
     return merge_window(begin, end, {.base = found.first, .begin = 0, .end = static_cast<std::uint32_t>(span)}, out);
   }
   const std::uint64_t windows = span / window_ + 1;
@@ -121,6 +119,36 @@ void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, UnitOutput&
   const auto middle = static_cast<std::uint32_t>(found.first + span / 2);
   merge_tiles(begin, middle, out);
   merge_tiles(middle, end, out);
+}
+
+TileSegment TileMerger::segment_of(std::uint32_t x, std::uint32_t first, std::uint32_t last) const {
+  const std::uint64_t a_block = std::uint64_t{product_.m} * product_.m;
+  const TileOperand& b = product_.b;
+  return {.a = product_.a.values.data() + x * a_block,
+          .b = b.values.data() + std::uint64_t{first} * product_.kernel.shape.values,
+          .slots = b.cols.data() + first,
+          .count = last - first};
+}
+
+void TileMerger::merge_whole(std::uint32_t begin, std::uint32_t end, UnitOutput& out) {
+  const Operand& a = product_.a;
+  if (a.row_ptr[row_ + 1] - a.row_ptr[row_] >= segments_.size()) {
+    return merge_window(begin, end, {.base = 0, .begin = begin, .end = end}, out);
+  }
+  // One pass over the row of A finds both its segments and where their tiles lie: few rows reach over all columns.
+  Survey found{.first = end, .last = begin};
+  for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {
+    const TileSegment segment = segment_of(x, first, last);
+    found.first = std::min(found.first, segment.slots[0]);
+    found.last = std::max(found.last, segment.slots[segment.count - 1]);
+    found.num_tiles += segment.count;
+    add_segment(segment);
+  });
+  if (found.num_tiles == 0) return;
+  lists_ = found.num_tiles * kSlotsPerTile < std::uint64_t{found.last} - found.first + 1;
+  sums_.base = 0;
+  run_kernel();
+  list_and_write({.base = 0, .begin = found.first, .end = found.last + 1}, out);
 }
 
 void TileMerger::add_segment(const TileSegment& segment) {
@@ -139,17 +167,15 @@ void TileMerger::run_kernel() {
 }
 
 void TileMerger::merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, UnitOutput& out) {
-  const std::uint64_t a_block = std::uint64_t{product_.m} * product_.m;
-  const std::uint64_t tile = product_.kernel.shape.values;
-  const TileOperand& b = product_.b;
   sums_.base = slots.base;
   for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {
-    add_segment({.a = product_.a.values.data() + x * a_block,
-                 .b = b.values.data() + first * tile,
-                 .slots = b.cols.data() + first,
-                 .count = last - first});
+    add_segment(segment_of(x, first, last));
   });
   run_kernel();
+  list_and_write(slots, out);
+}
+
+void TileMerger::list_and_write(const Slots& slots, UnitOutput& out) {
   if (lists_) {
     order_touched();
   } else {
@@ -178,17 +204,14 @@ void TileMerger::merge_sorted(std::uint32_t begin, std::uint32_t end, UnitOutput
     if (tile != tiles[rank]) tiles[++rank] = tile;
     ranks_[keyed_[x].value] = rank;
   }
-  const std::uint64_t a_block = std::uint64_t{product_.m} * product_.m;
-  const std::uint64_t tile_elements = product_.kernel.shape.values;
   lists_ = false;  // the tiles are where the list would be
   sums_.base = 0;
   num_touched_ = rank + 1;
   const std::uint32_t* ranks = ranks_.data();
   for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {
-    add_segment({.a = product_.a.values.data() + x * a_block,
-                 .b = b.values.data() + first * tile_elements,
-                 .slots = ranks,
-                 .count = last - first});
+    TileSegment segment = segment_of(x, first, last);
+    segment.slots = ranks;
+    add_segment(segment);
     ranks += last - first;
   });
   run_kernel();
