@@ -111,8 +111,7 @@ TileOperand make_single_blocks(Operand& b, std::uint32_t m, const Run& run) {
   });
   if (m == 2) out.values = std::move(from);
   out.cols = std::move(b.cols);
-  out.row_ptr = AlignedArray<std::uint32_t>(b.num_rows() + std::uint64_t{1});
-  std::copy(b.row_ptr.begin(), b.row_ptr.end(), out.row_ptr.begin());
+  out.row_ptr = std::move(b.row_ptr);
   return out;
 }
 

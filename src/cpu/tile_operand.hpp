@@ -24,7 +24,7 @@ AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const
 TileOperand make_tiles(const Operand& b, std::uint32_t m, bool paired, AlignedArray<std::uint32_t> row_ptr,
                        const Run& run);
 
-/// Blocks one by one, for plan::single_block(). Takes what it can of b. Values: m = 2 or 3. Errors: Interrupted.
+/// Blocks one by one, for plan::single_block(). Takes all of b but its rows. Values: m = 2 or 3. Errors: Interrupted.
 TileOperand make_single_blocks(Operand& b, std::uint32_t m, const Run& run);
 
 }  // namespace spmm::cpu

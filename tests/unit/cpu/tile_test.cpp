@@ -40,6 +40,9 @@ void check_product(const BlockMatrix& a, const BlockMatrix& b) {
   }
 }
 
+/// Elements on both sides of what kernels of single blocks and of paired rows take.
+constexpr std::uint32_t kLargest[] = {65'535, cpu::kMaxPairedElement};
+
 /// One row of A that meets `num_rows` rows of B with `per_row` blocks each, in columns [first, first + span).
 struct WideRow {
   std::uint32_t num_rows;
@@ -48,15 +51,16 @@ struct WideRow {
   std::uint32_t span;
 };
 
-void add_row(MatrixBuilder& a, MatrixBuilder& b, std::uint32_t number, const WideRow& row, std::mt19937_64& random) {
+void add_row(MatrixBuilder& a, MatrixBuilder& b, std::uint32_t number, const WideRow& row, std::uint32_t largest,
+             std::mt19937_64& random) {
   const std::uint32_t first_of_b = number * 50'000;
   for (std::uint32_t t = 0; t < row.num_rows; ++t) {
-    a.add_random(number, first_of_b + t, 65'535);
+    a.add_random(number, first_of_b + t, largest);
     std::set<std::uint32_t> columns;
     while (columns.size() < row.per_row) {
       columns.insert(row.first + static_cast<std::uint32_t>(random() % row.span));
     }
-    for (const std::uint32_t column : columns) b.add_random(first_of_b + t, column, 65'535);
+    for (const std::uint32_t column : columns) b.add_random(first_of_b + t, column, largest);
   }
 }
 
@@ -123,8 +127,13 @@ TEST_CASE("cpu: C blocks are estimated from rows, whatever their lengths") {
 
 TEST_CASE("cpu: sums of small blocks on both sides of 2^32") {
   for (const std::uint32_t m : {1u, 2u, 3u}) {
-    for (const auto& [a_value, b_value] :
-         {std::pair{65'535u, 65'535u}, {65'535u, 1u}, {2047u, 2047u}, {32'768u, 131u}, {65'535u, 700u}}) {
+    for (const auto& [a_value, b_value] : {std::pair{65'535u, 65'535u},
+                                           {65'535u, 1u},
+                                           {2047u, 2047u},
+                                           {32'768u, 131u},
+                                           {65'535u, 700u},
+                                           {32'767u, 32'767u},
+                                           {32'767u, 131u}}) {
       const std::uint64_t fit = 0xFFFF'FFFFu / (std::uint64_t{a_value} * b_value * m);
       for (const std::uint64_t length : {fit, fit + 1, fit + 2, 2 * fit + 3}) {
         if (length == 0 || length > 3000) continue;
@@ -149,12 +158,59 @@ TEST_CASE("cpu: sums of small blocks on both sides of 2^32") {
   }
 }
 
+TEST_CASE("cpu: sums of small blocks that lie side by side, on both sides of 2^32") {
+  for (const std::uint32_t m : {2u, 3u}) {
+    for (const std::uint32_t pairs : {1u, 2u, 3u, 5u}) {
+      for (const std::uint32_t largest : {0x7FFFu, 0x8000u, 0xFFFFu}) {
+        INFO("m = " << m << ", " << pairs << " pairs of " << largest);
+        MatrixBuilder a(100, m, 1);
+        MatrixBuilder b(100, m, 2);
+        for (std::uint32_t t = 0; t < pairs; ++t) {
+          a.add_constant(3, t, largest);
+          a.add_random(4, t, largest);
+          for (std::uint32_t j = 0; j < 100; ++j) {
+            if (j % 3 == 0) {
+              b.add_constant(t, j, largest);
+            } else if (j % 7 != 0) {
+              b.add_random(t, j, largest);
+            }
+          }
+        }
+        check_product(a.matrix(), b.matrix());
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu: which kernel takes small blocks") {
+  const auto shape = [](std::uint32_t m, std::uint32_t bound, std::uint64_t blocks, std::uint64_t tiles) {
+    return cpu::choose_tile_kernel(cpu::Isa::avx512_vnni, m, bound, blocks, tiles);
+  };
+  for (const std::uint32_t m : {2u, 3u}) {
+    const bool machine_has_one = cpu::avx512_single_kernel(m).write != nullptr;
+    CHECK((shape(m, 0x7FFF, 16, 10).shape.blocks == 1) == machine_has_one);
+    CHECK(shape(m, 0x8000, 16, 10).shape.blocks != 1);
+    CHECK(shape(m, 0x7FFF, 17, 10).shape.blocks != 1);
+    CHECK((shape(m, 0x7FFF, 17, 10).paired) == (machine_has_one && m == 2));
+    CHECK(!shape(m, 0x8000, 17, 10).paired);
+    // Never more memory than tiles of the same blocks take.
+    const plan::TileShape single = plan::single_block(m);
+    const plan::TileShape tile = plan::wide_tile(m);
+    for (std::uint64_t tiles = 50; tiles <= 100; ++tiles) {
+      const std::uint64_t bytes = 2 * tile.values + sizeof(std::uint32_t);  // the columns of single blocks are B's
+      if (plan::prefers_single_blocks(100, tiles)) CHECK(100 * 2 * single.values <= tiles * bytes);
+    }
+  }
+  CHECK(shape(1, 1, 1, 1).shape.blocks == 8);
+}
+
 TEST_CASE("cpu: rows of small blocks that a window does not hold") {
-  for (const std::uint32_t m : {1u, 2u, 3u}) {
+  for (const auto& [m, largest] :
+       {std::pair{1u, kLargest[0]}, {2u, kLargest[0]}, {3u, kLargest[0]}, {2u, kLargest[1]}, {3u, kLargest[1]}}) {
     const std::uint32_t nb = 0xFFFF'FFFFu / m;
     const std::uint32_t window = plan::window_tiles(nb, m) * plan::tile_blocks(m);
     REQUIRE(window < 2'000'000);
-    INFO("m = " << m);
+    INFO("m = " << m << ", elements up to " << largest);
     MatrixBuilder a(nb, m, 1);
     MatrixBuilder b(nb, m, 2);
     std::mt19937_64 random(m);
@@ -166,21 +222,25 @@ TEST_CASE("cpu: rows of small blocks that a window does not hold") {
         {.num_rows = 35'000, .per_row = 1, .first = nb / 2, .span = 40 * window},  // too many to be sorted at once
         {.num_rows = 1, .per_row = 2, .first = window - 9, .span = 18},            // around the end of a window
     };
-    for (std::uint32_t r = 0; r < rows.size(); ++r) add_row(a, b, r, rows[r], random);
+    for (std::uint32_t r = 0; r < rows.size(); ++r) add_row(a, b, r, rows[r], largest, random);
     check_product(a.matrix(), b.matrix());
   }
 }
 
 TEST_CASE("cpu: long rows of small blocks are cut between tiles") {
   for (const std::uint32_t m : {1u, 2u, 3u}) {
-    INFO("m = " << m);
-    MatrixBuilder a(3001, m, 1);
-    MatrixBuilder b(3001, m, 2);
-    for (std::uint32_t t = 0; t < 40; ++t) {
-      a.add_random(3000, t, 65'535);
-      for (std::uint32_t j = t % 3; j < 3001; j += 1 + t % 4) b.add_random(t, j, 65'535);
+    for (const std::uint32_t largest : kLargest) {
+      for (const std::uint32_t gap : {0u, 4u}) {  // blocks side by side, and not
+        INFO("m = " << m << ", elements up to " << largest);
+        MatrixBuilder a(3001, m, 1);
+        MatrixBuilder b(3001, m, 2);
+        for (std::uint32_t t = 0; t < 40; ++t) {
+          a.add_random(3000, t, largest);
+          for (std::uint32_t j = t % 3; j < 3001; j += gap + 1 + t % 4) b.add_random(t, j, largest);
+        }
+        check_product(a.matrix(), b.matrix());
+      }
     }
-    check_product(a.matrix(), b.matrix());
   }
 }
 
