@@ -30,7 +30,10 @@ void ElementRuns::add(std::uint64_t chunk, const std::byte* records) {
   const std::uint64_t low_rows = (std::uint64_t{1} << low_bits) - 1;
   std::uint32_t* const begins = runs_.data() + chunk * (num_buckets_ + std::uint64_t{1});
   std::uint32_t next[std::size_t{1} << plan::kRowBucketBits] = {};
+  std::uint64_t* const entries = entries_.data() + first_record(chunk);
   for (std::uint64_t r = 0; r < count; ++r) {
+    // Stores all over a chunk wait for its lines one after the other: they are fetched while nothing is stored.
+    if (r % kEntriesPerLine == 0) __builtin_prefetch(entries + r, 1);
     const BlockIndex at = read_index(records + r * kRecord);
     if (std::max(at.i, at.j) >= blocks_per_side) {
       const std::uint64_t bad = first_record(chunk) + r;
@@ -47,7 +50,6 @@ void ElementRuns::add(std::uint64_t chunk, const std::byte* records) {
     before += std::exchange(next[bucket], before);
   }
   begins[num_buckets_] = before;
-  std::uint64_t* const entries = entries_.data() + first_record(chunk);
   for (std::uint64_t r = 0; r < count; ++r) {
     const std::byte* const from = records + r * kRecord;
     const BlockIndex at = read_index(from);

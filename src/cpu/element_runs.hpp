@@ -36,7 +36,6 @@ class ElementRuns {
   template <class Body>
   void for_runs(std::uint32_t bucket, const Body& body) const {
     constexpr std::uint64_t kRunsAhead = 4;  // that are fetched: each lies in another chunk
-    constexpr std::uint32_t kEntriesPerLine = 8;
     for (std::uint64_t chunk = 0; chunk < num_chunks_; ++chunk) {
       if (chunk + kRunsAhead < num_chunks_) {
         const std::uint32_t* const ahead = runs_of(chunk + kRunsAhead) + bucket;
@@ -61,6 +60,8 @@ class ElementRuns {
   [[nodiscard]] std::uint32_t first_row(std::uint32_t bucket) const { return bucket << (bits_.index - bits_.bucket); }
 
  private:
+  static constexpr std::uint32_t kEntriesPerLine = 8;
+
   [[nodiscard]] const std::uint32_t* runs_of(std::uint64_t chunk) const {
     return runs_.data() + chunk * (num_buckets_ + std::uint64_t{1});
   }

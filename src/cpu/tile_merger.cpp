@@ -121,28 +121,19 @@ void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, UnitOutput&
   merge_tiles(middle, end, out);
 }
 
-TileSegment TileMerger::segment_of(std::uint32_t x, std::uint32_t first, std::uint32_t last) const {
-  const std::uint64_t a_block = std::uint64_t{product_.m} * product_.m;
-  const TileOperand& b = product_.b;
-  return {.a = product_.a.values.data() + x * a_block,
-          .b = b.values.data() + std::uint64_t{first} * product_.kernel.shape.values,
-          .slots = b.cols.data() + first,
-          .count = last - first};
-}
-
 void TileMerger::merge_whole(std::uint32_t begin, std::uint32_t end, UnitOutput& out) {
   const Operand& a = product_.a;
   if (a.row_ptr[row_ + 1] - a.row_ptr[row_] >= segments_.size()) {
     return merge_window(begin, end, {.base = 0, .begin = begin, .end = end}, out);
   }
   // One pass over the row of A finds both its segments and where their tiles lie: few rows reach over all columns.
+  const std::uint32_t* const cols = product_.b.cols.data();
   Survey found{.first = end, .last = begin};
   for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {
-    const TileSegment segment = segment_of(x, first, last);
-    found.first = std::min(found.first, segment.slots[0]);
-    found.last = std::max(found.last, segment.slots[segment.count - 1]);
-    found.num_tiles += segment.count;
-    add_segment(segment);
+    found.first = std::min(found.first, cols[first]);
+    found.last = std::max(found.last, cols[last - 1]);
+    found.num_tiles += last - first;
+    add_segment(x, first, last, cols + first);
   });
   if (found.num_tiles == 0) return;
   lists_ = found.num_tiles * kSlotsPerTile < std::uint64_t{found.last} - found.first + 1;
@@ -151,8 +142,13 @@ void TileMerger::merge_whole(std::uint32_t begin, std::uint32_t end, UnitOutput&
   list_and_write({.base = 0, .begin = found.first, .end = found.last + 1}, out);
 }
 
-void TileMerger::add_segment(const TileSegment& segment) {
-  segments_[num_segments_++] = segment;
+void TileMerger::add_segment(std::uint32_t x, std::uint32_t first, std::uint32_t last, const std::uint32_t* slots) {
+  // Written where it stays: a copy would wait for its parts.
+  TileSegment& segment = segments_[num_segments_++];
+  segment.a = product_.a.values.data() + x * (std::uint64_t{product_.m} * product_.m);
+  segment.b = product_.b.values.data() + std::uint64_t{first} * product_.kernel.shape.values;
+  segment.slots = slots;
+  segment.count = last - first;
   tiles_since_check_ += segment.count;
   if (num_segments_ == segments_.size()) run_kernel();
 }
@@ -169,7 +165,7 @@ void TileMerger::run_kernel() {
 void TileMerger::merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, UnitOutput& out) {
   sums_.base = slots.base;
   for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {
-    add_segment(segment_of(x, first, last));
+    add_segment(x, first, last, product_.b.cols.data() + first);
   });
   run_kernel();
   list_and_write(slots, out);
@@ -209,9 +205,7 @@ void TileMerger::merge_sorted(std::uint32_t begin, std::uint32_t end, UnitOutput
   num_touched_ = rank + 1;
   const std::uint32_t* ranks = ranks_.data();
   for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {
-    TileSegment segment = segment_of(x, first, last);
-    segment.slots = ranks;
-    add_segment(segment);
+    add_segment(x, first, last, ranks);
     ranks += last - first;
   });
   run_kernel();

@@ -57,12 +57,11 @@ class TileMerger {
   void for_segments(std::uint32_t begin, std::uint32_t end, const Body& body) const;
   [[nodiscard]] Survey survey(std::uint32_t begin, std::uint32_t end) const;
   void merge_tiles(std::uint32_t begin, std::uint32_t end, UnitOutput& out);
-  [[nodiscard]] TileSegment segment_of(std::uint32_t x, std::uint32_t first, std::uint32_t last) const;
   void merge_whole(std::uint32_t begin, std::uint32_t end, UnitOutput& out);
   void merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, UnitOutput& out);
   void merge_sorted(std::uint32_t begin, std::uint32_t end, UnitOutput& out);
   void list_and_write(const Slots& slots, UnitOutput& out);
-  void add_segment(const TileSegment& segment);
+  void add_segment(std::uint32_t x, std::uint32_t first, std::uint32_t last, const std::uint32_t* slots);
   void run_kernel();
   void order_touched();
   void write(bool by_number, UnitOutput& out);
