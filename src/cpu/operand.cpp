@@ -274,8 +274,9 @@ AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const Pac
 
 PairCounts link_rows(Operand& a, const Operand& b, const AlignedArray<std::uint32_t>& b_tiles,
                      std::uint32_t blocks_per_side, const Run& run) {
-  AlignedArray<std::uint32_t> table;  // [blocks_per_side], where it pays
-  if (plan::has_row_table(blocks_per_side, a.cols.size() + b.cols.size())) {
+  const bool has_all_rows = b.num_rows() == blocks_per_side;  // then positions are block rows
+  AlignedArray<std::uint32_t> table;                          // [blocks_per_side], where it pays
+  if (!has_all_rows && plan::has_row_table(blocks_per_side, a.cols.size() + b.cols.size())) {
     table = AlignedArray<std::uint32_t>(blocks_per_side);
     for_ranges(run, table.size(), [&](std::uint64_t begin, std::uint64_t end) {
       std::fill(table.data() + begin, table.data() + end, kNoRow);
@@ -298,9 +299,12 @@ PairCounts link_rows(Operand& a, const Operand& b, const AlignedArray<std::uint3
     for (std::uint64_t r = begin; r < end; ++r) {
       std::uint64_t of_row = 0;
       for (std::uint32_t x = a.row_ptr[r]; x < a.row_ptr[r + 1]; ++x) {
-        const std::uint32_t row = find_row(a.cols[x]);
-        a.cols[x] = row;
-        if (row == kNoRow) continue;
+        std::uint32_t row = a.cols[x];
+        if (!has_all_rows) {
+          row = find_row(row);
+          a.cols[x] = row;
+          if (row == kNoRow) continue;
+        }
         of_row += b.row_ptr[row + 1] - b.row_ptr[row];
         if (has_tiles) tiles += b_tiles[row + std::uint64_t{1}] - b_tiles[row];
       }
