@@ -57,6 +57,14 @@ constexpr bool marks_columns(std::uint64_t blocks_per_side, std::uint64_t num_bl
 /// Sorting the records of an operand: records are parted by the upper bits of their block row, and the rest of their
 /// position is sorted together with the number of the record, or with its only element, in 8 bytes, where they fit.
 inline constexpr unsigned kRowBucketBits = 11;  // as many open cache lines still fit the second-level cache
+/// Side 1, where buckets stay so small that they are brought into order within that cache: their open lines fit the
+/// first one.
+inline constexpr unsigned kFewRowBucketBits = 9;
+constexpr bool has_few_row_buckets(std::uint32_t m, unsigned index_bits, std::uint64_t num_blocks) {
+  constexpr unsigned kMaxIndexBits = 24;
+  constexpr std::uint64_t kMaxBlocks = 1u << 26;
+  return m == 1 && index_bits <= kMaxIndexBits && num_blocks <= kMaxBlocks;
+}
 struct ShortKeyBits {
   unsigned index = 0;    ///< of a block row or block column
   unsigned bucket = 0;   ///< upper bits of the block row, which are not stored
@@ -70,7 +78,8 @@ constexpr ShortKeyBits short_key_bits(const MatrixHeader& header) {
   const auto width = [](std::uint64_t count) { return static_cast<unsigned>(std::bit_width(count - 1)); };
   const unsigned index = header.blocks_per_side() == 0 ? 0 : width(header.blocks_per_side());
   return {.index = index,
-          .bucket = std::min(index, kRowBucketBits),
+          .bucket = std::min(
+              index, has_few_row_buckets(header.m, index, header.num_blocks) ? kFewRowBucketBits : kRowBucketBits),
           .payload = header.m == 1            ? kElementBits
                      : header.num_blocks == 0 ? 0
                                               : width(header.num_blocks)};

@@ -175,14 +175,26 @@ TEST_CASE("short keys: a position without the upper bits of its row, and a numbe
   CHECK(fit(1u << 21, 8, 0xFFFF'FFFFu));  // 42 - 11 + 32
 }
 
+TEST_CASE("side 1: few buckets of rows while these stay small, many beyond") {
+  const auto buckets = [](std::uint32_t nb, std::uint32_t m, std::uint32_t num_blocks) {
+    return plan::num_row_buckets({.n = nb * m, .m = m, .num_blocks = num_blocks});
+  };
+  CHECK(buckets(100, 1, 50) == 128);
+  CHECK(buckets(1'000'000, 1, 26'000'000) == 512);
+  CHECK(buckets(1u << 24, 1, 1u << 26) == 512);
+  CHECK(buckets((1u << 24) + 1, 1, 1u << 26) == 2048);
+  CHECK(buckets(1u << 24, 1, (1u << 26) + 1) == 2048);
+  CHECK(buckets(1'000'000, 2, 26'000'000) == 2048);
+}
+
 TEST_CASE("building an operand takes keys, their sort scratch and the packed blocks") {
   const MatrixHeader header{.n = 1000, .m = 1, .num_blocks = 100'000};
   const plan::PackedShape plain = plan::packed_shape(plan::Isa::portable, 1);
   // 2 bytes of value and 4 of column a block; 1,000 rows with number and start.
   CHECK(plan::operand_bytes(header, plan::Side::a, plain) == 100'000 * 6 + 8004);
-  // Side 1: keys of 8 bytes, those that are sorted twice more, the operand, where runs of 1,024 buckets begin in 2
+  // Side 1: keys of 8 bytes, those that are sorted twice more, the operand, where runs of 512 buckets begin in 2
   // chunks.
-  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * (24 + 6) + 8004 + 2 * 1025 * 4);
+  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * (24 + 6) + 8004 + 2 * 513 * 4);
   const MatrixHeader twos{.n = 2000, .m = 2, .num_blocks = 100'000};
   CHECK(plan::build_bytes(twos, plan::Side::a, plan::packed_shape(plan::Isa::portable, 2)) ==
         100'000 * (8 + 12) + 8004);                                              // keys, then gathered blocks
