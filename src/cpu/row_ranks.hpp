@@ -11,7 +11,7 @@ namespace spmm::cpu {
 inline constexpr std::uint32_t kMaxRankedKeys = 128;
 
 /// Shapes: keys, ranks [count rounded up to a multiple of kRankLanes]. Values: count <= kMaxRankedKeys; keys
-/// < 2^31; what fills them up is not smaller than any. Fills ranks with how many of the keys are smaller than each;
+/// < 2^31, what fills them up anything. Fills ranks with how many of the keys are smaller than each;
 /// returns their sum, which is count * (count - 1) / 2 where no key occurs twice, and less where one does.
 using RankKeys = std::uint32_t (*)(const std::uint32_t* keys, std::uint32_t count, std::uint32_t* ranks);
 inline constexpr std::uint32_t kRankLanes = 16;

@@ -66,7 +66,7 @@ struct TileKernel {
   ListTouched list = nullptr;
   WriteTiles write = nullptr;
   plan::TileShape shape;
-  bool paired = false;  ///< wants two rows of B element by element: [count, 8, 2]; single blocks: see fill_single()
+  bool paired = false;  ///< side 2: wants the two rows of a tile of B element by element [count, 8, 2]
 };
 
 /// Elements up to which kernels for paired rows are exact: they are signed words to a processor.
