@@ -59,6 +59,7 @@ void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col
   const std::uint32_t begin = col_begin / per_tile;
   const std::uint32_t end = col_end == 0 ? 0 : (col_end - 1) / per_tile + 1;
   lists_ = pairs * kSlotsPerTile < end - begin;
+  is_crowded_ = pairs >= end - begin;
   merge_tiles(begin, end, out);
 }
 
@@ -123,10 +124,10 @@ void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, UnitOutput&
 
 void TileMerger::merge_whole(std::uint32_t begin, std::uint32_t end, UnitOutput& out) {
   const Operand& a = product_.a;
-  if (a.row_ptr[row_ + 1] - a.row_ptr[row_] >= segments_.size()) {
+  if (is_crowded_ || a.row_ptr[row_ + 1] - a.row_ptr[row_] >= segments_.size()) {
     return merge_window(begin, end, {.base = 0, .begin = begin, .end = end}, out);
   }
-  // One pass over the row of A finds both its segments and where their tiles lie: few rows reach over all columns.
+  // One pass over the row of A finds both its segments and where their tiles lie, which may be a small part.
   const std::uint32_t* const cols = product_.b.cols.data();
   Survey found{.first = end, .last = begin};
   for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {

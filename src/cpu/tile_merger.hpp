@@ -70,9 +70,10 @@ class TileMerger {
   const Run& run_;
   std::uint32_t tile_columns_;
   std::uint32_t window_;
-  std::uint32_t row_ = 0;   // of the compressed A
-  bool saturates_ = false;  // sums of the row might pass the largest u32
-  bool lists_ = true;       // touched slots are listed; else all are looked at
+  std::uint32_t row_ = 0;    // of the compressed A
+  bool saturates_ = false;   // sums of the row might pass the largest u32
+  bool is_crowded_ = false;  // as many pairs as slots: looking at all of these costs little
+  bool lists_ = true;        // touched slots are listed; else all are looked at
   AlignedArray<TileSegment> segments_;
   std::uint32_t num_segments_ = 0;
   std::uint64_t tiles_since_check_ = 0;
