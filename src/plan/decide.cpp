@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 #include "base/text.hpp"
 #include "plan/cpu_shape.hpp"
@@ -34,6 +36,35 @@ Backend wanted_backend(const Limits& limits) {
   return limits.kernel ? row_of(*limits.kernel).backend : limits.backend;
 }
 
+/// As printf's "%.3g". An exact decision is waited for, and the library's way there takes 10 us where it is not in the
+/// processor's caches.
+std::string three_digits(double value) {
+  int exponent = 2;  // of ten, of the first digit
+  double scaled = value;
+  for (; scaled < 100 && exponent > -3; --exponent) scaled *= 10;
+  auto digits = static_cast<unsigned>(std::min(scaled + 0.5, 1e6));
+  if (digits == 1000 && exponent < 2) {  // 9.996 is 10.0
+    digits = 100;
+    ++exponent;
+  }
+  if (scaled < 100 || digits > 999) {
+    std::array<char, 32> other{};
+    std::snprintf(other.data(), other.size(), "%.3g", value);
+    return other.data();
+  }
+  std::string text;
+  if (exponent < 0) text.append("0.").append(static_cast<std::size_t>(-exponent - 1), '0');
+  const unsigned places[] = {digits / 100, digits / 10 % 10, digits % 10};
+  for (int x = 0; x < 3; ++x) {
+    text += static_cast<char>('0' + places[x]);
+    if (x == exponent && x < 2) text += '.';
+  }
+  if (exponent >= 2) return text;
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
 /// Why this backend runs. Nothing but the CPU is there where neither is asked for nor was chosen.
 std::string backend_reason(const Limits& limits) {
   if (wanted_backend(limits) == Backend::automatic) return limits.why_no_device;
@@ -51,9 +82,9 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
                         (!row.needs_blas || limits.has_blas) && (!row.needs_hopper || limits.has_dense_tensor());
     const bool uncounted = row.expansion == Expansion::tiles && !s.tiles.counted;
     if (!named && (!usable || uncounted)) continue;
-    const Execution one = backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
+    Execution one = backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
     if (!named && one.refusal.kind == Refusal::Kind::usage) continue;  // not made for such operands
-    all.push_back(one);
+    all.push_back(std::move(one));
   }
   std::stable_sort(all.begin(), all.end(), [](const Execution& x, const Execution& y) {
     return x.is_refused() != y.is_refused() ? y.is_refused()
@@ -63,8 +94,9 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
   return all;
 }
 
-/// Fills what is said about the choice.
-void explain(Execution& e, const std::vector<Execution>& all, const Statistics& s, const Limits& limits) {
+/// Fills what is said about the choice, which is the first one.
+void explain(std::vector<Execution>& all, const Statistics& s, const Limits& limits) {
+  Execution& e = all.front();
   e.reason = backend_reason(limits);
   for (const Execution& one : all) {
     e.candidates.push_back({.kernel = one.kernel, .predicted_ms = one.predicted_ms, .fits = !one.is_refused()});
@@ -105,9 +137,9 @@ Execution decide_at_once(const Statistics& s, const Limits& limits) {
                     .hint = "use ProductOptions::backend = cpu, or check nvidia-smi"};
     return none;
   }
-  const std::vector<Execution> all = considered(s, limits, backend);
-  Execution e = all.front();
-  explain(e, all, s, limits);
+  std::vector<Execution> all = considered(s, limits, backend);
+  explain(all, s, limits);
+  Execution e = std::move(all.front());
   if (!e.is_refused() && s.exact && backend == Backend::cuda) {
     cut_row_panels(e, s, limits);
     want_tile_counts(e, s, limits);
@@ -152,7 +184,9 @@ Execution decide_division(const Statistics& s, const Limits& limits) {
 /// On all devices, or on one where several are not asked for and would not end clearly earlier.
 Execution decide_for_backend(const Statistics& statistics, const Limits& limits) {
   constexpr double kWorthSharing = 0.9;  // predictions are off by more than that (run_models.cpp), but alike for both
-  const Statistics s = limits.inner && !statistics.exact ? with_sample(statistics, *limits.inner) : statistics;
+  std::optional<Statistics> sampled;
+  if (limits.inner && !statistics.exact) sampled = with_sample(statistics, *limits.inner);
+  const Statistics& s = sampled ? *sampled : statistics;  // pairs of runs are many: no copy of them is made
   Execution shared = decide_division(s, limits);
   if (limits.more_devices.empty() || limits.shares_always || wanted_backend(limits) != Backend::cuda) return shared;
   Execution alone = decide_with_all_devices(s, for_one_device(limits));
@@ -204,9 +238,11 @@ std::string candidates_text(const std::vector<Candidate>& candidates) {
   std::string all;
   for (const Candidate& c : candidates) {
     if (!c.fits) continue;
-    std::array<char, 64> one{};
-    std::snprintf(one.data(), one.size(), "%s%s %.3g ms", all.empty() ? "" : ", ", c.kernel.c_str(), c.predicted_ms);
-    all += one.data();
+    if (!all.empty()) all += ", ";
+    all += c.kernel;
+    all += ' ';
+    all += three_digits(c.predicted_ms);
+    all += " ms";
   }
   return all;
 }

@@ -69,11 +69,6 @@ std::vector<Panel> cut_bounded(const RowPairs& pairs, std::uint32_t num_columns,
 
 }  // namespace
 
-std::uint64_t run_bound(const RowPairs& pairs, std::size_t run, std::uint32_t num_columns) {
-  const std::uint64_t rows = std::uint64_t{pairs.first_row(run + 1)} - pairs.first_row(run);
-  return std::min(pairs.offsets[run + 1] - pairs.offsets[run], rows * num_columns);
-}
-
 std::uint64_t max_run_bound(const RowPairs& pairs, std::uint32_t num_columns) {
   std::uint64_t most = 0;
   for (std::size_t run = 0; run < pairs.num_runs(); ++run) {

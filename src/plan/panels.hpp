@@ -67,8 +67,11 @@ std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, 
                               Listing listing = Listing::by_density,
                               double esc_pairs_per_block = kernels::kEscPairsPerBlock);
 
-/// C blocks of a run of rows, at most.
-std::uint64_t run_bound(const RowPairs& pairs, std::size_t run, std::uint32_t num_columns);
+/// C blocks of a run of rows, at most. Defined here: a decision asks for those of many thousand runs.
+inline std::uint64_t run_bound(const RowPairs& pairs, std::size_t run, std::uint32_t num_columns) {
+  const std::uint64_t rows = std::uint64_t{pairs.first_row(run + 1)} - pairs.first_row(run);
+  return std::min(pairs.offsets[run + 1] - pairs.offsets[run], rows * num_columns);
+}
 
 /// C blocks of any run, at most: of each row no more than its pairs, nor than there are columns.
 std::uint64_t max_run_bound(const RowPairs& pairs, std::uint32_t num_columns);
