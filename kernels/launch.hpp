@@ -83,15 +83,18 @@ void launch_take_columns(const SortedKeysView& sorted, std::uint32_t* columns, c
 /// Exchanges the two coordinates of each key.
 void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream);
 
-/// out[p] = block number numbers[p] of values.
+/// out[p] = block number numbers[p] of values. found: [1], device; where it says that the matrix is not sorted, nothing
+/// is done.
 /// Shapes: values and out [count, m, m], device.
 void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream);
+                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream,
+                          const SortFindings* found = nullptr);
 
 /// The same with zeros behind the rows and columns of each block.
 /// Shapes: out [count, P, P], P = padded_side(m), 8-byte aligned.
 void launch_gather_padded(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream);
+                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream,
+                          const SortFindings* found = nullptr);
 
 /// out = values with every block transposed.
 /// Shapes: values and out [count, m, m], device.
@@ -126,13 +129,29 @@ void launch_pair_offsets(const std::uint32_t* b_row_index, std::uint64_t count, 
 void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
                              std::uint64_t* row_offsets, std::uint64_t* max_row_pairs, cudaStream_t stream);
 
-/// The same for few rows, without offsets of blocks: looks up the row index in B of each block of A, by borders of B's
-/// rows as launch_sort_rows writes them.
-/// Shapes: b_borders [nb + 1], b_row_index [blocks of A], row_pairs [num_rows of A], scratch; totals [num_rows of A +
-/// 3]: pairs before each row, all of them, those of the longest row, and block columns of B up to the last one that
-/// holds a block; device.
-void launch_match_rows(CompressedView a, CompressedView b, const std::uint64_t* b_borders, std::uint32_t* b_row_index,
-                       std::uint64_t* row_pairs, std::uint64_t* totals, cudaStream_t stream);
+/// What launch_match_rows looks up. Shapes: device.
+struct RowMatch {
+  CompressedView a;  // num_rows: at most
+  CompressedView b;
+  const SortFindings* a_found = nullptr;     // [1]; where either matrix is not sorted, nothing is done
+  const SortFindings* b_found = nullptr;     // [1]
+  const std::uint64_t* b_borders = nullptr;  // [nb + 1], of B's rows, as launch_sort_rows writes them
+  std::uint32_t* b_row_index = nullptr;      // [blocks of A]
+  std::uint64_t* row_pairs = nullptr;        // [a.num_rows], scratch
+  std::uint64_t* row_offsets = nullptr;      // [a.num_rows + 1], scratch, where a.num_rows > max_runs
+  std::uint32_t max_runs = 0;
+  MatchTotals* totals = nullptr;         // [1], zeros before
+  std::uint64_t* run_offsets = nullptr;  // [min(a.num_rows, max_runs) + 1]: pairs before each run of run_stride() rows
+                                         // of A, and all of them
+  Workspace work;                        // match_workspace_bytes(a.num_rows, max_runs)
+};
+
+/// Scratch bytes of launch_match_rows.
+std::size_t match_workspace_bytes(std::uint32_t most_rows, std::uint32_t max_runs);
+
+/// As launch_row_pair_offsets and launch_columns_end, without offsets of blocks: looks up the row index in B of each
+/// block of A. How many rows there are need not be known to the host.
+void launch_match_rows(const RowMatch& match, cudaStream_t stream);
 
 // ---- list_c_blocks.cu: ESC's expansion, sort and compression
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/tuning.hpp"
 #include "kernels/views.hpp"
 
 namespace spmm::kernels {
@@ -28,9 +29,15 @@ struct RowSort {
   unsigned long long* first_duplicate = nullptr;  // [1], lowered to the first position whose key equals the one before
 };
 
+/// Words from the counter of a block row to the next: few counters have a sector of 32 bytes each, for atomics to one
+/// sector wait for each other.
+constexpr std::uint32_t counter_stride(std::uint32_t nb) {
+  return nb <= kBitmapColumns ? 8 : 1;
+}
+
 /// Shapes: device.
 struct RowSortScratch {
-  std::uint32_t* counts = nullptr;   // [sorts * nb], zeros before
+  std::uint32_t* counts = nullptr;   // [sorts * nb, counter_stride(nb)], zeros before
   std::uint64_t* borders = nullptr;  // [sorts * nb + 1]: before each block row of the matrices, one after the other,
                                      // stored rows << 32 | blocks
   Workspace work;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/tuning.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::kernels {
@@ -19,6 +20,30 @@ struct CompressedView {
   const std::uint32_t* rows = nullptr;     // [num_rows], device: block row of each row index, ascending
   const std::uint32_t* offsets = nullptr;  // [num_rows + 1], device: first block of each row
   const std::uint32_t* columns = nullptr;  // [nnzb], device: block column, ascending per row
+};
+
+/// What sorting a matrix by counting tells (launch_sort_rows); on the device.
+struct SortFindings {
+  std::uint32_t num_rows = 0;
+  std::uint32_t longest_row = 0;    // its blocks, beyond kBitmapColumns block columns; else 0
+  std::uint32_t has_duplicate = 0;  // 1 where two blocks have the same key
+  std::uint32_t unused = 0;
+
+  /// Whether the sort has ended well.
+  [[nodiscard]] SPMM_HOST_DEVICE bool is_sorted() const {
+    return has_duplicate == 0 && longest_row <= kCountedRowBlocks;
+  }
+};
+
+/// Rows of a run, so that there are not more than max_runs.
+SPMM_HOST_DEVICE inline std::uint32_t run_stride(std::uint32_t num_rows, std::uint32_t max_runs) {
+  return (num_rows - 1) / max_runs + 1;
+}
+
+/// What counting the pairs of rows tells beside them.
+struct MatchTotals {
+  unsigned long long max_row_pairs = 0;
+  unsigned long long columns_end = 0;  // block columns of B up to the last one that holds a block
 };
 
 /// How the elements of an operand's blocks lie: rows and columns behind m are zeros.

@@ -104,7 +104,8 @@ constexpr std::uint32_t kGatherWords = 1024;
 template <class Word, std::uint32_t Words>
 __global__ void __launch_bounds__(kItemThreads)
     gather_blocks(const Word* values, const std::uint32_t* numbers, std::uint64_t count, std::uint32_t run_time_words,
-                  std::uint32_t blocks_per_cta, Word* out) {
+                  std::uint32_t blocks_per_cta, const SortFindings* found, Word* out) {
+  if (found != nullptr && !found->is_sorted()) return;
   const std::uint32_t words = Words != 0 ? Words : run_time_words;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
   const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, count - first));
@@ -116,15 +117,15 @@ __global__ void __launch_bounds__(kItemThreads)
 
 /// Blocks of M x M elements, as words of as many bytes as their alignment allows.
 template <class Word, std::uint32_t M>
-void gather(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint16_t* out,
-            cudaStream_t stream) {
+void gather(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, const SortFindings* found,
+            std::uint16_t* out, cudaStream_t stream) {
   constexpr std::uint32_t kPerWord = sizeof(Word) / sizeof(std::uint16_t);
   const std::uint32_t words = m * m / kPerWord;
   const std::uint32_t blocks_per_cta = std::max(1u, kGatherWords / words);
   const auto grid = static_cast<unsigned>((blocks.count + blocks_per_cta - 1) / blocks_per_cta);
   gather_blocks<Word, M * M / kPerWord><<<grid, kItemThreads, 0, stream>>>(reinterpret_cast<const Word*>(blocks.values),
                                                                            numbers, blocks.count, words, blocks_per_cta,
-                                                                           reinterpret_cast<Word*>(out));
+                                                                           found, reinterpret_cast<Word*>(out));
 }
 
 // Grid: one CTA per blocks_per_cta blocks.
@@ -134,7 +135,8 @@ void gather(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_
 template <std::uint32_t P>
 __global__ void __launch_bounds__(kItemThreads)
     gather_padded(BlocksView blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint32_t blocks_per_cta,
-                  uint2* out) {
+                  const SortFindings* found, uint2* out) {
+  if (found != nullptr && !found->is_sorted()) return;
   constexpr std::uint32_t kWords = P * P / 4;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
   const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, blocks.count - first));
@@ -152,11 +154,12 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 template <std::uint32_t P>
-void gather_padded(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint16_t* out,
-                   cudaStream_t stream) {
+void gather_padded(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, const SortFindings* found,
+                   std::uint16_t* out, cudaStream_t stream) {
   constexpr std::uint32_t kBlocksPerCta = std::max(1u, kGatherWords / (P * P / 4));
   const auto grid = static_cast<unsigned>((blocks.count + kBlocksPerCta - 1) / kBlocksPerCta);
-  gather_padded<P><<<grid, kItemThreads, 0, stream>>>(blocks, numbers, m, kBlocksPerCta, reinterpret_cast<uint2*>(out));
+  gather_padded<P>
+      <<<grid, kItemThreads, 0, stream>>>(blocks, numbers, m, kBlocksPerCta, found, reinterpret_cast<uint2*>(out));
 }
 
 // Grid: one thread per wanted block row.
@@ -244,27 +247,27 @@ void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bit
 }
 
 void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream) {
+                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream, const SortFindings* found) {
   if (count == 0) return;
   const BlocksView blocks{.values = values, .count = count};
   for_block_side<4, 8>(m, [&](auto side) {
     constexpr std::uint32_t kM = decltype(side)::value;
     if constexpr (kM != 0) {
-      gather<uint4, kM>(blocks, numbers, m, out, stream);
+      gather<uint4, kM>(blocks, numbers, m, found, out, stream);
     } else if (m % 2 == 0) {
-      gather<uint2, 0>(blocks, numbers, m, out, stream);
+      gather<uint2, 0>(blocks, numbers, m, found, out, stream);
     } else {
-      gather<std::uint16_t, 0>(blocks, numbers, m, out, stream);
+      gather<std::uint16_t, 0>(blocks, numbers, m, found, out, stream);
     }
   });
   check_launch("gather_blocks");
 }
 
 void launch_gather_padded(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream) {
+                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream, const SortFindings* found) {
   if (count == 0) return;
   for_padded_side(m, [&](auto side) {
-    gather_padded<decltype(side)::value>({.values = values, .count = count}, numbers, m, out, stream);
+    gather_padded<decltype(side)::value>({.values = values, .count = count}, numbers, m, found, out, stream);
   });
   check_launch("gather_padded");
 }

@@ -1,4 +1,6 @@
 // Exact pair counts: how many blocks of B each block of A is multiplied with.
+#include <algorithm>
+
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 #include <cub/block/block_scan.cuh>
@@ -52,25 +54,31 @@ __global__ void row_pair_offsets(CompressedView a, const std::uint64_t* pair_off
   }
 }
 
-// Grid: one warp per row of A.
+__device__ inline bool is_sound(const RowMatch& match) {
+  return match.a_found->is_sorted() && match.b_found->is_sorted();
+}
+
+// Grid: one warp per row of A, of which there may be fewer.
 // Work: lane -> block of A, whose row of B is looked up by two borders; the warp adds up their pairs.
 // Memory: contiguous columns and row indices, scattered borders, which stay in L1.
-__global__ void __launch_bounds__(kItemThreads)
-    match_rows(CompressedView a, const std::uint64_t* b_borders, std::uint32_t* b_row_index, std::uint64_t* row_pairs) {
+__global__ void __launch_bounds__(kItemThreads) match_rows(RowMatch match) {
+  if (!is_sound(match)) return;
+  const CompressedView& a = match.a;
+  const std::uint32_t num_rows = match.a_found->num_rows;
   const std::uint32_t lane = threadIdx.x % 32;
-  const std::uint64_t first = b_borders[0];
-  for (std::uint32_t row = this_warp(); row < a.num_rows; row += gridDim.x * kItemWarps) {
+  const std::uint64_t first = match.b_borders[0];
+  for (std::uint32_t row = this_warp(); row < num_rows; row += gridDim.x * kItemWarps) {
     const std::uint32_t end = a.offsets[row + 1];
     std::uint64_t pairs = 0;
 #pragma unroll 4
     for (std::uint32_t p = a.offsets[row] + lane; p < end; p += 32) {
-      const std::uint64_t* const border = b_borders + a.columns[p];
+      const std::uint64_t* const border = match.b_borders + a.columns[p];
       const auto blocks = static_cast<std::uint32_t>(border[1] - border[0]);
-      b_row_index[p] = blocks == 0 ? kNoRow : static_cast<std::uint32_t>((border[0] - first) >> 32);
+      match.b_row_index[p] = blocks == 0 ? kNoRow : static_cast<std::uint32_t>((border[0] - first) >> 32);
       pairs += blocks;
     }
     pairs = warp_total(pairs);
-    if (lane == 0) row_pairs[row] = pairs;
+    if (lane == 0) match.row_pairs[row] = pairs;
   }
 }
 
@@ -90,41 +98,88 @@ __device__ inline unsigned long long cta_max(unsigned long long value) {
 // Grid: two CTAs.
 // Work: the first one adds up the pairs of A's rows, the second one looks for the last column of B.
 // Memory: contiguous, but for a word per row of B.
-__global__ void __launch_bounds__(kTotalThreads)
-    total_row_pairs(CompressedView a, CompressedView b, const std::uint64_t* row_pairs, std::uint64_t* totals) {
+__global__ void __launch_bounds__(kTotalThreads) total_row_pairs(RowMatch match) {
   constexpr std::uint32_t kItems = 4;
   using Scan = cub::BlockScan<std::uint64_t, kTotalThreads>;
   __shared__ typename Scan::TempStorage scratch;
+  if (!is_sound(match)) return;
+  const std::uint32_t a_rows = match.a_found->num_rows;
   unsigned long long most = 0;
   if (blockIdx.x == 1) {
+    const std::uint32_t b_rows = match.b_found->num_rows;
 #pragma unroll 4
-    for (std::uint32_t row = threadIdx.x; row < b.num_rows; row += kTotalThreads) {
-      most = max(most, b.columns[b.offsets[row + 1] - 1] + 1ull);  // every row holds a block
+    for (std::uint32_t row = threadIdx.x; row < b_rows; row += kTotalThreads) {
+      most = max(most, match.b.columns[match.b.offsets[row + 1] - 1] + 1ull);  // every row holds a block
     }
     most = cta_max(most);
-    if (threadIdx.x == 0) totals[a.num_rows + 2] = most;
+    if (threadIdx.x == 0) match.totals->columns_end = most;
     return;
   }
   std::uint64_t before = 0;
-  for (std::uint32_t begin = 0; begin <= a.num_rows; begin += kTotalThreads * kItems) {
+  for (std::uint32_t begin = 0; begin <= a_rows; begin += kTotalThreads * kItems) {
     const std::uint32_t first = begin + threadIdx.x * kItems;
     std::uint64_t items[kItems];
 #pragma unroll
     for (std::uint32_t x = 0; x < kItems; ++x) {
-      items[x] = first + x < a.num_rows ? row_pairs[first + x] : 0;
+      items[x] = first + x < a_rows ? match.row_pairs[first + x] : 0;
       most = max(most, static_cast<unsigned long long>(items[x]));
     }
     std::uint64_t all = 0;
     Scan(scratch).ExclusiveSum(items, items, all);
 #pragma unroll
     for (std::uint32_t x = 0; x < kItems; ++x) {
-      if (first + x <= a.num_rows) totals[first + x] = before + items[x];
+      if (first + x <= a_rows) match.run_offsets[first + x] = before + items[x];
     }
     before += all;
     __syncthreads();  // scratch is used again
   }
   most = cta_max(most);
-  if (threadIdx.x == 0) totals[a.num_rows + 1] = most;
+  if (threadIdx.x == 0) match.totals->max_row_pairs = most;
+}
+
+/// Pairs of one row of A; 0 behind the last one.
+struct PairsOfRow {
+  const std::uint64_t* row_pairs;
+  const SortFindings* a_found;
+  __host__ __device__ std::uint64_t operator()(std::uint64_t row) const {
+    return row < a_found->num_rows ? row_pairs[row] : 0;
+  }
+};
+
+auto pairs_of_rows(const RowMatch& match) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0),
+                                         PairsOfRow{match.row_pairs, match.a_found});
+}
+
+/// Raises *most to the largest value of a warp.
+__device__ inline void raise_most(unsigned long long value, unsigned long long* most) {
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
+  // Across CTAs; it only grows, so a stale read costs one atomic.
+  if (threadIdx.x % 32 == 0 && value > *most) atomicMax(most, value);
+}
+
+// Grid: one thread per row of A, or of B where that has more.
+// Work: the first row of each run, and the last of all, write an offset; a warp reduces its rows' largest pair count,
+//       and the last columns of B's rows.
+// Memory: contiguous, but for a word per row of B.
+__global__ void __launch_bounds__(kItemThreads) run_row_pairs(RowMatch match) {
+  if (!is_sound(match)) return;
+  const std::uint32_t a_rows = match.a_found->num_rows;
+  const std::uint32_t b_rows = match.b_found->num_rows;
+  const std::uint32_t stride = run_stride(a_rows, match.max_runs);
+  unsigned long long most_pairs = 0;
+  unsigned long long most_columns = 0;
+  for_each_item(max(a_rows, b_rows), [&](std::uint64_t row) {
+    if (row < a_rows) {
+      if (row % stride == 0) match.run_offsets[row / stride] = match.row_offsets[row];
+      if (row + 1 == a_rows) match.run_offsets[(a_rows - 1) / stride + 1] = match.row_offsets[a_rows];
+      most_pairs = max(most_pairs, static_cast<unsigned long long>(match.row_pairs[row]));
+    }
+    if (row < b_rows) most_columns = max(most_columns, match.b.columns[match.b.offsets[row + 1] - 1] + 1ull);
+  });
+  raise_most(most_pairs, &match.totals->max_row_pairs);
+  raise_most(most_columns, &match.totals->columns_end);
 }
 
 }  // namespace
@@ -153,12 +208,30 @@ void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets
   check_launch("row_pair_offsets");
 }
 
-void launch_match_rows(CompressedView a, CompressedView b, const std::uint64_t* b_borders, std::uint32_t* b_row_index,
-                       std::uint64_t* row_pairs, std::uint64_t* totals, cudaStream_t stream) {
-  match_rows<<<warp_grid(a.num_rows), kItemThreads, 0, stream>>>(a, b_borders, b_row_index, row_pairs);
+std::size_t match_workspace_bytes(std::uint32_t most_rows, std::uint32_t max_runs) {
+  std::size_t bytes = 0;
+  if (most_rows <= max_runs) return bytes;
+  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, pairs_of_rows({}), static_cast<std::uint64_t*>(nullptr),
+                                      static_cast<std::int64_t>(most_rows) + 1),
+        "match workspace");
+  return bytes;
+}
+
+void launch_match_rows(const RowMatch& match, cudaStream_t stream) {
+  const std::uint32_t most_rows = match.a.num_rows;
+  match_rows<<<warp_grid(most_rows), kItemThreads, 0, stream>>>(match);
   check_launch("match_rows");
-  total_row_pairs<<<2, kTotalThreads, 0, stream>>>(a, b, row_pairs, totals);
-  check_launch("total_row_pairs");
+  if (most_rows <= match.max_runs) {
+    total_row_pairs<<<2, kTotalThreads, 0, stream>>>(match);
+    check_launch("total_row_pairs");
+    return;
+  }
+  std::size_t bytes = match.work.bytes;
+  check(cub::DeviceScan::ExclusiveSum(match.work.data, bytes, pairs_of_rows(match), match.row_offsets,
+                                      static_cast<std::int64_t>(most_rows) + 1, stream),
+        "row offsets");
+  run_row_pairs<<<item_grid(std::max(most_rows, match.b.num_rows)), kItemThreads, 0, stream>>>(match);
+  check_launch("run_row_pairs");
 }
 
 }  // namespace spmm::kernels

@@ -39,10 +39,10 @@ struct Target {
   unsigned long long* first_bad;
 
   __device__ void put_key(std::uint32_t record, std::uint32_t i, std::uint32_t j) const {
-    if (i >= nb || j >= nb) {
-      atomicMin(first_bad, static_cast<unsigned long long>(first + record));  // the lowest number; bad files only
-    }
-    keys[first + record] = std::uint64_t{i} << key_bits | j;
+    const bool is_bad = i >= nb || j >= nb;
+    if (is_bad) atomicMin(first_bad, static_cast<unsigned long long>(first + record));  // the lowest; bad files only
+    // Sorting may have been put on the stream before anybody knows: a bad key lies within the matrix.
+    keys[first + record] = is_bad ? 0 : std::uint64_t{i} << key_bits | j;
   }
   __device__ void put_element(std::uint32_t record, std::uint32_t e, std::uint16_t value) const {
     const std::uint32_t to = transpose ? e % m * m + e / m : e;

@@ -24,7 +24,7 @@ struct Sides {
   RowSort side[2];
   std::uint32_t nb;
   unsigned key_bits;
-  std::uint32_t* counts;   // [sides * nb]: blocks of each block row
+  std::uint32_t* counts;   // [sides * nb, counter_stride(nb)]: blocks of each block row
   std::uint64_t* borders;  // [sides * nb + 1]: before each block row, stored rows << 32 | blocks, side after side
 
   [[nodiscard]] __device__ std::uint32_t row_of(std::uint64_t key) const {
@@ -41,14 +41,15 @@ struct Sides {
 struct StoredRow {
   const std::uint32_t* counts;
   std::uint64_t count;
+  std::uint32_t stride;
   __host__ __device__ std::uint64_t operator()(std::uint64_t x) const {
-    const std::uint32_t blocks = x < count ? counts[x] : 0;
+    const std::uint32_t blocks = x < count ? counts[x * stride] : 0;
     return std::uint64_t{blocks != 0} << 32 | blocks;
   }
 };
 
-auto stored_rows(const std::uint32_t* counts, std::uint64_t count) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), StoredRow{counts, count});
+auto stored_rows(StoredRow rows) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), rows);
 }
 
 // Grid: one thread per key; a row of CTAs per side.
@@ -56,10 +57,12 @@ auto stored_rows(const std::uint32_t* counts, std::uint64_t count) {
 // Memory: contiguous keys and ranks; counters are scattered, and stay in L2 for some million rows.
 __global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
   const RowSort& own = sides.side[blockIdx.y];
-  std::uint32_t* const counts = sides.counts + std::uint64_t{blockIdx.y} * sides.nb;
+  const std::uint64_t stride = counter_stride(sides.nb);
+  std::uint32_t* const counts = sides.counts + std::uint64_t{blockIdx.y} * sides.nb * stride;
   std::uint32_t most = 0;
   for_each_item(own.count, [&](std::uint64_t x) {
-    const std::uint32_t rank = atomicAdd(&counts[sides.row_of(own.keys[x])], 1u);  // blocks of a row come in any order
+    // Blocks of a row come in any order.
+    const std::uint32_t rank = atomicAdd(&counts[sides.row_of(own.keys[x]) * stride], 1u);
     own.numbers[x] = rank;
     most = max(most, rank + 1);
   });
@@ -76,8 +79,8 @@ __global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
 }
 
 constexpr std::uint32_t kScanThreads = 1024;
-constexpr std::uint32_t kScanItems = 4;              // of a thread
-constexpr std::uint64_t kOneScanCounts = 4u * 8192;  // one CTA takes less than two launches
+constexpr std::uint32_t kScanItems = 4;                              // of a thread
+constexpr std::uint64_t kOneScanCounts = kScanThreads * kScanItems;  // one CTA takes less than two launches
 
 // Grid: one CTA.
 // Work: borders from counts, kScanThreads * kScanItems at a time.
@@ -271,8 +274,8 @@ __global__ void columns_end(CompressedView rows, unsigned long long* end) {
 std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts) {
   std::size_t bytes = 0;
   if (num_counts <= kOneScanCounts) return bytes;
-  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, stored_rows(nullptr, num_counts),
-                                      static_cast<std::uint64_t*>(nullptr), static_cast<std::int64_t>(num_counts + 1)),
+  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, stored_rows({}), static_cast<std::uint64_t*>(nullptr),
+                                      static_cast<std::int64_t>(num_counts + 1)),
         "row sort workspace");
   return bytes;
 }
@@ -290,13 +293,14 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
   const dim3 grid(item_grid(most), num_sides);
   rank_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
   check_launch("rank_blocks");
+  const StoredRow rows{scratch.counts, num_counts, counter_stride(nb)};
   if (num_counts <= kOneScanCounts) {
-    scan_counts<<<1, kScanThreads, 0, stream>>>(StoredRow{scratch.counts, num_counts}, scratch.borders);
+    scan_counts<<<1, kScanThreads, 0, stream>>>(rows, scratch.borders);
     check_launch("scan_counts");
   } else {
     std::size_t bytes = scratch.work.bytes;
-    check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, stored_rows(scratch.counts, num_counts),
-                                        scratch.borders, static_cast<std::int64_t>(num_counts + 1), stream),
+    check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, stored_rows(rows), scratch.borders,
+                                        static_cast<std::int64_t>(num_counts + 1), stream),
           "row borders");
   }
   scatter_blocks<<<grid, kItemThreads, 0, stream>>>(sides);

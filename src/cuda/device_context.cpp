@@ -159,10 +159,34 @@ cudaStream_t DeviceContext::take_stream() {
 }
 
 std::byte* DeviceContext::take_slot() {
-  return slots_.take([] {
+  return slots_.take([this] {
+    const bool has_tail = !has_tail_.exchange(true);
     void* slot = nullptr;
-    check(cudaHostAlloc(&slot, kernels::kRingSlotBytes, cudaHostAllocPortable), "pinned buffer");
-    return static_cast<std::byte*>(slot);
+    check(cudaHostAlloc(&slot, kernels::kRingSlotBytes + (has_tail ? kPageBytes + kPinnedTableBytes : 0),
+                        cudaHostAllocPortable),
+          "pinned buffer");
+    auto* const bytes = static_cast<std::byte*>(slot);
+    if (!has_tail) return bytes;
+    tables_.add(reinterpret_cast<std::uint32_t*>(bytes + kernels::kRingSlotBytes + kPageBytes));
+    const std::lock_guard lock(pages_mutex_);
+    if (page_ == nullptr) page_ = bytes + kernels::kRingSlotBytes;
+    return bytes;
+  });
+}
+
+/// Threads: under pages_mutex_.
+std::byte* DeviceContext::make_page(std::size_t bytes) {
+  pages_.reserve(pages_.size() + 1);
+  void* page = nullptr;
+  check(cudaHostAlloc(&page, bytes, cudaHostAllocDefault), "pinned buffer");
+  pages_.push_back(page);
+  return static_cast<std::byte*>(page);
+}
+
+std::uint32_t* DeviceContext::take_table() {
+  return tables_.take([this] {
+    const std::lock_guard lock(pages_mutex_);
+    return reinterpret_cast<std::uint32_t*>(make_page(kPinnedTableBytes));
   });
 }
 
@@ -172,15 +196,11 @@ std::uint32_t* DeviceContext::take_word() {
 
 std::uint32_t* DeviceContext::make_word() {
   const std::lock_guard lock(pages_mutex_);
-  if (pages_.empty() || words_in_page_ == kPageBytes / kPinnedWordBytes) {
-    pages_.reserve(pages_.size() + 1);
-    void* page = nullptr;
-    check(cudaHostAlloc(&page, kPageBytes, cudaHostAllocDefault), "pinned buffer");
-    pages_.push_back(page);
+  if (page_ == nullptr || words_in_page_ == kPageBytes / kPinnedWordBytes) {
+    page_ = make_page(kPageBytes);
     words_in_page_ = 0;
   }
-  std::byte* const page = static_cast<std::byte*>(pages_.back());
-  return reinterpret_cast<std::uint32_t*>(page + kPinnedWordBytes * words_in_page_++);
+  return reinterpret_cast<std::uint32_t*>(page_ + kPinnedWordBytes * words_in_page_++);
 }
 
 }  // namespace spmm::cuda

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -31,6 +32,9 @@ class DeviceGuard {
 /// Of a cache line: words of different products are not written in turns.
 inline constexpr std::size_t kPinnedWordBytes = 64;
 
+/// Pairs before each of 2^14 runs of rows, and a few words more.
+inline constexpr std::size_t kPinnedTableBytes = (8u << 14) + 256;
+
 /// Handles that are lent and come back. Threads: any.
 template <class Handle>
 class FreeList {
@@ -53,6 +57,14 @@ class FreeList {
 
   void put(Handle handle) noexcept {
     const std::lock_guard lock(mutex_);
+    free_.push_back(handle);
+  }
+
+  /// One more. Errors: std::bad_alloc.
+  void add(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    free_.reserve(num_made_ + 1);
+    ++num_made_;
     free_.push_back(handle);
   }
 
@@ -107,7 +119,13 @@ class DeviceContext {
   std::uint32_t* take_word();
   void put_word(std::uint32_t* word) noexcept { words_.put(word); }
 
+  /// Page-locked memory of kPinnedTableBytes; as a slot. The first one, and the first words, lie behind the first slot:
+  /// to allocate them takes a millisecond while records are copied.
+  std::uint32_t* take_table();
+  void put_table(std::uint32_t* table) noexcept { tables_.put(table); }
+
  private:
+  std::byte* make_page(std::size_t bytes);
   std::uint32_t* make_word();
 
   int device_;
@@ -116,9 +134,12 @@ class DeviceContext {
   FreeList<cudaStream_t> streams_;
   FreeList<std::byte*> slots_;
   FreeList<std::uint32_t*> words_;
+  FreeList<std::uint32_t*> tables_;
+  std::atomic<bool> has_tail_{false};  // a slot with memory behind it
   std::mutex pages_mutex_;
-  std::vector<void*> pages_;       // that words are cut from
-  std::size_t words_in_page_ = 0;  // words of the last page that were handed out
+  std::vector<void*> pages_;       // of words and tables, but those behind a slot
+  std::byte* page_ = nullptr;      // that words are cut from
+  std::size_t words_in_page_ = 0;  // of it, that were handed out
 };
 
 }  // namespace spmm::cuda

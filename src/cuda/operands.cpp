@@ -96,14 +96,6 @@ class Builder {
     return out;
   }
 
-  DeviceBuffer<std::uint16_t> gather(DeviceBuffer<std::uint16_t> values, const DeviceBuffer<std::uint32_t>& numbers,
-                                     kernels::BlockShape shape) {
-    DeviceBuffer<std::uint16_t> out(memory_, numbers.size() * shape.side * shape.side, "operand");
-    const auto launch = shape.side == shape.m ? kernels::launch_gather_blocks : kernels::launch_gather_padded;
-    launch(values.data(), numbers.data(), numbers.size(), shape.m, out.data(), stream_.get());
-    return out;
-  }
-
   [[nodiscard]] kernels::SortedKeysView sorted_view(const DeviceBuffer<std::uint64_t>& keys) const {
     return {.keys = keys.data(), .count = keys.size(), .key_bits = key_bits_};
   }
@@ -164,79 +156,6 @@ struct Side {
   SortedKeys sorted = {};
   DeviceBuffer<std::uint32_t> offsets = {};
 };
-
-/// Whether both matrices may be sorted by counting: few blocks, rows that are easily sorted, room for the counters.
-bool can_count_rows(const ParsedPair& parsed, std::uint32_t m, std::uint32_t nb) {
-  const std::uint64_t a = parsed.a.keys.size();
-  const std::uint64_t b = parsed.b.keys.size();
-  const std::uint64_t most = std::max(a, b);
-  if (most > kernels::kCountedBlocks || nb > 2 * most || !plan::has_room_to_count(a, b, m, nb)) return false;
-  return nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
-}
-
-/// What counting finds of a matrix; on the device, zeros before.
-struct CountFindings {
-  std::uint32_t num_rows;
-  std::uint32_t longest_row;
-  std::uint32_t has_duplicate;
-};
-
-/// Sorts both matrices by counting. Returns false, keys as they were, where a row is too long for it or a block comes
-/// twice. Waits for the stream.
-bool sort_by_counting(std::array<Side, 2>& sides, SortedPair& out, DeviceMemory& memory, const Stream& stream) {
-  constexpr std::uint64_t kFindingWords = sizeof(CountFindings) / sizeof(std::uint32_t);
-  std::array<CompressedRows, 2> index;
-  std::array<DeviceBuffer<std::uint64_t>, 2> entries;
-  const std::uint64_t num_sorts =
-      (sides[0].parsed.keys.size() != 0 ? 1 : 0) + (sides[1].parsed.keys.size() != 0 ? 1 : 0);
-  const std::uint64_t num_counts = std::uint64_t{out.nb} * num_sorts;
-  // Findings of both lie behind the counts, which are cleared.
-  const DeviceBuffer<std::uint32_t> counts(memory, num_counts + 2 * kFindingWords, "row counts");
-  auto* const found = reinterpret_cast<CountFindings*>(counts.data() + num_counts);
-  DeviceBuffer<std::uint64_t> borders(memory, num_counts + 1, "row borders");
-  const DeviceBuffer<std::byte> work(memory, kernels::sort_rows_workspace_bytes(num_counts), "sort work space");
-  std::vector<kernels::RowSort> sorts;
-  for (std::size_t x = 0; x < 2; ++x) {
-    const std::uint64_t count = sides[x].parsed.keys.size();
-    if (count == 0) continue;
-    const std::uint64_t max_rows = std::min<std::uint64_t>(count, out.nb);
-    sides[x].sorted.numbers = {memory, count, "record numbers"};
-    index[x].rows = {memory, max_rows, "row ids"};
-    index[x].offsets = {memory, max_rows + 1, "offsets"};
-    index[x].columns = {memory, count, "block columns"};
-    entries[x] = {memory, count, "sort keys"};
-    sides[x].sorted.keys = {memory, count, "sort keys"};
-    sorts.push_back({.count = count,
-                     .keys = sides[x].parsed.keys.data(),
-                     .entries = entries[x].data(),
-                     .sorted_keys = sides[x].sorted.keys.data(),
-                     .numbers = sides[x].sorted.numbers.data(),
-                     .columns = index[x].columns.data(),
-                     .rows = index[x].rows.data(),
-                     .offsets = index[x].offsets.data(),
-                     .num_rows = &found[x].num_rows,
-                     .longest_row = &found[x].longest_row,
-                     .has_duplicate = &found[x].has_duplicate});
-  }
-  check(cudaMemsetAsync(counts.data(), 0, counts.size() * sizeof(std::uint32_t), stream.get()), "clear counts");
-  kernels::launch_sort_rows(
-      sorts, {.counts = counts.data(), .borders = borders.data(), .work = {.data = work.data(), .bytes = work.size()}},
-      out.nb, out.key_bits, stream.get());
-  const auto findings = fetch(reinterpret_cast<const std::array<CountFindings, 2>*>(found), stream);
-  const bool too_long = out.nb > kernels::kBitmapColumns &&
-                        std::max(findings[0].longest_row, findings[1].longest_row) > kernels::kCountedRowBlocks;
-  if (too_long || findings[0].has_duplicate != 0 || findings[1].has_duplicate != 0) {
-    for (Side& side : sides) side.sorted = {};
-    return false;
-  }
-  for (std::size_t x = 0; x < 2; ++x) {
-    sides[x].parsed.keys = {};
-    index[x].num_rows = findings[x].num_rows;
-    sides[x].rows.index = std::move(index[x]);
-  }
-  if (num_sorts == 2 && out.nb <= kernels::kBitmapColumns) out.borders = std::move(borders);
-  return true;
-}
 
 /// Sorts both matrices, one after the other; rows that may be short by their row first. Waits for the stream. Errors:
 /// FormatError (duplicates).
@@ -301,40 +220,54 @@ void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, Operands& 
   // Column order -> row order -> record.
   DeviceBuffer<std::uint32_t> records(builder.memory(), count, "record numbers");
   kernels::launch_compose(b.numbers.data(), sorted.numbers.data(), count, records.data(), stream);
-  out.b_values = builder.gather(std::move(b.parsed_values), records, out.shape());
+  out.b_values = allocate_values(count, out.side, builder.memory());
+  gather(b.parsed_values, records, out.shape(), out.b_values, builder.stream());
+  b.parsed_values = {};
   out.b_rows = is_lent ? b.index.copy(builder.memory()) : std::move(b.index);
   kernels::launch_find_row_index(out.b_rows.columns.data(), count, out.b.view(), out.b_rows.columns.data(), stream);
 }
 
 }  // namespace
 
-SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream) {
-  SortedPair out;
-  out.key_bits = parsed.key_bits;
-  out.m = a.header().m;
-  out.nb = a.header().blocks_per_side();
+void sort_rows(ParsedPair& parsed, const Source& a, const Source& b, bool may_be_short, SortedPair& out,
+               DeviceMemory& memory, const Stream& stream) {
   std::array<Side, 2> sides{Side{parsed.a, a, out.a}, Side{parsed.b, b, out.b}};
-  const bool may_count = can_count_rows(parsed, out.m, out.nb);
-  if (!may_count || !sort_by_counting(sides, out, memory, stream)) {
-    const std::uint64_t most = std::max(parsed.a.keys.size(), parsed.b.keys.size());
-    const bool short_rows = !may_count && most <= kernels::kCountedMeanBlocks * std::uint64_t{out.nb};
-    sort_by_radix(sides, short_rows, out, memory, stream);
-  }
+  const std::uint64_t most = std::max(parsed.a.keys.size(), parsed.b.keys.size());
+  const bool short_rows = may_be_short && most <= kernels::kCountedMeanBlocks * std::uint64_t{out.nb};
+  sort_by_radix(sides, short_rows, out, memory, stream);
   for (Side& side : sides) {
     side.rows.numbers = std::move(side.sorted.numbers);
-    side.rows.parsed_values = std::move(side.parsed.values);
-    side.rows.max_element = side.parsed.max_element;
-    side.rows.has_zeros = side.parsed.has_zeros;
     side.rows.keys = std::move(side.sorted.keys);
   }
-  return out;
+}
+
+std::uint32_t side_of(plan::Layout layout, std::uint32_t m) {
+  return layout == plan::Layout::rows ? kernels::padded_side(m) : m;
+}
+
+DeviceBuffer<std::uint16_t> allocate_values(std::uint64_t count, std::uint32_t side, DeviceMemory& memory) {
+  return {memory, count * side * side, "operand"};
+}
+
+void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::uint32_t>& numbers,
+            kernels::BlockShape shape, const DeviceBuffer<std::uint16_t>& out, const Stream& stream,
+            const kernels::SortFindings* found) {
+  const auto launch = shape.side == shape.m ? kernels::launch_gather_blocks : kernels::launch_gather_padded;
+  launch(values.data(), numbers.data(), numbers.size(), shape.m, out.data(), stream.get(), found);
+}
+
+bool must_arrange(const SortedPair& sorted, plan::Layout layout) {
+  if (sorted.kept_a || sorted.kept_b) return true;  // what is lent may be copied
+  if (layout == plan::Layout::rows_file_order) return false;
+  return layout == plan::Layout::b_by_columns || sorted.ahead.side != side_of(layout, sorted.m) ||
+         sorted.ahead.b_values.size() == 0;
 }
 
 Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream) {
   Operands out;
   out.b_by_columns = layout == plan::Layout::b_by_columns;
   out.m = sorted.m;
-  out.side = layout == plan::Layout::rows ? kernels::padded_side(out.m) : out.m;
+  out.side = side_of(layout, out.m);
   out.nb = sorted.nb;
   out.c_columns = sorted.c_columns == 0 ? sorted.nb : sorted.c_columns;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
@@ -352,6 +285,7 @@ Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& 
     sorted.b.keys = {};
   }
   if (in_file_order) {
+    sorted.ahead = {};
     out.kept_a = std::move(sorted.kept_a);
     out.kept_b = std::move(sorted.kept_b);
     out.a_values = std::move(sorted.a.parsed_values);
@@ -360,13 +294,24 @@ Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& 
     out.b_numbers = std::move(sorted.b.numbers);
     return out;
   }
-  Builder builder(memory, stream, out.b_by_columns ? sorted.b.numbers.size() : 0, sorted.key_bits);
-  out.a_values = builder.gather(std::move(sorted.a.parsed_values), sorted.a.numbers, out.shape());
+  if (sorted.ahead.side != out.side) sorted.ahead = {};
+  if (sorted.ahead.side != 0) {
+    out.a_values = std::move(sorted.ahead.a_values);
+  } else {
+    out.a_values = allocate_values(sorted.a.numbers.size(), out.side, memory);
+    gather(sorted.a.parsed_values, sorted.a.numbers, out.shape(), out.a_values, stream);
+  }
+  sorted.a.parsed_values = {};
   sorted.kept_a.end();  // there is room for one operand twice, not for two
   if (out.b_by_columns) {
+    sorted.ahead = {};
+    Builder builder(memory, stream, sorted.b.numbers.size(), sorted.key_bits);
     arrange_by_columns(std::move(sorted.b), static_cast<bool>(sorted.kept_b), builder, out);
+  } else if (sorted.ahead.b_values.size() != 0) {
+    out.b_values = std::move(sorted.ahead.b_values);
   } else {
-    out.b_values = builder.gather(std::move(sorted.b.parsed_values), sorted.b.numbers, out.shape());
+    out.b_values = allocate_values(sorted.b.numbers.size(), out.side, memory);
+    gather(sorted.b.parsed_values, sorted.b.numbers, out.shape(), out.b_values, stream);
   }
   sorted.kept_b.end();
   return out;

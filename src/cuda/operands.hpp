@@ -13,6 +13,13 @@
 
 namespace spmm::cuda {
 
+/// Elements that were brought into row order before the exact decision, which may want them otherwise.
+struct GatheredAhead {
+  std::uint32_t side = 0;                // of the blocks, padded with zeros; 0 = there are none
+  DeviceBuffer<std::uint16_t> a_values;  // [nnzb, side, side]
+  DeviceBuffer<std::uint16_t> b_values;  // the same, or empty
+};
+
 /// Both matrices by rows, and the pairs they make.
 struct SortedPair {
   SortedRows a;
@@ -22,12 +29,11 @@ struct SortedPair {
   std::uint32_t nb = 0;
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]: row index in b of the matching row, or kNoRow
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]; empty until they are wanted
-  DeviceBuffer<std::uint64_t> borders;       // [2 nb + 1], until pairs are counted: before each row of A and B, as
-                                             // launch_sort_rows writes it; empty where they were not sorted so
   plan::RowPairs row_pairs;
   std::uint32_t c_columns = 0;  // with them: block columns of B up to the last one that holds a block
   KeptUse kept_a;               // where a's buffers are lent
   KeptUse kept_b;
+  GatheredAhead ahead;
 
   [[nodiscard]] std::uint64_t num_pairs() const { return row_pairs.offsets.back(); }
 };
@@ -75,10 +81,13 @@ struct Operands {
   [[nodiscard]] const std::uint32_t* c_column_ids() const { return b_by_columns ? b.rows.data() : nullptr; }
 };
 
-/// Sorts and compresses both matrices by rows (stage build), with keys. `parsed` is consumed.
+/// Sorts and compresses both matrices by rows (stage build), with keys, which are taken from `parsed`. Waits for the
+/// stream.
+/// Values: may_be_short = rows may turn out to be short; out.nb and out.key_bits are set.
 /// Memory: in the order of the stream.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
-SortedPair sort_rows(ParsedPair parsed, const Source& a, const Source& b, DeviceMemory& memory, const Stream& stream);
+void sort_rows(ParsedPair& parsed, const Source& a, const Source& b, bool may_be_short, SortedPair& out,
+               DeviceMemory& memory, const Stream& stream);
 
 /// Counts pairs per run of rows of A, of which there are few enough for a small copy (stage count). Waits for the
 /// stream.
@@ -92,6 +101,21 @@ void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemor
 
 /// Looks at some rows of the result, where operands have pairs. Waits for the stream.
 plan::RowSample sample_rows(const SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+
+/// Side of the blocks as a kernel reads them in this layout.
+std::uint32_t side_of(plan::Layout layout, std::uint32_t m);
+
+/// A place for all blocks of a matrix.
+DeviceBuffer<std::uint16_t> allocate_values(std::uint64_t count, std::uint32_t side, DeviceMemory& memory);
+
+/// Blocks in the order of their numbers, padded with zeros to the side of the shape (stage build). found: as
+/// launch_gather_blocks has it.
+void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::uint32_t>& numbers,
+            kernels::BlockShape shape, const DeviceBuffer<std::uint16_t>& out, const Stream& stream,
+            const kernels::SortFindings* found = nullptr);
+
+/// Whether arrange_operands() has anything to put on the stream.
+bool must_arrange(const SortedPair& sorted, plan::Layout layout);
 
 /// Brings elements into the order a kernel wants (stage build). `sorted` is consumed; kept operands are read, and let
 /// go unless the order is that of the file.

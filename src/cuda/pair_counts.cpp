@@ -1,4 +1,5 @@
 // Pairs of blocks and of rows, once both operands are sorted.
+#include <cstring>
 #include <utility>
 
 #include "cuda/operands.hpp"
@@ -19,8 +20,18 @@ void take_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, const std::u
   pairs.num_rows = sorted.a.index.num_rows;
   pairs.rows_per_run = rows_per_run;
   pairs.offsets.resize((pairs.num_rows - 1) / rows_per_run + std::size_t{2} + 2);
-  copy_async(pairs.offsets.data(), counted, pairs.offsets.size(), stream);
-  stream.synchronize();
+  const std::uint64_t bytes = pairs.offsets.size() * sizeof(std::uint64_t);
+  if (bytes <= kPinnedTableBytes) {  // as fetch() does
+    const PinnedTable table(stream.context());
+    const SettledAtEnd settled(stream);
+    kernels::launch_publish(reinterpret_cast<const std::uint32_t*>(counted), static_cast<std::uint32_t>(bytes / 4),
+                            table.words(), stream.get());
+    stream.synchronize();
+    std::memcpy(pairs.offsets.data(), table.words(), bytes);
+  } else {
+    copy_async(pairs.offsets.data(), counted, pairs.offsets.size(), stream);
+    stream.synchronize();
+  }
   sorted.c_columns = static_cast<std::uint32_t>(pairs.offsets.back());
   pairs.offsets.pop_back();
   pairs.max_row_pairs = pairs.offsets.back();
@@ -68,22 +79,13 @@ void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemor
 void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
   const CompressedRows& a = sorted.a.index;
   const std::uint64_t count = a.columns.size();
-  const DeviceBuffer<std::uint64_t> borders = std::move(sorted.borders);
   if (count == 0 || sorted.b.index.num_rows == 0) {
     sorted.row_pairs.max_row_pairs = 0;
     return;
   }
   sorted.b_row_index = {memory, count, "row index"};
-  if (borders.size() == 0 || a.num_rows > kMaxRuns) {
-    find_b_rows(sorted, memory, stream);
-    fetch_row_pairs(sorted, (a.num_rows - 1) / kMaxRuns + 1, memory, stream);
-    return;
-  }
-  const DeviceBuffer<std::uint64_t> counted(memory, std::uint64_t{2} * a.num_rows + 3, "row pair offsets");
-  std::uint64_t* const totals = counted.data() + a.num_rows;
-  kernels::launch_match_rows(a.view(), sorted.b.index.view(), borders.data() + sorted.nb, sorted.b_row_index.data(),
-                             counted.data(), totals, stream.get());
-  take_row_pairs(sorted, 1, totals, stream);
+  find_b_rows(sorted, memory, stream);
+  fetch_row_pairs(sorted, (a.num_rows - 1) / kMaxRuns + 1, memory, stream);
 }
 
 }  // namespace spmm::cuda

@@ -9,6 +9,8 @@
 #include "cuda/common_output.hpp"
 #include "cuda/download.hpp"
 #include "cuda/multiplier.hpp"
+#include "kernels/tuning.hpp"
+#include "plan/device_bytes.hpp"
 #include "plan/device_models.hpp"
 #include "plan/part_cut.hpp"
 #include "plan/registry.hpp"
@@ -16,7 +18,8 @@
 namespace spmm::cuda {
 namespace {
 
-plan::Statistics statistics_of(const SortedPair& sorted, const MatrixHeader& a, const MatrixHeader& b) {
+/// Takes the pairs of rows over.
+plan::Statistics statistics_of(SortedPair& sorted, const MatrixHeader& a, const MatrixHeader& b) {
   plan::Statistics s{.a = a,
                      .b = b,
                      .exact = true,
@@ -25,8 +28,8 @@ plan::Statistics statistics_of(const SortedPair& sorted, const MatrixHeader& a, 
                      .b_rows = sorted.b.index.num_rows,
                      .c_columns_end = sorted.c_columns,
                      .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
-                     .row_pairs = sorted.row_pairs};
-  const plan::RowPairs& rows = sorted.row_pairs;
+                     .row_pairs = std::move(sorted.row_pairs)};
+  const plan::RowPairs& rows = s.row_pairs;
   std::uint64_t num_c_blocks = 0;
   for (std::size_t x = 0; x < rows.num_runs(); ++x) {
     const std::uint64_t c_blocks = std::uint64_t{rows.first_row(x + 1) - rows.first_row(x)} * s.c_columns();
@@ -89,6 +92,13 @@ bool wants_block_pairs(const plan::Execution& execution) {
                      [](const plan::Panel& panel) { return panel.expand; });
 }
 
+/// What stays in file order.
+void take_values(ParsedMatrix& from, SortedRows& to) {
+  to.parsed_values = std::move(from.values);
+  to.max_element = from.max_element;
+  to.has_zeros = from.has_zeros;
+}
+
 /// One product on one device.
 ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, plan::Execution& execution,
                          const plan::Decide& decide, const Run& run) {
@@ -100,7 +110,10 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
   const bool kept_a = side_a.is_kept();
   const bool kept_b = side_b.is_kept();
   const std::array targets{pipeline.upload_target()};
-  std::vector<ParsedPair> parsed = upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run);
+  const WorkAhead ahead{
+      .prepare = [&](const ParsedPair& p) { pipeline.prepare_sort(p, side_a.header(), side_b.header()); },
+      .queue = [&](const ParsedPair& p) { pipeline.queue_sort(p); }};
+  std::vector<ParsedPair> parsed = upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead);
   ProductStats stats = pipeline.run(std::move(parsed.front()), side_a, side_b, output);
   stats.kept_a = kept_a;
   stats.kept_b = kept_b;
@@ -147,15 +160,74 @@ ProductStats Pipeline::run(ParsedPair parsed, OperandSide& side_a, OperandSide& 
 
 SortedPair Pipeline::sort_and_count(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b) {
   SortedPair sorted;
-  events_.timed(Stage::build, stream_, [&] {
-    sorted = sort_rows(std::move(parsed), side_a.to_read(), side_b.to_read(), memory_, stream_);
+  sorted.key_bits = parsed.key_bits;
+  sorted.m = side_a.header().m;
+  sorted.nb = side_a.header().blocks_per_side();
+  const bool may_count =
+      queued_ != nullptr || CountedSort::may_sort(parsed.a.keys.size(), parsed.b.keys.size(), sorted.m, sorted.nb);
+  if (may_count && queued_ == nullptr) {
+    events_.timed(Stage::build, stream_, [&] { queued_ = std::make_unique<CountedSort>(parsed, sorted.nb, memory_); });
+    queue_sort(parsed);
+  }
+  if (may_count) sorted.ahead = gather_ahead(parsed, side_a.header(), side_b.header());
+  if (!may_count || !queued_->take(parsed, sorted)) {
+    queued_.reset();
+    events_.timed(Stage::build, stream_,
+                  [&] { sort_rows(parsed, side_a.to_read(), side_b.to_read(), !may_count, sorted, memory_, stream_); });
+  }
+  queued_.reset();
+  take_values(parsed.a, sorted.a);
+  take_values(parsed.b, sorted.b);
+  const auto exchange = [&] {
     sorted.kept_a = side_a.exchange(sorted.a, memory_);
     sorted.kept_b = side_b.exchange(sorted.b, memory_);
-  });
+  };
+  if (side_a.is_kept() || side_b.is_kept()) {  // one may be copied
+    events_.timed(Stage::build, stream_, exchange);
+  } else {
+    exchange();
+  }
   if (!sorted.kept_a) sorted.a.keys = {};  // only B may be arranged by columns
   run_.check_cancelled();
-  events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, memory_, stream_); });
+  if (sorted.row_pairs.num_rows == 0) {
+    events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, memory_, stream_); });
+  }
   return sorted;
+}
+
+void Pipeline::prepare_sort(const ParsedPair& parsed, const MatrixHeader& a, const MatrixHeader& b) {
+  if (parsed.a.keys.size() == 0 || parsed.b.keys.size() == 0 || !plan::has_room_to_sort_ahead(a, b)) return;
+  if (!CountedSort::may_sort(a.num_blocks, b.num_blocks, a.m, a.blocks_per_side())) return;
+  queued_ = std::make_unique<CountedSort>(parsed, a.blocks_per_side(), memory_);
+}
+
+void Pipeline::queue_sort(const ParsedPair& parsed) {
+  if (queued_ == nullptr) return;
+  events_.timed(Stage::build, stream_, [&] { queued_->sort(parsed); });
+  events_.timed(Stage::count, stream_, [&] { queued_->count(); });
+}
+
+/// Gathers blocks as the decision made from the headers wants them, or, where there is little to gather, may want them,
+/// while the host waits for what has been counted and makes the exact one. Few block columns: rows cannot be too long.
+GatheredAhead Pipeline::gather_ahead(const ParsedPair& parsed, const MatrixHeader& a, const MatrixHeader& b) {
+  constexpr std::uint64_t kLittle = 64u << 20;  // 20 us; a decision takes as long
+  const plan::Layout layout = execution_.operand_layout;
+  const bool by_rows = layout == plan::Layout::rows || layout == plan::Layout::rows_unpadded;
+  const std::uint32_t side = side_of(by_rows ? layout : plan::Layout::rows, a.m);
+  const std::uint64_t block_bytes = std::uint64_t{2} * side * side;
+  const bool is_little = block_bytes * (std::uint64_t{a.num_blocks} + b.num_blocks) <= kLittle;
+  const bool is_dense = plan::row_of(execution_.id).is_dense() && execution_.candidates.size() == 1;
+  if (!queued_->counts_pairs() || a.blocks_per_side() > kernels::kBitmapColumns) return {};
+  if (is_dense || layout == plan::Layout::b_by_columns || !(by_rows || is_little)) return {};
+  GatheredAhead ahead{.side = side, .a_values = {}, .b_values = {}};
+  events_.timed(Stage::build, stream_, [&] {
+    ahead.a_values = allocate_values(parsed.a.keys.size(), side, memory_);
+    if (plan::has_room_to_gather_ahead(a, b, side)) {
+      ahead.b_values = allocate_values(parsed.b.keys.size(), side, memory_);
+    }
+    queued_->gather_values(parsed, a.m, ahead);
+  });
+  return ahead;
 }
 
 /// The exact decision, and the operands as it wants them.
@@ -180,8 +252,14 @@ Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& stati
     events_.timed(Stage::count, stream_, [&] { count_block_pairs(sorted, memory_, stream_); });
   }
   Operands operands;
-  events_.timed(Stage::build, stream_,
-                [&] { operands = arrange_operands(std::move(sorted), execution_.operand_layout, memory_, stream_); });
+  const auto arrange = [&, layout = execution_.operand_layout] {
+    operands = arrange_operands(std::move(sorted), layout, memory_, stream_);
+  };
+  if (must_arrange(sorted, execution_.operand_layout)) {
+    events_.timed(Stage::build, stream_, arrange);
+  } else {
+    arrange();
+  }
   operands.tiles = std::move(tiles);
   if (operands.b_by_columns) {  // its columns are known once it is arranged
     statistics.b_columns = operands.b.num_rows;
@@ -192,35 +270,34 @@ Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& stati
 
 /// Looks at some rows of the result, which an exact decision wants to know more of, and decides again.
 void Pipeline::look_at_rows(const SortedPair& sorted, plan::Statistics& statistics) {
-  plan::Statistics looked_at = statistics;
-  events_.timed(Stage::count, stream_, [&] { looked_at.row_sample = sample_rows(sorted, memory_, stream_); });
-  decide_anew(looked_at, statistics);
+  events_.timed(Stage::count, stream_, [&] { statistics.row_sample = sample_rows(sorted, memory_, stream_); });
+  if (!decide_anew(statistics)) statistics.row_sample = {};
 }
 
-/// Decides with more statistics, which take the place of `statistics`. Another kernel is taken only where the memory
-/// for it is free: the product waits for none. Returns whether the decision stands.
-bool Pipeline::decide_anew(plan::Statistics& more, plan::Statistics& statistics) {
-  const plan::Execution before = execution_;
+/// Decides with more statistics than before. Another kernel is taken only where the memory for it is free: the product
+/// waits for none. Returns whether the decision stands.
+bool Pipeline::decide_anew(const plan::Statistics& more) {
+  plan::Execution before = std::move(execution_);
   decide(more);
-  if (execution_.id != before.id && execution_.device_need_bytes > memory_.most_bytes()) {
-    execution_ = before;  // other products hold what it would need
-    return false;
-  }
-  statistics = std::move(more);
-  return true;
+  if (execution_.id == before.id || execution_.device_need_bytes <= memory_.most_bytes()) return true;
+  execution_ = std::move(before);  // other products hold what it would need
+  return false;
 }
 
 /// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
-TileMaps Pipeline::count_tiles_of(const SortedPair& sorted, plan::Statistics& statistics) {
+TileMaps Pipeline::count_tiles_of(SortedPair& sorted, plan::Statistics& statistics) {
   TileMaps tiles;
+  const kernels::TileGrid grid = plan::tile_grid(statistics);
+  if (plan::tile_map_bytes(grid) > plan::kTileMapsBesideValues) sorted.ahead = {};
   events_.timed(Stage::count, stream_, [&] {
-    tiles = count_tiles(plan::tile_grid(statistics), sorted.a.index, sorted.b.index, execution_.max_tile_stages,
-                        memory_, stream_);
+    tiles = count_tiles(grid, sorted.a.index, sorted.b.index, execution_.max_tile_stages, memory_, stream_);
   });
   if (!tiles.counts.counted) return tiles;  // the decision stands
   plan::Statistics with_tiles = statistics;
   set_tiles(with_tiles, tiles);
-  return decide_anew(with_tiles, statistics) ? std::move(tiles) : TileMaps{};
+  if (!decide_anew(with_tiles)) return {};
+  statistics = std::move(with_tiles);
+  return tiles;
 }
 
 void Pipeline::decide(const plan::Statistics& statistics) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/run.hpp"
+#include "cuda/counted_sort.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "cuda/device_context.hpp"
 #include "cuda/kept_operands.hpp"
@@ -36,6 +38,11 @@ class Pipeline {
   [[nodiscard]] UploadTarget upload_target() { return {.memory = memory_, .events = events_}; }
   [[nodiscard]] PinnedRing& ring() { return ring_; }
 
+  /// Allocates, where there is room, for a sort that is put on the stream while records are still on their way.
+  void prepare_sort(const ParsedPair& parsed, const MatrixHeader& a, const MatrixHeader& b);
+  /// Puts that sort, and what goes along with it, on the stream.
+  void queue_sort(const ParsedPair& parsed);
+
   /// From parsed operands to the last record handed over. Pairs are those of the whole product, blocks and panels those
   /// of this device.
   ProductStats run(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output);
@@ -46,11 +53,12 @@ class Pipeline {
   void collect(StageSpans& spans) { events_.collect(spans, run_.clock.trace(), context_); }
 
  private:
+  GatheredAhead gather_ahead(const ParsedPair& parsed, const MatrixHeader& a, const MatrixHeader& b);
   SortedPair sort_and_count(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b);
   Operands decide_and_arrange(SortedPair sorted, plan::Statistics& statistics);
   void look_at_rows(const SortedPair& sorted, plan::Statistics& statistics);
-  bool decide_anew(plan::Statistics& more, plan::Statistics& statistics);
-  TileMaps count_tiles_of(const SortedPair& sorted, plan::Statistics& statistics);
+  bool decide_anew(const plan::Statistics& more);
+  TileMaps count_tiles_of(SortedPair& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);
   [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,
                                         std::uint32_t num_ranges);
@@ -64,6 +72,7 @@ class Pipeline {
   DeviceMemory memory_;
   PinnedRing ring_;
   StageEvents events_;
+  std::unique_ptr<CountedSort> queued_;  // last: may still write what the others own
 };
 
 /// Several devices, run.device first: each parses and sorts both operands, which are read once, and computes its share

@@ -177,6 +177,21 @@ class PinnedWord {
   std::uint32_t* word_;
 };
 
+/// A page-locked table of the context that the device can write, kPinnedTableBytes. No work may use it when it goes.
+class PinnedTable {
+ public:
+  explicit PinnedTable(DeviceContext& context) : context_(context), words_(context.take_table()) {}
+  PinnedTable(const PinnedTable&) = delete;
+  PinnedTable& operator=(const PinnedTable&) = delete;
+  ~PinnedTable() { context_.put_table(words_); }
+
+  [[nodiscard]] std::uint32_t* words() const { return words_; }
+
+ private:
+  DeviceContext& context_;
+  std::uint32_t* words_;
+};
+
 /// Page-locked host array of T that the device can reach, for arrays that no slot holds. Taking it and giving it back
 /// may wait for all work on the device.
 template <class T>

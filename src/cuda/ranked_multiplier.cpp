@@ -1,5 +1,6 @@
 // row-rank: the C blocks of a row found first, then their sums by rank in shared memory.
 #include <algorithm>
+#include <array>
 
 #include "cuda/multiplier.hpp"
 #include "kernels/ranked.hpp"
@@ -91,21 +92,24 @@ class RankedMultiplier : public Multiplier {
             .max_element = operands.max_element};
   }
 
-  /// Finds the widest row, and whether C blocks with pairs can be zero; waits for the stream.
+  /// Finds the widest row, and, where parsing has not told, whether C blocks with pairs can be zero; waits for the
+  /// stream.
   bool look_at_operands() {
     const Operands& operands = c_.operands;
     const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
     auto* const words = reinterpret_cast<std::uint32_t*>(counters_.data());
-    std::uint32_t found = 0;
+    std::array<std::uint32_t, 2> found{};
     c_.events.timed(Stage::count, c_.stream, [&] {
-      kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
-                                 {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
-                                 operands.shape(), words, c_.stream.get());
+      if (!operands.can_be_zero) {
+        kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
+                                   {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
+                                   operands.shape(), words, c_.stream.get());
+      }
       kernels::launch_max_span(product(), words + 1, c_.stream.get());
-      found = fetch(words, c_.stream);
-      max_span_ = fetch(words + 1, c_.stream);
+      found = fetch(reinterpret_cast<const std::array<std::uint32_t, 2>*>(words), c_.stream);
     });
-    return found != 0;
+    max_span_ = found[1];
+    return operands.can_be_zero.value_or(found[0] != 0);
   }
 
   /// Pairs of a panel's rows. A row of which a panel has only some columns counts its pairs with the first of them.

@@ -119,8 +119,14 @@ void finish(const Lane& lane, const Destination& to) {
 /// The readers: each owns some slots and takes chunk after chunk.
 class Uploader {
  public:
-  Uploader(Lane& a, Lane& b, unsigned key_bits, std::span<const UploadTarget> targets, const Run& run)
-      : a_(a), b_(b), key_bits_(key_bits), targets_(targets), run_(run) {}
+  /// Both or neither.
+  struct WorkAhead {
+    std::function<void()> prepare;  // called once, before queue, by a thread that has nothing left to read
+    std::function<void()> queue;    // called once everything is on the streams
+  };
+
+  Uploader(Lane& a, Lane& b, unsigned key_bits, std::span<const UploadTarget> targets, const Run& run, WorkAhead ahead)
+      : a_(a), b_(b), key_bits_(key_bits), targets_(targets), run_(run), ahead_(std::move(ahead)) {}
 
   /// All slots of the ring are back afterwards; copies from them may still be on their way if this throws.
   void run(PinnedRing& ring) {
@@ -129,6 +135,7 @@ class Uploader {
     const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, run_.num_threads));
     const std::uint64_t bytes = input_record_bytes(a_.source.header().m);
     for (const Chunk& c : chunks) total_bytes_ += c.count * bytes;
+    num_left_ = chunks.size();
     if (num_readers == 0) return;
     std::atomic<std::uint64_t> next{0};
     run_.run_workers(num_readers, [&](unsigned reader) {
@@ -141,6 +148,7 @@ class Uploader {
           if (x >= chunks.size()) break;
           send(chunks[x], own.slot(turn % own_slots, targets_));
         }
+        prepare();  // while others still read
         own.synchronize();
       } catch (...) {
         next = chunks.size();
@@ -164,9 +172,17 @@ class Uploader {
     run_.clock.add_bytes(Stage::read, bytes);
     run_.clock.add_bytes(Stage::h2d, bytes * targets_.size());
     put_on_streams(chunk, slot, lane);
+    if (--num_left_ == 0 && ahead_.queue) {
+      prepare();
+      ahead_.queue();
+    }
     const std::lock_guard lock(progress_mutex_);
     done_bytes_ += bytes;
     if (run_.on_progress) run_.on_progress(Stage::read, done_bytes_, total_bytes_);
+  }
+
+  void prepare() {
+    if (ahead_.prepare) std::call_once(prepared_, ahead_.prepare);
   }
 
   /// Copies a chunk to its place in its section on every device, and parses the section once it is whole.
@@ -213,6 +229,9 @@ class Uploader {
   unsigned key_bits_;
   std::span<const UploadTarget> targets_;
   const Run& run_;
+  WorkAhead ahead_;
+  std::once_flag prepared_;
+  std::atomic<std::uint64_t> num_left_{0};  // chunks that have not been put on the streams
   std::mutex stream_mutex_;
   std::condition_variable section_done_;
   bool failed_ = false;
@@ -224,7 +243,7 @@ class Uploader {
 }  // namespace
 
 std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& ring,
-                               std::span<const UploadTarget> targets, const Run& run) {
+                               std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead) {
   const std::uint32_t nb = a.header().blocks_per_side();
   const unsigned key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)));
   // Declared before the lanes, whose streams wait for their work when they go: nothing is freed that is still written.
@@ -241,7 +260,19 @@ std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& rin
       add_destination(lane_b, parsed[d].b, targets[d]);
     });
   }
-  Uploader(lane_a, lane_b, key_bits, targets, run).run(ring);
+  const auto queue = [&] {
+    const Stream& stream = targets.front().memory.stream();
+    for (const Lane* lane : {&lane_a, &lane_b}) {
+      const Event parsed_there;
+      parsed_there.record(lane->to.front().stream);
+      stream.wait_for(parsed_there);
+    }
+    ahead.queue(parsed.front());
+  };
+  const auto prepare = [&] { ahead.prepare(parsed.front()); };
+  Uploader::WorkAhead work;
+  if (ahead.queue && targets.size() == 1) work = {.prepare = prepare, .queue = queue};
+  Uploader(lane_a, lane_b, key_bits, targets, run, std::move(work)).run(ring);
   for (std::size_t d = 0; d < targets.size(); ++d) {
     on_device(targets, d, [&] {
       finish(lane_a, lane_a.to[d]);

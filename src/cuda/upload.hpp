@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -35,13 +36,22 @@ struct UploadTarget {
   StageEvents& events;
 };
 
+/// What follows parsing on one device, and wants nothing of the host before. Called by threads that have the device
+/// current; both or neither.
+struct WorkAhead {
+  std::function<void(const ParsedPair&)> prepare;  // some time before
+  std::function<void(const ParsedPair&)> queue;    // when all records and their parsing have been put on the streams:
+                                                   // what it puts on memory.stream() runs behind the parsing
+};
+
 /// Reads both matrices once with the threads of the run through the slots of `ring`, and parses them on each device. A
 /// and B travel on streams of their own, overlapped with reading, with each other and with those of other devices.
 /// Shapes: a pair for each target.
+/// Values: with several targets nothing is done ahead.
 /// Stream: returns, or throws, when all streams are done with the buffers; they belong to memory.stream().
 /// Errors: FormatError (index out of range), OutOfMemory, Interrupted, what the sources throw; with several targets,
 /// those of a device name it.
 std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& ring,
-                               std::span<const UploadTarget> targets, const Run& run);
+                               std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead = {});
 
 }  // namespace spmm::cuda

@@ -209,6 +209,7 @@ TEST_CASE("bad records are refused with both places") {
   BlockMatrix good = test::random_matrix(8 * 50, 8, 300, 2047, 1);
   BlockMatrix outside = good;
   outside.index[123].j = 50;
+  outside.index[200] = {.i = 0xFFFF'FFFF, .j = 0xFFFF'FFF0};  // rows are sorted before anybody knows
   BlockMatrix twice = good;
   twice.index[200] = twice.index[17];
   const Options options = on_gpu("two-pointer");

@@ -65,6 +65,11 @@ TEST_CASE("rows of a wide matrix are sorted by counting, and otherwise where one
     check_product(scattered(kNb, 8, 30'000, 1, {{kNb - 1, longest}}), scattered(kNb, 8, 20'000, 2));
     check_product(scattered(kNb, 8, 20'000, 3), scattered(kNb, 8, 30'000, 4, {{0, longest}}));
   }
+  constexpr std::uint32_t kManyRows = 40'000;  // pairs come to the host by runs of several rows
+  const std::vector<std::string> kernels{"rows", "row-rank"};
+  check_product(scattered(kManyRows, 5, 120'000, 9, {{kManyRows - 1, 200}}), scattered(kManyRows, 5, 90'000, 10),
+                kernels);
+  check_product(scattered(kManyRows, 8, 60'000, 11), scattered(kManyRows, 8, 300'000, 12, {{1, 200}}), kernels);
   check_product(scattered(kNb, 4, 20'000, 5), scattered(kNb, 4, 10, 6));  // one of them has few blocks
   check_product(scattered(kNb, 4, 10, 7), scattered(kNb, 4, 20'000, 8));
 }
@@ -120,7 +125,7 @@ TEST_CASE("zero C blocks are left out, whoever looks for zeros") {
         for (std::uint32_t column = 0; column < m; ++column) b.element(meeting, column) = 3;
       }
       const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
-      for (const std::string kernel : {"rows", "pair-list", "row-spread"}) {
+      for (const std::string kernel : {"rows", "pair-list", "row-spread", "row-rank"}) {
         INFO("m " << m << ", zeros " << where << ", kernel " << kernel);
         REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu(kernel)) == expected));
       }

@@ -64,19 +64,26 @@ void index(Mirror& memory, const std::string& name, const Operand& x) {  // Buil
   memory.take(name, 4 * x.rows() + 4 * x.blocks());
 }
 
-/// sort_by_counting(), all of which is given back where a row is too long for it.
+/// CountedSort, all of which is given back where a row is too long for it.
 void sort_by_counting(Mirror& memory, const Operand& a, const Operand& b) {
   for (const Operand* x : {&a, &b}) {
     if (x->blocks() == 0) continue;
     memory.take("counted", 4 * x->blocks() + 4 * x->rows() + 4 * (x->rows() + 1) + 4 * x->blocks());
-    memory.take("counted", 16 * x->blocks() + 12 * std::uint64_t{x->header.blocks_per_side()} + 8);
+    memory.take("counted", 16 * x->blocks() + 40 * std::uint64_t{x->header.blocks_per_side()} + 8);
   }
   memory.take("counted", library_bytes(2 * std::uint64_t{a.header.blocks_per_side()}));
+  memory.take("counted", 48);
+  memory.take("counted", 4 * a.blocks() + 8 * a.rows() + 8 * (a.rows() + 1) + 8 * (a.rows() + 1));
   memory.release("counted");
 }
 
-/// upload(), sort_rows(), count_pairs().
-void build(Mirror& memory, const Operand& a, const Operand& b) {
+std::uint32_t ahead_side(const Operand& a, plan::Layout layout) {
+  const bool is_padded = layout == plan::Layout::rows || layout == plan::Layout::rows_file_order;
+  return is_padded ? kernels::padded_side(a.header.m) : a.header.m;
+}
+
+/// upload(), CountedSort, sort_rows(), count_pairs(). layout: as expected of the headers.
+void build(Mirror& memory, const Operand& a, const Operand& b, plan::Layout layout) {
   const std::uint64_t section = plan::upload_section_chunks(a.header) * kernels::kRingSlotBytes;
   for (const Operand* x : {&a, &b}) {
     memory.take(x->name + " keys", 8 * x->blocks());
@@ -84,11 +91,12 @@ void build(Mirror& memory, const Operand& a, const Operand& b) {
     const std::uint64_t raw = x->blocks() * input_record_bytes(x->header.m);
     memory.take("staging", std::min(section, raw) + (raw > section ? section : 0) + 16);
   }
+  const std::uint32_t nb = a.header.blocks_per_side();
+  const bool counts = plan::has_room_to_count(a.blocks(), b.blocks(), a.header.m, nb);
+  if (counts && plan::has_room_to_sort_ahead(a.header, b.header)) sort_by_counting(memory, a, b);
   memory.release("staging");
   memory.take("flags", 64);
-  if (plan::has_room_to_count(a.blocks(), b.blocks(), a.header.m, a.header.blocks_per_side())) {
-    sort_by_counting(memory, a, b);
-  }
+  if (counts) sort_by_counting(memory, a, b);
   memory.take("work", library_bytes(std::max(a.blocks(), b.blocks())));
   for (const Operand* x : {&a, &b}) {  // the index while sorting, as Builder::sort_short_rows has it
     memory.take(x->name + " offsets", 4 * (x->rows() + 1));
@@ -108,6 +116,14 @@ void build(Mirror& memory, const Operand& a, const Operand& b) {
   memory.take("row pairs", 8 * (a.rows() + 3));
   memory.release("row pairs");
   memory.release("work");
+  const std::uint32_t side = ahead_side(a, layout);
+  if (!counts || nb > kernels::kBitmapColumns) return;
+  memory.take("ahead", std::uint64_t{2} * side * side * a.blocks());
+  if (plan::has_room_to_gather_ahead(a.header, b.header, side)) {
+    memory.take("ahead", std::uint64_t{2} * side * side * b.blocks());
+  }
+  memory.take("counters", 72 * std::uint64_t{nb});
+  memory.release("counters");
 }
 
 /// arrange_operands().
@@ -300,9 +316,10 @@ TEST_CASE("what the CUDA backend allocates stays within the bytes that are plann
       REQUIRE_FALSE(e.is_refused());  // what was expected to fit does
       REQUIRE_FALSE(e.wants_row_counts);
       Mirror memory;
-      build(memory, a, b);
+      build(memory, a, b, expected.operand_layout);
       REQUIRE(e.wants_tile_counts == (row.expansion == plan::Expansion::tiles));
       if (e.wants_tile_counts) {
+        if (plan::tile_map_bytes(plan::tile_grid(exact)) > plan::kTileMapsBesideValues) memory.release("ahead");
         count_tiles(memory, plan::tile_grid(exact));
         REQUIRE(memory.peak() <= e.device_need_bytes);
         exact.tiles = random_tiles(exact, random);
@@ -310,6 +327,7 @@ TEST_CASE("what the CUDA backend allocates stays within the bytes that are plann
         REQUIRE_FALSE(e.is_refused());
         ++ran_tiles;
       }
+      memory.release("ahead");
       arrange(memory, a, b, e.operand_layout, row.is_dense());
       multiply(memory, e, exact);
       REQUIRE(memory.peak() <= e.device_need_bytes);
@@ -321,7 +339,8 @@ TEST_CASE("what the CUDA backend allocates stays within the bytes that are plann
     const plan::Execution e = plan::decide(pairs, limits);
     if (e.is_refused() || !e.wants_tile_counts) continue;
     Mirror memory;
-    build(memory, a, b);
+    build(memory, a, b, plan::decide(plan::expected_statistics(a.header, b.header), limits).operand_layout);
+    if (plan::tile_map_bytes(plan::tile_grid(pairs)) > plan::kTileMapsBesideValues) memory.release("ahead");
     count_tiles(memory, plan::tile_grid(pairs));
     REQUIRE(memory.peak() <= e.device_need_bytes);
     ++counted;
