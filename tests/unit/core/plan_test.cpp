@@ -1,10 +1,13 @@
 // Row panels and sizes of dense operands: pure functions, checked as such.
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstdio>
 #include <random>
 #include <vector>
 
 #include "kernels/tuning.hpp"
+#include "plan/decide.hpp"
 #include "plan/dense_plan.hpp"
 #include "plan/device_bytes.hpp"
 #include "plan/panels.hpp"
@@ -211,5 +214,16 @@ TEST_CASE("listing can be forbidden and preferred") {
   for (const Panel& panel : plan::cut_panels(offsets, 1000, 1 << 20, plan::Listing::never)) CHECK_FALSE(panel.expand);
   for (const Panel& panel : plan::cut_panels(offsets, 1000, 1 << 20, plan::Listing::wherever_it_fits)) {
     CHECK(panel.expand);
+  }
+}
+
+TEST_CASE("predicted times are written with three digits, as printf would") {
+  const auto written = [](double ms) { return plan::candidates_text({{.kernel = "k", .predicted_ms = ms}}); };
+  std::vector<double> times{0, 0.001, 0.5, 1, 9.994, 9.996, 10, 37, 99.94, 99.96, 100, 999.4, 999.6, 1000, 1e9};
+  for (double ms = 2e-5; ms < 2e5; ms *= 1.0007) times.push_back(ms);
+  for (const double ms : times) {
+    std::array<char, 64> expected{};
+    std::snprintf(expected.data(), expected.size(), "k %.3g ms", ms);
+    REQUIRE(written(ms) == expected.data());
   }
 }
