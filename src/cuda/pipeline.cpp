@@ -172,6 +172,7 @@ SortedPair Pipeline::sort_and_count(ParsedPair parsed, OperandSide& side_a, Oper
   if (may_count) sorted.ahead = gather_ahead(parsed, side_a.header(), side_b.header());
   if (!may_count || !queued_->take(parsed, sorted)) {
     queued_.reset();
+    sorted.ahead = {};  // nothing was gathered, since the matrix was not sorted
     events_.timed(Stage::build, stream_,
                   [&] { sort_rows(parsed, side_a.to_read(), side_b.to_read(), !may_count, sorted, memory_, stream_); });
   }
