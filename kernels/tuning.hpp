@@ -229,11 +229,12 @@ constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
 
 /// What the planner knows of the kernels beside their rates (src/plan/device_rates.hpp).
 inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, where rows differ
-inline constexpr double kUnevenRankRate = 0.6;    // of the pair rate of row-rank, there
+inline constexpr double kUnevenRankRate = 0.75;   // of the pair rate of row-rank, there
 inline constexpr double kTileCountWorthMs = 1;    // what a kernel must take for tiles to be counted
 inline constexpr double kEarlyExitMargin = 1.1;   // early exit waits for the last element of a tile, not the average
 inline constexpr double kGustavsonCheckedShare = 0.4;  // of the pair rates of row-spread and row-rank, where sums are
                                                        // checked for overflow
+inline constexpr double kBinnedCheckedShare = 0.64;    // of that of row-spread, side 8, there: pairs are binned
 
 /// Shared memory that a CTA of the Gustavson kernel takes for sums: two per multiprocessor of 228 KB.
 inline constexpr std::uint32_t kGustavsonSharedBytes = 100u << 10;

@@ -332,7 +332,7 @@ void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
 }
 
 void want_row_sample(Execution& e, const Statistics& s, const Limits& limits) {
-  constexpr double kClearly = 0.85;  // of the prediction: a look takes time, and rows never match that well
+  constexpr double kClearly = 0.7;  // of the prediction: a look takes time, and rows never match that well
   if (limits.kernel || s.row_sample.num_rows != 0 || s.num_pairs < 1 || limits.num_devices() > 1) return;
   const auto mean_pairs = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   const bool is_worth = e.predicted_ms - build_ms(s, limits.rates()) > kernels::kRowSampleWorthMs;

@@ -53,15 +53,45 @@ double dense_terms(const Statistics& s) {
   return static_cast<double>(s.a_rows) * s.m() * side * side;
 }
 
-/// Share of the rates of sums in shared memory that is left where some rows can leave 32 bits: in those, every sum is
-/// checked for overflow. Lengths of rows are taken to spread as those of evenly spread blocks do.
-double share_of_checked_sums(const Statistics& s) {
-  const double mean =
-      static_cast<double>(s.num_blocks()) / 2 / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+/// How many products of blocks can be added up before a sum may leave 32 bits.
+double fitting_pairs(const Statistics& s) {
   const double largest = std::max(1.0, static_cast<double>(s.max_element));
-  const double most = kMaxVal / (largest * largest * s.m());  // blocks of a row that is not checked
-  const double checked = 0.5 * std::erfc((most - mean) / std::sqrt(2 * std::max(mean, 1.0)));
-  return 1 / (1 - checked + checked / kernels::kGustavsonCheckedShare);
+  return kMaxVal / (largest * largest * s.m());
+}
+
+double mean_a_row(const Statistics& s) {
+  return static_cast<double>(s.num_blocks()) / 2 / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+}
+
+double pairs_per_c_block(const Statistics& s) {
+  return s.num_pairs / std::max(1.0, c_blocks_of(s));
+}
+
+/// Share of the rates of sums in shared memory that is left where some rows can leave 32 bits: in those, every sum is
+/// checked for overflow, at checked_share of the rate. Lengths of rows are taken to spread as those of evenly spread
+/// blocks do.
+double share_of_checked_sums(const Statistics& s, double checked_share) {
+  const double mean = mean_a_row(s);
+  const double checked = 0.5 * std::erfc((fitting_pairs(s) - mean) / std::sqrt(2 * std::max(mean, 1.0)));
+  return 1 / (1 - checked + checked / checked_share);
+}
+
+/// The same of row-spread, which bins pairs of side 8 by C block, where rows of A are not too long for that.
+double spread_share(const Statistics& s, const SideRates& side) {
+  constexpr double kMaxBinnedRow = 512;  // threads of a CTA
+  const double pairs = pairs_per_c_block(s);
+  const bool binned = side.side == 8 && mean_a_row(s) <= kMaxBinnedRow && pairs >= kernels::kMinBinPairs &&
+                      pairs <= kernels::kMaxBinPairs;
+  return share_of_checked_sums(s, binned ? kernels::kBinnedCheckedShare : kernels::kGustavsonCheckedShare);
+}
+
+/// The same of row-rank, which counts pairs instead where enough of them fit, and multiplies windows in which a C block
+/// has more of them once more.
+double rank_share(const Statistics& s) {
+  const double fitting = fitting_pairs(s);
+  const double checked = share_of_checked_sums(s, kernels::kGustavsonCheckedShare);
+  if (fitting < kernels::kMinCountedPairs) return checked;
+  return fitting >= 2 * pairs_per_c_block(s) ? 1 : checked / (1 + checked);
 }
 
 /// Whether some C blocks that have pairs are expected to be zero, elements being drawn evenly: a column of a block of A
@@ -133,10 +163,11 @@ double pair_list_ms(const Statistics& s, const Pieces&, const DeviceRates& rates
 double row_spread_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
   constexpr double kPaddedRate = 0.7;  // of a side of 4 or 8: m is known at run time only
+  constexpr double kUnitsFrame = 0.8;  // of what a chunk takes beside its products, sides 4 and 8
   const double elements = elements_of_block(s);
   const SideRates& side = rates.of_side(s.m());
   const double pairs_per_ms =
-      side.gustavson_pairs_per_ms * share_of_checked_sums(s) * (s.m() < side.side && side.side <= 8 ? kPaddedRate : 1);
+      side.gustavson_pairs_per_ms * spread_share(s, side) * (s.m() < side.side && side.side <= 8 ? kPaddedRate : 1);
   const double chunk_blocks =
       std::clamp<double>(kernels::kGustavsonSharedBytes / (4 * elements + 4), 1, kernels::kMaxChunkBlocks);
   const auto rows = static_cast<double>(s.a_rows);
@@ -146,9 +177,10 @@ double row_spread_ms(const Statistics& s, const Pieces&, const DeviceRates& rate
                              : 0;
   const double products = std::max(s.num_pairs, longest / chunks * rates.gustavson_ctas) / pairs_per_ms;
   const double ctas = rows * chunks;
-  return build_ms(s, rates) + products + ctas * rates.gustavson_cta_ms +
-         rows * s.c_columns() * elements / rates.gustavson_elements_per_ms +
-         result_bytes(s) / rates.gustavson_result_bytes_per_ms;
+  const double frame = ctas * rates.gustavson_cta_ms +
+                       rows * s.c_columns() * elements / rates.gustavson_elements_per_ms +
+                       result_bytes(s) / rates.gustavson_result_bytes_per_ms;
+  return build_ms(s, rates) + products + (side.side <= 8 ? kUnitsFrame : 1) * frame;
 }
 
 double rows_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates) {
@@ -179,7 +211,7 @@ double row_rank_ms(const Statistics& s, const Pieces&, const DeviceRates& rates)
   const double c_blocks = c_blocks_of(s) * (even || looked_at ? 1 : kernels::kUnevenRankShare);
   const double columns = looked_at ? s.row_sample.columns / s.row_sample.num_rows : s.c_columns();
   const double pairs_per_ms =
-      rates.of_side(s.m()).ranked_pairs_per_ms * share_of_checked_sums(s) * (even ? 1 : kernels::kUnevenRankRate);
+      rates.of_side(s.m()).ranked_pairs_per_ms * rank_share(s) * (even ? 1 : kernels::kUnevenRankRate);
   return build_ms(s, rates) + rates.rank_ms + panels * rates.rank_panel_ms +
          rows * (rates.rank_row_ms + columns / rates.rank_columns_per_ms) + s.num_pairs / pairs_per_ms +
          c_blocks * static_cast<double>(output_record_bytes(s.m())) / rates.rank_result_bytes_per_ms +

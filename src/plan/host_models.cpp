@@ -16,8 +16,8 @@ namespace {
 /// kernels of each instruction set forced, OpenBLAS 0.3.21 with the kernels that it takes on such a machine
 /// (Cooperlake, Haswell, Nehalem). Row-merge: its best; it is up to twice as slow where the operands leave the cache,
 /// and where all columns are full and their number is a power of two. So the choice leans to row-merge. Tiles and, with
-/// AVX-512, pairs: processor time of the multiply stage, one thread of a Xeon (2 MB second-level cache), P1 to P5 and
-/// the suite cpu-patterns; a tile takes 1.5 ns (27-point stencil, m = 1) to 4.5 (evenly spread).
+/// AVX-512, pairs: the multiply stage on two threads of a Xeon (2 MB second-level cache), P1 to P5, the suite
+/// cpu-patterns and evenly spread blocks of side 1 to 8, so that none is off by more than 1.35.
 struct Rates {
   double pair_ns;        ///< row-merge: finding a pair that is added to a sum in memory, if its terms take less
   double ordered_ns;     ///< the same of a pair that is ordered first
@@ -28,13 +28,13 @@ struct Rates {
   double c_block_ns[3];  ///< the same: a block of the result, found and written
 };
 
-constexpr Rates kVnni{.pair_ns = 3.5,
+constexpr Rates kVnni{.pair_ns = 2.5,
                       .ordered_ns = 5.5,
-                      .narrow_per_ns = 65,
+                      .narrow_per_ns = 90,
                       .wide_per_ns = 40,
                       .dense_per_ns = 25,
-                      .tile_ns = {2, 4, 3.5},
-                      .c_block_ns = {3, 9, 9}};
+                      .tile_ns = {1.6, 1.3, 2},
+                      .c_block_ns = {2.2, 4, 6}};
 constexpr Rates kAvx2{.pair_ns = 3.5,
                       .ordered_ns = 5.5,
                       .narrow_per_ns = 40,
@@ -53,7 +53,7 @@ constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
 // Row-merge, of one thread. Source: P1 to P5 and the suite cpu-patterns, as above; records go to buffers that stay in
 // the second-level cache.
-constexpr double kOutputBlockNs = 4;  // finding a C block, and each byte of its record
+constexpr double kOutputBlockNs = 3;  // finding a C block, and each byte of its record
 constexpr double kOutputByteNs = 0.03;
 constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
 constexpr double kCachedShare = 0.3;       // of it, where that is in a cache

@@ -62,7 +62,7 @@ TEST_CASE("row-rank takes stencils, once some of their rows have been looked at"
   const plan::Execution e = plan::decide(stencil(1'000'000, 3, true), limits);
   CHECK(e.id == KernelId::row_rank);
   CHECK_FALSE(e.wants_row_sample);
-  CHECK(e.predicted_ms == Approx(43.7).epsilon(0.2));  // measured
+  CHECK(e.predicted_ms == Approx(31.1).epsilon(0.3));  // measured
   CHECK(plan::decide(stencil(125'000, 6, true), limits).id == KernelId::row_rank);
   // m = 1 stays where it is: rows hashed by a warp.
   CHECK_FALSE(plan::decide(stencil(1'000'000, 1, false), limits).wants_row_sample);
