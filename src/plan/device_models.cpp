@@ -27,12 +27,14 @@ double result_bytes(const Statistics& s) {
 
 constexpr double kFirstCheckTerms = 2'048;  // dense-tensor first checks for saturated tiles after so many
 
-/// Share of the inner dimension that is multiplied before a C block is saturated, if elements are half the largest on
-/// average.
+/// Share of the inner dimension that is multiplied before all C blocks of a tile are saturated, if elements are half
+/// the largest on average; the one with the fewest pairs decides.
 double share_before_saturation(const Statistics& s) {
   if (s.num_c_blocks < 1) return 1;
   const double mean = s.max_element / 2.0;
-  const double sum = s.num_pairs / s.num_c_blocks * s.m() * mean * mean;
+  const double pairs = s.num_pairs / s.num_c_blocks;
+  const double least_pairs = std::max(0.0, pairs - 3 * std::sqrt(pairs));  // of some hundred C blocks, evenly spread
+  const double sum = least_pairs * s.m() * mean * mean;
   const double first_check = kFirstCheckTerms / (static_cast<double>(s.nb()) * s.m());
   return std::min(1.0, std::max(first_check, kernels::kEarlyExitMargin * kMaxVal / std::max(sum, 1.0)));
 }

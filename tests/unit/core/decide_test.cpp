@@ -179,6 +179,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   const plan::Limits machine = large_machine();
   const auto best = [](const plan::Statistics& s, const plan::Limits& limits) { return plan::decide(s, limits).id; };
   CHECK(best(evenly_spread(8'192, 8, 1e5, 2047), machine) == KernelId::rows);
+  CHECK(best(counted(evenly_spread(8'192, 8, 1e5, 65'535)), machine) == KernelId::rows);  // some C blocks have one pair
   CHECK(best(evenly_spread(32'768, 4, 1e6, 2047), machine) == KernelId::rows);
   CHECK(best(evenly_spread(1'048'576, 8, 1e6), machine) == KernelId::rows);
   const plan::Statistics dense = evenly_spread(32'768, 8, 8.8e6, 2047);
