@@ -17,15 +17,16 @@ namespace {
 /// (Cooperlake, Haswell, Nehalem). Row-merge: its best; it is up to twice as slow where the operands leave the cache,
 /// and where all columns are full and their number is a power of two. So the choice leans to row-merge. Tiles and, with
 /// AVX-512, pairs: the multiply stage on two threads of a Xeon (2 MB second-level cache), P1 to P5, the suite
-/// cpu-patterns and evenly spread blocks of side 1 to 8, so that none is off by more than 1.35.
+/// cpu-patterns and evenly spread blocks of side 1 to 8.
 struct Rates {
-  double pair_ns;        ///< row-merge: finding a pair that is added to a sum in memory, if its terms take less
-  double ordered_ns;     ///< the same of a pair that is ordered first
-  double narrow_per_ns;  ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
-  double wide_per_ns;    ///< the same, wide
-  double dense_per_ns;   ///< DGEMM: multiply-adds
-  double tile_ns[3];     ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B
-  double c_block_ns[3];  ///< the same: a block of the result, found and written
+  double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory, if its terms take less
+  double ordered_ns;       ///< the same of a pair that is ordered first
+  double narrow_per_ns;    ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
+  double wide_per_ns;      ///< the same, wide
+  double dense_per_ns;     ///< DGEMM: multiply-adds
+  double tile_ns[3];       ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B
+  double wide_tile_ns[3];  ///< the same, wide
+  double c_block_ns[3];    ///< the same: a block of the result, found and written
 };
 
 constexpr Rates kVnni{.pair_ns = 2.5,
@@ -34,6 +35,7 @@ constexpr Rates kVnni{.pair_ns = 2.5,
                       .wide_per_ns = 40,
                       .dense_per_ns = 25,
                       .tile_ns = {1.6, 1.3, 2},
+                      .wide_tile_ns = {1.6, 4, 3.5},
                       .c_block_ns = {2.2, 4, 6}};
 constexpr Rates kAvx2{.pair_ns = 3.5,
                       .ordered_ns = 5.5,
@@ -41,6 +43,7 @@ constexpr Rates kAvx2{.pair_ns = 3.5,
                       .wide_per_ns = 21,
                       .dense_per_ns = 24,
                       .tile_ns = {2.9, 5, 5},
+                      .wide_tile_ns = {2.9, 5, 5},
                       .c_block_ns = {8, 12, 15}};
 constexpr Rates kPortable{.pair_ns = 6,
                           .ordered_ns = 6,
@@ -48,6 +51,7 @@ constexpr Rates kPortable{.pair_ns = 6,
                           .wide_per_ns = 1.5,
                           .dense_per_ns = 8.5,
                           .tile_ns = {4, 8, 15},
+                          .wide_tile_ns = {4, 8, 15},
                           .c_block_ns = {9, 13, 17}};
 constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
@@ -103,9 +107,10 @@ bool sums_in_memory(const Statistics& s, const Limits& limits, bool wide) {
   return s.num_pairs / stored_rows(s) >= least_summed_pairs(limits.isa, s.m()) * static_cast<double>(s.nb());
 }
 
+constexpr std::uint32_t kWide = 1u << 15;  // elements from here on need wide arithmetic
+
 /// row-merge: larger blocks.
 double pairs_ns(const Statistics& s, const Limits& limits) {
-  constexpr std::uint32_t kWide = 1u << 15;  // elements from here on need wide arithmetic
   const Rates& rates = rates_of(limits.isa);
   const bool wide = s.max_element >= kWide;
   const double c_blocks = likely_c_blocks(s);
@@ -130,7 +135,8 @@ double tiles_ns(const Statistics& s, const Limits& limits) {
   const Rates& rates = rates_of(limits.isa);
   const double rows = stored_rows(s);
   const double waiting_ns = rows * kShortRowNs * std::min(1.0, kShortRowPairs * rows / std::max(1.0, s.num_pairs));
-  return s.tile_pairs * rates.tile_ns[s.m() - 1] + likely_c_blocks(s) * rates.c_block_ns[s.m() - 1] + waiting_ns;
+  const double tile_ns = s.max_element >= kWide ? rates.wide_tile_ns[s.m() - 1] : rates.tile_ns[s.m() - 1];
+  return s.tile_pairs * tile_ns + likely_c_blocks(s) * rates.c_block_ns[s.m() - 1] + waiting_ns;
 }
 
 }  // namespace
