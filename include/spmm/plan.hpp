@@ -57,7 +57,6 @@ struct Plan {
   std::uint32_t a_bands = 1;            ///< slabs of block rows of A, one after the other, where not all fits
   std::uint32_t b_bands = 1;            ///< slabs of block columns of B; 1 = each slab of A reads what it needs
   std::vector<DeviceShare> devices{};   ///< CUDA: those that share the product
-  bool inner_division = false;          ///< they take parts of the inner dimension, not of C's block rows
   std::uint32_t num_parts = 0;          ///< files of a result in parts; 0 = it is one file
   std::string expected_kernels{};       ///< kernel "auto": candidates with predicted times, fastest first
   std::vector<Candidate> candidates{};  ///< every kernel that was considered, fastest first

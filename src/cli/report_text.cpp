@@ -128,7 +128,7 @@ Json plan_fields(const Plan& plan) {
           {"expected_panels", plan.expected_panels},
           {"expected_kernels", plan.expected_kernels},
           {"devices", devices_json(plan.devices, false)},
-          {"division", plan.inner_division ? "inner" : "rows"},
+          {"division", "rows"},
           {"parts", plan.num_parts},
           {"a_bands", plan.a_bands},
           {"b_bands", plan.b_bands},
@@ -240,8 +240,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   }
   if (plan.devices.size() > 1) {
     lines += text("devices: ", devices_text(plan.devices), " of the pairs; memory of each\n",
-                  plan.inner_division ? "division: parts of the inner dimension, their products added up on the host\n"
-                                      : "division: block rows of the result\n");
+                  "division: block rows of the result\n");
   }
   lines += text("panels: about ", plan.expected_panels, " of up to ", human_bytes(plan.panel_bytes), ", ",
                 plan.num_buffers, " buffers\n");

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "base/bound_task.hpp"
@@ -56,14 +55,6 @@ StageHooks stage_hooks();
 /// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
                       const plan::Decide& decide, const Run& run);
-
-/// The partial products of A and B on run.device and run.more_devices, of one part of the inner dimension each
-/// (execution.inner_borders), all records of one in order to one sink of `partials`. Sinks are called from one thread
-/// each, at the same time. `decide` decides about one part; `execution` keeps the parts, and what the first device ran.
-/// Values: stats.num_blocks of the partial products. Errors: as multiply(); FormatError may name any record that is
-/// wrong, and not as the source calls it.
-ProductStats multiply_parts(const Source& a, const Source& b, std::span<Sink* const> partials,
-                            plan::Execution& execution, const plan::Decide& decide, const Run& run);
 
 /// Lower bounds of sums of C by kernels that share nothing with those of products, for proofs of their results. Empty
 /// where the device has no instructions for it. It answers false where device memory does not suffice, or CUDA fails.

@@ -47,9 +47,4 @@ ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, con
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
 }
 
-ProductStats multiply_parts(const Source&, const Source&, std::span<Sink* const>, plan::Execution&, const plan::Decide&,
-                            const Run&) {
-  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
-}
-
 }  // namespace spmm::cuda

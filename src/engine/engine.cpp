@@ -20,7 +20,6 @@
 #include "engine/backend_choice.hpp"
 #include "engine/counted_sink.hpp"
 #include "engine/engine_devices.hpp"
-#include "engine/inner_product.hpp"
 #include "engine/memory_beside.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/prefetching.hpp"
@@ -47,11 +46,10 @@ constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others
 
 /// Where a product runs, and within what limits.
 struct Place {
-  plan::Limits limits{};                     ///< names the backend
-  EngineDevices::Contexts devices{};         ///< none on the CPU
-  std::list<MemoryShare> shares{};           ///< of the memory of the devices beside the first
-  std::optional<BackendChoice> choice{};     ///< where the options leave the backend open and there are two
-  std::optional<plan::InnerSample> inner{};  ///< where several devices may take parts of the inner dimension
+  plan::Limits limits{};                  ///< names the backend
+  EngineDevices::Contexts devices{};      ///< none on the CPU
+  std::list<MemoryShare> shares{};        ///< of the memory of the devices beside the first
+  std::optional<BackendChoice> choice{};  ///< where the options leave the backend open and there are two
 
   /// Completes a plan by what was predicted for the other backend.
   void complete(Plan& plan) const {
@@ -109,9 +107,9 @@ class Engine::Impl {
   [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Place& place, MemoryShare& share);
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
   [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const Source& a, const Source& b,
-                                       const ProductOptions& product, Place& place);
+                                       const ProductOptions& product);
   [[nodiscard]] unsigned num_devices(const Source& a, const Source& b, const ProductOptions& product,
-                                     plan::Machine machine, MemoryShare& share, Place& place);
+                                     plan::Machine machine, MemoryShare& share);
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
   Failure try_multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
                        const std::string& why_not_cuda, ProductRecord& record);
@@ -168,24 +166,19 @@ std::vector<plan::Gpu> Engine::Impl::expect_gpus(MemoryShare& share) const {
   return gpus;
 }
 
-/// Operands are sampled once, where that may help to share the product.
 plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const Source& a, const Source& b,
-                                     const ProductOptions& product, Place& place) {
+                                     const ProductOptions& product) {
   plan::Limits limits = product_limits(machine, all_options(product));
   limits.num_parts = wanted_parts(a.header(), b.header(), product);
-  limits.division = division_wish();
-  if (!may_divide_inner(a.header(), b.header(), limits)) return limits;
-  if (!place.inner) place.inner = sample_inner(a, b, limits.num_threads, workers_);
-  limits.inner = place.inner;
   return limits;
 }
 
 /// How many devices a product is to share that insists on CUDA; no matter where they are named.
 unsigned Engine::Impl::num_devices(const Source& a, const Source& b, const ProductOptions& product,
-                                   plan::Machine machine, MemoryShare& share, Place& place) {
+                                   plan::Machine machine, MemoryShare& share) {
   if (devices_.are_named() || devices_.num_expected() == 1) return 1;
   machine.gpus = expect_gpus(share);
-  plan::Limits limits = limits_of(machine, a, b, product, place);
+  plan::Limits limits = limits_of(machine, a, b, product);
   limits.backend = Backend::cuda;
   const plan::Statistics expected = plan::expected_statistics(a.header(), b.header());
   return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
@@ -204,7 +197,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   if (is_open && (!devices_.started().empty() || cuda::may_start(machine.why_no_gpu))) {
     machine.gpus = expect_gpus(share);
-    place.choice = choose_backend(a, b, limits_of(machine, a, b, product, place), workers_);
+    place.choice = choose_backend(a, b, limits_of(machine, a, b, product), workers_);
     backend = place.choice->backend;
     if (backend == Backend::cpu && place.choice->cuda_s > 0) {
       devices_.add_lost(place.choice->cpu_s - place.choice->cuda_s + machine.gpus.front().start_s);
@@ -212,7 +205,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
     machine.gpus.clear();
   }
   if (backend == Backend::cuda) {
-    const unsigned num = place.choice ? place.choice->num_devices : num_devices(a, b, product, machine, share, place);
+    const unsigned num = place.choice ? place.choice->num_devices : num_devices(a, b, product, machine, share);
     std::optional<Prefetching> prefetching;
     if (devices_.started().empty()) prefetching.emplace(a, b, budget_);
     place.devices = devices_.start(num, machine.why_no_gpu);
@@ -224,7 +217,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
     }
   }
   const bool has_device = !place.devices.empty();
-  place.limits = limits_of(machine, a, b, product, place);
+  place.limits = limits_of(machine, a, b, product);
   place.limits.shares_always = true;  // it has been decided which
   place.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
   if (place.choice)

@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cuda/cuda_backend.hpp"
-#include "engine/inner_product.hpp"
 #include "engine/out_of_core.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
@@ -104,11 +103,9 @@ Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limi
   return execution;
 }
 
-ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& given, const Run& run,
+ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& limits, const Run& run,
                               Report& report) {
   check_shapes(a, b);
-  plan::Limits limits = given;
-  if (sink.num_ranges() > 1) limits.inner.reset();  // cut by the pairs of rows
   const plan::Decide decide = [&](const plan::Statistics& statistics) { return plan::decide(statistics, limits); };
   const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
     const plan::Limits left = execution.is_in_slabs() ? execution.slab_limits : limits;
@@ -119,19 +116,6 @@ ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, cons
     decided.num_threads = execution.num_threads;
     if (execution.is_in_slabs()) decided.more_devices = {};
     if (execution.backend == Backend::cpu) return cpu::multiply(one_a, one_b, to, execution, exact, decided);
-    if (execution.divides_inner()) {
-      const plan::Limits of_part = plan::limits_of_part(left);
-      const plan::Decide exact_part = [&](const plan::Statistics& s) { return decide_within_share(s, of_part, run); };
-      if (const auto stats = multiply_by_inner(one_a, one_b, to, execution, exact_part, decided)) return *stats;
-      plan::Limits by_rows = left;
-      by_rows.inner.reset();
-      execution = plan::decide(plan::expected_statistics(one_a.header(), one_b.header()), by_rows);
-      plan::throw_if_refused(execution);
-      if (execution.is_in_slabs()) {
-        throw OutOfMemory("host memory", "partial products are larger than planned, and rows need slabs",
-                          "use one device");
-      }
-    }
     return cuda::multiply(one_a, one_b, to, execution, exact, decided);
   };
   plan::Execution execution;

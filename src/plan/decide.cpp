@@ -9,7 +9,6 @@
 #include "base/text.hpp"
 #include "plan/cpu_shape.hpp"
 #include "plan/cuda_shape.hpp"
-#include "plan/inner_parts.hpp"
 #include "plan/partition.hpp"
 #include "plan/registry.hpp"
 #include "plan/run_models.hpp"
@@ -168,26 +167,10 @@ Execution decide_with_all_devices(const Statistics& s, const Limits& limits) {
   return at_once;
 }
 
-/// By block rows of C, or by parts of the inner dimension where that is predicted to end earlier.
-Execution decide_division(const Statistics& s, const Limits& limits) {
-  Execution rows = decide_with_all_devices(s, limits);
-  const bool may_divide = !limits.more_devices.empty() && limits.inner && !s.exact &&
-                          limits.division != DivisionWish::rows && wanted_backend(limits) == Backend::cuda;
-  if (!may_divide) return rows;
-  Execution inner = decide_inner(s, limits, decide_at_once);
-  if (inner.is_refused()) return rows;
-  inner.devices = equal_shares(limits);
-  const bool gains = rows.is_refused() || rows.is_in_slabs() || inner.predicted_s < rows.predicted_s;
-  return gains || limits.division == DivisionWish::inner ? inner : rows;
-}
-
 /// On all devices, or on one where several are not asked for and would not end clearly earlier.
-Execution decide_for_backend(const Statistics& statistics, const Limits& limits) {
+Execution decide_for_backend(const Statistics& s, const Limits& limits) {
   constexpr double kWorthSharing = 0.9;  // predictions are off by more than that (run_models.cpp), but alike for both
-  std::optional<Statistics> sampled;
-  if (limits.inner && !statistics.exact) sampled = with_sample(statistics, *limits.inner);
-  const Statistics& s = sampled ? *sampled : statistics;  // pairs of runs are many: no copy of them is made
-  Execution shared = decide_division(s, limits);
+  Execution shared = decide_with_all_devices(s, limits);
   if (limits.more_devices.empty() || limits.shares_always || wanted_backend(limits) != Backend::cuda) return shared;
   Execution alone = decide_with_all_devices(s, for_one_device(limits));
   const bool gains = !shared.is_refused() && !shared.is_in_slabs() && !alone.is_refused() &&

@@ -48,15 +48,12 @@ struct Execution : Plan {
   std::uint32_t num_planes = 0;       ///< byte planes of the dense operands
   DensePanels dense_panels{};         ///< dense-blas
   std::uint64_t kept_bytes = 0;       ///< several slabs of B: results of one slab of A that wait to be merged, at most
-  std::vector<std::uint32_t> inner_borders{};  ///< several devices with parts of the inner dimension: where they begin
-  std::uint64_t partial_bytes = 0;             ///< with them: of one device's partial product at most
-  Limits slab_limits{};                        ///< several slabs: what is left to the product of two slabs
+  Limits slab_limits{};               ///< several slabs: what is left to the product of two slabs
   Refusal refusal{};
 
   friend bool operator==(const Execution&, const Execution&) = default;
 
   [[nodiscard]] bool is_refused() const { return refusal.kind != Refusal::Kind::none; }
-  [[nodiscard]] bool divides_inner() const { return !inner_borders.empty(); }
   [[nodiscard]] bool is_in_slabs() const { return a_bands > 1 || b_bands > 1; }
 };
 

@@ -82,21 +82,6 @@ struct Statistics {
 /// Statistics of evenly spread blocks, elements up to the largest u16.
 Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b);
 
-/// What sampled indices of both operands tell that headers do not: how large C may be, and where the inner dimension is
-/// used.
-struct InnerSample {
-  double c_rows = 0;                   ///< estimated: block rows of C
-  double c_columns = 0;                ///< the same of columns: as if they were the first of the grid
-  double c_blocks = 0;                 ///< estimated: rows of A times columns of B, at most
-  double pairs = 0;                    ///< estimated, each inner index used alike
-  std::vector<std::uint32_t> inner{};  ///< inner block indices of sampled records of both operands, ascending
-
-  friend bool operator==(const InnerSample&, const InnerSample&) = default;
-};
-
-/// How several devices share a product.
-enum class DivisionWish : std::uint8_t { faster, rows, inner };
-
 /// What a device offers to one product.
 struct DeviceLimits {
   int number = 0;
@@ -119,12 +104,10 @@ struct Limits {
   unsigned num_threads = 1;
   unsigned num_cores = 1;  ///< more threads than this are not faster
   std::uint64_t host_bytes = 0;
-  std::optional<DeviceLimits> device{};          ///< nothing: no device is usable
-  std::vector<DeviceLimits> more_devices{};      ///< that may share the product with it
-  bool shares_always = false;                    ///< they do; else only where the product is predicted to end earlier
-  std::optional<InnerSample> inner{};            ///< nothing: they share by block rows
-  DivisionWish division = DivisionWish::faster;  ///< what tests ask for
-  std::uint32_t num_parts = 0;                   ///< files of the result; 0 = it is one file
+  std::optional<DeviceLimits> device{};      ///< nothing: no device is usable
+  std::vector<DeviceLimits> more_devices{};  ///< that may share the product with it
+  bool shares_always = false;                ///< they do; else only where the product is predicted to end earlier
+  std::uint32_t num_parts = 0;               ///< files of the result; 0 = it is one file
   std::string why_no_device{};
   Isa isa = Isa::portable;
   bool has_blas = false;

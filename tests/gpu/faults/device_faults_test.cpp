@@ -226,9 +226,6 @@ TEST_CASE("device faults: panels in little memory, slabs, several devices, a pro
   EngineOptions twice;
   twice.devices = {0, 0};
   run_scenario(in_memory("two devices", make_product_case(4, 200, 4000, "auto"), twice, on_gpu()));
-  ::setenv("SPMM_TEST_DIVISION", "inner", 1);
-  run_scenario(in_memory("inner division", make_product_case(4, 200, 4000, "auto"), twice, on_gpu()));
-  ::unsetenv("SPMM_TEST_DIVISION");
   ProductOptions proven = on_gpu();
   proven.verify_full = true;
   ProductCase saturating{.a = random_matrix(1024, 8, 16000, 65535, 3),
