@@ -65,10 +65,8 @@ void throw_changed_content(const std::string& name) {
                     "run again when no other program writes the file");
 }
 
-std::atomic<std::uint64_t> max_output_blocks{std::numeric_limits<std::uint32_t>::max()};
-
 void check_num_output_blocks(std::uint64_t num_blocks) {
-  const std::uint64_t most = max_output_blocks.load(std::memory_order_relaxed);
+  const std::uint64_t most = max_output_blocks();
   if (num_blocks <= most) return;
   throw OutOfMemory("output", text("the product has more than ", most, " non-zero blocks, the most a result holds"),
                     "write it to files in parts (ProductOptions::num_parts), multiply parts of the matrices, or use "

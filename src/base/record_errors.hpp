@@ -1,7 +1,6 @@
 // Messages about matrix files, the same words in every reader, sink and backend.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -32,8 +31,8 @@ std::string at_record(const std::string& name, std::uint64_t record, std::uint64
 [[noreturn]] void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint64_t second,
                                         BlockIndex found);
 
-/// Most blocks that the header of a product holds: 2^32 - 1. A variable, so that tests can lower it.
-extern std::atomic<std::uint64_t> max_output_blocks;
+/// Most blocks that the header of a product holds: 2^32 - 1.
+std::uint64_t max_output_blocks();
 
 /// Checks how many blocks a product has so far; for every sink and queue. Errors: OutOfMemory.
 void check_num_output_blocks(std::uint64_t num_blocks);

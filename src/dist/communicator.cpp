@@ -112,7 +112,7 @@ bool FailureNews::is_told() {
   return state_->is_told = done != 0;
 }
 
-Communicator::Communicator() {
+Communicator::Communicator(const Policy& policy) {
   // Open MPI: a rank that waits lets others run on its core, be they its own threads, other ranks or other programs.
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   int provided = 0;
@@ -126,11 +126,14 @@ Communicator::Communicator() {
   MPI_Comm_free(&local);
   char name[HOST_NAME_MAX + 1] = "";
   if (::gethostname(name, HOST_NAME_MAX) == 0) host_ = name;
-  round_bytes_ = std::max(kRoundBytes, kRoundBytesPerRank * static_cast<std::uint64_t>(size_));
-  if (const char* const wish = std::getenv("SPMM_MPI_MESSAGE_BYTES")) {
-    message_bytes_ = std::clamp<std::uint64_t>(std::strtoull(wish, nullptr, 10), 1, kMostMessage);
-    round_bytes_ = std::min(round_bytes_, message_bytes_ * 64);
-  }
+  set_policy(policy);
+}
+
+void Communicator::set_policy(const Policy& policy) {
+  policy_ = policy;
+  message_bytes_ = std::clamp<std::uint64_t>(policy.message_bytes, 1, kMostMessage);
+  const std::uint64_t of_all = std::max(kRoundBytes, kRoundBytesPerRank * static_cast<std::uint64_t>(size_));
+  round_bytes_ = std::min(of_all, message_bytes_ * 64);
 }
 
 Communicator::~Communicator() {

@@ -58,23 +58,33 @@ class FailureNews {
   std::unique_ptr<State> state_;
 };
 
+/// What ranks choose themselves, unless the program fixes it. The same on all ranks.
+struct Policy {
+  enum class Division : std::uint8_t { faster, rows, inner };
+  Division division = Division::faster;  ///< inner only if memory allows it
+  bool may_read_files = true;            ///< ranks of one machine read records themselves; else rank 0 sends them
+  std::uint64_t message_bytes = 16u << 20;
+};
+
 /// All ranks of the program. Every member but the plain questions is collective: all ranks call it, in one order.
-/// Messages have at most kMessageBytes (the variable SPMM_MPI_MESSAGE_BYTES lowers that, for tests): MPI counts in
-/// 32 bits. Sums are 64 bits wide.
+/// Messages have at most Policy::message_bytes: MPI counts in 32 bits. Sums are 64 bits wide.
 /// Threads: one at a time.
 class Communicator {
  public:
-  static constexpr std::uint64_t kMessageBytes = 16u << 20;
   /// That a rank sends before it looks what it received: little, so that the buffers stay in few pages of memory, but
   /// for each other rank enough for a network.
   static constexpr std::uint64_t kRoundBytes = 8u << 20;
   static constexpr std::uint64_t kRoundBytesPerRank = 256u << 10;
 
   /// Starts MPI; the destructor ends it.
-  Communicator();
+  explicit Communicator(const Policy& policy = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
+
+  /// Of later products.
+  void set_policy(const Policy& policy);
+  [[nodiscard]] const Policy& policy() const { return policy_; }
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -124,7 +134,8 @@ class Communicator {
   int local_rank_ = 0;
   int local_size_ = 1;
   std::string host_;
-  std::uint64_t message_bytes_ = kMessageBytes;
+  Policy policy_;
+  std::uint64_t message_bytes_ = 0;
   std::uint64_t round_bytes_ = kRoundBytes;
   mutable bool left_together_ = false;
 };

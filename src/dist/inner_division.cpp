@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <string_view>
 
 #include "cpu/radix_sort.hpp"
 #include "dist/distinct_rows.hpp"
@@ -149,11 +147,11 @@ std::uint64_t count_columns(const Group& group, const BRows& b_rows, std::uint32
 }
 
 std::optional<InnerDivision> choose_inner(const Group& group, const SplitQuestion& question) {
-  const char* const wish = std::getenv("SPMM_MPI_DIVISION");
-  const std::string_view wanted = wish != nullptr ? wish : "";
+  const Policy::Division wanted = group.ranks.policy().division;
   InnerDivision division{.borders = {}, .counts = least_counts(group, question), .sums = {}};
   SplitCounts& counts = division.counts;
-  if (wanted == "rows" || (wanted != "inner" && !splits_inner(counts))) return std::nullopt;
+  if (wanted == Policy::Division::rows) return std::nullopt;
+  if (wanted == Policy::Division::faster && !splits_inner(counts)) return std::nullopt;
   divide_inner(group, question, division);
   const std::uint64_t range_blocks = question.range_bytes / output_record_bytes(counts.m) / counts.num_ranks;
   division.sums = divide(group, question.rows, question.num_columns, question.by_rows.order, range_blocks,
@@ -163,7 +161,7 @@ std::optional<InnerDivision> choose_inner(const Group& group, const SplitQuestio
   counts.merged_c_blocks =
       std::min(*std::max_element(sums.begin(), sums.end()) * counts.num_ranks, question.by_rows.pairs);
   counts.round_c_blocks = division.sums.max_c_blocks * counts.num_ranks;
-  if (wanted == "inner" ? !fits_inner(counts) : !splits_inner(counts)) return std::nullopt;
+  if (wanted == Policy::Division::inner ? !fits_inner(counts) : !splits_inner(counts)) return std::nullopt;
   return division;
 }
 

@@ -38,8 +38,7 @@ struct SplitQuestion {
 };
 
 /// The division of the inner dimension, where splits_inner() prefers it; pairs of each inner index and fetched blocks
-/// are counted only where it may. The variable SPMM_MPI_DIVISION (rows, inner) decides instead, for tests; memory
-/// limits hold all the same. Collective.
+/// are counted only if it may. Policy::division may decide instead; memory limits hold all the same. Collective.
 std::optional<InnerDivision> choose_inner(const Group& group, const SplitQuestion& question);
 
 }  // namespace spmm::dist

@@ -12,7 +12,7 @@
 #include "base/release_once.hpp"
 #include "base/text.hpp"
 #include "dist/rank_parts.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::dist {

@@ -1,8 +1,6 @@
 #include "dist/shared_files.hpp"
 
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "spmm/error.hpp"
 
@@ -36,8 +34,7 @@ void check_same_headers(const Communicator& ranks, const Stages& stages, const S
 SharedFiles::SharedFiles(const Communicator& ranks, const Stages& stages, const Source& a, const Source& b)
     : sources_{&a, &b} {
   stages.run([&] { identities_ = {a.identity(), b.identity()}; });
-  const char* const wish = std::getenv("SPMM_MPI_RECORDS");
-  const bool may = ranks.local_size() == ranks.size() && (wish == nullptr || std::string_view(wish) != "sent");
+  const bool may = ranks.local_size() == ranks.size() && ranks.policy().may_read_files;
   Bytes own;
   if (may && identities_[0] && identities_[1]) {
     add(own, *identities_[0]);

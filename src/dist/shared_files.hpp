@@ -16,8 +16,8 @@ namespace spmm::dist {
 void check_same_headers(const Communicator& ranks, const Stages& stages, const Source& a, const Source& b);
 
 /// Whether all ranks are on one machine and have opened the same files: their pages are in its memory, so that reading
-/// takes less time than messages. A file that was changed just now does not count. The variable SPMM_MPI_RECORDS=sent
-/// says no, for tests.
+/// takes less time than messages. A file that was changed just now does not count. Policy::may_read_files may
+/// say no.
 class SharedFiles {
  public:
   /// Collective. Errors: AgreedFailure.

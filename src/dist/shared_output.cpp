@@ -15,7 +15,7 @@
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "io/format.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::dist {
@@ -152,8 +152,8 @@ void SharedOutput::open(const Bytes& ticket) {
 
 void SharedOutput::write_at(std::uint64_t offset, std::span<const std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t put = retried(
-        [&] { return io::system_calls.pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    const ssize_t put =
+        retried([&] { return ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (put <= 0) throw_write_error(put < 0 ? errno : EIO, offset);
     offset += static_cast<std::uint64_t>(put);
     bytes = bytes.subspan(static_cast<std::size_t>(put));
@@ -167,8 +167,8 @@ void SharedOutput::reserve(std::uint64_t end) {
   // Refused, or not that much space: the writes will tell what really does not fit, and finish() cuts the file.
   reserves_ = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || next <= limit.rlim_cur) &&
               retried([&] {
-                return io::system_calls.fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_),
-                                                  static_cast<off_t>(next - reserved_bytes_));
+                return ::fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_),
+                                   static_cast<off_t>(next - reserved_bytes_));
               }) == 0;
   if (reserves_) reserved_bytes_ = next;
 }
@@ -177,14 +177,14 @@ void SharedOutput::flush() const {
   if (is_device_) return;
   const int duplicate = ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0);
   if (duplicate >= 0 && ::close(duplicate) != 0 && errno != EINTR) throw_write_error(errno, 0);
-  if (options_.durable && retried([&] { return io::system_calls.fsync(fd_.get()); }) != 0) throw_write_error(errno, 0);
+  if (options_.durable && retried([&] { return ::fsync(fd_.get()); }) != 0) throw_write_error(errno, 0);
 }
 
 void SharedOutput::finish(const MatrixHeader& header, std::uint64_t end) {
   if (is_device_) return;
   // The token is longer than the header: an empty result is cut behind it.
   write_at(0, io::encode_header(header));
-  if (retried([&] { return io::system_calls.ftruncate(fd_.get(), static_cast<off_t>(end)); }) != 0) {
+  if (retried([&] { return ::ftruncate(fd_.get(), static_cast<off_t>(end)); }) != 0) {
     throw_write_error(errno, end);
   }
   flush();
@@ -198,7 +198,7 @@ void SharedOutput::publish() {
     const ProtectedSection section;
     const int done = options_.no_clobber
                          ? ::renameat2(folder, temp_name_.c_str(), folder, target_.file_name.c_str(), RENAME_NOREPLACE)
-                         : io::system_calls.renameat(folder, temp_name_.c_str(), folder, target_.file_name.c_str());
+                         : ::renameat(folder, temp_name_.c_str(), folder, target_.file_name.c_str());
     if (done == 0) {
       temp_name_.forget(section);
     } else {
@@ -216,8 +216,7 @@ void SharedOutput::publish() {
 void SharedOutput::sync_folder() const {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   const io::Descriptor folder(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags); }));
-  if (folder.is_open() && (retried([&] { return io::system_calls.fsync(folder.get()); }) == 0 || errno == EINVAL))
-    return;
+  if (folder.is_open() && (retried([&] { return ::fsync(folder.get()); }) == 0 || errno == EINVAL)) return;
   throw IoError(name_, text("the output is complete, but its folder could not be synced (", error_text(errno), ")"),
                 "check the disk and run again, or run without --durable");
 }

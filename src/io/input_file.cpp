@@ -14,7 +14,7 @@
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "io/parts_index.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::io {
@@ -169,8 +169,7 @@ std::optional<SourceIdentity> InputFile::identity() const {
 
 void InputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
   while (!dst.empty()) {
-    const ssize_t got =
-        retried([&] { return system_calls.pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
+    const ssize_t got = retried([&] { return ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
     if (got == 0) throw_changed_length(std::min(current_bytes(), offset), file_bytes_, name_);
     if (got < 0) {
       throw IoError(at_offset(name_, offset),

@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 
 namespace spmm::io {
 

@@ -15,7 +15,7 @@
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "io/format.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "io/unused_name.hpp"
 #include "spmm/error.hpp"
 
@@ -113,8 +113,7 @@ void OutputFile::expect_bytes(std::uint64_t bytes) {
 
 void OutputFile::reserve(std::uint64_t end) {
   const auto call = [&] {
-    return system_calls.fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_),
-                                  static_cast<off_t>(end - reserved_bytes_));
+    return ::fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_), static_cast<off_t>(end - reserved_bytes_));
   };
   // Refused (no such call there, or not that much space): the writes will tell what really does not fit. ext4 may have
   // made the file longer all the same; finish() cuts it.
@@ -133,7 +132,7 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
       continue;
     }
     const ssize_t put =
-        retried([&] { return system_calls.pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+        retried([&] { return ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (put <= 0) throw_write_error(put < 0 ? errno : EIO, offset);
     written_bytes_ += static_cast<std::uint64_t>(put);
     offset += static_cast<std::uint64_t>(put);
@@ -145,8 +144,7 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 bool OutputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
   if (target_.is_device) return false;
   while (!dst.empty()) {
-    const ssize_t got =
-        retried([&] { return system_calls.pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
+    const ssize_t got = retried([&] { return ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
     if (got <= 0) {
       throw IoError(at_offset(target_.name, offset),
                     text("reading the output again failed (", got < 0 ? error_text(errno) : "it ends there", ")"),
@@ -167,12 +165,12 @@ void OutputFile::finish(const MatrixHeader& header) {
 
 void OutputFile::finish() {
   // Whatever was reserved, also where that failed half-way: the file ends behind the last byte written.
-  const auto cut = [&] { return system_calls.ftruncate(fd_.get(), static_cast<off_t>(end_bytes_.load())); };
+  const auto cut = [&] { return ::ftruncate(fd_.get(), static_cast<off_t>(end_bytes_.load())); };
   if (!target_.is_device && retried(cut) != 0) throw_write_error(errno, end_bytes_);
   // Closing a duplicate makes network file systems report delayed errors (quota, space) before the file is shown.
   const int duplicate = ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0);
   if (duplicate >= 0 && ::close(duplicate) != 0 && errno != EINTR) throw_write_error(errno, written_bytes_);
-  if (options_.durable && !target_.is_device && retried([&] { return system_calls.fsync(fd_.get()); }) != 0) {
+  if (options_.durable && !target_.is_device && retried([&] { return ::fsync(fd_.get()); }) != 0) {
     throw_write_error(errno, written_bytes_);
   }
   finished_ = true;
@@ -227,11 +225,10 @@ void OutputFile::publish_named(Replace how) {
 void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
   const int folder = target_.folder_fd.get();
   const char* const name = target_.file_name.c_str();
-  if (how == Replace::exchange &&
-      system_calls.renameat2(folder, temp_name_.c_str(), folder, name, RENAME_EXCHANGE) == 0) {
+  if (how == Replace::exchange && ::renameat2(folder, temp_name_.c_str(), folder, name, RENAME_EXCHANGE) == 0) {
     return temp_name_.remove(section);  // the old file has it now
   }
-  if (system_calls.renameat(folder, temp_name_.c_str(), folder, name) == 0) {
+  if (::renameat(folder, temp_name_.c_str(), folder, name) == 0) {
     return temp_name_.forget(section);
   }
   const int error = errno;
@@ -243,7 +240,7 @@ void OutputFile::sync_folder() {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   const Descriptor folder(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags); }));
   if (folder.is_open()) {
-    if (retried([&] { return system_calls.fsync(folder.get()); }) == 0) return;
+    if (retried([&] { return ::fsync(folder.get()); }) == 0) return;
     if (errno == EINVAL) return;  // folders need no sync there
   }
   throw IoError(target_.name,

@@ -85,7 +85,7 @@ void PartFiles::check_place(const Part& part, std::span<const std::byte> records
 }
 
 void PartFiles::check_size(const Part& part, std::uint64_t end_bytes) const {
-  const std::uint64_t most = max_output_blocks;
+  const std::uint64_t most = max_output_blocks();
   if ((end_bytes - kHeaderBytes) / record_bytes() <= most) return;
   throw OutOfMemory(
       part.file.name(), text("the part has more than ", most, " non-zero blocks, the most a file holds"),

@@ -16,7 +16,7 @@
 #include "base/text.hpp"
 #include "io/output_file.hpp"
 #include "io/parts_index.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "io/unused_name.hpp"
 #include "spmm/error.hpp"
 
@@ -175,7 +175,7 @@ void PartsFolder::check_exchange() {
   constexpr const char* kOther = "part-1.bin";
   const int folder = folder_.get();
   const bool are_made = ::mkdirat(folder, kOne, S_IRWXU) == 0 && ::mkdirat(folder, kOther, S_IRWXU) == 0;
-  const bool works = are_made && system_calls.renameat2(folder, kOne, folder, kOther, RENAME_EXCHANGE) == 0;
+  const bool works = are_made && ::renameat2(folder, kOne, folder, kOther, RENAME_EXCHANGE) == 0;
   const int error = errno;
   ::unlinkat(folder, kOne, AT_REMOVEDIR);
   ::unlinkat(folder, kOther, AT_REMOVEDIR);
@@ -218,9 +218,9 @@ void PartsFolder::publish() {
 bool PartsFolder::take_free_name(const ProtectedSection& section) {
   const int parent = target_.folder_fd.get();
   const char* const name = target_.file_name.c_str();
-  int result = system_calls.renameat2(parent, temp_name_.c_str(), parent, name, RENAME_NOREPLACE);
+  int result = ::renameat2(parent, temp_name_.c_str(), parent, name, RENAME_NOREPLACE);
   if (result != 0 && (errno == EINVAL || errno == ENOSYS)) {  // the file system cannot; at most an empty folder goes
-    result = system_calls.renameat(parent, temp_name_.c_str(), parent, name);
+    result = ::renameat(parent, temp_name_.c_str(), parent, name);
   }
   if (result == 0) {
     temp_name_.forget(section);
@@ -234,9 +234,7 @@ void PartsFolder::exchange(const ProtectedSection& section) {
   const int parent = target_.folder_fd.get();
   const char* const name = target_.file_name.c_str();
   const std::string temp_name = temp_name_.c_str();
-  const auto swap_names = [&] {
-    return system_calls.renameat2(parent, temp_name.c_str(), parent, name, RENAME_EXCHANGE) == 0;
-  };
+  const auto swap_names = [&] { return ::renameat2(parent, temp_name.c_str(), parent, name, RENAME_EXCHANGE) == 0; };
   old_ = open_folder_at(parent, name);
   if (!old_.is_open() && errno == ENOENT) {  // removed meanwhile
     if (take_free_name(section)) return;
@@ -274,7 +272,7 @@ void PartsFolder::keep_permissions() const {
 
 void PartsFolder::sync_parent() const {
   const Descriptor parent = open_folder_at(target_.folder_fd.get(), ".");
-  if (parent.is_open() && (retried([&] { return system_calls.fsync(parent.get()); }) == 0 || errno == EINVAL)) return;
+  if (parent.is_open() && (retried([&] { return ::fsync(parent.get()); }) == 0 || errno == EINVAL)) return;
   throw IoError(target_.name,
                 text("the output is complete, but the folder ", target_.folder, " could not be synced (",
                      error_text(errno), "), expected it to be durable"),

@@ -17,7 +17,7 @@
 #include "base/text.hpp"
 #include "io/descriptor.hpp"
 #include "io/json_text.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 
@@ -183,8 +183,8 @@ PartsIndex read_index_at(int folder_fd, const std::string& folder_name) {
   std::string content(std::min<std::uint64_t>(static_cast<std::uint64_t>(info.st_size), kMaxIndexBytes), '\0');
   std::size_t at = 0;
   while (at < content.size()) {
-    const ssize_t got = retried(
-        [&] { return system_calls.pread(fd.get(), content.data() + at, content.size() - at, static_cast<off_t>(at)); });
+    const ssize_t got =
+        retried([&] { return ::pread(fd.get(), content.data() + at, content.size() - at, static_cast<off_t>(at)); });
     if (got < 0)
       throw IoError(name, text("reading failed (", error_text(errno), ")"), "check the disk, then run again");
     if (got == 0) break;

@@ -62,7 +62,8 @@ class StoppedRun {
  public:
   StoppedRun(int num_ranks, const std::vector<std::string>& arguments, const std::string& fault,
              const std::string& records = "read")
-      : run_(mpi_words(num_ranks, arguments), with(fault, records)), stopped_(wait_for_stopped(arguments.back())) {}
+      : run_(mpi_words(num_ranks, arguments, with(fault, records).env), with(fault, records)),
+        stopped_(wait_for_stopped(arguments.back())) {}
   ~StoppedRun() {
     if (stopped_ > 0) ::kill(stopped_, SIGCONT);
   }
@@ -102,7 +103,7 @@ TEST_CASE("a disk that fails on one rank, at any of its calls, fails the product
     for (const char* const records : {"records=read", "records=sent"}) {
       // read-eio: samples; while other ranks wait for records; later.
       for (const char* const fault :
-           {"enospc:1", "enospc:3", "write-eio:2", "read-eio:2", "read-eio:130", "read-eio:260"}) {
+           {"enospc:1", "enospc:3", "write-eio:2", "read-eio:3", "read-eio:130", "read-eio:260"}) {
         std::string here = fault;
         here.replace(here.find(':'), 1, at);
         products.add(inputs, {"fault=" + here, records, "limit=60000000", "division=rows"});
@@ -132,7 +133,7 @@ TEST_CASE("a disk that fails on one rank ends all with one message") {
   };
   check(0, "write-eio:0:1", "rows", "read");
   check(2, "write-eio:2:0", "rows", "sent");
-  check(1, "read-eio:1:2", "rows", "read");
+  check(1, "read-eio:1:3", "rows", "read");
   check(1, "read-eio:1:20", "inner", "sent");
 }
 

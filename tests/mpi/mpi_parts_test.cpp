@@ -151,7 +151,7 @@ TEST_CASE("what is in the way of a folder of parts is refused before any work, a
   ProcessOptions options;
   options.env = {{"SPMM_MPI_FAULT", "stop-write:1:0"}};
   options.timeout = kPatience;
-  Process first(mpi_words(2, words_for("4")), options);
+  Process first(mpi_words(2, words_for("4"), options.env), options);
   const int stopped = wait_for_stopped("c");
   REQUIRE(stopped > 0);
   const Words hidden = other_names(kKnown);
@@ -180,7 +180,7 @@ TEST_CASE("kill -9 of a rank leaves the old folder and one hidden one, which the
     ProcessOptions options;
     options.env = {{"SPMM_MPI_FAULT", "stop-write:" + std::to_string(killed) + ":1"}};
     options.timeout = kPatience;
-    Process run(mpi_words(2, words_for("4")), options);
+    Process run(mpi_words(2, words_for("4"), options.env), options);
     const int stopped = wait_for_stopped("c");
     REQUIRE(stopped > 0);
     CHECK(rank_of(stopped) == killed);

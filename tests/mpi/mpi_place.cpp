@@ -28,14 +28,15 @@ std::string content_of_process(const std::string& pid, const std::string& file) 
 
 }  // namespace
 
-std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>& arguments) {
+std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>& arguments,
+                                   const Variables& variables) {
   std::vector<std::string> words = {SPMM_MPIRUN,
                                     "--oversubscribe",
                                     "--bind-to",
                                     "none",
                                     "-n",
                                     std::to_string(num_ranks),
-                                    std::string(SPMM_BIN_DIR) + "/spmm-mpi"};
+                                    variables.empty() ? SPMM_BIN_DIR "/spmm-mpi" : SPMM_MPI_FAULTY};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;
 }
@@ -44,7 +45,7 @@ ProcessResult run_ranks(int num_ranks, const std::vector<std::string>& arguments
   ProcessOptions options;
   options.env = variables;
   options.timeout = kPatience;
-  return run_process(mpi_words(num_ranks, arguments), options);
+  return run_process(mpi_words(num_ranks, arguments, variables), options);
 }
 
 ProductList::How ProductList::add_operands(const BlockMatrix& a, const BlockMatrix& b) {

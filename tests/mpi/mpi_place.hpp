@@ -18,8 +18,10 @@ inline constexpr const char* kOld = "the output of an earlier run";
 /// Against hangs only: a launch takes a second where nothing else runs.
 inline constexpr std::chrono::seconds kPatience{300};
 
-/// mpirun with its arguments for any machine and user, then spmm-mpi.
-std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>& arguments);
+/// mpirun with its arguments for any machine and user, then spmm-mpi; with variables, the one that reads them
+/// (products/mpi_fault.hpp).
+std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>& arguments,
+                                   const Variables& variables = {});
 
 ProcessResult run_ranks(int num_ranks, const std::vector<std::string>& arguments, const Variables& variables = {});
 

@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "base/text.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/batch_failure.hpp"
 #include "tools/batch/content_hash.hpp"

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "cli/program.hpp"
 #include "io/descriptor.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::tools {
@@ -28,9 +28,8 @@ class FileInput : public ByteInput {
     cli::check_cancelled("spmm-convert");
     std::size_t done = 0;
     while (done < dst.size()) {
-      const ssize_t got = io::retried([&] {
-        return io::system_calls.pread(fd_.get(), dst.data() + done, dst.size() - done, static_cast<off_t>(at_));
-      });
+      const ssize_t got = io::retried(
+          [&] { return ::pread(fd_.get(), dst.data() + done, dst.size() - done, static_cast<off_t>(at_)); });
       if (got < 0) {
         throw IoError(at_offset(name_, at_), text("reading failed (", io::error_text(errno), ")"),
                       "check the disk or the connection to it, then run again");

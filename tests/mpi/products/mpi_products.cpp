@@ -15,8 +15,8 @@
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "dist/distributed_product.hpp"
-#include "io/system_calls.hpp"
-#include "tools/mpi/mpi_fault.hpp"
+#include "mpi/products/mpi_fault.hpp"
+#include "support/wrapped_calls.hpp"
 
 namespace {
 
@@ -87,15 +87,16 @@ std::string complaint_about(const Words& words, const dist::AgreedFailure& failu
   return content_of(kOut) == content_of("old.bin") ? "" : "the output has changed";
 }
 
-std::string run(const dist::Communicator& ranks, const Words& words) {
+std::string run(dist::Communicator& ranks, const Words& words) {
   set_variable("SPMM_MPI_DIVISION", words["division"]);
   set_variable("SPMM_MPI_RECORDS", words["records"] == "sent" ? "sent" : "");
   set_variable("SPMM_MPI_FAULT", words["fault"]);
+  ranks.set_policy(test::policy_of_variables());
   Options options;
   options.backend = Backend::cpu;
   if (!words["limit"].empty()) options.memory_limit_bytes = std::stoull(words["limit"]);
-  const io::SystemCalls before = io::system_calls;
-  dist::inject_fault(ranks.rank());
+  const test::SystemCalls before = test::system_calls;
+  test::inject_fault(ranks.rank());
   std::string complaint;
   try {
     const dist::DistributedReport report =
@@ -104,7 +105,7 @@ std::string run(const dist::Communicator& ranks, const Words& words) {
   } catch (const dist::AgreedFailure& failure) {
     complaint = complaint_about(words, failure, ranks.size());
   }
-  io::system_calls = before;
+  test::system_calls = before;
   ranks.barrier();  // rank 0 has read what the next product replaces
   return complaint;
 }
@@ -112,7 +113,7 @@ std::string run(const dist::Communicator& ranks, const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const dist::Communicator ranks;
+  dist::Communicator ranks;
   std::ifstream list(argc == 2 ? argv[1] : "");
   int num_wrong = list ? 0 : 1;
   for (std::string line; std::getline(list, line);) {

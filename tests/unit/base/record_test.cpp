@@ -3,6 +3,7 @@
 #include "base/record_head.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "support/wrapped_calls.hpp"
 
 #include <array>
 
@@ -20,16 +21,16 @@ std::string message_for(std::uint64_t num_blocks) {
 }
 
 TEST_CASE("a product has at most 2^32 - 1 blocks") {
-  CHECK(max_output_blocks == 4294967295u);
+  CHECK(max_output_blocks() == 4294967295u);
   CHECK(message_for(0).empty());
   CHECK(message_for(4294967295u).empty());
   CHECK(message_for(4294967296u) ==
         "output: the product has more than 4294967295 non-zero blocks, the most a result holds; write it to files "
         "in parts (ProductOptions::num_parts), multiply parts of the matrices, or use larger blocks");
-  max_output_blocks = 10;
+  test::most_output_blocks = 10;
   CHECK(message_for(10).empty());
   CHECK(message_for(11).find("more than 10 non-zero blocks") != std::string::npos);
-  max_output_blocks = 4294967295u;
+  test::most_output_blocks = test::kMostOutputBlocks;
 }
 
 TEST_CASE("the head of a record is two little-endian numbers, at any address") {

@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
+#include "support/wrapped_calls.hpp"
 
 namespace {
 
@@ -320,12 +321,12 @@ TEST_CASE("too many result blocks: one error at every limit") {
     return "accepted";
   };
   struct Restore {
-    ~Restore() { max_output_blocks = 0xFFFF'FFFFu; }
+    ~Restore() { most_output_blocks = kMostOutputBlocks; }
   } const restore;
-  max_output_blocks = whole.stats.num_blocks;
+  most_output_blocks = whole.stats.num_blocks;
   CHECK(message(700) == "accepted");
   CHECK(message(200) == "accepted");
-  max_output_blocks = whole.stats.num_blocks - 1;
+  most_output_blocks = whole.stats.num_blocks - 1;
   CHECK(message(700).find("more than " + std::to_string(whole.stats.num_blocks - 1) + " non-zero blocks") !=
         std::string::npos);
   CHECK(message(200) == message(700));

@@ -8,6 +8,7 @@
 #include "spmm/multiply.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/wrapped_calls.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
 namespace spmm::test {
@@ -99,12 +100,12 @@ TEST_CASE("cpu: more result blocks than a file holds are refused") {
   const BlockMatrix a = random_matrix(40 * 4, 4, 300, 9, 1);
   const ProductMatrix product = run_cpu(a, a);
   struct Restore {
-    ~Restore() { max_output_blocks = 0xFFFF'FFFFu; }
+    ~Restore() { most_output_blocks = kMostOutputBlocks; }
   } const restore;
   for (const std::string& kernel : available_kernels()) {
-    max_output_blocks = product.index.size();
+    most_output_blocks = product.index.size();
     CHECK((run_cpu(a, a, {.kernel = kernel, .panel_bytes = 2000}) == product));
-    max_output_blocks = product.index.size() - 1;
+    most_output_blocks = product.index.size() - 1;
     CHECK_THROWS_AS(run_cpu(a, a, {.kernel = kernel, .panel_bytes = 2000}), OutOfMemory);
   }
 }

@@ -3,23 +3,22 @@
 #include <filesystem>
 #include <fstream>
 
-#include "io/system_calls.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
+#include "support/wrapped_calls.hpp"
 #include "unit/io/io_support.hpp"
 
 namespace {
 
 using namespace spmm;
 using namespace spmm::test;
-using io::system_calls;
 
 int num_first_reads = 0;
 
 /// From the second reading on the first record lies in another block row.
 ssize_t pread_of_changed(int fd, void* to, size_t size, off_t offset) {
-  const ssize_t got = ::pread(fd, to, size, offset);
+  const ssize_t got = real_calls.pread(fd, to, size, offset);
   if (offset == static_cast<off_t>(kHeaderBytes) && num_first_reads++ > 0) std::memset(to, 0xFF, 4);
   return got;
 }
@@ -31,7 +30,7 @@ ssize_t pread_of_growing(int fd, void* to, size_t size, off_t offset) {
   if (offset == static_cast<off_t>(kHeaderBytes) && num_first_reads++ == 1) {
     std::ofstream(growing, std::ios::app | std::ios::binary) << "more";
   }
-  return ::pread(fd, to, size, offset);
+  return real_calls.pread(fd, to, size, offset);
 }
 
 }  // namespace

@@ -13,17 +13,16 @@
 #include "base/record_errors.hpp"
 #include "base/temporary_names.hpp"
 #include "io/parts_index.hpp"
-#include "io/system_calls.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
+#include "support/wrapped_calls.hpp"
 #include "unit/io/io_support.hpp"
 
 namespace {
 
 using namespace spmm;
 using namespace spmm::test;
-using io::system_calls;
 using io::TempKind;
 namespace fs = std::filesystem;
 
@@ -32,7 +31,7 @@ constexpr std::uint32_t kRows = 100;
 
 /// Gives the table back as it was.
 struct TableRestored {
-  io::SystemCalls before = system_calls;
+  SystemCalls before = system_calls;
   TableRestored() = default;
   TableRestored(const TableRestored&) = delete;
   TableRestored& operator=(const TableRestored&) = delete;
@@ -192,12 +191,12 @@ TEST_CASE(
 TEST_CASE("parts: the whole may have more blocks than a file holds, a part may not") {
   const TempFolder folder;
   struct LowLimit {
-    LowLimit() { max_output_blocks = 20; }
-    ~LowLimit() { max_output_blocks = 0xFFFF'FFFFu; }
+    LowLimit() { most_output_blocks = 20; }
+    ~LowLimit() { most_output_blocks = kMostOutputBlocks; }
   } const low;
   write_parts(folder / "c");
   check_complete(folder / "c");
-  max_output_blocks = 19;
+  most_output_blocks = 19;
   const std::string message = message_of<OutOfMemory>([&] { write_parts(folder / "d"); });
   CHECK(contains(message, "part-001.bin: the part has more than 19 non-zero blocks"));
   CHECK(folder.names() == std::vector<std::string>{"c"});

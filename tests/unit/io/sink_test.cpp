@@ -9,6 +9,7 @@
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
+#include "support/wrapped_calls.hpp"
 #include "unit/io/io_support.hpp"
 
 namespace {
@@ -223,8 +224,8 @@ TEST_CASE("a failed write is told once it is known, and every slice is released 
 /// Lowers the limit of blocks while it lives.
 class LowLimit {
  public:
-  explicit LowLimit(std::uint64_t most) { max_output_blocks = most; }
-  ~LowLimit() { max_output_blocks = std::numeric_limits<std::uint32_t>::max(); }
+  explicit LowLimit(std::uint64_t most) { most_output_blocks = most; }
+  ~LowLimit() { most_output_blocks = kMostOutputBlocks; }
   LowLimit(const LowLimit&) = delete;
   LowLimit& operator=(const LowLimit&) = delete;
 };

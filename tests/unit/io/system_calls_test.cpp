@@ -1,5 +1,5 @@
 // System calls that are interrupted, give less than asked for, or fail half-way.
-#include "io/system_calls.hpp"
+#include "support/wrapped_calls.hpp"
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -20,7 +20,6 @@ namespace {
 using namespace spmm;
 using namespace spmm::test;
 using io::OutputFile;
-using io::system_calls;
 using io::TempKind;
 namespace fs = std::filesystem;
 
@@ -29,7 +28,7 @@ constexpr std::uint32_t kM = 2;
 
 /// Gives the table back as it was.
 struct TableRestored {
-  io::SystemCalls before = system_calls;
+  SystemCalls before = system_calls;
   TableRestored() = default;
   TableRestored(const TableRestored&) = delete;
   TableRestored& operator=(const TableRestored&) = delete;
@@ -51,12 +50,12 @@ int recorded_fsync(int fd) {
   ::fstat(fd, &info);
   if (is_interrupted()) return -1;
   events.emplace_back(S_ISDIR(info.st_mode) ? "sync folder" : "sync file");
-  return ::fsync(fd);
+  return real_calls.fsync(fd);
 }
 
 int recorded_rename(int from_folder, const char* from, int to_folder, const char* to) {
   events.emplace_back("rename");
-  return ::renameat(from_folder, from, to_folder, to);
+  return real_calls.renameat(from_folder, from, to_folder, to);
 }
 
 TEST_CASE("an output that cannot be cut to its length is not published") {
@@ -82,7 +81,7 @@ TEST_CASE("interrupted and short reads are continued") {
   const TableRestored table;
   system_calls.pread = [](int fd, void* to, std::size_t size, off_t offset) -> ssize_t {
     if (is_interrupted()) return -1;
-    return ::pread(fd, to, std::min<std::size_t>(size, 11), offset);
+    return real_calls.pread(fd, to, std::min<std::size_t>(size, 11), offset);
   };
   CHECK((read_matrix(folder / "a.bin") == matrix));
 }
@@ -93,9 +92,11 @@ TEST_CASE("interrupted and short writes are continued") {
   const TableRestored table;
   system_calls.pwrite = [](int fd, const void* from, std::size_t size, off_t offset) -> ssize_t {
     if (is_interrupted()) return -1;
-    return ::pwrite(fd, from, std::min<std::size_t>(size, 11), offset);
+    return real_calls.pwrite(fd, from, std::min<std::size_t>(size, 11), offset);
   };
-  system_calls.ftruncate = [](int fd, off_t length) { return is_interrupted() ? -1 : ::ftruncate(fd, length); };
+  system_calls.ftruncate = [](int fd, off_t length) {
+    return is_interrupted() ? -1 : real_calls.ftruncate(fd, length);
+  };
   const auto sink = open_file_sink(folder / "c.bin", kM, {});
   sink->append(std::as_bytes(std::span(records)), nullptr);
   sink->finish({.n = 400, .m = kM, .num_blocks = 300});
@@ -176,7 +177,7 @@ TEST_CASE("a reservation that fails and leaves the file longer does not change t
   const TableRestored table;
   // As ext4 does when it runs out of space on the way.
   system_calls.fallocate = [](int fd, int, off_t offset, off_t length) {
-    (void)!::ftruncate(fd, offset + length / 2);
+    (void)!real_calls.ftruncate(fd, offset + length / 2);
     errno = ENOSPC;
     return -1;
   };

@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "io/output_file.hpp"
-#include "io/system_calls.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
+#include "support/wrapped_calls.hpp"
 #include "unit/io/io_support.hpp"
 
 namespace {
@@ -22,7 +22,6 @@ namespace {
 using namespace spmm;
 using namespace spmm::test;
 using io::OutputFile;
-using io::system_calls;
 using io::TempKind;
 namespace fs = std::filesystem;
 
@@ -45,11 +44,11 @@ TEST_CASE("a signal of the publishing thread waits until the rename is done") {
   struct sigaction action {};
   action.sa_handler = [](int) { ++num_handled; };
   ::sigaction(SIGTERM, &action, &before);
-  const io::SystemCalls table = system_calls;
+  const SystemCalls table = system_calls;
   system_calls.renameat = [](int from_folder, const char* from, int to_folder, const char* to) {
     ::raise(SIGTERM);
     num_handled_in_rename += num_handled;
-    return ::renameat(from_folder, from, to_folder, to);
+    return real_calls.renameat(from_folder, from, to_folder, to);
   };
   for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
     num_handled = 0;
@@ -87,12 +86,12 @@ int status_of_child(const std::function<void()>& body) {
 }
 
 TEST_CASE("a file that exchanges its name with an old one leaves nothing else, also where no names can be exchanged") {
-  const io::SystemCalls table = system_calls;
+  const SystemCalls table = system_calls;
   static int num_renamed;
   for (const bool can : {true, false}) {
     system_calls.renameat = [](int from_folder, const char* from, int to_folder, const char* to) {
       ++num_renamed;
-      return ::renameat(from_folder, from, to_folder, to);
+      return real_calls.renameat(from_folder, from, to_folder, to);
     };
     if (!can) {
       system_calls.renameat2 = [](int, const char*, int, const char*, unsigned) {
@@ -144,7 +143,7 @@ TEST_CASE("the process ends while another thread gives a file its name") {
       system_calls.renameat = [](int from_folder, const char* from, int to_folder, const char* to) {
         in_rename = true;
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        return ::renameat(from_folder, from, to_folder, to);
+        return real_calls.renameat(from_folder, from, to_folder, to);
       };
       std::jthread publisher([&] { put(folder / "c", kind); });
       while (!in_rename) std::this_thread::yield();

@@ -1,0 +1,62 @@
+// __wrap_X stands in for X everywhere in a test program, __real_X is the system's.
+#include "support/wrapped_calls.hpp"
+
+extern "C" {
+ssize_t __real_pread(int fd, void* to, size_t size, off_t offset);
+ssize_t __real_pwrite(int fd, const void* from, size_t size, off_t offset);
+int __real_fallocate(int fd, int mode, off_t offset, off_t length);
+int __real_ftruncate(int fd, off_t length);
+int __real_fsync(int fd);
+int __real_renameat(int from_folder, const char* from, int to_folder, const char* to);
+int __real_renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags);
+}
+
+namespace spmm::test {
+
+constexpr SystemCalls real_calls{.pread = __real_pread,
+                                 .pwrite = __real_pwrite,
+                                 .fallocate = __real_fallocate,
+                                 .ftruncate = __real_ftruncate,
+                                 .fsync = __real_fsync,
+                                 .renameat = __real_renameat,
+                                 .renameat2 = __real_renameat2};
+constinit SystemCalls system_calls = real_calls;
+constinit std::uint64_t most_output_blocks = kMostOutputBlocks;
+
+}  // namespace spmm::test
+
+extern "C" {
+
+ssize_t __wrap_pread(int fd, void* to, size_t size, off_t offset) {
+  return spmm::test::system_calls.pread(fd, to, size, offset);
+}
+
+ssize_t __wrap_pwrite(int fd, const void* from, size_t size, off_t offset) {
+  return spmm::test::system_calls.pwrite(fd, from, size, offset);
+}
+
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t length) {
+  return spmm::test::system_calls.fallocate(fd, mode, offset, length);
+}
+
+int __wrap_ftruncate(int fd, off_t length) {
+  return spmm::test::system_calls.ftruncate(fd, length);
+}
+
+int __wrap_fsync(int fd) {
+  return spmm::test::system_calls.fsync(fd);
+}
+
+int __wrap_renameat(int from_folder, const char* from, int to_folder, const char* to) {
+  return spmm::test::system_calls.renameat(from_folder, from, to_folder, to);
+}
+
+int __wrap_renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
+  return spmm::test::system_calls.renameat2(from_folder, from, to_folder, to, flags);
+}
+
+// spmm::max_output_blocks()
+std::uint64_t __wrap__ZN4spmm17max_output_blocksEv() {
+  return spmm::test::most_output_blocks;
+}
+}

@@ -1,0 +1,195 @@
+// spmm-mpi A B OUT: one product by all ranks of an MPI run.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <new>
+#include <string_view>
+
+#include "base/text.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/failure.hpp"
+#include "cli/free_space.hpp"
+#include "cli/program.hpp"
+#include "cli/report_text.hpp"
+#include "dist/distributed_product.hpp"
+#include "dist/launch_check.hpp"
+#include "dist/single_rank.hpp"
+#include "io/paths.hpp"
+#include "spmm/error.hpp"
+#include "spmm/multiply.hpp"
+#include "tools/mpi/mpi_program.hpp"
+#include "tools/spmm/command_line.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr const char* kProgram = "spmm-mpi";
+
+dist::RankFailure failure_of_rank() {
+  try {
+    throw;
+  } catch (const cxxopts::exceptions::exception& e) {
+    return {.code = cli::kUsage, .message = text(e.what(), "; see ", kProgram, " --help")};
+  } catch (...) {
+    const cli::Failure failure = cli::failure_of_current_exception();
+    return {.code = failure.exit_code, .message = failure.message};
+  }
+}
+
+constexpr const char* kNotes = R"(
+Start it with as many ranks as there are GPUs, or one for each part of the cores:
+  mpirun -n 8 spmm-mpi a.bin b.bin c.bin
+  mpirun -n 4 --map-by slot:PE=8 spmm-mpi a.bin b.bin c.bin      four ranks with eight cores each
+  mpirun -n 1 --bind-to none spmm-mpi a.bin b.bin c.bin          one rank, all cores
+  mpirun -n 8 spmm-mpi --parts auto a.bin b.bin c                a folder; each rank writes files of its own
+All nodes must see the three paths. --threads, --memory-limit and --verify are of each rank; --plan, --progress,
+--trace and --devices are options of spmm alone. Each part belongs to one rank: with fewer parts than ranks some have no rows.
+Kernels, environment and exit codes are those of spmm --help.
+)";
+
+void refuse_options(const cli::CliOptions& options) {
+  if (options.plan)
+    throw UsageError("--plan", "is no option of spmm-mpi", "spmm --plan shows what one process would do");
+  if (options.progress == cli::ProgressMode::always) {
+    throw UsageError("--progress", "is no option of spmm-mpi", "leave it out; -v shows what each rank did at the end");
+  }
+}
+
+cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** argv) {
+  cli::CliOptions options = cli::parse_options(argc, argv, kProgram, kNotes);
+  if (options.answer) return options;
+  refuse_options(options);
+  const std::string complaint =
+      dist::launcher_complaint(ranks.size(), [](const char* name) { return std::getenv(name); });
+  if (!complaint.empty()) {
+    throw UsageError("launcher", complaint,
+                     "start it with the mpirun of the MPI it was built with, or with srun --mpi=pmix");
+  }
+  if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
+  if (ranks.rank() == 0) {
+    cli::check_space_for_product(kProgram, options.a, options.b, options.out, options.strict_space);
+  }
+  options.run.cancel = &cli::cancel_flag();
+  return options;
+}
+
+nlohmann::ordered_json ranks_json(const dist::DistributedReport& report) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const dist::RankPart& part : report.ranks) {
+    all.push_back({{"host", part.host},
+                   {"backend", part.backend},
+                   {"kernel", part.kernel},
+                   {"device", part.device},
+                   {"pairs", part.pairs},
+                   {"blocks", part.num_blocks},
+                   {"divide_s", part.divide_s},
+                   {"fetch_s", part.fetch_s},
+                   {"multiply_s", part.multiply_s},
+                   {"wait_s", part.wait_s},
+                   {"write_s", part.write_s},
+                   {"merge_s", part.merge_s},
+                   {"received_bytes", part.received_bytes},
+                   {"peak_host_bytes", part.peak_host_bytes},
+                   {"peak_device_bytes", part.peak_device_bytes}});
+  }
+  return all;
+}
+
+void show_ranks(const dist::DistributedReport& report) {
+  std::cerr << (report.splits_inner ? "parts of the inner dimension" : "block rows") << " on each rank, records "
+            << (report.reads_files ? "read by" : "sent to") << " the ranks, " << report.num_rounds << " rounds\n";
+  for (std::size_t r = 0; r < report.ranks.size(); ++r) {
+    const dist::RankPart& part = report.ranks[r];
+    std::cerr << "rank " << r << " on " << part.host << ": " << part.pairs << " pairs, " << part.num_blocks
+              << " blocks, " << (part.backend.empty() ? "no blocks of A" : part.backend + " " + part.kernel)
+              << "; divide " << part.divide_s << " s, fetch " << part.fetch_s << " s, multiply " << part.multiply_s
+              << " s (wait " << part.wait_s << " s, write " << part.write_s << " s), merge " << part.merge_s
+              << " s; received " << human_bytes(part.received_bytes) << ", peak " << human_bytes(part.peak_host_bytes)
+              << "\n";
+  }
+}
+
+void tell(const cli::CliOptions& options, const dist::DistributedReport& report, int num_ranks, int argc, char** argv) {
+  const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
+  if (options.verbose) show_ranks(report);
+  if (!options.report.empty()) {
+    auto json = cli::report_json(report.whole, names);
+    json["rounds"] = report.num_rounds;
+    json["steps"] = report.num_steps;
+    json["division"] = report.splits_inner ? "inner" : "rows";
+    json["records"] = report.reads_files ? "read" : "sent";
+    json["ranks"] = ranks_json(report);
+    cli::write_json(options.report, json);
+  }
+  if (options.quiet) return;
+  (options.report == "-" ? std::cerr : std::cout)
+      << cli::summary_line(report.whole) << ", " << num_ranks << (num_ranks == 1 ? " rank" : " ranks") << std::endl;
+}
+
+/// Errors: AgreedFailure.
+void run(const dist::Communicator& ranks, int argc, char** argv) {
+  const dist::Stages stages(ranks, failure_of_rank);
+  const bool is_first = ranks.rank() == 0;
+  if (!is_first) cli::silence_warnings();
+  cli::CliOptions options;
+  stages.run([&] { options = options_of(ranks, argc, argv); });
+  if (options.answer) {
+    if (is_first) std::cout << *options.answer << std::flush;
+    return;
+  }
+  dist::DistributedReport report;
+  if (ranks.size() == 1) {
+    stages.run([&] { report.whole = dist::multiply_alone(options.a, options.b, options.out, options.run); });
+  } else {
+    report = dist::multiply(ranks, failure_of_rank, options.a, options.b, options.out, options.run);
+  }
+  stages.run([&] {
+    if (is_first) tell(options, report, ranks.size(), argc, argv);
+  });
+}
+
+/// In one piece: the launcher mixes what arrives in several with its own words.
+void print_error(const std::string& message) {
+  std::cerr << text(kProgram, ": error: ", cli::printable(message), "\n") << std::flush;
+}
+
+/// All ranks have agreed to end with this code. A plain exit would do under mpirun, but srun would call it a kill.
+[[noreturn]] void end_all(const dist::Communicator& ranks, int code) {
+  if (ranks.size() == 1) ::_exit(code);
+  ranks.barrier();
+  if (ranks.rank() == 0) ranks.abort(code);
+  signal(SIGTERM, SIG_DFL);
+  ::sleep(5);  // the launcher ends this rank
+  ::_exit(code);
+}
+
+}  // namespace
+
+int spmm::dist::run_program(int argc, char** argv, const Policy& policy) {
+  cli::install_signal_handlers();
+  if (argc == 3 && std::string_view(argv[1]) == "--generate") {  // while it is built, where no launcher is
+    return cli::run_program(kProgram, [&] {
+      std::cout << cli::parse_options(argc, argv, kProgram, kNotes).answer.value();
+      return cli::kOk;
+    });
+  }
+  const dist::Communicator ranks(policy);
+  try {
+    run(ranks, argc, argv);
+  } catch (const dist::AgreedFailure& failure) {
+    if (ranks.rank() == 0) print_error(failure.what());
+    end_all(ranks, failure.code());
+  } catch (const std::bad_alloc&) {
+    constexpr std::string_view kMessage = "spmm-mpi: error: out of memory; lower --memory-limit, or free memory\n";
+    [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+    ranks.abort(cli::kMemory);
+  } catch (...) {  // this rank's alone: the others are still at work
+    const cli::Failure failure = cli::failure_of_current_exception();
+    print_error(failure.message);
+    ranks.abort(failure.exit_code);
+  }
+  return cli::kOk;
+}
