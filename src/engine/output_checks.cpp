@@ -4,7 +4,6 @@
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
-#include "io/paths.hpp"
 #include "plan/part_cut.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/error.hpp"
@@ -12,12 +11,6 @@
 namespace spmm {
 
 namespace fs = std::filesystem;
-
-void check_output_is_no_input(const fs::path& input, const fs::path& out) {
-  if (!same_file(input, out)) return;
-  throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
-                   "give the output another name");
-}
 
 void check_output_holds_no_input(const fs::path& input, const fs::path& out) {
   const fs::path folder = io::follow_links(input).parent_path();

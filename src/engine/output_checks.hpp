@@ -4,13 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "io/paths.hpp"
 #include "spmm/options.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm {
-
-/// Errors: UsageError.
-void check_output_is_no_input(const std::filesystem::path& input, const std::filesystem::path& out);
 
 /// A folder of parts is replaced as a whole. Errors: UsageError.
 void check_output_holds_no_input(const std::filesystem::path& input, const std::filesystem::path& out);

@@ -21,6 +21,11 @@ std::string converted_name(const std::string& name) {
   return std::filesystem::path(name).replace_extension(".bin").string();
 }
 
+/// What a command needs in front of a name that would be an option.
+const char* dashes_before(const std::string& name) {
+  return name.substr(0, 1) == "-" ? "-- " : "";
+}
+
 }  // namespace
 
 ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes) {
@@ -58,9 +63,22 @@ void reject_foreign_format(std::span<const std::byte> first_bytes, const std::st
   const ForeignFormat format = find_foreign_format(first_bytes);
   if (format == ForeignFormat::none) return;
   const std::string out = converted_name(name) == name ? name + ".bin" : converted_name(name);
-  const std::string dashes = name.substr(0, 1) == "-" ? "-- " : "";
-  throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
-                    text("convert it first: spmm-convert ", dashes, shell_word(name), " ", shell_word(out)));
+  throw FormatError(
+      name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
+      text("convert it first: spmm-convert ", dashes_before(name), shell_word(name), " ", shell_word(out)));
+}
+
+void reject_foreign_ending(const std::string& out) {
+  std::filesystem::path path = out;
+  if (!path.has_filename()) path = path.parent_path();  // "c.mtx/", a folder of parts
+  const std::string ending = path.extension().string();
+  if (ending != ".mtx" && ending != ".npy" && ending != ".npz") return;
+  const std::string name = path.string();
+  const std::string binary = converted_name(name);
+  throw UsageError(
+      name, text("ends in ", ending, ", but the output is a block-sparse matrix file (or a folder of such files)"),
+      text("write ", shell_word(binary), ", then convert it: spmm-convert ", dashes_before(binary), shell_word(binary),
+           " ", shell_word(name)));
 }
 
 }  // namespace spmm::io

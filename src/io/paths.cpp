@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/text.hpp"
+#include "io/parts_index.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {
@@ -82,6 +83,23 @@ bool same_file(const fs::path& a, const fs::path& b) {
     return same_inode(info_a, info_b) && target_a.filename() == target_b.filename();
   }
   return fs::absolute(target_a, ignored).lexically_normal() == fs::absolute(target_b, ignored).lexically_normal();
+}
+
+bool lies_in_parts(const fs::path& out, const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / io::kIndexName, ignored) && same_file(folder_of(io::follow_links(out)), folder);
+}
+
+void check_output_is_no_input(const fs::path& input, const fs::path& out) {
+  if (same_file(input, out)) {
+    throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
+                     "give the output another name");
+  }
+  if (lies_in_parts(out, input)) {
+    throw UsageError(out.string(),
+                     text("the output lies in the folder of parts ", input.string(), ", which is an input"),
+                     "write the output outside that folder");
+  }
 }
 
 namespace io {

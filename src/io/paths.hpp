@@ -14,6 +14,13 @@ namespace spmm {
 /// Errors: OutputError (a loop of symbolic links).
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
+/// Whether `out` would be a file inside `folder`, and that is a folder of parts (also through links).
+bool lies_in_parts(const std::filesystem::path& out, const std::filesystem::path& folder);
+
+/// Refuses an output that would change an input: both are one file or folder, or the output would be a file in a folder
+/// of parts. Errors: UsageError.
+void check_output_is_no_input(const std::filesystem::path& input, const std::filesystem::path& out);
+
 namespace io {
 
 /// Where an output goes once symbolic links were followed.

@@ -89,7 +89,9 @@ TEST_CASE("wrong command lines") {
       {{"--device", "0.5", "a.bin", "b.bin", "c.bin"}, kUsage, {"--device", "\"0.5\""}},
       {{"--verify", "-3", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"-3\""}},
       {{"--verify", "all", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"all\""}},
-      {{"--verify", "full", "--verify-seed", "0", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify-seed", "give 1 or more"}},
+      {{"--verify", "full", "--verify-seed", "0", "a.bin", "b.bin", "c.bin"},
+       kUsage,
+       {"--verify-seed", "give 1 or more"}},
       {{"--verify", "1.5", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"1.5\""}},
       {{"--memory-limit", "8Q", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit", "8Q"}},
       {{"--memory-limit", "0", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit"}},
@@ -101,6 +103,10 @@ TEST_CASE("wrong command lines") {
       {{"--report", "./c.bin", "a.bin", "b.bin", "c.bin"}, kUsage, {"--report", "same file as c.bin"}},
       {{"--report", "old.bin", "a.bin", "b.bin", "old.bin"}, kUsage, {"--report", "same file as old.bin"}},
       {{"--report=", "a.bin", "b.bin", "c.bin"}, kUsage, {"--report"}},
+      {{"a.bin", "b.bin", "c.mtx"}, kUsage, {"c.mtx: ends in .mtx", "write c.bin", "spmm-convert c.bin c.mtx"}},
+      {{"a.bin", "b.bin", "x y.npy"}, kUsage, {"ends in .npy", "spmm-convert 'x y.bin' 'x y.npy'"}},
+      {{"--parts", "2", "a.bin", "b.bin", "c.npz/"}, kUsage, {"ends in .npz", "spmm-convert c.bin c.npz"}},
+      {{"none.bin", "b.bin", "c.mtx"}, kUsage, {"ends in .mtx"}},
   });
 }
 

@@ -242,7 +242,10 @@ int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& comm
   const tools::WorkFolder work(cli::option_text(parsed, "work"));
   options.work = work.path();
   const auto json_file = cli::option_text(parsed, "json");
-  if (json_file && json_file->value != "-") io::find_target(json_file->value, false);  // before hours of work
+  if (json_file && json_file->value != "-") {  // before hours of work
+    check_output_is_no_input(suites_file, json_file->value);
+    io::find_target(json_file->value, false);
+  }
   return run_cases(cases, options, command, json_file);
 }
 

@@ -14,6 +14,7 @@
 #include "io/format.hpp"
 #include "io/input_file.hpp"
 #include "io/parts_index.hpp"
+#include "io/paths.hpp"
 #include "spmm/error.hpp"
 #include "tools/common/matrix_file.hpp"
 
@@ -46,6 +47,7 @@ void cat_part(const std::filesystem::path& folder, const ResultPart& part, std::
 
 CatResult cat_parts(const std::filesystem::path& folder, const std::filesystem::path& out,
                     const FileSinkOptions& options) {
+  if (!out.empty()) check_output_is_no_input(folder, out);
   const io::PartsIndex index = io::read_parts_index(folder);
   const io::InputFile whole(folder, ElementType::u32);  // all parts are there and agree with the index
   if (whole.num_records() != whole.header().num_blocks) check_num_output_blocks(whole.num_records());

@@ -16,7 +16,8 @@ struct CatResult {
 
 /// Reads all parts of a folder in order, checks their checksums, and writes one result file; an empty `out` only
 /// checks. The file appears when everything is right. Memory: a few MB. Errors: InputError, FormatError (index, a part
-/// or its checksum), OutOfMemory (more blocks than one file holds), OutputError, IoError, Interrupted.
+/// or its checksum), OutOfMemory (more blocks than one file holds), UsageError (`out` would change the folder),
+/// OutputError, IoError, Interrupted.
 CatResult cat_parts(const std::filesystem::path& folder, const std::filesystem::path& out,
                     const FileSinkOptions& options);
 

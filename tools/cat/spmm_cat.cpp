@@ -7,7 +7,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
-#include "io/paths.hpp"
+#include "io/foreign_format.hpp"
 #include "spmm/error.hpp"
 #include "tools/cat/cat_parts.hpp"
 
@@ -51,6 +51,7 @@ int run(const cxxopts::ParseResult& parsed) {
   }
   const std::string out =
       only_check ? "" : cli::required_positional(parsed, "out", "output (OUT)", cli::Dash::refused_output);
+  io::reject_foreign_ending(out);
   const tools::CatResult result = tools::cat_parts(
       folder, out,
       {.durable = cli::option_flag(parsed, "durable"), .no_clobber = cli::option_flag(parsed, "no-clobber")});

@@ -120,9 +120,8 @@ std::string from_bin(const ConvertOptions& options) {
 }  // namespace
 
 std::string convert_file(const ConvertOptions& options) {
-  if (same_file(options.in, options.out) || (options.like && same_file(*options.like, options.out))) {
-    throw UsageError(options.out, "the output is the same file as an input", "give the output another name");
-  }
+  check_output_is_no_input(options.in, options.out);
+  if (options.like) check_output_is_no_input(*options.like, options.out);
   return options.to == FileFormat::bin ? to_bin(options) : from_bin(options);
 }
 

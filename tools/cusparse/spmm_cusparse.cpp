@@ -169,7 +169,12 @@ int run_jobs(const std::vector<Job>& jobs, const tools::CusparseCaseOptions& opt
 int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
   const tools::CusparseCaseOptions options = case_options(parsed);
   const auto json = cli::option_text(parsed, "json");
-  if (json && json->value != "-") io::find_target(json->value, false);  // before the work
+  if (json && json->value != "-") {  // before the work
+    for (const char* input : {"a", "b", "suites"}) {
+      if (const auto file = cli::option_text(parsed, input)) check_output_is_no_input(file->value, json->value);
+    }
+    io::find_target(json->value, false);
+  }
   const tools::WorkFolder work(cli::option_text(parsed, "work"));
   tools::BenchOptions inputs;
   inputs.work = work.path();

@@ -136,6 +136,18 @@ int run_job(const tools::DenseJob& job, const std::vector<std::string>& command)
   return all_passed ? cli::kOk : cli::kNegative;
 }
 
+/// Mistakes before the work. Errors: UsageError (an output is an operand), OutputError.
+void check_outputs(const tools::DenseJob& job) {
+  const bool has_json = !job.json.empty() && job.json != "-";
+  for (const std::string& input : job.files) {
+    if (has_json) check_output_is_no_input(input, job.json);
+    for (const char* name : {"A.txt", "A.csv", "B.txt", "B.csv", "C.txt", "C.csv"}) {
+      if (job.print) check_output_is_no_input(input, fs::path(job.print->value) / name);
+    }
+  }
+  if (has_json) io::find_target(job.json, false);
+}
+
 int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
   const auto json = cli::option_text(parsed, "json");
   if (cli::option_flag(parsed, "list")) {
@@ -144,7 +156,7 @@ int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& comm
     return cli::kOk;
   }
   const tools::DenseJob job = tools::parse_dense(parsed);
-  if (!job.json.empty() && job.json != "-") io::find_target(job.json, false);  // before the work
+  check_outputs(job);
   return run_job(job, command);
 }
 

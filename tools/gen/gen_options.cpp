@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
+#include "io/foreign_format.hpp"
 #include "spmm/error.hpp"
 #include "spmm/types.hpp"
 
@@ -88,6 +89,7 @@ cxxopts::Options make_gen_options() {
 GenJob parse_gen_options(const cxxopts::ParseResult& parsed) {
   GenJob job;
   job.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);
+  io::reject_foreign_ending(job.out);
   MatrixHeader header = header_of(parsed);
   job.kind = pattern_of(parsed);
   job.shape = {.bandwidth = cli::option_count(parsed, "bandwidth", 0, kMax32),

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
+#include "io/foreign_format.hpp"
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
 
@@ -110,15 +111,19 @@ std::uint64_t wanted_memory_limit(const cxxopts::ParseResult& parsed) {
 void set_files(CliOptions& options, const cxxopts::ParseResult& parsed) {
   options.a = required_positional(parsed, "A", "left operand (A)");
   options.b = required_positional(parsed, "B", "right operand (B)");
-  if (!options.plan || parsed.count("OUT") > 0)
-    options.out = required_positional(parsed, "OUT", "output (OUT)", Dash::refused_output);
+  if (options.plan && parsed.count("OUT") == 0) return;
+  const std::string out = required_positional(parsed, "OUT", "output (OUT)", Dash::refused_output);
+  io::reject_foreign_ending(out);
+  options.out = out;
 }
 
-/// Errors: UsageError if an option's file is one of the others.
+/// Errors: UsageError if an option's file is one of the others, or lies in one that is a folder of parts.
 void check_other_file(const OptionText& given, const std::vector<std::filesystem::path>& others, const char* what) {
   for (const std::filesystem::path& file : others) {
-    if (file.empty() || file == "/dev/null" || !same_file(given.value, file)) continue;
-    throw UsageError(given.where, text(given.value, " is the same file as ", file.string()),
+    if (file.empty() || file == "/dev/null") continue;
+    const bool is_same = same_file(given.value, file);
+    if (!is_same && !lies_in_parts(given.value, file)) continue;
+    throw UsageError(given.where, text(given.value, is_same ? " is the same file as " : " lies in ", file.string()),
                      text("give the ", what, " another name"));
   }
 }

@@ -213,6 +213,41 @@ TEST_CASE("spmm-cat refuses a part that was changed, one that is missing, and wh
   CHECK(bytes_of("old.bin") == kOldContent);
 }
 
+TEST_CASE("no program writes into a folder of parts that it reads, also through links") {
+  const Workplace workplace;
+  multiply({"--parts", "2", "a.bin", "b.bin", "c"});
+  fs::create_symlink("c/part-000.bin", "part.bin");
+  fs::create_symlink("c", "link");
+  const auto content = [] {
+    return bytes_of("c/part-000.bin") + bytes_of("c/part-001.bin") + bytes_of("c/index.json");
+  };
+  const std::string before = content();
+  const auto refused = [&](const std::string& program, const Words& arguments, const std::string& why) {
+    const ProcessResult result = tool(program, arguments);
+    INFO(program << " " << arguments.back() << ": " << result.err);
+    CHECK(result.exit_code == kUsage);
+    CHECK(result.err.find(why) != std::string::npos);
+    CHECK((content() == before));
+    CHECK(names_in("c").size() == 3);
+  };
+  const std::string why = "the output lies in the folder of parts ";
+  for (const std::string out : {"c/part-000.bin", "c/index.json", "c/new.bin", "link/part-001.bin", "part.bin"}) {
+    refused("spmm-cat", {"c", out}, why + "c, which is an input");
+    refused("spmm-cat", {"link", out}, why + "link, which is an input");
+    refused("spmm-convert", {"--to", "mtx", "c", out}, why);
+  }
+  refused("spmm-cat", {"c", "link"}, "the output is the same file as the input c");
+  write_bytes("x.mtx", "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 1 4\n");
+  refused("spmm-convert", {"--like", "c", "x.mtx", "c/part-000.bin"}, why);
+  refused("spmm", {"--backend", "cpu", "--parts", "2", "--report", "c/index.json", "a.bin", "b.bin", "c"},
+          "--report: c/index.json lies in c");
+  refused("spmm", {"--backend", "cpu", "--parts", "2", "--trace", "link/t.json", "a.bin", "b.bin", "c"},
+          "--trace: link/t.json lies in c");
+  CHECK(tool("spmm-cat", {"-q", "c", "whole.bin"}).exit_code == kOk);
+  refused("spmm-cat", {"c", "c.mtx"}, "spmm-convert c.bin c.mtx");
+  refused("spmm-gen", {"c.npz", "--n", "8", "--m", "4", "--k", "1"}, "spmm-convert c.bin c.npz");
+}
+
 /// Temporary names, which begin with a dot.
 Words hidden_names() {
   Words hidden = names_in(".");

@@ -39,8 +39,8 @@ TEST_CASE("convert: wrong command lines", "[convert]") {
   check_fails({mtx, folder.file("b.npy")}, 2, "from mtx to npy: one of the two must be a block-sparse file");
   check_fails({bin, out}, 2, "from bin to bin: one of the two must be");
   check_fails({bin, folder.file("out")}, 2, "its ending does not say which format is meant");
-  check_fails({mtx, mtx, "--to", "bin"}, 2, "the output is the same file as an input");
-  check_fails({mtx, bin, "--like", bin}, 2, "the output is the same file as an input");
+  check_fails({mtx, mtx, "--to", "bin"}, 2, "the output is the same file as the input");
+  check_fails({mtx, bin, "--like", bin}, 2, "the output is the same file as the input");
   check_fails({mtx, out, "--from", "hdf5"}, 2, "\"hdf5\" is not known; give bin, mtx, npy or npz");
   check_fails({mtx, out, "--block", "0"}, 2, "--block: 0 is out of range; give a number from 1 to 64");
   check_fails({mtx, out, "--block", "65"}, 2, "out of range");

@@ -87,7 +87,7 @@ TEST_CASE("convert: exit codes of what cannot be converted", "[convert]") {
       {{file("short.bin"), file("out.mtx")}, 65, file("short.bin") + ", byte offset 5"},
       {{file("good.mtx"), file("folder")}, 73, "is a directory"},
       {{file("good.mtx"), file("none/out.bin")}, 73, "cannot use the folder"},
-      {{file("good.mtx"), file("good.mtx"), "--to", "bin"}, 2, "is the same file as an input"}};
+      {{file("good.mtx"), file("good.mtx"), "--to", "bin"}, 2, "is the same file as the input"}};
   for (const Case& one : cases) {
     const ProcessResult result = run_convert(one.arguments);
     INFO(one.message << "\n" << result.err);

@@ -89,6 +89,18 @@ TEST_CASE("dense: files in, printed matrices out", "[tools][dense]") {
   CHECK(content_of(folder.file("out/product/C.txt")) == "4294967295 458747\n65535 7\n196605 3\n");
 }
 
+TEST_CASE("dense: what is written is no operand", "[tools][dense]") {
+  const TemporaryFolder folder;
+  const std::string a = write_text(folder.file("A.csv"), "1, 2\n3, 4\n");
+  for (const std::vector<std::string>& out : {std::vector<std::string>{"--json", a}, {"--print", folder.path()}}) {
+    const ProcessResult result = run_host({a, a, "--type", "i32", out[0], out[1]});
+    INFO(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(contains(result.err, "the output is the same file as the input " + a));
+    CHECK(content_of(a) == "1, 2\n3, 4\n");
+  }
+}
+
 TEST_CASE("dense: printed random matrices give the same product again", "[tools][dense]") {
   const TemporaryFolder folder;
   const auto first = run_host({"--shape", "7x5x9", "--seed", "3", "--print", folder.file("one")});

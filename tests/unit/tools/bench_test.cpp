@@ -265,6 +265,13 @@ TEST_CASE("bench: mistakes on the command line", "[tools][bench]") {
   }
   const TemporaryFolder folder;
   CHECK(run_bench({"--case", "quick-m8", "--json", folder.file("none/x.json")}).exit_code == 73);
+  const std::string suites = folder.file("suites.json");
+  std::filesystem::copy_file(kSuites, suites);
+  const ProcessResult over =
+      run_tool("bench", {"--case", "quick-m8", "--kernel", "reference", "--suites", suites, "--json", suites});
+  CHECK(over.exit_code == 2);
+  CHECK(over.err.find("the output is the same file as the input") != std::string::npos);
+  CHECK(content_of(suites) == content_of(kSuites));
 }
 
 TEST_CASE("bench: suites are data", "[tools][bench]") {
