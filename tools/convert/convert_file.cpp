@@ -81,7 +81,8 @@ std::string to_bin(const ConvertOptions& options) {
   reader->read(sink);
   std::vector<MatrixEntry>& entries = sink.entries();
   sort_entries(entries, options.num_threads);
-  const BadElement bad = make_elements(entries, options.rule);
+  ChangedElements changed;
+  const BadElement bad = make_elements(entries, options.rule, changed);
   if (bad.fault != ElementFault::none) {
     throw_bad_element(*reader, options.in, bad, options.rule, options.transposed);
   }
@@ -92,7 +93,7 @@ std::string to_bin(const ConvertOptions& options) {
   return text(options.out, ": ", shape.rows, " x ", shape.columns, options.transposed ? " transposed" : "", ", ",
               entries.size(), " elements -> n ", header.n, ", m ", header.m, ", ", header.num_blocks, " blocks (",
               places == 0 ? 100 : entries.size() * 100 / places, " % full), ",
-              human_bytes(io::file_bytes_of(ElementType::u16, header)));
+              human_bytes(io::file_bytes_of(ElementType::u16, header)), changed.summary());
 }
 
 std::string from_bin(const ConvertOptions& options) {

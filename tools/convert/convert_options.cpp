@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "base/parallel.hpp"
@@ -66,12 +67,20 @@ FileFormat output_format(const std::string& path, FileFormat from) {
                    "give --to mtx, npy or npz, or such an ending");
 }
 
+/// A number, or a fraction of two. Errors: UsageError.
 double parse_scale(const cli::OptionText& given) {
-  double value = 0;
-  const char* const end = given.value.data() + given.value.size();
-  const auto [stop, error] = std::from_chars(given.value.data(), end, value);
-  if (error == std::errc{} && stop == end && std::isfinite(value) && value != 0) return value;
-  throw UsageError(given.where, "\"" + given.value + "\" is not a factor", "give a number such as 256 or 0.5, not 0");
+  const auto number = [](std::string_view word) {
+    double value = 0;
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    return error == std::errc{} && stop == word.data() + word.size() ? value : 0;
+  };
+  const std::string_view word = given.value;
+  const std::size_t slash = word.find('/');
+  const double divisor = slash == word.npos ? 1 : number(word.substr(slash + 1));
+  const double value = divisor == 0 ? 0 : number(word.substr(0, slash)) / divisor;
+  if (std::isfinite(divisor) && std::isfinite(value) && value != 0) return value;
+  throw UsageError(given.where, "\"" + given.value + "\" is not a factor",
+                   "give a number such as 256, 0.5 or 1/65536, not 0");
 }
 
 MatrixShape parse_shape(const cli::OptionText& given) {
@@ -144,7 +153,7 @@ cxxopts::Options make_convert_options() {
       ("from", "format of IN: bin, mtx, npy or npz (default: what its content or ending says)", value(), "FORMAT")  //
       ("to", "format of OUT (default: its ending; else bin)", value(), "FORMAT")                                    //
       ("transpose", "write the transposed matrix")                                                                  //
-      ("scale", "multiply all elements by this number", value(), "X")                                               //
+      ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")                         //
       ("threads", "threads (default: all cores)", value(), "T")                                                     //
       ("q,quiet", "print nothing on success");
   cli::add_common_options(options);

@@ -46,23 +46,40 @@ Wording wording(ElementFault fault) {
 RuledElement apply_rule(double sum, std::uint64_t num_values, bool passed_exact_limit, const ElementRule& rule) {
   if (std::isnan(sum)) return {.fault = ElementFault::not_a_number};
   if (num_values > 1 && passed_exact_limit) return {.fault = ElementFault::inexact};
-  double value = rule.scale == 1 ? sum : sum * rule.scale;
-  if (std::isnan(value)) return {.fault = ElementFault::not_a_number};  // infinity times 0
-  if (rule.round) value = std::nearbyint(value);
+  const double scaled = rule.scale == 1 ? sum : sum * rule.scale;
+  if (std::isnan(scaled)) return {.fault = ElementFault::not_a_number};  // infinity times 0
+  const double value = rule.round ? std::nearbyint(scaled) : scaled;
   if (value < 0) {
     if (!rule.saturate) return {.fault = ElementFault::negative};
-    value = 0;
+    return {.value = 0, .change = ElementChange::raised};
   }
   if (value > kLargest) {
     if (!rule.saturate) return {.fault = ElementFault::too_large};
-    value = kLargest;
+    return {.value = static_cast<std::uint16_t>(kLargest), .change = ElementChange::cut};
   }
   const auto whole = static_cast<std::uint16_t>(value);
   if (static_cast<double>(whole) != value) return {.fault = ElementFault::fraction};
-  return {.value = whole};
+  return {.value = whole, .change = value == scaled ? ElementChange::none : ElementChange::rounded};
 }
 
-BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule) {
+void ChangedElements::count(ElementChange change) {
+  rounded += change == ElementChange::rounded ? 1 : 0;
+  raised += change == ElementChange::raised ? 1 : 0;
+  cut += change == ElementChange::cut ? 1 : 0;
+}
+
+std::string ChangedElements::summary() const {
+  std::string line;
+  const auto add = [&](std::uint64_t elements, const char* what) {
+    if (elements > 0) line += text(line.empty() ? "; " : ", ", elements, what);
+  };
+  add(rounded, " rounded");
+  add(raised, " raised to 0");
+  add(cut, " cut to 65535");
+  return line;
+}
+
+BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed) {
   std::size_t kept = 0;
   for (std::size_t begin = 0; begin < entries.size();) {
     const MatrixEntry first = entries[begin];
@@ -78,6 +95,7 @@ BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& r
     if (element.fault != ElementFault::none) {
       return {.row = first.row, .column = first.column, .sum = sum, .num_values = end - begin, .fault = element.fault};
     }
+    changed.count(element.change);
     if (element.value != 0) {
       entries[kept] = {.column = first.column, .row = first.row, .value = static_cast<double>(element.value)};
       ++kept;

@@ -18,9 +18,24 @@ struct ElementRule {
 /// What is wrong with a value; none: nothing.
 enum class ElementFault : std::uint8_t { none, not_a_number, fraction, negative, too_large, inexact };
 
+/// What became of a value that is no element as it is. One that was rounded as well counts as raised or cut alone.
+enum class ElementChange : std::uint8_t { none, rounded, raised, cut };
+
 struct RuledElement {
   std::uint16_t value = 0;
   ElementFault fault = ElementFault::none;
+  ElementChange change = ElementChange::none;
+};
+
+/// Elements that the rule has changed.
+struct ChangedElements {
+  std::uint64_t rounded = 0;  ///< to a whole number
+  std::uint64_t raised = 0;   ///< from below 0 to 0
+  std::uint64_t cut = 0;      ///< from above 65,535 to that
+
+  void count(ElementChange change);
+  /// "; 3 rounded, 2 raised to 0, 1 cut to 65535"; "" where none was changed.
+  [[nodiscard]] std::string summary() const;
 };
 
 /// The element for the sum of num_values values. A sum that passed 2^53 is inexact: it may have lost what decides.
@@ -37,7 +52,7 @@ struct BadElement {
 
 /// Adds up the values of each place of a sorted list and replaces them by elements; zeros are dropped. Returns what
 /// breaks the rule first, with fault none where nothing does.
-BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule);
+BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed);
 
 /// The message for an element that breaks the rule: reads the file again to say where it is. Errors: always
 /// FormatError.

@@ -25,7 +25,8 @@ Files are known by their content, then by their ending, unless --from and --to s
 
 To .bin: elements that are stored several times are added up. A sum, times --scale, must be a whole number from 0 to
 65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate is
-given; what is not a number (NaN) is always an error. Rectangular matrices are padded with zeros to a square. Both
+given; the last line says how many were rounded, raised to 0 and cut to 65535. What is not a number (NaN) is always an
+error. Rectangular matrices are padded with zeros to a square. Both
 operands of a product need one n and one m: convert the second with --like FIRST.bin, or both with the same --n and
 --block. --block auto takes the side of 1 to 16, 32 and 64 whose file is the shortest. Blocks without an element other
 than zero are not written.
@@ -41,8 +42,8 @@ Examples:
   spmm-convert a.mtx a.bin --block 8
   spmm-convert b.npz b.bin --like a.bin
   spmm a.bin b.bin c.bin && spmm-convert c.bin c.npz --shape 3000x200
-  spmm-convert weights.npy w.bin --scale 256 --round --on-overflow saturate
-  spmm-convert c.bin c.mtx --scale 0.00390625
+  spmm-convert prices.mtx p.bin --scale 100 --round           hundredths as whole numbers
+  spmm-convert p2.bin p2.mtx --scale 1/10000                  their products
 
 Every option can also be given as an environment variable: SPMM_ON_OVERFLOW for --on-overflow.
 Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 69 built

@@ -49,7 +49,9 @@ TEST_CASE("convert: wrong command lines", "[convert]") {
   check_fails({mtx, out, "--n", "10", "--like", bin}, 2, "--n: and --like both say the size");
   check_fails({mtx, out, "--like", bin, "--block", "5"}, 2, "--block: 5 does not divide n = 12");
   check_fails({mtx, out, "--scale", "0"}, 2, "--scale: \"0\" is not a factor");
-  check_fails({mtx, out, "--scale", "many"}, 2, "--scale: \"many\" is not a factor");
+  for (const std::string bad : {"many", "1/0", "1/", "/2", "1/2/3", "1/inf", "nan", "0/5"}) {
+    check_fails({mtx, out, "--scale", bad}, 2, "--scale: \"" + bad + "\" is not a factor");
+  }
   check_fails({mtx, out, "--on-overflow", "wrap"}, 2, "\"wrap\" is not known; give error or saturate");
   check_fails({mtx, out, "--shape", "2x2"}, 2, "--shape: is only for what is made from a .bin");
   check_fails({bin, folder.file("o.mtx"), "--block", "4"}, 2, "--block: is only for what a .bin is made from");

@@ -68,7 +68,8 @@ TEST_CASE("convert: blocks are counted as by definition, and the shortest file i
   for (const std::uint32_t side : {7u, 100u, 3000u, 4'000'000'000u}) {
     auto entries = random_entries(3000, side, 7);
     sort_entries(entries, 1);
-    REQUIRE(make_elements(entries, {.saturate = true}).fault == ElementFault::none);
+    ChangedElements changed;
+    REQUIRE(make_elements(entries, {.saturate = true}, changed).fault == ElementFault::none);
     for (const std::uint32_t m : kTriedSides) CHECK(count_blocks(entries, m) == blocks_by_definition(entries, m));
     std::uint64_t least = UINT64_MAX;
     for (const std::uint32_t m : kTriedSides) {
@@ -111,10 +112,22 @@ TEST_CASE("convert: sums become elements by the rule", "[convert]") {
                                       {.column = 2, .row = 0, .value = 5},
                                       {.column = 2, .row = 0, .value = -5},
                                       {.column = 0, .row = 9, .value = 8}};
-  CHECK(make_elements(entries, strict).fault == ElementFault::none);
+  ChangedElements changed;
+  CHECK(make_elements(entries, strict, changed).fault == ElementFault::none);
+  CHECK(changed.summary().empty());
   REQUIRE(entries.size() == 2);
   CHECK(entries[0].value == 1);
   CHECK(entries[1].key() == std::uint64_t{9} << 32);
+
+  std::vector<MatrixEntry> wide;
+  for (const double value : {0.25, -0.25, 2.5, -0.75, -3.0, 65535.25, 65535.5, 1e300, 7.0, infinity}) {
+    wide.push_back({.column = static_cast<std::uint32_t>(wide.size()), .row = 0, .value = value});
+  }
+  CHECK(make_elements(wide, soft, changed).fault == ElementFault::none);
+  CHECK(changed.rounded == 4);
+  CHECK(changed.raised == 2);
+  CHECK(changed.cut == 3);
+  CHECK(changed.summary() == "; 4 rounded, 2 raised to 0, 3 cut to 65535");
 }
 
 TEST_CASE("convert: text comes in whole lines, wherever the pieces end", "[convert]") {

@@ -104,6 +104,10 @@ TEST_CASE("convert: size, side, transposition and scale", "[convert]") {
   CHECK(to_bin({"--block", "1", "--scale", "7000"}).values == std::vector<std::uint16_t>{28000, 7000, 63000});
   CHECK(to_bin({"--block", "1", "--scale", "0.3", "--round"}).values == std::vector<std::uint16_t>{1, 3});
   CHECK(to_bin({"--block", "1", "--scale", "-1", "--on-overflow", "saturate"}).index.empty());
+  CHECK(to_bin({"--block", "1", "--scale", "3/10", "--round"}).values == std::vector<std::uint16_t>{1, 3});
+  const ProcessResult counted = run_convert(
+      {folder.file("s.mtx"), folder.file("s.bin"), "--scale", "-1/4", "--round", "--on-overflow", "saturate"});
+  CHECK(counted.out.find("; 1 rounded, 2 raised to 0, in ") != std::string::npos);  // of -1, -0.25 and -2.25
   to_bin({"--block", "2"});
   const auto to_mtx = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {folder.file("s.bin"), folder.file("t.mtx")});
