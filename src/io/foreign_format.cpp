@@ -21,6 +21,11 @@ std::string converted_name(const std::string& name) {
   return std::filesystem::path(name).replace_extension(".bin").string();
 }
 
+/// "c" for "c/", a folder of parts.
+std::filesystem::path without_slash(const std::filesystem::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
 /// What a command needs in front of a name that would be an option.
 const char* dashes_before(const std::string& name) {
   return name.substr(0, 1) == "-" ? "-- " : "";
@@ -68,9 +73,16 @@ void reject_foreign_format(std::span<const std::byte> first_bytes, const std::st
       text("convert it first: spmm-convert ", dashes_before(name), shell_word(name), " ", shell_word(out)));
 }
 
+std::string operand_hint(const std::string& result_name) {
+  const std::filesystem::path path = without_slash(result_name);
+  const std::string name = path.string();
+  const std::string out = (path.parent_path() / (path.stem().string() + "16.bin")).string();
+  return text("make an operand of the result: spmm-convert ", dashes_before(name), shell_word(name), " ",
+              shell_word(out), " (elements above 65535: --on-overflow saturate)");
+}
+
 void reject_foreign_ending(const std::string& out) {
-  std::filesystem::path path = out;
-  if (!path.has_filename()) path = path.parent_path();  // "c.mtx/", a folder of parts
+  const std::filesystem::path path = without_slash(out);
   const std::string ending = path.extension().string();
   if (ending != ".mtx" && ending != ".npy" && ending != ".npz") return;
   const std::string name = path.string();

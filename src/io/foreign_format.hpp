@@ -22,6 +22,9 @@ std::string shell_word(const std::string& word);
 /// Errors: FormatError that names the command which converts the file, if its first bytes are of a foreign format.
 void reject_foreign_format(std::span<const std::byte> first_bytes, const std::string& name);
 
+/// What to do about a result that is given as an operand: the command that makes one of it.
+std::string operand_hint(const std::string& result_name);
+
 /// Refuses an output in the block-sparse form whose name ends as that of another format does. Errors: UsageError that
 /// names the command which makes that format.
 void reject_foreign_ending(const std::string& out);

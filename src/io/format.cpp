@@ -90,9 +90,9 @@ void check_length(const MatrixHeader& header, ElementType type, std::uint64_t fo
     throw FormatError(
         at_offset(name, kHeaderBytes),
         text("the file has ", found_bytes, " bytes, which fits elements of ", other == ElementType::u16 ? 16 : 32,
-             " bits; ", wanted),
+             " bits", type == ElementType::u16 ? ", a result; " : "; ", wanted),
         type == ElementType::u16
-            ? "give an input matrix (16-bit elements), not a result; or create the file again if it is cut off"
+            ? operand_hint(name) + "; or create the file again if it is cut off"
             : "give a result (32-bit elements), not an input matrix; or create the file again if it is cut off");
   }
   if (found_bytes < expected) {

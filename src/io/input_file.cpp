@@ -13,6 +13,7 @@
 
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
+#include "io/foreign_format.hpp"
 #include "io/parts_index.hpp"
 #include "io/retried.hpp"
 #include "spmm/error.hpp"
@@ -44,6 +45,9 @@ const char* open_remedy(int error) {
 
 /// Errors: always InputError.
 [[noreturn]] void throw_not_a_file(const std::string& name, unsigned mode) {
+  if (std::error_code ignored; S_ISDIR(mode) && std::filesystem::exists(name + "/" + kIndexName, ignored)) {
+    throw InputError(name, "is a folder of parts, expected a regular file", operand_hint(name));
+  }
   throw InputError(name, text("is ", kind_text(mode), ", expected a regular file"),
                    S_ISDIR(mode) ? "give the path of a matrix file inside the folder"
                                  : "store the data in a file first: records are read by position and more than once");

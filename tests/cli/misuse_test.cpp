@@ -157,7 +157,9 @@ TEST_CASE("bad files") {
       {{"bigendian.bin", "b.bin", "c.bin"}, kBadData, {"bigendian.bin, byte offset 4", "little-endian"}},
       {{"a.bin", "n128.bin", "c.bin"}, kBadData, {"a.bin and n128.bin", "n = 64", "n = 128", "the same n and m"}},
       {{"m8.bin", "b.bin", "old.bin"}, kBadData, {"m8.bin and b.bin", "m = 8", "m = 4"}},
-      {{"product.bin", "b.bin", "c.bin"}, kBadData, {"product.bin", "elements of 32 bits", "not a result"}},
+      {{"product.bin", "b.bin", "c.bin"},
+       kBadData,
+       {"product.bin", "elements of 32 bits, a result", "spmm-convert product.bin product16.bin"}},
       {{"--plan", "cut.bin", "b.bin"}, kBadData, {"cut.bin, record 2"}},
       {{"--plan", "a.bin", "n128.bin"}, kBadData, {"a.bin and n128.bin"}},
   });

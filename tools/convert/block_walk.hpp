@@ -38,6 +38,7 @@ class BlockWalk {
   [[nodiscard]] std::uint32_t columns_inside() const { return columns_inside_; }
 
   [[nodiscard]] const MatrixFile& matrix() const { return matrix_; }
+  [[nodiscard]] bool transposed() const { return cut_.transposed; }
   [[nodiscard]] const MatrixShape& shape() const { return cut_.shape; }
   [[nodiscard]] std::uint32_t m() const { return m_; }
 

@@ -70,11 +70,52 @@ void write_block_row(RecordBuffer& records, std::uint32_t i, std::vector<std::ui
   }
 }
 
+/// Gives a file of all records its header and its name. Errors: OutOfMemory (more blocks than a file holds),
+/// OutputError, IoError.
+MatrixHeader close_file(io::OutputFile& file, RecordBuffer& records, std::uint32_t n, std::uint32_t m) {
+  constexpr std::uint64_t kMaxBlocks = UINT32_MAX;
+  if (records.num_records() > kMaxBlocks) {
+    throw OutOfMemory(
+        file.name(),
+        text("the matrix has ", records.num_records(), " blocks of side ", m, ", a file at most ", kMaxBlocks),
+        "store it with larger blocks");
+  }
+  records.flush();
+  const MatrixHeader header{.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(records.num_records())};
+  file.finish(header);
+  file.publish();
+  return header;
+}
+
+/// The elements of the current block of a walk by the rule. Returns whether one is not 0.
+bool rule_block(const BlockWalk& walk, const ElementRule& rule, std::vector<std::uint16_t>& values,
+                ChangedElements& changed) {
+  bool any = false;
+  for (std::size_t e = 0; e < values.size(); ++e) {
+    const std::uint32_t value = walk.elements()[e];
+    const RuledElement element = value == 0 ? RuledElement{} : apply_rule(value, 1, false, rule);
+    if (element.fault != ElementFault::none) {
+      const auto row = static_cast<std::uint32_t>(walk.at().i * walk.m() + e / walk.m());
+      const auto column = static_cast<std::uint32_t>(walk.at().j * walk.m() + e % walk.m());
+      throw_at_element(walk.matrix().file.name(),
+                       {.row = walk.transposed() ? column : row,
+                        .column = walk.transposed() ? row : column,
+                        .sum = static_cast<double>(value),
+                        .num_values = 1,
+                        .fault = element.fault},
+                       0, rule);
+    }
+    values[e] = element.value;
+    any = any || element.value != 0;
+    changed.count(element.change);
+  }
+  return any;
+}
+
 }  // namespace
 
 MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<MatrixEntry>& entries, std::uint32_t n,
                           std::uint32_t m) {
-  constexpr std::uint64_t kMaxBlocks = UINT32_MAX;
   io::OutputFile file(path, {});
   const std::uint64_t least_blocks = (entries.size() + std::uint64_t{m} * m - 1) / (std::uint64_t{m} * m);
   file.expect_bytes(kHeaderBytes + least_blocks * input_record_bytes(m));
@@ -88,17 +129,21 @@ MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<M
     }
     write_block_row(records, i, elements);
   }
-  if (records.num_records() > kMaxBlocks) {
-    throw OutOfMemory(
-        path.string(),
-        text("the matrix has ", records.num_records(), " blocks of side ", m, ", a file at most ", kMaxBlocks),
-        "give a larger --block");
+  return close_file(file, records, n, m);
+}
+
+MatrixHeader rewrite_blocks(const std::filesystem::path& path, BlockWalk& walk, const ElementRule& rule,
+                            ChangedElements& changed) {
+  io::OutputFile file(path, {});
+  RecordBuffer records(file, walk.m());
+  std::vector<std::uint16_t> values(std::size_t{walk.m()} * walk.m());
+  for (walk.rewind(); walk.next();) {
+    if (!rule_block(walk, rule, values, changed)) continue;
+    std::byte* const record = records.add();
+    write_index(record, walk.at());
+    std::memcpy(record + kIndexBytes, values.data(), values.size() * sizeof(std::uint16_t));
   }
-  records.flush();
-  const MatrixHeader header{.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(records.num_records())};
-  file.finish(header);
-  file.publish();
-  return header;
+  return close_file(file, records, walk.matrix().file.header().n, walk.m());
 }
 
 }  // namespace spmm::tools

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "spmm/types.hpp"
+#include "tools/convert/block_walk.hpp"
+#include "tools/convert/element_rule.hpp"
 #include "tools/convert/matrix_entries.hpp"
 
 namespace spmm::tools {
@@ -15,5 +17,11 @@ namespace spmm::tools {
 /// fullest block row. Errors: OutOfMemory (more than 2^32 - 1 blocks), OutputError, IoError, Interrupted.
 MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<MatrixEntry>& entries, std::uint32_t n,
                           std::uint32_t m);
+
+/// Writes the blocks of another file as an input matrix, those without an element other than zero left out; counts what
+/// the rule has changed. Shapes: walk = the whole matrix. Memory: 4 MB. Errors: as BlockWalk and write_blocks();
+/// FormatError (an element breaks the rule).
+MatrixHeader rewrite_blocks(const std::filesystem::path& path, BlockWalk& walk, const ElementRule& rule,
+                            ChangedElements& changed);
 
 }  // namespace spmm::tools

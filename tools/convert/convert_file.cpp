@@ -96,6 +96,18 @@ std::string to_bin(const ConvertOptions& options) {
               human_bytes(io::file_bytes_of(ElementType::u16, header)), changed.summary());
 }
 
+/// A result becomes an operand.
+std::string bin_to_bin(const ConvertOptions& options) {
+  const MatrixFile matrix = open_matrix(options.in, options.type, ElementType::u32);
+  const std::uint64_t n = matrix.file.header().n;
+  BlockWalk walk(matrix, {.shape = {.rows = n, .columns = n}, .transposed = options.transposed});
+  ChangedElements changed;
+  const MatrixHeader header = rewrite_blocks(options.out, walk, options.rule, changed);
+  return text(options.out, ":", options.transposed ? " transposed," : "", " n ", header.n, ", m ", header.m, ", ",
+              header.num_blocks, " blocks with elements of 16 bits, ",
+              human_bytes(io::file_bytes_of(ElementType::u16, header)), changed.summary());
+}
+
 std::string from_bin(const ConvertOptions& options) {
   const MatrixFile matrix = open_matrix(options.in, options.type, ElementType::u32);
   const std::uint64_t n = matrix.file.header().n;
@@ -123,7 +135,8 @@ std::string from_bin(const ConvertOptions& options) {
 std::string convert_file(const ConvertOptions& options) {
   check_output_is_no_input(options.in, options.out);
   if (options.like) check_output_is_no_input(*options.like, options.out);
-  return options.to == FileFormat::bin ? to_bin(options) : from_bin(options);
+  if (options.to != FileFormat::bin) return from_bin(options);
+  return options.from == FileFormat::bin ? bin_to_bin(options) : to_bin(options);
 }
 
 }  // namespace spmm::tools

@@ -100,7 +100,14 @@ void refuse_options(const cxxopts::ParseResult& parsed, const std::vector<std::s
 }
 
 void parse_to_bin(const cxxopts::ParseResult& parsed, ConvertOptions& options) {
-  refuse_options(parsed, {"shape", "dtype", "type", "deflate"}, "is only for what is made from a .bin");
+  if (options.from == FileFormat::bin) {
+    refuse_options(parsed, {"block", "n", "like"},
+                   "is not for a .bin made of a .bin: n and the blocks stay as they are");
+    refuse_options(parsed, {"shape", "dtype", "deflate"}, "is only for other formats made of a .bin");
+    options.type = type_option(parsed);
+  } else {
+    refuse_options(parsed, {"shape", "dtype", "type", "deflate"}, "is only for what is made from a .bin");
+  }
   if (const auto block = cli::option_text(parsed, "block")) {
     options.auto_block = block->value == "auto";
     if (!options.auto_block) {
@@ -180,10 +187,10 @@ ConvertOptions parse_convert_options(const cxxopts::ParseResult& parsed) {
   const auto to = format_option(parsed, "to");
   options.from = from ? *from : input_format(options.in);
   options.to = to ? *to : output_format(options.out, options.from);
-  if ((options.from == FileFormat::bin) == (options.to == FileFormat::bin)) {
+  if (options.from != FileFormat::bin && options.to != FileFormat::bin) {
     throw UsageError("command line",
                      text("from ", format_name(options.from), " to ", format_name(options.to),
-                          ": one of the two must be a block-sparse file (.bin), and only one"),
+                          ": one of the two must be a block-sparse file (.bin)"),
                      "convert to .bin and from there");
   }
   options.transposed = cli::option_flag(parsed, "transpose");

@@ -106,13 +106,23 @@ BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& r
   return {};
 }
 
-void throw_bad_element(EntryReader& reader, const std::string& name, const BadElement& bad, const ElementRule& rule,
+void throw_at_element(const std::string& where, const BadElement& bad, std::uint64_t first_index,
+                      const ElementRule& rule) {
+  const Wording words = wording(bad.fault);
+  throw FormatError(
+      where,
+      text(bad.num_values > 1 ? text("the sum of ", bad.num_values, " elements") : "the element", " at row ",
+           bad.row + first_index, ", column ", bad.column + first_index, " (counted from ", first_index, ") is ",
+           shown(bad.sum), rule.scale == 1 ? "" : text(", times ", shown(rule.scale)), ", which ", words.problem,
+           "; expected a whole number from 0 to 65535"),
+      words.hint);
+}
+
+void throw_bad_element(EntryReader& reader, const std::string& name, BadElement bad, const ElementRule& rule,
                        bool transposed) {
-  std::uint32_t row = bad.row;
-  std::uint32_t column = bad.column;
-  if (transposed) std::swap(row, column);
+  if (transposed) std::swap(bad.row, bad.column);
   EntrySink finder(false);
-  finder.search(row, column);
+  finder.search(bad.row, bad.column);
   reader.read(finder);
   std::string where = name;
   const auto& places = finder.places();
@@ -121,14 +131,7 @@ void throw_bad_element(EntryReader& reader, const std::string& name, const BadEl
     if (!place.empty()) where += (p == 0 ? ", " : " and ") + place;
   }
   if (bad.num_values > places.size()) where += " and more";
-  const Wording words = wording(bad.fault);
-  const std::uint64_t base = reader.first_index();
-  throw FormatError(where,
-                    text(bad.num_values > 1 ? text("the sum of ", bad.num_values, " elements") : "the element",
-                         " at row ", row + base, ", column ", column + base, " (counted from ", base, ") is ",
-                         shown(bad.sum), rule.scale == 1 ? "" : text(", times ", shown(rule.scale)), ", which ",
-                         words.problem, "; expected a whole number from 0 to 65535"),
-                    words.hint);
+  throw_at_element(where, bad, reader.first_index(), rule);
 }
 
 }  // namespace spmm::tools

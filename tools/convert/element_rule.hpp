@@ -54,9 +54,14 @@ struct BadElement {
 /// breaks the rule first, with fault none where nothing does.
 BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed);
 
-/// The message for an element that breaks the rule: reads the file again to say where it is. Errors: always
+/// The message for an element that breaks the rule, at rows and columns counted from first_index. Errors: always
 /// FormatError.
-[[noreturn]] void throw_bad_element(EntryReader& reader, const std::string& name, const BadElement& bad,
+[[noreturn]] void throw_at_element(const std::string& where, const BadElement& bad, std::uint64_t first_index,
+                                   const ElementRule& rule);
+
+/// The same for an element of another format: reads the file again to say where it is. Errors: always
+/// FormatError.
+[[noreturn]] void throw_bad_element(EntryReader& reader, const std::string& name, BadElement bad,
                                     const ElementRule& rule, bool transposed);
 
 }  // namespace spmm::tools

@@ -15,7 +15,7 @@ namespace {
 using namespace spmm;
 
 constexpr const char* kNotes = R"(
-One of IN and OUT is a block-sparse file (.bin), the other one is
+One of IN and OUT is a block-sparse file (.bin), the other one is a .bin too or
   .mtx   Matrix Market: coordinate or array; integer, real or pattern (each element 1); general or symmetric. Written:
          coordinate, general; integer, or real with --scale
   .npy   a dense NumPy array with two dimensions: C or Fortran order, integers, floats or bool of either byte order
@@ -31,6 +31,9 @@ operands of a product need one n and one m: convert the second with --like FIRST
 --block. --block auto takes the side of 1 to 16, 32 and 64 whose file is the shortest. Blocks without an element other
 than zero are not written.
 
+.bin to .bin: a result becomes an operand of the next product: its elements, 32 bits wide, become elements of 16 bits by
+the rule above. IN may be a folder of parts.
+
 From .bin: inputs (16-bit elements) and results (32-bit; also folders of parts) are told apart by their lengths; --type
 says it where both fit. --shape cuts the padding off. With --scale the elements become floats.
 
@@ -42,6 +45,7 @@ Examples:
   spmm-convert a.mtx a.bin --block 8
   spmm-convert b.npz b.bin --like a.bin
   spmm a.bin b.bin c.bin && spmm-convert c.bin c.npz --shape 3000x200
+  spmm a.bin a.bin aa.bin && spmm-convert aa.bin aa16.bin && spmm aa16.bin a.bin aaa.bin
   spmm-convert prices.mtx p.bin --scale 100 --round           hundredths as whole numbers
   spmm-convert p2.bin p2.mtx --scale 1/10000                  their products
 

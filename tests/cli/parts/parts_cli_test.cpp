@@ -15,6 +15,7 @@
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
+#include "support/oracle.hpp"
 #include "test_paths.hpp"
 
 namespace {
@@ -246,6 +247,67 @@ TEST_CASE("no program writes into a folder of parts that it reads, also through 
   CHECK(tool("spmm-cat", {"-q", "c", "whole.bin"}).exit_code == kOk);
   refused("spmm-cat", {"c", "c.mtx"}, "spmm-convert c.bin c.mtx");
   refused("spmm-gen", {"c.npz", "--n", "8", "--m", "4", "--k", "1"}, "spmm-convert c.bin c.npz");
+}
+
+TEST_CASE("a result becomes an operand: A A A without a text file, of one file and of parts") {
+  const Workplace workplace;
+  const spmm::BlockMatrix a = random_matrix(96, 4, 90, 60, 7);  // at most 24 pairs of 4 terms of 3,600 in an element
+  spmm::write_matrix("x.bin", a);
+  const spmm::ProductMatrix aa = oracle_multiply(a, a);
+  const spmm::BlockMatrix narrow{
+      .n = aa.n, .m = aa.m, .index = aa.index, .values = {aa.values.begin(), aa.values.end()}};
+  REQUIRE(*std::max_element(aa.values.begin(), aa.values.end()) <= 65535);
+  multiply({"x.bin", "x.bin", "aa.bin"});
+  multiply({"--parts", "3", "x.bin", "x.bin", "pp"});
+  for (const std::string result : {"aa.bin", "pp", "pp/"}) {
+    const ProcessResult refused = spmm_command({"--backend", "cpu", result, "x.bin", "old.bin"});
+    INFO(refused.err);
+    CHECK(refused.exit_code == (result == "aa.bin" ? kBadData : kNoInput));
+    const std::string narrowed = result == "aa.bin" ? "aa16.bin" : "pp16.bin";
+    const std::string words = result == "aa.bin" ? "aa.bin aa16.bin" : "pp pp16.bin";
+    CHECK(refused.err.find("make an operand of the result: spmm-convert " + words) != std::string::npos);
+    const ProcessResult converted = tool("spmm-convert", {result, narrowed});
+    INFO(converted.err);
+    REQUIRE(converted.exit_code == kOk);
+    CHECK((spmm::read_matrix(narrowed) == narrow));
+    multiply({narrowed, "x.bin", "aaa.bin"});
+    CHECK((spmm::read_product("aaa.bin") == oracle_multiply(narrow, a)));
+  }
+  REQUIRE(tool("spmm-convert", {"pp", "t.bin", "--transpose", "--scale", "2"}).exit_code == kOk);
+  spmm::BlockMatrix twice = transposed(narrow);
+  for (std::uint16_t& value : twice.values) value = static_cast<std::uint16_t>(2 * value);
+  spmm::write_matrix("twice.bin", twice);
+  CHECK(tool("spmm-compare", {"--any-order", "t.bin", "twice.bin"}).exit_code == kOk);
+}
+
+TEST_CASE("an element of a result that is no element of an operand is named, or cut when asked for") {
+  const Workplace workplace;
+  spmm::write_product("wide.bin",
+                      {.n = 8, .m = 2, .index = {{0, 0}, {1, 3}}, .values = {1, 0, 65535, 2, 0, 9, 65536, 70000}});
+  const auto fails = [](const Words& arguments, int code, const std::string& why) {
+    const ProcessResult result = tool("spmm-convert", arguments);
+    INFO(result.err);
+    CHECK(result.exit_code == code);
+    CHECK(result.err.find(why) != std::string::npos);
+    CHECK_FALSE(fs::exists("o.bin"));
+  };
+  fails({"wide.bin", "o.bin"}, kBadData,
+        "wide.bin: the element at row 3, column 6 (counted from 0) is 65536, which is above 65535; expected a whole "
+        "number "
+        "from 0 to 65535; give --on-overflow saturate");
+  fails({"wide.bin", "o.bin", "--transpose"}, kBadData, "the element at row 3, column 6 (counted from 0) is 65536");
+  fails({"wide.bin", "o.bin", "--scale", "1/2"}, kBadData,
+        "row 0, column 0 (counted from 0) is 1, times 0.5, which is not");
+  fails({"wide.bin", "o.bin", "--block", "4"}, kUsage, "--block: is not for a .bin made of a .bin");
+  fails({"wide.bin", "o.bin", "--like", "a.bin"}, kUsage, "--like: is not for a .bin made of a .bin");
+  fails({"wide.bin", "o.bin", "--shape", "4x4"}, kUsage, "--shape: is only for other formats");
+  fails({"wide.bin", "wide.bin"}, kUsage, "the output is the same file as the input");
+  const ProcessResult cut = tool("spmm-convert", {"wide.bin", "o.bin", "--on-overflow", "saturate"});
+  CHECK(cut.out.find("o.bin: n 8, m 2, 2 blocks with elements of 16 bits, 44 B; 2 cut to 65535, in ") == 0);
+  CHECK((spmm::read_matrix("o.bin").values == std::vector<std::uint16_t>{1, 0, 65535, 2, 0, 9, 65535, 65535}));
+  REQUIRE(tool("spmm-convert", {"wide.bin", "s.bin", "--scale", "1/65536", "--round"}).exit_code == kOk);
+  CHECK((spmm::read_matrix("s.bin") ==
+         spmm::BlockMatrix{.n = 8, .m = 2, .index = {{0, 0}, {1, 3}}, .values = {0, 0, 1, 0, 0, 0, 1, 1}}));
 }
 
 /// Temporary names, which begin with a dot.
