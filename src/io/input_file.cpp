@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/record_errors.hpp"
+#include "base/record_head.hpp"
 #include "base/text.hpp"
 #include "io/foreign_format.hpp"
 #include "io/parts_index.hpp"
@@ -70,6 +71,22 @@ Descriptor open_regular_file(const std::string& name) {
   return fd;
 }
 
+/// Checks the block rows of the first and the last record of a part against its range in the index: records ascend.
+/// Errors: FormatError, IoError.
+void check_rows(const InputFile& file, const ResultPart& part) {
+  std::vector<std::byte> record(file.record_bytes());
+  for (const std::uint64_t r : {std::uint64_t{0}, file.num_records() - 1}) {
+    if (file.num_records() == 0) return;
+    file.read_records(r, 1, record.data());
+    const std::uint32_t row = read_index(record.data()).i;
+    if (row >= part.row_begin && row < part.row_end) continue;
+    throw FormatError(at_record(file.name(), r, file.record_bytes()),
+                      text("a block of block row ", row, "; the index gives the part the block rows ", part.row_begin,
+                           " to ", part.row_end, " (not included)"),
+                      "write the folder anew (ProductOptions::num_parts): the index or the part was changed");
+  }
+}
+
 /// Times of files advance in steps of up to 10 ms (a tick of the kernel).
 constexpr std::int64_t kSettledNs = 20'000'000;
 
@@ -119,6 +136,7 @@ void InputFile::open_parts() {
                              ", ", expected.num_blocks, " blocks"),
                         "write the folder anew (ProductOptions::num_parts): parts of several results were mixed");
     }
+    check_rows(file, part);
     parts_->first_records.push_back(num_records_);
     num_records_ += part.num_blocks;
     file_bytes_ += part.bytes;

@@ -2,29 +2,36 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
+#include <functional>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace spmm::io {
 
-/// One value. Objects keep the order of their members.
-struct JsonValue {
-  enum class Kind : std::uint8_t { number, string, array, object };
-  Kind kind = Kind::number;
-  std::uint64_t number = 0;
-  std::string string{};
-  std::vector<JsonValue> items{};    ///< of an array, or the values of an object
-  std::vector<std::string> names{};  ///< of an object's values
+/// Reads whole numbers below 2^64, strings without escapes, arrays and objects from the front of a text, and keeps none
+/// of them. Members return false if what comes next is anything else; nothing can be read after that.
+class JsonReader {
+ public:
+  explicit JsonReader(std::string_view text) : left_(text) {}
 
-  /// A member of an object; null where there is none.
-  [[nodiscard]] const JsonValue* find(std::string_view name) const;
+  bool number(std::uint64_t& out);
+  /// A view into the text.
+  bool string(std::string_view& out);
+  /// Calls member(name) in front of each value, which it has to read.
+  bool object(const std::function<bool(std::string_view name)>& member);
+  /// Calls item() in front of each value, which it has to read.
+  bool array(const std::function<bool()>& item);
+  /// Any value.
+  bool skip();
+
+  /// The first letter of the next value; 0 at the end.
+  char next();
+
+ private:
+  bool take(char letter);
+  bool list(char begin, char end, const std::function<bool()>& item);
+
+  std::string_view left_;
+  int depth_ = 0;
 };
-
-/// Parses a whole text of whole numbers below 2^64, strings without escapes, arrays and objects.
-/// Returns nothing where the text is anything else.
-std::optional<JsonValue> parse_json(std::string_view text);
 
 }  // namespace spmm::io

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstdio>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,26 +35,40 @@ std::string hex_text(std::uint32_t value) {
   return digits.data();
 }
 
-/// Reads members of one object; the first one that is missing or wrong ends it.
+/// The members of one object that an index has; the first one that is missing or wrong ends the reading.
 class Members {
  public:
-  Members(const JsonValue& object, const std::string& name, std::string where)
-      : object_(object), name_(name), where_(std::move(where)) {}
+  Members(const std::string& name, std::string where, std::span<const char* const> numbers,
+          std::span<const char* const> strings = {})
+      : name_(name), where_(std::move(where)) {
+    for (const char* member : numbers) numbers_.push_back({.name = member});
+    for (const char* member : strings) strings_.push_back({.name = member});
+  }
+
+  /// Reads the value of a member. Another type, or a member of another name, is passed over.
+  bool read(JsonReader& json, std::string_view member) {
+    const char first = json.next();
+    for (auto& number : numbers_) {
+      if (number.name == member && first >= '0' && first <= '9') return number.is_there = json.number(number.value);
+    }
+    for (auto& string : strings_) {
+      if (string.name == member && first == '"') return string.is_there = json.string(string.value);
+    }
+    return json.skip();
+  }
+
+  /// Whether a number has been read.
+  [[nodiscard]] bool has(std::string_view member) const {
+    return std::any_of(numbers_.begin(), numbers_.end(), [&](const auto& n) { return n.name == member && n.is_there; });
+  }
 
   [[nodiscard]] std::uint64_t number(const char* member, std::uint64_t most = kMost32) const {
-    const JsonValue& value = get(member, JsonValue::Kind::number);
-    if (value.number > most) refuse(text("\"", member, "\" is ", value.number, ", expected at most ", most));
-    return value.number;
+    const std::uint64_t value = get(numbers_, member);
+    if (value > most) refuse(text("\"", member, "\" is ", value, ", expected at most ", most));
+    return value;
   }
   [[nodiscard]] std::uint32_t number32(const char* member) const { return static_cast<std::uint32_t>(number(member)); }
-  [[nodiscard]] const std::string& string(const char* member) const {
-    return get(member, JsonValue::Kind::string).string;
-  }
-  [[nodiscard]] const JsonValue& get(const char* member, JsonValue::Kind kind) const {
-    const JsonValue* value = object_.find(member);
-    if (value == nullptr || value->kind != kind) refuse(text("\"", member, "\" is missing or of another type"));
-    return *value;
-  }
+  [[nodiscard]] std::string_view string(const char* member) const { return get(strings_, member); }
   void expect(bool is_right, const char* member, const std::string& expected) const {
     if (!is_right) refuse(text("\"", member, "\" is wrong, expected ", expected));
   }
@@ -64,27 +79,57 @@ class Members {
   }
 
  private:
-  const JsonValue& object_;
+  template <class T>
+  struct Member {
+    std::string_view name;
+    T value{};
+    bool is_there = false;
+  };
+
+  template <class T>
+  [[nodiscard]] T get(const std::vector<Member<T>>& members, std::string_view name) const {
+    for (const auto& member : members) {
+      if (member.name == name && member.is_there) return member.value;
+    }
+    refuse(text("\"", name, "\" is missing or of another type"));
+  }
+
   const std::string& name_;
   std::string where_;
+  std::vector<Member<std::uint64_t>> numbers_;
+  std::vector<Member<std::string_view>> strings_;
 };
 
-ResultPart parse_part(const Members& members, std::uint32_t number, std::uint32_t row_begin, std::uint32_t m) {
-  ResultPart part{.file = members.string("file"),
+constexpr std::array kIndexNumbers = {"schema", "n", "m", "blocks", "bytes"};
+constexpr std::array kPartNumbers = {"row_begin", "row_end", "blocks", "bytes"};
+constexpr std::array kPartStrings = {"file", "crc32"};
+constexpr std::uint64_t kMost64 = std::numeric_limits<std::uint64_t>::max();
+
+/// A part as far as it can be checked alone: what is kept of a text is less than the text.
+ResultPart read_part(const Members& members, std::uint32_t number) {
+  ResultPart part{.file = part_name(number),
                   .row_begin = members.number32("row_begin"),
                   .row_end = members.number32("row_end"),
                   .num_blocks = members.number32("blocks"),
-                  .bytes = members.number("bytes", std::numeric_limits<std::uint64_t>::max())};
-  members.expect(part.file == part_name(number), "file", part_name(number));
-  members.expect(part.row_begin == row_begin, "row_begin", text(row_begin));
-  members.expect(part.row_end >= row_begin, "row_end", text("at least ", row_begin));
-  const std::uint64_t bytes = kHeaderBytes + part.num_blocks * output_record_bytes(m);
-  members.expect(part.bytes == bytes, "bytes", text(bytes));
-  const std::string& crc = members.string("crc32");
+                  .bytes = members.number("bytes", kMost64)};
+  members.expect(part.file == members.string("file"), "file", part.file);
+  const std::string_view crc = members.string("crc32");
   const auto [end, error] = std::from_chars(crc.data(), crc.data() + crc.size(), part.crc32, 16);
   const bool is_hex = error == std::errc() && end == crc.data() + crc.size() && crc.size() == 8;
   members.expect(is_hex, "crc32", "8 hexadecimal digits");
   return part;
+}
+
+void check_part(const Members& members, const ResultPart& part, std::uint32_t row_begin, std::uint32_t m) {
+  members.expect(part.row_begin == row_begin, "row_begin", text(row_begin));
+  members.expect(part.row_end >= row_begin, "row_end", text("at least ", row_begin));
+  const std::uint64_t bytes = kHeaderBytes + part.num_blocks * output_record_bytes(m);
+  members.expect(part.bytes == bytes, "bytes", text(bytes));
+}
+
+/// Bytes of the whole as one file.
+std::uint64_t whole_bytes(const PartsIndex& index) {
+  return kHeaderBytes + index.num_blocks * output_record_bytes(index.m);
 }
 
 }  // namespace
@@ -124,10 +169,9 @@ PartsIndex index_of(const MatrixHeader& header, std::vector<ResultPart> parts) {
 std::string index_text(const PartsIndex& index) {
   // Strings, not a stream: where there is no memory, a stream would leave a part out and say nothing.
   const auto number = [](std::uint64_t value) { return std::to_string(value); };
-  const std::uint64_t bytes = kHeaderBytes + index.num_blocks * output_record_bytes(index.m);
   std::string json = "{\n  \"schema\": " + number(kSchema) + ",\n  \"n\": " + number(index.n) +
                      ",\n  \"m\": " + number(index.m) + ",\n  \"blocks\": " + number(index.num_blocks) +
-                     ",\n  \"bytes\": " + number(bytes) + ",\n  \"parts\": [";
+                     ",\n  \"bytes\": " + number(whole_bytes(index)) + ",\n  \"parts\": [";
   for (std::size_t x = 0; x < index.parts.size(); ++x) {
     const ResultPart& part = index.parts[x];
     json += (x == 0 ? "\n" : ",\n") + ("    {\"file\": \"" + part.file) +
@@ -139,27 +183,42 @@ std::string index_text(const PartsIndex& index) {
 }
 
 PartsIndex parse_index(const std::string& content, const std::string& name) {
-  const std::optional<JsonValue> json = parse_json(content);
-  const JsonValue nothing{.kind = JsonValue::Kind::object};
-  const Members members(json ? *json : nothing, name, "");
-  if (!json || json->kind != JsonValue::Kind::object) members.refuse("is not the JSON index of a result in parts");
-  members.expect(members.number("schema") == kSchema, "schema", text(kSchema));
-  PartsIndex index{.n = members.number32("n"),
-                   .m = members.number32("m"),
-                   .num_blocks = members.number("blocks", std::numeric_limits<std::uint64_t>::max())};
+  PartsIndex index;
+  Members members(name, "", kIndexNumbers);
+  JsonReader json(content);
+  bool has_parts = false;
+  const auto check_schema = [&] { members.expect(members.number("schema") == kSchema, "schema", text(kSchema)); };
+  const auto read_parts = [&] {
+    if (members.has("schema")) check_schema();  // of another one the parts may look different
+    return json.array([&] {
+      const auto number = static_cast<std::uint32_t>(index.parts.size());
+      Members of_part(name, text("part ", number, ": "), kPartNumbers, kPartStrings);
+      if (!json.object([&](std::string_view member) { return of_part.read(json, member); })) return false;
+      index.parts.push_back(read_part(of_part, number));
+      return true;
+    });
+  };
+  const auto read_member = [&](std::string_view member) {
+    if (member != "parts" || json.next() != '[' || std::exchange(has_parts, true)) return members.read(json, member);
+    return read_parts();
+  };
+  if (!json.object(read_member) || json.next() != '\0') members.refuse("is not the JSON index of a result in parts");
+  check_schema();
+  index.n = members.number32("n");
+  index.m = members.number32("m");
+  index.num_blocks = members.number("blocks", kMost64);
   validate_header({.n = index.n, .m = index.m, .num_blocks = 0}, name);
   const std::uint32_t nb = index.n / index.m;
   std::uint64_t num_blocks = 0;
   std::uint32_t row = 0;
-  const JsonValue& parts = members.get("parts", JsonValue::Kind::array);
-  for (std::uint32_t x = 0; x < parts.items.size(); ++x) {
-    const Members of_part(parts.items[x], name, text("part ", x, ": "));
-    index.parts.push_back(parse_part(of_part, x, row, index.m));
-    row = index.parts.back().row_end;
-    num_blocks += index.parts.back().num_blocks;
+  for (std::size_t x = 0; x < index.parts.size(); ++x) {
+    check_part(Members(name, text("part ", x, ": "), {}), index.parts[x], row, index.m);
+    row = index.parts[x].row_end;
+    num_blocks += index.parts[x].num_blocks;
   }
   members.expect(!index.parts.empty() && row == nb, "parts", text("ranges that end at block row ", nb));
   members.expect(num_blocks == index.num_blocks, "blocks", text(num_blocks, ", the sum over the parts"));
+  members.expect(members.number("bytes", kMost64) == whole_bytes(index), "bytes", text(whole_bytes(index)));
   return index;
 }
 
@@ -180,7 +239,12 @@ PartsIndex read_index_at(int folder_fd, const std::string& folder_name) {
     throw FormatError(folder_name, text("is a folder without an index that can be read (", kIndexName, ")"),
                       "give the path of a file, or of a folder that a result in parts was written to");
   }
-  std::string content(std::min<std::uint64_t>(static_cast<std::uint64_t>(info.st_size), kMaxIndexBytes), '\0');
+  const auto bytes = static_cast<std::uint64_t>(info.st_size);
+  if (bytes > kMaxIndexBytes) {
+    throw FormatError(name, text("has ", bytes, " bytes, expected at most ", kMaxIndexBytes),
+                      "write the folder anew (ProductOptions::num_parts)");
+  }
+  std::string content(bytes, '\0');
   std::size_t at = 0;
   while (at < content.size()) {
     const ssize_t got =

@@ -7,7 +7,7 @@ namespace spmm::fuzz {
 
 void fuzz_parts_index(Bytes bytes) {
   const std::string content(text_of(bytes));
-  io::parse_json(content);
+  io::JsonReader(content).skip();
   accepted([&] {
     const io::PartsIndex index = io::parse_index(content, "index.json");
     std::uint64_t blocks = 0;

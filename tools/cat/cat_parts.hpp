@@ -14,7 +14,8 @@ struct CatResult {
   std::uint64_t num_blocks = 0;
 };
 
-/// Reads all parts of a folder in order, checks their checksums, and writes one result file; an empty `out` only
+/// Reads all parts of a folder in order, checks their checksums and that their blocks ascend within the block rows that
+/// the index gives them, and writes one result file; an empty `out` only
 /// checks. The file appears when everything is right. Memory: a few MB. Errors: InputError, FormatError (index, a part
 /// or its checksum), OutOfMemory (more blocks than one file holds), UsageError (`out` would change the folder),
 /// OutputError, IoError, Interrupted.

@@ -17,7 +17,7 @@ using namespace spmm;
 
 constexpr const char* kNotes = R"(
 FOLDER is what spmm --parts has written. OUT gets the same bytes as without --parts; it appears when it is complete and
-the checksum of every part was right. With --check nothing is written.
+every part was right: its checksum, its block rows, and the order of its blocks. With --check nothing is written.
 
 Examples:
   spmm-cat c c.bin
@@ -56,7 +56,7 @@ int run(const cxxopts::ParseResult& parsed) {
       folder, out,
       {.durable = cli::option_flag(parsed, "durable"), .no_clobber = cli::option_flag(parsed, "no-clobber")});
   if (!cli::option_flag(parsed, "quiet")) {
-    std::cout << text(result.num_parts, " parts, ", result.num_blocks, " blocks: checksums are right\n");
+    std::cout << text(result.num_parts, " parts, ", result.num_blocks, " blocks: checksums and block rows are right\n");
   }
   return cli::kOk;
 }

@@ -2,15 +2,22 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/memory.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/workplace.hpp"
+#include "io/crc32.hpp"
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -212,6 +219,94 @@ TEST_CASE("spmm-cat refuses a part that was changed, one that is missing, and wh
   CHECK(tool("spmm-cat", {"c"}).exit_code == kUsage);
   CHECK(tool("spmm-cat", {"--check", "c", "d.bin"}).exit_code == kUsage);
   CHECK(bytes_of("old.bin") == kOldContent);
+}
+
+/// Writes a part again, changed, with an index that has its new checksum.
+void change_part(const std::string& file, const std::function<void(std::string&)>& change) {
+  const std::string before = bytes_of("c/" + file);
+  std::string after = before;
+  change(after);
+  write_bytes("c/" + file, after);
+  const auto crc_of = [](const std::string& bytes) {
+    std::array<char, 9> digits{};
+    std::snprintf(digits.data(), digits.size(), "%08x",
+                  static_cast<unsigned>(spmm::io::crc32(0, std::as_bytes(std::span(bytes)))));
+    return std::string(digits.data());
+  };
+  std::string index = bytes_of("c/index.json");
+  const std::size_t at = index.find(crc_of(before));
+  REQUIRE(at != std::string::npos);
+  write_bytes("c/index.json", index.replace(at, 8, crc_of(after)));
+}
+
+TEST_CASE("blocks outside the block rows of their part, or out of order, are refused though the checksums fit") {
+  const Workplace workplace;
+  multiply({"--parts", "2", "a.bin", "b.bin", "c"});
+  const std::string first = bytes_of("c/part-000.bin");
+  const std::string index = bytes_of("c/index.json");
+  const std::uint32_t end = index_of("c")["parts"][0]["row_end"];
+  const std::size_t record = spmm::output_record_bytes(4);
+  const auto row_at = [&](std::size_t r) { return spmm::kHeaderBytes + r * record; };
+  const auto set_row = [&](std::size_t r, std::uint32_t row) {
+    return [=](std::string& bytes) { std::memcpy(bytes.data() + row_at(r), &row, sizeof row); };
+  };
+  const auto refused = [&](const std::function<void(std::string&)>& change, const std::string& why, bool on_opening) {
+    change_part("part-000.bin", change);
+    for (const Words& words : {Words{"cat", "--check", "c"}, Words{"cat", "c", "d.bin"}, Words{"info", "c"}}) {
+      const ProcessResult result = tool("spmm-" + words.front(), {words.begin() + 1, words.end()});
+      INFO(result.err);
+      if (words.front() == "info" && !on_opening) continue;
+      CHECK(result.exit_code == kBadData);
+      CHECK(result.err.find("c/part-000.bin, record ") != std::string::npos);
+      CHECK(result.err.find(why) != std::string::npos);
+    }
+    CHECK_FALSE(fs::exists("d.bin"));
+    write_bytes("c/part-000.bin", first);
+    write_bytes("c/index.json", index);
+  };
+  const std::size_t last = (first.size() - spmm::kHeaderBytes) / record - 1;
+  refused(set_row(last, end), "the index gives the part the block rows 0 to " + std::to_string(end), true);
+  refused(set_row(last - 1, end), "lies outside the block rows that the index gives the part, 0 to ", false);
+  refused(set_row(last - 1, 16), "expected", false);
+  const auto swap_records = [&](std::string& bytes) {
+    std::swap_ranges(bytes.begin() + static_cast<std::ptrdiff_t>(row_at(1)),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(row_at(2)),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(row_at(2)));
+  };
+  refused(swap_records, "expected blocks in the order of (i, j)", false);
+  // The ranges of both parts moved against each other.
+  const std::string moved = std::to_string(end - 1);
+  std::string shifted = index;
+  for (const std::string member : {"\"row_end\": ", "\"row_begin\": "}) {
+    const std::string was = member + std::to_string(end);
+    REQUIRE(shifted.find(was) != std::string::npos);
+    shifted.replace(shifted.find(was), was.size(), member + moved);
+  }
+  write_bytes("c/index.json", shifted);
+  for (const std::string program : {"spmm-cat", "spmm-info", "spmm-compare"}) {
+    const ProcessResult result = tool(program, {"c", program == "spmm-cat" ? "d.bin" : "c"});
+    INFO(program << ": " << result.err);
+    CHECK(result.exit_code == (program == "spmm-compare" ? 2 : kBadData));
+    CHECK(result.err.find("the index gives the part the block rows 0 to " + moved) != std::string::npos);
+  }
+}
+
+TEST_CASE("an index of 8 MB takes little more memory than its text") {
+  const Workplace workplace;
+  multiply({"--parts", "2", "a.bin", "b.bin", "c"});
+  const auto reject = [&](const std::string& begin, const std::string& item) {
+    std::string text = begin;
+    while (text.size() < (8u << 20) - 2 * item.size()) text += item;
+    write_bytes("c/index.json", text);
+    const ProcessResult result = tool("spmm-cat", {"--check", "c"});
+    INFO(result.err << result.peak_resident_bytes);
+    CHECK(result.exit_code == kBadData);
+    CHECK(result.peak_resident_bytes < std::max<std::uint64_t>(50'000'000, spmm::peak_resident_bytes()));
+  };
+  reject("[", "0,");
+  reject(R"({"schema": 1, "x": [)", "{},");
+  reject(R"({"schema": 1, "parts": [)", "{},");
+  reject(R"({"schema": 1, "n": 8, )", R"("":0,)");
 }
 
 TEST_CASE("no program writes into a folder of parts that it reads, also through links") {
