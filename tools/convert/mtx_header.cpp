@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <string_view>
 #include <vector>
 
 #include "base/text.hpp"
@@ -103,37 +104,43 @@ void read_sizes(std::string_view line, std::uint64_t number, MtxHeader& header, 
   }
 }
 
+/// Errors: FormatError (more elements than the rest of the file can hold).
+void check_num_lines(const MtxHeader& header, std::uint64_t number, std::uint64_t file_bytes, const std::string& name) {
+  // The shortest line of an element: two indices ("1 1\n"), or one digit.
+  const std::uint64_t least = header.is_array ? 2 : 4;
+  if (header.num_lines <= (file_bytes - header.data_begin) / least + 1) return;
+  throw_at_line(name, number,
+                text(header.num_lines, " elements are announced, more than the ", file_bytes - header.data_begin,
+                     " bytes that follow can hold"),
+                "create or copy the file again: it is cut off, or the line of the sizes is wrong");
+}
+
 }  // namespace
 
 void throw_at_line(const std::string& name, std::uint64_t line, const std::string& problem, const std::string& hint) {
   throw FormatError(text(name, ", line ", line), problem, hint);
 }
 
-MtxHeader parse_mtx_header(std::string_view head, std::uint64_t file_bytes, const std::string& name) {
+MtxHeader read_mtx_header(TextPieces& lines, std::uint64_t file_bytes, const std::string& name) {
   MtxHeader header;
   std::uint64_t number = 0;
-  for (std::size_t begin = 0; begin < head.size();) {
-    const std::size_t end = std::min(head.find('\n', begin), head.size());
-    const std::string_view line = head.substr(begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (number == 1) {
-      read_banner(line, header, name);
-      continue;
+  for (std::string_view piece = lines.next(); !piece.empty(); piece = lines.next()) {
+    for (std::size_t begin = 0; begin < piece.size();) {
+      const std::size_t end = std::min(piece.find('\n', begin), piece.size());
+      const std::string_view line = piece.substr(begin, end - begin);
+      begin = end + 1;
+      ++number;
+      if (number == 1) {
+        read_banner(line, header, name);
+        continue;
+      }
+      const auto words = words_of(line);
+      if (words.empty() || words[0][0] == '%') continue;
+      read_sizes(line, number, header, name);
+      header.data_begin = std::min<std::uint64_t>(lines.offset() + begin, file_bytes);
+      check_num_lines(header, number, file_bytes, name);
+      return header;
     }
-    const auto words = words_of(line);
-    if (words.empty() || words[0][0] == '%') continue;
-    read_sizes(line, number, header, name);
-    header.data_begin = std::min<std::uint64_t>(begin, file_bytes);
-    // The shortest line of an element: two indices ("1 1\n"), or one digit.
-    const std::uint64_t least = header.is_array ? 2 : 4;
-    if (header.num_lines > (file_bytes - header.data_begin) / least + 1) {
-      throw_at_line(name, number,
-                    text(header.num_lines, " elements are announced, more than the ", file_bytes - header.data_begin,
-                         " bytes that follow can hold"),
-                    "create or copy the file again: it is cut off, or the line of the sizes is wrong");
-    }
-    return header;
   }
   if (number == 0) read_banner("", header, name);
   throw_at_line(name, number, "the line of the sizes is missing", "create or copy the file again: it is cut off");

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
+
+#include "tools/convert/text_pieces.hpp"
 
 namespace spmm::tools {
 
@@ -19,8 +20,9 @@ struct MtxHeader {
   std::uint64_t data_begin = 0;  ///< byte offset behind the line of the sizes
 };
 
-/// Values: text = the first bytes of the file, file_bytes its length. Errors: FormatError with the line.
-MtxHeader parse_mtx_header(std::string_view text, std::uint64_t file_bytes, const std::string& name);
+/// Reads banner, comments, however many, and sizes. Values: lines = at the start of a file of so many bytes.
+/// Errors: FormatError with the line, IoError.
+MtxHeader read_mtx_header(TextPieces& lines, std::uint64_t file_bytes, const std::string& name);
 
 /// Errors: always FormatError.
 [[noreturn]] void throw_at_line(const std::string& name, std::uint64_t line, const std::string& problem,

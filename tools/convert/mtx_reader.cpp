@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
@@ -12,8 +13,6 @@
 
 namespace spmm::tools {
 namespace {
-
-constexpr std::size_t kHeadBytes = std::size_t{1} << 20;  // banner, comments and sizes lie within that
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
@@ -129,10 +128,10 @@ class Scanner {
 class MtxReader : public EntryReader {
  public:
   explicit MtxReader(const std::filesystem::path& path) : name_(path.string()) {
-    const auto input = open_byte_input(path);
-    std::string head(std::min<std::uint64_t>(input->size(), kHeadBytes), '\0');
-    head.resize(input->read(std::as_writable_bytes(std::span(head))));
-    header_ = parse_mtx_header(head, input->size(), name_);
+    auto input = open_byte_input(path);
+    const std::uint64_t bytes = input->size();
+    TextPieces lines(std::move(input));
+    header_ = read_mtx_header(lines, bytes, name_);
   }
 
   [[nodiscard]] MatrixShape shape() const override { return {.rows = header_.rows, .columns = header_.columns}; }
@@ -152,11 +151,10 @@ class MtxReader : public EntryReader {
     std::uint64_t num_lines = 0;
     std::uint64_t row = 0;  // array: of the next element
     std::uint64_t column = 0;
-    bool first = true;
     for (std::string_view piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
       std::string_view lines = piece;
-      if (first) lines.remove_prefix(std::min<std::uint64_t>(header_.data_begin, lines.size()));
-      first = false;
+      const std::uint64_t head = header_.data_begin - std::min(header_.data_begin, pieces.offset());
+      lines.remove_prefix(std::min<std::uint64_t>(head, lines.size()));
       const auto offset = [&](const char* at) {
         return pieces.offset() + static_cast<std::uint64_t>(at - piece.data());
       };

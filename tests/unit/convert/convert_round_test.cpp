@@ -180,3 +180,23 @@ TEST_CASE("convert: kinds of Matrix Market files", "[convert]") {
   CHECK(converted("%%matrixmarket MATRIX Coordinate Integer General\n1 1 0\n") == "");
   CHECK(converted(banner + "coordinate integer general\n1 1 2\n1 1 0\n1 1 -0\n") == "");
 }
+
+TEST_CASE("convert: comments of any length in front of the sizes", "[convert]") {
+  const TemporaryFolder folder;
+  const std::string banner = "%%MatrixMarket matrix coordinate integer general\n";
+  std::string comments;
+  while (comments.size() < (9u << 20)) comments += "% " + std::string(97, 'c') + "\n";  // more than a piece
+  for (const std::string& lines : {comments.substr(0, 100 * 12'000), comments}) {
+    write_content(folder.file("long.mtx"), banner + lines + "2 2 2\n1 1 4\n2 1 5\n");
+    convert({folder.file("long.mtx"), folder.file("long.bin"), "--block", "2"});
+    CHECK(read_matrix(folder.file("long.bin")) == matrix_of<std::uint16_t>(2, 2, {{0, 0}}, {4, 0, 5, 0}));
+    write_content(folder.file("long.mtx"), banner + lines + "2 2 2\n1 1 4\n2 3 5\n");
+    const ProcessResult wrong = run_convert({folder.file("long.mtx"), folder.file("long.bin")});
+    CHECK(wrong.err.find("line " + std::to_string(lines.size() / 100 + 4) + ": column 3 is out of range") !=
+          std::string::npos);
+    write_content(folder.file("long.mtx"), banner + lines);
+    const ProcessResult none = run_convert({folder.file("long.mtx"), folder.file("long.bin")});
+    CHECK(none.err.find("line " + std::to_string(lines.size() / 100 + 1) + ": the line of the sizes is missing") !=
+          std::string::npos);
+  }
+}
