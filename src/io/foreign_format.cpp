@@ -37,6 +37,7 @@ ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes) {
   if (begins_with(first_bytes, "%%MatrixM")) return ForeignFormat::matrix_market;
   if (begins_with(first_bytes, "\x93NUMPY")) return ForeignFormat::npy;
   if (begins_with(first_bytes, "PK\x03\x04")) return ForeignFormat::npz;
+  if (begins_with(first_bytes, "\x1F\x8B\x08")) return ForeignFormat::gzip;
   return ForeignFormat::none;
 }
 
@@ -67,6 +68,14 @@ std::string shell_word(const std::string& word) {
 void reject_foreign_format(std::span<const std::byte> first_bytes, const std::string& name) {
   const ForeignFormat format = find_foreign_format(first_bytes);
   if (format == ForeignFormat::none) return;
+  if (format == ForeignFormat::gzip) {
+    const std::filesystem::path path = name;
+    const std::string unpacked =
+        path.extension() == ".gz" ? (path.parent_path() / path.stem()).string() : name + ".unpacked";
+    throw FormatError(
+        name, "is compressed by gzip, expected a matrix file",
+        text("unpack it first: gzip -dc < ", shell_word(name), " > ", shell_word(unpacked), " (an archive: tar -xzf)"));
+  }
   const std::string out = converted_name(name) == name ? name + ".bin" : converted_name(name);
   throw FormatError(
       name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),

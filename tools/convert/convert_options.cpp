@@ -52,10 +52,9 @@ FileFormat input_format(const std::string& path) {
     default:
       break;
   }
-  if (head[0] == std::byte{0x1F} && head[1] == std::byte{0x8B}) {
-    throw FormatError(path, "is compressed by gzip", "unpack it first (gunzip, tar -xzf)");
-  }
-  if (const auto format = format_of_ending(path)) return *format;
+  const auto format = format_of_ending(path);
+  if (format != FileFormat::bin) io::reject_foreign_format(head, path);  // a header may begin as gzip does
+  if (format) return *format;
   throw UsageError(path, "neither its content nor its ending says what it is",
                    "give --from bin, mtx, npy or npz, or check the file");
 }

@@ -98,12 +98,15 @@ TEST_CASE("convert: help, and formats by content or by option", "[convert]") {
   CHECK(read_matrix(folder.file("a")).values == std::vector<std::uint16_t>{4});
   CHECK(run_convert({folder.file("a"), folder.file("b"), "--from", "bin", "--to", "mtx", "-q"}).out == "");
   CHECK(content_of(folder.file("b")).find("2 2 1\n1 1 4\n") != std::string::npos);
+  write_matrix(folder.file("as-gzip.bin"), random_matrix(35615, 5, 3, 9, 1));  // n begins as gzip does, 1F 8B
+  CHECK(run_convert({folder.file("as-gzip.bin"), folder.file("c.mtx")}).exit_code == 0);
 }
 
 TEST_CASE("spmm, spmm-info and spmm-compare name spmm-convert for files of other formats", "[convert]") {
   const TemporaryFolder folder;
   write_content(folder.file("a.mtx"), kMtx);
   write_content(folder.file("it's.npy"), npy<std::int64_t>("<i8", {1, 2}, {1, 2}));
+  write_content(folder.file("d.bin.gz"), "\x1f\x8b\x08 and more than twelve bytes");
   write_content(folder.file("c.bin"), "PK\x03\x04 and more than twelve bytes");
   write_matrix(folder.file("b.bin"), random_matrix(12, 4, 3, 9, 1));
   const ProcessOptions there{.env = {}, .folder = folder.path()};
@@ -114,6 +117,9 @@ TEST_CASE("spmm, spmm-info and spmm-compare name spmm-convert for files of other
       {"it's.npy",
        "it's.npy: is a NumPy array (.npy), expected a block-sparse matrix file; convert it first: spmm-convert "
        "'it'\\''s.npy' 'it'\\''s.bin'\n"},
+      {"d.bin.gz",
+       "d.bin.gz: is compressed by gzip, expected a matrix file; unpack it first: gzip -dc < d.bin.gz > d.bin (an "
+       "archive: tar -xzf)\n"},
       {"c.bin",
        "c.bin: is a zip archive, such as SciPy's .npz, expected a block-sparse matrix file; convert it first: "
        "spmm-convert c.bin c.bin.bin\n"}};

@@ -89,7 +89,7 @@ TEST_CASE("convert: malformed lines of Matrix Market files", "[convert]") {
        {banner("coordinate pattern general") + "2 2 1\n1 1 1\n", "line 3: \"1\" follows"},
        {banner("array real general") + "2 2\n1 2\n3\n", ": 3 elements, 4 were announced"},
        {banner("array real symmetric") + "2 2\n1 2\n3\n4\n", "line 5: more than the 3 elements"},
-       {"\x1f\x8b\x08 packed", "is compressed by gzip"}});
+       {"\x1f\x8b\x08 packed", "is compressed by gzip, expected a matrix file; unpack it first: gzip -dc < "}});
 }
 
 TEST_CASE("convert: elements that do not fit 16 bits", "[convert]") {
