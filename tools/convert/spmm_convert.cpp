@@ -26,18 +26,17 @@ Files are known by their content, then by their ending, unless --from and --to s
 To .bin: elements that are stored several times are added up. A sum, times --scale, must be a whole number from 0 to
 65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate is
 given; the last line says how many were rounded, raised to 0 and cut to 65535. What is not a number (NaN) is always an
-error. Rectangular matrices are padded with zeros to a square. Both
-operands of a product need one n and one m: convert the second with --like FIRST.bin, or both with the same --n and
---block. --block auto takes the side of 1 to 16, 32 and 64 whose file is the shortest. Blocks without an element other
-than zero are not written.
+error. Rectangular matrices are padded with zeros to a square. Both operands of a product need one n and one m: convert
+the second with --like FIRST.bin, or both with the same --n and --block. --block auto takes the side of 1 to 16, 32 and 64
+whose file is the shortest. Blocks without an element other than zero are not written.
 
-.bin to .bin: a result becomes an operand of the next product: its elements, 32 bits wide, become elements of 16 bits by
-the rule above. IN may be a folder of parts.
+.bin to .bin: a result (also a folder of parts) becomes an operand of the next product: its elements of 32 bits become
+elements of 16 bits by the rule above; n and the side of the blocks stay.
 
 From .bin: inputs (16-bit elements) and results (32-bit; also folders of parts) are told apart by their lengths; --type
 says it where both fit. --shape cuts the padding off. With --scale the elements become floats.
 
-Memory: to .bin 16 bytes for each element that is not zero, 25 with --block auto; from .bin 16 bytes for each block
+Memory: from other formats 16 bytes for each element that is not zero, 25 with --block auto; from .bin 16 bytes for each block
 where the blocks are not in order or --transpose is given, else a few MB (.npy: the rows of a block row). The output
 appears under its name when it is complete.
 
