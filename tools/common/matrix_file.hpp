@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cli/program.hpp"
@@ -50,6 +51,16 @@ inline std::uint32_t element_at(const std::byte* record, ElementType type, std::
   std::memcpy(&value, values + e * 4, 4);
   return value;
 }
+
+/// Elements of whole records of a result that are kMaxVal. Values: indices within the matrix, which are never that
+/// large.
+std::uint64_t count_saturated(std::span<const std::byte> records);
+
+/// "1,204 elements at the limit 4294967295".
+std::string saturated_text(std::uint64_t count);
+
+/// "1,204".
+std::string grouped(std::uint64_t number);
 
 /// Whether all bytes are zero.
 inline bool all_zero(std::span<const std::byte> bytes) {

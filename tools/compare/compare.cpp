@@ -10,24 +10,41 @@
 namespace spmm::tools {
 namespace {
 
-/// Number of records at the start of both files that are the same bytes.
-std::uint64_t count_same_records(const MatrixFile& left, const MatrixFile& right) {
-  if (left.type != right.type) return 0;
+/// Records at the start of both files that are the same bytes.
+struct SameRecords {
+  std::uint64_t count = 0;
+  std::uint64_t saturated = 0;  ///< their elements at the limit
+};
+
+SameRecords find_same_records(const MatrixFile& left, const MatrixFile& right) {
+  SameRecords same;
+  if (left.type != right.type) return same;
   const std::uint64_t record = left.file.record_bytes();
   const std::uint64_t num_records = std::min(left.file.num_records(), right.file.num_records());
   const std::uint64_t per_read = records_per_read(record);
   std::vector<std::byte> a(per_read * record);
   std::vector<std::byte> b(per_read * record);
-  for (std::uint64_t begin = 0; begin < num_records; begin += per_read) {
+  while (same.count < num_records) {
     cli::check_cancelled("spmm-compare");
-    const std::uint64_t here = std::min(per_read, num_records - begin);
-    left.file.read_records(begin, here, a.data());
-    right.file.read_records(begin, here, b.data());
-    if (std::memcmp(a.data(), b.data(), here * record) == 0) continue;
-    const auto end = a.begin() + static_cast<std::ptrdiff_t>(here * record);
-    return begin + static_cast<std::uint64_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin()) / record;
+    const std::uint64_t here = std::min(per_read, num_records - same.count);
+    left.file.read_records(same.count, here, a.data());
+    right.file.read_records(same.count, here, b.data());
+    std::uint64_t equal = here;
+    if (std::memcmp(a.data(), b.data(), here * record) != 0) {
+      const auto end = a.begin() + static_cast<std::ptrdiff_t>(here * record);
+      equal = static_cast<std::uint64_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin()) / record;
+    }
+    same.count += equal;
+    if (left.type == ElementType::u32) same.saturated += count_saturated(std::span(a).first(equal * record));
+    if (equal < here) break;
   }
-  return num_records;
+  return same;
+}
+
+/// Elements at the limit of the record that a walk is at.
+std::uint64_t saturated_of(const BlockCursor& cursor, const MatrixFile& matrix) {
+  if (matrix.type != ElementType::u32) return 0;
+  return count_saturated({cursor.record(), matrix.file.record_bytes()});
 }
 
 /// Takes two walks over blocks in order apart into blocks of both, of the left and of the right.
@@ -55,6 +72,8 @@ class Comparer {
 
  private:
   void both(const BlockCursor& left, const BlockCursor& right) {
+    result_.saturated_left += saturated_of(left, left_);
+    result_.saturated_right += saturated_of(right, right_);
     const bool same_type = left_.type == right_.type;
     if (same_type && std::memcmp(left.record(), right.record(), left_.file.record_bytes()) == 0) return;
     bool differs = false;
@@ -69,6 +88,7 @@ class Comparer {
   }
 
   void one_side(const BlockCursor& cursor, const MatrixFile& matrix, bool is_left) {
+    (is_left ? result_.saturated_left : result_.saturated_right) += saturated_of(cursor, matrix);
     const std::span values(cursor.record() + kIndexBytes, matrix.file.record_bytes() - kIndexBytes);
     const bool zeros = all_zero(values);
     if (zeros && options_.ignore_zero_blocks) return;
@@ -105,12 +125,14 @@ class Comparer {
 Comparison compare_files(const MatrixFile& left, const MatrixFile& right, const CompareOptions& options) {
   Comparison result;
   // What the files have in common at the start needs no order: neither file has those blocks again.
-  const std::uint64_t same = count_same_records(left, right);
-  if (same < left.file.num_records() || same < right.file.num_records()) {
-    BlockCursor from_left(left, same, options.any_order);
-    BlockCursor from_right(right, same, options.any_order);
+  const SameRecords same = find_same_records(left, right);
+  if (same.count < left.file.num_records() || same.count < right.file.num_records()) {
+    BlockCursor from_left(left, same.count, options.any_order);
+    BlockCursor from_right(right, same.count, options.any_order);
     result = Comparer(left, right, options).run(from_left, from_right);
   }
+  result.saturated_left += same.saturated;
+  result.saturated_right += same.saturated;
   left.file.check_unchanged();
   right.file.check_unchanged();
   return result;

@@ -18,11 +18,13 @@ struct Difference {
 };
 
 struct Comparison {
-  std::uint64_t elements = 0;       ///< elements that differ, a missing block taken as zeros
-  std::uint64_t blocks = 0;         ///< blocks of both files that differ in some element
-  std::uint64_t only_in_left = 0;   ///< blocks that the right file does not have
-  std::uint64_t only_in_right = 0;  ///< blocks that the left file does not have
-  std::uint64_t only_zeros = 0;     ///< how many of those are all zero
+  std::uint64_t elements = 0;         ///< elements that differ, a missing block taken as zeros
+  std::uint64_t blocks = 0;           ///< blocks of both files that differ in some element
+  std::uint64_t only_in_left = 0;     ///< blocks that the right file does not have
+  std::uint64_t only_in_right = 0;    ///< blocks that the left file does not have
+  std::uint64_t only_zeros = 0;       ///< how many of those are all zero
+  std::uint64_t saturated_left = 0;   ///< elements of the left file at the limit, if it is a result
+  std::uint64_t saturated_right = 0;  ///< the same of the right file
 
   [[nodiscard]] bool same() const { return blocks + only_in_left + only_in_right == 0; }
 };

@@ -1,4 +1,5 @@
 // spmm-compare: do two matrix files hold the same matrix?
+#include <algorithm>
 #include <cstdint>
 #include <cxxopts.hpp>
 #include <iostream>
@@ -18,10 +19,12 @@ using namespace spmm;
 
 constexpr const char* kNotes = R"(
 LEFT and RIGHT are files, or folders of parts that spmm --parts has written.
-Elements are compared by value, so a file with 16-bit elements may be compared with one with 32-bit elements. Both files
-must hold the same blocks, in the order of (i, j) as results of spmm are; --any-order is for files of other programs and
-for input matrices. An element of a block that one file does not have counts as 0 there and is shown as "no block". A
-block that is all zero in one file and missing in the other is a difference too, unless --ignore-zero-blocks is given.
+Both files must hold the same blocks, in the order of (i, j) as results of spmm are; --any-order is for files of other
+programs and for input matrices. An element of a block that one file does not have counts as 0 there and is shown as "no
+block". A block that is all zero in one file and missing in the other is a difference too, unless --ignore-zero-blocks is
+given. Elements of results at the limit 4294967295 are counted.
+Elements are compared by value, so an operand (16-bit elements, in any order of blocks) may be compared with a result
+(32-bit elements). If these differ, one line says which is which, and --max-differences lists differences.
 
 Examples:
   spmm-compare expected.bin out.bin
@@ -68,13 +71,31 @@ std::string summary(const tools::Comparison& found, const std::string& left, con
   return line;
 }
 
+/// "; 3 elements at the limit 4294967295 in left.bin"; "" where there is none.
+std::string saturation(std::uint64_t count, const std::string& name) {
+  return count == 0 ? "" : text("; ", tools::saturated_text(count), " in ", name);
+}
+
+/// What is said of files of both kinds that differ: one by one the differences would be all elements.
+std::string kinds(const tools::MatrixFile& left, const tools::MatrixFile& right) {
+  const auto kind = [](const tools::MatrixFile& matrix) {
+    return text(matrix.file.name(), matrix.type == ElementType::u16 ? " is an operand (elements of 16 bits)"
+                                                                    : " is a result (elements of 32 bits)");
+  };
+  return text(kind(left), ", ", kind(right), "\n");
+}
+
 int run(const cxxopts::ParseResult& parsed) {
   const std::string left_name = cli::required_positional(parsed, "left", "left file");
   const std::string right_name = cli::required_positional(parsed, "right", "right file");
   const auto type = tools::type_option(parsed);
   const bool quiet = cli::option_flag(parsed, "quiet");
+  const tools::MatrixFile left = tools::open_matrix(left_name, type, ElementType::u32);
+  const tools::MatrixFile right = tools::open_matrix(right_name, type, ElementType::u32);
+  const bool of_one_kind = left.type == right.type;
   std::uint64_t left_to_print = quiet ? 0 : *cli::option_count(parsed, "max-differences");
-  tools::CompareOptions options{.any_order = cli::option_flag(parsed, "any-order"),
+  if (!of_one_kind && parsed.count("max-differences") == 0) left_to_print = 0;
+  tools::CompareOptions options{.any_order = cli::option_flag(parsed, "any-order") || !of_one_kind,
                                 .ignore_zero_blocks = cli::option_flag(parsed, "ignore-zero-blocks"),
                                 .on_difference = [&](const tools::Difference& d) {
                                   if (left_to_print == 0) return;
@@ -83,18 +104,19 @@ int run(const cxxopts::ParseResult& parsed) {
                                                     ", right ", shown(d.right), "\n");
                                 }};
 
-  const tools::MatrixFile left = tools::open_matrix(left_name, type, ElementType::u32);
-  const tools::MatrixFile right = tools::open_matrix(right_name, type, ElementType::u32);
   const std::string headers = header_difference(left.file.header(), right.file.header());
   if (!headers.empty()) {
     if (!quiet) std::cout << headers << "\n";
     return cli::kNegative;
   }
   const tools::Comparison found = tools::compare_files(left, right, options);
-  if (!quiet) {
-    std::cout << (found.same() ? text("same: ", left.file.num_records(), " blocks")
-                               : summary(found, left_name, right_name))
-              << "\n";
+  if (!quiet && found.same()) {
+    const std::uint64_t saturated = std::max(found.saturated_left, found.saturated_right);
+    std::cout << text("same: ", left.file.num_records(), " blocks",
+                      saturated > 0 ? ", " + tools::saturated_text(saturated) : "", "\n");
+  } else if (!quiet) {
+    std::cout << text(of_one_kind ? "" : kinds(left, right), summary(found, left_name, right_name),
+                      saturation(found.saturated_left, left_name), saturation(found.saturated_right, right_name), "\n");
   }
   return found.same() ? cli::kOk : cli::kNegative;
 }

@@ -86,6 +86,7 @@ std::string info_text(MatrixInfo& info) {
   lines += text("density: ", percent(block_density(info)), " of the blocks, ", percent(element_density(info)),
                 " of the elements (", info.nonzero_elements, " are not 0)\n");
   lines += text("largest element: ", info.largest_element, "\nall-zero blocks: ", info.zero_blocks, "\n");
+  if (info.saturated_elements > 0) lines += saturated_text(info.saturated_elements) + "\n";
   lines += text("records: ", info.sorted ? "in the order of (i, j)" : "not in the order of (i, j)", "\n");
   lines += text("blocks per block row: min ", rows.min, ", median ", rows.median, ", mean ", rows.mean, ", max ",
                 rows.max, "; empty block rows: ", rows.empty, "\n");
@@ -93,11 +94,16 @@ std::string info_text(MatrixInfo& info) {
 }
 
 std::string product_text(const ProductInfo& product, std::uint32_t m) {
-  return text("product (from the places of the blocks alone)\npairs: ", product.pairs, " (exact), ",
+  const std::string saturation = product.max_saturated_elements == 0
+                                     ? "none can saturate"
+                                     : text("at most ", saturated_text(product.max_saturated_elements),
+                                            ", all in result blocks of ", product.saturating_pairs, " pairs or more");
+  return text("product (from the places of the blocks, and the largest elements)\npairs: ", product.pairs, " (exact), ",
               static_cast<double>(product.pairs) * m * m * m, " multiply-adds\nresult blocks: about ",
               product.expected_blocks, " for evenly spread blocks, at most ", product.max_blocks,
               "\noutput file: about ", product.expected_bytes, " bytes (", human_bytes(product.expected_bytes),
-              "), at most ", product.max_bytes, " bytes (", human_bytes(product.max_bytes), ")\n");
+              "), at most ", product.max_bytes, " bytes (", human_bytes(product.max_bytes), ")\nelements: ", saturation,
+              "\n");
 }
 
 std::string picture_text(const Picture& picture, bool unicode) {
@@ -145,6 +151,7 @@ Json info_json(MatrixInfo& info) {
           {"element_density", element_density(info)},
           {"nonzero_elements", info.nonzero_elements},
           {"largest_element", info.largest_element},
+          {"saturated_elements", info.saturated_elements},
           {"zero_blocks", info.zero_blocks},
           {"sorted", info.sorted},
           {"block_rows", distribution_json(distribution_of(info.rows))},
@@ -152,11 +159,9 @@ Json info_json(MatrixInfo& info) {
 }
 
 Json product_json(const ProductInfo& product) {
-  return {{"pairs", product.pairs},
-          {"expected_blocks", product.expected_blocks},
-          {"max_blocks", product.max_blocks},
-          {"expected_bytes", product.expected_bytes},
-          {"max_bytes", product.max_bytes}};
+  return {{"pairs", product.pairs},           {"expected_blocks", product.expected_blocks},
+          {"max_blocks", product.max_blocks}, {"expected_bytes", product.expected_bytes},
+          {"max_bytes", product.max_bytes},   {"max_saturated_elements", product.max_saturated_elements}};
 }
 
 }  // namespace spmm::tools

@@ -12,6 +12,7 @@
 #include "base/record_head.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
+#include "spmm/saturate.hpp"
 
 namespace spmm::tools {
 namespace {
@@ -21,6 +22,7 @@ struct Piece {
   std::uint64_t zero_blocks = 0;
   std::uint64_t nonzero_elements = 0;
   std::uint32_t largest_element = 0;
+  std::uint64_t saturated_elements = 0;
   bool sorted = true;
   std::vector<std::uint32_t> rows;
   std::vector<std::uint32_t> columns;
@@ -64,6 +66,7 @@ Piece scan_piece(const MatrixFile& matrix, std::uint64_t begin, std::uint64_t en
       scan_block<std::uint32_t>(here + kIndexBytes, num_elements, piece);
     }
   }
+  if (matrix.type == ElementType::u32) piece.saturated_elements = count_saturated(buffer);
   return piece;
 }
 
@@ -98,6 +101,20 @@ std::uint64_t num_occurring(IndexCounts& counts) {
   return occurring;
 }
 
+/// Pairs of blocks of side m without which no element of a result block is the limit, if no element is larger.
+std::uint64_t pairs_to_saturate(std::uint64_t largest_a, std::uint64_t largest_b, std::uint64_t m) {
+  if (largest_a == 0 || largest_b == 0) return UINT64_MAX;
+  const std::uint64_t term = std::min<std::uint64_t>(largest_a * largest_b, kMaxVal);
+  return (kMaxVal + term * m - 1) / (term * m);
+}
+
+/// Block rows or columns with at least so many blocks.
+std::uint64_t num_with(IndexCounts& counts, std::uint64_t least) {
+  std::uint64_t indices = 0;
+  counts.for_each([&](std::uint32_t, std::uint32_t count) { indices += count >= least ? 1 : 0; });
+  return indices;
+}
+
 }  // namespace
 
 double Picture::density(std::size_t row, std::size_t column) const {
@@ -129,6 +146,7 @@ MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementTyp
                  const std::lock_guard lock(mutex);
                  info.zero_blocks += piece.zero_blocks;
                  info.nonzero_elements += piece.nonzero_elements;
+                 info.saturated_elements += piece.saturated_elements;
                  info.largest_element = std::max(info.largest_element, piece.largest_element);
                  info.sorted = info.sorted && piece.sorted;
                  info.rows.add(piece.rows);
@@ -157,11 +175,18 @@ ProductInfo predict_product(MatrixInfo& a, MatrixInfo& b) {
   const double expected = -std::expm1(-static_cast<double>(pairs) / cells) * cells;
   const std::uint64_t expected_blocks = std::min(max_blocks, static_cast<std::uint64_t>(std::llround(expected)));
   const std::uint64_t record = output_record_bytes(a.header.m);
+  const std::uint64_t m = a.header.m;
+  const std::uint64_t needed = pairs_to_saturate(a.largest_element, b.largest_element, m);
+  // A block with so many pairs lies in a row of A and a column of B that have as many blocks.
+  const std::uint64_t saturating_blocks = std::min(
+      {num_with(a.rows, needed) * num_with(b.columns, needed), pairs / needed, max_blocks, UINT64_MAX / (m * m)});
   return {.pairs = pairs,
           .expected_blocks = expected_blocks,
           .max_blocks = max_blocks,
           .expected_bytes = kHeaderBytes + expected_blocks * record,
-          .max_bytes = kHeaderBytes + max_blocks * record};
+          .max_bytes = kHeaderBytes + max_blocks * record,
+          .saturating_pairs = needed,
+          .max_saturated_elements = saturating_blocks * m * m};
 }
 
 }  // namespace spmm::tools

@@ -35,8 +35,9 @@ struct MatrixInfo {
   std::uint64_t zero_blocks = 0;  ///< stored blocks without a non-zero element
   std::uint64_t nonzero_elements = 0;
   std::uint32_t largest_element = 0;
-  IndexCounts rows;     ///< blocks per block row
-  IndexCounts columns;  ///< blocks per block column
+  std::uint64_t saturated_elements = 0;  ///< of a result: those at the limit
+  IndexCounts rows;                      ///< blocks per block row
+  IndexCounts columns;                   ///< blocks per block column
   Picture picture;
 };
 
@@ -45,13 +46,16 @@ struct MatrixInfo {
 /// a block stored twice is not looked for), IoError, Interrupted.
 MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementType> type, unsigned num_threads);
 
-/// The product of two matrices as far as the places of their blocks tell.
+/// The product of two matrices as far as the places of their blocks and their largest elements tell.
 struct ProductInfo {
   std::uint64_t pairs = 0;            ///< block products, exact
   std::uint64_t expected_blocks = 0;  ///< result blocks if the pairs fall anywhere
   std::uint64_t max_blocks = 0;       ///< result blocks at most
   std::uint64_t expected_bytes = 0;   ///< output file with expected_blocks
   std::uint64_t max_bytes = 0;        ///< output file with max_blocks
+  /// Pairs of a result block below which none of its elements reaches the limit; 2^64 - 1 where no number suffices.
+  std::uint64_t saturating_pairs = 0;
+  std::uint64_t max_saturated_elements = 0;  ///< elements at the limit at most; 0: none can saturate
 };
 
 /// Errors: ShapeError where n or m differ.

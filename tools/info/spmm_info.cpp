@@ -19,11 +19,13 @@ using namespace spmm;
 constexpr std::uint64_t kMaxThreads = 1024;
 
 constexpr const char* kNotes = R"(
-With one file: header, file size, density, blocks per block row, largest element, all-zero blocks and a picture of where
-the blocks lie (darker = more blocks). With two files, A and B, also what A * B will be: the exact number of pairs (block
-products), the number of result blocks to be expected where blocks are spread evenly, and at most, and the output's size.
-FILE may be a folder of parts that spmm --parts has written; it is described as a whole. The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted" in the
-report: records in strictly rising order hold no block twice.
+With one file: header, file size, density, blocks per block row, largest element, all-zero blocks, of a result how many
+elements are at the limit 4294967295, and a picture of where the blocks lie (darker = more blocks). With two files, A and
+B, also what A * B will be: the exact number of pairs (block products), the number of result blocks to be expected where
+blocks are spread evenly, and at most, the output's size, and how many elements can saturate at most, by the largest
+elements of A and B and the number of pairs. FILE may be a folder of parts that spmm --parts has written; it is described
+as a whole. The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted"
+in the report: records in strictly rising order hold no block twice.
 
 Examples:
   spmm-info a.bin

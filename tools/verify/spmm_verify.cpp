@@ -16,6 +16,7 @@
 #include "cuda/cuda_backend.hpp"
 #include "spmm/error.hpp"
 #include "spmm/plan.hpp"
+#include "tools/common/matrix_file.hpp"
 #include "tools/verify/verify_files.hpp"
 
 namespace {
@@ -137,7 +138,7 @@ int run(const cxxopts::ParseResult& parsed) {
     std::cout << text(
         "proven: ", verified.num_blocks, " blocks, ", result.num_rows, " element rows, ", result.num_columns,
         result.num_columns == 1 ? " random column" : " random columns", ", key ", options.key,
-        result.num_saturated > 0 ? text(", ", result.num_saturated, " elements saturated") : "",
+        verified.num_saturated > 0 ? ", " + tools::saturated_text(verified.num_saturated) : "",
         result.num_exact > 0 ? text(", ", result.num_exact, " block rows by exact sums") : "",
         result.num_bounded > 0
             ? text(", ", result.num_bounded, " blocks by bounds on the ", result.bounded_by_device ? "device" : "host")

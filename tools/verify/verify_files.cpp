@@ -14,6 +14,7 @@
 #include "io/input_file.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
+#include "tools/common/matrix_file.hpp"
 #include "verify/record_order.hpp"
 
 namespace spmm::tools {
@@ -147,6 +148,7 @@ class ResultFile {
                     const std::span records(raw, count * file_.record_bytes());
                     if (!any_order_) check_order(first, records);
                     check_flaw(first, records);
+                    num_saturated_ += count_saturated(records);
                     for (std::uint64_t x = 0; any_order_ && x < count; ++x) {
                       places.set(first + x, read_index(raw + x * file_.record_bytes()));
                     }
@@ -156,6 +158,9 @@ class ResultFile {
     const auto twice = places.find_duplicate(run);
     if (twice) throw_duplicate(file_.name(), file_.num_records(), file_.record_bytes(), read, *twice, run);
   }
+
+  /// Elements at the limit of what look() has read.
+  [[nodiscard]] std::uint64_t num_saturated() const { return num_saturated_; }
 
   /// Calls take(index, values) for the blocks of a row.
   bool find_row(std::uint32_t row, const std::function<void(BlockIndex, const std::byte*)>& take, const Run& run) {
@@ -223,6 +228,7 @@ class ResultFile {
   Proof& proof_;
   bool any_order_;
   RecordOrder order_;
+  std::atomic<std::uint64_t> num_saturated_{0};
 };
 
 }  // namespace
@@ -250,7 +256,8 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
                                return result.find_row(row, take, run);
                              },
                              run),
-                         .num_blocks = file.num_records()};
+                         .num_blocks = file.num_records(),
+                         .num_saturated = result.num_saturated()};
   source_a->check_unchanged();
   source_b->check_unchanged();
   return verified;

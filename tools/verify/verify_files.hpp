@@ -20,7 +20,8 @@ struct VerifyFilesOptions {
 
 struct VerifiedFiles {
   ProofResult result{};
-  std::uint64_t num_blocks = 0;  ///< of C
+  std::uint64_t num_blocks = 0;     ///< of C
+  std::uint64_t num_saturated = 0;  ///< elements of C at the limit
 };
 
 /// Shapes: C is a file, or a folder of parts. Memory: with any_order 8 bytes for each block of C, and the same for A

@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 #include "support/oracle.hpp"
 #include "test_paths.hpp"
+#include "tools/common/matrix_file.hpp"
 
 namespace {
 
@@ -60,12 +61,16 @@ BlockIndex absent_block(const ProductMatrix& c) {
 TEST_CASE("spmm-verify: products with and without saturated elements, of spmm, as a file and in parts") {
   const Workplace workplace;
   for (const std::uint32_t most : {1000u, 40000u, 65535u}) {
-    write_product("c.bin", write_operands(most));
+    const ProductMatrix product = write_operands(most);
+    write_product("c.bin", product);
+    const auto saturated = std::count(product.values.begin(), product.values.end(), 4294967295u);
     const ProcessResult right = verify({"x.bin", "y.bin", "c.bin"});
     INFO(right.err);
     CHECK(right.exit_code == kOk);
     CHECK(has(right.out, "proven: "));
     CHECK(has(right.out, most == 1000 ? "1 random column," : "4 random columns,"));
+    CHECK((saturated > 0) == (most > 1000));
+    CHECK(has(right.out, ", " + tools::saturated_text(static_cast<std::uint64_t>(saturated))) == (saturated > 0));
     CHECK(spmm_command({"-q", "--backend", "cpu", "--parts", "3", "x.bin", "y.bin", "c"}).exit_code == kOk);
     CHECK(verify({"x.bin", "y.bin", "c", "-q", "--threads", "3"}).exit_code == kOk);
     CHECK(verify({"x.bin", "y.bin", "c", "-q", "--any-order", "--memory-limit", "1M"}).exit_code == kOk);

@@ -8,6 +8,7 @@
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
+#include "tools/common/matrix_file.hpp"
 #include "tools/compare/block_cursor.hpp"
 #include "unit/tools/tool_support.hpp"
 
@@ -20,7 +21,7 @@ using Product = ProductMatrix;
 
 /// n 6, m 2: blocks (0, 0), (1, 2), (2, 1).
 Product base() {
-  return matrix_of<std::uint32_t>(6, 2, {{0, 0}, {1, 2}, {2, 1}}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 4294967295u});
+  return matrix_of<std::uint32_t>(6, 2, {{0, 0}, {1, 2}, {2, 1}}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 4294967294u});
 }
 
 /// A folder with the base matrix in "left".
@@ -91,7 +92,7 @@ TEST_CASE("compare: elements that differ", "[tools][compare]") {
   CHECK(result.exit_code == 1);
   CHECK(result.out ==
         "row 0, col 1: left 2, right 0\n"
-        "row 5, col 3: left 4294967295, right 0\n"
+        "row 5, col 3: left 4294967294, right 0\n"
         "elements that differ: 2; blocks that differ: 2, only in left: 0, only in right: 0\n");
   CHECK(pair.compare(right, {"--any-order"}).out == result.out);
   const ProcessResult quiet = pair.compare(right, {"-q"});
@@ -175,6 +176,44 @@ TEST_CASE("compare: 16-bit files, also with 32-bit ones", "[tools][compare]") {
   CHECK(pair.compare_files({"--type", "u32"}).exit_code == 2);
   CHECK(pair.compare(matrix_of<std::uint32_t>(6, 2, {{0, 0}}, {1, 2, 3, 4})).exit_code == 0);
   CHECK(pair.compare(matrix_of<std::uint32_t>(6, 2, {{0, 0}}, {1, 2, 3, 65540})).exit_code == 1);
+  const ProcessResult kinds = pair.compare(base());
+  CHECK(kinds.exit_code == 1);
+  const std::string lines =
+      "left is an operand (elements of 16 bits), right is a result (elements of 32 bits)\n"
+      "elements that differ: 8; blocks that differ: 0, only in left: 0, only in right: 2\n";
+  CHECK(kinds.out == lines);
+  write_matrix(pair.file("left"), matrix_of<std::uint16_t>(6, 2, {{1, 0}, {0, 0}}, {1, 2, 3, 4, 5, 6, 7, 8}));
+  CHECK(pair.compare_files().out.find("left is an operand (elements of 16 bits), right is a result") == 0);
+  write_matrix(pair.file("left"), narrow);
+  CHECK(pair.compare(base(), {"--max-differences", "1"}).out == "row 2, col 4: left no block, right 5\n" + lines);
+}
+
+TEST_CASE("compare: elements at the limit are counted", "[tools][compare]") {
+  const Pair pair;
+  constexpr std::uint32_t kMost = 4294967295u;
+  const Product left =
+      matrix_of<std::uint32_t>(6, 2, {{0, 0}, {1, 2}, {2, 1}}, {kMost, 2, 3, kMost, 5, 6, 7, 8, kMost, 10, 11, 12});
+  write_product(pair.file("left"), left);
+  CHECK(pair.compare(left).out == "same: 3 blocks, 3 elements at the limit 4294967295\n");
+  CHECK(pair.compare(reordered(left, {2, 0, 1}), {"--any-order"}).out ==
+        "same: 3 blocks, 3 elements at the limit 4294967295\n");
+  Product right = left;
+  right.values[0] = 0;
+  right.values[8] = right.values[3] = 1;
+  right.values[9] = kMost;
+  CHECK(pair.compare(right, {"--max-differences", "0"}).out ==
+        "elements that differ: 4; blocks that differ: 2, only in left: 0, only in right: 0; 3 elements at the limit "
+        "4294967295 in left; 1 element at the limit 4294967295 in right\n");
+  CHECK(pair.compare(without_block(left, 0), {"--max-differences", "0"}).out ==
+        "elements that differ: 4; blocks that differ: 0, only in left: 1, only in right: 0; 3 elements at the limit "
+        "4294967295 in left; 1 element at the limit 4294967295 in right\n");
+  const Product many = matrix_of<std::uint32_t>(64, 64, {{0, 0}}, std::vector<std::uint32_t>(4096, kMost));
+  write_product(pair.file("left"), many);
+  CHECK(pair.compare(many).out == "same: 1 blocks, 4,096 elements at the limit 4294967295\n");
+  CHECK(tools::grouped(0) == "0");
+  CHECK(tools::grouped(999) == "999");
+  CHECK(tools::grouped(1000) == "1,000");
+  CHECK(tools::grouped(18446744073709551615u) == "18,446,744,073,709,551,615");
 }
 
 TEST_CASE("compare: all trouble is exit code 2", "[tools][compare]") {

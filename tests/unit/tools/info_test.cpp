@@ -1,4 +1,5 @@
 // spmm-info: its numbers on files that can be checked by hand, its JSON and its picture; the golden product.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -64,6 +65,10 @@ TEST_CASE("info: one golden file", "[tools][info]") {
   CHECK(c["type"] == "u32");
   CHECK(c["sorted"] == true);
   CHECK(c["largest_element"] == 4294967295u);
+  CHECK(c["saturated_elements"] == 1);
+  CHECK(a["saturated_elements"] == 0);
+  CHECK(run_tool("info", {golden("c.bin")}).out.find("\n1 element at the limit 4294967295\n") != std::string::npos);
+  CHECK(run_tool("info", {golden("a.bin")}).out.find("at the limit") == std::string::npos);
   CHECK(c["block_rows"]["empty"] == 1);
   CHECK(c["block_rows"]["min"] == 0);
 }
@@ -143,6 +148,49 @@ TEST_CASE("info: the product of transposed matrices", "[tools][info]") {
   CHECK(product("a", "a", {"--transpose-a"}) == product("ta", "a", {}));
   CHECK(product("a", "b", {"--transpose-a"}) != product("a", "b", {}));
   CHECK(run_tool("info", {folder.file("a"), "--transpose-a"}).exit_code == 2);
+}
+
+TEST_CASE("info: how many elements of a product can saturate at most", "[tools][info]") {
+  const TemporaryFolder folder;
+  const auto bound = [&](const BlockMatrix& a, const BlockMatrix& b) {
+    write_matrix(folder.file("a"), a);
+    write_matrix(folder.file("b"), b);
+    const std::uint64_t most = info_json({folder.file("a"), folder.file("b")})["product"]["max_saturated_elements"];
+    const ProductMatrix c = oracle_multiply(a, b);
+    CHECK(static_cast<std::uint64_t>(std::count(c.values.begin(), c.values.end(), 4294967295u)) <= most);
+    const std::string said = most == 0 ? "elements: none can saturate\n" : "elements: at most ";
+    CHECK(run_tool("info", {folder.file("a"), folder.file("b")}).out.find(said) != std::string::npos);
+    return most;
+  };
+  const auto one = [](std::uint32_t m, std::uint16_t value) {
+    return matrix_of<std::uint16_t>(2 * m, m, {{0, 0}}, std::vector<std::uint16_t>(std::size_t{m} * m, value));
+  };
+  CHECK(bound(one(1, 65535), one(1, 65535)) == 0);  // 65535 * 65535 < 2^32 - 1
+  CHECK(bound(one(2, 65535), one(2, 65535)) == 4);
+  CHECK(bound(one(2, 32768), one(2, 65535)) == 0);  // 2 * 32768 * 65535 = 2^32 - 65536
+  CHECK(bound(one(2, 0), one(2, 65535)) == 0);
+  CHECK(bound(one(64, 8192), one(64, 8192)) == 4096);  // 64 * 2^26 = 2^32
+  CHECK(bound(one(64, 8191), one(64, 8192)) == 0);
+  // A full row of A times a full column of B: one block has as many pairs as it takes, the others do not.
+  BlockMatrix row = matrix_of<std::uint16_t>(16, 2, {{3, 3}}, {1, 1, 1, 1});
+  BlockMatrix column = row;
+  for (std::uint32_t x = 0; x < 8; ++x) {
+    row.index.push_back({.i = 1, .j = x});
+    column.index.push_back({.i = x, .j = 5});
+    row.values.insert(row.values.end(), 4, 17000);
+    column.values.insert(column.values.end(), 4, 17000);  // 8 pairs of 2 terms: 4.6e9
+  }
+  CHECK(bound(row, column) == 4);
+  for (std::uint16_t& value : column.values) value = std::min<std::uint16_t>(value, 15000);
+  CHECK(bound(row, column) == 0);  // 4.08e9
+  for (std::uint32_t seed = 1; seed < 4; ++seed) {
+    for (const std::uint32_t most : {12000u, 25000u, 65535u}) {
+      bound(random_matrix(64, 4, 60, most, seed), random_matrix(64, 4, 70, most, seed + 9));
+    }
+  }
+  // Results as operands: no number overflows.
+  write_product(folder.file("r"), matrix_of<std::uint32_t>(64, 64, {{0, 0}}, std::vector<std::uint32_t>(4096, ~0u)));
+  CHECK(info_json({folder.file("r"), folder.file("r")})["product"]["max_saturated_elements"] == 4096);
 }
 
 TEST_CASE("info: billions of block rows take little memory", "[tools][info]") {
