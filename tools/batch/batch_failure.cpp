@@ -9,8 +9,8 @@ bool may_pass(int exit_code) {
          exit_code == cli::kIoError || exit_code == cli::kInterrupted;
 }
 
-bool is_of_disk(int exit_code) {
-  return exit_code == cli::kIoError || exit_code == cli::kCannotCreate;
+bool is_of_machine(int exit_code) {
+  return exit_code == cli::kIoError || exit_code == cli::kCannotCreate || exit_code == cli::kMemory;
 }
 
 bool breaks_worker(int exit_code) {

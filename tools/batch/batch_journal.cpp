@@ -26,6 +26,8 @@ namespace spmm::batch {
 namespace {
 
 constexpr std::string_view kEnding = ".journal";
+constexpr std::string_view kDone = "done.2";  // lines of earlier versions: "done", "failed"
+constexpr std::string_view kFailed = "failed.2";
 constexpr std::chrono::seconds kWaitForDying{10};  // workers of a killed supervisor still hold its locks for a moment
 constexpr std::chrono::milliseconds kLookEvery{20};
 
@@ -140,7 +142,7 @@ std::uint64_t options_hash(const JobOptions& options) {
 
 std::string journal_line(const JournalRecord& record) {
   // Strings, not a stream: where there is no memory, a stream would leave a part out and say nothing.
-  std::string line = record.exit_code == 0 ? "done" : "failed";
+  std::string line(record.exit_code == 0 ? kDone : kFailed);
   const auto add = [&](const std::string& field) { line.append(1, '\t').append(field); };
   add(hex(record.key.high));
   add(hex(record.key.low));
@@ -152,6 +154,9 @@ std::string journal_line(const JournalRecord& record) {
     add(hex(file.hash));
   }
   add(hex(record.options));
+  add(std::to_string(record.out_inode));
+  add(std::to_string(record.verified));
+  add(std::to_string(static_cast<int>(record.durable)));
   add(record.out_path);
   add(hex(hash_of(line)));
   return line.append(1, '\n');
@@ -164,6 +169,7 @@ std::optional<JournalRecord> parse_journal_line(std::string_view line) {
   }
   Fields fields(line.substr(0, last_tab));
   const std::string_view word = fields.next();
+  const bool is_old = word == "done" || word == "failed";  // before version 2
   JournalRecord record;
   record.key.high = fields.number<std::uint64_t>(16);
   record.key.low = fields.number<std::uint64_t>(16);
@@ -175,8 +181,14 @@ std::optional<JournalRecord> parse_journal_line(std::string_view line) {
     file->hash = fields.number<std::uint64_t>(16);
   }
   record.options = fields.number<std::uint64_t>(16);
+  if (!is_old) {
+    record.out_inode = fields.number<std::uint64_t>();
+    record.verified = fields.number<std::uint64_t>();
+    record.durable = fields.number<int>() != 0;
+  }
   record.out_path = std::string(fields.next());
-  if (!fields.good() || word != (record.exit_code == 0 ? "done" : "failed")) return std::nullopt;
+  const std::string_view expected = record.exit_code == 0 ? kDone : kFailed;
+  if (!fields.good() || word != (is_old ? expected.substr(0, expected.size() - 2) : expected)) return std::nullopt;
   return record;
 }
 
@@ -259,8 +271,9 @@ bool is_done(const Journal& journal, const Job& job, CheckKind check) {
   const auto found = journal.find(key_of(job));
   if (found == journal.end() || found->second.exit_code != 0) return false;
   const JournalRecord& record = found->second;
+  if (record.verified < job.options.verify_blocks || (job.options.durable && !record.durable)) return false;
   const FileState out = state_of(job.out);
-  if (!out.is_regular || out.identity.size != record.out.size) return false;
+  if (!out.is_regular) return false;
   const FileIdentity a = state_of(job.a).identity;
   const FileIdentity b = state_of(job.b).identity;
   if (check == CheckKind::content) {
@@ -270,14 +283,15 @@ bool is_done(const Journal& journal, const Job& job, CheckKind check) {
   const auto is_same = [](const FileIdentity& now, const FileIdentity& then) {
     return now.size == then.size && now.mtime_ns == then.mtime_ns;
   };
-  return is_same(a, record.a) && is_same(b, record.b);
+  return is_same(a, record.a) && is_same(b, record.b) && is_same(out.identity, record.out) &&
+         (record.out_inode == 0 || out.inode == record.out_inode);
 }
 
 bool has_failed(const Journal& journal, const Job& job) {
   const auto found = journal.find(key_of(job));
   if (found == journal.end() || found->second.exit_code == 0) return false;
   const JournalRecord& record = found->second;
-  if (is_of_disk(record.exit_code)) return false;
+  if (is_of_machine(record.exit_code)) return false;
   return record.options == options_hash(job.options) && state_of(job.a).identity == record.a &&
          state_of(job.b).identity == record.b;
 }

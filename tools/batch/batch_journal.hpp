@@ -51,10 +51,13 @@ std::uint64_t options_hash(const JobOptions& options);
 
 struct JournalRecord {
   JobKey key{};
-  std::int64_t time_ms = 0;  ///< since 1970; the latest record of a key counts
-  int exit_code = 0;         ///< 0 = done
-  FileIdentity a{}, b{};     ///< as they were before the product
-  FileIdentity out{};        ///< size, and hash where taken
+  std::int64_t time_ms = 0;     ///< since 1970; the latest record of a key counts
+  int exit_code = 0;            ///< 0 = done
+  FileIdentity a{}, b{};        ///< as they were before the product
+  FileIdentity out{};           ///< as it was after it
+  std::uint64_t out_inode = 0;  ///< 0 = not known: a line of an earlier version
+  std::uint64_t verified = 0;   ///< JobOptions::verify_blocks
+  bool durable = false;
   std::uint64_t options = 0;
   std::string out_path{};  ///< for people
 };
@@ -103,12 +106,14 @@ class JournalFolder {
 
 enum class CheckKind : std::uint8_t { stat, content };
 
-/// Whether the journal says that this job needs no run: its output is there and its inputs are the same.
-/// CheckKind::content compares hashes instead of times; it reads all three files.
+/// Whether the journal says that this job needs no run: its inputs are the same, its output is the file that the run
+/// wrote, and that run promised what the job asks for now (verification, durability) or more. Backend, kernel and
+/// limits do not count: they do not change the bytes. Nor does the device number, which differs between nodes.
+/// CheckKind::content compares hashes instead of times and inodes; it reads all three files.
 bool is_done(const Journal& journal, const Job& job, CheckKind check);
 
-/// Whether it failed before, with the same inputs and options. What the disk was to blame for does not count: it is
-/// worth another attempt.
+/// Whether it failed before, with the same inputs and options. What the disk or the memory was to blame for does not
+/// count: it is worth another attempt.
 bool has_failed(const Journal& journal, const Job& job);
 
 }  // namespace spmm::batch

@@ -153,6 +153,9 @@ class Worker {
                                .out = {.size = result.out_bytes,
                                        .mtime_ns = out.identity.mtime_ns,
                                        .hash = order.hash_files ? hash_of_file(order.job.out) : 0},
+                               .out_inode = out.inode,
+                               .verified = order.job.options.verify_blocks,
+                               .durable = order.job.options.durable,
                                .options = options_hash(order.job.options),
                                .out_path = order.job.out};
     try {

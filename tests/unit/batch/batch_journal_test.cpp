@@ -50,6 +50,9 @@ JournalRecord record_of(const Job& job, bool hashed) {
           .a = identity(job.a),
           .b = identity(job.b),
           .out = identity(job.out),
+          .out_inode = state_of(job.out).inode,
+          .verified = job.options.verify_blocks,
+          .durable = job.options.durable,
           .options = options_hash(job.options),
           .out_path = job.out};
 }
@@ -67,6 +70,9 @@ TEST_CASE("a journal line comes back, a damaged one does not") {
                              .a = {.size = 10, .mtime_ns = -5, .hash = 0xABC},
                              .b = {.size = 1ULL << 40, .mtime_ns = 7, .hash = 0},
                              .out = {.size = 0, .mtime_ns = 0, .hash = 1},
+                             .out_inode = 1234,
+                             .verified = kVerifyFull,
+                             .durable = true,
                              .options = 99,
                              .out_path = "/data/c d.bin"};
   std::string line = journal_line(record);
@@ -80,6 +86,9 @@ TEST_CASE("a journal line comes back, a damaged one does not") {
   CHECK(back->a == record.a);
   CHECK(back->b == record.b);
   CHECK(back->out == record.out);
+  CHECK(back->out_inode == 1234);
+  CHECK(back->verified == kVerifyFull);
+  CHECK(back->durable);
   CHECK(back->options == 99);
   CHECK(back->out_path == record.out_path);
   for (std::size_t length = 0; length < line.size(); ++length) CHECK_FALSE(parse_journal_line(line.substr(0, length)));
@@ -180,6 +189,74 @@ TEST_CASE("done is: output there with its size, inputs the same") {
   CHECK_FALSE(is_done(journal, job, CheckKind::content));
 }
 
+TEST_CASE("done is: what the job asks for now was promised then") {
+  const TemporaryFolder folder;
+  Job job = job_in(folder);
+  const auto is_done_after = [&](std::uint64_t verified, bool durable) {
+    Job before = job;
+    before.options.verify_blocks = verified;
+    before.options.durable = durable;
+    return is_done(journal_with(record_of(before, true)), job, CheckKind::stat);
+  };
+  for (const std::uint64_t asked : {std::uint64_t{0}, std::uint64_t{10}, kVerifyFull}) {
+    job.options.verify_blocks = asked;
+    for (const std::uint64_t verified : {std::uint64_t{0}, std::uint64_t{10}, kVerifyFull}) {
+      INFO(asked << " after " << verified);
+      CHECK(is_done_after(verified, false) == (verified >= asked));
+    }
+  }
+  job.options.verify_blocks = 0;
+  job.options.durable = true;
+  CHECK_FALSE(is_done_after(0, false));
+  CHECK(is_done_after(0, true));
+  job.options.durable = false;
+  job.options.backend = Backend::cpu;  // the bytes are the same
+  job.options.kernel = "reference";
+  CHECK(is_done_after(0, true));
+}
+
+TEST_CASE("an output that something else wrote is not done, though its size is the same") {
+  const TemporaryFolder folder;
+  const Job job = job_in(folder);
+  const Journal journal = journal_with(record_of(job, false));
+  const auto written = fs::last_write_time(job.out);
+  REQUIRE(is_done(journal, job, CheckKind::stat));
+  fs::last_write_time(job.out, written + std::chrono::nanoseconds(1));  // another run that wrote into it
+  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  fs::rename(job.out, folder.file("kept"));
+  write_file(job.out, "RESULT");
+  fs::last_write_time(job.out, written);  // another file, moved there
+  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  fs::rename(folder.file("kept"), job.out);
+  fs::last_write_time(job.out, written);
+  CHECK(is_done(journal, job, CheckKind::stat));
+}
+
+TEST_CASE("lines of earlier versions: done if the output's time fits and nothing was promised") {
+  const auto old = parse_journal_line(
+      "done\t0bd1d4f417b555d5\ta8a009c17fc5b1af\t1795436182187\t0\t2412\t1795436182126948608\t0000000000000000\t2412\t1"
+      "795436182138948608\t0000000000000000\t10524\t1795436182182948607\t0000000000000000\ta00b6d1483a743cd\t/tmp/old/"
+      "c.bin\tfeeaa3588369f95d");
+  REQUIRE(old);
+  CHECK(old->exit_code == 0);
+  CHECK(old->out.size == 10524);
+  CHECK(old->out_inode == 0);
+  CHECK(old->verified == 0);
+  CHECK_FALSE(old->durable);
+  CHECK(old->out_path == "/tmp/old/c.bin");
+
+  const TemporaryFolder folder;
+  Job job = job_in(folder);
+  JournalRecord record = record_of(job, false);
+  record.out_inode = 0;
+  CHECK(is_done(journal_with(record), job, CheckKind::stat));
+  job.options.verify_blocks = 1;
+  CHECK_FALSE(is_done(journal_with(record), job, CheckKind::stat));
+  job.options.verify_blocks = 0;
+  fs::last_write_time(job.out, fs::last_write_time(job.out) + std::chrono::nanoseconds(1));
+  CHECK_FALSE(is_done(journal_with(record), job, CheckKind::stat));
+}
+
 TEST_CASE("an output of another size is not done, whatever else is the same") {
   const TemporaryFolder folder;
   const Job job = job_in(folder);
@@ -220,10 +297,10 @@ TEST_CASE("a failure counts while inputs and options stay the same") {
   Job changed = job;
   changed.options.kernel = "reference";
   CHECK_FALSE(has_failed(journal, changed));
-  for (const auto& [code, counts] : {std::pair{74, false}, {73, false}, {70, true}, {65, true}}) {
+  for (const auto& [code, counts] : {std::pair{74, false}, {73, false}, {71, false}, {70, true}, {65, true}}) {
     INFO(code);
     journal.at(key_of(job)).exit_code = code;
-    CHECK(has_failed(journal, job) == counts);  // another day the disk may have space
+    CHECK(has_failed(journal, job) == counts);  // another day there may be space
   }
   write_file(job.a, "repaired");
   CHECK_FALSE(has_failed(journal, job));
