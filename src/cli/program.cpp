@@ -1,5 +1,6 @@
 #include "cli/program.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -80,6 +81,14 @@ int fail_with_current_exception(const std::string& program) noexcept {
   if (std::current_exception()) code = fail_with_current_exception(program_name);
   remove_temporary_files();
   ::_exit(code);
+}
+
+/// A file that is opened later must not become standard input, output or error: messages would be written into it.
+void open_standard_descriptors() noexcept {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    const bool is_closed = ::fcntl(fd, F_GETFD) == -1 && errno == EBADF;
+    if (is_closed && ::open("/dev/null", O_RDWR) != fd) ::_exit(kIoError);  // nobody could be told
+  }
 }
 
 timespec monotonic_now() {
@@ -177,6 +186,7 @@ void silence_warnings() {
 
 int run_program(const std::string& program, const std::function<int()>& body) {
   program_name = program;
+  open_standard_descriptors();
   std::set_terminate(end_without_unwinding);
   try {
     const int code = body();

@@ -11,8 +11,9 @@
 
 namespace spmm::cli {
 
-/// Runs the program's body. A failure becomes one line "PROGRAM: error: ..." on standard error and the exit code of
-/// exit_codes.hpp; standard output that could not be written is a failure as well.
+/// Runs the program's body. Standard streams that are closed lead to /dev/null. A failure becomes one line "PROGRAM:
+/// error: ..." on standard error and the exit code of exit_codes.hpp; standard output that could not be written is a
+/// failure as well.
 int run_program(const std::string& program, const std::function<int()>& body);
 
 /// One line for a terminal: control characters (a file name may hold any) are shown as \xNN.
