@@ -1,6 +1,7 @@
 #include "io/output_file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -68,6 +69,8 @@ void OutputFile::open_device() {
 bool OutputFile::open_unnamed(mode_t mode) {
   constexpr int kFlags = O_TMPFILE | O_RDWR | O_CLOEXEC;  // a writable mapping needs both
   fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags, mode); }));
+  // Held until it is closed: who removes files that killed processes have left does not take this one for one of them.
+  if (fd_.is_open()) static_cast<void>(retried([&] { return ::flock(fd_.get(), LOCK_EX | LOCK_NB); }));
   // Without /proc the file could not be given a name at the end.
   if (fd_.is_open() && ::access(descriptor_path(fd_.get()).c_str(), F_OK) != 0) fd_ = Descriptor();
   return fd_.is_open();
@@ -78,12 +81,26 @@ void OutputFile::open_named(mode_t mode) {
   const ProtectedSection section;
   const std::string name = with_unused_name(target_.file_name, [&](const char* unused) {
     fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), unused, kFlags, mode); }));
-    return fd_.is_open();
+    return fd_.is_open() && hold_named(unused);
   });
   if (!name.empty()) return temp_name_.set(section, target_.folder_fd.get(), name);
   throw OutputError(target_.name,
                     text("cannot create a temporary file in the folder ", target_.folder, " (", error_text(errno), ")"),
                     "check permissions and free space of the folder, or choose another output path");
+}
+
+/// Locks the new file as open_unnamed() does. False with EEXIST if somebody who removes such files was quicker.
+bool OutputFile::hold_named(const char* name) const {
+  const int folder = target_.folder_fd.get();
+  struct stat there {};
+  if (retried([&] { return ::flock(fd_.get(), LOCK_EX | LOCK_NB); }) == 0) {
+    if (::fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT) return true;
+  } else {
+    if (errno != EWOULDBLOCK) return true;  // a file system without locks
+    ::unlinkat(folder, name, 0);
+  }
+  errno = EEXIST;
+  return false;
 }
 
 void OutputFile::keep_permissions() {

@@ -84,6 +84,7 @@ class OutputFile {
   void reserve(std::uint64_t end);
   bool open_unnamed(mode_t mode);
   void open_named(mode_t mode);
+  [[nodiscard]] bool hold_named(const char* name) const;
   void keep_permissions();
   void publish_unnamed(Replace how);
   void publish_named(Replace how);
