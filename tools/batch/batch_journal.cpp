@@ -13,7 +13,6 @@
 #include <climits>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "base/text.hpp"
@@ -21,6 +20,7 @@
 #include "spmm/error.hpp"
 #include "tools/batch/batch_failure.hpp"
 #include "tools/batch/content_hash.hpp"
+#include "tools/batch/line_feed.hpp"
 
 namespace spmm::batch {
 namespace {
@@ -89,14 +89,29 @@ Holder holder_of(const std::string& path) {
   return holder;
 }
 
+/// Opens a file of the journal's folder, which holds no others. Errors: IoError (a pipe or a device, which may never
+/// end).
+io::Descriptor open_regular(const std::string& path, int flags) {
+  io::Descriptor fd(io::retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666); }));
+  struct stat info {};
+  if (!fd.is_open() || ::fstat(fd.get(), &info) != 0 || S_ISREG(info.st_mode)) return fd;
+  throw IoError(path, text("is ", io::kind_text(info.st_mode), ", expected a file of the journal"),
+                "remove it or choose another --journal");
+}
+
 void read_journal_file(const std::string& path, Journal& journal) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw IoError(path, "cannot be read", "make it readable or choose another --journal");
-  for (std::string line; std::getline(file, line);) {
-    auto record = parse_journal_line(line);
-    if (!record) continue;
-    const auto [at, is_new] = journal.try_emplace(record->key, *record);
-    if (!is_new && at->second.time_ms <= record->time_ms) at->second = std::move(*record);
+  const io::Descriptor file = open_regular(path, O_RDONLY);
+  if (!file.is_open()) {
+    throw IoError(path, text("cannot be read (", io::error_text(errno), ")"),
+                  "make it readable or choose another --journal");
+  }
+  for (LineFeed lines(file.get(), path); !lines.has_ended();) {
+    for (const std::string& line : lines.read_lines()) {
+      auto record = parse_journal_line(line);
+      if (!record) continue;
+      const auto [at, is_new] = journal.try_emplace(record->key, *record);
+      if (!is_new && at->second.time_ms <= record->time_ms) at->second = std::move(*record);
+    }
   }
 }
 
@@ -203,7 +218,7 @@ void JournalWriter::append(const JournalRecord& record) {
 }
 
 JournalFolder::JournalFolder(std::string path, const Shard& shard)
-    : path_(std::move(path)), shard_name_(text(shard.index + 1, "-of-", shard.count)) {
+    : path_(std::move(path)), shard_name_(name_of(shard)) {
   if (::mkdir(path_.c_str(), 0777) != 0 && errno != EEXIST) {
     throw OutputError(path_, text("cannot create the journal's folder (", io::error_text(errno), ")"),
                       "choose another --journal, or run with --no-journal");
@@ -214,7 +229,7 @@ JournalFolder::JournalFolder(std::string path, const Shard& shard)
 
 io::Descriptor JournalFolder::lock(const std::string& name, int kind) const {
   const std::string file = path_ + "/" + name;
-  io::Descriptor fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  io::Descriptor fd = open_regular(file, O_RDWR | O_CREAT);
   if (!fd.is_open()) {
     throw OutputError(file, text("cannot create the lock (", io::error_text(errno), ")"), "choose another --journal");
   }
@@ -252,7 +267,7 @@ Journal JournalFolder::read() const {
 
 io::Descriptor JournalFolder::open_writer(const std::string& writer) const {
   const std::string file = text(path_, '/', shard_name_, '.', writer, kEnding);
-  io::Descriptor fd(::open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  io::Descriptor fd = open_regular(file, O_RDWR | O_APPEND | O_CREAT);
   if (!fd.is_open()) {
     throw OutputError(file, text("cannot create the journal (", io::error_text(errno), ")"),
                       "choose another --journal");

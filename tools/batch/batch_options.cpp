@@ -27,9 +27,11 @@ OUT is a file: results in parts (spmm --parts) cannot be asked for in a list.
 One worker process per GPU and one for the cores run the jobs, several at once, each job where it ends first. A worker
 that dies or hangs is replaced: what ran beside the culprit is run again, the culprit --retries times, alone.
 
-The journal remembers what is done: OUT there with its size, inputs with their sizes and times (--check content: hashes).
+The journal remembers what is done: inputs with their sizes and times, OUT with its inode too (--check content: hashes).
+A job that now asks for more than it was run with (verify, durable) is not done; other options do not change the bytes.
 It is JOBS.journal beside the list unless --journal names another folder; standard input has none without --journal.
---resume skips what is done or failed before, --retry-failed runs what failed again. Shards of one list share a journal.
+--resume skips what is done or failed before, --retry-failed runs what failed again. Shards of one list share a journal;
+each writes a report and a job log of its own (r.3-of-8.json for --report r.json).
 
 On SIGTERM, SIGINT, SIGHUP or SIGUSR1 no job starts any more; running ones have --grace seconds, then they are dropped.
 
@@ -150,7 +152,7 @@ void set_places(BatchOptions& options, const cxxopts::ParseResult& parsed, const
     const auto given = cli::option_text(parsed, option);
     if (!given) continue;
     if (given->value.empty()) throw UsageError(given->where, "the file name is empty", "name a file");
-    *to = given->value;
+    *to = file_of_shard(given->value, options.shard);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <unordered_map>
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
@@ -19,6 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kBatchSchema = 1;  // of the report
 constexpr double kDrawEvery = 0.1;
 constexpr double kFirstLog = 10;  // without a terminal: a line after 10 s, then every minute
 constexpr double kLogEvery = 60;
@@ -54,6 +56,55 @@ std::string one_line(std::string text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
   }
   return text;
+}
+
+/// What the earlier runs of a list told, so that one file tells of all of them.
+class EarlierRuns {
+ public:
+  EarlierRuns() = default;
+  /// Errors: Json::exception (no report).
+  explicit EarlierRuns(const Json& report) : runs_(report.at("earlier")) {
+    Json run;
+    for (const char* key : {"host", "exit_code", "totals"}) run[key] = report.at(key);
+    runs_.push_back(std::move(run));
+    for (const Json& job : report.at("jobs")) {
+      if (job.contains("worker")) jobs_[key_of(job)] = job;
+    }
+  }
+
+  [[nodiscard]] const Json& runs() const { return runs_; }
+
+  /// Adds to a job that was settled before what the run that settled it told.
+  void complete(Json& job) const {
+    const auto found = jobs_.find(key_of(job));
+    if (found == jobs_.end()) return;
+    Json whole = found->second;
+    whole["line"] = job["line"];
+    whole["state"] = job["state"];
+    job = std::move(whole);
+  }
+
+ private:
+  static std::string key_of(const Json& job) {
+    std::string key;
+    for (const char* name : {"a", "b", "out", "transpose_a", "transpose_b"}) key += job.at(name).dump() + ' ';
+    return key;
+  }
+
+  Json runs_ = Json::array();
+  std::unordered_map<std::string, Json> jobs_;
+};
+
+/// By the report that an earlier run left in the file of this one.
+EarlierRuns earlier_runs(const std::string& path) {
+  std::error_code none;
+  if (path == "-" || !std::filesystem::is_regular_file(path, none)) return {};
+  try {
+    std::ifstream file(path, std::ios::binary);
+    return EarlierRuns(Json::parse(file));
+  } catch (const Json::exception&) {
+    return {};  // something else, or of an earlier version
+  }
 }
 
 Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
@@ -193,9 +244,11 @@ void BatchOutput::finish(const JobTable& table, const std::vector<PoolWorker>& w
 void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWorker>& workers, const RunLimit& limit,
                                double seconds, int exit_code) const {
   const JobCounts& counts = table.counts();
-  Json json = {{"version", version_string()}, {"command", options_.command},       {"host", host_},
-               {"list", options_.list},       {"shard", options_.shard.index + 1}, {"shards", options_.shard.count},
-               {"exit_code", exit_code}};
+  const EarlierRuns earlier = options_.resume ? earlier_runs(options_.report) : EarlierRuns();
+  Json json = {{"schema", kBatchSchema},         {"version", version_string()},
+               {"command", options_.command},    {"host", host_},
+               {"list", options_.list},          {"shard", options_.shard.index + 1},
+               {"shards", options_.shard.count}, {"exit_code", exit_code}};
   json["totals"] = {{"jobs", counts.total},
                     {"done", counts.done},
                     {"failed", counts.failed},
@@ -208,6 +261,7 @@ void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWork
                     {"out_bytes", counts.out_bytes},
                     {"gb_per_s", per_second(counts.in_bytes + counts.out_bytes, seconds) * 1e-9},
                     {"pairs", counts.pairs}};
+  json["earlier"] = earlier.runs();
   json["limit"] = {
       {"resource", limit.resource}, {"share", limit.share}, {"files_s", limit.files_s}, {"kernels_s", limit.kernels_s}};
   json["workers"] = Json::array();
@@ -222,7 +276,11 @@ void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWork
                                {"out_bytes", worker.out_bytes}});
   }
   json["jobs"] = Json::array();
-  for (const JobRun& run : table.runs()) json["jobs"].push_back(job_json(run, workers));
+  for (const JobRun& run : table.runs()) {
+    Json job = job_json(run, workers);
+    if (run.state == JobState::done_before || run.state == JobState::failed_before) earlier.complete(job);
+    json["jobs"].push_back(std::move(job));
+  }
   cli::write_json(options_.report, json);
 }
 

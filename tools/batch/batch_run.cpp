@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -77,8 +78,10 @@ std::uint64_t memory_of(const BatchOptions& options) {
 std::string read_text(const std::string& path) {
   std::error_code none;
   if (fs::is_directory(path, none)) throw InputError(path, "is a directory, expected a list of jobs", "name a file");
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(path, "cannot be opened", "check the path of the list");
+  if (!file)
+    throw InputError(path, text("cannot be opened (", io::error_text(errno), ")"), "check the path of the list");
   try {
     return {std::istreambuf_iterator<char>(file), {}};
   } catch (const std::ios_base::failure& error) {
@@ -87,8 +90,9 @@ std::string read_text(const std::string& path) {
 }
 
 ListPlace place_of(const std::string& list) {
-  const fs::path folder = list == "-" ? fs::current_path() : fs::absolute(list).lexically_normal().parent_path();
-  return {.name = list == "-" ? "standard input" : list, .folder = folder.string()};
+  if (list == "-") return {.name = "standard input", .folder = working_folder()};
+  const fs::path path = absolute_path(list, list.starts_with('/') ? "" : working_folder());
+  return {.name = list, .folder = path.parent_path().string()};
 }
 
 /// Prints what is wrong with the list. Errors: FormatError, InputError or OutputError if anything is.
@@ -102,6 +106,15 @@ void refuse_problems(const std::string& name, const std::vector<std::string>& me
   if (code == cli::kNoInput) throw InputError(name, problem, remedy);
   if (code == cli::kCannotCreate) throw OutputError(name, problem, remedy);
   throw FormatError(name, problem, remedy);
+}
+
+OwnFiles own_files(const BatchOptions& options) {
+  OwnFiles own;
+  if (options.list != "-") own.add("the list", options.list);
+  own.add("--report", options.report);
+  own.add("--joblog", options.joblog);
+  if (options.journal) own.add_journal(*options.journal);
+  return own;
 }
 
 /// What every run has, with a journal or without.
@@ -124,8 +137,8 @@ Setting open_setting(const BatchOptions& options) {
   return setting;
 }
 
-int supervise(const BatchOptions& options, const ListPlace& place, const Setting& setting, JobTable& table,
-              LineFeed* feed) {
+int supervise(const BatchOptions& options, const ListPlace& place, const Setting& setting, const OwnFiles& own,
+              JobTable& table, LineFeed* feed) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
   StopSignals signals;
@@ -144,6 +157,7 @@ int supervise(const BatchOptions& options, const ListPlace& place, const Setting
                          .signals = signals,
                          .past = setting.past,
                          .journal = journal,
+                         .own = own,
                          .feed = feed,
                          .memory_bytes = memory_of(options)});
   const int code = supervisor.run();
@@ -197,7 +211,8 @@ int run_list(const BatchOptions& options) {
   JobList list = parse_job_list(read_text(options.list), place, options.defaults);
   refuse_problems(place.name, list.problems, list.num_problems, cli::kBadData);
   const std::vector<std::size_t> mine = jobs_of_shard(list, options.shard);
-  const ListProblems problems = check_list(list.jobs, mine, place.name);
+  const OwnFiles own = own_files(options);
+  const ListProblems problems = check_list(list.jobs, mine, place.name, own);
   refuse_problems(place.name, problems.messages, problems.num_problems, problems.exit_code);
   std::vector<Job> jobs;
   jobs.reserve(mine.size());
@@ -216,16 +231,17 @@ int run_list(const BatchOptions& options) {
   }
   setting = open_setting(options);
   fill_table(options, setting, std::move(jobs), table);
-  return supervise(options, place, setting, table, nullptr);
+  return supervise(options, place, setting, own, table, nullptr);
 }
 
 int run_feed(const BatchOptions& options) {
   if (options.dry_run) throw UsageError("--dry-run", "standard input is not known ahead", "give a list file");
   const ListPlace place = place_of(options.list);
+  const OwnFiles own = own_files(options);
   const Setting setting = open_setting(options);
   JobTable table(!options.report.empty());
   LineFeed feed(STDIN_FILENO);
-  return supervise(options, place, setting, table, &feed);
+  return supervise(options, place, setting, own, table, &feed);
 }
 
 }  // namespace spmm::batch

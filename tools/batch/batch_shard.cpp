@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <numeric>
 #include <queue>
 
@@ -131,6 +132,17 @@ Shard parse_shard(const std::string& given, const std::string& where, const Vari
   const std::uint64_t count = cli::parse_count(given.substr(slash + 1), where, 1, kMaxShards);
   if (left == "auto") return shard_of_cluster(variables, count);
   return {.index = cli::parse_count(left, where, 1, count) - 1, .count = count};
+}
+
+std::string name_of(const Shard& shard) {
+  return text(shard.index + 1, "-of-", shard.count);
+}
+
+std::string file_of_shard(const std::string& path, const Shard& shard) {
+  if (shard.count == 1 || path == "-" || path.starts_with("/dev/")) return path;
+  const std::filesystem::path given = path;
+  const std::string name = text(given.stem().string(), '.', name_of(shard), given.extension().string());
+  return (given.parent_path() / name).string();
 }
 
 std::vector<std::size_t> jobs_of_shard(const JobList& list, const Shard& shard) {

@@ -29,6 +29,13 @@ Shard parse_shard(const std::string& text, const std::string& where, const Varia
 /// Values: num_tasks = length of the array where the variables do not tell it; 0 = not given. Errors: UsageError.
 Shard shard_of_cluster(const Variables& variables, std::uint64_t num_tasks);
 
+/// "3-of-8".
+std::string name_of(const Shard& shard);
+
+/// A file that each shard writes for itself: "r.3-of-8.json" for "r.json". Values: unchanged if there is one shard
+/// alone, and for "-" and devices.
+std::string file_of_shard(const std::string& path, const Shard& shard);
+
 /// Positions of the shard's jobs in the list, in order. The shards of one list are disjoint and complete.
 /// Values: without costs every count-th job; with them the dearest job first goes to the shard that has least so far.
 std::vector<std::size_t> jobs_of_shard(const JobList& list, const Shard& shard);

@@ -155,6 +155,14 @@ std::string path_of(std::string_view column, const char* what, const Line& line)
 
 }  // namespace
 
+std::string working_folder() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::current_path(error);
+  if (!error) return folder.string();
+  throw InputError("working folder", text("is not there any more (", error.message(), ")"),
+                   "change to a folder that is there (cd)");
+}
+
 std::string absolute_path(std::string_view path, const std::string& folder) {
   std::string joined = path.starts_with('/') ? std::string(path) : text(folder, "/", path);
   const bool is_plain = joined.find("//") == std::string::npos && joined.find("/.") == std::string::npos;
@@ -178,6 +186,8 @@ double parse_seconds(const std::string& text, const std::string& where) {
 std::optional<Job> parse_job_line(std::string_view content, std::uint64_t number, const ListPlace& place,
                                   const JobOptions& defaults) {
   const Line line{.place = place, .number = number};
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (number == 1 && content.starts_with(kByteOrderMark)) content.remove_prefix(kByteOrderMark.size());
   if (content.ends_with('\r')) content.remove_suffix(1);
   const std::size_t first = content.find_first_not_of(" \t");
   if (first == std::string_view::npos || content[first] == '#') return std::nullopt;
@@ -212,8 +222,6 @@ std::optional<Job> parse_job_line(std::string_view content, std::uint64_t number
 
 JobList parse_job_list(std::string_view text, const ListPlace& place, const JobOptions& defaults) {
   JobList list;
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   for (std::uint64_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);

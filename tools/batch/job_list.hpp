@@ -68,6 +68,9 @@ std::optional<Job> parse_job_line(std::string_view line, std::uint64_t number, c
 /// A whole list. Values: a pure function of the text; no file is looked at.
 JobList parse_job_list(std::string_view text, const ListPlace& place, const JobOptions& defaults);
 
+/// Errors: InputError (it was deleted).
+std::string working_folder();
+
 /// Absolute path without "//", "/./" and "/../" (links are not followed).
 std::string absolute_path(std::string_view path, const std::string& folder);
 

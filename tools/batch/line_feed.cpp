@@ -21,7 +21,7 @@ std::vector<std::string> LineFeed::read_lines() {
   std::array<char, kReadBytes> buffer;
   const ssize_t got = ::read(fd_, buffer.data(), buffer.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return lines;
-  if (got < 0) throw IoError("standard input", io::error_text(errno), "check where the jobs come from");
+  if (got < 0) throw IoError(name_, io::error_text(errno), "check where it comes from");
   for (ssize_t c = 0; c < got; ++c) {
     if (buffer[static_cast<std::size_t>(c)] == '\n') {
       if (!skips_) lines.push_back(std::move(rest_));

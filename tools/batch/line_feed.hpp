@@ -2,13 +2,15 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace spmm::batch {
 
 class LineFeed {
  public:
-  explicit LineFeed(int fd) : fd_(fd) {}
+  /// Values: name = for messages.
+  explicit LineFeed(int fd, std::string name = "standard input") : fd_(fd), name_(std::move(name)) {}
 
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] bool has_ended() const { return ended_; }
@@ -19,6 +21,7 @@ class LineFeed {
 
  private:
   int fd_;
+  std::string name_;
   std::string rest_;
   bool skips_ = false;  ///< the rest of a line that was cut
   bool ended_ = false;

@@ -1,6 +1,8 @@
 #include "tools/batch/list_check.hpp"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +14,8 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "io/paths.hpp"
+#include "io/system_calls.hpp"
+#include "spmm/error.hpp"
 
 namespace spmm::batch {
 namespace {
@@ -32,6 +36,14 @@ std::string name_of(const std::string& path) {
 
 std::string where(const std::string& list, const Job& job) {
   return text(list, ":", job.line, ": ");
+}
+
+std::string own_problem(const std::string& path, const std::string& what) {
+  return text(path, " is ", what, "; give one of them another name");
+}
+
+bool is_same(const FileState& x, const FileState& y) {
+  return x.exists && y.exists && x.device == y.device && x.inode == y.inode;
 }
 
 /// Looks at each path once.
@@ -73,7 +85,8 @@ void check_names(const std::vector<Job>& jobs, const std::string& list, ListProb
 /// The comparisons by device and inode, and what has to be there.
 class FileCheck {
  public:
-  FileCheck(const std::string& list, ListProblems& problems) : list_(list), problems_(problems) {}
+  FileCheck(const std::string& list, const OwnFiles& own, ListProblems& problems)
+      : list_(list), own_(own), problems_(problems) {}
 
   void check_inputs(const Job& job) {
     for (const std::string* path : {&job.a, &job.b}) {
@@ -83,6 +96,8 @@ class FileCheck {
             text(*path, " is not there; check the path (relative ones start at the list's folder)"));
       } else if (!state.is_regular) {
         add(cli::kNoInput, job, text(*path, " is no regular file; name a matrix file"));
+      } else if (const auto what = own_.find(state, states_(folder_of(*path)), name_of(*path)); !what.empty()) {
+        add(cli::kBadData, job, own_problem(*path, what));
       } else {
         inputs_.emplace(FileId{state.device, state.inode}, job.line);
       }
@@ -101,8 +116,12 @@ class FileCheck {
       target = io::follow_links(job.out).string();  // what the link points to is replaced
       if (is_device(target)) return;
     }
-    if (::stat(target.c_str(), &info) == 0) {
-      const auto input = inputs_.find(FileId{info.st_dev, info.st_ino});
+    const FileState state = state_of(target);
+    if (const auto what = own_.find(state, states_(folder_of(target)), name_of(target)); !what.empty()) {
+      return add(cli::kBadData, job, own_problem(job.out, what));
+    }
+    if (state.exists) {
+      const auto input = inputs_.find(FileId{state.device, state.inode});
       if (input != inputs_.end()) {
         return add(
             cli::kBadData, job,
@@ -130,6 +149,7 @@ class FileCheck {
   void add(int code, const Job& job, const std::string& problem) { problems_.add(code, where(list_, job) + problem); }
 
   const std::string& list_;
+  const OwnFiles& own_;
   ListProblems& problems_;
   StateCache states_;
   std::map<FileId, std::uint64_t> inputs_;
@@ -144,7 +164,63 @@ std::string_view output_of_temp(std::string_view name) {
   return name.substr(1 + output.size(), kTempStart.size()) == kTempStart ? output : std::string_view{};
 }
 
+/// Removes a temporary file if the process that wrote it has ended: then its lock is free.
+bool remove_abandoned(int folder_fd, const char* name) {
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const io::Descriptor file(io::retried([&] { return ::openat(folder_fd, name, kFlags); }));
+  struct stat info {};
+  if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  const bool is_free = io::retried([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) == 0;
+  return is_free && ::unlinkat(folder_fd, name, 0) == 0;
+}
+
 }  // namespace
+
+void OwnFiles::add(const std::string& what, const std::string& path) {
+  if (path.empty() || path == "-" || is_device(path)) return;
+  const std::string target =
+      io::follow_links(absolute_path(path, path.starts_with('/') ? "" : working_folder())).string();
+  if (const std::string other = find(target); !other.empty()) {
+    throw UsageError(what, text(path, " is ", other), "name another file");
+  }
+  files_.push_back({.what = what.starts_with("--") ? "the file of " + what : what,
+                    .name = name_of(target),
+                    .state = state_of(target),
+                    .folder = state_of(folder_of(target))});
+}
+
+void OwnFiles::add_journal(const std::string& folder) {
+  journal_ = state_of(folder);
+  for (const OwnFile& file : files_) {
+    if (!is_of_journal(file.folder, file.name)) continue;
+    throw UsageError("--journal", text(folder, " holds ", file.what, " under a name that the journal may use"),
+                     "choose another --journal");
+  }
+}
+
+bool OwnFiles::is_of_journal(const FileState& folder, const std::string& name) const {
+  return (name.ends_with(".journal") || name.ends_with(".lock")) && is_same(folder, journal_);
+}
+
+std::string OwnFiles::find(const FileState& state, const FileState& folder, const std::string& name) const {
+  for (const OwnFile& file : files_) {
+    if (is_same(state, file.state) || (name == file.name && is_same(folder, file.folder))) return file.what;
+  }
+  return is_of_journal(folder, name) ? "a file of the journal" : "";
+}
+
+std::string OwnFiles::find(const std::string& path) const {
+  const std::string target = io::follow_links(path).string();
+  return find(state_of(target), state_of(folder_of(target)), name_of(target));
+}
+
+std::string OwnFiles::problem_of(const Job& job) const {
+  for (const std::string* path : {&job.a, &job.b, &job.out}) {
+    if (is_device(*path)) continue;
+    if (const std::string what = find(*path); !what.empty()) return own_problem(*path, what);
+  }
+  return "";
+}
 
 void ListProblems::add(int code, const std::string& message) {
   if (num_problems++ == 0) exit_code = code;
@@ -158,10 +234,11 @@ bool is_device(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
 }
 
-ListProblems check_list(const std::vector<Job>& jobs, const std::vector<std::size_t>& mine, const std::string& name) {
+ListProblems check_list(const std::vector<Job>& jobs, const std::vector<std::size_t>& mine, const std::string& name,
+                        const OwnFiles& own) {
   ListProblems problems;
   check_names(jobs, name, problems);
-  FileCheck files(name, problems);
+  FileCheck files(name, own, problems);
   for (const std::size_t j : mine) files.check_inputs(jobs[j]);
   for (const std::size_t j : mine) files.check_out(jobs[j]);
   return problems;
@@ -181,7 +258,7 @@ std::uint64_t remove_leftovers(const std::vector<std::string>& outs) {
     while (const dirent* entry = ::readdir(entries)) {
       const std::string_view output = output_of_temp(entry->d_name);
       if (output.empty() || !names.contains(std::string(output))) continue;
-      removed += ::unlinkat(::dirfd(entries), entry->d_name, 0) == 0 ? 1 : 0;
+      removed += remove_abandoned(::dirfd(entries), entry->d_name) ? 1 : 0;
     }
     ::closedir(entries);
   }

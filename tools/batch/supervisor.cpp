@@ -120,6 +120,9 @@ void Supervisor::add_line(const std::string& line) {
   try {
     auto job = parse_job_line(line, num_lines_, p_.place, p_.options.defaults);
     if (!job) return;
+    if (const std::string problem = p_.own.problem_of(*job); !problem.empty()) {
+      return add_failed_line(problem, cli::kBadData);
+    }
     if (!is_device(job->out) && !outs_seen_.insert(hash_of(job->out)).second) {
       return add_failed_line(text(job->out, " is the output of an earlier line; give each job an output of its own"),
                              cli::kBadData);

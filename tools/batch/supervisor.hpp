@@ -14,6 +14,7 @@
 #include "tools/batch/job_model.hpp"
 #include "tools/batch/job_table.hpp"
 #include "tools/batch/line_feed.hpp"
+#include "tools/batch/list_check.hpp"
 #include "tools/batch/worker_pool.hpp"
 
 namespace spmm::batch {
@@ -39,6 +40,7 @@ struct SupervisorParts {
   StopSignals& signals;
   const Journal& past;       ///< of earlier runs
   JournalWriter& journal;    ///< for what failed
+  const OwnFiles& own;       ///< no job of the feed may have them
   LineFeed* feed = nullptr;  ///< more jobs; null = the table has them all
   std::uint64_t memory_bytes = 0;
 };
@@ -89,6 +91,7 @@ class Supervisor {
   Phase phase_ = Phase::running;
   bool interrupted_ = false;
   bool journal_noted_ = false;
+  bool start_noted_ = false;
   bool stalled_ = false;          ///< a worker's socket was full
   unsigned num_lost_orders_ = 0;  // that no worker could be sent, in a row
   double first_signal_s_ = 0;

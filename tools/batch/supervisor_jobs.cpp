@@ -22,6 +22,8 @@ constexpr unsigned kGpuSlots = 4;
 constexpr unsigned kSlotsPerCore = 2;  // one job reads or writes while another computes
 constexpr unsigned kMaxFailedStarts = 2;
 constexpr unsigned kMaxLostOrders = 20;
+constexpr double kKillPatience = 60;  // a killed process gives back pinned memory and a device, which takes seconds
+constexpr double kDropPatience = 5;   // where the run ends anyway
 
 std::int64_t epoch_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -97,8 +99,14 @@ void Supervisor::dispatch() {
   std::vector<std::uint64_t> ids;
   for (const Grant& grant : grants) ids.push_back(waiting[grant.job]);
   p_.table.start(grants, p_.output.now_s());
+  std::vector<std::uint64_t> unsent;
   for (std::size_t g = 0; g < grants.size(); ++g) {
-    if (!send_order(ids[g], grants[g].worker)) p_.table.requeue(ids[g], false, false);
+    // A worker that is found to be lost may end the run.
+    if (phase_ != Phase::running || !send_order(ids[g], grants[g].worker)) unsent.push_back(ids[g]);
+  }
+  for (auto id = unsent.rbegin(); id != unsent.rend(); ++id) {
+    --p_.table.at(*id).attempts;
+    p_.table.requeue(*id, false, false);
   }
 }
 
@@ -130,6 +138,10 @@ bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
                        .hash_files = p_.options.check == CheckKind::content && p_.options.journal.has_value()};
   const SendState state = p_.pool.send(worker, order);
   if (state == SendState::full) stalled_ = true;
+  const std::string& problem = p_.pool.workers()[worker].start_problem;
+  if (state == SendState::full && !problem.empty() && !std::exchange(start_noted_, true)) {
+    p_.output.note(text(problem, "; trying again"));
+  }
   if (state == SendState::closed) {
     const int error = errno;
     lose_worker(worker, true, std::nullopt, "");
@@ -258,20 +270,25 @@ void Supervisor::lose_worker(std::size_t number, bool kill, std::optional<std::u
                              const std::string& reason) {
   PoolWorker& worker = p_.pool.workers()[number];
   if (worker.pid < 0) return;
-  if (kill) ::kill(worker.pid, SIGKILL);
+  const pid_t pid = worker.pid;
+  const WorkerEnd end = p_.pool.end(number, kill, phase_ == Phase::dropping ? kDropPatience : kKillPatience);
+  if (end.is_stuck) {
+    // Its GPU is of no use; the cores are.
+    worker.given_up = worker.kind == WorkerKind::gpu;
+    p_.output.note(text(worker.name, ": process ", pid,
+                        " does not end although it was killed; a disk or a driver holds it, ",
+                        worker.given_up ? "and no job goes to this GPU any more" : "another process takes its place"));
+  }
   // What it finished before its end is finished.
   const std::vector<std::uint64_t> before = in_flight_[number];
-  for (Received last; !last.closed;) {
-    last = receive_message(worker.socket.get(), true);
-    const auto* result = last.message ? std::get_if<JobResult>(&*last.message) : nullptr;
-    if (result == nullptr) continue;
-    if (result->exit_code == cli::kOk) {
-      take_result(number, *result);
-    } else if (std::find(before.begin(), before.end(), result->id) != before.end()) {
-      p_.table.at(result->id).result = *result;
+  for (const JobResult& result : end.results) {
+    if (result.exit_code == cli::kOk) {
+      take_result(number, result);
+    } else if (std::find(before.begin(), before.end(), result.id) != before.end()) {
+      p_.table.at(result.id).result = result;
     }
   }
-  const int status = p_.pool.reap(number);
+  const int status = end.wait_status;
   const std::vector<std::uint64_t> ids = std::exchange(in_flight_[number], {});
   const std::string why = reason.empty() ? text("its worker died: ", status_text(status)) : reason;
   std::vector<std::string> outs;

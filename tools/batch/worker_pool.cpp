@@ -1,10 +1,12 @@
 #include "tools/batch/worker_pool.hpp"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -18,12 +20,39 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{2};
 constexpr double kPatience = 5;
+constexpr double kKillPatience = 0.5;  // at least
+constexpr double kStartPatience = 5;
 
-int wait_for(pid_t pid) {
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+using Clock = std::chrono::steady_clock;
+
+double now_s() {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+/// Whether the process ended before `end_s`.
+bool has_ended(pid_t pid, double end_s, int& status) {
+  while (true) {
+    const pid_t found = ::waitpid(pid, &status, WNOHANG);
+    if (found == pid || (found < 0 && errno != EINTR)) return true;
+    if (now_s() > end_s) return false;
+    std::this_thread::sleep_for(kLookEvery);
   }
-  return status;
+}
+
+/// Results until the socket closes, or until `end_s`.
+std::vector<JobResult> last_results(int socket, double end_s) {
+  std::vector<JobResult> results;
+  while (true) {
+    pollfd fd{.fd = socket, .events = POLLIN, .revents = 0};
+    const double left_s = end_s - now_s();
+    const int ready = left_s <= 0 ? 0 : ::poll(&fd, 1, static_cast<int>(left_s * 1000) + 1);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return results;
+    const Received last = receive_message(socket, false);
+    if (last.closed) return results;
+    const auto* result = last.message ? std::get_if<JobResult>(&*last.message) : nullptr;
+    if (result != nullptr) results.push_back(*result);
+  }
 }
 
 }  // namespace
@@ -32,17 +61,30 @@ WorkerPool::~WorkerPool() {
   shut_down(kPatience);
 }
 
-void WorkerPool::start(std::size_t number) {
+bool WorkerPool::cannot_start(std::size_t number, const std::string& call, const std::string& remedy) {
+  const int error = errno;
+  PoolWorker& worker = workers_[number];
+  worker.start_problem = text("no worker process can be started (", call, ": ", io::error_text(error), ")");
+  const double now = now_s();
+  if (worker.start_failed_s == 0) worker.start_failed_s = now;
+  const bool others_run =
+      std::any_of(workers_.begin(), workers_.end(), [](const PoolWorker& other) { return other.pid >= 0; });
+  if (others_run || now < worker.start_failed_s + kStartPatience) return false;
+  throw IoError(call, io::error_text(error), remedy);
+}
+
+/// False if that may work later.
+bool WorkerPool::start(std::size_t number) {
   PoolWorker& worker = workers_[number];
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    throw IoError("socketpair", io::error_text(errno), "raise the limit of open files (ulimit -n)");
+    return cannot_start(number, "socketpair", "raise the limit of open files (ulimit -n)");
   }
   io::Descriptor here(ends[0]);
   io::Descriptor there(ends[1]);
   const pid_t supervisor = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) throw IoError("fork", io::error_text(errno), "raise the limit of processes (ulimit -u)");
+  if (pid < 0) return cannot_start(number, "fork", "raise the limit of processes (ulimit -u)");
   if (pid == 0) {
     // A copy of another worker's socket would hide the supervisor's death from that worker.
     for (PoolWorker& other : workers_) {
@@ -63,46 +105,42 @@ void WorkerPool::start(std::size_t number) {
   worker.pid = pid;
   worker.is_warm = false;
   worker.socket = std::move(here);
+  worker.start_failed_s = 0;
   ++worker.num_starts;
+  return true;
 }
 
 SendState WorkerPool::send(std::size_t number, const Message& message) {
-  if (!workers_[number].socket.is_open()) reap(number);  // it was dismissed
-  if (workers_[number].pid < 0) start(number);
+  if (!workers_[number].socket.is_open()) end(number, false, kPatience);  // it was dismissed
+  if (workers_[number].pid < 0 && !start(number)) return SendState::full;
   return send_message(workers_[number].socket.get(), message, false);
-}
-
-int WorkerPool::kill_worker(std::size_t number) {
-  if (workers_[number].pid < 0) return 0;
-  ::kill(workers_[number].pid, SIGKILL);
-  return reap(number);
 }
 
 void WorkerPool::dismiss(std::size_t number) {
   workers_[number].socket = io::Descriptor();
 }
 
-int WorkerPool::reap(std::size_t number) {
+WorkerEnd WorkerPool::end(std::size_t number, bool kill, double patience_s) {
   PoolWorker& worker = workers_[number];
-  if (worker.pid < 0) return 0;
-  const int status = wait_for(worker.pid);
-  worker.pid = -1;
+  WorkerEnd end;
+  if (worker.pid < 0) return end;
+  const double end_s = now_s() + patience_s;
+  if (kill) ::kill(worker.pid, SIGKILL);
+  if (worker.socket.is_open()) end.results = last_results(worker.socket.get(), end_s);
   worker.socket = io::Descriptor();
-  return status;
+  if (!has_ended(worker.pid, kill ? now_s() : end_s, end.wait_status)) {
+    ::kill(worker.pid, SIGKILL);
+    end.is_stuck = !has_ended(worker.pid, std::max(end_s, now_s() + kKillPatience), end.wait_status);
+    if (end.is_stuck) end.wait_status = SIGKILL;
+  }
+  worker.pid = -1;
+  return end;
 }
 
 void WorkerPool::shut_down(double patience_s) {
   for (PoolWorker& worker : workers_) worker.socket = io::Descriptor();
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    PoolWorker& worker = workers_[w];
-    if (worker.pid < 0) continue;
-    while (::waitpid(worker.pid, nullptr, WNOHANG) == 0) {
-      if (std::chrono::steady_clock::now() > give_up) ::kill(worker.pid, SIGKILL);
-      std::this_thread::sleep_for(kLookEvery);
-    }
-    worker.pid = -1;
-  }
+  const double end_s = now_s() + patience_s;
+  for (std::size_t w = 0; w < workers_.size(); ++w) end(w, false, std::max(0.0, end_s - now_s()));
 }
 
 std::string status_text(int status) {

@@ -27,11 +27,20 @@ struct PoolWorker {
   unsigned num_starts = 0;
   unsigned failed_starts = 0;  ///< jobs that broke it while it had finished none
   bool given_up = false;
-  bool is_warm = false;  ///< this process has finished a job
+  double start_failed_s = 0;    ///< since when no process can be started, on the steady clock; 0 = it can
+  std::string start_problem{};  ///< why not
+  bool is_warm = false;         ///< this process has finished a job
   std::uint64_t num_done = 0, num_failed = 0, in_bytes = 0, out_bytes = 0;
   double busy_s = 0;    ///< seconds of its jobs, one after the other
   Slowness slowness{};  ///< of all its processes
   double kernel_s = 0;  ///< predicted time of their kernels on all of the worker
+};
+
+/// How the process of a worker came to its end.
+struct WorkerEnd {
+  std::vector<JobResult> results{};  ///< sent before it ended, and not received yet
+  int wait_status = 0;
+  bool is_stuck = false;  ///< it was killed and lives on: a disk or a driver holds it. Nothing waits for it any more
 };
 
 class WorkerPool {
@@ -46,23 +55,23 @@ class WorkerPool {
   [[nodiscard]] std::vector<PoolWorker>& workers() { return workers_; }
   [[nodiscard]] const std::vector<PoolWorker>& workers() const { return workers_; }
 
-  /// Sends to a worker, which is started where it is not running. Errors: IoError (fork).
+  /// Sends to a worker, which is started if it is not running; SendState::full = not now, also if no process can be
+  /// started. Errors: IoError (none could be started for seconds, and no other worker runs).
   SendState send(std::size_t worker, const Message& message);
 
   /// Closes the socket of a worker that has nothing to do: it ends. send() would start another one.
   void dismiss(std::size_t worker);
 
-  /// Ends the process of a worker at once; returns its wait status.
-  int kill_worker(std::size_t worker);
-
-  /// Takes leave of a process that ended by itself; returns its wait status.
-  int reap(std::size_t worker);
+  /// Takes leave of a process that is to be killed, has closed its socket or was dismissed; waits for its end, not
+  /// longer than `patience_s`.
+  WorkerEnd end(std::size_t worker, bool kill, double patience_s);
 
   /// Closes all sockets, which ends the workers; waits for them, not longer than `patience_s`, then kills them.
   void shut_down(double patience_s);
 
  private:
-  void start(std::size_t worker);
+  bool start(std::size_t worker);
+  bool cannot_start(std::size_t worker, const std::string& call, const std::string& remedy);
 
   std::vector<PoolWorker> workers_;
   std::function<void()> in_child_;

@@ -53,7 +53,7 @@ TEST_CASE("wrong command lines") {
       {{"--check", "guess", "good.tsv"}, 2, "give stat or content"},
       {{"--progress", "loud", "good.tsv"}, 2, "--progress: "},
       {{"--dry-run", "-"}, 2, "give a list file"},
-      {{"none.tsv"}, 66, "none.tsv: cannot be opened"},
+      {{"none.tsv"}, 66, "none.tsv: cannot be opened (No such file or directory)"},
       {{"."}, 66, "is a directory"},
       {{"--journal", "none/j", "good.tsv"}, 73, "cannot create the journal's folder"},
       {{"--joblog", "none/log", "good.tsv"}, 73, "none/log"},
@@ -124,6 +124,54 @@ TEST_CASE("malformed lists run nothing") {
     CHECK(result.err.find("nothing was run") != std::string::npos);
     CHECK(names_in(".") == before);
   }
+}
+
+TEST_CASE("no job, report or log may have a file that the run has for itself") {
+  struct Case {
+    Words arguments;
+    std::string list;
+    int exit_code;
+    std::string message;
+  };
+  const std::string good = kGood;
+  const std::vector<Case> table = {
+      {{"--report", "1.bin"}, good, 65, "1.bin is the file of --report"},
+      {{"--report", "./x.bin"}, good, 65, "x.bin is the file of --report"},
+      {{"--report", "link"}, good, 65, "2.bin is the file of --report"},
+      {{"--joblog", "2.bin"}, good, 65, "2.bin is the file of --joblog"},
+      {{"--joblog", "x.bin"}, good, 65, "x.bin is the file of --joblog"},
+      {{"--report", "jobs.tsv"}, good, 2, "--report: jobs.tsv is the list"},
+      {{"--report", "r", "--joblog", "./r"}, good, 2, "is the file of --report"},
+      {{"--journal", ".", "--report", "all.lock"}, good, 2, "--journal: "},
+      {{"--journal", "."}, "1.bin\t2.bin\tall.lock\n", 65, "all.lock is a file of the journal"},
+      {{"--journal", "."}, "old.journal\t2.bin\tx.bin\n", 65, "old.journal is a file of the journal"},
+      {{}, "1.bin\t2.bin\tjobs.tsv\n", 65, "jobs.tsv is the list"},
+  };
+  const BatchPlace place;
+  fs::copy_file("1.bin", "old.journal");
+  fs::create_symlink("2.bin", "link");
+  for (const Case& c : table) {
+    write_bytes("jobs.tsv", c.list);
+    const Words before = names_in(".");
+    const std::string operands = bytes_of("1.bin") + bytes_of("2.bin") + bytes_of("old.journal");
+    Words words = c.arguments;
+    words.emplace_back("jobs.tsv");
+    const ProcessResult result = run_batch(words);
+    INFO((c.arguments.empty() ? "" : c.arguments[1]) << " -> " << result.exit_code << " " << result.err);
+    CHECK(result.exit_code == c.exit_code);
+    CHECK(result.err.find(c.message) != std::string::npos);
+    CHECK(names_in(".") == before);
+    CHECK(bytes_of("jobs.tsv") == c.list);
+    CHECK(bytes_of("1.bin") + bytes_of("2.bin") + bytes_of("old.journal") == operands);
+    fs::remove("x.bin");
+  }
+  // By standard input a line that names such a file fails.
+  const ProcessResult feed =
+      run_batch_on("1.bin\t2.bin\tr.json\n2.bin\t1.bin\ty.bin\n", "- --report r.json --joblog log");
+  CHECK(feed.exit_code == 1);
+  CHECK(feed.err.find("r.json is the file of --report") != std::string::npos);
+  CHECK(fs::exists("y.bin"));
+  CHECK(bytes_of("r.json").starts_with("{"));
 }
 
 TEST_CASE("a forced GPU that is not there is said at once") {

@@ -1,4 +1,5 @@
 // Lists from start to end: outputs, resume, shards, standard input, reports, failures that stay alone.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -286,4 +287,51 @@ TEST_CASE("jobs may have kernels, verification and options of their own") {
   CHECK(bytes_of("x.bin") == bytes_of("y.bin"));
   write_bytes("jobs.tsv", "1.bin\t2.bin\tx.bin\tno-clobber=1\n");
   CHECK(run_batch({"jobs.tsv"}).exit_code == 1);
+}
+
+TEST_CASE("standard streams that are closed are no other file") {
+  BatchPlace place(2);
+  place.write_list();
+  const auto run = [](const std::string& rest) {
+    const ProcessOptions soon{.env = {}, .folder = {}, .timeout = std::chrono::seconds(20)};
+    return run_process({"/bin/sh", "-c", "exec " SPMM_BIN_DIR "/spmm-batch " + rest}, soon);
+  };
+  CHECK(run("jobs.tsv >&- 2> err").exit_code == 0);
+  CHECK(bytes_of("err").empty());
+  CHECK(place.wrong_outputs().empty());
+  const std::string lock = bytes_of("jobs.tsv.journal/all.lock");
+  CHECK(std::count(lock.begin(), lock.end(), '\n') == 1);  // host and process, nothing else
+  CHECK(run("jobs.tsv <&- >&- 2>&-").exit_code == 0);
+  const ProcessResult feed = run("- <&-");
+  CHECK_FALSE(feed.timed_out);
+  CHECK(feed.exit_code == 0);
+  CHECK(feed.out.find("0 jobs: 0 done") != std::string::npos);
+}
+
+TEST_CASE("a working folder that was deleted is said") {
+  const BatchPlace place(2);
+  const fs::path list = fs::current_path() / "jobs.tsv";
+  write_bytes(list, "1.bin\t2.bin\tx.bin\n");
+  const auto run = [](const std::string& arguments) {
+    return run_process(
+        {"/bin/sh", "-c", "mkdir gone; cd gone; rmdir ../gone; exec " SPMM_BIN_DIR "/spmm-batch " + arguments});
+  };
+  for (const std::string& arguments : {std::string("jobs.tsv"), std::string("-"), list.string() + " --report r.json"}) {
+    const ProcessResult result = run(arguments);
+    INFO(arguments << ": " << result.err);
+    CHECK(result.exit_code == 66);
+    CHECK(result.err.find("working folder: is not there any more") != std::string::npos);
+  }
+  CHECK(run(list.string()).exit_code == 0);
+  CHECK(fs::exists("x.bin"));
+}
+
+TEST_CASE("a byte order mark in front of a list is taken off, of a file and of standard input") {
+  const BatchPlace place(2);
+  const std::string list =
+      "\xEF\xBB\xBF"
+      "1.bin\t2.bin\tx.bin\n";
+  write_bytes("jobs.tsv", list);
+  CHECK(run_batch({"jobs.tsv"}).exit_code == 0);
+  CHECK(run_batch_on(list, "-").exit_code == 0);
 }

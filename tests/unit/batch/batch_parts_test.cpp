@@ -1,5 +1,6 @@
 // The small parts: hash, packets, lines of a feed, GPUs, checks of files, job log and progress line.
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +12,7 @@
 #include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
+#include "io/output_file.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
@@ -193,12 +195,12 @@ TEST_CASE("what is wrong with a list's files") {
     const JobList list = parse_job_list(c.list, {.name = "l", .folder = folder.path().string()}, {});
     std::vector<std::size_t> mine(list.jobs.size());
     std::iota(mine.begin(), mine.end(), std::size_t{0});
-    const ListProblems problems = check_list(list.jobs, mine, "l");
+    const ListProblems problems = check_list(list.jobs, mine, "l", {});
     INFO(c.list << (problems.messages.empty() ? "" : problems.messages[0]));
     CHECK(problems.exit_code == c.exit_code);
     CHECK((problems.messages.empty() ? c.part.empty() : problems.messages[0].find(c.part) != std::string::npos));
     // Nothing of another shard is looked at; names are compared all the same.
-    const ListProblems none = check_list(list.jobs, {}, "l");
+    const ListProblems none = check_list(list.jobs, {}, "l", {});
     CHECK(none.num_problems == (c.part == "is the output of line 1" || c.part == "is an input of line 1" ? 1 : 0));
   }
 }
@@ -213,6 +215,42 @@ TEST_CASE("leftovers of these outputs go, other files stay") {
   Names left;
   for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename().string());
   CHECK(left.size() == 4);
+}
+
+TEST_CASE("a temporary file that a process still writes is no leftover") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("c.bin");
+  {
+    const io::OutputFile file(out, {}, io::TempKind::named);
+    REQUIRE(!fs::is_empty(folder.path()));
+    CHECK(remove_leftovers({out}) == 0);
+    CHECK(!fs::is_empty(folder.path()));
+  }
+  REQUIRE(::mkfifo(folder.file(".c.bin.spmm-aB3xyZ.tmp").c_str(), 0600) == 0);  // nothing of ours
+  CHECK(remove_leftovers({out}) == 0);
+}
+
+TEST_CASE("files of the run itself, under any name") {
+  const TemporaryFolder folder;
+  touch(folder.path() / "list");
+  touch(folder.path() / "x.bin");
+  fs::create_directory(folder.path() / "journal");
+  fs::create_symlink("list", folder.path() / "link");
+  fs::create_hard_link(folder.path() / "list", folder.path() / "hard");
+  fs::create_symlink(folder.path(), folder.path() / "here");
+  OwnFiles own;
+  own.add("the list", folder.file("list"));
+  own.add("--report", folder.file("new.json"));
+  own.add("--joblog", "/dev/null");
+  own.add_journal(folder.file("journal"));
+  for (const char* name : {"list", "link", "hard", "here/list"}) CHECK(own.find(folder.file(name)) == "the list");
+  for (const char* name : {"new.json", "here/new.json"}) CHECK(own.find(folder.file(name)) == "the file of --report");
+  CHECK(own.find(folder.file("journal/1-of-1.cpu.journal")) == "a file of the journal");
+  CHECK(own.find(folder.file("journal/all.lock")) == "a file of the journal");
+  for (const char* name : {"x.bin", "journal/x.bin", "none/new.json", "all.lock"})
+    CHECK(own.find(folder.file(name)).empty());
+  CHECK(own.problem_of({.a = folder.file("x.bin"), .b = folder.file("x.bin"), .out = "/dev/null"}).empty());
+  CHECK_THROWS_AS(own.add("--joblog", folder.file("here/new.json")), UsageError);
 }
 
 TEST_CASE("the line of progress and the job log") {

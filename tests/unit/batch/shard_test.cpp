@@ -142,3 +142,12 @@ TEST_CASE("--shard auto reads the variables of clusters") {
            (c.shard == "auto/N" && answer.find("auto/N") != std::string::npos)));
   }
 }
+
+TEST_CASE("each shard writes files of its own") {
+  const Shard third{.index = 2, .count = 8};
+  CHECK(file_of_shard("r.json", third) == "r.3-of-8.json");
+  CHECK(file_of_shard("out.d/log", third) == "out.d/log.3-of-8");
+  CHECK(file_of_shard("-", third) == "-");
+  CHECK(file_of_shard("/dev/null", third) == "/dev/null");
+  CHECK(file_of_shard("r.json", {}) == "r.json");
+}
