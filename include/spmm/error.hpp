@@ -84,6 +84,12 @@ class VerifyError : public Error {
   using Error::Error;
 };
 
+/// Elements of the result are 2^32 - 1 and OnSaturation::error was asked for; nothing was written.
+class SaturationError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The run was cancelled; nothing was written, it is safe to run it again.
 class Interrupted : public Error {
  public:

@@ -27,6 +27,12 @@ struct EngineOptions {
 /// ProductOptions::num_parts: as many as pay on this machine.
 inline constexpr std::uint32_t kAutomaticParts = 0xFFFF'FFFFu;
 
+/// What a product does if elements of its result are 2^32 - 1: their true sums are that or larger.
+enum class OnSaturation : std::uint8_t {
+  report,  ///< says how many: Report::saturated_elements
+  error,   ///< SaturationError; the output stays as it was
+};
+
 /// What belongs to one product.
 struct ProductOptions {
   Backend backend =
@@ -38,6 +44,7 @@ struct ProductOptions {
   bool force = false;           ///< lift the launch limit of the host-driven kernel
   bool durable = false;         ///< files: fsync around the rename
   bool no_clobber = false;      ///< files: refuse to replace the output
+  OnSaturation on_saturation = OnSaturation::report;
   std::uint32_t num_parts = 0;  ///< files: the output is a folder of so many (256 at most); 0 = it is one file
   bool keep_a = false;  ///< files, one CUDA device: keep A in device memory, parsed and sorted, for later products
   bool keep_b = false;  ///< the same of B; see Engine

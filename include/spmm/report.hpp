@@ -67,6 +67,7 @@ struct Report {
   std::uint64_t c_blocks = 0;                            ///< blocks written
   std::vector<ResultPart> parts{};                       ///< a result in parts: its files; else empty
   std::uint64_t pairs = 0;                               ///< block products
+  std::uint64_t saturated_elements = 0;                  ///< of C: their true sums are 2^32 - 1 or larger
   double total_s = 0;                                    ///< whole call
   std::array<StageTotals, kStageNames.size()> stages{};  ///< indexed by Stage
   Plan plan;                                             ///< backend, kernel, why, memory

@@ -288,6 +288,7 @@ void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue
     {
       auto piece = run.clock.piece(Stage::multiply, {.panel = job.number});
       UnitOutput out(queue, job, output_record_bytes(product.in.shape.m));
+      out.set_may_saturate(product.in.b.num_rows() > product.in.sure_pairs());
       worker.multiply(unit, run, out);
       piece.work().bytes = job.total_bytes();
     }
@@ -324,6 +325,7 @@ ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const plan
   return {.num_blocks = queue.num_records(),
           .pairs = product.num_pairs,
           .num_panels = queue.num_appended(),
+          .num_saturated = queue.num_saturated(),
           .device = blas_name()};
 }
 

@@ -65,6 +65,7 @@ bool OutputQueue::start(Job& job, const std::function<bool()>& claim) {
   job.data = take_buffer();
   job.used_bytes = 0;
   job.sent_bytes = 0;
+  job.num_saturated = 0;
   return true;
 }
 
@@ -76,6 +77,7 @@ void OutputQueue::flush(Job& job) {
   job.data = take_buffer();
   job.sent_bytes += job.used_bytes;
   job.used_bytes = 0;
+  job.num_saturated = 0;
 }
 
 void OutputQueue::finish(const Job& job) {
@@ -127,6 +129,7 @@ void OutputQueue::append(Lock& lock, const Job& job) {
     return;
   }
   num_records_ += job.used_bytes / record_bytes_;
+  num_saturated_ += job.num_saturated;
   ++num_appended_;
   check_num_output_blocks(sink_, num_records_);
   appending_ = true;

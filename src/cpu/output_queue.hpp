@@ -12,6 +12,7 @@
 
 #include "base/aligned_array.hpp"
 #include "base/run.hpp"
+#include "base/saturated_count.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
@@ -30,8 +31,9 @@ class OutputQueue {
     std::uint64_t number = 0;
     std::byte* data = nullptr;
     std::uint64_t used_bytes = 0;
-    std::uint64_t sent_bytes = 0;  ///< in buffers before this one
-    std::uint32_t range = 0;       ///< of block rows, as in Sink::append_to()
+    std::uint64_t sent_bytes = 0;     ///< in buffers before this one
+    std::uint32_t range = 0;          ///< of block rows, as in Sink::append_to()
+    std::uint64_t num_saturated = 0;  ///< elements in this buffer that are kMaxVal
 
     [[nodiscard]] std::uint64_t total_bytes() const { return sent_bytes + used_bytes; }
   };
@@ -63,6 +65,8 @@ class OutputQueue {
   [[nodiscard]] std::uint64_t buffer_bytes() const { return buffer_bytes_; }
   [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
   [[nodiscard]] std::uint64_t num_appended() const { return num_appended_; }
+  /// Elements that are kMaxVal, of records that UnitOutput looked at.
+  [[nodiscard]] std::uint64_t num_saturated() const { return num_saturated_; }
 
  private:
   struct Buffers {
@@ -95,6 +99,7 @@ class OutputQueue {
   std::map<std::uint64_t, Job> finished_;
   std::uint64_t num_records_ = 0;
   std::uint64_t num_appended_ = 0;
+  std::uint64_t num_saturated_ = 0;
 };
 
 /// The output of one job, record by record.
@@ -106,12 +111,19 @@ class UnitOutput {
   /// Records that fit now, at least one: hands the buffer on if it is full.
   std::uint64_t room();
   [[nodiscard]] std::byte* position() const { return job_.data + job_.used_bytes; }
-  void advance_to(const std::byte* end) { job_.used_bytes = static_cast<std::uint64_t>(end - job_.data); }
+  void advance_to(const std::byte* end) {
+    const auto bytes = static_cast<std::uint64_t>(end - job_.data);
+    if (may_saturate_) job_.num_saturated += count_saturated({position(), bytes - job_.used_bytes});
+    job_.used_bytes = bytes;
+  }
+  /// Whether elements of the records from here on may be kMaxVal; until it is said they may.
+  void set_may_saturate(bool may_saturate) { may_saturate_ = may_saturate; }
 
  private:
   OutputQueue& queue_;
   OutputQueue::Job& job_;
   std::uint64_t record_bytes_;
+  bool may_saturate_ = true;
 };
 
 }  // namespace spmm::cpu

@@ -5,6 +5,7 @@
 
 #include "base/aligned_array.hpp"
 #include "base/run.hpp"
+#include "base/saturated_count.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/operand.hpp"
 #include "spmm/stream.hpp"
@@ -21,6 +22,9 @@ struct Prepared {
   std::uint64_t tile_pairs = 0;  ///< where plan::sums_in_tiles(): tiles of B that blocks of A meet
   double likely_c_blocks = 0;    ///< estimated
   std::uint32_t blocks_per_side = 0;
+
+  /// The most pairs of a C block of which no sum can reach kMaxVal.
+  [[nodiscard]] std::uint64_t sure_pairs() const { return sure_terms(a.bound, b.bound) / shape.m; }
 };
 
 /// Reads and builds both operands. Errors: FormatError, Interrupted, what the sources throw.

@@ -178,8 +178,11 @@ ProductStats multiply_reference(const Source& source_a, const Source& source_b, 
     progress.add(row.size());
   }
   queue.finish(job);
-  return {
-      .num_blocks = queue.num_records(), .pairs = pairs, .num_panels = queue.num_appended(), .device = "one thread"};
+  return {.num_blocks = queue.num_records(),
+          .pairs = pairs,
+          .num_panels = queue.num_appended(),
+          .num_saturated = queue.num_saturated(),
+          .device = "one thread"};
 }
 
 }  // namespace spmm::cpu

@@ -1,7 +1,9 @@
 #include "cpu/row_merge.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,12 +36,19 @@ struct RowWork {
 template <class Merger>
 void merge_unit(Merger& merger, const Prepared& product, const Unit& unit, const Run& run, UnitOutput& out) {
   const std::span<const std::uint64_t> row_pairs(product.row_pairs.data(), product.row_pairs.size());
+  // A C block has at most a pair for each block of its row of A.
+  const auto may_saturate = [&, sure = product.sure_pairs()](std::uint32_t row) {
+    const std::uint64_t blocks = product.a.row_ptr[row + 1] - product.a.row_ptr[row];
+    return std::min(blocks, row_pairs[row]) > sure;
+  };
   if constexpr (requires { merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out); }) {
-    if (unit.row_end - unit.row_begin > 1 && merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out))
-      return;
+    const std::ranges::iota_view rows(unit.row_begin, unit.row_end);
+    out.set_may_saturate(std::ranges::any_of(rows, may_saturate));
+    if (rows.size() > 1 && merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out)) return;
   }
   for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
     run.check_cancelled();
+    out.set_may_saturate(may_saturate(row));
     if (row_pairs[row] != 0) merger.merge(row, row_pairs[row], unit.col_begin, unit.col_end, out);
   }
 }
@@ -93,6 +102,7 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
   return {.num_blocks = queue.num_records(),
           .pairs = product.num_pairs,
           .num_panels = queue.num_appended(),
+          .num_saturated = queue.num_saturated(),
           .device = std::string(isa_name(shared.isa))};
 }
 

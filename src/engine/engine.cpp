@@ -42,6 +42,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kResult = "the result";
 constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
 
 /// Where a product runs, and within what limits.
@@ -67,7 +68,9 @@ class Engine::Impl {
       : options_(options), devices_(options), budget_(options.memory_limit_bytes == 0) {}
 
   /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
-  void multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product, ProductRecord& record);
+  /// Values: out = how messages call the result.
+  void multiply(const Source& a, const Source& b, Sink& sink, const std::string& out, const ProductOptions& product,
+                ProductRecord& record);
 
   /// Chooses the backend where the options leave it open, and starts the device where one is used. CUDA is not touched
   /// where the CPU is asked for or chosen. Where CUDA was chosen and does not start, the CPU takes its place.
@@ -290,13 +293,14 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
   }
 }
 
-void Engine::Impl::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
-                            ProductRecord& record) {
+void Engine::Impl::multiply(const Source& a, const Source& b, Sink& sink, const std::string& out,
+                            const ProductOptions& product, ProductRecord& record) {
   const ProductOperands operands(a, b, product);
   const Failure failure = try_multiply(operands.a(), operands.b(), sink, product, "", record);
   if (failure) try_multiply(operands.a(), operands.b(), sink, product, *failure, record);
   operands.describe(record.report.plan);
   const auto timing = record.clock.scope(Stage::write);
+  check_saturation(product, record.report, sink, out);
   sink.publish();
 }
 
@@ -335,7 +339,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
       file = std::move(folder);
     }
   }
-  impl_->multiply(*source_a, *source_b, *file, options, record);
+  impl_->multiply(*source_a, *source_b, *file, out.string(), options, record);
   if (parts != nullptr) record.report.parts = parts->parts();
   record.report.plan.num_parts = num_parts;
   record.close();
@@ -349,7 +353,7 @@ ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const
   const auto source_b = make_memory_source(b, "matrix B");
   ProductMatrix product;
   const auto sink = make_memory_sink(product);
-  impl_->multiply(*source_a, *source_b, *sink, options, record);
+  impl_->multiply(*source_a, *source_b, *sink, kResult, options, record);
   record.close();
   if (report != nullptr) *report = record.report;
   return product;
@@ -359,7 +363,7 @@ Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const Prod
   ProductRecord record(options);
   io::check_memory_shape(a.header(), a.name());
   io::check_memory_shape(b.header(), b.name());
-  impl_->multiply(a, b, sink, options, record);
+  impl_->multiply(a, b, sink, kResult, options, record);
   record.close();
   return record.report;
 }

@@ -140,6 +140,7 @@ class SlabProduct {
     check_num_output_blocks(sink_, total_.num_blocks);
     total_.pairs += before.pairs;
     total_.num_panels += before.num_panels;
+    if (total_.num_saturated) *total_.num_saturated += before.num_saturated.value_or(0);
     total_.peak_device_bytes = std::max(one.peak_device_bytes, before.peak_device_bytes);
   }
 

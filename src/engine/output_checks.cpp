@@ -1,8 +1,11 @@
 #include "engine/output_checks.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/parallel.hpp"
+#include "base/record_head.hpp"
+#include "base/saturated_count.hpp"
 #include "base/text.hpp"
 #include "plan/part_cut.hpp"
 #include "plan/statistics.hpp"
@@ -40,6 +43,47 @@ std::uint32_t parts_of_ranks(const MatrixHeader& a, const MatrixHeader& b, const
   const double expected_blocks = plan::expected_statistics(a, b).num_c_blocks;
   const std::uint32_t paying = plan::automatic_parts(expected_blocks / num_ranks, output_record_bytes(a.m), num_cores);
   return num_ranks * std::clamp(plan::kMaxParts / num_ranks, 1u, paying);
+}
+
+namespace {
+
+constexpr std::uint64_t kSearchedBytes = std::uint64_t{1} << 30;  // for the first saturated element: some 0.1 s
+constexpr std::uint64_t kReadBytes = 1u << 20;
+
+/// ", the first at row 3, column 5"; empty where the sink does not give records back, or it is far behind.
+std::string first_saturated(const Report& report, Sink& sink) {
+  if (sink.num_ranges() > 1) return {};
+  const std::uint64_t m = report.c.m;
+  const std::uint64_t record = output_record_bytes(report.c.m);
+  const std::uint64_t end = std::min(report.c_blocks, kSearchedBytes / record);
+  const std::uint64_t at_once = std::max<std::uint64_t>(1, kReadBytes / record);
+  std::vector<std::byte> records(at_once * record);
+  for (std::uint64_t first = 0; first < end; first += at_once) {
+    const std::uint64_t count = std::min(at_once, end - first);
+    if (!sink.read_back(0, first, count, records.data())) return {};
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const std::byte* const block = records.data() + x * record;
+      if (count_saturated({block, record}) == 0) continue;
+      std::uint64_t e = 0;
+      while (count_saturated({block + kIndexBytes + e * sizeof kMaxVal, sizeof kMaxVal}) == 0) ++e;
+      const BlockIndex at = read_index(block);
+      return text(", the first at row ", at.i * m + e / m, ", column ", at.j * m + e % m);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void throw_saturated(std::uint64_t num_saturated, const std::string& place, const std::string& out) {
+  throw SaturationError(
+      out, text(num_saturated, num_saturated == 1 ? " element is" : " elements are", " at the limit ", kMaxVal, place),
+      "nothing was written; accept them with ProductOptions::on_saturation = report, or multiply smaller elements");
+}
+
+void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out) {
+  if (options.on_saturation == OnSaturation::report || report.saturated_elements == 0) return;
+  throw_saturated(report.saturated_elements, first_saturated(report, sink), out);
 }
 
 }  // namespace spmm

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 #include "io/paths.hpp"
 #include "spmm/options.hpp"
+#include "spmm/report.hpp"
+#include "spmm/stream.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm {
@@ -23,5 +26,12 @@ std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const P
 /// of each as pay, at least one. 0 = one file. Errors: UsageError.
 std::uint32_t parts_of_ranks(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options,
                              std::uint32_t num_ranks, unsigned num_cores);
+
+/// Whether a finished result may become visible. Values: out = how messages call it. Errors: SaturationError where
+/// elements saturated and the options do not allow that; says where the first one is if that is found soon.
+void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out);
+
+/// The same for a result of which only the number is known.
+[[noreturn]] void throw_saturated(std::uint64_t num_saturated, const std::string& place, const std::string& out);
 
 }  // namespace spmm

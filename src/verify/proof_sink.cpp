@@ -82,6 +82,7 @@ void ProofSink::look_in_pieces(std::uint32_t range, std::uint64_t first_block, s
 
 void ProofSink::look(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records) {
   if (records.empty()) return;
+  if (look_) look_(range, first_block, records);
   const auto timing = run_.clock.scope(Stage::verify);
   Range& of = ranges_.at(range);
   const std::uint64_t count = records.size() / record_bytes_;

@@ -37,6 +37,10 @@ class ProofSink : public Sink {
                  std::function<void()> release) override;
   void finish(const MatrixHeader& header) override { next_.finish(header); }
   void publish() override { next_.publish(); }
+  bool watch(LookFn look) override {
+    look_ = std::move(look);
+    return true;
+  }
   bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
     return next_.read_back(range, first_block, count, dst);
   }
@@ -70,6 +74,7 @@ class ProofSink : public Sink {
   const Run& run_;
   std::uint64_t record_bytes_;
   bool is_watched_ = false;  // the next sink shows its records
+  LookFn look_;              // of who watches this sink; may be empty
   std::deque<Range> ranges_;
   std::shared_ptr<Watch> watch_;
 };

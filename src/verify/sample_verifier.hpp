@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/aligned_array.hpp"
@@ -40,6 +41,7 @@ class VerifyingSink : public Sink {
   /// Values: records ascend over all calls (of one range), as those of every product do.
   void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override;
   void append(std::span<const std::byte> records, std::function<void()> release) override;
+  bool watch(LookFn look) override { return next_.watch(std::move(look)); }
   void finish(const MatrixHeader& header) override { next_.finish(header); }
   void publish() override { next_.publish(); }
 

@@ -1,6 +1,7 @@
 // The oracle: a map of result blocks, one 128-bit sum per element.
 #include "support/oracle.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -52,6 +53,10 @@ ProductMatrix oracle_multiply(const BlockMatrix& a, const BlockMatrix& b) {
     }
   }
   return c;
+}
+
+std::uint64_t num_saturated(const ProductMatrix& product) {
+  return static_cast<std::uint64_t>(std::count(product.values.begin(), product.values.end(), 4294967295u));
 }
 
 }  // namespace spmm::test

@@ -111,6 +111,7 @@ TEST_CASE("slabs give the oracle's product on the battery") {
           const Outcome out =
               multiply_within(a, b, {.a_blocks = 2 * a_blocks, .b_blocks = cut_b ? 2 * b_blocks : b.index.size()});
           REQUIRE((out.product == expected));
+          REQUIRE(out.stats.num_saturated == test::num_saturated(expected));
         }
       }
     }

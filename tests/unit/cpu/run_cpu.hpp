@@ -15,6 +15,7 @@
 #include "plan/host_models.hpp"
 #include "plan/registry.hpp"
 #include "support/memory_stream.hpp"
+#include "support/oracle.hpp"
 
 namespace spmm::test {
 
@@ -82,6 +83,7 @@ inline ProductMatrix run_cpu(const BlockMatrix& a, const BlockMatrix& b, const S
   sink.finish({});
   ProductMatrix product = sink.product();
   if (stats.num_blocks != product.index.size()) throw std::logic_error("num_blocks differs from the records written");
+  if (stats.num_saturated != num_saturated(product)) throw std::logic_error("num_saturated differs from the records");
   return product;
 }
 
