@@ -3,13 +3,10 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-for python in python3 /usr/bin/python3; do
-  if ! "$python" -c 'import numpy' 2>/dev/null; then continue; fi
-  unset "${!SPMM_@}"
-  export SPMM_LIBRARY=$1 PYTHONPATH=$here/../../tools/python:$here PYTHONDONTWRITEBYTECODE=1
-  if ! "$python" -c 'import scipy.sparse' 2>/dev/null; then echo "no SciPy: its tests are skipped (Debian: python3-scipy)"; fi
-  # shellcheck disable=SC2093  # the first one that will do ends the loop
-  exec "$python" -m unittest discover -s "$here" -p 'test_*.py' -v
-done
-echo "skipped: no python3 with NumPy (Debian: python3-numpy)"
-exit 77
+# shellcheck source-path=SCRIPTDIR source=find_python.sh
+source "$here/find_python.sh"
+find_python numpy
+"$python" "$here/packages.py" scipy || echo "the tests that need SciPy are skipped (Debian: python3-scipy)"
+unset "${!SPMM_@}"
+export SPMM_LIBRARY=$1 PYTHONPATH=$here/../../tools/python:$here PYTHONDONTWRITEBYTECODE=1
+exec "$python" -m unittest discover -s "$here" -p 'test_*.py' -v

@@ -4,13 +4,16 @@ import unittest
 
 import numpy as np
 
-try:
+import packages
+
+NO_SCIPY = packages.problem("scipy")
+if NO_SCIPY is None:
     import scipy.sparse as sp
-except ImportError:
+else:
     sp = None
 
 LARGEST = 2**32 - 1
-needs_scipy = unittest.skipIf(sp is None, "no SciPy")
+needs_scipy = unittest.skipIf(sp is None, NO_SCIPY)
 
 
 def random_dense(rng, rows, columns, m=1, top=65535, density=None):

@@ -4,6 +4,7 @@ import time
 import unittest
 
 import numpy as np
+import packages
 import spmm
 from support import as_arrays, as_dense, exact_product, needs_scipy, random_dense, random_source, sp
 
@@ -160,10 +161,11 @@ class Density(unittest.TestCase):
     @needs_scipy
     def test_scipy_and_drawing(self):
         np.testing.assert_array_equal(spmm.density(sp.eye(10, format="csc"), 5), np.eye(5) * 0.5)
-        try:
-            import matplotlib
-        except ImportError:
-            self.skipTest("no matplotlib")
+        missing = packages.problem("matplotlib")
+        if missing is not None:
+            self.skipTest(missing)
+        import matplotlib
+
         matplotlib.use("Agg")
         axes = spmm.spy(sp.eye(10, format="csr"))
         self.assertEqual(axes.get_xlim(), (0, 10))

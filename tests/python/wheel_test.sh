@@ -8,11 +8,10 @@ skip() {
   echo "skipped: $*"
   exit 77
 }
-python=
-for candidate in python3 /usr/bin/python3; do
-  if "$candidate" -c 'import numpy, venv, ensurepip' 2>/dev/null; then python=$candidate && break; fi
-done
-[[ -n $python ]] || skip "no python3 with NumPy and venv (Debian: python3-numpy python3-venv)"
+# shellcheck source-path=SCRIPTDIR source=find_python.sh
+source "$(dirname "${BASH_SOURCE[0]}")/find_python.sh"
+find_python numpy
+"$python" -c 'import venv, ensurepip' 2>/dev/null || skip "$python has no venv (Debian: python3-venv)"
 unset "${!SPMM_@}" PYTHONPATH
 rm -rf "$work/env" "$work/wheel"
 mkdir -p "$work"

@@ -4,13 +4,14 @@ set -euo pipefail
 
 bin=$1
 script=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/tools/scripts/scipy_bench.py
-for python in python3 /usr/bin/python3; do
-  if ! "$python" -c 'import numpy, scipy.sparse' 2>/dev/null; then continue; fi
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
-  unset "${!SPMM_@}"
-  "$python" "$script" --bin "$bin" --suite quick --kind bsr,csr --runs 1 --work "$work" --json "$work/quick.json"
-  "$python" - "$work/quick.json" <<'END'
+# shellcheck source-path=SCRIPTDIR source=../python/find_python.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../python/find_python.sh"
+find_python numpy scipy
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset "${!SPMM_@}"
+"$python" "$script" --bin "$bin" --suite quick --kind bsr,csr --runs 1 --work "$work" --json "$work/quick.json"
+"$python" - "$work/quick.json" <<'END'
 import json
 import sys
 
@@ -22,11 +23,7 @@ for case in found["cases"]:
     assert names == ["spmm", "scipy-bsr", "scipy-bsr-two", "scipy-csr", "scipy-csr-two"], names
     assert all(kernel["status"] == "ok" and kernel["validated"] for kernel in case["kernels"]), case
 END
-  if "$python" "$script" --bin "$bin" --case nothing 2>/dev/null; then
-    echo "an unknown case was taken" >&2
-    exit 1
-  fi
-  exit 0
-done
-echo "skipped: no python3 with SciPy (Debian: python3-scipy)"
-exit 77
+if "$python" "$script" --bin "$bin" --case nothing 2>/dev/null; then
+  echo "an unknown case was taken" >&2
+  exit 1
+fi

@@ -60,7 +60,7 @@ def sparse_of(rng, dense, kind, dtype):
     if kind == "coo" and dtype not in ("?", "i1"):
         rows, columns = np.nonzero(dense)
         first = np.array([rng.randint(0, int(v)) for v in dense[rows, columns]], dtype=np.int64)
-        data = np.concatenate([first, dense[rows, columns] - first]).astype(dtype)
+        data = np.concatenate([first, dense[rows, columns] - first]).astype(np.dtype(dtype).newbyteorder("="))
         make = sp.coo_array if as_array else sp.coo_matrix
         return make((data, (np.tile(rows, 2), np.tile(columns, 2))), shape=dense.shape)
     if kind == "bsr":
@@ -81,19 +81,22 @@ def sparse_of(rng, dense, kind, dtype):
     return make(native)
 
 
-def swapped_data(matrix, dtype):
-    """Gives the data of a sparse matrix the byte order of dtype: SciPy's own conversions lose it."""
-    if dtype.startswith(">"):
-        matrix.data = matrix.data.astype(dtype)
-    return matrix
+def save(path, matrix, dtype, compressed):
+    """As save_npz, with data in the byte order of dtype: SciPy's conversions lose it, and since 1.17 no matrix may have it."""
+    sp.save_npz(path, matrix, compressed=compressed)
+    if not dtype.startswith(">"):
+        return
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["data"] = arrays["data"].astype(dtype)
+    (np.savez_compressed if compressed else np.savez)(path, **arrays)
 
 
 def write(rng, name, dense, kind, dtype):
     """Returns the file and the matrix that it holds."""
     if kind in SPARSE:
         path = at(name + ".npz")
-        matrix = swapped_data(sparse_of(rng, dense, kind, dtype), dtype)
-        sp.save_npz(path, matrix, compressed=rng.random() < 0.5)
+        save(path, sparse_of(rng, dense, kind, dtype), dtype, compressed=rng.random() < 0.5)
         return path, dense
     if kind.startswith("npy"):
         path = at(name + ".npy")
