@@ -177,7 +177,7 @@ SPMM_API uint64_t spmm_matrix_num_blocks(const spmm_matrix* matrix);
 SPMM_API const int64_t* spmm_matrix_indptr(const spmm_matrix* matrix);  /* [rows / block_side + 1] */
 SPMM_API const int64_t* spmm_matrix_indices(const spmm_matrix* matrix); /* [num_blocks] */
 SPMM_API const void* spmm_matrix_data(const spmm_matrix* matrix);       /* [num_blocks, block_side, block_side] */
-/* Copies indices as 32-bit numbers. SPMM_ERROR_USAGE where one does not fit. */
+/* Copies indices as 32-bit numbers. SPMM_ERROR_USAGE if one does not fit: nothing is written then. */
 SPMM_API spmm_status spmm_matrix_copy_indptr32(const spmm_matrix* matrix, int32_t* to);
 SPMM_API spmm_status spmm_matrix_copy_indices32(const spmm_matrix* matrix, int32_t* to);
 
@@ -189,7 +189,8 @@ SPMM_API uint64_t spmm_report_num_pairs(const spmm_report* report);  /* block pr
 SPMM_API double spmm_report_seconds(const spmm_report* report);
 SPMM_API const char* spmm_report_backend(const spmm_report* report);
 SPMM_API const char* spmm_report_kernel(const spmm_report* report);
-/* Everything, as one JSON object; valid until the report is destroyed. */
+/* Everything, as one JSON object with the keys of `spmm --report`: data/README.md, schemas. `command` is empty, and so
+ * are the paths of a product in memory. Valid until the report is destroyed. */
 SPMM_API const char* spmm_report_json(const spmm_report* report);
 
 #ifdef __cplusplus

@@ -38,15 +38,13 @@ std::string name_of(const char* given, const char* usual) {
   return given != nullptr ? given : usual;
 }
 
-/// Hands out what a product has made, once nothing can fail any more.
-void hand_out(std::unique_ptr<spmm_matrix> matrix, spmm_matrix** result, Report report, spmm_report** report_out) {
-  if (report_out != nullptr) {
-    auto kept = std::make_unique<spmm_report>();
-    kept->json = report_json(report);
-    kept->report = std::move(report);
-    *report_out = kept.release();
-  }
-  if (result != nullptr) *result = matrix.release();
+/// Hands out the report of a product where it is asked for. Nothing that can fail may follow.
+void hand_out(Report report, const RunPaths& paths, spmm_report** report_out) {
+  if (report_out == nullptr) return;
+  auto kept = std::make_unique<spmm_report>();
+  kept->json = report_json(report, paths);
+  kept->report = std::move(report);
+  *report_out = kept.release();
 }
 
 /// A product of sources whose result is taken as rows x cols elements.
@@ -56,7 +54,8 @@ void multiply_in_memory(spmm_engine* engine, const Source& a, const Source& b, s
   auto& arrays = matrix->arrays.emplace<BsrMatrix<std::uint32_t>>();
   const auto sink = make_bsr_sink(arrays, rows, cols);
   Report finished = engine->engine.multiply(a, b, *sink, call.options());
-  hand_out(std::move(matrix), result, std::move(finished), report);
+  hand_out(std::move(finished), {}, report);
+  *result = matrix.release();
 }
 
 template <class T>
@@ -86,14 +85,13 @@ auto of_matrix(const spmm_matrix* matrix, const Read& read) {
   return std::visit(read, matrix->arrays);
 }
 
+/// Copies all or nothing. Errors: UsageError where one does not fit.
 void copy_narrow(const std::vector<std::int64_t>& from, std::int32_t* to) {
-  required(to, "to");
-  for (const std::int64_t value : from) {
-    if (value > std::numeric_limits<std::int32_t>::max()) {
-      throw UsageError("matrix", std::to_string(value) + " does not fit 32 bits", "use the array of 64 bits");
-    }
-    *to++ = static_cast<std::int32_t>(value);
+  const auto largest = std::max_element(from.begin(), from.end());
+  if (largest != from.end() && *largest > std::numeric_limits<std::int32_t>::max()) {
+    throw UsageError("matrix", std::to_string(*largest) + " does not fit 32 bits", "use the array of 64 bits");
   }
+  std::transform(from.begin(), from.end(), to, [](std::int64_t value) { return static_cast<std::int32_t>(value); });
 }
 
 }  // namespace
@@ -207,7 +205,7 @@ spmm_status spmm_multiply_files(spmm_engine* engine, const char* a, const char* 
     const ProductCall call(options);
     Report finished =
         engine->engine.multiply(&required(a, "a"), &required(b, "b"), &required(out, "out"), call.options());
-    hand_out(nullptr, nullptr, std::move(finished), report);
+    hand_out(std::move(finished), {.a = a, .b = b, .out = out}, report);
   });
 }
 
@@ -265,10 +263,16 @@ const void* spmm_matrix_data(const spmm_matrix* matrix) {
   return of_matrix(matrix, [](const auto& arrays) -> const void* { return arrays.data.data(); });
 }
 spmm_status spmm_matrix_copy_indptr32(const spmm_matrix* matrix, int32_t* to) {
-  return guarded([&] { of_matrix(matrix, [&](const auto& arrays) { copy_narrow(arrays.indptr, to); }); });
+  return guarded([&] {
+    required(to, "to");
+    of_matrix(&required(matrix, "matrix"), [&](const auto& arrays) { copy_narrow(arrays.indptr, to); });
+  });
 }
 spmm_status spmm_matrix_copy_indices32(const spmm_matrix* matrix, int32_t* to) {
-  return guarded([&] { of_matrix(matrix, [&](const auto& arrays) { copy_narrow(arrays.indices, to); }); });
+  return guarded([&] {
+    required(to, "to");
+    of_matrix(&required(matrix, "matrix"), [&](const auto& arrays) { copy_narrow(arrays.indices, to); });
+  });
 }
 
 void spmm_report_destroy(spmm_report* report) {

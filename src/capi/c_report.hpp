@@ -7,7 +7,12 @@
 
 namespace spmm::capi {
 
-/// The keys of the JSON of `spmm --report`, but those of its command line and its paths.
-std::string report_json(const Report& report);
+/// Files of a product; empty: in memory.
+struct RunPaths {
+  std::string a{}, b{}, out{};
+};
+
+/// The JSON of `spmm --report`, without its command line.
+std::string report_json(const Report& report, const RunPaths& paths);
 
 }  // namespace spmm::capi
