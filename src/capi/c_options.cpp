@@ -41,6 +41,11 @@ EngineOptions engine_options(const spmm_engine_options* given) {
   options.num_threads = known.num_threads;
   options.memory_limit_bytes = known.memory_limit_bytes;
   const auto devices = array<std::int32_t>(known.devices, known.num_devices, "devices");
+  for (const std::int32_t device : devices) {
+    if (device < 0 && device != kAllDevices) {
+      throw UsageError("devices", std::to_string(device) + " is no device", "give numbers from 0, or SPMM_ALL_DEVICES");
+    }
+  }
   if (devices.size() == 1 && devices[0] != kAllDevices) {
     options.device = devices[0];
   } else {

@@ -321,6 +321,13 @@ TEST_CASE("what this version does not carry out is refused") {
   options.backend = "gpu";
   CHECK(spmm_multiply_blocks(engine.get(), &given, &given, &options, &c, nullptr) == SPMM_ERROR_USAGE);
   CHECK(std::string(spmm_last_error_text()) == "backend: 'gpu' is not known; use auto, cuda or cpu");
+  auto engine_options = sized<spmm_engine_options>();
+  const std::int32_t device = -5;
+  engine_options.devices = &device;
+  engine_options.num_devices = 1;
+  spmm_engine* none = nullptr;
+  CHECK(spmm_engine_create(&engine_options, &none) == SPMM_ERROR_USAGE);
+  CHECK(none == nullptr);
   auto bsr = sized<spmm_bsr>();
   bsr.element_bits = 32;
   CHECK(spmm_multiply_bsr(engine.get(), &bsr, &bsr, nullptr, &c, nullptr) == SPMM_ERROR_USAGE);

@@ -25,7 +25,23 @@ def _verify_fields(verify: Verify) -> Dict[str, int]:
         if verify != "full":
             raise _errors.make(_errors.UsageError, "verify", f"'{verify}' is not known", 'give "full" or a number of blocks')
         return {"verify_full": 1}
-    return {"verify_blocks": verify}
+    return {"verify_blocks": _library.whole_number("verify", verify, 0, _library.MAX_64)}
+
+
+def _encoded(name: str, path: Path) -> bytes:
+    encoded = _library.c_text(name, os.fsencode(path))
+    assert encoded is not None
+    return encoded
+
+
+def _device_numbers(devices: Union[None, str, int, Sequence[int]]) -> list[int]:
+    if devices is None:
+        return []
+    if isinstance(devices, str):
+        if devices != "all":
+            raise _errors.make(_errors.UsageError, "devices", f"'{devices}' is not known", 'give "all" or numbers')
+        return [ALL_DEVICES]
+    return [_library.whole_number("devices", number, 0, 2**31 - 1) for number in np.atleast_1d(devices).tolist()]
 
 
 def version() -> str:
@@ -51,7 +67,8 @@ class _Call:
         self._cancel = _library.Handle("spmm_cancel_destroy")
         self._cancel.pointer = ctypes.c_void_p(_library.library().spmm_cancel_create())
         self._callback = _library.ProgressFn(self._on_progress) if progress is not None else _library.ProgressFn()
-        self._texts = {name: None if text is None else text.encode() for name, text in texts.items()}
+        self._texts = {name: _library.c_text(name, None if text is None else text.encode())
+                       for name, text in texts.items()}
         self.options = _library.ProductOptions(progress=self._callback, cancel=self._cancel.pointer, **self._texts,
                                                **numbers)
 
@@ -97,10 +114,12 @@ class Engine:
 
     def __init__(self, *, threads: int = 0, memory_limit: int = 0,
                  devices: Union[None, str, int, Sequence[int]] = None) -> None:
-        numbers = [] if devices is None else [ALL_DEVICES] if devices == "all" else np.atleast_1d(devices).tolist()
+        numbers = _device_numbers(devices)
         array = (ctypes.c_int32 * len(numbers))(*numbers)
-        options = _library.EngineOptions(devices=array, num_devices=len(numbers), memory_limit_bytes=memory_limit,
-                                         num_threads=threads)
+        options = _library.EngineOptions(
+            devices=array, num_devices=len(numbers),
+            memory_limit_bytes=_library.whole_number("memory_limit", memory_limit, 0, _library.MAX_64),
+            num_threads=_library.whole_number("threads", threads, 0, _library.MAX_32))
         self._num_running = 0
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -114,8 +133,8 @@ class Engine:
         m = common_side(a, b, blocksize)
         left, right = Operand(a, m, "matrix A"), Operand(b, m, "matrix B")
         call = _Call(progress, {"backend": backend, "kernel": kernel},
-                     {"max_threads": threads, "transpose_a": int(transpose_a), "transpose_b": int(transpose_b),
-                      **_verify_fields(verify)})
+                     {"max_threads": _library.whole_number("threads", threads, 0, _library.MAX_32),
+                      "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b), **_verify_fields(verify)})
         result = _library.Handle("spmm_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
@@ -137,12 +156,15 @@ class Engine:
                        transpose_b: bool = False, progress: Optional[Progress] = None) -> Dict[str, Any]:
         """Multiplies two files into a third, with memory for a part of the result only. Returns the report."""
         call = _Call(progress, {"backend": backend, "kernel": kernel},
-                     {"max_threads": threads, "num_parts": parts, "durable": int(durable), "no_clobber": int(no_clobber),
-                      "transpose_a": int(transpose_a), "transpose_b": int(transpose_b), **_verify_fields(verify)})
+                     {"max_threads": _library.whole_number("threads", threads, 0, _library.MAX_32),
+                      "num_parts": _library.whole_number("parts", parts, 0, _library.MAX_32),
+                      "durable": bool(durable), "no_clobber": bool(no_clobber),
+                      "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b), **_verify_fields(verify)})
+        paths = [_encoded(name, path) for name, path in (("a", a), ("b", b), ("out", out))]
         made = _library.Handle("spmm_report_destroy")
         with self._use() as engine:
             call.run(lambda: _library.library().spmm_multiply_files(
-                engine, os.fsencode(a), os.fsencode(b), os.fsencode(out), call.options, made.pointer))
+                engine, *paths, call.options, made.pointer))
         return _json_of(made)
 
     def close(self) -> None:
@@ -243,7 +265,7 @@ def read(path: Path, dtype: Any = None) -> Any:
     """
     bits = 0 if dtype is None else 8 * np.dtype(dtype).itemsize
     matrix = _library.Handle("spmm_matrix_destroy")
-    _library.check(_library.library().spmm_read(os.fsencode(path), bits, matrix.pointer))
+    _library.check(_library.library().spmm_read(_encoded("path", path), bits, matrix.pointer))
     return from_handle(matrix, wants_scipy=find_scipy() is not None)
 
 
@@ -252,4 +274,4 @@ def write(path: Path, matrix: Matrix, *, blocksize: Optional[int] = None) -> Non
     operands. Errors: FormatError, OutputError, IoError.
     """
     operand = Operand(matrix, common_side(matrix, matrix, blocksize), "matrix", fits_result=True)
-    _library.check(_library.library().spmm_write(os.fsencode(path), operand.struct))
+    _library.check(_library.library().spmm_write(_encoded("path", path), operand.struct))

@@ -4,11 +4,35 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import os
 import pathlib
 from ctypes import POINTER, c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
+from typing import Optional
+
 from . import _errors
+
+MAX_32, MAX_64 = 2**32 - 1, 2**64 - 1
+
+
+def whole_number(name: str, value: object, least: int, largest: int) -> int:
+    """Errors: UsageError if it is no whole number within these bounds. ctypes would wrap it."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if not least <= number <= largest:
+        raise _errors.make(_errors.UsageError, name, f"is {value!r}", f"give a whole number from {least} to {largest}")
+    return number
+
+
+def c_text(name: str, text: Optional[bytes]) -> Optional[bytes]:
+    """Errors: UsageError if C would see a part of it only."""
+    if text is not None and b"\0" in text:
+        raise _errors.make(_errors.UsageError, name, f"{text!r} has a NUL", "give a text without it")
+    return text
+
 
 ProgressFn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_uint64, c_uint64)
 
@@ -129,5 +153,5 @@ class Handle:
             self.close()
 
 
-__all__ = ["BsrStruct", "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "check",
-           "last_error", "library"]
+__all__ = ["MAX_32", "MAX_64", "BsrStruct", "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "c_text", "check",
+           "last_error", "library", "whole_number"]

@@ -66,7 +66,8 @@ def _as_bsr(matrix: Matrix, name: str) -> Optional[Bsr]:
                                 "give (indptr, indices, data); SciPy's own order is another")
         side = (len(indptr) - 1) * data.shape[1]
         shape = matrix[3] if len(matrix) == 4 and matrix[3] is not None else (side, side)
-        return Bsr(indptr, indices, data, (int(shape[0]), int(shape[1])))
+        rows, cols = (_library.whole_number(f"{name}, shape", x, 0, _library.MAX_64) for x in shape)
+        return Bsr(indptr, indices, data, (rows, cols))
     if is_scipy(matrix) and matrix.format == "bsr" and matrix.blocksize[0] == matrix.blocksize[1]:
         return Bsr(matrix.indptr, matrix.indices, matrix.data, matrix.shape)
     return None
@@ -83,9 +84,7 @@ def _side_of(matrix: Matrix, name: str) -> int:
 def common_side(a: Matrix, b: Matrix, blocksize: Optional[int]) -> int:
     """Block side of a product: what is asked for, else what the blocks of both have in common, else 1."""
     if blocksize is not None:
-        if not 1 <= blocksize <= MAX_SIDE:
-            raise _errors.make(_errors.UsageError, "blocksize", f"is {blocksize}", f"use 1 to {MAX_SIDE}")
-        return int(blocksize)
+        return _library.whole_number("blocksize", blocksize, 1, MAX_SIDE)
     side = math.gcd(_side_of(a, "matrix A"), _side_of(b, "matrix B"))
     return max((d for d in range(1, MAX_SIDE + 1) if side % d == 0), default=1) if side else 1
 
@@ -99,6 +98,8 @@ def _first_bad(values: np.ndarray) -> Optional[int]:
             return None
         bad = (values < 0) | (values > MAX_ELEMENT)
     else:
+        if values.dtype.itemsize < 4:  # float16 ends at 65504: 65535 would be infinity
+            values = values.astype(np.float32)
         with np.errstate(invalid="ignore"):
             bad = ~((values >= 0) & (values <= MAX_ELEMENT) & (values == np.floor(values)))
     return int(bad.argmax()) if bad.any() else None
