@@ -78,7 +78,8 @@ class Checker {
       } else if (schema.contains("additionalProperties")) {
         const Json& others = schema["additionalProperties"];
         if (others.is_object()) check(others, member, place);
-        if (others == false) add(place, "is not known");
+      } else if (schema.contains("properties")) {
+        add(place, "is not known");
       }
     }
     if (!schema.contains("required")) return;

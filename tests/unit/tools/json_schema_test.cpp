@@ -18,7 +18,7 @@ using Lines = std::vector<std::string>;
 
 TEST_CASE("a value that breaks a schema is named with its place", "[tools][schema]") {
   const Json schema = Json::parse(R"({
-    "type": "object", "required": ["a", "b"], "additionalProperties": false,
+    "type": "object", "required": ["a", "b"],
     "properties": {
       "a": {"type": "integer", "minimum": 0}, "b": {"$ref": "#/$defs/words"}, "c": {"enum": ["x", "y"]}, "d": {"const": 1},
       "e": {"anyOf": [{"type": "string"}, {"type": "number"}]},
@@ -52,7 +52,7 @@ TEST_CASE("every schema of data/schemas is one, and refuses an empty object", "[
     REQUIRE(name.size() > end.size());
     name.resize(name.size() - end.size());
     const Json schema = read_schema(name);
-    CHECK(schema["additionalProperties"] == false);
+    CHECK(content_of(entry.path().string()).find("\"additionalProperties\": false") == std::string::npos);
     CHECK(schema_problems(schema, Json::object()).size() == schema["required"].size());
     ++num_schemas;
   }
