@@ -1,4 +1,6 @@
 // A sink that collects packed records and turns them into block-CSR arrays when they are complete.
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -23,19 +25,26 @@ class BsrSink final : public io::CollectingSink<BsrMatrix<std::uint32_t>> {
     product.cols = cols_;
     product.m = header.m;
     product.indptr.assign(rows_ / header.m + 1, 0);
-    product.indices.reserve(header.num_blocks);
-    product.data.reserve(header.num_blocks * elements);
+    product.indices.resize(header.num_blocks);
+    product.data.resize(header.num_blocks * elements);
+    std::uint64_t number = 0;
+    std::uint64_t row = 0;  // rows up to this one have their begin
     for (std::vector<std::byte>& slice : slices) {
-      for (const std::byte* at = slice.data(); at != slice.data() + slice.size(); at += record) {
+      for (const std::byte* at = slice.data(); at != slice.data() + slice.size(); at += record, ++number) {
         const BlockIndex index = read_index(at);
-        ++product.indptr.at(std::uint64_t{index.i} + 1);
-        product.indices.push_back(index.j);
-        const auto* const values = reinterpret_cast<const std::uint32_t*>(at + kIndexBytes);
-        product.data.insert(product.data.end(), values, values + elements);
+        while (row < index.i) product.indptr.at(++row) = static_cast<std::int64_t>(number);
+        product.indices[number] = index.j;
+        std::uint32_t* const values = product.data.data() + number * elements;
+        if (elements == 1) {
+          std::memcpy(values, at + kIndexBytes, sizeof *values);  // one move, not a call
+        } else {
+          std::memcpy(values, at + kIndexBytes, elements * sizeof *values);
+        }
       }
       slice = {};
     }
-    for (std::size_t r = 1; r < product.indptr.size(); ++r) product.indptr[r] += product.indptr[r - 1];
+    std::fill(product.indptr.begin() + static_cast<std::ptrdiff_t>(row) + 1, product.indptr.end(),
+              static_cast<std::int64_t>(number));
   }
 
   std::uint64_t rows_;
