@@ -241,6 +241,7 @@ void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, const Place
   check_shapes(a, b);  // before anything is sampled
   const VerifySettings settings = verify_beside(product, a.header().m, limits);
   run.beside_bytes = settings.sample_bytes;
+  reserve_product(a, b, limits, run);
   VerifyingSink verifying(sink, a, b, settings, run);
   ReleasingSink releasing(verifying);
   multiply_product(a, b, releasing, limits, run, report);

@@ -9,6 +9,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "engine/out_of_core.hpp"
+#include "engine/reserve_memory.hpp"
 #include "engine/saturation_sink.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
@@ -109,6 +110,13 @@ Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limi
   const plan::Execution execution = plan::decide(plan::expected_statistics(a, b), limits);
   plan::throw_if_refused(execution);
   return execution;
+}
+
+void reserve_product(const Source& a, const Source& b, const plan::Limits& limits, const Run& run,
+                     std::uint64_t least_bytes) {
+  const plan::Execution execution = plan::decide(plan::expected_statistics(a.header(), b.header()), limits);
+  plan::throw_if_refused(execution);
+  reserve_memory(execution, a, b, run, least_bytes);
 }
 
 ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& limits, const Run& run,

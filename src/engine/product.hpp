@@ -24,6 +24,11 @@ plan::Limits product_limits(const plan::Machine& machine, const Options& options
 /// What multiply_product() would do with operands of these headers. Errors: what a refusal stands for.
 Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limits& limits);
 
+/// Waits for the memory of multiply_product() with these arguments and run.beside_bytes, or of `least_bytes` and those.
+/// For who allocates before that: memory is reserved once. Errors: what a refusal stands for; Interrupted.
+void reserve_product(const Source& a, const Source& b, const plan::Limits& limits, const Run& run,
+                     std::uint64_t least_bytes = 0);
+
 /// Multiplies within limits that name the backend, up to and including sink.finish(); fills the parts of the report
 /// that the product itself knows (all but times, host memory and verification). Errors: every class of error.hpp.
 ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& limits, const Run& run,

@@ -13,12 +13,13 @@
 namespace spmm {
 namespace {
 
+constexpr std::uint64_t kProofShare = 4;  // of the limit, for what a proof holds for a while
+
 /// The proof of a product with these options on this machine. Memory that is left for a while: a part of the limit.
 /// The device that computed the product can serve the proof, too, once it is done.
 ProofSettings proof_settings(const ProductOptions& product, const plan::Limits& limits, const Run& run) {
-  constexpr std::uint64_t kShare = 4;
   ProofSettings settings{.key = product.proof_key != 0 ? product.proof_key : fresh_proof_key(),
-                         .memory_bytes = limits.host_bytes / kShare};
+                         .memory_bytes = limits.host_bytes / kProofShare};
   if (run.device != nullptr && limits.device) {
     settings.device.prove = cuda::bounds_on(*run.device, limits.device->bytes, run.memory);
   }
@@ -55,6 +56,11 @@ std::uint64_t leave_to_proof(const Source& a, const Source& b, std::uint32_t col
 void prove_product(const Source& a, const Source& b, Sink& sink, plan::Limits limits, const ProductOptions& product,
                    Run run, Report& report) {
   check_shapes(a, b);
+  plan::Limits with_one_column = limits;
+  leave_to_proof(a, b, 1, with_one_column);
+  run.beside_bytes = Proof::resident_bytes(a.header(), b.header(), kMaxProofColumns, limits.host_bytes);
+  reserve_product(a, b, with_one_column, run,
+                  Proof::passing_bytes(a.header(), b.header(), limits.host_bytes / kProofShare, run.num_threads));
   const ProofSettings settings = proof_settings(product, limits, run);
   std::optional<Proof> proof;
   {

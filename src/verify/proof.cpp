@@ -22,6 +22,16 @@ std::uint64_t Proof::resident_bytes(const MatrixHeader& a, const MatrixHeader& b
   return vectors * of_column + rows + ProofState::table_bytes(a.n, columns, limit_bytes);
 }
 
+std::uint64_t Proof::passing_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t memory_bytes,
+                                   unsigned num_threads) {
+  const std::uint64_t record = input_record_bytes(a.m);
+  const std::uint64_t reading = num_threads * records_of_read(record) * record;
+  const std::uint64_t bx = std::min(RowSlots::most_slots(b) * b.m * sizeof(std::uint64_t), memory_bytes / 2);
+  const std::uint64_t row_sums = RowSlots::most_slots(a) * a.m * sizeof(std::uint32_t);
+  const std::uint64_t operands = (std::uint64_t{a.num_blocks} + b.num_blocks) * record;
+  return std::max(bx + row_sums, std::min(operands, memory_bytes)) + std::min(reading, operands);
+}
+
 namespace {
 
 /// Rows without saturated elements whose first equation does not hold. Shapes: saturated by row.

@@ -57,6 +57,11 @@ class Proof {
   static std::uint64_t resident_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t columns,
                                       std::uint64_t limit_bytes);
 
+  /// Host memory beside that, for a while and at most, from the headers alone: while Y is made, and while rows with
+  /// saturated elements are summed after the product. Values: memory_bytes = as in ProofSettings, not 0.
+  static std::uint64_t passing_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t memory_bytes,
+                                     unsigned num_threads);
+
   /// Takes whole records of C, each once, in any order. Returns the first flaw, behind which nothing was taken.
   /// Threads: any. Errors: OutOfMemory.
   std::optional<ProofFlaw> look(std::span<const std::byte> records);

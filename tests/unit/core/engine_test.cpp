@@ -201,6 +201,56 @@ TEST_CASE("a product that does not fit beside another one waits, plans as if it 
   CHECK(report.stage(Stage::budget).s > 0);
 }
 
+TEST_CASE("a product that is verified waits for memory before it reads anything for that") {
+  /// Counts what is read of it.
+  class CountingSource : public test::MemorySource {
+   public:
+    using MemorySource::MemorySource;
+    void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+      num_read += count;
+      MemorySource::read(first, count, dst);
+    }
+    mutable std::atomic<std::uint64_t> num_read{0};
+  };
+  const test::ProductCase one = test::make_product_case(8, 200, 3000, "row-merge");
+  EngineOptions shared;
+  shared.num_threads = 1;
+  test::MemorySink first(one.a.header());
+  const Report alone =
+      Engine(shared).multiply(test::MemorySource(one.a), test::MemorySource(one.b), first, on_cpu("row-merge"));
+  shared.memory_limit_bytes = alone.plan.host_need_bytes * 3 / 2;
+  Engine engine(shared);
+  test::GatedSink gated(one.a.header());
+  std::jthread holds(
+      [&] { engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), gated, on_cpu("row-merge")); });
+  gated.wait_until_reached();
+
+  ProductOptions proven = on_cpu("row-merge");
+  proven.verify_full = true;
+  ProductOptions sampled = on_cpu("row-merge");
+  sampled.verify_blocks = 20;
+  for (const ProductOptions& options : {proven, sampled}) {
+    const CountingSource a(one.a);
+    const CountingSource b(one.b);
+    std::atomic<bool> cancel{false};
+    ProductOptions cancelled = options;
+    cancelled.cancel = &cancel;
+    test::MemorySink sink(one.a.header());
+    std::jthread waits([&] { CHECK_THROWS_AS(engine.multiply(a, b, sink, cancelled), Interrupted); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // long enough for one that does not wait
+    CHECK(a.num_read + b.num_read == 0);
+    cancel = true;
+  }
+  gated.open();
+  holds.join();
+  const CountingSource a(one.a);
+  test::MemorySink sink(one.a.header());
+  const Report report = engine.multiply(a, test::MemorySource(one.b), sink, proven);
+  CHECK((sink.product() == one.expected));
+  CHECK(report.proof.num_rows != 0);
+  CHECK(a.num_read > one.a.header().num_blocks);  // for the proof, too
+}
+
 TEST_CASE("every buffer is released once: by the sink, or for it where it drops the release") {
   /// Keeps what it is given, in copies, as sinks with queues do.
   class KeepingReleases : public test::DroppingSink {
