@@ -40,7 +40,7 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 /// A few mappings that were given back, for arrays of the same size: a product out of core, or many small products, ask
 /// for the same sizes again and again, and fresh pages have to be cleared by the system first (576 products of slabs:
 /// 3.1 s in the system, with the first version of this file 0.6).
-/// Larger ones: spare_pages.hpp. Memory: kMaxBytes, beyond every limit.
+/// Larger ones: spare_pages.hpp. Memory: kMaxBytes; while a product runs, no more than it leaves of what is allowed.
 class SpareMappings {
  public:
   static constexpr std::uint64_t kMaxBytes = 12u << 20;
@@ -63,12 +63,21 @@ class SpareMappings {
   /// Unmaps it, or the oldest ones, if there would be too many.
   void give(std::byte* data, std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
-    while (size_ == spare_.size() || bytes_ + bytes > kMaxBytes) {
-      munmap(spare_[0].data, spare_[0].bytes);
-      remove(0);
-    }
+    if (size_ == spare_.size()) unmap_oldest();
     spare_[size_++] = {.data = data, .bytes = bytes};
     bytes_ += bytes;
+    unmap_beyond(kMaxBytes);
+  }
+
+  /// Unmaps the oldest ones until no more than that is left.
+  void trim(std::uint64_t most_bytes) {
+    const std::lock_guard lock(mutex_);
+    unmap_beyond(most_bytes);
+  }
+
+  [[nodiscard]] std::uint64_t bytes() const {
+    const std::lock_guard lock(mutex_);
+    return bytes_;
   }
 
  private:
@@ -77,13 +86,22 @@ class SpareMappings {
     std::uint64_t bytes = 0;
   };
 
+  void unmap_oldest() {
+    munmap(spare_[0].data, spare_[0].bytes);
+    remove(0);
+  }
+
+  void unmap_beyond(std::uint64_t most_bytes) {
+    while (bytes_ > most_bytes) unmap_oldest();
+  }
+
   void remove(std::size_t x) {
     bytes_ -= spare_[x].bytes;
     std::copy(spare_.begin() + x + 1, spare_.begin() + size_, spare_.begin() + x);
     --size_;
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::array<Mapping, 32> spare_;  // [size_] oldest first
   std::size_t size_ = 0;
   std::uint64_t bytes_ = 0;
@@ -119,6 +137,13 @@ std::byte* map_on_huge_pages(std::uint64_t bytes) {
   return begin + before;
 }
 
+/// Before fresh pages are mapped: with them, arrays and everything spare keep what is allowed.
+void make_room(std::uint64_t more_bytes) {
+  const std::uint64_t in_use = bytes_in_use.load(std::memory_order_relaxed) + more_bytes;
+  spare_pages().trim(in_use + spare_mappings().bytes());
+  spare_mappings().trim(spare_pages().room_beside(in_use));
+}
+
 std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
   if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) return nullptr;  // rounding up cannot overflow
   if (bytes < kMappedBytes) {
@@ -129,8 +154,8 @@ std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
     const bool is_small = SpareMappings::takes(bytes);
     std::byte* const data = is_small ? spare_mappings().take(mapped) : spare_pages().take(mapped);
     if (data != nullptr) return data;
-    spare_pages().trim(bytes_in_use.load(std::memory_order_relaxed) + mapped);
   }
+  make_room(mapped);
   if (pages == Pages::huge_where_large && bytes >= kLargeBytes) return map_on_huge_pages(mapped);
   std::byte* const data = map(mapped);
   if (data != nullptr && pages == Pages::small) static_cast<void>(madvise(data, mapped, MADV_NOHUGEPAGE));
@@ -159,7 +184,8 @@ void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept {
   } else if (SpareMappings::takes(bytes)) {
     spare_mappings().give(data, mapped_bytes(bytes));
   } else {
-    spare_pages().give(data, mapped_bytes(bytes), bytes_in_use.load(std::memory_order_relaxed));
+    const std::uint64_t in_use = bytes_in_use.load(std::memory_order_relaxed) + spare_mappings().bytes();
+    spare_pages().give(data, mapped_bytes(bytes), in_use);
   }
 }
 

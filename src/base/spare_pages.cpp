@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/aligned_array.hpp"
 
@@ -91,6 +92,12 @@ void SparePages::allow(std::uint64_t more_bytes, std::uint64_t less_bytes) noexc
 std::uint64_t SparePages::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
+}
+
+std::uint64_t SparePages::room_beside(std::uint64_t in_use_bytes) const {
+  const std::lock_guard lock(mutex_);
+  if (allowed_bytes_ == 0) return std::numeric_limits<std::uint64_t>::max();
+  return allowed_bytes_ - std::min(allowed_bytes_, in_use_bytes);
 }
 
 SparePages& spare_pages() {

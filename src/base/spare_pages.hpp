@@ -27,6 +27,10 @@ class SparePages {
 
   [[nodiscard]] std::uint64_t bytes() const;
 
+  /// What is allowed beside so many bytes in use, spare pages or not; no limit while nothing is allowed, which means
+  /// that no product runs.
+  [[nodiscard]] std::uint64_t room_beside(std::uint64_t in_use_bytes) const;
+
  private:
   struct Range {
     std::byte* data = nullptr;

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/aligned_array.hpp"
 #include "base/memory_budget.hpp"
 #include "support/catch.hpp"
+#include "support/product_cases.hpp"
 
 namespace {
 
@@ -77,6 +79,22 @@ TEST_CASE("arrays in use and spare pages keep what is allowed", "[base]") {
   spare.trim(0);
   CHECK(spare.bytes() == 0);
   CHECK_FALSE(is_mapped(data + 4 * kPage));
+}
+
+TEST_CASE("spare pages of all sizes make room for arrays of every kind", "[base]") {
+  const auto fill = [](std::uint64_t bytes, Pages pages) {
+    AlignedArray<std::byte> array(bytes, pages);
+    std::fill(array.begin(), array.end(), std::byte{1});
+    return array;
+  };
+  fill(5 * kMb, Pages::huge_where_large);  // kept for arrays of this size
+  SpareAllowance allowance;
+  allowance.set(array_usage().bytes + 32 * kMb);
+  fill(16 * kMb, Pages::huge_where_large);  // kept as pages
+  const std::uint64_t before = test::own_status("VmRSS") * 1024;
+  const AlignedArray<std::byte> kept = fill(15 * kMb, Pages::small);
+  const AlignedArray<std::byte> more = fill(15 * kMb, Pages::small);
+  CHECK(test::own_status("VmRSS") * 1024 <= before + 30 * kMb - 16 * kMb - 2 * kMb);  // of 5 at least 3 MB went, too
 }
 
 TEST_CASE("many ranges: the smallest ones go", "[base]") {
