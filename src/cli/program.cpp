@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -103,6 +104,10 @@ static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers use it");
 std::atomic<bool> cancelled{false};
 StopRequest stop_request;
 
+/// What the first signal leaves to the program to stop by itself: a kernel on a GPU, a library or a system call may not
+/// look at cancel_flag() for minutes. The rest of 2 s is for the end itself.
+constexpr itimerval kPatience = {.it_interval = {}, .it_value = {.tv_sec = 1, .tv_usec = 500'000}};
+
 void on_stop_signal(int) {
   const int error = errno;
   const timespec now = monotonic_now();
@@ -110,8 +115,26 @@ void on_stop_signal(int) {
     remove_temporary_files();
     _exit(kInterrupted);
   }
-  cancelled.store(true);
+  if (!cancelled.exchange(true)) setitimer(ITIMER_REAL, &kPatience, nullptr);
   errno = error;
+}
+
+void on_end_of_patience(int) {
+  constexpr std::string_view kMessage =
+      ": error: interrupted; an output is the old one or complete, it is safe to run it again\n";
+  remove_temporary_files();
+  for (const std::string_view words : {std::string_view(program_invocation_short_name), kMessage}) {
+    [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, words.data(), words.size());
+  }
+  _exit(kInterrupted);
+}
+
+void handle(int number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
 }
 
 /// cxxopts knows options of one letter with one dash only: "--n 5" becomes "-n 5", "--n=5" becomes "-n5".
@@ -222,13 +245,9 @@ void install_signal_handlers() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     sigaction(number, nullptr, &before);
-    if (before.sa_handler == SIG_IGN) continue;
-    struct sigaction action {};
-    action.sa_handler = on_stop_signal;
-    action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    sigaction(number, &action, nullptr);
+    if (before.sa_handler != SIG_IGN) handle(number, on_stop_signal);
   }
+  handle(SIGALRM, on_end_of_patience);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
 }

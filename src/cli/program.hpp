@@ -29,8 +29,8 @@ bool ends_at_once();
 /// Set by the first SIGINT, SIGTERM or SIGHUP; long work looks at it now and then.
 std::atomic<bool>& cancel_flag();
 
-/// The first signal asks for a clean end (cancel_flag), a later one removes temporary files and ends the process with
-/// kInterrupted, at once unless a file is being given its name just then.
+/// The first signal asks for a clean end (cancel_flag). 1.5 s later, or by another signal, temporary files are removed
+/// and the process ends with kInterrupted, at once unless a file is being given its name just then.
 /// Signals ignored by the parent (nohup) stay ignored. A closed pipe or a file size limit becomes an error of write().
 void install_signal_handlers();
 
