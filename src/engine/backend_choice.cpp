@@ -4,7 +4,13 @@
 #include <atomic>
 #include <vector>
 
+#include "base/memory.hpp"
+#include "base/parallel.hpp"
 #include "base/record_head.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "cpu/isa.hpp"
+#include "cuda/cuda_backend.hpp"
+#include "engine/product.hpp"
 #include "plan/decide.hpp"
 #include "plan/run_models.hpp"
 
@@ -86,6 +92,21 @@ BackendChoice choose_backend(const Source& a, const Source& b, const plan::Limit
           .cuda_s = e.predicted_cuda_s,
           .cpu_s = e.predicted_cpu_s,
           .num_devices = static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()))};
+}
+
+double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options) {
+  constexpr std::uint64_t kExpectedDeviceBytes = std::uint64_t{64} << 30;
+  const std::uint64_t given = options.memory_limit_bytes;
+  plan::Machine machine{.num_cores = usable_cores(),
+                        .host_limit_bytes = given != 0 ? given : available_memory_bytes(),
+                        .isa = cpu::choose_isa(),
+                        .has_blas = !cpu::build_info().empty()};
+  if (options.backend != Backend::cpu && cuda::may_start(machine.why_no_gpu)) {
+    machine.gpus.push_back({.limit_bytes = given != 0 ? given : kExpectedDeviceBytes, .has_dense_tensor = true});
+  }
+  const plan::Limits limits = product_limits(machine, options);
+  const plan::Execution e = plan::decide(plan::expected_statistics(a, b), limits);
+  return e.is_refused() ? 0 : e.predicted_s;
 }
 
 }  // namespace spmm

@@ -5,6 +5,7 @@
 
 #include "base/workers.hpp"
 #include "plan/statistics.hpp"
+#include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/stream.hpp"
 
@@ -22,6 +23,11 @@ struct BackendChoice {
 /// for the CPU, indices of both operands are sampled and counted first: skewed ones may make a hundred times the work.
 /// Values: limits.device is set. Errors: what sources throw.
 BackendChoice choose_backend(const Source& a, const Source& b, const plan::Limits& limits, Workers& workers);
+
+/// Predicted seconds of a product of evenly spread blocks on the backend and by the kernel that the options name or
+/// leave open; 0 where none is known, and where the product is refused. Starts no device.
+/// Errors: UsageError (unknown kernel).
+double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options);
 
 /// Statistics from indices of both operands: of all records of small operands, else of short runs of them all over the
 /// file, one in at most 16. Pairs are exact or estimated without bias; C blocks are those of the headers, or fewer

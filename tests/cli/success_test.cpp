@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_codes.hpp"
+#include "cli/run_length.hpp"
 #include "cli/workplace.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
@@ -214,6 +215,40 @@ TEST_CASE("--plan prints what would run and runs nothing") {
   CHECK(parse_report("plan", bytes_of("p.json"))["schema"] == 1);
   CHECK(parse_report("plan", bytes_of("p.json"))["plan"]["expected_pairs"].get<double>() > 0);
   CHECK(names_in(".") == Words{"a.bin", "b.bin", "old.bin", "p.json"});
+}
+
+TEST_CASE("a product that is predicted to take long says so, also with -q; more than a day needs --force") {
+  CHECK(rough_time(70) == "70 s");
+  CHECK(rough_time(150) == "2.5 minutes");
+  CHECK(rough_time(72'000) == "20 hours");
+  CHECK(rough_time(7.18e8) == "8310 days");
+  const Workplace workplace;
+  // The header of a full matrix, and no data behind it: the existing output is refused before that would be read.
+  constexpr std::uint32_t kSide = 64;
+  constexpr std::uint32_t kRows = 1000;
+  std::string header;
+  for (const std::uint32_t value : {kRows * kSide, kSide, kRows * kRows}) {
+    for (int shift = 0; shift < 32; shift += 8) header += static_cast<char>(value >> shift & 0xFF);
+  }
+  write_bytes("full.bin", header);
+  std::filesystem::resize_file("full.bin", 12 + std::uint64_t{kRows} * kRows * (8 + 2 * kSide * kSide));
+  const auto run = [](const Words& more) {
+    Words words = {"-q", "--backend", "cpu", "--threads", "1", "--no-clobber"};
+    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), {"full.bin", "full.bin", "old.bin"});
+    const ProcessResult result = spmm_command(words);
+    INFO(result.err);
+    CHECK(has(result.err, "the product is predicted to take about "));
+    return result;
+  };
+  const ProcessResult hours = run({"--kernel", "row-merge"});
+  CHECK(hours.exit_code == kCannotCreate);
+  CHECK(has(hours.err, "spmm: warning: the product"));
+  const ProcessResult days = run({"--kernel", "reference"});
+  CHECK(days.exit_code == kUsage);
+  CHECK(has(days.err, "more than a day; see --plan, try another --kernel, or start it with --force"));
+  CHECK(run({"--kernel", "reference", "--force"}).exit_code == kCannotCreate);
+  CHECK(spmm_command({"--backend", "cpu", "a.bin", "b.bin", "c.bin"}).err.empty());
 }
 
 TEST_CASE("--verify says how many blocks it checked") {

@@ -44,7 +44,7 @@ cxxopts::Options describe(const std::string& program) {
           "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
           "no-clobber", "refuse to replace an existing output")(
           "strict-space", "refuse to start where the result is not expected to fit the disk; else that is a warning")(
-          "force", "lift the launch limit of the host-driven kernel")(
+          "force", "start also what is predicted to take more than a day; lift the launch limit of host-driven")(
           "durable", "wait until the output would survive a power cut (fsync)")(
           "q,quiet", "no summary line, no progress")("v,verbose", "plan and stage table on standard error")(
           "progress", "progress bar on standard error; auto = on a terminal", value(), "auto|always|never");

@@ -8,6 +8,7 @@
 #include "cli/program.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/report_text.hpp"
+#include "cli/run_length.hpp"
 #include "cli/trace_file.hpp"
 #include "io/paths.hpp"
 #include "spmm/engine.hpp"
@@ -48,6 +49,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   Trace trace;
   if (!options.trace.empty()) options.run.trace = &trace;
   cli::check_space_for_product("spmm", options.a, options.b, options.out, options.strict_space);
+  cli::check_run_length("spmm", options.a, options.b, options.run);
   Report report;
   {
     cli::ProgressBar bar(std::cerr);

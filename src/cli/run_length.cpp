@@ -1,0 +1,60 @@
+#include "cli/run_length.hpp"
+
+#include <array>
+#include <cstdio>
+
+#include "base/text.hpp"
+#include "cli/program.hpp"
+#include "engine/backend_choice.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+
+namespace spmm::cli {
+namespace {
+
+constexpr double kMinute = 60;
+constexpr double kHour = 60 * kMinute;
+constexpr double kDay = 24 * kHour;
+
+/// 0 where that cannot be told yet.
+double predicted_seconds(const std::filesystem::path& a, const std::filesystem::path& b, const Options& options) {
+  try {
+    const MatrixHeader of_a = read_header(a);
+    const MatrixHeader of_b = read_header(b);
+    return of_a.n == of_b.n && of_a.m == of_b.m ? expected_seconds(of_a, of_b, options) : 0;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+}  // namespace
+
+std::string rough_time(double seconds) {
+  struct Unit {
+    double seconds;
+    const char* name;
+  };
+  Unit unit{1, "s"};
+  for (const Unit larger : {Unit{kMinute, "minutes"}, Unit{kHour, "hours"}, Unit{kDay, "days"}}) {
+    if (seconds >= 2 * larger.seconds) unit = larger;
+  }
+  const double value = seconds / unit.seconds;
+  std::array<char, 64> words{};
+  std::snprintf(words.data(), words.size(), value < 10 ? "%.1f %s" : "%.0f %s", value, unit.name);
+  return words.data();
+}
+
+void check_run_length(const std::string& program, const std::filesystem::path& a, const std::filesystem::path& b,
+                      const Options& options) {
+  const double seconds = predicted_seconds(a, b, options);
+  if (seconds <= kMinute) return;
+  const std::string words =
+      text("the product is predicted to take about ", rough_time(seconds), " (for evenly spread blocks)");
+  if (seconds > kDay && !options.force) {
+    throw UsageError(program, words + ", more than a day",
+                     "see --plan, try another --kernel, or start it with --force");
+  }
+  warn(program, words + "; --plan says why");
+}
+
+}  // namespace spmm::cli
