@@ -89,6 +89,8 @@ class Communicator {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const std::string& host() const { return host_; }
+  /// Whether threads other than the first may make calls, one at a time: what products need, and not every MPI has.
+  [[nodiscard]] bool serves_threads() const { return serves_threads_; }
   /// Ranks on this machine, and which of them this one is.
   [[nodiscard]] int local_size() const { return local_size_; }
   [[nodiscard]] int local_rank() const { return local_rank_; }
@@ -133,6 +135,7 @@ class Communicator {
   int size_ = 1;
   int local_rank_ = 0;
   int local_size_ = 1;
+  bool serves_threads_ = false;
   std::string host_;
   Policy policy_;
   std::uint64_t message_bytes_ = 0;

@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "io/format.hpp"
 #include "io/retried.hpp"
+#include "io/unused_name.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::dist {
@@ -196,14 +197,13 @@ void SharedOutput::publish() {
   int error = 0;
   {
     const ProtectedSection section;
-    const int done = options_.no_clobber
-                         ? ::renameat2(folder, temp_name_.c_str(), folder, target_.file_name.c_str(), RENAME_NOREPLACE)
-                         : ::renameat(folder, temp_name_.c_str(), folder, target_.file_name.c_str());
-    if (done == 0) {
-      temp_name_.forget(section);
-    } else {
+    const char* const name = target_.file_name.c_str();
+    if (options_.no_clobber) {
+      error = io::rename_if_unused(folder, temp_name_.c_str(), name);
+    } else if (::renameat(folder, temp_name_.c_str(), folder, name) != 0) {
       error = errno;
     }
+    if (error == 0) temp_name_.forget(section);
   }
   if (error != 0) {
     if (error == EEXIST) io::throw_exists(name_);

@@ -226,17 +226,10 @@ void OutputFile::publish_unnamed(Replace how) {
 void OutputFile::publish_named(Replace how) {
   const ProtectedSection section;
   if (!options_.no_clobber) return replace_target(section, how);
-  const int folder = target_.folder_fd.get();
-  const char* const temp_name = temp_name_.c_str();
-  if (::renameat2(folder, temp_name, folder, target_.file_name.c_str(), RENAME_NOREPLACE) == 0) {
-    return temp_name_.forget(section);
-  }
-  int error = errno;
-  if (error == EINVAL || error == ENOSYS) {  // the file system cannot: a link does not replace either
-    error = ::linkat(folder, temp_name, folder, target_.file_name.c_str(), 0) == 0 ? 0 : errno;
-  }
+  const int error = rename_if_unused(target_.folder_fd.get(), temp_name_.c_str(), target_.file_name.c_str());
+  if (error == 0) return temp_name_.forget(section);
   temp_name_.remove(section);
-  if (error != 0) throw_publish_error(error);
+  throw_publish_error(error);
 }
 
 void OutputFile::replace_target(const ProtectedSection& section, Replace how) {

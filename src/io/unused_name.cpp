@@ -1,9 +1,13 @@
 #include "io/unused_name.hpp"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <climits>
 #include <random>
 #include <string_view>
+
 
 namespace spmm::io {
 namespace {
@@ -32,6 +36,15 @@ bool is_temp_name_of(const std::string& file_name, const std::string& name) {
   const std::string begin = temp_name_begin(file_name);
   return name.size() == begin.size() + kNumLetters + kEnd.size() && name.starts_with(begin) && name.ends_with(kEnd) &&
          name.find_first_not_of(kLetters, begin.size()) == begin.size() + kNumLetters;
+}
+
+int rename_if_unused(int folder_fd, const char* temp_name, const char* name) {
+  if (::renameat2(folder_fd, temp_name, folder_fd, name, RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  // The file system cannot: a link does not replace either.
+  if (::linkat(folder_fd, temp_name, folder_fd, name, 0) != 0) return errno;
+  ::unlinkat(folder_fd, temp_name, 0);
+  return 0;
 }
 
 }  // namespace spmm::io

@@ -16,6 +16,10 @@ std::string temp_name_for(const std::string& file_name);
 /// Whether a name is one of those that temp_name_for(file_name) gives.
 bool is_temp_name_of(const std::string& file_name, const std::string& name);
 
+/// Renames a temporary file unless the other name is taken, on file systems without RENAME_NOREPLACE (NFS) as well.
+/// Returns 0 or the error; after an error the temporary name is still there.
+int rename_if_unused(int folder_fd, const char* temp_name, const char* name);
+
 /// Calls attempt(name) with fresh names until it no longer fails with EEXIST.
 /// Returns the name that worked, or "" with errno set.
 template <class Attempt>

@@ -284,6 +284,15 @@ TEST_CASE("kill -9 of any rank at any of its calls ends all, keeps the old outpu
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
+TEST_CASE("an MPI that does not serve threads is refused") {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const MpiPlace place;
+  prepare(place, 64, 60);
+  check_failure(2, {"--backend", "cpu", "x.bin", "y.bin", "z.bin"}, kUnavailable, "expected MPI_THREAD_SERIALIZED",
+                {{"LD_PRELOAD", SPMM_FEW_THREADS_MPI}});
+#endif
+}
+
 TEST_CASE("SIGTERM to a rank is an interruption: code 75, nothing left") {
   const MpiPlace place;
   prepare(place, 1024, 3000);

@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "io/paths.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::batch {

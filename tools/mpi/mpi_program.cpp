@@ -62,6 +62,10 @@ cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** arg
   cli::CliOptions options = cli::parse_options(argc, argv, kProgram, kNotes);
   if (options.answer) return options;
   refuse_options(options);
+  if (!ranks.serves_threads()) {
+    throw DeviceError("MPI", "serves calls of one thread only, expected MPI_THREAD_SERIALIZED",
+                      "use an MPI library that was built with support for threads");
+  }
   const std::string complaint =
       dist::launcher_complaint(ranks.size(), [](const char* name) { return std::getenv(name); });
   if (!complaint.empty()) {
