@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <memory>
@@ -57,11 +58,48 @@ std::size_t num_usable_files(const fs::path& devices) {
   return count;
 }
 
+bool has_cuda_library(const fs::path& root) {
+  constexpr std::array kFolders = {"usr/lib/wsl/lib",
+                                   "usr/lib/x86_64-linux-gnu",
+                                   "usr/lib/aarch64-linux-gnu",
+                                   "usr/lib/aarch64-linux-gnu/tegra",
+                                   "usr/lib/aarch64-linux-gnu/nvidia",
+                                   "usr/lib64",
+                                   "usr/lib"};
+  return std::any_of(kFolders.begin(), kFolders.end(),
+                     [&](const char* folder) { return ::access((root / folder / "libcuda.so.1").c_str(), R_OK) == 0; });
+}
+
+/// Whether a GPU is there that has no numbered device file: Jetson's, and what WSL2 passes on.
+bool has_other_device(const fs::path& devices) {
+  constexpr std::array kFiles = {"dxg", "nvhost-gpu", "nvhost-ctrl-gpu", "nvgpu/igpu0/ctrl"};
+  return std::any_of(kFiles.begin(), kFiles.end(),
+                     [&](const char* file) { return ::access((devices / file).c_str(), R_OK | W_OK) == 0; });
+}
+
+/// How many GPUs are there, and how many numbers CUDA may know.
+struct NumGpus {
+  std::size_t count = 0;
+  std::size_t num_numbers = 0;
+};
+
+NumGpus count_gpus(const fs::path& root) {
+  constexpr std::size_t kMostOthers = 16;  // where nothing tells how many there are
+  const std::size_t num_files = num_usable_files(root / "dev");
+  std::size_t count = num_listed(root / "proc/driver/nvidia/gpus");
+  if (count > 0) {
+    count = std::min(count, num_files);
+  } else if (has_cuda_library(root)) {
+    if (num_files == 0 && has_other_device(root / "dev")) return {.count = 1, .num_numbers = kMostOthers};
+    count = num_files;
+  }
+  return {.count = count, .num_numbers = count};
+}
+
 }  // namespace
 
-std::vector<std::string> visible_gpus(const std::optional<std::string>& visible, const fs::path& driver,
-                                      const fs::path& devices) {
-  const std::size_t count = std::min(num_listed(driver), num_usable_files(devices));
+std::vector<std::string> visible_gpus(const std::optional<std::string>& visible, const fs::path& root) {
+  const auto [count, num_numbers] = count_gpus(root);
   std::vector<std::string> gpus;
   if (count == 0) return gpus;
   if (!visible) {
@@ -73,7 +111,7 @@ std::vector<std::string> visible_gpus(const std::optional<std::string>& visible,
     entry = trimmed(entry);
     const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
     // Numbers count what CUDA sees; a control group may show fewer device files than the driver lists.
-    const bool is_index = is_number(entry) && entry.size() < 5 && std::stoul(entry) < count;
+    const bool is_index = is_number(entry) && entry.size() < 5 && std::stoul(entry) < num_numbers;
     if (!is_uuid && !is_index) break;
     gpus.push_back(entry);
   }

@@ -146,9 +146,9 @@ TEST_CASE("lines of a feed, however they come") {
 
 TEST_CASE("GPUs are found by files of the driver") {
   const TemporaryFolder folder;
-  const fs::path driver = folder.path() / "driver";
+  const fs::path driver = folder.path() / "proc/driver/nvidia/gpus";
   const fs::path devices = folder.path() / "dev";
-  const auto found = [&](std::optional<std::string> visible) { return visible_gpus(visible, driver, devices); };
+  const auto found = [&](std::optional<std::string> visible) { return visible_gpus(visible, folder.path()); };
   CHECK(found(std::nullopt).empty());
   fs::create_directories(devices);
   for (const char* gpu : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"}) fs::create_directories(driver / gpu);
@@ -167,6 +167,39 @@ TEST_CASE("GPUs are found by files of the driver") {
   CHECK_THROWS_AS(wanted_gpus("2", "--gpus", all), UsageError);
   CHECK_THROWS_AS(wanted_gpus("0,0", "--gpus", all), UsageError);
   CHECK_THROWS_AS(wanted_gpus("0,", "--gpus", all), UsageError);
+}
+
+TEST_CASE("GPUs are found where the driver lists none: containers, WSL2, Jetson") {
+  struct Case {
+    std::string library;
+    std::vector<std::string> files;
+    Names gpus;
+  };
+  const std::vector<Case> table = {
+      {"usr/lib64", {"nvidia0", "nvidia1", "nvidiactl"}, {"0", "1"}},
+      {"usr/lib/wsl/lib", {"dxg"}, {"0"}},
+      {"usr/lib/aarch64-linux-gnu/tegra", {"nvhost-gpu", "nvhost-ctrl-gpu"}, {"0"}},
+      {"usr/lib/aarch64-linux-gnu/nvidia", {"nvgpu/igpu0/ctrl"}, {"0"}},
+      {"usr/lib", {"null"}, {}},
+  };
+  for (const Case& c : table) {
+    const TemporaryFolder folder;
+    for (const std::string& file : c.files) {
+      const fs::path path = folder.path() / "dev" / file;
+      fs::create_directories(path.parent_path());
+      touch(path);
+    }
+    INFO(c.library);
+    CHECK(visible_gpus(std::nullopt, folder.path()).empty());  // a device without a driver, as every WSL2 has it
+    fs::create_directories(folder.path() / c.library);
+    touch(folder.path() / c.library / "libcuda.so.1");
+    CHECK(visible_gpus(std::nullopt, folder.path()) == c.gpus);
+    CHECK(visible_gpus("", folder.path()).empty());
+    const bool tells_number = c.files.front() == "nvidia0";
+    if (!c.gpus.empty()) CHECK(visible_gpus("1", folder.path()) == Names{"1"});
+    CHECK(visible_gpus("17", folder.path()).empty());
+    CHECK(visible_gpus("0,5", folder.path()).size() == (c.gpus.empty() ? 0 : tells_number ? 1 : 2));
+  }
 }
 
 TEST_CASE("what is wrong with a list's files") {
