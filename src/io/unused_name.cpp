@@ -8,7 +8,6 @@
 #include <random>
 #include <string_view>
 
-
 namespace spmm::io {
 namespace {
 
