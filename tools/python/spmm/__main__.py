@@ -1,0 +1,190 @@
+"""python -m spmm convert: matrices of NumPy and SciPy to files of blocks, and back."""
+
+from __future__ import annotations
+
+import argparse
+import fractions
+import math
+import os
+import re
+import signal
+import sys
+import time
+from typing import Any, List, NoReturn, Optional, Tuple
+
+from . import _convert, _errors
+
+NAME = "python -m spmm convert"
+EXIT_CODES = [(_errors.UsageError, 2), (_errors.FormatError, 65), (_errors.ShapeError, 65), (_errors.InputError, 66),
+              (_errors.OutputError, 73), (OSError, 74), (MemoryError, 71), (KeyboardInterrupt, 75)]
+NOTES = """\
+One of IN and OUT is a file of blocks (.bin; as IN also a folder of parts), the other one is
+  .npy   a dense NumPy array with two dimensions: integers, floats up to 64 bits or bool, of either byte order
+  .npz   what scipy.sparse.save_npz writes: bsr, csr, csc, coo. Written: bsr, or coo where --shape cuts through blocks
+Files are known by their content, then by their ending, unless --from and --to say what they are. Matrix Market files
+(.mtx) are converted by spmm-convert. .npz needs SciPy.
+
+To .bin: elements that are stored several times are added up. A sum, times --scale, must be a whole number from 0 to
+65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate is
+given: the line at the end counts what they changed. What is not a number (NaN) is always an error. Rectangular
+matrices are padded with zeros to a square. Both operands of a product need one n and one m: convert the second with
+--like FIRST.bin, or both with the same --n and --block. --block auto takes the side of 1 to 16, 32 and 64 whose file
+is the shortest.
+
+Nothing in IN is unpickled. The arrays of IN together, unpacked, may have as many bytes as --memory-limit says; the
+process needs several times as much. OUT appears under its name when it is complete.
+
+Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 71 memory,
+73 cannot create OUT, 74 reading or writing failed, 75 interrupted (nothing was written).
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _errors.make(_errors.UsageError, "command line", message, f"see {NAME} --help")
+
+
+def _scale(given: str) -> float:
+    try:
+        value = float(fractions.Fraction(given))  # "0.5", "1e3", "1/256"
+    except (ValueError, ZeroDivisionError, OverflowError):
+        value = 0
+    if value == 0 or not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"\"{given}\" is not a factor such as 256, 0.5 or 1/256")
+    return value
+
+
+def _shape(given: str) -> Tuple[int, int]:
+    found = re.fullmatch("([0-9]{1,10})x([0-9]{1,10})", given)
+    if not found or not all(1 <= int(side) <= _convert.MAX_N for side in found.groups()):
+        raise argparse.ArgumentTypeError(f"\"{given}\" is not a shape such as 3000x200")
+    return int(found[1]), int(found[2])
+
+
+def _count(largest: int, word: Optional[str] = None) -> Any:
+    def parse(given: str) -> Any:
+        if word is not None and given == word:
+            return given
+        if not re.fullmatch("[0-9]{1,10}", given) or not 1 <= int(given) <= largest:
+            raise argparse.ArgumentTypeError(f"\"{given}\" is not a number from 1 to {largest}")
+        return int(given)
+    return parse
+
+
+def _bytes(given: str) -> int:
+    found = re.fullmatch("([0-9]{1,18})(?:([KMGT])(i?)B?)?", given, flags=re.IGNORECASE)
+    if not found or int(found[1]) == 0:
+        raise argparse.ArgumentTypeError(f"\"{given}\" is not a size such as 500M or 2G")
+    power = " KMGT".index(found[2].upper()) if found[2] else 0
+    return int(found[1]) * (1024 if found[3] else 1000) ** power
+
+
+def _default_limit() -> int:
+    """A quarter of the free memory: what is made of arrays takes several times their bytes."""
+    try:
+        with open("/proc/meminfo") as file:
+            found = re.search(r"MemAvailable: *([0-9]+) kB", file.read())
+        return max(int(found[1]) * 1024 // 4, 1) if found else 2**30
+    except OSError:
+        return 2**30
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog=NAME, description=__doc__, epilog=NOTES, allow_abbrev=False,
+                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("input", metavar="IN")
+    add("output", metavar="OUT")
+    add("--from", dest="from_", choices=["bin", "npy", "npz"], help="format of IN")
+    add("--to", choices=["bin", "npy", "npz"], help="format of OUT")
+    add("--transpose", action="store_true", help="write the transposed matrix")
+    add("--scale", type=_scale, default=1.0, metavar="X", help="multiply all elements by this number, such as 256 or 1/256")
+    add("--memory-limit", type=_bytes, metavar="SIZE", help="of the arrays of IN; default: a quarter of what is free")
+    add("-q", "--quiet", action="store_true", help="print nothing on success")
+    to = parser.add_argument_group("to .bin")
+    to.add_argument("--block", type=_count(64, "auto"), metavar="M",
+                    help="side of the blocks, 1 to 64, or auto (default: as IN or --like has it, else auto)")
+    to.add_argument("--n", type=_count(_convert.MAX_N), metavar="N", help="pad with zeros to N rows and columns")
+    to.add_argument("--like", metavar="FILE", help="pad to the size, and use the block side, of this .bin")
+    to.add_argument("--round", action="store_true", default=None,
+                    help="round fractions to the nearest whole number (of two, to the even one)")
+    to.add_argument("--on-overflow", choices=["error", "saturate"],
+                    help="elements below 0 or above 65535: error, or saturate to these")
+    out = parser.add_argument_group("from .bin")
+    out.add_argument("--type", choices=["auto", "u16", "u32"], help="elements of IN: u16, or u32 (results)")
+    out.add_argument("--shape", type=_shape, metavar="RxC",
+                     help="rows and columns to cut out; what lies outside must be zero")
+    out.add_argument("--dtype", choices=["int64", "uint32", "uint16", "float64"], help="default: int64, with --scale float64")
+    out.add_argument("--deflate", action="store_true", default=None, help=".npz: compress")
+    return parser
+
+
+def _refuse(options: argparse.Namespace, names: List[str], reason: str) -> None:
+    for name in names:
+        if getattr(options, name) is not None:
+            raise _errors.make(_errors.UsageError, "--" + name.replace("_", "-"), reason, "leave it out")
+
+
+def _completed(options: argparse.Namespace) -> argparse.Namespace:
+    """Errors: UsageError, InputError."""
+    try:
+        options.from_ = _convert.kind_of(options.input, options.from_, True)
+    except OSError as error:
+        raise _errors.make(_errors.InputError, options.input, f"cannot be opened ({error.strerror})",
+                           "check the path and the permissions") from None
+    options.to = _convert.kind_of(options.output, options.to, False)
+    if (options.from_ == "bin") == (options.to == "bin"):
+        raise _errors.make(_errors.UsageError, "command line", f"from {options.from_} to {options.to}: one of the two must be a "
+                           "file of blocks (.bin), and only one", "convert to .bin and from there")
+    for given in filter(None, (options.input, options.like)):
+        if os.path.exists(options.output) and os.path.exists(given) and os.path.samefile(given, options.output):
+            raise _errors.make(_errors.UsageError, options.output, "is an input", "give the output another name")
+    if options.to == "bin":
+        _refuse(options, ["shape", "dtype", "type", "deflate"], "is only for what is made from a .bin")
+        if options.n and options.like:
+            raise _errors.make(_errors.UsageError, "--n", "and --like both say the size", "give one of them")
+    else:
+        _refuse(options, ["block", "n", "like", "round", "on_overflow"], "is only for what a .bin is made from")
+        _refuse(options, [] if options.to == "npz" else ["deflate"], "is only for .npz")
+        if options.scale != 1 and options.dtype not in (None, "float64"):
+            raise _errors.make(_errors.UsageError, "--scale", "makes fractions of the elements", "give --dtype float64 with it")
+        options.dtype = options.dtype or ("int64" if options.scale == 1 else "float64")
+        options.type = options.type or "auto"
+    options.memory_limit = options.memory_limit or _default_limit()
+    return options
+
+
+def _stop(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, _errors.Error):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted: nothing was written"
+    if isinstance(error, MemoryError):
+        return "memory: the system has no more; convert a smaller matrix, or use a machine with more memory"
+    return str(error) if isinstance(error, OSError) else f"internal error: {error!r}; please report this as a bug"
+
+
+def main(arguments: List[str]) -> int:
+    if not arguments or arguments[0] != "convert":
+        print("usage: python -m spmm convert [options] IN OUT; --help lists the options", file=sys.stderr)
+        return 0 if arguments in (["--help"], ["-h"]) else 2
+    try:
+        options = _completed(make_parser().parse_args(arguments[1:]))
+        start = time.monotonic()
+        summary = (_convert.to_bin if options.to == "bin" else _convert.from_bin)(options)
+        if not options.quiet:
+            print(f"{options.output}: {summary}, in {time.monotonic() - start:.3g} s")
+        return 0
+    except (Exception, KeyboardInterrupt) as error:
+        known = isinstance(error, _errors.Error)
+        print(f"{NAME}: error: " + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in _words(error)), file=sys.stderr)
+        return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 70)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stop)
+    sys.exit(main(sys.argv[1:]))

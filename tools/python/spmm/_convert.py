@@ -1,0 +1,329 @@
+"""Matrices of .npy and .npz files become operands, and operands and results such files."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import os
+import stat
+import tempfile
+import zipfile
+from typing import IO, Any, Callable, Iterator, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from . import _errors
+from ._engine import read
+from ._matrix import MAX_ELEMENT, MAX_SIDE, find_scipy
+
+MAX_N = 2**32 - 1
+EXACT = 2.0**53
+DEFLATE_RATIO = 1032  # at most so many bytes from one packed byte
+TRIED_SIDES = (*range(1, 17), 32, 64)
+_AGAIN = "create the file again with numpy.save or scipy.sparse.save_npz"
+_SATURATE = "give --on-overflow saturate, which takes the nearest of 0 and 65535, or --scale"
+
+
+def _format_error(place: str, problem: str, hint: str) -> _errors.Error:
+    return _errors.make(_errors.FormatError, place, problem, hint)
+
+
+class Entries(NamedTuple):
+    """Elements of a matrix in the order of its file."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray  # float64
+    shape: Tuple[int, int]
+    side: int  # of the file's own blocks; 0: none
+
+
+def _require_scipy() -> Any:
+    sparse = find_scipy()
+    if sparse is None:
+        raise _errors.make(_errors.UsageError, "command line", ".npz files need SciPy", "install it (Debian: python3-scipy)")
+    return sparse
+
+
+def _check_size(path: str, limit: int) -> None:
+    """Before anything is read. Errors: FormatError, OutOfMemory."""
+    total = os.path.getsize(path)
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+        for member in members:
+            is_known = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+            if not is_known or member.file_size > DEFLATE_RATIO * member.compress_size:
+                raise _format_error(f"{path}, {member.filename}", f"announces {member.file_size} bytes, more than "
+                                    f"{member.compress_size} packed ones can hold", _AGAIN)
+        total = sum(member.file_size for member in members)
+    if total > limit:
+        raise _errors.make(_errors.OutOfMemory, path, f"its arrays have {total} bytes, the limit is {limit}",
+                           "raise --memory-limit, or use a machine with more memory")
+
+
+def _load(path: str, kind: str, limit: int) -> Any:
+    """A two-dimensional array, or a matrix of SciPy whose indices are checked. Errors: FormatError, OutOfMemory."""
+    sparse = _require_scipy() if kind == "npz" else None
+    try:
+        _check_size(path, limit)
+        if sparse is None:
+            array = np.load(path, allow_pickle=False)
+            if not isinstance(array, np.ndarray):
+                raise ValueError("it is an archive")
+            return array
+        matrix = sparse.load_npz(path)
+        if matrix.format not in ("bsr", "csr", "csc", "coo"):
+            raise ValueError(f"its sparse format is {matrix.format}, expected bsr, csr, csc or coo")
+        if matrix.format != "coo":  # checked when it was made
+            matrix.check_format(full_check=True)
+        return matrix
+    except (_errors.Error, MemoryError):
+        raise
+    except Exception as error:  # what NumPy and SciPy say of a file that is not theirs has no class of its own
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # that: a place in front of the file
+            raise
+        words = " ".join(str(error).split())
+        raise _format_error(path, f"is no .{kind} file that NumPy or SciPy reads ({words})", _AGAIN) from None
+
+
+def read_entries(path: str, kind: str, limit: int) -> Entries:
+    """Errors: FormatError, OutOfMemory, OSError."""
+    matrix = _load(path, kind, limit)
+    if len(matrix.shape) != 2 or not all(1 <= side <= MAX_N for side in matrix.shape):
+        raise _format_error(path, f"the array has shape {tuple(matrix.shape)}, expected 1 to {MAX_N} rows and columns",
+                            "save a matrix of such a shape")
+    if matrix.dtype.kind not in "biuf" or (matrix.dtype.kind == "f" and matrix.dtype.itemsize > 8):
+        raise _format_error(path, f"the elements are of type {matrix.dtype}, expected integers or floats of up to 64 bits",
+                            "convert them with astype")
+    side = 0
+    if kind == "npy":
+        rows, columns = np.nonzero(matrix)
+        values = matrix[rows, columns]
+    else:
+        if matrix.format == "bsr" and matrix.blocksize[0] == matrix.blocksize[1] <= MAX_SIDE:
+            side = matrix.blocksize[0]
+        coo = matrix.tocoo()
+        rows, columns, values = coo.row.astype(np.int64), coo.col.astype(np.int64), coo.data
+    return Entries(rows, columns, values.astype(np.float64), tuple(matrix.shape), side)
+
+
+class Elements(NamedTuple):
+    """Each place once, by row and column, without zeros."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray  # uint16
+    changes: str  # ", 3 rounded, ..."
+
+
+def _shown(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < EXACT else str(value)
+
+
+def _bad_element(row: int, column: int, count: int, value: float, words: Tuple[str, str],
+                 options: argparse.Namespace) -> _errors.Error:
+    row, column = (column, row) if options.transpose else (row, column)
+    what = "the element" if count == 1 else f"the sum of {count} elements"
+    times = "" if options.scale == 1 else f", times {_shown(options.scale)}"
+    return _format_error(options.input, f"{what} at row {row}, column {column} (counted from 0) is {_shown(value)}{times}, "
+                                        f"which {words[0]}; expected a whole number from 0 to 65535", words[1])
+
+
+def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
+    """Adds up the values of each place, and applies the rule for elements. Errors: FormatError with the first bad place."""
+    rows, columns = (entries.columns, entries.rows) if options.transpose else (entries.rows, entries.columns)
+    order = np.lexsort((columns, rows))
+    rows, columns, values = rows[order], columns[order], entries.values[order]
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+    begins = np.flatnonzero(is_first)
+    counts = np.diff(np.append(begins, len(rows)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = np.add.reduceat(values, begins) if len(begins) else values
+        inexact = (counts > 1) & (np.add.reduceat(np.abs(values), begins) >= EXACT if len(begins) else False)
+        scaled = sums * options.scale
+        whole = np.rint(scaled) if options.round else scaled
+        kept = np.clip(whole, 0, MAX_ELEMENT) if options.on_overflow == "saturate" else whole
+        faults = [(np.isnan(scaled), ("is not a number", "replace it in the matrix")),
+                  (inexact, ("passed 2^53 while it was added up, where whole numbers are lost", "store each element once")),
+                  (kept < 0, ("is negative", _SATURATE)), (kept > MAX_ELEMENT, ("is above 65535", _SATURATE)),
+                  (kept != np.floor(kept), ("is not a whole number",
+                                            "give --round, or --scale with a factor that makes whole numbers"))]
+    is_bad = np.logical_or.reduce([bad for bad, _ in faults])
+    if is_bad.any():
+        at = int(is_bad.argmax())
+        words = next(words for bad, words in faults if bad[at])
+        raise _bad_element(int(rows[begins[at]]), int(columns[begins[at]]), int(counts[at]), float(sums[at]), words, options)
+    found = [(int((whole != scaled).sum()), "rounded"), (int((whole < 0).sum()), "raised to 0"),
+             (int((whole > MAX_ELEMENT).sum()), "cut to 65535")]
+    elements, stays = kept.astype(np.uint16), kept != 0
+    return Elements(rows[begins][stays], columns[begins][stays], elements[stays],
+                    "".join(f", {count} {what}" for count, what in found if count))
+
+
+def _block_keys(elements: Elements, m: int) -> np.ndarray:
+    """Block row and block column of each element in one number."""
+    return ((elements.rows // m).astype(np.uint64) << np.uint64(32)) | (elements.columns // m).astype(np.uint64)
+
+
+def _header_of(path: str) -> Tuple[int, int]:
+    """n and m of a file of blocks."""
+    with open(path, "rb") as file:
+        head, size = np.frombuffer(file.read(12), "<u4").astype(object), file.seek(0, 2)
+    if len(head) != 3 or size not in [12 + head[2] * (8 + bits * head[1] ** 2) for bits in (2, 4)] or 0 in head[:2]:
+        raise _format_error(path, "is no file of blocks", "give a .bin")
+    return int(head[0]), int(head[1])
+
+
+def fixed_size(entries: Entries, options: argparse.Namespace) -> Tuple[int, int]:
+    """n and m of the file to be written as far as IN and the options say them, else 0. Errors: UsageError."""
+    option, n, m = "--n", options.n or 0, 0 if options.block in (None, "auto") else options.block
+    if options.like:
+        option, (n, side) = "--like", _header_of(options.like)
+        m = m or (0 if options.block == "auto" else side)
+    if m and n % m:
+        raise _errors.make(_errors.UsageError, option, f"n = {n} is no multiple of the block side {m}", f"give {n + m - n % m}, or "
+                           "another --block")
+    longest = max(entries.shape)
+    if n and longest > n:
+        raise _errors.make(_errors.UsageError, option, f"n = {n} is less than the {entries.shape[0]} x {entries.shape[1]} of "
+                           f"{options.input}", f"give at least {longest}")
+    if not m and options.block != "auto" and entries.side and n % entries.side == 0:
+        m = entries.side
+    return n, m
+
+
+def choose_size(n: int, m: int, entries: Entries, elements: Elements, options: argparse.Namespace) -> Tuple[int, int]:
+    """What is not fixed: the side whose file is the shortest, and the least n. Errors: FormatError."""
+    if not m:
+        sizes = [(len(np.unique(_block_keys(elements, side))) * (8 + 2 * side**2), -side)
+                 for side in TRIED_SIDES if n % side == 0]
+        m = -min(sizes)[1]
+    n = n or -(-max(entries.shape) // m) * m
+    if n > MAX_N:
+        raise _format_error(options.input, f"padded to a multiple of the block side {m} its side is {n}, at most {MAX_N}",
+                            "give a --block that divides it")
+    return n, m
+
+
+@contextlib.contextmanager
+def complete_output(path: str) -> Iterator[IO[bytes]]:
+    """A file that appears under its name when it is complete. Errors: OutputError, IoError."""
+    target = os.path.realpath(path)
+    try:
+        mode = os.stat(target).st_mode if os.path.exists(target) else None
+        if mode is not None and not stat.S_ISREG(mode):
+            raise OSError("there is something that is no file")
+        handle, name = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", suffix=".tmp", dir=os.path.dirname(target))
+    except OSError as error:
+        raise _errors.make(_errors.OutputError, path, f"cannot be created ({error.strerror or error})",
+                           "choose another output path") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            umask = os.umask(0)
+            os.umask(umask)
+            os.fchmod(file.fileno(), stat.S_IMODE(mode) if mode is not None else 0o666 & ~umask)
+            yield file
+        os.replace(name, target)
+    except OSError as error:
+        if isinstance(error, _errors.Error):
+            raise
+        raise _errors.make(_errors.IoError, path, f"writing failed ({error.strerror})", "free space, or choose another path") from None
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def to_bin(options: argparse.Namespace) -> str:
+    entries = read_entries(options.input, options.from_, options.memory_limit)
+    size = fixed_size(entries, options)
+    elements = make_elements(entries, options)
+    n, m = choose_size(*size, entries, elements, options)
+    rows, columns, values, _ = elements
+    blocks, number = np.unique(_block_keys(elements, m), return_inverse=True)
+    if len(blocks) > MAX_N:
+        raise _format_error(options.input, f"has {len(blocks)} blocks of side {m}, at most {MAX_N}", "give a larger --block")
+    if len(blocks) * (8 + 2 * m * m) > options.memory_limit:
+        raise _errors.make(_errors.OutOfMemory, options.input, f"its blocks of side {m} pass the limit of {options.memory_limit} "
+                           "bytes", "raise --memory-limit, or give a smaller --block")
+    records = np.zeros(len(blocks), dtype=np.dtype([("i", "<u4"), ("j", "<u4"), ("e", "<u2", (m, m))]))
+    records["i"], records["j"] = blocks >> np.uint64(32), blocks & np.uint64(MAX_N)
+    records["e"][number.reshape(-1), rows % m, columns % m] = values
+    with complete_output(options.output) as file:
+        file.write(np.array([n, m, len(blocks)], dtype="<u4").tobytes())
+        file.write(records.data if len(records) else b"")
+    full = len(values) * 100 // (len(blocks) * m * m) if len(blocks) else 100
+    return (f"{entries.shape[0]} x {entries.shape[1]}{' transposed' if options.transpose else ''}, {len(values)} elements"
+            f"{elements.changes} -> n {n}, m {m}, {len(blocks)} blocks ({full} % full)")
+
+
+def _elements_of_bin(options: argparse.Namespace) -> Tuple[Elements, Tuple[int, int], int]:
+    """With the shape that is kept and the block side. Errors: UsageError, ShapeError, and those of read()."""
+    found = read(options.input, {"auto": None, "u16": np.uint16, "u32": np.uint32}[options.type])
+    n, m = found.shape[0], found.data.shape[1]
+    shape = options.shape or (n, n)
+    if max(shape) > n:
+        raise _errors.make(_errors.UsageError, "--shape", f"{shape[0]}x{shape[1]} is larger than n = {n} of {options.input}",
+                           f"give at most {n}x{n}")
+    block, row, column = np.nonzero(found.data)
+    rows = np.repeat(np.arange(n // m), np.diff(found.indptr))[block] * m + row
+    columns, values = found.indices[block].astype(np.int64) * m + column, found.data[block, row, column]
+    if options.transpose:
+        rows, columns = columns, rows
+    outside = (rows >= shape[0]) | (columns >= shape[1])
+    if outside.any():
+        at = int(outside.argmax())
+        raise _errors.make(_errors.ShapeError, options.input, f"the element at row {rows[at]}, column {columns[at]} (counted from "
+                           f"0{', transposed' if options.transpose else ''}) is {values[at]}, outside the shape "
+                           f"{shape[0]}x{shape[1]}", "give a larger --shape")
+    return Elements(rows, columns, values, ""), shape, m
+
+
+def from_bin(options: argparse.Namespace) -> str:
+    (rows, columns, values, _), shape, m = _elements_of_bin(options)
+    dtype = np.dtype(options.dtype)
+    if dtype == np.uint16 and values.max(initial=0) > MAX_ELEMENT:
+        raise _format_error(options.input, f"holds {values.max()}, more than uint16 can hold", "give --dtype uint32 or int64")
+    values = values.astype(dtype)
+    if options.scale != 1:
+        values *= options.scale
+    save: Callable[[IO[bytes]], None]
+    if options.to == "npy":
+        if shape[0] * shape[1] * dtype.itemsize > options.memory_limit:
+            raise _errors.make(_errors.OutOfMemory, options.output, f"a dense array of {shape[0]} x {shape[1]} elements of {dtype} "
+                               f"passes the limit of {options.memory_limit} bytes",
+                               "write .npz, cut a part out with --shape, or raise --memory-limit")
+        dense = np.zeros(shape, dtype)
+        dense[rows, columns] = values
+        what, save = "dense array", lambda file: np.save(file, dense, allow_pickle=False)
+    else:
+        sparse = _require_scipy()
+        matrix = sparse.coo_matrix((values, (rows, columns)), shape=shape)
+        matrix = matrix.tobsr((m, m)) if shape[0] % m == shape[1] % m == 0 else matrix
+        what, save = matrix.format, lambda file: sparse.save_npz(file, matrix, compressed=bool(options.deflate))
+    with complete_output(options.output) as file:
+        save(file)
+    return f"{shape[0]} x {shape[1]}{' transposed' if options.transpose else ''}, {what} of {dtype}"
+
+
+def kind_of(path: str, given: Optional[str], is_input: bool) -> str:
+    """bin, npy or npz, by the content, then by the ending. Errors: UsageError; OSError of an input."""
+    if given:
+        return given
+    head = b""
+    if is_input and not os.path.isdir(path):
+        with open(path, "rb") as file:
+            head = file.read(12)
+    if head.startswith((b"\x93NUMPY", b"PK\3\4")):
+        return "npy" if head.startswith(b"\x93") else "npz"
+    ending = os.path.splitext(path)[1][1:]
+    if is_input and os.path.isdir(path):
+        return "bin"  # a result in parts
+    if ending in ("bin", "npy", "npz"):
+        return ending
+    if ending == "mtx" or head.startswith(b"%%Matrix"):
+        raise _errors.make(_errors.UsageError, path, "is a Matrix Market file", "convert it by spmm-convert")
+    raise _errors.make(_errors.UsageError, path, "neither its content nor its ending says what it is",
+                       f"give --{'from' if is_input else 'to'} bin, npy or npz")
