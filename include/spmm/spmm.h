@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /* Grows where a function or a field is added; nothing of an earlier number changes its meaning. */
-#define SPMM_C_API 1
+#define SPMM_C_API 2
 
 typedef int32_t spmm_status;
 enum {
@@ -40,7 +40,8 @@ enum {
   SPMM_ERROR_OUT_OF_MEMORY = 8, /* does not fit the memory or the limit */
   SPMM_ERROR_DEVICE = 9,        /* backend or device unavailable */
   SPMM_ERROR_VERIFY = 10,       /* a recomputed block differs */
-  SPMM_ERROR_INTERRUPTED = 11   /* cancelled; safe to run again */
+  SPMM_ERROR_INTERRUPTED = 11,  /* cancelled; safe to run again */
+  SPMM_ERROR_SATURATED = 12     /* elements of the result are 2^32 - 1, see on_saturation */
 };
 
 /* ---- the library ---- */
@@ -93,6 +94,12 @@ SPMM_API void spmm_engine_destroy(spmm_engine* engine); /* no product may be run
  * a time. A result other than 0 cancels the product, as spmm_cancel_set() does. */
 typedef int32_t (*spmm_progress_fn)(void* context, const char* stage, uint64_t done, uint64_t total);
 
+/* What a product does if elements of its result are 2^32 - 1. */
+enum {
+  SPMM_SATURATION_REPORT = 0, /* the report says how many: spmm_report_num_saturated() */
+  SPMM_SATURATION_ERROR = 1   /* SPMM_ERROR_SATURATED; an output stays as it was */
+};
+
 typedef struct spmm_product_options {
   uint64_t struct_size;
   const char* backend; /* "auto", "cuda", "cpu"; NULL: auto */
@@ -111,6 +118,9 @@ typedef struct spmm_product_options {
   int32_t verify_full;    /* prove the whole result instead of verify_blocks; the report says what was proven */
   int32_t reserved;
   uint64_t proof_key; /* of the random numbers of that proof; 0: a fresh one */
+  /* Since SPMM_C_API 2: */
+  int32_t on_saturation; /* SPMM_SATURATION_... */
+  int32_t reserved2;
 } spmm_product_options;
 
 typedef struct spmm_matrix spmm_matrix; /* block-CSR arrays that the library owns */
@@ -148,7 +158,7 @@ typedef struct spmm_blocks {
 } spmm_blocks;
 
 /* C = A * B in memory. options, report: may be NULL. Errors: SPMM_ERROR_SHAPE, _FORMAT, _OUT_OF_MEMORY, _DEVICE,
- * _VERIFY, _INTERRUPTED, _USAGE. */
+ * _VERIFY, _INTERRUPTED, _SATURATED, _USAGE. */
 SPMM_API spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm_bsr* b,
                                        const spmm_product_options* options, spmm_matrix** result, spmm_report** report);
 SPMM_API spmm_status spmm_multiply_blocks(spmm_engine* engine, const spmm_blocks* a, const spmm_blocks* b,
@@ -186,6 +196,8 @@ SPMM_API spmm_status spmm_matrix_copy_indices32(const spmm_matrix* matrix, int32
 SPMM_API void spmm_report_destroy(spmm_report* report);
 SPMM_API uint64_t spmm_report_num_blocks(const spmm_report* report); /* of the result */
 SPMM_API uint64_t spmm_report_num_pairs(const spmm_report* report);  /* block products */
+/* Elements of the result that are 2^32 - 1: their true sums are that or larger. Since SPMM_C_API 2. */
+SPMM_API uint64_t spmm_report_num_saturated(const spmm_report* report);
 SPMM_API double spmm_report_seconds(const spmm_report* report);
 SPMM_API const char* spmm_report_backend(const spmm_report* report);
 SPMM_API const char* spmm_report_kernel(const spmm_report* report);

@@ -77,6 +77,8 @@ spmm_status keep_known_error() {
     return keep(SPMM_ERROR_VERIFY, e);
   } catch (const Interrupted& e) {
     return keep(SPMM_ERROR_INTERRUPTED, e);
+  } catch (const SaturationError& e) {
+    return keep(SPMM_ERROR_SATURATED, e);
   }
 }
 

@@ -284,6 +284,9 @@ uint64_t spmm_report_num_blocks(const spmm_report* report) {
 uint64_t spmm_report_num_pairs(const spmm_report* report) {
   return report->report.pairs;
 }
+uint64_t spmm_report_num_saturated(const spmm_report* report) {
+  return report->report.saturated_elements;
+}
 double spmm_report_seconds(const spmm_report* report) {
   return report->report.total_s;
 }

@@ -14,6 +14,13 @@ Backend backend_named(const char* name) {
   throw UsageError("ProductOptions::backend", std::string("'") + name + "' is not known", "use auto, cuda or cpu");
 }
 
+OnSaturation on_saturation(std::int32_t given) {
+  if (given == SPMM_SATURATION_REPORT) return OnSaturation::report;
+  if (given == SPMM_SATURATION_ERROR) return OnSaturation::error;
+  throw UsageError("ProductOptions::on_saturation", "is " + std::to_string(given),
+                   "use SPMM_SATURATION_REPORT or SPMM_SATURATION_ERROR");
+}
+
 std::uint32_t width(std::uint32_t given, std::uint32_t narrow, std::uint32_t wide, std::uint32_t usual,
                     const std::string& where) {
   if (given == 0) return usual;
@@ -67,6 +74,7 @@ ProductCall::ProductCall(const spmm_product_options* given) {
   options_.verify_blocks = known.verify_blocks;
   options_.verify_full = known.verify_full != 0;
   options_.proof_key = known.proof_key;
+  options_.on_saturation = on_saturation(known.on_saturation);
   if (known.verify_seed != 0) options_.verify_seed = known.verify_seed;
   spmm_cancel* const cancel = known.cancel != nullptr ? known.cancel : &own_;
   options_.cancel = &cancel->flag;

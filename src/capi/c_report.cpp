@@ -235,6 +235,7 @@ std::string report_json(const Report& report, const RunPaths& paths) {
   add_operand(json, "b", paths.b, report.b, plan.transpose_b);
   add_result(json, paths.out, report);
   json.add("pairs", report.pairs)
+      .add("saturated_elements", report.saturated_elements)
       .add("gpairs_per_s", report.gpairs_per_s())
       .add("total_s", report.total_s)
       .add("backend", backend_name(plan.backend))

@@ -15,6 +15,7 @@ enum ExitCode : int {
   kCannotCreate = 73,  ///< the output cannot be created
   kIoError = 74,       ///< reading or writing failed on the way
   kInterrupted = 75,   ///< stopped by a signal, safe to run again
+  kSaturated = 76,     ///< elements of the result are at the limit (--on-saturation error)
 };
 
 }  // namespace spmm::cli

@@ -35,6 +35,8 @@ Failure described_failure() {
     return failed(kIoError, e);
   } catch (const Interrupted& e) {
     return failed(kInterrupted, e);
+  } catch (const SaturationError& e) {
+    return failed(kSaturated, e);
   } catch (const VerifyError& e) {
     return failed(kNegative, e);
   } catch (const std::system_error& e) {

@@ -7,7 +7,7 @@ namespace spmm::cli {
 namespace {
 
 /// What the library says, and what is typed. A text comes before those that it starts with.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kWords = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kWords = {{
     {"EngineOptions::devices", "--devices"},
     {"EngineOptions::device", "--device"},
     {"EngineOptions::num_threads", "--threads"},
@@ -19,6 +19,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kWords =
     {"ProductOptions::force = true", "--force"},
     {"ProductOptions::durable", "--durable"},
     {"ProductOptions::num_parts", "--parts"},
+    {"ProductOptions::on_saturation = ", "--on-saturation "},
+    {"ProductOptions::on_saturation", "--on-saturation"},
     {"ProductOptions::verify_blocks", "--verify"},
     {"ProductOptions::verify_full", "--verify full"},
     {"ProductOptions::verify_seed", "--verify-seed"},

@@ -10,6 +10,7 @@
 #include "io/paths.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
+#include "spmm/saturate.hpp"
 
 namespace spmm::cli {
 namespace {
@@ -187,6 +188,12 @@ std::string trouble_text(const std::string& reason) {
 
 }  // namespace
 
+std::string saturation_text(std::uint64_t num_saturated) {
+  std::string digits = text(num_saturated);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return text(digits, num_saturated == 1 ? " element" : " elements", " at the limit ", kMaxVal);
+}
+
 std::string summary_line(const Report& report) {
   const auto operand = [](const char* name, const MatrixHeader& header, bool is_transposed) {
     return text(name, " ", header.num_blocks, " blocks", is_transposed ? " transposed" : "");
@@ -197,6 +204,7 @@ std::string summary_line(const Report& report) {
               report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ", report.pairs, " pairs, ",
               human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s), backend_name(report.plan.backend),
               " ", report.plan.kernel, " on ", report.device, trouble_text(report.plan.reason),
+              report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
               report.proof.num_columns > 0 ? ", " + proof_text(report.proof) : "",
               report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
 }
@@ -265,6 +273,7 @@ Json report_json(const Report& report, const RunNames& names) {
   Json json = run_fields(report.a, report.b, report.plan, names);
   json["c"] = result_json(names.out, report);
   json["pairs"] = report.pairs;
+  json["saturated_elements"] = report.saturated_elements;
   json["gpairs_per_s"] = report.gpairs_per_s();
   json["total_s"] = report.total_s;
   json["backend"] = backend_name(report.plan.backend);

@@ -1,6 +1,7 @@
 // What a finished run says about itself: summary line, stage table, plan, JSON.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,7 +19,10 @@ struct RunNames {
   std::vector<std::string> command;  ///< program and arguments as given
 };
 
-/// One line: sizes, pairs, speed, seconds, backend and kernel and why.
+/// "1,204 elements at the limit 4294967295".
+std::string saturation_text(std::uint64_t num_saturated);
+
+/// One line: sizes, pairs, speed, seconds, backend and kernel and why; elements at the limit if there are any.
 std::string summary_line(const Report& report);
 
 /// Seconds, bytes and rate of every stage that ran.

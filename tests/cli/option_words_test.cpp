@@ -45,6 +45,7 @@ TEST_CASE("options are called as they are typed") {
   CHECK(command_line_words("leave ProductOptions::backend out") == "leave --backend out");
   CHECK(command_line_words("ProductOptions::kernel host-driven") == "--kernel host-driven");
   CHECK(command_line_words("or ProductOptions::force = true") == "or --force");
+  CHECK(command_line_words("with ProductOptions::on_saturation = report") == "with --on-saturation report");
   CHECK(command_line_words("") == "");
   CHECK(command_line_words("a.bin: no option: at all") == "a.bin: no option: at all");
 }

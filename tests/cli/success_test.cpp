@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_codes.hpp"
+#include "cli/report_text.hpp"
 #include "cli/run_length.hpp"
 #include "cli/workplace.hpp"
 #include "spmm/io.hpp"
@@ -178,6 +179,7 @@ TEST_CASE("the JSON report holds every number of the run") {
   CHECK(report["peak_host_bytes"].get<std::uint64_t>() > 0);
   CHECK(report["peak_device_bytes"] == 0);
   CHECK(report["verified_blocks"].get<std::uint64_t>() >= 20);
+  CHECK(report["saturated_elements"] == num_saturated(oracle_multiply(workplace.a(), workplace.b())));
   CHECK(report["stages"].size() == spmm::kStageNames.size());
   for (const auto name : spmm::kStageNames) {
     INFO(name);
@@ -185,6 +187,52 @@ TEST_CASE("the JSON report holds every number of the run") {
   }
   CHECK(report["stages"]["read"]["bytes"] == (60 + 70) * 40);
   CHECK(report["stages"]["write"]["bytes"] == expected.size());
+}
+
+TEST_CASE("elements at the limit are in the summary line and the report, or an error that leaves the old output") {
+  const Workplace workplace;
+  spmm::BlockMatrix full{.n = 64, .m = 4, .index = {}, .values = {}};
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    for (std::uint32_t j = 0; j < 16; ++j) full.index.push_back({.i = i, .j = j});
+  }
+  full.values.assign(64 * 64, 65535);
+  spmm::write_matrix("full.bin", full);
+  full.values.assign(64 * 64, 3);
+  spmm::write_matrix("small.bin", full);
+  const Words to_c = {"--backend", "cpu", "--report", "r.json", "full.bin"};
+  const auto run = [&](Words more, const Variables& variables = {}) {
+    more.insert(more.begin(), to_c.begin(), to_c.end());
+    return spmm_command(more, variables);
+  };
+  const ProcessResult saturated = run({"full.bin", "c.bin"});
+  CHECK(has(saturated.out, ", 4,096 elements at the limit 4294967295\n"));
+  CHECK(json_of("r.json")["saturated_elements"] == 4096);
+  const ProcessResult proven = run({"--verify", "full", "full.bin", "c.bin"});
+  CHECK(has(proven.out, ", 4,096 elements at the limit 4294967295, every row proven"));
+  CHECK(json_of("r.json")["proof"]["saturated_elements"] == 4096);
+  const ProcessResult small = run({"--on-saturation", "error", "small.bin", "c.bin"});
+  CHECK(small.exit_code == kOk);
+  CHECK_FALSE(has(small.out, "limit"));
+  CHECK(json_of("r.json")["saturated_elements"] == 0);
+
+  const std::string old = bytes_of("c.bin");
+  fs::remove("r.json");
+  for (const Words& parts : {Words{}, {"--parts", "2"}, {"--transpose-a"}, {"--verify", "full"}}) {
+    Words more = parts;
+    const std::string out = parts == Words{"--parts", "2"} ? "c-parts" : "c.bin";
+    more.insert(more.end(), {"--on-saturation", "error", "full.bin", out});
+    const ProcessResult refused = run(more);
+    INFO(refused.err);
+    CHECK(refused.exit_code == kSaturated);
+    CHECK(has(refused.err, "spmm: error: " + out + ": 4096 elements are at the limit 4294967295"));
+    CHECK(has(refused.err, "--on-saturation report"));
+    CHECK(has(refused.err, "row 0, column 0") == (out == "c.bin"));
+  }
+  CHECK(run({"full.bin", "c.bin"}, {{"SPMM_ON_SATURATION", "error"}}).exit_code == kSaturated);
+  CHECK(bytes_of("c.bin") == old);
+  CHECK(names_in(".") == Words{"a.bin", "b.bin", "c.bin", "full.bin", "old.bin", "small.bin"});
+  CHECK(saturation_text(1) == "1 element at the limit 4294967295");
+  CHECK(saturation_text(1'234'567) == "1,234,567 elements at the limit 4294967295");
 }
 
 TEST_CASE("the report goes to standard output, by variable, over an old one, or nowhere after a failure") {

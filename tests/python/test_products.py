@@ -128,6 +128,25 @@ class Products(unittest.TestCase):
         with self.assertRaises(spmm.UsageError):
             spmm.multiply(as_arrays(a, 4), as_arrays(a, 4), verify="all")
 
+    def test_elements_at_the_limit(self):
+        full = np.full((8, 8), 65535)
+        report = {}
+        c = self.engine.multiply(as_arrays(full, 4), as_arrays(full, 4), backend="cpu", report=report)
+        self.assertEqual((c.saturated_elements, report["saturated_elements"]), (64, 64))
+        exact = self.engine.multiply(as_arrays(full, 4), as_arrays(np.eye(8), 4), on_saturation="error")
+        self.assertEqual(exact.saturated_elements, 0)
+        with self.assertRaises(spmm.SaturationError) as caught:
+            self.engine.multiply(as_arrays(full, 4), as_arrays(full, 4), backend="cpu", on_saturation="error")
+        self.assertIn("64 elements are at the limit 4294967295", str(caught.exception))
+        with self.assertRaises(spmm.UsageError):
+            self.engine.multiply(as_arrays(full, 4), as_arrays(full, 4), on_saturation="warn")
+
+    @needs_scipy
+    def test_elements_at_the_limit_of_scipy(self):
+        full = sp.bsr_array(np.full((8, 8), 65535), blocksize=(4, 4))
+        self.assertEqual(self.engine.multiply(full, full).saturated_elements, 64)
+        self.assertEqual(self.engine.multiply(full, sp.bsr_array(np.eye(8), blocksize=(4, 4))).saturated_elements, 0)
+
     def test_several_threads_on_one_engine(self):
         a = random_dense(random_source(8), 40, 40, 4, density=0.5)
         expected, wrong = exact_product(a, a), []

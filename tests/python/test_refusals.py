@@ -149,6 +149,20 @@ class Files(unittest.TestCase):
             self.assertEqual(first.read(), second.read())
         np.testing.assert_array_equal(spmm.read(self.at("c.bin")).data, c.data)
 
+    def test_a_result_at_the_limit_leaves_the_old_file(self):
+        spmm.write(self.at("a.bin"), as_arrays(np.full((8, 8), 65535), 4))
+        spmm.write(self.at("c.bin"), as_arrays(np.eye(8), 4))
+        with open(self.at("c.bin"), "rb") as file:
+            old = file.read()
+        with self.assertRaises(spmm.SaturationError) as caught:
+            spmm.multiply_files(self.at("a.bin"), self.at("a.bin"), self.at("c.bin"), on_saturation="error")
+        self.assertEqual(caught.exception.place, self.at("c.bin"))
+        self.assertIn("the first at row 0, column 0", caught.exception.problem)
+        with open(self.at("c.bin"), "rb") as file:
+            self.assertEqual(file.read(), old)
+        report = spmm.multiply_files(self.at("a.bin"), self.at("a.bin"), self.at("c.bin"))
+        self.assertEqual(report["saturated_elements"], 64)
+
     def test_errors(self):
         with self.assertRaises(spmm.InputError) as caught:
             spmm.read(self.at("none.bin"))

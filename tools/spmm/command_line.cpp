@@ -39,6 +39,8 @@ cxxopts::Options describe(const std::string& program) {
           "before the output appears: recompute N result blocks and as many absent ones; full = prove all of it",
           value(),
           "full|N")("verify-seed", "seed of --verify; without it, full takes a new one each time", value(), "N")(
+          "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
+          value(), "report|error")(
           "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
           "auto|N")("transpose-a", "multiply by the transpose of A, made as A is read")(
           "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
@@ -172,6 +174,8 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   set_verify(options.run, parsed, program);
   options.run.no_clobber = option_flag(parsed, "no-clobber");
   options.run.num_parts = wanted_parts(parsed);
+  constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};
+  options.run.on_saturation = kOnSaturation[option_choice(parsed, "on-saturation", {"report", "error"})];
   options.run.transpose_a = option_flag(parsed, "transpose-a");
   options.run.transpose_b = option_flag(parsed, "transpose-b");
   options.run.force = option_flag(parsed, "force");
@@ -224,7 +228,7 @@ Exit codes:
    2  wrong command line                   73  the output cannot be created, or does not fit (--strict-space)
   65  an input breaks the format           74  reading or writing failed
   66  an input cannot be opened            75  interrupted; nothing was written, safe to run again
-  69  the backend or device is unavailable
+  69  backend or device unavailable        76  elements at the limit (--on-saturation error); nothing was written
 )";
   return help;
 }

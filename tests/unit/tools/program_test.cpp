@@ -147,6 +147,7 @@ TEST_CASE("every kind of failure has its exit code", "[tools][program]") {
   CHECK(code_of<OutputError>() == 73);
   CHECK(code_of<IoError>() == 74);
   CHECK(code_of<Interrupted>() == 75);
+  CHECK(code_of<SaturationError>() == 76);
   CHECK(code_of<VerifyError>() == 1);
   CHECK(fail_with(std::bad_alloc()).code == 71);
   CHECK(fail_with(std::logic_error("bug")).code == 70);

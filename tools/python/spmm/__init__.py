@@ -15,10 +15,10 @@ a tuple (indptr, indices, data), which need no SciPy. Elements must be whole num
 
 from ._engine import Engine, has_cuda_device, multiply, multiply_files, read, version, write
 from ._errors import (DeviceError, Error, FormatError, InputError, InternalError, Interrupted, IoError, OutOfMemory,
-                      OutputError, ShapeError, UsageError, VerifyError)
+                      OutputError, SaturationError, ShapeError, UsageError, VerifyError)
 from ._matrix import Bsr
 from ._spy import density, spy
 
 __all__ = ["Bsr", "DeviceError", "Engine", "Error", "FormatError", "InputError", "InternalError", "Interrupted",
-           "IoError", "OutOfMemory", "OutputError", "ShapeError", "UsageError", "VerifyError", "density",
-           "has_cuda_device", "multiply", "multiply_files", "read", "spy", "version", "write"]
+           "IoError", "OutOfMemory", "OutputError", "SaturationError", "ShapeError", "UsageError", "VerifyError",
+           "density", "has_cuda_device", "multiply", "multiply_files", "read", "spy", "version", "write"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _errors, _library
 from ._interrupt import interruptible
-from ._matrix import Matrix, Operand, common_side, find_scipy, from_handle
+from ._matrix import Bsr, Matrix, Operand, common_side, find_scipy, from_handle
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, int, int], Any]
@@ -42,6 +42,12 @@ def _device_numbers(devices: Union[None, str, int, Sequence[int]]) -> list[int]:
             raise _errors.make(_errors.UsageError, "devices", f"'{devices}' is not known", 'give "all" or numbers')
         return [ALL_DEVICES]
     return [_library.whole_number("devices", number, 0, 2**31 - 1) for number in np.atleast_1d(devices).tolist()]
+
+
+def _on_saturation(given: str) -> int:
+    if given not in ("report", "error"):
+        raise _errors.make(_errors.UsageError, "on_saturation", f"'{given}' is not known", 'give "report" or "error"')
+    return int(given == "error")
 
 
 def version() -> str:
@@ -128,38 +134,44 @@ class Engine:
 
     def multiply(self, a: Matrix, b: Matrix, *, blocksize: Optional[int] = None, backend: Optional[str] = None,
                  kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
-                 transpose_b: bool = False, progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Any:
+                 transpose_b: bool = False, on_saturation: str = "report", progress: Optional[Progress] = None,
+                 report: Optional[Dict[str, Any]] = None) -> Any:
         """C = A * B; see :func:`spmm.multiply`."""
         m = common_side(a, b, blocksize)
         left, right = Operand(a, m, "matrix A"), Operand(b, m, "matrix B")
         call = _Call(progress, {"backend": backend, "kernel": kernel},
                      {"max_threads": _library.whole_number("threads", threads, 0, _library.MAX_32),
-                      "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b), **_verify_fields(verify)})
+                      "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b),
+                      "on_saturation": _on_saturation(on_saturation), **_verify_fields(verify)})
         result = _library.Handle("spmm_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
             with self._use() as engine:
                 call.run(lambda: _library.library().spmm_multiply_bsr(
-                    engine, left.struct, right.struct, call.options, result.pointer,
-                    None if report is None else made.pointer))
+                    engine, left.struct, right.struct, call.options, result.pointer, made.pointer))
         except BaseException:  # a traceback keeps this frame: what it holds goes now
             result.close()
             made.close()
             raise
         if report is not None:
             report.update(_json_of(made))
-        return from_handle(result, wants_scipy=not (isinstance(a, tuple) and isinstance(b, tuple)))
+        product = from_handle(result, wants_scipy=not (isinstance(a, tuple) and isinstance(b, tuple)))
+        if not isinstance(product, Bsr):
+            product.saturated_elements = _library.library().spmm_report_num_saturated(made.pointer)
+        return product
 
     def multiply_files(self, a: Path, b: Path, out: Path, *, backend: Optional[str] = None,
                        kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, parts: int = 0,
                        durable: bool = False, no_clobber: bool = False, transpose_a: bool = False,
-                       transpose_b: bool = False, progress: Optional[Progress] = None) -> Dict[str, Any]:
+                       transpose_b: bool = False, on_saturation: str = "report",
+                       progress: Optional[Progress] = None) -> Dict[str, Any]:
         """Multiplies two files into a third, with memory for a part of the result only. Returns the report."""
         call = _Call(progress, {"backend": backend, "kernel": kernel},
                      {"max_threads": _library.whole_number("threads", threads, 0, _library.MAX_32),
                       "num_parts": _library.whole_number("parts", parts, 0, _library.MAX_32),
                       "durable": bool(durable), "no_clobber": bool(no_clobber),
-                      "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b), **_verify_fields(verify)})
+                      "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b),
+                      "on_saturation": _on_saturation(on_saturation), **_verify_fields(verify)})
         paths = [_encoded(name, path) for name, path in (("a", a), ("b", b), ("out", out))]
         made = _library.Handle("spmm_report_destroy")
         with self._use() as engine:
@@ -228,13 +240,17 @@ def multiply(a: Matrix, b: Matrix, **options: Any) -> Any:
     threads: at most. verify: recompute so many blocks of the result; "full" proves all of it (report["proof"]).
     transpose_a, transpose_b: multiply by the transposes, which are made while the matrices are read. progress: called
     with stage, work done and total, from another thread; an exception of it cancels the product. report: a
-    dictionary, which gets what `spmm --report` writes.
-    Errors: ShapeError, FormatError (both are ValueErrors), OutOfMemory, DeviceError, VerifyError, UsageError.
+    dictionary, which gets what `spmm --report` writes. on_saturation: "error" raises a SaturationError if elements of
+    the result are 2**32 - 1; otherwise the result's saturated_elements and the report say how many.
+    Errors: ShapeError, FormatError (both are ValueErrors), OutOfMemory, DeviceError, VerifyError, SaturationError,
+    UsageError.
     Ctrl-C ends the product before KeyboardInterrupt is raised.
 
     >>> import numpy as np, spmm
     >>> spmm.multiply(np.array([[60000, 60000]]), np.array([[60000], [60000]])).toarray()
     array([[4294967295]], dtype=uint32)
+    >>> spmm.multiply(np.array([[60000, 60000]]), np.array([[60000], [60000]])).saturated_elements
+    1
     >>> spmm.multiply(np.array([[1, -1]]), np.array([[1], [1]]))
     Traceback (most recent call last):
         ...

@@ -53,6 +53,10 @@ class VerifyError(Error, ArithmeticError):
     """A recomputed block of the result differs."""
 
 
+class SaturationError(Error, OverflowError):
+    """Elements of the result are 2**32 - 1, and on_saturation="error" was asked for."""
+
+
 class Interrupted(Error):
     """The product was cancelled; it is safe to run it again."""
 
@@ -60,7 +64,7 @@ class Interrupted(Error):
 # By the status of spmm.h.
 BY_STATUS: dict[int, type[Error]] = {
     1: InternalError, 2: UsageError, 3: ShapeError, 4: FormatError, 5: InputError, 6: OutputError, 7: IoError,
-    8: OutOfMemory, 9: DeviceError, 10: VerifyError, 11: Interrupted,
+    8: OutOfMemory, 9: DeviceError, 10: VerifyError, 11: Interrupted, 12: SaturationError,
 }
 
 

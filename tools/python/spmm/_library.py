@@ -52,7 +52,7 @@ class ProductOptions(_Sized):
                 ("progress_context", c_void_p), ("cancel", c_void_p), ("verify_blocks", c_uint64),
                 ("verify_seed", c_uint64), ("max_threads", c_uint32), ("num_parts", c_uint32), ("durable", c_int32),
                 ("no_clobber", c_int32), ("transpose_a", c_int32), ("transpose_b", c_int32), ("verify_full", c_int32),
-                ("reserved", c_int32), ("proof_key", c_uint64)]
+                ("reserved", c_int32), ("proof_key", c_uint64), ("on_saturation", c_int32), ("reserved2", c_int32)]
 
 
 class BsrStruct(_Sized):
@@ -91,8 +91,9 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_matrix_data": (c_void_p, [c_void_p]),
     "spmm_report_destroy": (None, [c_void_p]),
     "spmm_report_json": (c_char_p, [c_void_p]),
+    "spmm_report_num_saturated": (c_uint64, [c_void_p]),
 }
-_C_API = 1
+_C_API = 2
 
 
 def _load() -> ctypes.CDLL:

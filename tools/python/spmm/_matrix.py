@@ -11,6 +11,7 @@ import numpy as np
 from . import _errors, _library
 
 MAX_ELEMENT = 65535
+MAX_RESULT = 2**32 - 1
 MAX_SIDE = 64
 
 Matrix = Any  # of SciPy, a 2-D array, Bsr, or a tuple (indptr, indices, data)
@@ -32,6 +33,11 @@ class Bsr(NamedTuple):
     indices: np.ndarray
     data: np.ndarray
     shape: Optional[Tuple[int, int]] = None
+
+    @property
+    def saturated_elements(self) -> int:
+        """How many elements of a result are 2**32 - 1: their true sums are that or larger."""
+        return int(np.count_nonzero(self.data == MAX_RESULT))
 
 
 def find_scipy() -> Any:
