@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -90,4 +91,24 @@ TEST_CASE("the PBS template reads as a script and names its shard") {
                          .folder = {}};
   CHECK(run_process({"/bin/bash", SPMM_SOURCE_DIR "/tools/cluster/spmm-batch.pbs"}, options).exit_code == 0);
   CHECK(place.wrong_outputs().size() == 12);
+}
+
+TEST_CASE("the loop of the cluster's page makes a list that --dry-run accepts") {
+  BatchPlace place(3);
+  fs::create_directory("a");
+  fs::rename("1.bin", "a/1.bin");
+  fs::rename("2.bin", "a/two words.bin");
+  fs::rename("3.bin", "b.bin");
+  const std::string page = bytes_of(SPMM_SOURCE_DIR "/tools/cluster/README.md");
+  const std::size_t begin = page.find("mkdir -p out\n");
+  const std::string end = "done > jobs.tsv\n";
+  const std::size_t last = page.find(end, begin);
+  REQUIRE(last != std::string::npos);
+  REQUIRE(run_process({"/bin/bash", "-c", page.substr(begin, last + end.size() - begin)}).exit_code == 0);
+  const ProcessResult dry = run_batch({"--dry-run", "jobs.tsv"});
+  INFO(dry.err);
+  CHECK(dry.exit_code == 0);
+  CHECK(std::count(dry.out.begin(), dry.out.end(), '\n') == 2);
+  CHECK(run_batch({"jobs.tsv"}).exit_code == 0);
+  CHECK(fs::exists("out/two words.bin"));
 }
