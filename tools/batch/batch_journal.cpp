@@ -152,7 +152,8 @@ JobKey key_of(const Job& job) {
 
 std::uint64_t options_hash(const JobOptions& options) {
   return hash_of(text(backend_name(options.backend), '\t', options.kernel, '\t', options.verify_blocks, '\t',
-                      options.durable, options.no_clobber, '\t', options.timeout_s));
+                      options.durable, options.no_clobber, '\t', options.timeout_s, '\t',
+                      static_cast<int>(options.on_saturation)));
 }
 
 std::string journal_line(const JournalRecord& record) {
@@ -172,6 +173,7 @@ std::string journal_line(const JournalRecord& record) {
   add(std::to_string(record.out_inode));
   add(std::to_string(record.verified));
   add(std::to_string(static_cast<int>(record.durable)));
+  add(std::to_string(record.saturated_elements));
   add(record.out_path);
   add(hex(hash_of(line)));
   return line.append(1, '\n');
@@ -196,10 +198,12 @@ std::optional<JournalRecord> parse_journal_line(std::string_view line) {
     file->hash = fields.number<std::uint64_t>(16);
   }
   record.options = fields.number<std::uint64_t>(16);
+  record.saturated_elements = kNotCounted;
   if (!is_old) {
     record.out_inode = fields.number<std::uint64_t>();
     record.verified = fields.number<std::uint64_t>();
     record.durable = fields.number<int>() != 0;
+    record.saturated_elements = fields.number<std::uint64_t>();
   }
   record.out_path = std::string(fields.next());
   const std::string_view expected = record.exit_code == 0 ? kDone : kFailed;
@@ -286,6 +290,7 @@ bool is_done(const Journal& journal, const Job& job, CheckKind check) {
   const auto found = journal.find(key_of(job));
   if (found == journal.end() || found->second.exit_code != 0) return false;
   const JournalRecord& record = found->second;
+  if (job.options.on_saturation == OnSaturation::error && record.saturated_elements != 0) return false;
   if (record.verified < job.options.verify_blocks || (job.options.durable && !record.durable)) return false;
   const FileState out = state_of(job.out);
   if (!out.is_regular) return false;

@@ -49,6 +49,8 @@ struct JobKeyHash {
 /// Changes when anything changes that may turn a failure into a success: backend, kernel, limits.
 std::uint64_t options_hash(const JobOptions& options);
 
+inline constexpr std::uint64_t kNotCounted = 0xFFFF'FFFF'FFFF'FFFFu;
+
 struct JournalRecord {
   JobKey key{};
   std::int64_t time_ms = 0;     ///< since 1970; the latest record of a key counts
@@ -58,6 +60,7 @@ struct JournalRecord {
   std::uint64_t out_inode = 0;  ///< 0 = not known: a line of an earlier version
   std::uint64_t verified = 0;   ///< JobOptions::verify_blocks
   bool durable = false;
+  std::uint64_t saturated_elements = 0;  ///< kNotCounted: a line of an earlier version
   std::uint64_t options = 0;
   std::string out_path{};  ///< for people
 };
@@ -107,9 +110,9 @@ class JournalFolder {
 enum class CheckKind : std::uint8_t { stat, content };
 
 /// Whether the journal says that this job needs no run: its inputs are the same, its output is the file that the run
-/// wrote, and that run promised what the job asks for now (verification, durability) or more. Backend, kernel and
-/// limits do not count: they do not change the bytes. Nor does the device number, which differs between nodes.
-/// CheckKind::content compares hashes instead of times and inodes; it reads all three files.
+/// wrote, and that run promised what the job asks for now (verification, durability, no saturation) or more. Backend,
+/// kernel and limits do not count: they do not change the bytes. Nor does the device number, which differs between
+/// nodes. CheckKind::content compares hashes instead of times and inodes; it reads all three files.
 bool is_done(const Journal& journal, const Job& job, CheckKind check);
 
 /// Whether it failed before, with the same inputs and options. What the disk or the memory was to blame for does not

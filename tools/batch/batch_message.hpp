@@ -34,6 +34,7 @@ struct JobResult {
   double kernel_s = 0;  ///< predicted time of the multiply kernel, with num_threads on the CPU
   unsigned num_threads = 1;
   std::uint64_t in_bytes = 0, out_bytes = 0, pairs = 0;
+  std::uint64_t saturated_elements = 0;
   Backend backend = Backend::automatic;
   std::string kernel{};
   std::string message{};  ///< why it failed

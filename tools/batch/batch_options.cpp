@@ -19,16 +19,17 @@ constexpr std::uint64_t kLeastForShare = 3;  // as GNU parallel
 
 constexpr const char* kNotes = R"(
 The list has one product a line: A, B and OUT with tabs between, paths relative to the list's folder, then key=value
-columns for what differs from the command line: backend, kernel, verify, transpose-a, transpose-b, durable, no-clobber,
-timeout, retries, and cost (any unit; balances shards). Empty lines and lines that start with # are skipped. A file is checked whole before any work
-starts. JOBS - reads standard input as it comes, paths relative to the working folder; a bad line is a failed job.
+columns for what differs from the command line: backend, kernel, verify, on-saturation, transpose-a, transpose-b, durable,
+no-clobber, timeout, retries, and cost (any unit; balances shards). Empty lines and lines that start with # are skipped.
+A file is checked whole before any work starts. JOBS - reads standard input as it comes, paths relative to the working folder; a bad line is a failed job.
 OUT is a file: results in parts (spmm --parts) cannot be asked for in a list.
 
 One worker process per GPU and one for the cores run the jobs, several at once, each job where it ends first. A worker
 that dies or hangs is replaced: what ran beside the culprit is run again, the culprit --retries times, alone.
 
 The journal remembers what is done: inputs with their sizes and times, OUT with its inode too (--check content: hashes).
-A job that now asks for more than it was run with (verify, durable) is not done; other options do not change the bytes.
+A job that now asks for more than it was run with (verify, durable, on-saturation=error where elements saturated) is not
+done; other options do not change the bytes.
 It is JOBS.journal beside the list unless --journal names another folder; standard input has none without --journal.
 --resume skips what is done or failed before, --retry-failed runs what failed again. Shards of one list share a journal;
 each writes a report and a job log of its own (r.3-of-8.json for --report r.json).
@@ -62,7 +63,10 @@ cxxopts::Options make_options() {
       ("in-flight", "jobs at once in a worker; default: by their size", value(), "N")                            //
       ("keep-order", "start jobs in the order of the list; else those that share an operand follow each other")  //
       ("verify", "before the output of a job appears: recompute N blocks; full = prove all of it", value(),
-       "full|N")                                                                                                   //
+       "full|N")  //
+      ("on-saturation", "if elements of a result reach 4294967295: report = say how many, error = the job fails",
+       value(),
+       "report|error")                                                                                             //
       ("transpose-a", "multiply by the transposes of all A")                                                       //
       ("transpose-b", "the same of B")                                                                             //
       ("durable", "wait until each output would survive a power cut")                                              //
@@ -111,6 +115,8 @@ JobOptions job_defaults(const cxxopts::ParseResult& parsed) {
   defaults.transpose_b = cli::option_flag(parsed, "transpose-b");
   defaults.durable = cli::option_flag(parsed, "durable");
   defaults.no_clobber = cli::option_flag(parsed, "no-clobber");
+  constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};
+  defaults.on_saturation = kOnSaturation[cli::option_choice(parsed, "on-saturation", {"report", "error"})];
   defaults.timeout_s = seconds_option(parsed, "timeout", 0);
   defaults.retries = cli::option_count(parsed, "retries", 0, kMaxRetries).value_or(defaults.retries);
   for (const KernelInfo& kernel : kernel_names()) {

@@ -127,6 +127,7 @@ Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
   json["in_bytes"] = run.result.in_bytes;
   json["out_bytes"] = run.result.out_bytes;
   json["pairs"] = run.result.pairs;
+  json["saturated_elements"] = run.result.saturated_elements;
   json["exit_code"] = run.result.exit_code;
   if (!run.result.message.empty()) json["message"] = run.result.message;
   return json;
@@ -175,6 +176,10 @@ std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>
   if (counts.finished() == 0) return table + "\n";
   table += format(", %.4g products/s, ", per_second(counts.finished(), seconds)) +
            rate(counts.in_bytes + counts.out_bytes, seconds) + "\n";
+  if (counts.saturated_jobs > 0) {
+    table += text(cli::saturation_text(counts.saturated_elements), " in ", counts.saturated_jobs,
+                  counts.saturated_jobs == 1 ? " job\n" : " jobs (--report says in which)\n");
+  }
   if (limit.resource.empty()) return table;
   return table + format("limit: %s; %.3g %% of the time (files alone %.3g s, kernels alone %.3g s)\n",
                         limit.resource.c_str(), 100 * limit.share, limit.files_s, limit.kernels_s);
@@ -260,7 +265,9 @@ void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWork
                     {"in_bytes", counts.in_bytes},
                     {"out_bytes", counts.out_bytes},
                     {"gb_per_s", per_second(counts.in_bytes + counts.out_bytes, seconds) * 1e-9},
-                    {"pairs", counts.pairs}};
+                    {"pairs", counts.pairs},
+                    {"saturated_elements", counts.saturated_elements},
+                    {"saturated_jobs", counts.saturated_jobs}};
   json["earlier"] = earlier.runs();
   json["limit"] = {
       {"resource", limit.resource}, {"share", limit.share}, {"files_s", limit.files_s}, {"kernels_s", limit.kernels_s}};

@@ -13,6 +13,7 @@ Report ProductRunner::multiply(const JobOrder& order, const std::atomic<bool>& c
   options.no_clobber = order.job.options.no_clobber;
   options.verify_full = order.job.options.verify_blocks == kVerifyFull;
   options.verify_blocks = options.verify_full ? 0 : order.job.options.verify_blocks;
+  options.on_saturation = order.job.options.on_saturation;
   options.keep_a = order.keep_a;
   options.keep_b = order.keep_b;
   options.cancel = &cancel;

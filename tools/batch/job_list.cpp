@@ -68,6 +68,12 @@ std::string kernel_of(std::string_view value, const Line& line) {
   throw line.error("kernel " + quoted(value) + " is not known", "spmm --help lists the kernels");
 }
 
+OnSaturation on_saturation_of(std::string_view value, const Line& line) {
+  if (value == "report") return OnSaturation::report;
+  if (value == "error") return OnSaturation::error;
+  throw line.error("on-saturation " + quoted(value) + " is not known", "write on-saturation=report or error");
+}
+
 std::uint64_t cost_of(std::string_view value, const Line& line) {
   double cost = 0;
   const char* const end = value.data() + value.size();
@@ -117,6 +123,8 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
     job.options.durable = is_switch_on(value, key, line);
   } else if (key == "no-clobber") {
     job.options.no_clobber = is_switch_on(value, key, line);
+  } else if (key == "on-saturation") {
+    job.options.on_saturation = on_saturation_of(value, line);
   } else if (key == "timeout") {
     job.options.timeout_s =
         parsed_value([&] { return parse_seconds(std::string(value), text(line.where(), " timeout")); });
@@ -125,9 +133,10 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
   } else if (key == "cost") {
     job.cost_micro = cost_of(value, line);
   } else {
-    throw line.error(
-        "key " + quoted(key) + " is not known",
-        "give backend, kernel, verify, transpose-a, transpose-b, durable, no-clobber, timeout, retries or cost");
+    throw line.error("key " + quoted(key) + " is not known",
+                     "give backend, kernel, verify, on-saturation, transpose-a, transpose-b, durable, no-clobber, "
+                     "timeout, retries or "
+                     "cost");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 
 namespace spmm::batch {
@@ -23,6 +24,7 @@ struct JobOptions {
   bool transpose_b = false;
   bool durable = false;
   bool no_clobber = false;
+  OnSaturation on_saturation = OnSaturation::report;
   double timeout_s = 0;       ///< 0 = none
   std::uint64_t retries = 1;  ///< further attempts, alone in a worker, after a failure that may pass
 };

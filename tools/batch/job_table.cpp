@@ -80,6 +80,8 @@ void JobTable::succeed(std::uint64_t id, const JobResult& result, double now_s) 
   counts_.in_bytes += result.in_bytes;
   counts_.out_bytes += result.out_bytes;
   counts_.pairs += result.pairs;
+  counts_.saturated_elements += result.saturated_elements;
+  counts_.saturated_jobs += result.saturated_elements > 0 ? 1 : 0;
   end(id, JobState::done, result, now_s);
 }
 

@@ -47,7 +47,9 @@ struct JobRun {
 
 struct JobCounts {
   std::uint64_t total = 0, waiting = 0, running = 0, done = 0, failed = 0, done_before = 0, failed_before = 0;
-  std::uint64_t in_bytes = 0, out_bytes = 0, pairs = 0;  ///< of jobs done in this run
+  // Of jobs done in this run.
+  std::uint64_t in_bytes = 0, out_bytes = 0, pairs = 0;
+  std::uint64_t saturated_elements = 0, saturated_jobs = 0;
 
   [[nodiscard]] std::uint64_t finished() const { return done + failed; }
 };

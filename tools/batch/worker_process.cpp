@@ -138,6 +138,7 @@ class Worker {
     result.in_bytes = a.size + b.size;
     result.out_bytes = io::file_bytes_of(ElementType::u32, report.c);
     result.pairs = report.pairs;
+    result.saturated_elements = report.saturated_elements;
     result.backend = report.plan.backend;
     result.kernel = report.plan.kernel;
     const double num_products = static_cast<double>(report.plan.a_bands) * report.plan.b_bands;
@@ -156,6 +157,7 @@ class Worker {
                                .out_inode = out.inode,
                                .verified = order.job.options.verify_blocks,
                                .durable = order.job.options.durable,
+                               .saturated_elements = report.saturated_elements,
                                .options = options_hash(order.job.options),
                                .out_path = order.job.out};
     try {

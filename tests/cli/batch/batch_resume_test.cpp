@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/batch/batch_place.hpp"
+#include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
 
@@ -117,4 +118,34 @@ TEST_CASE("pipes and devices in the journal's folder are said, not read") {
     CHECK(result.err.find(odd + ": is a") != std::string::npos);
     fs::remove_all("jobs.tsv.journal");
   }
+}
+
+TEST_CASE("elements at the limit: counted for each job and in all, and an error where the list says so") {
+  const BatchPlace place(0);
+  const std::vector<spmm::BlockIndex> all = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+  spmm::write_matrix("large.bin", {.n = 8, .m = 4, .index = all, .values = std::vector<std::uint16_t>(64, 65535)});
+  spmm::write_matrix("small.bin", {.n = 8, .m = 4, .index = all, .values = std::vector<std::uint16_t>(64, 1)});
+  const std::string list = "large.bin\tlarge.bin\tx.bin\nsmall.bin\tsmall.bin\ty.bin\n";
+  write_bytes("jobs.tsv", list);
+  const ProcessResult counted = run_batch({"jobs.tsv", "--report", "r.json"});
+  CHECK(counted.exit_code == 0);
+  CHECK(counted.out.find("\n64 elements at the limit 4294967295 in 1 job\n") != std::string::npos);
+  const Json report = parse_report("batch-report", bytes_of("r.json"));
+  CHECK(report["totals"]["saturated_elements"] == 64);
+  CHECK(report["totals"]["saturated_jobs"] == 1);
+  for (const Json& job : report["jobs"]) CHECK(job["saturated_elements"] == (job["line"] == 1 ? 64 : 0));
+  // What saturated is not done for whom that is an error; what did not, is.
+  const std::string before = bytes_of("x.bin");
+  write_bytes("jobs.tsv", list + "large.bin\tlarge.bin\tz.bin\ton-saturation=report\n");
+  const ProcessResult refused = run_batch({"jobs.tsv", "--resume", "--on-saturation", "error", "--report", "r.json"});
+  INFO(refused.err);
+  CHECK(refused.exit_code == 1);
+  CHECK(refused.err.find("jobs.tsv:1: failed (76): ") != std::string::npos);
+  CHECK(refused.err.find("64 elements are at the limit 4294967295") != std::string::npos);
+  CHECK(refused.err.find("--on-saturation report") != std::string::npos);
+  CHECK(bytes_of("x.bin") == before);
+  CHECK(bytes_of("z.bin") == before);
+  CHECK(parse_report("batch-report", bytes_of("r.json"))["totals"]["done_before"] == 1);
+  CHECK(resumed({})["done"] == 1);  // accepted again
+  CHECK(resumed({})["done_before"] == 3);
 }

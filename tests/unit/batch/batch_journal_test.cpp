@@ -73,6 +73,7 @@ TEST_CASE("a journal line comes back, a damaged one does not") {
                              .out_inode = 1234,
                              .verified = kVerifyFull,
                              .durable = true,
+                             .saturated_elements = 77,
                              .options = 99,
                              .out_path = "/data/c d.bin"};
   std::string line = journal_line(record);
@@ -89,6 +90,7 @@ TEST_CASE("a journal line comes back, a damaged one does not") {
   CHECK(back->out_inode == 1234);
   CHECK(back->verified == kVerifyFull);
   CHECK(back->durable);
+  CHECK(back->saturated_elements == 77);
   CHECK(back->options == 99);
   CHECK(back->out_path == record.out_path);
   for (std::size_t length = 0; length < line.size(); ++length) CHECK_FALSE(parse_journal_line(line.substr(0, length)));
@@ -210,6 +212,13 @@ TEST_CASE("done is: what the job asks for now was promised then") {
   CHECK_FALSE(is_done_after(0, false));
   CHECK(is_done_after(0, true));
   job.options.durable = false;
+  job.options.on_saturation = OnSaturation::error;
+  JournalRecord record = record_of(job, true);
+  for (const auto& [saturated, done] : {std::pair{std::uint64_t{0}, true}, {1, false}, {kNotCounted, false}}) {
+    record.saturated_elements = saturated;
+    CHECK(is_done(journal_with(record), job, CheckKind::stat) == done);
+  }
+  job.options.on_saturation = OnSaturation::report;
   job.options.backend = Backend::cpu;  // the bytes are the same
   job.options.kernel = "reference";
   CHECK(is_done_after(0, true));
@@ -243,6 +252,7 @@ TEST_CASE("lines of earlier versions: done if the output's time fits and nothing
   CHECK(old->out_inode == 0);
   CHECK(old->verified == 0);
   CHECK_FALSE(old->durable);
+  CHECK(old->saturated_elements == kNotCounted);
   CHECK(old->out_path == "/tmp/old/c.bin");
 
   const TemporaryFolder folder;
@@ -296,6 +306,9 @@ TEST_CASE("a failure counts while inputs and options stay the same") {
   CHECK_FALSE(is_done(journal, job, CheckKind::stat));
   Job changed = job;
   changed.options.kernel = "reference";
+  CHECK_FALSE(has_failed(journal, changed));
+  changed = job;
+  changed.options.on_saturation = OnSaturation::error;
   CHECK_FALSE(has_failed(journal, changed));
   for (const auto& [code, counts] : {std::pair{74, false}, {73, false}, {71, false}, {70, true}, {65, true}}) {
     INFO(code);

@@ -98,6 +98,7 @@ TEST_CASE("packets between the processes") {
   order.job.out = "/c\n";
   order.job.options.kernel = "row-merge";
   order.job.options.durable = true;
+  order.job.options.on_saturation = OnSaturation::error;
   const auto back = std::get<JobOrder>(decode(encode(order)));
   CHECK(back.id == 7);
   CHECK(back.job.line == 12);
@@ -105,11 +106,14 @@ TEST_CASE("packets between the processes") {
   CHECK(back.job.out == "/c\n");
   CHECK(back.job.options.kernel == "row-merge");
   CHECK(back.job.options.durable);
+  CHECK(back.job.options.on_saturation == OnSaturation::error);
   CHECK_FALSE(back.keep_a);
   CHECK(back.keep_b);
   CHECK(back.hash_files);
   CHECK(std::get<CancelOrder>(decode(encode(CancelOrder{.id = 9}))).id == 9);
-  const auto packet = encode(JobResult{.id = 1, .exit_code = 65, .kernel_s = 0.5, .message = "bad"});
+  const auto packet =
+      encode(JobResult{.id = 1, .exit_code = 65, .kernel_s = 0.5, .saturated_elements = 4, .message = "bad"});
+  CHECK(std::get<JobResult>(decode(packet)).saturated_elements == 4);
   CHECK(std::get<JobResult>(decode(packet)).message == "bad");
   CHECK(std::get<JobResult>(decode(packet)).kernel_s == 0.5);
   for (std::size_t length = 0; length < packet.size(); ++length) {
