@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{2};
 constexpr double kPatience = 5;
-constexpr double kKillPatience = 0.5;  // at least
+constexpr double kLastPatience = 0.1;    // between a closed socket and the end of its process
+constexpr double kDismissPatience = 60;  // a process gives back pinned memory and a device, which takes seconds
 constexpr double kStartPatience = 5;
 
 using Clock = std::chrono::steady_clock;
@@ -111,7 +112,7 @@ bool WorkerPool::start(std::size_t number) {
 }
 
 SendState WorkerPool::send(std::size_t number, const Message& message) {
-  if (!workers_[number].socket.is_open()) end(number, false, kPatience);  // it was dismissed
+  if (!workers_[number].socket.is_open()) end(number, false, kDismissPatience);
   if (workers_[number].pid < 0 && !start(number)) return SendState::full;
   return send_message(workers_[number].socket.get(), message, false);
 }
@@ -130,7 +131,8 @@ WorkerEnd WorkerPool::end(std::size_t number, bool kill, double patience_s) {
   worker.socket = io::Descriptor();
   if (!has_ended(worker.pid, kill ? now_s() : end_s, end.wait_status)) {
     ::kill(worker.pid, SIGKILL);
-    end.is_stuck = !has_ended(worker.pid, std::max(end_s, now_s() + kKillPatience), end.wait_status);
+    const double killed_s = now_s() + (kill ? kLastPatience : patience_s);
+    end.is_stuck = !has_ended(worker.pid, std::max(end_s, killed_s), end.wait_status);
     if (end.is_stuck) end.wait_status = SIGKILL;
   }
   worker.pid = -1;
@@ -140,7 +142,15 @@ WorkerEnd WorkerPool::end(std::size_t number, bool kill, double patience_s) {
 void WorkerPool::shut_down(double patience_s) {
   for (PoolWorker& worker : workers_) worker.socket = io::Descriptor();
   const double end_s = now_s() + patience_s;
-  for (std::size_t w = 0; w < workers_.size(); ++w) end(w, false, std::max(0.0, end_s - now_s()));
+  int status = 0;
+  for (PoolWorker& worker : workers_) {
+    if (worker.pid >= 0 && has_ended(worker.pid, end_s, status)) worker.pid = -1;
+    if (worker.pid >= 0) ::kill(worker.pid, SIGKILL);
+  }
+  for (PoolWorker& worker : workers_) {
+    if (worker.pid >= 0) has_ended(worker.pid, end_s + patience_s, status);  // one that still lives is left alone
+    worker.pid = -1;
+  }
 }
 
 std::string status_text(int status) {

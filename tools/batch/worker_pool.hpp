@@ -66,7 +66,8 @@ class WorkerPool {
   /// longer than `patience_s`.
   WorkerEnd end(std::size_t worker, bool kill, double patience_s);
 
-  /// Closes all sockets, which ends the workers; waits for them, not longer than `patience_s`, then kills them.
+  /// Closes all sockets, which ends the workers; waits for them, not longer than `patience_s`, then kills them and waits
+  /// as long again.
   void shut_down(double patience_s);
 
  private:
