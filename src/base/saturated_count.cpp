@@ -32,13 +32,25 @@ constexpr std::size_t kLanes = 32;
   return largest;
 }
 
+/// How many of some words are kMaxVal. Values: end - begin <= kWordsAtOnce.
+[[gnu::always_inline]] inline std::uint32_t count_piece(const std::byte* words, std::size_t begin, std::size_t end) {
+  std::uint32_t lanes[kLanes] = {};
+  for (; begin + kLanes <= end; begin += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += word(words, begin + lane) == kMaxVal ? 1 : 0;
+  }
+  std::uint32_t count = 0;
+  for (const std::uint32_t lane : lanes) count += lane;
+  for (; begin < end; ++begin) count += word(words, begin) == kMaxVal ? 1 : 0;
+  return count;
+}
+
 [[gnu::always_inline]] inline std::uint64_t count_words(const std::byte* words, std::size_t count) {
   std::uint64_t num_saturated = 0;
+  std::uint32_t here = 0;  // beside many of them lie more
   for (std::size_t end = 0, begin = 0; begin < count; begin = end) {
     end = std::min(begin + kWordsAtOnce, count);
-    if (largest_word(words, begin, end) != kMaxVal) continue;
-    std::uint32_t here = 0;
-    for (std::size_t x = begin; x < end; ++x) here += word(words, x) == kMaxVal ? 1 : 0;
+    if (here == 0 && largest_word(words, begin, end) != kMaxVal) continue;
+    here = count_piece(words, begin, end);
     num_saturated += here;
   }
   return num_saturated;

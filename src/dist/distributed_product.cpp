@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/memory.hpp"
+#include "base/saturated_count.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
 #include "cuda/cuda_backend.hpp"
@@ -121,10 +122,14 @@ class RankProduct {
   std::uint64_t engine_limit_bytes_ = 0;
   std::uint64_t num_steps_ = 0;
   RankPart part_;
-  Report own_;
+  Report own_;  ///< of this rank; saturated_elements of all of them once they are published
+  OnSaturation on_saturation_ = OnSaturation::report;
+  std::string out_;  ///< for messages
 };
 
 void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out) {
+  out_ = out.string();
+  on_saturation_ = std::exchange(options_.on_saturation, OnSaturation::report);  // the ranks decide together
   stages_.run([&] {
     wanted_backend(options_);  // rejects unknown names before any file is opened
     name_device();
@@ -308,6 +313,7 @@ void RankProduct::multiply_parts() {
     stages_.run_together([&] { partial.exchange(round); });
     fill_sink(round + 1, [&] {
       const auto sum = std::make_shared<std::vector<std::byte>>(partial.sum());
+      own_.saturated_elements += count_saturated(*sum);
       output_->sink().append(*sum, [sum] {});
     });
   }
@@ -332,6 +338,7 @@ void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink
   const Report report = engine_->multiply(*source_a, *source_b, to, options_);
   own_.pairs += report.pairs;
   own_.num_panels += report.num_panels;
+  if (!inner_) own_.saturated_elements += report.saturated_elements;  // else sums decide
   own_.verified_blocks += report.verified_blocks;
   own_.plan = report.plan;
   part_.backend = backend_name(report.plan.backend);
@@ -354,7 +361,11 @@ void RankProduct::publish() {
   own_.c_blocks = output_->num_blocks();
   own_.c.num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(own_.c_blocks, 0xFFFF'FFFFu));
   own_.parts = output_->parts();
+  own_.saturated_elements = group_.ranks.sum(own_.saturated_elements);
   stages_.run([&] {
+    if (on_saturation_ == OnSaturation::error && own_.saturated_elements > 0) {
+      throw_saturated(own_.saturated_elements, "", out_);
+    }
     if (is_first()) output_->make_visible();
   });
 }

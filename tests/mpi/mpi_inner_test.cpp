@@ -1,5 +1,6 @@
 // Ranks with parts of the inner dimension write the bytes of spmm.
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -49,7 +50,9 @@ std::string division_of_run(int num_ranks, const Variables& variables, std::vect
   CHECK(content_of("z.bin") == content_of("expected.bin"));
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin", "report.json"}).empty());
   const auto report = parse_report("report", content_of("report.json"));
-  CHECK(report["c"]["blocks"].get<std::uint64_t>() == spmm::read_product("z.bin").index.size());
+  const spmm::ProductMatrix product = spmm::read_product("z.bin");
+  CHECK(report["c"]["blocks"].get<std::uint64_t>() == product.index.size());
+  CHECK(report["saturated_elements"] == num_saturated(product));
   std::uint64_t pairs = 0;
   for (const auto& rank : report["ranks"]) pairs += rank["pairs"].get<std::uint64_t>();
   CHECK(pairs == (num_ranks == 1 ? 0 : report["pairs"].get<std::uint64_t>()));
@@ -117,6 +120,35 @@ TEST_CASE("sums that saturate only where all ranks' parts come together") {
       }
     }
     products.run(num_ranks);
+  }
+}
+
+TEST_CASE("elements at the limit are counted once, on ranks with rows and with partial products, or are an error") {
+  const MpiPlace place;
+  const auto [a, b] = gram(4, 40, 4, 2, 65535);
+  const std::uint64_t expected = num_saturated(oracle_multiply(a, b));
+  REQUIRE(expected > 0);
+  spmm::write_matrix("a.bin", a);
+  spmm::write_matrix("b.bin", b);
+  for (const char* const division : {"rows", "inner"}) {
+    for (const std::string parts : {"", "2"}) {
+      INFO(division << " " << parts);
+      const Variables variables = {{"SPMM_MPI_DIVISION", division}};
+      std::vector<std::string> words = {"--backend", "cpu", "--report", "r.json"};
+      if (!parts.empty()) words.insert(words.end(), {"--parts", parts});
+      words.insert(words.end(), {"a.bin", "b.bin", "c.bin"});
+      const ProcessResult counted = run_ranks(2, words, variables);
+      INFO(counted.err);
+      REQUIRE(counted.exit_code == 0);
+      CHECK(parse_report("report", content_of("r.json"))["saturated_elements"] == expected);
+      CHECK(counted.out.find(" at the limit 4294967295") != std::string::npos);
+      std::filesystem::remove_all("c.bin");
+      words.insert(words.begin(), {"--on-saturation", "error"});
+      const ProcessResult refused = run_ranks(2, words, variables);
+      CHECK(refused.exit_code == 76);
+      CHECK(refused.err.find("c.bin: " + std::to_string(expected) + " elements are at the limit") != std::string::npos);
+      CHECK(other_names({"a.bin", "b.bin", "r.json"}).empty());
+    }
   }
 }
 
