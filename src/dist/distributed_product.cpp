@@ -122,14 +122,12 @@ class RankProduct {
   std::uint64_t engine_limit_bytes_ = 0;
   std::uint64_t num_steps_ = 0;
   RankPart part_;
-  Report own_;  ///< of this rank; saturated_elements of all of them once they are published
-  OnSaturation on_saturation_ = OnSaturation::report;
+  Report own_;       ///< of this rank; saturated_elements of all of them once they are published
   std::string out_;  ///< for messages
 };
 
 void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out) {
   out_ = out.string();
-  on_saturation_ = std::exchange(options_.on_saturation, OnSaturation::report);  // the ranks decide together
   stages_.run([&] {
     wanted_backend(options_);  // rejects unknown names before any file is opened
     name_device();
@@ -335,7 +333,9 @@ void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink
     engine_.reset();
     engine_ = std::make_unique<Engine>(options_);
   }
-  const Report report = engine_->multiply(*source_a, *source_b, to, options_);
+  ProductOptions of_rank = options_;
+  of_rank.on_saturation = OnSaturation::report;  // the ranks decide together
+  const Report report = engine_->multiply(*source_a, *source_b, to, of_rank);
   own_.pairs += report.pairs;
   own_.num_panels += report.num_panels;
   if (!inner_) own_.saturated_elements += report.saturated_elements;  // else sums decide
@@ -363,9 +363,7 @@ void RankProduct::publish() {
   own_.parts = output_->parts();
   own_.saturated_elements = group_.ranks.sum(own_.saturated_elements);
   stages_.run([&] {
-    if (on_saturation_ == OnSaturation::error && own_.saturated_elements > 0) {
-      throw_saturated(own_.saturated_elements, "", out_);
-    }
+    check_saturation(options_, own_, output_->sink(), out_);
     if (is_first()) output_->make_visible();
   });
 }

@@ -75,15 +75,13 @@ std::string first_saturated(const Report& report, Sink& sink) {
 
 }  // namespace
 
-void throw_saturated(std::uint64_t num_saturated, const std::string& place, const std::string& out) {
-  throw SaturationError(
-      out, text(num_saturated, num_saturated == 1 ? " element is" : " elements are", " at the limit ", kMaxVal, place),
-      "nothing was written; accept them with ProductOptions::on_saturation = report, or multiply smaller elements");
-}
-
 void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out) {
   if (options.on_saturation == OnSaturation::report || report.saturated_elements == 0) return;
-  throw_saturated(report.saturated_elements, first_saturated(report, sink), out);
+  throw SaturationError(
+      out,
+      text(report.saturated_elements, report.saturated_elements == 1 ? " element is" : " elements are",
+           " at the limit ", kMaxVal, first_saturated(report, sink)),
+      "nothing was written; accept them with ProductOptions::on_saturation = report, or multiply smaller elements");
 }
 
 }  // namespace spmm

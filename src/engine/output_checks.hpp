@@ -31,7 +31,4 @@ std::uint32_t parts_of_ranks(const MatrixHeader& a, const MatrixHeader& b, const
 /// elements saturated and the options do not allow that; says where the first one is if that is found soon.
 void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out);
 
-/// The same for a result of which only the number is known.
-[[noreturn]] void throw_saturated(std::uint64_t num_saturated, const std::string& place, const std::string& out);
-
 }  // namespace spmm
