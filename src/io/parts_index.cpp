@@ -105,7 +105,7 @@ constexpr std::array kPartNumbers = {"row_begin", "row_end", "blocks", "bytes"};
 constexpr std::array kPartStrings = {"file", "crc32"};
 constexpr std::uint64_t kMost64 = std::numeric_limits<std::uint64_t>::max();
 
-/// A part as far as it can be checked alone: what is kept of a text is less than the text.
+/// A part as far as it can be checked alone: a text is refused before much of it is kept.
 ResultPart read_part(const Members& members, std::uint32_t number) {
   ResultPart part{.file = part_name(number),
                   .row_begin = members.number32("row_begin"),

@@ -34,7 +34,7 @@ PartsIndex index_of(const MatrixHeader& header, std::vector<ResultPart> parts);
 
 std::string index_text(const PartsIndex& index);
 
-/// Values: the result is consistent: names, ranges, sums and lengths agree with each other. Memory: less than the text.
+/// Values: the result is consistent: names, ranges, sums and lengths agree. Memory: about twice the text at most.
 /// Errors: FormatError that names the file.
 PartsIndex parse_index(const std::string& text, const std::string& name);
 

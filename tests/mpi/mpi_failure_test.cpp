@@ -180,6 +180,7 @@ TEST_CASE("bad inputs and options are rejected once, with the rank that saw them
   check_failure(2, {"--no-clobber", "-q", "x.bin", "y.bin", "z.bin"}, kCannotCreate, "exists");
   check_failure(2, {"-q", "x.bin", "y.bin", "folder/z.bin"}, kCannotCreate, "folder");
   check_failure(2, {"-q", "x.bin", "y.bin", "x.bin"}, kUsage, "same file");
+  check_failure(2, {"-q", "x.bin", "y.bin", "z.mtx"}, kUsage, "spmm-convert z.bin z.mtx");
   check_failure(2, {"--memory-limit", "5k", "-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, kMemory, "memory");
   const std::string good_a = content_of("x.bin");
   const std::string good_b = content_of("y.bin");
