@@ -189,7 +189,7 @@ void add_plan(JsonText& json, const Plan& plan) {
       .add("expected_panels", plan.expected_panels)
       .add("expected_kernels", plan.expected_kernels);
   add_devices(json, plan.devices, false);
-  json.add("division", std::string_view(plan.inner_division ? "inner" : "rows"))
+  json.add("division", std::string_view("rows"))
       .add("parts", plan.num_parts)
       .add("a_bands", plan.a_bands)
       .add("b_bands", plan.b_bands)
