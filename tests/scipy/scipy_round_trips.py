@@ -1,7 +1,10 @@
-"""Random matrices that SciPy and NumPy write, through spmm-convert and spmm, back into SciPy: equal to its own product.
+"""Random matrices that SciPy and NumPy write, through both converters and spmm, back into SciPy: equal to its own product.
 
+.mtx goes through spmm-convert, .npy and .npz through python -m spmm convert.
 Usage: scipy_round_trips.py BIN FOLDER [COUNT [SECONDS [SEED]]]; ends early, with a message, after SECONDS.
 """
+import contextlib
+import io
 import os
 import random
 import subprocess
@@ -11,6 +14,7 @@ import time
 import numpy as np
 import scipy.io
 import scipy.sparse as sp
+import spmm.__main__
 
 BIN, FOLDER = sys.argv[1], sys.argv[2]
 COUNT = int(sys.argv[3]) if len(sys.argv) > 3 else 200
@@ -29,10 +33,18 @@ def run(*arguments):
     return subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=60)
 
 
-def checked(*arguments):
-    result = run(*arguments)
-    assert result.returncode == 0, f"{arguments}: {result.returncode} {result.stderr}"
-    return result
+def convert(*arguments):
+    words = [str(a) for a in arguments]
+    if not any(word.endswith((".npy", ".npz")) for word in words[:2]):
+        return run(f"{BIN}/spmm-convert", *words)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = spmm.__main__.main(["convert", *words])
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def checked(result):
+    assert result.returncode == 0, f"{result.args}: {result.returncode} {result.stderr}"
 
 
 def at(name):
@@ -81,22 +93,11 @@ def sparse_of(rng, dense, kind, dtype):
     return make(native)
 
 
-def save(path, matrix, dtype, compressed):
-    """As save_npz, with data in the byte order of dtype: SciPy's conversions lose it, and since 1.17 no matrix may have it."""
-    sp.save_npz(path, matrix, compressed=compressed)
-    if not dtype.startswith(">"):
-        return
-    with np.load(path) as file:
-        arrays = dict(file)
-    arrays["data"] = arrays["data"].astype(dtype)
-    (np.savez_compressed if compressed else np.savez)(path, **arrays)
-
-
 def write(rng, name, dense, kind, dtype):
     """Returns the file and the matrix that it holds."""
     if kind in SPARSE:
         path = at(name + ".npz")
-        save(path, sparse_of(rng, dense, kind, dtype), dtype, compressed=rng.random() < 0.5)
+        sp.save_npz(path, sparse_of(rng, dense, kind, dtype), compressed=rng.random() < 0.5)
         return path, dense
     if kind.startswith("npy"):
         path = at(name + ".npy")
@@ -150,10 +151,9 @@ def product(rng, number):
         if matrices[0].shape[1] != matrices[1].shape[0]:  # so that the shapes fit: A^T has as many columns as B rows
             side = max(*matrices[0].shape, *matrices[1].shape)
             matrices = [np.pad(x, ((0, side - x.shape[0]), (0, side - x.shape[1]))) for x in matrices]
-    checked(f"{BIN}/spmm-convert", files[0], at("a.bin"), "--n", n, "--block", block,
-            *(["--transpose"] if transpose else []))
-    checked(f"{BIN}/spmm-convert", files[1], at("b.bin"), "--like", at("a.bin"))
-    checked(f"{BIN}/spmm", "--backend", "cpu", "--threads", 1, at("a.bin"), at("b.bin"), at("c.bin"))
+    checked(convert(files[0], at("a.bin"), "--n", n, "--block", block, *(["--transpose"] if transpose else [])))
+    checked(convert(files[1], at("b.bin"), "--like", at("a.bin")))
+    checked(run(f"{BIN}/spmm", "--backend", "cpu", "--threads", 1, at("a.bin"), at("b.bin"), at("c.bin")))
     expected = np.minimum(matrices[0] @ matrices[1], LARGEST)
     ending = rng.choice([".npz", ".npz", ".npy", ".mtx"])
     dtype = rng.choice(["int64", "uint32"])
@@ -164,8 +164,8 @@ def product(rng, number):
     if back:
         options.append("--transpose")
         expected = expected.T
-    checked(f"{BIN}/spmm-convert", at("c.bin"), at("c" + ending), "--type", "u32", "--shape",
-            f"{expected.shape[0]}x{expected.shape[1]}", *options)
+    checked(convert(at("c.bin"), at("c" + ending), "--type", "u32", "--shape", f"{expected.shape[0]}x{expected.shape[1]}",
+                    *options))
     found = read_back(at("c" + ending))
     assert ending == ".mtx" or found.dtype == np.dtype(dtype), found.dtype
     assert found.shape == expected.shape and (found.astype(np.int64) == expected).all(), \
@@ -185,16 +185,16 @@ def refusal(rng):
     out = at("bad.bin")
     if os.path.exists(out):
         os.remove(out)
-    result = run(f"{BIN}/spmm-convert", path, out)
+    result = convert(path, out)
     assert result.returncode == 65 and not os.path.exists(out), (kind, bad, result)
     assert f"row {row}, column {column} " in result.stderr and word in result.stderr, result.stderr
-    result = run(f"{BIN}/spmm-convert", path, out, "--round", "--on-overflow", "saturate", "--block", 1)
+    result = convert(path, out, "--round", "--on-overflow", "saturate", "--block", 1)
     if stored is None:
         assert result.returncode == 65, result
         return
     assert result.returncode == 0, result
-    checked(f"{BIN}/spmm-convert", out, at("bad_back.npy"), "--shape", f"{dense.shape[0]}x{dense.shape[1]}",
-            "--type", "u16", "--dtype", "uint16")
+    checked(convert(out, at("bad_back.npy"), "--shape", f"{dense.shape[0]}x{dense.shape[1]}", "--type", "u16", "--dtype",
+                    "uint16"))
     dense[row, column] = stored
     assert (np.load(at("bad_back.npy")) == dense).all()
 
