@@ -56,6 +56,8 @@ struct Plan {
   std::uint64_t expected_panels = 0;
   std::uint32_t a_bands = 1;            ///< slabs of block rows of A, one after the other, where not all fits
   std::uint32_t b_bands = 1;            ///< slabs of block columns of B; 1 = each slab of A reads what it needs
+  std::uint64_t scratch_bytes = 0;      ///< out of core: of a file without a name, both operands sorted; 0 = none
+  std::string why_no_scratch{};         ///< why a file that was planned could not be made
   std::vector<DeviceShare> devices{};   ///< CUDA: those that share the product
   std::uint32_t num_parts = 0;          ///< files of a result in parts; 0 = it is one file
   std::string expected_kernels{};       ///< kernel "auto": candidates with predicted times, fastest first

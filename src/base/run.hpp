@@ -39,7 +39,8 @@ struct Run {
   bool keeps_result = false;                  ///< the result stays in memory: the plan has left room for it
   cuda::DeviceContext* device = nullptr;      ///< null on the CPU
   std::span<const DeviceUse> more_devices{};  ///< that share the product with it
-  bool keep_a = false;                        ///< for later products, on the device
+  std::span<const std::string> scratch_folders{};  ///< where a scratch file may be made, best first
+  bool keep_a = false;                             ///< for later products, on the device
   bool keep_b = false;
 
   /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.

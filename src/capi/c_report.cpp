@@ -193,6 +193,8 @@ void add_plan(JsonText& json, const Plan& plan) {
       .add("parts", plan.num_parts)
       .add("a_bands", plan.a_bands)
       .add("b_bands", plan.b_bands)
+      .add("scratch_bytes", plan.scratch_bytes)
+      .add("why_no_scratch", plan.why_no_scratch)
       .add("exact", plan.exact)
       .add("proof_columns", plan.proof_columns)
       .add("proof_bytes", plan.proof_bytes)

@@ -23,13 +23,23 @@ fs::path folder_of(const fs::path& out) {
   return folder.empty() ? fs::path(".") : folder;
 }
 
+struct Expected {
+  std::uint64_t result_bytes = 0;
+  std::uint64_t scratch_bytes = 0;
+};
+
 /// Nothing where that cannot be told yet.
-std::optional<std::uint64_t> expected_bytes(const fs::path& a, const fs::path& b) {
+std::optional<Expected> expected_bytes(const fs::path& a, const fs::path& b, std::uint64_t free_bytes,
+                                       const std::function<std::uint64_t()>& scratch_bytes) {
   try {
     const MatrixHeader of_a = read_header(a);
     const MatrixHeader of_b = read_header(b);
     if (of_a.n != of_b.n || of_a.m != of_b.m) return std::nullopt;
-    return expected_result_bytes(of_a, of_b);
+    Expected expected{.result_bytes = expected_result_bytes(of_a, of_b)};
+    const std::uint64_t most = (std::uint64_t{of_a.num_blocks} + of_b.num_blocks) * input_record_bytes(of_a.m);
+    const bool matters = expected.result_bytes <= free_bytes && most > free_bytes - expected.result_bytes;
+    if (matters && scratch_bytes) expected.scratch_bytes = scratch_bytes();
+    return expected;
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -56,12 +66,16 @@ std::string space_problem(std::uint64_t expected_bytes, std::uint64_t free_bytes
 }
 
 void check_space_for_product(const std::string& program, const fs::path& a, const fs::path& b, const fs::path& out,
-                             bool is_strict) {
+                             bool is_strict, const std::function<std::uint64_t()>& scratch_bytes) {
   const auto free = free_bytes_for(out);
-  const auto expected = free ? expected_bytes(a, b) : std::nullopt;
+  const auto expected = free ? expected_bytes(a, b, *free, scratch_bytes) : std::nullopt;
   if (!free || !expected) return;
-  const std::string problem = space_problem(*expected, *free, folder_of(out).string());
+  std::string problem = space_problem(expected->result_bytes + expected->scratch_bytes, *free, folder_of(out).string());
   if (problem.empty()) return;
+  if (expected->scratch_bytes != 0) {
+    problem += text("; ", human_bytes(expected->scratch_bytes), " of that are a scratch file, which a higher memory ",
+                    "limit would not need");
+  }
   if (is_strict) throw OutputError(out.string(), problem, kRemedy);
   warn(program, text(out.string(), ": ", problem, " (expected of evenly spread blocks; --strict-space refuses)"));
 }

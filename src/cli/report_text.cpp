@@ -133,6 +133,8 @@ Json plan_fields(const Plan& plan) {
           {"parts", plan.num_parts},
           {"a_bands", plan.a_bands},
           {"b_bands", plan.b_bands},
+          {"scratch_bytes", plan.scratch_bytes},
+          {"why_no_scratch", plan.why_no_scratch},
           {"exact", plan.exact},
           {"proof_columns", plan.proof_columns},
           {"proof_bytes", plan.proof_bytes},
@@ -171,6 +173,16 @@ void write_to_device(const std::string& path, const std::string& content) {
 /// Empty for a product at once.
 std::string out_of_core_line(const Plan& plan) {
   if (plan.a_bands == 1 && plan.b_bands == 1) return {};
+  if (plan.scratch_bytes != 0) {
+    return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, of B the block rows that each needs",
+                "\nscratch file: ", human_bytes(plan.scratch_bytes),
+                " in the output's folder or TMPDIR, both operands sorted");
+  }
+  if (!plan.why_no_scratch.empty()) {
+    Plan without = plan;
+    without.why_no_scratch.clear();
+    return out_of_core_line(without) + "\nno scratch file: " + plan.why_no_scratch;
+  }
   if (plan.b_bands == 1) {
     return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, of B the block rows that each needs");
   }

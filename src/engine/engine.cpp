@@ -5,8 +5,10 @@
 #include <chrono>
 #include <list>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/counted.hpp"
 #include "base/memory.hpp"
@@ -32,6 +34,7 @@
 #include "io/format.hpp"
 #include "io/parts_sink.hpp"
 #include "io/paths.hpp"
+#include "io/scratch_file.hpp"
 #include "plan/decide.hpp"
 #include "plan/run_models.hpp"
 #include "spmm/io.hpp"
@@ -231,6 +234,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
 void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, const Place& place, const ProductOptions& product,
                        Run run, Report& report) const {
   plan::Limits limits = place.limits;
+  limits.has_scratch = !run.scratch_folders.empty();
   leave_room_for_result(a, b, sink, limits);
   run.keeps_result = sink.keeps_records();
   if (product.verify_full) return prove_product(a, b, sink, limits, product, run, report);
@@ -277,6 +281,7 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
                   .memory = &share,
                   .device = place.devices.empty() ? nullptr : place.devices.front().get(),
                   .more_devices = more_devices,
+                  .scratch_folders = record.scratch_folders,
                   .keep_a = product.keep_a,
                   .keep_b = product.keep_b};
     this->run(a, b, releasing, place, product, run, record.report);
@@ -325,6 +330,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     check_shapes(*source_a, *source_b);
     check_output_is_no_input(a, out);
     check_output_is_no_input(b, out);
+    record.scratch_folders = io::scratch_folders(out);
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
     const std::uint32_t m = source_a->header().m;
     num_parts = wanted_parts(source_a->header(), source_b->header(), options);
@@ -376,6 +382,7 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   MemoryShare share(impl_->budget());
   const ProductOperands operands(*source_a, *source_b, options);
   Place place = impl_->place(operands.a(), operands.b(), options, share, "");
+  place.limits.has_scratch = true;
   std::uint64_t proof_bytes = 0;
   if (options.verify_full) proof_bytes = leave_to_proof(operands.a(), operands.b(), kMaxProofColumns, place.limits);
   if (options.verify_blocks != 0 && !options.verify_full)

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/record_errors.hpp"
@@ -12,6 +13,8 @@
 #include "engine/reserve_memory.hpp"
 #include "engine/slab_cut.hpp"
 #include "engine/slab_streams.hpp"
+#include "engine/sorted_product.hpp"
+#include "io/scratch_file.hpp"
 
 namespace spmm {
 namespace {
@@ -51,7 +54,7 @@ class SlabProduct {
     } else {
       run_with_slabs_of_b(slabs_of_a, execution);
     }
-    adopt(execution);
+    adopt_last(std::move(last_), execution);
     return total_;
   }
 
@@ -117,32 +120,7 @@ class SlabProduct {
     return run_at_once_(a, b, sink, last_);
   }
 
-  /// What ran, with the partition and the memory of the whole.
-  void adopt(plan::Execution& execution) const {
-    plan::Execution whole = last_;
-    whole.a_bands = execution.a_bands;
-    whole.b_bands = execution.b_bands;
-    whole.kept_bytes = execution.kept_bytes;
-    whole.slab_limits = execution.slab_limits;
-    whole.host_limit_bytes = execution.host_limit_bytes;
-    whole.host_need_bytes = execution.host_need_bytes;
-    whole.device_need_bytes = std::max(execution.device_need_bytes, last_.device_need_bytes);
-    whole.predicted_s = execution.predicted_s;
-    whole.predicted_cuda_s = execution.predicted_cuda_s;
-    whole.predicted_cpu_s = execution.predicted_cpu_s;
-    execution = std::move(whole);
-  }
-
-  void add(const ProductStats& one) {
-    const ProductStats before = total_;
-    total_ = one;
-    total_.num_blocks += before.num_blocks;
-    check_num_output_blocks(sink_, total_.num_blocks);
-    total_.pairs += before.pairs;
-    total_.num_panels += before.num_panels;
-    if (total_.num_saturated) *total_.num_saturated += before.num_saturated.value_or(0);
-    total_.peak_device_bytes = std::max(one.peak_device_bytes, before.peak_device_bytes);
-  }
+  void add(const ProductStats& one) { add_slab(one, sink_, total_); }
 
   const Source& a_;
   const Source& b_;
@@ -157,11 +135,54 @@ class SlabProduct {
   plan::Execution last_;
 };
 
+/// Through a scratch file; nothing, and why in `execution`, where it cannot be made or records cannot be sorted.
+std::optional<ProductStats> try_multiply_sorted(const Source& a, const Source& b, Sink& sink,
+                                                const RunAtOnce& run_at_once, const Run& run,
+                                                plan::Execution& execution) {
+  const io::ScratchFile file =
+      io::ScratchFile::make(run.scratch_folders, execution.scratch_bytes, execution.why_no_scratch);
+  if (!file.is_open()) return std::nullopt;
+  try {
+    return slabs::multiply_sorted(a, b, file, sink, run_at_once, run, execution);
+  } catch (const slabs::CannotSort&) {
+    execution.why_no_scratch = "too many records lie close together to be sorted in memory";
+    return std::nullopt;
+  }
+}
+
 }  // namespace
+
+void add_slab(const ProductStats& one, const Sink& sink, ProductStats& total) {
+  const ProductStats before = total;
+  total = one;
+  total.num_blocks += before.num_blocks;
+  check_num_output_blocks(sink, total.num_blocks);
+  total.pairs += before.pairs;
+  total.num_panels += before.num_panels;
+  if (total.num_saturated) *total.num_saturated += before.num_saturated.value_or(0);
+  total.peak_device_bytes = std::max(one.peak_device_bytes, before.peak_device_bytes);
+}
+
+void adopt_last(plan::Execution last, plan::Execution& whole) {
+  last.a_bands = whole.a_bands;
+  last.b_bands = whole.b_bands;
+  last.scratch_bytes = whole.scratch_bytes;
+  last.why_no_scratch = whole.why_no_scratch;
+  last.kept_bytes = whole.kept_bytes;
+  last.slab_limits = whole.slab_limits;
+  last.host_limit_bytes = whole.host_limit_bytes;
+  last.host_need_bytes = whole.host_need_bytes;
+  last.device_need_bytes = std::max(whole.device_need_bytes, last.device_need_bytes);
+  last.predicted_s = whole.predicted_s;
+  last.predicted_cuda_s = whole.predicted_cuda_s;
+  last.predicted_cpu_s = whole.predicted_cpu_s;
+  whole = std::move(last);
+}
 
 ProductStats multiply_out_of_core(const Source& a, const Source& b, Sink& sink, const plan::Decide& decide,
                                   const RunAtOnce& run_at_once, const Run& run, plan::Execution& execution) {
   plan::Statistics statistics = plan::expected_statistics(a.header(), b.header());
+  std::string why_no_scratch;
   const auto decide_now = [&] {
     const auto timing = run.clock.scope(Stage::budget);
     execution = decide(statistics);
@@ -172,9 +193,17 @@ ProductStats multiply_out_of_core(const Source& a, const Source& b, Sink& sink, 
   if (!execution.is_in_slabs()) return run_at_once(a, b, sink, execution);
   std::optional<SplittingSink> splitting;  // slabs come one after the other, and so do the ranges
   if (sink.num_ranges() > 1) splitting.emplace(sink, expected_ranges(a, b, sink.num_ranges(), run), a.header().m);
-  SlabProduct product(a, b, splitting ? *splitting : sink, run_at_once, run);
+  Sink& to = splitting ? *splitting : sink;
+  if (execution.is_sorted_first()) {
+    if (const auto stats = try_multiply_sorted(a, b, to, run_at_once, run, execution)) return *stats;
+    why_no_scratch = execution.why_no_scratch;
+    statistics.has_no_scratch = true;
+    decide_now();
+  }
+  SlabProduct product(a, b, to, run_at_once, run);
   product.count_slabs(statistics);
   decide_now();
+  execution.why_no_scratch = why_no_scratch;
   return product.run(execution);
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/memory.hpp"
 #include "base/stage_clock.hpp"
@@ -23,6 +25,7 @@ struct ProductRecord {
   std::optional<TraceLog> log{};  // only where a trace is wanted
   StageClock clock{cuda::stage_hooks(), trace != nullptr ? &log.emplace(start) : nullptr};
   Report report{};
+  std::vector<std::string> scratch_folders{};  // as in Run
 
   /// Completes the report when everything is done.
   void close() {

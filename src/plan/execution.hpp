@@ -13,6 +13,14 @@
 
 namespace spmm::plan {
 
+/// Blocks of one slab at most.
+struct SlabCaps {
+  std::uint64_t a_blocks = 0;
+  std::uint64_t b_blocks = 0;
+
+  friend bool operator==(const SlabCaps&, const SlabCaps&) = default;
+};
+
 /// How the operands lie in memory.
 enum class Layout : std::uint8_t {
   rows,             ///< both by rows, blocks padded to a side that the row kernels are compiled for
@@ -49,12 +57,16 @@ struct Execution : Plan {
   DensePanels dense_panels{};         ///< dense-blas
   std::uint64_t kept_bytes = 0;       ///< several slabs of B: results of one slab of A that wait to be merged, at most
   Limits slab_limits{};               ///< several slabs: what is left to the product of two slabs
+  SlabCaps slab_caps{};  ///< with a scratch file: as many rows of A as fit, and the rows of B that they need
+  SlabCaps row_caps{};   ///< the same of one block row of A with many blocks, and a part of the columns of B
+  std::uint32_t num_row_groups = 0;  ///< with it: of block rows of B, which are read together
   Refusal refusal{};
 
   friend bool operator==(const Execution&, const Execution&) = default;
 
   [[nodiscard]] bool is_refused() const { return refusal.kind != Refusal::Kind::none; }
   [[nodiscard]] bool is_in_slabs() const { return a_bands > 1 || b_bands > 1; }
+  [[nodiscard]] bool is_sorted_first() const { return scratch_bytes != 0; }
 };
 
 /// Turns a refusal into the exception that it stands for. Errors: OutOfMemory, DeviceError, UsageError.

@@ -121,7 +121,132 @@ Option decide_division(const Statistics& whole, const Limits& limits, const Divi
   return {.execution = std::move(e), .keeps_results = kept == 0 || kept_results <= static_cast<double>(kept)};
 }
 
+/// Slabs of sorted operands: what of B is read for one of them, of which A has the most blocks beside that.
+class SortedSlabs {
+ public:
+  SortedSlabs(const Statistics& whole, const Limits& limits, DecideSlab decide_slab)
+      : whole_(whole), limits_(limits), decide_slab_(decide_slab) {
+    constexpr std::uint64_t kLeastGroups = 1024;
+    constexpr std::uint64_t kLimitPerGroup = 512;
+    const std::uint64_t most = std::max(kLeastGroups, limits.host_bytes / kLimitPerGroup);
+    num_groups_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(whole.b.blocks_per_side(), most));
+    const double rows = std::max(1.0, std::min<double>(whole.a.num_blocks, whole.a.blocks_per_side()));
+    row_blocks_ = std::max(1.0, whole.a.num_blocks / rows);
+  }
+
+  /// The fastest way; refused where not even single blocks fit.
+  [[nodiscard]] Execution best() const {
+    Execution best;
+    best.refusal = {.kind = Refusal::Kind::memory, .what = kHostMemory, .need_bytes = ~std::uint64_t{0}};
+    if (!fits(1, 1)) return best;
+    constexpr double kStep = 1.3;
+    for (double share = 1; share * whole_.b.num_blocks >= 1; share /= kStep) {
+      const auto b_blocks = static_cast<std::uint64_t>(share * whole_.b.num_blocks);
+      if (!fits(1, b_blocks)) continue;
+      const SlabCaps caps{.a_blocks = most_of_a(b_blocks), .b_blocks = b_blocks};
+      Execution e = with_caps(caps);
+      if (e.is_refused() || (!best.is_refused() && e.predicted_s >= best.predicted_s)) continue;
+      best = std::move(e);
+    }
+    if (best.is_refused()) return best;
+    best.row_caps = row_caps_beside(best.slab_caps);
+    return best;
+  }
+
+ private:
+  [[nodiscard]] Limits slab_limits(std::uint64_t b_blocks) const {
+    Limits limits = limits_;
+    limits.host_bytes -= std::min(limits.host_bytes, sorted_list_bytes(num_groups_, b_blocks, limits.num_threads));
+    return limits;
+  }
+
+  [[nodiscard]] bool fits(std::uint64_t a_blocks, std::uint64_t b_blocks) const {
+    return !decide_slab_(expected(a_blocks, b_blocks), slab_limits(b_blocks)).is_refused();
+  }
+
+  [[nodiscard]] Statistics expected(std::uint64_t a_blocks, std::uint64_t b_blocks) const {
+    return expected_statistics(with_blocks(whole_.a, a_blocks), with_blocks(whole_.b, b_blocks));
+  }
+
+  /// Blocks of A that fit beside so many of B. Values: one block fits.
+  [[nodiscard]] std::uint64_t most_of_a(std::uint64_t b_blocks) const {
+    if (fits(whole_.a.num_blocks, b_blocks)) return whole_.a.num_blocks;
+    std::uint64_t most = 1;
+    for (std::uint64_t less = 1, more = whole_.a.num_blocks; more - less > less / 32 + 1;) {
+      const std::uint64_t middle = less + (more - less) / 2;
+      (fits(middle, b_blocks) ? less : more) = middle;
+      most = less;
+    }
+    return most;
+  }
+
+  /// Blocks of B in the rows that so many blocks of A meet.
+  [[nodiscard]] double needed(double a_blocks) const {
+    return whole_.b.num_blocks * (1 - std::exp(-a_blocks / num_groups_));
+  }
+
+  /// What is expected of slabs that keep these limits.
+  [[nodiscard]] Execution with_caps(const SlabCaps& caps) const {
+    const double share = static_cast<double>(caps.b_blocks) / whole_.b.num_blocks;
+    const double met = share < 1 ? -std::log(1 - share) * num_groups_ : whole_.a.num_blocks;
+    double a_blocks = std::min({static_cast<double>(caps.a_blocks), met, static_cast<double>(whole_.a.num_blocks)});
+    double parts = 1;  // of the columns of B, if a single row needs too much
+    if (a_blocks < row_blocks_) {
+      a_blocks = row_blocks_;
+      parts = std::ceil(needed(row_blocks_) / static_cast<double>(caps.b_blocks));
+    }
+    const double b_blocks = needed(a_blocks) / parts;
+    Statistics slabs = expected(static_cast<std::uint64_t>(std::ceil(a_blocks)),
+                                std::max<std::uint64_t>(1, static_cast<std::uint64_t>(b_blocks)));
+    const double num_slabs = std::max(1.0, whole_.a.num_blocks / a_blocks) * parts;
+    slabs.num_pairs = whole_.num_pairs / num_slabs;
+    slabs.num_c_blocks = whole_.num_c_blocks / num_slabs;
+    slabs.tile_pairs = whole_.tile_pairs / num_slabs;
+    slabs.likely_c_blocks = whole_.likely_c_blocks / num_slabs;
+    const Limits limits = slab_limits(caps.b_blocks);
+    Execution e = decide_slab_(slabs, limits);
+    if (e.is_refused()) return e;
+    const double passed_over = parts > 1 ? needed(a_blocks) * parts * input_bytes(with_blocks(whole_.b, 1)) : 0;
+    e.slab_limits = limits;
+    e.slab_caps = caps;
+    e.num_row_groups = num_groups_;
+    e.a_bands = static_cast<std::uint32_t>(std::clamp(num_slabs / parts, 2.0, 4e9));
+    e.b_bands = static_cast<std::uint32_t>(parts);
+    e.scratch_bytes = static_cast<std::uint64_t>(input_bytes(whole_.a) + input_bytes(whole_.b));
+    e.host_need_bytes += limits_.host_bytes - limits.host_bytes;
+    e.host_limit_bytes = limits_.host_bytes;
+    e.predicted_s = num_slabs * product_seconds(e, slabs, limits) + sort_seconds(whole_, limits_) +
+                    num_slabs / parts * read_seconds(passed_over, limits_);
+    e.expected_pairs = whole_.num_pairs;
+    e.expected_output_blocks = whole_.num_c_blocks;
+    e.expected_panels = static_cast<std::uint64_t>(static_cast<double>(e.expected_panels) * num_slabs);
+    return e;
+  }
+
+  /// For a single row with more blocks than others: an eighth of what a slab has of B, and what then fits of A.
+  [[nodiscard]] SlabCaps row_caps_beside(const SlabCaps& caps) const {
+    constexpr std::uint64_t kLess = 8;
+    const std::uint64_t b_blocks = std::max<std::uint64_t>(1, caps.b_blocks / kLess);
+    return {.a_blocks = most_of_a(b_blocks), .b_blocks = b_blocks};
+  }
+
+  const Statistics& whole_;
+  const Limits& limits_;
+  DecideSlab decide_slab_;
+  std::uint32_t num_groups_ = 1;
+  double row_blocks_ = 1;  ///< of a row of A
+};
+
 }  // namespace
+
+std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, std::uint64_t largest_b, unsigned num_threads) {
+  // Begin, mark, and range in a list that grows by doubling.
+  constexpr std::uint64_t kPerGroup =
+      2 * sizeof(std::uint32_t) + 2 * (2 * sizeof(std::uint32_t)) + sizeof(std::uint64_t);
+  constexpr std::uint64_t kReading = 256u << 10;
+  return num_row_groups * kPerGroup + largest_b * sizeof(std::uint32_t) + kNumBuckets * sizeof(std::uint64_t) +
+         (num_threads + std::uint64_t{1}) * kReading;
+}
 
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b) {
   constexpr std::uint64_t kPerRecord = sizeof(std::uint16_t) + sizeof(std::uint32_t);  // bucket, number in its slab
@@ -151,7 +276,11 @@ Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab
       if (is_better(option, best)) best = std::move(option);
     }
   }
-  return best.execution;
+  const bool may_sort = limits.has_scratch && !whole.has_no_scratch && whole.a_slab_blocks.empty() &&
+                        limits.backend == Backend::cpu && whole.a.num_blocks != 0 && whole.b.num_blocks != 0;
+  if (!may_sort) return best.execution;
+  Option sorted{.execution = SortedSlabs(whole, limits, decide_slab).best()};
+  return is_better(sorted, best) ? std::move(sorted.execution) : std::move(best.execution);
 }
 
 }  // namespace spmm::plan

@@ -18,6 +18,10 @@ Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 std::uint64_t needed_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 
+/// Host bytes beside two slabs that are read from a scratch file: tables of groups of B's block rows, read buffers, a
+/// list of B's records if a block row of A is multiplied by some columns of B.
+std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, std::uint64_t largest_b, unsigned num_threads);
+
 /// Groups of block rows of B in which slabs of A find what they need: rows, unless their tables took more memory than
 /// lists of B's records.
 std::uint64_t num_row_groups(const MatrixHeader& b);

@@ -27,6 +27,9 @@ constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied i
 // of 27.4 GB took 0.62 to 0.66 s, 0.70 to 0.75 s where each GPU got all of them.
 constexpr double kPartBytesPerS = kReadBytesPerS * 1.15;
 constexpr double kPartBytesPerCoreS = kReadBytesPerCoreS;
+// Sorting into a scratch file, of one thread: keys and parts; copies, and the file written and read.
+constexpr double kSortNsPerBlock = 200;
+constexpr double kSortBytesPerS = 0.5e9;
 constexpr double kKeepBytesPerS = 1.6e9;  // a partial product copied to fresh pages, a thread for each device
 constexpr double kSumBytesPerS = 8e9;
 // CPU, of one thread.
@@ -59,6 +62,12 @@ double read_seconds(double bytes, const Limits& limits) {
 
 double merge_seconds(double bytes) {
   return bytes / kMergeBytesPerS;
+}
+
+double sort_seconds(const Statistics& s, const Limits& limits) {
+  const double bytes = input_bytes(s.a) + input_bytes(s.b);
+  return (static_cast<double>(s.num_blocks()) * kSortNsPerBlock / 1e9 + bytes / kSortBytesPerS) /
+         parallel_speed(limits.num_threads, limits);
 }
 
 double start_seconds(const Execution& execution, const Limits& limits) {

@@ -26,6 +26,9 @@ double start_seconds(const Execution& execution, const Limits& limits);
 /// Seconds to read so many bytes of input from the page cache.
 double read_seconds(double bytes, const Limits& limits);
 
+/// Seconds to sort both operands into a scratch file.
+double sort_seconds(const Statistics& s, const Limits& limits);
+
 /// Seconds to merge so many bytes of kept results and hand them on.
 double merge_seconds(double bytes);
 

@@ -69,6 +69,7 @@ struct Statistics {
   /// spread, slabs of equal size.
   std::vector<std::uint64_t> a_slab_blocks{};
   std::vector<std::uint64_t> b_slab_blocks{};
+  bool has_no_scratch = false;  ///< a scratch file was tried and could not be made
   /// Blocks of B in the block rows that one of kSlabCounts[x] slabs of A meets, at most. Empty: evenly spread.
   std::vector<std::uint64_t> needed_b_blocks{};
 
@@ -108,6 +109,7 @@ struct Limits {
   std::vector<DeviceLimits> more_devices{};  ///< that may share the product with it
   bool shares_always = false;                ///< they do; else only where the product is predicted to end earlier
   std::uint32_t num_parts = 0;               ///< files of the result; 0 = it is one file
+  bool has_scratch = false;                  ///< slabs may be read from a scratch file
   std::string why_no_device{};
   Isa isa = Isa::portable;
   bool has_blas = false;
