@@ -123,4 +123,8 @@ std::vector<std::string> visible_gpus() {
   return visible_gpus(visible == nullptr ? std::nullopt : std::optional<std::string>(visible));
 }
 
+bool has_gpu_driver(const fs::path& root) {
+  return has_cuda_library(root) || ::access((root / "proc/driver/nvidia").c_str(), F_OK) == 0;
+}
+
 }  // namespace spmm

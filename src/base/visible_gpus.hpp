@@ -19,4 +19,7 @@ std::vector<std::string> visible_gpus(const std::optional<std::string>& visible,
 /// The same for this process's own variable.
 std::vector<std::string> visible_gpus();
 
+/// Whether a driver of NVIDIA's GPUs is installed, or the part of it that a container gets.
+bool has_gpu_driver(const std::filesystem::path& root = "/");
+
 }  // namespace spmm

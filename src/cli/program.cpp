@@ -140,6 +140,8 @@ void handle(int number, void (*handler)(int)) {
 /// cxxopts knows options of one letter with one dash only: "--n 5" becomes "-n 5", "--n=5" becomes "-n5".
 std::vector<std::string> with_short_letters(int argc, const char* const* argv) {
   std::vector<std::string> words(argv, argv + argc);
+  // "spmm help", unless a file has that name.
+  if (argc == 2 && words[1] == "help" && ::access("help", F_OK) != 0) words[1] = "--help";
   for (std::size_t w = 1; w < words.size() && words[w] != "--"; ++w) {
     std::string& word = words[w];
     const bool one_letter = word.size() >= 3 && word.compare(0, 2, "--") == 0 && (word.size() == 3 || word[3] == '=');

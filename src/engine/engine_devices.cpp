@@ -58,7 +58,11 @@ EngineDevices::Contexts EngineDevices::start(unsigned num, std::string& why_not)
   }
   if (contexts_.empty()) {
     std::shared_ptr<cuda::DeviceContext> first = cuda::find_device(wanted_, why_not);
-    if (!first) return {};
+    if (!first) {
+      // The runtime calls a missing driver one that is too old.
+      if (!cuda::build_info().empty() && !has_gpu_driver()) why_not = "there is no NVIDIA driver on this machine";
+      return {};
+    }
     add(std::move(first));
   }
   start_more(num);

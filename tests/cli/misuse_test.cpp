@@ -87,6 +87,7 @@ TEST_CASE("wrong command lines") {
       {{"--threads", "99999999999", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "0 to 4096"}},
       {{"--device", "-2", "a.bin", "b.bin", "c.bin"}, kUsage, {"--device", "\"-2\""}},
       {{"--device", "0.5", "a.bin", "b.bin", "c.bin"}, kUsage, {"--device", "\"0.5\""}},
+      {{"--verify", "ful", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "did you mean full?"}},
       {{"--verify", "-3", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"-3\""}},
       {{"--verify", "all", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"all\""}},
       {{"--verify", "full", "--verify-seed", "0", "a.bin", "b.bin", "c.bin"},

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/report_text.hpp"
 #include "cli/run_length.hpp"
@@ -328,7 +329,7 @@ TEST_CASE("--version and --help need no files") {
   CHECK(version.exit_code == kOk);
   CHECK(version.out == spmm::version_string() + "\n");
   CHECK(has(version.out, "backends: "));
-  for (const char* flag : {"--help", "-h"}) {
+  for (const char* flag : {"--help", "-h", "help"}) {
     const ProcessResult help = spmm_command({flag});
     CHECK(help.exit_code == kOk);
     CHECK(help.err.empty());
@@ -350,6 +351,8 @@ TEST_CASE("a CUDA run without a usable device says so") {
     INFO(result.err);
     CHECK(result.exit_code == kUnavailable);
     CHECK(has(result.err, "--backend cpu"));
+    const bool has_cuda = has(spmm::version_string(), "backends: cuda");
+    CHECK(has(result.err, "no NVIDIA driver") == (has_cuda && !spmm::has_gpu_driver()));
     CHECK(bytes_of("old.bin") == kOldContent);
   }
 }

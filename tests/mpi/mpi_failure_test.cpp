@@ -285,6 +285,17 @@ TEST_CASE("kill -9 of any rank at any of its calls ends all, keeps the old outpu
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
+TEST_CASE("the help of spmm-mpi lists its own options alone") {
+  const ProcessResult help = run_process({std::string(SPMM_BIN_DIR) + "/spmm-mpi", "--generate", "names"});
+  INFO(help.err);
+  CHECK(help.exit_code == kOk);
+  CHECK(help.out.find("memory-limit\n") != std::string::npos);
+  for (const char* name : {"plan\n", "trace\n", "devices\n", "progress\n"}) {
+    INFO(name);
+    CHECK(help.out.find(name) == std::string::npos);
+  }
+}
+
 TEST_CASE("an MPI that does not serve threads is refused") {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const MpiPlace place;

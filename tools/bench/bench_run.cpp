@@ -13,6 +13,8 @@
 #include "base/text.hpp"
 #include "cli/option_words.hpp"
 #include "cli/program.hpp"
+#include "cli/run_length.hpp"
+#include "engine/backend_choice.hpp"
 #include "io/file_sink.hpp"
 #include "io/format.hpp"
 #include "io/input_file.hpp"
@@ -124,23 +126,28 @@ std::vector<std::string> process_words(const fs::path& a, const fs::path& b, con
   return words;
 }
 
-/// Whole processes.
-struct Processes {
-  std::vector<double> s;
-  std::uint64_t peak_resident_bytes = 0;  ///< of the largest
-};
+/// Errors: TooSlow.
+void check_prediction(const fs::path& a, const fs::path& b, const Options& how, std::optional<double> max_s) {
+  if (!max_s) return;
+  const double predicted_s = expected_seconds(read_header(a), read_header(b), how);
+  if (predicted_s <= *max_s * kPredictionMargin) return;
+  throw TooSlow(
+      text("a run is predicted to take about ", cli::rough_time(predicted_s), ", more than --max-seconds ", *max_s));
+}
 
 /// Times processes, each of which writes a new file. Errors: TooSlow, DeviceError (the program failed).
-Processes run_processes(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how,
-                        unsigned num_runs, std::optional<double> max_s) {
+ProcessTimes run_processes(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how,
+                           const BenchOptions& options) {
   const std::vector<std::string> words = process_words(a, b, out, how);
-  Processes all;
-  while (all.s.size() < num_runs) {
+  check_prediction(a, b, how, options.max_s);
+  ProcessTimes all;
+  while (all.s.size() < options.num_runs) {
+    if (options.filter_s && !all.s.empty() && all.s.front() > *options.filter_s) break;
     fs::remove(out);
-    const TimeLimit limit(max_s, how.cancel);
+    const TimeLimit limit(options.max_s, how.cancel);
     const TimedProcess run = time_process(words, limit.stop_flag());
     cli::check_cancelled("spmm-bench");
-    if (limit.expired()) throw TooSlow(too_slow_text(max_s));
+    if (limit.expired()) throw TooSlow(too_slow_text(options.max_s));
     if (run.exit_code != 0) {
       throw DeviceError(words[0], text("ended with exit code ", run.exit_code), "see its message above");
     }
@@ -155,7 +162,10 @@ double start_seconds(const BenchOptions& options) {
   const Scratch one(options.work / text("one-", getpid(), ".bin"));
   const Scratch out(options.work / text("one-out-", getpid(), ".bin"));
   write_matrix(one.path, BlockMatrix{.n = 1, .m = 1, .index = {{0, 0}}, .values = {1}});
-  const Processes all = run_processes(one.path, one.path, out.path, options.multiply, kFloorTries, std::nullopt);
+  BenchOptions few = options;
+  few.num_runs = kFloorTries;
+  few.max_s.reset();
+  const ProcessTimes all = run_processes(one.path, one.path, out.path, options.multiply, few);
   return *std::min_element(all.s.begin(), all.s.end());
 }
 
@@ -167,7 +177,6 @@ FloorTimes measure_floor(const fs::path& a, const fs::path& b, const MatrixHeade
     best.read_s = t == 0 ? read_s : std::min(best.read_s, read_s);
     best.write_s = t == 0 ? write_s : std::min(best.write_s, write_s);
   }
-  if (options.e2e) best.start_s = start_seconds(options);
   return best;
 }
 
@@ -201,7 +210,7 @@ class CaseRun {
 
   /// Makes the output that all others must equal: by the simplest fast kernel of the backend, else by the first that
   /// runs.
-  void make_baseline(CaseResult& result) {
+  void make_baseline(CaseResult& result, double process_start_s) {
     std::vector<std::string> candidates = options_.kernels;
     std::vector<std::string> baselines = options_.baselines;
     if (baselines.empty()) baselines = {options_.baseline_backend == Backend::cpu ? "row-merge" : "two-pointer"};
@@ -213,7 +222,10 @@ class CaseRun {
       if (!refusal_of([&] { report = multiply_checked(baseline_.path, kernel, baseline_sum_); }).empty()) continue;
       result.baseline = report.plan.kernel;
       result.baseline_run = report;
-      if (options_.floor) result.floor = measure_floor(a_, b_, report.c, options_);
+      if (options_.floor) {
+        result.floor = measure_floor(a_, b_, report.c, options_);
+        result.floor->start_s = process_start_s;
+      }
       return;
     }
   }
@@ -237,12 +249,21 @@ class CaseRun {
     fs::remove(out_.path);
     result.work = least_work(result.file_run, max_value_);
     result.limit = limit_of(result.work, result.file_run.device, options_.ceilings);
-    if (options_.e2e) time_processes(result);
     return result;
+  }
+
+  /// Errors: Interrupted.
+  [[nodiscard]] ProcessTimes time_processes(const std::string& kernel) const {
+    ProcessTimes times;
+    std::string failure = refusal_of([&] { times = run_processes(a_, b_, out_.path, with_kernel(kernel), options_); });
+    times.failure = std::move(failure);
+    fs::remove(out_.path);
+    return times;
   }
 
  private:
   void run_all(const std::string& kernel, KernelResult& result) {
+    check_prediction(a_, b_, with_kernel(kernel), options_.max_s);
     const Report warm_up = multiply_to("/dev/null", kernel);
     if (options_.filter_s && warm_up.total_s > *options_.filter_s) {
       result.runs.push_back(warm_up);
@@ -277,17 +298,6 @@ class CaseRun {
       sum = sink.checksum();
       return report;
     });
-  }
-
-  /// Times as many processes as there were runs.
-  void time_processes(KernelResult& result) const {
-    const auto num_runs = static_cast<unsigned>(result.runs.size());
-    result.e2e_failure = refusal_of([&] {
-      Processes all = run_processes(a_, b_, out_.path, with_kernel(result.kernel), num_runs, options_.max_s);
-      result.e2e_s = std::move(all.s);
-      result.e2e_peak_resident_bytes = all.peak_resident_bytes;
-    });
-    fs::remove(out_.path);
   }
 
   [[nodiscard]] Report multiply_to(const fs::path& out, const std::string& kernel) const {
@@ -375,15 +385,30 @@ fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions
   return path;
 }
 
-CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
+CaseProcesses time_processes(const BenchCase& bench_case, const BenchOptions& options) {
+  CaseProcesses all;
+  if (!options.e2e) return all;
+  const CaseRun run(bench_case, options);
+  if (options.floor) all.start_s = start_seconds(options);
+  for (const std::string& kernel : options.kernels) all.kernels.push_back(run.time_processes(kernel));
+  return all;
+}
+
+CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options, const CaseProcesses& processes,
                     const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel) {
   CaseResult result;
   result.what = bench_case;
   CaseRun run(bench_case, options);
-  run.make_baseline(result);
-  for (const std::string& kernel : options.kernels) {
-    result.kernels.push_back(run.run(kernel, !result.baseline.empty()));
-    on_kernel(result, result.kernels.back());
+  run.make_baseline(result, processes.start_s);
+  for (std::size_t k = 0; k < options.kernels.size(); ++k) {
+    KernelResult& kernel = result.kernels.emplace_back(run.run(options.kernels[k], !result.baseline.empty()));
+    if (kernel.ran() && k < processes.kernels.size()) {
+      const ProcessTimes& times = processes.kernels[k];
+      kernel.e2e_s = times.s;
+      kernel.e2e_peak_resident_bytes = times.peak_resident_bytes;
+      kernel.e2e_failure = times.failure;
+    }
+    on_kernel(result, kernel);
   }
   return result;
 }

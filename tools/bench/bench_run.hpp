@@ -14,6 +14,9 @@
 
 namespace spmm::tools {
 
+/// Headers tell of evenly spread blocks only.
+inline constexpr double kPredictionMargin = 10;
+
 struct BenchOptions {
   std::filesystem::path work;               ///< folder of inputs and outputs
   std::vector<std::string> kernels;         ///< names, or "auto"
@@ -21,7 +24,8 @@ struct BenchOptions {
   Backend baseline_backend = Backend::cpu;  ///< its simplest fast kernel makes the baseline
   unsigned num_runs = 5;
   std::optional<double> filter_s;      ///< a warm-up that takes longer stays the only run
-  std::optional<double> max_s;         ///< a run that takes longer is stopped and its kernel skipped
+  std::optional<double> max_s;         ///< a run that takes longer is stopped and its kernel skipped, without a run if
+                                       ///< the prediction is kPredictionMargin times as long
   std::vector<std::string> baselines;  ///< kernels of the baseline: the first that runs; none = the simplest fast one;
                                        ///< "other" = see other_kernels()
   bool checksum = false;               ///< compare checksums instead of files: no result is written
@@ -83,10 +87,29 @@ std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed
 /// How the second result differs from the first; "" where the bytes are the same. Errors: InputError, IoError.
 std::string result_difference(const std::filesystem::path& baseline, const std::filesystem::path& found);
 
+/// Whole processes of one kernel.
+struct ProcessTimes {
+  std::vector<double> s;
+  std::uint64_t peak_resident_bytes = 0;  ///< of the largest
+  std::string failure;                    ///< why there are none
+};
+
+/// Whole processes of a case.
+struct CaseProcesses {
+  double start_s = 0;                 ///< as FloorTimes::start_s
+  std::vector<ProcessTimes> kernels;  ///< one for each of BenchOptions::kernels
+};
+
+/// Times processes, where these are asked for. For all cases before the first run_case(): a process that holds a
+/// context of CUDA makes each start and end of CUDA in other processes cheaper. Inputs stay in the work folder. Errors:
+/// those of generate_file(); Interrupted.
+CaseProcesses time_processes(const BenchCase& bench_case, const BenchOptions& options);
+
 /// Runs every kernel on a case: one warm-up, the timed runs to /dev/null, one run to a file (or to a checksum).
 /// `on_kernel` is called after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except
 /// UsageError, OutOfMemory and DeviceError, which make a refusal.
-CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
+/// Values: processes = what time_processes() gave for the same case and options.
+CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options, const CaseProcesses& processes,
                     const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel);
 
 }  // namespace spmm::tools

@@ -26,7 +26,7 @@ MeasuredStep measure(const RateStep& step, const BenchOptions& options) {
   how.baselines = {step.kernel};  // times only: the tests of kernels compare results
   how.checksum = true;
   MeasuredStep one{.step = step, .refusal = {}, .report = {}};
-  CaseResult result = run_case(step.what, how, [](const CaseResult&, const KernelResult&) {});
+  CaseResult result = run_case(step.what, how, {}, [](const CaseResult&, const KernelResult&) {});
   KernelResult& kernel = result.kernels.front();
   one.refusal = kernel.refusal;
   if (!kernel.ran()) return one;

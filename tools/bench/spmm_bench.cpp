@@ -34,7 +34,7 @@ For each case both inputs are made as spmm-gen makes them (A with seed 1, B with
 the next time. A baseline output is written by two-pointer (GPU) or row-merge (CPU). Then each kernel runs once to warm
 up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the baseline. A
 kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
-run as skipped. The kernel "all" is auto and every kernel of the
+run as skipped, before its first run if ten times as long is predicted. The kernel "all" is auto and every kernel of the
 backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case;
 with --checksum, which compares checksums of all records, for none. --baseline other is the kernel that is predicted to be
 the fastest of those that share no code with the one that auto takes: for products that two-pointer takes minutes for.
@@ -51,7 +51,7 @@ largest time of every stage, of whole products and processes (with their memory)
 
 Tables at the end, where there is something to show: prediction (what the planner expected, and what was
 measured), comparison (time per pair * m^3 over that of the case named by compare_with, which runs first), and,
-with --e2e, whole processes beside the same within this program, the floor and published times. With --e2e the floor
+with --e2e, whole processes, timed before this program starts CUDA itself, beside the same within this program, the floor and published times. With --e2e the floor
 includes the start: a process whose product has one block.
 
 --calibrate runs products that each hang on one rate of the planner, kernel by kernel, and fits the row of
@@ -203,14 +203,18 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
   bool any_ran = false;
   bool all_same = true;
   if (with_table) std::cout << tools::table_header(options.floor) << std::flush;
-  for (const tools::BenchCase& one : cases) {
-    const auto result = run_case(one, options, [&](const tools::CaseResult& so_far, const tools::KernelResult& kernel) {
-      if (with_table) std::cout << tools::table_row(so_far, kernel, options.floor) << std::flush;
-      if (!kernel.ran()) return;
-      if (!any_ran) json["device"] = kernel.runs.front().device;
-      any_ran = true;
-      all_same = all_same && kernel.validated();
-    });
+  std::vector<tools::CaseProcesses> processes;
+  for (const tools::BenchCase& one : cases) processes.push_back(time_processes(one, options));
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    const auto result = run_case(cases[c], options, processes[c],
+                                 [&](const tools::CaseResult& so_far, const tools::KernelResult& kernel) {
+                                   if (with_table)
+                                     std::cout << tools::table_row(so_far, kernel, options.floor) << std::flush;
+                                   if (!kernel.ran()) return;
+                                   if (!any_ran) json["device"] = kernel.runs.front().device;
+                                   any_ran = true;
+                                   all_same = all_same && kernel.validated();
+                                 });
     json["cases"].push_back(tools::case_result_json(result));
     tools::add_comparisons(json);
     if (json_file && with_table) cli::write_json(json_file->value, json);

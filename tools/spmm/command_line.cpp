@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "cli/did_you_mean.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "io/foreign_format.hpp"
@@ -25,22 +26,22 @@ cxxopts::Options describe(const std::string& program) {
                            "Multiplies two block-sparse matrices: OUT = A * B, exact, saturated at 4294967295.\n");
   options.custom_help("[OPTIONS]").positional_help("A B OUT").set_width(120);
   const auto value = [] { return cxxopts::value<std::string>(); };
+  const bool is_alone = program == "spmm";
   options.add_options()  //
       ("backend", "where to compute; auto = where it is predicted to end first", value(), "auto|cuda|cpu")(
           "kernel", "multiply kernel, see the list below", value(), "NAME")("device", "CUDA device; auto = choose",
                                                                             value(), "auto|N")(
-          "devices", "CUDA devices that share the product; auto = more than one where it ends earlier then", value(),
-          "auto|all|N,N...")("threads", "host threads; 0 = every core this process may use", value(), "N")(
+          "threads", "host threads; 0 = every core this process may use", value(), "N")(
           "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
           "report", "write a JSON report; - = standard output", value(), "FILE")(
-          "trace", "write what each thread and stream did when, for Perfetto and chrome://tracing", value(), "FILE")(
-          "plan", "print sizes, memory, kernel and panels, and run nothing")(
           "verify",
-          "before the output appears: recompute N result blocks and as many absent ones; full = prove all of it",
-          value(),
-          "full|N")("verify-seed", "seed of --verify; without it, full takes a new one each time", value(), "N")(
-          "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
-          value(), "report|error")(
+          text("before the output appears: recompute N result blocks and as many absent ones",
+               is_alone ? "; full = prove all of it" : ""),
+          value(), is_alone ? "full|N" : "N")(
+          "verify-seed", text("seed of --verify", is_alone ? "; without it, full takes a new one each time" : ""),
+          value(), "N")("on-saturation",
+                        "if elements of the result reach 4294967295: report = say how many, error = write nothing",
+                        value(), "report|error")(
           "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
           "auto|N")("transpose-a", "multiply by the transpose of A, made as A is read")(
           "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
@@ -48,7 +49,13 @@ cxxopts::Options describe(const std::string& program) {
           "strict-space", "refuse to start where the result is not expected to fit the disk; else that is a warning")(
           "force", "start also what is predicted to take more than a day; lift the launch limit of host-driven")(
           "durable", "wait until the output would survive a power cut (fsync)")(
-          "q,quiet", "no summary line, no progress")("v,verbose", "plan and stage table on standard error")(
+          "q,quiet", is_alone ? "no summary line, no progress" : "no summary line")(
+          "v,verbose", is_alone ? "plan and stage table on standard error" : "what each rank did, on standard error");
+  // Of one process: ranks know these too, to say what to do instead.
+  options.add_options(is_alone ? "" : "hidden")  //
+      ("devices", "CUDA devices that share the product; auto = more than one where it ends earlier then", value(),
+       "auto|all|N,N...")("trace", "write what each thread and stream did when, for Perfetto and chrome://tracing",
+                          value(), "FILE")("plan", "print sizes, memory, kernel and panels, and run nothing")(
           "progress", "progress bar on standard error; auto = on a terminal", value(), "auto|always|never");
   add_common_options(options);
   options.add_options("positional")  //
@@ -87,6 +94,11 @@ void set_verify(Options& run, const cxxopts::ParseResult& parsed, const std::str
   if (!given) return;
   run.verify_full = given->value == "full";
   if (!run.verify_full) {
+    const std::string meant = suggestion(given->value, {"full"});
+    if (!meant.empty()) {
+      throw UsageError(given->where, "\"" + given->value + "\" is not known" + meant,
+                       "give full or a number of blocks");
+    }
     run.verify_blocks = parse_count(given->value, given->where);
   } else if (program != "spmm") {
     throw UsageError(given->where, "'full' is not there in " + program,

@@ -172,10 +172,12 @@ TEST_CASE("bench: whole processes", "[tools][bench]") {
 TEST_CASE("bench: a kernel that takes too long is skipped", "[tools][bench]") {
   const TemporaryFolder folder;
   constexpr int kNothingRan = 69;
-  const Json slow = measure(folder, {"--case", "slow", "--kernel", "reference", "--max-seconds", "0.01"}, kNothingRan);
+  const Json slow = measure(folder, {"--case", "slow", "--kernel", "reference", "--max-seconds", "1.5"}, kNothingRan);
   const Json& skipped = slow["cases"][0]["kernels"][0];
   CHECK(skipped["status"] == "skipped");
-  CHECK(skipped["reason"] == "a run took longer than --max-seconds 0.01");
+  const std::string reason = skipped["reason"];  // by its time, on a slow machine by its prediction
+  CHECK(reason.find("a run ") == 0);
+  CHECK(reason.find("--max-seconds 1.5") != std::string::npos);
   const Json fast = measure(folder, {"--case", "known", "--kernel", "row-merge", "--max-seconds", "1000"});
   const Json& ran = fast["cases"][0]["kernels"][0];
   CHECK(ran["status"] == "ok");

@@ -160,6 +160,32 @@ TEST_CASE("bench: what cannot run is refused, what is slow runs once", "[tools][
   CHECK(none.exit_code == 69);
 }
 
+TEST_CASE("bench: what is predicted to take ten times as long as --max-seconds is not begun", "[tools][bench]") {
+  const ProcessResult result =
+      run_bench({"--case", "quick-m8", "--backend", "cpu", "--kernel", "row-merge", "--max-seconds", "1e-9"});
+  CHECK(result.exit_code == 69);
+  CHECK(result.out.find("skipped: a run is predicted to take about ") != std::string::npos);
+}
+
+TEST_CASE("bench: processes are timed before this program has run a product, which may start CUDA", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path programs = folder.path() / "programs";
+  std::filesystem::create_directory(programs);
+  std::filesystem::copy_file(SPMM_BIN_DIR "/spmm-bench", programs / "spmm-bench");
+  write_text((programs / "spmm").string(), "#!/bin/sh\nls \"$(dirname \"$3\")\" >> \"$(dirname \"$0\")/seen\"\n");
+  std::filesystem::permissions(programs / "spmm", std::filesystem::perms::owner_all);
+  const ProcessResult result =
+      run_process({programs / "spmm-bench", "--suites", kSuites, "--case", "quick-m8,quick-m5", "--backend", "cpu",
+                   "--runs", "2", "--e2e", "--floor", "--work", folder.file("work"), "--json", "-"});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(parse_report("bench", result.out)["cases"][1]["kernels"][0]["e2e_runs_s"].size() == 2);
+  std::ifstream in(programs / "seen");
+  const std::string seen{std::istreambuf_iterator<char>(in), {}};
+  CHECK(seen.find("-seed1.bin") != std::string::npos);
+  CHECK(seen.find("baseline-") == std::string::npos);  // what the first product in this program writes
+}
+
 TEST_CASE("bench: another output is a difference", "[tools][bench]") {
   const TemporaryFolder folder;
   const ProductMatrix right = read_product(golden("c.bin"));
