@@ -32,7 +32,18 @@ inline void fetch_block(const std::uint16_t* block) {
   for (std::size_t e = 0; e < kElements; e += kLineElements) __builtin_prefetch(block + e);
 }
 
+/// Values: no term is negative, so clamped sums may be added in any order.
+template <bool kClamps>
+inline __m256i add(__m256i sum, __m256i products) {
+  if constexpr (kClamps) {
+    const __m256i most = _mm256_xor_si256(sum, _mm256_set1_epi32(-1));  // that fits
+    products = _mm256_min_epu32(products, most);
+  }
+  return _mm256_add_epi32(sum, products);
+}
+
 /// Side 4: two registers of sums, a lane of 128 bits per row.
+template <bool kClamps>
 std::uint32_t add_4(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
   constexpr std::size_t kElements = 16;
   const auto [a, b, cols, count, ahead] = run;
@@ -54,13 +65,14 @@ std::uint32_t add_4(const AddRun& run, std::uint32_t first_col, std::uint32_t en
     for (std::size_t half = 0; half < 2; ++half) {
       const __m256i products =
           _mm256_add_epi32(_mm256_madd_epi16(spread[half][0], upper), _mm256_madd_epi16(spread[half][1], lower));
-      store(at + 8 * half, _mm256_add_epi32(load(at + 8 * half), products));
+      store(at + 8 * half, add<kClamps>(load(at + 8 * half), products));
     }
   }
   return x;
 }
 
 /// Side 8: a register of sums per row.
+template <bool kClamps>
 std::uint32_t add_8(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
   constexpr std::size_t kElements = 64;
   const auto [a, b, cols, count, ahead] = run;
@@ -70,7 +82,7 @@ std::uint32_t add_8(const AddRun& run, std::uint32_t first_col, std::uint32_t en
     std::uint32_t* const at = sums + (cols[x] - first_col) * kElements;
     const auto* of_b = reinterpret_cast<const __m256i*>(b + x * kElements);
     __m256i rows[8];
-    for (std::size_t r = 0; r < 8; ++r) rows[r] = load(at + 8 * r);
+    for (std::size_t r = 0; r < 8; ++r) rows[r] = kClamps ? _mm256_setzero_si256() : load(at + 8 * r);
     for (std::size_t t = 0; t < 4; ++t) {
       const __m256i columns = _mm256_load_si256(of_b + t);
       for (std::size_t r = 0; r < 8; ++r) {
@@ -79,7 +91,9 @@ std::uint32_t add_8(const AddRun& run, std::uint32_t first_col, std::uint32_t en
         rows[r] = _mm256_add_epi32(rows[r], _mm256_madd_epi16(_mm256_set1_epi32(two_elements), columns));
       }
     }
-    for (std::size_t r = 0; r < 8; ++r) store(at + 8 * r, rows[r]);
+    for (std::size_t r = 0; r < 8; ++r) {
+      store(at + 8 * r, kClamps ? add<true>(load(at + 8 * r), rows[r]) : rows[r]);
+    }
   }
   return x;
 }
@@ -107,21 +121,22 @@ std::byte* store_records(std::uint32_t row, std::uint32_t first_col, std::uint32
 
 }  // namespace
 
-AccumulatorKernel avx2_accumulator(const PackedShape& shape, const Arithmetic& arithmetic) {
-  if (arithmetic.wide) return {};
+AccumulatorKernel avx2_accumulator(const PackedShape& shape) {
   const double least_pairs = plan::least_summed_pairs(Isa::avx2, shape.m);
   if (shape.m == 4) {
     return {.sum_elements = 16,
             .sums_bytes = kSide4SumsBytes,
             .least_pairs = least_pairs,
-            .add = add_4,
+            .add = add_4<false>,
+            .add_clamped = add_4<true>,
             .store = store_records<4>};
   }
   if (shape.m == 8) {
     return {.sum_elements = 64,
             .sums_bytes = kSumsBytes,
             .least_pairs = least_pairs,
-            .add = add_8,
+            .add = add_8<false>,
+            .add_clamped = add_8<true>,
             .store = store_records<8>};
   }
   return {};
@@ -139,7 +154,7 @@ AccumulatorKernel avx2_accumulator(const PackedShape& shape, const Arithmetic& a
 
 namespace spmm::cpu {
 
-AccumulatorKernel avx2_accumulator(const PackedShape&, const Arithmetic&) {
+AccumulatorKernel avx2_accumulator(const PackedShape&) {
   return {};
 }
 

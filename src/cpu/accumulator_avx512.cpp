@@ -51,7 +51,14 @@ inline void store_index(std::byte* out, std::uint32_t row, std::uint32_t col) {
   std::memcpy(out, &at, kHeadBytes);
 }
 
+/// Values: no term is negative, so clamped sums may be added in any order.
+inline __m512i add_clamped(__m512i sum, __m512i products) {
+  const __m512i most = _mm512_xor_si512(sum, _mm512_set1_epi32(-1));  // that fits
+  return _mm512_add_epi32(sum, _mm512_min_epu32(products, most));
+}
+
 /// Side 4: the sums of a block are one register, a lane per row.
+template <bool kClamps>
 std::uint32_t add_4(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
   constexpr std::size_t kElements = 16;
   const auto [a, b, cols, count, ahead] = run;
@@ -64,10 +71,10 @@ std::uint32_t add_4(const AddRun& run, std::uint32_t first_col, std::uint32_t en
   for (; x < count && cols[x] < end_col; ++x) {
     fetch_block<kElements>(ahead + x * kElements);
     std::uint32_t* const at = sums + (cols[x] - first_col) * kElements;
-    __m512i sum = _mm512_load_si512(at);
+    __m512i sum = kClamps ? _mm512_setzero_si512() : _mm512_load_si512(at);
     sum = _mm512_dpwssd_epi32(sum, a0, repeat(b + x * kElements));
     sum = _mm512_dpwssd_epi32(sum, a1, repeat(b + x * kElements + 8));
-    _mm512_store_si512(at, sum);
+    _mm512_store_si512(at, kClamps ? add_clamped(_mm512_load_si512(at), sum) : sum);
   }
   return x;
 }
@@ -150,6 +157,7 @@ struct Rows : RowPairs<kSide> {
   using Blocks::kRegisters;
   static constexpr std::size_t kSumElements = kRegisters * 16;
 
+  template <bool kClamps>
   static std::uint32_t add(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
     const auto [a, b, cols, count, ahead] = run;
     const __m512i halves[2] = {_mm512_load_si512(a), _mm512_load_si512(a + 32)};
@@ -166,7 +174,9 @@ struct Rows : RowPairs<kSide> {
       const std::uint16_t* const block = b + x * kElements;
       __m512i sum[kRegisters];
 #pragma GCC unroll 4
-      for (std::size_t r = 0; r < kRegisters; ++r) sum[r] = _mm512_load_si512(at + 16 * r);
+      for (std::size_t r = 0; r < kRegisters; ++r) {
+        sum[r] = kClamps ? _mm512_setzero_si512() : _mm512_load_si512(at + 16 * r);
+      }
 #pragma GCC unroll 4
       for (std::size_t t = 0; t < kInnerPairs; ++t) {
         const __m512i columns = repeat_row(block + 16 * t);
@@ -174,7 +184,9 @@ struct Rows : RowPairs<kSide> {
         for (std::size_t r = 0; r < kRegisters; ++r) sum[r] = _mm512_dpwssd_epi32(sum[r], rows[r][t], columns);
       }
 #pragma GCC unroll 4
-      for (std::size_t r = 0; r < kRegisters; ++r) _mm512_store_si512(at + 16 * r, sum[r]);
+      for (std::size_t r = 0; r < kRegisters; ++r) {
+        _mm512_store_si512(at + 16 * r, kClamps ? add_clamped(_mm512_load_si512(at + 16 * r), sum[r]) : sum[r]);
+      }
     }
     return x;
   }
@@ -203,21 +215,22 @@ struct Rows : RowPairs<kSide> {
     return {.sum_elements = kSumElements,
             .sums_bytes = kSumsBytes,
             .least_pairs = plan::least_summed_pairs(Isa::avx512_vnni, kSide),
-            .add = add,
+            .add = add<false>,
+            .add_clamped = add<true>,
             .store = store};
   }
 };
 
 }  // namespace
 
-AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape, const Arithmetic& arithmetic) {
-  if (arithmetic.wide) return {};
+AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape) {
   switch (shape.m) {
     case 4:
       return {.sum_elements = 16,
               .sums_bytes = kSide4SumsBytes,
               .least_pairs = plan::least_summed_pairs(Isa::avx512_vnni, 4),
-              .add = add_4,
+              .add = add_4<false>,
+              .add_clamped = add_4<true>,
               .store = store_4};
     case 5:
       return Rows<5>::kernel();
@@ -244,7 +257,7 @@ AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape, const Arithm
 
 namespace spmm::cpu {
 
-AccumulatorKernel avx512_vnni_accumulator(const PackedShape&, const Arithmetic&) {
+AccumulatorKernel avx512_vnni_accumulator(const PackedShape&) {
   return {};
 }
 

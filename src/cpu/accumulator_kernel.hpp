@@ -28,9 +28,11 @@ struct AccumulatorKernel {
   double least_pairs = 0;          ///< of a row for each block column: fewer are faster ordered
 
   /// Adds the products of a run, up to the first block of B whose column is not below end_col. Returns how many blocks
-  /// of B there were. Values: no sum may leave 32 bits.
-  std::uint32_t (*add)(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col,
-                       std::uint32_t* sums) = nullptr;
+  /// of B there were.
+  using Add = std::uint32_t (*)(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums);
+
+  Add add = nullptr;          ///< Values: no sum may leave 32 bits
+  Add add_clamped = nullptr;  ///< Values: sums are clamped; no product of two blocks may leave 32 bits
 
   /// Writes the records of the C blocks that are not zero and clears the sums.
   /// Shapes: sums [count, sum_elements], of columns from first_col on; out has room for count records. Returns the end
@@ -48,8 +50,8 @@ inline constexpr std::uint32_t kSumsBytes = 32u << 10;
 inline constexpr std::uint32_t kSide4SumsBytes = 128u << 10;
 
 /// Empty where the instruction set has none for this side.
-AccumulatorKernel avx2_accumulator(const PackedShape& shape, const Arithmetic& arithmetic);
-AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape, const Arithmetic& arithmetic);
-AccumulatorKernel choose_accumulator(Isa isa, const PackedShape& shape, const Arithmetic& arithmetic);
+AccumulatorKernel avx2_accumulator(const PackedShape& shape);
+AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape);
+AccumulatorKernel choose_accumulator(Isa isa, const PackedShape& shape);
 
 }  // namespace spmm::cpu

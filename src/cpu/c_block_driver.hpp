@@ -1,37 +1,14 @@
-// Shared by the SIMD kernels: from the 32-bit sums of a run of pairs to saturated records.
+// Shared by the SIMD kernels: from the clamped sums of runs of pairs to records.
 // Included once per kernel file, inside its region for an instruction set: everything here is internal to that file.
 #pragma once
 
 namespace spmm::cpu {
 namespace {
 
-/// Sums of one run of at most flush_pairs pairs, as a kernel leaves them.
-/// Shapes: low, high [rows, cols], row_sums [rows]. Values: narrow arithmetic uses low alone.
-template <std::uint32_t kMaxRows, std::uint32_t kMaxCols>
-struct Partial {
-  alignas(64) std::array<std::uint32_t, kMaxRows * kMaxCols> low;
-  alignas(64) std::array<std::uint32_t, kMaxRows * kMaxCols> high;
-  alignas(64) std::array<std::uint32_t, kMaxRows> row_sums;
-};
-
-/// Adds one row of a run to exact sums, or starts them with it. Shapes: sums, low, high [count].
-template <bool kWide, bool kFirst>
-inline void fold_row(std::uint64_t* sums, const std::uint32_t* low, const std::uint32_t* high, std::uint64_t row_sum,
-                     std::uint32_t count) {
-  for (std::uint32_t c = 0; c < count; ++c) {
-    std::uint64_t sum = low[c];
-    if constexpr (kWide) {
-      const std::int64_t low_sum = static_cast<std::int32_t>(low[c]);
-      const std::int64_t high_sum = static_cast<std::int32_t>(high[c]);
-      sum = static_cast<std::uint64_t>(low_sum + high_sum * 256) + (row_sum << 15);
-    }
-    sums[c] = kFirst ? sum : sums[c] + sum;
-  }
-}
-
-/// Clamps exact sums. Shapes: sums, out [count].
-inline void saturate_all(const std::uint64_t* sums, std::uint32_t* out, std::uint32_t count) {
-  for (std::uint32_t e = 0; e < count; ++e) out[e] = saturate(sums[e]);
+/// Merges two clamped sums, in what becomes vectors.
+inline std::uint32_t add_clamped(std::uint32_t x, std::uint32_t y) {
+  const std::uint32_t sum = x + y;
+  return sum < x ? kMaxVal : sum;
 }
 
 /// Whether a value is not zero.
@@ -72,36 +49,26 @@ inline bool store_block(const std::uint32_t* values, std::uint32_t side, std::ui
   return any;
 }
 
-/// Computes one C block with Kernel::run, which fills a Partial from at most flush_pairs pairs.
-/// Kernel: kSide = the padded side if it is a constant, else 0; kMaxRows, kMaxCols; kRunPairs = pairs of a run at most.
-/// Values: kM = m where the padded side is a constant, else 0.
+/// Computes one C block with Kernel::run, which gives the clamped sums of at most flush_pairs pairs. No term is
+/// negative, so clamped sums of several runs add up to the clamped sum of all. Kernel: kSide = the padded side if it is
+/// a constant, else 0; kMaxRows, kMaxCols; kRunPairs = pairs of a run at most. Values: kM = m where the padded side is
+/// a constant, else 0.
 template <class Kernel, bool kWide, std::uint32_t kM>
 inline bool multiply_c_block(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
   constexpr std::uint32_t kSide = Kernel::kSide;
   const std::uint32_t m = kM != 0 ? kM : x.shape.m;
-  const std::uint32_t rows = kM != 0 ? kM : x.shape.rows;  // further ones are padding
   const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
   const std::uint32_t run_pairs = std::min(x.arithmetic.flush_pairs, Kernel::kRunPairs);
-  Partial<Kernel::kMaxRows, Kernel::kMaxCols> partial;
-  if (!kWide && count <= run_pairs) {
-    Kernel::template run<kWide, kM>(x, pairs, count, partial);
-    return store_block<kM, kSide>(partial.low.data(), m, cols, out);
-  }
-  alignas(64) std::array<std::uint64_t, Kernel::kMaxRows * Kernel::kMaxCols> sums;
-  const auto fold = [&]<bool kFirst>(std::bool_constant<kFirst>) {
-    for (std::uint32_t r = 0; r < rows; ++r) {
-      fold_row<kWide, kFirst>(sums.data() + r * cols, partial.low.data() + r * cols, partial.high.data() + r * cols,
-                              kWide ? partial.row_sums[r] : 0, cols);
+  alignas(64) std::array<std::uint32_t, Kernel::kMaxRows * Kernel::kMaxCols> sums;
+  Kernel::template run<kWide, kM>(x, pairs, std::min(run_pairs, count), sums.data());
+  if (count > run_pairs) {
+    alignas(64) std::array<std::uint32_t, Kernel::kMaxRows * Kernel::kMaxCols> more;
+    for (std::uint32_t p = run_pairs; p < count; p += run_pairs) {
+      Kernel::template run<kWide, kM>(x, pairs + p, std::min(run_pairs, count - p), more.data());
+      for (std::uint32_t e = 0; e < m * cols; ++e) sums[e] = add_clamped(sums[e], more[e]);
     }
-  };
-  Kernel::template run<kWide, kM>(x, pairs, std::min(run_pairs, count), partial);
-  fold(std::true_type{});
-  for (std::uint32_t p = run_pairs; p < count; p += run_pairs) {
-    Kernel::template run<kWide, kM>(x, pairs + p, std::min(run_pairs, count - p), partial);
-    fold(std::false_type{});
   }
-  saturate_all(sums.data(), partial.low.data(), rows * cols);
-  return store_block<kM, kSide>(partial.low.data(), m, cols, out);
+  return store_block<kM, kSide>(sums.data(), m, cols, out);
 }
 
 constexpr std::uint64_t kRecordsAhead = 4;
@@ -113,8 +80,8 @@ inline void fetch_record(std::byte* record, std::uint64_t bytes) {
   for (std::uint64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(record + at, 1);
 }
 
-/// A MultiplyCBlocks made of Kernel. Where that has run_and_store(), narrow sums of one run go straight into a record,
-/// and nothing is called for each C block.
+/// A MultiplyCBlocks made of Kernel. Where that has run_and_store(), sums of one run go straight into a record, and
+/// nothing is called for each C block.
 template <class Kernel, bool kWide, std::uint32_t kM>
 std::byte* multiply_c_blocks(const Operands& x, const CBlockList& list, std::byte* out) {
   const std::uint64_t record = output_record_bytes(kM != 0 ? kM : x.shape.m);
@@ -125,8 +92,8 @@ std::byte* multiply_c_blocks(const Operands& x, const CBlockList& list, std::byt
     const PairRef* const pairs = list.pairs + begin;
     if constexpr (kM >= 7) fetch_record(out + kRecordsAhead * record, record);
     bool any = false;
-    if constexpr (!kWide && requires { Kernel::template run_and_store<kM>(x, pairs, count, out); }) {
-      any = count <= run_pairs ? Kernel::template run_and_store<kM>(x, pairs, count, out + kIndexBytes)
+    if constexpr (requires { Kernel::template run_and_store<kWide, kM>(x, pairs, count, out); }) {
+      any = count <= run_pairs ? Kernel::template run_and_store<kWide, kM>(x, pairs, count, out + kIndexBytes)
                                : multiply_c_block<Kernel, kWide, kM>(x, pairs, count, out + kIndexBytes);
     } else {
       any = multiply_c_block<Kernel, kWide, kM>(x, pairs, count, out + kIndexBytes);
@@ -165,13 +132,33 @@ MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmet
   }
 }
 
-/// Sum over the pairs of a run of the row sums of A's blocks. Shapes: out [rows].
+/// Two elements of A, as one value for all columns.
+inline std::int32_t two_elements(const std::uint16_t* a) {
+  std::int32_t both;
+  std::memcpy(&both, a, sizeof both);
+  return both;
+}
+
+/// Low and high bytes of elements of A, for wide arithmetic: once for all columns of a strip.
+/// Shapes: a, low, high [count], readable and writable up to a multiple of 16.
+inline void split_digits(const std::uint16_t* a, std::uint32_t count, std::uint16_t* low, std::uint16_t* high) {
+  constexpr std::uint32_t kLanes = 16;
+  for (std::uint32_t first = 0; first < count; first += kLanes) {
+    for (std::uint32_t e = first; e < first + kLanes; ++e) {
+      low[e] = static_cast<std::uint16_t>(a[e] & 0xFF);
+      high[e] = static_cast<std::uint16_t>(a[e] >> 8);
+    }
+  }
+}
+
+/// 2^7 times the sum over the pairs of a run of the row sums of A's blocks, as join_digits() wants it.
+/// Shapes: out [rows].
 inline void sum_rows(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t rows,
                      std::uint32_t* out) {
   std::fill_n(out, rows, 0);
   for (std::uint32_t p = 0; p < count; ++p) {
     const std::uint32_t* row_sums = x.a_row_sums + std::size_t{pairs[p].a} * rows;
-    for (std::uint32_t r = 0; r < rows; ++r) out[r] += row_sums[r];
+    for (std::uint32_t r = 0; r < rows; ++r) out[r] += row_sums[r] << 7;
   }
 }
 

@@ -32,6 +32,20 @@ inline __m256i add_products(__m256i sums, __m256i a, __m256i b) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(a, b));
 }
 
+/// Elements of B minus 2^15, in wide arithmetic.
+template <bool kWide>
+inline __m256i offset(__m256i b) {
+  return kWide ? _mm256_xor_si256(b, _mm256_set1_epi16(static_cast<short>(0x8000))) : b;
+}
+
+/// low + 256 * (high + row_sums), clamped. Values: of one run, so that a 256th of it fits 32 bits.
+inline __m256i join_digits(__m256i low, __m256i high, __m256i row_sums) {
+  const __m256i upper = _mm256_add_epi32(_mm256_add_epi32(high, row_sums), _mm256_srai_epi32(low, 8));
+  const __m256i lowest = _mm256_and_si256(low, _mm256_set1_epi32(0xFF));
+  const __m256i sum = _mm256_or_si256(_mm256_slli_epi32(upper, 8), lowest);
+  return _mm256_or_si256(sum, _mm256_cmpgt_epi32(_mm256_srli_epi32(upper, 24), _mm256_setzero_si256()));
+}
+
 /// Side 4: two registers of sums, a lane of 128 bits per row.
 struct Side4 {
   static constexpr std::uint32_t kSide = 4;
@@ -40,7 +54,7 @@ struct Side4 {
   static constexpr std::uint32_t kRunPairs = 0xFFFF'FFFFu;
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     // The lane of row r takes the two elements 2t, 2t + 1 of that row of A four times.
     const __m256i first = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
     __m256i low[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -51,7 +65,7 @@ struct Side4 {
       const auto* b = reinterpret_cast<const __m128i*>(x.b + pairs[p].b * std::size_t{16});
       const __m256i a = _mm256_load_si256(reinterpret_cast<const __m256i*>(x.a + pairs[p].a * std::size_t{16}));
       for (int t = 0; t < 2; ++t) {
-        const __m256i b_pair = _mm256_broadcastsi128_si256(_mm_load_si128(b + t));
+        const __m256i b_pair = offset<kWide>(_mm256_broadcastsi128_si256(_mm_load_si128(b + t)));
         for (std::size_t half = 0; half < 2; ++half) {
           const __m256i lanes = _mm256_add_epi32(first, _mm256_set1_epi32(static_cast<int>(4 * half) + t));
           const __m256i a_pair = _mm256_permutevar8x32_epi32(a, lanes);
@@ -68,80 +82,99 @@ struct Side4 {
         row_sums = _mm_add_epi32(row_sums, _mm_load_si128(static_cast<const __m128i*>(sums)));
       }
     }
-    for (std::size_t half = 0; half < 2; ++half) {
-      _mm256_store_si256(reinterpret_cast<__m256i*>(out.low.data() + 8 * half), low[half]);
-      if constexpr (kWide) _mm256_store_si256(reinterpret_cast<__m256i*>(out.high.data() + 8 * half), high[half]);
+    for (int half = 0; half < 2; ++half) {
+      if constexpr (kWide) {
+        const __m256i rows = _mm256_add_epi32(_mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1), _mm256_set1_epi32(2 * half));
+        const __m256i shifted = _mm256_castsi128_si256(_mm_slli_epi32(row_sums, 7));
+        low[half] = join_digits(low[half], high[half], _mm256_permutevar8x32_epi32(shifted, rows));
+      }
+      _mm256_store_si256(reinterpret_cast<__m256i*>(out + 8 * half), low[half]);
     }
-    if constexpr (kWide) _mm_store_si128(reinterpret_cast<__m128i*>(out.row_sums.data()), row_sums);
   }
 };
 
-/// Strips of 4 rows and 8 columns; kConstantSide = the padded side where it is known when compiling, else 0.
+/// Strips of up to 4 rows, as equal as can be, and 8 columns; kConstantSide = the padded side where it is known when
+/// compiling, else 0.
 template <std::uint32_t kConstantSide>
 struct Strips {
   static constexpr std::uint32_t kSide = kConstantSide;
   static constexpr std::uint32_t kMaxRows = kSide != 0 ? kSide : kMaxBlockDim;
   static constexpr std::uint32_t kMaxCols = kMaxRows;
   static constexpr std::uint32_t kRunPairs = kSide != 0 ? 64 : 16;  // blocks of one run stay in cache for all strips
-  static constexpr std::uint32_t kStripRows = 4;
+  static constexpr std::uint32_t kMaxStripRows = 4;
   static constexpr std::uint32_t kStripCols = 8;
 
+  /// Where a strip lies in a block.
+  struct Place {
+    std::uint32_t row;
+    std::uint32_t col;
+  };
+
   template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
-  static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t row,
-                        std::uint32_t col, std::uint32_t* out_low, std::uint32_t* out_high) {
+  static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, const Place& place,
+                        const std::uint32_t* row_sums, std::uint32_t* out) {
     const std::uint32_t inner = kSide != 0 ? kSide : x.shape.inner;
     const std::uint32_t used_inner = kM != 0 ? kM : inner;  // what follows is padding
     const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
     const std::size_t a_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.a_elements();
     const std::size_t b_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.b_elements();
+    alignas(32) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> low_digits;
+    alignas(32) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> high_digits;
     __m256i low[kRows];
     __m256i high[kRows];
     for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
     for (std::uint32_t p = 0; p < count; ++p) {
       _mm_prefetch(reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * b_stride), _MM_HINT_T0);
-      const std::uint16_t* a = x.a + pairs[p].a * a_stride + row * inner;
-      const std::uint16_t* b = x.b + pairs[p].b * b_stride + col * 2;
+      const std::uint16_t* a = x.a + pairs[p].a * a_stride + place.row * inner;
+      const std::uint16_t* b = x.b + pairs[p].b * b_stride + place.col * 2;
+      if constexpr (kWide) {
+        split_digits(a, kRows * inner, low_digits.data(), high_digits.data());
+        a = low_digits.data();
+      }
       for (std::uint32_t t = 0; t < used_inner; t += 2) {
-        const __m256i b_pair = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + t * cols));
+        const __m256i b_pair = offset<kWide>(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + t * cols)));
         for (std::uint32_t r = 0; r < kRows; ++r) {
-          std::int32_t two_elements;
-          std::memcpy(&two_elements, a + r * inner + t, sizeof two_elements);
-          const __m256i a_pair = _mm256_set1_epi32(two_elements);
+          const std::uint32_t at = r * inner + t;
+          low[r] = add_products(low[r], _mm256_set1_epi32(two_elements(a + at)), b_pair);
           if constexpr (kWide) {
-            low[r] = add_products(low[r], low_bytes(a_pair), b_pair);
-            high[r] = add_products(high[r], high_bytes(a_pair), b_pair);
-          } else {
-            low[r] = add_products(low[r], a_pair, b_pair);
+            high[r] = add_products(high[r], _mm256_set1_epi32(two_elements(high_digits.data() + at)), b_pair);
           }
         }
       }
     }
     for (std::uint32_t r = 0; r < kRows; ++r) {
-      _mm256_store_si256(reinterpret_cast<__m256i*>(out_low + r * cols), low[r]);
-      if constexpr (kWide) _mm256_store_si256(reinterpret_cast<__m256i*>(out_high + r * cols), high[r]);
+      if constexpr (kWide) {
+        const auto row_sum = static_cast<std::int32_t>(row_sums[place.row + r]);
+        low[r] = join_digits(low[r], high[r], _mm256_set1_epi32(row_sum));
+      }
+      std::uint32_t* const to = out + (place.row + r) * cols + place.col;
+      _mm256_store_si256(reinterpret_cast<__m256i*>(to), low[r]);
     }
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     const std::uint32_t rows = kSide != 0 ? kSide : x.shape.rows;
-    const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
-    if constexpr (kM > kStripRows) {  // one strip of columns; rows that are padding are left out
-      static_assert(kM <= 2 * kStripRows);
-      run_strip<kWide, kM, kStripRows>(x, pairs, count, 0, 0, out.low.data(), out.high.data());
-      constexpr std::uint32_t kAt = kStripRows * kStripCols;
-      run_strip<kWide, kM, kM - kStripRows>(x, pairs, count, kStripRows, 0, out.low.data() + kAt,
-                                            out.high.data() + kAt);
-      if constexpr (kWide) sum_rows(x, pairs, count, rows, out.row_sums.data());
+    alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
+    if constexpr (kWide) sum_rows(x, pairs, count, rows, row_sums.data());
+    const std::uint32_t* const of_rows = row_sums.data();
+    if constexpr (kM != 0) {  // one strip of columns; rows that are padding are left out
+      static_assert(kM > kMaxStripRows && kM <= 2 * kMaxStripRows);
+      constexpr std::uint32_t kUpper = (kM + 1) / 2;
+      run_strip<kWide, kM, kUpper>(x, pairs, count, {.row = 0, .col = 0}, of_rows, out);
+      run_strip<kWide, kM, kM - kUpper>(x, pairs, count, {.row = kUpper, .col = 0}, of_rows, out);
       return;
     }
-    for (std::uint32_t row = 0; row < rows; row += kStripRows) {
-      for (std::uint32_t col = 0; col < cols; col += kStripCols) {
-        const std::uint32_t at = row * cols + col;
-        run_strip<kWide, kM, kStripRows>(x, pairs, count, row, col, out.low.data() + at, out.high.data() + at);
+    const std::uint32_t m = x.shape.m;
+    const std::uint32_t num_strips = (m - 1) / kMaxStripRows + 1;
+    for (std::uint32_t strip = 0; strip < num_strips; ++strip) {
+      const std::uint32_t row = strip * m / num_strips;
+      const bool is_full = (strip + 1) * m / num_strips - row == kMaxStripRows;
+      for (std::uint32_t col = 0; col < x.shape.cols; col += kStripCols) {
+        is_full ? run_strip<kWide, kM, kMaxStripRows>(x, pairs, count, {.row = row, .col = col}, of_rows, out)
+                : run_strip<kWide, kM, kMaxStripRows - 1>(x, pairs, count, {.row = row, .col = col}, of_rows, out);
       }
     }
-    if constexpr (kWide) sum_rows(x, pairs, count, rows, out.row_sums.data());
   }
 };
 

@@ -39,6 +39,21 @@ inline __m512i high_bytes(__m512i a) {
   return _mm512_srli_epi16(a, 8);
 }
 
+/// Elements of B minus 2^15, in wide arithmetic.
+template <bool kWide>
+inline __m512i offset(__m512i b) {
+  return kWide ? _mm512_xor_si512(b, _mm512_set1_epi16(static_cast<short>(0x8000))) : b;
+}
+
+/// low + 256 * (high + row_sums), clamped. Values: of one run, so that a 256th of it fits 32 bits.
+inline __m512i join_digits(__m512i low, __m512i high, __m512i row_sums) {
+  constexpr int kOrAnd = 0xF8;  // first | (second & third)
+  const __m512i upper = _mm512_add_epi32(_mm512_add_epi32(high, row_sums), _mm512_srai_epi32(low, 8));
+  const __m512i sum = _mm512_ternarylogic_epi32(_mm512_slli_epi32(upper, 8), low, _mm512_set1_epi32(0xFF), kOrAnd);
+  const __mmask16 is_over = _mm512_cmpge_epu32_mask(upper, _mm512_set1_epi32(1 << 24));
+  return _mm512_mask_mov_epi32(sum, is_over, _mm512_set1_epi32(-1));
+}
+
 /// Side 4: the whole result is one register, a lane of 128 bits per row.
 struct Side4 {
   static constexpr std::uint32_t kSide = 4;
@@ -46,10 +61,8 @@ struct Side4 {
   static constexpr std::uint32_t kMaxCols = kSide;
   static constexpr std::uint32_t kRunPairs = kNoRunLimit;
 
-  /// Values: row_sums are those of A, wide arithmetic only, as high.
   template <bool kWide>
-  [[gnu::always_inline]] static void sum(const Operands& x, const PairRef* pairs, std::uint32_t count, __m512i& low,
-                                         __m512i& high, __m128i& row_sums) {
+  [[gnu::always_inline]] static __m512i sum(const Operands& x, const PairRef* pairs, std::uint32_t count) {
     // Lane r takes the two elements 2t, 2t + 1 of row r of A four times.
     const __m512i spread0 = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
     const __m512i spread1 = _mm512_add_epi32(spread0, _mm512_set1_epi32(1));
@@ -57,14 +70,14 @@ struct Side4 {
     __m512i low1 = low0;
     __m512i high0 = low0;
     __m512i high1 = low0;
-    row_sums = _mm_setzero_si128();
+    __m128i row_sums = _mm_setzero_si128();
     for (std::uint32_t p = 0; p < count; ++p) {
       _mm_prefetch(reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * std::size_t{16}), _MM_HINT_T0);
       const std::uint16_t* b = x.b + pairs[p].b * std::size_t{16};
       const __m256i block = _mm256_load_si256(reinterpret_cast<const __m256i*>(x.a + pairs[p].a * std::size_t{16}));
       const __m512i a = _mm512_castsi256_si512(block);
-      const __m512i b0 = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(b)));
-      const __m512i b1 = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(b + 8)));
+      const __m512i b0 = offset<kWide>(_mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(b))));
+      const __m512i b1 = offset<kWide>(_mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(b + 8))));
       const __m512i a0 = _mm512_permutexvar_epi32(spread0, a);
       const __m512i a1 = _mm512_permutexvar_epi32(spread1, a);
       if constexpr (kWide) {
@@ -79,32 +92,24 @@ struct Side4 {
         low1 = _mm512_dpwssd_epi32(low1, a1, b1);
       }
     }
-    low = _mm512_add_epi32(low0, low1);
-    high = _mm512_add_epi32(high0, high1);
+    const __m512i low = _mm512_add_epi32(low0, low1);
+    if constexpr (!kWide) return low;
+    const __m512i rows = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    const __m512i of_rows = _mm512_permutexvar_epi32(rows, _mm512_castsi128_si512(_mm_slli_epi32(row_sums, 7)));
+    return join_digits(low, _mm512_add_epi32(high0, high1), of_rows);
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
-    __m512i low;
-    __m512i high;
-    __m128i row_sums;
-    sum<kWide>(x, pairs, count, low, high, row_sums);
-    _mm512_store_si512(out.low.data(), low);
-    if constexpr (kWide) {
-      _mm512_store_si512(out.high.data(), high);
-      _mm_store_si128(reinterpret_cast<__m128i*>(out.row_sums.data()), row_sums);
-    }
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+    _mm512_store_si512(out, sum<kWide>(x, pairs, count));
   }
 
-  /// Narrow sums straight into a record; whether one is not zero.
-  template <std::uint32_t kM>
+  /// Sums straight into a record; whether one is not zero.
+  template <bool kWide, std::uint32_t kM>
   [[gnu::always_inline]] static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count,
                                                    std::byte* out) {
     static_assert(kM == kSide);
-    __m512i sums;
-    __m512i unused;
-    __m128i unused_sums;
-    sum<false>(x, pairs, count, sums, unused, unused_sums);
+    const __m512i sums = sum<kWide>(x, pairs, count);
     _mm512_storeu_si512(out, sums);
     return _mm512_test_epi32_mask(sums, sums) != 0;
   }
@@ -124,8 +129,8 @@ struct Side8 {
 
   template <bool kWide, int T>
   static void step(Sums8& low, Sums8& high, __m512i top, __m512i bottom, const std::uint16_t* b) {
-    const __m512i left = repeat_columns(b + 16 * T);
-    const __m512i right = repeat_columns(b + 16 * T + 8);
+    const __m512i left = offset<kWide>(repeat_columns(b + 16 * T));
+    const __m512i right = offset<kWide>(repeat_columns(b + 16 * T + 8));
     if constexpr (kWide) {
       low.add<T>(low_bytes(top), low_bytes(bottom), left, right);
       high.add<T>(high_bytes(top), high_bytes(bottom), left, right);
@@ -134,13 +139,13 @@ struct Side8 {
     }
   }
 
-  /// Values: row_sums are those of A, wide arithmetic only, as high.
   template <bool kWide, std::uint32_t kM>
-  [[gnu::always_inline]] static void sum(const Operands& x, const PairRef* pairs, std::uint32_t count, Sums8& low,
-                                         Sums8& high, __m256i& row_sums) {
+  [[gnu::always_inline]] static Sums8 sum(const Operands& x, const PairRef* pairs, std::uint32_t count) {
+    Sums8 low;
+    Sums8 high;
     low.clear();
     high.clear();
-    row_sums = _mm256_setzero_si256();
+    __m256i row_sums = _mm256_setzero_si256();
     for (std::uint32_t p = 0; p < count; ++p) {
       const char* ahead = reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * std::size_t{64});
       _mm_prefetch(ahead, _MM_HINT_T0);
@@ -158,30 +163,28 @@ struct Side8 {
         row_sums = _mm256_add_epi32(row_sums, _mm256_load_si256(static_cast<const __m256i*>(sums)));
       }
     }
+    if constexpr (!kWide) return low;
+    const __m512i rows = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    const __m512i shifted = _mm512_castsi256_si512(_mm256_slli_epi32(row_sums, 7));
+    const __m512i of_top = _mm512_permutexvar_epi32(rows, shifted);
+    const __m512i of_bottom = _mm512_permutexvar_epi32(_mm512_add_epi32(rows, _mm512_set1_epi32(4)), shifted);
+    return {.top_left = join_digits(low.top_left, high.top_left, of_top),
+            .top_right = join_digits(low.top_right, high.top_right, of_top),
+            .bottom_left = join_digits(low.bottom_left, high.bottom_left, of_bottom),
+            .bottom_right = join_digits(low.bottom_right, high.bottom_right, of_bottom)};
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
-    Sums8 low;
-    Sums8 high;
-    __m256i row_sums;
-    sum<kWide, kM>(x, pairs, count, low, high, row_sums);
-    low.store(out.low.data());
-    if constexpr (kWide) {
-      high.store(out.high.data());
-      _mm256_store_si256(reinterpret_cast<__m256i*>(out.row_sums.data()), row_sums);
-    }
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+    sum<kWide, kM>(x, pairs, count).store(out);
   }
 
-  /// Narrow sums straight into a record; whether one is not zero.
-  template <std::uint32_t kM>
+  /// Sums straight into a record; whether one is not zero.
+  template <bool kWide, std::uint32_t kM>
   [[gnu::always_inline]] static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count,
                                                    std::byte* out) {
     static_assert(kM == 7 || kM == 8);
-    Sums8 sums;
-    Sums8 unused;
-    __m256i unused_sums;
-    sum<false, kM>(x, pairs, count, sums, unused, unused_sums);
+    const Sums8 sums = sum<kWide, kM>(x, pairs, count);
     kM == 7 ? sums.store_7(out) : sums.store(out);
     return sums.any();
   }
@@ -201,11 +204,12 @@ struct Side6 {
     return _mm512_permutexvar_epi32(_mm512_add_epi32(upper_and_lower, _mm512_set1_epi32(first + t)), a);
   }
 
-  /// Sums of rows 2r, 2r + 1. Shapes: low, high [kRowPairs].
+  /// Sums of rows 2r, 2r + 1. Shapes: out [kRowPairs].
   template <bool kWide>
-  [[gnu::always_inline]] static void sum(const Operands& x, const PairRef* pairs, std::uint32_t count, __m512i* low,
-                                         __m512i* high) {
-    for (std::uint32_t r = 0; r < kRowPairs; ++r) low[r] = high[r] = _mm512_setzero_si512();
+  [[gnu::always_inline]] static void sum(const Operands& x, const PairRef* pairs, std::uint32_t count, __m512i* out) {
+    __m512i high[kRowPairs];
+    __m256i row_sums = _mm256_setzero_si256();
+    for (std::uint32_t r = 0; r < kRowPairs; ++r) out[r] = high[r] = _mm512_setzero_si512();
     for (std::uint32_t p = 0; p < count; ++p) {
       const char* ahead = reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * std::size_t{64});
       _mm_prefetch(ahead, _MM_HINT_T0);
@@ -215,40 +219,46 @@ struct Side6 {
       const __m512i top = _mm512_load_si512(a);
       const __m512i bottom = _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(a + 32)));
       for (int t = 0; t < 3; ++t) {
-        const __m512i columns = _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + 16 * t)));
+        const auto* of_b = reinterpret_cast<const __m256i*>(b + 16 * t);
+        const __m512i columns = offset<kWide>(_mm512_broadcast_i64x4(_mm256_load_si256(of_b)));
         const __m512i rows[kRowPairs] = {spread(top, 0, t), spread(top, 8, t), spread(bottom, 0, t)};
         for (std::uint32_t r = 0; r < kRowPairs; ++r) {
           if constexpr (kWide) {
-            low[r] = _mm512_dpwssd_epi32(low[r], low_bytes(rows[r]), columns);
+            out[r] = _mm512_dpwssd_epi32(out[r], low_bytes(rows[r]), columns);
             high[r] = _mm512_dpwssd_epi32(high[r], high_bytes(rows[r]), columns);
           } else {
-            low[r] = _mm512_dpwssd_epi32(low[r], rows[r], columns);
+            out[r] = _mm512_dpwssd_epi32(out[r], rows[r], columns);
           }
         }
       }
+      if constexpr (kWide) {
+        const void* sums = x.a_row_sums + pairs[p].a * std::size_t{8};
+        row_sums = _mm256_add_epi32(row_sums, _mm256_load_si256(static_cast<const __m256i*>(sums)));
+      }
+    }
+    if constexpr (!kWide) return;
+    const __m512i shifted = _mm512_castsi256_si512(_mm256_slli_epi32(row_sums, 7));
+    for (std::uint32_t r = 0; r < kRowPairs; ++r) {
+      const __m512i two_rows = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+      const __m512i from = _mm512_add_epi32(two_rows, _mm512_set1_epi32(static_cast<int>(2 * r)));
+      out[r] = join_digits(out[r], high[r], _mm512_permutexvar_epi32(from, shifted));
     }
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
-    __m512i low[kRowPairs];
-    __m512i high[kRowPairs];
-    sum<kWide>(x, pairs, count, low, high);
-    for (std::uint32_t r = 0; r < kRowPairs; ++r) {
-      _mm512_store_si512(out.low.data() + 16 * r, low[r]);
-      if constexpr (kWide) _mm512_store_si512(out.high.data() + 16 * r, high[r]);
-    }
-    if constexpr (kWide) sum_rows(x, pairs, count, kSide, out.row_sums.data());
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+    __m512i rows[kRowPairs];
+    sum<kWide>(x, pairs, count, rows);
+    for (std::uint32_t r = 0; r < kRowPairs; ++r) _mm512_store_si512(out + 16 * r, rows[r]);
   }
 
-  /// Narrow sums straight into a record; whether one is not zero.
-  template <std::uint32_t kM>
+  /// Sums straight into a record; whether one is not zero.
+  template <bool kWide, std::uint32_t kM>
   [[gnu::always_inline]] static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count,
                                                    std::byte* out) {
     static_assert(kM == 5 || kM == 6);
     __m512i rows[kRowPairs];
-    __m512i unused[kRowPairs];
-    sum<false>(x, pairs, count, rows, unused);
+    sum<kWide>(x, pairs, count, rows);
     const auto row = [&](std::uint32_t r) {
       return r % 2 == 0 ? _mm512_castsi512_si256(rows[r / 2]) : _mm512_extracti64x4_epi64(rows[r / 2], 1);
     };
@@ -275,56 +285,120 @@ struct Side6 {
   }
 };
 
-/// Any larger side: strips of 8 rows and 16 columns.
+/// 16 columns of B or of sums.
+struct Columns16 {
+  using Register = __m512i;
+  static constexpr std::uint32_t kCount = 16;
+  static Register zero() { return _mm512_setzero_si512(); }
+  static Register load(const std::uint16_t* b) { return _mm512_loadu_si512(b); }
+  static Register load_offset(const std::uint16_t* b) { return offset<true>(load(b)); }
+  static Register spread(std::int32_t value) { return _mm512_set1_epi32(value); }
+  static Register add_products(Register sum, Register b, Register a) { return _mm512_dpwssd_epi32(sum, b, a); }
+  static Register join(Register low, Register high, Register row_sums) { return join_digits(low, high, row_sums); }
+  static void store(std::uint32_t* out, Register sum) { _mm512_storeu_si512(out, sum); }
+};
+
+/// 8 columns: the last ones of a block.
+struct Columns8 {
+  using Register = __m256i;
+  static constexpr std::uint32_t kCount = 8;
+  static Register zero() { return _mm256_setzero_si256(); }
+  static Register load(const std::uint16_t* b) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)); }
+  static Register load_offset(const std::uint16_t* b) {
+    return _mm256_xor_si256(load(b), _mm256_set1_epi16(static_cast<short>(0x8000)));
+  }
+  static Register spread(std::int32_t value) { return _mm256_set1_epi32(value); }
+  static Register add_products(Register sum, Register b, Register a) { return _mm256_dpwssd_epi32(sum, b, a); }
+  static Register join(Register low, Register high, Register row_sums) {
+    return _mm512_castsi512_si256(
+        join_digits(_mm512_castsi256_si512(low), _mm512_castsi256_si512(high), _mm512_castsi256_si512(row_sums)));
+  }
+  static void store(std::uint32_t* out, Register sum) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), sum); }
+};
+
+/// Any larger side: strips of up to 8 rows, as equal as can be, and 16 or 8 columns.
 struct Strips {
   static constexpr std::uint32_t kSide = 0;
   static constexpr std::uint32_t kMaxRows = kMaxBlockDim;
   static constexpr std::uint32_t kMaxCols = kMaxBlockDim;
   static constexpr std::uint32_t kRunPairs = 16;  // blocks of one run stay in the second-level cache for all strips
-  static constexpr std::uint32_t kStripRows = 8;
-  static constexpr std::uint32_t kStripCols = 16;
+  static constexpr std::uint32_t kMaxStripRows = 8;
 
-  template <bool kWide>
-  static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t row,
-                        std::uint32_t col, std::uint32_t* out_low, std::uint32_t* out_high) {
+  /// Where a strip lies in a block.
+  struct Place {
+    std::uint32_t row;
+    std::uint32_t col;
+  };
+
+  template <bool kWide, class Columns, std::uint32_t kRows>
+  static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, const Place& place,
+                        const std::uint32_t* row_sums, std::uint32_t* out) {
+    using Register = typename Columns::Register;
     const PackedShape& shape = x.shape;
-    __m512i low[kStripRows];
-    __m512i high[kStripRows];
-    for (std::uint32_t r = 0; r < kStripRows; ++r) low[r] = high[r] = _mm512_setzero_si512();
+    alignas(64) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> low_digits;
+    alignas(64) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> high_digits;
+    Register low[kRows];
+    Register high[kRows];
+    for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = Columns::zero();
     for (std::uint32_t p = 0; p < count; ++p) {
-      const std::uint16_t* a = x.a + pairs[p].a * shape.a_elements() + row * shape.inner;
-      const std::uint16_t* b = x.b + pairs[p].b * shape.b_elements() + col * 2;
+      const std::uint16_t* a = x.a + pairs[p].a * shape.a_elements() + place.row * shape.inner;
+      const std::uint16_t* b = x.b + pairs[p].b * shape.b_elements() + place.col * 2;
+      if constexpr (kWide) {
+        split_digits(a, kRows * shape.inner, low_digits.data(), high_digits.data());
+        a = low_digits.data();
+      }
       for (std::uint32_t t = 0; t < shape.inner; t += 2) {
-        const __m512i b_pair = _mm512_load_si512(b + t * shape.cols);
-        for (std::uint32_t r = 0; r < kStripRows; ++r) {
-          std::int32_t two_elements;
-          std::memcpy(&two_elements, a + r * shape.inner + t, sizeof two_elements);
-          const __m512i a_pair = _mm512_set1_epi32(two_elements);
+        const std::uint16_t* const of_b = b + t * shape.cols;
+        const Register b_pair = kWide ? Columns::load_offset(of_b) : Columns::load(of_b);
+        for (std::uint32_t r = 0; r < kRows; ++r) {
+          const std::uint32_t at = r * shape.inner + t;
+          low[r] = Columns::add_products(low[r], b_pair, Columns::spread(two_elements(a + at)));
           if constexpr (kWide) {
-            low[r] = _mm512_dpwssd_epi32(low[r], low_bytes(a_pair), b_pair);
-            high[r] = _mm512_dpwssd_epi32(high[r], high_bytes(a_pair), b_pair);
-          } else {
-            low[r] = _mm512_dpwssd_epi32(low[r], a_pair, b_pair);
+            high[r] = Columns::add_products(high[r], b_pair, Columns::spread(two_elements(high_digits.data() + at)));
           }
         }
       }
     }
-    for (std::uint32_t r = 0; r < kStripRows; ++r) {
-      _mm512_store_si512(out_low + r * shape.cols, low[r]);
-      if constexpr (kWide) _mm512_store_si512(out_high + r * shape.cols, high[r]);
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      if constexpr (kWide) {
+        low[r] = Columns::join(low[r], high[r], Columns::spread(static_cast<std::int32_t>(row_sums[place.row + r])));
+      }
+      Columns::store(out + (place.row + r) * shape.cols + place.col, low[r]);
+    }
+  }
+
+  /// A strip of so many rows.
+  template <bool kWide, class Columns>
+  static void run_rows(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t num_rows,
+                       const Place& place, const std::uint32_t* row_sums, std::uint32_t* out) {
+    switch (num_rows) {
+      case 4:
+        return run_strip<kWide, Columns, 4>(x, pairs, count, place, row_sums, out);
+      case 5:
+        return run_strip<kWide, Columns, 5>(x, pairs, count, place, row_sums, out);
+      case 6:
+        return run_strip<kWide, Columns, 6>(x, pairs, count, place, row_sums, out);
+      case 7:
+        return run_strip<kWide, Columns, 7>(x, pairs, count, place, row_sums, out);
+      default:  // half of what kMaxStripRows divides with a remainder of 1 is 4
+        return run_strip<kWide, Columns, 8>(x, pairs, count, place, row_sums, out);
     }
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, Partial<kMaxRows, kMaxCols>& out) {
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     const PackedShape& shape = x.shape;
-    for (std::uint32_t row = 0; row < shape.rows; row += kStripRows) {
-      for (std::uint32_t col = 0; col < shape.cols; col += kStripCols) {
-        const std::uint32_t at = row * shape.cols + col;
-        run_strip<kWide>(x, pairs, count, row, col, out.low.data() + at, out.high.data() + at);
+    alignas(64) std::array<std::uint32_t, kMaxRows> row_sums;
+    if constexpr (kWide) sum_rows(x, pairs, count, shape.rows, row_sums.data());
+    const std::uint32_t num_strips = (shape.m - 1) / kMaxStripRows + 1;
+    for (std::uint32_t strip = 0; strip < num_strips; ++strip) {
+      Place place{.row = strip * shape.m / num_strips, .col = 0};
+      const std::uint32_t num_rows = (strip + 1) * shape.m / num_strips - place.row;
+      for (; place.col + Columns16::kCount <= shape.cols; place.col += Columns16::kCount) {
+        run_rows<kWide, Columns16>(x, pairs, count, num_rows, place, row_sums.data(), out);
       }
+      if (place.col < shape.cols) run_rows<kWide, Columns8>(x, pairs, count, num_rows, place, row_sums.data(), out);
     }
-    if constexpr (kWide) sum_rows(x, pairs, count, shape.rows, out.row_sums.data());
   }
 };
 

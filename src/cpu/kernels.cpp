@@ -11,7 +11,6 @@ constexpr std::uint64_t kNarrowLimit = 1u << 15;
 constexpr std::uint64_t kMaxUnsignedSum = 0xFFFF'FFFFu;
 constexpr std::uint64_t kMaxSignedSum = 0x7FFF'FFFFu;
 constexpr std::uint64_t kMaxByte = 255;
-constexpr std::uint32_t kMinNarrowPairs = 4;  // fewer pairs between flushes: wide arithmetic is as fast
 
 }  // namespace
 
@@ -19,10 +18,10 @@ Arithmetic choose_arithmetic(const PackedShape& shape, std::uint32_t a_bound, st
   if (!shape.interleaved) return {};  // 64-bit sums
   const std::uint64_t narrow_term = std::max<std::uint64_t>(1, std::uint64_t{a_bound} * b_bound * shape.m);
   const std::uint64_t narrow_pairs = kMaxUnsignedSum / narrow_term;
-  if (a_bound < kNarrowLimit && b_bound < kNarrowLimit && narrow_pairs >= kMinNarrowPairs) {
+  if (a_bound < kNarrowLimit && b_bound < kNarrowLimit && narrow_pairs != 0) {
     return {.wide = false, .flush_pairs = static_cast<std::uint32_t>(narrow_pairs)};
   }
-  // A byte of A times an offset element of B: -2^15 at the lowest.
+  // A byte of A times an offset element of B: -2^15 at the lowest. A 256th of the whole sum fits 32 bits, too.
   return {.wide = true, .flush_pairs = static_cast<std::uint32_t>(kMaxSignedSum / (kMaxByte * kNarrowLimit * shape.m))};
 }
 
@@ -38,12 +37,12 @@ MultiplyCBlocks choose_kernel(Isa isa, const PackedShape& shape, const Arithmeti
   return portable_kernel();
 }
 
-AccumulatorKernel choose_accumulator(Isa isa, const PackedShape& shape, const Arithmetic& arithmetic) {
+AccumulatorKernel choose_accumulator(Isa isa, const PackedShape& shape) {
   switch (isa) {
     case Isa::avx512_vnni:
-      return avx512_vnni_accumulator(shape, arithmetic);
+      return avx512_vnni_accumulator(shape);
     case Isa::avx2:
-      return avx2_accumulator(shape, arithmetic);
+      return avx2_accumulator(shape);
     case Isa::portable:
       break;
   }

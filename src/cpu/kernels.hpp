@@ -25,10 +25,10 @@ struct CBlock {
 /// Entries that a kernel may read past the end of a list of pairs, to prefetch.
 inline constexpr std::uint32_t kPairsAhead = 12;
 
-/// Bounds that a sum of 32 bits keeps.
+/// Bounds that a sum of 32 bits keeps, for one block row of C.
 /// narrow: elements of A and B below 2^15, plain dot products of signed 16-bit pairs, sums below 2^32.
-/// wide: A is split into low and high bytes, B is stored minus 2^15; the sums of both halves stay within signed 32
-/// bits, and 2^15 times the row sums of A puts the offset back.
+/// wide: A is split into low and high bytes, B is read minus 2^15; the sums of both halves stay within signed 32 bits,
+/// and 2^15 times the row sums of A puts the offset back.
 struct Arithmetic {
   bool wide = false;
   std::uint32_t flush_pairs = 1;  ///< pairs whose sums are sure to fit 32 bits
@@ -40,7 +40,7 @@ Arithmetic choose_arithmetic(const PackedShape& shape, std::uint32_t a_bound, st
 /// Operands as kernels see them.
 struct Operands {
   const std::uint16_t* a;           ///< [num_blocks of A, shape.a_elements()]
-  const std::uint16_t* b;           ///< [num_blocks of B, shape.b_elements()]; minus 2^15 in wide arithmetic
+  const std::uint16_t* b;           ///< [num_blocks of B, shape.b_elements()]
   const std::uint32_t* a_row_sums;  ///< [num_blocks of A, shape.rows], wide arithmetic only
   PackedShape shape;
   Arithmetic arithmetic;

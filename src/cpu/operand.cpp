@@ -253,25 +253,6 @@ Operand build_operand(const Source& source, Side side, const PackedShape& shape,
   return out;
 }
 
-AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const PackedShape& shape, const Run& run) {
-  run.parallel_for(b.values.size(), kGrain * 64, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    std::uint16_t* values = b.values.data();
-    for (std::uint64_t e = begin; e < end; ++e) values[e] = static_cast<std::uint16_t>(values[e] ^ 0x8000u);
-  });
-  AlignedArray<std::uint32_t> sums(a.cols.size() * shape.rows);
-  run.parallel_for(sums.size(), kGrain * 16, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    for (std::uint64_t row = begin; row < end; ++row) {
-      const std::uint16_t* values = a.values.data() + row * shape.inner;
-      std::uint32_t sum = 0;
-      for (std::uint32_t t = 0; t < shape.inner; ++t) sum += values[t];
-      sums[row] = sum;
-    }
-  });
-  return sums;
-}
-
 PairCounts link_rows(Operand& a, const Operand& b, const AlignedArray<std::uint32_t>& b_tiles,
                      std::uint32_t blocks_per_side, const Run& run) {
   const bool has_all_rows = b.num_rows() == blocks_per_side;  // then positions are block rows

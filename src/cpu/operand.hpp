@@ -30,10 +30,6 @@ struct Operand {
 /// Errors: FormatError (index out of range, duplicate block), Interrupted, what the source throws.
 Operand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress, const Run& run);
 
-/// Turns packed operands into the form of wide arithmetic: subtracts 2^15 from every element of B, and returns the row
-/// sums of A's blocks. Shapes: returns [num_blocks of A, shape.rows].
-AlignedArray<std::uint32_t> prepare_wide(const Operand& a, Operand& b, const PackedShape& shape, const Run& run);
-
 /// Marks a block of A whose column is an empty block row of B.
 inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
 

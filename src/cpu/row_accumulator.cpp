@@ -16,7 +16,6 @@ constexpr std::size_t kLineElements = 16;         // of a cache line, 32 bits ea
 constexpr std::uint64_t kNearBytes = 768u << 10;  // of B that stay in the second-level cache
 constexpr std::uint32_t kMinNearColumns = 16;
 constexpr std::size_t kMaxElements = 64;  // of a block that accumulators take
-constexpr std::uint64_t kMaxSum = 0xFFFF'FFFFu;
 
 /// Adds blocks up, element by element. Shapes: a [count, kElements], sums [kMaxElements].
 /// Values: kElements is a constant so that the loop becomes vectors.
@@ -30,22 +29,21 @@ void add_blocks(const std::uint16_t* a, std::size_t count, std::uint32_t* sums) 
 }  // namespace
 
 RowAccumulator::RowAccumulator(const Operand& a, const Operand& b, const PackedShape& shape,
-                               const Arithmetic& arithmetic, AccumulatorKernel kernel, std::uint32_t blocks_per_side,
+                               const RowArithmetic& arithmetic, AccumulatorKernel kernel, std::uint32_t blocks_per_side,
                                const Space& space, const Run& run)
     : a_(a),
       b_(b),
+      arithmetic_(arithmetic),
       kernel_(kernel),
       run_(run),
       blocks_per_side_(blocks_per_side),
       shape_(shape),
-      flush_pairs_(arithmetic.flush_pairs),
       least_pairs_(kernel.least_pairs * blocks_per_side) {
   if (!kernel_) return;
   const std::uint64_t most = kernel_.sums_bytes / sizeof(std::uint32_t) / kernel_.sum_elements;
   chunk_columns_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, blocks_per_side));
   const std::uint64_t elements = std::uint64_t{chunk_columns_} * kernel_.sum_elements;
   sums_ = space.sums.first(elements);
-  totals_ = space.sums.subspan(elements, elements);
   cursors_ = space.cursors;
   const std::uint64_t b_bytes = std::max<std::uint64_t>(1, b.values.size() * sizeof(std::uint16_t));
   const std::uint64_t near = std::max<std::uint64_t>(kMinNearColumns, blocks_per_side * kNearBytes / b_bytes);
@@ -55,7 +53,7 @@ RowAccumulator::RowAccumulator(const Operand& a, const Operand& b, const PackedS
 }
 
 bool RowAccumulator::takes(std::uint32_t row, std::uint64_t pairs) const {
-  return kernel_ && static_cast<double>(pairs) >= least_pairs_ &&
+  return kernel_ && static_cast<double>(pairs) >= least_pairs_ && !arithmetic_.of(row).wide &&
          a_.row_ptr[row + 1] - a_.row_ptr[row] <= cursors_.size();
 }
 
@@ -63,15 +61,17 @@ bool RowAccumulator::takes_together(std::uint32_t first, std::uint32_t last,
                                     std::span<const std::uint64_t> row_pairs) const {
   if (!kernel_ || last - first < 2 || a_.row_ptr[last] - a_.row_ptr[first] > cursors_.size()) return false;
   if (b_.values.size() * sizeof(std::uint16_t) <= kNearBytes) return false;
-  return std::all_of(row_pairs.begin() + first, row_pairs.begin() + last,
-                     [&](std::uint64_t pairs) { return pairs >= kPairsOfFullRows * blocks_per_side_; });
+  for (std::uint32_t row = first; row < last; ++row) {
+    if (row_pairs[row] < kPairsOfFullRows * blocks_per_side_ || arithmetic_.of(row).wide) return false;
+  }
+  return true;
 }
 
-/// The largest sum of a row is bounded by the elements of A themselves where their bound would not do.
-std::uint32_t RowAccumulator::pairs_to_fold(std::uint32_t row) const {
+/// Whether a sum of the row may leave 32 bits: by the elements of A themselves if their bound does not tell.
+AccumulatorKernel::Add RowAccumulator::choose_add(std::uint32_t row) const {
   const std::uint32_t begin = a_.row_ptr[row];
   const std::uint32_t end = a_.row_ptr[row + 1];
-  if (end - begin <= flush_pairs_) return flush_pairs_;
+  if (end - begin <= arithmetic_.of(row).flush_pairs) return kernel_.add;
   std::array<std::uint32_t, kMaxElements> sums{};
   const std::uint16_t* const blocks = a_.values.data() + begin * shape_.a_elements();
   shape_.a_elements() == kMaxElements ? add_blocks<kMaxElements>(blocks, end - begin, sums.data())
@@ -82,7 +82,7 @@ std::uint32_t RowAccumulator::pairs_to_fold(std::uint32_t row) const {
     for (std::uint32_t t = 0; t < shape_.inner; ++t) sum += sums[r * shape_.inner + t];
     largest = std::max(largest, sum);
   }
-  return largest * b_.bound <= kMaxSum ? end - begin : flush_pairs_;
+  return largest * b_.bound <= kMaxVal ? kernel_.add : kernel_.add_clamped;
 }
 
 void RowAccumulator::start_cursors(std::uint32_t row, std::uint32_t col_begin, std::uint32_t* cursors) {
@@ -99,28 +99,16 @@ void RowAccumulator::start_cursors(std::uint32_t row, std::uint32_t col_begin, s
   }
 }
 
-void RowAccumulator::fold(std::uint32_t num_columns, bool is_first) {
-  const std::size_t count = std::size_t{num_columns} * kernel_.sum_elements;
-  std::uint32_t* sums = sums_.data();
-  std::uint32_t* totals = totals_.data();
-  for (std::size_t e = 0; e < count; ++e) {
-    totals[e] = saturating_add(is_first ? 0 : totals[e], sums[e]);
-    sums[e] = 0;
-  }
-}
-
 std::uint32_t RowAccumulator::next_of(std::uint32_t a_block, const std::uint32_t* cursor) const {
   if (a_block >= a_.cols.size() || a_.cols[a_block] == kNoRow) return 0;
   return cursor != nullptr ? *cursor : b_.row_ptr[a_.cols[a_block]];
 }
 
-std::uint32_t* RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end,
-                                           std::uint32_t* cursors, std::uint32_t pairs_to_fold) {
+void RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end, std::uint32_t* cursors,
+                                 AccumulatorKernel::Add add) {
   const std::uint32_t begin = a_.row_ptr[row];
   const std::uint32_t row_end = a_.row_ptr[row + 1];
   const std::size_t stride = shape_.b_elements();
-  std::uint32_t added = 0;  // since the last fold: each block of A adds to a C block once at most
-  bool folded = false;
   for (std::uint32_t x = begin; x < row_end; ++x) {
     const std::uint32_t soon = x + kRunsAhead;
     const std::uint32_t ahead = next_of(soon, soon < row_end ? cursors + (soon - begin) : nullptr);
@@ -128,23 +116,14 @@ std::uint32_t* RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t firs
     fetch(b_.cols.data() + ahead + kLineElements);
     const std::uint32_t b_row = a_.cols[x];
     if (b_row == kNoRow) continue;
-    if (added == pairs_to_fold) {
-      fold(end - first, !folded);
-      folded = true;
-      added = 0;
-    }
     const std::uint32_t at = cursors[x - begin];
     const AddRun run{.a = a_.values.data() + x * shape_.a_elements(),
                      .b = b_.values.data() + at * stride,
                      .cols = b_.cols.data() + at,
                      .count = b_.row_ptr[b_row + 1] - at,
                      .ahead = b_.values.data() + ahead * stride};
-    cursors[x - begin] += kernel_.add(run, first, end, sums_.data());
-    ++added;
+    cursors[x - begin] += add(run, first, end, sums_.data());
   }
-  if (!folded) return sums_.data();
-  fold(end - first, false);
-  return totals_.data();
 }
 
 void RowAccumulator::clear_if(bool was_used) {
@@ -155,12 +134,13 @@ void RowAccumulator::clear_if(bool was_used) {
 void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used,
                            UnitOutput& out) {
   clear_if(was_used);
-  const std::uint32_t fold_after = pairs_to_fold(row);
+  const AccumulatorKernel::Add add = choose_add(row);
   start_cursors(row, col_begin, cursors_.data());
   for (std::uint32_t first = col_begin; first < col_end;) {
     run_.check_cancelled();
     const std::uint32_t end = std::min(col_end, first + chunk_columns_);
-    std::uint32_t* sums = sum_columns(row, first, end, cursors_.data(), fold_after);
+    sum_columns(row, first, end, cursors_.data(), add);
+    std::uint32_t* sums = sums_.data();
     while (first < end) {
       const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), end - first));
       out.advance_to(kernel_.store(a_.rows[row], first, count, sums, out.position()));
@@ -172,7 +152,7 @@ void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint
 
 void RowAccumulator::merge_together(std::uint32_t first, std::uint32_t last, bool was_used, UnitOutput& out) {
   struct RowState {
-    std::uint32_t fold_after;
+    AccumulatorKernel::Add add;
     std::byte* end;  // of the records so far
   };
   clear_if(was_used);
@@ -181,7 +161,7 @@ void RowAccumulator::merge_together(std::uint32_t first, std::uint32_t last, boo
   const std::uint32_t first_block = a_.row_ptr[first];
   std::vector<RowState> rows(last - first);
   for (std::uint32_t row = first; row < last; ++row) {
-    rows[row - first] = {.fold_after = pairs_to_fold(row), .end = begin + (row - first) * row_bytes};
+    rows[row - first] = {.add = choose_add(row), .end = begin + (row - first) * row_bytes};
     start_cursors(row, 0, cursors_.data() + (a_.row_ptr[row] - first_block));
   }
   for (std::uint32_t col = 0; col < blocks_per_side_; col += near_columns_) {
@@ -190,8 +170,8 @@ void RowAccumulator::merge_together(std::uint32_t first, std::uint32_t last, boo
       run_.check_cancelled();
       RowState& state = rows[row - first];
       std::uint32_t* const cursors = cursors_.data() + (a_.row_ptr[row] - first_block);
-      std::uint32_t* const sums = sum_columns(row, col, end, cursors, state.fold_after);
-      state.end = kernel_.store(a_.rows[row], col, end - col, sums, state.end);
+      sum_columns(row, col, end, cursors, state.add);
+      state.end = kernel_.store(a_.rows[row], col, end - col, sums_.data(), state.end);
     }
   }
   std::byte* end = begin;

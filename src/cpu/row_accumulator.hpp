@@ -9,10 +9,11 @@
 #include "cpu/accumulator_kernel.hpp"
 #include "cpu/operand.hpp"
 #include "cpu/output_queue.hpp"
+#include "cpu/row_arithmetic.hpp"
 
 namespace spmm::cpu {
 
-/// Sums of a range of columns at most, and totals as large.
+/// Sums of a range of columns at most.
 inline constexpr std::uint64_t kMaxSumsBytes = 128u << 10;
 
 /// Pairs per block column of C from which hardly a row misses one.
@@ -23,12 +24,12 @@ class RowAccumulator {
  public:
   /// Memory that the caller has for other rows.
   struct Space {
-    std::span<std::uint32_t> sums;     ///< aligned to a cache line, 2 * kMaxSumsBytes at least
+    std::span<std::uint32_t> sums;     ///< aligned to a cache line, kMaxSumsBytes at least
     std::span<std::uint32_t> cursors;  ///< for each block of a row of A
   };
 
   /// Values: kernel may be empty: then no row is taken.
-  RowAccumulator(const Operand& a, const Operand& b, const PackedShape& shape, const Arithmetic& arithmetic,
+  RowAccumulator(const Operand& a, const Operand& b, const PackedShape& shape, const RowArithmetic& arithmetic,
                  AccumulatorKernel kernel, std::uint32_t blocks_per_side, const Space& space, const Run& run);
 
   /// Whether a row of the compressed A with so many pairs is faster here than by ordering its pairs.
@@ -51,28 +52,25 @@ class RowAccumulator {
  private:
   void clear_if(bool was_used);
   void start_cursors(std::uint32_t row, std::uint32_t col_begin, std::uint32_t* cursors);
-  [[nodiscard]] std::uint32_t pairs_to_fold(std::uint32_t row) const;
-  /// Sums of columns [first, end), folded after so many blocks of A; returns where they are.
-  std::uint32_t* sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end, std::uint32_t* cursors,
-                             std::uint32_t pairs_to_fold);
+  [[nodiscard]] AccumulatorKernel::Add choose_add(std::uint32_t row) const;
+  /// Sums of columns [first, end).
+  void sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end, std::uint32_t* cursors,
+                   AccumulatorKernel::Add add);
   /// Where the blocks of B lie that a block of A meets next, or the first one of B where it meets none.
   /// Values: a_block = any block of A; cursor = the one of the row's block, for blocks of another row none.
   [[nodiscard]] std::uint32_t next_of(std::uint32_t a_block, const std::uint32_t* cursor) const;
-  /// Adds sums to totals, clamped, or starts those with them, and clears them.
-  void fold(std::uint32_t num_columns, bool is_first);
 
   const Operand& a_;
   const Operand& b_;
+  const RowArithmetic& arithmetic_;
   const AccumulatorKernel kernel_;
   const Run& run_;
   std::uint32_t blocks_per_side_;
   PackedShape shape_;
-  std::uint32_t flush_pairs_;
   double least_pairs_;                // of a row that is taken
   std::uint32_t chunk_columns_ = 0;   // whose sums are kept at a time
   std::uint32_t near_columns_ = 0;    // whose blocks of B stay in the second-level cache
   std::span<std::uint32_t> sums_;     // [chunk_columns, sum_elements]; zero between ranges of columns
-  std::span<std::uint32_t> totals_;   // the same, saturated; of a range of columns that was folded
   std::span<std::uint32_t> cursors_;  // next block of B for each block of A in the row
 };
 

@@ -140,21 +140,22 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
   }
   const PackedShape& shape = product.shape;
   if (plan::sums_in_tiles(shape.m)) return merge_in_tiles(product, shared);
-  const Arithmetic arithmetic = choose_arithmetic(shape, product.a.bound, product.b.bound);
-  AlignedArray<std::uint32_t> a_row_sums;  // wide arithmetic only
-  if (arithmetic.wide) {
+  RowArithmetic arithmetic;
+  {
     const auto timing = run.clock.scope(Stage::build);
-    a_row_sums = prepare_wide(product.a, product.b, shape, run);
+    arithmetic = choose_row_arithmetic(product.a, product.b, shape, run);
   }
   const RowProduct rows{.a = product.a,
                         .b = product.b,
                         .operands = {.a = product.a.values.data(),
                                      .b = product.b.values.data(),
-                                     .a_row_sums = a_row_sums.data(),
+                                     .a_row_sums = arithmetic.a_row_sums.data(),
                                      .shape = shape,
-                                     .arithmetic = arithmetic},
-                        .kernel = choose_kernel(isa, shape, arithmetic),
-                        .accumulator = choose_accumulator(isa, shape, arithmetic),
+                                     .arithmetic = arithmetic.common},
+                        .arithmetic = arithmetic,
+                        .narrow_kernel = choose_kernel(isa, shape, {.wide = false}),
+                        .wide_kernel = choose_kernel(isa, shape, {.wide = true}),
+                        .accumulator = choose_accumulator(isa, shape),
                         .lister = choose_lister(isa),
                         .blocks_per_side = product.blocks_per_side};
   return merge_rows<RowMerger>(rows, shared);

@@ -34,18 +34,18 @@ std::uint32_t max_list_pairs(std::uint32_t m) {
 RowMerger::RowMerger(const RowProduct& product, const Run& run)
     : product_(product),
       run_(run),
+      operands_(product.operands),
       max_pairs_(max_list_pairs(product.operands.shape.m)),
       segments_(kMaxPairs),
       pairs_(kMaxPairs + kPairsAhead),
       c_blocks_(kMaxPairs + kCBlocksAhead),
       cursors_(kMaxPairs),
-      accumulator_(
-          product.a, product.b, product.operands.shape, product.operands.arithmetic, product.accumulator,
-          product.blocks_per_side,
-          {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), 2 * kMaxSumsBytes / sizeof(std::uint32_t)},
-           .cursors = {cursors_.data(), cursors_.size()}},
-          run) {
-  static_assert(2 * kMaxSumsBytes <= kMaxPairs * sizeof(PairRef));
+      accumulator_(product.a, product.b, product.operands.shape, product.arithmetic, product.accumulator,
+                   product.blocks_per_side,
+                   {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), kMaxSumsBytes / sizeof(std::uint32_t)},
+                    .cursors = {cursors_.data(), cursors_.size()}},
+                   run) {
+  static_assert(kMaxSumsBytes <= kMaxPairs * sizeof(PairRef));
   static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
   if (counts_columns(product.blocks_per_side)) {
     position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
@@ -82,6 +82,7 @@ void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_
     return accumulator_.merge(row, col_begin, col_end, std::exchange(pairs_were_used_, false), out);
   }
   pairs_were_used_ = true;
+  operands_.arithmetic = product_.arithmetic.of(row);
   const bool whole_row = col_begin == 0 && col_end == product_.blocks_per_side;
   if (!whole_row || pairs > max_pairs_) return merge_by_columns(pairs, col_begin, col_end, out);
   if (pairs <= kShortRowPairs) fetch_rows_ahead();
@@ -308,6 +309,11 @@ void RowMerger::rank_pairs() {
   }
 }
 
+std::byte* RowMerger::multiply(const CBlockList& list, std::byte* out) const {
+  const MultiplyCBlocks kernel = operands_.arithmetic.wide ? product_.wide_kernel : product_.narrow_kernel;
+  return kernel(operands_, list, out);
+}
+
 void RowMerger::run_kernel(UnitOutput& out) {
   std::uint32_t begin = 0;
   for (std::uint32_t t = 0; t < num_c_blocks_;) {
@@ -316,7 +322,7 @@ void RowMerger::run_kernel(UnitOutput& out) {
                           .c_blocks = {c_blocks_.data() + t, count},
                           .begin = begin,
                           .pairs = pairs_.data()};
-    out.advance_to(product_.kernel(product_.operands, list, out.position()));
+    out.advance_to(multiply(list, out.position()));
     t += count;
     begin = c_blocks_[t - 1].end;
   }
@@ -356,7 +362,7 @@ void RowMerger::add_part(std::uint32_t col, std::vector<std::uint32_t>& sums) {
   std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
   const CBlock c_block{.col = col, .end = std::exchange(num_pairs_, 0)};
   const CBlockList list{.row = product_.a.rows[row_], .c_blocks = {&c_block, 1}, .begin = 0, .pairs = pairs_.data()};
-  const std::byte* end = product_.kernel(product_.operands, list, part_record_.data());
+  const std::byte* end = multiply(list, part_record_.data());
   if (end == part_record_.data()) return;  // all zero
   for (std::size_t e = 0; e < sums.size(); ++e) {
     std::uint32_t value = 0;

@@ -14,6 +14,7 @@
 #include "cpu/output_queue.hpp"
 #include "cpu/radix_sort.hpp"
 #include "cpu/row_accumulator.hpp"
+#include "cpu/row_arithmetic.hpp"
 
 namespace spmm::cpu {
 
@@ -22,7 +23,9 @@ struct RowProduct {
   const Operand& a;  ///< columns replaced by link_rows
   const Operand& b;
   Operands operands;
-  MultiplyCBlocks kernel;
+  const RowArithmetic& arithmetic;
+  MultiplyCBlocks narrow_kernel;
+  MultiplyCBlocks wide_kernel;
   AccumulatorKernel accumulator;  ///< may be empty
   ColumnLister lister;
   std::uint32_t blocks_per_side;
@@ -68,10 +71,12 @@ class RowMerger {
   void sort_pairs();
   void rank_pairs();
   void run_kernel(UnitOutput& out);
+  std::byte* multiply(const CBlockList& list, std::byte* out) const;
   [[nodiscard]] std::uint32_t first_at_least(std::uint32_t b_row, std::uint32_t col) const;
 
   const RowProduct& product_;
   const Run& run_;
+  Operands operands_;               // with the arithmetic of the row
   std::uint32_t max_pairs_;         // of one list
   std::uint32_t row_ = 0;           // of the compressed A
   AlignedArray<Segment> segments_;  // with the pairs of the list

@@ -105,9 +105,11 @@ std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const
 HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa) {
   const PackedShape shape = packed_shape(isa, a.m);
   if (sums_in_tiles(a.m)) return tile_merge_bytes(a, b, shape);
-  const std::uint64_t row_sums = a.num_blocks * sizeof(std::uint32_t) * shape.rows;  // of wide arithmetic
+  // Bounds of rows, which tell their arithmetic, and what wide arithmetic wants.
+  const std::uint64_t bounds = (stored_rows(a) + stored_rows(b)) * sizeof(std::uint32_t);
+  const std::uint64_t row_sums = a.num_blocks * sizeof(std::uint32_t) * shape.rows;
   return {.preparing = preparing_bytes(a, b, shape),
-          .resident = prepared_bytes(a, b, shape) + row_sums,
+          .resident = prepared_bytes(a, b, shape) + bounds + row_sums,
           .per_thread = row_merger_bytes(a)};
 }
 

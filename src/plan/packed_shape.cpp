@@ -6,7 +6,7 @@ namespace spmm::plan {
 namespace {
 
 constexpr std::uint32_t kStripRows = 8;
-constexpr std::uint32_t kStripCols = 16;
+constexpr std::uint32_t kStripCols = 8;
 
 constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

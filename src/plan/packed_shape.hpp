@@ -22,7 +22,8 @@ struct PackedShape {
 };
 
 /// Blocks that are summed in tiles are not padded. Sides 4 and 8 have kernels of their own, 5 to 7 are padded to 8
-/// (kernels of their own leave out most of the padding), larger ones are cut into strips of 8 rows and 16 columns.
+/// (kernels of their own leave out most of the padding), larger ones are cut into strips of up to 8 rows, and 8 or 16
+/// columns.
 PackedShape packed_shape(Isa isa, std::uint32_t m);
 
 }  // namespace spmm::plan

@@ -141,12 +141,13 @@ TEST_CASE("cpu: which rows are summed together") {
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
   const auto shape = cpu::packed_shape(cpu::Isa::avx2, 8);
-  const cpu::Arithmetic narrow = cpu::choose_arithmetic(shape, 100, 100);
-  const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape, narrow);
+  const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape);
   if (!kernel) return;  // another processor
-  const AlignedArray<std::uint32_t> sums(2 * cpu::kMaxSumsBytes / sizeof(std::uint32_t));
+  const AlignedArray<std::uint32_t> sums(cpu::kMaxSumsBytes / sizeof(std::uint32_t));
   std::vector<std::uint32_t> cursors(200);
   const cpu::RowAccumulator::Space space{.sums = {sums.data(), sums.size()}, .cursors = cursors};
+  cpu::RowArithmetic narrow;
+  narrow.common = cpu::choose_arithmetic(shape, 100, 100);
   const auto takes = [&](std::uint32_t side, std::uint32_t last, std::uint64_t pairs_of_last) {
     const BlockMatrix full = every(side, side, side, 8, 1, 100, 9);
     const cpu::Prepared product = cpu::prepare(MemorySource(full), MemorySource(full), shape, run);
@@ -169,12 +170,13 @@ TEST_CASE("cpu: which rows are summed in memory") {
   const BlockMatrix full = every(40, 40, 40, 8, 1, 100, 9);
   const auto shape = cpu::packed_shape(cpu::Isa::avx2, 8);
   const cpu::Prepared product = cpu::prepare(MemorySource(full), MemorySource(full), shape, run);
-  const cpu::Arithmetic narrow = cpu::choose_arithmetic(shape, 100, 100);
-  const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape, narrow);
+  const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape);
   if (!kernel) return;  // another processor
-  const AlignedArray<std::uint32_t> sums(2 * cpu::kMaxSumsBytes / sizeof(std::uint32_t));
+  const AlignedArray<std::uint32_t> sums(cpu::kMaxSumsBytes / sizeof(std::uint32_t));
   std::vector<std::uint32_t> cursors(40);
   const cpu::RowAccumulator::Space space{.sums = {sums.data(), sums.size()}, .cursors = cursors};
+  cpu::RowArithmetic narrow;
+  narrow.common = cpu::choose_arithmetic(shape, 100, 100);
   const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, 40, space, run);
   CHECK(rows.takes(0, 1600));
   CHECK(rows.takes(0, 120));
@@ -183,7 +185,9 @@ TEST_CASE("cpu: which rows are summed in memory") {
   const cpu::RowAccumulator few(product.a, product.b, shape, narrow, kernel, 40,
                                 {.sums = space.sums, .cursors = space.cursors.first(39)}, run);
   CHECK_FALSE(few.takes(0, 1600));  // no cursor for every block of the row
-  CHECK_FALSE(cpu::avx2_accumulator(shape, cpu::choose_arithmetic(shape, 65'535, 65'535)));
+  cpu::RowArithmetic wide;
+  wide.common = cpu::choose_arithmetic(shape, 65'535, 65'535);
+  CHECK_FALSE(cpu::RowAccumulator(product.a, product.b, shape, wide, kernel, 40, space, run).takes(0, 1600));
 }
 
 }  // namespace spmm::test
