@@ -20,6 +20,8 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
+#include "cpu/digits_avx512.hpp"
+
 namespace spmm::cpu {
 namespace {
 
@@ -51,30 +53,40 @@ inline void store_index(std::byte* out, std::uint32_t row, std::uint32_t col) {
   std::memcpy(out, &at, kHeadBytes);
 }
 
-/// Values: no term is negative, so clamped sums may be added in any order.
-inline __m512i add_clamped(__m512i sum, __m512i products) {
-  const __m512i most = _mm512_xor_si512(sum, _mm512_set1_epi32(-1));  // that fits
-  return _mm512_add_epi32(sum, _mm512_min_epu32(products, most));
-}
+/// How sums grow: as AccumulatorKernel has it.
+enum class Sums { plain, clamped, wide };
 
 /// Side 4: the sums of a block are one register, a lane per row.
-template <bool kClamps>
+template <Sums kSums>
 std::uint32_t add_4(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
   constexpr std::size_t kElements = 16;
-  const auto [a, b, cols, count, ahead] = run;
+  const auto [a, b, cols, count, ahead, a_row_sums] = run;
   const __m512i spread0 = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
   const __m512i spread1 = _mm512_add_epi32(spread0, _mm512_set1_epi32(1));
   const __m512i block = _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(a)));
   const __m512i a0 = _mm512_permutexvar_epi32(spread0, block);
   const __m512i a1 = _mm512_permutexvar_epi32(spread1, block);
+  __m512i of_rows = _mm512_setzero_si512();
+  if constexpr (kSums == Sums::wide) {
+    const __m128i row_sums = _mm_slli_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a_row_sums)), 7);
+    const __m512i rows = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    of_rows = _mm512_permutexvar_epi32(rows, _mm512_castsi128_si512(row_sums));
+  }
   std::uint32_t x = 0;
   for (; x < count && cols[x] < end_col; ++x) {
     fetch_block<kElements>(ahead + x * kElements);
     std::uint32_t* const at = sums + (cols[x] - first_col) * kElements;
-    __m512i sum = kClamps ? _mm512_setzero_si512() : _mm512_load_si512(at);
-    sum = _mm512_dpwssd_epi32(sum, a0, repeat(b + x * kElements));
-    sum = _mm512_dpwssd_epi32(sum, a1, repeat(b + x * kElements + 8));
-    _mm512_store_si512(at, kClamps ? add_clamped(_mm512_load_si512(at), sum) : sum);
+    const __m512i b0 = offset<kSums == Sums::wide>(repeat(b + x * kElements));
+    const __m512i b1 = offset<kSums == Sums::wide>(repeat(b + x * kElements + 8));
+    __m512i sum = kSums == Sums::plain ? _mm512_load_si512(at) : _mm512_setzero_si512();
+    if constexpr (kSums == Sums::wide) {
+      const __m512i low = _mm512_dpwssd_epi32(_mm512_dpwssd_epi32(sum, low_bytes(a0), b0), low_bytes(a1), b1);
+      const __m512i high = _mm512_dpwssd_epi32(_mm512_dpwssd_epi32(sum, high_bytes(a0), b0), high_bytes(a1), b1);
+      sum = join_digits(low, high, of_rows);
+    } else {
+      sum = _mm512_dpwssd_epi32(_mm512_dpwssd_epi32(sum, a0, b0), a1, b1);
+    }
+    _mm512_store_si512(at, kSums == Sums::plain ? sum : add_clamped(_mm512_load_si512(at), sum));
   }
   return x;
 }
@@ -157,9 +169,9 @@ struct Rows : RowPairs<kSide> {
   using Blocks::kRegisters;
   static constexpr std::size_t kSumElements = kRegisters * 16;
 
-  template <bool kClamps>
+  template <Sums kSums>
   static std::uint32_t add(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
-    const auto [a, b, cols, count, ahead] = run;
+    const auto [a, b, cols, count, ahead, a_row_sums] = run;
     const __m512i halves[2] = {_mm512_load_si512(a), _mm512_load_si512(a + 32)};
     __m512i rows[kRegisters][kInnerPairs];
 #pragma GCC unroll 4
@@ -175,7 +187,7 @@ struct Rows : RowPairs<kSide> {
       __m512i sum[kRegisters];
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < kRegisters; ++r) {
-        sum[r] = kClamps ? _mm512_setzero_si512() : _mm512_load_si512(at + 16 * r);
+        sum[r] = kSums == Sums::plain ? _mm512_load_si512(at + 16 * r) : _mm512_setzero_si512();
       }
 #pragma GCC unroll 4
       for (std::size_t t = 0; t < kInnerPairs; ++t) {
@@ -185,7 +197,52 @@ struct Rows : RowPairs<kSide> {
       }
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < kRegisters; ++r) {
-        _mm512_store_si512(at + 16 * r, kClamps ? add_clamped(_mm512_load_si512(at + 16 * r), sum[r]) : sum[r]);
+        _mm512_store_si512(at + 16 * r,
+                           kSums == Sums::plain ? sum[r] : add_clamped(_mm512_load_si512(at + 16 * r), sum[r]));
+      }
+    }
+    return x;
+  }
+
+  /// Both digits of A, spread, lie in memory: registers would not hold them.
+  static std::uint32_t add_wide(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col,
+                                std::uint32_t* sums) {
+    const auto [a, b, cols, count, ahead, a_row_sums] = run;
+    const __m512i halves[2] = {_mm512_load_si512(a), _mm512_load_si512(a + 32)};
+    const __m512i two_rows = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const auto* const row_sums = reinterpret_cast<const __m256i*>(a_row_sums);
+    const __m512i shifted = _mm512_castsi256_si512(_mm256_slli_epi32(_mm256_loadu_si256(row_sums), 7));
+    __m512i low_digits[kRegisters][kInnerPairs];
+    __m512i high_digits[kRegisters][kInnerPairs];
+    __m512i of_rows[kRegisters];
+    for (std::size_t r = 0; r < kRegisters; ++r) {
+      const __m512i from = _mm512_add_epi32(two_rows, _mm512_set1_epi32(static_cast<int>(2 * r)));
+      of_rows[r] = _mm512_permutexvar_epi32(from, shifted);
+      for (std::size_t t = 0; t < kInnerPairs; ++t) {
+        const __m512i elements = Blocks::spread(halves[r / 2], r, t);
+        low_digits[r][t] = low_bytes(elements);
+        high_digits[r][t] = high_bytes(elements);
+      }
+    }
+    std::uint32_t x = 0;
+    for (; x < count && cols[x] < end_col; ++x) {
+      fetch_block<Blocks::kUsedElements>(ahead + x * kElements);
+      std::uint32_t* const at = sums + (cols[x] - first_col) * kSumElements;
+      const std::uint16_t* const block = b + x * kElements;
+      __m512i columns[kInnerPairs];
+#pragma GCC unroll 4
+      for (std::size_t t = 0; t < kInnerPairs; ++t) columns[t] = offset<true>(repeat_row(block + 16 * t));
+#pragma GCC unroll 4
+      for (std::size_t r = 0; r < kRegisters; ++r) {
+        __m512i low = _mm512_setzero_si512();
+        __m512i high = low;
+#pragma GCC unroll 4
+        for (std::size_t t = 0; t < kInnerPairs; ++t) {
+          low = _mm512_dpwssd_epi32(low, columns[t], low_digits[r][t]);
+          high = _mm512_dpwssd_epi32(high, columns[t], high_digits[r][t]);
+        }
+        const __m512i sum = join_digits(low, high, of_rows[r]);
+        _mm512_store_si512(at + 16 * r, add_clamped(_mm512_load_si512(at + 16 * r), sum));
       }
     }
     return x;
@@ -215,8 +272,9 @@ struct Rows : RowPairs<kSide> {
     return {.sum_elements = kSumElements,
             .sums_bytes = kSumsBytes,
             .least_pairs = plan::least_summed_pairs(Isa::avx512_vnni, kSide),
-            .add = add<false>,
-            .add_clamped = add<true>,
+            .add = add<Sums::plain>,
+            .add_clamped = add<Sums::clamped>,
+            .add_wide = add_wide,
             .store = store};
   }
 };
@@ -229,8 +287,9 @@ AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape) {
       return {.sum_elements = 16,
               .sums_bytes = kSide4SumsBytes,
               .least_pairs = plan::least_summed_pairs(Isa::avx512_vnni, 4),
-              .add = add_4<false>,
-              .add_clamped = add_4<true>,
+              .add = add_4<Sums::plain>,
+              .add_clamped = add_4<Sums::clamped>,
+              .add_wide = add_4<Sums::wide>,
               .store = store_4};
     case 5:
       return Rows<5>::kernel();

@@ -11,16 +11,18 @@ namespace spmm::cpu {
 
 /// A block of A and the blocks of a row of B that it meets, from column first_col on.
 /// Shapes: a [a_elements]; b, ahead [count, b_elements]; cols [count], ascending, none below first_col.
-/// Values: ahead = blocks of B that are fetched meanwhile, one for each that is multiplied; any address.
+/// Values: ahead = blocks of B that are fetched meanwhile, one for each that is multiplied; any address. a_row_sums
+/// [rows] of the block, wide arithmetic only.
 struct AddRun {
   const std::uint16_t* a;
   const std::uint16_t* b;
   const std::uint32_t* cols;
   std::uint32_t count;
   const std::uint16_t* ahead;
+  const std::uint32_t* a_row_sums;
 };
 
-/// Sums of one block row of C, for columns [first_col, end_col), in memory. Narrow arithmetic only (kernels.hpp).
+/// Sums of one block row of C, for columns [first_col, end_col), in memory.
 /// Shapes: sums [end_col - first_col, sum_elements], aligned to 64 bytes; the order within a block is the kernel's own.
 struct AccumulatorKernel {
   std::uint32_t sum_elements = 0;  ///< of a block, with padding
@@ -31,8 +33,9 @@ struct AccumulatorKernel {
   /// of B there were.
   using Add = std::uint32_t (*)(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums);
 
-  Add add = nullptr;          ///< Values: no sum may leave 32 bits
-  Add add_clamped = nullptr;  ///< Values: sums are clamped; no product of two blocks may leave 32 bits
+  Add add = nullptr;          ///< narrow arithmetic; Values: no sum may leave 32 bits
+  Add add_clamped = nullptr;  ///< the same, clamped; Values: no product of two blocks may leave 32 bits
+  Add add_wide = nullptr;     ///< wide arithmetic, clamped
 
   /// Writes the records of the C blocks that are not zero and clears the sums.
   /// Shapes: sums [count, sum_elements], of columns from first_col on; out has room for count records. Returns the end

@@ -41,12 +41,15 @@ inline bool store_block(const std::uint32_t* values, std::uint32_t side, std::ui
     std::memcpy(out + (kM - 1) * kM * kBytes, values + (kM - 1) * kCols, kM * kBytes);
     return any_value(values, kM * kCols);
   }
-  bool any = false;
-  for (std::uint32_t r = 0; r < m; ++r) {
-    std::memcpy(out + std::size_t{r} * m * kBytes, values + std::size_t{r} * cols, m * kBytes);
-    any |= any_value(values + std::size_t{r} * cols, m);
+  constexpr std::uint32_t kLanes = 8;  // cols is a multiple of it, and m more than half of cols
+  const std::size_t row_bytes = m * kBytes;
+  for (std::uint32_t r = 0; r + 1 < m; ++r, out += row_bytes) {
+    for (std::uint32_t c = 0; c < cols; c += kLanes) {
+      std::memcpy(out + c * kBytes, values + std::size_t{r} * cols + c, kLanes * kBytes);
+    }
   }
-  return any;
+  std::memcpy(out, values + std::size_t{m - 1} * cols, row_bytes);
+  return any_value(values, m * cols);
 }
 
 /// Computes one C block with Kernel::run, which gives the clamped sums of at most flush_pairs pairs. No term is
@@ -130,6 +133,19 @@ MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmet
     default:
       return for_arithmetic<Strips, 0>(arithmetic);
   }
+}
+
+/// Fetches the block of B of a pair that comes soon, or the beginning of a large one: fewer pairs ahead if blocks are
+/// large, so that they stay in the first-level cache. Inlined by order: a function that only fetches is dropped as one
+/// without effect.
+[[gnu::always_inline]] inline void fetch_block_ahead(const Operands& x, const PairRef* pair) {
+  constexpr std::uint64_t kLineBytes = 64;
+  constexpr std::uint64_t kAheadBytes = 6144;
+  constexpr std::uint64_t kMostBytes = 1024;
+  const std::uint64_t bytes = x.shape.b_elements() * sizeof(std::uint16_t);
+  const std::uint64_t ahead = std::clamp<std::uint64_t>(kAheadBytes / bytes, 1, kPairsAhead);
+  const auto* const block = reinterpret_cast<const char*>(x.b) + pair[ahead].b * bytes;
+  for (std::uint64_t at = 0; at < std::min(bytes, kMostBytes); at += kLineBytes) __builtin_prefetch(block + at);
 }
 
 /// Two elements of A, as one value for all columns.

@@ -18,32 +18,13 @@
 #endif
 
 #include "cpu/c_block_driver.hpp"
+#include "cpu/digits_avx2.hpp"
 
 namespace spmm::cpu {
 namespace {
 
-inline __m256i low_bytes(__m256i a) {
-  return _mm256_and_si256(a, _mm256_set1_epi16(0xFF));
-}
-inline __m256i high_bytes(__m256i a) {
-  return _mm256_srli_epi16(a, 8);
-}
 inline __m256i add_products(__m256i sums, __m256i a, __m256i b) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(a, b));
-}
-
-/// Elements of B minus 2^15, in wide arithmetic.
-template <bool kWide>
-inline __m256i offset(__m256i b) {
-  return kWide ? _mm256_xor_si256(b, _mm256_set1_epi16(static_cast<short>(0x8000))) : b;
-}
-
-/// low + 256 * (high + row_sums), clamped. Values: of one run, so that a 256th of it fits 32 bits.
-inline __m256i join_digits(__m256i low, __m256i high, __m256i row_sums) {
-  const __m256i upper = _mm256_add_epi32(_mm256_add_epi32(high, row_sums), _mm256_srai_epi32(low, 8));
-  const __m256i lowest = _mm256_and_si256(low, _mm256_set1_epi32(0xFF));
-  const __m256i sum = _mm256_or_si256(_mm256_slli_epi32(upper, 8), lowest);
-  return _mm256_or_si256(sum, _mm256_cmpgt_epi32(_mm256_srli_epi32(upper, 24), _mm256_setzero_si256()));
 }
 
 /// Side 4: two registers of sums, a lane of 128 bits per row.
@@ -113,28 +94,29 @@ struct Strips {
   template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
   static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, const Place& place,
                         const std::uint32_t* row_sums, std::uint32_t* out) {
-    const std::uint32_t inner = kSide != 0 ? kSide : x.shape.inner;
-    const std::uint32_t used_inner = kM != 0 ? kM : inner;  // what follows is padding
-    const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
+    const std::size_t inner = kSide != 0 ? kSide : x.shape.inner;
+    const std::size_t used_inner = kM != 0 ? kM : inner;  // what follows is padding
+    const std::size_t cols = kSide != 0 ? kSide : x.shape.cols;
     const std::size_t a_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.a_elements();
     const std::size_t b_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.b_elements();
     alignas(32) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> low_digits;
     alignas(32) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> high_digits;
     __m256i low[kRows];
     __m256i high[kRows];
+    const bool is_first = place.row == 0 && place.col == 0;
     for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
     for (std::uint32_t p = 0; p < count; ++p) {
-      _mm_prefetch(reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * b_stride), _MM_HINT_T0);
+      if (is_first) fetch_block_ahead(x, pairs + p);
       const std::uint16_t* a = x.a + pairs[p].a * a_stride + place.row * inner;
       const std::uint16_t* b = x.b + pairs[p].b * b_stride + place.col * 2;
       if constexpr (kWide) {
-        split_digits(a, kRows * inner, low_digits.data(), high_digits.data());
+        split_digits(a, static_cast<std::uint32_t>(kRows * inner), low_digits.data(), high_digits.data());
         a = low_digits.data();
       }
-      for (std::uint32_t t = 0; t < used_inner; t += 2) {
+      for (std::size_t t = 0; t < used_inner; t += 2) {
         const __m256i b_pair = offset<kWide>(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + t * cols)));
         for (std::uint32_t r = 0; r < kRows; ++r) {
-          const std::uint32_t at = r * inner + t;
+          const std::size_t at = r * inner + t;
           low[r] = add_products(low[r], _mm256_set1_epi32(two_elements(a + at)), b_pair);
           if constexpr (kWide) {
             high[r] = add_products(high[r], _mm256_set1_epi32(two_elements(high_digits.data() + at)), b_pair);

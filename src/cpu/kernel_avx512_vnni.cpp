@@ -22,6 +22,7 @@
 #endif
 
 #include "cpu/c_block_driver.hpp"
+#include "cpu/digits_avx512.hpp"
 #include "cpu/sums8_avx512.hpp"
 
 namespace spmm::cpu {
@@ -31,28 +32,6 @@ namespace {
 // have one or two pairs that is 3 (side 6) to 8 % (sides 7 and 8) of multiply.
 
 constexpr std::uint32_t kNoRunLimit = 0xFFFF'FFFFu;
-
-inline __m512i low_bytes(__m512i a) {
-  return _mm512_and_si512(a, _mm512_set1_epi16(0xFF));
-}
-inline __m512i high_bytes(__m512i a) {
-  return _mm512_srli_epi16(a, 8);
-}
-
-/// Elements of B minus 2^15, in wide arithmetic.
-template <bool kWide>
-inline __m512i offset(__m512i b) {
-  return kWide ? _mm512_xor_si512(b, _mm512_set1_epi16(static_cast<short>(0x8000))) : b;
-}
-
-/// low + 256 * (high + row_sums), clamped. Values: of one run, so that a 256th of it fits 32 bits.
-inline __m512i join_digits(__m512i low, __m512i high, __m512i row_sums) {
-  constexpr int kOrAnd = 0xF8;  // first | (second & third)
-  const __m512i upper = _mm512_add_epi32(_mm512_add_epi32(high, row_sums), _mm512_srai_epi32(low, 8));
-  const __m512i sum = _mm512_ternarylogic_epi32(_mm512_slli_epi32(upper, 8), low, _mm512_set1_epi32(0xFF), kOrAnd);
-  const __mmask16 is_over = _mm512_cmpge_epu32_mask(upper, _mm512_set1_epi32(1 << 24));
-  return _mm512_mask_mov_epi32(sum, is_over, _mm512_set1_epi32(-1));
-}
 
 /// Side 4: the whole result is one register, a lane of 128 bits per row.
 struct Side4 {
@@ -339,19 +318,23 @@ struct Strips {
     alignas(64) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> high_digits;
     Register low[kRows];
     Register high[kRows];
+    const std::size_t inner = shape.inner;
+    const std::size_t cols = shape.cols;
+    const bool is_first = place.row == 0 && place.col == 0;
     for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = Columns::zero();
     for (std::uint32_t p = 0; p < count; ++p) {
-      const std::uint16_t* a = x.a + pairs[p].a * shape.a_elements() + place.row * shape.inner;
+      if (is_first) fetch_block_ahead(x, pairs + p);
+      const std::uint16_t* a = x.a + pairs[p].a * shape.a_elements() + place.row * inner;
       const std::uint16_t* b = x.b + pairs[p].b * shape.b_elements() + place.col * 2;
       if constexpr (kWide) {
         split_digits(a, kRows * shape.inner, low_digits.data(), high_digits.data());
         a = low_digits.data();
       }
-      for (std::uint32_t t = 0; t < shape.inner; t += 2) {
-        const std::uint16_t* const of_b = b + t * shape.cols;
+      for (std::size_t t = 0; t < inner; t += 2) {
+        const std::uint16_t* const of_b = b + t * cols;
         const Register b_pair = kWide ? Columns::load_offset(of_b) : Columns::load(of_b);
         for (std::uint32_t r = 0; r < kRows; ++r) {
-          const std::uint32_t at = r * shape.inner + t;
+          const std::size_t at = r * inner + t;
           low[r] = Columns::add_products(low[r], b_pair, Columns::spread(two_elements(a + at)));
           if constexpr (kWide) {
             high[r] = Columns::add_products(high[r], b_pair, Columns::spread(two_elements(high_digits.data() + at)));

@@ -53,7 +53,7 @@ RowAccumulator::RowAccumulator(const Operand& a, const Operand& b, const PackedS
 }
 
 bool RowAccumulator::takes(std::uint32_t row, std::uint64_t pairs) const {
-  return kernel_ && static_cast<double>(pairs) >= least_pairs_ && !arithmetic_.of(row).wide &&
+  return kernel_ && static_cast<double>(pairs) >= least_pairs_ &&
          a_.row_ptr[row + 1] - a_.row_ptr[row] <= cursors_.size();
 }
 
@@ -61,17 +61,17 @@ bool RowAccumulator::takes_together(std::uint32_t first, std::uint32_t last,
                                     std::span<const std::uint64_t> row_pairs) const {
   if (!kernel_ || last - first < 2 || a_.row_ptr[last] - a_.row_ptr[first] > cursors_.size()) return false;
   if (b_.values.size() * sizeof(std::uint16_t) <= kNearBytes) return false;
-  for (std::uint32_t row = first; row < last; ++row) {
-    if (row_pairs[row] < kPairsOfFullRows * blocks_per_side_ || arithmetic_.of(row).wide) return false;
-  }
-  return true;
+  return std::all_of(row_pairs.begin() + first, row_pairs.begin() + last,
+                     [&](std::uint64_t pairs) { return pairs >= kPairsOfFullRows * blocks_per_side_; });
 }
 
 /// Whether a sum of the row may leave 32 bits: by the elements of A themselves if their bound does not tell.
 AccumulatorKernel::Add RowAccumulator::choose_add(std::uint32_t row) const {
   const std::uint32_t begin = a_.row_ptr[row];
   const std::uint32_t end = a_.row_ptr[row + 1];
-  if (end - begin <= arithmetic_.of(row).flush_pairs) return kernel_.add;
+  const Arithmetic arithmetic = arithmetic_.of(row);
+  if (arithmetic.wide) return kernel_.add_wide;
+  if (end - begin <= arithmetic.flush_pairs) return kernel_.add;
   std::array<std::uint32_t, kMaxElements> sums{};
   const std::uint16_t* const blocks = a_.values.data() + begin * shape_.a_elements();
   shape_.a_elements() == kMaxElements ? add_blocks<kMaxElements>(blocks, end - begin, sums.data())
@@ -109,6 +109,7 @@ void RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t first, std::ui
   const std::uint32_t begin = a_.row_ptr[row];
   const std::uint32_t row_end = a_.row_ptr[row + 1];
   const std::size_t stride = shape_.b_elements();
+  const std::uint32_t* const row_sums = arithmetic_.a_row_sums.data();
   for (std::uint32_t x = begin; x < row_end; ++x) {
     const std::uint32_t soon = x + kRunsAhead;
     const std::uint32_t ahead = next_of(soon, soon < row_end ? cursors + (soon - begin) : nullptr);
@@ -121,7 +122,8 @@ void RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t first, std::ui
                      .b = b_.values.data() + at * stride,
                      .cols = b_.cols.data() + at,
                      .count = b_.row_ptr[b_row + 1] - at,
-                     .ahead = b_.values.data() + ahead * stride};
+                     .ahead = b_.values.data() + ahead * stride,
+                     .a_row_sums = row_sums == nullptr ? nullptr : row_sums + x * std::uint64_t{shape_.rows}};
     cursors[x - begin] += add(run, first, end, sums_.data());
   }
 }

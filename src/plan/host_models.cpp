@@ -102,8 +102,7 @@ double packed_terms(const Statistics& s, const Limits& limits) {
 }
 
 /// Whether rows are summed in memory (cpu/row_accumulator.hpp), of rows of the average length.
-bool sums_in_memory(const Statistics& s, const Limits& limits, bool wide) {
-  if (wide) return false;
+bool sums_in_memory(const Statistics& s, const Limits& limits) {
   return s.num_pairs / stored_rows(s) >= least_summed_pairs(limits.isa, s.m()) * static_cast<double>(s.nb());
 }
 
@@ -118,7 +117,7 @@ double pairs_ns(const Statistics& s, const Limits& limits) {
   // Rows of A that meet the same C blocks again and again meet the same rows of B, too: those are in a cache.
   const bool is_cached = s.b.num_blocks * b_block_bytes < kCachedBytes;
   const double far_share = is_cached ? 0 : std::min(1.0, c_blocks / std::max(1.0, s.num_pairs));
-  const double least_ns = sums_in_memory(s, limits, wide) ? rates.pair_ns : rates.ordered_ns;
+  const double least_ns = sums_in_memory(s, limits) ? rates.pair_ns : rates.ordered_ns;
   const double pair_ns =
       std::max(least_ns, packed_terms(s, limits) / (wide ? rates.wide_per_ns : rates.narrow_per_ns)) +
       far_share * b_block_bytes * kUncachedByteNs;
@@ -146,11 +145,8 @@ double tiles_ns(const Statistics& s, const Limits& limits) {
 double least_summed_pairs(Isa isa, std::uint32_t m) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   constexpr double kSide4 = 0.6;
-  constexpr double kAvx2Side8 = 3;
-  constexpr double kVnni[] = {kSide4, 1.5, 2.5, 3, 3};  // sides 4 to 8
-  if (isa == Isa::portable || m < 4 || m > 8) return kNever;
-  if (isa == Isa::avx512_vnni) return kVnni[m - 4];
-  return m == 4 ? kSide4 : m == 8 ? kAvx2Side8 : kNever;
+  constexpr double kLeast[] = {kSide4, 1.5, 2.5, 3, 3};  // sides 4 to 8
+  return isa == Isa::portable || m < 4 || m > 8 ? kNever : kLeast[m - 4];
 }
 
 double parallel_speed(unsigned num_threads, const Limits& limits) {

@@ -15,7 +15,7 @@ namespace spmm::plan {
 inline constexpr std::uint64_t kNearBufferBytes = 4u << 20;
 
 /// Pairs of a row per block column from which row-merge visits all columns (cpu/row_accumulator.hpp); infinite where it
-/// never does. Values: narrow arithmetic.
+/// never does.
 double least_summed_pairs(Isa isa, std::uint32_t m);
 
 double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);

@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "cpu/kernels.hpp"
+#include "cpu/prepared.hpp"
+#include "cpu/row_arithmetic.hpp"
 #include "plan/tiles.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -34,7 +36,7 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
   for (const Bounds bounds :
        {Bounds{65535, 65535, true}, Bounds{65535, 0, true}, Bounds{32768, 32768, true}, Bounds{65535, 1, true},
         Bounds{1, 65535, true}, Bounds{2047, 2047, false}, Bounds{4095, 8191, false}, Bounds{32767, 511, false}}) {
-    for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 16u, 20u}) {
+    for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 16u, 17u, 20u}) {
       for (const std::string& isa : available_isas()) {
         const cpu::PackedShape shape = cpu::packed_shape(isa == "portable" ? cpu::Isa::portable : cpu::Isa::avx2, m);
         const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, bounds.a, bounds.b);
@@ -67,11 +69,55 @@ TEST_CASE("cpu: choose_arithmetic keeps its bounds for every side and largest el
         if (arithmetic.wide) {
           CHECK(terms * 255 * 32768 <= 0x7FFFFFFFu);
           CHECK(terms * 65535 <= 0xFFFFFFFFu);  // row sums
+          CHECK(terms * 65535 * 65535 / 256 <= 0xFFFFFFFFu);
         } else {
           CHECK(std::max(a, b) < 32768);
           CHECK(terms * a * b <= 0xFFFFFFFFu);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("cpu: a large element costs the rows that meet it") {
+  constexpr std::uint32_t kSide = 40;
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
+  for (const std::uint32_t m : {4u, 5u, 8u, 9u, 16u, 20u}) {
+    MatrixBuilder a(kSide, m, 1);
+    MatrixBuilder b(kSide, m, 2);
+    for (std::uint32_t i = 0; i < kSide; ++i) {
+      for (std::uint32_t x = 0; x < 20; ++x) {
+        a.add_random(i, x, 255);
+        if (i != 3) b.add_random(i, (x + i) % kSide, 255);  // block row 3 of B is empty
+      }
+    }
+    a.add_random(11, 30, 255);  // nobody else meets block row 30 of B
+    BlockMatrix left = a.matrix();
+    BlockMatrix right = b.matrix();
+    const auto shape = cpu::packed_shape(cpu::Isa::avx2, m);
+    const auto wide_rows = [&] {
+      const cpu::Prepared product = cpu::prepare(MemorySource(left), MemorySource(right), shape, run);
+      const cpu::RowArithmetic arithmetic = cpu::choose_row_arithmetic(product.a, product.b, shape, run);
+      std::vector<std::uint32_t> rows;
+      for (std::uint32_t row = 0; row < product.a.num_rows(); ++row) {
+        if (arithmetic.of(row).wide) rows.push_back(row);
+      }
+      CHECK((arithmetic.a_row_sums.size() != 0) == !rows.empty());
+      return rows;
+    };
+    const std::size_t block = std::size_t{m} * m;
+    CHECK(wide_rows().empty());
+    left.values[7 * 20 * block] = 65'535;
+    CHECK((wide_rows() == std::vector<std::uint32_t>{7}));
+    const auto of_row_30 = std::find_if(right.index.begin(), right.index.end(), [](auto at) { return at.i == 30; });
+    right.values[static_cast<std::size_t>(of_row_30 - right.index.begin()) * block + 1] = 32'768;
+    CHECK((wide_rows() == std::vector<std::uint32_t>{7, 11}));
+    for (const std::string& isa : available_isas()) {
+      INFO(isa << ", m = " << m);
+      const ForcedIsa forced(isa);
+      CHECK((run_cpu(left, right) == oracle_multiply(left, right)));
     }
   }
 }
