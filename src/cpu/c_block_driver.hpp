@@ -53,9 +53,9 @@ inline bool store_block(const std::uint32_t* values, std::uint32_t side, std::ui
 }
 
 /// Computes one C block with Kernel::run, which gives the clamped sums of at most flush_pairs pairs. No term is
-/// negative, so clamped sums of several runs add up to the clamped sum of all. Kernel: kSide = the padded side if it is
-/// a constant, else 0; kMaxRows, kMaxCols; kRunPairs = pairs of a run at most. Values: kM = m where the padded side is
-/// a constant, else 0.
+/// negative, so clamped sums of several runs add up to the clamped sum of all.
+/// Kernel: kSide = the padded columns if constant, else 0; kMaxRows, kMaxCols; kRunPairs = pairs of a run at most.
+/// Values: kM = m if kSide is a constant, else 0.
 template <class Kernel, bool kWide, std::uint32_t kM>
 inline bool multiply_c_block(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
   constexpr std::uint32_t kSide = Kernel::kSide;
@@ -115,9 +115,9 @@ MultiplyCBlocks for_arithmetic(const Arithmetic& arithmetic) {
   return arithmetic.wide ? multiply_c_blocks<Kernel, true, kM> : multiply_c_blocks<Kernel, false, kM>;
 }
 
-/// The kernel that a packed shape needs: for every side from 4 to 8 one of its own, so that padding is not stored and
+/// The kernel that a packed shape needs: for every side from 4 to 16 one of its own, so that padding is not stored and
 /// pairs of rows that are padding are not multiplied.
-template <class Side4, class Side6, class Side8, class Strips>
+template <class Side4, class Side6, class Side8, template <std::uint32_t> class Strips>
 MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
   switch (shape.m) {
     case 4:
@@ -130,8 +130,24 @@ MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmet
       return for_arithmetic<Side8, 7>(arithmetic);
     case 8:
       return for_arithmetic<Side8, 8>(arithmetic);
+    case 9:
+      return for_arithmetic<Strips<16>, 9>(arithmetic);
+    case 10:
+      return for_arithmetic<Strips<16>, 10>(arithmetic);
+    case 11:
+      return for_arithmetic<Strips<16>, 11>(arithmetic);
+    case 12:
+      return for_arithmetic<Strips<16>, 12>(arithmetic);
+    case 13:
+      return for_arithmetic<Strips<16>, 13>(arithmetic);
+    case 14:
+      return for_arithmetic<Strips<16>, 14>(arithmetic);
+    case 15:
+      return for_arithmetic<Strips<16>, 15>(arithmetic);
+    case 16:
+      return for_arithmetic<Strips<16>, 16>(arithmetic);
     default:
-      return for_arithmetic<Strips, 0>(arithmetic);
+      return for_arithmetic<Strips<0>, 0>(arithmetic);
   }
 }
 
@@ -153,18 +169,6 @@ inline std::int32_t two_elements(const std::uint16_t* a) {
   std::int32_t both;
   std::memcpy(&both, a, sizeof both);
   return both;
-}
-
-/// Low and high bytes of elements of A, for wide arithmetic: once for all columns of a strip.
-/// Shapes: a, low, high [count], readable and writable up to a multiple of 16.
-inline void split_digits(const std::uint16_t* a, std::uint32_t count, std::uint16_t* low, std::uint16_t* high) {
-  constexpr std::uint32_t kLanes = 16;
-  for (std::uint32_t first = 0; first < count; first += kLanes) {
-    for (std::uint32_t e = first; e < first + kLanes; ++e) {
-      low[e] = static_cast<std::uint16_t>(a[e] & 0xFF);
-      high[e] = static_cast<std::uint16_t>(a[e] >> 8);
-    }
-  }
 }
 
 /// 2^7 times the sum over the pairs of a run of the row sums of A's blocks, as join_digits() wants it.

@@ -74,14 +74,14 @@ struct Side4 {
   }
 };
 
-/// Strips of up to 4 rows, as equal as can be, and 8 columns; kConstantSide = the padded side where it is known when
-/// compiling, else 0.
+/// Strips of up to 4 rows, as equal as can be, and 8 columns.
+/// Values: kConstantSide = the padded columns if known when compiling, else 0.
 template <std::uint32_t kConstantSide>
 struct Strips {
   static constexpr std::uint32_t kSide = kConstantSide;
   static constexpr std::uint32_t kMaxRows = kSide != 0 ? kSide : kMaxBlockDim;
   static constexpr std::uint32_t kMaxCols = kMaxRows;
-  static constexpr std::uint32_t kRunPairs = kSide != 0 ? 64 : 16;  // blocks of one run stay in cache for all strips
+  static constexpr std::uint32_t kRunPairs = kSide == 8 ? 64 : 16;  // blocks of one run stay in cache for all strips
   static constexpr std::uint32_t kMaxStripRows = 4;
   static constexpr std::uint32_t kStripCols = 8;
 
@@ -94,13 +94,11 @@ struct Strips {
   template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
   static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, const Place& place,
                         const std::uint32_t* row_sums, std::uint32_t* out) {
-    const std::size_t inner = kSide != 0 ? kSide : x.shape.inner;
+    const std::size_t inner = kSide == 8 ? kSide : kM != 0 ? (kM + 1) / 2 * 2 : x.shape.inner;
     const std::size_t used_inner = kM != 0 ? kM : inner;  // what follows is padding
     const std::size_t cols = kSide != 0 ? kSide : x.shape.cols;
-    const std::size_t a_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.a_elements();
-    const std::size_t b_stride = kSide != 0 ? std::size_t{kSide} * kSide : x.shape.b_elements();
-    alignas(32) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> low_digits;
-    alignas(32) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> high_digits;
+    const std::size_t a_stride = kSide != 0 ? kSide * inner : x.shape.a_elements();
+    const std::size_t b_stride = inner * cols;
     __m256i low[kRows];
     __m256i high[kRows];
     const bool is_first = place.row == 0 && place.col == 0;
@@ -109,17 +107,16 @@ struct Strips {
       if (is_first) fetch_block_ahead(x, pairs + p);
       const std::uint16_t* a = x.a + pairs[p].a * a_stride + place.row * inner;
       const std::uint16_t* b = x.b + pairs[p].b * b_stride + place.col * 2;
-      if constexpr (kWide) {
-        split_digits(a, static_cast<std::uint32_t>(kRows * inner), low_digits.data(), high_digits.data());
-        a = low_digits.data();
-      }
       for (std::size_t t = 0; t < used_inner; t += 2) {
         const __m256i b_pair = offset<kWide>(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + t * cols)));
         for (std::uint32_t r = 0; r < kRows; ++r) {
           const std::size_t at = r * inner + t;
-          low[r] = add_products(low[r], _mm256_set1_epi32(two_elements(a + at)), b_pair);
+          const __m256i a_pair = _mm256_set1_epi32(two_elements(a + at));
           if constexpr (kWide) {
-            high[r] = add_products(high[r], _mm256_set1_epi32(two_elements(high_digits.data() + at)), b_pair);
+            low[r] = add_products(low[r], low_bytes(a_pair), b_pair);
+            high[r] = add_products(high[r], high_bytes(a_pair), b_pair);
+          } else {
+            low[r] = add_products(low[r], a_pair, b_pair);
           }
         }
       }
@@ -134,19 +131,26 @@ struct Strips {
     }
   }
 
+  /// Strips from the kStrip-th one on.
+  template <bool kWide, std::uint32_t kM, std::uint32_t kStrip>
+  static void run_strips(const Operands& x, const PairRef* pairs, std::uint32_t count, const std::uint32_t* row_sums,
+                         std::uint32_t* out) {
+    constexpr std::uint32_t kNumStrips = (kM - 1) / kMaxStripRows + 1;
+    constexpr std::uint32_t kRow = kStrip * kM / kNumStrips;
+    constexpr std::uint32_t kRows = (kStrip + 1) * kM / kNumStrips - kRow;
+    for (std::uint32_t col = 0; col < kSide; col += kStripCols) {
+      run_strip<kWide, kM, kRows>(x, pairs, count, {.row = kRow, .col = col}, row_sums, out);
+    }
+    if constexpr (kStrip + 1 < kNumStrips) run_strips<kWide, kM, kStrip + 1>(x, pairs, count, row_sums, out);
+  }
+
   template <bool kWide, std::uint32_t kM>
   static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     const std::uint32_t rows = kSide != 0 ? kSide : x.shape.rows;
     alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
     if constexpr (kWide) sum_rows(x, pairs, count, rows, row_sums.data());
     const std::uint32_t* const of_rows = row_sums.data();
-    if constexpr (kM != 0) {  // one strip of columns; rows that are padding are left out
-      static_assert(kM > kMaxStripRows && kM <= 2 * kMaxStripRows);
-      constexpr std::uint32_t kUpper = (kM + 1) / 2;
-      run_strip<kWide, kM, kUpper>(x, pairs, count, {.row = 0, .col = 0}, of_rows, out);
-      run_strip<kWide, kM, kM - kUpper>(x, pairs, count, {.row = kUpper, .col = 0}, of_rows, out);
-      return;
-    }
+    if constexpr (kM != 0) return run_strips<kWide, kM, 0>(x, pairs, count, of_rows, out);
     const std::uint32_t m = x.shape.m;
     const std::uint32_t num_strips = (m - 1) / kMaxStripRows + 1;
     for (std::uint32_t strip = 0; strip < num_strips; ++strip) {
@@ -163,7 +167,7 @@ struct Strips {
 }  // namespace
 
 MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
-  return pick_kernel<Side4, Strips<8>, Strips<8>, Strips<0>>(shape, arithmetic);
+  return pick_kernel<Side4, Strips<8>, Strips<8>, Strips>(shape, arithmetic);
 }
 
 }  // namespace spmm::cpu

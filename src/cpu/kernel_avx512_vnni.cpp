@@ -272,6 +272,8 @@ struct Columns16 {
   static Register load(const std::uint16_t* b) { return _mm512_loadu_si512(b); }
   static Register load_offset(const std::uint16_t* b) { return offset<true>(load(b)); }
   static Register spread(std::int32_t value) { return _mm512_set1_epi32(value); }
+  static Register low_digits(Register a) { return low_bytes(a); }
+  static Register high_digits(Register a) { return high_bytes(a); }
   static Register add_products(Register sum, Register b, Register a) { return _mm512_dpwssd_epi32(sum, b, a); }
   static Register join(Register low, Register high, Register row_sums) { return join_digits(low, high, row_sums); }
   static void store(std::uint32_t* out, Register sum) { _mm512_storeu_si512(out, sum); }
@@ -287,6 +289,8 @@ struct Columns8 {
     return _mm256_xor_si256(load(b), _mm256_set1_epi16(static_cast<short>(0x8000)));
   }
   static Register spread(std::int32_t value) { return _mm256_set1_epi32(value); }
+  static Register low_digits(Register a) { return _mm256_and_si256(a, _mm256_set1_epi16(0xFF)); }
+  static Register high_digits(Register a) { return _mm256_srli_epi16(a, 8); }
   static Register add_products(Register sum, Register b, Register a) { return _mm256_dpwssd_epi32(sum, b, a); }
   static Register join(Register low, Register high, Register row_sums) {
     return _mm512_castsi512_si256(
@@ -296,10 +300,12 @@ struct Columns8 {
 };
 
 /// Any larger side: strips of up to 8 rows, as equal as can be, and 16 or 8 columns.
+/// Values: kConstantSide = the padded columns where they are known when compiling, else 0.
+template <std::uint32_t kConstantSide>
 struct Strips {
-  static constexpr std::uint32_t kSide = 0;
-  static constexpr std::uint32_t kMaxRows = kMaxBlockDim;
-  static constexpr std::uint32_t kMaxCols = kMaxBlockDim;
+  static constexpr std::uint32_t kSide = kConstantSide;
+  static constexpr std::uint32_t kMaxRows = kSide != 0 ? kSide : kMaxBlockDim;
+  static constexpr std::uint32_t kMaxCols = kMaxRows;
   static constexpr std::uint32_t kRunPairs = 16;  // blocks of one run stay in the second-level cache for all strips
   static constexpr std::uint32_t kMaxStripRows = 8;
 
@@ -309,35 +315,35 @@ struct Strips {
     std::uint32_t col;
   };
 
-  template <bool kWide, class Columns, std::uint32_t kRows>
+  template <bool kWide, class Columns, std::uint32_t kM, std::uint32_t kRows>
   static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, const Place& place,
                         const std::uint32_t* row_sums, std::uint32_t* out) {
     using Register = typename Columns::Register;
-    const PackedShape& shape = x.shape;
-    alignas(64) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> low_digits;
-    alignas(64) std::array<std::uint16_t, kMaxStripRows * kMaxBlockDim> high_digits;
+    const std::size_t inner = kM != 0 ? (kM + 1) / 2 * 2 : x.shape.inner;
+    const std::size_t cols = kM != 0 ? kSide : x.shape.cols;
+    const std::size_t a_stride = kM != 0 ? kSide * inner : x.shape.a_elements();
+    const std::size_t b_stride = inner * cols;
+    const bool is_first = place.row == 0 && place.col == 0;
     Register low[kRows];
     Register high[kRows];
-    const std::size_t inner = shape.inner;
-    const std::size_t cols = shape.cols;
-    const bool is_first = place.row == 0 && place.col == 0;
+#pragma GCC unroll 8
     for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = Columns::zero();
     for (std::uint32_t p = 0; p < count; ++p) {
       if (is_first) fetch_block_ahead(x, pairs + p);
-      const std::uint16_t* a = x.a + pairs[p].a * shape.a_elements() + place.row * inner;
-      const std::uint16_t* b = x.b + pairs[p].b * shape.b_elements() + place.col * 2;
-      if constexpr (kWide) {
-        split_digits(a, kRows * shape.inner, low_digits.data(), high_digits.data());
-        a = low_digits.data();
-      }
+      const std::uint16_t* a = x.a + pairs[p].a * a_stride + place.row * inner;
+      const std::uint16_t* b = x.b + pairs[p].b * b_stride + place.col * 2;
+#pragma GCC unroll 1
       for (std::size_t t = 0; t < inner; t += 2) {
         const std::uint16_t* const of_b = b + t * cols;
         const Register b_pair = kWide ? Columns::load_offset(of_b) : Columns::load(of_b);
+#pragma GCC unroll 8
         for (std::uint32_t r = 0; r < kRows; ++r) {
-          const std::size_t at = r * inner + t;
-          low[r] = Columns::add_products(low[r], b_pair, Columns::spread(two_elements(a + at)));
+          const Register a_pair = Columns::spread(two_elements(a + r * inner + t));
           if constexpr (kWide) {
-            high[r] = Columns::add_products(high[r], b_pair, Columns::spread(two_elements(high_digits.data() + at)));
+            low[r] = Columns::add_products(low[r], b_pair, Columns::low_digits(a_pair));
+            high[r] = Columns::add_products(high[r], b_pair, Columns::high_digits(a_pair));
+          } else {
+            low[r] = Columns::add_products(low[r], b_pair, a_pair);
           }
         }
       }
@@ -346,7 +352,7 @@ struct Strips {
       if constexpr (kWide) {
         low[r] = Columns::join(low[r], high[r], Columns::spread(static_cast<std::int32_t>(row_sums[place.row + r])));
       }
-      Columns::store(out + (place.row + r) * shape.cols + place.col, low[r]);
+      Columns::store(out + (place.row + r) * cols + place.col, low[r]);
     }
   }
 
@@ -356,15 +362,15 @@ struct Strips {
                        const Place& place, const std::uint32_t* row_sums, std::uint32_t* out) {
     switch (num_rows) {
       case 4:
-        return run_strip<kWide, Columns, 4>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 0, 4>(x, pairs, count, place, row_sums, out);
       case 5:
-        return run_strip<kWide, Columns, 5>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 0, 5>(x, pairs, count, place, row_sums, out);
       case 6:
-        return run_strip<kWide, Columns, 6>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 0, 6>(x, pairs, count, place, row_sums, out);
       case 7:
-        return run_strip<kWide, Columns, 7>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 0, 7>(x, pairs, count, place, row_sums, out);
       default:  // half of what kMaxStripRows divides with a remainder of 1 is 4
-        return run_strip<kWide, Columns, 8>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 0, 8>(x, pairs, count, place, row_sums, out);
     }
   }
 
@@ -373,6 +379,13 @@ struct Strips {
     const PackedShape& shape = x.shape;
     alignas(64) std::array<std::uint32_t, kMaxRows> row_sums;
     if constexpr (kWide) sum_rows(x, pairs, count, shape.rows, row_sums.data());
+    if constexpr (kM != 0 && !kWide) {  // wide sums gain nothing by constants
+      static_assert(kM > kMaxStripRows && kM <= 2 * kMaxStripRows && kSide == Columns16::kCount);
+      constexpr std::uint32_t kUpper = (kM + 1) / 2;
+      run_strip<kWide, Columns16, kM, kUpper>(x, pairs, count, {.row = 0, .col = 0}, row_sums.data(), out);
+      run_strip<kWide, Columns16, kM, kM - kUpper>(x, pairs, count, {.row = kUpper, .col = 0}, row_sums.data(), out);
+      return;
+    }
     const std::uint32_t num_strips = (shape.m - 1) / kMaxStripRows + 1;
     for (std::uint32_t strip = 0; strip < num_strips; ++strip) {
       Place place{.row = strip * shape.m / num_strips, .col = 0};

@@ -36,19 +36,24 @@ std::uint32_t pack_rows(std::uint32_t side, std::uint32_t rows, std::uint32_t st
   return bits;
 }
 
-/// [inner / 2, cols, 2], padded. Values: kSide = m and kPadded = inner = cols, as above.
+/// [inner / 2, cols, 2], padded. Values: kSide = m and kPadded = cols where they are known when compiling, as above.
 template <std::uint32_t kSide, std::uint32_t kPadded>
 std::uint32_t pack_interleaved(const PackedShape& shape, const std::byte* raw, std::uint16_t* out) {
   const std::size_t m = kSide != 0 ? kSide : shape.m;
   const std::size_t cols = kSide != 0 ? kPadded : shape.cols;
-  std::array<std::uint16_t, kSide != 0 ? std::size_t{kSide} * kSide : kMaxElements> block;
+  constexpr std::size_t kMaxSide = kSide != 0 ? kPadded : kMaxBlockDim;
+  std::array<std::uint16_t, kMaxSide*(kMaxSide + 1)> block;  // a row of zeros follows
   std::memcpy(block.data(), raw, m * m * sizeof(std::uint16_t));
-  if (kSide == 0 || kSide != kPadded) {
-    std::fill_n(out, kSide != 0 ? std::size_t{kPadded} * kPadded : shape.b_elements(), std::uint16_t{0});
+  std::fill_n(block.data() + m * m, m, std::uint16_t{0});
+  std::array<std::uint32_t, kMaxSide> both{};  // two rows, element by element
+  for (std::size_t t = 0; t < m; t += 2) {
+    const std::uint16_t* const upper = block.data() + t * m;
+    const std::uint16_t* const lower = upper + m;
+    for (std::size_t c = 0; c < m; ++c) both[c] = upper[c] | std::uint32_t{lower[c]} << 16;
+    std::memcpy(out + t * cols, both.data(), cols * sizeof(std::uint32_t));
   }
-  for (std::size_t t = 0; t < m; ++t) {
-    std::uint16_t* pair = out + t / 2 * cols * 2 + t % 2;
-    for (std::size_t c = 0; c < m; ++c) pair[2 * c] = block[t * m + c];
+  if (const std::size_t inner = kSide != 0 ? kPadded : shape.inner; m + 1 < inner) {
+    std::fill(out + (m + 1) / 2 * 2 * cols, out + inner * cols, std::uint16_t{0});
   }
   return bits_of(block.data(), m * m);
 }
