@@ -26,6 +26,11 @@ std::filesystem::path without_slash(const std::filesystem::path& path) {
   return path.has_filename() ? path : path.parent_path();
 }
 
+/// The program that converts files of this format, or with this ending.
+const char* converter(bool is_numpy) {
+  return is_numpy ? "python -m spmm convert " : "spmm-convert ";
+}
+
 /// What a command needs in front of a name that would be an option.
 const char* dashes_before(const std::string& name) {
   return name.substr(0, 1) == "-" ? "-- " : "";
@@ -77,9 +82,9 @@ void reject_foreign_format(std::span<const std::byte> first_bytes, const std::st
         text("unpack it first: gzip -dc < ", shell_word(name), " > ", shell_word(unpacked), " (an archive: tar -xzf)"));
   }
   const std::string out = converted_name(name) == name ? name + ".bin" : converted_name(name);
-  throw FormatError(
-      name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
-      text("convert it first: spmm-convert ", dashes_before(name), shell_word(name), " ", shell_word(out)));
+  throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
+                    text("convert it first: ", converter(format != ForeignFormat::matrix_market), dashes_before(name),
+                         shell_word(name), " ", shell_word(out)));
 }
 
 std::string operand_hint(const std::string& result_name) {
@@ -98,8 +103,8 @@ void reject_foreign_ending(const std::string& out) {
   const std::string binary = converted_name(name);
   throw UsageError(
       name, text("ends in ", ending, ", but the output is a block-sparse matrix file (or a folder of such files)"),
-      text("write ", shell_word(binary), ", then convert it: spmm-convert ", dashes_before(binary), shell_word(binary),
-           " ", shell_word(name)));
+      text("write ", shell_word(binary), ", then convert it: ", converter(ending != ".mtx"), dashes_before(binary),
+           shell_word(binary), " ", shell_word(name)));
 }
 
 }  // namespace spmm::io

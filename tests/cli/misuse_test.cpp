@@ -105,8 +105,8 @@ TEST_CASE("wrong command lines") {
       {{"--report", "old.bin", "a.bin", "b.bin", "old.bin"}, kUsage, {"--report", "same file as old.bin"}},
       {{"--report=", "a.bin", "b.bin", "c.bin"}, kUsage, {"--report"}},
       {{"a.bin", "b.bin", "c.mtx"}, kUsage, {"c.mtx: ends in .mtx", "write c.bin", "spmm-convert c.bin c.mtx"}},
-      {{"a.bin", "b.bin", "x y.npy"}, kUsage, {"ends in .npy", "spmm-convert 'x y.bin' 'x y.npy'"}},
-      {{"--parts", "2", "a.bin", "b.bin", "c.npz/"}, kUsage, {"ends in .npz", "spmm-convert c.bin c.npz"}},
+      {{"a.bin", "b.bin", "x y.npy"}, kUsage, {"ends in .npy", "python -m spmm convert 'x y.bin' 'x y.npy'"}},
+      {{"--parts", "2", "a.bin", "b.bin", "c.npz/"}, kUsage, {"ends in .npz", "python -m spmm convert c.bin c.npz"}},
       {{"none.bin", "b.bin", "c.mtx"}, kUsage, {"ends in .mtx"}},
   });
 }

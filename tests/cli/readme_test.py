@@ -9,7 +9,6 @@ import os
 import pathlib
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ ELSEWHERE = {
     "build/bin/spmm-cusparse": "a GPU: tools/scripts/measure.sh cusparse",
     "build/bin/spmm-bench --calibrate": "a GPU: tools/scripts/measure.sh calibrate",
     "python3 tools/scripts/scipy_bench.py": "scipy_bench_test, where SciPy is installed",
+    "python3 -m spmm convert": "tests/python/test_convert.py, where NumPy is installed",
     "python3 tools/scripts/draw_run.py": "tests/unit/tools, where matplotlib is installed",
 }
 PROGRAM = re.compile(r"(?:\./|build/bin/)(spmm(?:-[a-z]+)?)\b")
@@ -66,23 +66,13 @@ class Place:
         header = "%%MatrixMarket matrix coordinate integer general\n"
         (self.folder / "a.mtx").write_text(header + "300 300 3\n1 1 5\n150 7 65535\n300 200 2\n")
         (self.folder / "b.mtx").write_text(header + "300 200 3\n1 1 7\n7 200 9\n200 4 1\n")
-        self.npy_of_halves()
-
-    def npy_of_halves(self):
-        """A file of NumPy: two rows of three numbers of 64 bits."""
-        text = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }"
-        text = text.ljust(117) + "\n"
-        numbers = struct.pack("<6d", 0.5, 1.25, 0, 300, 2, 0.001)
-        (self.folder / "w.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + numbers)
+        (self.folder / "prices.mtx").write_text("%%MatrixMarket matrix coordinate real general\n1 3 2\n1 1 0.55\n1 3 2.005\n")
 
     def before(self, line):
         """What a command needs that no command before it has made."""
         if "theirs.bin" in line or "other.bin" in line:
             self.run("./spmm -q a.bin b.bin theirs.bin")
             shutil.copy(self.folder / "theirs.bin", self.folder / "other.bin")
-        if "b.npz b.bin" in line:
-            self.run("build/bin/spmm-convert b.mtx b.npz.bin --n 300 --block 4")
-            self.run("build/bin/spmm-convert b.npz.bin b.npz")
 
     def run(self, line):
         done = subprocess.run(["sh", "-e", "-c", line], cwd=self.folder, env=self.environment, capture_output=True, text=True,
@@ -91,21 +81,10 @@ class Place:
             fail(f"`{line}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
-def without_npz(programs):
-    """Whether this build's spmm-convert reads no archives."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "x.npz"
-        path.write_bytes(b"PK\x05\x06" + bytes(18))
-        done = subprocess.run([programs / "spmm-convert", path, path.with_suffix(".bin")], capture_output=True, text=True,
-                              check=False)
-        return "libzip" in done.stderr
-
-
 def main():
     if len(sys.argv) != 3:
         fail("usage: readme_test.py README.md BIN")
     programs = pathlib.Path(sys.argv[2]).resolve()
-    lacks_npz = without_npz(programs)
     count = 0
     with tempfile.TemporaryDirectory(prefix="spmm-readme-") as folder:
         place = Place(pathlib.Path(folder), programs)
@@ -117,9 +96,6 @@ def main():
                 fail(f"`{line}` is neither run here nor named in ELSEWHERE")
             if not (programs / program[1]).exists():
                 print(f"left out, {program[1]} is not built: {line}")
-                continue
-            if lacks_npz and ".npz" in line:
-                print(f"left out, built without libzip: {line}")
                 continue
             place.before(line)
             place.run(line)

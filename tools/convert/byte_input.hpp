@@ -1,4 +1,4 @@
-// Bytes of a file, or of a member of an archive, from front to back.
+// Bytes of a file from front to back.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ class ByteInput {
  public:
   virtual ~ByteInput() = default;
 
-  /// What messages call it: "a.mtx", or "a.npz, data.npy".
+  /// What messages call it.
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual std::uint64_t size() const = 0;
-  /// Reads as many bytes as there are, at most dst.size(). Errors: IoError, FormatError (a damaged archive).
+  /// Reads as many bytes as there are, at most dst.size(). Errors: IoError, Interrupted.
   virtual std::size_t read(std::span<std::byte> dst) = 0;
 
   /// Fills dst. Errors: as read(); FormatError where the bytes end before that.

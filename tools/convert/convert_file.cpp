@@ -1,7 +1,6 @@
 #include "tools/convert/convert_file.hpp"
 
 #include <algorithm>
-#include <memory>
 
 #include "base/text.hpp"
 #include "io/format.hpp"
@@ -13,26 +12,11 @@
 #include "tools/convert/block_writer.hpp"
 #include "tools/convert/mtx_reader.hpp"
 #include "tools/convert/mtx_writer.hpp"
-#include "tools/convert/npy_reader.hpp"
-#include "tools/convert/npy_writer.hpp"
-#include "tools/convert/npz_reader.hpp"
-#include "tools/convert/npz_writer.hpp"
 
 namespace spmm::tools {
 namespace {
 
 constexpr std::uint64_t kMax32 = UINT32_MAX;
-
-std::unique_ptr<EntryReader> open_reader(const ConvertOptions& options) {
-  switch (options.from) {
-    case FileFormat::npy:
-      return open_npy(options.in);
-    case FileFormat::npz:
-      return open_npz(options.in);
-    default:
-      return open_mtx(options.in);
-  }
-}
 
 /// Size and block side of the file to be written; 0: not fixed.
 struct Size {
@@ -40,7 +24,7 @@ struct Size {
   std::uint32_t m = 0;
 };
 
-Size fixed_size(const ConvertOptions& options, const EntryReader& reader) {
+Size fixed_size(const ConvertOptions& options) {
   Size size{.n = options.n.value_or(0), .m = options.block.value_or(0)};
   if (options.like) {
     const MatrixHeader header = open_matrix(*options.like, std::nullopt, ElementType::u16).file.header();
@@ -51,8 +35,6 @@ Size fixed_size(const ConvertOptions& options, const EntryReader& reader) {
                        text("leave it out: ", *options.like, " has blocks of side ", header.m));
     }
   }
-  if (size.m == 0 && !options.auto_block) size.m = reader.block_side();
-  if (size.n != 0 && size.m != 0 && size.n % size.m != 0) size.m = 0;  // only the file's own side: auto takes another
   return size;
 }
 
@@ -73,9 +55,9 @@ std::uint32_t padded_side(const MatrixShape& shape, std::uint32_t m, const std::
 }
 
 std::string to_bin(const ConvertOptions& options) {
-  const auto reader = open_reader(options);
+  const auto reader = open_mtx(options.in);
   const MatrixShape shape = reader->shape();
-  Size size = fixed_size(options, *reader);
+  Size size = fixed_size(options);
   check_fits(shape, size, options);
   EntrySink sink(options.transposed);
   reader->read(sink);
@@ -117,17 +99,8 @@ std::string from_bin(const ConvertOptions& options) {
                      text("give at most ", n, "x", n));
   }
   BlockWalk walk(matrix, {.shape = shape, .transposed = options.transposed});
-  const ArrayElements elements{.type = options.array_type, .scale = options.scale, .name = options.in};
-  std::string what;
-  if (options.to == FileFormat::npz) {
-    what = text(write_npz(options.out, walk, elements, options.deflated), " of ", elements.descr());
-  } else if (options.to == FileFormat::npy) {
-    write_npy(options.out, walk, elements);
-    what = text("dense array of ", elements.descr());
-  } else {
-    what = text(write_mtx(options.out, walk, options.scale), " elements");
-  }
-  return text(options.out, ": ", shape.rows, " x ", shape.columns, options.transposed ? " transposed" : "", ", ", what);
+  return text(options.out, ": ", shape.rows, " x ", shape.columns, options.transposed ? " transposed" : "", ", ",
+              write_mtx(options.out, walk, options.scale), " elements");
 }
 
 }  // namespace

@@ -22,10 +22,15 @@ namespace {
 
 constexpr std::uint64_t kMax32 = UINT32_MAX;
 constexpr std::uint64_t kMaxThreads = 1024;
-const std::vector<std::string> kFormatNames = {"bin", "mtx", "npy", "npz"};
+const std::vector<std::string> kFormatNames = {"bin", "mtx"};
 
+/// Errors: UsageError for a format that Python converts.
 std::optional<FileFormat> format_of_ending(const std::string& path) {
   const std::string ending = std::filesystem::path(path).extension().string();
+  if (ending == ".npy" || ending == ".npz") {
+    throw UsageError(path, text("ends in ", ending, ", a format of NumPy that spmm-convert does not know"),
+                     "use the Python package: python -m spmm convert IN OUT");
+  }
   for (std::size_t f = 0; f < kFormatNames.size(); ++f) {
     if (ending == "." + kFormatNames[f]) return static_cast<FileFormat>(f);
   }
@@ -46,9 +51,9 @@ FileFormat input_format(const std::string& path) {
     case io::ForeignFormat::matrix_market:
       return FileFormat::mtx;
     case io::ForeignFormat::npy:
-      return FileFormat::npy;
     case io::ForeignFormat::npz:
-      return FileFormat::npz;
+      io::reject_foreign_format(head, path);
+      break;
     default:
       break;
   }
@@ -56,14 +61,13 @@ FileFormat input_format(const std::string& path) {
   if (format != FileFormat::bin) io::reject_foreign_format(head, path);  // a header may begin as gzip does
   if (format) return *format;
   throw UsageError(path, "neither its content nor its ending says what it is",
-                   "give --from bin, mtx, npy or npz, or check the file");
+                   "give --from bin or mtx, or check the file");
 }
 
 FileFormat output_format(const std::string& path, FileFormat from) {
   if (const auto format = format_of_ending(path)) return *format;
   if (from != FileFormat::bin) return FileFormat::bin;
-  throw UsageError(path, "its ending does not say which format is meant",
-                   "give --to mtx, npy or npz, or such an ending");
+  throw UsageError(path, "its ending does not say which format is meant", "give --to mtx, or such an ending");
 }
 
 /// A number, or a fraction of two. Errors: UsageError.
@@ -102,7 +106,7 @@ void parse_to_bin(const cxxopts::ParseResult& parsed, ConvertOptions& options) {
   if (options.from == FileFormat::bin) {
     refuse_options(parsed, {"block", "n", "like"},
                    "is not for a .bin made of a .bin: n and the blocks stay as they are");
-    refuse_options(parsed, {"shape", "dtype", "deflate"}, "is only for other formats made of a .bin");
+    refuse_options(parsed, {"shape"}, "is only for other formats made of a .bin");
     options.type = type_option(parsed);
   } else {
     refuse_options(parsed, {"shape", "dtype", "type", "deflate"}, "is only for what is made from a .bin");
@@ -127,21 +131,8 @@ void parse_to_bin(const cxxopts::ParseResult& parsed, ConvertOptions& options) {
 
 void parse_from_bin(const cxxopts::ParseResult& parsed, ConvertOptions& options) {
   refuse_options(parsed, {"block", "n", "like", "round", "on-overflow"}, "is only for what a .bin is made from");
-  if (options.to == FileFormat::mtx) {
-    refuse_options(parsed, {"dtype"}, "is only for .npy and .npz: text has no element type");
-  }
-  if (options.to != FileFormat::npz) refuse_options(parsed, {"deflate"}, "is only for .npz");
   options.type = type_option(parsed);
-  options.deflated = cli::option_flag(parsed, "deflate");
   if (const auto shape = cli::option_text(parsed, "shape")) options.shape = parse_shape(*shape);
-  const bool scaled = options.scale != 1;
-  const std::size_t dtype = cli::option_choice(parsed, "dtype", {"int64", "uint32", "uint16", "float64"});
-  options.array_type = static_cast<ArrayType>(dtype);
-  if (!scaled) return;
-  if (cli::option_text(parsed, "dtype") && options.array_type != ArrayType::float64) {
-    throw UsageError("--scale", "makes fractions of the elements", "give --dtype float64 with it, or neither");
-  }
-  options.array_type = ArrayType::float64;
 }
 
 }  // namespace
@@ -155,12 +146,12 @@ cxxopts::Options make_convert_options() {
   cxxopts::Options options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
   options.positional_help("IN OUT").custom_help("[options]").set_width(100);
   options.add_options("hidden")("in", "", value())("out", "", value());
-  options.add_options()                                                                                             //
-      ("from", "format of IN: bin, mtx, npy or npz (default: what its content or ending says)", value(), "FORMAT")  //
-      ("to", "format of OUT (default: its ending; else bin)", value(), "FORMAT")                                    //
-      ("transpose", "write the transposed matrix")                                                                  //
-      ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")                         //
-      ("threads", "threads (default: all cores)", value(), "T")                                                     //
+  options.add_options()                                                                                   //
+      ("from", "format of IN: bin or mtx (default: what its content or ending says)", value(), "FORMAT")  //
+      ("to", "format of OUT (default: its ending; else bin)", value(), "FORMAT")                          //
+      ("transpose", "write the transposed matrix")                                                        //
+      ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")               //
+      ("threads", "threads (default: all cores)", value(), "T")                                           //
       ("q,quiet", "print nothing on success");
   cli::add_common_options(options);
   options.add_options("To .bin")                                                                                    //
@@ -169,11 +160,9 @@ cxxopts::Options make_convert_options() {
       ("like", "pad to the size, and use the block side, of this .bin", value(), "FILE")                            //
       ("round", "round fractions to the nearest whole number (of two, to the even one)")                            //
       ("on-overflow", "elements below 0 or above 65535: error, or saturate to these", value(), "WHAT");
-  options.add_options("From .bin")                                                              //
-      ("type", "elements of IN: auto, u16 or u32 (results)", value(), "TYPE")                   //
-      ("shape", "rows and columns to cut out; what lies outside must be zero", value(), "RxC")  //
-      ("dtype", ".npy, .npz: int64 (default), uint32, uint16 or float64", value(), "TYPE")      //
-      ("deflate", ".npz: compress");
+  options.add_options("From .bin")                                             //
+      ("type", "elements of IN: auto, u16 or u32 (results)", value(), "TYPE")  //
+      ("shape", "rows and columns to cut out; what lies outside must be zero", value(), "RxC");
   options.parse_positional({"in", "out"});
   return options;
 }

@@ -12,10 +12,7 @@
 
 namespace spmm::tools {
 
-enum class FileFormat : std::uint8_t { bin, mtx, npy, npz };
-
-/// Elements of the arrays that are written.
-enum class ArrayType : std::uint8_t { int64, uint32, uint16, float64 };
+enum class FileFormat : std::uint8_t { bin, mtx };
 
 struct ConvertOptions {
   std::string in;
@@ -36,8 +33,6 @@ struct ConvertOptions {
   // From .bin.
   std::optional<ElementType> type;
   std::optional<MatrixShape> shape;
-  ArrayType array_type = ArrayType::int64;
-  bool deflated = false;
   double scale = 1;
 };
 

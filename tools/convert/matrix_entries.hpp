@@ -71,8 +71,6 @@ class EntryReader {
   virtual ~EntryReader() = default;
 
   [[nodiscard]] virtual MatrixShape shape() const = 0;
-  /// Side of square blocks that the file itself has; 0: none.
-  [[nodiscard]] virtual std::uint32_t block_side() const { return 0; }
   /// Hands all elements to the sink; may be called again. Errors: FormatError, IoError, OutOfMemory, Interrupted.
   virtual void read(EntrySink& sink) = 0;
   /// "line 17" for the place of an element; "" where row and column say it all.

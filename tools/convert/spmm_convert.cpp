@@ -18,9 +18,7 @@ constexpr const char* kNotes = R"(
 One of IN and OUT is a block-sparse file (.bin), the other one is a .bin too or
   .mtx   Matrix Market: coordinate or array; integer, real or pattern (each element 1); general or symmetric. Written:
          coordinate, general; integer, or real with --scale
-  .npy   a dense NumPy array with two dimensions: C or Fortran order, integers, floats or bool of either byte order
-  .npz   what scipy.sparse.save_npz writes: bsr, csr, csc, coo; stored or compressed. Written: bsr, or coo where --shape
-         cuts through blocks; stored, or compressed with --deflate
+NumPy's .npy and .npz: python -m spmm convert IN OUT.
 Files are known by their content, then by their ending, unless --from and --to say what they are.
 
 To .bin: elements that are stored several times are added up. A sum, times --scale, must be a whole number from 0 to
@@ -34,24 +32,23 @@ whose file is the shortest. Blocks without an element other than zero are not wr
 elements of 16 bits by the rule above; n and the side of the blocks stay.
 
 From .bin: inputs (16-bit elements) and results (32-bit; also folders of parts) are told apart by their lengths; --type
-says it where both fit. --shape cuts the padding off. With --scale the elements become floats.
+says it where both fit. --shape cuts the padding off. With --scale they become real.
 
 Memory: from other formats 16 bytes for each element that is not zero, 25 with --block auto; from .bin 16 bytes for each block
-where the blocks are not in order or --transpose is given, else a few MB (.npy: the rows of a block row). The output
-appears under its name when it is complete.
+if the blocks are not in order or --transpose is given, else a few MB. The output appears under its name when it is
+complete.
 
 Examples:
   spmm-convert a.mtx a.bin --block 8
-  spmm-convert b.npz b.bin --like a.bin
-  spmm a.bin b.bin c.bin && spmm-convert c.bin c.npz --shape 3000x200
+  spmm-convert b.mtx b.bin --like a.bin
+  spmm a.bin b.bin c.bin && spmm-convert c.bin c.mtx --shape 3000x200
   spmm a.bin a.bin aa.bin && spmm-convert aa.bin aa16.bin && spmm aa16.bin a.bin aaa.bin
   spmm-convert prices.mtx p.bin --scale 100 --round           hundredths as whole numbers
   spmm-convert p2.bin p2.mtx --scale 1/10000                  their products
 
 Every option can also be given as an environment variable: SPMM_ON_OVERFLOW for --on-overflow.
-Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 69 built
-without libzip (.npz), 71 memory, 73 cannot create OUT, 74 reading or writing failed, 75 interrupted (nothing was
-written).
+Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 71 memory,
+73 cannot create OUT, 74 reading or writing failed, 75 interrupted (nothing was written).
 )";
 
 int run(const cxxopts::ParseResult& parsed) {

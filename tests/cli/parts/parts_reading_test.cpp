@@ -144,7 +144,7 @@ TEST_CASE("no program writes into a folder of parts that it reads, also through 
           "--trace: link/t.json lies in c");
   CHECK(tool("spmm-cat", {"-q", "c", "whole.bin"}).exit_code == kOk);
   refused("spmm-cat", {"c", "c.mtx"}, "spmm-convert c.bin c.mtx");
-  refused("spmm-gen", {"c.npz", "--n", "8", "--m", "4", "--k", "1"}, "spmm-convert c.bin c.npz");
+  refused("spmm-gen", {"c.npz", "--n", "8", "--m", "4", "--k", "1"}, "python -m spmm convert c.bin c.npz");
 }
 
 TEST_CASE("a result becomes an operand: A A A without a text file, of one file and of parts") {

@@ -11,7 +11,6 @@
 #include "tools/convert/block_side.hpp"
 #include "tools/convert/element_rule.hpp"
 #include "tools/convert/matrix_entries.hpp"
-#include "tools/convert/npy_header.hpp"
 #include "tools/convert/text_pieces.hpp"
 #include "unit/convert/convert_support.hpp"
 
@@ -158,14 +157,4 @@ TEST_CASE("convert: text comes in whole lines, wherever the pieces end", "[conve
   CHECK(line_number(path, 0) == 1);
   CHECK(line_number(path, 1) == 2);
   CHECK(line_number(path, content.size()) == 51);
-}
-
-TEST_CASE("convert: heads of arrays are those of NumPy", "[convert]") {
-  // As numpy.save writes them: 64 bytes of head in all, or a multiple.
-  CHECK(make_npy_header("<i8", {3, 4}) == std::string("\x93NUMPY\1\0v\0", 10) +
-                                              "{'descr': '<i8', 'fortran_order': False, 'shape': (3, 4), }" +
-                                              std::string(58, ' ') + "\n");
-  CHECK(make_npy_header("<i4", {5}).find("'shape': (5,), }") != std::string::npos);
-  CHECK(make_npy_header("|S3", {}).find("'shape': (), }") != std::string::npos);
-  CHECK(make_npy_header("<u2", {1, 2, 3}).size() % 64 == 0);
 }
