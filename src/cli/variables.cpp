@@ -90,7 +90,6 @@ const std::vector<std::string>& variable_names() {
                                                   "KEEP_ORDER",
                                                   "KERNEL",
                                                   "LAUNCHER",
-                                                  "LIBZIP",
                                                   "LIKE",
                                                   "LIST",
                                                   "M",
