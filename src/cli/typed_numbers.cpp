@@ -16,7 +16,7 @@
 namespace spmm::cli {
 namespace {
 
-std::string quoted(const std::string& value) {
+std::string in_quotes(const std::string& value) {
   return "\"" + value + "\"";
 }
 
@@ -101,7 +101,7 @@ std::optional<std::uint64_t> unit_bytes(std::string unit) {
 
 std::uint64_t parse_bytes(const std::string& text, const std::string& where) {
   const auto refuse = [&] {
-    return UsageError(where, quoted(text) + " is not a number of bytes", "write it like 8G, 512M, 2GiB or 1e9");
+    return UsageError(where, in_quotes(text) + " is not a number of bytes", "write it like 8G, 512M, 2GiB or 1e9");
   };
   const auto number = read_decimal(text);
   if (!number) throw refuse();
@@ -117,11 +117,11 @@ std::uint64_t parse_count(const std::string& text, const std::string& where, std
   const auto value = number && number->rest.empty() ? whole_value(*number, 1) : std::nullopt;
   if (!value && is_large_number(text)) {
     throw UsageError(
-        where, quoted(text) + " is beyond 2^64",
+        where, in_quotes(text) + " is beyond 2^64",
         high == UINT64_MAX ? "give a smaller number" : spmm::text("give a number from ", low, " to ", high));
   }
   if (!value) {
-    throw UsageError(where, quoted(text) + " is not a whole number", "write it like 33000000, 33e6 or 33_000_000");
+    throw UsageError(where, in_quotes(text) + " is not a whole number", "write it like 33000000, 33e6 or 33_000_000");
   }
   if (*value < low || *value > high) {
     throw UsageError(where, spmm::text(*value, " is out of range"),
@@ -148,7 +148,7 @@ double parse_fraction(const std::string& text, const std::string& where) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc{} || stop != end || !(value >= 0 && value <= 1)) {
-    throw UsageError(where, quoted(text) + " is not a fraction", "give a number from 0 to 1");
+    throw UsageError(where, in_quotes(text) + " is not a fraction", "give a number from 0 to 1");
   }
   return value;
 }

@@ -9,7 +9,7 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::size_t kMaxElements = std::size_t{kMaxBlockDim} * kMaxBlockDim;
+constexpr std::size_t kMaxBlockElements = std::size_t{kMaxBlockDim} * kMaxBlockDim;
 
 std::uint32_t bits_of(const std::uint16_t* values, std::size_t count) {
   std::uint16_t bits = 0;

@@ -11,7 +11,7 @@ namespace spmm::cpu {
 namespace {
 
 constexpr unsigned kMaxDigitBits = 11;             // 2048 open cache lines still fit the second-level cache
-constexpr std::uint64_t kMinPerThread = 1u << 15;  // below it, starting a thread costs more than it saves
+constexpr std::uint64_t kMinSortedPerThread = 1u << 15;  // below it, starting a thread costs more than it saves
 
 constexpr std::uint64_t kItemsPerCheck = 1u << 20;  // some milliseconds
 
@@ -32,7 +32,7 @@ void sort_items(std::span<Item> items, Item* scratch, unsigned first_bit, unsign
   const unsigned digit_bits = (last_bit - first_bit + num_passes - 1) / num_passes;
   const std::uint64_t size = items.size();
   const auto num_workers =
-      static_cast<unsigned>(std::clamp<std::uint64_t>(size / kMinPerThread, 1, std::max(1u, num_threads)));
+      static_cast<unsigned>(std::clamp<std::uint64_t>(size / kMinSortedPerThread, 1, std::max(1u, num_threads)));
   std::vector<Counts> counts(num_workers);
   Item* from = items.data();
   Item* to = scratch;

@@ -21,7 +21,7 @@ constexpr std::uint32_t kMaxMultiplyAdds =
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
 constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
-constexpr std::uint32_t kSegmentsAhead = 4;       // whose columns are fetched
+constexpr std::uint32_t kMergedAhead = 4;         // whose columns are fetched
 constexpr std::uint32_t kMaxRankedPairs = 16;     // each is compared with each: no counter, which would leave the cache
 constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
@@ -216,7 +216,7 @@ void RowMerger::count_columns() {
   const std::uint32_t* cols = product_.b.cols.data();
   std::uint32_t* position = position_.data();
   for (std::uint32_t s = 0; s < num_segments_; ++s) {
-    fetch_columns(s + kSegmentsAhead);
+    fetch_columns(s + kMergedAhead);
     for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) ++position[cols[y]];
   }
   num_c_blocks_ = product_.lister.list(position, product_.blocks_per_side, c_blocks_.data());
@@ -225,7 +225,7 @@ void RowMerger::count_columns() {
 void RowMerger::mark_columns() {
   const std::uint32_t* cols = product_.b.cols.data();
   for (std::uint32_t s = 0; s < num_segments_; ++s) {
-    fetch_columns(s + kSegmentsAhead);
+    fetch_columns(s + kMergedAhead);
     for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) {
       const std::uint32_t col = cols[y];
       ++position_[col];

@@ -18,7 +18,7 @@ constexpr std::uint32_t kMaxComparedTiles = 32;     // touched slots that are so
 constexpr std::uint64_t kSlotsPerTile = 64;         // up to which looking at all slots is cheaper than listing some
 constexpr std::uint32_t kMaxComparedKeys = 512;     // keys that are sorted by comparison, more by radix
 constexpr std::uint64_t kMinTilesPerSegment = 2;  // and window: fewer are rather sorted than searched window by window
-constexpr std::uint64_t kMaxSum = 0xFFFF'FFFFu;
+constexpr std::uint64_t kMaxExactSum = 0xFFFF'FFFFu;
 
 }  // namespace
 
@@ -53,7 +53,7 @@ void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col
   const Operand& a = product_.a;
   const std::uint64_t terms = std::uint64_t{a.row_ptr[row + 1] - a.row_ptr[row]} * product_.m;
   const std::uint64_t largest = std::max<std::uint64_t>(1, std::uint64_t{a.bound} * product_.b_bound);
-  saturates_ = terms > kMaxSum / largest;
+  saturates_ = terms > kMaxExactSum / largest;
   if (pairs <= kShortRowPairs) fetch_rows_ahead();
   const std::uint32_t per_tile = product_.kernel.shape.blocks;
   const std::uint32_t begin = col_begin / per_tile;

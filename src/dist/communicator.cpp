@@ -14,7 +14,7 @@
 namespace spmm::dist {
 namespace {
 
-constexpr std::uint64_t kFailed = std::uint64_t{1} << 63;  // beside the counts of a round
+constexpr std::uint64_t kRankFailed = std::uint64_t{1} << 63;  // beside the counts of a round
 constexpr std::uint64_t kMore = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMostMessage = 256u << 20;
 constexpr int kTag = 1;
@@ -215,15 +215,15 @@ void Communicator::exchange(const Produce& produce, const Consume& consume) cons
       failure = std::current_exception();
     }
     for (std::size_t r = 0; r < to.size(); ++r) {
-      outgoing[r] = failure ? kFailed : to[r].size() | (more ? kMore : 0);
+      outgoing[r] = failure ? kRankFailed : to[r].size() | (more ? kMore : 0);
     }
     MPI_Alltoall(outgoing.data(), 1, MPI_UINT64_T, incoming.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
     std::uint64_t flags = 0;
     for (std::uint64_t& count : incoming) {
       flags |= count;
-      count &= ~(kFailed | kMore);
+      count &= ~(kRankFailed | kMore);
     }
-    if ((flags & kFailed) != 0) break;
+    if ((flags & kRankFailed) != 0) break;
     goes_on = (flags & kMore) != 0;
     swap(to, incoming, received, [&](int from, std::span<const std::byte> bytes) {
       try {

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
+double seconds_from(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -143,7 +143,7 @@ void PartsOutput::close_open_rounds() {
   if (!has_parts()) return;
   const auto start = Clock::now();
   files_->drain();
-  write_s_ += seconds_since(start);
+  write_s_ += seconds_from(start);
 }
 
 void PartsOutput::close_here() {
@@ -151,7 +151,7 @@ void PartsOutput::close_here() {
   const auto start = Clock::now();
   own_parts_ = files_->finish(header_, rows_of(0, division_->num_rounds));
   for (const ResultPart& part : own_parts_) own_num_blocks_ += part.num_blocks;
-  write_s_ += seconds_since(start);
+  write_s_ += seconds_from(start);
 }
 
 void PartsOutput::gather() {

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kFailed = std::numeric_limits<std::uint64_t>::max();  // instead of a length
 constexpr std::uint64_t kFirstBytes = 1u << 20;
 
-double seconds_since(Clock::time_point start) {
+double time_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -142,7 +142,7 @@ void RoundSink::start_round(AlignedArray<std::byte> range, std::uint64_t bytes, 
 void RoundSink::finish_round() {
   const auto start = Clock::now();
   const std::span<const std::uint64_t> sizes = oldest().sizes.finish();
-  wait_s_ += seconds_since(start);
+  wait_s_ += time_since(start);
   AlignedArray<std::byte> range = std::move(oldest().range);
   const std::uint64_t bytes = oldest().bytes;
   --num_closed_;
@@ -189,7 +189,7 @@ void RoundSink::write_range(std::span<const std::byte> bytes, std::uint64_t begi
 void RoundSink::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   const auto start = Clock::now();
   output_.write_at(offset, bytes);
-  write_s_ += seconds_since(start);
+  write_s_ += time_since(start);
 }
 
 void RoundSink::close_open_rounds() {

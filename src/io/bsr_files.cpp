@@ -11,7 +11,7 @@
 namespace spmm {
 namespace {
 
-constexpr std::uint64_t kChunkBytes = 4u << 20;  // enough to hide the cost of a call, small beside any matrix
+constexpr std::uint64_t kPackedBytes = 4u << 20;  // enough to hide the cost of a call, small beside any matrix
 
 template <class T>
 BsrMatrix<T> to_bsr(BlockList<T> list) {
@@ -45,7 +45,7 @@ void write_arrays(const std::filesystem::path& path, const BsrView<T>& matrix, c
   records.check_distinct(name);
   const std::uint64_t record = record_bytes<T>(matrix.m);
   const std::uint64_t total = records.header().num_blocks;
-  const std::uint64_t per_chunk = std::max<std::uint64_t>(1, kChunkBytes / record);
+  const std::uint64_t per_chunk = std::max<std::uint64_t>(1, kPackedBytes / record);
   std::vector<std::byte> chunk(std::min(per_chunk, total) * record);
   io::OutputFile file(path, {});
   file.expect_bytes(kHeaderBytes + total * record);

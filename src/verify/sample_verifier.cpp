@@ -58,11 +58,15 @@ std::uint64_t for_records(const Source& source, std::uint64_t first, const Run& 
   return first;
 }
 
+}  // namespace
+
 /// A block of C to recompute. Shapes: values [m, m]; null = expected to be absent.
 struct Check {
   BlockIndex at;
   const std::uint32_t* values;
 };
+
+namespace {
 
 bool by_column(const Check& x, const Check& y) {
   return x.at.j != y.at.j ? x.at.j < y.at.j : x.at.i < y.at.i;

@@ -16,10 +16,6 @@ using namespace spmm::cli;
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("the report keeps the permission bits of the file it replaces, and leaves nothing else") {

@@ -22,10 +22,6 @@ using namespace spmm::cli;
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 nlohmann::json json_of(const std::string& path) {
   return parse_report("report", bytes_of(path));
 }

@@ -18,10 +18,6 @@ using namespace spmm::test;
 using namespace spmm::cli;
 using Words = std::vector<std::string>;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("transposed operands on the command line, by variables, in parts, in little memory, verified") {

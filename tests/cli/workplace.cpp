@@ -33,6 +33,10 @@ std::string record(std::uint32_t i, std::uint32_t j) {
 
 }  // namespace
 
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 std::string bytes_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};

@@ -11,6 +11,8 @@
 
 namespace spmm::test {
 
+bool has(const std::string& text, const std::string& part);
+
 /// Bytes of a file; "" where there is none.
 std::string bytes_of(const std::filesystem::path& path);
 void write_bytes(const std::filesystem::path& path, const std::string& bytes);

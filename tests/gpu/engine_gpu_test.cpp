@@ -58,7 +58,7 @@ int current_device() {
   return device;
 }
 
-int num_devices() {
+int devices_here() {
   int count = 0;
   check(cudaGetDeviceCount(&count), "devices");
   return count;
@@ -190,7 +190,7 @@ TEST_CASE("engine: memory goes back to the device with the engine") {
 
 TEST_CASE("engine: the caller's device stays current, in its threads too") {
   const test::ProductCase one = test::make_product_case(8, 40, 300, "auto");
-  const int count = num_devices();
+  const int count = devices_here();
   for (int device = 0; device < count; ++device) {
     EngineOptions shared;
     shared.device = device;

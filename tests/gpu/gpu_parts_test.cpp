@@ -28,7 +28,7 @@ using test::on_gpu;
 namespace fs = std::filesystem;
 
 /// The records of a product as a file has them.
-std::string packed(const ProductMatrix& product) {
+std::string packed_records(const ProductMatrix& product) {
   std::string bytes;
   const std::size_t value_bytes = std::size_t{product.m} * product.m * sizeof(std::uint32_t);
   for (std::size_t x = 0; x < product.index.size(); ++x) {
@@ -104,7 +104,7 @@ class RangesSink : public Sink {
   bool takes_places_;
 };
 
-bool suits(const std::string& kernel, const BlockMatrix& a) {
+bool suits_parts(const std::string& kernel, const BlockMatrix& a) {
   if (kernel.starts_with("dense-") || kernel == "tile-tensor") return a.n <= 10'000;
   if (kernel == "row-spread" || kernel == "small-blocks") return a.n / a.m <= 100'000;
   return true;
@@ -113,12 +113,12 @@ bool suits(const std::string& kernel, const BlockMatrix& a) {
 std::vector<std::string> kernels_for(const BlockMatrix& a) {
   std::vector<std::string> names = {"auto"};
   for (const std::string& kernel : test::kernels_here()) {
-    if (test::takes_operands(kernel, a.m, a.n / a.m) && suits(kernel, a)) names.push_back(kernel);
+    if (test::takes_operands(kernel, a.m, a.n / a.m) && suits_parts(kernel, a)) names.push_back(kernel);
   }
   return names;
 }
 
-std::string bytes_of(const fs::path& path) {
+std::string file_bytes(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -128,18 +128,18 @@ std::string joined(const fs::path& folder, std::uint32_t num_parts) {
   std::string all;
   for (std::uint32_t part = 0; part < num_parts; ++part) {
     const std::string number = std::to_string(1000 + part).substr(1);
-    all += bytes_of(folder / ("part-" + number + ".bin")).substr(kHeaderBytes);
+    all += file_bytes(folder / ("part-" + number + ".bin")).substr(kHeaderBytes);
   }
   return all;
 }
 
 /// A folder that goes with everything in it.
-struct Folder {
+struct PartsFolder {
   fs::path path = fs::temp_directory_path() / ("spmm-parts-" + std::to_string(::getpid()));
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  PartsFolder() { fs::create_directories(path); }
+  ~PartsFolder() { fs::remove_all(path); }
+  PartsFolder(const PartsFolder&) = delete;
+  PartsFolder& operator=(const PartsFolder&) = delete;
 };
 
 }  // namespace
@@ -149,7 +149,7 @@ TEST_CASE("parts on a GPU: the battery in ranges, every kernel, in order and at 
   for (const test::Recipe& recipe : test::battery()) {
     for (const std::uint32_t m : {1u, 4u, 8u, 16u}) {
       const test::Operands operands = recipe.make(m, 1);
-      const std::string expected = packed(test::oracle_multiply(operands.first, operands.second));
+      const std::string expected = packed_records(test::oracle_multiply(operands.first, operands.second));
       for (const std::string& kernel : kernels_for(operands.first)) {
         for (const bool places : {true, false}) {
           INFO(recipe.name << ", m " << m << ", kernel " << kernel << (places ? ", at places" : ", in order"));
@@ -168,7 +168,7 @@ TEST_CASE("parts on a GPU: many panels, all ranges grow at once") {
   for (const std::uint32_t m : {4u, 8u}) {
     const BlockMatrix a = test::random_matrix(8192, m, 60'000 * (8 / m), 65'535, 1);
     const BlockMatrix b = test::random_matrix(8192, m, 60'000 * (8 / m), 65'535, 2);
-    const std::string expected = packed(multiply(a, b, on_gpu()));
+    const std::string expected = packed_records(multiply(a, b, on_gpu()));
     for (const std::string& kernel : kernels_for(a)) {
       if (kernel == "host-driven") continue;  // a launch for each C block
       for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{600} << 20}) {
@@ -192,12 +192,12 @@ TEST_CASE("parts on a GPU: many panels, all ranges grow at once") {
 }
 
 TEST_CASE("parts on a GPU: files joined are the file without parts") {
-  const Folder folder;
+  const PartsFolder folder;
   const auto path = [&](const char* name) { return folder.path / name; };
   write_matrix(path("a.bin"), test::random_matrix(8192, 8, 80'000, 65'535, 3));
   write_matrix(path("b.bin"), test::random_matrix(8192, 8, 80'000, 65'535, 4));
   multiply(path("a.bin"), path("b.bin"), path("one.bin"), on_gpu());
-  const std::string expected = bytes_of(path("one.bin")).substr(kHeaderBytes);
+  const std::string expected = file_bytes(path("one.bin")).substr(kHeaderBytes);
   for (const std::uint32_t num_parts : {1u, 2u, 8u, 40u}) {
     for (const std::uint32_t verify : {0u, 20u}) {  // verification takes records in order
       INFO(num_parts << " parts, verify " << verify);
@@ -218,7 +218,7 @@ TEST_CASE("parts on a GPU: files joined are the file without parts") {
 
 TEST_CASE("parts on a GPU: failures are what they are without ranges, and the engine goes on") {
   const test::ProductCase good = test::make_product_case(8, 100, 3000, "auto");
-  const std::string expected = packed(good.expected);
+  const std::string expected = packed_records(good.expected);
   Engine engine;
   const auto run = [&](RangesSink& sink, const ProductOptions& options = on_gpu()) {
     return engine.multiply(test::MemorySource(good.a), test::MemorySource(good.b), sink, options);

@@ -64,7 +64,7 @@ std::uint64_t record_bytes(const BlockMatrix& matrix) {
   return matrix.index.size() * input_record_bytes(matrix.m);
 }
 
-std::uint64_t free_device_bytes() {
+std::uint64_t free_now() {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "device memory");
@@ -366,7 +366,7 @@ TEST_CASE("kept operands: they go with the engine, and many of them leave stream
     }
   };
   use_engine();
-  const std::uint64_t before = free_device_bytes();
+  const std::uint64_t before = free_now();
   use_engine();
-  CHECK(free_device_bytes() + (4u << 20) >= before);
+  CHECK(free_now() + (4u << 20) >= before);
 }

@@ -20,7 +20,7 @@ using test::on_gpu;
 using test::Operands;
 
 /// Kernels that keep something dense are not meant for every shape: planes of n x n bytes, or tiles of every column.
-bool suits(const std::string& kernel, const BlockMatrix& a) {
+bool suits_device(const std::string& kernel, const BlockMatrix& a) {
   const std::uint32_t nb = a.n / a.m;
   if (kernel == "dense-tensor") return a.n <= 40'000;
   if (kernel == "tile-tensor") return a.n <= 2'000'000;
@@ -45,7 +45,7 @@ TEST_CASE("every CUDA kernel gives the oracle's product on the battery") {
         const Operands operands = recipe.make(m, seed);
         const ProductMatrix expected = test::oracle_multiply(operands.first, operands.second);
         for (const std::string& kernel : test::kernels_here()) {
-          if (!suits(kernel, operands.first)) continue;
+          if (!suits_device(kernel, operands.first)) continue;
           INFO(recipe.name << " (" << recipe.bug << "), m " << m << ", seed " << seed << ", kernel " << kernel);
           REQUIRE((multiply(operands.first, operands.second, on_gpu(kernel)) == expected));
         }
@@ -63,7 +63,7 @@ void check_small_products(const std::vector<std::string>& kernels) {
     const BlockMatrix b = test::random_matrix(m * 8, m, 40, 2047, m + 1);
     const ProductMatrix expected = test::oracle_multiply(a, b);
     for (const std::string& kernel : kernels) {
-      if (!suits(kernel, a)) continue;
+      if (!suits_device(kernel, a)) continue;
       INFO("m " << m << ", kernel " << kernel);
       REQUIRE((multiply(a, b, on_gpu(kernel)) == expected));
     }

@@ -22,7 +22,7 @@ namespace {
 using namespace spmm;
 using test::MatrixBuilder;
 
-void check(const BlockMatrix& a, const BlockMatrix& b) {
+void check_spread(const BlockMatrix& a, const BlockMatrix& b) {
   Report report;
   REQUIRE((multiply(a, b, test::on_gpu("row-spread"), &report) == test::oracle_multiply(a, b)));
   CHECK(report.plan.kernel == "row-spread");
@@ -97,17 +97,17 @@ TEST_CASE("row-spread: no C block can be zero, some are, all are") {
       for (std::uint16_t& value : full_a.values) ++value;
       for (std::uint16_t& value : full_b.values) ++value;
       INFO("m " << m << ", elements to " << largest);
-      check(full_a, full_b);
+      check_spread(full_a, full_b);
       BlockMatrix a = full_a;
       for (std::size_t x = 0; x < a.index.size(); x += 3) {
         for (std::size_t e = 0; e < elements; ++e) a.values[x * elements + e] = 0;
       }
-      check(a, full_b);
+      check_spread(a, full_b);
       BlockMatrix b = full_b;
       std::fill_n(b.values.begin() + static_cast<std::ptrdiff_t>(elements), elements, std::uint16_t{0});
-      check(full_a, b);
+      check_spread(full_a, b);
       std::fill(a.values.begin(), a.values.end(), std::uint16_t{0});
-      check(a, full_b);
+      check_spread(a, full_b);
     }
   }
 }
@@ -127,7 +127,7 @@ TEST_CASE("row-spread: rows of A around the blocks of a round, long and short ro
         for (std::uint32_t x = 0; x < length; ++x) b.add_constant(t, (t * 5 + x) % nb, 1 + (t + x) % value);
       }
       INFO("m " << m << ", elements to " << value);
-      check(a.matrix(), b.matrix());
+      check_spread(a.matrix(), b.matrix());
     }
   }
 }
@@ -149,12 +149,12 @@ TEST_CASE("row-spread: checked sums in bins, one with too many pairs, a row with
         }
       }
       INFO("m " << m << ", " << nb << " block rows");
-      check(a.matrix(), b.matrix());
+      check_spread(a.matrix(), b.matrix());
       BlockMatrix zeros = a.matrix();
       for (std::size_t x = 0; x < zeros.index.size(); ++x) {
         if (x % 3 == 0 || x < 3 * a_row) std::fill_n(zeros.values.begin() + x * elements, elements, std::uint16_t{0});
       }
-      check(zeros, b.matrix());
+      check_spread(zeros, b.matrix());
     }
   }
 }
@@ -173,11 +173,11 @@ TEST_CASE("row-spread: short segments in units, few blocks of B in all, more uni
         const std::uint32_t length = t < 600 ? 40 : 1;
         for (std::uint32_t x = 0; x < length; ++x) b.add_constant(t, (t * 7 + x) % nb, 1 + (t + x) % value);
       }
-      check(a.matrix(), b.matrix());
+      check_spread(a.matrix(), b.matrix());
       for (std::uint32_t count = 1; count <= 9; ++count) {
         MatrixBuilder few(nb, m, 3);
         for (std::uint32_t x = 0; x < count; ++x) few.add_constant(x / 3 * 5, nb - 1 - x * 11, 1 + x % value);
-        check(a.matrix(), few.matrix());
+        check_spread(a.matrix(), few.matrix());
       }
     }
   }
@@ -219,14 +219,14 @@ TEST_CASE("small row-spread: C blocks that are zero and none, one round and seve
       for (std::uint16_t& value : a.values) ++value;
       for (std::uint16_t& value : b.values) ++value;
       INFO("m " << m << ", elements to " << largest);
-      check(a, b);
+      check_spread(a, b);
       std::fill_n(b.values.begin(), std::size_t{9} * m * m, std::uint16_t{0});
-      check(a, b);
+      check_spread(a, b);
     }
     MatrixBuilder a(600, m, 1);
     MatrixBuilder b(600, m, 2);
     for (std::uint32_t t = 0; t < 520; ++t) a.add_constant(7, t, 1);  // more than a round
     for (std::uint32_t t = 0; t < 600; t += 3) b.add_constant(t, t / 9, 1);
-    check(a.matrix(), b.matrix());
+    check_spread(a.matrix(), b.matrix());
   }
 }

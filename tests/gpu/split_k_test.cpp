@@ -18,7 +18,7 @@ using namespace spmm;
 using kernels::kSplitKPairs;
 using test::MatrixBuilder;
 
-constexpr std::uint32_t kSides[] = {3, 4, 5, 8, 12, 16, 24, 32, 40, 64};
+constexpr std::uint32_t kSplitSides[] = {3, 4, 5, 8, 12, 16, 24, 32, 40, 64};
 
 Options with_kernel(const std::string& kernel) {
   Options options;
@@ -106,7 +106,7 @@ const std::uint32_t* find_block(const ProductMatrix& c, BlockIndex at) {
 }  // namespace
 
 TEST_CASE("split-K blocks beside short lists give exact sums") {
-  for (const std::uint32_t m : kSides) {
+  for (const std::uint32_t m : kSplitSides) {
     const Cross cross(length_for(m), m, false);
     const BlockMatrix& a = cross.a.matrix();
     const BlockMatrix& b = cross.b.matrix();
@@ -125,7 +125,7 @@ TEST_CASE("split-K blocks beside short lists give exact sums") {
 }
 
 TEST_CASE("split-K blocks saturate") {
-  for (const std::uint32_t m : kSides) {
+  for (const std::uint32_t m : kSplitSides) {
     const Cross cross(length_for(m), m, true);
     const BlockMatrix& a = cross.a.matrix();
     const BlockMatrix& b = cross.b.matrix();

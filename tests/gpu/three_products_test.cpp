@@ -16,7 +16,7 @@ using namespace spmm;
 using test::on_gpu;
 
 /// What the kernel makes of two operands is what the definition says.
-void check_product(const BlockMatrix& a, const BlockMatrix& b) {
+void check_three(const BlockMatrix& a, const BlockMatrix& b) {
   REQUIRE((multiply(a, b, on_gpu("dense-tensor")) == test::oracle_multiply(a, b)));
 }
 
@@ -45,7 +45,7 @@ void check_terms(const std::vector<Term>& terms) {
       }
     }
   }
-  check_product(a.matrix(), b.matrix());
+  check_three(a.matrix(), b.matrix());
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ TEST_CASE("dense-tensor with elements of every number of bits, at borders of its
         const BlockMatrix a = test::random_matrix(nb * m, m, nb * nb / 2 + 1, largest, largest + side);
         const BlockMatrix b = test::random_matrix(nb * m, m, nb * nb - nb, largest, largest + m);
         INFO("largest " << largest << ", m " << m << ", nb " << nb);
-        check_product(a, b);
+        check_three(a, b);
       }
     }
   }
@@ -170,7 +170,7 @@ TEST_CASE("small dense: three products of bytes") {
   if (!test::device_runs("dense-tensor")) return;
   for (const std::uint32_t m : {8u, 5u}) {
     const std::uint32_t nb = 136 / m + 1;
-    check_product(test::random_matrix(nb * m, m, nb * 4, 1000, 1), test::random_matrix(nb * m, m, nb * 7, 16'383, 2));
+    check_three(test::random_matrix(nb * m, m, nb * 4, 1000, 1), test::random_matrix(nb * m, m, nb * 7, 16'383, 2));
   }
   check_terms(std::vector<Term>(129, Term{16'383, 127}));
 }

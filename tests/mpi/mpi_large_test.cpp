@@ -19,7 +19,7 @@ using namespace spmm::test;
 constexpr std::uint32_t kSide = 64;
 constexpr std::uint64_t kRecord = 8 + 2 * kSide * kSide;
 constexpr std::uint32_t kBlocks = 640'000;  // 5.2 GB: of 7 ranks the last one's share begins beyond 4 GiB
-constexpr int kRanks = 7;
+constexpr int kSevenRanks = 7;
 constexpr std::uint64_t kFourGiB = std::uint64_t{4} << 30;
 
 /// A record's head and its first element; the rest of it is a hole.
@@ -85,7 +85,7 @@ TEST_CASE("shares of a file beyond 4 GiB, at the border of two ranks and at 4 Gi
   }
   const TemporaryFilesThere there;
   const MpiPlace place;
-  constexpr std::uint64_t kBorder = std::uint64_t{kBlocks} * (kRanks - 1) / kRanks;
+  constexpr std::uint64_t kBorder = std::uint64_t{kBlocks} * (kSevenRanks - 1) / kSevenRanks;
   static_assert(12 + kBorder * kRecord > kFourGiB);
   std::map<std::uint32_t, std::uint16_t> values;
   for (const std::uint64_t near : {std::uint64_t{1}, kFourGiB / kRecord, kBorder, std::uint64_t{kBlocks - 2}}) {
@@ -101,7 +101,7 @@ TEST_CASE("shares of a file beyond 4 GiB, at the border of two ranks and at 4 Gi
     b.values[(b.index.size() - 1) * kSide * kSide] = 3;
   }
   spmm::write_matrix("y.bin", b);
-  const auto result = run_ranks(kRanks, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"});
+  const auto result = run_ranks(kSevenRanks, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"});
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
   const spmm::ProductMatrix c = spmm::read_product("z.bin");

@@ -13,9 +13,12 @@
 
 #include "spmm/block_matrix.hpp"
 #include "spmm/engine.hpp"
+#include "spmm/report.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::test {
+
+inline const ProgressFn kNoProgress;
 
 /// Records of a matrix, packed as in a file.
 class MemorySource : public Source {

@@ -17,7 +17,7 @@ namespace spmm::batch {
 namespace {
 
 constexpr std::size_t kMaxLine = 16384;  // three paths and options; an order to a worker stays one packet
-constexpr std::uint64_t kMaxRetries = 100;
+constexpr std::uint64_t kMaxListRetries = 100;
 constexpr double kMaxCost = 1e12;
 constexpr std::size_t kNumPaths = 3;
 
@@ -129,7 +129,7 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
     job.options.timeout_s =
         parsed_value([&] { return parse_seconds(std::string(value), text(line.where(), " timeout")); });
   } else if (key == "retries") {
-    job.options.retries = count(kMaxRetries);
+    job.options.retries = count(kMaxListRetries);
   } else if (key == "cost") {
     job.cost_micro = cost_of(value, line);
   } else {

@@ -11,14 +11,14 @@
 namespace spmm::batch {
 namespace {
 
-constexpr std::size_t kReadBytes = 65536;
+constexpr std::size_t kFeedBytes = 65536;
 constexpr std::size_t kLongestLine = 65536;  // beyond what a job may have
 
 }  // namespace
 
 std::vector<std::string> LineFeed::read_lines() {
   std::vector<std::string> lines;
-  std::array<char, kReadBytes> buffer;
+  std::array<char, kFeedBytes> buffer;
   const ssize_t got = ::read(fd_, buffer.data(), buffer.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return lines;
   if (got < 0) throw IoError(name_, io::error_text(errno), "check where it comes from");

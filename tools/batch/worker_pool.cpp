@@ -18,7 +18,7 @@
 namespace spmm::batch {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{2};
+constexpr std::chrono::milliseconds kPollEvery{2};
 constexpr double kPatience = 5;
 constexpr double kLastPatience = 0.1;    // between a closed socket and the end of its process
 constexpr double kDismissPatience = 60;  // a process gives back pinned memory and a device, which takes seconds
@@ -36,7 +36,7 @@ bool has_ended(pid_t pid, double end_s, int& status) {
     const pid_t found = ::waitpid(pid, &status, WNOHANG);
     if (found == pid || (found < 0 && errno != EINTR)) return true;
     if (now_s() > end_s) return false;
-    std::this_thread::sleep_for(kLookEvery);
+    std::this_thread::sleep_for(kPollEvery);
   }
 }
 

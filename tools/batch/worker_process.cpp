@@ -30,7 +30,7 @@ namespace {
 
 constexpr unsigned kLastSeconds = 10;  // jobs have so long to stop once the supervisor is gone
 
-std::int64_t epoch_ms() {
+std::int64_t done_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
@@ -147,7 +147,7 @@ class Worker {
     const FileState out = state_of(order.job.out);
     if (!out.is_regular) return;  // /dev/null is never done
     const JournalRecord record{.key = key_of(order.job),
-                               .time_ms = epoch_ms(),
+                               .time_ms = done_ms(),
                                .exit_code = 0,
                                .a = a,
                                .b = b,

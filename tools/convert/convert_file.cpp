@@ -16,7 +16,7 @@
 namespace spmm::tools {
 namespace {
 
-constexpr std::uint64_t kMax32 = UINT32_MAX;
+constexpr std::uint64_t kMaxN = UINT32_MAX;
 
 /// Size and block side of the file to be written; 0: not fixed.
 struct Size {
@@ -49,8 +49,8 @@ void check_fits(const MatrixShape& shape, const Size& size, const ConvertOptions
 
 std::uint32_t padded_side(const MatrixShape& shape, std::uint32_t m, const std::string& name) {
   const std::uint64_t n = (std::max(shape.rows, shape.columns) + m - 1) / m * m;
-  if (n <= kMax32) return static_cast<std::uint32_t>(n);
-  throw FormatError(name, text("padded to a multiple of the block side ", m, " its side is ", n, ", at most ", kMax32),
+  if (n <= kMaxN) return static_cast<std::uint32_t>(n);
+  throw FormatError(name, text("padded to a multiple of the block side ", m, " its side is ", n, ", at most ", kMaxN),
                     "give a --block that divides it");
 }
 

@@ -26,10 +26,6 @@ ProcessResult verify(Words arguments) {
   return run_process(arguments);
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// The product of x.bin and y.bin, which are written here too.
 ProductMatrix write_operands(std::uint32_t most) {
   const BlockMatrix x = random_matrix(4 * 60, 4, 400, most, 1);

@@ -13,13 +13,13 @@ namespace {
 using namespace spmm;
 
 constexpr std::uint64_t kHost = 100;
-constexpr std::uint64_t kDevice = 1000;
+constexpr std::uint64_t kDeviceLimit = 1000;
 
 /// A share that has looked at both limits.
-struct Product {
-  explicit Product(MemoryBudget& budget) : share(budget) {
+struct BudgetProduct {
+  explicit BudgetProduct(MemoryBudget& budget) : share(budget) {
     share.host_limit_bytes([] { return kHost; });
-    share.device_limit_bytes([] { return kDevice; });
+    share.device_limit_bytes([] { return kDeviceLimit; });
   }
   MemoryShare share;
 };
@@ -56,16 +56,16 @@ TEST_CASE("products wait for host and for device memory, first come, first serve
     std::jthread large;
     std::jthread small;
     {
-      Product running(budget);
+      BudgetProduct running(budget);
       running.share.reserve(held, nullptr);
       large = std::jthread([&] {
-        Product product(budget);
-        product.share.reserve({.host = kHost, .device = kDevice}, nullptr);
+        BudgetProduct product(budget);
+        product.share.reserve({.host = kHost, .device = kDeviceLimit}, nullptr);
         order.push_back(1);
       });
       wait_for_waiting(budget, 1);
       small = std::jthread([&] {  // would fit at once, but is behind the large one
-        Product product(budget);
+        BudgetProduct product(budget);
         product.share.reserve({.host = 1, .device = 1}, nullptr);
         order.push_back(2);
       });
@@ -82,13 +82,13 @@ TEST_CASE("products wait for host and for device memory, first come, first serve
 
 TEST_CASE("a product that waits can be cancelled, and those behind it get on") {
   MemoryBudget budget;
-  Product running(budget);
+  BudgetProduct running(budget);
   running.share.reserve({.host = 60, .device = 0}, nullptr);
   std::atomic<bool> cancel{false};
   std::atomic<bool> was_interrupted{false};
   std::atomic<std::uint64_t> left_bytes{1};
   std::jthread large([&] {
-    Product product(budget);
+    BudgetProduct product(budget);
     try {
       product.share.reserve({.host = 50, .device = 0}, &cancel);
     } catch (const Interrupted&) {
@@ -99,7 +99,7 @@ TEST_CASE("a product that waits can be cancelled, and those behind it get on") {
   wait_for_waiting(budget, 1);
   std::atomic<bool> got_on{false};
   std::jthread small([&] {
-    Product product(budget);
+    BudgetProduct product(budget);
     product.share.reserve({.host = 40, .device = 0}, nullptr);
     got_on = true;
   });
@@ -115,11 +115,11 @@ TEST_CASE("a product that waits can be cancelled, and those behind it get on") {
 
 TEST_CASE("more than the limit means all of it; growing takes only what is free") {
   MemoryBudget budget;
-  Product first(budget);
+  BudgetProduct first(budget);
   first.share.reserve({.host = 30, .device = ~std::uint64_t{0}}, nullptr);
   CHECK(first.share.reserved().host == 30);
-  CHECK(first.share.reserved().device == kDevice);
-  Product second(budget);
+  CHECK(first.share.reserved().device == kDeviceLimit);
+  BudgetProduct second(budget);
   second.share.reserve({.host = 20, .device = 0}, nullptr);
   CHECK_FALSE(second.share.grow_device(1));
   CHECK_FALSE(second.share.grow_host(51));
@@ -130,7 +130,7 @@ TEST_CASE("more than the limit means all of it; growing takes only what is free"
 
 TEST_CASE("more host memory than the limit is not waited for either") {
   MemoryBudget budget;
-  Product only(budget);
+  BudgetProduct only(budget);
   const std::atomic<bool> cancel{true};  // would end a wait
   only.share.reserve({.host = ~std::uint64_t{0}, .device = 0}, &cancel);
   CHECK(only.share.reserved().host == kHost);

@@ -18,7 +18,7 @@ namespace {
 using namespace spmm;
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kMb = 1u << 20;
+constexpr std::uint64_t kMegabyte = 1u << 20;
 
 std::byte* map_pages(std::uint64_t pages) {
   void* const data = mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -116,19 +116,19 @@ TEST_CASE("an array takes the pages of one that was freed, while an allowance li
   std::byte* first = nullptr;
   {
     SpareAllowance allowance;
-    allowance.set(in_use + 40 * kMb);
+    allowance.set(in_use + 40 * kMegabyte);
     {
-      const AlignedArray<std::byte> array(32 * kMb);
+      const AlignedArray<std::byte> array(32 * kMegabyte);
       first = array.data();
     }
-    CHECK(spare_pages().bytes() == 32 * kMb);
-    const AlignedArray<std::byte> smaller(24 * kMb);
+    CHECK(spare_pages().bytes() == 32 * kMegabyte);
+    const AlignedArray<std::byte> smaller(24 * kMegabyte);
     CHECK(smaller.data() == first);
-    CHECK(spare_pages().bytes() == 8 * kMb);
-    const AlignedArray<std::byte> other(12 * kMb);  // does not fit: room is made
-    CHECK(spare_pages().bytes() <= 4 * kMb);
-    CHECK(array_usage().bytes + spare_pages().bytes() <= in_use + 40 * kMb);
-    const AlignedArray<std::byte> small_pages(8 * kMb, Pages::small);
+    CHECK(spare_pages().bytes() == 8 * kMegabyte);
+    const AlignedArray<std::byte> other(12 * kMegabyte);  // does not fit: room is made
+    CHECK(spare_pages().bytes() <= 4 * kMegabyte);
+    CHECK(array_usage().bytes + spare_pages().bytes() <= in_use + 40 * kMegabyte);
+    const AlignedArray<std::byte> small_pages(8 * kMegabyte, Pages::small);
   }
   CHECK(spare_pages().bytes() == 0);
 }
@@ -139,16 +139,16 @@ TEST_CASE("a budget allows what its products have reserved, and keeps the last o
       MemoryBudget budget(keeps);
       {
         MemoryShare share(budget);
-        share.host_limit_bytes([] { return 500 * kMb; });
-        share.reserve({.host = 64 * kMb, .device = 0}, nullptr);
-        { const AlignedArray<std::byte> array(32 * kMb); }
-        CHECK(spare_pages().bytes() == 32 * kMb);
+        share.host_limit_bytes([] { return 500 * kMegabyte; });
+        share.reserve({.host = 64 * kMegabyte, .device = 0}, nullptr);
+        { const AlignedArray<std::byte> array(32 * kMegabyte); }
+        CHECK(spare_pages().bytes() == 32 * kMegabyte);
       }
-      CHECK(spare_pages().bytes() == (keeps ? 32 * kMb : 0));
+      CHECK(spare_pages().bytes() == (keeps ? 32 * kMegabyte : 0));
       MemoryShare next(budget);
-      next.host_limit_bytes([] { return 500 * kMb; });
-      next.reserve({.host = 16 * kMb, .device = 0}, nullptr);
-      CHECK(spare_pages().bytes() == (keeps ? 32 * kMb : 0));
+      next.host_limit_bytes([] { return 500 * kMegabyte; });
+      next.reserve({.host = 16 * kMegabyte, .device = 0}, nullptr);
+      CHECK(spare_pages().bytes() == (keeps ? 32 * kMegabyte : 0));
     }
     CHECK(spare_pages().bytes() == 0);
   }

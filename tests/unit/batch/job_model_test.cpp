@@ -11,7 +11,7 @@ using namespace spmm;
 using namespace spmm::batch;
 
 constexpr unsigned kCores = 16;
-constexpr std::uint64_t kMemory = std::uint64_t{64} << 30;
+constexpr std::uint64_t kMemoryBytes = std::uint64_t{64} << 30;
 
 JobShape shape(std::uint32_t n, std::uint32_t m, std::uint32_t num_blocks) {
   const MatrixHeader header{.n = n, .m = m, .num_blocks = num_blocks};
@@ -40,7 +40,7 @@ std::vector<PoolWorker> workers(std::initializer_list<std::pair<const char*, dou
 }  // namespace
 
 TEST_CASE("a job's demand is the library's decision") {
-  const plan::Machine machine = batch_machine(kCores, kMemory, true);
+  const plan::Machine machine = batch_machine(kCores, kMemoryBytes, true);
   JobModel model(machine, kCores, kCores);
   const Demand tiny = model.demand_of(kTiny, {});
   const plan::Execution on_cpu = decided(kTiny, Backend::cpu, 1, machine);
@@ -61,7 +61,7 @@ TEST_CASE("a job's demand is the library's decision") {
 }
 
 TEST_CASE("options and limits of a job reach its decision") {
-  const plan::Machine machine = batch_machine(kCores, kMemory, true);
+  const plan::Machine machine = batch_machine(kCores, kMemoryBytes, true);
   JobModel model(machine, kCores, kCores);
   JobOptions options;
   options.backend = Backend::cpu;

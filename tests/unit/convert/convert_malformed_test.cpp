@@ -11,19 +11,19 @@ namespace {
 using namespace spmm;
 using namespace spmm::test;
 
-struct Case {
+struct BadText {
   std::string content;
   std::string message;  ///< a part of it
 };
 
 constexpr const char* kOld = "what was there before";
 
-void check_refused(const std::string& ending, const std::vector<Case>& cases) {
+void check_refused(const std::string& ending, const std::vector<BadText>& cases) {
   const TemporaryFolder folder;
   const std::string in = folder.file("in." + ending);
   const std::string out = folder.file("out.bin");
   write_content(out, kOld);
-  for (const Case& bad : cases) {
+  for (const BadText& bad : cases) {
     write_content(in, bad.content);
     const ProcessResult result = run_convert({in, out});
     INFO(bad.message << "\n" << result.err);

@@ -12,13 +12,13 @@
 namespace {
 
 using namespace spmm;
+using test::kNoProgress;
 
-constexpr std::uint32_t kSide = 4096;  // block rows
-const ProgressFn kNoProgress;
+constexpr std::uint32_t kBlockRows = 4096;  // block rows
 
 /// 600 blocks on the diagonal from (first, first) on.
 BlockMatrix diagonal_from(std::uint32_t first) {
-  BlockMatrix matrix{.n = kSide, .m = 1, .index = {}, .values = {}};
+  BlockMatrix matrix{.n = kBlockRows, .m = 1, .index = {}, .values = {}};
   for (std::uint32_t x = 0; x < 600; ++x) {
     matrix.index.push_back({.i = first + x, .j = first + x});
     matrix.values.push_back(1);
@@ -40,7 +40,7 @@ std::string message_of_format_error(const Action& action) {
 
 TEST_CASE("records that come into a slab, or leave it, between two readings are an error") {
   const test::MemorySource before(diagonal_from(0), "b.bin");
-  const test::MemorySource after(diagonal_from(kSide - 600), "b.bin");
+  const test::MemorySource after(diagonal_from(kBlockRows - 600), "b.bin");
   StageClock clock;
   const Run run{.clock = clock, .on_progress = kNoProgress, .cancel = nullptr, .num_threads = 2};
   const auto counts = slabs::count_buckets(slabs::buckets_of(before, slabs::Along::columns, run), run);

@@ -24,7 +24,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-ProductOptions on_cpu() {
+ProductOptions on_host() {
   ProductOptions options;
   options.backend = Backend::cpu;
   return options;
@@ -50,7 +50,7 @@ struct OuterProduct {
 TEST_CASE("a result in memory counts against the limit, a result in a file does not") {
   const OuterProduct outer(256, 8);  // 65,536 blocks of 264 bytes: 17 MB
   Engine engine({.num_threads = 1, .memory_limit_bytes = 16'000'000});
-  const std::string message = error_of<OutOfMemory>([&] { engine.multiply(outer.a, outer.b, on_cpu()); });
+  const std::string message = error_of<OutOfMemory>([&] { engine.multiply(outer.a, outer.b, on_host()); });
   INFO(message);
   CHECK(contains(message, "result in memory: its first "));
   CHECK(contains(message, "do not fit the limit of 16"));
@@ -59,12 +59,12 @@ TEST_CASE("a result in memory counts against the limit, a result in a file does 
   test::MemorySink sink({.n = outer.a.n, .m = 8, .num_blocks = 0});
   const auto a = make_memory_source(outer.a, "matrix A");
   const auto b = make_memory_source(outer.b, "matrix B");
-  CHECK(engine.multiply(*a, *b, sink, on_cpu()).c_blocks == 65'536);
+  CHECK(engine.multiply(*a, *b, sink, on_host()).c_blocks == 65'536);
   // And a smaller result goes through on the same engine, again and again.
   const OuterProduct small(100, 8);
   for (int round = 0; round < 5; ++round) {
     Report report;
-    CHECK(engine.multiply(small.a, small.b, on_cpu(), &report).index.size() == 10'000);
+    CHECK(engine.multiply(small.a, small.b, on_host(), &report).index.size() == 10'000);
     CHECK(report.plan.host_limit_bytes > 0);
     CHECK(report.plan.host_limit_bytes < 16'000'000);
   }
@@ -75,7 +75,7 @@ TEST_CASE("operands in slabs leave room for a result in memory") {
   const std::uint64_t result = one.expected.index.size() * output_record_bytes(8);
   Engine engine({.num_threads = 1, .memory_limit_bytes = result + 2'000'000});
   Report report;
-  ProductOptions options = on_cpu();
+  ProductOptions options = on_host();
   options.kernel = "reference";  // the others need 2 MB beside the operands
   CHECK(engine.multiply(one.a, one.b, options, &report) == one.expected);
   CHECK(report.plan.a_bands > 1);
@@ -87,19 +87,19 @@ TEST_CASE("an interrupted product in memory gives everything back") {
   Engine engine({.num_threads = 2, .memory_limit_bytes = 40'000'000});
   for (int round = 0; round < 5; ++round) {
     std::atomic<bool> cancel{false};
-    ProductOptions options = on_cpu();
+    ProductOptions options = on_host();
     options.cancel = &cancel;
     options.on_progress = [&](Stage, std::uint64_t, std::uint64_t) { cancel = true; };
     CHECK(contains(error_of<Interrupted>([&] { engine.multiply(outer.a, outer.b, options); }), "interrupted"));
     Report report;
-    CHECK(engine.multiply(outer.a, outer.b, on_cpu(), &report).index.size() == 10'000);
+    CHECK(engine.multiply(outer.a, outer.b, on_host(), &report).index.size() == 10'000);
     CHECK(report.plan.host_limit_bytes > 20'000'000);
   }
 }
 
 TEST_CASE("blocks of a product in memory are verified") {
   const test::ProductCase one = test::make_product_case(4, 40, 300, "row-merge");
-  ProductOptions options = on_cpu();
+  ProductOptions options = on_host();
   options.verify_blocks = 50;
   Report report;
   CHECK(multiply(one.a, one.b, {{.num_threads = 2}, options}, &report) == one.expected);
@@ -112,7 +112,7 @@ TEST_CASE("messages about matrices in memory name blocks, not bytes of files") {
   const auto message = [&](const std::function<void(BlockMatrix&)>& spoil, const char* kernel) {
     BlockMatrix bad = good;
     spoil(bad);
-    ProductOptions options = on_cpu();
+    ProductOptions options = on_host();
     options.kernel = kernel;
     const std::string text = error_of<FormatError>([&] { multiply(good, bad, {{.num_threads = 2}, options}); });
     INFO(text);
@@ -140,9 +140,9 @@ TEST_CASE("messages about matrices in memory name blocks, not bytes of files") {
   CHECK(contains(message([](BlockMatrix& b) { b.values.pop_back(); }, "auto"), "matrix B, block 1: 7 values"));
   const BlockMatrix other{.n = 6, .m = 2, .index = {}, .values = {}};
   CHECK(error_of<ShapeError>([&] {
-          multiply(good, other, {{}, on_cpu()});
+          multiply(good, other, {{}, on_host()});
         }) == "matrix A and matrix B: n = 4, m = 2 against n = 6, m = 2; multiply matrices of the same n and m");
-  ProductOptions unknown = on_cpu();
+  ProductOptions unknown = on_host();
   unknown.kernel = "none";
   CHECK(contains(error_of<UsageError>([&] {
                    multiply(good, good, {{}, unknown});

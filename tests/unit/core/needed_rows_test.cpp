@@ -14,8 +14,7 @@
 namespace {
 
 using namespace spmm;
-
-const ProgressFn kNoProgress;
+using test::kNoProgress;
 
 struct Division {
   std::vector<slabs::Slab> slabs_of_a;

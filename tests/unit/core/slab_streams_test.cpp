@@ -18,17 +18,17 @@
 namespace {
 
 using namespace spmm;
+using test::kNoProgress;
 
-constexpr std::uint32_t kSide = 8;
-const std::uint64_t kRecord = output_record_bytes(kSide);
-const ProgressFn kNoProgress;
+constexpr std::uint32_t kBlockSide = 8;
+const std::uint64_t kRecordBytes = output_record_bytes(kBlockSide);
 
 /// Records of block row i, columns [begin, end), with the column as content.
 std::vector<std::byte> row_records(std::uint32_t i, std::uint32_t begin, std::uint32_t end) {
-  std::vector<std::byte> bytes((end - begin) * kRecord);
+  std::vector<std::byte> bytes((end - begin) * kRecordBytes);
   for (std::uint32_t j = begin; j < end; ++j) {
     const BlockIndex at{.i = i, .j = j};
-    std::byte* const record = bytes.data() + (j - begin) * kRecord;
+    std::byte* const record = bytes.data() + (j - begin) * kRecordBytes;
     std::memcpy(record, &at, kIndexBytes);
     std::memcpy(record + kIndexBytes, &j, sizeof j);
   }
@@ -39,7 +39,7 @@ std::vector<std::byte> row_records(std::uint32_t i, std::uint32_t begin, std::ui
 std::deque<slabs::KeepingSink> two_results(std::uint32_t num_rows, std::uint32_t num_columns, std::uint64_t& left) {
   std::deque<slabs::KeepingSink> results;
   for (std::uint32_t x = 0; x < 2; ++x) {
-    results.emplace_back(left, kRecord);
+    results.emplace_back(left, kRecordBytes);
     for (std::uint32_t i = 0; i < num_rows; ++i) {
       results.back().append(row_records(i, x * num_columns, (x + 1) * num_columns), [] {});
     }
@@ -79,7 +79,7 @@ TEST_CASE("merging stops when the run is cancelled, also while the sink holds ev
   HoldingSink sink;
   sink.on_append = [&] { cancel = sink.num_appended == 3; };
   CHECK_THROWS_AS(
-      slabs::merge_rows(results, kSide, sink, {.clock = clock, .on_progress = kNoProgress, .cancel = &cancel}),
+      slabs::merge_rows(results, kBlockSide, sink, {.clock = clock, .on_progress = kNoProgress, .cancel = &cancel}),
       Interrupted);
   sink.release_all();  // what the sink still holds is still there
 }
@@ -98,9 +98,9 @@ TEST_CASE("merging waits for the sink's buffers at the end, and that wait can be
     });
   };
   CHECK_THROWS_AS(
-      slabs::merge_rows(results, kSide, sink, {.clock = clock, .on_progress = kNoProgress, .cancel = &cancel}),
+      slabs::merge_rows(results, kBlockSide, sink, {.clock = clock, .on_progress = kNoProgress, .cancel = &cancel}),
       Interrupted);
-  CHECK(sink.num_bytes == 2 * 200 * kRecord);
+  CHECK(sink.num_bytes == 2 * 200 * kRecordBytes);
   sink.release_all();
 }
 
@@ -108,12 +108,12 @@ TEST_CASE("a row longer than all buffers is merged in order and in parts") {
   constexpr std::uint32_t kColumns = 40'000;  // 21 MB in two results
   std::uint64_t left = 1u << 30;
   std::deque<slabs::KeepingSink> results = two_results(1, kColumns, left);
-  CHECK(left == (1u << 30) - 2 * kColumns * kRecord);
+  CHECK(left == (1u << 30) - 2 * kColumns * kRecordBytes);
   class CheckingSink : public Sink {
    public:
     void append(std::span<const std::byte> records, std::function<void()> release) override {
       largest = std::max<std::uint64_t>(largest, records.size());
-      for (std::size_t at = 0; at < records.size(); at += kRecord, ++next) {
+      for (std::size_t at = 0; at < records.size(); at += kRecordBytes, ++next) {
         BlockIndex index;
         std::memcpy(&index, records.data() + at, kIndexBytes);
         std::uint32_t value = 0;
@@ -131,12 +131,12 @@ TEST_CASE("a row longer than all buffers is merged in order and in parts") {
   StageClock clock;
   const std::uint64_t before = array_usage().bytes;
   restart_array_peak();
-  slabs::merge_rows(results, kSide, sink, {.clock = clock, .on_progress = kNoProgress, .cancel = nullptr});
+  slabs::merge_rows(results, kBlockSide, sink, {.clock = clock, .on_progress = kNoProgress, .cancel = nullptr});
   CHECK(sink.in_order);
   CHECK(sink.next == 2 * kColumns);
   CHECK(sink.largest <= 1u << 20);
   CHECK(array_usage().peak_bytes <= before + (4u << 20));
-  CHECK(array_usage().bytes + 2 * kColumns * kRecord <= before + (2u << 20));  // what is merged is freed
+  CHECK(array_usage().bytes + 2 * kColumns * kRecordBytes <= before + (2u << 20));  // what is merged is freed
 }
 
 TEST_CASE("memory that fails while results are merged: an error, every buffer released, no wait for ever") {
@@ -156,14 +156,14 @@ TEST_CASE("memory that fails while results are merged: an error, every buffer re
     {
       const test::FailingMemory failing(num_left);
       try {
-        slabs::merge_rows(results, kSide, sink, {.clock = clock, .on_progress = kNoProgress, .cancel = nullptr});
+        slabs::merge_rows(results, kBlockSide, sink, {.clock = clock, .on_progress = kNoProgress, .cancel = nullptr});
       } catch (const std::bad_alloc&) {
         failed = true;
       }
     }
     num_failures += failed ? 1 : 0;
     CHECK(num_released == sink.num_appended);
-    CHECK((failed || sink.num_bytes == 10 * 600 * kRecord));
+    CHECK((failed || sink.num_bytes == 10 * 600 * kRecordBytes));
   }
   CHECK(num_failures > 3);
   CHECK(num_failures < 40);
@@ -173,7 +173,7 @@ TEST_CASE("a kept result calls release once, also when there is no memory or no 
   const std::vector<std::byte> records = row_records(0, 0, 100);
   for (std::int64_t num_left = 0; num_left < 3; ++num_left) {
     std::uint64_t left = 1u << 20;
-    slabs::KeepingSink sink(left, kRecord);
+    slabs::KeepingSink sink(left, kRecordBytes);
     int num_released = 0;
     std::function<void()> release = [&] { ++num_released; };
     {
@@ -188,7 +188,7 @@ TEST_CASE("a kept result calls release once, also when there is no memory or no 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which map memory of their own
   {
     std::uint64_t left = 1u << 20;
-    slabs::KeepingSink sink(left, kRecord);
+    slabs::KeepingSink sink(left, kRecordBytes);
     int num_released = 0;
     bool failed = false;
     {
@@ -204,7 +204,7 @@ TEST_CASE("a kept result calls release once, also when there is no memory or no 
   }
 #endif
   std::uint64_t left = 100;
-  slabs::KeepingSink sink(left, kRecord);
+  slabs::KeepingSink sink(left, kRecordBytes);
   int num_released = 0;
   CHECK_THROWS_AS(sink.append(records, [&] { ++num_released; }), slabs::SlabResultTooLarge);
   CHECK(num_released == 1);

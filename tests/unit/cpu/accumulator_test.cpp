@@ -18,7 +18,7 @@ namespace {
 
 /// Every instruction set, large buffers and buffers of one record (a row is shared by threads then), against the
 /// oracle.
-void check_product(const BlockMatrix& a, const BlockMatrix& b) {
+void check_rows(const BlockMatrix& a, const BlockMatrix& b) {
   const ProductMatrix expected = oracle_multiply(a, b);
   for (const std::string& isa : available_isas()) {
     INFO(isa);
@@ -123,7 +123,7 @@ TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time")
     for (std::uint32_t t = 0; t < 9; ++t) a.add_random(side / 2, 11 * t, 4095);
     a.add_random(side / 2, side - 1, 4095);  // meets an empty row
     const BlockMatrix b = every(100, side, side, m, 2, 4095, 4);
-    check_product(a.matrix(), b);
+    check_rows(a.matrix(), b);
   }
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturat
     }
     for (std::uint32_t j = 4; j < side; ++j)
       b.add_constant(terms - 1, j, 1);  // so that rows have pairs for all columns
-    check_product(a.matrix(), b.matrix());
+    check_rows(a.matrix(), b.matrix());
   }
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("cpu: zero blocks are dropped from sums in memory") {
       for (std::uint32_t j = 0; j < 6; ++j) b.add_constant(x, j, x == 2 && j % 2 == 1 ? 7 : 0);
     }
     b.element(0, 0) = 0;
-    check_product(a.matrix(), b.matrix());
+    check_rows(a.matrix(), b.matrix());
     CHECK(run_cpu(a.matrix(), b.matrix()).index.size() == 3);
   }
 }

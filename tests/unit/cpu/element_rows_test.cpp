@@ -25,7 +25,7 @@ cpu::Operand build(const BlockMatrix& matrix) {
 }
 
 /// The same matrix, its records in another order.
-BlockMatrix shuffled(const BlockMatrix& matrix, std::uint64_t seed) {
+BlockMatrix with_shuffled_records(const BlockMatrix& matrix, std::uint64_t seed) {
   std::vector<std::size_t> order(matrix.index.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
@@ -80,7 +80,7 @@ TEST_CASE("cpu: keys are ranked among each other") {
 
 TEST_CASE("cpu: elements in rows of every length come into order") {
   for (const std::uint32_t stride : {190u, 256u, 5000u, 100'000u}) {  // rows of one bucket, and far apart
-    const BlockMatrix matrix = shuffled(rows_of_many_lengths(std::max(stride, 200u)), stride);
+    const BlockMatrix matrix = with_shuffled_records(rows_of_many_lengths(std::max(stride, 200u)), stride);
     for (const std::string& isa : available_isas()) {
       INFO(isa << ", " << stride);
       const ForcedIsa forced(isa);
@@ -110,7 +110,7 @@ TEST_CASE("cpu: an element that occurs twice is found in rows of every length") 
     const BlockIndex at = *found;
     twice.index.push_back(at);
     twice.values.push_back(7);
-    twice = shuffled(twice, row);
+    twice = with_shuffled_records(twice, row);
     INFO("row of " << kLengths[row]);
     try {
       build(twice);

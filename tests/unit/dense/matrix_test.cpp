@@ -57,7 +57,7 @@ void check_round_trip(Type type, Operand operand, const std::vector<T>& values, 
   }
 }
 
-std::string content_of(const std::string& path) {
+std::string text_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -69,11 +69,11 @@ TEST_CASE("matrix files: as written, and there and back", "[dense][matrix]") {
   const std::vector<std::int8_t> bytes = {-128, 0, 5, 127, -1, 9};
   tools::write_dense(folder.file("m.txt"), Type::s8, Operand::input, bytes_of(bytes), 3, ' ');
   tools::write_dense(folder.file("m.csv"), Type::s8, Operand::input, bytes_of(bytes), 2, ',');
-  CHECK(content_of(folder.file("m.txt")) == "-128 0 5\n127 -1 9\n");
-  CHECK(content_of(folder.file("m.csv")) == "-128,0\n5,127\n-1,9\n");
+  CHECK(text_of(folder.file("m.txt")) == "-128 0 5\n127 -1 9\n");
+  CHECK(text_of(folder.file("m.csv")) == "-128,0\n5,127\n-1,9\n");
   const std::vector<std::uint32_t> sums = {0, UINT32_MAX};
   tools::write_dense(folder.file("c.csv"), Type::u16, Operand::result, bytes_of(sums), 1, ',');
-  CHECK(content_of(folder.file("c.csv")) == "0\n4294967295\n");
+  CHECK(text_of(folder.file("c.csv")) == "0\n4294967295\n");
   check_round_trip(Type::s8, Operand::input, bytes, 3, Type::s8);
   check_round_trip(Type::s8, Operand::result, std::vector<std::int32_t>{INT32_MIN, 1, 2, INT32_MAX}, 2, Type::i32);
   check_round_trip(Type::u16, Operand::input, std::vector<std::uint16_t>{0, 65535, 256, 1}, 4, Type::u16);

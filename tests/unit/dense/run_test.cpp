@@ -17,7 +17,7 @@ using dense::Type;
 using tools::DenseOptions;
 using tools::DenseResult;
 
-constexpr Shape kSmall{.rows = 5, .inner = 6, .cols = 7};
+constexpr Shape kOdd{.rows = 5, .inner = 6, .cols = 7};
 
 tools::DenseMatrix matrix_of(std::uint32_t rows, std::uint32_t cols) {
   return tools::random_dense(Type::f32, rows, cols, {.low = -1, .high = 1}, 1, 1);
@@ -41,7 +41,7 @@ TEST_CASE("dense plan: all kernels of the build that have the type", "[dense][ru
       if (std::count(kernel.types.begin(), kernel.types.end(), type) != 0) expected.push_back(kernel.name);
     }
     std::vector<std::string> planned;
-    for (const DenseResult& result : plan_results(options, kSmall)) {
+    for (const DenseResult& result : plan_results(options, kOdd)) {
       planned.push_back(result.request.kernel);
       CHECK(result.ran());
       CHECK(result.request.type == type);
@@ -54,17 +54,17 @@ TEST_CASE("dense plan: all kernels of the build that have the type", "[dense][ru
 TEST_CASE("dense plan: every tile width of every kernel, the kernel's own otherwise", "[dense][run]") {
   DenseOptions options;
   options.kernels = {"all"};
-  const std::size_t plain = plan_results(options, kSmall).size();
+  const std::size_t plain = plan_results(options, kOdd).size();
   options.tile.every = true;
   std::size_t expected = 0;
   for (const dense::KernelInfo& kernel : dense::kernels()) {
     const bool has = std::count(kernel.types.begin(), kernel.types.end(), Type::f32) != 0;
     if (has) expected += std::max<std::size_t>(1, kernel.tiles.size());
   }
-  CHECK(plan_results(options, kSmall).size() == expected);
+  CHECK(plan_results(options, kOdd).size() == expected);
   // A width that no kernel has: those with a choice are refused, the others run.
   options.tile = {.every = false, .width = 7};
-  const auto odd = plan_results(options, kSmall);
+  const auto odd = plan_results(options, kOdd);
   CHECK(odd.size() == plain);
   for (const DenseResult& result : odd) {
     const auto& all = dense::kernels();
@@ -79,7 +79,7 @@ TEST_CASE("dense plan: names, types and widths that do not exist", "[dense][run]
   DenseOptions options;
   options.kernels = {"host-naive", "fastest"};
   try {
-    plan_results(options, kSmall);
+    plan_results(options, kOdd);
     FAIL("no error");
   } catch (const UsageError& error) {
     const std::string start = "--kernel: this build has no kernel \"fastest\"; use some of: all, host-naive";
@@ -87,7 +87,7 @@ TEST_CASE("dense plan: names, types and widths that do not exist", "[dense][run]
   }
   options.kernels = {"host-naive"};
   options.tile.width = 16;
-  CHECK_THROWS_WITH(plan_results(options, kSmall),
+  CHECK_THROWS_WITH(plan_results(options, kOdd),
                     "--tile: host-naive has no tile widths to choose from; give one of them or leave --tile out");
 }
 

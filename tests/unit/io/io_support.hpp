@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "spmm/block_matrix.hpp"
+
 namespace spmm::test {
 
 /// A folder of its own that is removed with everything in it; other users may write there.
@@ -41,6 +43,9 @@ std::string packed(const Values&... values) {
   (bytes.append(reinterpret_cast<const char*>(&values), sizeof values), ...);
   return bytes;
 }
+
+/// Of a matrix without blocks.
+inline constexpr MatrixHeader kHeader = {.n = 4, .m = 4, .num_blocks = 0};
 
 /// The 12 bytes of a header.
 std::string header_bytes(std::uint32_t n, std::uint32_t m, std::uint32_t k);

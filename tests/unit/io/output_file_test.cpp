@@ -19,7 +19,6 @@ using io::OutputFile;
 using io::TempKind;
 namespace fs = std::filesystem;
 
-constexpr MatrixHeader kHeader = {.n = 4, .m = 4, .num_blocks = 0};
 const std::string kContent = header_bytes(4, 4, 0);
 
 void put(const fs::path& path, TempKind kind, const FileSinkOptions& options = {}) {

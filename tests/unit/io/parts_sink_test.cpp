@@ -26,7 +26,7 @@ using namespace spmm::test;
 using io::TempKind;
 namespace fs = std::filesystem;
 
-constexpr std::uint32_t kM = 4;
+constexpr std::uint32_t kSide = 4;
 constexpr std::uint32_t kRows = 100;
 
 /// Gives the table back as it was.
@@ -41,7 +41,7 @@ struct TableRestored {
 /// `count` records that lie in block rows from `row` on, one in each.
 std::string records_from(std::uint32_t row, std::uint32_t count) {
   std::string records;
-  for (std::uint32_t x = 0; x < count; ++x) records += record32(kM, row + x, x);
+  for (std::uint32_t x = 0; x < count; ++x) records += record32(kSide, row + x, x);
   return records;
 }
 
@@ -50,16 +50,16 @@ void write_parts(const fs::path& path, const FileSinkOptions& options = {}, Temp
                  bool publish = true) {
   const std::string first = records_from(0, 10);
   const std::string second = records_from(50, 20);
-  const std::uint64_t record = output_record_bytes(kM);
+  const std::uint64_t record = output_record_bytes(kSide);
   const auto sink =
-      io::open_tuned_parts_sink(path, kM, 2, options, {.temp = temp, .num_writers = 2, .piece_bytes = 100});
+      io::open_tuned_parts_sink(path, kSide, 2, options, {.temp = temp, .num_writers = 2, .piece_bytes = 100});
   const std::vector<BlockRows> ranges = {{0, 50}, {50, kRows}};
   sink->set_ranges(ranges);
   for (std::uint64_t x = 0; x < 10; ++x) {
     sink->append_to(0, std::as_bytes(std::span(first)).subspan(x * record, record), nullptr);
     sink->append_to(1, std::as_bytes(std::span(second)).subspan(2 * x * record, 2 * record), nullptr);
   }
-  sink->finish({.n = kRows * kM, .m = kM, .num_blocks = 30});
+  sink->finish({.n = kRows * kSide, .m = kSide, .num_blocks = 30});
   if (publish) sink->publish();
 }
 
@@ -67,8 +67,8 @@ const std::vector<std::string> kNames = {"index.json", "part-000.bin", "part-001
 
 void check_complete(const fs::path& folder) {
   CHECK(names_in(folder) == kNames);
-  CHECK((read_bytes(folder / "part-000.bin") == header_bytes(kRows * kM, kM, 10) + records_from(0, 10)));
-  CHECK((read_bytes(folder / "part-001.bin") == header_bytes(kRows * kM, kM, 20) + records_from(50, 20)));
+  CHECK((read_bytes(folder / "part-000.bin") == header_bytes(kRows * kSide, kSide, 10) + records_from(0, 10)));
+  CHECK((read_bytes(folder / "part-001.bin") == header_bytes(kRows * kSide, kSide, 20) + records_from(50, 20)));
   CHECK(read_product(folder).index.size() == 30);
 }
 
@@ -90,11 +90,11 @@ TEST_CASE("parts: records at their places, in any order, give the same folder; a
   const TempFolder folder;
   const std::string first = records_from(0, 10);
   const std::string second = records_from(50, 20);
-  const std::uint64_t record = output_record_bytes(kM);
+  const std::uint64_t record = output_record_bytes(kSide);
   const std::vector<BlockRows> ranges = {{0, 50}, {50, kRows}};
   for (const unsigned writers : {0u, 3u}) {
     for (const bool gap : {false, true}) {
-      const auto sink = io::open_tuned_parts_sink(folder / "c", kM, 2, {}, {.num_writers = writers});
+      const auto sink = io::open_tuned_parts_sink(folder / "c", kSide, 2, {}, {.num_writers = writers});
       REQUIRE(sink->takes_places());
       sink->set_ranges(ranges);
       for (std::uint64_t x = 10; x-- > 0;) {
@@ -102,7 +102,7 @@ TEST_CASE("parts: records at their places, in any order, give the same folder; a
         if (gap && x == 3) continue;
         sink->append_at(0, x, std::as_bytes(std::span(first)).subspan(x * record, record), nullptr);
       }
-      const MatrixHeader header{.n = kRows * kM, .m = kM, .num_blocks = 30};
+      const MatrixHeader header{.n = kRows * kSide, .m = kSide, .num_blocks = 30};
       if (gap) {
         CHECK_THROWS_AS(sink->finish(header), std::logic_error);
         continue;
@@ -130,8 +130,8 @@ TEST_CASE("parts: an unpublished folder leaves nothing, and the old one stays") 
 TEST_CASE("parts: what comes into the old folder while the new one is written is not lost") {
   const TempFolder folder;
   write_parts(folder / "c");
-  const auto sink = open_parts_sink(folder / "c", kM, 1, {});
-  sink->finish({.n = kRows * kM, .m = kM, .num_blocks = 0});
+  const auto sink = open_parts_sink(folder / "c", kSide, 1, {});
+  sink->finish({.n = kRows * kSide, .m = kSide, .num_blocks = 0});
   write_bytes(folder / "c/notes", "mine");
   const std::string message = message_of<OutputError>([&] { sink->publish(); });
   CHECK(names_place_and_hint(message, folder / "c"));
@@ -143,8 +143,8 @@ TEST_CASE("parts: what comes into the old folder while the new one is written is
 TEST_CASE("parts: a folder or a file that comes meanwhile, and an old one that goes") {
   const TempFolder folder;
   const auto finished = [&](const FileSinkOptions& options) {
-    auto sink = open_parts_sink(folder / "c", kM, 1, options);
-    sink->finish({.n = kRows * kM, .m = kM, .num_blocks = 0});
+    auto sink = open_parts_sink(folder / "c", kSide, 1, options);
+    sink->finish({.n = kRows * kSide, .m = kSide, .num_blocks = 0});
     return sink;
   };
   {
@@ -179,7 +179,7 @@ TEST_CASE(
     errno = EINVAL;
     return -1;
   };
-  const std::string message = message_of<OutputError>([&] { open_parts_sink(folder / "c", kM, 2, {}); });
+  const std::string message = message_of<OutputError>([&] { open_parts_sink(folder / "c", kSide, 2, {}); });
   CHECK(names_place_and_hint(message, folder / "c"));
   CHECK(contains(message, "cannot be replaced at once on this file system"));
   check_complete(folder / "c");
@@ -204,7 +204,7 @@ TEST_CASE("parts: the whole may have more blocks than a file holds, a part may n
 
 TEST_CASE("parts: records outside their range, and calls in the wrong order, are errors of the program") {
   const TempFolder folder;
-  const auto sink = io::open_tuned_parts_sink(folder / "c", kM, 2, {}, {});
+  const auto sink = io::open_tuned_parts_sink(folder / "c", kSide, 2, {}, {});
   const std::vector<BlockRows> ranges = {{0, 5}, {5, 100}};
   const std::string records = records_from(4, 2);
   CHECK_THROWS_AS(sink->set_ranges(std::span(ranges).first(1)), std::logic_error);
@@ -212,16 +212,16 @@ TEST_CASE("parts: records outside their range, and calls in the wrong order, are
   CHECK_THROWS_AS(sink->append_to(0, std::as_bytes(std::span(records)), nullptr), std::logic_error);
   CHECK_THROWS_AS(sink->append_to(1, std::as_bytes(std::span(records)), nullptr), std::logic_error);
   CHECK_THROWS_AS(sink->publish(), std::logic_error);
-  CHECK_THROWS_AS(sink->finish({.n = 400, .m = kM, .num_blocks = 1}), std::logic_error);
-  CHECK_THROWS_AS(open_parts_sink(folder / "d", kM, 0, {}), std::logic_error);
-  CHECK_THROWS_AS(open_parts_sink(folder / "d", kM, 257, {}), std::logic_error);
+  CHECK_THROWS_AS(sink->finish({.n = 400, .m = kSide, .num_blocks = 1}), std::logic_error);
+  CHECK_THROWS_AS(open_parts_sink(folder / "d", kSide, 0, {}), std::logic_error);
+  CHECK_THROWS_AS(open_parts_sink(folder / "d", kSide, 257, {}), std::logic_error);
 }
 
 TEST_CASE("parts: a reader refuses a folder whose files do not fit its index") {
   const TempFolder folder;
   write_parts(folder / "c");
   const std::string part = read_bytes(folder / "c/part-001.bin");
-  write_bytes(folder / "c/part-001.bin", header_bytes(kRows * kM, kM, 10) + records_from(50, 10));
+  write_bytes(folder / "c/part-001.bin", header_bytes(kRows * kSide, kSide, 10) + records_from(50, 10));
   CHECK(contains(message_of<FormatError>([&] { read_product(folder / "c"); }), "the index says"));
   write_bytes(folder / "c/part-001.bin", part.substr(1));
   CHECK_THROWS_AS(read_product(folder / "c"), FormatError);
@@ -264,8 +264,8 @@ TEST_CASE("parts: a signal handler removes the temporary folder with what is in 
   for (const TempKind temp : {TempKind::automatic, TempKind::named}) {
     const pid_t child = ::fork();
     if (child == 0) {
-      const auto sink = io::open_tuned_parts_sink(folder / "c", kM, 3, {}, {.temp = temp, .num_writers = 0});
-      sink->finish({.n = kRows * kM, .m = kM, .num_blocks = 0});  // the parts have names now
+      const auto sink = io::open_tuned_parts_sink(folder / "c", kSide, 3, {}, {.temp = temp, .num_writers = 0});
+      sink->finish({.n = kRows * kSide, .m = kSide, .num_blocks = 0});  // the parts have names now
       const bool is_there = folder.names().size() == 1;
       remove_temporary_files();
       ::_exit(is_there ? 75 : 1);
@@ -281,7 +281,7 @@ TEST_CASE(
     "parts: a run that wants to be alone is refused while another one lives, and removes what a killed one left") {
   const TempFolder folder;
   const auto open = [&](io::OtherRuns other_runs) {
-    return io::open_tuned_parts_sink(folder / "c", kM, 1, {}, {.other_runs = other_runs});
+    return io::open_tuned_parts_sink(folder / "c", kSide, 1, {}, {.other_runs = other_runs});
   };
   {
     const auto first = open(io::OtherRuns::allowed);
@@ -297,7 +297,7 @@ TEST_CASE(
   const auto alone = open(io::OtherRuns::refused);
   CHECK(folder.names().size() == 1);
   CHECK_THROWS_AS(open(io::OtherRuns::refused), OutputError);
-  alone->finish({.n = kRows * kM, .m = kM, .num_blocks = 0});
+  alone->finish({.n = kRows * kSide, .m = kSide, .num_blocks = 0});
   alone->publish();
   CHECK(folder.names() == std::vector<std::string>{"c"});
 }

@@ -19,8 +19,8 @@ using namespace spmm::test;
 using io::FileSinkTuning;
 using io::TempKind;
 
-constexpr std::uint32_t kM = 2;
-constexpr std::size_t kRecord = output_record_bytes(kM);
+constexpr std::uint32_t kSinkSide = 2;
+constexpr std::size_t kRecord = output_record_bytes(kSinkSide);
 
 /// Appends slices to a sink and counts how often each is released; outlives the sink.
 class Appender {
@@ -51,16 +51,16 @@ class Appender {
 };
 
 MatrixHeader header_of(std::uint32_t num_blocks) {
-  return {.n = 400, .m = kM, .num_blocks = num_blocks};
+  return {.n = 400, .m = kSinkSide, .num_blocks = num_blocks};
 }
 
 std::string file_of(std::uint32_t num_blocks, const std::string& records) {
-  return header_bytes(400, kM, num_blocks) + records;
+  return header_bytes(400, kSinkSide, num_blocks) + records;
 }
 
 TEST_CASE("slices at their places, in any order, give the same file; a gap or an overlap does not") {
   const TempFolder folder;
-  const std::string records = result_records(kM, 1000);
+  const std::string records = result_records(kSinkSide, 1000);
   const std::size_t slice = 10;
   for (const unsigned writers : {0u, 1u, 3u}) {
     for (const io::WriteMode mode : {io::WriteMode::pwrite, io::WriteMode::mapped}) {
@@ -68,7 +68,7 @@ TEST_CASE("slices at their places, in any order, give the same file; a gap or an
         INFO(writers << " writers, " << fault);
         const auto path = folder / "c.bin";
         std::atomic<int> released{0};
-        const auto sink = io::open_tuned_file_sink(path, kM, {}, {.mode = mode, .num_writers = writers});
+        const auto sink = io::open_tuned_file_sink(path, kSinkSide, {}, {.mode = mode, .num_writers = writers});
         REQUIRE(sink->takes_places());
         for (std::size_t x = 0; x < 100; ++x) {
           const std::size_t place = x * 37 % 100 * slice;  // 37 and 100 have no common factor
@@ -92,7 +92,7 @@ TEST_CASE("slices at their places, in any order, give the same file; a gap or an
 
 TEST_CASE("slices keep their order for any number of writers and size of pieces") {
   const TempFolder folder;
-  const std::string records = result_records(kM, 1000);
+  const std::string records = result_records(kSinkSide, 1000);
   for (const TempKind temp : {TempKind::automatic, TempKind::named}) {
     for (const unsigned writers : {1u, 2u, 3u, 8u}) {
       for (const std::uint64_t piece : {1u, 5u, 100u, 1u << 20}) {
@@ -101,7 +101,7 @@ TEST_CASE("slices keep their order for any number of writers and size of pieces"
         const auto path = folder / "c.bin";
         Appender appender(records);
         const auto sink =
-            io::open_tuned_file_sink(path, kM, {}, {.temp = temp, .num_writers = writers, .piece_bytes = piece});
+            io::open_tuned_file_sink(path, kSinkSide, {}, {.temp = temp, .num_writers = writers, .piece_bytes = piece});
         appender.append_all(*sink, 9);
         sink->finish(header_of(1000));
         CHECK(appender.each_released_once());
@@ -117,16 +117,16 @@ TEST_CASE("slices keep their order for any number of writers and size of pieces"
 
 TEST_CASE("the public sink writes a file, also an empty product, also durably") {
   const TempFolder folder;
-  const std::string records = result_records(kM, 300);
+  const std::string records = result_records(kSinkSide, 300);
   Appender appender(records);
   for (const bool durable : {false, true}) {
-    auto sink = open_file_sink(folder / "c.bin", kM, {.durable = durable});
+    auto sink = open_file_sink(folder / "c.bin", kSinkSide, {.durable = durable});
     appender.append_all(*sink, 100);
     sink->finish(header_of(300));
     sink->publish();
     sink.reset();
     CHECK((read_bytes(folder / "c.bin") == file_of(300, records)));
-    sink = open_file_sink(folder / "empty.bin", kM, {.durable = durable});
+    sink = open_file_sink(folder / "empty.bin", kSinkSide, {.durable = durable});
     sink->finish(header_of(0));
     sink->publish();
     CHECK((read_bytes(folder / "empty.bin") == file_of(0, "")));
@@ -137,13 +137,13 @@ TEST_CASE("the public sink writes a file, also an empty product, also durably") 
 
 TEST_CASE("until it is published an output leaves the old content alone, and nothing behind") {
   const TempFolder folder;
-  const std::string records = result_records(kM, 500);
+  const std::string records = result_records(kSinkSide, 500);
   Appender appender(records);
   write_bytes(folder / "c.bin", "old");
   for (const TempKind temp : {TempKind::automatic, TempKind::named}) {
     for (const bool finished : {false, true}) {
       {
-        const auto sink = io::open_tuned_file_sink(folder / "c.bin", kM, {}, {.temp = temp, .piece_bytes = 7});
+        const auto sink = io::open_tuned_file_sink(folder / "c.bin", kSinkSide, {}, {.temp = temp, .piece_bytes = 7});
         appender.append_all(*sink, 50);
         if (finished) sink->finish(header_of(500));
         CHECK(read_bytes(folder / "c.bin") == "old");
@@ -166,11 +166,11 @@ TEST_CASE("until it is published an output leaves the old content alone, and not
 
 TEST_CASE("misuse is a logic error that changes nothing") {
   const TempFolder folder;
-  const std::string records = result_records(kM, 5);
+  const std::string records = result_records(kSinkSide, 5);
   Appender appender(records);
   write_bytes(folder / "c.bin", "old");
   {
-    const auto sink = open_file_sink(folder / "c.bin", kM, {});
+    const auto sink = open_file_sink(folder / "c.bin", kSinkSide, {});
     CHECK_THROWS_AS(appender.append(*sink, 0, kRecord + 1), std::logic_error);
     CHECK(appender.each_released_once());
     appender.append(*sink, 0, 3 * kRecord);
@@ -187,8 +187,8 @@ TEST_CASE("misuse is a logic error that changes nothing") {
 
 TEST_CASE("a slice without a release function is fine") {
   const TempFolder folder;
-  const std::string records = result_records(kM, 5);
-  const auto sink = open_file_sink(folder / "c.bin", kM, {});
+  const std::string records = result_records(kSinkSide, 5);
+  const auto sink = open_file_sink(folder / "c.bin", kSinkSide, {});
   sink->append(std::as_bytes(std::span(records)), nullptr);
   sink->finish(header_of(5));
   sink->publish();
@@ -196,12 +196,12 @@ TEST_CASE("a slice without a release function is fine") {
 }
 
 TEST_CASE("a failed write is told once it is known, and every slice is released once") {
-  const std::string records = result_records(kM, 2000);
+  const std::string records = result_records(kSinkSide, 2000);
   for (const unsigned writers : {1u, 2u, 5u}) {
     Appender appender(records);
     std::string message;
     {
-      const auto sink = io::open_tuned_file_sink("/dev/full", kM, {}, {.num_writers = writers, .piece_bytes = 50});
+      const auto sink = io::open_tuned_file_sink("/dev/full", kSinkSide, {}, {.num_writers = writers, .piece_bytes = 50});
       message = message_of<IoError>([&] {
         appender.append_all(*sink, 10);
         sink->finish(header_of(2000));
@@ -233,13 +233,13 @@ class LowLimit {
 TEST_CASE("a product of more blocks than a header holds is the same error in every sink") {
   const TempFolder folder;
   const LowLimit limit(100);
-  const std::string records = result_records(kM, 101);
+  const std::string records = result_records(kSinkSide, 101);
   const std::string expected =
       "output: the product has more than 100 non-zero blocks, the most a result holds; write it to files in parts "
       "(ProductOptions::num_parts), multiply parts of the matrices, or use larger blocks";
   Appender appender(records);
   {
-    const auto file = open_file_sink(folder / "c.bin", kM, {});
+    const auto file = open_file_sink(folder / "c.bin", kSinkSide, {});
     appender.append(*file, 0, 60 * kRecord);
     CHECK(message_of<OutOfMemory>([&] { appender.append(*file, 60 * kRecord, 41 * kRecord); }) == expected);
     appender.append(*file, 60 * kRecord, 40 * kRecord);
@@ -286,10 +286,10 @@ bool survives(const std::function<std::unique_ptr<Sink>()>& open, const std::str
 
 TEST_CASE("every slice is released once whatever allocation fails") {
   const TempFolder folder;
-  const std::string records = result_records(kM, 20);
+  const std::string records = result_records(kSinkSide, 20);
   ProductMatrix product;
   const auto open_with = [](const std::filesystem::path& path, unsigned num_writers) {
-    return [=] { return io::open_tuned_file_sink(path, kM, {}, {.num_writers = num_writers, .piece_bytes = 50}); };
+    return [=] { return io::open_tuned_file_sink(path, kSinkSide, {}, {.num_writers = num_writers, .piece_bytes = 50}); };
   };
   const std::vector<std::function<std::unique_ptr<Sink>()>> sinks = {
       open_with(folder / "c.bin", 2), open_with(folder / "c.bin", 0), open_with("/dev/full", 1),
@@ -310,11 +310,11 @@ TEST_CASE("where no writer can be started append() writes") {
     return;
   }
   const TempFolder folder;
-  const std::string records = result_records(kM, 300);
+  const std::string records = result_records(kSinkSide, 300);
   for (const unsigned limit : {0u, 2u}) {
     const int status = exit_status_under_thread_limit(limit, [&] {
       Appender appender(records);
-      const auto sink = io::open_tuned_file_sink(folder / "c.bin", kM, {}, {.num_writers = 4, .piece_bytes = 100});
+      const auto sink = io::open_tuned_file_sink(folder / "c.bin", kSinkSide, {}, {.num_writers = 4, .piece_bytes = 100});
       appender.append_all(*sink, 9);
       sink->finish(header_of(300));
       sink->publish();
@@ -324,7 +324,7 @@ TEST_CASE("where no writer can be started append() writes") {
     CHECK((read_bytes(folder / "c.bin") == file_of(300, records)));
     std::filesystem::remove(folder / "c.bin");
   }
-  const auto sink = io::open_tuned_file_sink("/dev/full", kM, {}, {.num_writers = 0});
+  const auto sink = io::open_tuned_file_sink("/dev/full", kSinkSide, {}, {.num_writers = 0});
   Appender appender(records);
   CHECK_NOTHROW(appender.append(*sink, 0, kRecord));
   CHECK_THROWS_AS(appender.append(*sink, 0, kRecord), IoError);

@@ -23,16 +23,15 @@ using io::OutputFile;
 using io::TempKind;
 namespace fs = std::filesystem;
 
-constexpr MatrixHeader kHeader = {.n = 4, .m = 4, .num_blocks = 0};
-constexpr std::uint32_t kM = 2;
+constexpr std::uint32_t kSmallSide = 2;
 
 /// Gives the table back as it was.
-struct TableRestored {
+struct CallsRestored {
   SystemCalls before = system_calls;
-  TableRestored() = default;
-  TableRestored(const TableRestored&) = delete;
-  TableRestored& operator=(const TableRestored&) = delete;
-  ~TableRestored() { system_calls = before; }
+  CallsRestored() = default;
+  CallsRestored(const CallsRestored&) = delete;
+  CallsRestored& operator=(const CallsRestored&) = delete;
+  ~CallsRestored() { system_calls = before; }
 };
 
 /// Two of three calls are interrupted.
@@ -60,7 +59,7 @@ int recorded_rename(int from_folder, const char* from, int to_folder, const char
 
 TEST_CASE("an output that cannot be cut to its length is not published") {
   const TempFolder folder;
-  const TableRestored restored;
+  const CallsRestored restored;
   system_calls.ftruncate = [](int, off_t) {
     errno = EIO;
     return -1;
@@ -78,7 +77,7 @@ TEST_CASE("interrupted and short reads are continued") {
     matrix.values.insert(matrix.values.end(), {1, 2, 3, static_cast<std::uint16_t>(b)});
   }
   write_matrix(folder / "a.bin", matrix);
-  const TableRestored table;
+  const CallsRestored table;
   system_calls.pread = [](int fd, void* to, std::size_t size, off_t offset) -> ssize_t {
     if (is_interrupted()) return -1;
     return real_calls.pread(fd, to, std::min<std::size_t>(size, 11), offset);
@@ -88,8 +87,8 @@ TEST_CASE("interrupted and short reads are continued") {
 
 TEST_CASE("interrupted and short writes are continued") {
   const TempFolder folder;
-  const std::string records = result_records(kM, 300);
-  const TableRestored table;
+  const std::string records = result_records(kSmallSide, 300);
+  const CallsRestored table;
   system_calls.pwrite = [](int fd, const void* from, std::size_t size, off_t offset) -> ssize_t {
     if (is_interrupted()) return -1;
     return real_calls.pwrite(fd, from, std::min<std::size_t>(size, 11), offset);
@@ -97,16 +96,16 @@ TEST_CASE("interrupted and short writes are continued") {
   system_calls.ftruncate = [](int fd, off_t length) {
     return is_interrupted() ? -1 : real_calls.ftruncate(fd, length);
   };
-  const auto sink = open_file_sink(folder / "c.bin", kM, {});
+  const auto sink = open_file_sink(folder / "c.bin", kSmallSide, {});
   sink->append(std::as_bytes(std::span(records)), nullptr);
-  sink->finish({.n = 400, .m = kM, .num_blocks = 300});
+  sink->finish({.n = 400, .m = kSmallSide, .num_blocks = 300});
   sink->publish();
-  CHECK((read_bytes(folder / "c.bin") == header_bytes(400, kM, 300) + records));
+  CHECK((read_bytes(folder / "c.bin") == header_bytes(400, kSmallSide, 300) + records));
 }
 
 TEST_CASE("durable: the file is synced before the rename and its folder afterwards, also when interrupted") {
   const TempFolder folder;
-  const TableRestored table;
+  const CallsRestored table;
   system_calls.fsync = recorded_fsync;
   system_calls.renameat = recorded_rename;
   for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
@@ -130,17 +129,17 @@ TEST_CASE("durable: the file is synced before the rename and its folder afterwar
 
 TEST_CASE("a full disk is told with what the whole result is expected to take") {
   const TempFolder folder;
-  const TableRestored table;
+  const CallsRestored table;
   system_calls.pwrite = [](int, const void*, std::size_t, off_t) -> ssize_t {
     errno = ENOSPC;
     return -1;
   };
-  const std::vector<std::byte> records(10 * output_record_bytes(kM));
+  const std::vector<std::byte> records(10 * output_record_bytes(kSmallSide));
   for (const std::uint64_t result_bytes : {std::uint64_t{0}, std::uint64_t{100}, std::uint64_t{3'000'000'000}}) {
     const std::string message = message_of<IoError>([&] {
-      const auto sink = io::open_tuned_file_sink(folder / "c", kM, {}, {.result_bytes = result_bytes});
+      const auto sink = io::open_tuned_file_sink(folder / "c", kSmallSide, {}, {.result_bytes = result_bytes});
       sink->append(records, [] {});
-      sink->finish({.n = 40, .m = kM, .num_blocks = 10});
+      sink->finish({.n = 40, .m = kSmallSide, .num_blocks = 10});
     });
     INFO(message);
     CHECK(contains(message, "at least 252 B are needed"));
@@ -151,7 +150,7 @@ TEST_CASE("a full disk is told with what the whole result is expected to take") 
 
 TEST_CASE("a folder that cannot be synced is an error; one that needs no sync is none") {
   const TempFolder folder;
-  const TableRestored table;
+  const CallsRestored table;
   const auto publish = [&] {
     OutputFile file(folder / "c", {.durable = true});
     file.finish(kHeader);
@@ -174,7 +173,7 @@ TEST_CASE("a folder that cannot be synced is an error; one that needs no sync is
 
 TEST_CASE("a reservation that fails and leaves the file longer does not change the output") {
   const TempFolder folder;
-  const TableRestored table;
+  const CallsRestored table;
   // As ext4 does when it runs out of space on the way.
   system_calls.fallocate = [](int fd, int, off_t offset, off_t length) {
     (void)!real_calls.ftruncate(fd, offset + length / 2);
@@ -190,7 +189,7 @@ TEST_CASE("a reservation that fails and leaves the file longer does not change t
     file.publish();
     CHECK(fs::file_size(folder / "c") == kHeaderBytes + content.size());
   }
-  const TableRestored interrupted;
+  const CallsRestored interrupted;
   system_calls.fallocate = [](int, int, off_t, off_t) { return is_interrupted() ? -1 : 0; };
   num_calls = 0;
   OutputFile file(folder / "c", {});
@@ -202,7 +201,7 @@ TEST_CASE("a reservation that fails and leaves the file longer does not change t
 TEST_CASE("all of the expected bytes are reserved, each once") {
   static std::uint64_t reserved_end = 0;
   const TempFolder folder;
-  const TableRestored table;
+  const CallsRestored table;
   system_calls.fallocate = [](int, int, off_t offset, off_t length) {
     if (static_cast<std::uint64_t>(offset) != reserved_end) errno = EINVAL;
     reserved_end += static_cast<std::uint64_t>(length);

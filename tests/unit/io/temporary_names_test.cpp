@@ -25,10 +25,9 @@ using io::OutputFile;
 using io::TempKind;
 namespace fs = std::filesystem;
 
-constexpr MatrixHeader kHeader = {.n = 4, .m = 4, .num_blocks = 0};
 constexpr int kEnded = 75;
 
-void put(const fs::path& path, TempKind kind) {
+void put_empty(const fs::path& path, TempKind kind) {
   OutputFile file(path, {}, kind);
   file.finish(kHeader);
   file.publish();
@@ -54,7 +53,7 @@ TEST_CASE("a signal of the publishing thread waits until the rename is done") {
     num_handled = 0;
     num_handled_in_rename = 0;
     write_bytes(folder / "c", "old");
-    put(folder / "c", kind);
+    put_empty(folder / "c", kind);
     CHECK(num_handled_in_rename == 0);
     CHECK(num_handled == 1);
   }
@@ -123,7 +122,7 @@ TEST_CASE("the process ends while outputs with names are open") {
     const OutputFile first(folder / "a", {}, TempKind::named);
     const OutputFile second(folder / "b", {}, TempKind::named);
     { const OutputFile gone(folder / "c", {}, TempKind::named); }
-    put(folder / "d", TempKind::named);
+    put_empty(folder / "d", TempKind::named);
     const OutputFile third(folder / "e", {}, TempKind::named);
     if (folder.names().size() == 4) ::raise(SIGTERM);
   });
@@ -145,7 +144,7 @@ TEST_CASE("the process ends while another thread gives a file its name") {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
         return real_calls.renameat(from_folder, from, to_folder, to);
       };
-      std::jthread publisher([&] { put(folder / "c", kind); });
+      std::jthread publisher([&] { put_empty(folder / "c", kind); });
       while (!in_rename) std::this_thread::yield();
       ::kill(::getpid(), SIGTERM);
       publisher.join();
@@ -172,7 +171,7 @@ TEST_CASE("the process ends while threads make, drop and publish files with name
       for (int t = 0; t < 3; ++t) {
         threads.emplace_back([&, t] {
           for (const fs::path path = folder / std::to_string(t);; ++steps) {
-            put(path, TempKind::named);
+            put_empty(path, TempKind::named);
             const OutputFile dropped(path, {}, TempKind::named);
           }
         });

@@ -23,15 +23,15 @@ using namespace spmm;
 using namespace spmm::test;
 using Json = nlohmann::ordered_json;
 
-const std::string kSuites = SPMM_SOURCE_DIR "/data/suites.json";
+const std::string kSuiteFile = SPMM_SOURCE_DIR "/data/suites.json";
 
 ProcessResult run_bench(std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--suites", kSuites});
+  arguments.insert(arguments.end(), {"--suites", kSuiteFile});
   return run_tool("bench", arguments);
 }
 
 /// A measurement of one case of the quick suite.
-Json measure(const TemporaryFolder& folder, const std::vector<std::string>& more) {
+Json measured(const TemporaryFolder& folder, const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {"--case", "quick-m8", "--backend", "cpu",    "--runs",
                                         "2",      "--json",   "-",         "--work", folder.file("work")};
   arguments.insert(arguments.end(), more.begin(), more.end());
@@ -127,7 +127,7 @@ TEST_CASE("bench: the quick suite on the CPU", "[tools][bench]") {
 
 TEST_CASE("bench: inputs are reused unless the header is another", "[tools][bench]") {
   const TemporaryFolder folder;
-  const tools::BenchCase one = tools::select_cases(tools::load_suites(kSuites), {}, {"quick-m5"}).at(0);
+  const tools::BenchCase one = tools::select_cases(tools::load_suites(kSuiteFile), {}, {"quick-m5"}).at(0);
   tools::BenchOptions options;
   options.work = folder.path();
   const std::string a = tools::make_input(one, 1, options);
@@ -148,7 +148,7 @@ TEST_CASE("bench: inputs are reused unless the header is another", "[tools][benc
 
 TEST_CASE("bench: what cannot run is refused, what is slow runs once", "[tools][bench]") {
   const TemporaryFolder folder;
-  const Json json = measure(folder, {"--kernel", "two-pointer,row-merge", "--filter-seconds", "0"});
+  const Json json = measured(folder, {"--kernel", "two-pointer,row-merge", "--filter-seconds", "0"});
   const Json& kernels = json["cases"][0]["kernels"];
   REQUIRE(kernels.size() == 2);
   CHECK(kernels[0]["status"] == "refused");
@@ -207,7 +207,7 @@ TEST_CASE("bench: another output is a difference", "[tools][bench]") {
   CHECK(tools::result_difference(golden("c.bin"), folder.file("found.bin")).find("not a result: ") == 0);
 
   tools::CaseResult result;
-  result.what = tools::select_cases(tools::load_suites(kSuites), {}, {"quick-m8"}).at(0);
+  result.what = tools::select_cases(tools::load_suites(kSuiteFile), {}, {"quick-m8"}).at(0);
   tools::KernelResult kernel;
   kernel.kernel = "wrong";
   kernel.runs = {Report{}};
@@ -232,7 +232,7 @@ TEST_CASE("bench: the prediction is read from the reason", "[tools][bench]") {
 
 TEST_CASE("bench: two measurements compared", "[tools][bench]") {
   const TemporaryFolder folder;
-  const Json before = level(measure(folder, {}));
+  const Json before = level(measured(folder, {}));
   const std::string old_file = write_text(folder.file("old.json"), before.dump());
   const auto diff = [&](const Json& after, const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {"--diff", old_file, write_text(folder.file("new.json"), after.dump())};
@@ -266,7 +266,7 @@ TEST_CASE("bench: two measurements compared", "[tools][bench]") {
   CHECK(diff(Json::object()).exit_code == 65);
   CHECK(run_tool("bench", {"--diff", old_file}).exit_code == 2);
   CHECK(run_tool("bench", {"--diff", old_file, folder.file("none.json")}).exit_code == 66);
-  CHECK(run_tool("bench", {"--diff", old_file, kSuites, "--tolerance", "0.5"}).exit_code == 2);
+  CHECK(run_tool("bench", {"--diff", old_file, kSuiteFile, "--tolerance", "0.5"}).exit_code == 2);
 }
 
 TEST_CASE("bench: mistakes on the command line", "[tools][bench]") {
@@ -301,7 +301,7 @@ TEST_CASE("bench: mistakes on the command line", "[tools][bench]") {
 }
 
 TEST_CASE("bench: suites are data", "[tools][bench]") {
-  const std::vector<tools::BenchSuite> suites = tools::load_suites(kSuites);
+  const std::vector<tools::BenchSuite> suites = tools::load_suites(kSuiteFile);
   std::vector<std::string> names;
   for (const auto& suite : suites) {
     names.push_back(suite.name);
@@ -349,7 +349,7 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
 
 TEST_CASE("bench: checksums instead of files", "[tools][bench]") {
   const TemporaryFolder folder;
-  const Json json = measure(folder, {"--checksum", "--kernel", "all,reference", "--baseline", "reference"});
+  const Json json = measured(folder, {"--checksum", "--kernel", "all,reference", "--baseline", "reference"});
   const Json& one = json["cases"][0];
   CHECK(one["compared_by"] == "checksum");
   CHECK(one["yardstick"] == "reference");
@@ -361,7 +361,7 @@ TEST_CASE("bench: checksums instead of files", "[tools][bench]") {
 }
 
 TEST_CASE("bench: all sides, each beside the side that it is padded to", "[tools][bench]") {
-  const auto cases = tools::select_cases(tools::load_suites(kSuites), {"all-sides"}, {});
+  const auto cases = tools::select_cases(tools::load_suites(kSuiteFile), {"all-sides"}, {});
   std::vector<bool> seen(kMaxBlockDim + 1);
   for (const tools::BenchCase& one : cases) {
     INFO(one.name);
@@ -386,9 +386,9 @@ TEST_CASE("bench: another kernel is the baseline, partners are left out", "[tool
   plan.kernel = "row-rank";
   CHECK(tools::other_kernels(plan).front() == "rows");
   const TemporaryFolder folder;
-  const auto baseline = measure(folder, {"--baseline", "other"})["cases"][0]["yardstick"].get<std::string>();
+  const auto baseline = measured(folder, {"--baseline", "other"})["cases"][0]["yardstick"].get<std::string>();
   CHECK((baseline == "row-merge" || baseline == "dense-blas"));  // the second one where there is OpenBLAS
-  const auto suites = tools::load_suites(kSuites);
+  const auto suites = tools::load_suites(kSuiteFile);
   CHECK(tools::select_cases(suites, {}, {"m16"}, false).size() == 1);
   CHECK(tools::select_cases(suites, {"all-sides"}, {}, false).size() == 64);
 }

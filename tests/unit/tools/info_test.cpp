@@ -18,15 +18,15 @@ namespace {
 
 using namespace spmm;
 using namespace spmm::test;
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
-Json info_json(const std::vector<std::string>& arguments) {
+PlainJson info_json(const std::vector<std::string>& arguments) {
   std::vector<std::string> all = arguments;
   all.push_back("--json");
   const ProcessResult result = run_tool("info", all);
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
-  return Json::parse(result.out);
+  return PlainJson::parse(result.out);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ TEST_CASE("golden: c.bin is the product of a.bin and b.bin", "[tools][golden]") 
 }
 
 TEST_CASE("info: one golden file", "[tools][info]") {
-  const Json a = info_json({golden("a.bin")});
+  const PlainJson a = info_json({golden("a.bin")});
   CHECK(a["type"] == "u16");
   CHECK(a["n"] == 6);
   CHECK(a["m"] == 2);
@@ -52,16 +52,16 @@ TEST_CASE("info: one golden file", "[tools][info]") {
   CHECK(a["largest_element"] == 65535);
   CHECK(a["zero_blocks"] == 0);
   CHECK(a["sorted"] == false);
-  const Json& rows = a["block_rows"];
+  const PlainJson& rows = a["block_rows"];
   CHECK(rows["min"] == 1);
   CHECK(rows["median"] == 1.0);
   CHECK(rows["mean"] == 5.0 / 3);
   CHECK(rows["max"] == 3);
   CHECK(rows["empty"] == 0);
-  CHECK(rows["histogram"] == Json::parse(R"([{"from": 1, "to": 1, "count": 2}, {"from": 2, "to": 3, "count": 1}])"));
+  CHECK(rows["histogram"] == PlainJson::parse(R"([{"from": 1, "to": 1, "count": 2}, {"from": 2, "to": 3, "count": 1}])"));
   CHECK(a["block_columns"]["max"] == 2);
 
-  const Json c = info_json({golden("c.bin")});
+  const PlainJson c = info_json({golden("c.bin")});
   CHECK(c["type"] == "u32");
   CHECK(c["sorted"] == true);
   CHECK(c["largest_element"] == 4294967295u);
@@ -74,10 +74,10 @@ TEST_CASE("info: one golden file", "[tools][info]") {
 }
 
 TEST_CASE("info: two golden files predict the product", "[tools][info]") {
-  const Json both = info_json({golden("a.bin"), golden("b.bin")});
+  const PlainJson both = info_json({golden("a.bin"), golden("b.bin")});
   CHECK(both["a"]["blocks"] == 5);
   CHECK(both["b"]["blocks"] == 3);
-  const Json& product = both["product"];
+  const PlainJson& product = both["product"];
   CHECK(product["pairs"] == 5);
   CHECK(product["max_blocks"] == 5);       // 5 pairs; 3 block rows of A times 2 block columns of B
   CHECK(product["expected_blocks"] == 4);  // 9 * (1 - e^(-5/9)) = 3.84
@@ -107,14 +107,14 @@ TEST_CASE("info: text", "[tools][info]") {
 TEST_CASE("info: all-zero blocks, empty matrix, order of records across reads", "[tools][info]") {
   const TemporaryFolder folder;
   write_matrix(folder.file("zero"), matrix_of<std::uint16_t>(4, 1, {{0, 0}, {0, 1}, {3, 3}}, {0, 7, 0}));
-  const Json zero = info_json({folder.file("zero")});
+  const PlainJson zero = info_json({folder.file("zero")});
   CHECK(zero["zero_blocks"] == 2);
   CHECK(zero["nonzero_elements"] == 1);
   CHECK(zero["sorted"] == true);
   CHECK(zero["block_rows"]["median"] == 0.5);
 
   write_matrix(folder.file("empty"), matrix_of<std::uint16_t>(4, 1, {}, {}));
-  const Json empty = info_json({folder.file("empty"), folder.file("empty")});
+  const PlainJson empty = info_json({folder.file("empty"), folder.file("empty")});
   CHECK(empty["a"]["blocks"] == 0);
   CHECK(empty["a"]["block_rows"]["max"] == 0);
   CHECK(empty["product"]["max_bytes"] == 12);
@@ -122,7 +122,7 @@ TEST_CASE("info: all-zero blocks, empty matrix, order of records across reads", 
 
   for (const char* order : {"sorted", "shuffled"}) {
     run_tool("gen", {folder.file("g"), "--n", "4096", "--m", "4", "--k", "300e3", "--order", order});
-    const Json large = info_json({folder.file("g"), "--threads", "2"});
+    const PlainJson large = info_json({folder.file("g"), "--threads", "2"});
     CHECK(large["sorted"] == (std::string(order) == "sorted"));
     CHECK(large["largest_element"] == 2047);
     CHECK(large["block_rows"]["mean"] == 300e3 / 1024);

@@ -11,13 +11,13 @@
 namespace {
 
 using namespace spmm::test;
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 using Lines = std::vector<std::string>;
 
 }  // namespace
 
 TEST_CASE("a value that breaks a schema is named with its place", "[tools][schema]") {
-  const Json schema = Json::parse(R"({
+  const PlainJson schema = PlainJson::parse(R"({
     "type": "object", "required": ["a", "b"],
     "properties": {
       "a": {"type": "integer", "minimum": 0}, "b": {"$ref": "#/$defs/words"}, "c": {"enum": ["x", "y"]}, "d": {"const": 1},
@@ -26,7 +26,7 @@ TEST_CASE("a value that breaks a schema is named with its place", "[tools][schem
     },
     "$defs": {"words": {"type": "array", "items": {"type": "string"}}}
   })");
-  const auto problems = [&](const char* text) { return schema_problems(schema, Json::parse(text)); };
+  const auto problems = [&](const char* text) { return schema_problems(schema, PlainJson::parse(text)); };
   CHECK(problems(R"({"a": 1, "b": ["x"], "c": "y", "d": 1, "e": 2.5, "f": {"any": true}})").empty());
   CHECK(problems(R"([])") == Lines{"/: is no object: []"});
   CHECK(problems(R"({"a": 1})") == Lines{"/b: is missing"});
@@ -38,7 +38,7 @@ TEST_CASE("a value that breaks a schema is named with its place", "[tools][schem
   CHECK(problems(R"({"a": 1, "b": [], "d": 2})") == Lines{"/d: is not 1"});
   CHECK(problems(R"({"a": 1, "b": [], "e": true})").size() == 1);
   CHECK(problems(R"({"a": 1, "b": [], "f": {"any": 1}})") == Lines{"/f/any: is no boolean: 1"});
-  const Json unknown = Json::parse(R"({"type": "string", "pattern": "x"})");
+  const PlainJson unknown = PlainJson::parse(R"({"type": "string", "pattern": "x"})");
   CHECK(schema_problems(unknown, "x").size() == 1);
   CHECK_THROWS(parse_report("parts-index", R"({"schema": 1})"));
 }
@@ -51,9 +51,9 @@ TEST_CASE("every schema of data/schemas is one, and refuses an empty object", "[
     const std::string end = ".schema.json";
     REQUIRE(name.size() > end.size());
     name.resize(name.size() - end.size());
-    const Json schema = read_schema(name);
+    const PlainJson schema = read_schema(name);
     CHECK(content_of(entry.path().string()).find("\"additionalProperties\": false") == std::string::npos);
-    CHECK(schema_problems(schema, Json::object()).size() == schema["required"].size());
+    CHECK(schema_problems(schema, PlainJson::object()).size() == schema["required"].size());
     ++num_schemas;
   }
   CHECK(num_schemas == 8);
@@ -63,7 +63,7 @@ TEST_CASE("published measurements are as their programs write them", "[tools][sc
   for (const auto& entry : std::filesystem::directory_iterator(SPMM_SOURCE_DIR "/data/measurements")) {
     INFO(entry.path().string());
     const std::string text = content_of(entry.path().string());
-    const Json json = Json::parse(text);
+    const PlainJson json = PlainJson::parse(text);
     const std::string program = json.at("program");
     if (program == "spmm-bench") CHECK_NOTHROW(parse_report(json.contains("calibration") ? "rates" : "bench", text));
     if (program == "spmm-cusparse") CHECK_NOTHROW(parse_report("cusparse", text));

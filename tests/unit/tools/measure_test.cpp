@@ -34,7 +34,7 @@ Words names_in(const fs::path& folder) {
   return names;
 }
 
-Words lines_of(const std::string& text) {
+Words words_of(const std::string& text) {
   Words lines;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -87,7 +87,7 @@ TEST_CASE("measure.sh: a file a step, of cases and kernels that there are; a fai
   for (const std::string& name : names_in(folder.file("out"))) {
     INFO(name);
     CHECK((std::count(read.begin(), read.end(), name) == 1 || name == "gpu-patterns-rest.json"));  // optional
-    const Words arguments = lines_of(content_of(folder.file("out/") + name));
+    const Words arguments = words_of(content_of(folder.file("out/") + name));
     const auto suites = tools::load_suites(SPMM_SOURCE_DIR "/data/suites.json");
     CHECK_FALSE(
         tools::select_cases(suites, option_names(arguments, "--suite"), option_names(arguments, "--case")).empty());
