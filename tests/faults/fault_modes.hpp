@@ -35,8 +35,8 @@ std::vector<std::uint64_t> chosen_points(std::uint64_t num_calls, std::uint64_t 
 /// Whether SPMM_TEST_FAULTS asks for every point.
 bool all_points();
 
-/// Whether this process runs the point with that number: all of them, or with SPMM_TEST_FAULTS_SHARE="K/N" each N-th, so
-/// that N processes share them. Errors: std::runtime_error.
+/// Whether this process runs the point with that number: all, or with SPMM_TEST_FAULTS_SHARE="K/N" each N-th: a sample, or
+/// the share of one of N processes. Errors: std::runtime_error.
 bool is_in_share(std::uint64_t number);
 
 /// The point that SPMM_TEST_FAULT_POINT="KIND MODE NUMBER" names, if it is set. Errors: std::runtime_error.

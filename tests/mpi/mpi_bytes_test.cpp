@@ -50,7 +50,7 @@ TEST_CASE("the whole battery on 2 to 7 ranks has the bytes of one process") {
   }
 }
 
-TEST_CASE("every number of ranks on one product, and on more ranks than block rows") {
+TEST_CASE("every number of ranks on one product, and on more ranks than block rows", "[slow]") {
   for (const int num_ranks : {2, 3, 4, 7}) {
     const MpiPlace place;
     ProductList products;

@@ -90,7 +90,8 @@ class StoppedRun {
 
 }  // namespace
 
-TEST_CASE("a disk that fails on one rank, at any of its calls, fails the product on all with the same message") {
+TEST_CASE("a disk that fails on one rank, at any of its calls, fails the product on all with the same message",
+          "[slow]") {
   const MpiPlace place;
   put_content("old.bin", kOld);
   ProductList products;
@@ -137,7 +138,7 @@ TEST_CASE("a disk that fails on one rank ends all with one message") {
   check(1, "read-eio:1:20", "inner", "sent");
 }
 
-TEST_CASE("a disk that fails in one of several steps ends all with one message") {
+TEST_CASE("a disk that fails in one of several steps ends all with one message", "[slow]") {
   const MpiPlace place;
   const auto [a, b] = operands_in_steps();
   place.set_operands(a, b);
@@ -169,7 +170,7 @@ TEST_CASE("an input that changes while ranks read it is an error") {
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
-TEST_CASE("bad inputs and options are rejected once, with the rank that saw them") {
+TEST_CASE("bad inputs and options are rejected once, with the rank that saw them", "[slow]") {
   const MpiPlace place;
   prepare(place, 256, 300);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
@@ -255,7 +256,8 @@ TEST_CASE("tasks that do not see each other are refused") {
   CHECK(content_of("z.bin") == kOld);
 }
 
-TEST_CASE("kill -9 of any rank at any of its calls ends all, keeps the old output and leaves one temporary at most") {
+TEST_CASE("kill -9 of any rank at any of its calls ends all, keeps the old output and leaves one temporary at most",
+          "[slow]") {
   const MpiPlace place;
   prepare(place, 1024, 3000);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};

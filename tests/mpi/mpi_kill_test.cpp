@@ -116,7 +116,7 @@ void kill_ranks(const Words& options, const std::string& out) {
 
 }  // namespace
 
-TEST_CASE("kill -9 of random ranks at random moments of a product to one file and to parts") {
+TEST_CASE("kill -9 of random ranks at random moments of a product to one file and to parts", "[slow]") {
   const MpiPlace place;
   place.set_operands(random_matrix(4096, 8, 6000, 65535, 31), random_matrix(4096, 8, 6000, 65535, 32));
   kill_ranks({}, "z.bin");

@@ -5,12 +5,14 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 case ${1:-} in
---cpu) cmake_options=(-D SPMM_CUDA=OFF) ;; # also where there is nvcc; until build/ is removed
-'') ;;
-*) die "usage: bash tools/scripts/demo.sh [--cpu]
-  --cpu  build the CPU backend alone, without CUDA; it stays so until build/ is removed" ;;
+--cuda | --cpu | '') choose_backend "${1:-}" ;;
+*) die "usage: bash tools/scripts/demo.sh [--cuda | --cpu]
+  --cuda  build for GPUs, also where there is none (a login node)
+  --cpu   build the CPU backend alone, also where there is a GPU
+Without either it builds for a GPU where there are one and nvcc. What is chosen stays until build/ is removed." ;;
 esac
 
+cpu_seconds=300 cuda_seconds=250
 set_up spmm_main spmm_gen spmm_compare spmm_info
 
 work=$build/demo

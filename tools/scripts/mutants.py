@@ -93,7 +93,7 @@ class Copy:
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
-        defined = ["CMAKE_BUILD_TYPE=Release", f"SPMM_CUDA={'ON' if options.gpu else 'OFF'}"]
+        defined = ["CMAKE_BUILD_TYPE=Release", "SPMM_UNITY=OFF", f"SPMM_CUDA={'ON' if options.gpu else 'OFF'}"]
         if shutil.which("ccache"):
             defined += [f"CMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("CXX", "CUDA")[:1 + options.gpu]]
         if shutil.which("ld.lld"):

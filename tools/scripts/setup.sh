@@ -8,6 +8,7 @@ cd "$root" || exit
 say() { printf '%s\n' "$*"; }
 die() {
   printf '%s\n' "$*" >&2
+  rmdir "$build" 2>/dev/null || true # nothing stays where nothing was begun
   exit 1
 }
 
@@ -20,22 +21,33 @@ run_logged() {
   die "$what failed; the lines above are the end of $log"
 }
 
-# run_with_progress WHAT LOG COMMAND...: as run_logged; on a terminal, the last step of the build that the log names.
+# last_step LOG: the number of the last step that the build's log names, how many there are, and its file; empty before.
+# Ninja counts steps, make gives percent.
+last_step() {
+  tail -n 5 "$1" 2>/dev/null |
+    sed -nE -e 's:^\[ *([0-9]+)/([0-9]+)\] .* ([^ ]+)$:\1 \2 \3:p' -e 's:^\[ *([0-9]+)%\] .* ([^ ]+)$:\1 100 \2:p' | tail -n 1
+}
+
+# run_with_progress WHAT LOG COMMAND...: as run_logged. On a terminal a line shows the step, its file and the time;
+# elsewhere there is a line every 10 %.
 run_with_progress() {
-  if [[ ! -t 1 ]]; then
-    run_logged "$@"
-    return
-  fi
-  local log=$2 pid step last=''
+  local log=$2 pid step total file tenth said=0 start=$SECONDS
+  : >"$log"
   run_logged "$@" &
   pid=$!
   while kill -0 "$pid" 2>/dev/null; do
-    step=$(tail -n 5 "$log" 2>/dev/null | grep -oE '^\[ *[0-9]+(/[0-9]+|%)\]' | tail -n 1 || true)
-    if [[ $step != "$last" ]]; then printf '\r%s\033[K' "$step"; fi
-    last=$step
     sleep 0.5
+    read -r step total file < <(last_step "$log") || continue
+    if [[ -t 1 ]]; then
+      file=${file##*/}
+      printf '\r[%s/%s] %.40s, %d s\033[K' "$step" "$total" "${file%.o}" $((SECONDS - start))
+      continue
+    fi
+    tenth=$((step * 10 / total))
+    if ((tenth > said)); then say "  $((tenth * 10)) % after $((SECONDS - start)) s"; fi
+    said=$((tenth > said ? tenth : said))
   done
-  printf '\r\033[K'
+  if [[ -t 1 ]]; then printf '\r\033[K'; fi
   wait "$pid" || exit 1
 }
 
@@ -68,6 +80,11 @@ has_cmake() {
   [[ -n $version && $(printf '%s\n3.25\n' "$version" | sort -V | head -n 1) == 3.25 ]]
 }
 
+has_nvcc() { has_program nvcc || has_program "${CUDACXX:-}" || [[ -x ${CUDA_PATH:-/usr/local/cuda}/bin/nvcc || -x /opt/cuda/bin/nvcc ]]; }
+
+# A device file of the driver, also that of WSL.
+has_gpu() { [[ -n $(compgen -G '/dev/nvidia[0-9]*') || -e /dev/dxg ]]; }
+
 # Debian's names of the packages that are not there, one a line.
 missing_packages() {
   has_compiler || echo g++
@@ -75,18 +92,21 @@ missing_packages() {
   has_program ninja || has_program make || echo ninja-build
   has_header cxxopts.hpp || echo libcxxopts-dev
   has_header nlohmann/json.hpp || echo nlohmann-json3-dev
-  has_header catch2/catch.hpp catch2/catch_all.hpp || echo catch2
+  if [[ $with_tests == ON ]]; then has_header catch2/catch.hpp catch2/catch_all.hpp || echo catch2; fi
 }
 
-# Packages without which something is left out: .npz files in spmm-convert.
+# Packages without which something is left out, one a line with what that is.
 optional_packages() {
-  has_header zip.h || echo libzip-dev
+  has_header cblas.h {,x86_64-linux-gnu/,aarch64-linux-gnu/}openblas-pthread/cblas.h || echo "libopenblas-dev: fast products of nearly dense matrices on the CPU"
+  has_header zip.h || echo "libzip-dev: .npz files in spmm-convert"
+  has_program mpicc || echo "libopenmpi-dev openmpi-bin: spmm-mpi, one product by many processes"
 }
 
-# install_packages PACKAGE...: with "$as_root" before each command; optional ones come along where they can be had.
+# install_packages PACKAGE...: with "$as_root" before each command; optional ones come along where they can be had, except
+# MPI, which is large.
 install_packages() {
   local -a optional=()
-  mapfile -t optional < <(optional_packages)
+  mapfile -t optional < <(optional_packages | grep -v mpi | sed 's/:.*//')
   "${as_root[@]}" apt-get update || true
   "${as_root[@]}" apt-get install -y --no-install-recommends "$@"
   if ((${#optional[@]} != 0)); then
@@ -98,10 +118,14 @@ ensure_packages() {
   local -a packages=() as_root=()
   mapfile -t packages < <(missing_packages)
   if ((${#packages[@]} == 0)); then return 0; fi
+  local optional
+  optional=$(optional_packages | sed 's/^/  /')
   local ask="Needed and not found: ${packages[*]}
 (g++ 11 or newer, cmake 3.25 or newer.) Ask the administrator of this machine for
   apt-get install ${packages[*]}
-or set CXX, PATH and CMAKE_PREFIX_PATH to where they are, then run this again."
+or set CXX, PATH and CMAKE_PREFIX_PATH to where they are, then run this again.${optional:+
+Optional, worth asking for at the same time:
+$optional}"
   if ! has_program apt-get; then die "$ask"; fi
   if ((EUID == 0)); then
     as_root=(env DEBIAN_FRONTEND=noninteractive)
@@ -111,6 +135,7 @@ or set CXX, PATH and CMAKE_PREFIX_PATH to where they are, then run this again."
     die "$ask"
   fi
   say "installing ${packages[*]} (log: $build/packages.log)"
+  mkdir -p "$build"
   run_logged "apt-get" "$build/packages.log" install_packages "${packages[@]}"
   mapfile -t packages < <(missing_packages)
   if ((${#packages[@]} != 0)); then
@@ -118,31 +143,65 @@ or set CXX, PATH and CMAKE_PREFIX_PATH to where they are, then run this again."
   fi
 }
 
+# choose_backend CHOICE: --cuda, --cpu, or '' for what this machine has and an earlier choice of build/ leaves open.
+choose_backend() {
+  case $1 in
+    --cuda)
+      has_nvcc || die "--cuda: nvcc was not found; install the CUDA toolkit 12 or newer, or set CUDACXX"
+      cmake_options+=(-D SPMM_CUDA=ON)
+      ;;
+    --cpu) cmake_options+=(-D SPMM_CUDA=OFF) ;;
+    *)
+      if [[ -e $build/CMakeCache.txt ]] || has_gpu; then return 0; fi
+      cmake_options+=(-D SPMM_CUDA=OFF)
+      if has_nvcc; then
+        say "no GPU here: building for the CPU alone; for a GPU (on a login node): bash tools/scripts/${0##*/} --cuda"
+      else
+        say "no GPU here: building for the CPU alone"
+      fi
+      ;;
+  esac
+}
+
+# Whether the cache of the build says that CUDA is compiled, too.
+builds_cuda() { grep -qE '^CMAKE_CUDA_COMPILER:.*=.*nvcc' "$build/CMakeCache.txt"; }
+
 # set_up TARGET...: everything up to the built targets, and ./spmm as a link to the program. The array cmake_options is
-# given to cmake.
+# given to cmake; with_tests=ON where the tests are built, too.
 declare -a cmake_options=()
+cpu_seconds=0 cuda_seconds=0 # of a fresh build, measured on slow cores
+with_tests=OFF
 set_up() {
-  mkdir -p "$build"
   ensure_packages
+  mkdir -p "$build"
 
   local -a options=(-S "$root" -B "$build")
+  local is_new=0
   if [[ ! -e $build/CMakeCache.txt ]]; then
-    options+=(-D "CMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE:-Release}")
+    is_new=1
+    options+=(-D "CMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE:-Release}" -D "SPMM_BUILD_TESTS=$with_tests")
     # A newer compiler with new warnings must not keep users from building spmm; continuous integration is strict.
     if [[ -z ${CI:-} ]]; then options+=(-D SPMM_WERROR=OFF); fi
     if has_program ninja; then options+=(-G Ninja); fi
   elif ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
     options+=(--fresh) # the checkout has moved
   fi
+  if [[ $with_tests == ON ]]; then options+=(-D SPMM_BUILD_TESTS=ON); fi
   if has_program ccache; then
     options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache -D CMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
   options+=("${cmake_options[@]}")
   run_logged "cmake" "$build/configure.log" cmake "${options[@]}"
-  sed -n -e 's/^-- CUDA: /CUDA: /p' -e 's/^-- libzip: not found/libzip: not found/p' "$build/configure.log"
+  sed -n -e 's/^-- CUDA: /CUDA: /p' "$build/configure.log"
+  optional_packages | sed 's/^/left out for want of /'
 
   local jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
   say "building $* with $jobs jobs (log: $build/build.log)"
+  if ((is_new)); then
+    local seconds=$cpu_seconds
+    if builds_cuda; then seconds=$((seconds + cuda_seconds)); fi
+    say "this takes about $((seconds / 60 + 1)) minutes of processor time, on $jobs cores $((seconds / jobs / 60 + 1))"
+  fi
   run_with_progress "the build" "$build/build.log" cmake --build "$build" -j "$jobs" --target "$@"
   ln -sfn build/bin/spmm "$root/spmm"
 }

@@ -115,12 +115,14 @@ int run(const Scenario& scenario, const char* name) {
   if (is_bad({}) || is_bad({})) return 1;
   std::array<std::uint64_t, kNumFaultKinds> num_calls{};
   for (std::size_t k = 0; k < kNumFaultKinds; ++k) num_calls[k] = state->num_calls[k].load();
+  std::uint64_t number = 0;
   unsigned num_points = 0;
   unsigned num_bad = 0;
   for (std::size_t k = 0; k < kNumFaultKinds; ++k) {
     const auto kind = static_cast<FaultKind>(k);
     for (const auto& [mode, error] : modes_of(kind)) {
       for (const std::uint64_t at : chosen_points(num_calls[k], scenario.quick)) {
+        if (!is_in_share(number++)) continue;
         num_bad += is_bad({.kind = kind, .mode = mode, .at = at, .error = error}) ? 1 : 0;
         ++num_points;
       }

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# What demo.sh and test.sh say before and while they build, by stand-ins for the programs that they call: setup_test.sh SOURCE.
+set -euo pipefail
+source_dir=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/tools/scripts" "$work/stubs" "$work/include/nlohmann"
+cp "$source_dir"/tools/scripts/{setup,demo,test}.sh "$work/tools/scripts/"
+for tool in bash env sed grep head tail sort tr cat mkdir rmdir rm ln nproc sleep dirname printf awk stat mktemp; do
+  ln -s "$(command -v "$tool")" "$work/stubs/$tool"
+done
+
+# stub NAME BODY
+stub() {
+  printf '#!/usr/bin/env bash\n%s\n' "$2" >"$work/stubs/$1"
+  chmod +x "$work/stubs/$1"
+}
+stub c++ 'exit 0'
+stub ninja 'exit 0'
+stub ctest 'echo "ctest $*"'
+stub cmake 'case $1 in
+--version) echo "cmake version 3.25.1" ;;
+--build) for n in {1..40}; do echo "[$n/40] Building CXX object src/file$n.cpp.o"; if ((n % 10 == 0)) && [[ $* == *spmm_main* ]]; then sleep 0.6; fi; done ;;
+*) echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt; echo "configured with $*" ;;
+esac'
+
+failures=0
+# says WHAT TEXT PATTERN
+says() {
+  if grep -qE -- "$3" <<<"$2"; then return 0; fi
+  printf 'FAILED: %s: nothing like "%s" in\n%s\n' "$1" "$3" "$2"
+  failures=1
+}
+run() { (cd "$work" && env -i HOME="$work" PATH="$work/stubs" CPLUS_INCLUDE_PATH="$work/include" "$@" 2>&1) || true; }
+
+# Without apt-get: what to ask for; nothing is left.
+if [[ ! -e /usr/include/cxxopts.hpp && ! -e /usr/local/include/cxxopts.hpp ]]; then
+  says "a missing package" "$(run bash tools/scripts/demo.sh --cpu)" 'apt-get install .*libcxxopts-dev'
+fi
+mv "$work/stubs/cmake" "$work/cmake"
+answer=$(run bash tools/scripts/demo.sh --cpu)
+says "a missing program" "$answer" 'Ask the administrator'
+says "a missing program" "$answer" '^  apt-get install .*cmake'
+if [[ -e $work/build ]]; then echo "FAILED: an empty build/ stays" && failures=1; fi
+for package in libopenblas-dev libopenmpi-dev; do
+  case $package in
+  libopenblas-dev) compgen -G '/usr/include/*/openblas-pthread/cblas.h' >/dev/null || [[ -e /usr/include/cblas.h ]] || says "optional packages" "$answer" "  $package.*: " ;;
+  *) says "optional packages" "$answer" "  $package.*: .*spmm-mpi" ;;
+  esac
+done
+mv "$work/cmake" "$work/stubs/cmake"
+
+touch "$work/include/cxxopts.hpp" "$work/include/nlohmann/json.hpp"
+answer=$(run bash tools/scripts/demo.sh --cpu)
+says "the time" "$answer" '^this takes about [0-9]+ minutes of processor time'
+says "progress without a terminal" "$answer" '^  [1-9]0 % after [0-9]+ s$'
+says "what is left out" "$answer" '^left out for want of libopenmpi-dev'
+if [[ $(grep -c ' % after ' <<<"$answer") -gt 10 ]]; then echo "FAILED: more than a line every 10 %" && failures=1; fi
+if ! grep -q 'SPMM_CUDA=OFF' "$work/build/configure.log"; then echo "FAILED: --cpu asks for CUDA" && failures=1; fi
+if ! grep -q 'SPMM_BUILD_TESTS=OFF' "$work/build/configure.log"; then echo "FAILED: the demonstration wants the tests" && failures=1; fi
+
+mkdir -p "$work/include/catch2"
+touch "$work/include/catch2/catch.hpp"
+says "the usual tests" "$(run bash tools/scripts/test.sh --cpu -R x)" 'ctest .*-LE slow -R x$'
+says "the slow tests" "$(run bash tools/scripts/test.sh --cpu --slow)" 'ctest .*-L slow$'
+answer=$(run bash tools/scripts/test.sh --cpu --all)
+says "all tests" "$answer" 'ctest --output-on-failure -j [0-9]+$'
+if [[ ! -x /usr/local/cuda/bin/nvcc && ! -x /opt/cuda/bin/nvcc ]]; then
+  says "--cuda without nvcc" "$(run bash tools/scripts/demo.sh --cuda)" 'nvcc was not found'
+fi
+exit "$failures"
