@@ -5,18 +5,11 @@
 #include <sstream>
 
 #include "base/text.hpp"
+#include "cli/option_table.hpp"
 #include "spmm/multiply.hpp"
 
 namespace spmm::cli {
 namespace {
-
-// cxxopts 3.1 has a list of long names where older ones have one.
-[[maybe_unused]] std::string long_name(const std::string& name) {
-  return name;
-}
-[[maybe_unused]] std::string long_name(const std::vector<std::string>& names) {
-  return names.empty() ? "" : names.front();
-}
 
 /// Of "auto|N": the words in small letters.
 std::vector<std::string> choices_of(const std::string& name, const std::string& argument) {
@@ -117,14 +110,14 @@ std::string zsh_text(const std::string& plain) {
 
 }  // namespace
 
-std::vector<PageOption> page_options(const cxxopts::Options& options, const std::vector<std::string>& groups) {
+std::vector<PageOption> page_options(const OptionTable& options, const std::vector<std::string>& groups) {
   std::vector<PageOption> all;
   for (const std::string& group : groups) {
-    for (const cxxopts::HelpOptionDetails& one : options.group_help(group).options) {
-      PageOption option{.letter = one.s, .name = long_name(one.l), .description = one.desc};
-      if (option.name.empty()) option.name = one.s;
+    for (const OptionDetails& one : options.options_of(group)) {
+      PageOption option{.letter = one.letter, .name = one.name, .description = one.description};
+      if (option.name.empty()) option.name = one.letter;
       if (option.letter == option.name) option.letter.clear();
-      if (!one.is_boolean) option.argument = one.arg_help.empty() ? "VALUE" : one.arg_help;
+      if (!one.is_switch) option.argument = one.argument.empty() ? "VALUE" : one.argument;
       option.choices = choices_of(option.name, option.argument);
       option.is_file = option.argument == "FILE" || option.argument == "DIR" || option.argument == "PATH";
       all.push_back(std::move(option));

@@ -1,9 +1,10 @@
 // Manual page and completions of a program, from its options.
 #pragma once
 
-#include <cxxopts.hpp>
 #include <string>
 #include <vector>
+
+#include "cli/option_table.hpp"
 
 namespace spmm::cli {
 
@@ -20,7 +21,7 @@ struct PageOption {
   [[nodiscard]] std::string typed() const { return (name.size() == 1 ? "-" : "--") + name; }
 };
 
-std::vector<PageOption> page_options(const cxxopts::Options& options, const std::vector<std::string>& groups);
+std::vector<PageOption> page_options(const OptionTable& options, const std::vector<std::string>& groups);
 
 /// A page in the macros of man(7). Values: help = what --help prints before the notes.
 std::string manual_page(const std::string& program, const std::string& help, const std::vector<PageOption>& options,

@@ -27,6 +27,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "cli/option_pages.hpp"
+#include "cli/option_table.hpp"
 #include "cli/stop_request.hpp"
 #include "cli/variables.hpp"
 #include "spmm/error.hpp"
@@ -56,7 +57,7 @@ int fail_with_current_exception(const std::string& program) noexcept {
   try {
     try {
       throw;
-    } catch (const cxxopts::exceptions::exception& e) {
+    } catch (const OptionError& e) {
       return fail(program, kUsage, text(e.what(), "; see ", program, " --help"));
     } catch (...) {
       const Failure failure = failure_of_current_exception();
@@ -137,7 +138,7 @@ void handle(int number, void (*handler)(int)) {
   sigaction(number, &action, nullptr);
 }
 
-/// cxxopts knows options of one letter with one dash only: "--n 5" becomes "-n 5", "--n=5" becomes "-n5".
+/// The parser knows options of one letter with one dash only: "--n 5" becomes "-n 5", "--n=5" becomes "-n5".
 std::vector<std::string> with_short_letters(int argc, const char* const* argv) {
   std::vector<std::string> words(argv, argv + argc);
   // "spmm help", unless a file has that name.
@@ -158,7 +159,7 @@ std::string quoted(const std::string& value) {
 }
 
 /// Names of all options, positional and hidden ones too.
-std::vector<std::string> all_option_names(const cxxopts::Options& options) {
+std::vector<std::string> all_option_names(const OptionTable& options) {
   std::vector<std::string> names;
   for (const std::string& group : options.groups()) {
     if (group == "hidden" || group == "positional" || group == "generated") continue;
@@ -260,9 +261,9 @@ void check_cancelled(const std::string& program) {
   }
 }
 
-cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const char* const* argv) {
+ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* argv) {
   const std::string hint = "see " + options.program() + " --help";
-  // cxxopts matches every argument with std::regex, whose recursion a long one would overflow.
+  // The parser matches every argument with std::regex, whose recursion a long one would overflow.
   constexpr std::size_t kMaxArgument = 4096;
   for (int a = 1; a < argc; ++a) {
     const std::size_t length = std::char_traits<char>::length(argv[a]);
@@ -273,23 +274,17 @@ cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const c
     }
   }
   const std::vector<std::string> words = with_short_letters(argc, argv);
-  std::vector<const char*> pointers;
-  for (const std::string& word : words) pointers.push_back(word.c_str());
   const std::vector<std::string> names = all_option_names(options);
-  auto parsed = [&] {
-    try {
-      return options.parse(argc, pointers.data());
-    } catch (const cxxopts::exceptions::no_such_option&) {
-      throw_unknown_option(words, names, hint);
-    }
-  }();
-  if (!parsed.unmatched().empty()) {
-    throw UsageError("command line", "unexpected argument " + quoted(parsed.unmatched().front()), hint);
+  ParsedOptions parsed;
+  try {
+    parsed = options.parse(words);
+  } catch (const UnknownOption&) {
+    throw_unknown_option(words, names, hint);
   }
-  std::map<std::string, int> times;
-  for (const auto& argument : parsed.arguments()) {
-    if (++times[argument.key()] > 1) throw UsageError("--" + argument.key(), "is given more than once", hint);
+  if (!parsed.unexpected().empty()) {
+    throw UsageError("command line", "unexpected argument " + quoted(parsed.unexpected()), hint);
   }
+  if (!parsed.repeated().empty()) throw UsageError("--" + parsed.repeated(), "is given more than once", hint);
   std::vector<std::string> environment;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     environment.emplace_back(*variable);
@@ -304,18 +299,18 @@ std::string environment_name(const std::string& option) {
   return name;
 }
 
-std::optional<OptionText> option_text(const cxxopts::ParseResult& parsed, const std::string& option) {
+std::optional<OptionText> option_text(const ParsedOptions& parsed, const std::string& option) {
   const std::string typed = "--" + option;
-  if (parsed.count(option) > 0) return OptionText{.value = parsed[option].as<std::string>(), .where = typed};
+  if (parsed.count(option) > 0) return OptionText{.value = parsed.text(option), .where = typed};
   const std::string name = environment_name(option);
   const char* value = std::getenv(name.c_str());
   if (value != nullptr && *value != '\0') return OptionText{.value = value, .where = name + " (environment)"};
-  if (parsed[option].has_default()) return OptionText{.value = parsed[option].as<std::string>(), .where = typed};
+  if (parsed.has_text(option)) return OptionText{.value = parsed.text(option), .where = typed};
   return std::nullopt;
 }
 
-bool option_flag(const cxxopts::ParseResult& parsed, const std::string& option) {
-  if (parsed.count(option) > 0) return parsed[option].as<bool>();
+bool option_flag(const ParsedOptions& parsed, const std::string& option) {
+  if (parsed.count(option) > 0) return parsed.text(option) == "1";
   const std::string name = environment_name(option);
   const char* found = std::getenv(name.c_str());
   const std::string value = found == nullptr ? "" : found;
@@ -328,20 +323,20 @@ bool option_flag(const cxxopts::ParseResult& parsed, const std::string& option) 
   throw UsageError(name + " (environment)", quoted(value) + " is neither on nor off", "set it to 1 or 0, or unset it");
 }
 
-std::optional<std::uint64_t> option_bytes(const cxxopts::ParseResult& parsed, const std::string& option) {
+std::optional<std::uint64_t> option_bytes(const ParsedOptions& parsed, const std::string& option) {
   const auto found = option_text(parsed, option);
   if (!found) return std::nullopt;
   return parse_bytes(found->value, found->where);
 }
 
-std::optional<std::uint64_t> option_count(const cxxopts::ParseResult& parsed, const std::string& option,
-                                          std::uint64_t low, std::uint64_t high) {
+std::optional<std::uint64_t> option_count(const ParsedOptions& parsed, const std::string& option, std::uint64_t low,
+                                          std::uint64_t high) {
   const auto found = option_text(parsed, option);
   if (!found) return std::nullopt;
   return parse_count(found->value, found->where, low, high);
 }
 
-std::size_t option_choice(const cxxopts::ParseResult& parsed, const std::string& option,
+std::size_t option_choice(const ParsedOptions& parsed, const std::string& option,
                           const std::vector<std::string>& choices) {
   const auto found = option_text(parsed, option);
   if (!found) return 0;
@@ -354,10 +349,10 @@ std::size_t option_choice(const cxxopts::ParseResult& parsed, const std::string&
                    "give " + list);
 }
 
-std::string required_positional(const cxxopts::ParseResult& parsed, const std::string& name, const std::string& what,
+std::string required_positional(const ParsedOptions& parsed, const std::string& name, const std::string& what,
                                 Dash dash) {
-  if (parsed.count(name) > 0 && !parsed[name].as<std::string>().empty()) {
-    const std::string path = parsed[name].as<std::string>();
+  if (parsed.count(name) > 0 && !parsed.text(name).empty()) {
+    const std::string path = parsed.text(name);
     if (path != "-" || dash == Dash::allowed) return path;
     if (dash == Dash::refused_input) {
       throw UsageError("command line",

@@ -3,11 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cxxopts.hpp>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "cli/option_table.hpp"
 
 namespace spmm::cli {
 
@@ -59,8 +60,8 @@ void silence_warnings();
 
 /// Options::parse() that refuses what it lets pass: more positionals than declared, an option given twice. A misspelt
 /// option is told with the one that may be meant; variables that are nearly those of options are warned of.
-/// Errors: UsageError, exceptions of cxxopts.
-cxxopts::ParseResult parse_strictly(cxxopts::Options& options, int argc, const char* const* argv);
+/// Errors: UsageError, OptionError.
+ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* argv);
 
 /// The value of an option, and what messages call it.
 struct OptionText {
@@ -72,19 +73,19 @@ struct OptionText {
 std::string environment_name(const std::string& option);
 
 /// Value of an option declared as value<std::string>(): as typed, else from the environment, else its default.
-std::optional<OptionText> option_text(const cxxopts::ParseResult& parsed, const std::string& option);
+std::optional<OptionText> option_text(const ParsedOptions& parsed, const std::string& option);
 
 /// A switch: typed, or turned on by the environment (1, true, yes, on; off: 0, false, no, off, empty).
 /// Errors: UsageError.
-bool option_flag(const cxxopts::ParseResult& parsed, const std::string& option);
+bool option_flag(const ParsedOptions& parsed, const std::string& option);
 
 /// Numbers by option_text(); nothing where the option is not given and has no default. Errors: UsageError.
-std::optional<std::uint64_t> option_bytes(const cxxopts::ParseResult& parsed, const std::string& option);
-std::optional<std::uint64_t> option_count(const cxxopts::ParseResult& parsed, const std::string& option,
-                                          std::uint64_t low = 0, std::uint64_t high = UINT64_MAX);
+std::optional<std::uint64_t> option_bytes(const ParsedOptions& parsed, const std::string& option);
+std::optional<std::uint64_t> option_count(const ParsedOptions& parsed, const std::string& option, std::uint64_t low = 0,
+                                          std::uint64_t high = UINT64_MAX);
 
 /// Position of the option's value in `choices`; 0 where it is not given. Errors: UsageError that lists the choices.
-std::size_t option_choice(const cxxopts::ParseResult& parsed, const std::string& option,
+std::size_t option_choice(const ParsedOptions& parsed, const std::string& option,
                           const std::vector<std::string>& choices);
 
 /// Whether "-" stands for a standard stream.
@@ -92,7 +93,7 @@ enum class Dash : std::uint8_t { refused_input, refused_output, allowed };
 
 /// A positional that must be there. `what` says what it is ("output file"). Errors: UsageError, also for "-" where the
 /// program must read or write at places of its own choice.
-std::string required_positional(const cxxopts::ParseResult& parsed, const std::string& name, const std::string& what,
+std::string required_positional(const ParsedOptions& parsed, const std::string& name, const std::string& what,
                                 Dash dash = Dash::refused_input);
 
 }  // namespace spmm::cli

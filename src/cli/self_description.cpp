@@ -4,19 +4,20 @@
 
 #include "cli/exit_codes.hpp"
 #include "cli/option_pages.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 
 namespace spmm::cli {
 
-void add_common_options(cxxopts::Options& options) {
+void add_common_options(OptionTable& options) {
   options.add_options()("version", "print version, git revision, CUDA version, architectures and backends")(
       "h,help", "print this");
-  options.add_options("generated")("generate", "", cxxopts::value<std::string>());
+  options.add_options("generated")("generate", "", value());
 }
 
-std::optional<std::string> requested_text(const cxxopts::ParseResult& parsed, const cxxopts::Options& options,
+std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
                                           const std::string& notes, const std::vector<std::string>& groups) {
   if (parsed.count("help") > 0) return options.help(groups) + notes;
   if (parsed.count("version") > 0) return version_string() + "\n";
@@ -38,10 +39,10 @@ std::optional<std::string> requested_text(const cxxopts::ParseResult& parsed, co
 }
 
 int run_program(const Program& program, int argc, const char* const* argv,
-                const std::function<int(const cxxopts::ParseResult& parsed)>& body) {
+                const std::function<int(const ParsedOptions& parsed)>& body) {
   install_signal_handlers();
   return run_program(program.name, [&]() -> int {
-    cxxopts::Options options = program.options();
+    OptionTable options = program.options();
     const auto parsed = parse_strictly(options, argc, argv);
     const auto answer = requested_text(parsed, options, program.notes, program.groups);
     if (!answer) return body(parsed);

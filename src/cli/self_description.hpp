@@ -1,27 +1,28 @@
 // What every program says about itself: help, version, manual page and completions, all from one table of options.
 #pragma once
 
-#include <cxxopts.hpp>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/option_table.hpp"
+
 namespace spmm::cli {
 
 /// Adds --version, --help and --generate, which --help does not show.
-void add_common_options(cxxopts::Options& options);
+void add_common_options(OptionTable& options);
 
 /// What --help, --version or --generate asks for; nothing where none is given.
 /// Values: notes = what follows the options in --help; groups = those of the options that are shown.
 /// Errors: UsageError (what --generate is to make is not known).
-std::optional<std::string> requested_text(const cxxopts::ParseResult& parsed, const cxxopts::Options& options,
+std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
                                           const std::string& notes, const std::vector<std::string>& groups = {""});
 
 /// A program with options, for its main().
 struct Program {
   const char* name;
-  cxxopts::Options (*options)();
+  OptionTable (*options)();
   const char* notes;                       ///< what follows the options in --help
   std::vector<std::string> groups = {""};  ///< of the options that are shown
 };
@@ -29,6 +30,6 @@ struct Program {
 /// Runs body with the options as typed, or prints what requested_text() gives. Signals ask for a clean end; failures
 /// become messages. Returns the exit code.
 int run_program(const Program& program, int argc, const char* const* argv,
-                const std::function<int(const cxxopts::ParseResult& parsed)>& body);
+                const std::function<int(const ParsedOptions& parsed)>& body);
 
 }  // namespace spmm::cli

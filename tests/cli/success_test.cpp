@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
 #include "support/oracle.hpp"
+#include "tools/spmm/command_line.hpp"
 
 namespace {
 
@@ -351,4 +352,11 @@ TEST_CASE("a CUDA run without a usable device says so") {
     CHECK(has(result.err, "no NVIDIA driver") == (has_cuda && !spmm::has_gpu_driver()));
     CHECK(bytes_of("old.bin") == kOldContent);
   }
+}
+
+TEST_CASE("a program without CUDA names the command that builds it for a GPU which is there") {
+  const std::string without = "spmm 0.1.0 (git 0), built without CUDA, backends: cpu";
+  CHECK(has(unused_gpus_warning(without, 1), "demo.sh --cuda"));
+  CHECK(unused_gpus_warning(without, 0).empty());
+  CHECK(unused_gpus_warning("spmm 0.1.0 (git 0), CUDA 13.0, backends: cuda cpu", 1).empty());
 }

@@ -1,8 +1,8 @@
 // Command lines and environments of the programs, parsed and not run. Input: a line a word; the first byte of the input
 // chooses the program; "SPMM_X=value" lines at the front are variables.
 #include <cstdlib>
-#include <cxxopts.hpp>
 
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "fuzz/fuzz_support.hpp"
 #include "tools/batch/batch_options.hpp"
@@ -47,12 +47,12 @@ void parse(std::uint8_t program, const std::vector<const char*>& argv) {
     }
     case 2: {
       if (counts_large_pattern(argv)) return;
-      cxxopts::Options options = tools::make_gen_options();
+      cli::OptionTable options = tools::make_gen_options();
       tools::parse_gen_options(cli::parse_strictly(options, argc, argv.data()));
       return;
     }
     case 3: {
-      cxxopts::Options options = tools::make_convert_options();
+      cli::OptionTable options = tools::make_convert_options();
       tools::parse_convert_options(cli::parse_strictly(options, argc, argv.data()));
       return;
     }
@@ -92,7 +92,7 @@ void fuzz_command_line(Bytes bytes) {
   for (const std::string& word : words) argv.push_back(word.c_str());
   try {
     accepted([&] { parse(program, argv); });
-  } catch (const cxxopts::exceptions::exception&) {
+  } catch (const cli::OptionError&) {
     // Becomes exit code 2, as a UsageError.
   }
   for (const std::string& name : variables) ::unsetenv(name.c_str());

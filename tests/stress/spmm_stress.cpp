@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "spmm/spmm.hpp"
 #include "stress/stress_case.hpp"
@@ -137,37 +138,35 @@ class Stress {
   std::uint64_t num_kernels_refused_ = 0;
 };
 
-cxxopts::Options declared_options() {
-  cxxopts::Options options("spmm-stress", "Multiplies random matrices and compares with the definition.");
-  options.add_options()("seed", "of the first product; the others have the numbers after it",
-                        cxxopts::value<std::string>()->default_value("1"))(
-      "count", "products at most; 0 = until the time is over", cxxopts::value<std::string>()->default_value("0"))(
-      "seconds", "time at most; 0 = until the number is reached", cxxopts::value<std::string>()->default_value("0"))(
-      "limit", "seconds of one product, against hangs", cxxopts::value<std::string>()->default_value("300"))(
-      "backend", "cpu or cuda", cxxopts::value<std::string>()->default_value("cpu"))(
-      "kernel", "this kernel alone", cxxopts::value<std::string>())("ranks", "some products by spmm-mpi")(
+cli::OptionTable declared_options() {
+  cli::OptionTable options("spmm-stress", "Multiplies random matrices and compares with the definition.");
+  options.add_options()("seed", "of the first product; the others have the numbers after it", cli::value("1"))(
+      "count", "products at most; 0 = until the time is over", cli::value("0"))(
+      "seconds", "time at most; 0 = until the number is reached", cli::value("0"))(
+      "limit", "seconds of one product, against hangs", cli::value("300"))("backend", "cpu or cuda", cli::value("cpu"))(
+      "kernel", "this kernel alone", cli::value())("ranks", "some products by spmm-mpi")(
       "v,verbose", "print every case before it runs")("h,help", "print this help");
   return options;
 }
 
-StressOptions parse(const cxxopts::ParseResult& parsed) {
+StressOptions parse(const cli::ParsedOptions& parsed) {
   StressOptions options;
-  const auto number = [&](const char* name) { return cli::parse_count(parsed[name].as<std::string>(), name); };
+  const auto number = [&](const char* name) { return cli::parse_count(parsed.text(name), name); };
   options.seed = number("seed");
   options.count = number("count");
   options.seconds = static_cast<double>(number("seconds"));
   options.limit_s = static_cast<unsigned>(number("limit"));
   if (options.count == 0 && options.seconds == 0) options.count = 1000;
-  const bool on_cuda = parsed["backend"].as<std::string>() == "cuda";
+  const bool on_cuda = parsed.text("backend") == "cuda";
   options.limits.backend = on_cuda ? Backend::cuda : Backend::cpu;
   options.limits.has_ranks = parsed.count("ranks") != 0;
-  if (parsed.count("kernel") != 0) options.limits.kernel = parsed["kernel"].as<std::string>();
+  if (parsed.count("kernel") != 0) options.limits.kernel = parsed.text("kernel");
   options.verbose = parsed.count("verbose") != 0 || on_cuda;  // a device that hangs says nothing afterwards
   return options;
 }
 
 int run(int argc, char** argv) {
-  cxxopts::Options declared = declared_options();
+  cli::OptionTable declared = declared_options();
   const auto parsed = cli::parse_strictly(declared, argc, argv);
   if (parsed.count("help") != 0) {
     std::cout << declared.help();

@@ -1,9 +1,9 @@
 #include "tools/batch/batch_options.hpp"
 
 #include <array>
-#include <cxxopts.hpp>
 
 #include "base/text.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "spmm/error.hpp"
@@ -49,9 +49,9 @@ Exit codes: 0 all done, 1 a job failed, 2 usage, 65 bad list, 66 a file of the l
 report cannot be created, 74 reading or writing failed, 75 interrupted by a signal: --resume goes on.
 )";
 
-cxxopts::Options make_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-batch", "Multiplies a list of pairs of matrices.\n");
+cli::OptionTable make_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-batch", "Multiplies a list of pairs of matrices.\n");
   options.positional_help("JOBS").custom_help("[options]").set_width(110);
   options.add_options("hidden")("jobs", "", value());
   options.add_options()                                                                                          //
@@ -91,18 +91,18 @@ cxxopts::Options make_options() {
   return options;
 }
 
-std::string wanted_kernel(const cxxopts::ParseResult& parsed) {
+std::string wanted_kernel(const cli::ParsedOptions& parsed) {
   std::vector<std::string> names = {"auto"};
   for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
   return names[cli::option_choice(parsed, "kernel", names)];
 }
 
-double seconds_option(const cxxopts::ParseResult& parsed, const std::string& option, double otherwise) {
+double seconds_option(const cli::ParsedOptions& parsed, const std::string& option, double otherwise) {
   const auto given = cli::option_text(parsed, option);
   return given ? parse_seconds(given->value, given->where) : otherwise;
 }
 
-JobOptions job_defaults(const cxxopts::ParseResult& parsed) {
+JobOptions job_defaults(const cli::ParsedOptions& parsed) {
   constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
   JobOptions defaults;
   defaults.backend = kBackends[cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
@@ -130,7 +130,7 @@ JobOptions job_defaults(const cxxopts::ParseResult& parsed) {
   return defaults;
 }
 
-void set_journal(BatchOptions& options, const cxxopts::ParseResult& parsed) {
+void set_journal(BatchOptions& options, const cli::ParsedOptions& parsed) {
   const auto given = cli::option_text(parsed, "journal");
   const bool none = cli::option_flag(parsed, "no-journal");
   if (given && none) throw UsageError("--no-journal", "is given together with --journal", "leave one of them out");
@@ -145,7 +145,7 @@ void set_journal(BatchOptions& options, const cxxopts::ParseResult& parsed) {
   }
 }
 
-void set_places(BatchOptions& options, const cxxopts::ParseResult& parsed, const Variables& variables) {
+void set_places(BatchOptions& options, const cli::ParsedOptions& parsed, const Variables& variables) {
   options.list = cli::required_positional(parsed, "jobs", "list of jobs", cli::Dash::allowed);
   if (const auto shard = cli::option_text(parsed, "shard")) {
     if (options.list == "-") {
@@ -162,7 +162,7 @@ void set_places(BatchOptions& options, const cxxopts::ParseResult& parsed, const
   }
 }
 
-void set_machine(BatchOptions& options, const cxxopts::ParseResult& parsed) {
+void set_machine(BatchOptions& options, const cli::ParsedOptions& parsed) {
   if (const auto gpus = cli::option_text(parsed, "gpus")) options.gpus = gpus->value;
   options.num_threads = static_cast<unsigned>(cli::option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
   options.max_in_flight = static_cast<unsigned>(cli::option_count(parsed, "in-flight", 1, kMaxInFlight).value_or(0));
@@ -213,7 +213,7 @@ bool is_reached(const Halt& halt, std::uint64_t num_done, std::uint64_t num_fail
 }
 
 BatchOptions parse_batch_options(int argc, const char* const* argv, const Variables& variables) {
-  cxxopts::Options description = make_options();
+  cli::OptionTable description = make_options();
   const auto parsed = cli::parse_strictly(description, argc, argv);
   BatchOptions options;
   options.command = {argv, argv + argc};

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/text.hpp"
+#include "cli/option_table.hpp"
 #include "spmm/error.hpp"
 #include "tools/bench/bench_process.hpp"
 
@@ -17,7 +18,7 @@ namespace spmm::tools {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> option_names(const cxxopts::ParseResult& parsed, const std::string& option) {
+std::vector<std::string> option_names(const cli::ParsedOptions& parsed, const std::string& option) {
   std::vector<std::string> names;
   const auto found = cli::option_text(parsed, option);
   if (!found) return names;
@@ -29,7 +30,7 @@ std::vector<std::string> option_names(const cxxopts::ParseResult& parsed, const 
   return names;
 }
 
-std::optional<double> option_number(const cxxopts::ParseResult& parsed, const std::string& option, double low) {
+std::optional<double> option_number(const cli::ParsedOptions& parsed, const std::string& option, double low) {
   const auto found = cli::option_text(parsed, option);
   if (!found) return std::nullopt;
   double value = 0;
@@ -42,7 +43,7 @@ std::optional<double> option_number(const cxxopts::ParseResult& parsed, const st
   return value;
 }
 
-fs::path suites_path(const cxxopts::ParseResult& parsed) {
+fs::path suites_path(const cli::ParsedOptions& parsed) {
   if (const auto given = cli::option_text(parsed, "suites")) return given->value;
   fs::path usual = fs::path("data") / "suites.json";
   if (fs::exists(usual)) return usual;

@@ -1,5 +1,4 @@
 // spmm-bench: times kernels on named cases, with their outputs compared; compares two such measurements.
-#include <cxxopts.hpp>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -8,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/report_text.hpp"
 #include "cli/self_description.hpp"
@@ -76,9 +76,9 @@ Exit codes: 0 all outputs the same (--diff: nothing slower), 1 an output differs
 run, 71 memory, 73 cannot create a file, 74 reading or writing failed, 75 interrupted.
 )";
 
-cxxopts::Options make_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-bench", "Times kernels on named cases, checked, as a table and JSON.\n");
+cli::OptionTable make_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-bench", "Times kernels on named cases, checked, as a table and JSON.\n");
   options.positional_help("").custom_help("[options] | --diff OLD.json NEW.json").set_width(100);
   options.add_options("hidden")("old", "", value())("new", "", value());
   options.add_options()                                                                                         //
@@ -87,9 +87,9 @@ cxxopts::Options make_options() {
       ("case", "cases, with commas between", value(), "NAMES")                                                  //
       ("no-partners", "leave out the cases that others are compared with, unless they are named")               //
       ("list", "list suites and cases")                                                                         //
-      ("kernel", "kernels, with commas between; all = see below", value()->default_value("auto"), "NAMES")      //
-      ("backend", "auto, cuda or cpu", value()->default_value("auto"), "BACKEND")                               //
-      ("runs", "timed runs", value()->default_value("5"), "N")                                                  //
+      ("kernel", "kernels, with commas between; all = see below", value("auto"), "NAMES")                       //
+      ("backend", "auto, cuda or cpu", value("auto"), "BACKEND")                                                //
+      ("runs", "timed runs", value("5"), "N")                                                                   //
       ("filter-seconds", "a kernel whose first run takes longer is not run again for its times", value(), "S")  //
       ("max-seconds", "a kernel is skipped on a case once a run takes longer", value(), "S")                    //
       ("work", "folder for inputs and outputs (default: a temporary one)", value(), "DIR")                      //
@@ -106,7 +106,7 @@ cxxopts::Options make_options() {
       ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE")     //
       ("calibrate", "measure the rates that the planner predicts CUDA kernels with, on the device at hand")  //
       ("diff", "compare two measurements")                                                                   //
-      ("tolerance", "--diff: what counts as slower", value()->default_value("1.1"), "RATIO");
+      ("tolerance", "--diff: what counts as slower", value("1.1"), "RATIO");
   cli::add_common_options(options);
   options.parse_positional({"old", "new"});
   return options;
@@ -137,7 +137,7 @@ std::vector<std::string> kernels_of(const std::vector<std::string>& typed, Backe
   return names;
 }
 
-int run_diff(const cxxopts::ParseResult& parsed) {
+int run_diff(const cli::ParsedOptions& parsed) {
   const double tolerance = *tools::option_number(parsed, "tolerance", 1);
   const auto before = tools::read_json(cli::required_positional(parsed, "old", "old measurement"));
   const auto after = tools::read_json(cli::required_positional(parsed, "new", "new measurement"));
@@ -146,7 +146,7 @@ int run_diff(const cxxopts::ParseResult& parsed) {
   return diff.worse ? cli::kNegative : cli::kOk;
 }
 
-tools::BenchOptions bench_options(const cxxopts::ParseResult& parsed) {
+tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   tools::BenchOptions options;
   options.multiply.backend = static_cast<Backend>(cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"}));
   options.multiply.num_threads =
@@ -173,7 +173,7 @@ tools::BenchOptions bench_options(const cxxopts::ParseResult& parsed) {
   return options;
 }
 
-int run_calibration(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
+int run_calibration(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
   tools::BenchOptions options = bench_options(parsed);
   const tools::WorkFolder work(cli::option_text(parsed, "work"));
   options.work = work.path();
@@ -225,10 +225,10 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
   return all_same ? cli::kOk : cli::kNegative;
 }
 
-int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
+int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
   if (cli::option_flag(parsed, "diff")) return run_diff(parsed);
   if (parsed.count("old") > 0) {
-    throw UsageError("command line", "unexpected argument \"" + parsed["old"].as<std::string>() + "\"",
+    throw UsageError("command line", "unexpected argument \"" + parsed.text("old") + "\"",
                      "files belong to --diff; see spmm-bench --help");
   }
   if (cli::option_flag(parsed, "calibrate")) return run_calibration(parsed, command);
@@ -257,7 +257,7 @@ int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& comm
 
 int main(int argc, char** argv) {
   return cli::run_program({.name = "spmm-bench", .options = make_options, .notes = kNotes}, argc, argv,
-                          [&](const cxxopts::ParseResult& parsed) {
+                          [&](const cli::ParsedOptions& parsed) {
                             return run(parsed, {argv, argv + argc});
                           });
 }

@@ -1,10 +1,10 @@
 // spmm-cat: one result file of a folder of parts.
-#include <cxxopts.hpp>
 #include <iostream>
 #include <string>
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "io/foreign_format.hpp"
@@ -28,9 +28,9 @@ Exit codes: 0 done, 2 usage, 65 malformed index or part, or a wrong checksum, 66
 file holds, 73 cannot create the file, 74 reading or writing failed, 75 interrupted (nothing was written).
 )";
 
-cxxopts::Options make_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-cat", "Makes one result file of a folder of parts.\n");
+cli::OptionTable make_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-cat", "Makes one result file of a folder of parts.\n");
   options.positional_help("FOLDER OUT").custom_help("[options]").set_width(100);
   options.add_options("hidden")("folder", "", value())("out", "", value());
   options.add_options()                                        //
@@ -43,7 +43,7 @@ cxxopts::Options make_options() {
   return options;
 }
 
-int run(const cxxopts::ParseResult& parsed) {
+int run(const cli::ParsedOptions& parsed) {
   const std::string folder = cli::required_positional(parsed, "folder", "folder of parts");
   const bool only_check = cli::option_flag(parsed, "check");
   if (only_check && parsed.count("out") > 0) {

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/text.hpp"
+#include "cli/option_table.hpp"
 #include "spmm/error.hpp"
 #include "spmm/saturate.hpp"
 
@@ -25,7 +26,7 @@ MatrixFile open_matrix(const std::filesystem::path& path, std::optional<ElementT
   std::rethrow_exception(complaint);
 }
 
-std::optional<ElementType> type_option(const cxxopts::ParseResult& parsed) {
+std::optional<ElementType> type_option(const cli::ParsedOptions& parsed) {
   constexpr std::optional<ElementType> kTypes[] = {std::nullopt, ElementType::u16, ElementType::u32};
   return kTypes[cli::option_choice(parsed, "type", {"auto", "u16", "u32"})];
 }

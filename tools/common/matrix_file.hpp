@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "io/input_file.hpp"
 #include "spmm/io.hpp"
@@ -31,7 +32,7 @@ struct MatrixFile {
 MatrixFile open_matrix(const std::filesystem::path& path, std::optional<ElementType> type, ElementType likely);
 
 /// The option --type u16|u32; nothing where it is not given.
-std::optional<ElementType> type_option(const cxxopts::ParseResult& parsed);
+std::optional<ElementType> type_option(const cli::ParsedOptions& parsed);
 
 /// "u16" or "u32".
 const char* type_name(ElementType type);

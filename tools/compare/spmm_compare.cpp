@@ -1,13 +1,13 @@
 // spmm-compare: do two matrix files hold the same matrix?
 #include <algorithm>
 #include <cstdint>
-#include <cxxopts.hpp>
 #include <iostream>
 #include <optional>
 #include <string>
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "tools/common/matrix_file.hpp"
@@ -37,16 +37,16 @@ Exit codes, as of cmp and diff: 0 the same, 1 different, 2 trouble of any kind (
 interrupted).
 )";
 
-cxxopts::Options make_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-compare", "Compares two block-sparse matrix files element by element.\n");
+cli::OptionTable make_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-compare", "Compares two block-sparse matrix files element by element.\n");
   options.positional_help("LEFT RIGHT").custom_help("[options]").set_width(100);
   options.add_options("hidden")("left", "", value())("right", "", value());
-  options.add_options()                                                                            //
-      ("max-differences", "print so many differences", value()->default_value("10"), "N")          //
-      ("any-order", "the order of the blocks does not matter")                                     //
-      ("ignore-zero-blocks", "an all-zero block equals a missing one")                             //
-      ("type", "elements of the files: auto, u16 or u32", value()->default_value("auto"), "TYPE")  //
+  options.add_options()                                                           //
+      ("max-differences", "print so many differences", value("10"), "N")          //
+      ("any-order", "the order of the blocks does not matter")                    //
+      ("ignore-zero-blocks", "an all-zero block equals a missing one")            //
+      ("type", "elements of the files: auto, u16 or u32", value("auto"), "TYPE")  //
       ("q,quiet", "print nothing, only the exit code");
   cli::add_common_options(options);
   options.parse_positional({"left", "right"});
@@ -85,7 +85,7 @@ std::string kinds(const tools::MatrixFile& left, const tools::MatrixFile& right)
   return text(kind(left), ", ", kind(right), "\n");
 }
 
-int run(const cxxopts::ParseResult& parsed) {
+int run(const cli::ParsedOptions& parsed) {
   const std::string left_name = cli::required_positional(parsed, "left", "left file");
   const std::string right_name = cli::required_positional(parsed, "right", "right file");
   const auto type = tools::type_option(parsed);

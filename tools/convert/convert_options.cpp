@@ -9,6 +9,7 @@
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "io/foreign_format.hpp"
@@ -37,7 +38,7 @@ std::optional<FileFormat> format_of_ending(const std::string& path) {
   return std::nullopt;
 }
 
-std::optional<FileFormat> format_option(const cxxopts::ParseResult& parsed, const std::string& option) {
+std::optional<FileFormat> format_option(const cli::ParsedOptions& parsed, const std::string& option) {
   if (!cli::option_text(parsed, option)) return std::nullopt;
   return static_cast<FileFormat>(cli::option_choice(parsed, option, kFormatNames));
 }
@@ -96,20 +97,20 @@ MatrixShape parse_shape(const cli::OptionText& given) {
 }
 
 /// Errors: UsageError where one of the options is given.
-void refuse_options(const cxxopts::ParseResult& parsed, const std::vector<std::string>& options, const char* reason) {
+void refuse_options(const cli::ParsedOptions& parsed, const std::vector<std::string>& options, const char* reason) {
   for (const std::string& option : options) {
     if (parsed.count(option) > 0) throw UsageError("--" + option, reason, "leave it out; see spmm-convert --help");
   }
 }
 
-void parse_to_bin(const cxxopts::ParseResult& parsed, ConvertOptions& options) {
+void parse_to_bin(const cli::ParsedOptions& parsed, ConvertOptions& options) {
   if (options.from == FileFormat::bin) {
     refuse_options(parsed, {"block", "n", "like"},
                    "is not for a .bin made of a .bin: n and the blocks stay as they are");
     refuse_options(parsed, {"shape"}, "is only for other formats made of a .bin");
     options.type = type_option(parsed);
   } else {
-    refuse_options(parsed, {"shape", "dtype", "type", "deflate"}, "is only for what is made from a .bin");
+    refuse_options(parsed, {"shape", "type"}, "is only for what is made from a .bin");
   }
   if (const auto block = cli::option_text(parsed, "block")) {
     options.auto_block = block->value == "auto";
@@ -129,7 +130,7 @@ void parse_to_bin(const cxxopts::ParseResult& parsed, ConvertOptions& options) {
                   .saturate = cli::option_choice(parsed, "on-overflow", {"error", "saturate"}) == 1};
 }
 
-void parse_from_bin(const cxxopts::ParseResult& parsed, ConvertOptions& options) {
+void parse_from_bin(const cli::ParsedOptions& parsed, ConvertOptions& options) {
   refuse_options(parsed, {"block", "n", "like", "round", "on-overflow"}, "is only for what a .bin is made from");
   options.type = type_option(parsed);
   if (const auto shape = cli::option_text(parsed, "shape")) options.shape = parse_shape(*shape);
@@ -141,9 +142,9 @@ const char* format_name(FileFormat format) {
   return kFormatNames[static_cast<std::size_t>(format)].c_str();
 }
 
-cxxopts::Options make_convert_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
+cli::OptionTable make_convert_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
   options.positional_help("IN OUT").custom_help("[options]").set_width(100);
   options.add_options("hidden")("in", "", value())("out", "", value());
   options.add_options()                                                                                   //
@@ -167,7 +168,7 @@ cxxopts::Options make_convert_options() {
   return options;
 }
 
-ConvertOptions parse_convert_options(const cxxopts::ParseResult& parsed) {
+ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed) {
   ConvertOptions options;
   options.in = cli::required_positional(parsed, "in", "input file");
   options.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);

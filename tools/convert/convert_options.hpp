@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cxxopts.hpp>
 #include <optional>
 #include <string>
 
+#include "cli/option_table.hpp"
 #include "spmm/io.hpp"
 #include "tools/convert/element_rule.hpp"
 #include "tools/convert/matrix_entries.hpp"
@@ -36,10 +36,10 @@ struct ConvertOptions {
   double scale = 1;
 };
 
-cxxopts::Options make_convert_options();
+cli::OptionTable make_convert_options();
 
 /// Opens the input to see what it is, where --from does not say so. Errors: UsageError, InputError.
-ConvertOptions parse_convert_options(const cxxopts::ParseResult& parsed);
+ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed);
 
 const char* format_name(FileFormat format);
 

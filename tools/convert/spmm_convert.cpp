@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "tools/convert/convert_file.hpp"
@@ -51,7 +52,7 @@ Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do 
 73 cannot create OUT, 74 reading or writing failed, 75 interrupted (nothing was written).
 )";
 
-int run(const cxxopts::ParseResult& parsed) {
+int run(const cli::ParsedOptions& parsed) {
   const tools::ConvertOptions options = tools::parse_convert_options(parsed);
   const auto start = std::chrono::steady_clock::now();
   const std::string summary = tools::convert_file(options);

@@ -1,5 +1,4 @@
 // spmm-cusparse: what cuSPARSE takes for the products of spmm-bench, as products of CSR matrices.
-#include <cxxopts.hpp>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/report_text.hpp"
 #include "cli/self_description.hpp"
@@ -50,24 +50,24 @@ constexpr std::uint64_t kMaxRuns = 10'000;
 constexpr std::uint64_t kMaxThreads = 1024;
 constexpr std::uint64_t kMaxDevice = 4095;
 
-cxxopts::Options make_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-cusparse", "Times cuSPARSE on named cases, or on two files.\n");
+cli::OptionTable make_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-cusparse", "Times cuSPARSE on named cases, or on two files.\n");
   options.positional_help("").custom_help("[options] | [options] A.bin B.bin").set_width(100);
   options.add_options("hidden")("a", "", value())("b", "", value());
-  options.add_options()                                                                                            //
-      ("suites", "file of the suites (default: data/suites.json, here or above the program)", value(), "FILE")     //
-      ("suite", "suites, with commas between", value(), "NAMES")                                                   //
-      ("case", "cases, with commas between", value(), "NAMES")                                                     //
-      ("kernel", "f64-alg1, f64-alg2, f64-alg3, f32-alg1, f32-alg2, f32-alg3, with commas between; all",           //
-       value()->default_value("all"), "NAMES")                                                                     //
-      ("chunk-fraction", "of algorithms 2 and 3", value()->default_value("0.2"), "F")                              //
-      ("runs", "timed runs", value()->default_value("3"), "N")                                                     //
-      ("max-seconds", "patience with one product", value()->default_value("30"), "S")                              //
-      ("check-products", "compare values up to so many multiply-adds", value()->default_value("20_000_000"), "N")  //
-      ("work", "folder for inputs (default: a temporary one)", value(), "DIR")                                     //
-      ("device", "CUDA device", value()->default_value("0"), "N")                                                  //
-      ("threads", "host threads (default: all cores)", value(), "T")                                               //
+  options.add_options()                                                                                         //
+      ("suites", "file of the suites (default: data/suites.json, here or above the program)", value(), "FILE")  //
+      ("suite", "suites, with commas between", value(), "NAMES")                                                //
+      ("case", "cases, with commas between", value(), "NAMES")                                                  //
+      ("kernel", "f64-alg1, f64-alg2, f64-alg3, f32-alg1, f32-alg2, f32-alg3, with commas between; all",        //
+       value("all"), "NAMES")                                                                                   //
+      ("chunk-fraction", "of algorithms 2 and 3", value("0.2"), "F")                                            //
+      ("runs", "timed runs", value("3"), "N")                                                                   //
+      ("max-seconds", "patience with one product", value("30"), "S")                                            //
+      ("check-products", "compare values up to so many multiply-adds", value("20_000_000"), "N")                //
+      ("work", "folder for inputs (default: a temporary one)", value(), "DIR")                                  //
+      ("device", "CUDA device", value("0"), "N")                                                                //
+      ("threads", "host threads (default: all cores)", value(), "T")                                            //
       ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE");
   cli::add_common_options(options);
   options.parse_positional({"a", "b"});
@@ -94,7 +94,7 @@ struct Job {
   tools::MakeInputs make_inputs;
 };
 
-Job file_job(const cxxopts::ParseResult& parsed) {
+Job file_job(const cli::ParsedOptions& parsed) {
   const fs::path a = cli::required_positional(parsed, "a", "first matrix");
   const fs::path b = cli::required_positional(parsed, "b", "second matrix");
   const MatrixHeader header = read_header(a);
@@ -103,7 +103,7 @@ Job file_job(const cxxopts::ParseResult& parsed) {
           .make_inputs = [a, b] { return std::pair(a, b); }};
 }
 
-std::vector<Job> make_jobs(const cxxopts::ParseResult& parsed, const tools::BenchOptions& inputs) {
+std::vector<Job> make_jobs(const cli::ParsedOptions& parsed, const tools::BenchOptions& inputs) {
   if (parsed.count("a") > 0) return {file_job(parsed)};
   const auto suites = tools::load_suites(tools::suites_path(parsed));
   std::vector<Job> jobs;
@@ -120,7 +120,7 @@ std::vector<Job> make_jobs(const cxxopts::ParseResult& parsed, const tools::Benc
   return jobs;
 }
 
-tools::CusparseCaseOptions case_options(const cxxopts::ParseResult& parsed) {
+tools::CusparseCaseOptions case_options(const cli::ParsedOptions& parsed) {
   tools::CusparseCaseOptions options;
   options.ways = ways_of(tools::option_names(parsed, "kernel"));
   options.product.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
@@ -166,7 +166,7 @@ int run_jobs(const std::vector<Job>& jobs, const tools::CusparseCaseOptions& opt
   return all_same ? cli::kOk : cli::kNegative;
 }
 
-int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
+int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
   const tools::CusparseCaseOptions options = case_options(parsed);
   const auto json = cli::option_text(parsed, "json");
   if (json && json->value != "-") {  // before the work
@@ -186,7 +186,7 @@ int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& comm
 
 int main(int argc, char** argv) {
   return cli::run_program({.name = "spmm-cusparse", .options = make_options, .notes = kNotes}, argc, argv,
-                          [&](const cxxopts::ParseResult& parsed) {
+                          [&](const cli::ParsedOptions& parsed) {
                             return run(parsed, {argv, argv + argc});
                           });
 }

@@ -8,6 +8,7 @@
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
+#include "cli/option_table.hpp"
 #include "cli/self_description.hpp"
 #include "spmm/error.hpp"
 
@@ -45,7 +46,7 @@ dense::Shape shape_of(const cli::OptionText& typed, const std::string& value) {
 }
 
 /// Shapes of random operands: of --shape, or the one of --rows, --inner and --cols.
-std::vector<dense::Shape> shapes_of(const cxxopts::ParseResult& parsed) {
+std::vector<dense::Shape> shapes_of(const cli::ParsedOptions& parsed) {
   std::vector<dense::Shape> shapes;
   const auto list = cli::option_text(parsed, "shape");
   std::vector<std::optional<std::uint64_t>> sides;
@@ -66,7 +67,7 @@ std::vector<dense::Shape> shapes_of(const cxxopts::ParseResult& parsed) {
 }
 
 /// Files exclude what only random operands have.
-std::vector<std::string> files_of(const cxxopts::ParseResult& parsed) {
+std::vector<std::string> files_of(const cli::ParsedOptions& parsed) {
   if (parsed.count("A") == 0) return {};
   for (const char* option : {"rows", "inner", "cols", "shape", "range"}) {
     if (parsed.count(option) == 0) continue;
@@ -76,20 +77,20 @@ std::vector<std::string> files_of(const cxxopts::ParseResult& parsed) {
           cli::required_positional(parsed, "B", "right operand (B)")};
 }
 
-dense::Type type_of(const cxxopts::ParseResult& parsed) {
+dense::Type type_of(const cli::ParsedOptions& parsed) {
   std::vector<std::string> names;
   for (const dense::Type type : kTypes) names.emplace_back(dense::type_name(type));
   return kTypes[cli::option_choice(parsed, "type", names)];
 }
 
-TileChoice tile_of(const cxxopts::ParseResult& parsed) {
+TileChoice tile_of(const cli::ParsedOptions& parsed) {
   const auto typed = cli::option_text(parsed, "tile");
   if (!typed) return {};
   if (typed->value == "all") return {.every = true};
   return {.width = static_cast<unsigned>(cli::parse_count(typed->value, typed->where, 1, UINT16_MAX))};
 }
 
-std::optional<double> threshold_of(const cxxopts::ParseResult& parsed) {
+std::optional<double> threshold_of(const cli::ParsedOptions& parsed) {
   const auto typed = cli::option_text(parsed, "threshold");
   if (!typed) return std::nullopt;
   double value = 0;
@@ -112,9 +113,9 @@ void check_print(const DenseJob& job) {
 
 }  // namespace
 
-cxxopts::Options dense_description() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-dense", "Times dense kernels and checks their results: C = A * B.\n");
+cli::OptionTable dense_description() {
+  using cli::value;
+  cli::OptionTable options("spmm-dense", "Times dense kernels and checks their results: C = A * B.\n");
   options.positional_help("[A B]").custom_help("[options]").set_width(100);
   options.add_options("hidden")("A", "", value())("B", "", value());
   options.add_options()                                                                //
@@ -122,25 +123,25 @@ cxxopts::Options dense_description() {
       ("inner", "columns of A, rows of B", value(), "K")                               //
       ("cols", "columns of B and C", value(), "L")                                     //
       ("shape", "shapes JxKxL, or N for NxNxN, with commas between", value(), "LIST")  //
-      ("type", "f32, i32, u16 or s8", value()->default_value("f32"), "TYPE")           //
-      ("kernel", "kernels, with commas between; all = every one that has the type", value()->default_value("all"),
-       "NAMES")                                                                                           //
-      ("tile", "tile width (8, 16, 32), or all (default: the kernel's own)", value(), "T")                //
-      ("range", "of random elements (default: -10:10; u16 0:1023)", value(), "LOW:HIGH")                  //
-      ("seed", "which random elements and rows", value()->default_value("1"), "S")                        //
-      ("runs", "timed runs", value()->default_value("3"), "N")                                            //
-      ("check", "compare with the host: sample, full or none", value()->default_value("sample"), "MODE")  //
-      ("threshold", "largest difference that is no error (default: 0; f32 see below)", value(), "X")      //
-      ("print", "write A, B and C into this folder as text and CSV", value(), "DIR")                      //
-      ("json", "write the results as JSON; - = standard output, without the table", value(), "FILE")      //
-      ("threads", "host threads for random elements and the check (default: all cores)", value(), "T")    //
+      ("type", "f32, i32, u16 or s8", value("f32"), "TYPE")                            //
+      ("kernel", "kernels, with commas between; all = every one that has the type", value("all"),
+       "NAMES")                                                                                         //
+      ("tile", "tile width (8, 16, 32), or all (default: the kernel's own)", value(), "T")              //
+      ("range", "of random elements (default: -10:10; u16 0:1023)", value(), "LOW:HIGH")                //
+      ("seed", "which random elements and rows", value("1"), "S")                                       //
+      ("runs", "timed runs", value("3"), "N")                                                           //
+      ("check", "compare with the host: sample, full or none", value("sample"), "MODE")                 //
+      ("threshold", "largest difference that is no error (default: 0; f32 see below)", value(), "X")    //
+      ("print", "write A, B and C into this folder as text and CSV", value(), "DIR")                    //
+      ("json", "write the results as JSON; - = standard output, without the table", value(), "FILE")    //
+      ("threads", "host threads for random elements and the check (default: all cores)", value(), "T")  //
       ("list", "list the kernels of this build");
   cli::add_common_options(options);
   options.parse_positional({"A", "B"});
   return options;
 }
 
-DenseJob parse_dense(const cxxopts::ParseResult& parsed) {
+DenseJob parse_dense(const cli::ParsedOptions& parsed) {
   DenseJob job;
   DenseOptions& options = job.options;
   options.type = type_of(parsed);

@@ -1,11 +1,11 @@
 // The command line of spmm-dense.
 #pragma once
 
-#include <cxxopts.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "tools/dense/dense_run.hpp"
 
@@ -21,9 +21,9 @@ struct DenseJob {
   std::string json;  ///< "" = none, "-" = standard output
 };
 
-cxxopts::Options dense_description();
+cli::OptionTable dense_description();
 
 /// Errors: UsageError names the option, what it said and what it takes.
-DenseJob parse_dense(const cxxopts::ParseResult& parsed);
+DenseJob parse_dense(const cli::ParsedOptions& parsed);
 
 }  // namespace spmm::tools

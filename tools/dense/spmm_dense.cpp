@@ -1,5 +1,4 @@
 // spmm-dense: times dense kernels on one or many shapes and compares their results with the host.
-#include <cxxopts.hpp>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "base/memory.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/report_text.hpp"
 #include "cli/self_description.hpp"
@@ -148,7 +148,7 @@ void check_outputs(const tools::DenseJob& job) {
   if (has_json) io::find_target(job.json, false);
 }
 
-int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& command) {
+int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
   const auto json = cli::option_text(parsed, "json");
   if (cli::option_flag(parsed, "list")) {
     if (json) cli::write_json(json->value, tools::dense_kernels_json());
@@ -164,7 +164,7 @@ int run(const cxxopts::ParseResult& parsed, const std::vector<std::string>& comm
 
 int main(int argc, char** argv) {
   return cli::run_program({.name = "spmm-dense", .options = tools::dense_description, .notes = kNotes}, argc, argv,
-                          [&](const cxxopts::ParseResult& parsed) {
+                          [&](const cli::ParsedOptions& parsed) {
                             return run(parsed, {argv, argv + argc});
                           });
 }

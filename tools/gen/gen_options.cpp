@@ -4,6 +4,7 @@
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "io/foreign_format.hpp"
@@ -16,7 +17,7 @@ namespace {
 constexpr std::uint64_t kMax32 = UINT32_MAX;
 constexpr std::uint64_t kMaxThreads = 1024;
 
-std::uint32_t required_count(const cxxopts::ParseResult& parsed, const std::string& option, std::uint64_t low,
+std::uint32_t required_count(const cli::ParsedOptions& parsed, const std::string& option, std::uint64_t low,
                              std::uint64_t high) {
   const auto value = cli::option_count(parsed, option, low, high);
   if (!value) throw UsageError("--" + option, "is missing", "give --n, --m and --k; spmm-gen --help shows examples");
@@ -24,7 +25,7 @@ std::uint32_t required_count(const cxxopts::ParseResult& parsed, const std::stri
 }
 
 /// Side and block side; the number of blocks follows.
-MatrixHeader header_of(const cxxopts::ParseResult& parsed) {
+MatrixHeader header_of(const cli::ParsedOptions& parsed) {
   const MatrixHeader header{.n = required_count(parsed, "n", 1, kMax32),
                             .m = required_count(parsed, "m", 1, kMaxBlockDim)};
   if (header.n % header.m == 0) return header;
@@ -33,7 +34,7 @@ MatrixHeader header_of(const cxxopts::ParseResult& parsed) {
                    below == 0 ? text("give ", header.m) : text("give ", below, " or ", below + header.m));
 }
 
-PatternKind pattern_of(const cxxopts::ParseResult& parsed) {
+PatternKind pattern_of(const cli::ParsedOptions& parsed) {
   const auto kind = static_cast<PatternKind>(cli::option_choice(parsed, "pattern", pattern_names()));
   if (cli::option_text(parsed, "bandwidth") && kind != PatternKind::banded) {
     throw UsageError("--bandwidth", "only the banded pattern has a bandwidth", "add --pattern banded or leave it out");
@@ -46,7 +47,7 @@ PatternKind pattern_of(const cxxopts::ParseResult& parsed) {
 }
 
 /// The number of blocks; "all" = every place of the pattern.
-std::uint32_t num_blocks_of(const cxxopts::ParseResult& parsed, PatternKind kind, std::uint32_t nb,
+std::uint32_t num_blocks_of(const cli::ParsedOptions& parsed, PatternKind kind, std::uint32_t nb,
                             const PatternOptions& options) {
   const auto given = cli::option_text(parsed, "k");
   if (!given || given->value != "all") return required_count(parsed, "k", 0, kMax32);
@@ -63,30 +64,30 @@ std::uint32_t num_blocks_of(const cxxopts::ParseResult& parsed, PatternKind kind
 
 }  // namespace
 
-cxxopts::Options make_gen_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-gen", "Writes a random block-sparse matrix (16-bit elements).\n");
+cli::OptionTable make_gen_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-gen", "Writes a random block-sparse matrix (16-bit elements).\n");
   options.positional_help("OUT").custom_help("--n N --m M --k K [options]").set_width(100);
   options.add_options("hidden")("out", "", value());
-  options.add_options()                                                                             //
-      ("n", "side of the matrix in elements, a multiple of m", value(), "N")                        //
-      ("m", "side of a block, 1 to 64", value(), "M")                                               //
-      ("k", "number of blocks, or all", value(), "K")                                               //
-      ("seed", "which of the random matrices", value()->default_value("1"), "S")                    //
-      ("max-value", "elements are uniform from 0 to this", value()->default_value("2047"), "V")     //
-      ("pattern", "where the blocks lie, see below", value()->default_value("uniform"), "NAME")     //
-      ("bandwidth", "banded: blocks on each side of the diagonal", value(), "W")                    //
-      ("group", "block-diagonal: block rows of a group (default: 64)", value(), "G")                //
-      ("zero-blocks", "share of blocks that are all zero", value()->default_value("0"), "0..1")     //
-      ("order", "of the records: shuffled or sorted", value()->default_value("shuffled"), "ORDER")  //
-      ("threads", "threads (default: all cores)", value(), "T")                                     //
+  options.add_options()                                                               //
+      ("n", "side of the matrix in elements, a multiple of m", value(), "N")          //
+      ("m", "side of a block, 1 to 64", value(), "M")                                 //
+      ("k", "number of blocks, or all", value(), "K")                                 //
+      ("seed", "which of the random matrices", value("1"), "S")                       //
+      ("max-value", "elements are uniform from 0 to this", value("2047"), "V")        //
+      ("pattern", "where the blocks lie, see below", value("uniform"), "NAME")        //
+      ("bandwidth", "banded: blocks on each side of the diagonal", value(), "W")      //
+      ("group", "block-diagonal: block rows of a group (default: 64)", value(), "G")  //
+      ("zero-blocks", "share of blocks that are all zero", value("0"), "0..1")        //
+      ("order", "of the records: shuffled or sorted", value("shuffled"), "ORDER")     //
+      ("threads", "threads (default: all cores)", value(), "T")                       //
       ("q,quiet", "print nothing on success");
   cli::add_common_options(options);
   options.parse_positional({"out"});
   return options;
 }
 
-GenJob parse_gen_options(const cxxopts::ParseResult& parsed) {
+GenJob parse_gen_options(const cli::ParsedOptions& parsed) {
   GenJob job;
   job.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);
   io::reject_foreign_ending(job.out);

@@ -1,9 +1,9 @@
 // The command line of spmm-gen.
 #pragma once
 
-#include <cxxopts.hpp>
 #include <string>
 
+#include "cli/option_table.hpp"
 #include "tools/gen/generate.hpp"
 #include "tools/gen/pattern.hpp"
 
@@ -18,9 +18,9 @@ struct GenJob {
   bool quiet = false;
 };
 
-cxxopts::Options make_gen_options();
+cli::OptionTable make_gen_options();
 
 /// Errors: UsageError names the option, what it said and what it takes.
-GenJob parse_gen_options(const cxxopts::ParseResult& parsed);
+GenJob parse_gen_options(const cli::ParsedOptions& parsed);
 
 }  // namespace spmm::tools

@@ -1,11 +1,11 @@
 // spmm-gen: writes a random block-sparse matrix.
 #include <chrono>
-#include <cxxopts.hpp>
 #include <iostream>
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/free_space.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "io/format.hpp"
@@ -57,7 +57,7 @@ Exit codes: 0 written, 2 usage (also: the blocks do not fit), 71 memory, 73 cann
 75 interrupted (nothing was written).
 )";
 
-int run(const cxxopts::ParseResult& parsed) {
+int run(const cli::ParsedOptions& parsed) {
   const tools::GenJob job = tools::parse_gen_options(parsed);
   const MatrixHeader& header = job.generate.header;
   cli::check_space_for_file(job.out, io::file_bytes_of(ElementType::u16, header));

@@ -1,11 +1,11 @@
 // spmm-info: what is in a matrix file, and what would the product of two be.
-#include <cxxopts.hpp>
 #include <iostream>
 #include <string>
 #include <utility>
 
 #include "base/parallel.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "spmm/error.hpp"
@@ -38,24 +38,24 @@ Exit codes: 0 ok, 2 usage, 65 malformed file or files of different n or m, 66 no
 75 interrupted.
 )";
 
-cxxopts::Options make_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-info", "Shows what is in a block-sparse matrix file.\n");
+cli::OptionTable make_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-info", "Shows what is in a block-sparse matrix file.\n");
   options.positional_help("FILE [FILE2]").custom_help("[options]").set_width(100);
   options.add_options("hidden")("file", "", value())("file2", "", value());
-  options.add_options()                                                                            //
-      ("json", "print JSON")                                                                       //
-      ("type", "elements of the files: auto, u16 or u32", value()->default_value("auto"), "TYPE")  //
-      ("transpose-a", "two files: predict the product of the transpose of the first one")          //
-      ("transpose-b", "the same of the second one")                                                //
-      ("no-picture", "leave the picture out")                                                      //
+  options.add_options()                                                                    //
+      ("json", "print JSON")                                                               //
+      ("type", "elements of the files: auto, u16 or u32", value("auto"), "TYPE")           //
+      ("transpose-a", "two files: predict the product of the transpose of the first one")  //
+      ("transpose-b", "the same of the second one")                                        //
+      ("no-picture", "leave the picture out")                                              //
       ("threads", "threads (default: all cores)", value(), "T");
   cli::add_common_options(options);
   options.parse_positional({"file", "file2"});
   return options;
 }
 
-int run(const cxxopts::ParseResult& parsed) {
+int run(const cli::ParsedOptions& parsed) {
   const std::string file = cli::required_positional(parsed, "file", "matrix file");
   const auto type = tools::type_option(parsed);
   const auto threads =

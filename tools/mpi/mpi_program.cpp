@@ -11,6 +11,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "cli/free_space.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/report_text.hpp"
 #include "dist/distributed_product.hpp"
@@ -31,7 +32,7 @@ constexpr const char* kProgram = "spmm-mpi";
 dist::RankFailure failure_of_rank() {
   try {
     throw;
-  } catch (const cxxopts::exceptions::exception& e) {
+  } catch (const cli::OptionError& e) {
     return {.code = cli::kUsage, .message = text(e.what(), "; see ", kProgram, " --help")};
   } catch (...) {
     const cli::Failure failure = cli::failure_of_current_exception();

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cxxopts.hpp>
 #include <string>
 #include <vector>
 
 #include "base/text.hpp"
 #include "cli/did_you_mean.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "io/foreign_format.hpp"
@@ -21,11 +21,10 @@ constexpr std::uint64_t kMaxThreads = 4096;
 constexpr std::uint64_t kMaxDevice = 1023;
 constexpr std::uint64_t kMaxParts = 256;
 
-cxxopts::Options describe(const std::string& program) {
-  cxxopts::Options options(program,
-                           "Multiplies two block-sparse matrices: OUT = A * B, exact, saturated at 4294967295.\n");
+OptionTable describe(const std::string& program) {
+  OptionTable options(program, "Multiplies two block-sparse matrices: OUT = A * B, exact, saturated at 4294967295.\n");
   options.custom_help("[OPTIONS]").positional_help("A B OUT").set_width(120);
-  const auto value = [] { return cxxopts::value<std::string>(); };
+  using cli::value;
   const bool is_alone = program == "spmm";
   options.add_options()  //
       ("backend", "where to compute; auto = where it is predicted to end first", value(), "auto|cuda|cpu")(
@@ -64,20 +63,20 @@ cxxopts::Options describe(const std::string& program) {
   return options;
 }
 
-std::string wanted_kernel(const cxxopts::ParseResult& parsed) {
+std::string wanted_kernel(const ParsedOptions& parsed) {
   std::vector<std::string> names = {"auto"};
   for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
   return names[option_choice(parsed, "kernel", names)];
 }
 
-int wanted_device(const cxxopts::ParseResult& parsed) {
+int wanted_device(const ParsedOptions& parsed) {
   const auto given = option_text(parsed, "device");
   if (!given || given->value == "auto" || given->value == "-1") return -1;
   return static_cast<int>(parse_count(given->value, given->where, 0, kMaxDevice));
 }
 
 /// Errors: UsageError, also where ranks have a device each.
-std::vector<int> wanted_devices(const cxxopts::ParseResult& parsed, const std::string& program) {
+std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& program) {
   const auto given = option_text(parsed, "devices");
   if (!given || given->value == "auto") return {};
   if (program != "spmm") {
@@ -87,7 +86,7 @@ std::vector<int> wanted_devices(const cxxopts::ParseResult& parsed, const std::s
 }
 
 /// Errors: UsageError, also where a proof would need all of the result in one process.
-void set_verify(Options& run, const cxxopts::ParseResult& parsed, const std::string& program) {
+void set_verify(Options& run, const ParsedOptions& parsed, const std::string& program) {
   const auto seed = option_count(parsed, "verify-seed", 1);
   if (seed) run.verify_seed = run.proof_key = *seed;
   const auto given = option_text(parsed, "verify");
@@ -106,14 +105,14 @@ void set_verify(Options& run, const cxxopts::ParseResult& parsed, const std::str
   }
 }
 
-std::uint32_t wanted_parts(const cxxopts::ParseResult& parsed) {
+std::uint32_t wanted_parts(const ParsedOptions& parsed) {
   const auto given = option_text(parsed, "parts");
   if (!given) return 0;
   if (given->value == "auto") return kAutomaticParts;
   return static_cast<std::uint32_t>(parse_count(given->value, given->where, 1, kMaxParts));
 }
 
-std::uint64_t wanted_memory_limit(const cxxopts::ParseResult& parsed) {
+std::uint64_t wanted_memory_limit(const ParsedOptions& parsed) {
   const auto bytes = option_bytes(parsed, "memory-limit");
   if (bytes == std::uint64_t{0}) {
     throw UsageError("--memory-limit", "is 0 bytes",
@@ -122,7 +121,7 @@ std::uint64_t wanted_memory_limit(const cxxopts::ParseResult& parsed) {
   return bytes.value_or(0);
 }
 
-void set_files(CliOptions& options, const cxxopts::ParseResult& parsed) {
+void set_files(CliOptions& options, const ParsedOptions& parsed) {
   options.a = required_positional(parsed, "A", "left operand (A)");
   options.b = required_positional(parsed, "B", "right operand (B)");
   if (options.plan && parsed.count("OUT") == 0) return;
@@ -142,7 +141,7 @@ void check_other_file(const OptionText& given, const std::vector<std::filesystem
   }
 }
 
-void set_report(CliOptions& options, const cxxopts::ParseResult& parsed) {
+void set_report(CliOptions& options, const ParsedOptions& parsed) {
   const auto given = option_text(parsed, "report");
   if (!given) return;
   if (given->value.empty())
@@ -153,7 +152,7 @@ void set_report(CliOptions& options, const cxxopts::ParseResult& parsed) {
 }
 
 /// Errors: UsageError, also where nothing is computed or there are several processes.
-void set_trace(CliOptions& options, const cxxopts::ParseResult& parsed, const std::string& program) {
+void set_trace(CliOptions& options, const ParsedOptions& parsed, const std::string& program) {
   const auto given = option_text(parsed, "trace");
   if (!given) return;
   if (program != "spmm") throw UsageError(given->where, "is not an option of " + program, "trace a run of spmm");
@@ -168,9 +167,15 @@ void set_trace(CliOptions& options, const cxxopts::ParseResult& parsed, const st
 
 }  // namespace
 
+std::string unused_gpus_warning(const std::string& version, std::size_t num_gpus) {
+  if (num_gpus == 0 || version.find("built without CUDA") == std::string::npos) return "";
+  return "this machine has a GPU, but this program is built without CUDA and computes on the CPU; "
+         "bash tools/scripts/demo.sh --cuda builds it for the GPU, --backend cpu silences this";
+}
+
 CliOptions parse_options(int argc, const char* const* argv, const std::string& program, const std::string& notes) {
-  cxxopts::Options description = describe(program);
-  const cxxopts::ParseResult parsed = parse_strictly(description, argc, argv);
+  OptionTable description = describe(program);
+  const ParsedOptions parsed = parse_strictly(description, argc, argv);
   CliOptions options;
   options.answer = requested_text(parsed, description, notes);
   if (options.answer) return options;

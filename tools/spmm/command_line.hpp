@@ -29,6 +29,10 @@ struct CliOptions {
 CliOptions parse_options(int argc, const char* const* argv, const std::string& program = "spmm",
                          const std::string& notes = "");
 
+/// What a program without CUDA says where GPUs are that it may use; "" where it says nothing.
+/// Values: version = version_string().
+std::string unused_gpus_warning(const std::string& version, std::size_t num_gpus);
+
 /// Kernels, examples, environment, exit codes.
 std::string spmm_notes();
 

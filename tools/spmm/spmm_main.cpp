@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/free_space.hpp"
 #include "cli/program.hpp"
@@ -81,6 +82,10 @@ int run(int argc, char** argv) {
   }
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
   options.run.cancel = &cli::cancel_flag();
+  if (options.run.backend == Backend::automatic && !options.quiet) {
+    const std::string warning = cli::unused_gpus_warning(version_string(), visible_gpus().size());
+    if (!warning.empty()) cli::warn("spmm", warning);
+  }
   return options.plan ? show_plan(options, names) : multiply_files(options, names);
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cxxopts.hpp>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
@@ -11,6 +10,7 @@
 #include "base/memory.hpp"
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/option_table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "cuda/cuda_backend.hpp"
@@ -41,9 +41,9 @@ Exit codes: 0 it is the product, 1 it is not, 2 wrong command line, 65 a file br
 opened, 69 no device for --backend cuda, 71 does not fit the memory or the limit, 74 reading failed, 75 interrupted.
 )";
 
-cxxopts::Options make_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("spmm-verify", "Proves that C = A * B, or shows where it is not.\n");
+cli::OptionTable make_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-verify", "Proves that C = A * B, or shows where it is not.\n");
   options.positional_help("A B C").custom_help("[options]").set_width(100);
   options.add_options("hidden")("a", "", value())("b", "", value())("c", "", value());
   options.add_options()                                              //
@@ -104,7 +104,7 @@ class Device {
   std::shared_ptr<cuda::DeviceContext> context_;
 };
 
-int run(const cxxopts::ParseResult& parsed) {
+int run(const cli::ParsedOptions& parsed) {
   const std::string a = cli::required_positional(parsed, "a", "left operand (A)");
   const std::string b = cli::required_positional(parsed, "b", "right operand (B)");
   const std::string c = cli::required_positional(parsed, "c", "product (C)");

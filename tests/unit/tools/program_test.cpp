@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/option_table.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 
@@ -47,16 +48,16 @@ int code_of() {
   return fail_with(Exception("place", "problem", "hint")).code;
 }
 
-cxxopts::Options some_options() {
-  const auto value = [] { return cxxopts::value<std::string>(); };
-  cxxopts::Options options("prog", "");
+cli::OptionTable some_options() {
+  using cli::value;
+  cli::OptionTable options("prog", "");
   options.add_options()("file", "", value())("n", "", value())("memory-limit", "", value())(
-      "order", "", value()->default_value("shuffled"))("q,quiet", "");
+      "order", "", value("shuffled"))("q,quiet", "");
   options.parse_positional({"file"});
   return options;
 }
 
-cxxopts::ParseResult parse(std::vector<const char*> words) {
+cli::ParsedOptions parse(std::vector<const char*> words) {
   words.insert(words.begin(), "prog");
   auto options = some_options();
   return cli::parse_strictly(options, static_cast<int>(words.size()), words.data());
@@ -158,19 +159,19 @@ TEST_CASE("every kind of failure has its exit code", "[tools][program]") {
 TEST_CASE("a failure is one line on standard error", "[tools][program]") {
   CHECK(fail_with(IoError("a.bin", "broke", "mend it")).message == "prog: error: a.bin: broke; mend it\n");
   CHECK(fail_with(std::runtime_error("x\ny\x1b[1m")).message == "prog: error: x\\x0ay\\x1b[1m\n");
-  const Failure parse_failure = fail_with(cxxopts::exceptions::parsing("no such thing"));
+  const Failure parse_failure = fail_with(cli::OptionError("no such thing"));
   CHECK(parse_failure.code == 2);
   CHECK(parse_failure.message == "prog: error: no such thing; see prog --help\n");
 }
 
 TEST_CASE("the parser refuses what cxxopts lets pass", "[tools][program]") {
   const auto parsed = parse({"in.bin", "--n", "5", "-q"});
-  CHECK(parsed["file"].as<std::string>() == "in.bin");
-  CHECK(parsed["n"].as<std::string>() == "5");
-  CHECK(parse({"--n=6"})["n"].as<std::string>() == "6");
-  CHECK(parse({"-n", "7"})["n"].as<std::string>() == "7");
-  CHECK(parse({"--", "--n"})["file"].as<std::string>() == "--n");
-  CHECK(parse({"a,b"})["file"].as<std::string>() == "a,b");
+  CHECK(parsed.text("file") == "in.bin");
+  CHECK(parsed.text("n") == "5");
+  CHECK(parse({"--n=6"}).text("n") == "6");
+  CHECK(parse({"-n", "7"}).text("n") == "7");
+  CHECK(parse({"--", "--n"}).text("file") == "--n");
+  CHECK(parse({"a,b"}).text("file") == "a,b");
   CHECK_THROWS_WITH(parse({"a", "b"}), "command line: unexpected argument \"b\"; see prog --help");
   CHECK_THROWS_WITH(parse({"--n", "1", "--n", "1"}), "--n: is given more than once; see prog --help");
   CHECK_THROWS_AS(parse({"-q", "--quiet"}), UsageError);
@@ -179,8 +180,8 @@ TEST_CASE("the parser refuses what cxxopts lets pass", "[tools][program]") {
   CHECK_THROWS_WITH(parse({"--nothing"}), "--nothing: is not an option; see prog --help");
   CHECK_THROWS_WITH(parse({"--ordre", "x"}), "--ordre: is not an option, did you mean --order?; see prog --help");
   CHECK_THROWS_WITH(parse({"-order", "x"}), "-order: is not an option, did you mean --order?; see prog --help");
-  CHECK_THROWS_AS(parse({"-x"}), cxxopts::exceptions::exception);
-  CHECK_THROWS_AS(parse({"--n"}), cxxopts::exceptions::exception);
+  CHECK_THROWS_AS(parse({"-x"}), cli::OptionError);
+  CHECK_THROWS_AS(parse({"--n"}), cli::OptionError);
 }
 
 TEST_CASE("options: typed before environment before default", "[tools][program]") {

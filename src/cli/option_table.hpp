@@ -1,0 +1,111 @@
+// Options as a program declares them and as they were typed. option_table.cpp alone includes the library that parses them.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace spmm::cli {
+
+/// A command line that does not fit the options. The message names the option.
+class OptionError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The same for an option that there is not.
+class UnknownOption : public OptionError {
+ public:
+  using OptionError::OptionError;
+};
+
+/// An option takes a value; what it is where none is typed.
+struct OptionValue {
+  std::optional<std::string> otherwise{};
+};
+inline OptionValue value() {
+  return {};
+}
+inline OptionValue value(const std::string& otherwise) {
+  return {.otherwise = otherwise};
+}
+
+/// An option as it was declared.
+struct OptionDetails {
+  std::string letter;  ///< "q", or nothing
+  std::string name;    ///< "quiet", or nothing
+  std::string description;
+  std::string argument;  ///< "FILE", or nothing
+  bool is_switch;
+};
+
+/// What was typed.
+class ParsedOptions {
+ public:
+  /// How often an option was given.
+  [[nodiscard]] std::size_t count(const std::string& option) const;
+  /// Its value as typed, else what it is otherwise; of a switch 1, or 0 for "--quiet=false". Errors: std::out_of_range where there is neither.
+  [[nodiscard]] const std::string& text(const std::string& option) const;
+  /// Whether text() has something to give.
+  [[nodiscard]] bool has_text(const std::string& option) const;
+  /// The first word beyond the positionals that were declared, and an option that was given twice; or nothing.
+  [[nodiscard]] const std::string& unexpected() const { return unexpected_; }
+  [[nodiscard]] const std::string& repeated() const { return repeated_; }
+
+ private:
+  friend class OptionTable;
+  struct Entry {
+    std::size_t count = 0;
+    std::optional<std::string> text{};
+  };
+  std::map<std::string, Entry> entries_;
+  std::string unexpected_;
+  std::string repeated_;
+};
+
+/// The options of a program.
+class OptionTable {
+ public:
+  OptionTable(const std::string& program, const std::string& description);
+  ~OptionTable();
+  OptionTable(OptionTable&&) noexcept;
+  OptionTable& operator=(OptionTable&&) noexcept;
+
+  /// Of the help: what follows the program's name, and after that.
+  OptionTable& custom_help(const std::string& words);
+  OptionTable& positional_help(const std::string& words);
+  OptionTable& set_width(std::size_t width);
+
+  /// Adds options by calls of what it returns: ("q,quiet", "no output")("n", "how many", value("1"), "N").
+  class Adder {
+   public:
+    Adder(OptionTable& table, std::string group) : table_(&table), group_(std::move(group)) {}
+    Adder& operator()(const std::string& names, const std::string& description);
+    Adder& operator()(const std::string& names, const std::string& description, const OptionValue& value,
+                      const std::string& argument = "");
+
+   private:
+    OptionTable* table_;
+    std::string group_;
+  };
+  Adder add_options(const std::string& group = "") { return {*this, group}; }
+  void parse_positional(const std::vector<std::string>& names);
+
+  [[nodiscard]] const std::string& program() const;
+  [[nodiscard]] std::string help(const std::vector<std::string>& groups = {}) const;
+  [[nodiscard]] std::vector<std::string> groups() const;
+  [[nodiscard]] std::vector<OptionDetails> options_of(const std::string& group) const;
+
+  /// Shapes: words = the program's name and its arguments. Errors: OptionError, UnknownOption.
+  [[nodiscard]] ParsedOptions parse(const std::vector<std::string>& words);
+
+ private:
+  struct Parser;
+  std::unique_ptr<Parser> parser_;
+};
+
+}  // namespace spmm::cli
