@@ -6,6 +6,7 @@
 #include "cli/workplace.hpp"
 #include "spmm/types.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 
 namespace {
 
@@ -235,4 +236,14 @@ TEST_CASE("what does not fit the memory limit is refused with need and have") {
        {"needs", "--memory-limit"}},
       {{"--backend", "cpu", "--plan", "--memory-limit", "1000", "a.bin", "b.bin"}, kMemory, {"(1000 bytes)"}},
   });
+}
+
+TEST_CASE("standard streams that are closed are no file of the product") {
+  const Workplace workplace;
+  const std::string a = bytes_of("a.bin");
+  REQUIRE(spmm_command({"a.bin", "b.bin", "c.bin"}).exit_code == kOk);
+  const std::string script = "exec " SPMM_BIN_DIR "/spmm a.bin b.bin old.bin <&- >&- 2>&-";
+  CHECK(run_process({"/bin/sh", "-c", script}).exit_code == kOk);
+  CHECK(bytes_of("old.bin") == bytes_of("c.bin"));
+  CHECK(bytes_of("a.bin") == a);
 }
