@@ -210,8 +210,13 @@ std::string OwnFiles::find(const FileState& state, const FileState& folder, cons
 }
 
 std::string OwnFiles::find(const std::string& path) const {
-  const std::string target = io::follow_links(path).string();
-  return find(state_of(target), state_of(folder_of(target)), name_of(target));
+  if (files_.empty() && !journal_.exists) return "";
+  try {
+    const std::string target = io::follow_links(path).string();
+    return find(state_of(target), state_of(folder_of(target)), name_of(target));
+  } catch (const OutputError&) {
+    return "";  // links that lead nowhere: the job will say so
+  }
 }
 
 std::string OwnFiles::problem_of(const Job& job) const {

@@ -168,8 +168,9 @@ TEST_CASE("no job, report or log may have a file that the run has for itself") {
     fs::remove("x.bin");
   }
   // By standard input a line that names such a file fails.
+  fs::create_symlink("loop", "loop");
   const ProcessResult feed =
-      run_batch_on("1.bin\t2.bin\tr.json\n2.bin\t1.bin\ty.bin\n", "- --report r.json --joblog log");
+      run_batch_on("1.bin\t2.bin\tr.json\nloop\t2.bin\tz.bin\n2.bin\t1.bin\ty.bin\n", "- --report r.json --joblog log");
   CHECK(feed.exit_code == 1);
   CHECK(feed.err.find("r.json is the file of --report") != std::string::npos);
   CHECK(fs::exists("y.bin"));
