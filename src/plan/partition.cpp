@@ -139,12 +139,14 @@ class SortedSlabs {
     Execution best;
     best.refusal = {.kind = Refusal::Kind::memory, .what = kHostMemory, .need_bytes = ~std::uint64_t{0}};
     if (!fits(1, 1)) return best;
-    constexpr double kStep = 1.3;
+    constexpr double kStep = 1.08;
     for (double share = 1; share * whole_.b.num_blocks >= 1; share /= kStep) {
       const auto b_blocks = static_cast<std::uint64_t>(share * whole_.b.num_blocks);
       if (!fits(1, b_blocks)) continue;
       const SlabCaps caps{.a_blocks = most_of_a(b_blocks), .b_blocks = b_blocks};
       Execution e = with_caps(caps);
+      constexpr double kHopeless = 1.5;  // smaller slabs of B take longer and longer
+      if (!e.is_refused() && !best.is_refused() && e.predicted_s > kHopeless * best.predicted_s) break;
       if (e.is_refused() || (!best.is_refused() && e.predicted_s >= best.predicted_s)) continue;
       best = std::move(e);
     }
@@ -215,7 +217,7 @@ class SortedSlabs {
     e.scratch_bytes = static_cast<std::uint64_t>(input_bytes(whole_.a) + input_bytes(whole_.b));
     e.host_need_bytes += limits_.host_bytes - limits.host_bytes;
     e.host_limit_bytes = limits_.host_bytes;
-    e.predicted_s = num_slabs * product_seconds(e, slabs, limits) + sort_seconds(whole_, limits_) +
+    e.predicted_s = num_slabs * slab_seconds(e, slabs, limits) + sort_seconds(whole_, limits_) +
                     num_slabs / parts * read_seconds(passed_over, limits_);
     e.expected_pairs = whole_.num_pairs;
     e.expected_output_blocks = whole_.num_c_blocks;

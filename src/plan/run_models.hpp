@@ -17,6 +17,9 @@ inline constexpr double kMoreDeviceStartS = 0.1;
 /// Values: kept_bytes = of input records that a device holds already.
 double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes = 0);
 
+/// The same of one of many slabs that are read from a scratch file, one after the other.
+double slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
+
 /// Seconds of a product whose devices take parts of the inner dimension. Values: predicted_ms of one part.
 double inner_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
 
