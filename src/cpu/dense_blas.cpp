@@ -316,7 +316,7 @@ ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const plan
                                .borders = std::move(borders),
                                .panels = execution.dense_panels});
   }
-  const auto timing = run.clock.scope(Stage::multiply);
+  const auto around = run.clock.frame(Stage::multiply);
   DenseUnitMaker maker(*dense);
   OutputQueue queue(sink, execution.num_buffers, execution.panel_bytes, output_record_bytes(m), run);
   Progress progress(run, Stage::multiply, dense->rows.size());

@@ -63,12 +63,12 @@ void read_runs(const Source& source, Progress& progress, const Run& run, Element
     const AlignedArray<std::byte> records(count * kRecord);
     const auto begin = SharedTime::now();
     {
-      const auto piece = run.clock.piece(Stage::read, {.bytes = count * kRecord});
+      const TraceSpan piece(run.clock.trace(), stage_name(Stage::read), {.bytes = count * kRecord});
       source.read(runs.first_record(chunk), count, records.data());
     }
     const auto read = SharedTime::now();
     {
-      const auto piece = run.clock.piece(Stage::build);
+      const TraceSpan piece(run.clock.trace(), stage_name(Stage::build));
       runs.add(chunk, records.data());
     }
     time.add(begin, read, SharedTime::now());

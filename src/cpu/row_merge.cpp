@@ -95,7 +95,7 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
     maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), shared.borders,
                   product.blocks_per_side, shared.execution.panel_bytes / record, shared.execution.num_threads);
   }
-  const auto timing = run.clock.scope(Stage::multiply);
+  const auto around = run.clock.frame(Stage::multiply);
   OutputQueue queue(shared.sink, shared.execution.num_buffers, shared.execution.panel_bytes, record, run);
   Progress progress(run, Stage::multiply, product.a.num_rows());
   queue.run([&] { work<Merger>(rows, shared, *maker, queue, progress); });

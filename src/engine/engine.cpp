@@ -85,12 +85,12 @@ class Engine::Impl {
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
   /// written at the same time share the cores.
-  [[nodiscard]] io::FileSinkTuning writing(std::uint32_t num_parts, TraceLog* trace) const {
+  [[nodiscard]] io::FileSinkTuning writing(std::uint32_t num_parts, StageClock& clock) const {
     constexpr std::uint64_t kTightBytes = std::uint64_t{4} << 30;
     const bool is_tight = options_.memory_limit_bytes != 0 && options_.memory_limit_bytes < kTightBytes;
     io::FileSinkTuning tuning = io::fastest_tuning(usable_cores(), num_running_, num_parts);
     if (is_tight && tuning.mode == io::WriteMode::mapped) tuning = {};
-    tuning.trace = trace;
+    tuning.clock = &clock;
     return tuning;
   }
   [[nodiscard]] MemoryBudget& budget() { return budget_; }
@@ -334,7 +334,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
     const std::uint32_t m = source_a->header().m;
     num_parts = wanted_parts(source_a->header(), source_b->header(), options);
-    io::FileSinkTuning writing = impl_->writing(num_parts, record.clock.trace());
+    io::FileSinkTuning writing = impl_->writing(num_parts, record.clock);
     writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header());
     if (num_parts == 0) {
       file = io::open_tuned_file_sink(out, m, how, writing);

@@ -24,7 +24,7 @@ class FileSink final : public Sink {
         m_(m),
         writers_(
             file_.is_device() ? 0 : tuning.num_writers, whole_records(tuning.piece_bytes, m),
-            [this](const Piece& piece) { write(piece); }, tuning.trace) {
+            [this](const Piece& piece) { write(piece); }, tuning.clock) {
     file_.expect_result(tuning.result_bytes);
   }
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/trace_log.hpp"
+#include "base/stage_clock.hpp"
 #include "io/output_file.hpp"
 #include "spmm/io.hpp"
 #include "spmm/stream.hpp"
@@ -45,7 +45,7 @@ struct FileSinkTuning {
   unsigned num_writers = kNumWriters;  ///< at most; 0: append() itself writes
   std::uint64_t piece_bytes = kPieceBytes;
   OtherRuns other_runs = OtherRuns::allowed;  ///< of a result in parts
-  TraceLog* trace = nullptr;                  ///< where each piece that is written is noted; outlives the sink
+  StageClock* clock = nullptr;                ///< counts the pieces that are written; outlives the sink
   std::uint64_t result_bytes = 0;             ///< about so many in all, for messages; 0: not known
 };
 

@@ -33,7 +33,7 @@ PartFiles::PartFiles(std::uint32_t m, Range range, const PlaceOf& place_of, cons
       range_(range),
       writers_(
           tuning.num_writers, whole_records(tuning.piece_bytes, m), [this](const Piece& piece) { write(piece); },
-          tuning.trace) {
+          tuning.clock) {
   const FileSinkOptions of_file{.durable = options.durable};
   for (std::uint32_t x = 0; x < range.count; ++x) {
     parts_.emplace_back(place_of(part_name(range.first + x)), of_file, tuning);

@@ -9,11 +9,11 @@
 namespace spmm::io {
 
 SliceWriters::SliceWriters(unsigned num_writers, std::uint64_t piece_bytes,
-                           std::function<void(const Piece&)> write_piece, TraceLog* trace)
+                           std::function<void(const Piece&)> write_piece, StageClock* clock)
     : num_writers_(num_writers),
       piece_bytes_(piece_bytes),
       write_piece_(std::move(write_piece)),
-      trace_(trace),
+      clock_(clock),
       queue_(piece_bytes) {
   writers_.reserve(num_writers);
 }
@@ -43,7 +43,7 @@ void SliceWriters::start_writers(std::size_t num_left) {
 
 void SliceWriters::write(std::optional<Piece>& piece) {
   try {
-    const TraceSpan span(trace_, stage_name(Stage::write), {.bytes = piece->bytes.size()}, "writer");
+    const StageClock::Piece working(clock_, Stage::write, {.bytes = piece->bytes.size()}, "writer");
     write_piece_(*piece);
   } catch (...) {
     queue_.fail(std::current_exception());

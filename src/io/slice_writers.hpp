@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/trace_log.hpp"
+#include "base/stage_clock.hpp"
 #include "io/slice_queue.hpp"
 #include "spmm/types.hpp"
 
@@ -24,9 +24,9 @@ inline std::uint64_t whole_records(std::uint64_t bytes, std::uint32_t m) {
 /// Threads: write_piece is called from several threads at once; the rest by one caller at a time.
 class SliceWriters {
  public:
-  /// Values: num_writers = threads at most; 0: push() itself writes. write_piece may throw. trace may be null.
+  /// Values: num_writers = threads at most; 0: push() itself writes. write_piece may throw. clock may be null.
   SliceWriters(unsigned num_writers, std::uint64_t piece_bytes, std::function<void(const Piece&)> write_piece,
-               TraceLog* trace = nullptr);
+               StageClock* clock = nullptr);
   ~SliceWriters() { queue_.close(); }
   SliceWriters(const SliceWriters&) = delete;
   SliceWriters& operator=(const SliceWriters&) = delete;
@@ -44,7 +44,7 @@ class SliceWriters {
   unsigned num_writers_;
   std::uint64_t piece_bytes_;
   std::function<void(const Piece&)> write_piece_;
-  TraceLog* trace_;
+  StageClock* clock_;
   bool may_start_ = true;  ///< false once the system has refused a thread
   std::uint64_t pushed_bytes_ = 0;
   SliceQueue queue_;

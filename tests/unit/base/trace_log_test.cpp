@@ -1,9 +1,13 @@
 // Traces: events nest, buffers stay bounded, threads and streams get tracks of their own.
 #include "base/trace_log.hpp"
 
+#include <chrono>
 #include <numeric>
+#include <thread>
+#include <vector>
 
 #include "base/run.hpp"
+#include "io/slice_writers.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -150,4 +154,40 @@ TEST_CASE("two logs on one thread do not mix") {
   CHECK(first.tracks.front().events[1].depth == 1);
   REQUIRE(second.tracks.front().events.size() == 1);
   CHECK(second.tracks.front().events[0].depth == 0);
+}
+
+TEST_CASE("the time of a stage is the union of the times in which it was worked on") {
+  using namespace std::chrono_literals;
+  StageClock clock;
+  {
+    const auto around = clock.frame(Stage::multiply);
+    std::this_thread::sleep_for(30ms);
+  }
+  CHECK(clock.totals(Stage::multiply).s == 0);
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const auto around = clock.frame(Stage::multiply);
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        const auto piece = clock.piece(Stage::multiply);
+        std::this_thread::sleep_for(20ms);
+      });
+    }
+  }
+  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  CHECK(clock.totals(Stage::multiply).s >= 0.02);
+  CHECK(clock.totals(Stage::multiply).s <= wall);
+}
+
+TEST_CASE("writers count as the stage write") {
+  StageClock clock;
+  const std::vector<std::byte> bytes(100);
+  {
+    io::SliceWriters writers(
+        2, 10, [](const io::Piece&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, &clock);
+    writers.push({.offset = 0, .bytes = bytes, .release = ReleaseOnce([] {})});
+    writers.drain();
+  }
+  CHECK(clock.totals(Stage::write).s >= 0.01);
 }
