@@ -7,16 +7,16 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint64_t kGrain = 1u << 14;     // blocks per piece of parallel work
-constexpr std::uint64_t kRowGrain = 256;       // block rows likewise
-constexpr std::uint32_t kPlentyOfPairs = 16;   // between flushes: more would hardly be faster
-constexpr std::uint32_t kMaxElement = 0xFFFF;  // of any operand
+constexpr std::uint64_t kBlockGrain = 1u << 14;  // blocks per piece of parallel work
+constexpr std::uint64_t kRowGrain = 256;         // block rows likewise
+constexpr std::uint32_t kPlentyOfPairs = 16;     // between flushes: more would hardly be faster
+constexpr std::uint32_t kMaxElement = 0xFFFF;    // of any operand
 
 /// The bits that occur in the elements of each block row. Shapes: returns [num_rows].
 AlignedArray<std::uint32_t> row_bits(const Operand& operand, std::uint64_t block_elements, const Run& run) {
   AlignedArray<std::uint32_t> bits(operand.num_rows());
   std::fill(bits.begin(), bits.end(), 0);
-  run.parallel_for(operand.cols.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(operand.cols.size(), kBlockGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     const auto* const ends = operand.row_ptr.data() + 1;
     auto row = static_cast<std::uint32_t>(std::upper_bound(ends, ends + operand.num_rows(), begin) - ends);
@@ -36,7 +36,7 @@ AlignedArray<std::uint32_t> row_bits(const Operand& operand, std::uint64_t block
 /// Row sums of A's blocks. Shapes: returns [num_blocks of A, shape.rows].
 AlignedArray<std::uint32_t> row_sums_of(const Operand& a, const PackedShape& shape, const Run& run) {
   AlignedArray<std::uint32_t> sums(a.cols.size() * shape.rows);
-  run.parallel_for(sums.size(), kGrain * 16, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(sums.size(), kBlockGrain * 16, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     for (std::uint64_t row = begin; row < end; ++row) {
       const std::uint16_t* values = a.values.data() + row * shape.inner;

@@ -12,7 +12,7 @@
 #include "base/record_errors.hpp"
 #include "base/text.hpp"
 #include "io/paths.hpp"
-#include "io/system_calls.hpp"
+#include "io/retried.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::io {
@@ -26,7 +26,7 @@ std::string try_folder(const std::string& folder, std::uint64_t bytes, Descripto
   if (retried([&] { return ::fstatfs(file.get(), &info); }) != 0) return error_text(errno);
   if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC) return "is in memory";
   const auto length = static_cast<off_t>(bytes);
-  if (retried([&] { return system_calls.fallocate(file.get(), 0, 0, length); }) != 0 && errno != EOPNOTSUPP) {
+  if (retried([&] { return ::fallocate(file.get(), 0, 0, length); }) != 0 && errno != EOPNOTSUPP) {
     return error_text(errno);
   }
   fd = std::move(file);
@@ -53,7 +53,7 @@ ScratchFile ScratchFile::make(std::span<const std::string> folders, std::uint64_
 void ScratchFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) const {
   while (!bytes.empty()) {
     const ssize_t put =
-        retried([&] { return system_calls.pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+        retried([&] { return ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (put <= 0) {
       throw IoError(at_offset(name_, offset), text("writing failed (", put == 0 ? "no bytes" : error_text(errno), ")"),
                     "free space there or set TMPDIR to a folder on a larger disk, then run again");
@@ -66,7 +66,7 @@ void ScratchFile::write_at(std::uint64_t offset, std::span<const std::byte> byte
 void ScratchFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
   while (!dst.empty()) {
     const ssize_t got =
-        retried([&] { return system_calls.pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
+        retried([&] { return ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
     if (got <= 0) {
       throw IoError(at_offset(name_, offset), text("reading failed (", got == 0 ? "no bytes" : error_text(errno), ")"),
                     "check the disk, then run again");
