@@ -151,18 +151,29 @@ MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmet
   }
 }
 
-/// Fetches the block of B of a pair that comes soon, or the beginning of a large one: fewer pairs ahead if blocks are
-/// large, so that they stay in the first-level cache. Inlined by order: a function that only fetches is dropped as one
-/// without effect.
-[[gnu::always_inline]] inline void fetch_block_ahead(const Operands& x, const PairRef* pair) {
-  constexpr std::uint64_t kLineBytes = 64;
-  constexpr std::uint64_t kAheadBytes = 6144;
-  constexpr std::uint64_t kMostBytes = 1024;
-  const std::uint64_t bytes = x.shape.b_elements() * sizeof(std::uint16_t);
-  const std::uint64_t ahead = std::clamp<std::uint64_t>(kAheadBytes / bytes, 1, kPairsAhead);
-  const auto* const block = reinterpret_cast<const char*>(x.b) + pair[ahead].b * bytes;
-  for (std::uint64_t at = 0; at < std::min(bytes, kMostBytes); at += kLineBytes) __builtin_prefetch(block + at);
-}
+/// Fetches blocks of B of pairs that come soon, or the beginning of large ones: fewer pairs ahead if blocks are large,
+/// so that they stay in the first-level cache.
+struct BlocksAhead {
+  static constexpr std::uint64_t kMostBytes = 1024;
+
+  BlocksAhead(const Operands& x, std::uint64_t block_bytes)
+      : b(reinterpret_cast<const char*>(x.b)),
+        bytes(block_bytes),
+        fetched(std::min(block_bytes, kMostBytes)),
+        pairs(std::clamp<std::uint64_t>(6 * kMostBytes / block_bytes, 1, kPairsAhead)) {}
+
+  /// Inlined by order: a function that only fetches is dropped as one without effect.
+  [[gnu::always_inline]] void fetch(const PairRef* pair) const {
+    constexpr std::uint64_t kLineBytes = 64;
+    const char* const block = b + pair[pairs].b * bytes;
+    for (std::uint64_t at = 0; at < fetched; at += kLineBytes) __builtin_prefetch(block + at);
+  }
+
+  const char* b;
+  std::uint64_t bytes;
+  std::uint64_t fetched;
+  std::uint64_t pairs;
+};
 
 /// Two elements of A, as one value for all columns.
 inline std::int32_t two_elements(const std::uint16_t* a) {

@@ -102,9 +102,10 @@ struct Strips {
     __m256i low[kRows];
     __m256i high[kRows];
     const bool is_first = place.row == 0 && place.col == 0;
+    const BlocksAhead ahead(x, b_stride * sizeof(std::uint16_t));
     for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
     for (std::uint32_t p = 0; p < count; ++p) {
-      if (is_first) fetch_block_ahead(x, pairs + p);
+      if (is_first) ahead.fetch(pairs + p);
       const std::uint16_t* a = x.a + pairs[p].a * a_stride + place.row * inner;
       const std::uint16_t* b = x.b + pairs[p].b * b_stride + place.col * 2;
       for (std::size_t t = 0; t < used_inner; t += 2) {
@@ -127,7 +128,7 @@ struct Strips {
         low[r] = join_digits(low[r], high[r], _mm256_set1_epi32(row_sum));
       }
       std::uint32_t* const to = out + (place.row + r) * cols + place.col;
-      _mm256_store_si256(reinterpret_cast<__m256i*>(to), low[r]);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low[r]);
     }
   }
 
@@ -161,6 +162,18 @@ struct Strips {
                 : run_strip<kWide, kM, kMaxStripRows - 1>(x, pairs, count, {.row = row, .col = col}, of_rows, out);
       }
     }
+  }
+
+  /// Sums straight into a record, which has no padding; whether one is not zero.
+  template <bool kWide, std::uint32_t kM>
+  requires(kM != 0 && kM == kSide) static bool run_and_store(const Operands& x, const PairRef* pairs,
+                                                             std::uint32_t count, std::byte* out) {
+    run<kWide, kM>(x, pairs, count, reinterpret_cast<std::uint32_t*>(out));
+    __m256i any = _mm256_setzero_si256();
+    for (std::uint32_t at = 0; at < kM * kM * sizeof(std::uint32_t); at += sizeof any) {
+      any = _mm256_or_si256(any, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(out + at)));
+    }
+    return _mm256_testz_si256(any, any) == 0;
   }
 };
 

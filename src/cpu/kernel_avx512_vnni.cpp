@@ -324,12 +324,13 @@ struct Strips {
     const std::size_t a_stride = kM != 0 ? kSide * inner : x.shape.a_elements();
     const std::size_t b_stride = inner * cols;
     const bool is_first = place.row == 0 && place.col == 0;
+    const BlocksAhead ahead(x, b_stride * sizeof(std::uint16_t));
     Register low[kRows];
     Register high[kRows];
 #pragma GCC unroll 8
     for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = Columns::zero();
     for (std::uint32_t p = 0; p < count; ++p) {
-      if (is_first) fetch_block_ahead(x, pairs + p);
+      if (is_first) ahead.fetch(pairs + p);
       const std::uint16_t* a = x.a + pairs[p].a * a_stride + place.row * inner;
       const std::uint16_t* b = x.b + pairs[p].b * b_stride + place.col * 2;
 #pragma GCC unroll 1

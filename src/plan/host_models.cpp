@@ -12,14 +12,13 @@ namespace spmm::plan {
 namespace {
 
 /// Rates of one thread.
-/// Source: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a Zen 4, the
-/// kernels of each instruction set forced, OpenBLAS 0.3.21 with the kernels that it takes on such a machine
-/// (Cooperlake, Haswell, Nehalem). Row-merge: its best; it is up to twice as slow where the operands leave the cache,
-/// and where all columns are full and their number is a power of two. So the choice leans to row-merge. Tiles and, with
-/// AVX-512, pairs: the multiply stage on two threads of a Xeon (2 MB second-level cache), P1 to P5, the suite
-/// cpu-patterns and evenly spread blocks of side 1 to 8.
+/// Source: dense-blas: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a
+/// Zen 4, OpenBLAS 0.3.21 with the kernels that it takes on such a machine (Cooperlake, Haswell, Nehalem). Tiles: the
+/// multiply stage on two threads of a Xeon (2 MB second-level cache), P1 to P5, the suite cpu-patterns and evenly
+/// spread blocks of side 1 to 3. Pairs: the multiply stage on one thread of a Zen 5, evenly spread blocks of side 4 to
+/// 64, 0.5 and 4 pairs a C block, elements to 2,047 and to 65,535, each instruction set forced.
 struct Rates {
-  double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory, if its terms take less
+  double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory; side 4 needs hardly any time
   double ordered_ns;       ///< the same of a pair that is ordered first
   double narrow_per_ns;    ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
   double wide_per_ns;      ///< the same, wide
@@ -29,36 +28,38 @@ struct Rates {
   double c_block_ns[3];    ///< the same: a block of the result, found and written
 };
 
-constexpr Rates kVnni{.pair_ns = 2.5,
-                      .ordered_ns = 5.5,
-                      .narrow_per_ns = 90,
-                      .wide_per_ns = 40,
+constexpr Rates kVnni{.pair_ns = 1.5,
+                      .ordered_ns = 4,
+                      .narrow_per_ns = 130,
+                      .wide_per_ns = 75,
                       .dense_per_ns = 25,
                       .tile_ns = {1.6, 1.3, 2},
                       .wide_tile_ns = {1.6, 4, 3.5},
                       .c_block_ns = {2.2, 4, 6}};
-constexpr Rates kAvx2{.pair_ns = 3.5,
-                      .ordered_ns = 5.5,
-                      .narrow_per_ns = 40,
-                      .wide_per_ns = 21,
+constexpr Rates kAvx2{.pair_ns = 1.5,
+                      .ordered_ns = 5,
+                      .narrow_per_ns = 50,
+                      .wide_per_ns = 30,
                       .dense_per_ns = 24,
                       .tile_ns = {2.9, 5, 5},
                       .wide_tile_ns = {2.9, 5, 5},
                       .c_block_ns = {8, 12, 15}};
-constexpr Rates kPortable{.pair_ns = 6,
-                          .ordered_ns = 6,
-                          .narrow_per_ns = 1.5,
-                          .wide_per_ns = 1.5,
+constexpr Rates kPortable{.pair_ns = 20,
+                          .ordered_ns = 20,
+                          .narrow_per_ns = 2.1,
+                          .wide_per_ns = 2.1,
                           .dense_per_ns = 8.5,
                           .tile_ns = {4, 8, 15},
                           .wide_tile_ns = {4, 8, 15},
                           .c_block_ns = {9, 13, 17}};
 constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
-// Row-merge, of one thread. Source: P1 to P5 and the suite cpu-patterns, as above; records go to buffers that stay in
-// the second-level cache.
-constexpr double kOutputBlockNs = 3;  // finding a C block, and each byte of its record
-constexpr double kOutputByteNs = 0.03;
+// Row-merge, of one thread. Source: pairs, as above; records go to buffers that stay in the second-level cache.
+constexpr double kSide4SummedNs = 0.3;     // instead of pair_ns
+constexpr double kSummedBlockNs = 1;       // a C block whose sums lie in memory
+constexpr double kOrderedBlockNs = 4;      // one whose pairs are ordered
+constexpr double kStripsBlockNs = 15;      // the same above side 8
+constexpr double kOutputByteNs = 0.025;    // of a record
 constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
 constexpr double kCachedShare = 0.3;       // of it, where that is in a cache
 constexpr double kCachedBytes = 48 << 20;  // of B, beyond which its blocks come from memory, at so many ns a byte
@@ -94,11 +95,12 @@ double stored_rows(const Statistics& s) {
   return static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
 }
 
-/// Multiply-adds of a pair as packed blocks: sides 5 to 7 are rows of 8 and pairs of inner rows.
+/// Multiply-adds of a pair as kernels make them: in whole registers of columns, without rows that are padding.
 double packed_terms(const Statistics& s, const Limits& limits) {
   const PackedShape shape = packed_shape(limits.isa, s.m());
-  if (shape.interleaved && s.m() > 4 && s.m() < 8) return static_cast<double>(s.m() * (s.m() + s.m() % 2) * shape.cols);
-  return static_cast<double>(shape.a_elements()) * shape.cols;
+  if (!shape.interleaved || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
+  const std::uint32_t lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni ? 16 : 8;
+  return static_cast<double>(s.m() * (s.m() + s.m() % 2)) * ((s.m() + lanes - 1) / lanes * lanes);
 }
 
 /// Whether rows are summed in memory (cpu/row_accumulator.hpp), of rows of the average length.
@@ -117,11 +119,12 @@ double pairs_ns(const Statistics& s, const Limits& limits) {
   // Rows of A that meet the same C blocks again and again meet the same rows of B, too: those are in a cache.
   const bool is_cached = s.b.num_blocks * b_block_bytes < kCachedBytes;
   const double far_share = is_cached ? 0 : std::min(1.0, c_blocks / std::max(1.0, s.num_pairs));
-  const double least_ns = sums_in_memory(s, limits) ? rates.pair_ns : rates.ordered_ns;
-  const double pair_ns =
-      std::max(least_ns, packed_terms(s, limits) / (wide ? rates.wide_per_ns : rates.narrow_per_ns)) +
-      far_share * b_block_bytes * kUncachedByteNs;
-  const double c_block_ns = kOutputBlockNs + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
+  const bool is_summed = sums_in_memory(s, limits);
+  const double least_ns = !is_summed ? rates.ordered_ns : s.m() == 4 ? kSide4SummedNs : rates.pair_ns;
+  const double pair_ns = least_ns + packed_terms(s, limits) / (wide ? rates.wide_per_ns : rates.narrow_per_ns) +
+                         far_share * b_block_bytes * kUncachedByteNs;
+  const double block_ns = is_summed ? kSummedBlockNs : s.m() <= 8 ? kOrderedBlockNs : kStripsBlockNs;
+  const double c_block_ns = block_ns + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
   const double lookup_ns = kLookupNs * std::max(kCachedShare, far_share);
   return s.num_pairs * pair_ns + c_blocks * c_block_ns + s.a.num_blocks * lookup_ns;
 }

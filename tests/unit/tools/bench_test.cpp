@@ -315,7 +315,7 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
   }
   CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "values", "shapes-fit", "sides", "all-sides",
                                           "density-m4", "density-m8", "density-m16", "quick", "patterns",
-                                          "cpu-patterns"});
+                                          "cpu-patterns", "cpu-values"});
   const auto chosen = tools::select_cases(suites, {"P", "P"}, {"S3", "P1"});
   REQUIRE(chosen.size() == 6);
   CHECK(chosen[0].name == "P1");
