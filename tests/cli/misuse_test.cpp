@@ -207,6 +207,26 @@ TEST_CASE("a result that is not expected to fit the disk: a warning, with --stri
   CHECK(fits.err.empty());
 }
 
+TEST_CASE("--strict-space counts the scratch file of a product out of core") {
+  const Workplace workplace;
+  const std::uint64_t free_bytes = fs::space(".").available;
+  constexpr std::uint64_t kMostBytes = 800'000'000'000;  // with more the result alone would not fit
+  if (free_bytes > kMostBytes) return;
+  spmm::MatrixHeader header{.n = 62'000'000u * 64, .m = 64};  // so many rows that the result is small
+  const std::uint64_t record = spmm::input_record_bytes(header.m);
+  header.num_blocks = static_cast<std::uint32_t>(free_bytes / record * 11 / 20);
+  for (const char* name : {"left.bin", "right.bin"}) {
+    write_bytes(name, std::string(reinterpret_cast<const char*>(&header), sizeof header));
+    fs::resize_file(name, spmm::kHeaderBytes + header.num_blocks * record);  // a hole
+  }
+  const ProcessResult result =
+      spmm_command({"--strict-space", "--backend", "cpu", "--memory-limit", "2G", "left.bin", "right.bin", "c.bin"});
+  INFO(result.err);
+  CHECK(result.exit_code == kCannotCreate);
+  CHECK(result.err.find(" of that are a scratch file") != std::string::npos);
+  CHECK_FALSE(fs::exists("c.bin"));
+}
+
 TEST_CASE("an output that is an input is refused and stays as it is") {
   const Workplace workplace;
   fs::create_symlink("a.bin", "soft.bin");
