@@ -110,10 +110,16 @@ bool sums_in_memory(const Statistics& s, const Limits& limits) {
 
 constexpr std::uint32_t kWide = 1u << 15;  // elements from here on need wide arithmetic
 
+/// Whether packed blocks need wide arithmetic: also if the product of two blocks may leave 32 bits.
+bool needs_wide_sums(const Statistics& s) {
+  const std::uint64_t largest = s.max_element;
+  return largest >= kWide || largest * largest * s.m() > 0xFFFF'FFFFu;
+}
+
 /// row-merge: larger blocks.
 double pairs_ns(const Statistics& s, const Limits& limits) {
   const Rates& rates = rates_of(limits.isa);
-  const bool wide = s.max_element >= kWide;
+  const bool wide = needs_wide_sums(s);
   const double c_blocks = likely_c_blocks(s);
   const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
   // Rows of A that meet the same C blocks again and again meet the same rows of B, too: those are in a cache.
