@@ -10,7 +10,7 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint64_t kRowGrain = 4096;
+constexpr std::uint64_t kTileRowGrain = 4096;
 
 /// A loop without branches, which the compiler turns into vectors.
 template <std::uint32_t kSide>
@@ -58,7 +58,7 @@ AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const
   const std::uint64_t num_rows = b.num_rows();
   const auto count = m == 1 ? tiles_of_row<1> : m == 2 ? tiles_of_row<2> : tiles_of_row<3>;
   AlignedArray<std::uint32_t> row_ptr(num_rows + 1);
-  run.parallel_for(num_rows, kRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(num_rows, kTileRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     for (std::uint64_t row = begin; row < end; ++row) row_ptr[row + 1] = count(b, row);
   });
@@ -82,7 +82,7 @@ TileOperand make_tiles(const Operand& b, std::uint32_t m, bool paired, AlignedAr
                     : m == 3 ? fill_row<3, false>
                     : paired ? fill_row<2, true>
                              : fill_row<2, false>;
-  run.parallel_for(num_rows, kRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(num_rows, kTileRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     for (std::uint64_t row = begin; row < end; ++row) fill(b, row, out);
   });

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kSampleShare = 8;             // of a memory limit, one part goes to samples at most
 constexpr std::uint64_t kMaxSampleBytes = 64u << 20;  // 237,000 blocks of m = 8
 constexpr std::uint64_t kMaxCheckBytes = 256u << 20;  // more saves few readings of the inputs
-constexpr std::uint64_t kReadBytes = 1u << 20;        // of one read
+constexpr std::uint64_t kBatchReadBytes = 1u << 20;   // of one read
 constexpr std::uint64_t kCandidatesPerSample = 2;     // some of them turn out to be present
 
 std::uint64_t elements(std::uint32_t m) {
@@ -44,7 +44,7 @@ template <class Body>
 std::uint64_t for_records(const Source& source, std::uint64_t first, const Run& run, const Body& body) {
   const MatrixHeader& header = source.header();
   const std::uint64_t bytes = input_record_bytes(header.m);
-  const std::uint64_t most = std::max<std::uint64_t>(1, kReadBytes / bytes);
+  const std::uint64_t most = std::max<std::uint64_t>(1, kBatchReadBytes / bytes);
   const AlignedArray<std::byte> raw(std::min<std::uint64_t>(most, header.num_blocks) * bytes);
   while (first < header.num_blocks) {
     run.check_cancelled();

@@ -16,7 +16,7 @@ using namespace spmm::test;
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-Json resumed(const std::vector<std::string>& more) {
+Json resumed_with(const std::vector<std::string>& more) {
   std::vector<std::string> words = {"jobs.tsv", "--resume", "--report", "-"};
   words.insert(words.end(), more.begin(), more.end());
   const ProcessResult result = run_batch(words);
@@ -31,11 +31,11 @@ TEST_CASE("a job that was not verified is run again where the list asks for it, 
   const BatchPlace place(2);
   write_bytes("jobs.tsv", "1.bin\t2.bin\tx.bin\n2.bin\t1.bin\ty.bin\tverify=full\n");
   REQUIRE(run_batch({"jobs.tsv"}).exit_code == 0);
-  CHECK(resumed({})["done_before"] == 2);
-  CHECK(resumed({"--verify", "full"})["done"] == 1);
-  CHECK(resumed({"--verify", "full"})["done_before"] == 2);
-  CHECK(resumed({"--verify", "5"})["done_before"] == 2);
-  CHECK(resumed({"--kernel", "reference"})["done_before"] == 2);  // the same bytes
+  CHECK(resumed_with({})["done_before"] == 2);
+  CHECK(resumed_with({"--verify", "full"})["done"] == 1);
+  CHECK(resumed_with({"--verify", "full"})["done_before"] == 2);
+  CHECK(resumed_with({"--verify", "5"})["done_before"] == 2);
+  CHECK(resumed_with({"--kernel", "reference"})["done_before"] == 2);  // the same bytes
 }
 
 TEST_CASE("an output that another job has replaced is made again, though its size is the same") {
@@ -51,13 +51,13 @@ TEST_CASE("an output that another job has replaced is made again, though its siz
   REQUIRE(run_batch({"jobs.tsv"}).exit_code == 0);
   const std::string expected = bytes_of("c.bin");
   write_bytes("jobs.tsv", second);
-  CHECK(resumed({})["done"] == 1);
+  CHECK(resumed_with({})["done"] == 1);
   REQUIRE(bytes_of("c.bin") != expected);
   REQUIRE(bytes_of("c.bin").size() == expected.size());
   write_bytes("jobs.tsv", first);
-  CHECK(resumed({})["done"] == 1);
+  CHECK(resumed_with({})["done"] == 1);
   CHECK(bytes_of("c.bin") == expected);
-  CHECK(resumed({})["done_before"] == 1);
+  CHECK(resumed_with({})["done_before"] == 1);
 }
 
 TEST_CASE("tasks of an array write reports of their own, and a requeued one keeps what it told before") {

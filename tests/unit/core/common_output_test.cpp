@@ -258,9 +258,9 @@ TEST_CASE("common output: the first failure ends all devices, whoever waits for 
     const std::atomic<bool> cancel{true};
     RangesSink sink(1, places);
     CHECK_THROWS_AS(play(sink, {.cancel = &cancel}, 1), Interrupted);
-    most_output_blocks = records_of_rows(0, kRows).size() / kRecord - 1;
+    test::most_output_blocks = records_of_rows(0, kRows).size() / kRecord - 1;
     CHECK_THROWS_AS(play(sink, {}, 1), OutOfMemory);
-    most_output_blocks = kMostOutputBlocks;
+    test::most_output_blocks = test::kMostOutputBlocks;
   }
 }
 

@@ -23,7 +23,7 @@ namespace {
 using namespace spmm;
 namespace fs = std::filesystem;
 
-ProductOptions on_cpu(const std::string& kernel = "auto") {
+ProductOptions cpu_only(const std::string& kernel = "auto") {
   ProductOptions options;
   options.backend = Backend::cpu;
   options.kernel = kernel;
@@ -55,18 +55,18 @@ TEST_CASE("saturation: all elements, none, and one are counted by every kernel, 
     if (kernel.backend != Backend::cpu) continue;
     INFO(kernel.name);
     Report report;
-    engine.multiply(full, full, on_cpu(kernel.name), &report);
+    engine.multiply(full, full, cpu_only(kernel.name), &report);
     CHECK(report.saturated_elements == 24 * 24);
-    engine.multiply(full_matrix(6, 4, 9), full, on_cpu(kernel.name), &report);
+    engine.multiply(full_matrix(6, 4, 9), full, cpu_only(kernel.name), &report);
     CHECK(report.saturated_elements == 0);
-    const ProductMatrix product = engine.multiply(one, other, on_cpu(kernel.name), &report);
+    const ProductMatrix product = engine.multiply(one, other, cpu_only(kernel.name), &report);
     CHECK(product.values.front() == 4'294'967'295u);
     CHECK(report.saturated_elements == 1);
     other.values[4] = 65534;
-    engine.multiply(one, other, on_cpu(kernel.name), &report);
+    engine.multiply(one, other, cpu_only(kernel.name), &report);
     CHECK(report.saturated_elements == 0);
     other.values[4] = 65535;
-    report = engine.multiply(folder.file("full"), folder.file("full"), folder.file("c"), on_cpu(kernel.name));
+    report = engine.multiply(folder.file("full"), folder.file("full"), folder.file("c"), cpu_only(kernel.name));
     CHECK(report.saturated_elements == 24 * 24);
   }
 }
@@ -80,7 +80,7 @@ TEST_CASE("saturation: parts, transposed operands, checks and arrays give the nu
   write_matrix(folder.file("b"), one.b);
   write_matrix(folder.file("b-transposed"), test::transposed(one.b));
   Engine engine;
-  ProductOptions options = on_cpu();
+  ProductOptions options = cpu_only();
   const auto count = [&](const char* b) {
     return engine.multiply(folder.file("a"), folder.file(b), folder.file("c"), options).saturated_elements;
   };
@@ -103,7 +103,7 @@ TEST_CASE("saturation: parts, transposed operands, checks and arrays give the nu
   const std::vector<std::uint16_t> data(4, 65535);
   const BsrView<std::uint16_t> view{.rows = 2, .cols = 2, .m = 2, .indptr = indptr, .indices = indices, .data = data};
   Report report;
-  multiply(engine, view, view, on_cpu(), &report);
+  multiply(engine, view, view, cpu_only(), &report);
   CHECK(report.saturated_elements == 4);
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("saturation: a product within a memory limit counts what it counts at 
   const std::uint64_t result = one.expected.index.size() * output_record_bytes(8);
   Engine engine({.num_threads = 1, .memory_limit_bytes = result + 2'000'000});
   Report report;
-  engine.multiply(one.a, one.b, on_cpu("reference"), &report);
+  engine.multiply(one.a, one.b, cpu_only("reference"), &report);
   CHECK(report.plan.a_bands > 1);
   CHECK(report.saturated_elements == test::num_saturated(one.expected));
 }
@@ -126,7 +126,7 @@ TEST_CASE("saturation: where it is an error, the old output stays and the messag
   write_matrix(folder.file("a"), a);
   write_matrix(folder.file("b"), b);
   Engine engine;
-  ProductOptions options = on_cpu();
+  ProductOptions options = cpu_only();
   engine.multiply(folder.file("a"), folder.file("a"), folder.file("c"), options);
   const ProductMatrix old = read_product(folder.file("c"));
   options.on_saturation = OnSaturation::error;
@@ -171,7 +171,7 @@ TEST_CASE("saturation: a sink counts for a backend that does not, on the threads
       counting.set_may_saturate(may_saturate);
       const auto a = make_memory_source(one.a, "A");
       const auto b = make_memory_source(one.b, "B");
-      CHECK(engine.multiply(*a, *b, counting, on_cpu()).saturated_elements == expected);
+      CHECK(engine.multiply(*a, *b, counting, cpu_only()).saturated_elements == expected);
       CHECK(counting.num_saturated() == (may_saturate ? expected : 0));
       CHECK((is_file ? read_product(folder.file("c")) : product) == one.expected);
     }
@@ -190,7 +190,7 @@ TEST_CASE("saturation: a sink that counts sees each record once behind a proof, 
   Proof proof(*a, *b, {.key = 5}, run);
   ProofSink proving(*file, proof, a->header(), run);
   SaturationSink counting(proving, run);
-  const Report report = Engine().multiply(*a, *b, counting, on_cpu());
+  const Report report = Engine().multiply(*a, *b, counting, cpu_only());
   CHECK(counting.num_saturated() == test::num_saturated(one.expected));
   CHECK(proving.check(report.c_blocks, run).num_saturated == test::num_saturated(one.expected));
 }

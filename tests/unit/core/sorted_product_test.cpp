@@ -20,7 +20,7 @@ namespace {
 
 using namespace spmm;
 
-std::string content_of(const std::string& path) {
+std::string bytes_of_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -46,20 +46,20 @@ Options within(std::uint64_t limit_bytes, unsigned num_threads = 1) {
 }
 
 /// Two files and their product at once.
-class Operands {
+class SortedOperands {
  public:
-  Operands(const BlockMatrix& a, const BlockMatrix& b) {
+  SortedOperands(const BlockMatrix& a, const BlockMatrix& b) {
     write_matrix(folder_.file("a"), a);
     write_matrix(folder_.file("b"), b);
     multiply(folder_.file("a"), folder_.file("b"), folder_.file("c"), within(0));
-    expected_ = content_of(folder_.file("c"));
+    expected_ = bytes_of_file(folder_.file("c"));
   }
 
   /// The report of a product within a limit, which has the bytes of the product at once.
   [[nodiscard]] Report check(const Options& options) const {
     const std::string out = folder_.file("limited");
     const Report report = multiply(folder_.file("a"), folder_.file("b"), out, options);
-    CHECK((content_of(out) == expected_));
+    CHECK((bytes_of_file(out) == expected_));
     std::filesystem::remove(out);
     return report;
   }
@@ -83,8 +83,8 @@ std::string message_of(const std::string& a, const std::string& b, const Options
 }  // namespace
 
 TEST_CASE("every limit gives the same bytes through a scratch file") {
-  const Operands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
-                          test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
+  const SortedOperands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
+                                test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
   unsigned num_sorted = 0;
   for (std::uint64_t limit = 12'000'000; limit > 4'100'000; limit -= limit / 9) {
     INFO("limit " << limit);
@@ -100,7 +100,7 @@ TEST_CASE("a block row that meets all of B comes alone, some columns after the o
   std::erase_if(a.index, [](const BlockIndex& at) { return at.i == 2000; });
   for (std::uint32_t x = 0; x < 4096; ++x) a.index.push_back({.i = 2000, .j = x});
   a.values.resize(a.index.size() * 64, 3);
-  const Operands operands(a, test::random_matrix(8 * 4096, 8, 30'000, 300, 2));
+  const SortedOperands operands(a, test::random_matrix(8 * 4096, 8, 30'000, 300, 2));
   const Report report = operands.check(within(5'000'000));
   REQUIRE(report.plan.scratch_bytes != 0);
   CHECK(report.plan.a_bands > 2);
@@ -163,7 +163,7 @@ TEST_CASE("a file that is both operands is sorted once, and transposed ones as t
     options.memory_limit_bytes = 4'900'000;
     const Report report = multiply(folder.file("a"), folder.file("a"), folder.file("d"), options);
     CHECK(report.plan.scratch_bytes != 0);
-    CHECK((content_of(folder.file("c")) == content_of(folder.file("d"))));
+    CHECK((bytes_of_file(folder.file("c")) == bytes_of_file(folder.file("d"))));
   }
 }
 
@@ -193,8 +193,8 @@ TEST_CASE("invalid records give the message of a product at once through a scrat
 TEST_CASE("without a folder on a disk the slabs are read from the operands, and the plan says why") {
   const std::string shared = "/dev/shm";
   if (!std::filesystem::is_directory(shared)) return;
-  const Operands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
-                          test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
+  const SortedOperands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
+                                test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
   const char* const set = std::getenv("TMPDIR");
   const std::string before = set == nullptr ? "" : set;
   setenv("TMPDIR", shared.c_str(), 1);

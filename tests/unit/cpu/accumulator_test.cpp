@@ -44,18 +44,18 @@ struct SeenSums {
   std::uint64_t stored = 0;   // columns
   bool keeps_between = true;  // nobody changes sums between two runs
 };
-SeenSums seen;
+SeenSums seen_sums;
 constexpr std::uint32_t kSeenElements = 16;
 
 std::uint32_t see_add(const cpu::AddRun& run, std::uint32_t first_col, std::uint32_t, std::uint32_t* sums) {
-  if (sums[0] != seen.adds) seen.keeps_between = false;
+  if (sums[0] != seen_sums.adds) seen_sums.keeps_between = false;
   for (std::uint32_t x = 0; x < run.count; ++x) ++sums[(run.cols[x] - first_col) * kSeenElements];
-  ++seen.adds;
+  ++seen_sums.adds;
   return run.count;
 }
 
 std::byte* see_store(std::uint32_t, std::uint32_t, std::uint32_t count, std::uint32_t*, std::byte* out) {
-  seen.stored += count;
+  seen_sums.stored += count;
   return out;
 }
 
@@ -95,12 +95,12 @@ TEST_CASE("cpu: all columns of a row are visited once, however large its element
     cpu::OutputQueue::Job job;
     REQUIRE(queue.start(job, [] { return true; }));
     cpu::UnitOutput out(queue, job, record);
-    seen = {};
+    seen_sums = {};
     rows.merge(0, 0, kSide, true, out);
     queue.finish(job);
-    CHECK(seen.adds == kTerms);
-    CHECK(seen.keeps_between);
-    CHECK(seen.stored == kSide);
+    CHECK(seen_sums.adds == kTerms);
+    CHECK(seen_sums.keeps_between);
+    CHECK(seen_sums.stored == kSide);
   }
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("cpu: sums of rows in memory, full and half empty") {
     for (const std::uint32_t step : {1u, 3u, 7u}) {
       INFO("m " << m << ", step " << step);
       for (const std::uint32_t max_value : {2047u, 16'383u, 65'535u}) {
-        check_product(every(30, 30, 30, m, step, max_value, 1), every(30, 30, 30, m, step, max_value, 2));
+        check_rows(every(30, 30, 30, m, step, max_value, 1), every(30, 30, 30, m, step, max_value, 2));
       }
     }
   }

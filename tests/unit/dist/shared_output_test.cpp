@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "io/system_calls.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
+#include "support/wrapped_calls.hpp"
 
 namespace {
 
@@ -23,12 +23,12 @@ std::size_t num_names(const test::TemporaryFolder& folder) {
 }  // namespace
 
 TEST_CASE("an output that must not replace another is published where names cannot be exchanged, as on NFS") {
-  const io::SystemCalls table = io::system_calls;
+  const test::SystemCalls table = test::system_calls;
   for (const int refusal : {0, EINVAL, ENOSYS}) {
     static int error;
     error = refusal;
     if (refusal != 0) {
-      io::system_calls.renameat2 = [](int, const char*, int, const char*, unsigned) {
+      test::system_calls.renameat2 = [](int, const char*, int, const char*, unsigned) {
         errno = error;
         return -1;
       };
@@ -53,6 +53,6 @@ TEST_CASE("an output that must not replace another is published where names cann
     }
     CHECK(std::filesystem::file_size(folder.file("c.bin")) == 14);
     CHECK(num_names(folder) == 1);
-    io::system_calls = table;
+    test::system_calls = table;
   }
 }
