@@ -104,6 +104,7 @@ const std::vector<std::string>& variable_names() {
                                                   "NO_PARTNERS",
                                                   "NO_PICTURE",
                                                   "ON_OVERFLOW",
+                                                  "ON_SATURATION",
                                                   "OPENBLAS",
                                                   "ORDER",
                                                   "PARTS",

@@ -92,7 +92,7 @@ std::string operand_hint(const std::string& result_name) {
   const std::string name = path.string();
   const std::string out = (path.parent_path() / (path.stem().string() + "16.bin")).string();
   return text("make an operand of the result: spmm-convert ", dashes_before(name), shell_word(name), " ",
-              shell_word(out), " (elements above 65535: --on-overflow saturate)");
+              shell_word(out), " (elements above 65535 do not fit)");
 }
 
 void reject_foreign_ending(const std::string& out) {

@@ -137,10 +137,6 @@ std::string layer_of(std::string_view path) {
 std::vector<std::string> complaints(const std::string& path, std::string_view source,
                                     const std::vector<std::string>& known) {
   std::vector<std::string> found;
-  const auto num_lines = static_cast<std::size_t>(std::count(source.begin(), source.end(), '\n'));
-  if (num_lines > kMaxLines) {
-    found.push_back(path + ": " + std::to_string(num_lines) + " lines, at most " + std::to_string(kMaxLines));
-  }
   const Layer* layer = find_layer(path);
   if (layer == nullptr) {
     found.push_back(path + ": belongs to no layer; add its folder to the table of layers");

@@ -8,8 +8,6 @@
 
 namespace layers {
 
-inline constexpr std::size_t kMaxLines = 400;
-
 /// One #include line.
 struct Include {
   std::size_t line = 0;

@@ -146,6 +146,6 @@ TEST_CASE("elements at the limit: counted for each job and in all, and an error 
   CHECK(bytes_of("x.bin") == before);
   CHECK(bytes_of("z.bin") == before);
   CHECK(parse_report("batch-report", bytes_of("r.json"))["totals"]["done_before"] == 1);
-  CHECK(resumed({})["done"] == 1);  // accepted again
-  CHECK(resumed({})["done_before"] == 3);
+  CHECK(resumed_with({})["done"] == 1);  // accepted again
+  CHECK(resumed_with({})["done_before"] == 3);
 }

@@ -175,7 +175,7 @@ TEST_CASE("bench: processes are timed before this program has run a product, whi
   write_text((programs / "spmm").string(), "#!/bin/sh\nls \"$(dirname \"$3\")\" >> \"$(dirname \"$0\")/seen\"\n");
   std::filesystem::permissions(programs / "spmm", std::filesystem::perms::owner_all);
   const ProcessResult result =
-      run_process({programs / "spmm-bench", "--suites", kSuites, "--case", "quick-m8,quick-m5", "--backend", "cpu",
+      run_process({programs / "spmm-bench", "--suites", kSuiteFile, "--case", "quick-m8,quick-m5", "--backend", "cpu",
                    "--runs", "2", "--e2e", "--floor", "--work", folder.file("work"), "--json", "-"});
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
@@ -292,12 +292,12 @@ TEST_CASE("bench: mistakes on the command line", "[tools][bench]") {
   const TemporaryFolder folder;
   CHECK(run_bench({"--case", "quick-m8", "--json", folder.file("none/x.json")}).exit_code == 73);
   const std::string suites = folder.file("suites.json");
-  std::filesystem::copy_file(kSuites, suites);
+  std::filesystem::copy_file(kSuiteFile, suites);
   const ProcessResult over =
       run_tool("bench", {"--case", "quick-m8", "--kernel", "reference", "--suites", suites, "--json", suites});
   CHECK(over.exit_code == 2);
   CHECK(over.err.find("the output is the same file as the input") != std::string::npos);
-  CHECK(content_of(suites) == content_of(kSuites));
+  CHECK(content_of(suites) == content_of(kSuiteFile));
 }
 
 TEST_CASE("bench: suites are data", "[tools][bench]") {
