@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the commands of README.md, one after the other, on small files.
+"""Runs the commands of README.md and other pages, one after the other, on small files.
 
-usage: readme_test.py README.md BIN
-BIN is the folder of the programs. Every line of a command block is run here or named in ELSEWHERE with what runs it; a
+usage: readme_test.py PAGE... BIN
+BIN is the folder of the programs. Each page has a folder of its own. Every line of a command block is run here or named in ELSEWHERE with what runs it; a
 line that is neither, and a command that fails, fail the test. Programs that this build lacks are left out, and said.
 """
 import os
@@ -81,28 +81,33 @@ class Place:
             fail(f"`{line}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
-def main():
-    if len(sys.argv) != 3:
-        fail("usage: readme_test.py README.md BIN")
-    programs = pathlib.Path(sys.argv[2]).resolve()
+def run_page(page, programs):
+    """How many commands of a page ran."""
     count = 0
     with tempfile.TemporaryDirectory(prefix="spmm-readme-") as folder:
         place = Place(pathlib.Path(folder), programs)
-        for line in command_lines(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")):
+        for line in command_lines(page.read_text(encoding="utf-8")):
             if any(line.startswith(beginning) for beginning in ELSEWHERE):
                 continue
             program = PROGRAM.search(line)
             if program is None:
-                fail(f"`{line}` is neither run here nor named in ELSEWHERE")
+                fail(f"{page}: `{line}` is neither run here nor named in ELSEWHERE")
             if not (programs / program[1]).exists():
                 print(f"left out, {program[1]} is not built: {line}")
                 continue
             place.before(line)
             place.run(line)
             count += 1
-    if count < 10:
-        fail(f"only {count} commands were found")
-    print(f"{count} commands of the README ran")
+    return count
+
+
+def main():
+    if len(sys.argv) < 3:
+        fail("usage: readme_test.py PAGE... BIN")
+    counts = [run_page(pathlib.Path(page), pathlib.Path(sys.argv[-1]).resolve()) for page in sys.argv[1:-1]]
+    if counts[0] < 10:
+        fail(f"only {counts[0]} commands were found in {sys.argv[1]}")
+    print(f"{sum(counts)} commands of {len(counts)} pages ran")
 
 
 main()

@@ -43,7 +43,7 @@ class Documents(unittest.TestCase):
                 self.assertEqual(done.stdout.splitlines(), expected, path)
 
     def test_the_c_example(self):
-        blocks = [b for b in code_blocks(ROOT / "README.md", "c") if "spmm.h" in b]
+        blocks = [b for b in code_blocks(ROOT / "src/capi/README.md", "c") if "spmm.h" in b]
         self.assertEqual(len(blocks), 1)
         compiler, library = os.environ.get("CC", "cc"), os.environ.get("SPMM_LIBRARY")
         if library is None:
