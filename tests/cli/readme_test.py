@@ -15,8 +15,6 @@ import tempfile
 
 # Beginning of a line -> what runs it.
 ELSEWHERE = {
-    "$ ./spmm": "tools/scripts/demo.sh",
-    "$ build/bin/spmm-compare": "tools/scripts/demo.sh",
     "bash tools/scripts/": "they build and test; this test is a part of one of them",
     "cmake --install build": "install_test",
     "cmake --build build --target uninstall": "install_test",
@@ -40,7 +38,7 @@ def command_lines(text):
     """Lines of the blocks without a language that begin like a command; outputs and drawings do not."""
     for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         for line in block.splitlines():
-            if re.match(r"(\$ |\./|build/bin/|bash |cmake |mpirun |sbatch |python3 |make_jobs)", line):
+            if re.match(r"(\./|build/bin/|bash |cmake |mpirun |sbatch |python3 |make_jobs)", line):
                 yield re.sub(r"\s+#\s.*$", "", line)
 
 
