@@ -98,7 +98,6 @@ missing_packages() {
 # Packages without which something is left out, one a line with what that is.
 optional_packages() {
   has_header cblas.h {,x86_64-linux-gnu/,aarch64-linux-gnu/}openblas-pthread/cblas.h || echo "libopenblas-dev: fast products of nearly dense matrices on the CPU"
-  has_header zip.h || echo "libzip-dev: .npz files in spmm-convert"
   has_program mpicc || echo "libopenmpi-dev openmpi-bin: spmm-mpi, one product by many processes"
 }
 
