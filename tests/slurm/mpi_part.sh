@@ -30,7 +30,7 @@ echo old > z.bin
 wait_for 30 "two free nodes" nodes_are_free
 code=0
 SPMM_MPI_FAULT=read-eio:1:140 allocated timeout 60 \
-  mpirun -n 2 --bind-to none "$bin/../tests/faulty/spmm-mpi" "${product[@]:1}" 2> mpi.err || code=$?
+  mpirun -n 2 --bind-to none "$faulty/spmm-mpi" "${product[@]:1}" 2> mpi.err || code=$?
 [[ $code == 74 && $(grep -c '^spmm-mpi: error: .*\[rank 1 of 2 on ' mpi.err) == 1 ]] || { echo "code $code"; cat mpi.err; exit 1; }
 [[ $(cat z.bin) == old && ! -e .z.bin.spmm-mpi.tmp ]]
 

@@ -3,10 +3,11 @@
 # here. An array of two tasks completes a list; a signalled task goes back to the queue and goes on; a dead node's task
 # runs again on the other one. In the end every output has the bytes of single products. Where spmm-mpi was built, one
 # product runs on both nodes, by mpirun within an allocation.
-# Usage: slurm_test.sh BIN_DIR SOURCE_DIR. Exit code 77: skipped.
+# Usage: slurm_test.sh BIN_DIR SOURCE_DIR FAULTY_BIN_DIR (the programs with faults). Exit code 77: skipped.
 set -euo pipefail
 bin=$1
 source_dir=$2
+faulty=$3
 
 skip() {
   echo "slurm_test: skipped: $*"
@@ -104,6 +105,7 @@ wait_for 30 "two idle nodes" nodes_are_idle
 # ---- a list, and its outputs without Slurm
 source_dir=$(cd "$source_dir" && pwd)
 bin=$(cd "$bin" && pwd)
+faulty=$(cd "$faulty" && pwd)
 cd "$work"
 for o in 1 2 3 4; do "$bin/spmm-gen" "$o.bin" --n 256 --m 4 --k 500 --seed "$o" -q; done
 mkdir ref out
@@ -119,9 +121,10 @@ done
 cat > "$work/batch" << END
 #!/bin/sh
 echo \$\$ \$PPID > $work/pids.\$SLURMD_NODENAME.\$SLURM_ARRAY_JOB_ID
-exec $bin/spmm-batch "\$@"
+exec "\$BATCH_PROGRAM" "\$@"
 END
 chmod +x "$work/batch"
+export BATCH_PROGRAM=$bin/spmm-batch
 
 submit() {  # prints the job's number
   sbatch --parsable --array=0-1 --cpus-per-task=1 --gres=none --output="$work/task-%A_%a.log" \
@@ -147,7 +150,7 @@ grep -l '8 jobs: 8 done' "$work"/task-"${job}"_*.log | wc -l | grep -q '^2$'
 
 echo "== a signalled task goes back to the queue and goes on"
 forget
-export SPMM_BATCH_FAULT=slow:out/  # a second for each job
+export BATCH_PROGRAM=$faulty/spmm-batch SPMM_BATCH_FAULT=slow:out/  # a second for each job
 job=$(submit)
 wait_for 30 "the first outputs" has_outputs 3
 scancel --batch --signal=TERM "${job}_0"

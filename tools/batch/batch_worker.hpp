@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
 
 #include "spmm/engine.hpp"
 #include "spmm/report.hpp"
@@ -28,10 +27,5 @@ class ProductRunner {
   WorkerKind kind_;
   Engine engine_;
 };
-
-/// For tests: SPMM_BATCH_FAULT=KIND:TEXT makes jobs misbehave whose output path contains TEXT. KIND: kill (the process
-/// dies), hang (never ends, cannot be cancelled), slow (a second more, can be cancelled), device (DeviceError, now and
-/// for every later job of the process, as after a fault on a device). Errors: DeviceError, Interrupted.
-void inject_fault(const std::string& out, const std::atomic<bool>& cancel);
 
 }  // namespace spmm::batch

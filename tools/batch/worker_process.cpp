@@ -130,7 +130,6 @@ class Worker {
 
   void multiply(const RunningJob& running, JobResult& result) {
     const JobOrder& order = running.order;
-    inject_fault(order.job.out, running.cancel);
     // Taken before the product: inputs that change under it are run again by --resume.
     const FileIdentity a = identity_of(order.job.a, order.hash_files);
     const FileIdentity b = identity_of(order.job.b, order.hash_files);

@@ -164,8 +164,7 @@ TEST_CASE("a stopped worker's job times out and the worker is replaced") {
   std::string list = bytes_of("jobs.tsv");
   list.insert(list.find("c11-0.bin") + 9, "\ttimeout=0.5");  // others may take their time on a busy machine
   write_bytes("jobs.tsv", list);
-  Process process(batch_words({"jobs.tsv", "--joblog", "log"}),
-                  {.env = {{"SPMM_BATCH_FAULT", "slow:c11"}}, .folder = {}});
+  Process process(faulty_batch_words({"jobs.tsv", "--joblog", "log"}), with_fault("slow:c11"));
   while (children_of(process.pid()).empty()) std::this_thread::sleep_for(std::chrono::microseconds(200));
   for (const pid_t worker : children_of(process.pid())) ::kill(worker, SIGSTOP);
   const ProcessResult result = process.wait();
@@ -179,8 +178,8 @@ TEST_CASE("running jobs have their grace, a second signal takes it away") {
   place.write_list();
   for (const bool twice : {false, true}) {
     // Every job takes a second, or never ends.
-    const ProcessOptions options{.env = {{"SPMM_BATCH_FAULT", twice ? "hang:" : "slow:"}}, .folder = {}};
-    Process process(batch_words({"jobs.tsv", "--grace", "300", "--no-journal", "--report", "r.json"}), options);
+    Process process(faulty_batch_words({"jobs.tsv", "--grace", "300", "--no-journal", "--report", "r.json"}),
+                    with_fault(twice ? "hang:" : "slow:"));
     while (children_of(process.pid()).empty()) std::this_thread::sleep_for(std::chrono::microseconds(200));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     process.send_signal(SIGTERM);

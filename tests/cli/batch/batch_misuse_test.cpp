@@ -193,8 +193,7 @@ TEST_CASE("a forced GPU that is not there is said at once") {
 TEST_CASE("a second supervisor on one journal is refused") {
   const BatchPlace place;
   write_bytes("good.tsv", kGood);
-  const ProcessOptions slow{.env = {{"SPMM_BATCH_FAULT", "slow:x.bin"}}, .folder = {}};
-  Process first(batch_words({"good.tsv"}), slow);
+  Process first(faulty_batch_words({"good.tsv"}), with_fault("slow:x.bin"));
   while (children_of(first.pid()).empty()) {
   }
   const ProcessResult second = run_batch({"good.tsv", "--resume"});

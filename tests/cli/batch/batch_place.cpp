@@ -87,6 +87,15 @@ std::vector<std::string> batch_words(std::vector<std::string> arguments) {
   return arguments;
 }
 
+std::vector<std::string> faulty_batch_words(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), SPMM_FAULTY_BIN_DIR "/spmm-batch");
+  return arguments;
+}
+
+ProcessOptions with_fault(const std::string& fault) {
+  return {.env = {{"SPMM_BATCH_FAULT", fault}}, .folder = {}};
+}
+
 ProcessResult run_batch(const std::vector<std::string>& arguments, const ProcessOptions& options) {
   return run_process(batch_words(arguments), options);
 }

@@ -41,6 +41,9 @@ class BatchPlace {
 };
 
 std::vector<std::string> batch_words(std::vector<std::string> arguments);
+/// spmm-batch with faults of its jobs, and the variable that says which: faulty/faulty_engine.cpp.
+std::vector<std::string> faulty_batch_words(std::vector<std::string> arguments);
+ProcessOptions with_fault(const std::string& fault);
 ProcessResult run_batch(const std::vector<std::string>& arguments, const ProcessOptions& options = {});
 /// `text` on standard input.
 ProcessResult run_batch_on(const std::string& text, const std::string& arguments);

@@ -34,11 +34,6 @@ std::vector<Names> table_of(const std::string& text) {
   return rows;
 }
 
-/// Whether every process sees its environment's fault.
-ProcessOptions with_fault(const std::string& fault) {
-  return {.env = {{"SPMM_BATCH_FAULT", fault}}, .folder = {}};
-}
-
 }  // namespace
 
 TEST_CASE("a list gives the bytes of single products, and --resume does nothing more") {
@@ -224,7 +219,7 @@ TEST_CASE("a job that kills its worker fails alone, and so does one that breaks 
     const std::size_t num_jobs = place.write_list();
     // Without retries: what ran beside the culprit is run again all the same.
     const ProcessResult result =
-        run_batch({"jobs.tsv", "--retries", "0", "--report", "-"}, with_fault(kind + ":c23-0"));
+        run_process(faulty_batch_words({"jobs.tsv", "--retries", "0", "--report", "-"}), with_fault(kind + ":c23-0"));
     INFO(kind << ": " << result.err);
     CHECK(result.exit_code == 1);
     CHECK(place.wrong_outputs() == Names{"c23-0.bin"});
@@ -246,7 +241,7 @@ TEST_CASE("a job over its time fails, stopped or with its worker, and others do 
     list.insert(list.find("c23-0.bin") + 9, "\ttimeout=0.3");
     write_bytes("jobs.tsv", list);
     const ProcessResult result =
-        run_batch({"jobs.tsv", "--retries", "0", "--joblog", "log"}, with_fault(kind + ":c23-0"));
+        run_process(faulty_batch_words({"jobs.tsv", "--retries", "0", "--joblog", "log"}), with_fault(kind + ":c23-0"));
     INFO(kind << ": " << result.err);
     CHECK(result.exit_code == 1);
     CHECK(place.wrong_outputs() == Names{"c23-0.bin"});
@@ -261,7 +256,8 @@ TEST_CASE("--halt stops at the first failure, soon or now") {
     write_bytes("bad.bin", "no matrix");
     write_bytes("jobs.tsv", "1.bin\tbad.bin\tx.bin\n" + bytes_of("jobs.tsv"));
     const ProcessResult result =
-        run_batch({"jobs.tsv", "--halt", when + ",fail=1", "--keep-order", "--report", "-"}, with_fault("slow:c11"));
+        run_process(faulty_batch_words({"jobs.tsv", "--halt", when + ",fail=1", "--keep-order", "--report", "-"}),
+                    with_fault("slow:c11"));
     INFO(when << ": " << result.err);
     CHECK(result.exit_code == 1);
     const Json totals = parse_report("batch-report", result.out)["totals"];
