@@ -14,6 +14,7 @@
 #include "cli/report_text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
+#include "tools/batch/batch_limits.hpp"
 
 namespace spmm::batch {
 namespace {
@@ -154,8 +155,7 @@ std::string joblog_line(const JobRun& run, const std::string& host, double start
               one_line(run.job.out), '\n');
 }
 
-std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, const RunLimit& limit,
-                          double seconds) {
+std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, double seconds) {
   std::string table =
       format("%-10s %9s %9s %12s %12s %12s\n", "worker", "done", "failed", "job seconds", "read", "written");
   for (const PoolWorker& worker : workers) {
@@ -180,9 +180,7 @@ std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>
     table += text(cli::saturation_text(counts.saturated_elements), " in ", counts.saturated_jobs,
                   counts.saturated_jobs == 1 ? " job\n" : " jobs (--report says in which)\n");
   }
-  if (limit.resource.empty()) return table;
-  return table + format("limit: %s; %.3g %% of the time (files alone %.3g s, kernels alone %.3g s)\n",
-                        limit.resource.c_str(), 100 * limit.share, limit.files_s, limit.kernels_s);
+  return table;
 }
 
 BatchOutput::BatchOutput(const BatchOptions& options)
@@ -239,16 +237,15 @@ void BatchOutput::tick(const JobCounts& counts, bool is_complete) {
 void BatchOutput::finish(const JobTable& table, const std::vector<PoolWorker>& workers, int exit_code) {
   clear_line();
   const double seconds = now_s();
-  const RunLimit limit = limit_of(table.counts(), workers, usable_cores(), seconds);
-  if (!options_.report.empty()) write_report(table, workers, limit, seconds, exit_code);
+  if (!options_.report.empty()) write_report(table, workers, seconds, exit_code);
   if (options_.quiet) return;
-  (options_.report == "-" ? std::cerr : std::cout)
-      << summary_table(table.counts(), workers, limit, seconds) << std::flush;
+  (options_.report == "-" ? std::cerr : std::cout) << summary_table(table.counts(), workers, seconds) << std::flush;
 }
 
-void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWorker>& workers, const RunLimit& limit,
-                               double seconds, int exit_code) const {
+void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWorker>& workers, double seconds,
+                               int exit_code) const {
   const JobCounts& counts = table.counts();
+  const RunLimit limit = limit_of(counts, workers, usable_cores(), seconds);
   const EarlierRuns earlier = options_.resume ? earlier_runs(options_.report) : EarlierRuns();
   Json json = {{"schema", kBatchSchema},         {"version", version_string()},
                {"command", options_.command},    {"host", host_},

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/batch/batch_limits.hpp"
 #include "tools/batch/batch_options.hpp"
 #include "tools/batch/job_table.hpp"
 #include "tools/batch/worker_pool.hpp"
@@ -23,9 +22,8 @@ inline constexpr const char* kJobLogHeader =
     "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
 std::string joblog_line(const JobRun& run, const std::string& host, double start_epoch_s);
 
-/// Jobs, seconds and bytes of each worker, then of all, and what bounds the run.
-std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, const RunLimit& limit,
-                          double seconds);
+/// Jobs, seconds and bytes of each worker, then of all.
+std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, double seconds);
 
 class BatchOutput {
  public:
@@ -47,8 +45,7 @@ class BatchOutput {
 
  private:
   void clear_line();
-  void write_report(const JobTable& table, const std::vector<PoolWorker>& workers, const RunLimit& limit,
-                    double seconds, int exit_code) const;
+  void write_report(const JobTable& table, const std::vector<PoolWorker>& workers, double seconds, int exit_code) const;
 
   const BatchOptions& options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
