@@ -28,6 +28,7 @@ namespace {
 constexpr std::string_view kEnding = ".journal";
 constexpr std::string_view kDone = "done.2";  // lines of earlier versions: "done", "failed"
 constexpr std::string_view kFailed = "failed.2";
+constexpr const char* kNoFileHash = "0000000000000000";  // a column of lines that earlier versions wrote and read
 constexpr std::chrono::seconds kWaitForDying{10};  // workers of a killed supervisor still hold its locks for a moment
 constexpr std::chrono::milliseconds kLookEvery{20};
 
@@ -115,18 +116,6 @@ void read_journal_file(const std::string& path, Journal& journal) {
   }
 }
 
-std::uint64_t hash_or_zero(const std::string& path) {
-  try {
-    return hash_of_file(path);
-  } catch (const Error&) {
-    return 0;
-  }
-}
-
-bool same_content(const std::string& path, const FileIdentity& now, const FileIdentity& then) {
-  return now.size == then.size && then.hash != 0 && hash_or_zero(path) == then.hash;
-}
-
 }  // namespace
 
 FileState state_of(const std::string& path) {
@@ -167,7 +156,7 @@ std::string journal_line(const JournalRecord& record) {
   for (const FileIdentity& file : {record.a, record.b, record.out}) {
     add(std::to_string(file.size));
     add(std::to_string(file.mtime_ns));
-    add(hex(file.hash));
+    add(kNoFileHash);
   }
   add(hex(record.options));
   add(std::to_string(record.out_inode));
@@ -195,7 +184,7 @@ std::optional<JournalRecord> parse_journal_line(std::string_view line) {
   for (FileIdentity* file : {&record.a, &record.b, &record.out}) {
     file->size = fields.number<std::uint64_t>();
     file->mtime_ns = fields.number<std::int64_t>();
-    file->hash = fields.number<std::uint64_t>(16);
+    fields.number<std::uint64_t>(16);
   }
   record.options = fields.number<std::uint64_t>(16);
   record.saturated_elements = kNotCounted;
@@ -286,7 +275,7 @@ io::Descriptor JournalFolder::open_writer(const std::string& writer) const {
   return fd;
 }
 
-bool is_done(const Journal& journal, const Job& job, CheckKind check) {
+bool is_done(const Journal& journal, const Job& job) {
   const auto found = journal.find(key_of(job));
   if (found == journal.end() || found->second.exit_code != 0) return false;
   const JournalRecord& record = found->second;
@@ -294,16 +283,7 @@ bool is_done(const Journal& journal, const Job& job, CheckKind check) {
   if (record.verified < job.options.verify_blocks || (job.options.durable && !record.durable)) return false;
   const FileState out = state_of(job.out);
   if (!out.is_regular) return false;
-  const FileIdentity a = state_of(job.a).identity;
-  const FileIdentity b = state_of(job.b).identity;
-  if (check == CheckKind::content) {
-    return same_content(job.a, a, record.a) && same_content(job.b, b, record.b) &&
-           same_content(job.out, out.identity, record.out);
-  }
-  const auto is_same = [](const FileIdentity& now, const FileIdentity& then) {
-    return now.size == then.size && now.mtime_ns == then.mtime_ns;
-  };
-  return is_same(a, record.a) && is_same(b, record.b) && is_same(out.identity, record.out) &&
+  return state_of(job.a).identity == record.a && state_of(job.b).identity == record.b && out.identity == record.out &&
          (record.out_inode == 0 || out.inode == record.out_inode);
 }
 

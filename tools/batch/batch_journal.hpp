@@ -21,7 +21,6 @@ namespace spmm::batch {
 struct FileIdentity {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;  ///< 0 with size 0: no such file
-  std::uint64_t hash = 0;     ///< 0 = not taken
 
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
@@ -107,13 +106,11 @@ class JournalFolder {
   io::Descriptor shard_lock_;
 };
 
-enum class CheckKind : std::uint8_t { stat, content };
-
 /// Whether the journal says that this job needs no run: its inputs are the same, its output is the file that the run
 /// wrote, and that run promised what the job asks for now (verification, durability, no saturation) or more. Backend,
 /// kernel and limits do not count: they do not change the bytes. Nor does the device number, which differs between
-/// nodes. CheckKind::content compares hashes instead of times and inodes; it reads all three files.
-bool is_done(const Journal& journal, const Job& job, CheckKind check);
+/// nodes.
+bool is_done(const Journal& journal, const Job& job);
 
 /// Whether it failed before, with the same inputs and options. What the disk or the memory was to blame for does not
 /// count: it is worth another attempt.

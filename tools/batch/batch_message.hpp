@@ -18,7 +18,6 @@ struct JobOrder {
   Job job{};
   unsigned num_threads = 1;
   bool keep_a = false, keep_b = false;  ///< later jobs read the same file: keep it on the device where it fits
-  bool hash_files = false;              ///< the journal gets hashes of the three files
 };
 
 /// Supervisor to worker: stop this job soon.

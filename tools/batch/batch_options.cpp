@@ -27,7 +27,7 @@ OUT is a file: results in parts (spmm --parts) cannot be asked for in a list.
 One worker process per GPU and one for the cores run the jobs, several at once, each job where it ends first. A worker
 that dies or hangs is replaced: what ran beside the culprit is run again, the culprit --retries times, alone.
 
-The journal remembers what is done: inputs with their sizes and times, OUT with its inode too (--check content: hashes).
+The journal remembers what is done: inputs with their sizes and times, OUT with its inode too.
 A job that now asks for more than it was run with (verify, durable, on-saturation=error where elements saturated) is not
 done; other options do not change the bytes.
 It is JOBS.journal beside the list unless --journal names another folder; standard input has none without --journal.
@@ -80,7 +80,6 @@ cli::OptionTable make_options() {
       ("no-journal", "keep none")                                                                                  //
       ("resume", "skip what the journal says is done, or failed")                                                  //
       ("retry-failed", "as --resume, but run what failed again")                                                   //
-      ("check", "what makes a job done: stat = sizes and times, content = hashes", value(), "stat|content")        //
       ("joblog", "a line for each job, in the columns of GNU parallel", value(), "FILE")                           //
       ("report", "JSON with every job; - = standard output", value(), "FILE")                                      //
       ("dry-run", "print the jobs that would run")                                                                 //
@@ -225,7 +224,6 @@ BatchOptions parse_batch_options(int argc, const char* const* argv, const Variab
   if (const auto halt = cli::option_text(parsed, "halt")) options.halt = parse_halt(halt->value, halt->where);
   options.grace_s = seconds_option(parsed, "grace", options.grace_s);
   options.keep_order = cli::option_flag(parsed, "keep-order");
-  options.check = cli::option_choice(parsed, "check", {"stat", "content"}) == 1 ? CheckKind::content : CheckKind::stat;
   options.dry_run = cli::option_flag(parsed, "dry-run");
   options.quiet = cli::option_flag(parsed, "quiet");
   constexpr std::array kModes = {cli::ProgressMode::automatic, cli::ProgressMode::always, cli::ProgressMode::never};

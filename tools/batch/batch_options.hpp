@@ -40,7 +40,6 @@ struct BatchOptions {
   std::optional<std::string> journal;  ///< folder; nothing = none
   bool resume = false;
   bool retry_failed = false;
-  CheckKind check = CheckKind::stat;
   std::string joblog;  ///< "" = none
   std::string report;  ///< "" = none, "-" = standard output
   bool dry_run = false;

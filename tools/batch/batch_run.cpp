@@ -172,7 +172,7 @@ void fill_table(const BatchOptions& options, const Setting& setting, std::vector
   std::vector<Job> left;
   std::vector<std::string> outs;
   for (Job& job : jobs) {
-    if (options.resume && is_done(setting.past, job, options.check)) {
+    if (options.resume && is_done(setting.past, job)) {
       table.add_settled(std::move(job), JobState::done_before);
     } else if (options.resume && !options.retry_failed && has_failed(setting.past, job)) {
       table.add_settled(std::move(job), JobState::failed_before);

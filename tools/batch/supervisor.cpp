@@ -127,7 +127,7 @@ void Supervisor::add_line(const std::string& line) {
       return add_failed_line(text(job->out, " is the output of an earlier line; give each job an output of its own"),
                              cli::kBadData);
     }
-    if (p_.options.resume && is_done(p_.past, *job, p_.options.check)) {
+    if (p_.options.resume && is_done(p_.past, *job)) {
       p_.table.add_settled(std::move(*job), JobState::done_before);
     } else if (p_.options.resume && !p_.options.retry_failed && has_failed(p_.past, *job)) {
       p_.table.add_settled(std::move(*job), JobState::failed_before);

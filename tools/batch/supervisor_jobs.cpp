@@ -134,8 +134,7 @@ bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
                        .job = run.job,
                        .num_threads = run.grant.num_threads,
                        .keep_a = run.keep_a || may_return(run.job.operand_a()),
-                       .keep_b = run.keep_b || may_return(run.job.operand_b()),
-                       .hash_files = p_.options.check == CheckKind::content && p_.options.journal.has_value()};
+                       .keep_b = run.keep_b || may_return(run.job.operand_b())};
   const SendState state = p_.pool.send(worker, order);
   if (state == SendState::full) stalled_ = true;
   const std::string& problem = p_.pool.workers()[worker].start_problem;

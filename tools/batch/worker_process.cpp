@@ -23,7 +23,6 @@
 #include "io/format.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/batch_journal.hpp"
-#include "tools/batch/content_hash.hpp"
 
 namespace spmm::batch {
 namespace {
@@ -33,12 +32,6 @@ constexpr unsigned kLastSeconds = 10;  // jobs have so long to stop once the sup
 std::int64_t done_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
-}
-
-FileIdentity identity_of(const std::string& path, bool with_hash) {
-  FileIdentity identity = state_of(path).identity;
-  if (with_hash) identity.hash = hash_of_file(path);
-  return identity;
 }
 
 /// A job on its way through the worker.
@@ -131,8 +124,8 @@ class Worker {
   void multiply(const RunningJob& running, JobResult& result) {
     const JobOrder& order = running.order;
     // Taken before the product: inputs that change under it are run again by --resume.
-    const FileIdentity a = identity_of(order.job.a, order.hash_files);
-    const FileIdentity b = identity_of(order.job.b, order.hash_files);
+    const FileIdentity a = state_of(order.job.a).identity;
+    const FileIdentity b = state_of(order.job.b).identity;
     const Report report = runner_.multiply(order, running.cancel);
     result.in_bytes = a.size + b.size;
     result.out_bytes = io::file_bytes_of(ElementType::u32, report.c);
@@ -150,9 +143,7 @@ class Worker {
                                .exit_code = 0,
                                .a = a,
                                .b = b,
-                               .out = {.size = result.out_bytes,
-                                       .mtime_ns = out.identity.mtime_ns,
-                                       .hash = order.hash_files ? hash_of_file(order.job.out) : 0},
+                               .out = {.size = result.out_bytes, .mtime_ns = out.identity.mtime_ns},
                                .out_inode = out.inode,
                                .verified = order.job.options.verify_blocks,
                                .durable = order.job.options.durable,

@@ -51,7 +51,7 @@ TEST_CASE("wrong command lines") {
       {{"--retry-failed", "--no-journal", "good.tsv"}, 2, "there is no journal to look at"},
       {{"--journal", "j", "--no-journal", "good.tsv"}, 2, "together with --journal"},
       {{"--journal=", "good.tsv"}, 2, "empty"},
-      {{"--check", "guess", "good.tsv"}, 2, "give stat or content"},
+      {{"--check", "content", "good.tsv"}, 2, "--check"},
       {{"--progress", "loud", "good.tsv"}, 2, "--progress: "},
       {{"--dry-run", "-"}, 2, "give a list file"},
       {{"none.tsv"}, 66, "none.tsv: cannot be opened (No such file or directory)"},

@@ -11,7 +11,6 @@
 #include "support/catch.hpp"
 #include "support/process.hpp"
 #include "tools/batch/batch_journal.hpp"
-#include "tools/batch/content_hash.hpp"
 
 namespace {
 
@@ -38,18 +37,13 @@ Job job_in(const TemporaryFolder& folder) {
   return job;
 }
 
-JournalRecord record_of(const Job& job, bool hashed) {
-  const auto identity = [&](const std::string& path) {
-    FileIdentity now = state_of(path).identity;
-    now.hash = hashed ? hash_of_file(path) : 0;
-    return now;
-  };
+JournalRecord record_of(const Job& job) {
   return {.key = key_of(job),
           .time_ms = 5,
           .exit_code = 0,
-          .a = identity(job.a),
-          .b = identity(job.b),
-          .out = identity(job.out),
+          .a = state_of(job.a).identity,
+          .b = state_of(job.b).identity,
+          .out = state_of(job.out).identity,
           .out_inode = state_of(job.out).inode,
           .verified = job.options.verify_blocks,
           .durable = job.options.durable,
@@ -67,9 +61,9 @@ TEST_CASE("a journal line comes back, a damaged one does not") {
   const JournalRecord record{.key = {.high = 1, .low = UINT64_MAX},
                              .time_ms = 1'700'000'000'123,
                              .exit_code = 65,
-                             .a = {.size = 10, .mtime_ns = -5, .hash = 0xABC},
-                             .b = {.size = 1ULL << 40, .mtime_ns = 7, .hash = 0},
-                             .out = {.size = 0, .mtime_ns = 0, .hash = 1},
+                             .a = {.size = 10, .mtime_ns = -5},
+                             .b = {.size = 1ULL << 40, .mtime_ns = 7},
+                             .out = {.size = 0, .mtime_ns = 0},
                              .out_inode = 1234,
                              .verified = kVerifyFull,
                              .durable = true,
@@ -110,13 +104,13 @@ TEST_CASE("a torn last line is ignored and swallows nothing that follows") {
   {
     const JournalFolder journal(path, {});
     const io::Descriptor file = journal.open_writer("cpu");
-    JournalWriter(file.get()).append(record_of(job, false));
+    JournalWriter(file.get()).append(record_of(job));
   }
   const std::string file = path + "/1-of-1.cpu.journal";
   write_file(file, content_of(file) + "done\t0123");
   const JournalFolder journal(path, {});
   const io::Descriptor again = journal.open_writer("cpu");
-  JournalWriter(again.get()).append(record_of(other, false));
+  JournalWriter(again.get()).append(record_of(other));
   const Journal read = journal.read();
   CHECK(read.size() == 2);
   CHECK(read.contains(key_of(job)));
@@ -126,7 +120,7 @@ TEST_CASE("a torn last line is ignored and swallows nothing that follows") {
 TEST_CASE("of two records the later counts, whichever file holds it") {
   const TemporaryFolder folder;
   const Job job = job_in(folder);
-  JournalRecord early = record_of(job, false);
+  JournalRecord early = record_of(job);
   JournalRecord late = early;
   early.exit_code = 65;
   late.time_ms = early.time_ms + 1;
@@ -165,30 +159,23 @@ TEST_CASE("one run of the whole list, or different shards, hold a journal") {
 TEST_CASE("done is: output there with its size, inputs the same") {
   const TemporaryFolder folder;
   const Job job = job_in(folder);
-  const Journal journal = journal_with(record_of(job, true));
-  CHECK(is_done(journal, job, CheckKind::stat));
-  CHECK(is_done(journal, job, CheckKind::content));
-  CHECK_FALSE(is_done({}, job, CheckKind::stat));
+  const Journal journal = journal_with(record_of(job));
+  CHECK(is_done(journal, job));
+  CHECK_FALSE(is_done({}, job));
 
   Job renamed = job;
   renamed.out = job.a;
-  CHECK_FALSE(is_done(journal, renamed, CheckKind::stat));
+  CHECK_FALSE(is_done(journal, renamed));
 
-  write_file(job.b, "bb");  // the same bytes at another time
-  fs::last_write_time(job.b, fs::last_write_time(job.b) + std::chrono::hours(1));
-  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
-  CHECK(is_done(journal, job, CheckKind::content));
-  write_file(job.b, "bc");
-  CHECK_FALSE(is_done(journal, job, CheckKind::content));
-  write_file(job.b, "bb");
-
-  write_file(job.out, "RESULT");
-  CHECK_FALSE(is_done(journal, job, CheckKind::content));
+  const auto before = fs::last_write_time(job.b);
+  fs::last_write_time(job.b, before + std::chrono::hours(1));  // the same bytes at another time
+  CHECK_FALSE(is_done(journal, job));
+  fs::last_write_time(job.b, before);
+  CHECK(is_done(journal, job));
   write_file(job.out, "short");
-  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  CHECK_FALSE(is_done(journal, job));
   fs::remove(job.out);
-  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
-  CHECK_FALSE(is_done(journal, job, CheckKind::content));
+  CHECK_FALSE(is_done(journal, job));
 }
 
 TEST_CASE("done is: what the job asks for now was promised then") {
@@ -198,7 +185,7 @@ TEST_CASE("done is: what the job asks for now was promised then") {
     Job before = job;
     before.options.verify_blocks = verified;
     before.options.durable = durable;
-    return is_done(journal_with(record_of(before, true)), job, CheckKind::stat);
+    return is_done(journal_with(record_of(before)), job);
   };
   for (const std::uint64_t asked : {std::uint64_t{0}, std::uint64_t{10}, kVerifyFull}) {
     job.options.verify_blocks = asked;
@@ -213,10 +200,10 @@ TEST_CASE("done is: what the job asks for now was promised then") {
   CHECK(is_done_after(0, true));
   job.options.durable = false;
   job.options.on_saturation = OnSaturation::error;
-  JournalRecord record = record_of(job, true);
+  JournalRecord record = record_of(job);
   for (const auto& [saturated, done] : {std::pair{std::uint64_t{0}, true}, {1, false}, {kNotCounted, false}}) {
     record.saturated_elements = saturated;
-    CHECK(is_done(journal_with(record), job, CheckKind::stat) == done);
+    CHECK(is_done(journal_with(record), job) == done);
   }
   job.options.on_saturation = OnSaturation::report;
   job.options.backend = Backend::cpu;  // the bytes are the same
@@ -227,18 +214,18 @@ TEST_CASE("done is: what the job asks for now was promised then") {
 TEST_CASE("an output that something else wrote is not done, though its size is the same") {
   const TemporaryFolder folder;
   const Job job = job_in(folder);
-  const Journal journal = journal_with(record_of(job, false));
+  const Journal journal = journal_with(record_of(job));
   const auto written = fs::last_write_time(job.out);
-  REQUIRE(is_done(journal, job, CheckKind::stat));
+  REQUIRE(is_done(journal, job));
   fs::last_write_time(job.out, written + std::chrono::nanoseconds(1));  // another run that wrote into it
-  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  CHECK_FALSE(is_done(journal, job));
   fs::rename(job.out, folder.file("kept"));
   write_file(job.out, "RESULT");
   fs::last_write_time(job.out, written);  // another file, moved there
-  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  CHECK_FALSE(is_done(journal, job));
   fs::rename(folder.file("kept"), job.out);
   fs::last_write_time(job.out, written);
-  CHECK(is_done(journal, job, CheckKind::stat));
+  CHECK(is_done(journal, job));
 }
 
 TEST_CASE("lines of earlier versions: done if the output's time fits and nothing was promised") {
@@ -257,23 +244,35 @@ TEST_CASE("lines of earlier versions: done if the output's time fits and nothing
 
   const TemporaryFolder folder;
   Job job = job_in(folder);
-  JournalRecord record = record_of(job, false);
+  JournalRecord record = record_of(job);
   record.out_inode = 0;
-  CHECK(is_done(journal_with(record), job, CheckKind::stat));
+  CHECK(is_done(journal_with(record), job));
   job.options.verify_blocks = 1;
-  CHECK_FALSE(is_done(journal_with(record), job, CheckKind::stat));
+  CHECK_FALSE(is_done(journal_with(record), job));
   job.options.verify_blocks = 0;
   fs::last_write_time(job.out, fs::last_write_time(job.out) + std::chrono::nanoseconds(1));
-  CHECK_FALSE(is_done(journal_with(record), job, CheckKind::stat));
+  CHECK_FALSE(is_done(journal_with(record), job));
+}
+
+TEST_CASE("hashes of files in lines of earlier versions are read over") {
+  const auto old = parse_journal_line(
+      "done."
+      "2\t0a96f155723b3d10\t7c6d80ab13d2d220\t1795442008561\t0\t2412\t1795442008514869046\t3b61063d7a0e8dbb\t2412\t1"
+      "795442008530869046\t078160876d8697e1\t10524\t1795442008554869046\tf0027b9b3ff9c9a4\tb7bfabe634effb92\t1095331"
+      "6\t0\t0\t0\t/tmp/tb/c.bin\teb11fe88f602da77");
+  REQUIRE(old);
+  CHECK(old->key == key_of({.a = "/tmp/tb/1.bin", .b = "/tmp/tb/2.bin", .out = "/tmp/tb/c.bin"}));
+  CHECK(old->b == FileIdentity{.size = 2412, .mtime_ns = 1795442008530869046});
+  CHECK(old->out_inode == 10953316);
 }
 
 TEST_CASE("an output of another size is not done, whatever else is the same") {
   const TemporaryFolder folder;
   const Job job = job_in(folder);
-  const Journal journal = journal_with(record_of(job, false));
-  REQUIRE(is_done(journal, job, CheckKind::stat));
+  const Journal journal = journal_with(record_of(job));
+  REQUIRE(is_done(journal, job));
   write_file(job.out, "short");
-  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  CHECK_FALSE(is_done(journal, job));
 }
 
 TEST_CASE("a line that was torn on a full disk swallows nothing that the same run writes later") {
@@ -288,22 +287,22 @@ TEST_CASE("a line that was torn on a full disk swallows nothing that the same ru
   const auto signal_before = ::signal(SIGXFSZ, SIG_IGN);
   const rlimit full{.rlim_cur = 30, .rlim_max = before.rlim_max};  // the first bytes of a line
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
-  CHECK_THROWS_AS(writer.append(record_of(job, false)), IoError);
+  CHECK_THROWS_AS(writer.append(record_of(job)), IoError);
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   ::signal(SIGXFSZ, signal_before);
   REQUIRE(content_of(path + "/1-of-1.cpu.journal").size() == 30);
-  writer.append(record_of(job, false));
+  writer.append(record_of(job));
   CHECK(journal.read().contains(key_of(job)));
 }
 
 TEST_CASE("a failure counts while inputs and options stay the same") {
   const TemporaryFolder folder;
   Job job = job_in(folder);
-  JournalRecord record = record_of(job, false);
+  JournalRecord record = record_of(job);
   record.exit_code = 65;
   Journal journal = journal_with(record);
   CHECK(has_failed(journal, job));
-  CHECK_FALSE(is_done(journal, job, CheckKind::stat));
+  CHECK_FALSE(is_done(journal, job));
   Job changed = job;
   changed.options.kernel = "reference";
   CHECK_FALSE(has_failed(journal, changed));

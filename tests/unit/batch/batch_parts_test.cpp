@@ -79,19 +79,10 @@ TEST_CASE("XXH64 has the values of its specification") {
   CHECK(hash_of("a") == 0xD24EC4F1A98C6E5B);
   CHECK(hash_of("abc") == 0x44BC2CF5AD770999);
   CHECK(hash_of("Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1);
-  // The same whatever the pieces.
-  const std::string text(1000, 'q');
-  for (const std::size_t piece : {1, 7, 31, 32, 33, 64, 999}) {
-    ContentHash hash;
-    for (std::size_t at = 0; at < text.size(); at += piece) {
-      hash.add(std::as_bytes(std::span(text).subspan(at, std::min(piece, text.size() - at))));
-    }
-    CHECK(hash.value() == hash_of(text));
-  }
 }
 
 TEST_CASE("packets between the processes") {
-  JobOrder order{.id = 7, .num_threads = 3, .keep_b = true, .hash_files = true};
+  JobOrder order{.id = 7, .num_threads = 3, .keep_b = true};
   order.job.line = 12;
   order.job.a = "/a";
   order.job.b = std::string(4000, 'b');
@@ -109,7 +100,6 @@ TEST_CASE("packets between the processes") {
   CHECK(back.job.options.on_saturation == OnSaturation::error);
   CHECK_FALSE(back.keep_a);
   CHECK(back.keep_b);
-  CHECK(back.hash_files);
   CHECK(std::get<CancelOrder>(decode(encode(CancelOrder{.id = 9}))).id == 9);
   const auto packet =
       encode(JobResult{.id = 1, .exit_code = 65, .kernel_s = 0.5, .saturated_elements = 4, .message = "bad"});
