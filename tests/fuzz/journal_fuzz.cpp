@@ -3,7 +3,7 @@
 
 #include "fuzz/fuzz_support.hpp"
 #include "tools/batch/batch_journal.hpp"
-#include "tools/batch/content_hash.hpp"
+#include "tools/batch/text_hash.hpp"
 
 namespace spmm::fuzz {
 namespace {

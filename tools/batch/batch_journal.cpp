@@ -19,8 +19,8 @@
 #include "io/retried.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/batch_failure.hpp"
-#include "tools/batch/content_hash.hpp"
 #include "tools/batch/line_feed.hpp"
+#include "tools/batch/text_hash.hpp"
 
 namespace spmm::batch {
 namespace {

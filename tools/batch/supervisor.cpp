@@ -12,8 +12,8 @@
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/batch_failure.hpp"
-#include "tools/batch/content_hash.hpp"
 #include "tools/batch/list_check.hpp"
+#include "tools/batch/text_hash.hpp"
 
 namespace spmm::batch {
 namespace {

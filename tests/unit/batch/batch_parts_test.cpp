@@ -19,10 +19,10 @@
 #include "tools/batch/batch_failure.hpp"
 #include "tools/batch/batch_message.hpp"
 #include "tools/batch/batch_output.hpp"
-#include "tools/batch/content_hash.hpp"
 #include "tools/batch/find_gpus.hpp"
 #include "tools/batch/line_feed.hpp"
 #include "tools/batch/list_check.hpp"
+#include "tools/batch/text_hash.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "tools/batch/content_hash.hpp"
+#include "tools/batch/text_hash.hpp"
 
 #include <array>
 #include <bit>
