@@ -166,8 +166,11 @@ void SortedMatrix::sort_part(const Source& source, const Parts& parts, std::size
     read(begin, count, raw.data());
   }
   AlignedArray<KeyedRecord> order(count);
+  const std::uint64_t nb = header_.blocks_per_side();
   for (std::uint64_t x = 0; x < count; ++x) {
-    order[x] = {.key = key_of(read_index(raw.data() + x * record_bytes_)), .number = static_cast<std::uint32_t>(x)};
+    const BlockIndex at = read_index(raw.data() + x * record_bytes_);
+    if (at.i >= nb || at.j >= nb) throw_changed_content(name_);  // it was in range before
+    order[x] = {.key = key_of(at), .number = static_cast<std::uint32_t>(x)};
   }
   std::sort(order.begin(), order.end(), [](const KeyedRecord& x, const KeyedRecord& y) { return x.key < y.key; });
   run.check_cancelled();

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,23 @@ std::string message_of(const std::string& a, const std::string& b, const Options
   }
   return "no error";
 }
+
+/// A matrix whose first record lies outside from the second read on.
+class ChangingSource : public Source {
+ public:
+  explicit ChangingSource(const BlockMatrix& matrix) : whole_(make_memory_source(matrix, "A")) {}
+  [[nodiscard]] const MatrixHeader& header() const override { return whole_->header(); }
+  [[nodiscard]] const std::string& name() const override { return whole_->name(); }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    whole_->read(first, count, dst);
+    if (num_reads_++ != 0 && first == 0) std::fill_n(dst, sizeof(BlockIndex), std::byte{0xFF});
+  }
+  void check_unchanged() const override {}
+
+ private:
+  std::unique_ptr<Source> whole_;
+  mutable unsigned num_reads_ = 0;
+};
 
 }  // namespace
 
@@ -188,6 +206,20 @@ TEST_CASE("invalid records give the message of a product at once through a scrat
       CHECK(message_of(a, b, within(4'900'000)) == message);
     }
   }
+}
+
+TEST_CASE("a record whose index leaves the matrix after it was counted is a changed file") {
+  const BlockMatrix matrix = test::random_matrix(64, 8, 20, 300, 1);
+  const ChangingSource source(matrix);
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> folders = {folder.path().string()};
+  std::string why;
+  const io::ScratchFile file = io::ScratchFile::make(folders, 1u << 20, why);
+  if (!file.is_open()) return;  // the folder is in memory
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 1};
+  CHECK_THROWS_AS(slabs::SortedMatrix(source, file, {.file_offset = 0, .memory_bytes = 1u << 20}, run), FormatError);
 }
 
 TEST_CASE("without a folder on a disk the slabs are read from the operands, and the plan says why") {
