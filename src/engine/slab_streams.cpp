@@ -16,6 +16,7 @@
 namespace spmm::slabs {
 namespace {
 
+constexpr std::uint64_t kKeptChunkBytes = 1u << 20;
 constexpr std::uint64_t kMergeBufferBytes = 1u << 20;  // on its way to the sink
 constexpr std::uint64_t kNumMergeBuffers = 4;
 
@@ -116,7 +117,7 @@ void KeepingSink::append(std::span<const std::byte> records, std::function<void(
   left_bytes_ -= records.size();
   while (!records.empty()) {
     if (chunks_.empty() || chunks_.back().used_bytes == chunks_.back().memory.size()) {
-      KeptChunk chunk{.memory = AlignedArray<std::byte>(whole_records(how_.bytes, record_bytes_), how_.pages)};
+      KeptChunk chunk{.memory = AlignedArray<std::byte>(whole_records(kKeptChunkBytes, record_bytes_), Pages::small)};
       chunks_.push_back(std::move(chunk));
     }
     KeptChunk& last = chunks_.back();

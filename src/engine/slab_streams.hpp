@@ -50,18 +50,12 @@ struct KeptChunk {
   std::uint64_t used_bytes = 0;
 };
 
-/// How kept records are cut: small chunks are freed soon while they are merged; large ones come from pages that an
-/// earlier product had, and cost few page faults.
-struct KeptChunks {
-  std::uint64_t bytes = 1u << 20;
-  Pages pages = Pages::small;
-};
-
-/// Keeps records in memory, up to a limit shared by several of them.
+/// Keeps records in memory, up to a limit shared by several of them: in small chunks, which are freed soon while they
+/// are merged.
 class KeepingSink : public Sink {
  public:
-  KeepingSink(std::uint64_t& left_bytes, std::uint64_t record_bytes, const KeptChunks& chunks = {})
-      : left_bytes_(left_bytes), record_bytes_(record_bytes), how_(chunks) {}
+  KeepingSink(std::uint64_t& left_bytes, std::uint64_t record_bytes)
+      : left_bytes_(left_bytes), record_bytes_(record_bytes) {}
 
   /// Errors: SlabResultTooLarge, OutOfMemory.
   void append(std::span<const std::byte> records, std::function<void()> release) override;
@@ -75,7 +69,6 @@ class KeepingSink : public Sink {
  private:
   std::uint64_t& left_bytes_;
   std::uint64_t record_bytes_;
-  KeptChunks how_;
   std::deque<KeptChunk> chunks_;
 };
 

@@ -23,18 +23,12 @@ constexpr std::uint32_t kMinWrittenParts = 4;  // as io/file_sink.hpp
 constexpr double kSharingS =
     1e-3;  // an allowance for each device beside the first; S1 to /dev/null took 7.6 ms, not 10
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
-// Parts of the inner dimension: records read and parted by threads that share the cores. Two H200s, 32 cores: operands
-// of 27.4 GB took 0.62 to 0.66 s, 0.70 to 0.75 s where each GPU got all of them.
-constexpr double kPartBytesPerS = kReadBytesPerS * 1.15;
-constexpr double kPartBytesPerCoreS = kReadBytesPerCoreS;
 // Reading and building in memory that the slab before had, of the same with fresh pages. n = 32,768, m = 8, two
 // operands of 500,000 blocks, one thread, 83 to 1,621 slabs: 38 to 83 ns a block.
 constexpr double kReusedShare = 0.25;
 // Sorting into a scratch file, of one thread: keys and parts; copies, and the file written and read.
 constexpr double kSortNsPerBlock = 200;
 constexpr double kSortBytesPerS = 0.5e9;
-constexpr double kKeepBytesPerS = 1.6e9;  // a partial product copied to fresh pages, a thread for each device
-constexpr double kSumBytesPerS = 8e9;
 // CPU, of one thread.
 constexpr double kBuildNsPerBlock = 100;       // keys made and sorted
 constexpr double kBuildBytesPerS = 1.5e9;      // blocks packed
@@ -112,20 +106,6 @@ double slab_seconds(const Execution& execution, const Statistics& s, const Limit
   const double in = input_bytes(s.a) + input_bytes(s.b);
   return product_seconds(execution, s, limits) -
          (1 - kReusedShare) * (read_seconds(in, limits) + build_seconds(execution, s, limits));
-}
-
-double inner_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
-  const auto num_devices = static_cast<double>(limits.num_devices());
-  const double in = input_bytes(s.a) + input_bytes(s.b);
-  const double c_bytes = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
-  const double link = limits.device ? limits.device->transfer_bytes_per_ms * 1e3 : kReadBytesPerS;
-  const double read_s = in / std::min(kPartBytesPerS, limits.num_cores * kPartBytesPerCoreS);
-  const double upload_s = in / num_devices / link;
-  const double reading = overlapped(std::max(read_s, upload_s), std::min(read_s, upload_s));
-  const double kernel_s = execution.predicted_ms / 1e3;
-  const double keep_s = c_bytes / kKeepBytesPerS;
-  return reading + overlapped(std::max(kernel_s, keep_s), std::min(kernel_s, keep_s)) +
-         num_devices * c_bytes / kSumBytesPerS + c_bytes / output_rate(limits) + (num_devices - 1) * kSharingS;
 }
 
 }  // namespace spmm::plan

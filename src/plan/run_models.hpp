@@ -20,9 +20,6 @@ double product_seconds(const Execution& execution, const Statistics& s, const Li
 /// The same of one of many slabs that are read from a scratch file, one after the other.
 double slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
 
-/// Seconds of a product whose devices take parts of the inner dimension. Values: predicted_ms of one part.
-double inner_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
-
 /// Seconds until a device can be used; 0 on the CPU.
 double start_seconds(const Execution& execution, const Limits& limits);
 
