@@ -19,7 +19,7 @@ using namespace spmm::cli;
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// What a fault may come to: see the table of exit codes in README.md.
+// What a fault may come to: see the exit codes in README.md.
 const std::vector<int> kCodes = {kNoInput, kMemory, kCannotCreate, kIoError};
 
 /// a.bin, b.bin and the bytes of their product, by the definition.
