@@ -104,7 +104,8 @@ double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Opti
   if (options.backend != Backend::cpu && cuda::may_start(machine.why_no_gpu)) {
     machine.gpus.push_back({.limit_bytes = given != 0 ? given : kExpectedDeviceBytes, .has_dense_tensor = true});
   }
-  const plan::Limits limits = product_limits(machine, options);
+  plan::Limits limits = product_limits(machine, options);
+  limits.has_scratch = true;  // products of files
   const plan::Execution e = plan::decide(plan::expected_statistics(a, b), limits);
   return e.is_refused() ? 0 : e.predicted_s;
 }

@@ -102,3 +102,16 @@ TEST_CASE("operands without blocks or with wrong indices do not disturb the choi
   const Hub outside(2'000'000, true);  // rows beyond the matrix
   CHECK_NOTHROW(sample_statistics(outside, outside, 2, workers));
 }
+
+TEST_CASE("what is expected of files within a memory limit counts on a scratch file") {
+  const MatrixHeader header{.n = 32'768, .m = 8, .num_blocks = 200'000};
+  Options options;
+  options.backend = Backend::cpu;
+  options.num_threads = 1;
+  const double at_once = expected_seconds(header, header, options);
+  options.memory_limit_bytes = 10'000'000;
+  const double limited = expected_seconds(header, header, options);
+  CHECK(at_once > 0);
+  CHECK(limited > at_once);
+  CHECK(limited < 30 * at_once);  // operands that are read again for each slab: hundreds of times as long
+}
