@@ -1,6 +1,7 @@
 #include "cli/program.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <time.h>
@@ -125,6 +126,8 @@ void on_end_of_patience(int) {
       ": error: interrupted; an output is the old one or complete, it is safe to run it again\n";
   remove_temporary_files();
   for (const std::string_view words : {std::string_view(program_invocation_short_name), kMessage}) {
+    pollfd to{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    if (::poll(&to, 1, 0) <= 0) break;  // a pipe that nobody reads
     [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, words.data(), words.size());
   }
   _exit(kInterrupted);
