@@ -166,8 +166,10 @@ std::string_view output_of_temp(std::string_view name) {
 
 /// Removes a temporary file if the process that wrote it has ended: then its lock is free.
 bool remove_abandoned(int folder_fd, const char* name) {
-  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  const io::Descriptor file(io::retried([&] { return ::openat(folder_fd, name, kFlags); }));
+  constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  // NFS locks only what is open for writing.
+  io::Descriptor file(io::retried([&] { return ::openat(folder_fd, name, O_RDWR | kFlags); }));
+  if (!file.is_open()) file = io::Descriptor(io::retried([&] { return ::openat(folder_fd, name, O_RDONLY | kFlags); }));
   struct stat info {};
   if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
   const bool is_free = io::retried([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) == 0;
