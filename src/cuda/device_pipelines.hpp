@@ -18,7 +18,6 @@ class DevicePipelines {
   DevicePipelines(const plan::Execution& expected, const plan::Decide& decide, const Run& run);
 
   [[nodiscard]] std::size_t size() const { return uses_.size(); }
-  [[nodiscard]] const DeviceUse& use(std::size_t d) const { return uses_[d]; }
   [[nodiscard]] Pipeline& pipeline(std::size_t d) { return *pipelines_[d]; }
   [[nodiscard]] std::vector<UploadTarget> upload_targets();
 
