@@ -4,10 +4,8 @@
 #include <exception>
 #include <system_error>
 
-#include "base/text.hpp"
 #include "cli/option_table.hpp"
 #include "spmm/error.hpp"
-#include "spmm/saturate.hpp"
 
 namespace spmm::tools {
 
@@ -33,26 +31,6 @@ std::optional<ElementType> type_option(const cli::ParsedOptions& parsed) {
 
 const char* type_name(ElementType type) {
   return type == ElementType::u16 ? "u16" : "u32";
-}
-
-std::uint64_t count_saturated(std::span<const std::byte> records) {
-  std::uint64_t count = 0;
-  for (std::size_t at = 0; at + sizeof kMaxVal <= records.size(); at += sizeof kMaxVal) {
-    std::uint32_t value = 0;
-    std::memcpy(&value, records.data() + at, sizeof value);
-    count += value == kMaxVal ? 1 : 0;
-  }
-  return count;
-}
-
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
-
-std::string saturated_text(std::uint64_t count) {
-  return text(grouped(count), count == 1 ? " element" : " elements", " at the limit ", kMaxVal);
 }
 
 std::uint64_t records_per_read(std::uint64_t record) {

@@ -53,16 +53,6 @@ inline std::uint32_t element_at(const std::byte* record, ElementType type, std::
   return value;
 }
 
-/// Elements of whole records of a result that are kMaxVal. Values: indices within the matrix, which are never that
-/// large.
-std::uint64_t count_saturated(std::span<const std::byte> records);
-
-/// "1,204 elements at the limit 4294967295".
-std::string saturated_text(std::uint64_t count);
-
-/// "1,204".
-std::string grouped(std::uint64_t number);
-
 /// Whether all bytes are zero.
 inline bool all_zero(std::span<const std::byte> bytes) {
   return bytes.empty() ||

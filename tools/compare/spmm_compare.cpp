@@ -9,6 +9,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/option_table.hpp"
 #include "cli/program.hpp"
+#include "cli/report_text.hpp"
 #include "cli/self_description.hpp"
 #include "tools/common/matrix_file.hpp"
 #include "tools/compare/compare.hpp"
@@ -73,7 +74,7 @@ std::string summary(const tools::Comparison& found, const std::string& left, con
 
 /// "; 3 elements at the limit 4294967295 in left.bin"; "" where there is none.
 std::string saturation(std::uint64_t count, const std::string& name) {
-  return count == 0 ? "" : text("; ", tools::saturated_text(count), " in ", name);
+  return count == 0 ? "" : text("; ", cli::saturation_text(count), " in ", name);
 }
 
 /// What is said of files of both kinds that differ: one by one the differences would be all elements.
@@ -113,7 +114,7 @@ int run(const cli::ParsedOptions& parsed) {
   if (!quiet && found.same()) {
     const std::uint64_t saturated = std::max(found.saturated_left, found.saturated_right);
     std::cout << text("same: ", left.file.num_records(), " blocks",
-                      saturated > 0 ? ", " + tools::saturated_text(saturated) : "", "\n");
+                      saturated > 0 ? ", " + cli::saturation_text(saturated) : "", "\n");
   } else if (!quiet) {
     std::cout << text(of_one_kind ? "" : kinds(left, right), summary(found, left_name, right_name),
                       saturation(found.saturated_left, left_name), saturation(found.saturated_right, right_name), "\n");

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "cli/report_text.hpp"
 
 namespace spmm::tools {
 namespace {
@@ -86,7 +87,7 @@ std::string info_text(MatrixInfo& info) {
   lines += text("density: ", percent(block_density(info)), " of the blocks, ", percent(element_density(info)),
                 " of the elements (", info.nonzero_elements, " are not 0)\n");
   lines += text("largest element: ", info.largest_element, "\nall-zero blocks: ", info.zero_blocks, "\n");
-  if (info.saturated_elements > 0) lines += saturated_text(info.saturated_elements) + "\n";
+  if (info.saturated_elements > 0) lines += cli::saturation_text(info.saturated_elements) + "\n";
   lines += text("records: ", info.sorted ? "in the order of (i, j)" : "not in the order of (i, j)", "\n");
   lines += text("blocks per block row: min ", rows.min, ", median ", rows.median, ", mean ", rows.mean, ", max ",
                 rows.max, "; empty block rows: ", rows.empty, "\n");
@@ -96,7 +97,7 @@ std::string info_text(MatrixInfo& info) {
 std::string product_text(const ProductInfo& product, std::uint32_t m) {
   const std::string saturation = product.max_saturated_elements == 0
                                      ? "none can saturate"
-                                     : text("at most ", saturated_text(product.max_saturated_elements),
+                                     : text("at most ", cli::saturation_text(product.max_saturated_elements),
                                             ", all in result blocks of ", product.saturating_pairs, " pairs or more");
   return text("product (from the places of the blocks, and the largest elements)\npairs: ", product.pairs, " (exact), ",
               static_cast<double>(product.pairs) * m * m * m, " multiply-adds\nresult blocks: about ",

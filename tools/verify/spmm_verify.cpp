@@ -12,6 +12,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/option_table.hpp"
 #include "cli/program.hpp"
+#include "cli/report_text.hpp"
 #include "cli/self_description.hpp"
 #include "cuda/cuda_backend.hpp"
 #include "spmm/error.hpp"
@@ -138,7 +139,7 @@ int run(const cli::ParsedOptions& parsed) {
     std::cout << text(
         "proven: ", verified.num_blocks, " blocks, ", result.num_rows, " element rows, ", result.num_columns,
         result.num_columns == 1 ? " random column" : " random columns", ", key ", options.key,
-        verified.num_saturated > 0 ? ", " + tools::saturated_text(verified.num_saturated) : "",
+        verified.num_saturated > 0 ? ", " + cli::saturation_text(verified.num_saturated) : "",
         result.num_exact > 0 ? text(", ", result.num_exact, " block rows by exact sums") : "",
         result.num_bounded > 0
             ? text(", ", result.num_bounded, " blocks by bounds on the ", result.bounded_by_device ? "device" : "host")

@@ -10,6 +10,7 @@
 
 #include "base/record_errors.hpp"
 #include "base/record_head.hpp"
+#include "base/saturated_count.hpp"
 #include "base/text.hpp"
 #include "io/input_file.hpp"
 #include "spmm/error.hpp"

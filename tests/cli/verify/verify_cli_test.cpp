@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "cli/exit_codes.hpp"
+#include "cli/report_text.hpp"
 #include "cli/workplace.hpp"
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/oracle.hpp"
 #include "test_paths.hpp"
-#include "tools/common/matrix_file.hpp"
 
 namespace {
 
@@ -66,7 +66,7 @@ TEST_CASE("spmm-verify: products with and without saturated elements, of spmm, a
     CHECK(has(right.out, "proven: "));
     CHECK(has(right.out, most == 1000 ? "1 random column," : "4 random columns,"));
     CHECK((saturated > 0) == (most > 1000));
-    CHECK(has(right.out, ", " + tools::saturated_text(static_cast<std::uint64_t>(saturated))) == (saturated > 0));
+    CHECK(has(right.out, ", " + cli::saturation_text(static_cast<std::uint64_t>(saturated))) == (saturated > 0));
     CHECK(spmm_command({"-q", "--backend", "cpu", "--parts", "3", "x.bin", "y.bin", "c"}).exit_code == kOk);
     CHECK(verify({"x.bin", "y.bin", "c", "-q", "--threads", "3"}).exit_code == kOk);
     CHECK(verify({"x.bin", "y.bin", "c", "-q", "--any-order", "--memory-limit", "1M"}).exit_code == kOk);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/report_text.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
@@ -210,10 +211,10 @@ TEST_CASE("compare: elements at the limit are counted", "[tools][compare]") {
   const Product many = matrix_of<std::uint32_t>(64, 64, {{0, 0}}, std::vector<std::uint32_t>(4096, kMost));
   write_product(pair.file("left"), many);
   CHECK(pair.compare(many).out == "same: 1 blocks, 4,096 elements at the limit 4294967295\n");
-  CHECK(tools::grouped(0) == "0");
-  CHECK(tools::grouped(999) == "999");
-  CHECK(tools::grouped(1000) == "1,000");
-  CHECK(tools::grouped(18446744073709551615u) == "18,446,744,073,709,551,615");
+  CHECK(cli::saturation_text(0) == "0 elements at the limit 4294967295");
+  CHECK(cli::saturation_text(999) == "999 elements at the limit 4294967295");
+  CHECK(cli::saturation_text(1000) == "1,000 elements at the limit 4294967295");
+  CHECK(cli::saturation_text(18446744073709551615u) == "18,446,744,073,709,551,615 elements at the limit 4294967295");
 }
 
 TEST_CASE("compare: all trouble is exit code 2", "[tools][compare]") {
