@@ -91,10 +91,10 @@ int run(const cli::ParsedOptions& parsed) {
   const std::string right_name = cli::required_positional(parsed, "right", "right file");
   const auto type = tools::type_option(parsed);
   const bool quiet = cli::option_flag(parsed, "quiet");
+  std::uint64_t left_to_print = quiet ? 0 : *cli::option_count(parsed, "max-differences");
   const tools::MatrixFile left = tools::open_matrix(left_name, type, ElementType::u32);
   const tools::MatrixFile right = tools::open_matrix(right_name, type, ElementType::u32);
   const bool of_one_kind = left.type == right.type;
-  std::uint64_t left_to_print = quiet ? 0 : *cli::option_count(parsed, "max-differences");
   if (!of_one_kind && parsed.count("max-differences") == 0) left_to_print = 0;
   tools::CompareOptions options{.any_order = cli::option_flag(parsed, "any-order") || !of_one_kind,
                                 .ignore_zero_blocks = cli::option_flag(parsed, "ignore-zero-blocks"),

@@ -233,6 +233,7 @@ TEST_CASE("compare: all trouble is exit code 2", "[tools][compare]") {
   refused({left, pair.file("nothing")}, "cannot open");
   refused({left, left, "--type", "u64"}, "give auto, u16 or u32");
   refused({left, left, "--max-differences", "some"}, "--max-differences");
+  refused({left, pair.file("nothing"), "--max-differences", "some"}, "--max-differences");
   refused({left, SPMM_SOURCE_DIR "/data/README.md"}, "README.md");
 
   // Malformed beyond the part that both files share.
