@@ -26,9 +26,10 @@ SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 32, 64)
 LIMITS = (1, 255, 2047, 65535)
 PATTERNS = ("uniform", "banded", "power-law", "heavy-row", "hub", "block-diagonal", "arrow", "diagonal", "stencil-27", "rmat")
 # Values of JSON that differ from run to run or from build to build; their keys and types are compared all the same.
-VOLATILE = re.compile(r"(_s|_ms|_per_s|_bytes|seconds|^s|version|revision|date|command|reason|why|expected_.*|machine.*|host.*|pid|"
-                      r"start.*|end.*|runtime|predict.*|.*time.*|median|min|max|runs|path|load.*|buffers|panels|bytes_.*|peak.*)$")
-RATE = re.compile(r"\d[\d.e+-]* ?[kMGT]?(?:pairs?/s|B/s|FLOPS)")
+VOLATILE = re.compile(r".*_(s|ms|per_s)|.*(need|limit|resident|panel|peak\w*|available)_bytes|.*seconds|.*time.*|.*gflops|s|version|revision|date|"
+                      r"command|reason|why|expected_.*|machine.*|host.*|pid|start.*|end.*|predict.*|median|min|max|runs|path|load.*|buffers|"
+                      r"panels|peak.*")
+RATE = re.compile(r"\d[\d.e+-]* ?[kMGT]?(?:pairs?/s|B/s|FLOPS|products/s|% of the time)")
 SECONDS = re.compile(r"\d[\d.e+-]* ?(?:ns|us|ms|s|seconds)\b")
 NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?(?: [kMG]?B\b)?")
 
@@ -107,7 +108,7 @@ def product_cases(inputs, kernels):
                 if not a or not b:
                     continue
                 # Every kernel meets every pattern and every range of values; each side meets a part of the other combinations.
-                if (which + value + number) % 2 == 0 or pattern in ("uniform", "full"):
+                if (which + value + number) % 3 == 1 or pattern == "full":
                     for kernel in kernels:
                         yield [a, b], [["spmm", "-q", "--backend", "cpu", "--kernel", kernel, a, b, "c.bin"]]
                 if (which + value + number) % 3 == 0:
@@ -209,9 +210,12 @@ def list_cases(inputs):
 
 def option_cases(names, options):
     for name in names:
-        yield [], [[name, "--help"], [name, "--version"], [name], [name, "a", "b", "c", "d"], [name, "--no-such-option"], [name, "help"]]
+        files = ["s.json"] if name == "spmm-bench" else []
+        prefix = ["SPMM_SUITES=s.json"] if files else []
+        yield [], [[name, "--help"], [name, "--version"], [name, "a", "b", "c", "d"], [name, "--no-such-option"], [name, "help"]]
         for option in sorted(options[name]):
-            yield [], [[name, option[:-1] + "z"], [name, option, "-1"], [name, option + "="], [name, option, option], [name, option, "a.bin", "b.bin", "c.bin"]]
+            yield files, [[*prefix, name, *words] for words in ([option[:-1] + "z"], [option, "-1"], [option + "="], [option, option],
+                                                                [option, "a.bin", "b.bin", "c.bin"])]
 
 
 class Runner:
@@ -244,7 +248,15 @@ class Runner:
 
 def clean(text, names, place):
     text = text.replace(str(names), "BIN").replace(str(place), "DIR")
+    if "spmm-mpi: error" in text or "ORTE_ERROR" in text:  # what mpirun says of an end comes in any order
+        text = "\n".join(sorted({line for line in text.splitlines() if line.startswith("spmm-mpi")}))
     return re.sub(r"\.spmm-\w{6}|git \w{12}(\+\w+)?|process \d+|pid \d+", "*", SECONDS.sub("T s", RATE.sub("R", text)))
+
+
+def alike(text):
+    """The text by which differences are taken as one: without numbers, names of files and the kernel that was chosen."""
+    text = re.sub(r"(?:DIR/)?[\w/.-]+\.(?:bin|mtx|tsv|npy|npz)\b", "FILE", text)
+    return re.sub(" +", " ", re.sub(r"row-merge|dense-blas|avx\w*-?\w*|OpenBLAS", "K", NUMBER.sub("#", text)))
 
 
 def json_of(text):
@@ -260,7 +272,7 @@ def json_differences(old, new, at=""):
             place = f"{at}.{key}"
             if key not in new or key not in old:
                 yield "JSON keys", f"{'gone' if key in old else 'new'}: {place}"
-            elif not VOLATILE.match(key) or isinstance(old[key], (dict, list)) and key != "command":
+            elif not VOLATILE.fullmatch(key) or isinstance(old[key], (dict, list)) and key != "command":
                 yield from json_differences(old[key], new[key], place)
             elif type(old[key]) is not type(new[key]):
                 yield "JSON types", f"{place}: {type(old[key]).__name__}, {type(new[key]).__name__}"
@@ -277,10 +289,10 @@ def text_differences(kind, old, new, numbers):
     if json_of(old) is not None and json_of(new) is not None:
         yield from json_differences(json_of(old), json_of(new))
         return
-    left, right = ([NUMBER.sub("#", line) if numbers else line for line in text.splitlines()] for text in (old, new))
+    left, right = ([re.sub(" +", " ", NUMBER.sub("#", line)) if numbers else line for line in text.splitlines()] for text in (old, new))
     lines = [line.rstrip() for line in difflib.unified_diff(left, right, n=0, lineterm="") if line[:3] not in ("---", "+++") and line[:2] != "@@"]
     if lines:
-        yield kind, "\n".join(lines)
+        yield kind, "\n".join(lines[:12] + ["..."] * (len(lines) > 12))
 
 
 def differences(commands, old, new):
@@ -289,7 +301,7 @@ def differences(commands, old, new):
         program = next((word for word in command if re.fullmatch(r"spmm(-\w+)?", word)), command[0])
         if left[0] != right[0]:
             yield "exit codes", f"{program}: {left[0]}, {right[0]}; says {(right[2] or left[2]).strip()[-300:]}", command
-        numbers = program in ("spmm-bench", "spmm-dense") or bool({"-v", "--plan"} & set(command)) or command[0] == "mpirun"
+        numbers = program in ("spmm-bench", "spmm-batch", "spmm-dense") or "sh" in command or bool({"-v", "--plan"} & set(command)) or command[0] == "mpirun"
         help_text = "--help" in command
         for stream, kind in ((1, "help" if help_text else "output"), (2, "messages")):
             for difference in text_differences(kind, left[stream], right[stream], numbers):
@@ -332,7 +344,7 @@ def main():
         for option in sorted(left ^ right):
             found["options", f"{name}: {'gone' if option in left else 'new'}: {option}"].append([name, "--help"])
     kernels = re.findall(r"^  ([a-z-]+) +cpu:", options_of(bins[0], "spmm")[1], re.M)
-    cases = 0
+    cases, first = 0, {}
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         (pathlib.Path(folder) / "in").mkdir()
         inputs = Inputs(bins[0], pathlib.Path(folder) / "in")
@@ -343,15 +355,17 @@ def main():
                     continue
                 cases += 1
                 for kind, text, command in differences(commands, runner.run(files, commands, 0), runner.run(files, commands, 1)):
-                    found[kind, text].append(command)
+                    key = (kind, alike(text))
+                    first.setdefault(key, text)
+                    found[key].append(command)
     counts = collections.Counter()
     for (kind, text), commands in sorted(found.items()):
         counts[kind] += 1
-        first = commands[0] if isinstance(commands[0][0], list) else [commands[0]]
-        print(f"{kind} ({len(commands)}): {text}\n    $ " + " && ".join(" ".join(c) for c in first))
+        command = commands[0] if isinstance(commands[0][0], list) else [commands[0]]
+        print(f"{kind} ({len(commands)}): {first.get((kind, text), text)}\n    $ " + " && ".join(" ".join(c) for c in command))
     print(f"{cases} cases; differences: " + (", ".join(f"{kind} {count}" for kind, count in sorted(counts.items())) or "none"))
     if arguments.json:
-        rows = [{"kind": kind, "text": text, "times": len(commands), "first": commands[0]} for (kind, text), commands in sorted(found.items())]
+        rows = [{"kind": kind, "text": first.get((kind, text), text), "times": len(commands), "first": commands[0]} for (kind, text), commands in sorted(found.items())]
         arguments.json.write_text(json.dumps({"cases": cases, "differences": rows}, indent=1) + "\n")
     return 1 if found else 0
 
