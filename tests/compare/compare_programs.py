@@ -128,7 +128,7 @@ def product_cases(inputs, kernels):
     if shutil.which("mpirun"):
         ranks = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", "spmm-mpi"]
         a, b = inputs.generated(256, 4, 600, "--seed", "1"), inputs.generated(256, 4, 600, "--seed", "2")
-        for options in ([], ["--parts", "4"], ["--verify", "full", "--transpose-a", "--report", "r.json"], ["--plan"], ["--kernel", "x"]):
+        for options in ([], ["--parts", "4"], ["--verify", "5", "--transpose-a", "--report", "r.json"], ["--verify", "full"], ["--plan"], ["--kernel", "x"]):
             yield [a, b], [[*ranks, *options, a, b, "c"]]
         yield [a], [[*ranks, a, "missing.bin", "c"]]
 
@@ -310,8 +310,8 @@ def differences(commands, old, new):
         left, right = old[1].get(name), new[1].get(name)
         if left is None or right is None:
             yield "files", f"{'only old' if right is None else 'only new'}: {name}", commands
-        elif name.endswith(".json") and json_of(left) is not None and json_of(right) is not None:
-            if name != "t.json":
+        elif left != right and json_of(left) is not None and json_of(right) is not None:
+            if name != "t.json":  # a trace
                 yield from ((kind, f"{name} of {commands[0][0]}: {text}", commands) for kind, text in json_differences(json_of(left), json_of(right)))
         elif left != right and name != "log.txt":
             yield "BYTES", name, commands
