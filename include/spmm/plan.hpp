@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,14 @@ struct Candidate {
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
+/// What a choice between the backends was made from: predicted seconds of the whole run. 0 = it does not fit.
+struct BackendTimes {
+  double cuda_s = 0;
+  double cpu_s = 0;
+
+  friend bool operator==(const BackendTimes&, const BackendTimes&) = default;
+};
+
 /// A CUDA device that computes a product, or a share of it.
 struct DeviceShare {
   int number = 0;
@@ -39,15 +48,16 @@ struct DeviceShare {
 /// The plan of a run: what a caller may read of a decision. Expected numbers are for evenly spread blocks.
 struct Plan {
   Backend backend = Backend::automatic;
-  std::string kernel{};                  ///< name of the multiply kernel
-  bool transpose_a = false;              ///< A is transposed while it is read
-  bool transpose_b = false;              ///< the same of B
-  std::string reason{};                  ///< why this backend and kernel, one clause
-  bool exact = false;                    ///< decided with the exact number of pairs, not with the expected one
-  unsigned num_threads = 1;              ///< host threads
-  std::uint64_t host_limit_bytes = 0;    ///< never exceeded by buffers of the run
-  std::uint64_t device_limit_bytes = 0;  ///< 0 on the CPU
-  std::uint64_t host_need_bytes = 0;     ///< upper bound of what the run allocates
+  std::string kernel{};                    ///< name of the multiply kernel
+  bool transpose_a = false;                ///< A is transposed while it is read
+  bool transpose_b = false;                ///< the same of B
+  std::string why_backend{};               ///< one clause, unless the faster one was chosen
+  std::optional<BackendTimes> compared{};  ///< it was, from these times
+  bool exact = false;                      ///< decided with the exact number of pairs, not with the expected one
+  unsigned num_threads = 1;                ///< host threads
+  std::uint64_t host_limit_bytes = 0;      ///< never exceeded by buffers of the run
+  std::uint64_t device_limit_bytes = 0;    ///< 0 on the CPU
+  std::uint64_t host_need_bytes = 0;       ///< upper bound of what the run allocates
   std::uint64_t device_need_bytes = 0;
   std::uint64_t panel_bytes = 0;      ///< output records of one panel at most (GPU: on the device; CPU: per buffer)
   std::uint64_t num_buffers = 0;      ///< host buffers that hold output on its way to the sink
@@ -60,7 +70,6 @@ struct Plan {
   std::string why_no_scratch{};         ///< why a file that was planned could not be made
   std::vector<DeviceShare> devices{};   ///< CUDA: those that share the product
   std::uint32_t num_parts = 0;          ///< files of a result in parts; 0 = it is one file
-  std::string expected_kernels{};       ///< kernel "auto": candidates with predicted times, fastest first
   std::vector<Candidate> candidates{};  ///< every kernel that was considered, fastest first
   std::string layout{};                 ///< how the operands lie in memory
   std::uint32_t dense_columns = 0;      ///< dense kernels: block columns of B that are expanded at a time
@@ -74,5 +83,11 @@ struct Plan {
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+/// Why this backend and kernel, one clause.
+std::string reason_text(const Plan& plan);
+
+/// "rows 12.3 ms, dense-tensor 150 ms": the candidates that fit, fastest first; empty where there was no choice.
+std::string expected_kernels_text(const Plan& plan);
 
 }  // namespace spmm

@@ -176,7 +176,7 @@ void add_plan(JsonText& json, const Plan& plan) {
   json.open("plan", '{')
       .add("backend", backend_name(plan.backend))
       .add("kernel", plan.kernel)
-      .add("reason", plan.reason)
+      .add("reason", reason_text(plan))
       .add("threads", plan.num_threads)
       .add("host_limit_bytes", plan.host_limit_bytes)
       .add("host_need_bytes", plan.host_need_bytes)
@@ -187,7 +187,7 @@ void add_plan(JsonText& json, const Plan& plan) {
       .add("expected_pairs", plan.expected_pairs)
       .add("expected_output_blocks", plan.expected_output_blocks)
       .add("expected_panels", plan.expected_panels)
-      .add("expected_kernels", plan.expected_kernels);
+      .add("expected_kernels", expected_kernels_text(plan));
   add_devices(json, plan.devices, false);
   json.add("division", std::string_view("rows"))
       .add("parts", plan.num_parts)
@@ -242,7 +242,7 @@ std::string report_json(const Report& report, const RunPaths& paths) {
       .add("total_s", report.total_s)
       .add("backend", backend_name(plan.backend))
       .add("kernel", plan.kernel)
-      .add("reason", plan.reason)
+      .add("reason", reason_text(plan))
       .add("device", report.device);
   if (!plan.devices.empty()) add_devices(json, plan.devices, plan.devices.size() > 1);
   json.add("threads", plan.num_threads);

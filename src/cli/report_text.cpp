@@ -116,7 +116,7 @@ Json proof_json(const ProofReport& proof) {
 Json plan_fields(const Plan& plan) {
   return {{"backend", backend_name(plan.backend)},
           {"kernel", plan.kernel},
-          {"reason", plan.reason},
+          {"reason", reason_text(plan)},
           {"threads", plan.num_threads},
           {"host_limit_bytes", plan.host_limit_bytes},
           {"host_need_bytes", plan.host_need_bytes},
@@ -127,7 +127,7 @@ Json plan_fields(const Plan& plan) {
           {"expected_pairs", plan.expected_pairs},
           {"expected_output_blocks", plan.expected_output_blocks},
           {"expected_panels", plan.expected_panels},
-          {"expected_kernels", plan.expected_kernels},
+          {"expected_kernels", expected_kernels_text(plan)},
           {"devices", devices_json(plan.devices, false)},
           {"division", "rows"},
           {"parts", plan.num_parts},
@@ -191,9 +191,9 @@ std::string out_of_core_line(const Plan& plan) {
 }
 
 /// What kept a GPU that is there from computing: the only reason that a line without -v gives.
-std::string trouble_text(const std::string& reason) {
+std::string trouble_text(const Plan& plan) {
   for (const char* start : {"CUDA failed", "no usable CUDA device"}) {
-    if (reason.starts_with(start)) return " (" + reason + ")";
+    if (plan.why_backend.starts_with(start)) return " (" + reason_text(plan) + ")";
   }
   return "";
 }
@@ -215,7 +215,7 @@ std::string summary_line(const Report& report) {
               operand("B", report.b, report.plan.transpose_b), " -> C ", report.c_blocks, " blocks",
               report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ", report.pairs, " pairs, ",
               human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s), backend_name(report.plan.backend),
-              " ", report.plan.kernel, " on ", report.device, trouble_text(report.plan.reason),
+              " ", report.plan.kernel, " on ", report.device, trouble_text(report.plan),
               report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
               report.proof.num_columns > 0 ? ", " + proof_text(report.proof) : "",
               report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
@@ -247,11 +247,11 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   std::string lines = text("matrices: n ", a.n, ", m ", a.m, ", ", a.blocks_per_side(), " x ", a.blocks_per_side(),
                            " blocks\nA: ", size(a), plan.transpose_a ? ", transposed while it is read" : "",
                            "\nB: ", size(b), plan.transpose_b ? ", transposed while it is read" : "", "\n");
-  lines += text("backend: ", backend_name(plan.backend), " (", plan.reason, ")\nkernel: ", plan.kernel,
-                plan.expected_kernels.empty() ? ""
-                                              : text(" (", plan.exact ? "predicted" : "for evenly spread blocks", ": ",
-                                                     plan.expected_kernels, ")"),
-                "\noperands: ", plan.layout, out_of_core_line(plan), "\nthreads: ", plan.num_threads, "\n");
+  const std::string kernels = expected_kernels_text(plan);
+  const char* const kind = plan.exact ? "predicted" : "for evenly spread blocks";
+  lines += text("backend: ", backend_name(plan.backend), " (", reason_text(plan), ")\nkernel: ", plan.kernel,
+                kernels.empty() ? "" : text(" (", kind, ": ", kernels, ")"), "\noperands: ", plan.layout,
+                out_of_core_line(plan), "\nthreads: ", plan.num_threads, "\n");
   lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
                 human_bytes(plan.host_limit_bytes), "\n");
   if (plan.backend == Backend::cuda) {
@@ -290,7 +290,7 @@ Json report_json(const Report& report, const RunNames& names) {
   json["total_s"] = report.total_s;
   json["backend"] = backend_name(report.plan.backend);
   json["kernel"] = report.plan.kernel;
-  json["reason"] = report.plan.reason;
+  json["reason"] = reason_text(report.plan);
   json["device"] = report.device;
   if (!report.plan.devices.empty()) json["devices"] = devices_json(report.plan.devices, report.plan.devices.size() > 1);
   json["threads"] = report.plan.num_threads;

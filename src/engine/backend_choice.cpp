@@ -88,7 +88,6 @@ BackendChoice choose_backend(const Source& a, const Source& b, const plan::Limit
     e = plan::decide(sample_statistics(a, b, num_threads, workers), limits);
   }
   return {.backend = e.backend,
-          .reason = e.reason,
           .cuda_s = e.predicted_cuda_s,
           .cpu_s = e.predicted_cpu_s,
           .num_devices = static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()))};

@@ -1,8 +1,6 @@
 // Which backend a product that leaves it open runs on. Makes no CUDA call.
 #pragma once
 
-#include <string>
-
 #include "base/workers.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/options.hpp"
@@ -13,7 +11,6 @@ namespace spmm {
 
 struct BackendChoice {
   Backend backend = Backend::cpu;
-  std::string reason{};
   double cuda_s = 0;  ///< predicted for the whole product, start of the device included; 0 = it does not fit
   double cpu_s = 0;
   unsigned num_devices = 1;  ///< that the product is worth to share

@@ -226,8 +226,11 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
   place.limits = limits_of(machine, a, b, product);
   place.limits.shares_always = true;  // it has been decided which
   place.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
-  if (place.choice)
-    place.limits.why_backend = has_device || backend == Backend::cpu ? place.choice->reason : machine.why_no_gpu;
+  if (place.choice && (has_device || backend == Backend::cpu)) {
+    place.limits.compared = {.cuda_s = place.choice->cuda_s, .cpu_s = place.choice->cpu_s};
+  } else if (place.choice) {
+    place.limits.why_backend = machine.why_no_gpu;
+  }
   return place;
 }
 

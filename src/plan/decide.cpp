@@ -1,9 +1,6 @@
 #include "plan/decide.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <optional>
 #include <utility>
 
 #include "base/text.hpp"
@@ -35,37 +32,8 @@ Backend wanted_backend(const Limits& limits) {
   return limits.kernel ? row_of(*limits.kernel).backend : limits.backend;
 }
 
-/// As printf's "%.3g". An exact decision is waited for, and the library's way there takes 10 us where it is not in the
-/// processor's caches.
-std::string three_digits(double value) {
-  int exponent = 2;  // of ten, of the first digit
-  double scaled = value;
-  for (; scaled < 100 && exponent > -3; --exponent) scaled *= 10;
-  auto digits = static_cast<unsigned>(std::min(scaled + 0.5, 1e6));
-  if (digits == 1000 && exponent < 2) {  // 9.996 is 10.0
-    digits = 100;
-    ++exponent;
-  }
-  if (scaled < 100 || digits > 999) {
-    std::array<char, 32> other{};
-    std::snprintf(other.data(), other.size(), "%.3g", value);
-    return other.data();
-  }
-  std::string text;
-  if (exponent < 0) text.append("0.").append(static_cast<std::size_t>(-exponent - 1), '0');
-  const unsigned places[] = {digits / 100, digits / 10 % 10, digits % 10};
-  for (int x = 0; x < 3; ++x) {
-    text += static_cast<char>('0' + places[x]);
-    if (x == exponent && x < 2) text += '.';
-  }
-  if (exponent >= 2) return text;
-  while (text.back() == '0') text.pop_back();
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
 /// Why this backend runs. Nothing but the CPU is there where neither is asked for nor was chosen.
-std::string backend_reason(const Limits& limits) {
+std::string why_backend(const Limits& limits) {
   if (wanted_backend(limits) == Backend::automatic) return limits.why_no_device;
   return limits.why_backend.empty() ? "asked for" : limits.why_backend;
 }
@@ -96,7 +64,10 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
 /// Fills what is said about the choice, which is the first one.
 void explain(std::vector<Execution>& all, const Statistics& s, const Limits& limits) {
   Execution& e = all.front();
-  e.reason = backend_reason(limits);
+  if (limits.compared)
+    e.compared = limits.compared;
+  else
+    e.why_backend = why_backend(limits);
   for (const Execution& one : all) {
     e.candidates.push_back({.kernel = one.kernel, .predicted_ms = one.predicted_ms, .fits = !one.is_refused()});
   }
@@ -104,15 +75,6 @@ void explain(std::vector<Execution>& all, const Statistics& s, const Limits& lim
   e.layout = layout_text(e);
   e.expected_pairs = s.num_pairs;
   e.expected_output_blocks = s.num_c_blocks;
-  if (limits.kernel) return;
-  const bool had_choice = e.backend == Backend::cuda || all.size() > 1;
-  if (!had_choice) return;
-  e.expected_kernels = candidates_text(e.candidates);
-  if (s.exact) e.reason += "; predicted " + e.expected_kernels;
-  for (const Execution& one : all) {
-    if (s.exact && e.backend == Backend::cpu && one.is_refused())
-      e.reason += text(", but ", one.kernel, " does not fit");
-  }
 }
 
 /// What each device is expected to take.
@@ -178,18 +140,6 @@ Execution decide_for_backend(const Statistics& s, const Limits& limits) {
   return gains ? shared : alone;
 }
 
-/// "predicted 0.07 s on the CPU, 0.37 s with CUDA", the faster one first.
-std::string comparison(const Execution& faster, const Execution& slower) {
-  const auto one = [](const Execution& e) {
-    const std::string where = e.backend == Backend::cpu ? "on the CPU" : "with CUDA";
-    if (e.is_refused()) return "does not fit " + where;
-    std::array<char, 32> seconds{};
-    std::snprintf(seconds.data(), seconds.size(), "%.2g s ", e.predicted_s);
-    return seconds.data() + where;
-  };
-  return text("predicted ", one(faster), ", ", one(slower));
-}
-
 /// The backend that ends first.
 Execution decide_for_faster_backend(const Statistics& s, Limits limits) {
   limits.backend = Backend::cpu;
@@ -200,9 +150,9 @@ Execution decide_for_faster_backend(const Statistics& s, Limits limits) {
   cuda.backend = Backend::cuda;
   const bool takes_cuda = !cuda.is_refused() && (cpu.is_refused() || cuda.predicted_s < cpu.predicted_s);
   Execution e = takes_cuda ? cuda : cpu;
-  e.reason = takes_cuda ? comparison(cuda, cpu) : comparison(cpu, cuda);
   e.predicted_cuda_s = cuda.is_refused() ? 0 : cuda.predicted_s;
   e.predicted_cpu_s = cpu.is_refused() ? 0 : cpu.predicted_s;
+  e.compared = {.cuda_s = e.predicted_cuda_s, .cpu_s = e.predicted_cpu_s};
   return e;
 }
 
@@ -215,19 +165,6 @@ Execution decide(const Statistics& statistics, const Limits& limits) {
   Execution e = decide_for_backend(statistics, limits);
   if (!e.is_refused()) (e.backend == Backend::cuda ? e.predicted_cuda_s : e.predicted_cpu_s) = e.predicted_s;
   return e;
-}
-
-std::string candidates_text(const std::vector<Candidate>& candidates) {
-  std::string all;
-  for (const Candidate& c : candidates) {
-    if (!c.fits) continue;
-    if (!all.empty()) all += ", ";
-    all += c.kernel;
-    all += ' ';
-    all += three_digits(c.predicted_ms);
-    all += " ms";
-  }
-  return all;
 }
 
 void throw_if_refused(const Execution& execution) {

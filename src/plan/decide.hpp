@@ -2,9 +2,6 @@
 // read, and again with exact ones once pairs are counted.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "plan/execution.hpp"
 
 namespace spmm::plan {
@@ -13,8 +10,5 @@ namespace spmm::plan {
 /// statistics are expected ones, the operands are cut into slabs; what then fits nowhere is refused, as data.
 /// Values: never throws for lack of memory; equal inputs give equal executions.
 Execution decide(const Statistics& statistics, const Limits& limits);
-
-/// "rows 12.3 ms, dense-tensor 150 ms": those that fit, in the order given.
-std::string candidates_text(const std::vector<Candidate>& candidates);
 
 }  // namespace spmm::plan

@@ -98,10 +98,11 @@ struct DeviceLimits {
 
 /// What the machine and the user allow.
 struct Limits {
-  Backend backend = Backend::automatic;  ///< asked for, or chosen before
-  std::string why_backend{};             ///< why it was chosen before; empty: it was asked for
-  std::optional<KernelId> kernel{};      ///< asked for; nothing = the fastest
-  bool force = false;                    ///< no limit on the launches of host-driven
+  Backend backend = Backend::automatic;    ///< asked for, or chosen before
+  std::string why_backend{};               ///< why it was chosen before; empty: it was asked for
+  std::optional<BackendTimes> compared{};  ///< it was chosen before, from these times
+  std::optional<KernelId> kernel{};        ///< asked for; nothing = the fastest
+  bool force = false;                      ///< no limit on the launches of host-driven
   unsigned num_threads = 1;
   unsigned num_cores = 1;  ///< more threads than this are not faster
   std::uint64_t host_bytes = 0;

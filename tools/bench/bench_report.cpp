@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 
 #include "base/text.hpp"
@@ -159,7 +158,7 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
                {"validated", kernel.validated()},
                {"backend", backend_name(first.plan.backend)},
                {"chosen", first.plan.kernel},
-               {"reason", first.plan.reason},
+               {"reason", reason_text(first.plan)},
                {"device", first.device},
                {"threads", first.plan.num_threads},
                {"pairs", first.pairs},
@@ -184,25 +183,20 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
 
 }  // namespace
 
-std::optional<double> predicted_ms(const std::string& reason, const std::string& kernel) {
-  const std::size_t list = reason.find("predicted ");
-  if (list == std::string::npos || kernel.empty()) return std::nullopt;
-  const std::size_t name = reason.find(" " + kernel + " ", list);
-  if (name == std::string::npos) return std::nullopt;
-  const char* const number = reason.data() + name + kernel.size() + 2;
-  const char* const end = reason.data() + reason.size();
-  double value = 0;
-  const auto [stop, error] = std::from_chars(number, end, value);
-  const bool in_ms = error == std::errc{} && std::string_view(stop, end).starts_with(" ms");
-  return in_ms ? std::optional(value) : std::nullopt;
+std::optional<double> predicted_ms(const Plan& plan, const std::string& kernel) {
+  if (!plan.exact || plan.candidates.size() < 2) return std::nullopt;
+  for (const Candidate& one : plan.candidates) {
+    if (one.fits && one.kernel == kernel) return one.predicted_ms;
+  }
+  return std::nullopt;
 }
 
 std::optional<double> predicted_ms(const CaseResult& result, const KernelResult& kernel) {
-  const std::string& chosen = kernel.runs.front().plan.kernel;
-  if (const auto own = predicted_ms(kernel.runs.front().plan.reason, chosen)) return own;
+  const Plan& own = kernel.runs.front().plan;
+  if (const auto found = predicted_ms(own, own.kernel)) return found;
   for (const KernelResult& other : result.kernels) {
     if (!other.ran()) continue;
-    if (const auto told = predicted_ms(other.runs.front().plan.reason, chosen)) return told;
+    if (const auto found = predicted_ms(other.runs.front().plan, own.kernel)) return found;
   }
   return std::nullopt;
 }

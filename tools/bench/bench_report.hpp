@@ -10,10 +10,10 @@
 
 namespace spmm::tools {
 
-/// Milliseconds that the reason of a run ("...; predicted rows 0.916 ms, dense-tensor 150 ms") predicts for `kernel`.
-std::optional<double> predicted_ms(const std::string& reason, const std::string& kernel);
+/// Milliseconds that a run whose kernel was chosen has predicted for `kernel`.
+std::optional<double> predicted_ms(const Plan& plan, const std::string& kernel);
 
-/// The same for the kernel that ran, from its own reason or that of another kernel on this case.
+/// The same for the kernel that ran, from its own plan or that of another kernel on this case.
 std::optional<double> predicted_ms(const CaseResult& result, const KernelResult& kernel);
 
 /// Milliseconds of the stages build, count, plan, multiply and compact.

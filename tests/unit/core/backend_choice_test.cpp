@@ -88,7 +88,6 @@ TEST_CASE("skewed operands with much more work than their headers tell go to the
   const BackendChoice choice = choose_backend(a, b, limits, workers);
   CHECK(choice.backend == Backend::cuda);
   CHECK(choice.cpu_s > choice.cuda_s);
-  CHECK_FALSE(choice.reason.empty());
   // Transposed they have no pairs at all.
   CHECK(choose_backend(b, a, limits, workers).backend == Backend::cpu);
 }

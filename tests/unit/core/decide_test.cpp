@@ -91,8 +91,8 @@ TEST_CASE("what a kernel needs is asked of the machine") {
   const plan::Execution e = plan::decide(s, limits);
   CHECK(e.backend == Backend::cpu);
   CHECK(e.id == KernelId::row_merge);
-  CHECK(e.reason == "no CUDA device");
-  CHECK(e.expected_kernels.empty());  // nothing to choose from
+  CHECK(reason_text(e) == "no CUDA device");
+  CHECK(expected_kernels_text(e).empty());  // nothing to choose from
 }
 
 TEST_CASE("expected and exact decisions come from one function") {
@@ -338,7 +338,7 @@ TEST_CASE("without a wish the backend is taken that ends first") {
   const plan::Execution cold = plan::decide(s, limits);
   CHECK(cold.predicted_s == cold.predicted_cpu_s);
   CHECK(cold.predicted_cuda_s > 0.35);
-  CHECK(cold.reason.find("on the CPU") < cold.reason.find("with CUDA"));
+  CHECK(reason_text(cold).find("on the CPU") < reason_text(cold).find("with CUDA"));
   limits.device->start_s = 0;  // it has been started
   const plan::Execution warm = plan::decide(s, limits);
   CHECK(warm.backend == Backend::cuda);
@@ -351,7 +351,7 @@ TEST_CASE("without a wish the backend is taken that ends first") {
   CHECK(plan::decide(s, limits).predicted_s == cold.predicted_cpu_s);
   limits.backend = Backend::cuda;
   limits.why_backend = "chosen before";
-  CHECK(plan::decide(s, limits).reason == "chosen before");
+  CHECK(plan::decide(s, limits).why_backend == "chosen before");
 }
 
 TEST_CASE("a backend on which the product does not fit is left to the other one") {
@@ -366,7 +366,7 @@ TEST_CASE("a backend on which the product does not fit is left to the other one"
   const plan::Execution e = plan::decide(s, limits);
   CHECK(e.backend == Backend::cpu);
   CHECK(e.predicted_cuda_s == 0);
-  CHECK(e.reason.find("does not fit with CUDA") != std::string::npos);
+  CHECK(reason_text(e).find("does not fit with CUDA") != std::string::npos);
 }
 
 TEST_CASE("padded blocks are counted as they lie on the device") {

@@ -238,7 +238,7 @@ TEST_CASE("the choice between row-merge and dense-blas follows density, block si
     limits.isa = isa;
     const plan::Execution e = plan::decide(evenly_spread(n, m, density * nb * nb, 2047), limits);
     CHECK(e.candidates.size() == 2);
-    CHECK(e.expected_kernels.rfind(e.kernel + " ", 0) == 0);  // the fastest comes first
+    CHECK(expected_kernels_text(e).rfind(e.kernel + " ", 0) == 0);  // the fastest comes first
     return e.id == KernelId::dense_blas;
   };
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512_vnni}) {
@@ -296,7 +296,7 @@ TEST_CASE("a dense product that does not fit leaves the choice to row-merge, and
   limits.kernel = std::nullopt;
   const plan::Execution dense = plan::decide(s, limits);
   CHECK(dense.id == KernelId::dense_blas);
-  CHECK(dense.reason.find("predicted dense-blas") != std::string::npos);
+  CHECK(reason_text(dense).find("predicted dense-blas") != std::string::npos);
   CHECK(dense.dense_panels.bytes(1) <= plan::kDenseBytesPerBufferByte * dense.panel_bytes);
   limits.has_blas = false;
   const plan::Execution sparse = plan::decide(s, limits);

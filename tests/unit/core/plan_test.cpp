@@ -217,13 +217,22 @@ TEST_CASE("listing can be forbidden and preferred") {
   }
 }
 
-TEST_CASE("predicted times are written with three digits, as printf would") {
-  const auto written = [](double ms) { return plan::candidates_text({{.kernel = "k", .predicted_ms = ms}}); };
-  std::vector<double> times{0, 0.001, 0.5, 1, 9.994, 9.996, 10, 37, 99.94, 99.96, 100, 999.4, 999.6, 1000, 1e9};
-  for (double ms = 2e-5; ms < 2e5; ms *= 1.0007) times.push_back(ms);
-  for (const double ms : times) {
-    std::array<char, 64> expected{};
-    std::snprintf(expected.data(), expected.size(), "k %.3g ms", ms);
-    REQUIRE(written(ms) == expected.data());
-  }
+TEST_CASE("a plan says in words why it is as it is") {
+  Plan plan;
+  plan.backend = Backend::cuda;
+  plan.compared = {.cuda_s = 0.0712, .cpu_s = 0};
+  plan.candidates = {{.kernel = "rows", .predicted_ms = 9.996}, {.kernel = "dense-tensor", .predicted_ms = 0.01234}};
+  CHECK(expected_kernels_text(plan) == "rows 10 ms, dense-tensor 0.0123 ms");
+  CHECK(reason_text(plan) == "predicted 0.071 s with CUDA, does not fit on the CPU");
+  plan.exact = true;
+  CHECK(reason_text(plan) ==
+        "predicted 0.071 s with CUDA, does not fit on the CPU; predicted rows 10 ms, dense-tensor 0.0123 ms");
+  plan.compared.reset();
+  plan.backend = Backend::cpu;
+  plan.why_backend = "asked for";
+  plan.candidates = {{.kernel = "row-merge", .predicted_ms = 1234.5}, {.kernel = "dense-blas", .fits = false}};
+  CHECK(reason_text(plan) == "asked for; predicted row-merge 1.23e+03 ms, but dense-blas does not fit");
+  plan.candidates.resize(1);
+  CHECK(reason_text(plan) == "asked for");
+  CHECK(expected_kernels_text(plan).empty());
 }

@@ -94,7 +94,7 @@ TEST_CASE("bench: ceilings are data", "[tools][bench]") {
 }
 
 TEST_CASE("bench: predictions beside measurements", "[tools][bench]") {
-  const std::string told = "asked for; predicted first 10 ms, second 4 ms, fourth 1.4 ms";
+  const std::vector<Candidate> told = {{"first", 10}, {"second", 4}, {"fourth", 1.4}};
   const Json json = made_up_measurement({made_up_case(
       "one", kShape,
       {made_up_kernel("first", kShape, 12, 7, told), made_up_kernel("second", kShape, 8, 7),  // told by the first

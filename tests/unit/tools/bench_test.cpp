@@ -218,12 +218,15 @@ TEST_CASE("bench: another output is a difference", "[tools][bench]") {
   CHECK(tools::case_result_json(result)["kernels"][0]["validated"] == false);
 }
 
-TEST_CASE("bench: the prediction is read from the reason", "[tools][bench]") {
-  const std::string reason = "a CUDA device is usable; predicted rows 0.916 ms, dense-tensor 1.5e+02 ms";
-  CHECK(tools::predicted_ms(reason, "rows") == 0.916);
-  CHECK(tools::predicted_ms(reason, "dense-tensor") == 150.0);
-  CHECK_FALSE(tools::predicted_ms(reason, "tensor"));
-  CHECK_FALSE(tools::predicted_ms("asked for", "rows"));
+TEST_CASE("bench: what a plan predicts for a kernel", "[tools][bench]") {
+  Plan plan;
+  plan.exact = true;
+  plan.candidates = {{"rows", 0.916}, {"dense-tensor", 150}, {"dense-tiled", 300, false}};
+  CHECK(tools::predicted_ms(plan, "dense-tensor") == 150.0);
+  CHECK_FALSE(tools::predicted_ms(plan, "dense-tiled"));  // does not fit
+  CHECK_FALSE(tools::predicted_ms(plan, "tensor"));
+  plan.candidates.resize(1);  // it was named, not chosen
+  CHECK_FALSE(tools::predicted_ms(plan, "rows"));
 
   Report report;
   for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s].s = static_cast<double>(1u << s);

@@ -26,7 +26,7 @@ std::string write_measurement(const std::string& path) {
     const MatrixHeader header{.n = 400, .m = 4, .num_blocks = k};
     const double steep_ms = 1000.0 * k / 10'000;
     cases.push_back(made_up_case("d" + std::to_string(k), header,
-                                 {made_up_kernel("steep", header, steep_ms, k, "asked for; predicted steep 10 ms"),
+                                 {made_up_kernel("steep", header, steep_ms, k, {{"steep", 10}, {"other", 20}}),
                                   made_up_kernel("flat", header, 1, k)}));
   }
   tools::CaseResult& last = cases.back();
