@@ -8,7 +8,7 @@ file(WRITE ${work}/prefix/lib/theirs "not ours")
 
 foreach(part "" "/tools")
   file(READ ${BUILD}${part}/cmake_install.cmake script)
-  foreach(left_out bench batch cat convert cusparse dense mpi verify)
+  foreach(left_out bench batch cat convert dense mpi verify)
     foreach(place bin/ share/man/man1/ share/bash-completion/completions/ share/zsh/site-functions/_)
       string(REPLACE "${BUILD}/${place}spmm-${left_out}" "${BUILD}/${place}not-built-${left_out}" script "${script}")
     endforeach()

@@ -9,7 +9,7 @@ usage: bash tools/scripts/measure.sh [--bin DIR] [--out DIR] [--work DIR] [STEP.
 
 Measures on this machine, with programs that may have been built on another one; python3 (for dense) needs no packages.
 Every result is compared with that of a baseline kernel; patterns and sides compare checksums, as some results are larger
-than a disk. Without STEP: speed, reference, density, shapes, dense, patterns, sides and cusparse. Copy the files to
+than a disk. Without STEP: speed, reference, density, shapes, dense, patterns and sides. Copy the files to
 data/measurements/, then run python3 tools/scripts/tables.py. patterns-rest has those of patterns with the largest
 results, for machines that are lent for a short time; a table takes a case that both files have from the second.
 
@@ -21,7 +21,8 @@ results, for machines that are lent for a short time; a table takes a case that 
   patterns   stencils, graphs, groups, bands and sides that need padding, beside even products        gpu-patterns.json
   patterns-rest  of them, without the even products: graphs, stencils, groups, bands, m = 4 to 48 gpu-patterns-rest.json
   sides      every block side from 1 to 64                                                            gpu-sides.json
-  cusparse   cuSPARSE on the patterns with sides up to 4 and on some of S                             gpu-cusparse.json
+  cusparse   cuSPARSE on the patterns with sides up to 4 and on some of S; needs a build with         gpu-cusparse.json
+             SPMM_CUSPARSE=ON (cmake --preset cuda-measure, --bin build-cuda-measure/bin)
   calibrate  the rates that the planner predicts with                                                 gpu-rates.json
   scipy      SciPy beside the CPU backend                                                             cpu-scipy.json
 
@@ -59,7 +60,7 @@ while (($# > 0)); do
   esac
   shift
 done
-if ((${#steps[@]} == 0)); then steps=(speed reference density shapes dense patterns sides cusparse); fi
+if ((${#steps[@]} == 0)); then steps=(speed reference density shapes dense patterns sides); fi
 mkdir -p "$out"
 if [[ -z $work ]]; then
   work=$(mktemp -d)
@@ -106,6 +107,10 @@ measure() {
       ;;
     sides) bench gpu-sides.json --backend cuda --suite all-sides --runs 3 --checksum --baseline other ;;
     cusparse)
+      if [[ ! -x $bin/spmm-cusparse ]]; then
+        printf '%s/spmm-cusparse is missing: cmake --preset cuda-measure, then --bin build-cuda-measure/bin\n' "$bin" >&2
+        return 1
+      fi
       "$bin/spmm-cusparse" --suites "$root/data/suites.json" --work "$work" --json "$out/gpu-cusparse.json" --runs 2 \
         --max-seconds 20 --case "$cusparse_cases"
       ;;

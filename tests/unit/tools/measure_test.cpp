@@ -98,4 +98,7 @@ TEST_CASE("measure.sh: a file a step, of cases and kernels that there are; a fai
   }
   CHECK(measure({"speed"}).exit_code == 0);
   CHECK(measure({"sped"}).exit_code == 2);
+  const ProcessResult without = measure({"cusparse"});  // built on request
+  CHECK(without.exit_code == 1);
+  CHECK(without.err.find("cmake --preset cuda-measure") != std::string::npos);
 }
