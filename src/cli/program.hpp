@@ -21,7 +21,8 @@ int run_program(const std::string& program, const std::function<int()>& body);
 std::string printable(const std::string& message);
 
 /// Whether this process may end with nothing taken apart: the system takes back memory, pinned pages and the device's
-/// context in one go. Not where a profiler or a sanitizer watches: they say what they have found at a usual end.
+/// context in one go. Not where a sanitizer, gcov or a tool of NVIDIA's watches: they write what they have found at a
+/// usual end. Such tools name the library that the driver loads for them in CUDA_INJECTION64_PATH.
 bool ends_at_once();
 
 /// Ends the process, at once where it may. Standard streams are flushed, temporary files must be gone.
