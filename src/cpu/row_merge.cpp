@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,9 +41,10 @@ void merge_unit(Merger& merger, const Prepared& product, const Unit& unit, const
     return std::min(blocks, row_pairs[row]) > sure;
   };
   if constexpr (requires { merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out); }) {
-    const std::ranges::iota_view rows(unit.row_begin, unit.row_end);
-    out.set_may_saturate(std::ranges::any_of(rows, may_saturate));
-    if (rows.size() > 1 && merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out)) return;
+    bool may = false;
+    for (std::uint32_t row = unit.row_begin; row < unit.row_end && !may; ++row) may = may_saturate(row);
+    out.set_may_saturate(may);
+    if (unit.row_end - unit.row_begin > 1 && merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out)) return;
   }
   for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
     run.check_cancelled();

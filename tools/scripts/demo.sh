@@ -13,7 +13,7 @@ Without either it builds for a GPU where there are one and nvcc. What is chosen 
 esac
 
 cpu_seconds=300 cuda_seconds=250
-set_up spmm_main spmm_gen spmm_compare spmm_info
+set_up spmm_main
 
 work=$build/demo
 bin=$build/bin

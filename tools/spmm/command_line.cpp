@@ -234,6 +234,7 @@ Examples:
   spmm --devices 0,1 a.bin b.bin c.bin           one product on two GPUs
   spmm --report - -q a.bin b.bin /dev/null       measure only
   spmm --trace t.json a.bin b.bin c.bin          a timeline of its threads, for https://ui.perfetto.dev
+  spmm help                                      subcommands: spmm gen, spmm info and others
 
 Environment:
   Every option can be set by a variable of the same name, SPMM_ and capitals: SPMM_MEMORY_LIMIT=2G, SPMM_QUIET=1.

@@ -1,4 +1,4 @@
-// spmm A B OUT: the command.
+// spmm A B OUT: the command; and its subcommands.
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -17,6 +17,7 @@
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/spmm/command_line.hpp"
+#include "tools/spmm/subcommands.hpp"
 
 namespace {
 
@@ -92,6 +93,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const auto code = spmm::tools::run_subcommand(argc, argv)) return *code;
   spmm::cli::install_signal_handlers();
   spmm::cli::end_process(spmm::cli::run_program("spmm", [&] { return run(argc, argv); }));
 }

@@ -88,6 +88,51 @@ TEST_CASE("every program has --help and --version, and says what a misspelt opti
   }
 }
 
+TEST_CASE("a subcommand of spmm is the program of that name", "[tools][program]") {
+  const TemporaryFolder folder;
+  const ProcessOptions here{.env = {}, .folder = folder.path()};
+  const std::string list = run("spmm", {"help"}).out;
+  CHECK(has(list, "spmm --help"));
+  for (const std::string& program : programs()) {
+    if (program == "spmm") continue;
+    INFO(program);
+    const bool is_part = std::filesystem::is_symlink(SPMM_BIN_DIR "/" + program);
+    CHECK(is_part == (program != "spmm-dense" && program != "spmm-mpi"));
+    const std::string word = program.substr(program.find('-') + 1);
+    CHECK(has(list, "\n  " + word + " ") == is_part);
+    if (!is_part) continue;
+    const std::string help = run(program, {"--help"}).out;
+    CHECK(run("spmm", {word, "--help"}).out == help);
+    CHECK(run("spmm", {"help", word}).out == help);
+    CHECK(run("spmm", {word, "--versoin"}).err == run(program, {"--versoin"}).err);
+  }
+  CHECK(run("spmm", {"help", "gne"}).err ==
+        "spmm: error: help: \"gne\" is no subcommand, did you mean gen?; spmm help lists them\n");
+  CHECK(run("spmm", {"help", "gen", "info"}).exit_code == 2);
+
+  const Words sizes = {"x.bin", "--n", "64", "--m", "4", "--k", "9", "-q"};
+  Words words = sizes;
+  words.insert(words.begin(), "gen");
+  CHECK(run("spmm", words, here).exit_code == 0);
+  words[1] = "y.bin";
+  // A name that is none of ours acts as spmm; so does one with a folder that has such a name.
+  std::filesystem::create_directory(folder.path() / "spmm-info");
+  std::filesystem::create_symlink(SPMM_BIN_DIR "/spmm", folder.path() / "spmm-info" / "multiply");
+  words.insert(words.begin(), folder.file("spmm-info/multiply"));
+  CHECK(run_process(words, here).exit_code == 0);
+  CHECK(run("spmm-compare", {"--any-order", "x.bin", "y.bin"}, here).exit_code == 0);
+  CHECK(run("spmm", {"compare", "--any-order", "x.bin", "nowhere.bin"}, here).exit_code == 2);
+
+  // A file of a subcommand's name.
+  std::filesystem::rename(folder.path() / "x.bin", folder.path() / "info");
+  const ProcessResult either = run("spmm", {"info", "y.bin", "c.bin", "-q"}, here);
+  CHECK(either.exit_code == 2);
+  CHECK(has(either.err, "spmm: error: info: is a subcommand, and a file here has that name; "));
+  CHECK(has(either.err, "for the file write ./info, for the subcommand spmm-info\n"));
+  CHECK(run("spmm", {"./info", "y.bin", "c.bin", "-q", "--backend", "cpu"}, here).exit_code == 0);
+  CHECK(run("spmm-info", {"info"}, here).exit_code == 0);
+}
+
 TEST_CASE("misspelt values and variables", "[tools][program]") {
   const ProcessResult kernel = run("spmm", {"--kernel", "row-marge", "a", "b", "c"});
   CHECK(kernel.exit_code == 2);

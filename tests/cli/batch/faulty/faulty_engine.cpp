@@ -16,6 +16,7 @@
 
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
+#include "tools/spmm/subcommands.hpp"
 
 #define MULTIPLY "_ZN4spmm6Engine8multiplyERKNSt10filesystem7__cxx114pathES5_S5_RKNS_14ProductOptionsE"
 
@@ -63,3 +64,7 @@ Report faulty_multiply(Engine* engine, const Path& a, const Path& b, const Path&
 }
 
 }  // namespace spmm::test
+
+int main(int argc, char** argv) {
+  return spmm::tools::batch_main(argc, argv);
+}

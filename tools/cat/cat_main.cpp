@@ -10,6 +10,7 @@
 #include "io/foreign_format.hpp"
 #include "spmm/error.hpp"
 #include "tools/cat/cat_parts.hpp"
+#include "tools/spmm/subcommands.hpp"
 
 namespace {
 
@@ -63,6 +64,6 @@ int run(const cli::ParsedOptions& parsed) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int spmm::tools::cat_main(int argc, char** argv) {
   return cli::run_program({.name = "spmm-cat", .options = make_options, .notes = kNotes}, argc, argv, run);
 }

@@ -13,6 +13,7 @@
 #include "cli/self_description.hpp"
 #include "tools/common/matrix_file.hpp"
 #include "tools/compare/compare.hpp"
+#include "tools/spmm/subcommands.hpp"
 
 namespace {
 
@@ -124,7 +125,7 @@ int run(const cli::ParsedOptions& parsed) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int spmm::tools::compare_main(int argc, char** argv) {
   const int code =
       cli::run_program({.name = "spmm-compare", .options = make_options, .notes = kNotes}, argc, argv, run);
   return code > cli::kNegative ? cli::kUsage : code;

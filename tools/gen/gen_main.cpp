@@ -12,6 +12,7 @@
 #include "tools/gen/gen_options.hpp"
 #include "tools/gen/generate.hpp"
 #include "tools/gen/pattern.hpp"
+#include "tools/spmm/subcommands.hpp"
 
 namespace {
 
@@ -76,6 +77,6 @@ int run(const cli::ParsedOptions& parsed) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int spmm::tools::gen_main(int argc, char** argv) {
   return cli::run_program({.name = "spmm-gen", .options = tools::make_gen_options, .notes = kNotes}, argc, argv, run);
 }

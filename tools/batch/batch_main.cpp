@@ -7,6 +7,7 @@
 #include "cli/program.hpp"
 #include "tools/batch/batch_options.hpp"
 #include "tools/batch/batch_run.hpp"
+#include "tools/spmm/subcommands.hpp"
 
 namespace {
 
@@ -27,6 +28,6 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int spmm::tools::batch_main(int argc, char** argv) {
   return cli::run_program("spmm-batch", [&] { return run(argc, argv); });
 }

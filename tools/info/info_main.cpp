@@ -11,6 +11,7 @@
 #include "spmm/error.hpp"
 #include "tools/info/info_text.hpp"
 #include "tools/info/matrix_info.hpp"
+#include "tools/spmm/subcommands.hpp"
 
 namespace {
 
@@ -98,6 +99,6 @@ int run(const cli::ParsedOptions& parsed) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int spmm::tools::info_main(int argc, char** argv) {
   return cli::run_program({.name = "spmm-info", .options = make_options, .notes = kNotes}, argc, argv, run);
 }

@@ -18,6 +18,7 @@
 #include "spmm/error.hpp"
 #include "spmm/plan.hpp"
 #include "tools/common/matrix_file.hpp"
+#include "tools/spmm/subcommands.hpp"
 #include "tools/verify/verify_files.hpp"
 
 namespace {
@@ -151,6 +152,6 @@ int run(const cli::ParsedOptions& parsed) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int spmm::tools::verify_main(int argc, char** argv) {
   return cli::run_program({.name = "spmm-verify", .options = make_options, .notes = kNotes}, argc, argv, run);
 }

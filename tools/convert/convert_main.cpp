@@ -10,6 +10,7 @@
 #include "cli/self_description.hpp"
 #include "tools/convert/convert_file.hpp"
 #include "tools/convert/convert_options.hpp"
+#include "tools/spmm/subcommands.hpp"
 
 namespace {
 
@@ -63,7 +64,7 @@ int run(const cli::ParsedOptions& parsed) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int spmm::tools::convert_main(int argc, char** argv) {
   return cli::run_program({.name = "spmm-convert",
                            .options = tools::make_convert_options,
                            .notes = kNotes,

@@ -19,6 +19,7 @@
 #include "tools/bench/bench_run.hpp"
 #include "tools/bench/bench_suites.hpp"
 #include "tools/bench/calibrate.hpp"
+#include "tools/spmm/subcommands.hpp"
 
 namespace {
 
@@ -255,7 +256,7 @@ int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& comman
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int spmm::tools::bench_main(int argc, char** argv) {
   return cli::run_program({.name = "spmm-bench", .options = make_options, .notes = kNotes}, argc, argv,
                           [&](const cli::ParsedOptions& parsed) {
                             return run(parsed, {argv, argv + argc});

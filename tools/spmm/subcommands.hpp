@@ -1,0 +1,23 @@
+// The programs that are one with spmm: run by a name of their own, which is a link to spmm, or as a subcommand of it.
+#pragma once
+
+#include <optional>
+
+namespace spmm::tools {
+
+/// Runs spmm-NAME where that is the last part of argv[0], or where argv[1] is NAME, and returns its exit code; nothing
+/// where neither is: the arguments are those of a product. A file of that name beside the subcommand is an error of
+/// usage.
+std::optional<int> run_subcommand(int argc, char** argv);
+
+// The main functions, each in its tool's folder. Values: argv[0] = any path.
+int batch_main(int argc, char** argv);
+int bench_main(int argc, char** argv);
+int cat_main(int argc, char** argv);
+int compare_main(int argc, char** argv);
+int convert_main(int argc, char** argv);
+int gen_main(int argc, char** argv);
+int info_main(int argc, char** argv);
+int verify_main(int argc, char** argv);
+
+}  // namespace spmm::tools
