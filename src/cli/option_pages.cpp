@@ -168,6 +168,12 @@ std::string bash_completion(const std::string& program, const std::vector<PageOp
   return text("# Completion of ", program, " in bash, made from its options.\n", function, R"(() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
   COMPREPLY=()
+  local subcommand=)",
+              function, R"(_${COMP_WORDS[1]}
+  if ((COMP_CWORD > 1)) && declare -F "$subcommand" >/dev/null; then
+    "$subcommand"
+    return
+  fi
   if [[ $cur == '=' ]]; then
     cur=
   elif [[ $prev == '=' ]]; then

@@ -202,6 +202,13 @@ TEST_CASE("completion in bash proposes options, their values and files", "[tools
   CHECK(completions("spmm", script, {"spmm", "--kernel", "row-m"}) == Words{"row-merge"});
   CHECK(completions("spmm", script, {"spmm", "--report", folder.file("spmm-ge")}) == Words{folder.file("spmm-gen")});
   CHECK(completions("spmm", script, {"spmm", folder.file("spmm-ge")}) == Words{folder.file("spmm-gen")});
+  // What is installed for spmm has the completions of its subcommands.
+  const std::string all = SPMM_BIN_DIR "/../share/bash-completion/completions/spmm";
+  CHECK(completions("spmm", all, {"spmm", "gen", "--patt"}) == Words{"--pattern"});
+  CHECK(completions("spmm", all, {"spmm", "info", "--type", "u"}) ==
+        completions("spmm-info", all, {"spmm-info", "--type", "u"}));
+  CHECK(completions("spmm", all, {"spmm", "a.bin", "--patt"}).size() <= 1);
+  CHECK(completions("spmm", all, {"spmm", "--backend", "cp"}) == Words{"cpu"});
   std::ofstream(folder.file("two words.bin")) << "x";
   CHECK(completions("spmm", script, {"spmm", folder.file("two")}) == Words{folder.file("two words.bin")});
 }
