@@ -13,6 +13,7 @@
 
 #include "base/record_errors.hpp"
 #include "base/record_head.hpp"
+#include "base/release_once.hpp"
 #include "engine/index_pass.hpp"
 #include "engine/slab_cut.hpp"
 #include "engine/slab_streams.hpp"
@@ -30,12 +31,14 @@ class SlabSink : public Sink {
 
   [[nodiscard]] std::uint64_t max_blocks() const override { return next_.max_blocks(); }
   void append(std::span<const std::byte> records, std::function<void()> release) override {
+    ReleaseOnce releaser(std::move(release));
+    const auto shared = std::make_shared<ReleaseOnce>(std::move(releaser));
     {
       const std::lock_guard lock(held_->mutex);
       ++held_->count;
     }
-    next_.append(records, [held = held_, release = std::move(release)] {
-      release();
+    next_.append(records, [held = held_, shared] {
+      shared->hand_on()();
       const std::lock_guard lock(held->mutex);
       --held->count;
       held->changed.notify_all();
