@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -25,6 +26,10 @@ std::string try_folder(const std::string& folder, std::uint64_t bytes, Descripto
   struct statfs info {};
   if (retried([&] { return ::fstatfs(file.get(), &info); }) != 0) return error_text(errno);
   if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC) return "is in memory";
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+    return error_text(EFBIG);  // the call below would send a signal
+  }
   const auto length = static_cast<off_t>(bytes);
   if (retried([&] { return ::fallocate(file.get(), 0, 0, length); }) != 0 && errno != EOPNOTSUPP) {
     return error_text(errno);
@@ -65,8 +70,7 @@ void ScratchFile::write_at(std::uint64_t offset, std::span<const std::byte> byte
 
 void ScratchFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
   while (!dst.empty()) {
-    const ssize_t got =
-        retried([&] { return ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
+    const ssize_t got = retried([&] { return ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
     if (got <= 0) {
       throw IoError(at_offset(name_, offset), text("reading failed (", got == 0 ? "no bytes" : error_text(errno), ")"),
                     "check the disk, then run again");

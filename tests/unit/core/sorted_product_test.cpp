@@ -1,6 +1,8 @@
 // Products out of core through a scratch file: the same bytes for every limit, and no limit at which much more is read.
 #include "engine/sorted_product.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -241,4 +243,19 @@ TEST_CASE("without a folder on a disk the slabs are read from the operands, and 
   CHECK(beside.plan.scratch_bytes == 2 * 30'000 * input_record_bytes(8));
   CHECK(beside.plan.why_no_scratch.empty());
   CHECK(none.c_blocks == beside.c_blocks);
+}
+
+TEST_CASE("a scratch file that is longer than files may be is not made, and no signal comes") {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> folders = {folder.path().string()};
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit less = before;
+  less.rlim_cur = 1u << 20;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &less) == 0);
+  std::string why;
+  const io::ScratchFile file = io::ScratchFile::make(folders, 1u << 21, why);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK_FALSE(file.is_open());
+  CHECK((why.ends_with("File too large") || why.ends_with("is in memory")));
 }
