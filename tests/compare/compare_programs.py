@@ -191,10 +191,10 @@ def list_cases(inputs):
         yield files, [[*run, "--report", "r.json", "--joblog", "log.txt", files[3]], [*run, "--resume", "--report", "-", files[3]],
                       [*run, "--retry-failed", "--no-clobber", files[3]]]
         yield files, [[*run, "--dry-run", files[3]], [*run, "-q", "--shard", "1/2", "--report", "r.json", "--no-journal", files[3]],
-                      [*run, "--halt", "now,fail=1", "--check", "content", "--verify", "full", "--memory-limit", "100M", files[3]]]
+                      [*run, "--halt", "now,fail=1", "--verify", "full", "--memory-limit", "100M", files[3]]]
         yield files, [["sh", "-c", f"BIN/spmm-batch --gpus none --in-flight 1 --report r.json - < {files[3]}"]]
     files = [a, b, "l_ok.tsv"]
-    for options in (["--report", a], ["--joblog", "l_ok.tsv"], ["--journal", a], ["--shard", "3/2"], ["--halt", "x"], ["--timeout", "0"], ["--check", "x"]):
+    for options in (["--report", a], ["--joblog", "l_ok.tsv"], ["--journal", a], ["--shard", "3/2"], ["--halt", "x"], ["--timeout", "0"], ["--check", "x"], ["--check", "content"]):
         yield files, [["spmm-batch", "--gpus", "none", *options, "l_ok.tsv"]]
     yield files, [["spmm-batch", "missing.tsv"], ["spmm-batch", "."], ["spmm-batch"]]
     suite = {"suites": {"T": [{"name": "T1", "n": 512, "m": 4, "k": 500}, {"name": "T2", "n": 512, "m": 1, "k": 900, "pattern": "banded", "bandwidth": 5}]}}
