@@ -55,6 +55,17 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// Counts what is read of it.
+class CountingSource : public test::MemorySource {
+ public:
+  using MemorySource::MemorySource;
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    num_read += count;
+    MemorySource::read(first, count, dst);
+  }
+  mutable std::atomic<std::uint64_t> num_read{0};
+};
+
 }  // namespace
 
 TEST_CASE("concurrent products of different shapes and kernels on one engine give the bytes of single ones") {
@@ -202,16 +213,6 @@ TEST_CASE("a product that does not fit beside another one waits, plans as if it 
 }
 
 TEST_CASE("a product that is verified waits for memory before it reads anything for that") {
-  /// Counts what is read of it.
-  class CountingSource : public test::MemorySource {
-   public:
-    using MemorySource::MemorySource;
-    void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
-      num_read += count;
-      MemorySource::read(first, count, dst);
-    }
-    mutable std::atomic<std::uint64_t> num_read{0};
-  };
   const test::ProductCase one = test::make_product_case(8, 200, 3000, "row-merge");
   EngineOptions shared;
   shared.num_threads = 1;
@@ -249,6 +250,24 @@ TEST_CASE("a product that is verified waits for memory before it reads anything 
   CHECK((sink.product() == one.expected));
   CHECK(report.proof.num_rows != 0);
   CHECK(a.num_read > one.a.header().num_blocks);  // for the proof, too
+}
+
+TEST_CASE("a limit that the product passes by far is refused before anything is read") {
+  const test::ProductCase one = test::make_product_case(8, 200, 3000, "row-merge");
+  EngineOptions shared;
+  shared.memory_limit_bytes = 1000;
+  Engine engine(shared);
+  ProductOptions proven = on_cpu();
+  proven.verify_full = true;
+  ProductOptions sampled = on_cpu();
+  sampled.verify_blocks = 20;
+  for (const ProductOptions& options : {on_cpu(), proven, sampled}) {
+    const CountingSource a(one.a);
+    const CountingSource b(one.b);
+    test::MemorySink sink(one.a.header());
+    CHECK_THROWS_AS(engine.multiply(a, b, sink, options), OutOfMemory);
+    CHECK(a.num_read + b.num_read == 0);
+  }
 }
 
 TEST_CASE("every buffer is released once: by the sink, or for it where it drops the release") {
