@@ -70,8 +70,11 @@ has_header() {
 has_compiler() {
   local compiler=${CXX:-c++}
   if [[ -z ${CXX:-} ]] && ! has_program c++; then compiler=g++; fi
-  printf '#if defined(__clang__) ? __clang_major__ < 14 : __GNUC__ < 11\n#error too old\n#endif\n#include <compare>\n' |
-    $compiler -std=c++20 -E -x c++ - >/dev/null 2>&1
+  # No pipe: a compiler that ends before it has read all would fail the writer.
+  $compiler -std=c++20 -E -x c++ - >/dev/null 2>&1 <<<'#if defined(__clang__) ? __clang_major__ < 14 : __GNUC__ < 11
+#error too old
+#endif
+#include <compare>'
 }
 
 has_cmake() {
