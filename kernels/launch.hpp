@@ -1,6 +1,6 @@
-// The door to the kernels of the block-sparse product: declarations without CUDA syntax. kernels/dense.hpp is the door
-// of the dense family, kernels/small.hpp that of the kernel for small blocks, kernels/sort_rows.hpp that of
-// sort_rows.cu.
+// The door to the kernels of the block-sparse product: declarations without CUDA syntax. kernels/dense/launch.hpp is
+// the door of the dense family, kernels/small/launch.hpp that of the kernel for small blocks,
+// kernels/blocks/sort_rows.hpp that of sort_rows.cu.
 // Stream: every launch is asynchronous on the given stream and waits for nothing.
 // Errors: CudaError from the launch.
 #pragma once

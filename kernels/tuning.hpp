@@ -227,7 +227,7 @@ constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
   return (bits + 1) / 2;
 }
 
-/// What the planner knows of the kernels beside their rates (src/plan/device_rates.hpp).
+/// What the planner knows of the kernels beside their rates (src/plan/models/device_rates.hpp).
 inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, where rows differ
 inline constexpr double kUnevenRankRate = 0.75;   // of the pair rate of row-rank, there
 inline constexpr double kTileCountWorthMs = 1;    // what a kernel must take for tiles to be counted

@@ -8,9 +8,9 @@
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
+#include "kernels/blocks/sort_rows.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/sort_rows.hpp"
 #include "kernels/tuning.hpp"
 #include "kernels/warp.cuh"
 

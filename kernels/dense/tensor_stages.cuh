@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/dense/dense_arith.cuh"
+#include "kernels/dense/arith.cuh"
 #include "kernels/dense/hopper.cuh"
 #include "kernels/dense/tensor_fragment.cuh"
 

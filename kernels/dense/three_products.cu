@@ -13,7 +13,7 @@
 #include <algorithm>
 
 #include "kernels/check.hpp"
-#include "kernels/dense/dense_arith.cuh"
+#include "kernels/dense/arith.cuh"
 #include "kernels/dense/hopper.cuh"
 #include "kernels/dense/tensor_fragment.cuh"
 #include "kernels/dense/tensor_maps.cuh"

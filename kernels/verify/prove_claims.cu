@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/check.hpp"
-#include "kernels/verify.hpp"
+#include "kernels/verify/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

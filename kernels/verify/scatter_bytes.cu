@@ -1,7 +1,7 @@
 // Raw records -> panels of high bytes, for the verifier: blocks go straight to their place in a dense panel.
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/verify.hpp"
+#include "kernels/verify/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "cli/exit_codes.hpp"
-#include "cli/option_words.hpp"
+#include "cli/options/words.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::cli {

@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "cli/program.hpp"
 #include "engine/output_checks.hpp"
-#include "io/paths.hpp"
+#include "io/files/paths.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 

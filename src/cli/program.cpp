@@ -24,13 +24,13 @@
 
 #include "base/temporary_names.hpp"
 #include "base/text.hpp"
-#include "cli/did_you_mean.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
-#include "cli/option_pages.hpp"
-#include "cli/option_table.hpp"
+#include "cli/options/did_you_mean.hpp"
+#include "cli/options/pages.hpp"
+#include "cli/options/table.hpp"
+#include "cli/options/variables.hpp"
 #include "cli/stop_request.hpp"
-#include "cli/variables.hpp"
 #include "spmm/error.hpp"
 #include "spmm/options.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 
 namespace spmm::cli {
 

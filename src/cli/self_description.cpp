@@ -3,8 +3,8 @@
 #include <iostream>
 
 #include "cli/exit_codes.hpp"
-#include "cli/option_pages.hpp"
-#include "cli/option_table.hpp"
+#include "cli/options/pages.hpp"
+#include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"

@@ -7,15 +7,15 @@
 #include <span>
 #include <vector>
 
-#include "base/aligned_array.hpp"
-#include "base/record_errors.hpp"
-#include "base/record_head.hpp"
-#include "base/splitting_sink.hpp"
-#include "cpu/output_queue.hpp"
-#include "cpu/read_records.hpp"
-#include "cpu/stage_progress.hpp"
-#include "plan/host_bytes.hpp"
-#include "plan/part_cut.hpp"
+#include "base/memory/aligned_array.hpp"
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
+#include "base/records/splitting_sink.hpp"
+#include "base/run/stage_progress.hpp"
+#include "cpu/operands/read_records.hpp"
+#include "cpu/output/queue.hpp"
+#include "plan/memory/host_bytes.hpp"
+#include "plan/panels/part_cut.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 

@@ -1,7 +1,7 @@
 // The reference kernel: the definition, one thread.
 #pragma once
 
-#include "base/run.hpp"
+#include "base/run/run.hpp"
 #include "plan/execution.hpp"
 #include "spmm/stream.hpp"
 

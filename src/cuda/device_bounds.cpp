@@ -7,11 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "base/bound_task.hpp"
-#include "cuda/cuda_backend.hpp"
-#include "cuda/raii.hpp"
+#include "base/run/bound_task.hpp"
+#include "cuda/backend.hpp"
+#include "cuda/device/raii.hpp"
 #include "kernels/tuning.hpp"
-#include "kernels/verify.hpp"
+#include "kernels/verify/launch.hpp"
 
 namespace spmm::cuda {
 namespace {

@@ -6,13 +6,13 @@
 #include <functional>
 #include <utility>
 
-#include "cuda/common_output.hpp"
-#include "cuda/download.hpp"
-#include "cuda/multiplier.hpp"
+#include "cuda/multipliers/multiplier.hpp"
+#include "cuda/output/common_output.hpp"
+#include "cuda/output/download.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/device_bytes.hpp"
-#include "plan/device_models.hpp"
-#include "plan/part_cut.hpp"
+#include "plan/memory/device_bytes.hpp"
+#include "plan/models/device_models.hpp"
+#include "plan/panels/part_cut.hpp"
 #include "plan/registry.hpp"
 
 namespace spmm::cuda {

@@ -5,17 +5,17 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/run.hpp"
-#include "cuda/counted_sort.hpp"
-#include "cuda/cuda_backend.hpp"
-#include "cuda/device_context.hpp"
-#include "cuda/kept_operands.hpp"
-#include "cuda/operands.hpp"
-#include "cuda/panel_output.hpp"
-#include "cuda/pinned_ring.hpp"
-#include "cuda/raii.hpp"
-#include "cuda/stage_events.hpp"
-#include "cuda/upload.hpp"
+#include "base/run/run.hpp"
+#include "cuda/backend.hpp"
+#include "cuda/device/context.hpp"
+#include "cuda/device/pinned_ring.hpp"
+#include "cuda/device/raii.hpp"
+#include "cuda/device/stage_events.hpp"
+#include "cuda/operands/counted_sort.hpp"
+#include "cuda/operands/kept.hpp"
+#include "cuda/operands/operands.hpp"
+#include "cuda/operands/upload.hpp"
+#include "cuda/output/panel_output.hpp"
 #include "plan/execution.hpp"
 
 namespace spmm::cuda {

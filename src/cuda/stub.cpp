@@ -1,5 +1,5 @@
 // Linked instead of the CUDA backend in a build without CUDA.
-#include "cuda/cuda_backend.hpp"
+#include "cuda/backend.hpp"
 
 namespace spmm::cuda {
 namespace {

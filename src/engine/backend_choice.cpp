@@ -4,15 +4,15 @@
 #include <atomic>
 #include <vector>
 
-#include "base/memory.hpp"
-#include "base/parallel.hpp"
-#include "base/record_head.hpp"
-#include "cpu/cpu_backend.hpp"
-#include "cpu/isa.hpp"
-#include "cuda/cuda_backend.hpp"
-#include "engine/product.hpp"
+#include "base/memory/machine_memory.hpp"
+#include "base/records/head.hpp"
+#include "base/run/parallel.hpp"
+#include "cpu/backend.hpp"
+#include "cpu/simd/isa.hpp"
+#include "cuda/backend.hpp"
+#include "engine/product/product.hpp"
 #include "plan/decide.hpp"
-#include "plan/run_models.hpp"
+#include "plan/models/run_models.hpp"
 
 namespace spmm {
 namespace {

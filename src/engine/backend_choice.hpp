@@ -1,7 +1,7 @@
 // Which backend a product that leaves it open runs on. Makes no CUDA call.
 #pragma once
 
-#include "base/workers.hpp"
+#include "base/run/workers.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"

@@ -2,8 +2,8 @@
 #include "spmm/multiply.hpp"
 
 #include "base/text.hpp"
-#include "cpu/cpu_backend.hpp"
-#include "cuda/cuda_backend.hpp"
+#include "cpu/backend.hpp"
+#include "cuda/backend.hpp"
 #include "plan/registry.hpp"
 #include "spmm/engine.hpp"
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/parallel.hpp"
-#include "base/record_head.hpp"
-#include "base/saturated_count.hpp"
+#include "base/records/head.hpp"
+#include "base/records/saturated_count.hpp"
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
-#include "plan/part_cut.hpp"
+#include "plan/panels/part_cut.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/error.hpp"
 

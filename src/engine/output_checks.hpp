@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "io/paths.hpp"
+#include "io/files/paths.hpp"
 #include "spmm/options.hpp"
 #include "spmm/report.hpp"
 #include "spmm/stream.hpp"

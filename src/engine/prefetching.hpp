@@ -3,8 +3,8 @@
 
 #include <thread>
 
-#include "base/memory_budget.hpp"
-#include "base/workers.hpp"
+#include "base/memory/budget.hpp"
+#include "base/run/workers.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm {

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <vector>
 
-#include "io/bsr_records.hpp"
-#include "io/output_file.hpp"
+#include "io/files/output_file.hpp"
+#include "io/memory/bsr_records.hpp"
 #include "spmm/arrays.hpp"
 
 namespace spmm {

@@ -3,13 +3,13 @@
 #include <new>
 #include <vector>
 
-#include "base/record_errors.hpp"
-#include "base/record_head.hpp"
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
 #include "base/text.hpp"
-#include "io/format.hpp"
-#include "io/input_file.hpp"
-#include "io/output_file.hpp"
-#include "io/pack.hpp"
+#include "io/files/input_file.hpp"
+#include "io/files/output_file.hpp"
+#include "io/formats/format.hpp"
+#include "io/memory/pack.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 

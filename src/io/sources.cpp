@@ -3,9 +3,9 @@
 #include <stdexcept>
 
 #include "base/text.hpp"
-#include "io/format.hpp"
-#include "io/input_file.hpp"
-#include "io/pack.hpp"
+#include "io/files/input_file.hpp"
+#include "io/formats/format.hpp"
+#include "io/memory/pack.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "plan/host_models.hpp"
+#include "plan/models/host_models.hpp"
 
 namespace spmm::plan {
 namespace {

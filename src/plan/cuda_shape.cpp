@@ -5,9 +5,9 @@
 
 #include "base/text.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/dense_plan.hpp"
-#include "plan/device_bytes.hpp"
-#include "plan/device_models.hpp"
+#include "plan/memory/dense_plan.hpp"
+#include "plan/memory/device_bytes.hpp"
+#include "plan/models/device_models.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::plan {

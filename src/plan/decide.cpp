@@ -6,9 +6,9 @@
 #include "base/text.hpp"
 #include "plan/cpu_shape.hpp"
 #include "plan/cuda_shape.hpp"
+#include "plan/models/run_models.hpp"
 #include "plan/partition.hpp"
 #include "plan/registry.hpp"
-#include "plan/run_models.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::plan {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "plan/dense_panels.hpp"
-#include "plan/panels.hpp"
+#include "plan/panels/dense_panels.hpp"
+#include "plan/panels/panels.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/plan.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/run_models.hpp"
+#include "plan/models/run_models.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::plan {

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "kernels/tuning.hpp"
-#include "plan/device_models.hpp"
-#include "plan/host_models.hpp"
+#include "plan/models/device_models.hpp"
+#include "plan/models/host_models.hpp"
 
 namespace spmm::plan {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "plan/device_rates.hpp"
-#include "plan/host_bytes.hpp"
-#include "plan/panels.hpp"
+#include "plan/memory/host_bytes.hpp"
+#include "plan/models/device_rates.hpp"
+#include "plan/panels/panels.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/plan.hpp"
 

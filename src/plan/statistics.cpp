@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/tiles.hpp"
+#include "plan/memory/tiles.hpp"
 
 namespace spmm::plan {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "plan/device_rates.hpp"
 #include "plan/machine.hpp"
-#include "plan/panels.hpp"
-#include "plan/tile_plan.hpp"
+#include "plan/memory/tile_plan.hpp"
+#include "plan/models/device_rates.hpp"
+#include "plan/panels/panels.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/types.hpp"
 
@@ -58,7 +58,7 @@ struct Statistics {
   std::uint32_t c_columns_end =
       0;                       ///< CUDA: block columns of B up to the last such; expected: from a sample; 0 = not known
   double c_rows = 0;           ///< block rows of C, from a sample; 0 = not known
-  double tile_pairs = 0;       ///< tiles of B that blocks of A meet (plan/tiles.hpp); 0 = there are none
+  double tile_pairs = 0;       ///< tiles of B that blocks of A meet (plan/memory/tiles.hpp); 0 = there are none
   double likely_c_blocks = 0;  ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "base/cancellable.hpp"
+#include "base/run/cancellable.hpp"
 #include "verify/row_differences.hpp"
-#include "verify/saturated_rows.hpp"
+#include "verify/rows/saturated_rows.hpp"
 
 namespace spmm {
 

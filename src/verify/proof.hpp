@@ -14,9 +14,9 @@
 #include <span>
 #include <string>
 
-#include "base/run.hpp"
+#include "base/run/run.hpp"
 #include "spmm/stream.hpp"
-#include "verify/proof_state.hpp"
+#include "verify/rows/state.hpp"
 
 namespace spmm {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/record_head.hpp"
+#include "base/records/head.hpp"
 #include "spmm/error.hpp"
 #include "spmm/saturate.hpp"
 #include "verify/proof.hpp"

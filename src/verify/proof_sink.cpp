@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/record_head.hpp"
-#include "base/release_once.hpp"
+#include "base/records/head.hpp"
+#include "base/records/release_once.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/run.hpp"
+#include "base/run/run.hpp"
 #include "spmm/stream.hpp"
 #include "verify/proof.hpp"
 #include "verify/record_order.hpp"

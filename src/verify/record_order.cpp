@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "base/record_head.hpp"
+#include "base/records/head.hpp"
 
 namespace spmm {
 

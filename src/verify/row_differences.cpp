@@ -9,7 +9,7 @@
 
 #include "base/text.hpp"
 #include "spmm/saturate.hpp"
-#include "verify/exact_rows.hpp"
+#include "verify/rows/exact_rows.hpp"
 
 namespace spmm {
 namespace {

@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 
-#include "base/run.hpp"
+#include "base/run/run.hpp"
 #include "verify/proof.hpp"
-#include "verify/proof_state.hpp"
+#include "verify/rows/state.hpp"
 
 namespace spmm {
 

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <vector>
 
-#include "base/cancellable.hpp"
-#include "base/record_head.hpp"
-#include "base/release_once.hpp"
+#include "base/records/head.hpp"
+#include "base/records/release_once.hpp"
+#include "base/run/cancellable.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/saturate.hpp"

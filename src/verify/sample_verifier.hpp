@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/aligned_array.hpp"
-#include "base/run.hpp"
+#include "base/memory/aligned_array.hpp"
+#include "base/run/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm {

@@ -1,5 +1,5 @@
 // What the library says about its options reaches a user of the programs in the words of the command line.
-#include "cli/option_words.hpp"
+#include "cli/options/words.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -23,7 +23,7 @@ std::vector<std::string> literals_of_library() {
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(SPMM_SOURCE_DIR) / "src")) {
     const std::string path = entry.path().lexically_relative(SPMM_SOURCE_DIR).generic_string();
     const std::string end = entry.path().extension().string();
-    if ((end != ".cpp" && end != ".hpp") || path.starts_with("src/cli/") || path.starts_with("src/dist/")) continue;
+    if ((end != ".cpp" && end != ".hpp") || path.starts_with("src/cli/") || path.starts_with("src/mpi/")) continue;
     std::ifstream in(entry.path());
     for (std::string line; std::getline(in, line);) {
       if (line.find('"') == std::string::npos || line.find_first_not_of(' ') == line.find("//")) continue;

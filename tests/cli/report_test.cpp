@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "cli/exit_codes.hpp"
-#include "cli/report_text.hpp"
 #include "cli/workplace.hpp"
+#include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 

@@ -6,9 +6,9 @@
 
 #include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/report_text.hpp"
 #include "cli/run_length.hpp"
 #include "cli/workplace.hpp"
+#include "report/text.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
 #include "support/catch.hpp"

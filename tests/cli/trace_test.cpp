@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "cli/exit_codes.hpp"
-#include "cli/trace_file.hpp"
 #include "cli/workplace.hpp"
+#include "report/trace_file.hpp"
 #include "spmm/report.hpp"
 #include "support/catch.hpp"
 

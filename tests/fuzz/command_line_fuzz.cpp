@@ -2,11 +2,11 @@
 // chooses the program; "SPMM_X=value" lines at the front are variables.
 #include <cstdlib>
 
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "fuzz/fuzz_support.hpp"
-#include "tools/batch/batch_options.hpp"
-#include "tools/convert/convert_options.hpp"
+#include "tools/batch/options.hpp"
+#include "tools/convert/options.hpp"
 #include "tools/gen/gen_options.hpp"
 #include "tools/spmm/command_line.hpp"
 

@@ -1,6 +1,6 @@
 // The reader of spmm-convert, through a whole conversion to /dev/null.
 #include "fuzz/fuzz_support.hpp"
-#include "tools/convert/convert_file.hpp"
+#include "tools/convert/convert.hpp"
 
 namespace spmm::fuzz {
 namespace {

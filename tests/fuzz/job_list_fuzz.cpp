@@ -2,9 +2,9 @@
 #include <fcntl.h>
 
 #include "fuzz/fuzz_support.hpp"
-#include "tools/batch/batch_options.hpp"
-#include "tools/batch/job_list.hpp"
-#include "tools/batch/line_feed.hpp"
+#include "tools/batch/list/jobs.hpp"
+#include "tools/batch/list/line_feed.hpp"
+#include "tools/batch/options.hpp"
 
 namespace spmm::fuzz {
 namespace {

@@ -2,8 +2,8 @@
 #include <cstdio>
 
 #include "fuzz/fuzz_support.hpp"
-#include "tools/batch/batch_journal.hpp"
-#include "tools/batch/text_hash.hpp"
+#include "tools/batch/journal/hash.hpp"
+#include "tools/batch/journal/journal.hpp"
 
 namespace spmm::fuzz {
 namespace {

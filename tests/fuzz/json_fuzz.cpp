@@ -1,7 +1,7 @@
 // The JSON that spmm-bench reads: suites, and measurements that are compared and tabulated.
 #include "fuzz/fuzz_support.hpp"
-#include "tools/bench/bench_report.hpp"
-#include "tools/bench/bench_suites.hpp"
+#include "tools/bench/report.hpp"
+#include "tools/bench/suites.hpp"
 
 namespace spmm::fuzz {
 

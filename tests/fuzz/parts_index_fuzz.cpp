@@ -1,7 +1,7 @@
 // The index of a result in parts.
 #include "fuzz/fuzz_support.hpp"
-#include "io/json_text.hpp"
-#include "io/parts_index.hpp"
+#include "io/formats/json_text.hpp"
+#include "io/formats/parts_index.hpp"
 
 namespace spmm::fuzz {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/cuda_backend.hpp"
+#include "cuda/backend.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/saturate.hpp"
 #include "support/catch.hpp"
@@ -13,7 +13,7 @@
 #include "support/oracle.hpp"
 #include "unit/verify/bounds_support.hpp"
 #include "unit/verify/proof_support.hpp"
-#include "verify/host_bounds.hpp"
+#include "verify/rows/host_bounds.hpp"
 
 namespace {
 

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/record_errors.hpp"
-#include "cuda/cuda_backend.hpp"
-#include "cuda/device_errors.hpp"
+#include "base/records/errors.hpp"
+#include "cuda/backend.hpp"
+#include "cuda/device/errors.hpp"
 #include "kernels/check.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"

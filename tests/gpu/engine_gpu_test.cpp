@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/record_errors.hpp"
+#include "base/records/errors.hpp"
 #include "kernels/check.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "cuda/raii.hpp"
+#include "cuda/device/raii.hpp"
 #include "support/catch.hpp"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "cuda/cuda_backend.hpp"
+#include "cuda/backend.hpp"
 #include "support/catch.hpp"
 
 int main(int argc, char** argv) {

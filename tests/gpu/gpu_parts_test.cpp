@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/record_errors.hpp"
+#include "base/records/errors.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

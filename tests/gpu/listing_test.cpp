@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cuda/raii.hpp"
+#include "cuda/device/raii.hpp"
 #include "kernels/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "spmm/spmm.hpp"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kernels/launch.hpp"
-#include "kernels/ranked.hpp"
+#include "kernels/ranked/launch.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/device_bytes.hpp"
+#include "plan/memory/device_bytes.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/small.hpp"
+#include "kernels/small/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"

@@ -17,7 +17,7 @@ struct Include {
 
 std::vector<Include> includes_of(std::string_view source);
 
-/// Layer of a file by its path from the repository root ("src/io/format.cpp" -> "src/io"); "" if it has none.
+/// Layer of a file by its path from the repository root ("src/io/formats/format.cpp" -> "src/io"); "" if it has none.
 std::string layer_of(std::string_view path);
 
 /// What is wrong with one file, one message a line ("path:line: ..."); empty = nothing.

@@ -33,9 +33,9 @@ std::vector<std::string> sources_below(const std::vector<std::string>& folders) 
   return paths;
 }
 
-const std::vector<std::string> kKnown = {"include/spmm/types.hpp", "src/io/format.hpp",   "src/base/text.hpp",
-                                         "src/plan/planner.hpp",   "src/cuda/buffer.hpp", "src/cli/options.hpp",
-                                         "src/verify/x.hpp",       "src/verify/x.cpp",    "kernels/tuning.hpp",
+const std::vector<std::string> kKnown = {"include/spmm/types.hpp", "src/io/formats/format.hpp", "src/base/text.hpp",
+                                         "src/plan/planner.hpp",   "src/cuda/buffer.hpp",       "src/cli/options.hpp",
+                                         "src/verify/x.hpp",       "src/verify/x.cpp",          "kernels/tuning.hpp",
                                          "kernels/launch.hpp",     "kernels/warp.cuh"};
 
 struct Planted {
@@ -60,7 +60,8 @@ TEST_CASE("every include of the tree points the right way and files are short") 
 TEST_CASE("a planted include is judged") {
   const std::vector<Planted> table = {
       {"include/spmm/io.hpp", "#include \"spmm/types.hpp\"", ""},
-      {"include/spmm/io.hpp", "#include \"io/format.hpp\"", "include may not include src/io/format.hpp"},
+      {"include/spmm/io.hpp", "#include \"io/formats/format.hpp\"",
+       "include may not include src/io/formats/format.hpp"},
       {"include/spmm/io.hpp", "#include <cuda_runtime.h>", "include may not include <cuda_runtime.h>"},
       {"include/spmm/io.hpp", "#include <nlohmann/json.hpp>", "include may not include <nlohmann/json.hpp>"},
       {"include/spmm/io.hpp", "#include <vector>", ""},
@@ -73,12 +74,12 @@ TEST_CASE("a planted include is judged") {
       {"src/cuda/pipeline.cpp", "#include \"kernels/launch.hpp\"", ""},
       {"src/cuda/pipeline.cpp", "#include \"kernels/warp.cuh\"", "a .cuh stays inside kernels/"},
       {"src/cuda/pipeline.cpp", "  #  include \"cli/options.hpp\"", "src/cuda may not include src/cli/options.hpp"},
-      {"src/io/format.cpp", "#include \"verify/x.hpp\"", "src/io may not include src/verify/x.hpp"},
-      {"src/cpu/rows.cpp", "#include \"io/format.hpp\"", "src/cpu may not include src/io/format.hpp"},
+      {"src/io/formats/format.cpp", "#include \"verify/x.hpp\"", "src/io may not include src/verify/x.hpp"},
+      {"src/cpu/rows.cpp", "#include \"io/formats/format.hpp\"", "src/cpu may not include src/io/formats/format.hpp"},
       {"src/cpu/rows.cpp", "#include \"base/text.hpp\"", ""},
       {"src/cpu/rows.cpp", "#include \"plan/planner.hpp\"", ""},
       {"src/plan/planner.cpp", "#include \"cpu/rows.hpp\"", "no file of this repository"},
-      {"src/base/text.cpp", "#include \"io/format.hpp\"", "src/base may not include src/io/format.hpp"},
+      {"src/base/text.cpp", "#include \"io/formats/format.hpp\"", "src/base may not include src/io/formats/format.hpp"},
       {"src/engine/multiply.cpp", "#include \"cuda/buffer.hpp\"", ""},
       {"src/engine/multiply.cpp", "#include \"cli/options.hpp\"", "src/engine may not include src/cli/options.hpp"},
       {"src/engine/multiply.cpp", "#include \"kernels/launch.hpp\"", "src/engine may not include kernels/launch.hpp"},
@@ -104,7 +105,7 @@ TEST_CASE("a planted include is judged") {
 
 TEST_CASE("the complaint names file and line, and comments are no includes") {
   const auto found =
-      complaints("src/io/format.cpp", "\n// #include \"verify/x.hpp\"\n#include \"verify/x.hpp\"\n", kKnown);
+      complaints("src/io/formats/format.cpp", "\n// #include \"verify/x.hpp\"\n#include \"verify/x.hpp\"\n", kKnown);
   REQUIRE(found.size() == 1);
-  CHECK(found.front() == "src/io/format.cpp:3: src/io may not include src/verify/x.hpp");
+  CHECK(found.front() == "src/io/formats/format.cpp:3: src/io may not include src/verify/x.hpp");
 }

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <map>
 
-#include "base/memory.hpp"
+#include "base/memory/machine_memory.hpp"
 #include "mpi/mpi_place.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"

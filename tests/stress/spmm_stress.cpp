@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "spmm/spmm.hpp"
 #include "stress/stress_case.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/tile_grid.hpp"
+#include "kernels/tiles/grid.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/registry.hpp"
 #include "spmm/spmm.hpp"

@@ -8,14 +8,14 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tools/batch/batch_journal.hpp"
-#include "tools/batch/batch_options.hpp"
-#include "tools/batch/batch_output.hpp"
-#include "tools/batch/job_model.hpp"
-#include "tools/batch/job_table.hpp"
-#include "tools/batch/line_feed.hpp"
-#include "tools/batch/list_check.hpp"
-#include "tools/batch/worker_pool.hpp"
+#include "tools/batch/journal/check.hpp"
+#include "tools/batch/journal/journal.hpp"
+#include "tools/batch/list/line_feed.hpp"
+#include "tools/batch/options.hpp"
+#include "tools/batch/output.hpp"
+#include "tools/batch/schedule/model.hpp"
+#include "tools/batch/schedule/pool.hpp"
+#include "tools/batch/schedule/table.hpp"
 
 namespace spmm::batch {
 

@@ -10,8 +10,8 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
-#include "tools/batch/batch_failure.hpp"
-#include "tools/batch/list_check.hpp"
+#include "tools/batch/journal/check.hpp"
+#include "tools/batch/journal/failure.hpp"
 #include "tools/batch/supervisor.hpp"
 
 namespace spmm::batch {

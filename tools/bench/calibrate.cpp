@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "base/text.hpp"
-#include "cuda/cuda_backend.hpp"
+#include "cuda/backend.hpp"
 #include "spmm/error.hpp"
 #include "tools/bench/rate_fit.hpp"
 #include "tools/common/measurement.hpp"
@@ -48,7 +48,7 @@ nlohmann::ordered_json calibrate(const BenchOptions& options, const std::vector<
   for (const RateStep& step : rate_steps()) steps.push_back(measure(step, how));
   const plan::DeviceRates rates = fit_rates(plan::device_rates(device.capability), steps);
   std::cout << rate_table(steps) << "\nRow of " << device.name << ", compute capability " << device.capability
-            << ", for src/plan/device_rates.cpp:\n\n"
+            << ", for src/plan/models/device_rates.cpp:\n\n"
             << rates_initialiser(rates, steps);
   auto json = measurement_head("spmm-bench", command);
   json["device"] = device.name;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/bench/bench_run.hpp"
+#include "tools/bench/run.hpp"
 
 namespace spmm::tools {
 

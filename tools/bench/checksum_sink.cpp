@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "base/parallel.hpp"
+#include "base/run/parallel.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::tools {

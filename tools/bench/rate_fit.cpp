@@ -7,9 +7,9 @@
 #include <stdexcept>
 
 #include "base/text.hpp"
-#include "plan/dense_plan.hpp"
-#include "plan/device_models.hpp"
-#include "tools/bench/bench_report.hpp"
+#include "plan/memory/dense_plan.hpp"
+#include "plan/models/device_models.hpp"
+#include "tools/bench/report.hpp"
 
 namespace spmm::tools {
 namespace {

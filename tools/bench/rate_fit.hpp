@@ -1,4 +1,5 @@
-// From measured times to the rates that the planner predicts CUDA kernels with (src/plan/device_rates.hpp). Pure.
+// From measured times to the rates that the planner predicts CUDA kernels with (src/plan/models/device_rates.hpp).
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "plan/device_rates.hpp"
+#include "plan/models/device_rates.hpp"
 #include "spmm/report.hpp"
-#include "tools/bench/bench_suites.hpp"
+#include "tools/bench/suites.hpp"
 
 namespace spmm::tools {
 
@@ -58,7 +59,7 @@ plan::DeviceRates fit_rates(const plan::DeviceRates& before, std::span<MeasuredS
 nlohmann::ordered_json rates_json(const plan::DeviceRates& rates, int capability, const std::string& board,
                                   std::span<const MeasuredStep> steps);
 
-/// The row as src/plan/device_rates.cpp has it: an initialiser of DeviceRates.
+/// The row as src/plan/models/device_rates.cpp has it: an initialiser of DeviceRates.
 std::string rates_initialiser(const plan::DeviceRates& rates, std::span<const MeasuredStep> steps);
 
 /// A line of Markdown for each step: measured, predicted before and after.

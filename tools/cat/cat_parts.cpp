@@ -6,16 +6,16 @@
 #include <optional>
 #include <vector>
 
-#include "base/record_errors.hpp"
-#include "base/record_head.hpp"
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
 #include "base/text.hpp"
 #include "cli/program.hpp"
-#include "io/crc32.hpp"
-#include "io/file_sink.hpp"
-#include "io/format.hpp"
-#include "io/input_file.hpp"
-#include "io/parts_index.hpp"
-#include "io/paths.hpp"
+#include "io/files/file_sink.hpp"
+#include "io/files/input_file.hpp"
+#include "io/files/paths.hpp"
+#include "io/formats/crc32.hpp"
+#include "io/formats/format.hpp"
+#include "io/formats/parts_index.hpp"
 #include "spmm/error.hpp"
 #include "tools/common/matrix_file.hpp"
 

@@ -4,7 +4,7 @@
 #include <exception>
 #include <system_error>
 
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::tools {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "cli/program.hpp"
-#include "io/input_file.hpp"
+#include "io/files/input_file.hpp"
 #include "spmm/io.hpp"
 #include "spmm/types.hpp"
 

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/memory.hpp"
-#include "base/parallel.hpp"
+#include "base/memory/machine_memory.hpp"
+#include "base/run/parallel.hpp"
 #include "spmm/multiply.hpp"
 
 namespace spmm::tools {

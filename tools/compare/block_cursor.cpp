@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/record_errors.hpp"
-#include "base/record_head.hpp"
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 

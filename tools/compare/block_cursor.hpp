@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/record_head.hpp"
+#include "base/records/head.hpp"
 #include "spmm/types.hpp"
 #include "tools/common/matrix_file.hpp"
 

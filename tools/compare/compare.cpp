@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/saturated_count.hpp"
+#include "base/records/saturated_count.hpp"
 #include "tools/compare/block_cursor.hpp"
 
 namespace spmm::tools {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/parallel.hpp"
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <optional>
 
-#include "base/parallel.hpp"
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
-#include "tools/bench/bench_report.hpp"
+#include "tools/bench/report.hpp"
 #include "tools/cusparse/child_lines.hpp"
 
 namespace spmm::tools {

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "base/parallel.hpp"
+#include "base/run/parallel.hpp"
 #include "tools/dense/dense_elements.hpp"
 
 namespace spmm::dense {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "cuda/cuda_backend.hpp"
-#include "kernels/dense.hpp"
+#include "cuda/backend.hpp"
+#include "kernels/dense/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "tools/dense/dense_library.hpp"
 #include "tools/dense/dense_operands.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/dense.hpp"
+#include "kernels/dense/launch.hpp"
 
 namespace spmm::dense {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/parallel.hpp"
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 #include "tools/common/random.hpp"

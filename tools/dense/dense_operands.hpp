@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "cuda/raii.hpp"
+#include "cuda/device/raii.hpp"
 #include "tools/dense/dense_multiply.hpp"
 
 namespace spmm::dense {

@@ -6,9 +6,9 @@
 #include <sstream>
 #include <utility>
 
-#include "base/parallel.hpp"
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "cli/self_description.hpp"
 #include "spmm/error.hpp"
 

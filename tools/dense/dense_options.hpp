@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "tools/dense/dense_run.hpp"
 

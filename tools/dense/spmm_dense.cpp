@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/memory.hpp"
+#include "base/memory/machine_memory.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "cli/program.hpp"
-#include "cli/report_text.hpp"
 #include "cli/self_description.hpp"
-#include "io/paths.hpp"
+#include "io/files/paths.hpp"
+#include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/common/measurement.hpp"

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 
-#include "base/parallel.hpp"
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
-#include "io/foreign_format.hpp"
+#include "io/formats/foreign_format.hpp"
 #include "spmm/error.hpp"
 #include "spmm/types.hpp"
 

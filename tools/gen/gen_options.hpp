@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "tools/gen/generate.hpp"
 #include "tools/gen/pattern.hpp"
 

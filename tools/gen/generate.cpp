@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/parallel.hpp"
-#include "base/record_head.hpp"
+#include "base/records/head.hpp"
+#include "base/run/parallel.hpp"
 #include "cli/program.hpp"
-#include "io/format.hpp"
-#include "io/output_file.hpp"
+#include "io/files/output_file.hpp"
+#include "io/formats/format.hpp"
 #include "tools/common/random.hpp"
 
 namespace spmm::tools {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
-#include "cli/report_text.hpp"
+#include "report/text.hpp"
 
 namespace spmm::tools {
 namespace {

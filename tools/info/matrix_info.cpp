@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "base/parallel.hpp"
-#include "base/record_errors.hpp"
-#include "base/record_head.hpp"
-#include "base/saturated_count.hpp"
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
+#include "base/records/saturated_count.hpp"
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/saturate.hpp"

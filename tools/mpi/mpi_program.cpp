@@ -11,13 +11,13 @@
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "cli/free_space.hpp"
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "cli/program.hpp"
-#include "cli/report_text.hpp"
-#include "dist/distributed_product.hpp"
-#include "dist/launch_check.hpp"
-#include "dist/single_rank.hpp"
-#include "io/paths.hpp"
+#include "io/files/paths.hpp"
+#include "mpi/exchange/launch_check.hpp"
+#include "mpi/product.hpp"
+#include "mpi/single_rank.hpp"
+#include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/mpi/mpi_program.hpp"
@@ -29,7 +29,7 @@ using namespace spmm;
 
 constexpr const char* kProgram = "spmm-mpi";
 
-dist::RankFailure failure_of_rank() {
+mpi::RankFailure failure_of_rank() {
   try {
     throw;
   } catch (const cli::OptionError& e) {
@@ -59,7 +59,7 @@ void refuse_options(const cli::CliOptions& options) {
   }
 }
 
-cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** argv) {
+cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv) {
   cli::CliOptions options = cli::parse_options(argc, argv, kProgram, kNotes);
   if (options.answer) return options;
   refuse_options(options);
@@ -68,7 +68,7 @@ cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** arg
                       "use an MPI library that was built with support for threads");
   }
   const std::string complaint =
-      dist::launcher_complaint(ranks.size(), [](const char* name) { return std::getenv(name); });
+      mpi::launcher_complaint(ranks.size(), [](const char* name) { return std::getenv(name); });
   if (!complaint.empty()) {
     throw UsageError("launcher", complaint,
                      "start it with the mpirun of the MPI it was built with, or with srun --mpi=pmix");
@@ -81,9 +81,9 @@ cli::CliOptions options_of(const dist::Communicator& ranks, int argc, char** arg
   return options;
 }
 
-nlohmann::ordered_json ranks_json(const dist::DistributedReport& report) {
+nlohmann::ordered_json ranks_json(const mpi::DistributedReport& report) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const dist::RankPart& part : report.ranks) {
+  for (const mpi::RankPart& part : report.ranks) {
     all.push_back({{"host", part.host},
                    {"backend", part.backend},
                    {"kernel", part.kernel},
@@ -103,11 +103,11 @@ nlohmann::ordered_json ranks_json(const dist::DistributedReport& report) {
   return all;
 }
 
-void show_ranks(const dist::DistributedReport& report) {
+void show_ranks(const mpi::DistributedReport& report) {
   std::cerr << (report.splits_inner ? "parts of the inner dimension" : "block rows") << " on each rank, records "
             << (report.reads_files ? "read by" : "sent to") << " the ranks, " << report.num_rounds << " rounds\n";
   for (std::size_t r = 0; r < report.ranks.size(); ++r) {
-    const dist::RankPart& part = report.ranks[r];
+    const mpi::RankPart& part = report.ranks[r];
     std::cerr << "rank " << r << " on " << part.host << ": " << part.pairs << " pairs, " << part.num_blocks
               << " blocks, " << (part.backend.empty() ? "no blocks of A" : part.backend + " " + part.kernel)
               << "; divide " << part.divide_s << " s, fetch " << part.fetch_s << " s, multiply " << part.multiply_s
@@ -117,7 +117,7 @@ void show_ranks(const dist::DistributedReport& report) {
   }
 }
 
-void tell(const cli::CliOptions& options, const dist::DistributedReport& report, int num_ranks, int argc, char** argv) {
+void tell(const cli::CliOptions& options, const mpi::DistributedReport& report, int num_ranks, int argc, char** argv) {
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
   if (options.verbose) show_ranks(report);
   if (!options.report.empty()) {
@@ -135,8 +135,8 @@ void tell(const cli::CliOptions& options, const dist::DistributedReport& report,
 }
 
 /// Errors: AgreedFailure.
-void run(const dist::Communicator& ranks, int argc, char** argv) {
-  const dist::Stages stages(ranks, failure_of_rank);
+void run(const mpi::Communicator& ranks, int argc, char** argv) {
+  const mpi::Stages stages(ranks, failure_of_rank);
   const bool is_first = ranks.rank() == 0;
   if (!is_first) cli::silence_warnings();
   cli::CliOptions options;
@@ -145,11 +145,11 @@ void run(const dist::Communicator& ranks, int argc, char** argv) {
     if (is_first) std::cout << *options.answer << std::flush;
     return;
   }
-  dist::DistributedReport report;
+  mpi::DistributedReport report;
   if (ranks.size() == 1) {
-    stages.run([&] { report.whole = dist::multiply_alone(options.a, options.b, options.out, options.run); });
+    stages.run([&] { report.whole = mpi::multiply_alone(options.a, options.b, options.out, options.run); });
   } else {
-    report = dist::multiply(ranks, failure_of_rank, options.a, options.b, options.out, options.run);
+    report = mpi::multiply(ranks, failure_of_rank, options.a, options.b, options.out, options.run);
   }
   stages.run([&] {
     if (is_first) tell(options, report, ranks.size(), argc, argv);
@@ -162,7 +162,7 @@ void print_error(const std::string& message) {
 }
 
 /// All ranks have agreed to end with this code. A plain exit would do under mpirun, but srun would call it a kill.
-[[noreturn]] void end_all(const dist::Communicator& ranks, int code) {
+[[noreturn]] void end_all(const mpi::Communicator& ranks, int code) {
   if (ranks.size() == 1) ::_exit(code);
   ranks.barrier();
   if (ranks.rank() == 0) ranks.abort(code);
@@ -173,7 +173,7 @@ void print_error(const std::string& message) {
 
 }  // namespace
 
-int spmm::dist::run_program(int argc, char** argv, const Policy& policy) {
+int spmm::mpi::run_program(int argc, char** argv, const Policy& policy) {
   cli::install_signal_handlers();
   if (argc == 3 && std::string_view(argv[1]) == "--generate") {  // while it is built, where no launcher is
     return cli::run_program(kProgram, [&] {
@@ -181,10 +181,10 @@ int spmm::dist::run_program(int argc, char** argv, const Policy& policy) {
       return cli::kOk;
     });
   }
-  const dist::Communicator ranks(policy);
+  const mpi::Communicator ranks(policy);
   try {
     run(ranks, argc, argv);
-  } catch (const dist::AgreedFailure& failure) {
+  } catch (const mpi::AgreedFailure& failure) {
     if (ranks.rank() == 0) print_error(failure.what());
     end_all(ranks, failure.code());
   } catch (const std::bad_alloc&) {

@@ -1,11 +1,11 @@
 // The whole program spmm-mpi.
 #pragma once
 
-#include "dist/communicator.hpp"
+#include "mpi/exchange/communicator.hpp"
 
-namespace spmm::dist {
+namespace spmm::mpi {
 
 /// Values: the exit code. Errors: ends the process if the ranks do not end together.
 int run_program(int argc, char** argv, const Policy& policy = {});
 
-}  // namespace spmm::dist
+}  // namespace spmm::mpi

@@ -2,5 +2,5 @@
 #include "tools/mpi/mpi_program.hpp"
 
 int main(int argc, char** argv) {
-  return spmm::dist::run_program(argc, argv);
+  return spmm::mpi::run_program(argc, argv);
 }

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "cli/did_you_mean.hpp"
-#include "cli/option_table.hpp"
+#include "cli/options/did_you_mean.hpp"
+#include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
-#include "io/foreign_format.hpp"
-#include "io/paths.hpp"
+#include "io/files/paths.hpp"
+#include "io/formats/foreign_format.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::cli {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "cli/did_you_mean.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/options/did_you_mean.hpp"
 #include "cli/program.hpp"
 #include "spmm/error.hpp"
 

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/record_errors.hpp"
-#include "base/record_head.hpp"
-#include "base/saturated_count.hpp"
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
+#include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
-#include "io/input_file.hpp"
+#include "io/files/input_file.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "tools/common/matrix_file.hpp"

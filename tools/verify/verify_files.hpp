@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "base/run.hpp"
+#include "base/run/run.hpp"
 #include "verify/proof.hpp"
 
 namespace spmm::tools {

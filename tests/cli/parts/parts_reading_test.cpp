@@ -11,7 +11,7 @@
 
 #include "cli/exit_codes.hpp"
 #include "cli/parts/parts_place.hpp"
-#include "io/crc32.hpp"
+#include "io/formats/crc32.hpp"
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

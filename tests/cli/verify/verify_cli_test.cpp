@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cli/exit_codes.hpp"
-#include "cli/report_text.hpp"
 #include "cli/workplace.hpp"
+#include "report/text.hpp"
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

@@ -20,7 +20,7 @@
 
 #include "faults/fault_modes.hpp"
 #include "faults/fault_place.hpp"
-#include "io/file_sink.hpp"
+#include "io/files/file_sink.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/oracle.hpp"

@@ -7,5 +7,5 @@
 int main(int argc, char** argv) {
   const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (rank != nullptr) spmm::test::inject_fault(std::atoi(rank));
-  return spmm::dist::run_program(argc, argv, spmm::test::policy_of_variables());
+  return spmm::mpi::run_program(argc, argv, spmm::test::policy_of_variables());
 }

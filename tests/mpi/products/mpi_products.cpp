@@ -14,7 +14,7 @@
 
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
-#include "dist/distributed_product.hpp"
+#include "mpi/product.hpp"
 #include "mpi/products/mpi_fault.hpp"
 #include "support/wrapped_calls.hpp"
 
@@ -34,7 +34,7 @@ struct Words {
 
 constexpr const char* kOut = "z.bin";
 
-dist::RankFailure failure_of_rank() {
+mpi::RankFailure failure_of_rank() {
   const cli::Failure failure = cli::failure_of_current_exception();
   return {.code = failure.exit_code, .message = failure.message};
 }
@@ -63,19 +63,19 @@ void set_variable(const char* name, const std::string& value) {
 }
 
 /// "" or what is wrong; asked on rank 0.
-std::string complaint_about(const Words& words, const dist::DistributedReport& report) {
+std::string complaint_about(const Words& words, const mpi::DistributedReport& report) {
   if (!words["fault"].empty()) return "succeeded in spite of the fault";
   const std::string division = report.splits_inner ? "inner" : "rows";
   if (!words["division"].empty() && words["division"] != division) return "was divided by " + division;
   std::uint64_t pairs = 0;
-  for (const dist::RankPart& part : report.ranks) pairs += part.pairs;
+  for (const mpi::RankPart& part : report.ranks) pairs += part.pairs;
   if (pairs != report.whole.pairs) return "the ranks have other pairs than the whole";
   if (content_of(kOut) != content_of(words["expected"])) return "the bytes differ";
   const std::uint64_t bytes = kHeaderBytes + report.whole.c_blocks * output_record_bytes(report.whole.c.m);
   return content_of(kOut).size() == bytes ? "" : "the report has another number of blocks";
 }
 
-std::string complaint_about(const Words& words, const dist::AgreedFailure& failure, int num_ranks) {
+std::string complaint_about(const Words& words, const mpi::AgreedFailure& failure, int num_ranks) {
   const std::string message = failure.what();
   const std::string fault = words["fault"];
   if (fault.empty()) return "failed: " + message;
@@ -87,7 +87,7 @@ std::string complaint_about(const Words& words, const dist::AgreedFailure& failu
   return content_of(kOut) == content_of("old.bin") ? "" : "the output has changed";
 }
 
-std::string run(dist::Communicator& ranks, const Words& words) {
+std::string run(mpi::Communicator& ranks, const Words& words) {
   set_variable("SPMM_MPI_DIVISION", words["division"]);
   set_variable("SPMM_MPI_RECORDS", words["records"] == "sent" ? "sent" : "");
   set_variable("SPMM_MPI_FAULT", words["fault"]);
@@ -99,10 +99,10 @@ std::string run(dist::Communicator& ranks, const Words& words) {
   test::inject_fault(ranks.rank());
   std::string complaint;
   try {
-    const dist::DistributedReport report =
-        dist::multiply(ranks, failure_of_rank, words["a"], words["b"], kOut, options);
+    const mpi::DistributedReport report =
+        mpi::multiply(ranks, failure_of_rank, words["a"], words["b"], kOut, options);
     if (ranks.rank() == 0) complaint = complaint_about(words, report);
-  } catch (const dist::AgreedFailure& failure) {
+  } catch (const mpi::AgreedFailure& failure) {
     complaint = complaint_about(words, failure, ranks.size());
   }
   test::system_calls = before;
@@ -113,7 +113,7 @@ std::string run(dist::Communicator& ranks, const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  dist::Communicator ranks;
+  mpi::Communicator ranks;
   std::ifstream list(argc == 2 ? argv[1] : "");
   int num_wrong = list ? 0 : 1;
   for (std::string line; std::getline(list, line);) {

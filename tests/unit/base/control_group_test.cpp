@@ -1,11 +1,11 @@
 // Free memory from made-up /proc and control groups.
-#include "base/control_group.hpp"
+#include "base/memory/control_group.hpp"
 
 #include <filesystem>
 #include <fstream>
 #include <limits>
 
-#include "base/memory.hpp"
+#include "base/memory/machine_memory.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
 

@@ -1,5 +1,5 @@
 // Kept operands: which goes first, who may use them, how they give way to products, and who waits for whom.
-#include "base/kept_items.hpp"
+#include "base/memory/kept_items.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/memory_budget.hpp"
+#include "base/memory/budget.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 

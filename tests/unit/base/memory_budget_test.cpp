@@ -1,5 +1,5 @@
 // Shares of a memory limit: planned against the whole, waited for in order, given back.
-#include "base/memory_budget.hpp"
+#include "base/memory/budget.hpp"
 
 #include <chrono>
 #include <thread>

@@ -1,6 +1,6 @@
 // The limit of blocks of a product: one error, one message.
-#include "base/record_errors.hpp"
-#include "base/record_head.hpp"
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/wrapped_calls.hpp"

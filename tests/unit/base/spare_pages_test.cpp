@@ -1,5 +1,5 @@
 // Pages of freed arrays: cut, joined, bounded, and back with the system when nobody may keep them.
-#include "base/spare_pages.hpp"
+#include "base/memory/spare_pages.hpp"
 
 #include <sys/mman.h>
 
@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/aligned_array.hpp"
-#include "base/memory_budget.hpp"
+#include "base/memory/aligned_array.hpp"
+#include "base/memory/budget.hpp"
 #include "support/catch.hpp"
 #include "support/product_cases.hpp"
 

@@ -1,13 +1,13 @@
 // Traces: events nest, buffers stay bounded, threads and streams get tracks of their own.
-#include "base/trace_log.hpp"
+#include "base/run/trace_log.hpp"
 
 #include <chrono>
 #include <numeric>
 #include <thread>
 #include <vector>
 
-#include "base/run.hpp"
-#include "io/slice_writers.hpp"
+#include "base/run/run.hpp"
+#include "io/files/slice_writers.hpp"
 #include "support/catch.hpp"
 
 namespace {

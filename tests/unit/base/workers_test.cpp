@@ -1,5 +1,5 @@
 // The pool of threads: every index once, threads reused, several callers, failures, no threads to be had.
-#include "base/workers.hpp"
+#include "base/run/workers.hpp"
 
 #include <sys/resource.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "base/parallel.hpp"
+#include "base/run/parallel.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
 

@@ -10,7 +10,7 @@
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
-#include "tools/batch/batch_journal.hpp"
+#include "tools/batch/journal/journal.hpp"
 
 namespace {
 

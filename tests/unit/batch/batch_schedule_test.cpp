@@ -1,13 +1,13 @@
 // Who gets which job, what a failure leads to, and when a run stops.
-#include "tools/batch/batch_schedule.hpp"
+#include "tools/batch/schedule/schedule.hpp"
 
 #include <algorithm>
 
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/batch/batch_options.hpp"
-#include "tools/batch/job_table.hpp"
+#include "tools/batch/options.hpp"
+#include "tools/batch/schedule/table.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Lists of jobs: what is read, what is refused and how.
-#include "tools/batch/job_list.hpp"
+#include "tools/batch/list/jobs.hpp"
 
 #include <string>
 #include <vector>

@@ -1,9 +1,9 @@
 // What the scheduler believes of a job is what the library decides.
-#include "tools/batch/job_model.hpp"
+#include "tools/batch/schedule/model.hpp"
 
 #include "plan/decide.hpp"
 #include "support/catch.hpp"
-#include "tools/batch/batch_limits.hpp"
+#include "tools/batch/schedule/limits.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/batch/batch_shard.hpp"
+#include "tools/batch/list/shard.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Worker processes that cannot be started, and one that cannot be killed: fork() and kill() of the system are replaced.
-#include "tools/batch/worker_pool.hpp"
+#include "tools/batch/schedule/pool.hpp"
 
 #include <dlfcn.h>
 #include <signal.h>

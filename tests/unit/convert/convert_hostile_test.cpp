@@ -6,7 +6,7 @@
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
-#include "tools/convert/block_walk.hpp"
+#include "tools/convert/blocks/walk.hpp"
 #include "unit/convert/convert_support.hpp"
 
 namespace {

@@ -8,10 +8,10 @@
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/convert/block_side.hpp"
-#include "tools/convert/element_rule.hpp"
-#include "tools/convert/matrix_entries.hpp"
-#include "tools/convert/text_pieces.hpp"
+#include "tools/convert/blocks/element_rule.hpp"
+#include "tools/convert/blocks/entries.hpp"
+#include "tools/convert/blocks/side.hpp"
+#include "tools/convert/mtx/text_pieces.hpp"
 #include "unit/convert/convert_support.hpp"
 
 namespace {

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "base/aligned_array.hpp"
-#include "cpu/accumulator_kernel.hpp"
-#include "cpu/prepared.hpp"
-#include "cpu/row_accumulator.hpp"
+#include "base/memory/aligned_array.hpp"
+#include "cpu/operands/prepared.hpp"
+#include "cpu/rows/accumulator.hpp"
+#include "cpu/simd/accumulator_kernel.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"

@@ -4,10 +4,10 @@
 #include <random>
 #include <vector>
 
-#include "base/aligned_array.hpp"
-#include "cpu/column_list.hpp"
-#include "cpu/output_queue.hpp"
-#include "cpu/units.hpp"
+#include "base/memory/aligned_array.hpp"
+#include "cpu/output/queue.hpp"
+#include "cpu/rows/units.hpp"
+#include "cpu/simd/column_list.hpp"
 #include "support/catch.hpp"
 #include "support/memory_stream.hpp"
 #include "unit/cpu/run_cpu.hpp"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cpu/isa.hpp"
-#include "cpu/prepared.hpp"
-#include "cpu/row_ranks.hpp"
+#include "cpu/operands/prepared.hpp"
+#include "cpu/operands/row_ranks.hpp"
+#include "cpu/simd/isa.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"

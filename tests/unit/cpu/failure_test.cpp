@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/record_errors.hpp"
+#include "base/records/errors.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "support/battery.hpp"

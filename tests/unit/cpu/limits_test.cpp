@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "cpu/kernels.hpp"
-#include "cpu/prepared.hpp"
-#include "cpu/row_arithmetic.hpp"
-#include "plan/tiles.hpp"
+#include "cpu/operands/prepared.hpp"
+#include "cpu/rows/arithmetic.hpp"
+#include "cpu/simd/kernels.hpp"
+#include "plan/memory/tiles.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <random>
 
-#include "base/aligned_array.hpp"
-#include "cpu/operand.hpp"
-#include "cpu/pack_block.hpp"
-#include "cpu/prepared.hpp"
-#include "cpu/radix_sort.hpp"
-#include "cpu/units.hpp"
+#include "base/memory/aligned_array.hpp"
+#include "cpu/operands/operand.hpp"
+#include "cpu/operands/pack_block.hpp"
+#include "cpu/operands/prepared.hpp"
+#include "cpu/operands/radix_sort.hpp"
+#include "cpu/rows/units.hpp"
 #include "spmm/error.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

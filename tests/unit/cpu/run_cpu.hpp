@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "base/run.hpp"
-#include "cpu/cpu_backend.hpp"
-#include "cpu/kernels.hpp"
-#include "plan/host_models.hpp"
+#include "base/run/run.hpp"
+#include "cpu/backend.hpp"
+#include "cpu/simd/kernels.hpp"
+#include "plan/models/host_models.hpp"
 #include "plan/registry.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cpu/operand.hpp"
-#include "cpu/prepared.hpp"
+#include "cpu/operands/operand.hpp"
+#include "cpu/operands/prepared.hpp"
 #include "spmm/error.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,5 @@
 // Small blocks in tiles: layout of B, bounds of the sums, windows of columns, sorted tiles.
-#include "plan/tiles.hpp"
+#include "plan/memory/tiles.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "cpu/prepared.hpp"
-#include "cpu/tile_kernel.hpp"
-#include "cpu/tile_operand.hpp"
+#include "cpu/operands/prepared.hpp"
+#include "cpu/operands/tile_operand.hpp"
+#include "cpu/simd/tile_kernel.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"

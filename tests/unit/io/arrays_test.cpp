@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/record_head.hpp"
+#include "base/records/head.hpp"
 #include "spmm/error.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

@@ -12,7 +12,7 @@
 #include <random>
 #include <thread>
 
-#include "io/file_sink.hpp"
+#include "io/files/file_sink.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"

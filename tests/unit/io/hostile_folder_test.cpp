@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "io/parts_index.hpp"
+#include "io/formats/parts_index.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,5 @@
 // Files written through mappings: the bytes of pwrite, whatever the order and the ranges.
-#include "io/mapped_file.hpp"
+#include "io/system/mapped_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "io/file_sink.hpp"
+#include "io/files/file_sink.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <thread>
 
-#include "base/parallel.hpp"
+#include "base/run/parallel.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"

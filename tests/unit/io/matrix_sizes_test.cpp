@@ -1,5 +1,5 @@
 // Matrices in memory with as many blocks as a header can name, and one more.
-#include "io/format.hpp"
+#include "io/formats/format.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"

@@ -4,9 +4,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "io/file_sink.hpp"
-#include "io/output_file.hpp"
-#include "io/paths.hpp"
+#include "io/files/file_sink.hpp"
+#include "io/files/output_file.hpp"
+#include "io/files/paths.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"

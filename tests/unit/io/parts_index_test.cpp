@@ -1,12 +1,12 @@
 // The index of a result in parts, and the checksums in it.
-#include "io/parts_index.hpp"
+#include "io/formats/parts_index.hpp"
 
 #include <random>
 
-#include "io/crc32.hpp"
-#include "io/format.hpp"
-#include "io/json_text.hpp"
-#include "io/part_files.hpp"
+#include "io/formats/crc32.hpp"
+#include "io/formats/format.hpp"
+#include "io/formats/json_text.hpp"
+#include "io/parts/files.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"

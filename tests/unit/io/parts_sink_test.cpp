@@ -1,5 +1,5 @@
 // A folder of parts: written, exchanged, refused, killed.
-#include "io/parts_sink.hpp"
+#include "io/parts/sink.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,9 +10,9 @@
 #include <random>
 #include <thread>
 
-#include "base/record_errors.hpp"
+#include "base/records/errors.hpp"
 #include "base/temporary_names.hpp"
-#include "io/parts_index.hpp"
+#include "io/formats/parts_index.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"

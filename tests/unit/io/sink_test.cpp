@@ -4,8 +4,8 @@
 #include <deque>
 #include <limits>
 
-#include "base/record_errors.hpp"
-#include "io/file_sink.hpp"
+#include "base/records/errors.hpp"
+#include "io/files/file_sink.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
@@ -201,7 +201,8 @@ TEST_CASE("a failed write is told once it is known, and every slice is released 
     Appender appender(records);
     std::string message;
     {
-      const auto sink = io::open_tuned_file_sink("/dev/full", kSinkSide, {}, {.num_writers = writers, .piece_bytes = 50});
+      const auto sink =
+          io::open_tuned_file_sink("/dev/full", kSinkSide, {}, {.num_writers = writers, .piece_bytes = 50});
       message = message_of<IoError>([&] {
         appender.append_all(*sink, 10);
         sink->finish(header_of(2000));
@@ -289,7 +290,8 @@ TEST_CASE("every slice is released once whatever allocation fails") {
   const std::string records = result_records(kSinkSide, 20);
   ProductMatrix product;
   const auto open_with = [](const std::filesystem::path& path, unsigned num_writers) {
-    return [=] { return io::open_tuned_file_sink(path, kSinkSide, {}, {.num_writers = num_writers, .piece_bytes = 50}); };
+    return
+        [=] { return io::open_tuned_file_sink(path, kSinkSide, {}, {.num_writers = num_writers, .piece_bytes = 50}); };
   };
   const std::vector<std::function<std::unique_ptr<Sink>()>> sinks = {
       open_with(folder / "c.bin", 2), open_with(folder / "c.bin", 0), open_with("/dev/full", 1),
@@ -314,7 +316,8 @@ TEST_CASE("where no writer can be started append() writes") {
   for (const unsigned limit : {0u, 2u}) {
     const int status = exit_status_under_thread_limit(limit, [&] {
       Appender appender(records);
-      const auto sink = io::open_tuned_file_sink(folder / "c.bin", kSinkSide, {}, {.num_writers = 4, .piece_bytes = 100});
+      const auto sink =
+          io::open_tuned_file_sink(folder / "c.bin", kSinkSide, {}, {.num_writers = 4, .piece_bytes = 100});
       appender.append_all(*sink, 9);
       sink->finish(header_of(300));
       sink->publish();

@@ -1,5 +1,5 @@
 // Which piece a writer gets next.
-#include "io/slice_queue.hpp"
+#include "io/files/slice_queue.hpp"
 
 #include <array>
 #include <atomic>

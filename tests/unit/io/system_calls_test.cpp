@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "io/file_sink.hpp"
-#include "io/output_file.hpp"
+#include "io/files/file_sink.hpp"
+#include "io/files/output_file.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"

@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "io/output_file.hpp"
+#include "io/files/output_file.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
 #include "support/wrapped_calls.hpp"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "tools/bench/bench_report.hpp"
-#include "tools/bench/bench_run.hpp"
+#include "tools/bench/report.hpp"
+#include "tools/bench/run.hpp"
 
 namespace spmm::test {
 

@@ -12,9 +12,9 @@
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
 #include "test_paths.hpp"
-#include "tools/bench/bench_report.hpp"
-#include "tools/bench/bench_run.hpp"
-#include "tools/bench/bench_suites.hpp"
+#include "tools/bench/report.hpp"
+#include "tools/bench/run.hpp"
+#include "tools/bench/suites.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {

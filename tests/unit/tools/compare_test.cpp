@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/report_text.hpp"
+#include "report/text.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"

@@ -1,12 +1,12 @@
 // Suggestions for misspelt words and variables; numbers with prefixes; space on a disk.
-#include "cli/did_you_mean.hpp"
+#include "cli/options/did_you_mean.hpp"
 
 #include <string>
 #include <vector>
 
 #include "base/text.hpp"
 #include "cli/free_space.hpp"
-#include "cli/variables.hpp"
+#include "cli/options/variables.hpp"
 #include "support/catch.hpp"
 
 namespace {

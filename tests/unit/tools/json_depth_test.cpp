@@ -5,7 +5,7 @@
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
-#include "tools/bench/bench_suites.hpp"
+#include "tools/bench/suites.hpp"
 
 namespace {
 

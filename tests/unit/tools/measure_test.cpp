@@ -9,7 +9,7 @@
 #include "spmm/multiply.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
-#include "tools/bench/bench_suites.hpp"
+#include "tools/bench/suites.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {
@@ -72,7 +72,8 @@ TEST_CASE("measure.sh: a file a step, of cases and kernels that there are; a fai
     words.insert(words.end(), steps.begin(), steps.end());
     return run_process(words);
   };
-  const ProcessResult result = measure({"--cpu", "speed", "reference", "density", "shapes", "patterns", "patterns-rest", "sides"});
+  const ProcessResult result =
+      measure({"--cpu", "speed", "reference", "density", "shapes", "patterns", "patterns-rest", "sides"});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 1);
   CHECK(result.err.find("failed or found a wrong result: cpu") != std::string::npos);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/option_table.hpp"
+#include "cli/options/table.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "plan/device_models.hpp"
+#include "plan/models/device_models.hpp"
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
 #include "tools/bench/rate_fit.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/variables.hpp"
+#include "cli/options/variables.hpp"
 #include "support/catch.hpp"
 #include "unit/tools/tool_support.hpp"
 

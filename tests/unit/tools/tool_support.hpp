@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/memory.hpp"
+#include "base/memory/machine_memory.hpp"
 #include "spmm/block_matrix.hpp"
 #include "support/process.hpp"
 #include "test_paths.hpp"

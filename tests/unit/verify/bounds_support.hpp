@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/bound_task.hpp"
+#include "base/run/bound_task.hpp"
 #include "support/battery.hpp"
 #include "support/memory_stream.hpp"
 

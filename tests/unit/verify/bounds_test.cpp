@@ -11,7 +11,7 @@
 #include "support/oracle.hpp"
 #include "unit/verify/bounds_support.hpp"
 #include "unit/verify/proof_support.hpp"
-#include "verify/host_bounds.hpp"
+#include "verify/rows/host_bounds.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // True sums of saturated elements from equations.
-#include "verify/erasures.hpp"
+#include "verify/rows/erasures.hpp"
 
 #include <random>
 #include <vector>

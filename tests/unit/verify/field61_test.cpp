@@ -5,12 +5,12 @@
 #include <set>
 #include <vector>
 
-#include "base/run.hpp"
+#include "base/run/run.hpp"
 #include "spmm/saturate.hpp"
 #include "support/catch.hpp"
-#include "verify/block_sums.hpp"
-#include "verify/field61.hpp"
-#include "verify/random_columns.hpp"
+#include "verify/sums/block_sums.hpp"
+#include "verify/sums/field61.hpp"
+#include "verify/sums/random_columns.hpp"
 
 namespace {
 

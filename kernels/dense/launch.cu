@@ -1,0 +1,40 @@
+// Runs prepared dense kernels and reports their resources.
+#include "kernels/check.hpp"
+#include "kernels/dense/launch.hpp"
+
+namespace spmm::kernels {
+
+void launch_dense(const DenseLaunch& launch, DenseShape shape, const void* a, const void* b, void* c,
+                  cudaStream_t stream) {
+  if (launch.num_ctas == 0) return;
+  void* arguments[] = {&shape, &a, &b, &c};
+  check(cudaLaunchKernel(launch.function, dim3(launch.num_ctas), dim3(launch.threads_x, launch.threads_y), arguments,
+                         launch.dynamic_shared_bytes, stream),
+        "dense kernel");
+}
+
+DenseResources dense_resources(const DenseLaunch& launch) {
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, launch.function), "dense kernel attributes");
+  int device = 0;
+  int max_threads = 0;
+  int warp = 0;
+  int num_ctas = 0;
+  const unsigned threads = launch.threads_x * launch.threads_y;
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&max_threads, cudaDevAttrMaxThreadsPerMultiProcessor, device), "device properties");
+  check(cudaDeviceGetAttribute(&warp, cudaDevAttrWarpSize, device), "device properties");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&num_ctas, launch.function, static_cast<int>(threads),
+                                                      launch.dynamic_shared_bytes),
+        "dense kernel occupancy");
+  const auto warp_threads = static_cast<unsigned>(warp);
+  const unsigned resident =
+      (threads + warp_threads - 1) / warp_threads * warp_threads * static_cast<unsigned>(num_ctas);
+  return {.threads_per_cta = threads,
+          .registers_per_thread = static_cast<unsigned>(attributes.numRegs),
+          .shared_bytes_per_cta = attributes.sharedSizeBytes + launch.dynamic_shared_bytes,
+          .ctas_per_multiprocessor = static_cast<unsigned>(num_ctas),
+          .occupancy = static_cast<double>(resident) / max_threads};
+}
+
+}  // namespace spmm::kernels

@@ -1,0 +1,208 @@
+// Rows with few pairs, listed and multiplied in one go: a CTA takes a window of whole rows, sorts their pairs by C
+// block in shared memory and multiplies them from there, so that no list goes through memory. For hypersparse products
+// no C block of which can be zero.
+#include "kernels/blocks/record_output.cuh"
+#include "kernels/blocks/short_rows.cuh"
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/launch.hpp"
+#include "kernels/pairs/pair_products.cuh"
+#include "kernels/tuning.hpp"
+
+namespace spmm::kernels {
+namespace {
+
+constexpr std::uint32_t kThreads = 256;
+constexpr std::uint32_t kWarps = kThreads / 32;
+constexpr std::uint32_t kCapacity = 1024;  // pairs of a CTA: 28 KB with the records of a group per warp
+constexpr std::uint32_t kCtas = 5;         // per multiprocessor: six leave 40 registers, and more of them spill
+static_assert(kShortRowPairs <= kCapacity / 2 && kCapacity <= CBlockFlags::kMaxCBlocks && kThreads % 32 == 0);
+
+/// C blocks that a warp computes and writes together: with m = 8 their records are a whole number of sectors, and start
+/// at one where their number is a multiple of this.
+constexpr std::uint32_t kGroup = 4;
+constexpr std::uint32_t kRecordPairs = 33;  // 64-bit words of a record: head, 32 pairs of elements
+constexpr std::uint32_t kGroupVectors = kGroup * kRecordPairs / 2;  // 128-bit words of a group
+
+struct ShortProducts {
+  PairValues values;
+  bool two_pairs_fit;  // the products of two pairs always fit 32 bits
+};
+
+/// What the CTA shares.
+struct ShortRowState {
+  Positions<kCapacity> at;
+  CBlockFlags flags;                    // a bit per position: the first pair of a C block
+  std::uint16_t starts[kCapacity + 1];  // position of the first pair of each C block; the end of the last one
+  uint4 stage[kWarps][kGroupVectors];   // records of a group
+
+  /// Pair number p of the window.
+  [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const { return at.pairs[p]; }
+};
+
+/// Flags the first pair of each C block.
+/// Threads: all of the CTA, once pairs and columns are sorted.
+__device__ void flag_c_blocks(ShortRowState& state, std::uint32_t num_pairs) {
+  const Positions<kCapacity>& at = state.at;
+  const std::uint32_t lane = threadIdx.x % 32;
+  for (std::uint32_t x = threadIdx.x; x - lane < num_pairs; x += kThreads) {  // whole warps
+    const bool opens =
+        x < num_pairs && ((at.row_starts[x / 32] >> lane & 1) != 0 || at.columns[x] != at.columns[x - 1]);
+    const std::uint32_t word = __ballot_sync(~0u, opens);
+    if (lane == 0) state.flags.words[x / 32] = word;
+  }
+}
+
+/// Lists where the pairs of each C block start.
+/// Threads: all of the CTA, once its C blocks are numbered.
+__device__ void list_starts(ShortRowState& state, std::uint32_t num_pairs) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  for (std::uint32_t x = threadIdx.x; x < num_pairs; x += kThreads) {
+    const std::uint32_t word = state.flags.words[x / 32];
+    if ((word >> lane & 1) == 0) continue;
+    state.starts[state.flags.before[x / 32] + __popc(word & ((1u << lane) - 1))] = static_cast<std::uint16_t>(x);
+  }
+  if (threadIdx.x == 0) state.starts[state.flags.count] = static_cast<std::uint16_t>(num_pairs);
+}
+
+/// Asks for the blocks of the first pair of each of those C blocks to come to L2, a sector per lane.
+/// Threads: one whole warp.
+__device__ inline void prefetch_group(const ShortProducts& products, const ShortRowState& state, std::uint32_t first) {
+  constexpr std::uint32_t kSectorElements = 32 / sizeof(std::uint16_t);
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t c_block = first + lane / 8;
+  if (c_block >= state.flags.count) return;
+  const BlockPair pair = state.pair(state.starts[c_block]);
+  const bool is_b = lane % 8 >= 4;
+  const std::uint16_t* const block =
+      is_b ? products.values.b + std::uint64_t{pair.b} * 64 : products.values.a + std::uint64_t{pair.a} * 64;
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(block + lane % 4 * kSectorElements));
+}
+
+/// Multiplies the C blocks first, first + 1, ... of the CTA, as far as there are any, into the warp's stage. `first`
+/// may be negative, wrapped around. All loads of the first two pairs of each are in flight together. Threads: one whole
+/// warp.
+__device__ void multiply_group(const ShortProducts& products, const ShortRowState& state, std::uint32_t first,
+                               uint2* stage) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t count = state.flags.count;
+  Terms8 terms[kGroup];
+  std::uint32_t has_more = 0;
+#pragma unroll
+  for (std::uint32_t u = 0; u < kGroup; ++u) {
+    const std::uint32_t c_block = first + u;
+    const std::uint32_t begin = c_block < count ? state.starts[c_block] : 0;
+    const std::uint32_t end = c_block < count ? state.starts[c_block + 1] : 0;
+    terms[u] = load_terms_8(products.values, state, begin, end);
+    if (end - begin > 2) has_more |= 1u << u;
+  }
+  if (lane < kGroup && first + lane < count) {
+    const std::uint32_t x = state.starts[first + lane];
+    stage[lane * kRecordPairs] = uint2{state.at.rows[start_of(state.at.row_starts, x)], state.at.columns[x]};
+  }
+#pragma unroll
+  for (std::uint32_t u = 0; u < kGroup; ++u) {
+    __syncwarp();  // mma.sync needs all lanes
+    Sums8 sums;
+    sums.add(split_bytes(terms[u].a), split_bytes(terms[u].b));
+    uint2 values;
+    if (products.two_pairs_fit && (has_more >> u & 1) == 0) {
+      values = uint2{sums.small_sum(0), sums.small_sum(1)};
+    } else {
+      std::uint64_t wide[2] = {sums.sum(0), sums.sum(1)};
+      if ((has_more >> u & 1) != 0) {
+        add_pairs_8(products.values, state, state.starts[first + u] + 2u, state.starts[first + u + 1], wide);
+      }
+      values = uint2{saturate(wide[0]), saturate(wide[1])};
+    }
+    stage[u * kRecordPairs + 1 + lane] = values;
+  }
+}
+
+/// Multiplies all C blocks of the CTA and writes their records.
+/// Memory: records of a group are written as whole sectors, 128 bits per lane; those of the CTA's first and last group
+///         only as far as they are its own.
+/// Threads: all of the CTA, once starts are listed.
+__device__ void write_products(const ShortProducts& products, ShortRowState& state, const RecordOutput& out) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t warp = threadIdx.x / 32;
+  const std::uint32_t lead = state.flags.first % kGroup;  // records of the first group that other CTAs write
+  const std::uint32_t end = lead + state.flags.count;
+  uint4* const stage = state.stage[warp];
+  uint4* const records =
+      reinterpret_cast<uint4*>(out.records) + std::uint64_t{state.flags.first / kGroup} * kGroupVectors;
+  for (std::uint32_t group = warp; group * kGroup < end; group += kWarps) {
+    const std::uint32_t first = group * kGroup;
+    prefetch_group(products, state, first + kWarps * kGroup - lead);
+    multiply_group(products, state, first - lead, reinterpret_cast<uint2*>(stage));
+    __syncwarp();  // the records are complete
+    uint4* const to = records + std::size_t{group} * kGroupVectors;
+    if (first >= lead && first + kGroup <= end) {
+#pragma unroll
+      for (std::uint32_t x = lane; x < kGroupVectors; x += 32) to[x] = stage[x];
+    } else {
+      const std::uint32_t begin_pair = (first < lead ? lead - first : 0) * kRecordPairs;
+      const std::uint32_t end_pair = min(kGroup, end - first) * kRecordPairs;
+      for (std::uint32_t x = begin_pair + lane; x < end_pair; x += 32) {
+        reinterpret_cast<uint2*>(to)[x] = reinterpret_cast<const uint2*>(stage)[x];
+      }
+    }
+    __syncwarp();  // the stage has been read
+  }
+}
+
+// Grid: one CTA per window of rows; windows are handed out in row order as CTAs start.
+// Work: the CTA sorts the pairs of its rows as list_short_rows does and learns by look-back how many C blocks come
+// before
+//       its own; a warp per four C blocks multiplies them.
+// Memory: pairs stay in shared memory; a pair is read as whole blocks by neighbouring lanes; records leave as whole
+//         sectors.
+__global__ void __launch_bounds__(kThreads, kCtas)
+    mul_short_rows(ShortRows rows, const std::uint32_t* first_row, ShortProducts products, RecordOutput out) {
+  __shared__ ShortRowState state;
+  constexpr std::uint32_t kWords = Positions<kCapacity>::kWords;
+  if (threadIdx.x == 0) state.flags.cta = take_cta_number(out);
+  for (std::uint32_t w = threadIdx.x; w < kWords; w += kThreads) {
+    state.at.block_starts[w] = state.at.row_starts[w] = 0;
+  }
+  __syncthreads();  // flags.cta is written, starts are clear
+  const Window window(rows, first_row, state.flags.cta);
+  const std::uint32_t num_pairs = window.num_pairs;
+  mark_starts<kThreads>(rows, window, state.at);
+  __syncthreads();  // starts are complete
+  sort_rows<kThreads>(rows.view, num_pairs, state.at);
+  flag_c_blocks(state, num_pairs);
+  __syncthreads();  // flags are complete
+  if (threadIdx.x < 32) find_output_offset(state.flags, num_pairs, out, gridDim.x);
+  __syncthreads();  // C blocks are numbered, the output offset is known
+  list_starts(state, num_pairs);
+  __syncthreads();  // starts are listed
+  write_products(products, state, out);
+}
+
+}  // namespace
+
+std::size_t mul_short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t max_row_pairs) {
+  const std::uint32_t windows = num_windows({.num_pairs = num_pairs}, window_pairs(kCapacity, max_row_pairs));
+  return (windows + std::size_t{1}) * (sizeof(std::uint64_t) + sizeof(std::uint32_t));
+}
+
+void launch_mul_short_rows(const ShortRowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
+                           Workspace work, const RecordOutput& out, cudaStream_t stream) {
+  const std::uint32_t pairs_per_window = window_pairs(kCapacity, max_row_pairs);
+  const std::uint32_t windows = num_windows(panel, pairs_per_window);
+  const std::size_t num_states = std::size_t{windows} + 1;
+  auto* const states = static_cast<std::uint64_t*>(work.data);                    // [num_states]
+  auto* const first_row = reinterpret_cast<std::uint32_t*>(states + num_states);  // [windows + 1]
+  const ShortRows rows{.view = product.view, .panel = panel, .names = product.view.a.rows};
+  check(cudaMemsetAsync(states, 0, num_states * sizeof(std::uint64_t), stream), "clear look-back states");
+  launch_find_windows(rows, pairs_per_window, first_row, stream);
+  const std::uint64_t largest = std::uint64_t{2} * kShortRowSide * product.max_element * product.max_element;
+  RecordOutput to = out;
+  to.look_back = states;
+  mul_short_rows<<<windows, kThreads, 0, stream>>>(rows, first_row,
+                                                   {.values = product.values, .two_pairs_fit = largest <= kMaxVal}, to);
+  check_launch("mul_short_rows");
+}
+
+}  // namespace spmm::kernels

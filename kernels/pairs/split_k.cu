@@ -1,0 +1,190 @@
+// Split-K: the C blocks with very many pairs are found among the listed ones; their pairs are cut into parts that many
+// CTAs multiply and add up, so that no warp works through a long list alone.
+#include <algorithm>
+
+#include <thrust/iterator/counting_iterator.h>
+#include <cub/device/device_select.cuh>
+
+#include "kernels/block_side.cuh"
+#include "kernels/check.hpp"
+#include "kernels/launch.hpp"
+#include "kernels/pairs/pair_products.cuh"
+#include "kernels/tuning.hpp"
+
+namespace spmm::kernels {
+namespace {
+
+constexpr std::uint32_t kThreads = 256;
+constexpr std::uint32_t kWarps = kThreads / 32;
+
+/// Successive pairs of a CTA: enough that its m * m additions to global memory cost little beside them, few enough that
+/// one list of 10^5 pairs keeps every multiprocessor busy. side: padded.
+__host__ __device__ constexpr std::uint32_t pairs_per_cta(std::uint32_t side) {
+  return 8192 / side;
+}
+
+/// Whether C block x is a split-K block.
+struct HasManyPairs {
+  const std::uint32_t* offsets;
+  __host__ __device__ bool operator()(std::uint32_t x) const { return offsets[x + 1] - offsets[x] > kSplitKPairs; }
+};
+
+/// All pairs of a list.
+struct AllPairs {
+  const BlockPair* pairs;
+  [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const { return pairs[p]; }
+};
+
+/// The pairs of one C block that a CTA multiplies, and where it adds them up.
+struct KSlice {
+  PairValues values;
+  AllPairs pairs;
+  std::uint32_t begin;
+  std::uint32_t end;
+  unsigned long long* sums;  // [m, m], shared
+  std::uint32_t m;
+
+  /// Where part `part` of `num_parts` begins; part num_parts begins at the end.
+  [[nodiscard]] __device__ std::uint32_t part_begin(std::uint32_t part, std::uint32_t num_parts) const {
+    return begin + (end - begin) * part / num_parts;  // a slice has at most 2,048 pairs
+  }
+  /// What is behind the block is padding, and zero.
+  __device__ void add(std::uint32_t row, std::uint32_t column, std::uint64_t sum) const {
+    if (sum != 0) atomicAdd(sums + row * m + column, static_cast<unsigned long long>(sum));  // parts add to one block
+  }
+};
+
+/// Side 4: half a warp per part, lane -> an element.
+__device__ inline void add_slice_4(const KSlice& slice) {
+  constexpr std::uint32_t kParts = kThreads / 16;
+  const std::uint32_t part = threadIdx.x / 16;
+  const std::uint32_t lane = threadIdx.x % 16;
+  slice.add(lane / 4, lane % 4,
+            sum_pairs_4(slice.values, slice.pairs, slice.part_begin(part, kParts), slice.part_begin(part + 1, kParts)));
+}
+
+/// Side 8: a warp per part.
+__device__ inline void add_slice_8(const KSlice& slice) {
+  const std::uint32_t part = threadIdx.x / 32;
+  std::uint64_t sums[2] = {};
+  add_pairs_8(slice.values, slice.pairs, slice.part_begin(part, kWarps), slice.part_begin(part + 1, kWarps), sums);
+  slice.add(Sums8::row(), Sums8::column(), sums[0]);
+  slice.add(Sums8::row(), Sums8::column() + 1, sums[1]);
+}
+
+/// Side 16 and more: a warp per part, and tile after tile.
+template <std::uint32_t P>
+__device__ void add_slice_wide(const KSlice& slice) {
+  using Tile = WarpTile<P>;
+  static_assert(pairs_per_cta(P) * P <= Sums8::kMaxTerms);
+  const std::uint32_t part = threadIdx.x / 32;
+  const std::uint32_t begin = slice.part_begin(part, kWarps);
+  const std::uint32_t end = slice.part_begin(part + 1, kWarps);
+  for (std::uint32_t x = 0; x < Tile::kCount; ++x) {
+    const Tile tile(x);
+    TileSums<P> sums;
+    add_pairs_tile<P>(slice.values, slice.pairs, begin, end, tile, sums);
+#pragma unroll
+    for (std::uint32_t r = 0; r < Tile::kRows; ++r) {
+#pragma unroll
+      for (std::uint32_t c = 0; c < Tile::kColumns; ++c) {
+        const std::uint32_t row = tile.first_row + r * 8 + Sums8::row();
+        const std::uint32_t column = tile.first_column + c * 8 + Sums8::column();
+        slice.add(row, column, sums.eights[r][c].sum(0));
+        slice.add(row, column + 1, sums.eights[r][c].sum(1));
+      }
+    }
+  }
+}
+
+/// Number of the first split-K block whose list ends behind pair `p`.
+__device__ inline std::uint32_t first_split_k_behind(const SplitKView& found, const std::uint32_t* offsets,
+                                                     std::uint32_t count, std::uint32_t p) {
+  std::uint32_t low = 0;
+  std::uint32_t high = count;
+  while (low < high) {
+    const std::uint32_t middle = (low + high) / 2;
+    if (offsets[found.c_blocks[middle] + 1] <= p) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// Grid: one CTA per pairs_per_cta pairs of the panel; most find no split-K block among theirs and end at once.
+// Work: warps, or half warps, take parts of the CTA's pairs, with sums in registers; these are added up in shared
+//       memory and then, element by element, in global memory. A sum stays below 2^64: an element has at most 2^32
+//       terms, each less than 2^32.
+// Memory: a pair is read as whole blocks by neighbouring lanes; m * m atomic additions per CTA and C block.
+template <std::uint32_t P>
+__global__ void __launch_bounds__(kThreads, 4)
+    add_split_k(PairValues values, PairListView list, std::uint32_t num_pairs, SplitKView found, std::uint32_t m) {
+  extern __shared__ unsigned long long sums[];  // [m, m]
+  const std::uint32_t begin = blockIdx.x * pairs_per_cta(P);
+  const std::uint32_t end = begin + min(pairs_per_cta(P), num_pairs - begin);
+  const std::uint32_t count = *found.count;
+  for (std::uint32_t x = first_split_k_behind(found, list.offsets, count, begin); x < count; ++x) {
+    const std::uint32_t c_block = found.c_blocks[x];
+    const KSlice slice{.values = values,
+                       .pairs = {list.pairs},
+                       .begin = max(begin, list.offsets[c_block]),
+                       .end = min(end, list.offsets[c_block + 1]),
+                       .sums = sums,
+                       .m = m};
+    if (slice.begin >= end) break;  // the same for all threads
+    for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) sums[e] = 0;
+    __syncthreads();  // sums are clear
+    if constexpr (P == 4) {
+      add_slice_4(slice);
+    } else if constexpr (P == 8) {
+      add_slice_8(slice);
+    } else {
+      add_slice_wide<P>(slice);
+    }
+    __syncthreads();  // sums are complete; below, each thread reads and later clears the same elements
+    auto* const totals = reinterpret_cast<unsigned long long*>(found.sums) + std::uint64_t{x} * m * m;
+    for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) {
+      if (sums[e] != 0) atomicAdd(totals + e, sums[e]);  // other CTAs add to the same C block
+    }
+  }
+}
+
+template <std::uint32_t P>
+void launch(const PairValues& values, const PairListView& list, std::uint32_t num_pairs, std::uint32_t m,
+            const SplitKView& found, cudaStream_t stream) {
+  const unsigned grid = (num_pairs - 1) / pairs_per_cta(P) + 1;
+  const std::size_t shared_bytes = std::size_t{m} * m * sizeof(std::uint64_t);
+  add_split_k<P><<<grid, kThreads, shared_bytes, stream>>>(values, list, num_pairs, found, m);
+}
+
+}  // namespace
+
+std::size_t find_split_k_workspace_bytes(std::uint64_t max_c_blocks) {
+  std::size_t select = 0;
+  check(cub::DeviceSelect::If(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
+                              static_cast<std::uint32_t*>(nullptr), static_cast<std::uint32_t*>(nullptr),
+                              static_cast<std::int64_t>(max_c_blocks), HasManyPairs{nullptr}),
+        "split-K workspace");
+  return select;
+}
+
+void launch_find_split_k(const PairListView& list, const SplitKView& found, Workspace work, cudaStream_t stream) {
+  check(cub::DeviceSelect::If(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0), found.c_blocks,
+                              found.count, static_cast<std::int64_t>(list.num_c_blocks), HasManyPairs{list.offsets},
+                              stream),
+        "find split-K blocks");
+}
+
+void launch_add_split_k(const PairValues& values, const PairListView& list, std::uint64_t num_pairs, std::uint32_t m,
+                        const SplitKView& found, cudaStream_t stream) {
+  if (num_pairs <= kSplitKPairs) return;
+  check(cudaMemsetAsync(found.sums, 0, num_pairs / kSplitKPairs * m * m * sizeof(std::uint64_t), stream),
+        "clear split-K sums");
+  const auto count = static_cast<std::uint32_t>(num_pairs);
+  for_padded_side(m, [&](auto side) { launch<decltype(side)::value>(values, list, count, m, found, stream); });
+  check_launch("add_split_k");
+}
+
+}  // namespace spmm::kernels

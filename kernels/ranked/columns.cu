@@ -1,0 +1,185 @@
+// The columns of C blocks that exist: a bitmap of a part of a row in shared memory, and its bits as a sorted list.
+#include <algorithm>
+
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/ranked/parts.cuh"
+#include "kernels/small/segments.cuh"
+
+namespace spmm::kernels {
+namespace {
+
+constexpr std::uint32_t kMaxWarps = 16;
+
+/// Shared memory beside the bitmap.
+struct ColumnLists {
+  SmallSegment segments[kMaxWarps * 32];
+  SegmentCounts of_warp[kMaxWarps];
+  std::uint32_t counts[kMaxWarps];  // columns of each warp's words
+  std::uint32_t pairs;
+  std::uint32_t ticket;
+  std::uint32_t first;
+};
+
+/// The blocks of B's row that fall into a part, for block number x of the row of A, which begins with block `begin`.
+__device__ inline SmallSegment segment_of_part(const RankedProduct& product, const RankPart& part,
+                                               const std::uint32_t* splits, std::uint32_t begin, std::uint32_t of_a,
+                                               std::uint32_t x) {
+  if (part.rest != kNoRow) {
+    const std::uint32_t* const own = splits + part.rest + x;
+    return {.first = __ldg(own), .end = __ldg(own + of_a), .a = 0, .before = 0};
+  }
+  const std::uint32_t b_row = product.b_row_index[begin + x];
+  if (b_row == kNoRow) return {};
+  const CompressedView& b = product.b.index;
+  const std::uint32_t row_begin = b.offsets[b_row];
+  const std::uint32_t row_end = b.offsets[b_row + 1];
+  const std::uint32_t last = part.first + (part.count - 1);
+  const bool begins_within = b.columns[row_begin] >= part.first;
+  const bool ends_within = b.columns[row_end - 1] <= last;
+  BRange range{row_begin, row_end};
+  if (!begins_within || !ends_within) range = find_range(b.columns, row_begin, row_end, part.first, last);
+  return {.first = range.from, .end = range.to, .a = 0, .before = 0};
+}
+
+/// Sets the bits of all columns of a part and adds up its pairs.
+/// Threads: all of the CTA, once the bits are clear.
+__device__ inline void set_bits(const RankedProduct& product, const RankPart& part, const std::uint32_t* splits,
+                                std::uint32_t* bits, ColumnLists& lists) {
+  const CompressedView& a = product.a.index;
+  const std::uint32_t warp = threadIdx.x / 32;
+  const std::uint32_t num_warps = blockDim.x / 32;
+  const std::uint32_t begin = a.offsets[part.row];
+  const std::uint32_t of_a = a.offsets[part.row + 1] - begin;
+  std::uint32_t pairs = 0;
+#pragma unroll 1
+  for (std::uint32_t first = 0; first < of_a; first += blockDim.x) {
+    SmallSegment segment{};
+    if (threadIdx.x < of_a - first) segment = segment_of_part(product, part, splits, begin, of_a, first + threadIdx.x);
+    pairs += segment.end - segment.first;
+    const SmallList list = list_of_cta(segment, lists.segments, lists.of_warp);
+    const std::uint64_t tiles = list.num_tiles();
+    walk_tiles<1>(list, static_cast<std::uint32_t>(tiles * warp / num_warps),
+                  static_cast<std::uint32_t>(tiles * (warp + 1) / num_warps), product.b, false,
+                  [&](std::uint32_t column, std::uint32_t, const SmallBlock<1>&) {
+                    const std::uint32_t x = column - part.first;
+                    const std::uint32_t bit = 1u << x % 32;
+                    if ((bits[x / 32] & bit) == 0) {
+                      atomicOr(bits + x / 32, bit);  // lanes share words; a stale read costs one atomic
+                    }
+                  });
+  }
+  const std::uint32_t of_warp = inclusive_warp_sum(pairs);
+  if (threadIdx.x % 32 == 31 && of_warp != 0) atomicAdd(&lists.pairs, of_warp);  // warps share the sum
+}
+
+/// C blocks of a window: fewer where each has many pairs, and as many in each window of a part.
+__device__ inline std::uint32_t window_of_part(std::uint32_t count, std::uint32_t pairs, RankShape shape) {
+  if (count == 0) return 1;
+  const std::uint64_t wanted = kRankWindowPairs * count / max(pairs, 1u);
+  const std::uint32_t most = max(kMinRankSlots, static_cast<std::uint32_t>(min(std::uint64_t{shape.slots}, wanted)));
+  const std::uint32_t windows = (count - 1) / most + 1;
+  return (count - 1) / windows + 1;
+}
+
+/// Writes the columns of a part where they have their place, and clears the bits.
+/// Threads: all of the CTA, once all bits are set.
+__device__ inline void list_columns(const RankPart& part, RankShape shape, std::uint32_t* bits, ColumnLists& lists,
+                                    const RankScratch& scratch) {
+  const std::uint32_t warp = threadIdx.x / 32;
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t num_warps = blockDim.x / 32;
+  const std::uint32_t num_words = (part.count + 31) / 32;
+  const std::uint32_t begin = num_words * warp / num_warps;
+  const std::uint32_t end = num_words * (warp + 1) / num_warps;
+  std::uint32_t own = 0;
+#pragma unroll 2
+  for (std::uint32_t w = begin + lane; w < end; w += 32) own += __popc(bits[w]);
+  const std::uint32_t of_warp = __shfl_sync(~0u, inclusive_warp_sum(own), 31);
+  if (lane == 0) lists.counts[warp] = of_warp;
+  __syncthreads();  // counts of all warps are known
+  const std::uint32_t through = inclusive_warp_sum(lane < num_warps ? lists.counts[lane] : 0);
+  const std::uint32_t total = __shfl_sync(~0u, through, 31);
+  if (threadIdx.x == 0) {
+    const std::uint64_t first = atomicAdd(scratch.counters + kColumnsFound, std::uint64_t{total});  // in any order
+    lists.first = static_cast<std::uint32_t>(first);
+    scratch.parts[lists.ticket] = {
+        .row = part.row, .first = lists.first, .count = total, .rest = window_of_part(total, lists.pairs, shape)};
+    lists.pairs = 0;
+  }
+  __syncthreads();  // the place is known
+  std::uint32_t place = lists.first + __shfl_sync(~0u, through, warp) - of_warp;
+#pragma unroll 1
+  for (std::uint32_t first = begin; first < end; first += 32) {
+    const std::uint32_t w = first + lane;
+    std::uint32_t word = w < end ? bits[w] : 0;
+    const std::uint32_t sum = inclusive_warp_sum(__popc(word));
+    if (word != 0) bits[w] = 0;
+    std::uint32_t* to = scratch.columns + (place + sum - __popc(word));
+#pragma unroll 1
+    for (; word != 0; word &= word - 1) *to++ = part.first + w * 32 + (__ffs(static_cast<int>(word)) - 1);
+    place += __shfl_sync(~0u, sum, 31);
+  }
+}
+
+// Grid: as many CTAs as fit the device; each takes one part after the other.
+// Work: a lane per pair sets the bit of its column; then each warp writes the columns of some words of the bitmap.
+// Memory: neighbouring lanes read neighbouring columns of B's row; the bitmap is in shared memory.
+__global__ void __launch_bounds__(kMaxWarps * 32)
+    find_columns(RankedProduct product, CBlocksView c_blocks, RankScratch scratch, RankShape shape,
+                 std::uint32_t num_words) {
+  extern __shared__ std::uint32_t bits[];  // [num_words]
+  __shared__ ColumnLists lists;
+  const std::uint32_t num_parts = scratch.part_offsets[c_blocks.num_rows];
+  for (std::uint32_t w = threadIdx.x; w < num_words; w += blockDim.x) bits[w] = 0;
+  if (threadIdx.x == 0) lists.pairs = 0;
+  while (true) {
+    if (threadIdx.x == 0)
+      lists.ticket =
+          static_cast<std::uint32_t>(atomicAdd(scratch.counters + kPartTicket, 1ull));  // each CTA a part of its own
+    __syncthreads();  // the ticket is drawn, bits are clear
+    const std::uint32_t ticket = lists.ticket;
+    if (ticket >= num_parts) return;
+    RankPart part = scratch.parts[ticket];
+    part.count &= ~kLastOfRow;
+    if (part.count == 0) {
+      if (threadIdx.x == 0) scratch.parts[ticket].count = 0;
+      __syncthreads();  // all have read the ticket
+      continue;
+    }
+    set_bits(product, part, scratch.splits, bits, lists);
+    __syncthreads();  // all bits are set
+    list_columns(part, shape, bits, lists, scratch);
+    __syncthreads();  // lists may be overwritten
+  }
+}
+
+}  // namespace
+
+void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+                         RankShape shape, cudaStream_t stream) {
+  const std::uint32_t span = std::min(scratch.max_span, c_blocks.num_columns + 31);
+  const std::uint32_t num_words = (span + 31) / 32 + 1;
+  const std::uint32_t shared_bytes = num_words * 4;
+  constexpr std::uint32_t kFewBytes = 8u << 10;    // many CTAs fit: small ones, where rows are short
+  constexpr std::uint32_t kManyBytes = 40u << 10;  // fewer CTAs fit: larger ones, as for long rows with many columns
+  const bool has_short_rows = scratch.mean_row_pairs <= kRankShortRowPairs;
+  unsigned threads = 256;
+  if (shared_bytes <= kFewBytes && has_short_rows) threads = 64;
+  if (shared_bytes > kManyBytes || (shared_bytes > kFewBytes && !has_short_rows)) threads = kMaxWarps * 32;
+  check(cudaFuncSetAttribute(find_columns, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+        "find_columns shared memory");
+  int device = 0;
+  int processors = 0;
+  int per_processor = 0;
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, find_columns, static_cast<int>(threads),
+                                                      shared_bytes),
+        "occupancy");
+  const auto grid = static_cast<unsigned>(processors * std::max(1, per_processor));
+  find_columns<<<grid, threads, shared_bytes, stream>>>(product, c_blocks, scratch, shape, num_words);
+  check_launch("find_columns");
+}
+
+}  // namespace spmm::kernels

@@ -1,0 +1,112 @@
+// The door to row-rank (ranked/parts.cu, rank_columns.cu, ranked_rows.cu): block-sparse products with m up to
+// kMaxRankedSide; and to blocks/sample_rows.cu, which tells whether it would be fast. Stream, Errors: as in launch.hpp.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/tuning.hpp"
+#include "kernels/views.hpp"
+
+namespace spmm::kernels {
+
+/// Blocks of B that a kernel reads at once.
+inline constexpr std::uint32_t kRankUnitBlocks = 4;
+
+/// A by rows times B by rows, blocks of B transposed, all padded to padded_side(m); C blocks name block columns.
+struct RankedProduct {
+  OperandView a;
+  OperandView b;
+  const std::uint32_t* b_row_index = nullptr;   // [nnzb of A], device
+  const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device
+  std::uint32_t num_b_blocks = 0;               // of which b.values has room: kRankUnitBlocks at least
+  std::uint32_t m = 0;
+  std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks
+};
+
+/// What launch_sample_rows reads.
+struct RowSampleView {
+  CompressedView a;
+  CompressedView b;
+  const std::uint32_t* b_row_index = nullptr;  // [nnzb of A], device
+};
+
+/// Sums over kSampledRows rows of C, some of which may be drawn twice.
+struct RowSampleCounts {
+  unsigned long long pairs = 0;
+  unsigned long long c_blocks = 0;
+  unsigned long long columns = 0;  // from the first to the last C block of each row, both included
+};
+
+/// Looks at some rows of C. Shapes: counts [1], device.
+void launch_sample_rows(const RowSampleView& view, RowSampleCounts* counts, cudaStream_t stream);
+
+/// Columns from the first to the last that a row's pairs have, within the panel.
+struct RowSpan {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
+/// A part of a row of C, whose columns one CTA finds. It is listed with a piece of the row's span; once that is
+/// searched, with its columns, which lie among those of the panel in any order.
+struct RankPart {
+  std::uint32_t row = 0;    // row index
+  std::uint32_t first = 0;  // column of the piece; then: of its columns, among those of the panel
+  std::uint32_t count = 0;  // columns of the piece, and kLastOfRow; then: C blocks
+  std::uint32_t rest = 0;  // of its first split offset, as of a window; then: C blocks whose sums a CTA takes at a time
+};
+inline constexpr std::uint32_t kLastOfRow = 1u << 31;  // of the parts of a row
+
+inline constexpr std::uint32_t kWholeRow = 1u << 31;    // no other C blocks in the row
+inline constexpr std::uint32_t kLastOfPart = 1u << 30;  // and split offsets of its end are not those of another window
+
+/// Some successive C blocks of a row: the work of a CTA.
+struct RankWindow {
+  std::uint32_t row = 0;     // row index
+  std::uint32_t first = 0;   // of its columns, among those of the panel
+  std::uint32_t count = 0;   // C blocks; and kWholeRow, kLastOfPart
+  std::uint32_t record = 0;  // of its first C block, in result order
+  std::uint32_t splits = 0;  // of its first split offset, one for each block of A's row: where the window begins in B's
+                             // row; as many behind them say where it ends. kNoRow: there are none
+
+  [[nodiscard]] SPMM_HOST_DEVICE std::uint32_t num_c_blocks() const { return count & ~(kWholeRow | kLastOfPart); }
+};
+
+/// Scratch of launch_mul_ranked.
+struct RankScratch {
+  std::uint64_t max_parts = 0;     // max_rank_parts of the panel
+  std::uint64_t max_c_blocks = 0;  // of the panel
+  std::uint64_t max_splits = 0;
+  std::uint32_t max_span = 0;              // of a row of the product
+  std::uint64_t mean_row_pairs = 0;        // of the panel
+  RowSpan* spans = nullptr;                // [rows of the panel], device
+  std::uint32_t* part_offsets = nullptr;   // [rows of the panel + 1], device
+  RankPart* parts = nullptr;               // [max_parts], device
+  std::uint64_t* counts_before = nullptr;  // [max_parts + 1], device: windows << 32 | C blocks
+  RankWindow* windows = nullptr;           // [max_rank_windows], device
+  std::uint32_t* columns = nullptr;        // [max_c_blocks], device
+  std::uint32_t* splits = nullptr;         // [max_splits], device
+  unsigned long long* counters = nullptr;  // [kRankCounters], device
+  std::uint32_t* unpacked = nullptr;       // [max_c_blocks, 2 + m * m], device: records of C blocks that may be zero
+  std::uint8_t* non_zero = nullptr;        // [max_c_blocks], device; null = no C block can be zero
+  Workspace work;
+};
+
+/// Tickets of two kernels, columns and split offsets that have their place.
+inline constexpr std::uint32_t kRankCounters = 4;
+
+/// Scratch bytes of launch_mul_ranked.
+std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_parts, std::uint64_t max_c_blocks);
+
+/// *max_span = columns between the first and the last pair of a row, both included, at most. Shapes: max_span [1],
+/// device.
+void launch_max_span(const RankedProduct& product, std::uint32_t* max_span, cudaStream_t stream);
+
+/// Row by row: finds the columns of the C blocks that exist, then their sums by rank among these; writes records. All
+/// columns of the panel (c_blocks.keys null). look_back of `out` is not used.
+void launch_mul_ranked(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+                       const RecordOutput& out, cudaStream_t stream);
+
+}  // namespace spmm::kernels

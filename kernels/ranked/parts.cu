@@ -1,0 +1,295 @@
+// Rows of a panel -> parts of rows, in result order, for the CTAs that find columns; parts and their columns ->
+// windows, for the CTAs that multiply.
+#include "kernels/ranked/parts.cuh"
+
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <algorithm>
+#include <cub/device/device_scan.cuh>
+
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/launch.hpp"
+
+namespace spmm::kernels {
+namespace {
+
+constexpr unsigned kSplitCtas = 2048;  // resident on the largest device
+
+/// Slices of a part or window, whose blocks of A they share in turn.
+constexpr std::uint32_t kSlices = 16;
+
+/// The columns between which the pairs of a row lie: B's rows are sorted, their ends tell.
+/// Threads: one whole warp; all lanes get the answer.
+__device__ RowSpan span_of_row(const RankedProduct& product, std::uint32_t row, std::uint32_t first_column,
+                               std::uint64_t end_column) {
+  const CompressedView& a = product.a.index;
+  const CompressedView& b = product.b.index;
+  std::uint32_t first = kNoRow;
+  std::uint32_t last = 0;
+  bool any = false;
+  for (std::uint32_t p = a.offsets[row] + threadIdx.x % 32; p < a.offsets[row + 1]; p += 32) {
+    const std::uint32_t b_row = product.b_row_index[p];
+    if (b_row == kNoRow) continue;
+    any = true;
+    first = min(first, b.columns[b.offsets[b_row]]);
+    last = max(last, b.columns[b.offsets[b_row + 1] - 1]);
+  }
+  if (!__any_sync(~0u, any)) return {};
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) {
+    first = min(first, __shfl_xor_sync(~0u, first, step));
+    last = max(last, __shfl_xor_sync(~0u, last, step));
+  }
+  first = max(first, first_column);
+  const std::uint64_t end = min(std::uint64_t{last} + 1, end_column);
+  return {.first = first, .count = end > first ? static_cast<std::uint32_t>(end - first) : 0};
+}
+
+// Grid: one warp per row of A.
+// Work: the columns between the first and the last pair of a row.
+// Memory: three scattered words per block of A.
+__global__ void find_max_span(RankedProduct product, std::uint32_t* max_span) {
+  for_each_item(std::uint64_t{product.a.index.num_rows} * 32, [=](std::uint64_t item) {
+    const RowSpan span = span_of_row(product, static_cast<std::uint32_t>(item / 32), 0, std::uint64_t{kNoRow} + 1);
+    if (item % 32 == 0 && span.count > *max_span) atomicMax(max_span, span.count);  // a stale read costs one atomic
+  });
+}
+
+// Grid: one warp per row of the panel.
+// Work: the columns of a row within the panel.
+// Memory: three scattered words per block of A.
+__global__ void find_row_spans(RankedProduct product, CBlocksView c_blocks, RowSpan* spans) {
+  for_each_item(std::uint64_t{c_blocks.num_rows} * 32, [=](std::uint64_t item) {
+    const auto x = static_cast<std::uint32_t>(item / 32);
+    const RowSpan span = span_of_row(product, c_blocks.row_begin + x, c_blocks.column_begin,
+                                     std::uint64_t{c_blocks.column_begin} + c_blocks.num_columns);
+    if (item % 32 == 0) spans[x] = span;
+  });
+}
+
+/// Parts of each row of the panel; 0 behind the last one, so that the scan ends with the total.
+struct PartsOfRow {
+  RankedProduct product;
+  std::uint32_t row_begin;
+  std::uint32_t num_rows;
+  const RowSpan* spans;  // [num_rows], device
+
+  __device__ std::uint32_t operator()(std::uint64_t x) const {
+    if (x >= num_rows) return 0;
+    return parts_of_row(pairs_of_rank_row(product, static_cast<std::uint32_t>(row_begin + x)), spans[x]);
+  }
+};
+
+auto parts_of_rows(const PartsOfRow& parts) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), parts);
+}
+
+/// Takes places for the split offsets of the windows of a part, or of the parts of a row; kNoRow where there is no room
+/// for them.
+__device__ inline std::uint32_t place_splits(const RankScratch& scratch, std::uint32_t num_pieces,
+                                             std::uint32_t num_blocks) {
+  const std::uint64_t count = (std::uint64_t{num_pieces} + 1) * num_blocks;
+  if (count > scratch.max_splits) return kNoRow;
+  const std::uint64_t first = atomicAdd(scratch.counters + kSplitsPlaced, count);  // parts come in any order
+  return first + count <= scratch.max_splits ? static_cast<std::uint32_t>(first) : kNoRow;
+}
+
+// Grid: one thread per row of the panel.
+// Work: a row writes its parts, which share its span.
+// Memory: contiguous but for rows with several parts.
+__global__ void write_parts(CompressedView a, CBlocksView c_blocks, RankScratch scratch) {
+  for_each_item(c_blocks.num_rows, [=](std::uint64_t x) {
+    const std::uint32_t first = scratch.part_offsets[x];
+    const std::uint32_t num_parts = scratch.part_offsets[x + 1] - first;
+    if (num_parts == 0) return;
+    const RowSpan span = scratch.spans[x];
+    const std::uint32_t width = ((span.count - 1) / num_parts / 32 + 1) * 32;
+    const auto row = static_cast<std::uint32_t>(c_blocks.row_begin + x);
+    const std::uint32_t of_a = a.offsets[row + 1] - a.offsets[row];
+    const std::uint32_t splits = num_parts == 1 ? kNoRow : place_splits(scratch, num_parts, of_a);
+    for (std::uint32_t t = 0; t < num_parts; ++t) {
+      const std::uint64_t skipped = std::uint64_t{t} * width;
+      const std::uint64_t left = skipped < span.count ? span.count - skipped : 0;
+      scratch.parts[first + t] = {
+          .row = row,
+          .first = static_cast<std::uint32_t>(span.first + min(skipped, std::uint64_t{span.count})),
+          .count = static_cast<std::uint32_t>(min(left, std::uint64_t{width})) | (t + 1 == num_parts ? kLastOfRow : 0),
+          .rest = splits == kNoRow ? kNoRow : splits + t * of_a};
+    }
+  });
+}
+
+// Grid: as many CTAs as fit the device; a warp takes one slice of a part after the other.
+// Work: a lane searches the first column of the part in the B row of each of its blocks of A; the last part of a row
+//       also the end.
+// Memory: contiguous writes; scattered reads.
+__global__ void __launch_bounds__(kItemThreads)
+    find_part_splits(RankedProduct product, CBlocksView c_blocks, RankScratch scratch) {
+  if (scratch.counters[kSplitsPlaced] == 0) return;  // all parts are whole rows
+  const CompressedView& a = product.a.index;
+  const CompressedView& b = product.b.index;
+  const std::uint64_t num_items = std::uint64_t{scratch.part_offsets[c_blocks.num_rows]} * kSlices * 32;
+  for_each_item(num_items, [=](std::uint64_t item) {
+    const RankPart part = scratch.parts[item / 32 / kSlices];
+    const std::uint32_t begin = a.offsets[part.row];
+    const std::uint32_t of_a = a.offsets[part.row + 1] - begin;
+    if (part.rest == kNoRow) return;
+    const bool is_last = (part.count & kLastOfRow) != 0;
+    const std::uint32_t count = part.count & ~kLastOfRow;
+    for (auto x = static_cast<std::uint32_t>(item % (kSlices * 32)); x < of_a; x += kSlices * 32) {
+      const std::uint32_t b_row = product.b_row_index[begin + x];
+      std::uint32_t from = 0;
+      std::uint32_t to = 0;
+      if (b_row != kNoRow) {
+        const std::uint32_t row_end = b.offsets[b_row + 1];
+        from = static_cast<std::uint32_t>(lower_bound(b.columns, b.offsets[b_row], row_end, part.first));
+        to = from;
+        if (is_last) to = static_cast<std::uint32_t>(lower_bound(b.columns, from, row_end, part.first + count));
+      }
+      scratch.splits[part.rest + x] = from;
+      if (is_last) scratch.splits[part.rest + of_a + x] = to;
+    }
+  });
+}
+
+__device__ inline std::uint32_t windows_of(const RankPart& part) {
+  return part.count == 0 ? 0 : (part.count - 1) / part.rest + 1;
+}
+
+/// Windows << 32 | C blocks of each part; 0 behind the last one.
+struct CountsOfPart {
+  const RankPart* parts;
+  const std::uint32_t* num_parts;
+
+  __device__ std::uint64_t operator()(std::uint64_t x) const {
+    if (x >= *num_parts) return 0;
+    const RankPart part = parts[x];
+    return std::uint64_t{windows_of(part)} << 32 | part.count;
+  }
+};
+
+auto counts_of_parts(const CountsOfPart& counts) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), counts);
+}
+
+// Grid: one thread per part, of as many as there can be.
+// Work: a part writes its windows.
+// Memory: contiguous but for parts with several windows.
+__global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratch scratch, std::uint32_t* num_blocks) {
+  const std::uint32_t num_parts = scratch.part_offsets[c_blocks.num_rows];
+  if (blockIdx.x == 0 && threadIdx.x == 0) *num_blocks = static_cast<std::uint32_t>(scratch.counts_before[num_parts]);
+  for_each_item(num_parts, [=](std::uint64_t x) {
+    const RankPart part = scratch.parts[x];
+    const std::uint32_t num_windows = windows_of(part);
+    if (num_windows == 0) return;
+    const std::uint64_t before = scratch.counts_before[x];
+    const auto record = static_cast<std::uint32_t>(before);
+    RankWindow* const to = scratch.windows + (before >> 32);
+    const std::uint32_t row = part.row - c_blocks.row_begin;
+    const bool is_whole = num_windows == 1 && scratch.part_offsets[row + 1] - scratch.part_offsets[row] == 1;
+    const std::uint32_t of_a = a.offsets[part.row + 1] - a.offsets[part.row];
+    const std::uint32_t splits = is_whole ? kNoRow : place_splits(scratch, num_windows, of_a);
+    for (std::uint32_t w = 0; w < num_windows; ++w) {
+      const std::uint32_t skipped = w * part.rest;
+      to[w] = {.row = part.row,
+               .first = part.first + skipped,
+               .count = min(part.rest, part.count - skipped) | (is_whole ? kWholeRow : 0) |
+                        (w + 1 == num_windows ? kLastOfPart : 0),
+               .record = record + skipped,
+               .splits = splits == kNoRow ? kNoRow : splits + w * of_a};
+    }
+  });
+}
+
+// Grid: as many CTAs as fit the device; a warp takes one slice of a window after the other.
+// Work: a lane searches the first column of the window in the B row of each of its blocks of A; the last window of a
+//       part also the end.
+// Memory: contiguous writes; scattered reads.
+__global__ void __launch_bounds__(kItemThreads)
+    find_splits(RankedProduct product, RankScratch scratch, const std::uint64_t* counts) {
+  if (scratch.counters[kSplitsPlaced] == 0) return;  // all windows are whole rows
+  const CompressedView& a = product.a.index;
+  const CompressedView& b = product.b.index;
+  const std::uint64_t num_items = (*counts >> 32) * kSlices * 32;
+  for_each_item(num_items, [=](std::uint64_t item) {
+    const RankWindow window = scratch.windows[item / 32 / kSlices];
+    const std::uint32_t begin = a.offsets[window.row];
+    const std::uint32_t of_a = a.offsets[window.row + 1] - begin;
+    const auto first_block = static_cast<std::uint32_t>(item % (kSlices * 32));
+    if (window.splits == kNoRow || first_block >= of_a) return;
+    const bool is_last = (window.count & kLastOfPart) != 0;
+    const std::uint32_t count = window.num_c_blocks();
+    const std::uint32_t first = scratch.columns[window.first];
+    const std::uint32_t last = scratch.columns[window.first + count - 1];
+    for (std::uint32_t x = first_block; x < of_a; x += kSlices * 32) {
+      const std::uint32_t b_row = product.b_row_index[begin + x];
+      BRange range{0, 0};
+      if (b_row != kNoRow) {
+        const std::uint32_t row_begin = b.offsets[b_row];
+        const std::uint32_t row_end = b.offsets[b_row + 1];
+        if (is_last) {
+          range = find_range(b.columns, row_begin, row_end, first, last);
+        } else {
+          range.from = static_cast<std::uint32_t>(lower_bound(b.columns, row_begin, row_end, first));
+        }
+      }
+      scratch.splits[window.splits + x] = range.from;
+      if (is_last) scratch.splits[window.splits + of_a + x] = range.to;
+    }
+  });
+}
+
+}  // namespace
+
+std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_parts, std::uint64_t max_c_blocks) {
+  std::size_t of_rows = 0;
+  std::size_t of_parts = 0;
+  check(cub::DeviceScan::ExclusiveSum(nullptr, of_rows, parts_of_rows({}), static_cast<std::uint32_t*>(nullptr),
+                                      static_cast<std::int64_t>(max_rows) + 1),
+        "parts workspace");
+  check(cub::DeviceScan::ExclusiveSum(nullptr, of_parts, counts_of_parts({}), static_cast<std::uint64_t*>(nullptr),
+                                      static_cast<std::int64_t>(max_parts) + 1),
+        "windows workspace");
+  return std::max({of_rows, of_parts, compact_workspace_bytes(max_c_blocks)});
+}
+
+void launch_max_span(const RankedProduct& product, std::uint32_t* max_span, cudaStream_t stream) {
+  check(cudaMemsetAsync(max_span, 0, sizeof(std::uint32_t), stream), "clear span");
+  find_max_span<<<item_grid(std::uint64_t{product.a.index.num_rows} * 32), kItemThreads, 0, stream>>>(product,
+                                                                                                      max_span);
+  check_launch("find_max_span");
+}
+
+void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+                       cudaStream_t stream) {
+  find_row_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(product, c_blocks,
+                                                                                                scratch.spans);
+  check_launch("find_row_spans");
+  const PartsOfRow parts{
+      .product = product, .row_begin = c_blocks.row_begin, .num_rows = c_blocks.num_rows, .spans = scratch.spans};
+  std::size_t bytes = scratch.work.bytes;
+  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, parts_of_rows(parts), scratch.part_offsets,
+                                      std::int64_t{c_blocks.num_rows} + 1, stream),
+        "parts of rows");
+  write_parts<<<item_grid(c_blocks.num_rows), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch);
+  check_launch("write_parts");
+  find_part_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, c_blocks, scratch);
+  check_launch("find_part_splits");
+}
+
+void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+                         std::uint32_t* num_blocks, cudaStream_t stream) {
+  const CountsOfPart counts{.parts = scratch.parts, .num_parts = scratch.part_offsets + c_blocks.num_rows};
+  std::size_t bytes = scratch.work.bytes;
+  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, counts_of_parts(counts), scratch.counts_before,
+                                      static_cast<std::int64_t>(scratch.max_parts) + 1, stream),
+        "windows of parts");
+  write_windows<<<item_grid(scratch.max_parts), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch,
+                                                                           num_blocks);
+  check_launch("write_windows");
+  find_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, scratch, scratch.counts_before + scratch.max_parts);
+  check_launch("find_splits");
+}
+
+}  // namespace spmm::kernels

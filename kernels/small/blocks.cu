@@ -1,0 +1,211 @@
+// Gustavson for small blocks (m = 1 to 4), sums of a row in shared memory in one of three ways, by the row's pairs: a
+// hash table of one warp; a bitmap of the columns that have pairs, and sums by their rank in it; sums of all columns.
+#include <algorithm>
+
+#include "kernels/block_side.cuh"
+#include "kernels/check.hpp"
+#include "kernels/small/chunks.cuh"
+#include "kernels/small/hash.cuh"
+
+namespace spmm::kernels {
+namespace {
+
+/// One row in a hash table; returns its number of records.
+/// Threads: one whole warp.
+template <std::uint32_t M, bool Fits>
+__device__ std::uint32_t hash_row(const SmallLaunch& launch, const SmallChunk& chunk, const SmallTable<M>& table,
+                                  SmallSegment* segments) {
+  const CompressedView& a = launch.product.a.index;
+  const std::uint32_t lane = threadIdx.x % 32;
+  table.clear();
+  const std::uint32_t end = a.offsets[chunk.row + 1];
+#pragma unroll 1
+  for (std::uint32_t first = a.offsets[chunk.row]; first < end; first += 32) {
+    SmallSegment segment{};
+    if (lane < end - first) segment = segment_of(launch, chunk, first + lane);
+    const SmallList list = list_of_warp(segment, segments);  // also: the table is clear
+    walk_tiles<M>(list, 0, list.num_tiles(), launch.product.b, true,
+                  [&](std::uint32_t column, std::uint32_t a, const SmallBlock<M>& b) {
+                    const SmallBlock<M> a_block = block_of_a<M>(launch, a);
+                    if (!is_small_product<M>(a_block, b)) return;
+                    table.sums.template add<Fits>(table.slot_of(column), a_block, b);
+                  });
+  }
+  __syncwarp();  // all products are added
+  const std::uint32_t count = table.template compact<Fits>();
+  __syncwarp();  // entries are at the front
+  sort_entries(table.columns, table.payload, count);
+  return count;
+}
+
+/// Writes the records of a hashed row. Threads: one whole warp.
+template <std::uint32_t M, bool Fits>
+__device__ void write_hashed_row(const SmallTable<M>& table, std::uint32_t count, std::uint32_t block_row,
+                                 std::uint32_t* to) {
+  constexpr std::uint32_t kRecordWords = 2 + M * M;
+#pragma unroll 2
+  for (std::uint32_t x = threadIdx.x % 32; x < count * kRecordWords; x += 32) {
+    const std::uint32_t record = x / kRecordWords;
+    const std::uint32_t o = x % kRecordWords;
+    std::uint32_t value = block_row;
+    if (o == 1) value = table.columns[record];
+    if (o >= 2) {
+      value = table.payload[record];
+      if constexpr (M > 1) value = table.sums.template value<Fits>(value, o - 2);
+    }
+    to[x] = value;
+  }
+}
+
+/// Slots of the table of a row with so many pairs: with fewer, less is cleared and searched.
+__device__ inline std::uint32_t slots_of_row(const SmallLaunch& launch, std::uint32_t row) {
+  const auto pairs = static_cast<std::uint32_t>(
+      pairs_of_row(launch.product.a.index, launch.product.pair_offsets, row));  // of a hashed row: few
+  return min(launch.units.table_slots, (pairs + pairs / 4 + 31) / 32 * 32);
+}
+
+/// Rows [first, end), a warp takes rows_per_warp of them one after the other.
+template <std::uint32_t M>
+__device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, std::uint32_t end,
+                                std::uint32_t* region, SmallLists& lists) {
+  const std::uint32_t warp = threadIdx.x / 32;
+  const std::uint32_t table_words = launch.units.table_words;
+  const std::uint32_t per_warp = launch.units.rows_per_warp;
+  std::uint32_t* const memory = region + launch.region_words / SmallLists::kWarps * warp;
+  const std::uint32_t num_rows = end - first;
+  SmallChunk chunk{.row = first,
+                   .first_column = launch.c_blocks.column_begin,
+                   .num_columns = launch.c_blocks.num_columns,
+                   .number = kNoRow,
+                   .whole = launch.c_blocks.num_columns == launch.product.nb};
+#pragma unroll 1
+  for (std::uint32_t t = 0; t < per_warp; ++t) {
+    const std::uint32_t x = warp * per_warp + t;
+    if (x >= num_rows) break;
+    chunk.row = first + x;
+    const SmallTable<M> table(memory + table_words * t, slots_of_row(launch, chunk.row));
+    SmallSegment* const segments = lists.segments + warp * 32;
+    const std::uint32_t count = table.slots == 0 ? 0  // no pairs
+                                : row_fits(launch.product, chunk.row)
+                                    ? hash_row<M, true>(launch, chunk, table, segments)
+                                    : hash_row<M, false>(launch, chunk, table, segments);
+    if (threadIdx.x % 32 == 0) lists.counts[x] = count;
+  }
+  const std::uint32_t own = warp * per_warp;
+  __syncwarp();  // counts of the warp's rows are written
+  std::uint32_t count =
+      own + threadIdx.x % 32 < min(num_rows, own + per_warp) ? lists.counts[own + threadIdx.x % 32] : 0;
+  find_unit_offset(launch, lists, num_rows);
+#pragma unroll 1
+  for (std::uint32_t t = 0; t < per_warp && own + t < num_rows; ++t) {
+    const std::uint32_t of_row = __shfl_sync(~0u, count, t);
+    const std::uint32_t row = first + own + t;
+    const SmallTable<M> table(memory + table_words * t, slots_of_row(launch, row));
+    std::uint32_t* const to = unit_records(launch) + (std::uint64_t{lists.first} + lists.counts[own + t]) * (2 + M * M);
+    if (row_fits(launch.product, row)) {
+      write_hashed_row<M, true>(table, of_row, launch.out.rows[row], to);
+    } else {
+      write_hashed_row<M, false>(table, of_row, launch.out.rows[row], to);
+    }
+  }
+}
+
+/// One chunk of a row that CTAs share.
+template <std::uint32_t M, bool Fits>
+__device__ void multiply_chunk(const SmallLaunch& launch, const SmallUnit& unit, bool is_dense, std::uint32_t* region,
+                               SmallLists& lists) {
+  const SmallShape& shape = launch.units.shape;
+  const std::uint32_t width = is_dense ? shape.dense_columns : shape.rank_columns;
+  const std::uint32_t skipped = unit.chunk * width;
+  ColumnSpan span{.first = launch.c_blocks.column_begin, .count = launch.c_blocks.num_columns};
+  if (!is_dense) span = launch.units.spans[unit.row - launch.c_blocks.row_begin];
+  const SmallChunk chunk{.row = unit.row,
+                         .first_column = span.first + skipped,
+                         .num_columns = min(width, span.count - skipped),
+                         .number = is_dense ? unit.chunk : kNoRow,
+                         .whole = launch.c_blocks.num_columns == launch.product.nb && width >= span.count};
+  if (is_dense) {
+    multiply_dense<M, Fits>(launch, chunk, region, lists);
+  } else {
+    multiply_ranked<M, Fits>(launch, chunk, region, lists);
+  }
+}
+
+// Grid: as many CTAs as fit the device; each takes one unit after the other, in result order.
+// Work: a unit is a run of short rows, a warp per row with a hash table, or a chunk of a long row, whose pairs all
+// warps
+//       share; a lane multiplies a pair. Records are written at the end of each unit.
+// Memory: neighbouring lanes read neighbouring blocks of B's row; sums are in shared memory, at random banks.
+template <std::uint32_t M>
+__global__ void __launch_bounds__(SmallLists::kThreads, 2) mul_small_blocks(SmallLaunch launch) {
+  extern __shared__ __align__(16) std::uint32_t region[];
+  __shared__ SmallLists lists;
+  const std::uint32_t num_units = *launch.units.num_units;
+  if (num_units == 0 && blockIdx.x == 0 && threadIdx.x == 0) *launch.out.num_blocks = 0;
+  while (true) {
+    if (threadIdx.x == 0) lists.ticket = take_cta_number(launch.out);
+    __syncthreads();  // the ticket is drawn
+    const std::uint32_t ticket = lists.ticket;
+    if (ticket >= num_units) return;
+    const SmallUnit unit = launch.units.units[ticket];
+    const std::uint64_t pairs = pairs_of_row(launch.product.a.index, launch.product.pair_offsets, unit.row);
+    const SmallRow kind = small_row(launch.units.shape, launch.units.table_slots, pairs);
+    if (kind == SmallRow::hashed) {
+      multiply_hashed<M>(launch, unit.row, launch.units.units[ticket + 1].row, region, lists);
+    } else if (row_fits(launch.product, unit.row)) {
+      multiply_chunk<M, true>(launch, unit, kind == SmallRow::dense, region, lists);
+    } else {
+      multiply_chunk<M, false>(launch, unit, kind == SmallRow::dense, region, lists);
+    }
+    __syncthreads();  // shared memory may be used again
+  }
+}
+
+template <std::uint32_t M>
+void launch(const SmallLaunch& what, cudaStream_t stream) {
+  const std::uint32_t shared_bytes = what.region_words * 4;
+  const auto kernel = mul_small_blocks<M>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+        "mul_small_blocks shared memory");
+  int device = 0;
+  int processors = 0;
+  int per_processor = 0;
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, SmallLists::kThreads, shared_bytes),
+        "occupancy");
+  const auto grid = static_cast<unsigned>(processors * std::max(1, per_processor));
+  kernel<<<grid, SmallLists::kThreads, shared_bytes, stream>>>(what);
+}
+
+}  // namespace
+
+void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
+                             std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, const RecordOutput& out,
+                             cudaStream_t stream) {
+  if (c_blocks.num_c_blocks == 0) {
+    check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
+    return;
+  }
+  const std::size_t state_bytes = (scratch.max_units + 1) * sizeof(std::uint64_t);
+  check(cudaMemsetAsync(out.look_back, 0, state_bytes, stream), "clear look-back states");
+  const SmallCta cta = small_cta();
+  const SmallLaunch what{.product = product,
+                         .c_blocks = c_blocks,
+                         .units = launch_small_units(product, c_blocks, max_row_pairs, scratch, stream),
+                         .out = out,
+                         .arrivals = scratch.arrivals,
+                         .region_words = cta.region_bytes / 4};
+  if (scratch.arrivals.records != nullptr) {
+    check(cudaMemsetAsync(scratch.arrivals.units, 0, state_bytes, stream), "clear unit records");
+    check(cudaMemsetAsync(scratch.arrivals.num_records, 0, sizeof(std::uint32_t), stream), "clear count");
+  }
+  for_block_side<1, 2, 3, 4>(product.m, [&](auto side) {
+    constexpr std::uint32_t kM = decltype(side)::value;
+    if constexpr (kM != 0) launch<kM>(what, stream);
+  });
+  check_launch("mul_small_blocks");
+  if (scratch.arrivals.records != nullptr) launch_order_units(product.m, scratch, c_blocks, out, stream);
+}
+
+}  // namespace spmm::kernels

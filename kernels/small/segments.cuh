@@ -1,0 +1,186 @@
+// B segments of some blocks of A, listed in shared memory, and the walk of a warp over their pairs, a lane per pair.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/small/sums.cuh"
+#include "kernels/views.hpp"
+#include "kernels/warp.cuh"
+
+namespace spmm::kernels {
+
+/// Blocks of B that one block of A is multiplied with, none of them left out.
+struct SmallSegment {
+  std::uint32_t first;   // block of B
+  std::uint32_t end;     // behind the last one
+  std::uint32_t a;       // block of A
+  std::uint32_t before;  // tiles, or pairs, of the segments before it
+};
+
+/// Lists of segments, in tiles of up to 32 pairs: what a warp multiplies at once.
+/// Values: flat: segments are short, a tile goes across them and `before` counts pairs; else a tile lies in one segment
+/// and `before` counts tiles.
+struct SmallList {
+  const SmallSegment* segments;  // [count], shared, none empty
+  std::uint32_t count;
+  std::uint32_t total;  // pairs (flat) or tiles
+  bool flat;
+
+  [[nodiscard]] __device__ std::uint32_t num_tiles() const { return flat ? (total + 31) / 32 : total; }
+};
+
+/// Segments shorter than this on average are walked flat.
+constexpr std::uint32_t kFlatPairs = 16;
+
+/// Last segment whose `before` is at most `wanted`.
+__device__ inline std::uint32_t small_segment_of(const SmallList& list, std::uint32_t low, std::uint32_t wanted) {
+  std::uint32_t high = list.count;
+#pragma unroll 1  // unrolled, the code of the kernel would not fit the instruction cache
+  while (high - low > 1) {
+    const std::uint32_t middle = (low + high) / 2;
+    if (list.segments[middle].before <= wanted) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// Calls use(column, a, b_block) for every pair of tiles [begin, end), in a lane each; a = block of A. The blocks of
+/// several pairs are in flight together. With_values: b_block is loaded.
+/// Threads: one whole warp, not together: use() must not wait for other lanes.
+template <std::uint32_t M, bool Flat, class Use>
+__device__ void walk_pairs(const SmallList& list, std::uint32_t begin, std::uint32_t end, const OperandView& b,
+                           bool with_values, const Use& use) {
+  constexpr std::uint32_t kAtOnce = M == 1 ? 4 : M == 2 ? 2 : 1;
+  const std::uint32_t lane = threadIdx.x % 32;
+  std::uint32_t x = small_segment_of(list, 0, Flat ? begin * 32 : begin);
+  SmallSegment segment = list.segments[x];
+  std::uint32_t next = x + 1 < list.count ? list.segments[x + 1].before : list.total;
+#pragma unroll 1
+  for (std::uint32_t tile = begin; tile < end; tile += kAtOnce) {
+    std::uint32_t columns[kAtOnce];
+    std::uint32_t of_a[kAtOnce];
+    SmallBlock<M> blocks[kAtOnce];
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      columns[u] = kNoRow;
+      if (tile + u >= end) continue;
+      std::uint32_t q = 0;
+      bool is_pair = false;
+      if constexpr (Flat) {
+        const std::uint32_t pair = (tile + u) * 32 + lane;
+        is_pair = pair < list.total;
+        x = small_segment_of(list, x, pair);  // lanes go on from where each was
+        segment = list.segments[x];
+        q = segment.first + (pair - segment.before);
+      } else {
+#pragma unroll 1
+        while (tile + u >= next) {
+          segment = list.segments[++x];
+          next = x + 1 < list.count ? list.segments[x + 1].before : list.total;
+        }
+        q = segment.first + (tile + u - segment.before) * 32 + lane;
+        is_pair = q < segment.end;
+      }
+      of_a[u] = segment.a;
+      if (!is_pair) continue;
+      columns[u] = __ldg(b.index.columns + q);
+      if (with_values) blocks[u] = load_small_block<M>(b.values, q);
+    }
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      if (columns[u] != kNoRow) use(columns[u], of_a[u], blocks[u]);
+    }
+  }
+}
+
+/// The same, however the list is to be walked.
+template <std::uint32_t M, class Use>
+__device__ void walk_tiles(const SmallList& list, std::uint32_t begin, std::uint32_t end, const OperandView& b,
+                           bool with_values, const Use& use) {
+  if (begin >= end) return;
+  if (list.flat) {
+    walk_pairs<M, true>(list, begin, end, b, with_values, use);
+  } else {
+    walk_pairs<M, false>(list, begin, end, b, with_values, use);
+  }
+}
+
+/// Sums that decide how a list is walked: pairs, tiles and segments of some lanes.
+struct SegmentCounts {
+  std::uint32_t pairs;
+  std::uint32_t tiles;
+  std::uint32_t segments;
+
+  [[nodiscard]] __device__ bool is_flat() const { return pairs < kFlatPairs * segments; }
+};
+
+__device__ inline SegmentCounts counts_of(std::uint32_t first, std::uint32_t end) {
+  const std::uint32_t pairs = end - first;
+  return {.pairs = pairs, .tiles = (pairs + 31) / 32, .segments = pairs != 0 ? 1u : 0u};
+}
+
+/// Sums over this lane and those before it. Threads: one whole warp.
+__device__ inline SegmentCounts inclusive_counts(SegmentCounts own) {
+  return {.pairs = inclusive_warp_sum(own.pairs),
+          .tiles = inclusive_warp_sum(own.tiles),
+          .segments = inclusive_warp_sum(own.segments)};
+}
+
+/// Lists the segments of a warp's lanes, one each, possibly empty; complete when it returns.
+/// Shapes: segments [32], shared, of this warp.
+/// Threads: one whole warp.
+__device__ inline SmallList list_of_warp(SmallSegment own, SmallSegment* segments) {
+  const SegmentCounts through = inclusive_counts(counts_of(own.first, own.end));
+  const SegmentCounts all{.pairs = __shfl_sync(~0u, through.pairs, 31),
+                          .tiles = __shfl_sync(~0u, through.tiles, 31),
+                          .segments = __shfl_sync(~0u, through.segments, 31)};
+  const SegmentCounts counts = counts_of(own.first, own.end);
+  __syncwarp();  // the list before is no longer read
+  if (counts.segments != 0) {
+    own.before = all.is_flat() ? through.pairs - counts.pairs : through.tiles - counts.tiles;
+    segments[through.segments - 1] = own;
+  }
+  __syncwarp();  // the list is complete
+  return {.segments = segments,
+          .count = all.segments,
+          .total = all.is_flat() ? all.pairs : all.tiles,
+          .flat = all.is_flat()};
+}
+
+/// The same for a whole CTA; `of_warp` is scratch.
+/// Shapes: segments [blockDim.x], of_warp [blockDim.x / 32], shared.
+/// Threads: all of the CTA.
+__device__ inline SmallList list_of_cta(SmallSegment own, SmallSegment* segments, SegmentCounts* of_warp) {
+  const std::uint32_t warp = threadIdx.x / 32;
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t num_warps = blockDim.x / 32;
+  const SegmentCounts counts = counts_of(own.first, own.end);
+  const SegmentCounts through = inclusive_counts(counts);
+  if (lane == 31) of_warp[warp] = through;
+  __syncthreads();  // counts of all warps are known, the list before is no longer read
+  const SegmentCounts warps = inclusive_counts(lane < num_warps ? of_warp[lane] : SegmentCounts{});
+  const auto sum_before = [&](std::uint32_t sums) {
+    const std::uint32_t before = __shfl_sync(~0u, sums, warp == 0 ? 0 : warp - 1);
+    return warp == 0 ? 0 : before;
+  };
+  const SegmentCounts before{
+      .pairs = sum_before(warps.pairs), .tiles = sum_before(warps.tiles), .segments = sum_before(warps.segments)};
+  const SegmentCounts all{.pairs = __shfl_sync(~0u, warps.pairs, 31),
+                          .tiles = __shfl_sync(~0u, warps.tiles, 31),
+                          .segments = __shfl_sync(~0u, warps.segments, 31)};
+  if (counts.segments != 0) {
+    own.before =
+        all.is_flat() ? before.pairs + through.pairs - counts.pairs : before.tiles + through.tiles - counts.tiles;
+    segments[before.segments + through.segments - 1] = own;
+  }
+  __syncthreads();  // the list is complete
+  return {.segments = segments,
+          .count = all.segments,
+          .total = all.is_flat() ? all.pairs : all.tiles,
+          .flat = all.is_flat()};
+}
+
+}  // namespace spmm::kernels

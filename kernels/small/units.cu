@@ -1,0 +1,221 @@
+// Rows of a panel -> units of small-blocks, in result order: how many each row opens, where they begin, what they are.
+#include "kernels/small/units.cuh"
+
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <algorithm>
+#include <cub/device/device_scan.cuh>
+
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+
+namespace spmm::kernels {
+namespace {
+
+/// Hash tables of a warp, at most: their record counts are summed up by one warp.
+constexpr std::uint32_t kMaxRowsPerWarp = 32;
+
+/// Units that open at a row of the panel; 0 behind the last row, so that the scan ends with the total.
+struct UnitsOfRow {
+  CompressedView a;
+  const std::uint64_t* pair_offsets;
+  std::uint32_t row_begin;
+  std::uint32_t num_rows;
+  SmallShape shape;
+  std::uint32_t table_slots;
+  std::uint32_t rows_per_unit;
+  const ColumnSpan* spans;  // [num_rows], device: of ranked rows
+
+  [[nodiscard]] __device__ SmallRow kind(std::uint32_t x) const {
+    return small_row(shape, table_slots, pairs_of_row(a, pair_offsets, row_begin + x));
+  }
+  __device__ std::uint32_t operator()(std::uint32_t x) const {
+    if (x >= num_rows) return 0;
+    switch (kind(x)) {
+      case SmallRow::dense:
+        return shape.dense_chunks;
+      case SmallRow::ranked:
+        return spans[x].count == 0 ? 1 : (spans[x].count - 1) / shape.rank_columns + 1;
+      case SmallRow::hashed:
+        break;
+    }
+    return x % rows_per_unit == 0 || kind(x - 1) != SmallRow::hashed ? 1 : 0;
+  }
+};
+
+auto units_of_rows(const UnitsOfRow& units) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint32_t>(0), units);
+}
+
+// Grid: one thread per row of the panel and one more.
+// Work: a row writes the units that open at it, the last thread the row behind the panel.
+// Memory: contiguous reads of the offsets, contiguous writes.
+__global__ void write_units(const std::uint32_t* unit_offsets, std::uint32_t row_begin, std::uint32_t num_rows,
+                            SmallUnit* units) {
+  for_each_item(std::uint64_t{num_rows} + 1, [=](std::uint64_t x) {
+    const auto row = static_cast<std::uint32_t>(row_begin + x);
+    const std::uint32_t first = unit_offsets[x];
+    const std::uint32_t end = x == num_rows ? first + 1 : unit_offsets[x + 1];
+    for (std::uint32_t u = first; u < end; ++u) units[u] = {.row = row, .chunk = u - first};
+  });
+}
+
+// Grid: one warp per row of the panel.
+// Work: the columns between which the pairs of a ranked row lie: B's rows are sorted, their ends tell.
+// Memory: three scattered words per block of A.
+__global__ void find_spans(UnitsOfRow units, SmallBlocksProduct product, CBlocksView c_blocks, ColumnSpan* spans) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  for_each_item(std::uint64_t{units.num_rows} * 32, [&](std::uint64_t item) {
+    const auto x = static_cast<std::uint32_t>(item / 32);
+    if (units.kind(x) != SmallRow::ranked) return;
+    const CompressedView& b = product.b.index;
+    const std::uint32_t row = units.row_begin + x;
+    std::uint32_t first = kNoRow;
+    std::uint32_t last = 0;
+    for (std::uint32_t p = units.a.offsets[row] + lane; p < units.a.offsets[row + 1]; p += 32) {
+      const std::uint32_t b_row = product.b_row_index[p];
+      if (b_row == kNoRow) continue;
+      first = min(first, b.columns[b.offsets[b_row]]);
+      last = max(last, b.columns[b.offsets[b_row + 1] - 1]);
+    }
+    first = max(__reduce_min_sync(~0u, first), c_blocks.column_begin);
+    const std::uint64_t end = min(std::uint64_t{__reduce_max_sync(~0u, last)} + 1,
+                                  std::uint64_t{c_blocks.column_begin} + c_blocks.num_columns);
+    if (lane == 0) spans[x] = {.first = first, .count = end > first ? static_cast<std::uint32_t>(end - first) : 0};
+  });
+}
+
+/// Records of a unit.
+struct CountOfUnit {
+  const UnitRecords* units;
+  __device__ std::uint32_t operator()(std::uint64_t x) const { return units[x].count; }
+};
+
+auto counts_of_units(const UnitRecords* units) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), CountOfUnit{units});
+}
+
+// Grid: as many CTAs as fit the device, a unit after the other each.
+// Work: copies a unit's records to their place.
+// Memory: contiguous reads and writes of 4 bytes per thread, four in flight.
+__global__ void __launch_bounds__(kItemThreads)
+    order_units(SmallArrivals arrivals, const std::uint32_t* num_units, std::uint32_t record_words, RecordOutput out) {
+  const std::uint32_t count = *num_units;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *out.num_blocks = arrivals.places[count];
+  for (std::uint32_t u = blockIdx.x; u < count; u += gridDim.x) {
+    const UnitRecords unit = arrivals.units[u];
+    const std::uint32_t* const from = arrivals.records + std::uint64_t{unit.first} * record_words;
+    std::uint32_t* const to = out.records + std::uint64_t{arrivals.places[u]} * record_words;
+    const std::uint64_t words = std::uint64_t{unit.count} * record_words;
+#pragma unroll 4
+    for (std::uint64_t x = threadIdx.x; x < words; x += kItemThreads) to[x] = from[x];
+  }
+}
+
+// Grid: one thread per split offset.
+// Work: a binary search in a row of B; neighbouring threads search in the same row.
+// Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
+__global__ void small_split_offsets(CompressedView b, std::uint32_t chunk_columns, std::uint32_t num_chunks,
+                                    std::uint32_t* split_offsets) {
+  const std::uint32_t per_row = num_chunks + 1;
+  for_each_item(std::uint64_t{b.num_rows} * per_row, [=](std::uint64_t x) {
+    const auto row = static_cast<std::uint32_t>(x / per_row);
+    const auto chunk = static_cast<std::uint32_t>(x % per_row);
+    const std::uint32_t begin = b.offsets[row];
+    const std::uint32_t end = b.offsets[row + 1];
+    split_offsets[x] =
+        chunk == num_chunks
+            ? end
+            : static_cast<std::uint32_t>(lower_bound<std::uint32_t>(b.columns, begin, end, chunk * chunk_columns));
+  });
+}
+
+}  // namespace
+
+SmallCta small_cta() {
+  int device = 0;
+  int bytes = 0;
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
+  constexpr std::uint32_t kStatic = 11u << 10;  // lists and counts
+  return static_cast<std::uint32_t>(bytes) >= kSmallWideCta.region_bytes + kStatic ? kSmallWideCta : kSmallestCta;
+}
+
+SmallTables small_tables(std::uint32_t m, SmallCta cta, std::uint32_t hash_slots, std::uint64_t max_row_pairs) {
+  const std::uint64_t wanted = (std::max<std::uint64_t>(1, max_row_pairs) + 31) / 32 * 32;
+  const auto slots = static_cast<std::uint32_t>(std::min<std::uint64_t>(hash_slots, wanted));
+  const std::uint32_t words = cta.region_bytes / cta.warps / 4;
+  return {.slots = slots, .rows_per_warp = std::min(kMaxRowsPerWarp, words / small_table_words(slots, m))};
+}
+
+std::size_t small_units_workspace_bytes(std::uint32_t max_rows, std::uint64_t max_units) {
+  std::size_t bytes = 0;
+  std::size_t order_bytes = 0;
+  check(cub::DeviceScan::ExclusiveSum(nullptr, order_bytes, counts_of_units(nullptr),
+                                      static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(max_units) + 1),
+        "places workspace");
+  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, units_of_rows({}), static_cast<std::uint32_t*>(nullptr),
+                                      static_cast<std::int64_t>(max_rows) + 1),
+        "units workspace");
+  return std::max(bytes, order_bytes);
+}
+
+void launch_small_split_offsets(CompressedView b, std::uint32_t chunk_columns, std::uint32_t num_chunks,
+                                std::uint32_t* split_offsets, cudaStream_t stream) {
+  const std::uint64_t count = std::uint64_t{b.num_rows} * (num_chunks + 1);
+  small_split_offsets<<<item_grid(count), kItemThreads, 0, stream>>>(b, chunk_columns, num_chunks, split_offsets);
+  check_launch("small_split_offsets");
+}
+
+SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
+                              std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, cudaStream_t stream) {
+  const SmallCta cta = small_cta();
+  const SmallShape shape = small_shape(product.m, c_blocks.num_columns, cta);
+  const SmallTables tables = small_tables(product.m, cta, shape.hash_slots, max_row_pairs);
+  const UnitsOfRow units{.a = product.a.index,
+                         .pair_offsets = product.pair_offsets,
+                         .row_begin = c_blocks.row_begin,
+                         .num_rows = c_blocks.num_rows,
+                         .shape = shape,
+                         .table_slots = tables.slots,
+                         .rows_per_unit = tables.rows_per_warp * cta.warps,
+                         .spans = reinterpret_cast<const ColumnSpan*>(scratch.spans)};
+  if (shape.rank_pairs != 0 && max_row_pairs > tables.slots) {
+    find_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(
+        units, product, c_blocks, reinterpret_cast<ColumnSpan*>(scratch.spans));
+    check_launch("find_spans");
+  }
+  const std::uint64_t num_offsets = std::uint64_t{c_blocks.num_rows} + 1;
+  std::size_t bytes = scratch.work.bytes;
+  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, units_of_rows(units), scratch.unit_offsets,
+                                      static_cast<std::int64_t>(num_offsets), stream),
+        "units of rows");
+  auto* const listed = reinterpret_cast<SmallUnit*>(scratch.units);
+  write_units<<<item_grid(num_offsets), kItemThreads, 0, stream>>>(scratch.unit_offsets, c_blocks.row_begin,
+                                                                   c_blocks.num_rows, listed);
+  check_launch("write_units");
+  // Chunks of a panel that does not span all columns begin elsewhere.
+  const bool has_table = product.split_offsets != nullptr && c_blocks.num_columns == product.nb;
+  return {.shape = shape,
+          .table_slots = tables.slots,
+          .table_words = small_table_words(tables.slots, product.m),
+          .rows_per_warp = tables.rows_per_warp,
+          .units = listed,
+          .num_units = scratch.unit_offsets + c_blocks.num_rows,
+          .spans = units.spans,
+          .split_offsets = has_table ? product.split_offsets : nullptr};
+}
+
+void launch_order_units(std::uint32_t m, const SmallBlocksScratch& scratch, const CBlocksView& c_blocks,
+                        const RecordOutput& out, cudaStream_t stream) {
+  const SmallArrivals& arrivals = scratch.arrivals;
+  std::size_t bytes = scratch.work.bytes;
+  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, counts_of_units(arrivals.units), arrivals.places,
+                                      static_cast<std::int64_t>(scratch.max_units) + 1, stream),
+        "places of units");
+  constexpr unsigned kCtas = 2048;  // resident on the largest device
+  order_units<<<kCtas, kItemThreads, 0, stream>>>(arrivals, scratch.unit_offsets + c_blocks.num_rows, 2 + m * m, out);
+  check_launch("order_units");
+}
+
+}  // namespace spmm::kernels

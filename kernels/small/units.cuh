@@ -1,0 +1,64 @@
+// How small-blocks cuts a row panel into units, each the work of one CTA.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/small/launch.hpp"
+#include "kernels/tuning.hpp"
+
+namespace spmm::kernels {
+
+/// How a row of C is accumulated.
+enum class SmallRow : std::uint8_t {
+  hashed,  // by one warp
+  ranked,  // by CTAs, sums of C blocks that exist
+  dense,   // by CTAs, sums of all block columns
+};
+
+/// A short row's unit: a run of hashed rows, up to the next unit's row. Others: one chunk of a row.
+struct SmallUnit {
+  std::uint32_t row;    // row index
+  std::uint32_t chunk;  // of a ranked or dense row
+};
+
+/// Columns from the first to the last that a row's pairs have, within the panel.
+struct ColumnSpan {
+  std::uint32_t first;
+  std::uint32_t count;
+};
+
+/// The units of a panel, in result order.
+struct SmallUnits {
+  SmallShape shape;
+  std::uint32_t table_slots;           // of a hash table: rows with more pairs are not hashed
+  std::uint32_t table_words;           // memory of a hash table
+  std::uint32_t rows_per_warp;         // hash tables of a warp
+  const SmallUnit* units;              // [*num_units + 1], device; the last one: the row behind the panel
+  const std::uint32_t* num_units;      // [1], device
+  const ColumnSpan* spans;             // [rows of the panel], device: of ranked rows
+  const std::uint32_t* split_offsets;  // [rows of B, dense_chunks + 1], device: first block of each row in each chunk,
+                                       // and the end; null = every CTA searches for itself
+};
+
+/// How a row of so many pairs is accumulated.
+__host__ __device__ inline SmallRow small_row(const SmallShape& shape, std::uint32_t table_slots,
+                                              std::uint64_t num_pairs) {
+  if (num_pairs <= table_slots) return SmallRow::hashed;
+  return num_pairs <= shape.rank_pairs ? SmallRow::ranked : SmallRow::dense;
+}
+
+/// Pairs of a row of A.
+__device__ inline std::uint64_t pairs_of_row(const CompressedView& a, const std::uint64_t* pair_offsets,
+                                             std::uint32_t row) {
+  return pair_offsets[a.offsets[row + 1]] - pair_offsets[a.offsets[row]];
+}
+
+/// Lists the units of a panel. Shapes: scratch and Workspace as SmallBlocksScratch says.
+SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
+                              std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, cudaStream_t stream);
+
+/// Copies the records of units that ran in any order to their places: scratch.arrivals to out.
+void launch_order_units(std::uint32_t m, const SmallBlocksScratch& scratch, const CBlocksView& c_blocks,
+                        const RecordOutput& out, cudaStream_t stream);
+
+}  // namespace spmm::kernels

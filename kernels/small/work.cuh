@@ -1,0 +1,145 @@
+// What a launch of small-blocks works with: chunks of rows, the segments of B that fall into them, and where a unit's
+// records go.
+#pragma once
+
+#include "kernels/blocks/record_output.cuh"
+#include "kernels/grid.cuh"
+#include "kernels/small/segments.cuh"
+#include "kernels/small/units.cuh"
+
+namespace spmm::kernels {
+
+constexpr std::uint32_t kStagedRecords = 64;  // of a warp
+
+/// What one launch works with.
+struct SmallLaunch {
+  SmallBlocksProduct product;
+  CBlocksView c_blocks;
+  SmallUnits units;
+  RecordOutput out;
+  SmallArrivals arrivals;      // where records go if units run in any order; else nulls
+  std::uint32_t region_words;  // of shared memory for sums
+};
+
+/// Shared memory beside the sums.
+struct SmallLists {
+  static constexpr std::uint32_t kWarps = kSmallWideCta.warps;
+  static constexpr std::uint32_t kThreads = kWarps * 32;
+  union {
+    SmallSegment segments[kThreads];        // of a CTA's round, or 32 for each warp
+    uint2 staged[kWarps * kStagedRecords];  // records on their way out: column, slot
+  };
+  SegmentCounts of_warp[kWarps];
+  std::uint32_t counts[kThreads];  // records of each warp, or of each row of a unit
+  std::uint32_t ticket;
+  std::uint32_t first;  // record number of the unit's first record
+};
+
+/// A chunk of a row.
+struct SmallChunk {
+  std::uint32_t row;
+  std::uint32_t first_column;
+  std::uint32_t num_columns;
+  std::uint32_t number;  // among the dense chunks of the row; kNoRow where it is another kind of chunk
+  bool whole;            // all pairs of the row
+};
+
+/// What a segment tells of its block of A: m = 1: the element; else: its number.
+__device__ inline std::uint32_t name_of_a(const SmallBlocksProduct& product, std::uint32_t p) {
+  return product.m == 1 ? product.a.values[p] : p;
+}
+
+template <std::uint32_t M>
+__device__ inline SmallBlock<M> block_of_a(const SmallLaunch& launch, std::uint32_t name) {
+  if constexpr (M == 1) return {{name}};
+  return load_small_block<M>(launch.product.a.values, name);
+}
+
+/// The blocks of B's row of block p of A that fall into a chunk.
+__device__ inline SmallSegment segment_of(const SmallLaunch& launch, const SmallChunk& chunk, std::uint32_t p) {
+  const std::uint32_t b_row = launch.product.b_row_index[p];
+  if (b_row == kNoRow) return {};
+  const CompressedView& b = launch.product.b.index;
+  if (chunk.number != kNoRow && launch.units.split_offsets != nullptr) {
+    const std::uint32_t* const at =
+        launch.units.split_offsets + std::uint64_t{b_row} * (launch.units.shape.dense_chunks + 1) + chunk.number;
+    return {.first = at[0], .end = at[1], .a = name_of_a(launch.product, p), .before = 0};
+  }
+  const std::uint32_t begin = b.offsets[b_row];
+  const std::uint32_t end = b.offsets[b_row + 1];
+  if (chunk.whole) return {.first = begin, .end = end, .a = name_of_a(launch.product, p), .before = 0};
+  const auto first = static_cast<std::uint32_t>(lower_bound<std::uint32_t>(b.columns, begin, end, chunk.first_column));
+  const std::uint64_t behind = std::uint64_t{chunk.first_column} + chunk.num_columns;
+  const std::uint64_t last =
+      behind > kMaxVal ? end : lower_bound(b.columns, first, end, static_cast<std::uint32_t>(behind));
+  return {.first = first, .end = static_cast<std::uint32_t>(last), .a = name_of_a(launch.product, p), .before = 0};
+}
+
+/// Whether no sum of a row can leave 32 bits.
+__device__ inline bool row_fits(const SmallBlocksProduct& product, std::uint32_t row) {
+  const std::uint32_t num_blocks = product.a.index.offsets[row + 1] - product.a.index.offsets[row];
+  const std::uint64_t num_terms = std::uint64_t{num_blocks} * product.m;  // of an element at most
+  return num_terms * product.max_element <= kMaxVal / max(product.max_element, 1u);
+}
+
+/// Calls use(column, a, b_block) for every pair of a chunk, a lane each.
+/// Threads: all of the CTA; a warp may return before others.
+template <std::uint32_t M, class Use>
+__device__ void for_pairs_of_chunk(const SmallLaunch& launch, const SmallChunk& chunk, bool with_values,
+                                   SmallLists& lists, const Use& use) {
+  const CompressedView& a = launch.product.a.index;
+  const std::uint32_t warp = threadIdx.x / 32;
+  const std::uint32_t end = a.offsets[chunk.row + 1];
+#pragma unroll 1
+  for (std::uint32_t first = a.offsets[chunk.row]; first < end; first += SmallLists::kThreads) {
+    SmallSegment segment{};
+    if (threadIdx.x < end - first) segment = segment_of(launch, chunk, first + threadIdx.x);
+    const SmallList list = list_of_cta(segment, lists.segments, lists.of_warp);
+    const std::uint64_t tiles = list.num_tiles();
+    walk_tiles<M>(list, static_cast<std::uint32_t>(tiles * warp / SmallLists::kWarps),
+                  static_cast<std::uint32_t>(tiles * (warp + 1) / SmallLists::kWarps), launch.product.b, with_values,
+                  use);
+  }
+}
+
+/// Takes the place of a unit's records: writes lists.first and, in order, waits for the units before.
+/// Threads: the first warp.
+__device__ inline void place_unit(const SmallLaunch& launch, SmallLists& lists, std::uint32_t count) {
+  if (launch.arrivals.records != nullptr) {
+    if (threadIdx.x != 0) return;
+    lists.first = atomicAdd(launch.arrivals.num_records, count);  // units come in any order
+    launch.arrivals.units[lists.ticket] = {.first = lists.first, .count = count};
+    return;
+  }
+  const std::uint32_t before = records_before(launch.out, lists.ticket, count);
+  if (threadIdx.x != 0) return;
+  lists.first = before;
+  if (lists.ticket + 1 == *launch.units.num_units) *launch.out.num_blocks = before + count;
+}
+
+/// Where a unit writes its records.
+__device__ inline std::uint32_t* unit_records(const SmallLaunch& launch) {
+  return launch.arrivals.records != nullptr ? launch.arrivals.records : launch.out.records;
+}
+
+/// Sums up lists.counts[0, num_counts) and places the unit.
+/// Shapes: afterwards counts[x] = records of the unit before x.
+/// Threads: all of the CTA; has barriers.
+__device__ inline void find_unit_offset(const SmallLaunch& launch, SmallLists& lists, std::uint32_t num_counts) {
+  __syncthreads();  // counts are complete
+  if (threadIdx.x < 32) {
+    std::uint32_t total = 0;
+#pragma unroll 1
+    for (std::uint32_t first = 0; first < num_counts; first += 32) {
+      const std::uint32_t x = first + threadIdx.x;
+      const std::uint32_t own = x < num_counts ? lists.counts[x] : 0;
+      const std::uint32_t through = inclusive_warp_sum(own);
+      if (x < num_counts) lists.counts[x] = total + through - own;
+      total += __shfl_sync(~0u, through, 31);
+    }
+    place_unit(launch, lists, total);
+  }
+  __syncthreads();  // the place is known
+}
+
+}  // namespace spmm::kernels

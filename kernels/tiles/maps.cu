@@ -1,0 +1,206 @@
+// Which tiles of A, B and C are not empty, as bitmaps, and how many products of tiles there are.
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/tiles/launch.hpp"
+#include "kernels/warp.cuh"
+
+namespace spmm::kernels {
+namespace {
+
+/// Neighbouring blocks share a tile: most find its bit set.
+__device__ inline void set_bit(std::uint32_t* line, std::uint32_t x) {
+  volatile std::uint32_t* const word = line + x / 32;  // volatile: written by other CTAs meanwhile
+  const std::uint32_t bit = 1u << x % 32;
+  if ((*word & bit) == 0) atomicOr(line + x / 32, bit);  // other bits of the word belong to other tiles
+}
+
+// Tiles of a line at most: they are 65 elements wide at least, as many whole blocks of up to 64 as fit 128.
+constexpr std::uint32_t kLineWords = kMaxTileSide / 64 / 32;
+
+// Grid: a CTA per line, first those of A.
+// Work: a warp takes a row of the line, a lane a block; then the bits are counted.
+// Memory: columns read contiguously, bits in shared memory.
+__global__ void __launch_bounds__(kItemThreads)
+    sample_tiles(CompressedView a, CompressedView b, TileGrid grid, TileSample* sample) {
+  __shared__ std::uint32_t bits[kLineWords];
+  const bool is_a = blockIdx.x < kSampledTileLines;
+  const std::uint32_t lines = is_a ? grid.num_row_tiles() : grid.num_k_tiles();
+  const auto line =
+      static_cast<std::uint32_t>(std::uint64_t{blockIdx.x % kSampledTileLines} * lines / kSampledTileLines);
+  for (std::uint32_t w = threadIdx.x; w < kLineWords; w += kItemThreads) bits[w] = 0;
+  __syncthreads();  // all bits are clear
+  const CompressedView& index = is_a ? a : b;
+  const std::uint32_t first =
+      is_a ? line * grid.row_blocks() : warp_lower_bound(b.rows, 0, b.num_rows, grid.first_k_block(line));
+  const std::uint32_t end =
+      is_a ? first + grid.rows_of(line) : warp_lower_bound(b.rows, first, b.num_rows, grid.end_k_block(line));
+  for (std::uint32_t row = first + threadIdx.x / 32; row < end; row += kItemWarps) {
+    for (std::uint32_t p = index.offsets[row] + threadIdx.x % 32; p < index.offsets[row + 1]; p += 32) {
+      const std::uint32_t column = index.columns[p];
+      set_bit(bits, is_a ? grid.first_k_tile(column) : column / grid.column_blocks());
+      if (is_a) set_bit(bits, grid.last_k_tile(column));
+    }
+  }
+  __syncthreads();  // all bits are set
+  std::uint32_t count = 0;
+  for (std::uint32_t w = threadIdx.x; w < kLineWords; w += kItemThreads) count += count_bits(bits[w]);
+  count = warp_total(count);
+  if (threadIdx.x % 32 == 0 && count != 0) {
+    atomicAdd(is_a ? &sample->a_tiles : &sample->b_tiles, std::uint64_t{count});  // over all warps
+  }
+}
+
+// Grid: a warp per stored row of A.
+// Work: a lane per block sets the bits of the tiles that the block lies in.
+// Memory: columns read contiguously; a bit is tested before it is set.
+__global__ void mark_a_tiles(CompressedView a, TileMapsView maps) {
+  for (std::uint32_t row = this_warp(); row < a.num_rows; row += gridDim.x * kItemWarps) {
+    std::uint32_t* const line = maps.a + std::uint64_t{row / maps.grid.row_blocks()} * maps.grid.k_words();
+    for (std::uint32_t p = a.offsets[row] + threadIdx.x % 32; p < a.offsets[row + 1]; p += 32) {
+      const std::uint32_t first = maps.grid.first_k_tile(a.columns[p]);
+      const std::uint32_t last = maps.grid.last_k_tile(a.columns[p]);
+      set_bit(line, first);
+      if (last != first) set_bit(line, last);
+    }
+  }
+}
+
+// Grid: a warp per stored row of B.
+// Work: as above, in both orders.
+// Memory: as above.
+__global__ void mark_b_tiles(CompressedView b, TileMapsView maps) {
+  const std::uint32_t words = maps.grid.k_words();
+  const std::uint32_t across_words = maps.grid.column_words();
+  const std::uint32_t column_blocks = maps.grid.column_blocks();
+  for (std::uint32_t row = this_warp(); row < b.num_rows; row += gridDim.x * kItemWarps) {
+    const std::uint32_t first = maps.grid.first_k_tile(b.rows[row]);
+    const std::uint32_t last = maps.grid.last_k_tile(b.rows[row]);
+    for (std::uint32_t p = b.offsets[row] + threadIdx.x % 32; p < b.offsets[row + 1]; p += 32) {
+      const std::uint32_t column = b.columns[p] / column_blocks;
+      for (std::uint32_t k = first; k <= last; ++k) {
+        set_bit(maps.b + std::uint64_t{column} * words, k);
+        set_bit(maps.b_across + std::uint64_t{k} * across_words, column);
+      }
+    }
+  }
+}
+
+// Grid: a warp per tile along K.
+// Work: B's tiles there.
+// Memory: the bitmap once.
+__global__ void count_b_tiles(TileMapsView maps, std::uint32_t* b_per_k, TileTotals* totals) {
+  const std::uint32_t words = maps.grid.column_words();
+  for (std::uint32_t k = this_warp(); k < maps.grid.num_k_tiles(); k += gridDim.x * kItemWarps) {
+    const std::uint32_t* const line = maps.b_across + std::uint64_t{k} * words;
+    std::uint32_t count = 0;
+    for (std::uint32_t w = threadIdx.x % 32; w < words; w += 32) count += count_bits(line[w]);
+    count = warp_total(count);
+    if (threadIdx.x % 32 != 0) continue;
+    b_per_k[k] = count;
+    atomicAdd(&totals->b_tiles, std::uint64_t{count});  // over all warps
+  }
+}
+
+// Grid: a warp per row of tiles.
+// Work: tiles of A, and for each the tiles of B that it meets.
+// Memory: the bitmap once.
+__global__ void count_stages(TileMapsView maps, const std::uint32_t* b_per_k, TileRowCounts* rows, TileTotals* totals) {
+  const std::uint32_t words = maps.grid.k_words();
+  for (std::uint32_t row = this_warp(); row < maps.grid.num_row_tiles(); row += gridDim.x * kItemWarps) {
+    const std::uint32_t* const line = maps.a + std::uint64_t{row} * words;
+    unsigned long long tiles = 0;
+    unsigned long long stages = 0;
+    for (std::uint32_t w = threadIdx.x % 32; w < words; w += 32) {
+      tiles += count_bits(line[w]);
+      for (std::uint32_t left = line[w]; left != 0; left &= left - 1) stages += b_per_k[w * 32 + lowest_bit(left)];
+    }
+    tiles = warp_total(tiles);
+    stages = warp_total(stages);
+    if (threadIdx.x % 32 != 0) continue;
+    rows[row] = {.a_tiles = static_cast<std::uint32_t>(tiles), .stages = static_cast<std::uint32_t>(stages)};
+    atomicAdd(&totals->a_tiles, tiles);  // over all warps
+    atomicAdd(&totals->stages, stages);  // over all warps
+  }
+}
+
+/// Counts that are complete once mark_c_tiles has gone through a row.
+/// Threads: thread 0.
+__device__ inline void count_c_tiles(const TileGrid& grid, const std::uint32_t* c, std::uint32_t num_tiles,
+                                     TileRowCounts& row) {
+  const std::uint32_t last = grid.num_column_tiles() - 1;
+  const bool has_last = (c[last / 32] >> last % 32 & 1) != 0;
+  row.c_tiles = num_tiles;
+  row.c_columns = num_tiles * grid.column_blocks() - (has_last ? grid.column_blocks() - grid.columns_of(last) : 0);
+}
+
+// Grid: a CTA per row of tiles.
+// Work: A's tiles are listed, up to 32 for each thread at a time; then a thread takes words of C's row, each of which
+// is
+//       the union of the rows of B's tiles that A's tiles meet.
+// Memory: the list in shared memory, words of B from L2, contiguous.
+__global__ void __launch_bounds__(kItemThreads) mark_c_tiles(TileMapsView maps, TileRowCounts* rows) {
+  __shared__ std::uint32_t tiles[32 * kItemThreads];
+  __shared__ std::uint32_t num_listed;
+  __shared__ std::uint32_t num_tiles;
+  const std::uint32_t row = blockIdx.x;
+  const std::uint32_t k_words = maps.grid.k_words();
+  const std::uint32_t words = maps.grid.column_words();
+  const std::uint32_t* const a = maps.a + std::uint64_t{row} * k_words;
+  std::uint32_t* const c = maps.c + std::uint64_t{row} * words;
+  if (threadIdx.x == 0) num_tiles = 0;
+  for (std::uint32_t first = 0; first < k_words; first += kItemThreads) {
+    if (threadIdx.x == 0) num_listed = 0;
+    __syncthreads();  // the list is empty
+    const std::uint32_t k = first + threadIdx.x;
+    const std::uint32_t word = k < k_words ? a[k] : 0;
+    if (word != 0) {
+      std::uint32_t place = atomicAdd(&num_listed, count_bits(word));  // over all threads; any order will do
+      for (std::uint32_t left = word; left != 0; left &= left - 1) tiles[place++] = k * 32 + lowest_bit(left);
+    }
+    __syncthreads();  // the list is complete
+    const bool is_last = first + kItemThreads >= k_words;
+    for (std::uint32_t w = threadIdx.x; w < words; w += kItemThreads) {
+      std::uint32_t all = first == 0 ? 0 : c[w];
+#pragma unroll 4
+      for (std::uint32_t x = 0; x < num_listed; ++x) all |= maps.b_across[std::uint64_t{tiles[x]} * words + w];
+      c[w] = all;
+      if (is_last && all != 0) atomicAdd(&num_tiles, count_bits(all));  // over all threads
+    }
+    __syncthreads();  // all words are written, and the list may be cleared
+  }
+  if (threadIdx.x == 0) count_c_tiles(maps.grid, c, num_tiles, rows[row]);
+}
+
+}  // namespace
+
+void launch_sample_tiles(const CompressedView& a, const CompressedView& b, const TileGrid& grid, TileSample* sample,
+                         cudaStream_t stream) {
+  check(cudaMemsetAsync(sample, 0, sizeof(TileSample), stream), "clear tile counts");
+  sample_tiles<<<2 * kSampledTileLines, kItemThreads, 0, stream>>>(a, b, grid, sample);
+  check_launch("sample_tiles");
+}
+
+void launch_mark_tiles(const CompressedView& a, const CompressedView& b, const TileMapsView& maps,
+                       cudaStream_t stream) {
+  mark_a_tiles<<<warp_grid(a.num_rows), kItemThreads, 0, stream>>>(a, maps);
+  check_launch("mark_a_tiles");
+  mark_b_tiles<<<warp_grid(b.num_rows), kItemThreads, 0, stream>>>(b, maps);
+  check_launch("mark_b_tiles");
+}
+
+void launch_count_tiles(const TileMapsView& maps, std::uint32_t* b_per_k, TileRowCounts* rows, TileTotals* totals,
+                        cudaStream_t stream) {
+  check(cudaMemsetAsync(totals, 0, sizeof(TileTotals), stream), "clear tile counts");
+  count_b_tiles<<<warp_grid(maps.grid.num_k_tiles()), kItemThreads, 0, stream>>>(maps, b_per_k, totals);
+  check_launch("count_b_tiles");
+  count_stages<<<warp_grid(maps.grid.num_row_tiles()), kItemThreads, 0, stream>>>(maps, b_per_k, rows, totals);
+  check_launch("count_stages");
+}
+
+void launch_mark_c_tiles(const TileMapsView& maps, TileRowCounts* rows, cudaStream_t stream) {
+  if (maps.grid.num_row_tiles() == 0) return;
+  mark_c_tiles<<<maps.grid.num_row_tiles(), kItemThreads, 0, stream>>>(maps, rows);
+  check_launch("mark_c_tiles");
+}
+
+}  // namespace spmm::kernels

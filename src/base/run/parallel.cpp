@@ -1,0 +1,55 @@
+#include "base/run/parallel.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+namespace spmm {
+
+unsigned usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+void run_workers(unsigned num_workers, const std::function<void(unsigned)>& body) {
+  process_workers().run(num_workers, body);
+}
+
+void parallel_for(const std::function<void(unsigned, const Workers::Body&)>& run, unsigned num_workers,
+                  std::uint64_t count, std::uint64_t grain,
+                  const std::function<void(std::uint64_t, std::uint64_t)>& body) {
+  if (count == 0) return;
+  grain = std::max<std::uint64_t>(grain, 1);
+  const std::uint64_t num_pieces = (count - 1) / grain + 1;
+  std::atomic<std::uint64_t> next{0};
+  const auto worker = [&](unsigned) {
+    while (true) {
+      const std::uint64_t piece = next.fetch_add(1, std::memory_order_relaxed);
+      if (piece >= num_pieces) return;
+      try {
+        body(piece * grain, std::min(count, (piece + 1) * grain));
+      } catch (...) {
+        next.store(num_pieces, std::memory_order_relaxed);
+        throw;
+      }
+    }
+  };
+  run(static_cast<unsigned>(std::clamp<std::uint64_t>(num_pieces, 1, std::max(1u, num_workers))), worker);
+}
+
+void parallel_for(Workers& workers, unsigned num_workers, std::uint64_t count, std::uint64_t grain,
+                  const std::function<void(std::uint64_t, std::uint64_t)>& body) {
+  parallel_for([&](unsigned num, const Workers::Body& work) { workers.run(num, work); }, num_workers, count, grain,
+               body);
+}
+
+void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,
+                  const std::function<void(std::uint64_t, std::uint64_t)>& body) {
+  parallel_for(process_workers(), num_workers, count, grain, body);
+}
+
+}  // namespace spmm

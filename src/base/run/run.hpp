@@ -1,0 +1,89 @@
+// What every step of a running product shares: threads, clock, progress, cancellation, memory, device.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/memory/budget.hpp"
+#include "base/run/parallel.hpp"
+#include "base/run/stage_clock.hpp"
+#include "spmm/error.hpp"
+#include "spmm/report.hpp"
+
+namespace spmm {
+
+namespace cuda {
+class DeviceContext;
+}
+
+/// A device beside the first one, and what the product holds of its memory.
+struct DeviceUse {
+  cuda::DeviceContext* device = nullptr;
+  MemoryShare* memory = nullptr;
+};
+
+struct Run {
+  StageClock& clock;
+  const ProgressFn& on_progress;              ///< may be empty
+  const std::atomic<bool>* cancel = nullptr;  ///< may be null; true = stop soon
+  unsigned num_threads = 1;                   ///< host threads of this product
+  Workers* workers = nullptr;                 ///< where they come from; null = the pool of this process
+  MemoryShare* memory = nullptr;              ///< what the product holds of its engine's memory; null = nothing counts
+  std::uint64_t beside_bytes = 0;             ///< host memory beside what is planned: samples to verify
+  bool keeps_result = false;                  ///< the result stays in memory: the plan has left room for it
+  cuda::DeviceContext* device = nullptr;      ///< null on the CPU
+  std::span<const DeviceUse> more_devices{};  ///< that share the product with it
+  std::span<const std::string> scratch_folders{};  ///< where a scratch file may be made, best first
+  bool keep_a = false;                             ///< for later products, on the device
+  bool keep_b = false;
+
+  /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.
+  void check_cancelled() const {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {
+      throw Interrupted("spmm", "interrupted", "nothing was written, it is safe to run it again");
+    }
+  }
+
+  /// Workers::run() on the threads of this product.
+  void run_workers(unsigned num_workers, const std::function<void(unsigned worker)>& body) const {
+    TraceLog* const trace = clock.trace();
+    const TraceLane* const caller = trace == nullptr ? nullptr : trace->lane();
+    const std::string_view stage = caller == nullptr ? std::string_view{} : caller->current();
+    if (stage.empty()) return pool().run(num_workers, body);
+    // The other threads are in the caller's stage.
+    pool().run(num_workers, [&](unsigned worker) {
+      const TraceSpan span(trace->lane() == caller ? nullptr : trace, stage);
+      body(worker);
+    });
+  }
+
+  /// parallel_for() on the threads of this product.
+  void parallel_for(std::uint64_t count, std::uint64_t grain,
+                    const std::function<void(std::uint64_t begin, std::uint64_t end)>& body) const {
+    spmm::parallel_for([&](unsigned num, const Workers::Body& work) { run_workers(num, work); }, num_threads, count,
+                       grain, body);
+  }
+
+  [[nodiscard]] Workers& pool() const { return workers != nullptr ? *workers : process_workers(); }
+};
+
+/// What a backend says about a finished product.
+struct ProductStats {
+  std::uint64_t num_blocks = 0;  ///< result blocks handed to the sink
+  std::uint64_t pairs = 0;       ///< block products
+  std::uint64_t num_panels = 0;
+  std::uint64_t peak_device_bytes = 0;           ///< 0 on the CPU
+  std::optional<std::uint64_t> num_saturated{};  ///< elements of the result that are kMaxVal; nothing: not counted
+  bool kept_a = false;                           ///< used from device memory instead of being read
+  bool kept_b = false;
+  std::string device{};               ///< name of the GPU, or of the instruction set on the CPU
+  std::vector<DeviceShare> shares{};  ///< where several devices shared the product
+};
+
+}  // namespace spmm

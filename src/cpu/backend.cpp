@@ -1,0 +1,82 @@
+#include "cpu/backend.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "cpu/dense/blas.hpp"
+#include "cpu/dense/product.hpp"
+#include "cpu/operands/prepared.hpp"
+#include "cpu/reference.hpp"
+#include "cpu/rows/merge.hpp"
+#include "cpu/simd/isa.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+plan::Statistics statistics_of(const Prepared& product, const MatrixHeader& a, const MatrixHeader& b) {
+  plan::Statistics s{.a = a,
+                     .b = b,
+                     .exact = true,
+                     .num_pairs = static_cast<double>(product.num_pairs),
+                     .b_rows = product.b.num_rows(),
+                     .tile_pairs = static_cast<double>(product.tile_pairs),
+                     .likely_c_blocks = product.likely_c_blocks,
+                     .max_element = std::max(product.a.bound, product.b.bound)};
+  std::uint64_t num_c_blocks = 0;
+  for (const std::uint64_t pairs : product.row_pairs) {
+    num_c_blocks += std::min<std::uint64_t>(pairs, product.blocks_per_side);
+    s.a_rows += pairs != 0 ? 1 : 0;
+  }
+  s.num_c_blocks = static_cast<double>(num_c_blocks);
+  return s;
+}
+
+ProductStats run_kernel(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution, const Run& run) {
+  switch (execution.id) {
+    case plan::KernelId::row_merge:
+      return multiply_row_merge(product, isa, sink, execution, run);
+    case plan::KernelId::dense_blas:
+      return multiply_dense_blas(product, sink, execution, run);
+    case plan::KernelId::reference:  // does not start from prepared operands
+    case plan::KernelId::rows:
+    case plan::KernelId::row_spread:
+    case plan::KernelId::pair_list:
+    case plan::KernelId::small_blocks:
+    case plan::KernelId::row_rank:
+    case plan::KernelId::dense_tensor:
+    case plan::KernelId::tile_tensor:
+    case plan::KernelId::dense_tiled:
+    case plan::KernelId::two_pointer:
+    case plan::KernelId::binary_search:
+    case plan::KernelId::host_driven:
+      break;
+  }
+  throw std::logic_error("no CPU kernel: " + execution.kernel);
+}
+
+}  // namespace
+
+std::string instruction_set() {
+  return std::string(isa_name(choose_isa()));
+}
+
+std::string build_info() {
+  return blas_name();
+}
+
+ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+                      const plan::Decide& decide, const Run& run) {
+  if (execution.id == plan::KernelId::reference) return multiply_reference(a, b, sink, execution, run);
+  const Isa isa = choose_isa();
+  Prepared product = prepare(a, b, packed_shape(isa, a.header().m), run);
+  {
+    const auto timing = run.clock.scope(Stage::plan);
+    execution = decide(statistics_of(product, a.header(), b.header()));
+    plan::throw_if_refused(execution);
+  }
+  Run decided = run;
+  decided.num_threads = execution.num_threads;
+  return run_kernel(product, isa, sink, execution, decided);
+}
+
+}  // namespace spmm::cpu

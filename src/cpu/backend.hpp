@@ -1,0 +1,26 @@
+// The CPU backend: the reference kernel and the fast threaded ones.
+#pragma once
+
+#include <string>
+
+#include "base/run/run.hpp"
+#include "plan/execution.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cpu {
+
+/// Name of the widest instruction set the row-merge kernel would use here ("avx512-vnni", "avx2", "portable").
+std::string instruction_set();
+
+/// Library of the dense-blas kernel ("OpenBLAS 0.3.21"); empty in a build without one, which lacks that kernel.
+std::string build_info();
+
+/// C = A * B, records to `sink` in order. Does not call sink.finish().
+/// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
+/// stands and left in `execution` (the reference kernel counts nothing and runs the expected one).
+/// Errors: FormatError (index out of range, duplicate block; names both records), OutOfMemory, Interrupted, what source
+/// and sink throw.
+ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+                      const plan::Decide& decide, const Run& run);
+
+}  // namespace spmm::cpu

@@ -1,0 +1,19 @@
+// Linked instead of a BLAS library where the build found none: blas_name() is empty and nothing else is called.
+#include <stdexcept>
+
+#include "cpu/dense/blas.hpp"
+
+namespace spmm::cpu {
+
+std::string blas_name() {
+  return {};
+}
+
+BlasOnCallersThread::BlasOnCallersThread() = default;
+BlasOnCallersThread::~BlasOnCallersThread() = default;
+
+void multiply_dense(const DenseSides&, const double*, const double*, bool, double*) {
+  throw std::logic_error("multiply_dense() without a BLAS library");
+}
+
+}  // namespace spmm::cpu

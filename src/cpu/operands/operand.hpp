@@ -1,0 +1,46 @@
+// An operand in memory: non-empty block rows, columns in order, values packed for the kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/memory/aligned_array.hpp"
+#include "base/run/run.hpp"
+#include "base/run/stage_progress.hpp"
+#include "cpu/simd/isa.hpp"
+#include "plan/memory/host_bytes.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cpu {
+
+using plan::Side;
+
+/// Memory: nothing is proportional to the number of block rows, which may be 2^32 - 1 for a handful of blocks.
+struct Operand {
+  AlignedArray<std::uint32_t> rows;     // [num_rows] block rows that hold a block, ascending
+  AlignedArray<std::uint32_t> row_ptr;  // [num_rows + 1] first block of each
+  AlignedArray<std::uint32_t> cols;     // [num_blocks] ascending within a row; A: see link_rows
+  AlignedArray<std::uint16_t> values;   // [num_blocks, elements of the packed shape]
+  std::uint32_t bound = 0;              // no element is larger
+
+  [[nodiscard]] std::uint32_t num_rows() const { return static_cast<std::uint32_t>(rows.size()); }
+};
+
+/// Reads, checks, sorts and packs the records of a source.
+/// Errors: FormatError (index out of range, duplicate block), Interrupted, what the source throws.
+Operand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress, const Run& run);
+
+/// Marks a block of A whose column is an empty block row of B.
+inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
+
+struct PairCounts {
+  AlignedArray<std::uint64_t> of_rows;  ///< [a.num_rows()] exact
+  std::uint64_t num_tiles = 0;          ///< tiles of B that blocks of A meet
+};
+
+/// Replaces the columns of A by positions in b.rows (kNoRow where B has no such row) and counts.
+/// Shapes: b_tiles [b.num_rows() + 1] first tile of each row of B, or empty.
+PairCounts link_rows(Operand& a, const Operand& b, const AlignedArray<std::uint32_t>& b_tiles,
+                     std::uint32_t blocks_per_side, const Run& run);
+
+}  // namespace spmm::cpu

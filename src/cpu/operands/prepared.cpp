@@ -1,0 +1,36 @@
+#include "cpu/operands/prepared.hpp"
+
+#include <cstddef>
+#include <utility>
+
+#include "base/run/cancellable.hpp"
+#include "base/run/stage_progress.hpp"
+#include "cpu/operands/c_block_estimate.hpp"
+#include "cpu/operands/tile_operand.hpp"
+#include "plan/memory/tiles.hpp"
+
+namespace spmm::cpu {
+
+Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, const Run& run) {
+  const std::uint64_t record = input_record_bytes(shape.m);
+  Progress progress(run, Stage::read, (std::uint64_t{a.header().num_blocks} + b.header().num_blocks) * record);
+  Prepared out;
+  out.shape = shape;
+  out.blocks_per_side = a.header().blocks_per_side();
+  // One after the other: B's records go where A's were, and pages that were used before need not be cleared.
+  out.a = build_operand(a, Side::a, shape, progress, run);
+  out.b = build_operand(b, Side::b, shape, progress, run);
+  const auto timing = run.clock.scope(Stage::count);
+  if (plan::sums_in_tiles(shape.m)) out.b_tiles = count_tiles(out.b, shape.m, run);
+  PairCounts pairs = link_rows(out.a, out.b, out.b_tiles, out.blocks_per_side, run);
+  out.row_pairs = std::move(pairs.of_rows);
+  out.tile_pairs = pairs.num_tiles;
+  for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
+  });
+  out.likely_c_blocks =
+      estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, out.blocks_per_side, run);
+  return out;
+}
+
+}  // namespace spmm::cpu

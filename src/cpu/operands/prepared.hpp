@@ -1,0 +1,33 @@
+// Both operands in memory, sorted, packed, linked and counted: where every threaded kernel starts.
+#pragma once
+
+#include <cstdint>
+
+#include "base/memory/aligned_array.hpp"
+#include "base/records/saturated_count.hpp"
+#include "base/run/run.hpp"
+#include "cpu/operands/operand.hpp"
+#include "cpu/simd/isa.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cpu {
+
+struct Prepared {
+  PackedShape shape;
+  Operand a;  ///< columns replaced by link_rows
+  Operand b;
+  AlignedArray<std::uint64_t> row_pairs;  ///< [a.num_rows()]
+  AlignedArray<std::uint32_t> b_tiles;    ///< where plan::sums_in_tiles(): [b.num_rows() + 1] first tile of each row
+  std::uint64_t num_pairs = 0;
+  std::uint64_t tile_pairs = 0;  ///< where plan::sums_in_tiles(): tiles of B that blocks of A meet
+  double likely_c_blocks = 0;    ///< estimated
+  std::uint32_t blocks_per_side = 0;
+
+  /// The most pairs of a C block of which no sum can reach kMaxVal.
+  [[nodiscard]] std::uint64_t sure_pairs() const { return sure_terms(a.bound, b.bound) / shape.m; }
+};
+
+/// Reads and builds both operands. Errors: FormatError, Interrupted, what the sources throw.
+Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, const Run& run);
+
+}  // namespace spmm::cpu

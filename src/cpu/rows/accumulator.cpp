@@ -1,0 +1,189 @@
+#include "cpu/rows/accumulator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "cpu/rows/fetch_ahead.hpp"
+#include "spmm/saturate.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr std::uint32_t kRunsAhead = 2;           // blocks of A: their blocks of B are on the way
+constexpr std::size_t kLineElements = 16;         // of a cache line, 32 bits each
+constexpr std::uint64_t kNearBytes = 768u << 10;  // of B that stay in the second-level cache
+constexpr std::uint32_t kMinNearColumns = 16;
+constexpr std::size_t kMaxElements = 64;  // of a block that accumulators take
+
+/// Adds blocks up, element by element. Shapes: a [count, kElements], sums [kMaxElements].
+/// Values: kElements is a constant so that the loop becomes vectors.
+template <std::size_t kElements>
+void add_blocks(const std::uint16_t* a, std::size_t count, std::uint32_t* sums) {
+  for (std::size_t x = 0; x < count; ++x) {
+    for (std::size_t e = 0; e < kElements; ++e) sums[e] += a[x * kElements + e];
+  }
+}
+
+}  // namespace
+
+RowAccumulator::RowAccumulator(const Operand& a, const Operand& b, const PackedShape& shape,
+                               const RowArithmetic& arithmetic, AccumulatorKernel kernel, std::uint32_t blocks_per_side,
+                               const Space& space, const Run& run)
+    : a_(a),
+      b_(b),
+      arithmetic_(arithmetic),
+      kernel_(kernel),
+      run_(run),
+      blocks_per_side_(blocks_per_side),
+      shape_(shape),
+      least_pairs_(kernel.least_pairs * blocks_per_side) {
+  if (!kernel_) return;
+  const std::uint64_t most = kernel_.sums_bytes / sizeof(std::uint32_t) / kernel_.sum_elements;
+  chunk_columns_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, blocks_per_side));
+  const std::uint64_t elements = std::uint64_t{chunk_columns_} * kernel_.sum_elements;
+  sums_ = space.sums.first(elements);
+  cursors_ = space.cursors;
+  const std::uint64_t b_bytes = std::max<std::uint64_t>(1, b.values.size() * sizeof(std::uint16_t));
+  const std::uint64_t near = std::max<std::uint64_t>(kMinNearColumns, blocks_per_side * kNearBytes / b_bytes);
+  const std::uint64_t columns = std::min<std::uint64_t>(chunk_columns_, near);
+  const std::uint64_t chunks = (blocks_per_side - 1) / columns + 1;
+  near_columns_ = static_cast<std::uint32_t>((blocks_per_side - 1) / chunks + 1);
+}
+
+bool RowAccumulator::takes(std::uint32_t row, std::uint64_t pairs) const {
+  return kernel_ && static_cast<double>(pairs) >= least_pairs_ &&
+         a_.row_ptr[row + 1] - a_.row_ptr[row] <= cursors_.size();
+}
+
+bool RowAccumulator::takes_together(std::uint32_t first, std::uint32_t last,
+                                    std::span<const std::uint64_t> row_pairs) const {
+  if (!kernel_ || last - first < 2 || a_.row_ptr[last] - a_.row_ptr[first] > cursors_.size()) return false;
+  if (b_.values.size() * sizeof(std::uint16_t) <= kNearBytes) return false;
+  return std::all_of(row_pairs.begin() + first, row_pairs.begin() + last,
+                     [&](std::uint64_t pairs) { return pairs >= kPairsOfFullRows * blocks_per_side_; });
+}
+
+/// Whether a sum of the row may leave 32 bits: by the elements of A themselves if their bound does not tell.
+AccumulatorKernel::Add RowAccumulator::choose_add(std::uint32_t row) const {
+  const std::uint32_t begin = a_.row_ptr[row];
+  const std::uint32_t end = a_.row_ptr[row + 1];
+  const Arithmetic arithmetic = arithmetic_.of(row);
+  if (arithmetic.wide) return kernel_.add_wide;
+  if (end - begin <= arithmetic.flush_pairs) return kernel_.add;
+  std::array<std::uint32_t, kMaxElements> sums{};
+  const std::uint16_t* const blocks = a_.values.data() + begin * shape_.a_elements();
+  shape_.a_elements() == kMaxElements ? add_blocks<kMaxElements>(blocks, end - begin, sums.data())
+                                      : add_blocks<kMaxElements / 4>(blocks, end - begin, sums.data());
+  std::uint64_t largest = 0;
+  for (std::uint32_t r = 0; r < shape_.rows; ++r) {
+    std::uint64_t sum = 0;
+    for (std::uint32_t t = 0; t < shape_.inner; ++t) sum += sums[r * shape_.inner + t];
+    largest = std::max(largest, sum);
+  }
+  return largest * b_.bound <= kMaxVal ? kernel_.add : kernel_.add_clamped;
+}
+
+void RowAccumulator::start_cursors(std::uint32_t row, std::uint32_t col_begin, std::uint32_t* cursors) {
+  const std::uint32_t begin = a_.row_ptr[row];
+  for (std::uint32_t x = begin; x < a_.row_ptr[row + 1]; ++x) {
+    const std::uint32_t b_row = a_.cols[x];
+    if (b_row == kNoRow) continue;
+    const std::uint32_t* cols = b_.cols.data();
+    cursors[x - begin] =
+        col_begin == 0
+            ? b_.row_ptr[b_row]
+            : static_cast<std::uint32_t>(
+                  std::lower_bound(cols + b_.row_ptr[b_row], cols + b_.row_ptr[b_row + 1], col_begin) - cols);
+  }
+}
+
+std::uint32_t RowAccumulator::next_of(std::uint32_t a_block, const std::uint32_t* cursor) const {
+  if (a_block >= a_.cols.size() || a_.cols[a_block] == kNoRow) return 0;
+  return cursor != nullptr ? *cursor : b_.row_ptr[a_.cols[a_block]];
+}
+
+void RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end, std::uint32_t* cursors,
+                                 AccumulatorKernel::Add add) {
+  const std::uint32_t begin = a_.row_ptr[row];
+  const std::uint32_t row_end = a_.row_ptr[row + 1];
+  const std::size_t stride = shape_.b_elements();
+  const std::uint32_t* const row_sums = arithmetic_.a_row_sums.data();
+  for (std::uint32_t x = begin; x < row_end; ++x) {
+    const std::uint32_t soon = x + kRunsAhead;
+    const std::uint32_t ahead = next_of(soon, soon < row_end ? cursors + (soon - begin) : nullptr);
+    fetch(b_.cols.data() + ahead);
+    fetch(b_.cols.data() + ahead + kLineElements);
+    const std::uint32_t b_row = a_.cols[x];
+    if (b_row == kNoRow) continue;
+    const std::uint32_t at = cursors[x - begin];
+    const AddRun run{.a = a_.values.data() + x * shape_.a_elements(),
+                     .b = b_.values.data() + at * stride,
+                     .cols = b_.cols.data() + at,
+                     .count = b_.row_ptr[b_row + 1] - at,
+                     .ahead = b_.values.data() + ahead * stride,
+                     .a_row_sums = row_sums == nullptr ? nullptr : row_sums + x * std::uint64_t{shape_.rows}};
+    cursors[x - begin] += add(run, first, end, sums_.data());
+  }
+}
+
+void RowAccumulator::clear_if(bool was_used) {
+  if (!was_used) return;
+  std::fill(sums_.begin(), sums_.end(), 0);
+}
+
+void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used,
+                           UnitOutput& out) {
+  clear_if(was_used);
+  const AccumulatorKernel::Add add = choose_add(row);
+  start_cursors(row, col_begin, cursors_.data());
+  for (std::uint32_t first = col_begin; first < col_end;) {
+    run_.check_cancelled();
+    const std::uint32_t end = std::min(col_end, first + chunk_columns_);
+    sum_columns(row, first, end, cursors_.data(), add);
+    std::uint32_t* sums = sums_.data();
+    while (first < end) {
+      const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), end - first));
+      out.advance_to(kernel_.store(a_.rows[row], first, count, sums, out.position()));
+      sums += std::size_t{count} * kernel_.sum_elements;
+      first += count;
+    }
+  }
+}
+
+void RowAccumulator::merge_together(std::uint32_t first, std::uint32_t last, bool was_used, UnitOutput& out) {
+  struct RowState {
+    AccumulatorKernel::Add add;
+    std::byte* end;  // of the records so far
+  };
+  clear_if(was_used);
+  std::byte* const begin = out.position();
+  const std::size_t row_bytes = std::size_t{blocks_per_side_} * output_record_bytes(shape_.m);
+  const std::uint32_t first_block = a_.row_ptr[first];
+  std::vector<RowState> rows(last - first);
+  for (std::uint32_t row = first; row < last; ++row) {
+    rows[row - first] = {.add = choose_add(row), .end = begin + (row - first) * row_bytes};
+    start_cursors(row, 0, cursors_.data() + (a_.row_ptr[row] - first_block));
+  }
+  for (std::uint32_t col = 0; col < blocks_per_side_; col += near_columns_) {
+    const std::uint32_t end = std::min(blocks_per_side_, col + near_columns_);
+    for (std::uint32_t row = first; row < last; ++row) {
+      run_.check_cancelled();
+      RowState& state = rows[row - first];
+      std::uint32_t* const cursors = cursors_.data() + (a_.row_ptr[row] - first_block);
+      sum_columns(row, col, end, cursors, state.add);
+      state.end = kernel_.store(a_.rows[row], col, end - col, sums_.data(), state.end);
+    }
+  }
+  std::byte* end = begin;
+  for (std::size_t r = 0; r < rows.size(); ++r) {  // behind a row without some block the next ones move up
+    std::byte* const from = begin + r * row_bytes;
+    const auto bytes = static_cast<std::size_t>(rows[r].end - from);
+    if (end != from) std::memmove(end, from, bytes);
+    end += bytes;
+  }
+  out.advance_to(end);
+}
+
+}  // namespace spmm::cpu

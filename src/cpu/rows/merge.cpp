@@ -1,0 +1,165 @@
+#include "cpu/rows/merge.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/run/stage_progress.hpp"
+#include "cpu/operands/operand.hpp"
+#include "cpu/operands/tile_operand.hpp"
+#include "cpu/output/queue.hpp"
+#include "cpu/output/ranges.hpp"
+#include "cpu/rows/merger.hpp"
+#include "cpu/rows/tile_merger.hpp"
+#include "cpu/rows/units.hpp"
+#include "cpu/simd/kernels.hpp"
+#include "plan/memory/tiles.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+/// What both ways of merging rows share: units of work, and where they go.
+struct RowWork {
+  const Prepared& product;
+  const plan::Execution& execution;
+  Isa isa;
+  Sink& sink;
+  const Run& run;
+  std::vector<std::uint32_t> borders;  ///< first row of each range of the result, and the end
+};
+
+template <class Merger>
+void merge_unit(Merger& merger, const Prepared& product, const Unit& unit, const Run& run, UnitOutput& out) {
+  const std::span<const std::uint64_t> row_pairs(product.row_pairs.data(), product.row_pairs.size());
+  // A C block has at most a pair for each block of its row of A.
+  const auto may_saturate = [&, sure = product.sure_pairs()](std::uint32_t row) {
+    const std::uint64_t blocks = product.a.row_ptr[row + 1] - product.a.row_ptr[row];
+    return std::min(blocks, row_pairs[row]) > sure;
+  };
+  if constexpr (requires { merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out); }) {
+    bool may = false;
+    for (std::uint32_t row = unit.row_begin; row < unit.row_end && !may; ++row) may = may_saturate(row);
+    out.set_may_saturate(may);
+    if (unit.row_end - unit.row_begin > 1 && merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out))
+      return;
+  }
+  for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
+    run.check_cancelled();
+    out.set_may_saturate(may_saturate(row));
+    if (row_pairs[row] != 0) merger.merge(row, row_pairs[row], unit.col_begin, unit.col_end, out);
+  }
+}
+
+/// One worker: units from `maker` until none is left.
+template <class Merger, class Rows>
+void work(const Rows& rows, const RowWork& shared, UnitMaker& maker, OutputQueue& queue, Progress& progress) {
+  const Prepared& product = shared.product;
+  Merger merger(rows, shared.run);
+  OutputQueue::Job job;
+  Unit unit;
+  const std::uint64_t record = output_record_bytes(product.shape.m);
+  const auto claim = [&] {
+    if (!maker.next(unit, queue.useful_bytes() / record)) return false;
+    job.range = unit.range;
+    return true;
+  };
+  while (queue.start(job, claim)) {
+    const bool ends_rows = unit.col_end == product.blocks_per_side;
+    {
+      auto piece = shared.run.clock.piece(Stage::multiply, {.panel = job.number});
+      UnitOutput out(queue, job, record);
+      merge_unit(merger, product, unit, shared.run, out);
+      // A row in pieces counts with its last one.
+      const auto* const pairs = product.row_pairs.data();
+      if (ends_rows)
+        piece.work().pairs = std::accumulate(pairs + unit.row_begin, pairs + unit.row_end, std::uint64_t{0});
+      piece.work().bytes = job.total_bytes();
+    }
+    queue.finish(job);
+    if (ends_rows) progress.add(unit.row_end - unit.row_begin);
+  }
+}
+
+/// Runs a Merger per thread over all rows.
+template <class Merger, class Rows>
+ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
+  const Prepared& product = shared.product;
+  const Run& run = shared.run;
+  const std::uint64_t record = output_record_bytes(product.shape.m);
+  std::optional<UnitMaker> maker;
+  {
+    const auto timing = run.clock.scope(Stage::plan);
+    maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), shared.borders,
+                  product.blocks_per_side, shared.execution.panel_bytes / record, shared.execution.num_threads);
+  }
+  const auto around = run.clock.frame(Stage::multiply);
+  OutputQueue queue(shared.sink, shared.execution.num_buffers, shared.execution.panel_bytes, record, run);
+  Progress progress(run, Stage::multiply, product.a.num_rows());
+  queue.run([&] { work<Merger>(rows, shared, *maker, queue, progress); });
+  return {.num_blocks = queue.num_records(),
+          .pairs = product.num_pairs,
+          .num_panels = queue.num_appended(),
+          .num_saturated = queue.num_saturated(),
+          .device = std::string(isa_name(shared.isa))};
+}
+
+ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
+  const Operand& b = product.b;
+  const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.bound, b.bound),
+                                               b.cols.size(), product.b_tiles[b.num_rows()]);
+  TileOperand tiles;
+  {
+    const auto timing = shared.run.clock.scope(Stage::build);
+    tiles = kernel.shape.blocks == 1
+                ? make_single_blocks(product.b, product.shape.m, shared.run)
+                : make_tiles(product.b, product.shape.m, kernel.paired, std::move(product.b_tiles), shared.run);
+    product.b.values = {};
+    product.b.cols = {};
+    product.b_tiles = {};
+  }
+  const TileProduct rows{.a = product.a,
+                         .b = tiles,
+                         .kernel = kernel,
+                         .m = product.shape.m,
+                         .b_bound = product.b.bound,
+                         .blocks_per_side = product.blocks_per_side};
+  return merge_rows<TileMerger>(rows, shared);
+}
+
+}  // namespace
+
+ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution,
+                                const Run& run) {
+  RowWork shared{.product = product, .execution = execution, .isa = isa, .sink = sink, .run = run, .borders = {}};
+  {
+    const auto timing = run.clock.scope(Stage::plan);
+    shared.borders = cut_ranges(product, sink);
+  }
+  const PackedShape& shape = product.shape;
+  if (plan::sums_in_tiles(shape.m)) return merge_in_tiles(product, shared);
+  RowArithmetic arithmetic;
+  {
+    const auto timing = run.clock.scope(Stage::build);
+    arithmetic = choose_row_arithmetic(product.a, product.b, shape, run);
+  }
+  const RowProduct rows{.a = product.a,
+                        .b = product.b,
+                        .operands = {.a = product.a.values.data(),
+                                     .b = product.b.values.data(),
+                                     .a_row_sums = arithmetic.a_row_sums.data(),
+                                     .shape = shape,
+                                     .arithmetic = arithmetic.common},
+                        .arithmetic = arithmetic,
+                        .narrow_kernel = choose_kernel(isa, shape, {.wide = false}),
+                        .wide_kernel = choose_kernel(isa, shape, {.wide = true}),
+                        .accumulator = choose_accumulator(isa, shape),
+                        .lister = choose_lister(isa),
+                        .blocks_per_side = product.blocks_per_side};
+  return merge_rows<RowMerger>(rows, shared);
+}
+
+}  // namespace spmm::cpu

@@ -1,0 +1,374 @@
+#include "cpu/rows/merger.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "base/records/head.hpp"
+#include "cpu/rows/fetch_ahead.hpp"
+#include "spmm/saturate.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+using plan::counts_columns;
+constexpr std::uint32_t kMaxPairs = plan::kMaxListedPairs;
+constexpr std::uint32_t kMaxMultiplyAdds =
+    1u << 28;                                // of one list: 0.2 s by the portable kernel, then a cancelled run ends
+constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
+constexpr std::uint64_t kCacheLineBytes = 64;
+constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
+constexpr std::uint32_t kMergedAhead = 4;         // whose columns are fetched
+constexpr std::uint32_t kMaxRankedPairs = 16;     // each is compared with each: no counter, which would leave the cache
+constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
+
+std::uint32_t max_list_pairs(std::uint32_t m) {
+  return std::min(kMaxPairs, kMaxMultiplyAdds / (m * m * m));
+}
+
+}  // namespace
+
+RowMerger::RowMerger(const RowProduct& product, const Run& run)
+    : product_(product),
+      run_(run),
+      operands_(product.operands),
+      max_pairs_(max_list_pairs(product.operands.shape.m)),
+      segments_(kMaxPairs),
+      pairs_(kMaxPairs + kPairsAhead),
+      c_blocks_(kMaxPairs + kCBlocksAhead),
+      cursors_(kMaxPairs),
+      accumulator_(product.a, product.b, product.operands.shape, product.arithmetic, product.accumulator,
+                   product.blocks_per_side,
+                   {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), kMaxSumsBytes / sizeof(std::uint32_t)},
+                    .cursors = {cursors_.data(), cursors_.size()}},
+                   run) {
+  static_assert(kMaxSumsBytes <= kMaxPairs * sizeof(PairRef));
+  static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
+  if (counts_columns(product.blocks_per_side)) {
+    position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
+    marks_ = AlignedArray<std::uint64_t>(plan::mark_words(product.blocks_per_side));
+    summary_ = AlignedArray<std::uint64_t>(plan::mark_words(marks_.size()));
+    std::fill(position_.begin(), position_.end(), 0);
+    std::fill(marks_.begin(), marks_.end(), 0);
+    std::fill(summary_.begin(), summary_.end(), 0);
+  } else {
+    keyed_ = AlignedArray<Keyed>(kMaxPairs);
+    scratch_ = AlignedArray<Keyed>(kMaxPairs);
+  }
+}
+
+void RowMerger::fetch_rows_ahead() const {
+  const Operand& a = product_.a;
+  const Operand& b = product_.b;
+  for_rows_of_b(a, row_, kPointerRowsAhead, [&](std::uint32_t b_row) { fetch(b.row_ptr.data() + b_row); });
+  for_rows_of_b(a, row_, kColumnRowsAhead, [&](std::uint32_t b_row) { fetch(b.cols.data() + b.row_ptr[b_row]); });
+  const std::uint64_t stride = product_.operands.shape.b_elements();
+  const std::uint64_t row_bytes = stride * sizeof(std::uint16_t);
+  for_rows_of_b(a, row_, kBlockRowsAhead, [&](std::uint32_t b_row) {
+    const std::uint32_t begin = b.row_ptr[b_row];
+    const std::uint32_t count = std::min(b.row_ptr[b_row + 1] - begin, kFetchedBlocks);
+    const auto* from = reinterpret_cast<const char*>(b.values.data() + begin * stride);
+    for (std::uint64_t at = 0; at < count * row_bytes; at += kCacheLineBytes) fetch_near(from + at);
+  });
+}
+
+void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
+                      UnitOutput& out) {
+  row_ = row;
+  if (accumulator_.takes(row, pairs)) {
+    return accumulator_.merge(row, col_begin, col_end, std::exchange(pairs_were_used_, false), out);
+  }
+  pairs_were_used_ = true;
+  operands_.arithmetic = product_.arithmetic.of(row);
+  const bool whole_row = col_begin == 0 && col_end == product_.blocks_per_side;
+  if (!whole_row || pairs > max_pairs_) return merge_by_columns(pairs, col_begin, col_end, out);
+  if (pairs <= kShortRowPairs) fetch_rows_ahead();
+  collect_whole_row();
+  order_pairs();
+  run_kernel(out);
+}
+
+bool RowMerger::merge_together(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> row_pairs,
+                               UnitOutput& out) {
+  if (!accumulator_.takes_together(first, last, row_pairs)) return false;
+  if (out.room() < std::uint64_t{last - first} * product_.blocks_per_side) return false;
+  accumulator_.merge_together(first, last, std::exchange(pairs_were_used_, false), out);
+  return true;
+}
+
+void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out) {
+  start_cursors(col_begin);
+  // Columns that hold half a list of pairs on average; halved where there are more, doubled where far fewer.
+  const double share = 0.5 * max_pairs_ / static_cast<double>(std::max<std::uint64_t>(pairs, 1));
+  std::uint64_t width = std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(std::min(1.0, share) * static_cast<double>(product_.blocks_per_side)));
+  for (std::uint64_t col = col_begin; col < col_end;) {
+    run_.check_cancelled();
+    const std::uint64_t end = std::min<std::uint64_t>(col + width, col_end);
+    if (!collect_columns(static_cast<std::uint32_t>(col), static_cast<std::uint32_t>(end))) {
+      if (end - col > 1) {
+        width = (end - col) / 2;
+        continue;
+      }
+      multiply_long_column(static_cast<std::uint32_t>(col), out);
+    } else {
+      order_pairs();
+      run_kernel(out);
+      if (num_pairs_ < max_pairs_ / 4) width *= 2;
+    }
+    col = end;
+  }
+}
+
+std::uint32_t RowMerger::first_at_least(std::uint32_t b_row, std::uint32_t col) const {
+  const std::uint32_t* cols = product_.b.cols.data();
+  const std::uint32_t* begin = cols + product_.b.row_ptr[b_row];
+  const std::uint32_t* end = cols + product_.b.row_ptr[b_row + 1];
+  return static_cast<std::uint32_t>(std::lower_bound(begin, end, col) - cols);
+}
+
+bool RowMerger::has_cursors() const {
+  // A row with more blocks is searched anew for every range of columns.
+  return product_.a.row_ptr[row_ + 1] - product_.a.row_ptr[row_] <= cursors_.size();
+}
+
+void RowMerger::start_cursors(std::uint32_t col_begin) {
+  if (!has_cursors()) return;
+  const Operand& a = product_.a;
+  const std::uint32_t begin = a.row_ptr[row_];
+  for (std::uint32_t x = begin; x < a.row_ptr[row_ + 1]; ++x) {
+    const std::uint32_t b_row = a.cols[x];
+    if (b_row != kNoRow) cursors_[x - begin] = first_at_least(b_row, col_begin);
+  }
+}
+
+void RowMerger::add_segment(const Segment& segment) {
+  segments_[num_segments_++] = segment;
+  num_pairs_ += segment.end - segment.begin;
+}
+
+void RowMerger::collect_whole_row() {
+  const Operand& a = product_.a;
+  const Operand& b = product_.b;
+  num_segments_ = 0;
+  num_pairs_ = 0;
+  for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
+    const std::uint32_t b_row = a.cols[x];  // it has a block, so there are no more segments than pairs
+    if (b_row != kNoRow) add_segment({.a = x, .begin = b.row_ptr[b_row], .end = b.row_ptr[b_row + 1]});
+  }
+}
+
+bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) {
+  const Operand& a = product_.a;
+  const Operand& b = product_.b;
+  const std::uint32_t first = a.row_ptr[row_];
+  const bool cursors = has_cursors();
+  num_segments_ = 0;
+  num_pairs_ = 0;
+  for (std::uint32_t x = first; x < a.row_ptr[row_ + 1]; ++x) {
+    const std::uint32_t b_row = a.cols[x];
+    if (b_row == kNoRow) continue;
+    const std::uint32_t begin = cursors ? cursors_[x - first] : first_at_least(b_row, col_begin);
+    std::uint32_t end = begin;
+    const std::uint32_t row_end = b.row_ptr[b_row + 1];
+    while (end < row_end && b.cols[end] < col_end) ++end;
+    if (end == begin) continue;
+    if (end - begin > max_pairs_ - num_pairs_) return false;
+    add_segment({.a = x, .begin = begin, .end = end});
+  }
+  if (!cursors) return true;
+  for (std::uint32_t s = 0; s < num_segments_; ++s) cursors_[segments_[s].a - first] = segments_[s].end;
+  return true;
+}
+
+void RowMerger::order_pairs() {
+  num_c_blocks_ = 0;
+  if (num_pairs_ != 0) {
+    if (num_pairs_ <= kMaxRankedPairs) {
+      rank_pairs();
+    } else if (!counts_columns(product_.blocks_per_side)) {
+      sort_pairs();
+    } else {
+      // Few columns per pair: look at every counter. Else mark the columns that occur and visit those.
+      const bool scan = product_.blocks_per_side / product_.lister.columns_per_pair <= num_pairs_;
+      scan ? count_columns() : mark_columns();
+      place_pairs();
+      if (scan) {
+        std::fill(position_.begin(), position_.end(), 0);
+      } else {
+        for (std::uint32_t t = 0; t < num_c_blocks_; ++t) position_[c_blocks_[t].col] = 0;
+      }
+    }
+  }
+  std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
+}
+
+void RowMerger::fetch_columns(std::uint32_t segment) const {
+  if (segment >= num_segments_ || num_pairs_ <= kShortRowPairs) return;  // fetch_rows_ahead() has
+  const std::uint32_t* cols = product_.b.cols.data();
+  for (std::uint32_t y = segments_[segment].begin; y < segments_[segment].end; y += kLineColumns) fetch(cols + y);
+}
+
+void RowMerger::count_columns() {
+  const std::uint32_t* cols = product_.b.cols.data();
+  std::uint32_t* position = position_.data();
+  for (std::uint32_t s = 0; s < num_segments_; ++s) {
+    fetch_columns(s + kMergedAhead);
+    for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) ++position[cols[y]];
+  }
+  num_c_blocks_ = product_.lister.list(position, product_.blocks_per_side, c_blocks_.data());
+}
+
+void RowMerger::mark_columns() {
+  const std::uint32_t* cols = product_.b.cols.data();
+  for (std::uint32_t s = 0; s < num_segments_; ++s) {
+    fetch_columns(s + kMergedAhead);
+    for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) {
+      const std::uint32_t col = cols[y];
+      ++position_[col];
+      marks_[col / 64] |= std::uint64_t{1} << (col % 64);
+      summary_[col / 4096] |= std::uint64_t{1} << (col / 64 % 64);
+    }
+  }
+  std::uint32_t next = 0;
+  for (std::uint64_t s = 0; s < summary_.size(); ++s) {
+    for (std::uint64_t words = std::exchange(summary_[s], 0); words != 0; words &= words - 1) {
+      const std::uint64_t word = s * 64 + static_cast<std::uint64_t>(std::countr_zero(words));
+      for (std::uint64_t bits = std::exchange(marks_[word], 0); bits != 0; bits &= bits - 1) {
+        const auto col = static_cast<std::uint32_t>(word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
+        const std::uint32_t count = std::exchange(position_[col], next);
+        next += count;
+        c_blocks_[num_c_blocks_++] = {.col = col, .end = next};
+      }
+    }
+  }
+}
+
+void RowMerger::place_pairs() {
+  const std::uint32_t* cols = product_.b.cols.data();
+  std::uint32_t* position = position_.data();
+  PairRef* pairs = pairs_.data();
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y) pairs[position[cols[y]]++] = {.a = segment.a, .b = y};
+  }
+}
+
+void RowMerger::sort_pairs() {
+  const std::uint32_t* cols = product_.b.cols.data();
+  std::uint32_t count = 0;
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y) {
+      keyed_[count++] = {.key = (std::uint64_t{cols[y]} << 32) | y, .value = segment.a};
+    }
+  }
+  if (count <= kMaxComparedPairs) {
+    std::sort(keyed_.data(), keyed_.data() + count, [](const Keyed& x, const Keyed& y) { return x.key < y.key; });
+  } else {
+    const auto bits = static_cast<unsigned>(std::bit_width(product_.blocks_per_side));
+    radix_sort({keyed_.data(), count}, scratch_.data(), 32, 32 + bits, 1);
+  }
+  for (std::uint32_t p = 0; p < count; ++p) {
+    const auto col = static_cast<std::uint32_t>(keyed_[p].key >> 32);
+    pairs_[p] = {.a = keyed_[p].value, .b = static_cast<std::uint32_t>(keyed_[p].key)};
+    if (num_c_blocks_ == 0 || c_blocks_[num_c_blocks_ - 1].col != col) ++num_c_blocks_;
+    c_blocks_[num_c_blocks_ - 1] = {.col = col, .end = p + 1};
+  }
+}
+
+void RowMerger::rank_pairs() {
+  std::uint32_t cols[kMaxRankedPairs];
+  std::uint32_t ranks[kMaxRankedPairs];
+  std::uint32_t count = 0;
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y) cols[count++] = product_.b.cols[y];
+  }
+  std::fill_n(ranks, count, 0u);
+  for (std::uint32_t x = 0; x + 1 < count; ++x) {
+    for (std::uint32_t y = x + 1; y < count; ++y) {
+      const std::uint32_t is_lower = cols[y] < cols[x] ? 1 : 0;
+      ranks[x] += is_lower;
+      ranks[y] += 1 - is_lower;
+    }
+  }
+  std::uint32_t ordered[kMaxRankedPairs];
+  std::uint32_t p = 0;
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y, ++p) {
+      pairs_[ranks[p]] = {.a = segment.a, .b = y};
+      ordered[ranks[p]] = cols[p];
+    }
+  }
+  std::uint32_t before = ~ordered[0];
+  for (p = 0; p < count; ++p) {
+    num_c_blocks_ += ordered[p] != before ? 1 : 0;
+    before = ordered[p];
+    c_blocks_[num_c_blocks_ - 1] = {.col = before, .end = p + 1};
+  }
+}
+
+std::byte* RowMerger::multiply(const CBlockList& list, std::byte* out) const {
+  const MultiplyCBlocks kernel = operands_.arithmetic.wide ? product_.wide_kernel : product_.narrow_kernel;
+  return kernel(operands_, list, out);
+}
+
+void RowMerger::run_kernel(UnitOutput& out) {
+  std::uint32_t begin = 0;
+  for (std::uint32_t t = 0; t < num_c_blocks_;) {
+    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), num_c_blocks_ - t));
+    const CBlockList list{.row = product_.a.rows[row_],
+                          .c_blocks = {c_blocks_.data() + t, count},
+                          .begin = begin,
+                          .pairs = pairs_.data()};
+    out.advance_to(multiply(list, out.position()));
+    t += count;
+    begin = c_blocks_[t - 1].end;
+  }
+}
+
+void RowMerger::multiply_long_column(std::uint32_t col, UnitOutput& out) {
+  // A C block with more pairs than a list holds: sums of its parts are clamped and merged, which gives the same as one
+  // sum.
+  const Operand& a = product_.a;
+  const Operand& b = product_.b;
+  const std::uint32_t m = product_.operands.shape.m;
+  const std::uint64_t record = output_record_bytes(m);
+  const std::uint32_t first = a.row_ptr[row_];
+  const bool cursors = has_cursors();
+  std::vector<std::uint32_t> sums(std::size_t{m} * m, 0);
+  num_pairs_ = 0;
+  for (std::uint32_t x = first; x < a.row_ptr[row_ + 1]; ++x) {
+    const std::uint32_t b_row = a.cols[x];
+    if (b_row == kNoRow) continue;
+    const std::uint32_t y = cursors ? cursors_[x - first] : first_at_least(b_row, col);
+    if (y == b.row_ptr[b_row + 1] || b.cols[y] != col) continue;
+    if (cursors) cursors_[x - first] = y + 1;
+    pairs_[num_pairs_++] = {.a = x, .b = y};
+    if (num_pairs_ == max_pairs_) add_part(col, sums);
+  }
+  add_part(col, sums);
+  if (std::all_of(sums.begin(), sums.end(), [](std::uint32_t sum) { return sum == 0; })) return;
+  static_cast<void>(out.room());
+  write_index(out.position(), {.i = a.rows[row_], .j = col});
+  std::memcpy(out.position() + kIndexBytes, sums.data(), record - kIndexBytes);
+  out.advance_to(out.position() + record);
+}
+
+void RowMerger::add_part(std::uint32_t col, std::vector<std::uint32_t>& sums) {
+  run_.check_cancelled();
+  part_record_.resize(output_record_bytes(product_.operands.shape.m));
+  std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
+  const CBlock c_block{.col = col, .end = std::exchange(num_pairs_, 0)};
+  const CBlockList list{.row = product_.a.rows[row_], .c_blocks = {&c_block, 1}, .begin = 0, .pairs = pairs_.data()};
+  const std::byte* end = multiply(list, part_record_.data());
+  if (end == part_record_.data()) return;  // all zero
+  for (std::size_t e = 0; e < sums.size(); ++e) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, part_record_.data() + kIndexBytes + e * sizeof value, sizeof value);
+    sums[e] = saturating_add(sums[e], value);
+  }
+}
+
+}  // namespace spmm::cpu

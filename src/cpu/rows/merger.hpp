@@ -1,0 +1,99 @@
+// One thread's work on result rows: finds the pairs, orders them by column, runs the kernel over them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/memory/aligned_array.hpp"
+#include "base/run/run.hpp"
+#include "cpu/operands/operand.hpp"
+#include "cpu/operands/radix_sort.hpp"
+#include "cpu/output/queue.hpp"
+#include "cpu/rows/accumulator.hpp"
+#include "cpu/rows/arithmetic.hpp"
+#include "cpu/simd/accumulator_kernel.hpp"
+#include "cpu/simd/column_list.hpp"
+#include "cpu/simd/kernels.hpp"
+
+namespace spmm::cpu {
+
+/// What is multiplied, shared by all threads.
+struct RowProduct {
+  const Operand& a;  ///< columns replaced by link_rows
+  const Operand& b;
+  Operands operands;
+  const RowArithmetic& arithmetic;
+  MultiplyCBlocks narrow_kernel;
+  MultiplyCBlocks wide_kernel;
+  AccumulatorKernel accumulator;  ///< may be empty
+  ColumnLister lister;
+  std::uint32_t blocks_per_side;
+};
+
+/// Memory: bounded, however long rows are (plan/memory/host_bytes.hpp). Threads: one.
+class RowMerger {
+ public:
+  RowMerger(const RowProduct& product, const Run& run);
+
+  /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
+  /// Values: pairs = exact number of pairs of the whole row. Errors: Interrupted within a fraction of a second, what
+  /// the output throws.
+  void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
+
+  /// The same for all of rows [first, last), where that is faster than one by one; else does nothing and returns false.
+  /// Values: row_pairs = exact number of pairs of each row of A. Errors: as merge().
+  bool merge_together(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> row_pairs,
+                      UnitOutput& out);
+
+ private:
+  /// B segment: blocks [begin, end) of B, of one row, that are multiplied by block `a` of A.
+  struct Segment {
+    std::uint32_t a;
+    std::uint32_t begin;
+    std::uint32_t end;
+  };
+
+  void fetch_rows_ahead() const;
+  void add_segment(const Segment& segment);
+  [[nodiscard]] bool has_cursors() const;
+  void merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
+  void multiply_long_column(std::uint32_t col, UnitOutput& out);
+  void add_part(std::uint32_t col, std::vector<std::uint32_t>& sums);
+  void start_cursors(std::uint32_t col_begin);
+  void collect_whole_row();
+  bool collect_columns(std::uint32_t col_begin, std::uint32_t col_end);
+  void order_pairs();
+  void fetch_columns(std::uint32_t segment) const;
+  void count_columns();
+  void mark_columns();
+  void place_pairs();
+  void sort_pairs();
+  void rank_pairs();
+  void run_kernel(UnitOutput& out);
+  std::byte* multiply(const CBlockList& list, std::byte* out) const;
+  [[nodiscard]] std::uint32_t first_at_least(std::uint32_t b_row, std::uint32_t col) const;
+
+  const RowProduct& product_;
+  const Run& run_;
+  Operands operands_;               // with the arithmetic of the row
+  std::uint32_t max_pairs_;         // of one list
+  std::uint32_t row_ = 0;           // of the compressed A
+  AlignedArray<Segment> segments_;  // with the pairs of the list
+  std::uint32_t num_segments_ = 0;
+  std::uint32_t num_pairs_ = 0;    // in segments_
+  AlignedArray<PairRef> pairs_;    // ordered by column
+  AlignedArray<CBlock> c_blocks_;  // of pairs_
+  std::uint32_t num_c_blocks_ = 0;
+  AlignedArray<std::uint32_t> cursors_;   // next block of B for each block of A in the row
+  AlignedArray<std::uint32_t> position_;  // [blocks_per_side] pairs per column, then their place; all 0 between rows
+  AlignedArray<std::uint64_t> marks_;     // a bit per column that occurs
+  AlignedArray<std::uint64_t> summary_;   // a bit per word of marks_ that is not 0
+  AlignedArray<Keyed> keyed_;             // pairs to sort, where there are too many columns for position_
+  AlignedArray<Keyed> scratch_;
+  RowAccumulator accumulator_;          // in pairs_ and cursors_
+  bool pairs_were_used_ = true;         // for lists, since accumulator_ had them
+  std::vector<std::byte> part_record_;  // part of a C block with more pairs than a list holds
+};
+
+}  // namespace spmm::cpu

@@ -1,0 +1,84 @@
+#include "cpu/rows/units.hpp"
+
+#include <algorithm>
+
+#include "cpu/rows/accumulator.hpp"
+#include "plan/memory/tiles.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+constexpr std::uint64_t kUnitsPerThread = 32;                 // the last ones level out what the others differ
+constexpr std::uint64_t kFullUnitsPerThread = 16;             // where rows of a unit are summed together
+constexpr std::uint64_t kMinUnitPairs = 1u << 13;             // far more work than handing out a unit
+constexpr std::uint64_t kMaxUnitPairs = 1u << 22;             // some 10 ms, so that output flows early
+constexpr std::uint64_t kColumnGrain = plan::tile_blocks(1);  // no tile is cut
+constexpr std::uint64_t kMaxParts = 1u << 12;                 // of one row
+
+}  // namespace
+
+UnitMaker::UnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
+                     std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads)
+    : pairs_(pairs), blocks_per_side_(blocks_per_side), buffer_records_(buffer_records) {
+  for (const std::uint64_t of_row : pairs) total_pairs_ += of_row;
+  const bool has_full_rows =
+      total_pairs_ / std::max<std::size_t>(1, pairs.size()) >= kPairsOfFullRows * blocks_per_side;
+  const std::uint64_t units = num_threads * (has_full_rows ? kFullUnitsPerThread : kUnitsPerThread);
+  target_pairs_ = std::clamp(total_pairs_ / units, kMinUnitPairs, kMaxUnitPairs);
+  for (std::size_t x = 1; x < borders.size(); ++x) places_.push_back({.row = borders[x - 1], .end = borders[x]});
+}
+
+std::uint64_t UnitMaker::records_of(std::uint32_t row) const {
+  return std::min(pairs_[row], blocks_per_side_);
+}
+
+std::uint64_t UnitMaker::num_parts(std::uint32_t row) const {
+  // For balance, and so that a part fits a buffer unless that makes parts tiny (then it fills several).
+  const std::uint64_t for_balance = pairs_[row] / target_pairs_;
+  const std::uint64_t for_buffers = (records_of(row) - 1) / buffer_records_ + 1;
+  const std::uint64_t wanted = std::max(for_balance, std::min(for_buffers, pairs_[row] / kMinUnitPairs));
+  const std::uint64_t most = std::max<std::uint64_t>(1, blocks_per_side_ / kColumnGrain);
+  return std::clamp<std::uint64_t>(wanted, 1, std::min(kMaxParts, most));
+}
+
+std::uint32_t UnitMaker::column_at(std::uint64_t part, std::uint64_t parts) const {
+  if (part == parts) return static_cast<std::uint32_t>(blocks_per_side_);
+  return static_cast<std::uint32_t>(blocks_per_side_ * part / parts / kColumnGrain * kColumnGrain);
+}
+
+bool UnitMaker::next(Unit& unit, std::uint64_t most_records) {
+  for (std::size_t asked = 0; asked < places_.size(); ++asked) {
+    const std::size_t range = turn_;
+    turn_ = range + 1 == places_.size() ? 0 : range + 1;
+    if (!next_of(places_[range], most_records, unit)) continue;
+    unit.range = static_cast<std::uint32_t>(range);
+    return true;
+  }
+  return false;
+}
+
+bool UnitMaker::next_of(Place& place, std::uint64_t most_records, Unit& unit) const {
+  while (place.row < place.end && pairs_[place.row] == 0) ++place.row;
+  if (place.row == place.end) return false;
+  const std::uint64_t parts = num_parts(place.row);
+  unit = {.row_begin = place.row,
+          .row_end = place.row + 1,
+          .col_begin = column_at(place.part, parts),
+          .col_end = column_at(place.part + 1, parts)};
+  if (++place.part < parts) return true;
+  place.part = 0;
+  ++place.row;
+  if (parts > 1) return true;
+  std::uint64_t unit_pairs = pairs_[unit.row_begin];
+  std::uint64_t unit_records = records_of(unit.row_begin);
+  while (place.row < place.end && unit_pairs + pairs_[place.row] <= target_pairs_ &&
+         unit_records + records_of(place.row) <= most_records) {
+    unit_pairs += pairs_[place.row];
+    unit_records += records_of(place.row);
+    ++place.row;
+  }
+  unit.row_end = place.row;
+  return true;
+}
+
+}  // namespace spmm::cpu

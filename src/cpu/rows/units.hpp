@@ -1,0 +1,56 @@
+// Cuts the product into units of work in output order.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace spmm::cpu {
+
+/// Block rows [row_begin, row_end) of the compressed A, all columns; or one row, columns [col_begin, col_end).
+struct Unit {
+  std::uint32_t row_begin = 0;
+  std::uint32_t row_end = 0;
+  std::uint32_t col_begin = 0;
+  std::uint32_t col_end = 0;
+  std::uint32_t range = 0;  ///< number of the range of block rows that it belongs to
+};
+
+/// Hands out units one by one: rows are joined until they reach about `target` pairs or `buffer_records` result
+/// blocks, a row beyond either is cut into column ranges of about equal width, between
+/// tiles (plan/memory/tiles.hpp). Where the result has several ranges of rows, each gives a unit in turn, in order
+/// within the range.
+class UnitMaker {
+ public:
+  /// Shapes: pairs [num_rows], which must outlive this. Values: borders = first row of each range, and num_rows.
+  UnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders, std::uint32_t blocks_per_side,
+            std::uint64_t buffer_records, unsigned num_threads);
+
+  /// Values: most_records = result blocks up to which rows are joined, buffer_records at most. False at the end.
+  bool next(Unit& unit, std::uint64_t most_records);
+
+  [[nodiscard]] std::uint64_t total_pairs() const { return total_pairs_; }
+
+ private:
+  /// Where a range is.
+  struct Place {
+    std::uint32_t row = 0;
+    std::uint32_t end = 0;
+    std::uint64_t part = 0;  // of row
+  };
+
+  bool next_of(Place& place, std::uint64_t most_records, Unit& unit) const;
+  [[nodiscard]] std::uint64_t records_of(std::uint32_t row) const;
+  [[nodiscard]] std::uint64_t num_parts(std::uint32_t row) const;
+  [[nodiscard]] std::uint32_t column_at(std::uint64_t part, std::uint64_t parts) const;
+
+  std::span<const std::uint64_t> pairs_;
+  std::uint64_t blocks_per_side_;
+  std::uint64_t buffer_records_;
+  std::uint64_t total_pairs_ = 0;
+  std::uint64_t target_pairs_ = 0;
+  std::vector<Place> places_;
+  std::size_t turn_ = 0;  // the range that is asked next
+};
+
+}  // namespace spmm::cpu

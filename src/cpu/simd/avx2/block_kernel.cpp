@@ -1,0 +1,215 @@
+// Multiply kernels for AVX2: vpmaddwd makes 8 sums of two products of 16-bit elements.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "cpu/simd/kernels.hpp"
+#include "spmm/saturate.hpp"
+#include "spmm/types.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#endif
+
+#include "cpu/simd/avx2/digits.hpp"
+#include "cpu/simd/c_block_driver.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+inline __m256i add_products(__m256i sums, __m256i a, __m256i b) {
+  return _mm256_add_epi32(sums, _mm256_madd_epi16(a, b));
+}
+
+/// Side 4: two registers of sums, a lane of 128 bits per row.
+struct Side4 {
+  static constexpr std::uint32_t kSide = 4;
+  static constexpr std::uint32_t kMaxRows = kSide;
+  static constexpr std::uint32_t kMaxCols = kSide;
+  static constexpr std::uint32_t kRunPairs = 0xFFFF'FFFFu;
+
+  template <bool kWide, std::uint32_t kM>
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+    // The lane of row r takes the two elements 2t, 2t + 1 of that row of A four times.
+    const __m256i first = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
+    __m256i low[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    __m256i high[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    __m128i row_sums = _mm_setzero_si128();
+    for (std::uint32_t p = 0; p < count; ++p) {
+      _mm_prefetch(reinterpret_cast<const char*>(x.b + pairs[p + kPairsAhead].b * std::size_t{16}), _MM_HINT_T0);
+      const auto* b = reinterpret_cast<const __m128i*>(x.b + pairs[p].b * std::size_t{16});
+      const __m256i a = _mm256_load_si256(reinterpret_cast<const __m256i*>(x.a + pairs[p].a * std::size_t{16}));
+      for (int t = 0; t < 2; ++t) {
+        const __m256i b_pair = offset<kWide>(_mm256_broadcastsi128_si256(_mm_load_si128(b + t)));
+        for (std::size_t half = 0; half < 2; ++half) {
+          const __m256i lanes = _mm256_add_epi32(first, _mm256_set1_epi32(static_cast<int>(4 * half) + t));
+          const __m256i a_pair = _mm256_permutevar8x32_epi32(a, lanes);
+          if constexpr (kWide) {
+            low[half] = add_products(low[half], low_bytes(a_pair), b_pair);
+            high[half] = add_products(high[half], high_bytes(a_pair), b_pair);
+          } else {
+            low[half] = add_products(low[half], a_pair, b_pair);
+          }
+        }
+      }
+      if constexpr (kWide) {
+        const void* sums = x.a_row_sums + pairs[p].a * std::size_t{4};
+        row_sums = _mm_add_epi32(row_sums, _mm_load_si128(static_cast<const __m128i*>(sums)));
+      }
+    }
+    for (int half = 0; half < 2; ++half) {
+      if constexpr (kWide) {
+        const __m256i rows = _mm256_add_epi32(_mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1), _mm256_set1_epi32(2 * half));
+        const __m256i shifted = _mm256_castsi128_si256(_mm_slli_epi32(row_sums, 7));
+        low[half] = join_digits(low[half], high[half], _mm256_permutevar8x32_epi32(shifted, rows));
+      }
+      _mm256_store_si256(reinterpret_cast<__m256i*>(out + 8 * half), low[half]);
+    }
+  }
+};
+
+/// Strips of up to 4 rows, as equal as can be, and 8 columns.
+/// Values: kConstantSide = the padded columns if known when compiling, else 0.
+template <std::uint32_t kConstantSide>
+struct Strips {
+  static constexpr std::uint32_t kSide = kConstantSide;
+  static constexpr std::uint32_t kMaxRows = kSide != 0 ? kSide : kMaxBlockDim;
+  static constexpr std::uint32_t kMaxCols = kMaxRows;
+  static constexpr std::uint32_t kRunPairs = kSide == 8 ? 64 : 16;  // blocks of one run stay in cache for all strips
+  static constexpr std::uint32_t kMaxStripRows = 4;
+  static constexpr std::uint32_t kStripCols = 8;
+
+  /// Where a strip lies in a block.
+  struct Place {
+    std::uint32_t row;
+    std::uint32_t col;
+  };
+
+  template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
+  static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, const Place& place,
+                        const std::uint32_t* row_sums, std::uint32_t* out) {
+    const std::size_t inner = kSide == 8 ? kSide : kM != 0 ? (kM + 1) / 2 * 2 : x.shape.inner;
+    const std::size_t used_inner = kM != 0 ? kM : inner;  // what follows is padding
+    const std::size_t cols = kSide != 0 ? kSide : x.shape.cols;
+    const std::size_t a_stride = kSide != 0 ? kSide * inner : x.shape.a_elements();
+    const std::size_t b_stride = inner * cols;
+    __m256i low[kRows];
+    __m256i high[kRows];
+    const bool is_first = place.row == 0 && place.col == 0;
+    const BlocksAhead ahead(x, b_stride * sizeof(std::uint16_t));
+    for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
+    for (std::uint32_t p = 0; p < count; ++p) {
+      if (is_first) ahead.fetch(pairs + p);
+      const std::uint16_t* a = x.a + pairs[p].a * a_stride + place.row * inner;
+      const std::uint16_t* b = x.b + pairs[p].b * b_stride + place.col * 2;
+      for (std::size_t t = 0; t < used_inner; t += 2) {
+        const __m256i b_pair = offset<kWide>(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + t * cols)));
+        for (std::uint32_t r = 0; r < kRows; ++r) {
+          const std::size_t at = r * inner + t;
+          const __m256i a_pair = _mm256_set1_epi32(two_elements(a + at));
+          if constexpr (kWide) {
+            low[r] = add_products(low[r], low_bytes(a_pair), b_pair);
+            high[r] = add_products(high[r], high_bytes(a_pair), b_pair);
+          } else {
+            low[r] = add_products(low[r], a_pair, b_pair);
+          }
+        }
+      }
+    }
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      if constexpr (kWide) {
+        const auto row_sum = static_cast<std::int32_t>(row_sums[place.row + r]);
+        low[r] = join_digits(low[r], high[r], _mm256_set1_epi32(row_sum));
+      }
+      std::uint32_t* const to = out + (place.row + r) * cols + place.col;
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low[r]);
+    }
+  }
+
+  /// Strips from the kStrip-th one on.
+  template <bool kWide, std::uint32_t kM, std::uint32_t kStrip>
+  static void run_strips(const Operands& x, const PairRef* pairs, std::uint32_t count, const std::uint32_t* row_sums,
+                         std::uint32_t* out) {
+    constexpr std::uint32_t kNumStrips = (kM - 1) / kMaxStripRows + 1;
+    constexpr std::uint32_t kRow = kStrip * kM / kNumStrips;
+    constexpr std::uint32_t kRows = (kStrip + 1) * kM / kNumStrips - kRow;
+    for (std::uint32_t col = 0; col < kSide; col += kStripCols) {
+      run_strip<kWide, kM, kRows>(x, pairs, count, {.row = kRow, .col = col}, row_sums, out);
+    }
+    if constexpr (kStrip + 1 < kNumStrips) run_strips<kWide, kM, kStrip + 1>(x, pairs, count, row_sums, out);
+  }
+
+  template <bool kWide, std::uint32_t kM>
+  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+    const std::uint32_t rows = kSide != 0 ? kSide : x.shape.rows;
+    alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
+    if constexpr (kWide) sum_rows(x, pairs, count, rows, row_sums.data());
+    const std::uint32_t* const of_rows = row_sums.data();
+    if constexpr (kM != 0) return run_strips<kWide, kM, 0>(x, pairs, count, of_rows, out);
+    const std::uint32_t m = x.shape.m;
+    const std::uint32_t num_strips = (m - 1) / kMaxStripRows + 1;
+    for (std::uint32_t strip = 0; strip < num_strips; ++strip) {
+      const std::uint32_t row = strip * m / num_strips;
+      const bool is_full = (strip + 1) * m / num_strips - row == kMaxStripRows;
+      for (std::uint32_t col = 0; col < x.shape.cols; col += kStripCols) {
+        is_full ? run_strip<kWide, kM, kMaxStripRows>(x, pairs, count, {.row = row, .col = col}, of_rows, out)
+                : run_strip<kWide, kM, kMaxStripRows - 1>(x, pairs, count, {.row = row, .col = col}, of_rows, out);
+      }
+    }
+  }
+
+  /// Sums straight into a record, which has no padding; whether one is not zero.
+  template <bool kWide, std::uint32_t kM>
+  requires(kM != 0 && kM == kSide) static bool run_and_store(const Operands& x, const PairRef* pairs,
+                                                             std::uint32_t count, std::byte* out) {
+    run<kWide, kM>(x, pairs, count, reinterpret_cast<std::uint32_t*>(out));
+    __m256i any = _mm256_setzero_si256();
+    for (std::uint32_t at = 0; at < kM * kM * sizeof(std::uint32_t); at += sizeof any) {
+      any = _mm256_or_si256(any, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(out + at)));
+    }
+    return _mm256_testz_si256(any, any) == 0;
+  }
+};
+
+}  // namespace
+
+MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
+  return pick_kernel<Side4, Strips<8>, Strips<8>, Strips>(shape, arithmetic);
+}
+
+}  // namespace spmm::cpu
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+namespace spmm::cpu {
+
+bool avx2_available() {
+  return __builtin_cpu_supports("avx2");
+}
+
+}  // namespace spmm::cpu
+
+#else  // another machine: never available
+
+namespace spmm::cpu {
+
+bool avx2_available() {
+  return false;
+}
+MultiplyCBlocks avx2_kernel(const PackedShape&, const Arithmetic&) {
+  return nullptr;
+}
+
+}  // namespace spmm::cpu
+
+#endif

@@ -1,0 +1,21 @@
+// Which instruction set the kernels use, and how they want their operands packed.
+#pragma once
+
+#include <string_view>
+
+#include "plan/memory/packed_shape.hpp"
+
+namespace spmm::cpu {
+
+using plan::Isa;
+
+std::string_view isa_name(Isa isa);
+
+/// The widest one of this machine, or a lower one forced by the environment variable SPMM_CPU_ISA
+/// ("portable", "avx2", "avx512-vnni"). Errors: UsageError for an unknown name or one this machine does not have.
+Isa choose_isa();
+
+using plan::packed_shape;
+using plan::PackedShape;
+
+}  // namespace spmm::cpu

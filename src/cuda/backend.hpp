@@ -1,0 +1,64 @@
+// The CUDA backend as the facade sees it; no CUDA header needed. Built without CUDA, stub.cpp stands in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/run/bound_task.hpp"
+#include "base/run/run.hpp"
+#include "plan/execution.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cuda {
+
+/// A device as products of one engine use it; device_context.hpp.
+class DeviceContext;
+
+/// A device as it is now.
+struct DeviceInfo {
+  int number = 0;
+  std::string name{};
+  std::uint64_t memory_bytes = 0;  ///< that products on this context may take together, used ones included
+  bool has_dense_tensor = false;   ///< can run the dense tensor-core kernel
+  int capability = 0;              ///< compute capability, 10 * major + minor
+};
+
+/// "13.0 for sm_90", or "" in a build without CUDA.
+std::string build_info();
+
+/// Whether this build can use CUDA and a device is there; finds out without CUDA. Else sets `why_not`.
+bool may_start(std::string& why_not);
+
+/// Devices that CUDA can use, which starts its runtime; 0 sets `why_not`.
+int num_devices(std::string& why_not);
+
+/// Whether a launcher has told this process its rank on the node: others may want the other devices.
+bool has_local_rank();
+
+/// Picks a device and starts it: `wanted` >= 0 names it; -1 means device 0 where one is visible, else local rank modulo
+/// devices. Returns nothing and sets `why_not` if there is none. The device that is current on the caller's thread
+/// stays. Errors: DeviceError if a named device does not exist.
+std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not);
+
+DeviceInfo describe(const DeviceContext& context);
+
+/// Profiler ranges for the stages (NVTX); empty in a build without CUDA.
+StageHooks stage_hooks();
+
+/// C = A * B on run.device, records to `sink` in order; with run.more_devices on all of them, records also at their
+/// places where the sink takes them so. Does not call sink.finish(). The device that is current on the caller's thread
+/// stays.
+/// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
+/// stands and left in `execution`.
+/// Threads: several products may run on one context at once.
+/// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
+ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+                      const plan::Decide& decide, const Run& run);
+
+/// Lower bounds of sums of C by kernels that share nothing with those of products, for proofs of their results. Empty
+/// where the device has no instructions for it. It answers false where device memory does not suffice, or CUDA fails.
+/// Values: limit_bytes = of device memory; share = of the product that is proven, or null. Both must outlive it.
+BoundProver bounds_on(DeviceContext& context, std::uint64_t limit_bytes, MemoryShare* share);
+
+}  // namespace spmm::cuda

@@ -1,0 +1,206 @@
+#include "cuda/device/context.hpp"
+
+#include <cuda.h>
+
+#include <limits>
+#include <map>
+#include <string>
+
+#include "kernels/check.hpp"
+#include "kernels/tuning.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+
+/// The few functions of the driver that the runtime has no counterpart for. Found at run time: a program that links the
+/// driver does not start on a machine without one.
+struct Driver {
+  decltype(&cuDeviceGet) device_get = nullptr;
+  decltype(&cuDevicePrimaryCtxRetain) primary_retain = nullptr;
+  decltype(&cuCtxPushCurrent) push = nullptr;
+  decltype(&cuCtxPopCurrent) pop = nullptr;
+};
+
+template <class Function>
+void find(const char* name, Function& function) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  constexpr unsigned kVersion = 12000;  // of the driver's interface: that of the oldest toolkit that builds this
+  check(cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &result), name);
+#else
+  check(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result), name);
+#endif
+  if (result != cudaDriverEntryPointSuccess || found == nullptr) {
+    throw DeviceError("CUDA driver", std::string("has no ") + name,
+                      "update the driver, or use ProductOptions::backend = cpu");
+  }
+  function = reinterpret_cast<Function>(found);
+}
+
+const Driver& driver() {
+  static const Driver kDriver = [] {
+    Driver found;
+    find("cuDeviceGet", found.device_get);
+    find("cuDevicePrimaryCtxRetain", found.primary_retain);
+    find("cuCtxPushCurrent", found.push);
+    find("cuCtxPopCurrent", found.pop);
+    return found;
+  }();
+  return kDriver;
+}
+
+void check_driver(CUresult status, const char* what) {
+  if (status == CUDA_SUCCESS) return;
+  if (status == CUDA_ERROR_OUT_OF_MEMORY) check(cudaErrorMemoryAllocation, what);
+  throw CudaError(std::string(what) + ": CUDA driver error " + std::to_string(static_cast<int>(status)));
+}
+
+/// The context that the runtime uses on a device, started where it has not been. It is kept for the whole process:
+/// ending and starting it again between two engines would take 0.2 s.
+CUcontext primary_context(int device) {
+  static std::mutex mutex;
+  static std::map<int, CUcontext> started;
+  const std::lock_guard lock(mutex);
+  const auto known = started.find(device);
+  if (known != started.end()) return known->second;
+  check(cudaInitDevice(device, 0, 0), "start the device");
+  CUdevice handle = 0;
+  CUcontext context = nullptr;
+  check_driver(driver().device_get(&handle, device), "device");
+  check_driver(driver().primary_retain(&context, handle), "start the device");
+  started.emplace(device, context);
+  return context;
+}
+
+}  // namespace
+
+DeviceGuard::DeviceGuard(int device) {
+  check_driver(driver().push(primary_context(device)), "choose device");
+}
+
+DeviceGuard::~DeviceGuard() {
+  CUcontext popped = nullptr;
+  (void)driver().pop(&popped);
+}
+
+DeviceContext::DeviceContext(int device) : device_(device) {
+  const DeviceGuard guard(device);
+  check(cudaGetDeviceProperties(&properties_, device), "device properties");
+  int has_pools = 0;
+  check(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device), "memory pool");
+  if (has_pools == 0) return;
+  cudaMemPoolProps wanted{};
+  wanted.allocType = cudaMemAllocationTypePinned;  // lies on the device, is never moved
+  wanted.handleTypes = cudaMemHandleTypeNone;
+  wanted.location.type = cudaMemLocationTypeDevice;
+  wanted.location.id = device;
+  check(cudaMemPoolCreate(&pool_, &wanted), "memory pool");
+  std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();  // freed memory stays for the next product
+  const cudaError_t status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
+  if (status != cudaSuccess) ignore(cudaMemPoolDestroy(pool_));
+  check(status, "memory pool");
+}
+
+DeviceContext::~DeviceContext() {
+  try {
+    const DeviceGuard guard(device_);
+    streams_.clear([](cudaStream_t stream) {
+      ignore(cudaStreamSynchronize(stream));  // memory freed in its order goes back before the pool does
+      ignore(cudaStreamDestroy(stream));
+    });
+    slots_.clear([](std::byte* slot) { ignore(cudaFreeHost(slot)); });
+    for (void* page : pages_) ignore(cudaFreeHost(page));
+    if (pool_ != nullptr) ignore(cudaMemPoolDestroy(pool_));
+  } catch (...) {  // no device to give anything back to
+  }
+}
+
+std::uint64_t DeviceContext::memory_bytes() const {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "device memory");
+  std::uint64_t held = 0;
+  if (pool_ != nullptr) {
+    check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &held), "memory pool");
+  }
+  return free_bytes + held;
+}
+
+void* DeviceContext::allocate(std::uint64_t bytes, cudaStream_t stream, const char* what) {
+  void* data = nullptr;
+  if (pool_ == nullptr) {
+    check(cudaMalloc(&data, bytes), what);
+    return data;
+  }
+  cudaError_t status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream);
+  if (status == cudaErrorMemoryAllocation) {  // what the pool keeps may lie in pieces that are too small
+    (void)cudaGetLastError();
+    ignore(cudaStreamSynchronize(stream));
+    ignore(cudaMemPoolTrimTo(pool_, 0));
+    status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream);
+  }
+  check(status, what);
+  return data;
+}
+
+void DeviceContext::release(void* data, cudaStream_t stream) noexcept {
+  ignore(pool_ != nullptr ? cudaFreeAsync(data, stream) : cudaFree(data));
+}
+
+cudaStream_t DeviceContext::take_stream() {
+  return streams_.take([] {
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+    return stream;
+  });
+}
+
+std::byte* DeviceContext::take_slot() {
+  return slots_.take([this] {
+    const bool has_tail = !has_tail_.exchange(true);
+    void* slot = nullptr;
+    check(cudaHostAlloc(&slot, kernels::kRingSlotBytes + (has_tail ? kPageBytes + kPinnedTableBytes : 0),
+                        cudaHostAllocPortable),
+          "pinned buffer");
+    auto* const bytes = static_cast<std::byte*>(slot);
+    if (!has_tail) return bytes;
+    tables_.add(reinterpret_cast<std::uint32_t*>(bytes + kernels::kRingSlotBytes + kPageBytes));
+    const std::lock_guard lock(pages_mutex_);
+    if (page_ == nullptr) page_ = bytes + kernels::kRingSlotBytes;
+    return bytes;
+  });
+}
+
+/// Threads: under pages_mutex_.
+std::byte* DeviceContext::make_page(std::size_t bytes) {
+  pages_.reserve(pages_.size() + 1);
+  void* page = nullptr;
+  check(cudaHostAlloc(&page, bytes, cudaHostAllocDefault), "pinned buffer");
+  pages_.push_back(page);
+  return static_cast<std::byte*>(page);
+}
+
+std::uint32_t* DeviceContext::take_table() {
+  return tables_.take([this] {
+    const std::lock_guard lock(pages_mutex_);
+    return reinterpret_cast<std::uint32_t*>(make_page(kPinnedTableBytes));
+  });
+}
+
+std::uint32_t* DeviceContext::take_word() {
+  return words_.take([this] { return make_word(); });
+}
+
+std::uint32_t* DeviceContext::make_word() {
+  const std::lock_guard lock(pages_mutex_);
+  if (page_ == nullptr || words_in_page_ == kPageBytes / kPinnedWordBytes) {
+    page_ = make_page(kPageBytes);
+    words_in_page_ = 0;
+  }
+  return reinterpret_cast<std::uint32_t*>(page_ + kPinnedWordBytes * words_in_page_++);
+}
+
+}  // namespace spmm::cuda

@@ -1,0 +1,283 @@
+// Owners of CUDA resources. Besides device_context.*, the only files that allocate device or pinned memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include "base/memory/budget.hpp"
+#include "cuda/device/context.hpp"
+#include "kernels/blocks/copy_to_host.hpp"
+#include "kernels/check.hpp"
+
+namespace spmm::cuda {
+
+class Event;
+
+/// A stream of the context; it does not synchronise with the default stream.
+class Stream {
+ public:
+  explicit Stream(DeviceContext& context) : context_(context), stream_(context.take_stream()) {}
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  /// Waits until the stream is idle: what is destroyed after it is no longer used by its work.
+  ~Stream() {
+    settle();
+    context_.put_stream(stream_);
+  }
+
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  [[nodiscard]] DeviceContext& context() const { return context_; }
+  void synchronize() const { check(cudaStreamSynchronize(stream_), "stream"); }
+  /// As synchronize(), where an error has been or will be reported by something else.
+  void settle() const noexcept { ignore(cudaStreamSynchronize(stream_)); }
+  /// Work that follows waits on the device for the point of another stream.
+  void wait_for(const Event& event) const;
+
+ private:
+  DeviceContext& context_;
+  cudaStream_t stream_;
+};
+
+/// Waits for a stream when it goes: declared behind the owners of what the stream's work uses.
+class SettledAtEnd {
+ public:
+  explicit SettledAtEnd(const Stream& stream) : stream_(stream) {}
+  ~SettledAtEnd() { stream_.settle(); }
+  SettledAtEnd(const SettledAtEnd&) = delete;
+  SettledAtEnd& operator=(const SettledAtEnd&) = delete;
+
+ private:
+  const Stream& stream_;
+};
+
+/// Counts what a product allocates on the device and refuses to pass a limit, its own or what its share of the engine's
+/// memory can grow to. Threads: any.
+/// Stream: memory is taken and given back in the order of one stream, without waiting: buffers may go while work on
+/// that stream still uses them. Another stream waits for a point behind the allocation before it uses a buffer, and the
+/// host waits for that stream before the buffer goes.
+class DeviceMemory {
+ public:
+  /// The stream, and the share where there is one, must outlive it.
+  DeviceMemory(const Stream& stream, std::uint64_t limit_bytes, MemoryShare* share = nullptr)
+      : stream_(stream), limit_bytes_(limit_bytes), share_(share) {}
+
+  /// Errors: OutOfMemory beyond the limit or where the device has no more.
+  void* allocate(std::uint64_t bytes, const char* what);
+  void release(void* data, std::uint64_t bytes) noexcept;
+
+  /// Memory of another owner counts as this product's own while it uses that.
+  void add_lent(std::uint64_t bytes) { used_bytes_ += bytes; }
+  void remove_lent(std::uint64_t bytes) { used_bytes_ -= bytes; }
+  /// The claim on it stays until the product's share goes. There is a share.
+  void hold(KeptClaim claim) noexcept { share_->hold(std::move(claim)); }
+  /// Buffers of `bytes` belong to another one from now on.
+  void hand_over(DeviceMemory& to, std::uint64_t bytes) {
+    to.used_bytes_ += bytes;
+    used_bytes_ -= bytes;
+  }
+
+  [[nodiscard]] const Stream& stream() const { return stream_; }
+  [[nodiscard]] DeviceContext& context() const { return stream_.context(); }
+  [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
+  /// What could be allocated now.
+  [[nodiscard]] std::uint64_t free_bytes() const;
+  /// What could be held in all now.
+  [[nodiscard]] std::uint64_t most_bytes() const;
+
+ private:
+  /// Errors: OutOfMemory if that many bytes in all are too many.
+  void check_limit(std::uint64_t used_bytes, const char* what);
+  void* allocate_from_device(std::uint64_t bytes, const char* what);
+
+  const Stream& stream_;
+  std::uint64_t limit_bytes_;
+  MemoryShare* share_;
+  std::mutex share_mutex_;  // one grows at a time
+  std::atomic<std::uint64_t> used_bytes_{0};
+  std::atomic<std::uint64_t> peak_bytes_{0};
+};
+
+/// Device array of T; the DeviceMemory must outlive it. Not initialised. One that is lent owns nothing.
+template <class T>
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(DeviceMemory& memory, std::uint64_t count, const char* what)
+      : memory_(&memory),
+        count_(count),
+        capacity_(count),
+        data_(static_cast<T*>(memory.allocate(count * sizeof(T), what))) {}
+  DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    DeviceBuffer old(std::move(*this));
+    swap(other);
+    return *this;
+  }
+  ~DeviceBuffer() {
+    if (data_ != nullptr && memory_ != nullptr) memory_->release(data_, capacity_ * sizeof(T));
+  }
+
+  /// Forgets the elements from `count` on; their memory stays.
+  void truncate(std::uint64_t count) { count_ = count < count_ ? count : count_; }
+
+  /// The same array without owning it; this one must outlive it.
+  [[nodiscard]] DeviceBuffer lend() const {
+    DeviceBuffer lent;
+    lent.count_ = count_;
+    lent.data_ = data_;
+    return lent;
+  }
+  /// Lets it be counted and freed by another memory.
+  void hand_over(DeviceMemory& to) {
+    if (data_ == nullptr) return;
+    memory_->hand_over(to, capacity_ * sizeof(T));
+    memory_ = &to;
+  }
+
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] std::uint64_t size() const { return count_; }
+
+ private:
+  void swap(DeviceBuffer& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(count_, other.count_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(data_, other.data_);
+  }
+
+  DeviceMemory* memory_ = nullptr;
+  std::uint64_t count_ = 0;
+  std::uint64_t capacity_ = 0;
+  T* data_ = nullptr;
+};
+
+/// A page-locked number of the context that the device can write, with kPinnedWordBytes of its own. No work may use it
+/// when it goes.
+class PinnedWord {
+ public:
+  explicit PinnedWord(DeviceContext& context) : context_(&context), word_(context.take_word()) {}
+  PinnedWord(PinnedWord&& other) noexcept : context_(other.context_), word_(std::exchange(other.word_, nullptr)) {}
+  PinnedWord& operator=(PinnedWord&&) = delete;
+  ~PinnedWord() {
+    if (word_ != nullptr) context_->put_word(word_);
+  }
+
+  [[nodiscard]] std::uint32_t* data() const { return word_; }
+  [[nodiscard]] std::uint32_t value() const { return *word_; }
+
+ private:
+  DeviceContext* context_;
+  std::uint32_t* word_;
+};
+
+/// A page-locked table of the context that the device can write, kPinnedTableBytes. No work may use it when it goes.
+class PinnedTable {
+ public:
+  explicit PinnedTable(DeviceContext& context) : context_(context), words_(context.take_table()) {}
+  PinnedTable(const PinnedTable&) = delete;
+  PinnedTable& operator=(const PinnedTable&) = delete;
+  ~PinnedTable() { context_.put_table(words_); }
+
+  [[nodiscard]] std::uint32_t* words() const { return words_; }
+
+ private:
+  DeviceContext& context_;
+  std::uint32_t* words_;
+};
+
+/// Page-locked host array of T that the device can reach, for arrays that no slot holds. Taking it and giving it back
+/// may wait for all work on the device.
+template <class T>
+class PinnedBuffer {
+ public:
+  explicit PinnedBuffer(std::uint64_t count) : count_(count) {
+    check(cudaHostAlloc(reinterpret_cast<void**>(&data_), count * sizeof(T), cudaHostAllocDefault), "pinned buffer");
+  }
+  PinnedBuffer(PinnedBuffer&& other) noexcept
+      : count_(std::exchange(other.count_, 0)), data_(std::exchange(other.data_, nullptr)) {}
+  PinnedBuffer& operator=(PinnedBuffer&&) = delete;
+  ~PinnedBuffer() {
+    if (data_ != nullptr) ignore(cudaFreeHost(data_));
+  }
+
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] std::uint64_t size() const { return count_; }
+  T& operator[](std::uint64_t x) const { return data_[x]; }
+
+ private:
+  std::uint64_t count_ = 0;
+  T* data_ = nullptr;
+};
+
+/// A point in a stream. Timed events can be compared; untimed ones are cheaper.
+class Event {
+ public:
+  explicit Event(bool timed = false) {
+    check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "event");
+  }
+  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  Event& operator=(Event&&) = delete;
+  ~Event() {
+    if (event_ != nullptr) ignore(cudaEventDestroy(event_));
+  }
+
+  [[nodiscard]] cudaEvent_t get() const { return event_; }
+  void record(const Stream& stream) const { check(cudaEventRecord(event_, stream.get()), "event"); }
+  /// Whether the point has been reached.
+  [[nodiscard]] bool is_reached() const {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) return false;
+    check(status, "event");
+    return true;
+  }
+  /// Waits on the host until the point is reached; at once if it was never recorded.
+  void synchronize() const { check(cudaEventSynchronize(event_), "event"); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+inline void Stream::wait_for(const Event& event) const {
+  check(cudaStreamWaitEvent(stream_, event.get()), "event");
+}
+
+/// Copies on a stream; the host side should be pinned. Shapes: count elements of T.
+template <class T>
+void copy_async(T* to, const T* from, std::uint64_t count, const Stream& stream) {
+  if (count == 0) return;
+  check(cudaMemcpyAsync(to, from, count * sizeof(T), cudaMemcpyDefault, stream.get()), "copy");
+}
+
+/// An array of its own with the same content. Stream: copied in the order of memory.stream().
+template <class T>
+DeviceBuffer<T> copy_of(const DeviceBuffer<T>& from, DeviceMemory& memory, const char* what) {
+  DeviceBuffer<T> out(memory, from.size(), what);
+  copy_async(out.data(), from.data(), from.size(), memory.stream());
+  return out;
+}
+
+/// Fetches one value and waits for it. A kernel writes it to page-locked memory. In a copy to pageable memory the
+/// driver would wait for all that the stream has still to do, and calls of other threads for the driver; a copy to
+/// page-locked memory would wait for the records that another stream downloads.
+template <class T>
+T fetch(const T* from, const Stream& stream) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kPinnedWordBytes && sizeof(T) % 4 == 0);
+  const PinnedWord word(stream.context());
+  {
+    const SettledAtEnd settled(stream);  // nothing writes to the word when it goes, whatever fails
+    kernels::launch_publish(reinterpret_cast<const std::uint32_t*>(from), sizeof(T) / 4, word.data(), stream.get());
+    stream.synchronize();
+  }
+  T value{};
+  std::memcpy(static_cast<void*>(&value), word.data(), sizeof(T));
+  return value;
+}
+
+}  // namespace spmm::cuda

@@ -1,0 +1,80 @@
+// The multiply kernels behind one interface: each fills the C blocks of a panel in its own way.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/run/run.hpp"
+#include "cuda/device/stage_events.hpp"
+#include "cuda/operands/operands.hpp"
+#include "cuda/output/download.hpp"
+#include "plan/execution.hpp"
+
+namespace spmm::cuda {
+
+/// What every multiplier works with.
+struct MultiplierContext {
+  const Operands& operands;
+  const plan::Execution& execution;  // its panels, groups of columns and number of planes are taken as they stand
+  DeviceMemory& memory;
+  std::uint64_t max_c_blocks;  // of a panel
+  const Stream& stream;
+  StageEvents& events;
+  const Run& run;
+};
+
+class Multiplier {
+ public:
+  virtual ~Multiplier() = default;
+
+  /// Puts the product of a panel on the stream: its records, packed, and their number.
+  virtual void multiply(const plan::Panel& panel, PackedPanel& target) = 0;
+};
+
+/// A multiplier whose kernel fills whole C blocks; zero blocks are dropped and the others packed afterwards.
+class CBlockFiller : public Multiplier {
+ public:
+  explicit CBlockFiller(const MultiplierContext& context);
+
+  void multiply(const plan::Panel& panel, PackedPanel& target) final;
+
+ protected:
+  /// Puts the product of a panel on the stream and returns its C blocks; their keys stay valid until the next call.
+  /// Shapes: results hold panel.max_c_blocks() C blocks.
+  virtual kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) = 0;
+
+  MultiplierContext c_;
+
+ private:
+  DeviceBuffer<std::uint32_t> values_;     // [max_c_blocks, m, m]
+  DeviceBuffer<std::uint8_t> non_zero_;    // [max_c_blocks]
+  DeviceBuffer<std::uint32_t> positions_;  // [max_c_blocks]
+  DeviceBuffer<std::byte> work_;
+};
+
+/// The code of the execution's kernel.
+std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context);
+
+/// ESC where a panel is listed, the Gustavson kernel elsewhere.
+std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context);
+/// Rows of small blocks, hashed, ranked or dense.
+std::unique_ptr<Multiplier> make_small_multiplier(const MultiplierContext& context);
+/// Rows whose C blocks are found first, sums by rank.
+std::unique_ptr<Multiplier> make_ranked_multiplier(const MultiplierContext& context);
+/// Byte planes and tensor cores. Values: panels span all block columns.
+std::unique_ptr<Multiplier> make_dense_multiplier(const MultiplierContext& context);
+/// The same for those tiles that are not empty.
+std::unique_ptr<Multiplier> make_tile_multiplier(const MultiplierContext& context);
+/// Dense u16 copies and register C blocks on any device.
+std::unique_ptr<Multiplier> make_dense_tiled_multiplier(const MultiplierContext& context);
+
+/// The C blocks of a panel before any listing: all of them.
+kernels::CBlocksView all_c_blocks(const plan::Panel& panel, std::uint32_t num_columns);
+
+/// The pairs of a panel that is listed.
+kernels::PanelPairs panel_pairs(const plan::Panel& panel, std::uint32_t column_bits);
+
+/// Largest number of pairs of a listed panel; 0 without one.
+std::uint64_t max_listed_pairs(const std::vector<plan::Panel>& panels);
+
+}  // namespace spmm::cuda

@@ -1,0 +1,161 @@
+// row-rank: the C blocks of a row found first, then their sums by rank in shared memory.
+#include <algorithm>
+#include <array>
+
+#include "cuda/multipliers/multiplier.hpp"
+#include "kernels/ranked/launch.hpp"
+#include "kernels/tuning.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+class RankedMultiplier : public Multiplier {
+ public:
+  explicit RankedMultiplier(const MultiplierContext& context)
+      : c_(context),
+        max_c_blocks_(max_c_blocks()),
+        max_parts_(max_parts()),
+        spans_(c_.memory, max_rows(), "column spans"),
+        part_offsets_(c_.memory, max_rows() + std::uint64_t{1}, "part offsets"),
+        parts_(c_.memory, max_parts_, "parts"),
+        counts_before_(c_.memory, max_parts_ + 1, "counts of parts"),
+        windows_(c_.memory, kernels::max_rank_windows(max_parts_, max_c_blocks_), "windows"),
+        columns_(c_.memory, max_c_blocks_, "columns"),
+        counters_(c_.memory, kernels::kRankCounters, "counters"),
+        work_(c_.memory, kernels::ranked_workspace_bytes(max_rows(), max_parts_, max_c_blocks_),
+              "row-rank work space") {
+    if (c_.operands.b.columns.size() < kernels::kRankUnitBlocks) copy_few_blocks();
+    const bool can_be_zero = look_at_operands();
+    splits_ = DeviceBuffer<std::uint32_t>(c_.memory, kernels::max_rank_splits(max_c_blocks_, can_be_zero), "splits");
+    if (!can_be_zero) return;
+    unpacked_ =
+        DeviceBuffer<std::uint32_t>(c_.memory, max_c_blocks_ * (output_record_bytes(c_.operands.m) / 4), "records");
+    non_zero_ = DeviceBuffer<std::uint8_t>(c_.memory, max_c_blocks_, "flags");
+  }
+
+  void multiply(const plan::Panel& panel, PackedPanel& target) override {
+    const Operands& operands = c_.operands;
+    const kernels::RecordOutput out{.records = reinterpret_cast<std::uint32_t*>(target.records.data()),
+                                    .rows = operands.a.rows.data(),
+                                    .look_back = nullptr,
+                                    .num_blocks = target.num_blocks.data()};
+    const kernels::RankScratch scratch{.max_parts = max_parts_of(panel),
+                                       .max_c_blocks = panel.max_c_blocks(),
+                                       .max_splits = splits_.size(),
+                                       .max_span = max_span_,
+                                       .mean_row_pairs = pairs_of(panel) / std::max(1u, panel.num_rows),
+                                       .spans = spans_.data(),
+                                       .part_offsets = part_offsets_.data(),
+                                       .parts = parts_.data(),
+                                       .counts_before = counts_before_.data(),
+                                       .windows = windows_.data(),
+                                       .columns = columns_.data(),
+                                       .splits = splits_.data(),
+                                       .counters = counters_.data(),
+                                       .unpacked = unpacked_.data(),
+                                       .non_zero = non_zero_.data(),
+                                       .work = {.data = work_.data(), .bytes = work_.size()}};
+    c_.events.timed(Stage::multiply, c_.stream, [&] {
+      kernels::launch_mul_ranked(product(), all_c_blocks(panel, operands.num_c_columns()), scratch, out,
+                                 c_.stream.get());
+    });
+  }
+
+ private:
+  /// Makes a copy of B's blocks that is as large as what the kernel reads at once.
+  void copy_few_blocks() {
+    const DeviceBuffer<std::uint16_t>& values = c_.operands.b_values;
+    const std::uint64_t elements = std::uint64_t{c_.operands.side} * c_.operands.side;
+    few_b_values_ = DeviceBuffer<std::uint16_t>(c_.memory, kernels::kRankUnitBlocks * elements, "blocks of B");
+    check(cudaMemsetAsync(few_b_values_.data(), 0, few_b_values_.size() * sizeof(std::uint16_t), c_.stream.get()),
+          "clear blocks");
+    check(cudaMemcpyAsync(few_b_values_.data(), values.data(), values.size() * sizeof(std::uint16_t),
+                          cudaMemcpyDeviceToDevice, c_.stream.get()),
+          "copy blocks");
+  }
+
+  [[nodiscard]] kernels::OperandView b_view() const {
+    kernels::OperandView view = c_.operands.b_view();
+    if (few_b_values_.size() != 0) view.values = few_b_values_.data();
+    return view;
+  }
+
+  [[nodiscard]] kernels::RankedProduct product() const {
+    const Operands& operands = c_.operands;
+    return {.a = operands.a_view(),
+            .b = b_view(),
+            .b_row_index = operands.b_row_index.data(),
+            .pair_offsets = operands.pair_offsets.data(),
+            .num_b_blocks = static_cast<std::uint32_t>(
+                std::max<std::uint64_t>(operands.b.columns.size(), kernels::kRankUnitBlocks)),
+            .m = operands.m,
+            .max_element = operands.max_element};
+  }
+
+  /// Finds the widest row, and, where parsing has not told, whether C blocks with pairs can be zero; waits for the
+  /// stream.
+  bool look_at_operands() {
+    const Operands& operands = c_.operands;
+    const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
+    auto* const words = reinterpret_cast<std::uint32_t*>(counters_.data());
+    std::array<std::uint32_t, 2> found{};
+    c_.events.timed(Stage::count, c_.stream, [&] {
+      if (!operands.can_be_zero) {
+        kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
+                                   {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
+                                   operands.shape(), words, c_.stream.get());
+      }
+      kernels::launch_max_span(product(), words + 1, c_.stream.get());
+      found = fetch(reinterpret_cast<const std::array<std::uint32_t, 2>*>(words), c_.stream);
+    });
+    max_span_ = found[1];
+    return operands.can_be_zero.value_or(found[0] != 0);
+  }
+
+  /// Pairs of a panel's rows. A row of which a panel has only some columns counts its pairs with the first of them.
+  static std::uint64_t pairs_of(const plan::Panel& panel) {
+    return panel.num_rows == 1 ? std::max(panel.max_row_pairs, panel.num_pairs) : panel.num_pairs;
+  }
+  static std::uint64_t max_parts_of(const plan::Panel& panel) {
+    return kernels::max_rank_parts(panel.num_rows, pairs_of(panel));
+  }
+
+  template <class Of>
+  [[nodiscard]] std::uint64_t most(const Of& of) const {
+    std::uint64_t most = 0;
+    for (const plan::Panel& panel : c_.execution.panels) most = std::max<std::uint64_t>(most, of(panel));
+    return most;
+  }
+  [[nodiscard]] std::uint64_t max_c_blocks() const {
+    return most([](const plan::Panel& panel) { return panel.max_c_blocks(); });
+  }
+  [[nodiscard]] std::uint64_t max_parts() const { return most(max_parts_of); }
+  [[nodiscard]] std::uint64_t max_rows() const {
+    return most([](const plan::Panel& panel) { return panel.num_rows; });
+  }
+
+  MultiplierContext c_;
+  std::uint64_t max_c_blocks_;                 // of a panel
+  std::uint64_t max_parts_;                    // of a panel
+  std::uint32_t max_span_ = 0;                 // columns of a row
+  DeviceBuffer<kernels::RowSpan> spans_;       // [rows of a panel]
+  DeviceBuffer<std::uint32_t> part_offsets_;   // [rows of a panel + 1]
+  DeviceBuffer<kernels::RankPart> parts_;      // [max_parts]
+  DeviceBuffer<std::uint64_t> counts_before_;  // [max_parts + 1]
+  DeviceBuffer<kernels::RankWindow> windows_;  // [max_rank_windows]
+  DeviceBuffer<std::uint32_t> columns_;        // [max_c_blocks]
+  DeviceBuffer<unsigned long long> counters_;  // [kRankCounters]
+  DeviceBuffer<std::byte> work_;
+  DeviceBuffer<std::uint16_t> few_b_values_;  // [kRankUnitBlocks, side, side], where B has fewer blocks
+  DeviceBuffer<std::uint32_t> splits_;        // [max_rank_splits]
+  DeviceBuffer<std::uint32_t> unpacked_;  // [max_c_blocks, 2 + m * m], where C blocks can be zero, like the next one
+  DeviceBuffer<std::uint8_t> non_zero_;   // [max_c_blocks]
+};
+
+}  // namespace
+
+std::unique_ptr<Multiplier> make_ranked_multiplier(const MultiplierContext& context) {
+  return std::make_unique<RankedMultiplier>(context);
+}
+
+}  // namespace spmm::cuda

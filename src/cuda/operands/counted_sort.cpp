@@ -1,0 +1,178 @@
+#include "cuda/operands/counted_sort.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "kernels/blocks/sort_rows.hpp"
+#include "kernels/tuning.hpp"
+#include "plan/memory/device_bytes.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+constexpr std::uint32_t kMaxRuns = 1u << 14;  // of rows of A, whose pairs come to the host: 128 KB
+
+}  // namespace
+
+bool CountedSort::may_sort(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb) {
+  const std::uint64_t most = std::max(a_blocks, b_blocks);
+  if (most > kernels::kCountedBlocks || nb > 2 * most || !plan::has_room_to_count(a_blocks, b_blocks, m, nb)) {
+    return false;
+  }
+  return nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
+}
+
+CountedSort::CountedSort(const ParsedPair& parsed, std::uint32_t nb, DeviceMemory& memory)
+    : memory_(memory), nb_(nb), key_bits_(parsed.key_bits), table_(memory.context()) {
+  sides_[0].num_blocks = parsed.a.keys.size();
+  sides_[1].num_blocks = parsed.b.keys.size();
+  std::uint64_t num_sorts = 0;
+  for (Side& side : sides_) {
+    const std::uint64_t count = side.num_blocks;
+    if (count == 0) continue;
+    ++num_sorts;
+    const std::uint64_t max_rows = std::min<std::uint64_t>(count, nb);
+    side.numbers = {memory, count, "record numbers"};
+    side.index.rows = {memory, max_rows, "row ids"};
+    side.index.offsets = {memory, max_rows + 1, "offsets"};
+    side.index.columns = {memory, count, "block columns"};
+    side.keys = {memory, count, "sort keys"};
+    side.entries = {memory, count, "sort keys"};
+  }
+  num_counts_ = nb * num_sorts;
+  std::size_t work_bytes = kernels::sort_rows_workspace_bytes(num_counts_);
+  if (num_sorts == 2) {
+    const auto max_rows = static_cast<std::uint32_t>(sides_[0].index.rows.size());
+    num_offsets_ = std::min(max_rows, kMaxRuns) + std::uint64_t{1};
+    b_row_index_ = {memory, sides_[0].num_blocks, "row index"};
+    row_pairs_ = {memory, max_rows, "row pairs"};
+    row_offsets_ = {memory, max_rows > kMaxRuns ? max_rows + std::uint64_t{1} : 0, "row pair offsets"};
+    work_bytes = std::max(work_bytes, kernels::match_workspace_bytes(max_rows, kMaxRuns));
+  }
+  counts_ = {memory, counter_words() + sizeof(Found) / 4 + 2 * num_offsets_, "row counts"};
+  borders_ = {memory, num_counts_ + 1, "row borders"};
+  work_ = {memory, work_bytes, "sort work space"};
+}
+
+CountedSort::~CountedSort() {
+  if (is_queued_) memory_.stream().settle();
+}
+
+CountedSort::Found* CountedSort::found() const {
+  return reinterpret_cast<Found*>(counts_.data() + counter_words());
+}
+
+/// Padded: words of eight bytes follow.
+std::uint64_t CountedSort::counter_words() const {
+  return (num_counts_ * kernels::counter_stride(nb_) + 1) / 2 * 2;
+}
+
+void CountedSort::sort(const ParsedPair& parsed) {
+  const std::array<const std::uint64_t*, 2> keys{parsed.a.keys.data(), parsed.b.keys.data()};
+  Found* const found_there = found();  // addresses alone
+  std::vector<kernels::RowSort> sorts;
+  for (std::size_t x = 0; x < 2; ++x) {
+    const Side& side = sides_[x];
+    if (side.num_blocks == 0) continue;
+    kernels::SortFindings& found = found_there->sorts[x];
+    sorts.push_back({.count = side.num_blocks,
+                     .keys = keys[x],
+                     .entries = side.entries.data(),
+                     .sorted_keys = side.keys.data(),
+                     .numbers = side.numbers.data(),
+                     .columns = side.index.columns.data(),
+                     .rows = side.index.rows.data(),
+                     .offsets = side.index.offsets.data(),
+                     .num_rows = &found.num_rows,
+                     .longest_row = &found.longest_row,
+                     .has_duplicate = &found.has_duplicate});
+  }
+  const cudaStream_t stream = memory_.stream().get();
+  const std::size_t cleared =
+      reinterpret_cast<std::byte*>(found_there + 1) - reinterpret_cast<std::byte*>(counts_.data());
+  check(cudaMemsetAsync(counts_.data(), 0, cleared, stream), "clear counts");
+  kernels::launch_sort_rows(
+      sorts,
+      {.counts = counts_.data(), .borders = borders_.data(), .work = {.data = work_.data(), .bytes = work_.size()}},
+      nb_, key_bits_, stream);
+  for (Side& side : sides_) side.entries = {};
+}
+
+void CountedSort::count() {
+  const cudaStream_t stream = memory_.stream().get();
+  Found* const found_there = found();
+  if (counts_pairs()) {
+    const auto rows_of = [&](const Side& side) {
+      kernels::CompressedView rows = side.index.view();
+      rows.num_rows = static_cast<std::uint32_t>(side.index.rows.size());
+      return rows;
+    };
+    kernels::launch_match_rows({.a = rows_of(sides_[0]),
+                                .b = rows_of(sides_[1]),
+                                .a_found = &found_there->sorts[0],
+                                .b_found = &found_there->sorts[1],
+                                .b_borders = borders_.data() + nb_,
+                                .b_row_index = b_row_index_.data(),
+                                .row_pairs = row_pairs_.data(),
+                                .row_offsets = row_offsets_.data(),
+                                .max_runs = kMaxRuns,
+                                .totals = &found_there->totals,
+                                .run_offsets = reinterpret_cast<std::uint64_t*>(found_there + 1),
+                                .work = {.data = work_.data(), .bytes = work_.size()}},
+                               stream);
+  }
+  work_ = {};
+  row_pairs_ = {};
+  row_offsets_ = {};
+  borders_ = {};
+  is_queued_ = true;
+  kernels::launch_publish(reinterpret_cast<const std::uint32_t*>(found_there),
+                          static_cast<std::uint32_t>(sizeof(Found) / 4 + 2 * num_offsets_), table_.words(), stream);
+  done_.record(memory_.stream());
+}
+
+void CountedSort::gather_values(const ParsedPair& parsed, std::uint32_t m, GatheredAhead& ahead) const {
+  Found* const found_there = found();
+  const kernels::BlockShape shape{.m = m, .side = ahead.side};
+  const Stream& stream = memory_.stream();
+  gather(parsed.a.values, sides_[0].numbers, shape, ahead.a_values, stream, &found_there->sorts[0]);
+  if (ahead.b_values.size() != 0) {
+    gather(parsed.b.values, sides_[1].numbers, shape, ahead.b_values, stream, &found_there->sorts[1]);
+  }
+}
+
+bool CountedSort::take(ParsedPair& parsed, SortedPair& out) {
+  done_.synchronize();
+  is_queued_ = false;
+  Found found{};
+  std::memcpy(static_cast<void*>(&found), table_.words(), sizeof found);
+  if (!found.sorts[0].is_sorted() || !found.sorts[1].is_sorted()) return false;
+  parsed.a.keys = {};
+  parsed.b.keys = {};
+  for (std::size_t x = 0; x < 2; ++x) {
+    SortedRows& rows = x == 0 ? out.a : out.b;
+    rows.index = std::move(sides_[x].index);
+    rows.index.num_rows = found.sorts[x].num_rows;
+    rows.numbers = std::move(sides_[x].numbers);
+    rows.keys = std::move(sides_[x].keys);
+  }
+  if (counts_pairs()) take_pairs(out, found.totals);
+  return true;
+}
+
+void CountedSort::take_pairs(SortedPair& out, const kernels::MatchTotals& totals) {
+  out.b_row_index = std::move(b_row_index_);
+  plan::RowPairs& pairs = out.row_pairs;
+  pairs.num_rows = out.a.index.num_rows;
+  pairs.rows_per_run = kernels::run_stride(pairs.num_rows, kMaxRuns);
+  const std::uint64_t num_runs = (pairs.num_rows - 1) / pairs.rows_per_run + std::uint64_t{1};
+  const auto* const offsets =
+      reinterpret_cast<const std::uint64_t*>(reinterpret_cast<const std::byte*>(table_.words()) + sizeof(Found));
+  pairs.offsets.assign(offsets, offsets + num_runs + 1);
+  pairs.max_row_pairs = totals.max_row_pairs;
+  out.c_columns = static_cast<std::uint32_t>(totals.columns_end);
+}
+
+}  // namespace spmm::cuda

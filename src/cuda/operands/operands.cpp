@@ -1,0 +1,320 @@
+#include "cuda/operands/operands.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "base/records/errors.hpp"
+#include "kernels/blocks/sort_rows.hpp"
+#include "kernels/tuning.hpp"
+#include "plan/memory/device_bytes.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+constexpr unsigned long long kNone = std::numeric_limits<unsigned long long>::max();
+
+/// Keys in sorted order, and the number that came with each.
+struct SortedKeys {
+  DeviceBuffer<std::uint64_t> keys;     // [nnzb]
+  DeviceBuffer<std::uint32_t> numbers;  // [nnzb]
+};
+
+/// What sorting tells: fetched for both matrices at once.
+struct Findings {
+  unsigned long long first_duplicate = kNone;  // position
+  std::uint32_t num_rows = 0;
+  std::uint32_t longest_row = 0;  // only where rows are sorted within
+};
+
+/// Of A and B. Waits for the stream.
+std::array<Findings, 2> fetch_both(const DeviceBuffer<Findings>& found, const Stream& stream) {
+  return fetch(reinterpret_cast<const std::array<Findings, 2>*>(found.data()), stream);
+}
+
+/// What all steps of the build share.
+class Builder {
+ public:
+  Builder(DeviceMemory& memory, const Stream& stream, std::uint64_t max_blocks, unsigned key_bits)
+      : memory_(memory),
+        stream_(stream),
+        key_bits_(key_bits),
+        work_(memory, kernels::build_workspace_bytes(max_blocks), "sort work space") {}
+
+  /// Sorts keys with the numbers 0, 1, 2, ...; stable.
+  SortedKeys sort(DeviceBuffer<std::uint64_t> keys) { return sort_bits(number(std::move(keys)), 0).sorted; }
+  /// Sorts keys with their own numbers; stable.
+  SortedKeys sort(SortedKeys numbered) { return sort_bits(std::move(numbered), 0).sorted; }
+
+  /// The same as the first one in two steps, by row and within rows, with the index of all rows but their number. Where
+  /// findings say that a row was too long for it, what is returned must be sorted once more.
+  SortedKeys sort_short_rows(DeviceBuffer<std::uint64_t> keys, std::uint32_t nb, Findings* findings,
+                             CompressedRows& index) {
+    const std::uint64_t count = keys.size();
+    const auto max_rows = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, nb));
+    SortSteps steps = sort_bits(number(std::move(keys)), key_bits_);
+    index.rows = {memory_, max_rows, "row ids"};
+    index.offsets = find_rows(steps.sorted.keys, nb, findings);
+    index.columns = {memory_, count, "block columns"};
+    kernels::launch_sort_within_rows({.count = count,
+                                      .key_bits = key_bits_,
+                                      .keys = steps.sorted.keys.data(),
+                                      .numbers = steps.sorted.numbers.data(),
+                                      .num_rows = &findings->num_rows,
+                                      .max_rows = max_rows,
+                                      .offsets = index.offsets.data()},
+                                     {.count = count,
+                                      .sorted_keys = steps.other.keys.data(),
+                                      .numbers = steps.other.numbers.data(),
+                                      .columns = index.columns.data(),
+                                      .rows = index.rows.data(),
+                                      .longest_row = &findings->longest_row,
+                                      .first_duplicate = &findings->first_duplicate},
+                                     stream_.get());
+    return std::move(steps.other);
+  }
+
+  /// Finds where rows begin; their number is written to `findings`, on the device.
+  DeviceBuffer<std::uint32_t> find_rows(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb, Findings* findings) {
+    DeviceBuffer<std::uint32_t> offsets(memory_, std::min<std::uint64_t>(keys.size(), nb) + 1, "offsets");
+    kernels::launch_row_offsets(sorted_view(keys), offsets.data(), &findings->num_rows, workspace(), stream_.get());
+    return offsets;
+  }
+
+  CompressedRows complete_rows(const DeviceBuffer<std::uint64_t>& keys, DeviceBuffer<std::uint32_t> offsets,
+                               const Findings& findings) {
+    if (keys.size() == 0) return {};
+    CompressedRows out;
+    out.num_rows = findings.num_rows;
+    out.offsets = std::move(offsets);
+    out.rows = {memory_, out.num_rows, "row ids"};
+    out.columns = {memory_, keys.size(), "block columns"};
+    kernels::launch_row_ids(sorted_view(keys), out.num_rows, out.offsets.data(), out.rows.data(), stream_.get());
+    kernels::launch_take_columns(sorted_view(keys), out.columns.data(), stream_.get());
+    return out;
+  }
+
+  [[nodiscard]] kernels::SortedKeysView sorted_view(const DeviceBuffer<std::uint64_t>& keys) const {
+    return {.keys = keys.data(), .count = keys.size(), .key_bits = key_bits_};
+  }
+  [[nodiscard]] unsigned key_bits() const { return key_bits_; }
+  [[nodiscard]] const Stream& stream() const { return stream_; }
+  [[nodiscard]] DeviceMemory& memory() const { return memory_; }
+
+ private:
+  /// Sorted keys, and the arrays beside them.
+  struct SortSteps {
+    SortedKeys sorted;
+    SortedKeys other;
+  };
+
+  SortedKeys number(DeviceBuffer<std::uint64_t> keys) {
+    DeviceBuffer<std::uint32_t> numbers(memory_, keys.size(), "record numbers");
+    kernels::launch_number(numbers.data(), keys.size(), stream_.get());
+    return {.keys = std::move(keys), .numbers = std::move(numbers)};
+  }
+
+  /// Sorts by the key bits from first_bit on; stable.
+  SortSteps sort_bits(SortedKeys sorted, unsigned first_bit) {
+    const std::uint64_t count = sorted.keys.size();
+    SortedKeys other{.keys = {memory_, count, "sort keys"}, .numbers = {memory_, count, "record numbers"}};
+    kernels::SortBuffers<std::uint64_t> k{{sorted.keys.data(), other.keys.data()}};
+    kernels::SortBuffers<std::uint32_t> n{{sorted.numbers.data(), other.numbers.data()}};
+    kernels::launch_sort_blocks(k, n, count, key_bits_, workspace(), stream_.get(), first_bit);
+    if (k.current != 0) std::swap(sorted.keys, other.keys);
+    if (n.current != 0) std::swap(sorted.numbers, other.numbers);
+    return {.sorted = std::move(sorted), .other = std::move(other)};
+  }
+
+  [[nodiscard]] kernels::Workspace workspace() const { return {.data = work_.data(), .bytes = work_.size()}; }
+
+  DeviceMemory& memory_;
+  const Stream& stream_;
+  unsigned key_bits_;
+  DeviceBuffer<std::byte> work_;
+};
+
+/// Errors: FormatError for two records of the same block. The sort is stable: the earlier record comes first.
+void check_duplicates(const Findings& findings, const SortedKeys& sorted, const Source& source, unsigned key_bits,
+                      const Stream& stream) {
+  const unsigned long long at = findings.first_duplicate;
+  if (at == kNone) return;
+  const std::uint64_t key = fetch(sorted.keys.data() + at, stream);
+  const BlockIndex found{.i = static_cast<std::uint32_t>(key >> key_bits),
+                         .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << key_bits) - 1))};
+  const auto record = [&](std::uint64_t x) { return fetch(sorted.numbers.data() + x, stream); };
+  throw_duplicate_block(source, record(at - 1), record(at), found);
+}
+
+/// A matrix on its way from parsed to sorted.
+struct Side {
+  ParsedMatrix& parsed;
+  const Source& source;
+  SortedRows& rows;
+  SortedKeys sorted = {};
+  DeviceBuffer<std::uint32_t> offsets = {};
+};
+
+/// Sorts both matrices, one after the other; rows that may be short by their row first. Waits for the stream. Errors:
+/// FormatError (duplicates).
+void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedPair& shape, DeviceMemory& memory,
+                   const Stream& stream) {
+  std::array<Findings, 2> findings;
+  const DeviceBuffer<Findings> found(memory, 2, "flags");
+  copy_async(found.data(), findings.data(), 2, stream);
+  const std::uint64_t max_blocks = std::max(sides[0].parsed.keys.size(), sides[1].parsed.keys.size());
+  Builder builder(memory, stream, max_blocks, shape.key_bits);
+  const auto find_rows = [&](std::size_t x) {
+    kernels::launch_find_duplicate(builder.sorted_view(sides[x].sorted.keys), &found.data()[x].first_duplicate,
+                                   stream.get());
+    sides[x].offsets = builder.find_rows(sides[x].sorted.keys, shape.nb, found.data() + x);
+  };
+  const auto fetch_findings = [&] { findings = fetch_both(found, stream); };
+  for (std::size_t x = 0; x < 2; ++x) {
+    Side& side = sides[x];
+    if (side.parsed.keys.size() == 0) continue;
+    if (short_rows) {
+      side.sorted = builder.sort_short_rows(std::move(side.parsed.keys), shape.nb, found.data() + x, side.rows.index);
+    } else {
+      side.sorted = builder.sort(std::move(side.parsed.keys));
+      find_rows(x);
+    }
+  }
+  fetch_findings();
+  for (std::size_t x = 0; x < 2; ++x) {
+    Side& side = sides[x];
+    if (short_rows && findings[x].longest_row > kernels::kCountedRowBlocks) {
+      side.rows.index = {};
+      side.sorted = builder.sort(std::move(side.sorted));
+      find_rows(x);
+      fetch_findings();
+    }
+    check_duplicates(findings[x], side.sorted, side.source, shape.key_bits, stream);
+    if (side.offsets.size() == 0) {
+      side.rows.index.num_rows = findings[x].num_rows;
+    } else {
+      side.rows.index = builder.complete_rows(side.sorted.keys, std::move(side.offsets), findings[x]);
+    }
+  }
+}
+
+/// Block-CSC of B from its block-CSR, which is only read where it is lent.
+void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, Operands& out) {
+  const std::uint64_t count = b.keys.size();
+  const cudaStream_t stream = builder.stream().get();
+  if (is_lent) b.keys = copy_of(b.keys, builder.memory(), "sort keys");
+  kernels::launch_swap_keys(b.keys.data(), count, builder.key_bits(), stream);
+  SortedKeys sorted = builder.sort(std::move(b.keys));  // numbers = positions in row order
+  Findings findings;
+  DeviceBuffer<std::uint32_t> offsets;
+  if (count != 0) {
+    const DeviceBuffer<Findings> found(builder.memory(), 1, "flags");
+    copy_async(found.data(), &findings, 1, builder.stream());
+    offsets = builder.find_rows(sorted.keys, out.nb, found.data());
+    findings = fetch(found.data(), builder.stream());
+  }
+  out.b = builder.complete_rows(sorted.keys, std::move(offsets), findings);
+  sorted.keys = {};
+  // Column order -> row order -> record.
+  DeviceBuffer<std::uint32_t> records(builder.memory(), count, "record numbers");
+  kernels::launch_compose(b.numbers.data(), sorted.numbers.data(), count, records.data(), stream);
+  out.b_values = allocate_values(count, out.side, builder.memory());
+  gather(b.parsed_values, records, out.shape(), out.b_values, builder.stream());
+  b.parsed_values = {};
+  out.b_rows = is_lent ? b.index.copy(builder.memory()) : std::move(b.index);
+  kernels::launch_find_row_index(out.b_rows.columns.data(), count, out.b.view(), out.b_rows.columns.data(), stream);
+}
+
+}  // namespace
+
+void sort_rows(ParsedPair& parsed, const Source& a, const Source& b, bool may_be_short, SortedPair& out,
+               DeviceMemory& memory, const Stream& stream) {
+  std::array<Side, 2> sides{Side{parsed.a, a, out.a}, Side{parsed.b, b, out.b}};
+  const std::uint64_t most = std::max(parsed.a.keys.size(), parsed.b.keys.size());
+  const bool short_rows = may_be_short && most <= kernels::kCountedMeanBlocks * std::uint64_t{out.nb};
+  sort_by_radix(sides, short_rows, out, memory, stream);
+  for (Side& side : sides) {
+    side.rows.numbers = std::move(side.sorted.numbers);
+    side.rows.keys = std::move(side.sorted.keys);
+  }
+}
+
+std::uint32_t side_of(plan::Layout layout, std::uint32_t m) {
+  return layout == plan::Layout::rows ? kernels::padded_side(m) : m;
+}
+
+DeviceBuffer<std::uint16_t> allocate_values(std::uint64_t count, std::uint32_t side, DeviceMemory& memory) {
+  return {memory, count * side * side, "operand"};
+}
+
+void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::uint32_t>& numbers,
+            kernels::BlockShape shape, const DeviceBuffer<std::uint16_t>& out, const Stream& stream,
+            const kernels::SortFindings* found) {
+  const auto launch = shape.side == shape.m ? kernels::launch_gather_blocks : kernels::launch_gather_padded;
+  launch(values.data(), numbers.data(), numbers.size(), shape.m, out.data(), stream.get(), found);
+}
+
+bool must_arrange(const SortedPair& sorted, plan::Layout layout) {
+  if (sorted.kept_a || sorted.kept_b) return true;  // what is lent may be copied
+  if (layout == plan::Layout::rows_file_order) return false;
+  return layout == plan::Layout::b_by_columns || sorted.ahead.side != side_of(layout, sorted.m) ||
+         sorted.ahead.b_values.size() == 0;
+}
+
+Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream) {
+  Operands out;
+  out.b_by_columns = layout == plan::Layout::b_by_columns;
+  out.m = sorted.m;
+  out.side = side_of(layout, out.m);
+  out.nb = sorted.nb;
+  out.c_columns = sorted.c_columns == 0 ? sorted.nb : sorted.c_columns;
+  out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
+  if (sorted.a.has_zeros && sorted.b.has_zeros) out.can_be_zero = *sorted.a.has_zeros || *sorted.b.has_zeros;
+  out.b_row_index = std::move(sorted.b_row_index);
+  out.pair_offsets = std::move(sorted.pair_offsets);
+  const bool in_file_order = layout == plan::Layout::rows_file_order;
+  const auto own_index = [&](SortedRows& rows, const KeptUse& kept) {
+    return kept && !in_file_order ? rows.index.copy(memory) : std::move(rows.index);
+  };
+  out.a = own_index(sorted.a, sorted.kept_a);
+  sorted.a.keys = {};
+  if (!out.b_by_columns) {
+    out.b = own_index(sorted.b, sorted.kept_b);
+    sorted.b.keys = {};
+  }
+  if (in_file_order) {
+    sorted.ahead = {};
+    out.kept_a = std::move(sorted.kept_a);
+    out.kept_b = std::move(sorted.kept_b);
+    out.a_values = std::move(sorted.a.parsed_values);
+    out.b_values = std::move(sorted.b.parsed_values);
+    out.a_numbers = std::move(sorted.a.numbers);
+    out.b_numbers = std::move(sorted.b.numbers);
+    return out;
+  }
+  if (sorted.ahead.side != out.side) sorted.ahead = {};
+  if (sorted.ahead.side != 0) {
+    out.a_values = std::move(sorted.ahead.a_values);
+  } else {
+    out.a_values = allocate_values(sorted.a.numbers.size(), out.side, memory);
+    gather(sorted.a.parsed_values, sorted.a.numbers, out.shape(), out.a_values, stream);
+  }
+  sorted.a.parsed_values = {};
+  sorted.kept_a.end();  // there is room for one operand twice, not for two
+  if (out.b_by_columns) {
+    sorted.ahead = {};
+    Builder builder(memory, stream, sorted.b.numbers.size(), sorted.key_bits);
+    arrange_by_columns(std::move(sorted.b), static_cast<bool>(sorted.kept_b), builder, out);
+  } else if (sorted.ahead.b_values.size() != 0) {
+    out.b_values = std::move(sorted.ahead.b_values);
+  } else {
+    out.b_values = allocate_values(sorted.b.numbers.size(), out.side, memory);
+    gather(sorted.b.parsed_values, sorted.b.numbers, out.shape(), out.b_values, stream);
+  }
+  sorted.kept_b.end();
+  return out;
+}
+
+}  // namespace spmm::cuda

@@ -1,0 +1,124 @@
+// Parsed matrices -> block-CSR of both, matching blocks, and the layouts that kernels read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "cuda/operands/kept.hpp"
+#include "cuda/operands/sorted_rows.hpp"
+#include "cuda/operands/tile_maps.hpp"
+#include "cuda/operands/upload.hpp"
+#include "kernels/launch.hpp"
+#include "plan/execution.hpp"
+
+namespace spmm::cuda {
+
+/// Elements that were brought into row order before the exact decision, which may want them otherwise.
+struct GatheredAhead {
+  std::uint32_t side = 0;                // of the blocks, padded with zeros; 0 = there are none
+  DeviceBuffer<std::uint16_t> a_values;  // [nnzb, side, side]
+  DeviceBuffer<std::uint16_t> b_values;  // the same, or empty
+};
+
+/// Both matrices by rows, and the pairs they make.
+struct SortedPair {
+  SortedRows a;
+  SortedRows b;
+  unsigned key_bits = 0;
+  std::uint32_t m = 0;
+  std::uint32_t nb = 0;
+  DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]: row index in b of the matching row, or kNoRow
+  DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]; empty until they are wanted
+  plan::RowPairs row_pairs;
+  std::uint32_t c_columns = 0;  // with them: block columns of B up to the last one that holds a block
+  KeptUse kept_a;               // where a's buffers are lent
+  KeptUse kept_b;
+  GatheredAhead ahead;
+
+  [[nodiscard]] std::uint64_t num_pairs() const { return row_pairs.offsets.back(); }
+};
+
+/// What a multiply kernel reads. A always row-major by rows; B transposed within the block, by rows or by columns.
+struct Operands {
+  CompressedRows a;
+  CompressedRows b;                       // block-CSR, or DCSC (rows read as columns)
+  CompressedRows b_rows;                  // block-CSR with column indices for columns; empty where b is by rows
+  DeviceBuffer<std::uint16_t> a_values;   // [nnzb, side, side]
+  DeviceBuffer<std::uint16_t> b_values;   // [nnzb, side, side]
+  DeviceBuffer<std::uint32_t> a_numbers;  // [nnzb], only in file order
+  DeviceBuffer<std::uint32_t> b_numbers;
+  bool b_by_columns = false;
+  std::uint32_t m = 0;
+  std::uint32_t side = 0;  // of blocks as they lie here: m, or padded with zeros
+  std::uint32_t nb = 0;
+  std::uint32_t c_columns = 0;               // block columns up to the last one that C can have
+  std::uint32_t max_element = 0;             // of both matrices
+  std::optional<bool> can_be_zero;           // a product of two blocks; unknown where parsing does not look
+  DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
+  DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
+  TileMaps tiles;                            // where tile-tensor reads them
+  KeptUse kept_a;                            // where a's buffers are lent: in file order
+  KeptUse kept_b;
+
+  [[nodiscard]] kernels::OperandView a_view() const {
+    return {.index = a.view(), .values = a_values.data(), .numbers = a_numbers.data()};
+  }
+  [[nodiscard]] kernels::OperandView b_view() const {
+    return {.index = b.view(), .values = b_values.data(), .numbers = b_numbers.data()};
+  }
+  [[nodiscard]] kernels::ExpandView expand_view() const {
+    return {.a = a.view(),
+            .b_rows = b_by_columns ? b_rows.view() : b.view(),
+            .b_row_index = b_row_index.data(),
+            .pair_offsets = pair_offsets.data(),
+            .a_numbers = a_numbers.data(),
+            .b_numbers = b_numbers.data()};
+  }
+  [[nodiscard]] kernels::BlockShape shape() const { return {.m = m, .side = side}; }
+  /// Columns of C blocks: column indices of B, or block columns.
+  [[nodiscard]] std::uint32_t num_c_columns() const { return b_by_columns ? b.num_rows : c_columns; }
+  /// Block column of each column index; null where C blocks name block columns.
+  [[nodiscard]] const std::uint32_t* c_column_ids() const { return b_by_columns ? b.rows.data() : nullptr; }
+};
+
+/// Sorts and compresses both matrices by rows (stage build), with keys, which are taken from `parsed`. Waits for the
+/// stream.
+/// Values: may_be_short = rows may turn out to be short; out.nb and out.key_bits are set.
+/// Memory: in the order of the stream.
+/// Errors: FormatError (two records hold the same block), OutOfMemory.
+void sort_rows(ParsedPair& parsed, const Source& a, const Source& b, bool may_be_short, SortedPair& out,
+               DeviceMemory& memory, const Stream& stream);
+
+/// Counts pairs per run of rows of A, of which there are few enough for a small copy (stage count). Waits for the
+/// stream.
+void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+
+/// Counts pairs per block of A, unless that is done (stage count).
+void count_block_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+
+/// Fetches the counted pairs anew, in runs of this many rows. Waits for the stream.
+void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);
+
+/// Looks at some rows of the result, where operands have pairs. Waits for the stream.
+plan::RowSample sample_rows(const SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+
+/// Side of the blocks as a kernel reads them in this layout.
+std::uint32_t side_of(plan::Layout layout, std::uint32_t m);
+
+/// A place for all blocks of a matrix.
+DeviceBuffer<std::uint16_t> allocate_values(std::uint64_t count, std::uint32_t side, DeviceMemory& memory);
+
+/// Blocks in the order of their numbers, padded with zeros to the side of the shape (stage build). found: as
+/// launch_gather_blocks has it.
+void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::uint32_t>& numbers,
+            kernels::BlockShape shape, const DeviceBuffer<std::uint16_t>& out, const Stream& stream,
+            const kernels::SortFindings* found = nullptr);
+
+/// Whether arrange_operands() has anything to put on the stream.
+bool must_arrange(const SortedPair& sorted, plan::Layout layout);
+
+/// Brings elements into the order a kernel wants (stage build). `sorted` is consumed; kept operands are read, and let
+/// go unless the order is that of the file.
+Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);
+
+}  // namespace spmm::cuda

@@ -1,0 +1,91 @@
+// Pairs of blocks and of rows, once both operands are sorted.
+#include <cstring>
+#include <utility>
+
+#include "cuda/operands/operands.hpp"
+#include "kernels/blocks/sort_rows.hpp"
+#include "plan/memory/device_bytes.hpp"
+
+namespace spmm::cuda {
+
+namespace {
+
+constexpr std::uint32_t kMaxRuns = 1u << 14;  // 128 KB come to the host
+
+/// Takes over pairs before each run, and, behind them, pairs of the longest row and the end of C's columns. Waits for
+/// the stream.
+void take_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, const std::uint64_t* counted,
+                    const Stream& stream) {
+  plan::RowPairs& pairs = sorted.row_pairs;
+  pairs.num_rows = sorted.a.index.num_rows;
+  pairs.rows_per_run = rows_per_run;
+  pairs.offsets.resize((pairs.num_rows - 1) / rows_per_run + std::size_t{2} + 2);
+  const std::uint64_t bytes = pairs.offsets.size() * sizeof(std::uint64_t);
+  if (bytes <= kPinnedTableBytes) {  // as fetch() does
+    const PinnedTable table(stream.context());
+    const SettledAtEnd settled(stream);
+    kernels::launch_publish(reinterpret_cast<const std::uint32_t*>(counted), static_cast<std::uint32_t>(bytes / 4),
+                            table.words(), stream.get());
+    stream.synchronize();
+    std::memcpy(pairs.offsets.data(), table.words(), bytes);
+  } else {
+    copy_async(pairs.offsets.data(), counted, pairs.offsets.size(), stream);
+    stream.synchronize();
+  }
+  sorted.c_columns = static_cast<std::uint32_t>(pairs.offsets.back());
+  pairs.offsets.pop_back();
+  pairs.max_row_pairs = pairs.offsets.back();
+  pairs.offsets.pop_back();
+}
+
+/// Looks up the row of B for each block of A.
+void find_b_rows(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
+  const CompressedRows& a = sorted.a.index;
+  const std::uint64_t count = a.columns.size();
+  const kernels::CompressedView b_rows = sorted.b.index.view();
+  if (plan::has_device_row_table(count, sorted.nb)) {
+    const DeviceBuffer<std::uint32_t> table(memory, sorted.nb, "row table");
+    kernels::launch_look_up_row_index(a.columns.data(), count, b_rows, sorted.nb, table.data(),
+                                      sorted.b_row_index.data(), stream.get());
+  } else {
+    kernels::launch_find_row_index(a.columns.data(), count, b_rows, sorted.b_row_index.data(), stream.get());
+  }
+}
+
+}  // namespace
+
+void count_block_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
+  const std::uint64_t count = sorted.b_row_index.size();
+  if (count == 0 || sorted.pair_offsets.size() != 0) return;
+  sorted.pair_offsets = {memory, count + 1, "pair offsets"};
+  const DeviceBuffer<std::byte> work(memory, kernels::count_workspace_bytes(count), "count work space");
+  kernels::launch_pair_offsets(sorted.b_row_index.data(), count, sorted.b.index.view(), sorted.pair_offsets.data(),
+                               {.data = work.data(), .bytes = work.size()}, stream.get());
+}
+
+void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream) {
+  const CompressedRows& a = sorted.a.index;
+  count_block_pairs(sorted, memory, stream);
+  const std::size_t num_offsets = (a.num_rows - 1) / rows_per_run + std::size_t{2};
+  // The longest row and the end of C's columns come behind the offsets: one copy.
+  const DeviceBuffer<std::uint64_t> offsets(memory, num_offsets + 2, "row pair offsets");
+  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), rows_per_run, offsets.data(),
+                                   offsets.data() + num_offsets, stream.get());
+  kernels::launch_columns_end(sorted.b.index.view(),
+                              reinterpret_cast<unsigned long long*>(offsets.data() + num_offsets + 1), stream.get());
+  take_row_pairs(sorted, rows_per_run, offsets.data(), stream);
+}
+
+void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
+  const CompressedRows& a = sorted.a.index;
+  const std::uint64_t count = a.columns.size();
+  if (count == 0 || sorted.b.index.num_rows == 0) {
+    sorted.row_pairs.max_row_pairs = 0;
+    return;
+  }
+  sorted.b_row_index = {memory, count, "row index"};
+  find_b_rows(sorted, memory, stream);
+  fetch_row_pairs(sorted, (a.num_rows - 1) / kMaxRuns + 1, memory, stream);
+}
+
+}  // namespace spmm::cuda

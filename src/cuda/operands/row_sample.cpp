@@ -1,0 +1,19 @@
+// Some rows of the result, looked at before the exact decision.
+#include "cuda/operands/operands.hpp"
+#include "kernels/ranked/launch.hpp"
+
+namespace spmm::cuda {
+
+plan::RowSample sample_rows(const SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
+  const DeviceBuffer<kernels::RowSampleCounts> counts(memory, 1, "row sample");
+  kernels::launch_sample_rows(
+      {.a = sorted.a.index.view(), .b = sorted.b.index.view(), .b_row_index = sorted.b_row_index.data()}, counts.data(),
+      stream.get());
+  const kernels::RowSampleCounts found = fetch(counts.data(), stream);
+  return {.num_rows = kernels::kSampledRows,
+          .pairs = static_cast<double>(found.pairs),
+          .c_blocks = static_cast<double>(found.c_blocks),
+          .columns = static_cast<double>(found.columns)};
+}
+
+}  // namespace spmm::cuda

@@ -1,0 +1,71 @@
+#include "cuda/operands/tile_maps.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+/// Words of B's bitmap that those of C are the union of, at most: 0.5 GB from L2. Products with more are sparse over a
+/// wide matrix.
+constexpr std::uint64_t kMaxUnionWords = std::uint64_t{1} << 27;
+
+DeviceBuffer<std::uint32_t> clear_words(DeviceMemory& memory, std::uint64_t count, const Stream& stream) {
+  DeviceBuffer<std::uint32_t> words(memory, count, "tile bitmap");
+  if (count != 0) check(cudaMemsetAsync(words.data(), 0, count * sizeof(std::uint32_t), stream.get()), "clear tiles");
+  return words;
+}
+
+/// Whether some lines of each operand show so many tiles that counting all of them is in vain.
+bool are_too_many(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
+                  std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream) {
+  constexpr double kMargin = 2;        // a sample may be off; an exact count corrects it
+  constexpr double kDenseShare = 0.5;  // of all products of tiles: dense-tensor shares its tiles better in L2
+  const DeviceBuffer<kernels::TileSample> sample(memory, 1, "tile counts");
+  kernels::launch_sample_tiles(a.view(), b.view(), grid, sample.data(), stream.get());
+  const kernels::TileSample found = fetch(sample.data(), stream);
+  const auto mean = [](unsigned long long tiles) { return static_cast<double>(tiles) / kernels::kSampledTileLines; };
+  const double of_row = mean(found.a_tiles) * mean(found.b_tiles);
+  return of_row > kDenseShare * grid.num_k_tiles() * grid.num_column_tiles() ||
+         of_row * grid.num_row_tiles() > kMargin * static_cast<double>(max_stages);
+}
+
+}  // namespace
+
+TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
+                     std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream) {
+  const bool empty = grid.num_row_tiles() == 0 || b.num_rows == 0;
+  const bool limited = max_stages != plan::kAnyTileStages;
+  if (limited && !empty && are_too_many(grid, a, b, max_stages, memory, stream)) return {};
+  TileMaps maps{.grid = grid,
+                .a = clear_words(memory, grid.a_words(), stream),
+                .b = clear_words(memory, grid.b_words(), stream),
+                .c = {}};
+  plan::TileCounts& counts = maps.counts;
+  counts.counted = true;
+  if (empty) {
+    counts.rows.resize(grid.num_row_tiles());
+    return maps;
+  }
+  const DeviceBuffer<std::uint32_t> across = clear_words(memory, grid.b_across_words(), stream);
+  const DeviceBuffer<std::uint32_t> b_per_k(memory, grid.num_k_tiles(), "tile counts");
+  const DeviceBuffer<kernels::TileRowCounts> rows(memory, grid.num_row_tiles(), "tile counts");
+  const DeviceBuffer<kernels::TileTotals> totals(memory, 1, "tile counts");
+  kernels::TileMapsView view = maps.view();
+  view.b_across = across.data();
+  kernels::launch_mark_tiles(a.view(), b.view(), view, stream.get());
+  kernels::launch_count_tiles(view, b_per_k.data(), rows.data(), totals.data(), stream.get());
+  const kernels::TileTotals found = fetch(totals.data(), stream);
+  counts.a_tiles = found.a_tiles;
+  counts.b_tiles = found.b_tiles;
+  counts.stages = found.stages;
+  if (found.stages > max_stages || (limited && found.a_tiles * grid.column_words() > kMaxUnionWords)) {
+    return maps;
+  }
+  maps.c = {memory, grid.c_words(), "tile bitmap"};
+  view.c = maps.c.data();
+  kernels::launch_mark_c_tiles(view, rows.data(), stream.get());
+  counts.rows.resize(grid.num_row_tiles());
+  copy_async(counts.rows.data(), rows.data(), rows.size(), stream);
+  stream.synchronize();
+  return maps;
+}
+
+}  // namespace spmm::cuda

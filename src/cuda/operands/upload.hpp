@@ -1,0 +1,57 @@
+// Source -> pinned ring -> devices -> keys and packed elements.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/run/run.hpp"
+#include "cuda/device/pinned_ring.hpp"
+#include "cuda/device/raii.hpp"
+#include "cuda/device/stage_events.hpp"
+#include "kernels/launch.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::cuda {
+
+/// One matrix on the device, in file order.
+struct ParsedMatrix {
+  DeviceBuffer<std::uint64_t> keys;    // [nnzb], block row << key_bits | block column
+  DeviceBuffer<std::uint16_t> values;  // [nnzb, m, m]
+  std::uint32_t max_element = 0;
+  std::optional<bool> has_zeros;  // where parsing finds them: a block with a column of zeros (A), of zeros alone (B)
+};
+
+struct ParsedPair {
+  ParsedMatrix a;
+  ParsedMatrix b;
+  unsigned key_bits = 0;
+};
+
+/// A device that gets both matrices.
+struct UploadTarget {
+  DeviceMemory& memory;
+  StageEvents& events;
+};
+
+/// What follows parsing on one device, and wants nothing of the host before. Called by threads that have the device
+/// current; both or neither.
+struct WorkAhead {
+  std::function<void(const ParsedPair&)> prepare;  // some time before
+  std::function<void(const ParsedPair&)> queue;    // when all records and their parsing have been put on the streams:
+                                                   // what it puts on memory.stream() runs behind the parsing
+};
+
+/// Reads both matrices once with the threads of the run through the slots of `ring`, and parses them on each device. A
+/// and B travel on streams of their own, overlapped with reading, with each other and with those of other devices.
+/// Shapes: a pair for each target.
+/// Values: with several targets nothing is done ahead.
+/// Stream: returns, or throws, when all streams are done with the buffers; they belong to memory.stream().
+/// Errors: FormatError (index out of range), OutOfMemory, Interrupted, what the sources throw; with several targets,
+/// those of a device name it.
+std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& ring,
+                               std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead = {});
+
+}  // namespace spmm::cuda

@@ -1,0 +1,211 @@
+#include "cuda/output/download.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "base/run/workers.hpp"
+#include "kernels/tuning.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
+
+/// Ends the work of the thread when the downloader is destroyed; never leaves this file.
+struct Stopped {};
+
+}  // namespace
+
+Downloader::Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, DeviceContext& context,
+                       StageEvents& events, const Run& run)
+    : output_(output),
+      record_bytes_(output_record_bytes(m)),
+      events_(events),
+      run_(run),
+      stream_(context),
+      slot_bytes_(kernels::kRingSlotBytes / record_bytes_ * record_bytes_),
+      ring_(ring),
+      thread_(start_thread([this] { work(); })) {}
+
+Downloader::~Downloader() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    stopped_ = true;
+    queue_.clear();
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ring_.all_back(); });
+}
+
+void Downloader::check_failure() const {
+  if (failure_) std::rethrow_exception(failure_);
+  if (stopped_) throw Stopped{};
+  run_.check_cancelled();
+}
+
+template <class Ready>
+void Downloader::wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
+  while (true) {
+    check_failure();
+    if (ready()) return;
+    changed_.wait_for(lock, kCancelPeriod);
+  }
+}
+
+void Downloader::wait_until_free(PackedPanel& panel) {
+  std::unique_lock lock(mutex_);
+  wait(lock, [&] { return !panel.busy; });
+}
+
+void Downloader::push(PackedPanel& panel) {
+  {
+    const std::lock_guard lock(mutex_);
+    check_failure();
+    panel.busy = true;
+    ++num_busy_;
+    if (thread_.joinable()) queue_.push_back(&panel);
+  }
+  if (thread_.joinable()) return changed_.notify_all();
+  try {
+    begin(panel);
+    while (num_begun_ != 0) step();
+  } catch (...) {
+    drop_copies();
+    throw;
+  }
+}
+
+std::uint64_t Downloader::finish() {
+  std::unique_lock lock(mutex_);
+  closing_ = true;
+  changed_.notify_all();
+  wait(lock, [&] { return num_busy_ == 0 && ring_.all_back(); });
+  return num_blocks_;
+}
+
+/// Waits for a panel where none is on its way, else takes one only if that need not wait for it.
+PackedPanel* Downloader::next_to_begin() {
+  std::unique_lock lock(mutex_);
+  if (num_begun_ == 0) changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
+  if (stopped_ || queue_.empty()) return nullptr;
+  PackedPanel* const panel = queue_.front();
+  if (num_begun_ != 0 && !(num_begun_ < output_.max_sending() && panel->ready.is_reached())) return nullptr;
+  queue_.pop_front();
+  return panel;
+}
+
+void Downloader::work() {
+  try {
+    const DeviceGuard guard(stream_.context().device());
+    while (true) {
+      PackedPanel* const panel = next_to_begin();
+      if (panel != nullptr) begin(*panel);
+      if (num_begun_ != 0) {
+        step();
+      } else if (panel == nullptr) {
+        return;
+      }
+    }
+  } catch (...) {
+    drop_copies();
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    changed_.notify_all();
+  }
+}
+
+void Downloader::begin(PackedPanel& panel) {
+  panel.ready.synchronize();
+  const std::uint64_t num_blocks = panel.num_blocks.value();
+  output_.begin(panel.number, num_blocks);
+  num_blocks_ += num_blocks;
+  ++num_begun_;
+  if (num_blocks == 0) return end(panel);
+  sending_.push_back({.panel = &panel, .total = num_blocks * record_bytes_});
+}
+
+/// Starts the next copy or, where that has to wait, hands over the oldest one.
+void Downloader::step() {
+  if (!start_copy()) hand_over();
+}
+
+/// False where nothing is left to copy, enough is on its way, or the slots are all out while a copy could be handed
+/// over.
+bool Downloader::start_copy() {
+  if (sending_.empty() || copies_.size() == kMaxCopies) return false;
+  std::byte* const slot = take_slot(copies_.empty());
+  if (slot == nullptr) return false;
+  Sending one = sending_.front();
+  const std::uint64_t bytes = std::min(slot_bytes_, one.total - one.at);
+  const Event& done = copied_.at(num_copies_ % kMaxCopies);
+  try {
+    copies_.push_back(
+        {.panel = one.panel, .slot = slot, .bytes = bytes, .is_last = one.at + bytes == one.total, .done = &done});
+  } catch (...) {
+    put_back(slot);
+    throw;
+  }
+  ++num_copies_;
+  events_.timed(Stage::d2h, stream_, [&] { copy_async(slot, one.panel->records.data() + one.at, bytes, stream_); },
+                {.bytes = bytes, .panel = one.panel->number});
+  done.record(stream_);
+  one.at += bytes;
+  sending_.pop_front();
+  if (one.at < one.total) sending_.push_back(one);
+  return true;
+}
+
+/// The oldest copy, once it has arrived.
+void Downloader::hand_over() {
+  copies_.front().done->synchronize();
+  const Copy copy = copies_.front();
+  std::function<void()> release = [this, slot = copy.slot] { put_back(slot); };
+  copies_.pop_front();
+  run_.clock.add_bytes(Stage::d2h, copy.bytes);
+  {
+    const auto timing = run_.clock.scope(Stage::write);
+    // From here on the sink gives the slot back, whatever happens.
+    output_.append(copy.panel->number, {copy.slot, copy.bytes}, std::move(release));
+  }
+  if (copy.is_last) end(*copy.panel);
+}
+
+void Downloader::end(PackedPanel& panel) {
+  output_.end(panel.number);
+  --num_begun_;
+  const std::lock_guard lock(mutex_);
+  panel.busy = false;
+  --num_busy_;
+  changed_.notify_all();
+}
+
+/// After a failure: the slots go back, and nothing writes to them any more.
+void Downloader::drop_copies() noexcept {
+  if (copies_.empty()) return;
+  stream_.settle();
+  for (const Copy& copy : copies_) put_back(copy.slot);
+  copies_.clear();
+}
+
+/// Null where all are out, and it may not wait for one.
+std::byte* Downloader::take_slot(bool may_wait) {
+  std::unique_lock lock(mutex_);
+  std::byte* slot = nullptr;
+  wait(lock, [&] { return (slot = ring_.take()) != nullptr || !may_wait; });
+  return slot;
+}
+
+void Downloader::put_back(std::byte* slot) noexcept {
+  // Notified under the lock: the destructor may run as soon as the last slot is back.
+  const std::lock_guard lock(mutex_);
+  ring_.put(slot);
+  changed_.notify_all();
+}
+
+}  // namespace spmm::cuda

@@ -1,0 +1,109 @@
+// Packed records on the device -> pinned ring -> sink, in panel order, while later panels compute.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/run/run.hpp"
+#include "cuda/device/pinned_ring.hpp"
+#include "cuda/device/raii.hpp"
+#include "cuda/device/stage_events.hpp"
+#include "cuda/output/panel_output.hpp"
+
+namespace spmm::cuda {
+
+/// One panel's records: two of them alternate, one leaves the device while the other is filled.
+struct PackedPanel {
+  PackedPanel(DeviceMemory& memory, std::uint64_t max_bytes)
+      : records(memory, max_bytes, "packed records"), num_blocks(memory.context()) {}
+
+  DeviceBuffer<std::byte> records;
+  PinnedWord num_blocks;   // written by the device
+  Event ready;             // recorded behind the kernel that packs
+  std::size_t number = 0;  // of the panel that it holds
+  bool busy = false;       // handed to the downloader and not yet copied
+};
+
+/// A thread that copies packed panels to the host in slices and hands them to the output, several panels in turns where
+/// that takes them so; the next slice is copied while one is handed over. Where no thread can be started, push() does
+/// that itself. Threads: push() and finish() from one thread.
+class Downloader {
+ public:
+  /// Copies through the slots of `ring`, all of which are back when it goes.
+  Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, DeviceContext& context, StageEvents& events,
+             const Run& run);
+  /// Waits until the sink has released every slot.
+  ~Downloader();
+
+  /// Waits until the panel's buffer may be filled again. Errors: whatever stopped the thread.
+  void wait_until_free(PackedPanel& panel);
+  /// Queues a panel whose `ready` event is recorded.
+  void push(PackedPanel& panel);
+  /// Waits until everything is handed over; returns the number of blocks. Errors: whatever stopped the thread.
+  std::uint64_t finish();
+
+ private:
+  /// A panel on its way.
+  struct Sending {
+    PackedPanel* panel = nullptr;
+    std::uint64_t at = 0;  // bytes whose copies have been started
+    std::uint64_t total = 0;
+  };
+  /// A slice on its way to a slot.
+  struct Copy {
+    PackedPanel* panel = nullptr;
+    std::byte* slot = nullptr;
+    std::uint64_t bytes = 0;
+    bool is_last = false;  // of its panel
+    const Event* done = nullptr;
+  };
+  /// Source: S3 to /dev/null on an H200: 145 us for a slice whose copy took 80; the host's part is hidden by the next
+  /// copy.
+  static constexpr std::size_t kMaxCopies = 2;
+
+  void work();
+  [[nodiscard]] PackedPanel* next_to_begin();
+  void begin(PackedPanel& panel);
+  void step();
+  [[nodiscard]] bool start_copy();
+  void hand_over();
+  void end(PackedPanel& panel);
+  void drop_copies() noexcept;
+  std::byte* take_slot(bool may_wait);
+  void put_back(std::byte* slot) noexcept;
+  void check_failure() const;
+  template <class Ready>
+  void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
+
+  PanelOutput& output_;
+  std::uint64_t record_bytes_;
+  StageEvents& events_;
+  const Run& run_;
+  Stream stream_;
+  std::uint64_t slot_bytes_;
+  PinnedRing& ring_;
+  std::uint64_t num_blocks_ = 0;
+  // Of the thread that sends:
+  std::deque<Sending> sending_;  // the next one in front; its last copy has not been started
+  std::deque<Copy> copies_;      // in the order of the stream
+  std::array<Event, kMaxCopies> copied_;
+  std::size_t num_copies_ = 0;  // that have been started so far
+  std::size_t num_begun_ = 0;   // panels that have not ended
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<PackedPanel*> queue_;
+  std::size_t num_busy_ = 0;  // panels that have not been handed over whole
+  std::exception_ptr failure_;
+  bool closing_ = false;  // no more panels
+  bool stopped_ = false;  // those in the queue are dropped
+  std::jthread thread_;   // last: starts when everything else is ready
+};
+
+}  // namespace spmm::cuda

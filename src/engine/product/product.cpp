@@ -1,0 +1,152 @@
+// One product: the decision, then the run at once or in slabs.
+#include "engine/product/product.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/records/saturated_count.hpp"
+#include "base/text.hpp"
+#include "cpu/backend.hpp"
+#include "cuda/backend.hpp"
+#include "engine/memory/reserve.hpp"
+#include "engine/product/saturation_sink.hpp"
+#include "engine/slabs/out_of_core.hpp"
+#include "plan/decide.hpp"
+#include "plan/registry.hpp"
+
+namespace spmm {
+namespace {
+
+/// The kernel that the options name; nothing for "auto".
+std::optional<plan::KernelId> wanted_kernel(const ProductOptions& options) {
+  if (options.kernel == "auto") return std::nullopt;
+  const auto id = plan::kernel_named(options.kernel);
+  if (id) return id;
+  std::string names = "auto";
+  for (const KernelInfo& k : kernel_names()) names += ", " + k.name;
+  throw UsageError("ProductOptions::kernel", text("unknown kernel '", options.kernel, "'"), "use one of: " + names);
+}
+
+/// Takes over what the product itself knows.
+void fill_report(const Source& a, const Source& b, const ProductStats& stats, const plan::Execution& execution,
+                 Report& report) {
+  report.a = a.header();
+  report.b = b.header();
+  constexpr std::uint64_t kMostOfHeader = 0xFFFF'FFFFu;
+  report.c = {.n = report.a.n,
+              .m = report.a.m,
+              .num_blocks = static_cast<std::uint32_t>(std::min(stats.num_blocks, kMostOfHeader))};
+  report.c_blocks = stats.num_blocks;
+  report.plan = execution;
+  report.pairs = stats.pairs;
+  report.saturated_elements = stats.num_saturated.value_or(0);
+  report.num_panels = stats.num_panels;
+  report.peak_device_bytes = stats.peak_device_bytes;
+  report.kept_a = stats.kept_a;
+  report.kept_b = stats.kept_b;
+  report.device = stats.device;
+  if (!stats.shares.empty()) report.plan.devices = stats.shares;
+}
+
+/// Whether an element of the result may be kMaxVal: each has at most a pair for each block row of B.
+bool may_saturate(const plan::Statistics& statistics) {
+  return statistics.b_rows > sure_terms(statistics.max_element, statistics.max_element) / statistics.m();
+}
+
+/// The decision on exact statistics. What it wants beyond the memory that the product has reserved is taken at once;
+/// where other products hold it, the product makes do with its own. Only row-rank asks for so much more than is
+/// expected of headers.
+plan::Execution decide_within_share(const plan::Statistics& statistics, const plan::Limits& limits, const Run& run) {
+  plan::Execution e = plan::decide(statistics, limits);
+  if (e.is_refused() || e.id != plan::KernelId::row_rank || run.memory == nullptr) return e;
+  const std::uint64_t reserved = run.memory->reserved().device;
+  if (e.device_need_bytes <= reserved || run.memory->grow_device(e.device_need_bytes - reserved)) return e;
+  plan::Limits less = limits;
+  less.device->bytes = reserved;
+  return plan::decide(statistics, less);
+}
+
+}  // namespace
+
+Backend wanted_backend(const ProductOptions& options) {
+  const auto id = wanted_kernel(options);
+  if (!id) return options.backend;
+  const plan::KernelRow& kernel = plan::row_of(*id);
+  if (options.backend != Backend::automatic && options.backend != kernel.backend) {
+    throw UsageError(
+        "ProductOptions::kernel",
+        text("kernel '", options.kernel, "' belongs to backend ", backend_name(kernel.backend), ", not ",
+             backend_name(options.backend)),
+        text("leave ProductOptions::backend out, or use ProductOptions::backend = ", backend_name(kernel.backend)));
+  }
+  return kernel.backend;
+}
+
+void check_shapes(const Source& a, const Source& b) {
+  const MatrixHeader& ha = a.header();
+  const MatrixHeader& hb = b.header();
+  if (ha.n == hb.n && ha.m == hb.m) return;
+  const bool are_files = a.identity().has_value() && b.identity().has_value();
+  throw ShapeError(text(a.name(), " and ", b.name()),
+                   text(are_files ? "header (byte offset 0): " : "", "n = ", ha.n, ", m = ", ha.m,
+                        " against n = ", hb.n, ", m = ", hb.m),
+                   "multiply matrices of the same n and m");
+}
+
+unsigned num_threads(const Options& options, unsigned num_cores) {
+  const unsigned of_engine = options.num_threads != 0 ? options.num_threads : num_cores;
+  return options.max_threads != 0 ? std::min(options.max_threads, of_engine) : of_engine;
+}
+
+plan::Limits product_limits(const plan::Machine& machine, const Options& options) {
+  plan::Limits limits = plan::limits_of(machine, num_threads(options, machine.num_cores));
+  limits.backend = wanted_backend(options);
+  limits.kernel = wanted_kernel(options);
+  limits.force = options.force;
+  return limits;
+}
+
+Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limits& limits) {
+  const plan::Execution execution = plan::decide(plan::expected_statistics(a, b), limits);
+  plan::throw_if_refused(execution);
+  return execution;
+}
+
+void reserve_product(const Source& a, const Source& b, const plan::Limits& limits, const Run& run,
+                     std::uint64_t least_bytes) {
+  const plan::Execution execution = plan::decide(plan::expected_statistics(a.header(), b.header()), limits);
+  plan::throw_if_refused(execution);
+  reserve_memory(execution, a, b, run, least_bytes);
+}
+
+ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& limits, const Run& run,
+                              Report& report) {
+  check_shapes(a, b);
+  std::optional<SaturationSink> counting;  // behind merged slabs
+  if (limits.backend != Backend::cpu) counting.emplace(sink, run);
+  const plan::Decide decide = [&](const plan::Statistics& statistics) { return plan::decide(statistics, limits); };
+  const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
+    const plan::Limits left = execution.is_in_slabs() ? execution.slab_limits : limits;
+    const plan::Decide exact = [&](const plan::Statistics& statistics) {
+      if (counting && !execution.is_in_slabs()) counting->set_may_saturate(may_saturate(statistics));
+      return decide_within_share(statistics, left, run);
+    };
+    Run decided = run;
+    decided.num_threads = execution.num_threads;
+    if (execution.is_in_slabs()) decided.more_devices = {};
+    if (execution.backend == Backend::cpu) return cpu::multiply(one_a, one_b, to, execution, exact, decided);
+    return cuda::multiply(one_a, one_b, to, execution, exact, decided);
+  };
+  plan::Execution execution;
+  Sink& counted = counting ? *counting : sink;
+  const ProductStats stats = multiply_out_of_core(a, b, counted, decide, run_at_once, run, execution);
+  a.check_unchanged();
+  b.check_unchanged();
+  fill_report(a, b, stats, execution, report);
+  const auto timing = run.clock.scope(Stage::write);
+  sink.finish(report.c);
+  if (counting && !stats.num_saturated) report.saturated_elements = counting->num_saturated();
+  return stats;
+}
+
+}  // namespace spmm

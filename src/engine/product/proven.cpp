@@ -1,0 +1,93 @@
+#include "engine/product/proven.hpp"
+
+#include <optional>
+
+#include "base/text.hpp"
+#include "cuda/backend.hpp"
+#include "engine/product/product.hpp"
+#include "engine/product/releasing_sink.hpp"
+#include "spmm/error.hpp"
+#include "verify/proof.hpp"
+#include "verify/proof_sink.hpp"
+
+namespace spmm {
+namespace {
+
+constexpr std::uint64_t kProofShare = 4;  // of the limit, for what a proof holds for a while
+
+/// The proof of a product with these options on this machine. Memory that is left for a while: a part of the limit.
+/// The device that computed the product can serve the proof, too, once it is done.
+ProofSettings proof_settings(const ProductOptions& product, const plan::Limits& limits, const Run& run) {
+  ProofSettings settings{.key = product.proof_key != 0 ? product.proof_key : fresh_proof_key(),
+                         .memory_bytes = limits.host_bytes / kProofShare};
+  if (run.device != nullptr && limits.device) {
+    settings.device.prove = cuda::bounds_on(*run.device, limits.device->bytes, run.memory);
+  }
+  return settings;
+}
+
+/// Processor seconds of a proof with one column, for so many blocks of C. Measured: src/HISTORY.md.
+double proof_seconds(const MatrixHeader& a, const MatrixHeader& b, double c_blocks, unsigned num_threads) {
+  constexpr double kSecondsPerElement = 0.4e-9;  // of C
+  constexpr double kSecondsPerBlock = 90e-9;     // of an operand
+  const double elements = c_blocks * static_cast<double>(a.m) * a.m;
+  const double blocks = static_cast<double>(a.num_blocks) + b.num_blocks;
+  return (elements * kSecondsPerElement + blocks * kSecondsPerBlock) / num_threads;
+}
+
+}  // namespace
+
+std::uint64_t leave_to_proof(const Source& a, const Source& b, std::uint32_t columns, plan::Limits& limits) {
+  constexpr std::uint64_t kShare = 8;  // of the limit, for those places
+  const std::uint64_t limit = limits.host_bytes;
+  const std::uint64_t resident =
+      Proof::resident_bytes(a.header(), b.header(), columns, limit) + (columns > 1 ? limit / kShare : 0);
+  if (resident > limit / 2) {
+    throw OutOfMemory(
+        "ProductOptions::verify_full",
+        text("the proof needs ", human_bytes(resident), " beside the product, the limit is ", human_bytes(limit)),
+        "raise EngineOptions::memory_limit_bytes, or multiply without ProductOptions::verify_full and use spmm-verify "
+        "on the result");
+  }
+  limits.host_bytes -= resident;
+  return resident;
+}
+
+void prove_product(const Source& a, const Source& b, Sink& sink, plan::Limits limits, const ProductOptions& product,
+                   Run run, Report& report) {
+  check_shapes(a, b);
+  plan::Limits with_one_column = limits;
+  leave_to_proof(a, b, 1, with_one_column);
+  run.beside_bytes = Proof::resident_bytes(a.header(), b.header(), kMaxProofColumns, limits.host_bytes);
+  reserve_product(a, b, with_one_column, run,
+                  Proof::passing_bytes(a.header(), b.header(), limits.host_bytes / kProofShare, run.num_threads));
+  const ProofSettings settings = proof_settings(product, limits, run);
+  std::optional<Proof> proof;
+  {
+    const auto timing = run.clock.scope(Stage::verify);
+    proof.emplace(a, b, settings, run);
+  }
+  run.beside_bytes = leave_to_proof(a, b, proof->num_columns(), limits);
+  ProofSink proving(sink, *proof, a.header(), run);
+  ReleasingSink releasing(proving);
+  multiply_product(a, b, releasing, limits, run, report);
+  const auto timing = run.clock.scope(Stage::verify);
+  const ProofResult result = proving.check(report.c_blocks, run);
+  report.proof = {.num_columns = result.num_columns,
+                  .key = settings.key,
+                  .num_rows = result.num_rows,
+                  .num_saturated = result.num_saturated,
+                  .num_exact_rows = result.num_exact,
+                  .num_bounded_blocks = result.num_bounded,
+                  .bounded_by_device = result.bounded_by_device,
+                  .bounds_s = result.bounds_s,
+                  .resident_bytes = run.beside_bytes};
+}
+
+void add_proof(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t bytes, Plan& plan) {
+  plan.proof_columns = kMaxProofColumns;
+  plan.proof_bytes = bytes;
+  plan.proof_s = proof_seconds(a, b, plan.expected_output_blocks, plan.num_threads);
+}
+
+}  // namespace spmm

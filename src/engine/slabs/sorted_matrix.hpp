@@ -1,0 +1,73 @@
+// An operand in a scratch file, its records in the order of rows and columns: slabs of it are read in long pieces.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/memory/aligned_array.hpp"
+#include "base/run/run.hpp"
+#include "io/files/scratch_file.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::slabs {
+
+/// How many bytes sorting may take, and where they go in the file.
+struct SortPlace {
+  std::uint64_t file_offset = 0;
+  std::uint64_t memory_bytes = 0;
+};
+
+/// Thrown where too many records lie too close together to be sorted in parts.
+struct CannotSort {};
+
+/// A range of records.
+struct RecordRange {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+/// The sorted records of a matrix. Every record was checked: none is out of range, none occurs twice.
+class SortedMatrix {
+ public:
+  /// Reads the source two or three times, and writes its records once or twice; everything else comes from the file.
+  /// Memory: place.memory_bytes. Errors: FormatError (index out of range, the same block twice, changed meanwhile),
+  /// IoError, CannotSort, Interrupted.
+  SortedMatrix(const Source& source, const io::ScratchFile& file, const SortPlace& place, const Run& run);
+
+  [[nodiscard]] const MatrixHeader& header() const { return header_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const;
+
+ private:
+  struct Parts;
+  void distribute(const Source& source, const Parts& parts, const Run& run) const;
+  void sort_part(const Source& source, const Parts& parts, std::size_t part, const Run& run) const;
+
+  MatrixHeader header_;
+  std::string name_;
+  const io::ScratchFile& file_;
+  std::uint64_t offset_;
+  std::uint64_t record_bytes_;
+};
+
+/// Some ranges of the records of a sorted matrix, as a source. Memory: the ranges, and 8 bytes for each.
+class RangesSource : public Source {
+ public:
+  /// Values: ranges ascending and not empty. The matrix must outlive it.
+  RangesSource(const SortedMatrix& matrix, std::vector<RecordRange> ranges);
+
+  [[nodiscard]] const MatrixHeader& header() const override { return header_; }
+  [[nodiscard]] const std::string& name() const override { return matrix_.name(); }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
+  void check_unchanged() const override {}
+
+ private:
+  const SortedMatrix& matrix_;
+  MatrixHeader header_;
+  std::vector<RecordRange> ranges_;
+  std::vector<std::uint64_t> firsts_;  ///< number of the first record of each range in this source
+};
+
+}  // namespace spmm::slabs

@@ -1,0 +1,21 @@
+// Products out of core whose operands are sorted into a scratch file first: each slab of A is read once, with the block
+// rows of B that it needs.
+#pragma once
+
+#include "base/run/run.hpp"
+#include "engine/slabs/out_of_core.hpp"
+#include "engine/slabs/sorted_matrix.hpp"
+#include "plan/execution.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm::slabs {
+
+/// Multiplies slabs of as many block rows as keep execution.slab_caps. A block row of A that needs more of B than fits
+/// comes alone, with some columns of B after the other: results are never kept. `execution` is set to the last product
+/// with the partition of the whole.
+/// Memory: plan::sorted_list_bytes() beside the slabs. Errors: as multiply_out_of_core(); CannotSort, before anything
+/// has reached the sink; OutOfMemory where a block row of A, or some columns of B for it, do not fit.
+ProductStats multiply_sorted(const Source& a, const Source& b, const io::ScratchFile& file, Sink& sink,
+                             const RunAtOnce& run_at_once, const Run& run, plan::Execution& execution);
+
+}  // namespace spmm::slabs

@@ -1,0 +1,114 @@
+#include "io/files/file_sink.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "base/records/errors.hpp"
+#include "base/run/parallel.hpp"
+#include "base/text.hpp"
+#include "io/files/slice_writers.hpp"
+#include "io/formats/format.hpp"
+
+namespace spmm {
+namespace io {
+namespace {
+
+/// Records to a file: append() queues, writers of its own write at the final offsets.
+class FileSink final : public Sink {
+ public:
+  FileSink(const std::filesystem::path& path, std::uint32_t m, const FileSinkOptions& options,
+           const FileSinkTuning& tuning)
+      : file_(path, options, tuning.temp, tuning.mode),
+        m_(m),
+        writers_(
+            file_.is_device() ? 0 : tuning.num_writers, whole_records(tuning.piece_bytes, m),
+            [this](const Piece& piece) { write(piece); }, tuning.clock) {
+    file_.expect_result(tuning.result_bytes);
+  }
+
+  void append(std::span<const std::byte> records, std::function<void()> release) override {
+    put({.offset = end_bytes_, .bytes = records, .release = ReleaseOnce(std::move(release))});
+  }
+
+  [[nodiscard]] bool takes_places() const override { return true; }
+
+  void append_at(std::uint32_t, std::uint64_t first_block, std::span<const std::byte> records,
+                 std::function<void()> release) override {
+    put({.offset = kHeaderBytes + first_block * record_bytes(),
+         .bytes = records,
+         .release = ReleaseOnce(std::move(release))});
+  }
+
+  bool watch(LookFn look) override {
+    look_ = std::move(look);
+    return true;
+  }
+
+  bool read_back(std::uint32_t, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+    return file_.read_at(kHeaderBytes + first_block * record_bytes(), {dst, count * record_bytes()});
+  }
+
+  void finish(const MatrixHeader& header) override {
+    writers_.drain();
+    if (header.m != m_ || header.num_blocks != num_blocks() || kHeaderBytes + put_bytes_ != end_bytes_) {
+      throw std::logic_error(text(file_.name(), ": finish() with ", header.num_blocks, " blocks of side ", header.m,
+                                  " after ", num_blocks(), " of side ", m_, ", ", put_bytes_, " bytes"));
+    }
+    file_.finish(header);
+  }
+
+  void publish() override { file_.publish(); }
+
+ private:
+  void put(Slice slice) {
+    if (slice.bytes.size() % record_bytes() != 0) {
+      throw std::logic_error(text(file_.name(), ": ", slice.bytes.size(), " bytes are not whole records"));
+    }
+    const std::uint64_t end = slice.offset + slice.bytes.size();
+    check_num_output_blocks((end - kHeaderBytes) / record_bytes());
+    if (end > end_bytes_) file_.expect_bytes(end);
+    end_bytes_ = std::max(end_bytes_, end);
+    put_bytes_ += slice.bytes.size();
+    writers_.push(std::move(slice));
+  }
+
+  void write(const Piece& piece) {
+    if (look_) look_(0, (piece.offset - kHeaderBytes) / record_bytes(), piece.bytes);
+    file_.write_at(piece.offset, piece.bytes);
+  }
+
+  [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(m_); }
+  [[nodiscard]] std::uint64_t num_blocks() const { return (end_bytes_ - kHeaderBytes) / record_bytes(); }
+
+  OutputFile file_;
+  std::uint32_t m_;
+  std::uint64_t end_bytes_ = kHeaderBytes;  ///< behind the last record so far
+  std::uint64_t put_bytes_ = 0;             ///< of all records so far
+  LookFn look_;                             ///< may be empty
+  SliceWriters writers_;                    // last: its threads end before anything else goes
+};
+
+}  // namespace
+
+FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files, std::uint32_t num_parts) {
+  if (num_cores < kMinMappedWriters) return {};
+  const unsigned share = std::clamp(num_cores / std::max(1u, num_files), kMinMappedWriters, kMaxMappedWriters);
+  if (num_parts < kMinWrittenParts) return {.mode = WriteMode::mapped, .num_writers = share};
+  return {.mode = WriteMode::pwrite, .num_writers = std::min(num_parts, share)};
+}
+
+std::unique_ptr<Sink> open_tuned_file_sink(const std::filesystem::path& path, std::uint32_t m,
+                                           const FileSinkOptions& options, const FileSinkTuning& tuning) {
+  return std::make_unique<FileSink>(path, m, options, tuning);
+}
+
+}  // namespace io
+
+std::unique_ptr<Sink> open_file_sink(const std::filesystem::path& path, std::uint32_t m,
+                                     const FileSinkOptions& options) {
+  return io::open_tuned_file_sink(path, m, options, io::fastest_tuning(usable_cores()));
+}
+
+}  // namespace spmm

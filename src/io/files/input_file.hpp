@@ -1,0 +1,76 @@
+// A matrix file that is read by position.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "io/formats/format.hpp"
+#include "io/system/descriptor.hpp"
+#include "spmm/io.hpp"
+#include "spmm/stream.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::io {
+
+/// An open matrix file whose header fits its length; or a result in parts, read as if it were one file.
+/// Memory: none beyond the object; records go straight to the caller's buffers. A memory map would end the process by
+/// SIGBUS when the file shrinks, and would cost a page fault per page on the way into staging buffers.
+/// Threads: const members may be called from several threads at once.
+class InputFile {
+ public:
+  /// Errors: InputError (cannot open, neither a regular file nor, for a result, a folder of parts), FormatError
+  /// (header, length, index), IoError.
+  InputFile(const std::filesystem::path& path, ElementType type);
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&&) = delete;
+
+  /// Values: num_blocks is 2^32 - 1 where parts have more in all.
+  [[nodiscard]] const MatrixHeader& header() const { return header_; }
+  /// Blocks of the file, or of all parts.
+  [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::uint64_t record_bytes() const { return record_bytes_; }
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+
+  /// Tells the system that the file will be read from front to back.
+  void expect_sequential_reads() const;
+  /// Starts reading the first part of the file into the page cache.
+  void prefetch() const;
+
+  /// Copies records [first, first + count). Shapes: dst [count * record_bytes()].
+  /// Errors: FormatError (the file became shorter), IoError, std::out_of_range.
+  void read_records(std::uint64_t first, std::uint64_t count, std::byte* dst) const;
+
+  /// Errors: FormatError if the length differs from the one at opening.
+  void check_unchanged() const;
+
+  /// What the file is known by now. Nothing where it was changed within the last 20 ms: a change in the same tick of
+  /// the file system's clock would not be seen. Errors: IoError.
+  [[nodiscard]] std::optional<SourceIdentity> identity() const;
+
+ private:
+  struct Parts;
+
+  void open_parts();
+  void read_at(std::uint64_t offset, std::span<std::byte> dst) const;
+  [[nodiscard]] struct stat current_state() const;
+  [[nodiscard]] std::uint64_t current_bytes() const;
+
+  std::string name_;
+  Descriptor fd_;
+  MatrixHeader header_;
+  std::uint64_t record_bytes_ = 0;
+  std::uint64_t file_bytes_ = 0;  ///< of all parts
+  std::uint64_t num_records_ = 0;
+  std::unique_ptr<Parts> parts_;  ///< null: one file
+};
+
+}  // namespace spmm::io

@@ -1,0 +1,303 @@
+#include "io/files/output_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+#include "base/records/errors.hpp"
+#include "base/text.hpp"
+#include "io/formats/format.hpp"
+#include "io/system/retried.hpp"
+#include "io/system/unused_name.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::io {
+namespace {
+
+std::string free_space_text(int fd) {
+  struct statvfs info {};
+  if (retried([&] { return ::fstatvfs(fd, &info); }) != 0) return "";
+  return text(" (free there now: ", human_bytes(std::uint64_t{info.f_bavail} * info.f_frsize), ")");
+}
+
+void raise_to(std::atomic<std::uint64_t>& number, std::uint64_t value) {
+  std::uint64_t before = number.load();
+  while (before < value && !number.compare_exchange_weak(before, value)) {
+  }
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind,
+                       WriteMode write_mode)
+    : OutputFile(find_target(path, options.no_clobber), options, kind, write_mode) {}
+
+OutputFile::OutputFile(Target target, const FileSinkOptions& options, TempKind kind, WriteMode write_mode)
+    : options_(options), target_(std::move(target)) {
+  if (target_.is_device) {
+    open_device();
+    return;
+  }
+  // A new file gets what the umask allows; one that replaces another gets the other's bits, and none too many before.
+  const mode_t mode = target_.exists ? S_IRUSR | S_IWUSR : 0666;
+  if (kind == TempKind::named || !open_unnamed(mode)) open_named(mode);
+  // A file with a name could be cut by others (network file systems hold no other kind): a SIGBUS.
+  maps_ = write_mode == WriteMode::mapped && !temp_name_.is_set() && may_map_files_of(fd_.get());
+  if (target_.exists) keep_permissions();
+}
+
+void OutputFile::open_device() {
+  fd_ = Descriptor(retried([&] { return ::open(target_.name.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY); }));
+  if (!fd_.is_open()) {
+    throw OutputError(target_.name, text("cannot open the device (", error_text(errno), ")"),
+                      "ask for write permission or choose another output path");
+  }
+  if (::lseek(fd_.get(), 0, SEEK_CUR) >= 0) return;
+  throw OutputError(target_.name, "is a device that cannot seek, expected a file",
+                    "write to a file: the header is written last");
+}
+
+bool OutputFile::open_unnamed(mode_t mode) {
+  constexpr int kFlags = O_TMPFILE | O_RDWR | O_CLOEXEC;  // a writable mapping needs both
+  fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags, mode); }));
+  // Held until it is closed: who removes files that killed processes have left does not take this one for one of them.
+  if (fd_.is_open()) static_cast<void>(retried([&] { return ::flock(fd_.get(), LOCK_EX | LOCK_NB); }));
+  // Without /proc the file could not be given a name at the end.
+  if (fd_.is_open() && ::access(descriptor_path(fd_.get()).c_str(), F_OK) != 0) fd_ = Descriptor();
+  return fd_.is_open();
+}
+
+void OutputFile::open_named(mode_t mode) {
+  constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
+  const ProtectedSection section;
+  const std::string name = with_unused_name(target_.file_name, [&](const char* unused) {
+    fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), unused, kFlags, mode); }));
+    return fd_.is_open() && hold_named(unused);
+  });
+  if (!name.empty()) return temp_name_.set(section, target_.folder_fd.get(), name);
+  throw OutputError(target_.name,
+                    text("cannot create a temporary file in the folder ", target_.folder, " (", error_text(errno), ")"),
+                    "check permissions and free space of the folder, or choose another output path");
+}
+
+/// Locks the new file as open_unnamed() does. False with EEXIST if somebody who removes such files was quicker.
+bool OutputFile::hold_named(const char* name) const {
+  const int folder = target_.folder_fd.get();
+  struct stat there {};
+  if (retried([&] { return ::flock(fd_.get(), LOCK_EX | LOCK_NB); }) == 0) {
+    if (::fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT) return true;
+  } else {
+    if (errno != EWOULDBLOCK) return true;  // a file system without locks
+    ::unlinkat(folder, name, 0);
+  }
+  errno = EEXIST;
+  return false;
+}
+
+void OutputFile::keep_permissions() {
+  // Owner and group are kept where the system allows it; only the permission bits are promised.
+  if (::fchown(fd_.get(), target_.owner, target_.group) != 0) {
+    [[maybe_unused]] const int ignored = ::fchown(fd_.get(), static_cast<uid_t>(-1), target_.group);
+  }
+  if (::fchmod(fd_.get(), target_.permissions) == 0) return;
+  throw OutputError(target_.name, text("cannot keep the permission bits of the file (", error_text(errno), ")"),
+                    "remove the old file or choose another output path");
+}
+
+void OutputFile::expect_bytes(std::uint64_t bytes) {
+  constexpr std::uint64_t kLeastBytes = 16u << 20;  // a shorter file is written before its space is reserved
+  constexpr std::uint64_t kSmallStep = MappedFile::kRangeBytes;
+  constexpr std::uint64_t kLargeStep = 4 * kSmallStep;
+  expected_bytes_ = bytes;
+  if (!reserves_ || target_.is_device || bytes < kLeastBytes || bytes <= reserved_bytes_) return;
+  const std::uint64_t step = bytes <= kLargeStep ? kSmallStep : kLargeStep;
+  const std::uint64_t end = (bytes + step - 1) / step * step;
+  rlimit limit{};
+  const bool may_be_that_long =
+      ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur);
+  reserves_ = may_be_that_long;
+  if (reserves_) reserve(end);
+}
+
+void OutputFile::reserve(std::uint64_t end) {
+  const auto call = [&] {
+    return ::fallocate(fd_.get(), 0, static_cast<off_t>(reserved_bytes_), static_cast<off_t>(end - reserved_bytes_));
+  };
+  // Refused (no such call there, or not that much space): the writes will tell what really does not fit. ext4 may have
+  // made the file longer all the same; finish() cuts it.
+  reserves_ = retried(call) == 0;
+  if (!reserves_) return;
+  if (maps_) maps_ = mapped_.add(fd_.get(), reserved_bytes_, end);
+  reserved_bytes_ = end;
+}
+
+void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (const std::size_t copied = mapped_.write(offset, bytes); copied != 0) {
+      written_bytes_ += copied;
+      offset += copied;
+      bytes = bytes.subspan(copied);
+      continue;
+    }
+    const ssize_t put =
+        retried([&] { return ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (put <= 0) throw_write_error(put < 0 ? errno : EIO, offset);
+    written_bytes_ += static_cast<std::uint64_t>(put);
+    offset += static_cast<std::uint64_t>(put);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+  raise_to(end_bytes_, offset);
+}
+
+bool OutputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
+  if (target_.is_device) return false;
+  while (!dst.empty()) {
+    const ssize_t got = retried([&] { return ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
+    if (got <= 0) {
+      throw IoError(at_offset(target_.name, offset),
+                    text("reading the output again failed (", got < 0 ? error_text(errno) : "it ends there", ")"),
+                    "check the disk or the connection to it, then run again");
+    }
+    offset += static_cast<std::uint64_t>(got);
+    dst = dst.subspan(static_cast<std::size_t>(got));
+  }
+  return true;
+}
+
+void OutputFile::finish(const MatrixHeader& header) {
+  const HeaderBytes bytes = encode_header(header);
+  mapped_.unmap_all();
+  write_at(0, bytes);
+  finish();
+}
+
+void OutputFile::finish() {
+  // Whatever was reserved, also where that failed half-way: the file ends behind the last byte written.
+  const auto cut = [&] { return ::ftruncate(fd_.get(), static_cast<off_t>(end_bytes_.load())); };
+  if (!target_.is_device && retried(cut) != 0) throw_write_error(errno, end_bytes_);
+  // Closing a duplicate makes network file systems report delayed errors (quota, space) before the file is shown.
+  const int duplicate = ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0);
+  if (duplicate >= 0 && ::close(duplicate) != 0 && errno != EINTR) throw_write_error(errno, written_bytes_);
+  if (options_.durable && !target_.is_device && retried([&] { return ::fsync(fd_.get()); }) != 0) {
+    throw_write_error(errno, written_bytes_);
+  }
+  finished_ = true;
+}
+
+void OutputFile::publish(Replace how) {
+  if (!finished_ || published_) throw std::logic_error(target_.name + ": publish() without finish(), or twice");
+  if (!target_.is_device) {
+    if (temp_name_.is_set()) {
+      publish_named(how);
+    } else {
+      publish_unnamed(how);
+    }
+    if (options_.durable) sync_folder();
+  }
+  published_ = true;
+}
+
+void OutputFile::publish_unnamed(Replace how) {
+  const std::string self = descriptor_path(fd_.get());
+  const auto link_as = [&](const char* name) {
+    return ::linkat(AT_FDCWD, self.c_str(), target_.folder_fd.get(), name, AT_SYMLINK_FOLLOW) == 0;
+  };
+  if (!target_.exists || options_.no_clobber) {
+    if (link_as(target_.file_name.c_str())) return;
+    if (errno != EEXIST || options_.no_clobber) throw_publish_error(errno);
+  }
+  // A link cannot replace a file, a rename can: between the two the file has a temporary name.
+  const ProtectedSection section;
+  const std::string temp_name = with_unused_name(target_.file_name, link_as);
+  if (temp_name.empty()) throw_publish_error(errno);
+  temp_name_.set(section, target_.folder_fd.get(), temp_name);
+  replace_target(section, how);
+}
+
+void OutputFile::publish_named(Replace how) {
+  const ProtectedSection section;
+  if (!options_.no_clobber) return replace_target(section, how);
+  const int error = rename_if_unused(target_.folder_fd.get(), temp_name_.c_str(), target_.file_name.c_str());
+  if (error == 0) return temp_name_.forget(section);
+  temp_name_.remove(section);
+  throw_publish_error(error);
+}
+
+void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
+  const int folder = target_.folder_fd.get();
+  const char* const name = target_.file_name.c_str();
+  if (how == Replace::exchange && ::renameat2(folder, temp_name_.c_str(), folder, name, RENAME_EXCHANGE) == 0) {
+    return temp_name_.remove(section);  // the old file has it now
+  }
+  if (::renameat(folder, temp_name_.c_str(), folder, name) == 0) {
+    return temp_name_.forget(section);
+  }
+  const int error = errno;
+  temp_name_.remove(section);
+  throw_publish_error(error);
+}
+
+void OutputFile::sync_folder() {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  const Descriptor folder(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags); }));
+  if (folder.is_open()) {
+    if (retried([&] { return ::fsync(folder.get()); }) == 0) return;
+    if (errno == EINVAL) return;  // folders need no sync there
+  }
+  throw IoError(target_.name,
+                text("the output is complete, but the folder ", target_.folder, " could not be synced (",
+                     error_text(errno), "), expected it to be durable"),
+                "check the disk and run again, or run without ProductOptions::durable");
+}
+
+void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
+  const std::uint64_t written = written_bytes_;
+  const std::uint64_t expected = std::max<std::uint64_t>(expected_bytes_, written);
+  const std::string need = result_bytes_ > expected ? text("about ", human_bytes(result_bytes_),
+                                                           " are expected of the whole result (at least ",
+                                                           human_bytes(expected), " are needed)")
+                                                    : text("at least ", human_bytes(expected), " are needed");
+  const auto hint = [&]() -> std::string {
+    switch (error) {
+      case ENOSPC:
+        return text("free space in ", target_.is_device ? target_.name : target_.folder,
+                    " or choose an output path on a larger disk: ", need, free_space_text(fd_.get()));
+      case EDQUOT:
+        return "ask for a larger disk quota or choose another output path: " + need;
+      case EFBIG:
+        return "raise the limit on the size of files (ulimit -f) or use a file system with larger files: " + need;
+      default:
+        return "check the disk or the connection to it, then run again";
+    }
+  };
+  throw IoError(at_offset(target_.name, offset),
+                text("writing failed (", error_text(error), ") after ", written, " bytes, expected at least ", expected,
+                     target_.is_device ? "" : "; no output was left behind"),
+                hint());
+}
+
+void OutputFile::throw_publish_error(int error) const {
+  if (error == EEXIST && options_.no_clobber) throw_exists(target_.name);
+  const std::string problem = text("cannot give the finished file its name (", error_text(error), ")");
+  switch (error) {
+    case EIO:
+    case ENOSPC:
+    case EDQUOT:
+      throw IoError(target_.name, problem, text("check the disk that holds ", target_.folder, ", then run again"));
+    default:
+      throw OutputError(
+          target_.name, problem,
+          text("check what was changed in ", target_.folder, " meanwhile, or choose another output path"));
+  }
+}
+
+}  // namespace spmm::io

@@ -1,0 +1,199 @@
+#include "io/files/paths.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/text.hpp"
+#include "io/formats/parts_index.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kMaxLinks = 40;  // as many as Linux follows
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+bool same_inode(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// Errors: always OutputError.
+[[noreturn]] void refuse(const std::string& name, const std::string& problem, const std::string& hint) {
+  throw OutputError(name, problem, hint);
+}
+
+/// Refuses what is there under the output's name and is not a regular file or a character device.
+void check_kind(const std::string& name, mode_t mode) {
+  if (S_ISREG(mode) || S_ISCHR(mode)) return;
+  const std::string problem = text("is ", io::kind_text(mode), ", expected a regular file or a new name");
+  if (S_ISDIR(mode))
+    refuse(name, problem, text("name a file inside it, such as ", (fs::path(name) / "out.bin").string()));
+  refuse(name, problem, "write to a file: the header is written last, which needs an output that can seek");
+}
+
+void open_folder(io::Target& target) {
+  target.folder_fd = io::Descriptor(::open(target.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!target.folder_fd.is_open()) {
+    refuse(target.name, text("cannot use the folder ", target.folder, " (", io::error_text(errno), ")"),
+           text("create it (mkdir -p ", target.folder, ") or choose another output path"));
+  }
+  if (::faccessat(target.folder_fd.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
+    refuse(target.name, text("cannot create a file in the folder ", target.folder, " (", io::error_text(errno), ")"),
+           "ask for write permission on the folder or choose another output path");
+  }
+}
+
+/// Refuses an existing file that the rename at the end would not be allowed to replace.
+void check_replaceable(const io::Target& target) {
+  if (::faccessat(target.folder_fd.get(), target.file_name.c_str(), W_OK, AT_EACCESS) != 0) {
+    refuse(target.name, text("the existing file is not writable (", io::error_text(errno), ")"),
+           "make it writable (chmod u+w), remove it, or choose another output path");
+  }
+  struct stat folder {};
+  if (::fstat(target.folder_fd.get(), &folder) != 0 || (folder.st_mode & S_ISVTX) == 0) return;
+  const uid_t self = ::geteuid();
+  if (self == 0 || self == target.owner || self == folder.st_uid) return;
+  refuse(target.name,
+         text("the existing file belongs to another user and ", target.folder,
+              " lets only owners replace files (sticky bit)"),
+         "choose another output path");
+}
+
+}  // namespace
+
+bool same_file(const fs::path& a, const fs::path& b) {
+  struct stat info_a {};
+  struct stat info_b {};
+  const bool has_a = ::stat(a.c_str(), &info_a) == 0;
+  const bool has_b = ::stat(b.c_str(), &info_b) == 0;
+  if (has_a != has_b) return false;
+  if (has_a) return same_inode(info_a, info_b);
+  std::error_code ignored;
+  const fs::path target_a = io::follow_links(a);
+  const fs::path target_b = io::follow_links(b);
+  if (::stat(folder_of(target_a).c_str(), &info_a) == 0 && ::stat(folder_of(target_b).c_str(), &info_b) == 0) {
+    return same_inode(info_a, info_b) && target_a.filename() == target_b.filename();
+  }
+  return fs::absolute(target_a, ignored).lexically_normal() == fs::absolute(target_b, ignored).lexically_normal();
+}
+
+bool lies_in_parts(const fs::path& out, const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / io::kIndexName, ignored) && same_file(folder_of(io::follow_links(out)), folder);
+}
+
+void check_output_is_no_input(const fs::path& input, const fs::path& out) {
+  if (same_file(input, out)) {
+    throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
+                     "give the output another name");
+  }
+  if (lies_in_parts(out, input)) {
+    throw UsageError(out.string(),
+                     text("the output lies in the folder of parts ", input.string(), ", which is an input"),
+                     "write the output outside that folder");
+  }
+}
+
+namespace io {
+
+fs::path follow_links(fs::path path) {
+  const std::string name = path.string();
+  std::error_code error;
+  for (int links = 0; links < kMaxLinks; ++links) {
+    const fs::path next = fs::read_symlink(path, error);
+    if (error) return path;  // no link, or nothing there
+    path = next.is_absolute() ? next : folder_of(path) / next;
+  }
+  refuse(name, text("follows more than ", kMaxLinks, " symbolic links"), "remove the loop (ls -l)");
+}
+
+void throw_exists(const std::string& name) {
+  throw OutputError(name, "the file exists and must not be replaced (no-clobber)",
+                    "remove it, choose another output path, or allow it to be replaced");
+}
+
+namespace {
+
+/// Looks where a path leads. Returns whether something is there. Errors: OutputError.
+bool look_up(const fs::path& path, struct stat& info) {
+  if (path.empty()) refuse("output", "the path is empty, expected the name of a file", "name an output file");
+  const bool found = ::stat(path.c_str(), &info) == 0;
+  if (!found && errno != ENOENT) {
+    refuse(path.string(), text("cannot use the path (", error_text(errno), ")"), "choose another output path");
+  }
+  return found;
+}
+
+/// Fills in what follows from the place alone, and opens the folder that holds it. Errors: OutputError.
+void open_place(const fs::path& resolved, Target& target) {
+  target.file_name = resolved.filename().string();
+  target.folder = folder_of(resolved).string();
+  if (target.file_name.empty() || target.file_name == "." || target.file_name == "..") {
+    refuse(target.name, "the path names a folder, expected the name of a file", "add a file name, such as out.bin");
+  }
+  open_folder(target);
+}
+
+/// Fills in what is there already and may be replaced. Values: info = of the path as given. Errors: OutputError.
+void add_existing(const fs::path& resolved, const struct stat& info, bool no_clobber, Target& target) {
+  if (no_clobber) throw_exists(target.name);
+  struct stat there {};
+  if (::fstatat(target.folder_fd.get(), target.file_name.c_str(), &there, 0) != 0 || !same_inode(info, there)) {
+    refuse(target.name, text("is a link to a file that has no usable name (", resolved.string(), ")"),
+           "give the path of a file");
+  }
+  target.exists = true;
+  target.permissions = info.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO);
+  target.owner = info.st_uid;
+  target.group = info.st_gid;
+  check_replaceable(target);
+}
+
+}  // namespace
+
+Target find_target(const fs::path& path, bool no_clobber) {
+  Target target;
+  target.name = path.string();
+  struct stat info {};
+  const bool found = look_up(path, info);
+  if (found) check_kind(target.name, info.st_mode);
+  target.is_device = found && S_ISCHR(info.st_mode);
+  if (target.is_device) return target;
+  const fs::path resolved = follow_links(path);
+  open_place(resolved, target);
+  if (found) add_existing(resolved, info, no_clobber, target);
+  return target;
+}
+
+Target find_folder_target(const fs::path& path, bool no_clobber) {
+  Target target;
+  // "parts/" means the folder itself.
+  const fs::path given = path.has_filename() ? path : path.parent_path();
+  target.name = given.string();
+  struct stat info {};
+  const bool found = look_up(given, info);
+  if (found && !S_ISDIR(info.st_mode)) {
+    refuse(target.name, text("is ", kind_text(info.st_mode), ", expected a folder of parts or a new name"),
+           "choose another output path, or leave ProductOptions::num_parts out");
+  }
+  const fs::path resolved = follow_links(given);
+  open_place(resolved, target);
+  if (!found) return target;
+  add_existing(resolved, info, no_clobber, target);
+  struct stat folder {};
+  if (::fstat(target.folder_fd.get(), &folder) == 0 && folder.st_dev != info.st_dev) {
+    refuse(target.name, "is a mount point, which cannot be replaced", "name a new folder inside it");
+  }
+  return target;
+}
+
+}  // namespace io
+}  // namespace spmm

@@ -1,0 +1,55 @@
+// Questions about paths: which file is it, and where would an output go.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+
+#include "io/system/descriptor.hpp"
+
+namespace spmm {
+
+/// Whether both paths name one existing file (also through links), or would name the same new one.
+/// Errors: OutputError (a loop of symbolic links).
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+
+/// Whether `out` would be a file inside `folder`, and that is a folder of parts (also through links).
+bool lies_in_parts(const std::filesystem::path& out, const std::filesystem::path& folder);
+
+/// Refuses an output that would change an input: both are one file or folder, or the output would be a file in a folder
+/// of parts. Errors: UsageError.
+void check_output_is_no_input(const std::filesystem::path& input, const std::filesystem::path& out);
+
+namespace io {
+
+/// Where an output goes once symbolic links were followed.
+struct Target {
+  std::string name;        ///< the path as given, for messages
+  std::string folder;      ///< for messages
+  std::string file_name;   ///< inside the folder
+  Descriptor folder_fd;    ///< O_PATH
+  bool is_device = false;  ///< a character device: written in place
+  bool exists = false;     ///< a regular file is there
+  mode_t permissions = 0;  ///< of the existing file
+  uid_t owner = 0;
+  gid_t group = 0;
+};
+
+/// Follows symbolic links of the last component, whether or not they lead to a file that exists.
+/// Errors: OutputError (too many links).
+std::filesystem::path follow_links(std::filesystem::path path);
+
+/// Resolves an output path and refuses early what could not be replaced at the end.
+/// Errors: OutputError (a directory, a pipe, no such folder, not writable, exists and `no_clobber`, ...).
+Target find_target(const std::filesystem::path& path, bool no_clobber);
+
+/// The same for an output that is a folder of its own: nothing is there, or a folder that may be moved and emptied.
+/// Values: is_device stays false; exists = a folder is there. Errors: OutputError (a file, a mount point, ...).
+Target find_folder_target(const std::filesystem::path& path, bool no_clobber);
+
+/// Errors: always OutputError; the file is there already and must not be replaced.
+[[noreturn]] void throw_exists(const std::string& name);
+
+}  // namespace io
+}  // namespace spmm

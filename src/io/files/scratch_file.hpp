@@ -1,0 +1,37 @@
+// A file without a name for records that do not fit in memory: nothing is left of it, however the process ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/system/descriptor.hpp"
+
+namespace spmm::io {
+
+/// Threads: may be read and written from several threads at once.
+class ScratchFile {
+ public:
+  /// Makes it in the first of the folders that has a file system on a disk with files without names and so much room,
+  /// which is reserved. Not open, with the reason in `why`, if there is none.
+  static ScratchFile make(std::span<const std::string> folders, std::uint64_t bytes, std::string& why);
+
+  [[nodiscard]] bool is_open() const { return fd_.is_open(); }
+
+  /// Errors: IoError.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  void read_at(std::uint64_t offset, std::span<std::byte> dst) const;
+
+ private:
+  Descriptor fd_;
+  std::string name_;  ///< for messages
+};
+
+/// Where a scratch file may be made, best first: in the folder of the output, unless that is a device, and in TMPDIR
+/// (/tmp where that is not set).
+std::vector<std::string> scratch_folders(const std::filesystem::path& out);
+
+}  // namespace spmm::io

@@ -1,0 +1,149 @@
+#include "io/formats/format.hpp"
+
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "base/records/errors.hpp"
+#include "base/text.hpp"
+#include "io/formats/foreign_format.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm {
+
+namespace {
+
+/// Where the fields of a shape are, and what to do about them.
+struct ShapeWords {
+  std::function<std::string(std::uint64_t offset)> place;  ///< of the field at that offset of a file
+  const char* check_fields;
+  const char* large_m;
+  const char* correct_count;
+};
+
+void check_shape(const MatrixHeader& header, const ShapeWords& words) {
+  const auto [n, m, num_blocks] = header;
+  const auto refuse = [&](std::uint64_t offset, const std::string& problem, const char* hint) {
+    throw FormatError(words.place(offset), problem, hint);
+  };
+  if (m == 0) refuse(4, text("block side m is 0, expected 1 to ", kMaxBlockDim), words.check_fields);
+  if (m > kMaxBlockDim) {
+    refuse(4, text("block side m is ", m, ", expected 1 to ", kMaxBlockDim), words.large_m);
+  }
+  if (n == 0) refuse(0, text("matrix side n is 0, expected a positive multiple of m = ", m), words.check_fields);
+  if (n % m != 0) {
+    refuse(0, text("matrix side n is ", n, ", expected a multiple of m = ", m),
+           "pad the matrix with zeros to a multiple of the block side");
+  }
+  const std::uint64_t side = header.blocks_per_side();
+  if (num_blocks > side * side) {
+    refuse(8, text("number of blocks is ", num_blocks, ", expected at most ", side * side, " = (n / m)^2"),
+           words.correct_count);
+  }
+}
+
+}  // namespace
+
+void validate_header(const MatrixHeader& header, const std::string& name) {
+  check_shape(header, {.place = [&](std::uint64_t offset) { return at_offset(name, offset); },
+                       .check_fields = "check that the file starts with n, m and the number of blocks as little-endian "
+                                       "32-bit integers",
+                       .large_m = "store the matrix with smaller blocks; if it has them, check that the header is "
+                                  "little-endian",
+                       .correct_count = "correct the header: a matrix cannot hold more blocks than block rows times "
+                                        "block columns"});
+}
+
+namespace io {
+
+MatrixHeader decode_header(const HeaderBytes& bytes) {
+  MatrixHeader header;
+  std::memcpy(&header.n, bytes.data(), 4);
+  std::memcpy(&header.m, bytes.data() + 4, 4);
+  std::memcpy(&header.num_blocks, bytes.data() + 8, 4);
+  return header;
+}
+
+HeaderBytes encode_header(const MatrixHeader& header) {
+  HeaderBytes bytes;
+  std::memcpy(bytes.data(), &header.n, 4);
+  std::memcpy(bytes.data() + 4, &header.m, 4);
+  std::memcpy(bytes.data() + 8, &header.num_blocks, 4);
+  return bytes;
+}
+
+void throw_no_header(std::uint64_t found_bytes, const std::string& name) {
+  throw FormatError(at_offset(name, found_bytes),
+                    text("the file has ", found_bytes, " bytes, expected at least the ", kHeaderBytes,
+                         " bytes of the header (n, m, number of blocks)"),
+                    "create or copy the file again");
+}
+
+void check_length(const MatrixHeader& header, ElementType type, std::uint64_t found_bytes, const std::string& name) {
+  const std::uint64_t record = record_bytes_of(type, header.m);
+  const std::uint64_t expected = file_bytes_of(type, header);
+  if (found_bytes == expected) return;
+  const std::string wanted = text("expected ", expected, " bytes for ", header.num_blocks, " records of ", record,
+                                  " bytes (n = ", header.n, ", m = ", header.m, ")");
+  const ElementType other = type == ElementType::u16 ? ElementType::u32 : ElementType::u16;
+  if (found_bytes == file_bytes_of(other, header)) {
+    throw FormatError(
+        at_offset(name, kHeaderBytes),
+        text("the file has ", found_bytes, " bytes, which fits elements of ", other == ElementType::u16 ? 16 : 32,
+             " bits", type == ElementType::u16 ? ", a result; " : "; ", wanted),
+        type == ElementType::u16
+            ? operand_hint(name) + "; or create the file again if it is cut off"
+            : "give a result (32-bit elements), not an input matrix; or create the file again if it is cut off");
+  }
+  if (found_bytes < expected) {
+    throw FormatError(at_record(name, (found_bytes - kHeaderBytes) / record, record),
+                      text("the file ends at byte offset ", found_bytes, ", ", wanted),
+                      "create or copy the file again: it is cut off, or the header claims too many blocks");
+  }
+  throw FormatError(at_offset(name, expected),
+                    text(found_bytes - expected, " bytes too many: the file has ", found_bytes, " bytes, ", wanted),
+                    "remove what follows the last record, or correct the number of blocks in the header");
+}
+
+void check_header(const HeaderBytes& bytes, ElementType type, std::uint64_t found_bytes, const std::string& name) {
+  const MatrixHeader header = decode_header(bytes);
+  try {
+    validate_header(header, name);
+    check_length(header, type, found_bytes, name);
+  } catch (const FormatError&) {
+    reject_foreign_format(bytes, name);
+    throw;
+  }
+}
+
+void throw_changed_length(std::uint64_t found_bytes, std::uint64_t expected_bytes, const std::string& name) {
+  throw FormatError(
+      at_offset(name, found_bytes < expected_bytes ? found_bytes : expected_bytes),
+      text("the file changed its length while it was read: now ", found_bytes, " bytes, expected ", expected_bytes),
+      "run again when no other program writes the file");
+}
+
+void check_memory_shape(const MatrixHeader& header, const std::string& name) {
+  check_shape(header, {.place = [&](std::uint64_t) { return name; },
+                       .check_fields = "set n and m of the matrix",
+                       .large_m = "store the matrix with smaller blocks",
+                       .correct_count = "store each block once: there are more than block rows times block columns"});
+}
+
+void check_matrix_sizes(std::uint32_t n, std::uint32_t m, std::uint64_t num_indices, std::uint64_t num_values,
+                        const std::string& name) {
+  constexpr std::uint64_t kMaxBlocks = std::numeric_limits<std::uint32_t>::max();
+  if (num_indices > kMaxBlocks) {
+    throw FormatError(name, text("the matrix has ", num_indices, " blocks, expected at most ", kMaxBlocks),
+                      "use larger blocks, or several matrices");
+  }
+  check_memory_shape({.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(num_indices)}, name);
+  const std::uint64_t expected = num_indices * m * m;
+  if (num_values == expected) return;
+  throw FormatError(text(name, ", block ", num_values / (std::uint64_t{m} * m)),
+                    text(num_values, " values for ", num_indices, " blocks, expected ", expected, " (m = ", m, ")"),
+                    "fill values with m * m elements for each entry of index");
+}
+
+}  // namespace io
+}  // namespace spmm

@@ -1,0 +1,140 @@
+#include "io/memory/transpose_records.hpp"
+
+#include <emmintrin.h>
+
+#include <bit>
+#include <cstring>
+
+#include "base/records/head.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::io {
+namespace {
+
+constexpr std::uint32_t kTile = 8;  // elements of a vector register
+constexpr std::size_t kElementBytes = sizeof(std::uint16_t);
+
+__m128i load(const std::byte* at) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+}
+
+void store(std::byte* at, __m128i value) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(at), value);
+}
+
+/// 8 x 8 elements, a row a register.
+struct Tile {
+  __m128i rows[kTile];
+};
+
+/// Shapes: first [8 rows of 8 elements], row_bytes apart.
+inline Tile load_transposed(const std::byte* first, std::size_t row_bytes) {
+  __m128i pairs[kTile];  // of rows: elements of two rows alternate
+  __m128i fours[kTile];  // elements of four rows alternate
+  for (std::uint32_t r = 0; r < kTile; r += 2) {
+    const __m128i even = load(first + r * row_bytes);
+    const __m128i odd = load(first + (r + 1) * row_bytes);
+    pairs[r] = _mm_unpacklo_epi16(even, odd);
+    pairs[r + 1] = _mm_unpackhi_epi16(even, odd);
+  }
+  for (std::uint32_t half = 0; half < kTile; half += 4) {
+    fours[half] = _mm_unpacklo_epi32(pairs[half], pairs[half + 2]);
+    fours[half + 1] = _mm_unpackhi_epi32(pairs[half], pairs[half + 2]);
+    fours[half + 2] = _mm_unpacklo_epi32(pairs[half + 1], pairs[half + 3]);
+    fours[half + 3] = _mm_unpackhi_epi32(pairs[half + 1], pairs[half + 3]);
+  }
+  Tile tile;
+  for (std::uint32_t c = 0; c < kTile / 2; ++c) {
+    tile.rows[2 * c] = _mm_unpacklo_epi64(fours[c], fours[c + 4]);
+    tile.rows[2 * c + 1] = _mm_unpackhi_epi64(fours[c], fours[c + 4]);
+  }
+  return tile;
+}
+
+inline void store_tile(std::byte* first, std::size_t row_bytes, const Tile& tile) {
+  for (std::uint32_t r = 0; r < kTile; ++r) store(first + r * row_bytes, tile.rows[r]);
+}
+
+inline void swap_elements(std::byte* x, std::byte* y) {
+  std::uint16_t of_x;
+  std::uint16_t of_y;
+  std::memcpy(&of_x, x, kElementBytes);
+  std::memcpy(&of_y, y, kElementBytes);
+  std::memcpy(x, &of_y, kElementBytes);
+  std::memcpy(y, &of_x, kElementBytes);
+}
+
+inline void transpose_4(std::byte* block) {
+  const __m128i low = load(block);  // rows 0 and 1
+  const __m128i high = load(block + sizeof low);
+  const __m128i even = _mm_unpacklo_epi16(low, high);  // rows 0 and 2
+  const __m128i odd = _mm_unpackhi_epi16(low, high);   // rows 1 and 3
+  store(block, _mm_unpacklo_epi16(even, odd));
+  store(block + sizeof low, _mm_unpackhi_epi16(even, odd));
+}
+
+/// Tiles of 8 x 8 change places across the diagonal; what is left at the right and below goes element by element.
+inline void transpose_block(std::byte* block, std::uint32_t m) {
+  const std::size_t row_bytes = m * kElementBytes;
+  const std::uint32_t in_tiles = m / kTile * kTile;
+  const auto at = [&](std::uint32_t r, std::uint32_t c) { return block + r * row_bytes + c * kElementBytes; };
+  for (std::uint32_t r = 0; r < in_tiles; r += kTile) {
+    for (std::uint32_t c = 0; c < r; c += kTile) {
+      const Tile below = load_transposed(at(r, c), row_bytes);
+      const Tile above = load_transposed(at(c, r), row_bytes);
+      store_tile(at(c, r), row_bytes, below);
+      store_tile(at(r, c), row_bytes, above);
+    }
+    store_tile(at(r, r), row_bytes, load_transposed(at(r, r), row_bytes));
+  }
+  for (std::uint32_t r = in_tiles; r < m; ++r)
+    for (std::uint32_t c = 0; c < r; ++c) swap_elements(at(r, c), at(c, r));
+}
+
+/// kSide = m where that is known while this is compiled, else 0.
+template <std::uint32_t kSide>
+void transpose_all(std::byte* record, std::uint64_t count, std::uint32_t side) {
+  const std::uint32_t m = kSide != 0 ? kSide : side;
+  const std::uint64_t bytes = input_record_bytes(m);
+  for (const std::byte* const end = record + count * bytes; record != end; record += bytes) {
+    std::uint64_t head = 0;  // i and j
+    std::memcpy(&head, record, sizeof head);
+    head = std::rotl(head, 32);
+    std::memcpy(record, &head, sizeof head);
+    if constexpr (kSide == 4) {
+      transpose_4(record + kIndexBytes);
+    } else {
+      transpose_block(record + kIndexBytes, m);
+    }
+  }
+}
+
+}  // namespace
+
+void transpose_records(std::byte* records, std::uint64_t count, std::uint32_t m) {
+  static_assert(kIndexBytes == sizeof(std::uint64_t));
+  switch (m) {
+    case 1:
+      return transpose_all<1>(records, count, m);
+    case 2:
+      return transpose_all<2>(records, count, m);
+    case 3:
+      return transpose_all<3>(records, count, m);
+    case 4:
+      return transpose_all<4>(records, count, m);
+    case 5:
+      return transpose_all<5>(records, count, m);
+    case 6:
+      return transpose_all<6>(records, count, m);
+    case 7:
+      return transpose_all<7>(records, count, m);
+    case 8:
+      return transpose_all<8>(records, count, m);
+    case 16:
+      return transpose_all<16>(records, count, m);
+    default:
+      return transpose_all<0>(records, count, m);
+  }
+}
+
+}  // namespace spmm::io

@@ -1,0 +1,292 @@
+#include "io/parts/folder.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "base/text.hpp"
+#include "io/files/output_file.hpp"
+#include "io/formats/parts_index.hpp"
+#include "io/system/retried.hpp"
+#include "io/system/unused_name.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::io {
+namespace {
+
+constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+Descriptor open_folder_at(int parent, const char* name) {
+  return Descriptor(retried([&] { return ::openat(parent, name, kFolderFlags); }));
+}
+
+/// Locks an open folder for this process, if no other one has locked it.
+bool lock_folder(const Descriptor& folder) {
+  return retried([&] { return ::flock(folder.get(), LOCK_EX | LOCK_NB); }) == 0;
+}
+
+/// The names in an open folder. Errors: IoError.
+std::vector<std::string> names_in(int folder_fd, const std::string& name) {
+  Descriptor own = open_folder_at(folder_fd, ".");
+  struct Closed {
+    void operator()(DIR* dir) const { ::closedir(dir); }
+  };
+  const std::unique_ptr<DIR, Closed> dir(own.is_open() ? ::fdopendir(own.get()) : nullptr);
+  if (!dir) throw IoError(name, text("cannot list the folder (", error_text(errno), ")"), "ask for read permission");
+  own.disown();
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    const std::string found = entry->d_name;
+    if (found != "." && found != "..") names.push_back(found);
+  }
+  return names;
+}
+
+/// The files of a folder that may be replaced. Errors: FormatError, IoError: why it may not be.
+std::vector<std::string> replaceable_files(int folder_fd, const std::string& name) {
+  const PartsIndex index = read_index_at(folder_fd, name);
+  std::vector<std::string> found = names_in(folder_fd, name);
+  for (const std::string& file : found) {
+    const bool is_named = file == kIndexName || std::any_of(index.parts.begin(), index.parts.end(),
+                                                            [&](const auto& part) { return part.file == file; });
+    if (is_named) continue;
+    throw FormatError(name, text("holds ", file, ", which its index does not name"), "move it away");
+  }
+  return found;
+}
+
+/// The same as an error of the output. Errors: OutputError.
+std::vector<std::string> require_replaceable(int folder_fd, const std::string& name) {
+  try {
+    return replaceable_files(folder_fd, name);
+  } catch (const Error& error) {
+    throw OutputError(name, text("the existing folder is not replaced (", error.what(), ")"),
+                      "remove it or choose another output path: only a result in parts and nothing else is replaced");
+  }
+}
+
+/// Only files that folders of parts hold are removed.
+void remove_leftover(int parent, const std::string& name, const Descriptor& folder) {
+  try {
+    for (const std::string& file : names_in(folder.get(), name)) {
+      if (!is_part_file_name(file) || ::unlinkat(folder.get(), file.c_str(), 0) == 0) continue;
+      ::unlinkat(folder.get(), file.c_str(), AT_REMOVEDIR);
+    }
+  } catch (const IoError&) {
+  }
+  ::unlinkat(parent, name.c_str(), AT_REMOVEDIR);
+}
+
+}  // namespace
+
+Target place_inside(int folder_fd, const std::string& file_name, const std::string& name, const std::string& folder) {
+  Target place;
+  place.name = name + "/" + file_name;
+  place.folder = folder;
+  place.file_name = file_name;
+  place.folder_fd = Descriptor(::fcntl(folder_fd, F_DUPFD_CLOEXEC, 0));
+  if (place.folder_fd.is_open()) return place;
+  throw OutputError(place.name, text("cannot open the file (", error_text(errno), ")"),
+                    "write fewer parts, or raise the limit of open files (ulimit -n)");
+}
+
+PartsFolder::PartsFolder(const std::filesystem::path& path, const FileSinkOptions& options,
+                         std::vector<std::string> file_names, OtherRuns other_runs)
+    : options_(options),
+      other_runs_(other_runs),
+      target_(find_folder_target(path, options.no_clobber)),
+      file_names_(std::move(file_names)) {
+  if (target_.exists) {
+    const Descriptor old = open_folder_at(target_.folder_fd.get(), target_.file_name.c_str());
+    if (!old.is_open()) {
+      throw OutputError(target_.name, text("cannot open the existing folder (", error_text(errno), ")"),
+                        "ask for read permission, or choose another output path");
+    }
+    static_cast<void>(require_replaceable(old.get(), target_.name));
+  }
+  remove_leftovers();
+  create();
+  if (other_runs_ == OtherRuns::refused) remove_leftovers();  // of two that come at once none has seen the other before
+  if (target_.exists) check_exchange();
+}
+
+/// Removes temporary folders of earlier runs to this target whose process has ended: their lock is free.
+void PartsFolder::remove_leftovers() const {
+  std::vector<std::string> names;
+  try {
+    names = names_in(target_.folder_fd.get(), target_.folder);
+  } catch (const IoError&) {
+    return;  // a folder that may be written but not listed
+  }
+  for (const std::string& name : names) {
+    if (!is_temp_name_of(target_.file_name, name) || name == temp_name_.c_str()) continue;
+    const Descriptor folder = open_folder_at(target_.folder_fd.get(), name.c_str());
+    if (!folder.is_open()) continue;
+    if (lock_folder(folder)) {
+      remove_leftover(target_.folder_fd.get(), name, folder);
+    } else if (errno == EWOULDBLOCK && other_runs_ == OtherRuns::refused) {
+      throw OutputError(target_.name, text("another run writes it now: it holds ", target_.folder, "/", name),
+                        "wait for that run, or choose another output path");
+    }
+  }
+}
+
+void PartsFolder::create() {
+  const ProtectedSection section;
+  const std::string name =
+      with_unused_name(target_.file_name, [&](const char* unused) { return create_as(section, unused); });
+  if (!name.empty()) return;
+  throw OutputError(
+      target_.name,
+      text("cannot create a temporary folder in the folder ", target_.folder, " (", error_text(errno), ")"),
+      "check permissions and free space of the folder, or choose another output path");
+}
+
+bool PartsFolder::create_as(const ProtectedSection& section, const std::string& name) {
+  const int parent = target_.folder_fd.get();
+  if (::mkdirat(parent, name.c_str(), target_.exists ? S_IRWXU : 0777) != 0) return false;
+  folder_ = open_folder_at(parent, name.c_str());
+  // Between its making and its locking another run may have taken it for a leftover: then a new one is made.
+  struct stat info {};
+  const bool is_taken = folder_.is_open() ? !lock_folder(folder_) && errno == EWOULDBLOCK : errno == ENOENT;
+  const bool is_known = !is_taken && folder_.is_open() && ::fstat(folder_.get(), &info) == 0;
+  if (!is_known || info.st_nlink == 0) {
+    const int error = is_taken || is_known ? EEXIST : errno;
+    if (error != EEXIST) ::unlinkat(parent, name.c_str(), AT_REMOVEDIR);
+    errno = error;
+    return false;
+  }
+  temp_name_.set_folder(section, parent, name, folder_.get(), file_names_);
+  return true;
+}
+
+/// Tries on two folders inside the new one what publish() will do: it would be too late to find out there.
+void PartsFolder::check_exchange() {
+  constexpr const char* kOne = "part-0.bin";
+  constexpr const char* kOther = "part-1.bin";
+  const int folder = folder_.get();
+  const bool are_made = ::mkdirat(folder, kOne, S_IRWXU) == 0 && ::mkdirat(folder, kOther, S_IRWXU) == 0;
+  const bool works = are_made && ::renameat2(folder, kOne, folder, kOther, RENAME_EXCHANGE) == 0;
+  const int error = errno;
+  ::unlinkat(folder, kOne, AT_REMOVEDIR);
+  ::unlinkat(folder, kOther, AT_REMOVEDIR);
+  if (works) return;
+  throw OutputError(
+      target_.name,
+      text("the existing folder cannot be replaced at once on this file system (", error_text(error), ")"),
+      "remove it or choose another output path");
+}
+
+Target PartsFolder::place_of(const std::string& file_name) const {
+  return place_inside(folder_.get(), file_name, target_.name, target_.folder);
+}
+
+std::filesystem::path PartsFolder::temporary_path() const {
+  return std::filesystem::absolute(std::filesystem::path(target_.folder) / temp_name_.c_str());
+}
+
+void PartsFolder::write_index(const PartsIndex& index) const {
+  const std::string content = index_text(index);
+  OutputFile file(place_of(kIndexName), {.durable = options_.durable}, TempKind::automatic, WriteMode::pwrite);
+  file.write_at(0, std::as_bytes(std::span(content)));
+  file.finish();
+  file.publish();
+}
+
+void PartsFolder::publish() {
+  if (target_.exists) keep_permissions();
+  {
+    const ProtectedSection section;
+    if (target_.exists || !take_free_name(section)) exchange(section);
+  }
+  if (options_.durable) sync_parent();
+  if (!temp_name_.is_set()) return;
+  const ProtectedSection section;
+  temp_name_.remove(section);
+}
+
+/// False where another folder has come there meanwhile that may be replaced.
+bool PartsFolder::take_free_name(const ProtectedSection& section) {
+  const int parent = target_.folder_fd.get();
+  const char* const name = target_.file_name.c_str();
+  int result = ::renameat2(parent, temp_name_.c_str(), parent, name, RENAME_NOREPLACE);
+  if (result != 0 && (errno == EINVAL || errno == ENOSYS)) {  // the file system cannot; at most an empty folder goes
+    result = ::renameat(parent, temp_name_.c_str(), parent, name);
+  }
+  if (result == 0) {
+    temp_name_.forget(section);
+    return true;
+  }
+  if (errno != EEXIST || options_.no_clobber) throw_publish_error(errno);
+  return false;
+}
+
+void PartsFolder::exchange(const ProtectedSection& section) {
+  const int parent = target_.folder_fd.get();
+  const char* const name = target_.file_name.c_str();
+  const std::string temp_name = temp_name_.c_str();
+  const auto swap_names = [&] { return ::renameat2(parent, temp_name.c_str(), parent, name, RENAME_EXCHANGE) == 0; };
+  old_ = open_folder_at(parent, name);
+  if (!old_.is_open() && errno == ENOENT) {  // removed meanwhile
+    if (take_free_name(section)) return;
+    throw_publish_error(EEXIST);
+  }
+  if (!old_.is_open()) throw_publish_error(errno);
+  lock_folder(old_);  // it will look like a leftover for as long as it is being removed
+  if (!swap_names()) throw_publish_error(errno);
+  // The old one has no name any more: what it holds now is what would be lost.
+  try {
+    struct stat opened {};
+    struct stat moved {};
+    const bool is_same = ::fstat(old_.get(), &opened) == 0 &&
+                         ::fstatat(parent, temp_name.c_str(), &moved, AT_SYMLINK_NOFOLLOW) == 0 &&
+                         opened.st_ino == moved.st_ino && opened.st_dev == moved.st_dev;
+    if (!is_same) throw_publish_error(EEXIST);
+    old_names_ = require_replaceable(old_.get(), target_.name);
+  } catch (...) {
+    swap_names();
+    throw;
+  }
+  temp_name_.forget(section);
+  temp_name_.set_folder(section, parent, temp_name, old_.get(), old_names_);
+}
+
+void PartsFolder::keep_permissions() const {
+  // Owner and group are kept where the system allows it; only the permission bits are promised.
+  if (::fchown(folder_.get(), target_.owner, target_.group) != 0) {
+    [[maybe_unused]] const int ignored = ::fchown(folder_.get(), static_cast<uid_t>(-1), target_.group);
+  }
+  if (::fchmod(folder_.get(), target_.permissions) == 0) return;
+  throw OutputError(target_.name, text("cannot keep the permission bits of the folder (", error_text(errno), ")"),
+                    "remove the old folder or choose another output path");
+}
+
+void PartsFolder::sync_parent() const {
+  const Descriptor parent = open_folder_at(target_.folder_fd.get(), ".");
+  if (parent.is_open() && (retried([&] { return ::fsync(parent.get()); }) == 0 || errno == EINVAL)) return;
+  throw IoError(target_.name,
+                text("the output is complete, but the folder ", target_.folder, " could not be synced (",
+                     error_text(errno), "), expected it to be durable"),
+                "check the disk and run again, or run without ProductOptions::durable");
+}
+
+void PartsFolder::throw_publish_error(int error) const {
+  if (error == EEXIST && options_.no_clobber) throw_exists(target_.name);
+  const std::string problem = text("cannot give the finished folder its name (", error_text(error), ")");
+  if (error == EIO || error == ENOSPC || error == EDQUOT) {
+    throw IoError(target_.name, problem, text("check the disk that holds ", target_.folder, ", then run again"));
+  }
+  throw OutputError(target_.name, problem,
+                    text("check what was changed in ", target_.folder, " meanwhile, or choose another output path"));
+}
+
+}  // namespace spmm::io

@@ -1,0 +1,407 @@
+#include "mpi/product.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/memory/machine_memory.hpp"
+#include "base/records/saturated_count.hpp"
+#include "base/text.hpp"
+#include "base/visible_gpus.hpp"
+#include "cuda/backend.hpp"
+#include "engine/output_checks.hpp"
+#include "engine/product/product.hpp"
+#include "io/memory/transposed_source.hpp"
+#include "mpi/divide/division.hpp"
+#include "mpi/divide/inner_division.hpp"
+#include "mpi/divide/partial_rounds.hpp"
+#include "mpi/divide/row_steps.hpp"
+#include "mpi/exchange/b_rows.hpp"
+#include "mpi/exchange/picked_source.hpp"
+#include "mpi/exchange/shared_files.hpp"
+#include "mpi/output/result.hpp"
+#include "spmm/engine.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::mpi {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+/// Of C that a rank keeps until its offset is known: small enough to be in the cache still when it is written, large
+/// enough that a round, a message to each rank, costs nothing beside it. README.md has the figures.
+constexpr std::uint64_t kRangeBytes = 2u << 20;
+constexpr std::uint64_t kRangeBytesPerRank = 16u << 10;
+/// Where B does not fit a rank at once: steps are whole rounds.
+constexpr std::uint32_t kRoundsForSteps = 256;
+/// Of a range whose records wait for nothing: no limit, and its product with a number of ranks fits 64 bits.
+constexpr std::uint64_t kAnyNumber = std::uint64_t{1} << 40;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The product of this rank, stage by stage; every member is collective.
+class RankProduct {
+ public:
+  RankProduct(const Communicator& ranks, const FailureOf& failure_of, const Options& options)
+      : group_{.ranks = ranks, .cancel = options.cancel}, stages_(ranks, failure_of), options_(options) {}
+
+  DistributedReport run(const fs::path& a, const fs::path& b, const fs::path& out) {
+    open(a, b, out);
+    spread_b();
+    divide_c();
+    spread_a();
+    part_.divide_s = seconds_since(start_);
+    multiply_all();
+    publish();
+    return report();
+  }
+
+  /// After a failure that all ranks know of. Collective.
+  void abandon() {
+    if (!is_first()) output_.reset();
+    group_.ranks.barrier();  // what other ranks have in the folder goes before the folder
+    output_.reset();
+  }
+
+ private:
+  [[nodiscard]] bool is_first() const { return group_.ranks.rank() == 0; }
+  [[nodiscard]] const MatrixHeader& header() const { return a_->header(); }
+  /// Whether a rank may hold all of B; the same answer on all ranks.
+  [[nodiscard]] bool b_fits() const {
+    return std::uint64_t{b_->header().num_blocks} * sent_bytes() <= limit_bytes_ / 4;
+  }
+  /// Of a record of A or B that goes to another rank.
+  [[nodiscard]] std::uint64_t sent_bytes() const {
+    return files_->are_shared() ? kSentHeadBytes : sent_record_bytes(header().m);
+  }
+  [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(header().m); }
+
+  void open(const fs::path& a, const fs::path& b, const fs::path& out);
+  void open_output(const fs::path& a, const fs::path& b, const fs::path& out);
+  void name_device();
+  void settle_limits();
+  void spread_b();
+  void divide_c();
+  void spread_a();
+  void multiply_all();
+  void fetch_rows(const RecordStore& a, RecordStore& b, bool is_last);
+  /// Fills the rounds before `end_round`, which this rank does alone; the sink tells the others when it fails.
+  void fill_sink(std::uint32_t end_round, const std::function<void()>& body);
+  void run_step(const RecordStore& a, std::uint32_t end_round);
+  /// A part of the inner dimension on each rank, then the sums.
+  void multiply_parts();
+  std::unique_ptr<Source> source_of(const RecordStore& store, const Source& whole);
+  /// Values: kept_bytes = that are taken for results beside the product.
+  void multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes);
+  void publish();
+  DistributedReport report();
+
+  Group group_;
+  Stages stages_;
+  Options options_;
+  Clock::time_point start_ = Clock::now();
+  std::unique_ptr<Source> a_;
+  std::unique_ptr<Source> b_;
+  std::unique_ptr<SharedFiles> files_;
+  std::unique_ptr<ResultOutput> output_;
+  std::uint32_t num_parts_ = 0;    ///< of the whole; 0: one file
+  std::uint64_t limit_bytes_ = 0;  ///< of this rank: a quarter each for results, rows of B, other records, the product
+  std::unique_ptr<StoreLimit> store_limit_;
+  std::unique_ptr<BRows> b_rows_;
+  std::vector<BlockIndex> a_indices_;  ///< of this rank's share, until A is with its owners
+  Division division_;
+  std::optional<InnerDivision> inner_;  ///< nothing: by rows
+  std::unique_ptr<RecordStore> a_rows_;
+  std::unique_ptr<Engine> engine_;
+  std::uint64_t engine_limit_bytes_ = 0;
+  std::uint64_t num_steps_ = 0;
+  RankPart part_;
+  Report own_;       ///< of this rank; saturated_elements of all of them once they are published
+  std::string out_;  ///< for messages
+};
+
+void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out) {
+  out_ = out.string();
+  stages_.run([&] {
+    wanted_backend(options_);  // rejects unknown names before any file is opened
+    name_device();
+    a_ = io::open_operand(a, std::exchange(options_.transpose_a, false));  // all others find them transposed
+    b_ = io::open_operand(b, std::exchange(options_.transpose_b, false));
+    check_shapes(*a_, *b_);
+  });
+  check_same_headers(group_.ranks, stages_, *a_, *b_);
+  files_ = std::make_unique<SharedFiles>(group_.ranks, stages_, *a_, *b_);
+  settle_limits();
+  open_output(a, b, out);
+}
+
+void RankProduct::open_output(const fs::path& a, const fs::path& b, const fs::path& out) {
+  const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
+  const auto num_cores = static_cast<unsigned>(group_.ranks.min(options_.num_threads));
+  stages_.run([&] {
+    num_parts_ = parts_of_ranks(a_->header(), b_->header(), options_, num_ranks, num_cores);
+    output_ = make_output(group_.ranks, options_, num_parts_, limit_bytes_ / 4);
+    options_.num_parts = (num_parts_ + num_ranks - 1) / num_ranks;  // that this rank's engine expects to write
+    if (!is_first()) return;
+    for (const fs::path& input : {a, b}) {
+      check_output_is_no_input(input, out);
+      if (num_parts_ != 0) check_output_holds_no_input(input, out);
+    }
+    output_->create(out);
+  });
+  const Bytes ticket = group_.ranks.broadcast(output_->ticket(), 0);
+  stages_.run([&] {
+    if (!is_first()) output_->open(ticket);
+  });
+}
+
+/// The GPU that this rank's engine would start, for messages: before there is an engine, and where it fails to start.
+void RankProduct::name_device() {
+  std::string why_not;
+  if (options_.backend == Backend::cpu || !cuda::may_start(why_not)) return;
+  const auto count = static_cast<int>(visible_gpus().size());
+  stages_.name_device(text("GPU ", options_.device >= 0 ? options_.device : group_.ranks.local_rank() % count));
+}
+
+void RankProduct::settle_limits() {
+  group_.ranks.barrier();  // before any rank of this machine takes memory
+  const auto local = static_cast<std::uint64_t>(group_.ranks.local_size());
+  limit_bytes_ =
+      options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_memory_bytes() / 10 * 9 / local;
+  limit_bytes_ = group_.ranks.min(limit_bytes_);
+  if (options_.num_threads == 0) options_.num_threads = group_.ranks.cores_per_rank();
+  store_limit_ = std::make_unique<StoreLimit>(limit_bytes_ / 2);
+}
+
+void RankProduct::spread_b() {
+  std::vector<std::uint32_t> samples;
+  b_rows_ = std::make_unique<BRows>(group_, *store_limit_, sent_bytes());
+  stages_.run([&] { samples = sampled_rows(group_, *b_); });
+  stages_.run_together([&] { b_rows_->distribute(*b_, samples); });
+  stages_.run([&] {
+    b_rows_->sort(*b_, options_.num_threads);
+    b_->check_unchanged();
+  });
+}
+
+void RankProduct::divide_c() {
+  std::vector<std::uint32_t> samples;
+  stages_.run([&] {
+    samples = sampled_rows(group_, *a_);
+    a_indices_ = read_indices(group_, *a_);
+  });
+  stages_.run_together([&] {
+    const std::uint32_t side = header().blocks_per_side();
+    const std::uint64_t num_ranks = static_cast<std::uint64_t>(group_.ranks.size());
+    const std::uint64_t range_bytes = std::min(std::max(kRangeBytes, kRangeBytesPerRank * num_ranks), limit_bytes_ / 4);
+    const std::vector<RowWork> rows = count_rows(group_, a_indices_, samples, *b_rows_, side);
+    const std::uint64_t num_columns = count_columns(group_, *b_rows_, side);
+    const RangeOrder order = output_->order();
+    division_ = divide(group_, rows, num_columns, order, num_parts_ != 0 ? kAnyNumber : range_bytes / record_bytes(),
+                       b_fits() ? 1 : kRoundsForSteps);
+    inner_ = choose_inner(group_, {.indices = a_indices_,
+                                   .rows = rows,
+                                   .num_columns = num_columns,
+                                   .b_rows = *b_rows_,
+                                   .by_rows = division_,
+                                   .b = b_->header(),
+                                   .stored_bytes = sent_bytes(),
+                                   .limit_bytes = limit_bytes_,
+                                   .range_bytes = range_bytes / 2,
+                                   .min_rounds_of_sums = num_parts_ != 0 ? rounds_for_parts(order, num_parts_) : 1,
+                                   .num_threads = options_.num_threads});
+    if (inner_) division_ = std::move(inner_->sums);
+  });
+}
+
+void RankProduct::spread_a() {
+  a_rows_ = std::make_unique<RecordStore>(sent_bytes(), *store_limit_);
+  stages_.run_together([&] {
+    const auto owner = [&](BlockIndex at) {
+      return static_cast<int>(inner_ ? part_of(inner_->borders, at.j) : division_.rank_of(at.i));
+    };
+    const auto add = [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); };
+    if (files_->are_shared()) {
+      send_heads(group_, *a_, a_indices_, owner, add);
+    } else {
+      send_records(group_, *a_, sent_bytes(), owner, add);
+    }
+  });
+  a_indices_ = {};
+  stages_.run([&] { a_->check_unchanged(); });
+}
+
+void RankProduct::multiply_all() {
+  stages_.run([&] { output_->start(division_, header()); });
+  if (inner_) {
+    multiply_parts();
+  } else if (b_fits()) {
+    run_step(*a_rows_, division_.num_rounds);
+  } else {
+    std::unique_ptr<RowSteps> steps;
+    stages_.run_together([&] {
+      steps = std::make_unique<RowSteps>(group_.ranks, *a_rows_, header(), division_, *b_rows_, limit_bytes_ / 4,
+                                         *store_limit_);
+    });
+    for (std::uint32_t step = 0; step < steps->num_steps(); ++step) {
+      stages_.run([&] { steps->go_to(step); });
+      run_step(steps->records(), steps->end_round(step));
+    }
+  }
+  stages_.run_together([&] { output_->settle(); });
+}
+
+void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last) {
+  ++num_steps_;
+  const auto start = Clock::now();
+  stages_.run_together([&] { b_rows_->fetch(met_rows(a, header().blocks_per_side()), b); });
+  if (is_last) b_rows_->clear();
+  part_.fetch_s += seconds_since(start);
+  part_.received_bytes += (a.size() + b.size()) * sent_bytes();
+}
+
+void RankProduct::fill_sink(std::uint32_t end_round, const std::function<void()>& body) {
+  output_->open_until(end_round);
+  stages_.run([&] {
+    try {
+      group_.check_cancelled();
+      body();
+      output_->close_open_rounds();
+    } catch (const OtherRankFailed&) {  // which says what it is
+    } catch (...) {
+      output_->give_up();
+      throw;
+    }
+  });
+}
+
+void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
+  RecordStore b(sent_bytes(), *store_limit_);
+  fetch_rows(a, b, end_round == division_.num_rounds);
+  const auto start = Clock::now();
+  fill_sink(end_round, [&] {
+    if (a.size() != 0) multiply_here(a, b, output_->sink(), output_->kept_bytes());
+  });
+  part_.multiply_s += seconds_since(start);
+}
+
+void RankProduct::multiply_parts() {
+  const std::uint64_t partial_bytes = inner_->counts.partial_c_blocks * record_bytes();
+  PartialRounds partial(group_, division_, header().m, partial_bytes);
+  {
+    RecordStore b(sent_bytes(), *store_limit_);
+    fetch_rows(*a_rows_, b, true);
+    const auto start = Clock::now();
+    stages_.run([&] {
+      group_.check_cancelled();
+      if (a_rows_->size() != 0) multiply_here(*a_rows_, b, partial.sink(), partial_bytes);
+    });
+    part_.multiply_s += seconds_since(start);
+  }
+  a_rows_->clear();
+  engine_.reset();
+  const auto start = Clock::now();
+  for (std::uint32_t round = 0; round < division_.num_rounds; ++round) {
+    stages_.run_together([&] { partial.exchange(round); });
+    fill_sink(round + 1, [&] {
+      const auto sum = std::make_shared<std::vector<std::byte>>(partial.sum());
+      own_.saturated_elements += count_saturated(*sum);
+      output_->sink().append(*sum, [sum] {});
+    });
+  }
+  part_.merge_s += seconds_since(start);
+}
+
+/// Where ranks read the files themselves, a store has only the numbers of the records.
+std::unique_ptr<Source> RankProduct::source_of(const RecordStore& store, const Source& whole) {
+  if (files_->are_shared()) return std::make_unique<PickedSource>(whole, store, *store_limit_);
+  return std::make_unique<StoreSource>(store, whole);
+}
+
+void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes) {
+  const std::unique_ptr<Source> source_a = source_of(a, *a_);
+  const std::unique_ptr<Source> source_b = source_of(b, *b_);
+  const std::uint64_t left = limit_bytes_ - std::min(limit_bytes_ - 1, kept_bytes + store_limit_->used());
+  if (!engine_ || left < engine_limit_bytes_) {
+    options_.memory_limit_bytes = engine_limit_bytes_ = left;
+    engine_.reset();
+    engine_ = std::make_unique<Engine>(options_);
+  }
+  ProductOptions of_rank = options_;
+  of_rank.on_saturation = OnSaturation::report;  // the ranks decide together
+  const Report report = engine_->multiply(*source_a, *source_b, to, of_rank);
+  own_.pairs += report.pairs;
+  own_.num_panels += report.num_panels;
+  if (!inner_) own_.saturated_elements += report.saturated_elements;  // else sums decide
+  own_.verified_blocks += report.verified_blocks;
+  own_.plan = report.plan;
+  part_.backend = backend_name(report.plan.backend);
+  part_.kernel = report.plan.kernel;
+  part_.device = report.device;
+  if (report.plan.backend == Backend::cpu) stages_.name_device("");
+  part_.peak_device_bytes = std::max(part_.peak_device_bytes, report.peak_device_bytes);
+}
+
+void RankProduct::publish() {
+  stages_.run([&] {
+    group_.check_cancelled();
+    files_->check_unchanged();
+    output_->close_here();
+  });
+  output_->gather();
+  own_.a = a_->header();
+  own_.b = b_->header();
+  own_.c = header();
+  own_.c_blocks = output_->num_blocks();
+  own_.c.num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(own_.c_blocks, 0xFFFF'FFFFu));
+  own_.parts = output_->parts();
+  own_.saturated_elements = group_.ranks.sum(own_.saturated_elements);
+  stages_.run([&] {
+    check_saturation(options_, own_, output_->sink(), out_);
+    if (is_first()) output_->make_visible();
+  });
+}
+
+DistributedReport RankProduct::report() {
+  part_.host = group_.ranks.host();
+  part_.pairs = own_.pairs;
+  part_.num_blocks = output_->own_num_blocks();
+  part_.wait_s = output_->wait_s();
+  part_.write_s = output_->write_s();
+  part_.peak_host_bytes = peak_resident_bytes();
+  DistributedReport all{.whole = own_,
+                        .ranks = {},
+                        .num_rounds = division_.num_rounds,
+                        .num_steps = num_steps_,
+                        .splits_inner = inner_.has_value(),
+                        .reads_files = files_->are_shared()};
+  add_ranks(group_.ranks, part_, own_, all);
+  all.whole.pairs = division_.pairs;
+  all.whole.plan.num_parts = num_parts_;
+  all.whole.total_s = seconds_since(start_);
+  return all;
+}
+
+}  // namespace
+
+DistributedReport multiply(const Communicator& ranks, const FailureOf& failure_of, const fs::path& a, const fs::path& b,
+                           const fs::path& out, const Options& options) {
+  RankProduct product(ranks, failure_of, options);
+  try {
+    DistributedReport report = product.run(a, b, out);
+    report.whole.plan.transpose_a = options.transpose_a;
+    report.whole.plan.transpose_b = options.transpose_b;
+    return report;
+  } catch (const AgreedFailure&) {
+    product.abandon();
+    throw;
+  }
+}
+
+}  // namespace spmm::mpi

@@ -1,0 +1,29 @@
+#include "plan/memory/packed_shape.hpp"
+
+#include "plan/memory/tiles.hpp"
+
+namespace spmm::plan {
+namespace {
+
+constexpr std::uint32_t kStripRows = 8;
+constexpr std::uint32_t kStripCols = 8;
+
+constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+PackedShape packed_shape(Isa isa, std::uint32_t m) {
+  if (isa == Isa::portable || sums_in_tiles(m)) return {.m = m, .rows = m, .inner = m, .cols = m, .interleaved = false};
+  for (const std::uint32_t side : {4u, 8u}) {
+    if (m <= side) return {.m = m, .rows = side, .inner = side, .cols = side, .interleaved = true};
+  }
+  return {.m = m,
+          .rows = round_up(m, kStripRows),
+          .inner = round_up(m, 2),
+          .cols = round_up(m, kStripCols),
+          .interleaved = true};
+}
+
+}  // namespace spmm::plan

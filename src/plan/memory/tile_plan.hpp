@@ -1,0 +1,65 @@
+// Memory of tile-tensor: bitmaps, tiles of byte planes, lists of stages, panels of whole rows of tiles. The only place
+// where their sizes are computed. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/tiles/grid.hpp"
+#include "plan/panels/panels.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::plan {
+
+/// No limit on the products of tiles that are worth counting.
+inline constexpr std::uint64_t kAnyTileStages = ~std::uint64_t{0};
+
+/// Non-empty tiles of a product, once they are counted.
+struct TileCounts {
+  bool counted = false;
+  std::uint64_t a_tiles = 0;
+  std::uint64_t b_tiles = 0;
+  std::uint64_t stages = 0;                    ///< tiles of A times tiles of B that meet
+  std::vector<kernels::TileRowCounts> rows{};  ///< [row tiles]; empty: too many stages to be worth more
+  friend bool operator==(const TileCounts&, const TileCounts&) = default;
+};
+
+/// What is in some rows of tiles, or in the largest of several panels.
+struct TileExtent {
+  std::uint64_t row_tiles = 0;
+  std::uint64_t a_tiles = 0;
+  std::uint64_t stages = 0;
+  std::uint64_t c_tiles = 0;
+  std::uint64_t c_blocks = 0;
+
+  void add(const TileExtent& more);
+  /// The larger of each.
+  void raise(const TileExtent& other);
+};
+
+/// A row of tiles as it was counted.
+TileExtent tile_row_extent(const kernels::TileGrid& grid, const TileCounts& counts, std::uint32_t row_tile);
+
+/// Some rows of tiles as a panel has them.
+TileExtent tile_panel_extent(const kernels::TileGrid& grid, const TileCounts& counts, const Panel& panel);
+
+/// Bitmaps, and the counts made from them.
+std::uint64_t tile_map_bytes(const kernels::TileGrid& grid);
+
+/// B's tiles, and how they are found.
+std::uint64_t b_tile_bytes(const kernels::TileGrid& grid, std::uint64_t b_tiles);
+
+/// Everything that a panel takes besides: its C blocks, packed records, tiles of A and lists.
+std::uint64_t tile_panel_bytes(const TileExtent& panel, std::uint32_t m);
+
+/// Most that a row of tiles can hold, and most tiles that so many blocks of B lie in.
+TileExtent max_tile_row(const kernels::TileGrid& grid);
+std::uint64_t max_b_tiles(const kernels::TileGrid& grid, std::uint64_t blocks);
+
+/// Panels of rows of tiles that have C tiles: at most max_c_blocks C blocks each, or one row of tiles.
+/// Values: range_rows = rows of A at which no panel may go on, ascending, each the first of a row of tiles.
+std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts, std::uint64_t max_c_blocks,
+                                   std::span<const std::uint32_t> range_rows = {});
+
+}  // namespace spmm::plan

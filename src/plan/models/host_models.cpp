@@ -1,0 +1,205 @@
+#include "plan/models/host_models.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "plan/memory/packed_shape.hpp"
+#include "plan/memory/tiles.hpp"
+#include "plan/panels/dense_panels.hpp"
+
+namespace spmm::plan {
+namespace {
+
+/// Rates of one thread.
+/// Source: dense-blas: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a
+/// Zen 4, OpenBLAS 0.3.21 with the kernels that it takes on such a machine (Cooperlake, Haswell, Nehalem). Tiles: the
+/// multiply stage on two threads of a Xeon (2 MB second-level cache), P1 to P5, the suite cpu-patterns and evenly
+/// spread blocks of side 1 to 3. Pairs: the multiply stage on one thread of a Zen 5, evenly spread blocks of side 4 to
+/// 64, 0.5 and 4 pairs a C block, elements to 2,047 and to 65,535, each instruction set forced.
+struct Rates {
+  double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory; side 4 needs hardly any time
+  double ordered_ns;       ///< the same of a pair that is ordered first
+  double narrow_per_ns;    ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
+  double wide_per_ns;      ///< the same, wide
+  double dense_per_ns;     ///< DGEMM: multiply-adds
+  double tile_ns[3];       ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B
+  double wide_tile_ns[3];  ///< the same, wide
+  double c_block_ns[3];    ///< the same: a block of the result, found and written
+};
+
+constexpr Rates kVnni{.pair_ns = 1.5,
+                      .ordered_ns = 4,
+                      .narrow_per_ns = 130,
+                      .wide_per_ns = 75,
+                      .dense_per_ns = 25,
+                      .tile_ns = {1.6, 1.3, 2},
+                      .wide_tile_ns = {1.6, 4, 3.5},
+                      .c_block_ns = {2.2, 4, 6}};
+constexpr Rates kAvx2{.pair_ns = 1.5,
+                      .ordered_ns = 5,
+                      .narrow_per_ns = 50,
+                      .wide_per_ns = 30,
+                      .dense_per_ns = 24,
+                      .tile_ns = {2.9, 5, 5},
+                      .wide_tile_ns = {2.9, 5, 5},
+                      .c_block_ns = {8, 12, 15}};
+constexpr Rates kPortable{.pair_ns = 20,
+                          .ordered_ns = 20,
+                          .narrow_per_ns = 2.1,
+                          .wide_per_ns = 2.1,
+                          .dense_per_ns = 8.5,
+                          .tile_ns = {4, 8, 15},
+                          .wide_tile_ns = {4, 8, 15},
+                          .c_block_ns = {9, 13, 17}};
+constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
+constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
+// Row-merge, of one thread. Source: pairs, as above; records go to buffers that stay in the second-level cache.
+constexpr double kSide4SummedNs = 0.3;     // instead of pair_ns
+constexpr double kSummedBlockNs = 1;       // a C block whose sums lie in memory
+constexpr double kOrderedBlockNs = 4;      // one whose pairs are ordered
+constexpr double kStripsBlockNs = 15;      // the same above side 8
+constexpr double kOutputByteNs = 0.025;    // of a record
+constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
+constexpr double kCachedShare = 0.3;       // of it, where that is in a cache
+constexpr double kCachedBytes = 48 << 20;  // of B, beyond which its blocks come from memory, at so many ns a byte
+constexpr double kUncachedByteNs = 0.09;
+constexpr double kNsPerMs = 1e6;
+constexpr double kReferenceTermsPerMs = 3e5;
+
+const Rates& rates_of(Isa isa) {
+  return isa == Isa::avx512_vnni ? kVnni : isa == Isa::avx2 ? kAvx2 : kPortable;
+}
+
+/// C blocks, as well as they are known.
+double likely_c_blocks(const Statistics& s) {
+  return s.likely_c_blocks > 0 ? std::min(s.likely_c_blocks, s.num_c_blocks) : s.num_c_blocks;
+}
+
+/// Work of one thread, done by several of them with a queue between them and the sink.
+/// Values: unit_bytes = output of a piece of work that one worker takes. Where it is more than a buffer holds, the
+/// worker waits with each further buffer until all older pieces are through: that part is not done in parallel.
+double shared_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes,
+                 double serial_ms, double unit_bytes) {
+  // A buffer on its way to the sink: a lock, a wake-up, a system call. Measured with 16 threads on two cores and
+  // buffers of one record (35 s for 1.4e6 of them); less where nothing else runs.
+  constexpr double kAppendMs = 0.02;
+  const double threads = parallel_speed(num_threads, limits);
+  const double buffers_per_unit = std::max(1.0, unit_bytes / static_cast<double>(buffer_bytes));
+  const double parallel = 1 / buffers_per_unit;
+  const double output_bytes = likely_c_blocks(s) * static_cast<double>(output_record_bytes(s.m()));
+  return serial_ms * (1 - parallel + parallel / threads) + output_bytes / static_cast<double>(buffer_bytes) * kAppendMs;
+}
+
+double stored_rows(const Statistics& s) {
+  return static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+}
+
+/// Multiply-adds of a pair as kernels make them: in whole registers of columns, without rows that are padding.
+double packed_terms(const Statistics& s, const Limits& limits) {
+  const PackedShape shape = packed_shape(limits.isa, s.m());
+  if (!shape.interleaved || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
+  const std::uint32_t lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni ? 16 : 8;
+  return static_cast<double>(s.m() * (s.m() + s.m() % 2)) * ((s.m() + lanes - 1) / lanes * lanes);
+}
+
+/// Whether rows are summed in memory (cpu/rows/accumulator.hpp), of rows of the average length.
+bool sums_in_memory(const Statistics& s, const Limits& limits) {
+  return s.num_pairs / stored_rows(s) >= least_summed_pairs(limits.isa, s.m()) * static_cast<double>(s.nb());
+}
+
+constexpr std::uint32_t kWide = 1u << 15;  // elements from here on need wide arithmetic
+
+/// Whether packed blocks need wide arithmetic: also if the product of two blocks may leave 32 bits.
+bool needs_wide_sums(const Statistics& s) {
+  const std::uint64_t largest = s.max_element;
+  return largest >= kWide || largest * largest * s.m() > 0xFFFF'FFFFu;
+}
+
+/// row-merge: larger blocks.
+double pairs_ns(const Statistics& s, const Limits& limits) {
+  const Rates& rates = rates_of(limits.isa);
+  const bool wide = needs_wide_sums(s);
+  const double c_blocks = likely_c_blocks(s);
+  const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
+  // Rows of A that meet the same C blocks again and again meet the same rows of B, too: those are in a cache.
+  const bool is_cached = s.b.num_blocks * b_block_bytes < kCachedBytes;
+  const double far_share = is_cached ? 0 : std::min(1.0, c_blocks / std::max(1.0, s.num_pairs));
+  const bool is_summed = sums_in_memory(s, limits);
+  const double least_ns = !is_summed ? rates.ordered_ns : s.m() == 4 ? kSide4SummedNs : rates.pair_ns;
+  const double pair_ns = least_ns + packed_terms(s, limits) / (wide ? rates.wide_per_ns : rates.narrow_per_ns) +
+                         far_share * b_block_bytes * kUncachedByteNs;
+  const double block_ns = is_summed ? kSummedBlockNs : s.m() <= 8 ? kOrderedBlockNs : kStripsBlockNs;
+  const double c_block_ns = block_ns + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
+  const double lookup_ns = kLookupNs * std::max(kCachedShare, far_share);
+  return s.num_pairs * pair_ns + c_blocks * c_block_ns + s.a.num_blocks * lookup_ns;
+}
+
+/// row-merge: small blocks summed in tiles.
+double tiles_ns(const Statistics& s, const Limits& limits) {
+  // A row of few pairs waits for memory: 4e6 pairs in 2.5e6 rows take 0.5 s, 7e8 in 1e6 rows 0.9 s.
+  constexpr double kShortRowNs = 250;
+  constexpr double kShortRowPairs = 32;
+  const Rates& rates = rates_of(limits.isa);
+  const double rows = stored_rows(s);
+  const double waiting_ns = rows * kShortRowNs * std::min(1.0, kShortRowPairs * rows / std::max(1.0, s.num_pairs));
+  const double tile_ns = s.max_element >= kWide ? rates.wide_tile_ns[s.m() - 1] : rates.tile_ns[s.m() - 1];
+  return s.tile_pairs * tile_ns + likely_c_blocks(s) * rates.c_block_ns[s.m() - 1] + waiting_ns;
+}
+
+}  // namespace
+
+/// Source: even products of 2,048 block columns, one thread of a Xeon: with 1, 2 and 4 pairs a column sums take, over
+/// ordered pairs, 1.0, 0.89 and 0.81 (side 5), 1.17, 1.03 and 0.81 (6), 1.2, 1.1 and 0.92 (7), 1.2, 1.0 and 0.96 (8).
+double least_summed_pairs(Isa isa, std::uint32_t m) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  constexpr double kSide4 = 0.6;
+  constexpr double kLeast[] = {kSide4, 1.5, 2.5, 3, 3};  // sides 4 to 8
+  return isa == Isa::portable || m < 4 || m > 8 ? kNever : kLeast[m - 4];
+}
+
+double parallel_speed(unsigned num_threads, const Limits& limits) {
+  // S2 to /dev/null with 2, 4, 8 and 16 threads: 1.7, 3.2, 6.3 and 10 times as fast as with one.
+  constexpr double kExponent = 0.85;
+  return std::pow(std::max(1.0, static_cast<double>(std::min(num_threads, limits.num_cores))), kExponent);
+}
+
+DenseExtent dense_extent(const Statistics& s) {
+  const std::uint64_t columns = std::min(s.b.num_blocks, s.nb());
+  return {.m = s.m(),
+          .rows = s.a_rows,
+          .inner = s.b_rows,
+          .cols = s.b_columns != 0 ? std::min<std::uint64_t>(s.b_columns, columns) : columns};
+}
+
+double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
+  constexpr double kSmallestPartPairs = 1 << 13;  // a row is cut into parts of at least so many pairs
+  constexpr double kFarByteNs = 0.08;             // of a record in a buffer that leaves the cache
+  const double output_bytes = likely_c_blocks(s) * static_cast<double>(output_record_bytes(s.m()));
+  const double ns = (sums_in_tiles(s.m()) ? tiles_ns(s, limits) : pairs_ns(s, limits)) +
+                    (buffer_bytes > kNearBufferBytes ? output_bytes * kFarByteNs : 0);
+  const double rows = stored_rows(s);
+  const double row_bytes = output_bytes / rows;
+  const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);
+  return shared_ms(s, limits, num_threads, buffer_bytes, ns / kNsPerMs, row_bytes / parts);
+}
+
+double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
+  const DenseExtent extent = dense_extent(s);
+  const double m = extent.m;
+  const double rows = static_cast<double>(extent.rows) * m;
+  const double inner = static_cast<double>(extent.inner) * m;
+  const double cols = static_cast<double>(extent.cols) * m;
+  const DensePanels panels = share_dense_panels(extent, kDenseBytesPerBufferByte * buffer_bytes, num_threads);
+  const double num_row_panels = rows / (panels.rows * m);
+  const double serial_ns = rows * inner * cols / rates_of(limits.isa).dense_per_ns +
+                           num_row_panels * inner * cols * kExpandNs + rows * cols * kStoreNs;
+  return shared_ms(s, limits, num_threads, buffer_bytes, serial_ns / kNsPerMs, 0);  // whole panels, then buffers
+}
+
+double reference_ms(const Statistics& s, const Limits& limits, unsigned, std::uint64_t buffer_bytes) {
+  const double m = s.m();
+  return shared_ms(s, limits, 1, buffer_bytes, s.num_pairs * m * m * m / kReferenceTermsPerMs, 0);
+}
+
+}  // namespace spmm::plan

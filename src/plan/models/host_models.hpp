@@ -1,0 +1,31 @@
+// How long the CPU kernels would take, from statistics and measured rates. Pure functions; all return milliseconds of
+// the multiply stage.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/panels/dense_panels.hpp"
+#include "plan/registry.hpp"
+
+namespace spmm::plan {
+
+/// Output buffers of row-merge. Larger ones have left the caches when they are used again; with smaller ones threads
+/// wait for each other's older units. Multiply with 8, 4, 2 and 1 MB, two threads on a quiet machine: P3 87, 73, 94,
+/// 114 ms, P5 221, 219, 243, 254, 27-point stencil, m = 8: 190, 200, 221, 283.
+inline constexpr std::uint64_t kNearBufferBytes = 4u << 20;
+
+/// Pairs of a row per block column from which row-merge visits all columns (cpu/rows/accumulator.hpp); infinite where
+/// it never does.
+double least_summed_pairs(Isa isa, std::uint32_t m);
+
+double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
+double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
+double reference_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
+
+/// How many times as fast as one thread this many are.
+double parallel_speed(unsigned num_threads, const Limits& limits);
+
+/// The product as the dense kernel sees it: rows and columns without blocks left out.
+DenseExtent dense_extent(const Statistics& s);
+
+}  // namespace spmm::plan

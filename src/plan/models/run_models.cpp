@@ -1,0 +1,111 @@
+#include "plan/models/run_models.hpp"
+
+#include <algorithm>
+
+#include "plan/models/host_models.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::plan {
+namespace {
+
+// Source: whole processes of 20 shapes (the suites S, P and course) on a machine with an H200 and 16 cores, each on
+// both backends; files in the page cache of ext4. Predicted / measured there: CUDA 0.90 to 1.26; CPU 0.95 to 1.09 where
+// it takes more than 60 ms with m from 4 on, down to 0.19 for shorter ones, far from where the choice turns; m = 1
+// 0.41.
+constexpr double kReadBytesPerS = 20e9;  // from the page cache, several threads
+constexpr double kReadBytesPerCoreS = 2.5e9;
+constexpr double kMappedBytesPerS = 11e9;  // a new file through mappings, 16 writers
+constexpr double kWriteBytesPerS = 3e9;    // by pwrite
+constexpr unsigned kMinMappedCores = 4;    // as io/files/file_sink.hpp
+// An H200, 16 cores, S2, S3, S4 and S6 as processes with --parts 8, from the first slice to the last one.
+constexpr double kPartsBytesPerS = 22e9;
+constexpr std::uint32_t kMinWrittenParts = 4;  // as io/files/file_sink.hpp
+constexpr double kSharingS =
+    1e-3;  // an allowance for each device beside the first; S1 to /dev/null took 7.6 ms, not 10
+constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
+// Reading and building in memory that the slab before had, of the same with fresh pages. n = 32,768, m = 8, two
+// operands of 500,000 blocks, one thread, 83 to 1,621 slabs: 38 to 83 ns a block.
+constexpr double kReusedShare = 0.25;
+// Sorting into a scratch file, of one thread: keys and parts; copies, and the file written and read.
+constexpr double kSortNsPerBlock = 200;
+constexpr double kSortBytesPerS = 0.5e9;
+// CPU, of one thread.
+constexpr double kBuildNsPerBlock = 100;       // keys made and sorted
+constexpr double kBuildBytesPerS = 1.5e9;      // blocks packed
+constexpr double kCoreWriteBytesPerS = 2.8e9;  // pages of a new file cleared and filled
+constexpr double kCpuStartS = 1e-3;            // threads, files opened and renamed
+
+/// Stages that overlap: the slowest one, and what of it cannot be hidden.
+double overlapped(double slowest, double others) {
+  constexpr double kExposed = 0.1;
+  return slowest + kExposed * others;
+}
+
+/// Bytes of output a second that get into new files.
+double output_rate(const Limits& limits) {
+  if (limits.num_cores < kMinMappedCores) return kWriteBytesPerS;
+  return limits.num_parts < kMinWrittenParts ? kMappedBytesPerS : kPartsBytesPerS;
+}
+
+/// Seconds until the CPU has built both operands from their records.
+double build_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
+  const double in = input_bytes(s.a) + input_bytes(s.b);
+  return (static_cast<double>(s.num_blocks()) * kBuildNsPerBlock / 1e9 + in / kBuildBytesPerS) /
+         parallel_speed(execution.num_threads, limits);
+}
+
+}  // namespace
+
+double input_bytes(const MatrixHeader& header) {
+  return static_cast<double>(header.num_blocks) * static_cast<double>(input_record_bytes(header.m));
+}
+
+double read_seconds(double bytes, const Limits& limits) {
+  return bytes / std::min(kReadBytesPerS, limits.num_cores * kReadBytesPerCoreS);
+}
+
+double merge_seconds(double bytes) {
+  return bytes / kMergeBytesPerS;
+}
+
+double sort_seconds(const Statistics& s, const Limits& limits) {
+  const double bytes = input_bytes(s.a) + input_bytes(s.b);
+  return (static_cast<double>(s.num_blocks()) * kSortNsPerBlock / 1e9 + bytes / kSortBytesPerS) /
+         parallel_speed(limits.num_threads, limits);
+}
+
+double start_seconds(const Execution& execution, const Limits& limits) {
+  if (execution.backend != Backend::cuda || !limits.device) return 0;
+  double start_s = limits.device->start_s;
+  for (const DeviceLimits& other : limits.more_devices) start_s += other.start_s;
+  return start_s;
+}
+
+double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes) {
+  const double in = input_bytes(s.a) + input_bytes(s.b) - kept_bytes;
+  const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
+  const double kernel_s = execution.predicted_ms / 1e3;
+  const double read_s = read_seconds(in, limits);
+  const std::uint32_t num_devices = execution.backend == Backend::cuda ? limits.num_devices() : 1;
+  const double file_s = out / output_rate(limits);
+  if (execution.backend == Backend::cuda) {
+    const double link = limits.device ? limits.device->transfer_bytes_per_ms * 1e3 : kReadBytesPerS;
+    const double reading = overlapped(std::max(read_s, in / link), std::min(read_s, in / link));
+    const double writing = std::max(file_s, out / link / num_devices);
+    return reading + overlapped(std::max(kernel_s, writing), std::min(kernel_s, writing)) +
+           (num_devices - 1) * kSharingS;
+  }
+  const double speed = parallel_speed(execution.num_threads, limits);
+  const double build = build_seconds(execution, s, limits);
+  // The threads that multiply and those that write share the cores.
+  const double writing = std::max(file_s - kernel_s, out / kCoreWriteBytesPerS / speed);
+  return kCpuStartS + read_s + build + kernel_s + writing;
+}
+
+double slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
+  const double in = input_bytes(s.a) + input_bytes(s.b);
+  return product_seconds(execution, s, limits) -
+         (1 - kReusedShare) * (read_seconds(in, limits) + build_seconds(execution, s, limits));
+}
+
+}  // namespace spmm::plan

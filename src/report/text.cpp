@@ -1,0 +1,338 @@
+#include "report/text.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <span>
+
+#include "base/text.hpp"
+#include "io/files/output_file.hpp"
+#include "io/files/paths.hpp"
+#include "spmm/error.hpp"
+#include "spmm/multiply.hpp"
+#include "spmm/saturate.hpp"
+
+namespace spmm::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// Layout of the JSON of --report and --plan; it grows when a reader of the old layout would misread the new one.
+constexpr int kReportSchema = 1;
+
+/// printf into a string; for numbers with a fixed look.
+template <class... Values>
+std::string format(const char* pattern, const Values&... values) {
+  char out[160];
+  std::snprintf(out, sizeof out, pattern, values...);
+  return out;
+}
+
+std::uint64_t file_bytes(const MatrixHeader& header, std::uint64_t record) {
+  return kHeaderBytes + header.num_blocks * record;
+}
+
+Json matrix_json(const fs::path& path, const MatrixHeader& header, std::uint64_t record) {
+  return {{"path", path.string()},
+          {"n", header.n},
+          {"m", header.m},
+          {"blocks", header.num_blocks},
+          {"bytes", file_bytes(header, record)}};
+}
+
+/// Bytes are those of one file; a result in parts lists its files.
+Json result_json(const fs::path& path, const Report& report) {
+  const std::uint64_t record = output_record_bytes(report.c.m);
+  Json json = matrix_json(path, report.c, record);
+  json["blocks"] = report.c_blocks;
+  json["bytes"] = kHeaderBytes + report.c_blocks * record;
+  if (report.parts.empty()) return json;
+  json["parts"] = Json::array();
+  for (const ResultPart& part : report.parts) {
+    json["parts"].push_back({{"file", part.file},
+                             {"row_begin", part.row_begin},
+                             {"row_end", part.row_end},
+                             {"blocks", part.num_blocks},
+                             {"bytes", part.bytes},
+                             {"crc32", format("%08x", part.crc32)}});
+  }
+  return json;
+}
+
+Json candidates_json(const std::vector<Candidate>& candidates) {
+  Json all = Json::array();
+  for (const Candidate& c : candidates) {
+    all.push_back({{"kernel", c.kernel}, {"predicted_ms", c.predicted_ms}, {"fits", c.fits}});
+  }
+  return all;
+}
+
+/// Of a plan: what each device is expected to take; of a report: what it took.
+Json devices_json(const std::vector<DeviceShare>& devices, bool has_run) {
+  Json all = Json::array();
+  for (const DeviceShare& one : devices) {
+    Json json = {{"number", one.number}, {"name", one.name}, {"share", one.share}};
+    if (has_run) {
+      json.update({{"pairs", one.pairs},
+                   {"panels", one.num_panels},
+                   {"blocks", one.num_blocks},
+                   {"multiply_s", one.multiply_s}});
+    }
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
+/// "0 NVIDIA H200 50 %, 1 NVIDIA H200 50 %".
+std::string devices_text(const std::vector<DeviceShare>& devices) {
+  std::string all;
+  for (const DeviceShare& one : devices) {
+    all += text(all.empty() ? "" : ", ", one.number, " ", one.name, format(" %.3g %%", 100 * one.share));
+  }
+  return all;
+}
+
+/// What --verify full has proven.
+std::string proof_text(const ProofReport& proof) {
+  return text("every row proven (", proof.num_columns, " random column", proof.num_columns == 1 ? "" : "s", ", key ",
+              proof.key, ")");
+}
+
+Json proof_json(const ProofReport& proof) {
+  return {{"columns", proof.num_columns},
+          {"key", proof.key},
+          {"rows", proof.num_rows},
+          {"saturated_elements", proof.num_saturated},
+          {"exact_block_rows", proof.num_exact_rows},
+          {"bounded_blocks", proof.num_bounded_blocks},
+          {"bounded_by", proof.num_bounded_blocks == 0 ? "none"
+                         : proof.bounded_by_device     ? "device"
+                                                       : "host"},
+          {"bounds_s", proof.bounds_s},
+          {"resident_bytes", proof.resident_bytes}};
+}
+
+Json plan_fields(const Plan& plan) {
+  return {{"backend", backend_name(plan.backend)},
+          {"kernel", plan.kernel},
+          {"reason", reason_text(plan)},
+          {"threads", plan.num_threads},
+          {"host_limit_bytes", plan.host_limit_bytes},
+          {"host_need_bytes", plan.host_need_bytes},
+          {"device_limit_bytes", plan.device_limit_bytes},
+          {"device_need_bytes", plan.device_need_bytes},
+          {"panel_bytes", plan.panel_bytes},
+          {"buffers", plan.num_buffers},
+          {"expected_pairs", plan.expected_pairs},
+          {"expected_output_blocks", plan.expected_output_blocks},
+          {"expected_panels", plan.expected_panels},
+          {"expected_kernels", expected_kernels_text(plan)},
+          {"devices", devices_json(plan.devices, false)},
+          {"division", "rows"},
+          {"parts", plan.num_parts},
+          {"a_bands", plan.a_bands},
+          {"b_bands", plan.b_bands},
+          {"scratch_bytes", plan.scratch_bytes},
+          {"why_no_scratch", plan.why_no_scratch},
+          {"exact", plan.exact},
+          {"proof_columns", plan.proof_columns},
+          {"proof_bytes", plan.proof_bytes},
+          {"proof_s", plan.proof_s},
+          {"layout", plan.layout},
+          {"dense_columns", plan.dense_columns},
+          {"candidates", candidates_json(plan.candidates)},
+          {"predicted_ms", plan.predicted_ms},
+          {"predicted_s", plan.predicted_s},
+          {"predicted_cuda_s", plan.predicted_cuda_s},
+          {"predicted_cpu_s", plan.predicted_cpu_s}};
+}
+
+Json operand_json(const fs::path& path, const MatrixHeader& header, bool is_transposed) {
+  Json json = matrix_json(path, header, input_record_bytes(header.m));
+  json["transposed"] = is_transposed;
+  return json;
+}
+
+Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
+  return {{"schema", kReportSchema},
+          {"version", version_string()},
+          {"command", names.command},
+          {"a", operand_json(names.a, a, plan.transpose_a)},
+          {"b", operand_json(names.b, b, plan.transpose_b)}};
+}
+
+/// Writes to a device, such as a terminal, which need not be able to seek. Errors: OutputError.
+void write_to_device(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  file.close();
+  if (!file) throw OutputError(path, "writing to the device failed", "choose another path for it");
+}
+
+/// Empty for a product at once.
+std::string out_of_core_line(const Plan& plan) {
+  if (plan.a_bands == 1 && plan.b_bands == 1) return {};
+  if (plan.scratch_bytes != 0) {
+    return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, of B the block rows that each needs",
+                "\nscratch file: ", human_bytes(plan.scratch_bytes),
+                " in the output's folder or TMPDIR, both operands sorted");
+  }
+  if (!plan.why_no_scratch.empty()) {
+    Plan without = plan;
+    without.why_no_scratch.clear();
+    return out_of_core_line(without) + "\nno scratch file: " + plan.why_no_scratch;
+  }
+  if (plan.b_bands == 1) {
+    return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, of B the block rows that each needs");
+  }
+  return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, B in ", plan.b_bands,
+              " slabs of block columns");
+}
+
+/// What kept a GPU that is there from computing: the only reason that a line without -v gives.
+std::string trouble_text(const Plan& plan) {
+  for (const char* start : {"CUDA failed", "no usable CUDA device"}) {
+    if (plan.why_backend.starts_with(start)) return " (" + reason_text(plan) + ")";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string saturation_text(std::uint64_t num_saturated) {
+  std::string digits = text(num_saturated);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return text(digits, num_saturated == 1 ? " element" : " elements", " at the limit ", kMaxVal);
+}
+
+std::string summary_line(const Report& report) {
+  const auto operand = [](const char* name, const MatrixHeader& header, bool is_transposed) {
+    return text(name, " ", header.num_blocks, " blocks", is_transposed ? " transposed" : "");
+  };
+  const double pairs_per_s = report.total_s > 0 ? static_cast<double>(report.pairs) / report.total_s : 0;
+  return text("n ", report.c.n, ", m ", report.c.m, ": ", operand("A", report.a, report.plan.transpose_a), " x ",
+              operand("B", report.b, report.plan.transpose_b), " -> C ", report.c_blocks, " blocks",
+              report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ", report.pairs, " pairs, ",
+              human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s), backend_name(report.plan.backend),
+              " ", report.plan.kernel, " on ", report.device, trouble_text(report.plan),
+              report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
+              report.proof.num_columns > 0 ? ", " + proof_text(report.proof) : "",
+              report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
+}
+
+std::string stage_table(const Report& report) {
+  std::string table = format("%-10s %10s %12s %12s\n", "stage", "seconds", "bytes", "rate");
+  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
+    const StageTotals& totals = report.stages[s];
+    if (totals.s == 0 && totals.bytes == 0) continue;
+    const bool has_rate = totals.bytes > 0 && totals.s > 0;
+    const std::string rate =
+        has_rate ? human_bytes(static_cast<std::uint64_t>(static_cast<double>(totals.bytes) / totals.s)) + "/s" : "";
+    table += format("%-10s %10.4f", kStageNames[s].data(), totals.s);
+    if (totals.bytes > 0) table += format(" %12s", human_bytes(totals.bytes).c_str());
+    table += (rate.empty() ? "" : format(" %12s", rate.c_str())) + "\n";
+  }
+  table += format("%-10s %10.4f   (stages overlap)\n", "total", report.total_s);
+  table += text("panels ", report.num_panels, ", peak host memory ", human_bytes(report.peak_host_bytes));
+  if (report.peak_device_bytes > 0) table += ", peak device memory " + human_bytes(report.peak_device_bytes);
+  return table + "\n";
+}
+
+std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan) {
+  const auto size = [](const MatrixHeader& header) {
+    return text(header.num_blocks, " blocks, ", human_bytes(file_bytes(header, input_record_bytes(header.m))));
+  };
+  const double output_bytes = plan.expected_output_blocks * static_cast<double>(output_record_bytes(a.m));
+  std::string lines = text("matrices: n ", a.n, ", m ", a.m, ", ", a.blocks_per_side(), " x ", a.blocks_per_side(),
+                           " blocks\nA: ", size(a), plan.transpose_a ? ", transposed while it is read" : "",
+                           "\nB: ", size(b), plan.transpose_b ? ", transposed while it is read" : "", "\n");
+  const std::string kernels = expected_kernels_text(plan);
+  const char* const kind = plan.exact ? "predicted" : "for evenly spread blocks";
+  lines += text("backend: ", backend_name(plan.backend), " (", reason_text(plan), ")\nkernel: ", plan.kernel,
+                kernels.empty() ? "" : text(" (", kind, ": ", kernels, ")"), "\noperands: ", plan.layout,
+                out_of_core_line(plan), "\nthreads: ", plan.num_threads, "\n");
+  lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
+                human_bytes(plan.host_limit_bytes), "\n");
+  if (plan.backend == Backend::cuda) {
+    lines += text("device memory: ", human_bytes(plan.device_need_bytes), " needed, limit ",
+                  human_bytes(plan.device_limit_bytes), "\n");
+  }
+  if (plan.devices.size() > 1) {
+    lines += text("devices: ", devices_text(plan.devices), " of the pairs; memory of each\n",
+                  "division: block rows of the result\n");
+  }
+  lines += text("panels: about ", plan.expected_panels, " of up to ", human_bytes(plan.panel_bytes), ", ",
+                plan.num_buffers, " buffers\n");
+  lines += format(plan.exact ? "counted: %.4g pairs, %.4g output blocks at most"
+                             : "expected for evenly spread blocks: %.4g pairs, %.4g output blocks",
+                  plan.expected_pairs, plan.expected_output_blocks);
+  lines += text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
+  if (plan.proof_columns > 0) {
+    lines += text("proof: 1 random column, up to ", plan.proof_columns, " where elements may saturate; ",
+                  human_bytes(plan.proof_bytes), " at most, ") +
+             format("%.2g s of each thread with one column\n", plan.proof_s);
+  }
+  if (plan.num_parts > 0) lines += text("parts: ", plan.num_parts, " files of about equal size\n");
+  lines += format("predicted: %.3g s", plan.predicted_s);
+  if (plan.predicted_cuda_s > 0 && plan.predicted_cpu_s > 0) {
+    lines += format(" (cuda %.3g s, cpu %.3g s)", plan.predicted_cuda_s, plan.predicted_cpu_s);
+  }
+  return lines + "\n";
+}
+
+Json report_json(const Report& report, const RunNames& names) {
+  Json json = run_fields(report.a, report.b, report.plan, names);
+  json["c"] = result_json(names.out, report);
+  json["pairs"] = report.pairs;
+  json["saturated_elements"] = report.saturated_elements;
+  json["gpairs_per_s"] = report.gpairs_per_s();
+  json["total_s"] = report.total_s;
+  json["backend"] = backend_name(report.plan.backend);
+  json["kernel"] = report.plan.kernel;
+  json["reason"] = reason_text(report.plan);
+  json["device"] = report.device;
+  if (!report.plan.devices.empty()) json["devices"] = devices_json(report.plan.devices, report.plan.devices.size() > 1);
+  json["threads"] = report.plan.num_threads;
+  json["plan"] = plan_fields(report.plan);
+  json["panels"] = report.num_panels;
+  json["peak_host_bytes"] = report.peak_host_bytes;
+  json["peak_device_bytes"] = report.peak_device_bytes;
+  json["verified_blocks"] = report.verified_blocks;
+  if (report.proof.num_columns > 0) json["proof"] = proof_json(report.proof);
+  json["kept_a"] = report.kept_a;
+  json["kept_b"] = report.kept_b;
+  Json stages = Json::object();
+  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
+    stages[std::string(kStageNames[s])] = {{"s", report.stages[s].s}, {"bytes", report.stages[s].bytes}};
+  }
+  json["stages"] = std::move(stages);
+  return json;
+}
+
+Json plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
+  Json json = run_fields(a, b, plan, names);
+  json["plan"] = plan_fields(plan);
+  return json;
+}
+
+void write_json(const std::string& path, const Json& json) {
+  // File names need not be UTF-8; JSON must be.
+  const std::string content = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (path == "-") {
+    std::cout << content << std::flush;
+    return;
+  }
+  write_text(path, content);
+}
+
+void write_text(const std::string& path, const std::string& content) {
+  if (io::find_target(path, false).is_device) return write_to_device(path, content);
+  io::OutputFile file(path, {});
+  file.expect_bytes(content.size());
+  file.write_at(0, std::as_bytes(std::span(content)));
+  file.finish();
+  file.publish(io::Replace::exchange);
+}
+
+}  // namespace spmm::cli

@@ -1,0 +1,62 @@
+#include "verify/sums/row_slots.hpp"
+
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
+
+namespace spmm {
+namespace {
+
+constexpr std::uint64_t kFewRows = 1u << 16;
+
+/// Whether every row gets a number: an array of all of them costs little beside the records.
+bool numbers_all(const MatrixHeader& header) {
+  constexpr std::uint64_t kRowsPerBlock = 2;
+  return header.blocks_per_side() <= std::max(kFewRows, kRowsPerBlock * header.num_blocks);
+}
+
+}  // namespace
+
+std::uint64_t records_of_read(std::uint64_t record_bytes) {
+  constexpr std::uint64_t kReadBytes = 1u << 20;
+  return std::max<std::uint64_t>(1, kReadBytes / record_bytes);
+}
+
+std::uint64_t RowSlots::most_slots(const MatrixHeader& header) {
+  if (header.num_blocks == 0) return 0;
+  return numbers_all(header) ? header.blocks_per_side() : header.num_blocks;
+}
+
+std::uint64_t RowSlots::most_bytes(const MatrixHeader& header) {
+  return numbers_all(header) ? 0 : header.num_blocks * sizeof(std::uint32_t);
+}
+
+RowSlots::RowSlots(const Source& source, const Run& run) {
+  const MatrixHeader& header = source.header();
+  if (header.num_blocks == 0) return;
+  if (numbers_all(header)) {
+    size_ = header.blocks_per_side();
+    return;
+  }
+  const std::uint64_t record = input_record_bytes(header.m);
+  rows_ = AlignedArray<std::uint32_t>(header.num_blocks);
+  run.parallel_for(header.num_blocks, records_of_read(record), [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    const AlignedArray<std::byte> raw((end - begin) * record);
+    source.read(begin, end - begin, raw.data());
+    for (std::uint64_t r = begin; r < end; ++r) {
+      const BlockIndex at = read_index(raw.data() + (r - begin) * record);
+      if (at.i >= header.blocks_per_side()) {
+        throw_index_out_of_range(source, r, at);
+      }
+      rows_[r] = at.i;
+    }
+  });
+  std::sort(rows_.begin(), rows_.end(), [&](std::uint32_t x, std::uint32_t y) {
+    run.check_cancelled();
+    return x < y;
+  });
+  rows_.truncate(static_cast<std::uint64_t>(std::unique(rows_.begin(), rows_.end()) - rows_.begin()));
+  size_ = rows_.size();
+}
+
+}  // namespace spmm

@@ -1,0 +1,398 @@
+// Many products on one engine: at once, one after the other, and in want of memory. All on the CPU backend.
+#include "spmm/engine.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <new>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/product/releasing_sink.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/failing_memory.hpp"
+#include "support/memory_stream.hpp"
+#include "support/process.hpp"
+#include "support/product_cases.hpp"
+
+namespace {
+
+using namespace spmm;
+
+constexpr unsigned kThreads = 8;
+
+/// Different shapes and every kernel of the CPU.
+std::vector<test::ProductCase> make_cases() {
+  std::vector<test::ProductCase> cases;
+  cases.push_back(test::make_product_case(4, 60, 700, "auto"));
+  cases.push_back(test::make_product_case(8, 40, 300, "row-merge"));
+  cases.push_back(test::make_product_case(3, 50, 600, "reference"));
+  cases.push_back(test::make_product_case(16, 12, 60, "row-merge"));
+  cases.push_back(test::make_product_case(2, 200, 900, "auto"));
+  cases.push_back(test::make_product_case(64, 4, 7, "row-merge"));
+  cases.push_back(test::make_product_case(5, 30, 0, "auto"));
+  cases.push_back(test::make_product_case(8, 10, 100, "auto"));
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.name == "dense-blas") cases.push_back(test::make_product_case(4, 20, 380, "dense-blas"));
+  }
+  return cases;
+}
+
+ProductOptions on_cpu(const std::string& kernel = "auto") {
+  ProductOptions options;
+  options.backend = Backend::cpu;
+  options.kernel = kernel;
+  return options;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Counts what is read of it.
+class CountingSource : public test::MemorySource {
+ public:
+  using MemorySource::MemorySource;
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    num_read += count;
+    MemorySource::read(first, count, dst);
+  }
+  mutable std::atomic<std::uint64_t> num_read{0};
+};
+
+}  // namespace
+
+TEST_CASE("concurrent products of different shapes and kernels on one engine give the bytes of single ones") {
+  const std::vector<test::ProductCase> cases = make_cases();
+  EngineOptions shared;
+  shared.num_threads = 3;
+  Engine engine(shared);
+  std::vector<std::string> wrong(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::size_t x = 0; x < 2 * cases.size(); ++x) {
+          const test::ProductCase& one = cases[(x + t) % cases.size()];
+          if (engine.multiply(one.a, one.b, on_cpu(one.kernel)) != one.expected) wrong[t] += " " + one.kernel;
+        }
+      });
+    }
+  }
+  for (const std::string& one : wrong) CHECK(one == "");
+}
+
+TEST_CASE("the CPU keeps no operands: the options change nothing there") {
+  const test::TemporaryFolder folder;
+  const test::ProductCase one = test::make_product_case(4, 40, 400, "auto");
+  write_matrix(folder.file("a.bin"), one.a);
+  write_matrix(folder.file("b.bin"), one.b);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a file just written would not be kept anywhere
+  ProductOptions options = on_cpu();
+  options.keep_a = options.keep_b = true;
+  Engine engine;
+  for (int i = 0; i < 2; ++i) {
+    const Report report = engine.multiply(folder.file("a.bin"), folder.file("b.bin"), folder.file("c.bin"), options);
+    CHECK((read_product(folder.file("c.bin")) == one.expected));
+    CHECK_FALSE(report.kept_a);
+    CHECK_FALSE(report.kept_b);
+    CHECK(report.stage(Stage::read).bytes != 0);
+  }
+}
+
+TEST_CASE("files, matrices and streams are multiplied by the same code, at the same time") {
+  const test::ProductCase one = test::make_product_case(4, 40, 400, "auto");
+  const test::TemporaryFolder folder;
+  write_matrix(folder.file("a"), one.a);
+  write_matrix(folder.file("b"), one.b);
+  write_product(folder.file("expected"), one.expected);
+  Engine engine;
+  std::vector<std::string> wrong(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        const std::string out = folder.file("c" + std::to_string(t));
+        ProductOptions options = on_cpu();
+        options.verify_blocks = 5;
+        const Report of_files = engine.multiply(folder.file("a"), folder.file("b"), out, options);
+        if (content_of(out) != content_of(folder.file("expected"))) wrong[t] += " file";
+        test::MemorySink sink(one.a.header());
+        const Report report = engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), sink, options);
+        if (sink.product() != one.expected) wrong[t] += " stream";
+        if (report.verified_blocks != of_files.verified_blocks || report.pairs != of_files.pairs) wrong[t] += " report";
+      });
+    }
+  }
+  for (const std::string& one_wrong : wrong) CHECK(one_wrong == "");
+}
+
+TEST_CASE("1,000 products in one process: no more memory, no more threads") {
+  const test::ProductCase one = test::make_product_case(8, 40, 300, "row-merge");
+  EngineOptions shared;
+  shared.num_threads = 3;
+  Engine engine(shared);
+  const auto multiply_some = [&](int num) {
+    for (int i = 0; i < num; ++i) {
+      REQUIRE((engine.multiply(one.a, one.b, on_cpu(one.kernel)) == one.expected));
+      if (i % 10 == 0) REQUIRE((multiply(one.a, one.b, {shared, on_cpu(one.kernel)}) == one.expected));
+    }
+  };
+  multiply_some(100);
+  const std::uint64_t kb = test::own_status("VmRSS");
+  const std::uint64_t threads = test::own_status("Threads");
+  multiply_some(900);
+  CHECK(test::own_status("Threads") == threads);
+  if (!test::kSanitizersKeepMemory) CHECK(test::own_status("VmRSS") <= kb + 4096);  // 5 kB a product
+}
+
+TEST_CASE("a second product plans like the first") {
+  const test::ProductCase one = test::make_product_case(4, 60, 700, "auto");
+  EngineOptions shared;
+  shared.memory_limit_bytes = 64u << 20;
+  Engine engine(shared);
+  Report first;
+  Report second;
+  Report alone;
+  engine.multiply(one.a, one.b, on_cpu(), &first);
+  engine.multiply(one.a, one.b, on_cpu(), &second);
+  multiply(one.a, one.b, {shared, on_cpu()}, &alone);
+  for (const Report& report : {second, alone}) {
+    CHECK(report.plan.kernel == first.plan.kernel);
+    CHECK(report.plan.host_limit_bytes == first.plan.host_limit_bytes);
+    CHECK(report.plan.host_need_bytes == first.plan.host_need_bytes);
+    CHECK(report.plan.panel_bytes == first.plan.panel_bytes);
+    CHECK(report.plan.num_buffers == first.plan.num_buffers);
+    CHECK(report.plan.num_threads == first.plan.num_threads);
+    CHECK(expected_kernels_text(report.plan) == expected_kernels_text(first.plan));
+  }
+}
+
+TEST_CASE("a product that does not fit beside another one waits, plans as if it were alone, and can be cancelled") {
+  const test::ProductCase one = test::make_product_case(8, 200, 3000, "row-merge");
+  EngineOptions shared;
+  shared.num_threads = 1;
+  test::MemorySink first(one.a.header());
+  const Report alone =
+      Engine(shared).multiply(test::MemorySource(one.a), test::MemorySource(one.b), first, on_cpu("row-merge"));
+  shared.memory_limit_bytes = alone.plan.host_need_bytes * 3 / 2;  // room for one, not for two
+  Engine engine(shared);
+
+  test::GatedSink gated(one.a.header());
+  std::jthread holds(
+      [&] { engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), gated, on_cpu("row-merge")); });
+  gated.wait_until_reached();
+
+  std::atomic<bool> cancel{true};
+  ProductOptions options = on_cpu("row-merge");
+  options.cancel = &cancel;
+  CHECK_THROWS_AS(engine.multiply(one.a, one.b, options), Interrupted);
+
+  std::atomic<bool> done{false};
+  Report report;
+  test::MemorySink sink(one.a.header());  // no part of the limit, unlike a result that is returned
+  std::jthread waits([&] {
+    report = engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), sink, on_cpu("row-merge"));
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // long enough for one that does not wait
+  CHECK_FALSE(done);
+  gated.open();
+  holds.join();
+  waits.join();
+  CHECK((sink.product() == one.expected));
+  CHECK((gated.product() == one.expected));
+  CHECK(report.plan.host_need_bytes == alone.plan.host_need_bytes);
+  CHECK(report.stage(Stage::budget).s > 0);
+}
+
+TEST_CASE("a product that is verified waits for memory before it reads anything for that") {
+  const test::ProductCase one = test::make_product_case(8, 200, 3000, "row-merge");
+  EngineOptions shared;
+  shared.num_threads = 1;
+  test::MemorySink first(one.a.header());
+  const Report alone =
+      Engine(shared).multiply(test::MemorySource(one.a), test::MemorySource(one.b), first, on_cpu("row-merge"));
+  shared.memory_limit_bytes = alone.plan.host_need_bytes * 3 / 2;
+  Engine engine(shared);
+  test::GatedSink gated(one.a.header());
+  std::jthread holds(
+      [&] { engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), gated, on_cpu("row-merge")); });
+  gated.wait_until_reached();
+
+  ProductOptions proven = on_cpu("row-merge");
+  proven.verify_full = true;
+  ProductOptions sampled = on_cpu("row-merge");
+  sampled.verify_blocks = 20;
+  for (const ProductOptions& options : {proven, sampled}) {
+    const CountingSource a(one.a);
+    const CountingSource b(one.b);
+    std::atomic<bool> cancel{false};
+    ProductOptions cancelled = options;
+    cancelled.cancel = &cancel;
+    test::MemorySink sink(one.a.header());
+    std::jthread waits([&] { CHECK_THROWS_AS(engine.multiply(a, b, sink, cancelled), Interrupted); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // long enough for one that does not wait
+    CHECK(a.num_read + b.num_read == 0);
+    cancel = true;
+  }
+  gated.open();
+  holds.join();
+  const CountingSource a(one.a);
+  test::MemorySink sink(one.a.header());
+  const Report report = engine.multiply(a, test::MemorySource(one.b), sink, proven);
+  CHECK((sink.product() == one.expected));
+  CHECK(report.proof.num_rows != 0);
+  CHECK(a.num_read > one.a.header().num_blocks);  // for the proof, too
+}
+
+TEST_CASE("a limit that the product passes by far is refused before anything is read") {
+  const test::ProductCase one = test::make_product_case(8, 200, 3000, "row-merge");
+  EngineOptions shared;
+  shared.memory_limit_bytes = 1000;
+  Engine engine(shared);
+  ProductOptions proven = on_cpu();
+  proven.verify_full = true;
+  ProductOptions sampled = on_cpu();
+  sampled.verify_blocks = 20;
+  for (const ProductOptions& options : {on_cpu(), proven, sampled}) {
+    const CountingSource a(one.a);
+    const CountingSource b(one.b);
+    test::MemorySink sink(one.a.header());
+    CHECK_THROWS_AS(engine.multiply(a, b, sink, options), OutOfMemory);
+    CHECK(a.num_read + b.num_read == 0);
+  }
+}
+
+TEST_CASE("every buffer is released once: by the sink, or for it where it drops the release") {
+  /// Keeps what it is given, in copies, as sinks with queues do.
+  class KeepingReleases : public test::DroppingSink {
+   public:
+    void append(std::span<const std::byte>, std::function<void()> release) override {
+      kept.push_back(release);
+      kept.push_back(std::move(release));
+    }
+    std::vector<std::function<void()>> kept;
+  };
+  int released = 0;
+  const auto release = [&] { ++released; };
+
+  for (const bool no_memory : {false, true}) {
+    test::DroppingSink dropping(no_memory);
+    ReleasingSink sink(dropping);
+    CHECK_THROWS(sink.append({}, release));
+    CHECK(released == 1);
+    released = 0;
+  }
+  KeepingReleases keeping;
+  ReleasingSink sink(keeping);
+  sink.append({}, release);
+  CHECK(released == 0);  // still in the sink's hands
+  keeping.kept.front()();
+  CHECK(released == 1);
+  keeping.kept.clear();
+  CHECK(released == 1);
+  sink.append({}, release);
+  keeping.kept.pop_back();
+  CHECK(released == 1);
+  keeping.kept.clear();
+  CHECK(released == 2);
+}
+
+TEST_CASE("a buffer is released where there is no memory to hold its release") {
+  test::DroppingSink never_called;
+  ReleasingSink sink(never_called);
+  int released = 0;
+  std::function<void()> release = [&] { ++released; };
+  bool thrown = false;
+  {
+    const test::FailingMemory failing(0);
+    try {
+      sink.append({}, std::move(release));
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+  }
+  CHECK(thrown);
+  CHECK(released == 1);
+}
+
+TEST_CASE("a failure of the sink is thrown, and the engine goes on with the next product") {
+  const test::ProductCase one = test::make_product_case(8, 40, 300, "row-merge");
+  Engine engine;
+  test::DroppingSink broken;
+  CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), broken, on_cpu()), IoError);
+  test::DroppingSink no_memory(true);
+  CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), no_memory, on_cpu()),
+                  std::bad_alloc);
+  CHECK((engine.multiply(one.a, one.b, on_cpu()) == one.expected));
+}
+
+TEST_CASE("the header of a caller's own source is checked") {
+  class BadSource : public test::MemorySource {
+   public:
+    using MemorySource::MemorySource;
+    [[nodiscard]] const MatrixHeader& header() const override { return bad_; }
+
+   private:
+    MatrixHeader bad_{.n = 10, .m = 4, .num_blocks = 1};  // 10 is no multiple of 4
+  };
+  const BlockMatrix matrix = test::random_matrix(8, 4, 1, 9, 1);
+  Engine engine;
+  test::MemorySink sink(matrix.header());
+  CHECK_THROWS_AS(engine.multiply(BadSource(matrix), BadSource(matrix), sink, on_cpu()), FormatError);
+}
+
+TEST_CASE("the samples of --verify are taken out of the limit, in a plan as in a product") {
+  const BlockMatrix a = test::random_matrix(8 * 60, 8, 700, 9, 1);
+  const test::TemporaryFolder folder;
+  write_matrix(folder.file("a.bin"), a);
+  EngineOptions limited;
+  limited.memory_limit_bytes = 40'000'000;
+  Engine engine(limited);
+  ProductOptions options = on_cpu();
+  const auto limit_of = [&] {
+    return engine.plan(folder.file("a.bin"), folder.file("a.bin"), options).host_limit_bytes;
+  };
+  CHECK(limit_of() == limited.memory_limit_bytes);
+  options.verify_blocks = 1000;
+  const std::uint64_t samples = 1000 * (8 * 8 * 4 + 3 * 8);  // elements, and three indices
+  CHECK(limit_of() == limited.memory_limit_bytes - samples);
+  test::MemorySink sink(a.header());
+  const Report report = engine.multiply(test::MemorySource(a), test::MemorySource(a), sink, options);
+  CHECK(report.plan.host_limit_bytes == limited.memory_limit_bytes - samples);
+  CHECK(report.verified_blocks >= 1000);
+  options.verify_blocks = 1u << 30;
+  CHECK(limit_of() >= limited.memory_limit_bytes / 8 * 7);
+}
+
+TEST_CASE("operands that cannot be multiplied are rejected before --verify samples them") {
+  const BlockMatrix small = test::random_matrix(8, 1, 20, 9, 1);
+  const BlockMatrix large = test::random_matrix(64 * 4, 64, 10, 9, 1);
+  Engine engine;
+  ProductOptions options = on_cpu();
+  options.verify_blocks = 10;
+  CHECK_THROWS_AS(engine.multiply(small, large, options), ShapeError);
+}
+
+TEST_CASE("devices are named once, one way, and mean CUDA") {
+  const test::ProductCase one = test::make_product_case(8, 10, 20, "auto");
+  const auto with = [](std::vector<int> devices, int device = -1) {
+    EngineOptions options;
+    options.devices = std::move(devices);
+    options.device = device;
+    return options;
+  };
+  CHECK_THROWS_AS(Engine(with({0, 1, 0})), UsageError);
+  CHECK_THROWS_AS(Engine(with({0, kAllDevices})), UsageError);
+  CHECK_THROWS_AS(Engine(with({0, 1}, 0)), UsageError);
+  Engine engine(with({kAllDevices}));
+  CHECK_THROWS_AS(engine.multiply(one.a, one.b, on_cpu()), UsageError);
+  if (!has_cuda_device()) CHECK_THROWS_AS(engine.multiply(one.a, one.b), DeviceError);
+}

@@ -1,0 +1,196 @@
+// A result says how many of its elements are at the limit: the same number whatever way it goes.
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/product/saturation_sink.hpp"
+#include "spmm/arrays.hpp"
+#include "spmm/engine.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/oracle.hpp"
+#include "support/process.hpp"
+#include "support/product_cases.hpp"
+#include "verify/proof.hpp"
+#include "verify/proof_sink.hpp"
+
+namespace {
+
+using namespace spmm;
+namespace fs = std::filesystem;
+
+ProductOptions cpu_only(const std::string& kernel = "auto") {
+  ProductOptions options;
+  options.backend = Backend::cpu;
+  options.kernel = kernel;
+  return options;
+}
+
+/// Full blocks of the largest element: every element of the product is at the limit.
+BlockMatrix full_matrix(std::uint32_t side, std::uint32_t m, std::uint16_t value = 65535) {
+  BlockMatrix matrix{.n = side * m, .m = m, .index = {}, .values = {}};
+  for (std::uint32_t i = 0; i < side; ++i) {
+    for (std::uint32_t j = 0; j < side; ++j) matrix.index.push_back({.i = i, .j = j});
+  }
+  matrix.values.assign(matrix.index.size() * m * m, value);
+  return matrix;
+}
+
+}  // namespace
+
+TEST_CASE("saturation: all elements, none, and one are counted by every kernel, in memory and in files") {
+  const test::TemporaryFolder folder;
+  const BlockMatrix full = full_matrix(6, 4);
+  BlockMatrix one = full_matrix(6, 4, 0);
+  BlockMatrix other = one;
+  one.values[0] = 65535, one.values[1] = 2;  // 65535 * 65535 + 2 * 65535 = 2^32 - 1
+  other.values[0] = 65535, other.values[4] = 65535;
+  write_matrix(folder.file("full"), full);
+  Engine engine;
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.backend != Backend::cpu) continue;
+    INFO(kernel.name);
+    Report report;
+    engine.multiply(full, full, cpu_only(kernel.name), &report);
+    CHECK(report.saturated_elements == 24 * 24);
+    engine.multiply(full_matrix(6, 4, 9), full, cpu_only(kernel.name), &report);
+    CHECK(report.saturated_elements == 0);
+    const ProductMatrix product = engine.multiply(one, other, cpu_only(kernel.name), &report);
+    CHECK(product.values.front() == 4'294'967'295u);
+    CHECK(report.saturated_elements == 1);
+    other.values[4] = 65534;
+    engine.multiply(one, other, cpu_only(kernel.name), &report);
+    CHECK(report.saturated_elements == 0);
+    other.values[4] = 65535;
+    report = engine.multiply(folder.file("full"), folder.file("full"), folder.file("c"), cpu_only(kernel.name));
+    CHECK(report.saturated_elements == 24 * 24);
+  }
+}
+
+TEST_CASE("saturation: parts, transposed operands, checks and arrays give the number of the result") {
+  const test::TemporaryFolder folder;
+  const test::ProductCase one = test::make_product_case(4, 40, 400, "auto");
+  const std::uint64_t expected = test::num_saturated(one.expected);
+  REQUIRE(expected > 100);
+  write_matrix(folder.file("a"), one.a);
+  write_matrix(folder.file("b"), one.b);
+  write_matrix(folder.file("b-transposed"), test::transposed(one.b));
+  Engine engine;
+  ProductOptions options = cpu_only();
+  const auto count = [&](const char* b) {
+    return engine.multiply(folder.file("a"), folder.file(b), folder.file("c"), options).saturated_elements;
+  };
+  options.num_parts = 3;
+  CHECK(count("b") == expected);
+  fs::remove_all(folder.file("c"));
+  options.num_parts = 0;
+  options.transpose_b = true;
+  CHECK(count("b-transposed") == expected);
+  options.transpose_b = false;
+  options.verify_blocks = 5;
+  CHECK(count("b") == expected);
+  options.verify_full = true;
+  const Report proven = engine.multiply(folder.file("a"), folder.file("b"), folder.file("c"), options);
+  CHECK(proven.saturated_elements == expected);
+  CHECK(proven.proof.num_saturated == expected);
+
+  const std::vector<std::int64_t> indptr = {0, 1};
+  const std::vector<std::int64_t> indices = {0};
+  const std::vector<std::uint16_t> data(4, 65535);
+  const BsrView<std::uint16_t> view{.rows = 2, .cols = 2, .m = 2, .indptr = indptr, .indices = indices, .data = data};
+  Report report;
+  multiply(engine, view, view, cpu_only(), &report);
+  CHECK(report.saturated_elements == 4);
+}
+
+TEST_CASE("saturation: a product within a memory limit counts what it counts at once") {
+  const test::ProductCase one = test::make_product_case(8, 100, 6000, "reference");
+  const std::uint64_t result = one.expected.index.size() * output_record_bytes(8);
+  Engine engine({.num_threads = 1, .memory_limit_bytes = result + 2'000'000});
+  Report report;
+  engine.multiply(one.a, one.b, cpu_only("reference"), &report);
+  CHECK(report.plan.a_bands > 1);
+  CHECK(report.saturated_elements == test::num_saturated(one.expected));
+}
+
+TEST_CASE("saturation: where it is an error, the old output stays and the message says what and where") {
+  const test::TemporaryFolder folder;
+  BlockMatrix a = full_matrix(3, 4, 1);
+  a.values[5 * 16 + 6] = 65535;  // block (1, 2), row 1: row 5 of the matrix
+  BlockMatrix b = full_matrix(3, 4, 1);
+  for (std::uint16_t& value : b.values) value = 65535;
+  write_matrix(folder.file("a"), a);
+  write_matrix(folder.file("b"), b);
+  Engine engine;
+  ProductOptions options = cpu_only();
+  engine.multiply(folder.file("a"), folder.file("a"), folder.file("c"), options);
+  const ProductMatrix old = read_product(folder.file("c"));
+  options.on_saturation = OnSaturation::error;
+  const auto message = [&](const std::string& out) -> std::string {
+    try {
+      engine.multiply(folder.file("a"), folder.file("b"), folder.file(out), options);
+    } catch (const SaturationError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string file = message("c");
+  INFO(file);
+  CHECK(file.starts_with(folder.file("c") + ": 12 elements are at the limit 4294967295, the first at row 5, "
+                                            "column 0; nothing was written"));
+  CHECK(file.find("ProductOptions::on_saturation") != std::string::npos);
+  CHECK(read_product(folder.file("c")) == old);
+  options.num_parts = 2;
+  CHECK(message("parts").find("12 elements are at the limit") != std::string::npos);
+  CHECK_FALSE(fs::exists(folder.file("parts")));
+  options.num_parts = 0;
+  CHECK_THROWS_AS(engine.multiply(a, b, options), SaturationError);
+  CHECK(engine.multiply(a, a, options) == old);  // nothing at the limit
+}
+
+TEST_CASE("saturation: a sink counts for a backend that does not, on the threads that write or before") {
+  const test::TemporaryFolder folder;
+  const test::ProductCase one = test::make_product_case(8, 40, 900, "auto");
+  const std::uint64_t expected = test::num_saturated(one.expected);
+  REQUIRE(expected > 0);
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
+  Engine engine;
+  for (const bool is_file : {true, false}) {
+    for (const bool may_saturate : {true, false}) {
+      INFO((is_file ? "file" : "memory") << (may_saturate ? "" : ", nothing can saturate"));
+      ProductMatrix product;
+      const auto file = open_file_sink(folder.file("c"), 8, {});
+      const auto memory = make_memory_sink(product);
+      SaturationSink counting(is_file ? *file : *memory, run);
+      counting.set_may_saturate(may_saturate);
+      const auto a = make_memory_source(one.a, "A");
+      const auto b = make_memory_source(one.b, "B");
+      CHECK(engine.multiply(*a, *b, counting, cpu_only()).saturated_elements == expected);
+      CHECK(counting.num_saturated() == (may_saturate ? expected : 0));
+      CHECK((is_file ? read_product(folder.file("c")) : product) == one.expected);
+    }
+  }
+}
+
+TEST_CASE("saturation: a sink that counts sees each record once behind a proof, which watches the file, too") {
+  const test::TemporaryFolder folder;
+  const test::ProductCase one = test::make_product_case(8, 40, 900, "auto");
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
+  const auto a = make_memory_source(one.a, "A");
+  const auto b = make_memory_source(one.b, "B");
+  const auto file = open_file_sink(folder.file("c"), 8, {});
+  Proof proof(*a, *b, {.key = 5}, run);
+  ProofSink proving(*file, proof, a->header(), run);
+  SaturationSink counting(proving, run);
+  const Report report = Engine().multiply(*a, *b, counting, cpu_only());
+  CHECK(counting.num_saturated() == test::num_saturated(one.expected));
+  CHECK(proving.check(report.c_blocks, run).num_saturated == test::num_saturated(one.expected));
+}

@@ -1,0 +1,337 @@
+// Products out of core give the bytes of a product at once.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "base/memory/aligned_array.hpp"
+#include "base/records/errors.hpp"
+#include "cpu/backend.hpp"
+#include "engine/slabs/cut.hpp"
+#include "engine/slabs/out_of_core.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/memory_stream.hpp"
+#include "support/oracle.hpp"
+#include "support/wrapped_calls.hpp"
+
+namespace {
+
+using namespace spmm;
+using spmm::test::kMostOutputBlocks;
+using spmm::test::most_output_blocks;
+
+/// What a pretended decision allows.
+struct Allowed {
+  std::uint64_t a_blocks = 0;  ///< of A that fit at a time
+  std::uint64_t b_blocks = 0;
+  std::uint64_t kept_bytes = 1u << 30;
+};
+
+struct Outcome {
+  ProductMatrix product;
+  plan::Execution execution;
+  ProductStats stats;
+};
+
+/// The first number of slabs whose largest has so few blocks; 0 where none does.
+std::uint32_t slabs_for(const MatrixHeader& header, const std::vector<std::uint64_t>& counted, std::uint64_t most) {
+  for (std::size_t x = 0; x < plan::kSlabCounts.size(); ++x) {
+    const std::uint32_t count = plan::kSlabCounts.at(x);
+    const std::uint64_t largest = counted.empty() ? (header.num_blocks + count - 1) / count : counted.at(x);
+    if (largest <= most) return count;
+  }
+  return 0;
+}
+
+plan::Execution decide_within(const plan::Statistics& s, const Allowed& allowed) {
+  plan::Execution e;
+  e.backend = Backend::cpu;
+  e.kernel = "row-merge";
+  e.id = plan::KernelId::row_merge;
+  e.num_threads = 2;
+  e.panel_bytes = std::max<std::uint64_t>(1, 4096 / output_record_bytes(s.m())) * output_record_bytes(s.m());
+  e.num_buffers = 3;
+  if (s.exact) return e;
+  e.a_bands = slabs_for(s.a, s.a_slab_blocks, allowed.a_blocks);
+  e.b_bands = slabs_for(s.b, s.b_slab_blocks, allowed.b_blocks);
+  e.kept_bytes = allowed.kept_bytes;
+  if (e.a_bands == 0 || e.b_bands == 0) e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory"};
+  return e;
+}
+
+/// Without finish(): all of the outcome but the product.
+Outcome multiply_into(const BlockMatrix& a, const BlockMatrix& b, const Allowed& allowed, Sink& sink) {
+  const auto source_a = make_memory_source(a, "matrix A");
+  const auto source_b = make_memory_source(b, "matrix B");
+  Outcome out;
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
+  const auto run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
+    return cpu::multiply(one_a, one_b, to, execution, decide, run);
+  };
+  out.stats = multiply_out_of_core(*source_a, *source_b, sink, decide, run_at_once, run, out.execution);
+  return out;
+}
+
+Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Allowed& allowed) {
+  ProductMatrix product;
+  const auto sink = make_memory_sink(product);
+  Outcome out = multiply_into(a, b, allowed, *sink);
+  sink->finish({.n = a.n, .m = a.m, .num_blocks = static_cast<std::uint32_t>(out.stats.num_blocks)});
+  sink->publish();
+  out.product = std::move(product);
+  return out;
+}
+
+/// Blocks of the bucket with the most: slabs cannot be smaller.
+std::uint64_t largest_bucket(const BlockMatrix& matrix, bool rows) {
+  std::vector<std::uint64_t> counts(slabs::kNumBuckets, 0);
+  for (const BlockIndex& at : matrix.index) {
+    ++counts[std::uint64_t{rows ? at.i : at.j} * slabs::kNumBuckets / (matrix.n / matrix.m)];
+  }
+  return *std::max_element(counts.begin(), counts.end());
+}
+
+}  // namespace
+
+TEST_CASE("slabs give the oracle's product on the battery") {
+  for (const test::Recipe& recipe : test::battery()) {
+    for (const std::uint32_t m : {1u, 4u, 8u}) {
+      const test::Operands operands = recipe.make(m, 1);
+      const auto& [a, b] = operands;
+      const ProductMatrix expected = test::oracle_multiply(a, b);
+      for (const std::uint64_t part : {1u, 2u, 5u}) {
+        for (const bool cut_b : {false, true}) {
+          const std::uint64_t a_blocks = std::max<std::uint64_t>(largest_bucket(a, true), a.index.size() / part + 1);
+          const std::uint64_t b_blocks = std::max<std::uint64_t>(largest_bucket(b, false), b.index.size() / part + 1);
+          INFO(recipe.name << " (" << recipe.bug << "), m " << m << ", 1/" << part << (cut_b ? ", B too" : ""));
+          // Twice the smallest slab always allows some division.
+          const Outcome out =
+              multiply_within(a, b, {.a_blocks = 2 * a_blocks, .b_blocks = cut_b ? 2 * b_blocks : b.index.size()});
+          REQUIRE((out.product == expected));
+          REQUIRE(out.stats.num_saturated == test::num_saturated(expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the division that is needed is used, and counts add up") {
+  const BlockMatrix a = test::random_matrix(4 * 200, 4, 3000, 65535, 1);
+  const BlockMatrix b = test::random_matrix(4 * 200, 4, 3000, 65535, 2);
+  const Outcome whole = multiply_within(a, b, {.a_blocks = 3000, .b_blocks = 3000});
+  CHECK(whole.execution.a_bands == 1);
+  CHECK(whole.execution.b_bands == 1);
+  const Outcome rows = multiply_within(a, b, {.a_blocks = 1100, .b_blocks = 3000});
+  CHECK(rows.execution.a_bands >= 3);
+  CHECK(rows.execution.b_bands == 1);
+  const Outcome both = multiply_within(a, b, {.a_blocks = 1100, .b_blocks = 800});
+  CHECK(both.execution.a_bands >= 3);
+  CHECK(both.execution.b_bands >= 4);
+  for (const Outcome* out : {&rows, &both}) {
+    CHECK((out->product == whole.product));
+    CHECK(out->stats.pairs == whole.stats.pairs);
+    CHECK(out->stats.num_blocks == whole.stats.num_blocks);
+  }
+}
+
+TEST_CASE("a slab whose result is too large is divided further") {
+  const BlockMatrix a = test::random_matrix(8 * 100, 8, 2000, 2047, 1);
+  const BlockMatrix b = test::random_matrix(8 * 100, 8, 2000, 2047, 2);
+  const ProductMatrix expected = test::oracle_multiply(a, b);
+  const std::uint64_t result_bytes = expected.index.size() * output_record_bytes(8);
+  const Outcome out = multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = result_bytes / 10});
+  CHECK(out.execution.a_bands == 1);
+  CHECK(out.execution.b_bands >= 2);
+  CHECK((out.product == expected));
+  CHECK_THROWS_AS(multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 300}), OutOfMemory);
+}
+
+TEST_CASE("lists of slabs take no more than is planned, however often a slab is divided") {
+  const BlockMatrix matrix = test::random_matrix(8 * 100, 8, 2000, 2047, 1);
+  const auto source = make_memory_source(matrix, "matrix");
+  ProductMatrix product;
+  const auto sink = make_memory_sink(product);
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
+  const Allowed allowed{.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 100 * output_record_bytes(8)};
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
+  const std::uint64_t before = array_usage().bytes;
+  const Source* first_b = nullptr;
+  unsigned num_slabs_of_a = 0;
+  std::uint64_t most_bytes = 0;
+  const auto run_at_once = [&](const Source& a, const Source& b, Sink& to, plan::Execution& execution) {
+    if (first_b == nullptr) first_b = &b;
+    if (first_b == &b) {  // nothing is kept yet
+      ++num_slabs_of_a;
+      most_bytes = std::max(most_bytes, array_usage().bytes - before);
+    }
+    return cpu::multiply(a, b, to, execution, decide, run);
+  };
+  plan::Execution execution;
+  multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution);
+  CHECK(execution.a_bands == 1);
+  CHECK(num_slabs_of_a > 10);
+  const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
+  CHECK(most_bytes + counts <= plan::slab_list_bytes(matrix.header(), matrix.header()));
+}
+
+TEST_CASE("lists of needed rows take no more than is planned") {
+  const BlockMatrix matrix = test::random_matrix(8 * 100, 8, 2000, 2047, 1);
+  const auto source = make_memory_source(matrix, "matrix");
+  ProductMatrix product;
+  const auto sink = make_memory_sink(product);
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 1};
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, {.a_blocks = 200, .b_blocks = 2000}); };
+  const std::uint64_t before = array_usage().bytes;
+  std::uint64_t most_bytes = 0;
+  unsigned num_slabs = 0;
+  const auto run_at_once = [&](const Source& a, const Source& b, Sink& to, plan::Execution& execution) {
+    ++num_slabs;
+    most_bytes = std::max(most_bytes, array_usage().bytes - before);
+    return cpu::multiply(a, b, to, execution, decide, run);
+  };
+  plan::Execution execution;
+  multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution);
+  CHECK(execution.b_bands == 1);
+  CHECK(num_slabs >= 10);
+  const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
+  CHECK(most_bytes + counts <= plan::needed_list_bytes(matrix.header(), matrix.header()));
+}
+
+TEST_CASE("a division that the exact sizes of slabs forbid is refused, and nothing runs") {
+  // Every block of A lies in one block row: slabs of equal size, which headers make one expect, do not exist.
+  BlockMatrix a = test::random_matrix(4 * 200, 4, 150, 9, 1);
+  for (std::uint32_t x = 0; x < 150; ++x) a.index[x] = {.i = 7, .j = x};
+  const auto source = make_memory_source(a, "matrix");
+  ProductMatrix product;
+  const auto sink = make_memory_sink(product);
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
+  unsigned runs = 0;
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, {.a_blocks = 100, .b_blocks = 150}); };
+  const auto run_at_once = [&](const Source&, const Source&, Sink&, plan::Execution&) {
+    ++runs;
+    return ProductStats{};
+  };
+  plan::Execution execution;
+  CHECK_THROWS_AS(multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution), OutOfMemory);
+  CHECK(runs == 0);
+}
+
+TEST_CASE("what fits in no division is refused") {
+  const BlockMatrix a = test::random_matrix(4 * 50, 4, 500, 9, 1);
+  CHECK_THROWS_AS(multiply_within(a, a, {.a_blocks = 0, .b_blocks = 0}), OutOfMemory);
+}
+
+TEST_CASE("errors within a slab name the records of the whole file") {
+  BlockMatrix a = test::random_matrix(4 * 50, 4, 500, 9, 1);
+  const BlockMatrix good = a;
+  a.index[400] = a.index[123];
+  const auto message = [&](const BlockMatrix& left, const BlockMatrix& right) -> std::string {
+    try {
+      multiply_within(left, right, {.a_blocks = 100, .b_blocks = 100});
+    } catch (const FormatError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  for (const std::string& text : {message(a, good), message(good, a)}) {
+    INFO(text);
+    CHECK(text.find("123") != std::string::npos);
+    CHECK(text.find("400") != std::string::npos);
+  }
+  a.index[400] = {.i = 7, .j = 50};
+  CHECK(message(a, good).find("400") != std::string::npos);
+}
+
+TEST_CASE("a duplicate is rejected at every limit, also where the other operand is empty") {
+  const BlockMatrix good = test::random_matrix(4 * 50, 4, 500, 9, 1);
+  BlockMatrix twice = good;
+  twice.index[400] = twice.index[123];
+  const BlockMatrix none{.n = good.n, .m = good.m, .index = {}, .values = {}};
+  for (const std::uint64_t fit : {500u, 100u, 40u}) {
+    INFO(fit << " blocks fit");
+    const Allowed allowed{.a_blocks = fit, .b_blocks = fit};
+    CHECK_THROWS_AS(multiply_within(none, twice, allowed), FormatError);
+    CHECK_THROWS_AS(multiply_within(twice, none, allowed), FormatError);
+    CHECK(multiply_within(none, good, allowed).product.index.empty());
+    CHECK(multiply_within(good, none, allowed).product.index.empty());
+    CHECK(multiply_within(none, none, allowed).product.index.empty());
+  }
+}
+
+TEST_CASE("a duplicate of B in a block row that A does not meet is rejected, too") {
+  BlockMatrix a = test::random_matrix(4 * 50, 4, 500, 9, 1);
+  std::erase_if(a.index, [](const BlockIndex& at) { return at.j == 7; });
+  a.values.resize(a.index.size() * 16);
+  BlockMatrix b = test::random_matrix(4 * 50, 4, 500, 9, 2);
+  std::erase_if(b.index, [](const BlockIndex& at) { return at.i == 7; });
+  b.index.push_back({.i = 7, .j = 3});
+  b.values.resize(b.index.size() * 16);
+  const Allowed rows{.a_blocks = 100, .b_blocks = 1000};
+  CHECK(multiply_within(a, b, rows).execution.b_bands == 1);
+  b.index.push_back({.i = 7, .j = 3});
+  b.values.resize(b.index.size() * 16);
+  CHECK_THROWS_AS(multiply_within(a, b, rows), FormatError);
+}
+
+TEST_CASE("slabs hold every block, none is empty unless there are no blocks at all") {
+  std::vector<std::uint64_t> counts(slabs::kNumBuckets, 0);
+  counts[5] = 10;
+  counts[6] = 1;
+  counts[60'000] = 3;
+  for (const std::uint32_t num_slabs : {1u, 2u, 3u, 64u}) {
+    const std::vector<slabs::Slab> cut = slabs::cut_slabs(counts, 0, slabs::kNumBuckets, num_slabs);
+    CHECK(cut.size() == std::min(num_slabs, 3u));
+    std::uint64_t sum = 0;
+    for (const slabs::Slab& slab : cut) {
+      CHECK(slab.num_blocks > 0);
+      sum += slab.num_blocks;
+    }
+    CHECK(sum == 14);
+  }
+  const std::vector<slabs::Slab> empty = slabs::cut_slabs(counts, 100, 1000, 4);
+  REQUIRE(empty.size() == 1);
+  CHECK(empty[0].num_blocks == 0);
+}
+
+TEST_CASE("slabs: what does not divide evenly goes to the first ones") {
+  const std::vector<std::uint64_t> counts(7, 1);
+  std::vector<std::uint64_t> sizes;
+  for (const slabs::Slab& slab : slabs::cut_slabs(counts, 0, 7, 3)) sizes.push_back(slab.num_blocks);
+  CHECK(sizes == std::vector<std::uint64_t>{3, 2, 2});
+}
+
+TEST_CASE("too many result blocks: one error at every limit") {
+  const BlockMatrix a = test::random_matrix(4 * 60, 4, 700, 9, 1);
+  const Outcome whole = multiply_within(a, a, {.a_blocks = 700, .b_blocks = 700});
+  const auto message = [&](std::uint64_t fit) -> std::string {
+    try {
+      test::MemorySink sink(a.header());  // counts no blocks itself
+      multiply_into(a, a, {.a_blocks = fit, .b_blocks = fit}, sink);
+    } catch (const OutOfMemory& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  struct Restore {
+    ~Restore() { most_output_blocks = kMostOutputBlocks; }
+  } const restore;
+  most_output_blocks = whole.stats.num_blocks;
+  CHECK(message(700) == "accepted");
+  CHECK(message(200) == "accepted");
+  most_output_blocks = whole.stats.num_blocks - 1;
+  CHECK(message(700).find("more than " + std::to_string(whole.stats.num_blocks - 1) + " non-zero blocks") !=
+        std::string::npos);
+  CHECK(message(200) == message(700));
+  CHECK(message(50) == message(700));
+}

@@ -1,0 +1,261 @@
+// Products out of core through a scratch file: the same bytes for every limit, and no limit at which much more is read.
+#include "engine/slabs/sorted_product.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/decide.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/process.hpp"
+#include "support/product_cases.hpp"
+#include "unit/plan/plan_support.hpp"
+
+namespace {
+
+using namespace spmm;
+
+std::string bytes_of_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Bytes that this process has read so far, from files and the page cache.
+std::uint64_t read_so_far() {
+  std::ifstream in("/proc/self/io");
+  std::string key;
+  std::uint64_t bytes = 0;
+  in >> key >> bytes;
+  REQUIRE(key == "rchar:");
+  return bytes;
+}
+
+Options within(std::uint64_t limit_bytes, unsigned num_threads = 1) {
+  EngineOptions engine;
+  engine.num_threads = num_threads;
+  engine.memory_limit_bytes = limit_bytes;
+  ProductOptions product;
+  product.backend = Backend::cpu;
+  product.kernel = "row-merge";
+  return {engine, product};
+}
+
+/// Two files and their product at once.
+class SortedOperands {
+ public:
+  SortedOperands(const BlockMatrix& a, const BlockMatrix& b) {
+    write_matrix(folder_.file("a"), a);
+    write_matrix(folder_.file("b"), b);
+    multiply(folder_.file("a"), folder_.file("b"), folder_.file("c"), within(0));
+    expected_ = bytes_of_file(folder_.file("c"));
+  }
+
+  /// The report of a product within a limit, which has the bytes of the product at once.
+  [[nodiscard]] Report check(const Options& options) const {
+    const std::string out = folder_.file("limited");
+    const Report report = multiply(folder_.file("a"), folder_.file("b"), out, options);
+    CHECK((bytes_of_file(out) == expected_));
+    std::filesystem::remove(out);
+    return report;
+  }
+
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_.file(name); }
+
+ private:
+  test::TemporaryFolder folder_;
+  std::string expected_;
+};
+
+std::string message_of(const std::string& a, const std::string& b, const Options& options) {
+  try {
+    multiply(a, b, "/dev/null", options);
+  } catch (const FormatError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// A matrix whose first record lies outside from the second read on.
+class ChangingSource : public Source {
+ public:
+  explicit ChangingSource(const BlockMatrix& matrix) : whole_(make_memory_source(matrix, "A")) {}
+  [[nodiscard]] const MatrixHeader& header() const override { return whole_->header(); }
+  [[nodiscard]] const std::string& name() const override { return whole_->name(); }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    whole_->read(first, count, dst);
+    if (num_reads_++ != 0 && first == 0) std::fill_n(dst, sizeof(BlockIndex), std::byte{0xFF});
+  }
+  void check_unchanged() const override {}
+
+ private:
+  std::unique_ptr<Source> whole_;
+  mutable unsigned num_reads_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("every limit gives the same bytes through a scratch file") {
+  const SortedOperands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
+                                test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
+  unsigned num_sorted = 0;
+  for (std::uint64_t limit = 12'000'000; limit > 4'100'000; limit -= limit / 9) {
+    INFO("limit " << limit);
+    const Report report = operands.check(within(limit, 1 + static_cast<unsigned>(limit % 3)));
+    num_sorted += report.plan.scratch_bytes != 0 ? 1 : 0;
+    CHECK(report.plan.host_need_bytes <= limit);
+  }
+  CHECK(num_sorted >= 2);
+}
+
+TEST_CASE("a block row that meets all of B comes alone, some columns after the other") {
+  BlockMatrix a = test::random_matrix(8 * 4096, 8, 12'000, 300, 1);
+  std::erase_if(a.index, [](const BlockIndex& at) { return at.i == 2000; });
+  for (std::uint32_t x = 0; x < 4096; ++x) a.index.push_back({.i = 2000, .j = x});
+  a.values.resize(a.index.size() * 64, 3);
+  const SortedOperands operands(a, test::random_matrix(8 * 4096, 8, 30'000, 300, 2));
+  const Report report = operands.check(within(5'000'000));
+  REQUIRE(report.plan.scratch_bytes != 0);
+  CHECK(report.plan.a_bands > 2);
+  CHECK(report.plan.b_bands > 1);
+}
+
+TEST_CASE("what is read rises slowly as the limit falls") {
+  const test::TemporaryFolder folder;  // 5.4 MB each: many result blocks for each of an operand
+  write_matrix(folder.file("a"), test::random_matrix(8 * 1024, 8, 40'000, 2047, 1));
+  write_matrix(folder.file("b"), test::random_matrix(8 * 1024, 8, 40'000, 2047, 2));
+  std::uint64_t last = 0;
+  std::uint64_t first = 0;
+  std::uint64_t pairs = 0;
+  for (std::uint64_t limit = 16'000'000; limit > 4'300'000; limit -= limit / 10) {
+    const std::uint64_t before = read_so_far();
+    const Report report = multiply(folder.file("a"), folder.file("b"), "/dev/null", within(limit));
+    const std::uint64_t bytes = read_so_far() - before;
+    INFO("limit " << limit << ": " << report.plan.a_bands << " x " << report.plan.b_bands << " slabs, "
+                  << report.plan.scratch_bytes << " bytes of scratch, " << bytes << " bytes read, " << last
+                  << " before");
+    if (first == 0) first = bytes;
+    if (last != 0) CHECK(bytes < last + last * 3 / 5 + 8 * first);
+    pairs = report.pairs;
+    last = bytes;
+  }
+  CHECK(last < pairs * input_record_bytes(8) + 8 * first);  // nothing is read more often than it is used
+}
+
+TEST_CASE("the predicted time rises slowly as the limit falls") {
+  for (const auto& [side, blocks] : std::vector<std::pair<std::uint32_t, std::uint64_t>>{
+           {32'768, 500'000}, {32'768, 200'000}, {1u << 20, 1'000'000}, {1u << 23, 2'000'000}}) {
+    const plan::Statistics s = test::evenly_spread(side, 8, static_cast<double>(blocks));
+    plan::Limits limits = test::large_machine();
+    limits.backend = Backend::cpu;
+    limits.num_threads = limits.num_cores = 2;
+    limits.has_scratch = true;
+    limits.kernel = plan::KernelId::row_merge;
+    limits.host_bytes = std::uint64_t{4} << 30;
+    const double at_once = plan::decide(s, limits).predicted_s;
+    double last = at_once;
+    const std::uint64_t tenth = blocks * 2 * input_record_bytes(8) / 10;
+    for (; limits.host_bytes > tenth; limits.host_bytes -= limits.host_bytes / 20) {
+      const plan::Execution e = plan::decide(s, limits);
+      INFO("n " << side << ", k " << blocks << ", " << limits.host_bytes << " bytes: " << e.a_bands << " x "
+                << e.b_bands << ", " << e.predicted_s << " s, before " << last);
+      REQUIRE_FALSE(e.is_refused());
+      CHECK(e.predicted_s <= 1.5 * last + 0.5 * at_once);
+      last = e.predicted_s;
+    }
+  }
+}
+
+TEST_CASE("a file that is both operands is sorted once, and transposed ones as they are read") {
+  const test::TemporaryFolder folder;
+  write_matrix(folder.file("a"), test::random_matrix(8 * 8192, 8, 30'000, 65535, 1));
+  for (const bool transposed : {false, true}) {
+    Options options = within(0);
+    options.transpose_a = transposed;
+    multiply(folder.file("a"), folder.file("a"), folder.file("c"), options);
+    options.memory_limit_bytes = 4'900'000;
+    const Report report = multiply(folder.file("a"), folder.file("a"), folder.file("d"), options);
+    CHECK(report.plan.scratch_bytes != 0);
+    CHECK((bytes_of_file(folder.file("c")) == bytes_of_file(folder.file("d"))));
+  }
+}
+
+TEST_CASE("invalid records give the message of a product at once through a scratch file, too") {
+  const test::TemporaryFolder folder;
+  const BlockMatrix matrix = test::random_matrix(8 * 8192, 8, 30'000, 65535, 1);
+  const auto write = [&](const std::string& name, BlockIndex of_last) {
+    write_matrix(folder.file(name), matrix);
+    std::fstream file(folder.file(name), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(kHeaderBytes + 25'000 * input_record_bytes(8)));
+    file.write(reinterpret_cast<const char*>(&of_last), sizeof of_last);
+  };
+  write("good", matrix.index[25'000]);
+  write("twice", matrix.index[13]);
+  write("outside", {.i = 8192, .j = 0});
+  for (const char* bad : {"twice", "outside"}) {
+    for (const bool is_a : {true, false}) {
+      const std::string a = folder.file(is_a ? bad : "good");
+      const std::string b = folder.file(is_a ? "good" : bad);
+      const std::string message = message_of(a, b, within(0));
+      CHECK(message.find("25000") != std::string::npos);
+      CHECK(message_of(a, b, within(4'900'000)) == message);
+    }
+  }
+}
+
+TEST_CASE("a record whose index leaves the matrix after it was counted is a changed file") {
+  const BlockMatrix matrix = test::random_matrix(64, 8, 20, 300, 1);
+  const ChangingSource source(matrix);
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> folders = {folder.path().string()};
+  std::string why;
+  const io::ScratchFile file = io::ScratchFile::make(folders, 1u << 20, why);
+  if (!file.is_open()) return;  // the folder is in memory
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 1};
+  CHECK_THROWS_AS(slabs::SortedMatrix(source, file, {.file_offset = 0, .memory_bytes = 1u << 20}, run), FormatError);
+}
+
+TEST_CASE("without a folder on a disk the slabs are read from the operands, and the plan says why") {
+  const std::string shared = "/dev/shm";
+  if (!std::filesystem::is_directory(shared)) return;
+  const SortedOperands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
+                                test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
+  const char* const set = std::getenv("TMPDIR");
+  const std::string before = set == nullptr ? "" : set;
+  setenv("TMPDIR", shared.c_str(), 1);
+  const Report none = multiply(operands.file("a"), operands.file("b"), "/dev/null", within(4'900'000));
+  setenv("TMPDIR", "/nowhere", 1);
+  const Report nowhere = multiply(operands.file("a"), operands.file("b"), "/dev/null", within(4'900'000));
+  const Report beside = operands.check(within(4'900'000));  // in the output's folder
+  set == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", before.c_str(), 1);
+  CHECK(none.plan.scratch_bytes == 0);
+  CHECK(none.plan.why_no_scratch.find("/dev/shm: is in memory") != std::string::npos);
+  CHECK(nowhere.plan.why_no_scratch.find("/nowhere: No such file") != std::string::npos);
+  CHECK(beside.plan.scratch_bytes == 2 * 30'000 * input_record_bytes(8));
+  CHECK(beside.plan.why_no_scratch.empty());
+  CHECK(none.c_blocks == beside.c_blocks);
+}
+
+TEST_CASE("a scratch file that is longer than files may be is not made, and no signal comes") {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> folders = {folder.path().string()};
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit less = before;
+  less.rlim_cur = 1u << 20;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &less) == 0);
+  std::string why;
+  const io::ScratchFile file = io::ScratchFile::make(folders, 1u << 21, why);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK_FALSE(file.is_open());
+  CHECK((why.ends_with("File too large") || why.ends_with("is in memory")));
+}

@@ -1,0 +1,400 @@
+// decide(): one registry, one function, equal inputs give equal executions.
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "kernels/tuning.hpp"
+#include "plan/cuda_shape.hpp"
+#include "plan/decide.hpp"
+#include "plan/registry.hpp"
+#include "spmm/error.hpp"
+#include "spmm/multiply.hpp"
+#include "support/catch.hpp"
+#include "unit/plan/plan_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using plan::KernelId;
+
+}  // namespace
+
+TEST_CASE("every kernel has one registry row with what its backend needs to decide") {
+  std::set<KernelId> ids;
+  std::set<std::string_view> names;
+  for (const plan::KernelRow& row : plan::registry()) {
+    INFO(row.name);
+    CHECK(ids.insert(row.id).second);
+    CHECK(names.insert(row.name).second);
+    CHECK(plan::row_of(row.id).name == row.name);
+    CHECK(plan::kernel_named(row.name) == row.id);
+    CHECK_FALSE(row.summary.empty());
+    CHECK((row.host_bytes != nullptr) == (row.backend == Backend::cpu));
+    CHECK((row.host_ms != nullptr) == (row.backend == Backend::cpu));
+    if (row.is_automatic && row.backend == Backend::cuda) CHECK(row.device_ms != nullptr);
+  }
+  CHECK(ids.size() == 14);
+  CHECK_FALSE(plan::kernel_named("two_pointer"));
+  CHECK_FALSE(plan::kernel_named(""));
+  for (const KernelInfo& kernel : kernel_names()) CHECK(plan::kernel_named(kernel.name));
+}
+
+TEST_CASE("an unknown kernel is an error, not another kernel") {
+  Options options;
+  options.kernel = "no-such-kernel";
+  const BlockMatrix matrix{.n = 4, .m = 4, .index = {}, .values = {}};
+  CHECK_THROWS_AS(multiply(matrix, matrix, options), UsageError);
+}
+
+TEST_CASE("each kernel that is named is decided for, or refused as data") {
+  const plan::Statistics s = evenly_spread(8192, 8, 100'000);
+  for (const plan::KernelRow& row : plan::registry()) {
+    plan::Limits limits = large_machine();
+    limits.kernel = row.id;
+    const plan::Execution e = plan::decide(s, limits);
+    INFO(row.name);
+    if (row.max_side != 0 && row.max_side < s.m()) {
+      CHECK(e.refusal.kind == plan::Refusal::Kind::usage);
+      continue;
+    }
+    CHECK_FALSE(e.is_refused());
+    CHECK(e.id == row.id);
+    CHECK(e.kernel == row.name);
+    CHECK(e.backend == row.backend);
+    CHECK(e.host_need_bytes <= limits.host_bytes);
+    CHECK(e.candidates.size() == 1);
+    CHECK(e.predicted_s > 0);
+    limits.host_bytes = 1000;
+    const plan::Execution none = plan::decide(s, limits);  // does not throw
+    CHECK(none.refusal.kind == plan::Refusal::Kind::memory);
+    CHECK_THROWS_AS(plan::throw_if_refused(none), OutOfMemory);
+  }
+}
+
+TEST_CASE("what a kernel needs is asked of the machine") {
+  const plan::Statistics s = evenly_spread(8192, 8, 100'000);
+  plan::Limits limits = large_machine();
+  limits.device->has_dense_tensor = false;
+  limits.has_blas = false;
+  limits.kernel = KernelId::dense_tensor;
+  CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), DeviceError);
+  limits.kernel = KernelId::dense_blas;
+  CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), UsageError);
+  limits.kernel = std::nullopt;
+  limits.backend = Backend::cuda;
+  limits.device = std::nullopt;
+  CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), DeviceError);
+  limits.backend = Backend::automatic;
+  limits.why_no_device = "no CUDA device";
+  const plan::Execution e = plan::decide(s, limits);
+  CHECK(e.backend == Backend::cpu);
+  CHECK(e.id == KernelId::row_merge);
+  CHECK(reason_text(e) == "no CUDA device");
+  CHECK(expected_kernels_text(e).empty());  // nothing to choose from
+}
+
+TEST_CASE("expected and exact decisions come from one function") {
+  for (const Backend backend : {Backend::cuda, Backend::cpu}) {
+    plan::Limits limits = large_machine();
+    limits.backend = backend;
+    const plan::Statistics expected = evenly_spread(32'768, 8, 1'000'000);
+    const plan::Execution before = plan::decide(expected, limits);
+    const plan::Execution after = plan::decide(counted(expected), limits);
+    CHECK_FALSE(before.exact);
+    CHECK(after.exact);
+    // The same statistics, known for sure: the same choice, memory and time.
+    CHECK(after.id == before.id);
+    CHECK(after.candidates == before.candidates);
+    CHECK(after.max_c_blocks == before.max_c_blocks);
+    CHECK(after.panel_bytes == before.panel_bytes);
+    CHECK(after.num_threads == before.num_threads);
+    CHECK(after.num_buffers == before.num_buffers);
+    CHECK(after.host_need_bytes == before.host_need_bytes);
+    CHECK(after.device_need_bytes == before.device_need_bytes);
+    CHECK(after.predicted_s == before.predicted_s);
+    CHECK(after.panels.empty() == (backend == Backend::cpu));
+  }
+}
+
+TEST_CASE("small blocks have a kernel of their own, larger ones do not") {
+  plan::Limits limits = large_machine();
+  const auto considers = [](const plan::Execution& e) {
+    return std::any_of(e.candidates.begin(), e.candidates.end(),
+                       [](const Candidate& c) { return c.kernel == "small-blocks"; });
+  };
+  for (const std::uint32_t m : {1u, 2u, 3u}) CHECK(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
+  for (const std::uint32_t m : {4u, 5u, 8u})
+    CHECK_FALSE(considers(plan::decide(evenly_spread(12'000, m, 1e6), limits)));
+  CHECK(plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits).id == KernelId::small_blocks);
+  limits.kernel = KernelId::small_blocks;
+  const plan::Execution one = plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits);
+  CHECK(one.operand_layout == plan::Layout::rows_unpadded);
+  // A row has no more C blocks than pairs: a panel of short rows is not as narrow as one that visits all columns.
+  const plan::Execution sparse = plan::decide(counted(evenly_spread(1u << 20, 1, 2e6), 64), limits);
+  CHECK(sparse.operand_layout == plan::Layout::rows_unpadded);
+  CHECK(sparse.panels.size() == 1);
+  CHECK(sparse.panels.front().max_c_blocks() <= static_cast<std::uint64_t>(sparse.expected_pairs));
+  // Long rows of very wide matrices would have too many chunks each; short ones are one unit.
+  plan::Statistics wide = counted(evenly_spread(4'000'000'000u, 4, 1e6));
+  CHECK_FALSE(plan::decide(wide, limits).is_refused());
+  wide.row_pairs.max_row_pairs = 1'000'000;
+  CHECK(plan::decide(wide, limits).refusal.kind == plan::Refusal::Kind::usage);
+}
+
+TEST_CASE("small-blocks is predicted within half of what was measured on even products") {
+  const struct {
+    std::uint32_t nb, m;
+    double blocks, measured_ms;  // kernels/HISTORY.md
+  } cases[] = {{32'768, 1, 2e7, 36.2}, {16'384, 2, 2e6, 5.77}, {10'923, 3, 1e6, 4.42}};
+  for (const auto& c : cases) {
+    const plan::Execution e = plan::decide(counted(evenly_spread(c.nb * c.m, c.m, c.blocks, 2047)), large_machine());
+    INFO("m " << c.m << ", predicted " << e.predicted_ms);
+    CHECK((e.id == KernelId::small_blocks || (c.m == 3 && e.id == KernelId::rows)));  // m = 3: as long by either
+    CHECK((e.predicted_ms < c.measured_ms * 1.5 && e.predicted_ms > c.measured_ms / 1.5));
+  }
+}
+
+TEST_CASE("equal inputs give equal executions") {
+  for (const double blocks : {100.0, 1e5, 8.8e6}) {
+    for (const std::uint64_t device_bytes :
+         {std::uint64_t{200} << 20, std::uint64_t{2} << 30, std::uint64_t{99} << 30}) {
+      for (const Backend backend : {Backend::automatic, Backend::cpu}) {
+        plan::Limits limits = large_machine();
+        limits.backend = backend;
+        limits.device->bytes = device_bytes;
+        limits.host_bytes = device_bytes;
+        const plan::Statistics s = evenly_spread(32'768, 8, blocks);
+        CHECK((plan::decide(s, limits) == plan::decide(plan::Statistics(s), plan::Limits(limits))));
+        if (plan::decide(s, limits).is_in_slabs()) continue;
+        CHECK((plan::decide(counted(s), limits) == plan::decide(counted(s), limits)));
+      }
+    }
+  }
+}
+
+TEST_CASE("the kernel follows density, device and memory") {
+  const plan::Limits machine = large_machine();
+  const auto best = [](const plan::Statistics& s, const plan::Limits& limits) { return plan::decide(s, limits).id; };
+  CHECK(best(evenly_spread(8'192, 8, 1e5, 2047), machine) == KernelId::rows);
+  CHECK(best(counted(evenly_spread(8'192, 8, 1e5, 65'535)), machine) == KernelId::rows);  // some C blocks have one pair
+  CHECK(best(evenly_spread(32'768, 4, 1e6, 2047), machine) == KernelId::rows);
+  CHECK(best(evenly_spread(1'048'576, 8, 1e6), machine) == KernelId::rows);
+  const plan::Statistics dense = evenly_spread(32'768, 8, 8.8e6, 2047);
+  CHECK(best(dense, machine) == KernelId::dense_tensor);
+  plan::Limits other_device = machine;
+  other_device.device->has_dense_tensor = false;
+  CHECK(best(dense, other_device) == KernelId::rows);
+  const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b, 8).resident;
+  plan::Limits little = machine;
+  little.device->bytes = operands + (std::uint64_t{2} << 30);  // B by groups of block columns, anew for every panel
+  const plan::Execution in_groups = plan::decide(counted(dense), little);
+  CHECK(in_groups.id == KernelId::dense_tensor);
+  CHECK(in_groups.dense_columns < dense.nb());
+  CHECK(in_groups.dense_columns % 64 == 0);
+  CHECK(in_groups.device_need_bytes <= little.device->bytes);
+  CHECK(in_groups.predicted_ms > plan::decide(counted(dense), machine).predicted_ms);
+  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
+  CHECK(plan::decide(counted(dense), little).device_need_bytes <= little.device->bytes);
+
+  const auto least_ms = [&](std::uint32_t max_element, double pairs = 1) {
+    plan::Statistics s = evenly_spread(32'768, 8, 8.8e6, max_element);
+    s.num_pairs *= pairs;
+    return plan::decide(s, machine).predicted_ms;
+  };
+  CHECK(least_ms(2047) < least_ms(20));            // saturated half way, found with one byte
+  CHECK(least_ms(20) < least_ms(900));             // the sums stay below 2^32
+  CHECK(least_ms(65'535, 2) == least_ms(65'535));  // the first check for saturation costs the same
+}
+
+TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, and no third one beyond fourteen bits") {
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::dense_tensor;
+  const auto planes = [&](std::uint32_t max_element) {
+    return plan::decide(counted(evenly_spread(32'768, 8, 1e6, max_element)), limits).num_planes;
+  };
+  CHECK(planes(255) == 1);
+  CHECK(planes(256) == 3);
+  CHECK(planes(16'383) == 3);
+  CHECK(planes(16'384) == 2);
+  const auto shape = [&](std::uint32_t max_element) {
+    const plan::Statistics s = counted(evenly_spread(32'768, 8, 1e4, max_element));
+    return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), s, limits);
+  };
+  CHECK(shape(16'383).predicted_ms < 0.8 * shape(16'384).predicted_ms);
+  std::uint64_t too_little = 0;
+  for (std::uint64_t enough = std::uint64_t{1} << 30; enough - too_little > 1;) {  // the least within which it runs
+    limits.device->bytes = too_little + (enough - too_little) / 2;
+    (shape(1000).is_refused() ? too_little : enough) = limits.device->bytes;
+  }
+  limits.device->bytes = too_little + 1;
+  CHECK(shape(1000).num_planes == 2);
+  CHECK(shape(1000).device_need_bytes <= limits.device->bytes);
+  limits.device->bytes = std::uint64_t{1} << 30;
+  CHECK(shape(1000).num_planes == 3);
+}
+
+TEST_CASE("each panel has its own rule for the prefilter, from its own pairs") {
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::dense_tensor;
+  plan::Statistics s = counted(evenly_spread(32'768, 8, 8.8e6, 2047));
+  for (std::size_t row = 2000; row < s.row_pairs.offsets.size(); ++row) {  // the last rows are nearly empty
+    s.row_pairs.offsets[row] = s.row_pairs.offsets[1999] + row;
+  }
+  const plan::Execution e = plan::decide(s, limits);
+  REQUIRE(e.panels.size() > 3);
+  CHECK(e.num_planes == 3);
+  CHECK(e.panels.front().prefilter);
+  CHECK_FALSE(e.panels.back().prefilter);
+  // A panel's rule is the same when it stands alone.
+  plan::Statistics first = s;
+  first.row_pairs.offsets.resize(e.panels.front().num_rows + 1);
+  first.row_pairs.num_rows = e.panels.front().num_rows;
+  CHECK(plan::decide(first, limits).panels.front().prefilter);
+  s.max_element = 200;  // one byte plane: nothing to prefilter with
+  for (const plan::Panel& panel : plan::decide(s, limits).panels) CHECK_FALSE(panel.prefilter);
+}
+
+TEST_CASE("runs of rows that are too coarse for panels are asked for row by row") {
+  const plan::Statistics coarse = counted(evenly_spread(1'048'576, 8, 1e6), 8);
+  plan::Limits limits = large_machine();
+  CHECK_FALSE(plan::decide(coarse, limits).wants_row_counts);
+  limits.kernel = KernelId::row_spread;  // never lists: panels end between rows
+  CHECK(plan::decide(coarse, limits).wants_row_counts);
+  CHECK(plan::decide(coarse, limits).panels.empty());
+  CHECK_FALSE(plan::decide(counted(evenly_spread(1'048'576, 8, 1e6)), limits).wants_row_counts);
+  limits.kernel = std::nullopt;
+  plan::Statistics heavy = coarse;
+  const std::uint64_t panel = plan::decide(coarse, limits).max_c_blocks;
+  for (std::size_t x = 1; x < heavy.row_pairs.offsets.size(); ++x) heavy.row_pairs.offsets[x] += panel / 8 + 1;
+  CHECK(plan::decide(heavy, limits).wants_row_counts);
+}
+
+TEST_CASE("host-driven is refused where it would launch for minutes, unless forced") {
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::host_driven;
+  plan::Statistics s = counted(evenly_spread(8'192, 8, 1e5));
+  CHECK_FALSE(plan::decide(s, limits).is_refused());  // block columns of B are not counted yet
+  s.b_columns = s.nb();
+  CHECK(plan::decide(s, limits).refusal.kind == plan::Refusal::Kind::usage);
+  limits.force = true;
+  CHECK_FALSE(plan::decide(s, limits).is_refused());
+}
+
+TEST_CASE("the ring of pinned buffers takes what the host has, to the byte") {
+  const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
+  plan::Limits limits = large_machine();
+  const auto buffers = [&](std::uint64_t host_bytes) {
+    limits.host_bytes = host_bytes;
+    const plan::Execution e = plan::decide(s, limits);
+    return e.is_refused() || e.is_in_slabs() ? 0 : e.num_buffers;
+  };
+  constexpr std::uint64_t kSlot = kernels::kRingSlotBytes;
+  CHECK(buffers(100 * kSlot) == kernels::kNumRingSlots);
+  CHECK(buffers(kernels::kNumRingSlots * kSlot) == kernels::kNumRingSlots);
+  CHECK(buffers(kernels::kNumRingSlots * kSlot - 1) == kernels::kNumRingSlots - 1);
+  CHECK(buffers(kSlot) == 1);
+  CHECK(buffers(kSlot - 1) == 0);
+}
+
+TEST_CASE("sizes of the measured cases do not move") {
+  // n, m, blocks, kernel, C blocks of a panel: 1 GiB of records, or the whole product.
+  struct Case {
+    std::uint32_t n, m;
+    double blocks;
+    KernelId kernel;
+    std::uint64_t max_c_blocks;
+  };
+  for (const Case& c :
+       {Case{8'192, 8, 1e5, KernelId::rows, 1'048'576}, Case{32'768, 4, 1e6, KernelId::rows, 14'913'081},
+        Case{32'768, 8, 8.8e6, KernelId::dense_tensor, 4'067'203 / 4096 * 4096},
+        Case{1'048'576, 8, 1e6, KernelId::rows, 4'067'204}}) {
+    const plan::Execution e = plan::decide(counted(evenly_spread(c.n, c.m, c.blocks, 2047)), large_machine());
+    INFO("n " << c.n << ", m " << c.m);
+    CHECK(e.id == c.kernel);
+    CHECK(e.max_c_blocks == c.max_c_blocks);
+    if (e.id == KernelId::dense_tensor) CHECK(e.dense_columns == c.n / c.m);
+    CHECK(e.num_buffers == kernels::kNumRingSlots);
+  }
+}
+
+TEST_CASE("without a wish the backend is taken that ends first") {
+  const auto open_machine = [] {
+    plan::Limits limits = large_machine();
+    limits.backend = Backend::automatic;
+    limits.num_threads = limits.num_cores = 16;
+    limits.device->start_s = 0.35;
+    return limits;
+  };
+  const auto backend = [&](const plan::Statistics& s) { return plan::decide(s, open_machine()).backend; };
+  CHECK(backend(evenly_spread(1'024, 8, 1e3)) == Backend::cpu);
+  CHECK(backend(evenly_spread(8'192, 8, 1e5)) == Backend::cpu);
+  CHECK(backend(evenly_spread(32'768, 8, 8.8e6)) == Backend::cuda);
+  CHECK(backend(evenly_spread(32'768, 4, 3.3e7)) == Backend::cuda);
+
+  const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
+  plan::Limits limits = open_machine();
+  const plan::Execution cold = plan::decide(s, limits);
+  CHECK(cold.predicted_s == cold.predicted_cpu_s);
+  CHECK(cold.predicted_cuda_s > 0.35);
+  CHECK(reason_text(cold).find("on the CPU") < reason_text(cold).find("with CUDA"));
+  limits.device->start_s = 0;  // it has been started
+  const plan::Execution warm = plan::decide(s, limits);
+  CHECK(warm.backend == Backend::cuda);
+  CHECK(warm.predicted_s == warm.predicted_cuda_s);
+  CHECK(warm.predicted_cuda_s + 0.35 == Approx(cold.predicted_cuda_s));
+  CHECK(warm.predicted_cpu_s == cold.predicted_cpu_s);
+
+  // What was predicted for the other backend is what it is predicted for by itself.
+  limits.backend = Backend::cpu;
+  CHECK(plan::decide(s, limits).predicted_s == cold.predicted_cpu_s);
+  limits.backend = Backend::cuda;
+  limits.why_backend = "chosen before";
+  CHECK(plan::decide(s, limits).why_backend == "chosen before");
+}
+
+TEST_CASE("a backend on which the product does not fit is left to the other one") {
+  const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
+  plan::Limits limits = large_machine();
+  limits.backend = Backend::automatic;
+  limits.host_bytes = 1'000;
+  CHECK(plan::decide(s, limits).refusal.what == plan::kHostMemory);
+  limits = large_machine();
+  limits.backend = Backend::automatic;
+  limits.device->bytes = 1'000;
+  const plan::Execution e = plan::decide(s, limits);
+  CHECK(e.backend == Backend::cpu);
+  CHECK(e.predicted_cuda_s == 0);
+  CHECK(reason_text(e).find("does not fit with CUDA") != std::string::npos);
+}
+
+TEST_CASE("padded blocks are counted as they lie on the device") {
+  plan::Limits limits = large_machine();
+  for (const KernelId id : {KernelId::rows, KernelId::row_spread, KernelId::pair_list, KernelId::two_pointer}) {
+    limits.kernel = id;
+    const plan::Statistics s = evenly_spread(90'000, 9, 1e6, 2047);  // 9 is padded to 16
+    const plan::Statistics whole = evenly_spread(160'000, 16, 1e6, 2047);
+    const auto without_c_blocks = [&](const plan::Statistics& of) {
+      const plan::Execution e = plan::decide(of, limits);
+      return e.device_need_bytes - e.max_c_blocks * plan::tile_device_bytes(of.m());
+    };
+    const bool pads = id != KernelId::two_pointer;
+    CHECK((without_c_blocks(s) == without_c_blocks(whole)) == pads);
+  }
+}
+
+TEST_CASE("no block side is predicted slower per pair than the side it is padded to") {
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::rows;
+  for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
+    const std::uint32_t side = kernels::padded_side(m);
+    REQUIRE(side >= m);
+    for (const double blocks : {3e4, 3e5}) {
+      INFO("m " << m << ", " << blocks << " blocks");
+      const double own = plan::decide(evenly_spread(3000 * m, m, blocks, 900), limits).predicted_ms;
+      const double padded = plan::decide(evenly_spread(3000 * side, side, blocks, 900), limits).predicted_ms;
+      CHECK(own <= padded * 1.01);
+    }
+  }
+}

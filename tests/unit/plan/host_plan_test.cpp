@@ -1,0 +1,305 @@
+// Threads and buffers of the CPU kernels under memory limits, and what they need.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+
+#include "plan/decide.hpp"
+#include "plan/memory/host_bytes.hpp"
+#include "plan/registry.hpp"
+#include "spmm/multiply.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/memory_stream.hpp"
+#include "unit/plan/plan_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using plan::KernelId;
+
+plan::Limits cpu_limits(unsigned num_threads, std::uint64_t host_bytes, KernelId kernel = KernelId::row_merge) {
+  plan::Limits limits = large_machine();
+  limits.backend = Backend::cpu;
+  limits.kernel = kernel;
+  limits.num_threads = num_threads;
+  limits.host_bytes = host_bytes;
+  return limits;
+}
+
+/// The least predicted time of any number of threads and buffers and any size of buffers that fits.
+double best_ms(const plan::Statistics& s, const plan::Limits& limits) {
+  const plan::KernelRow& kernel = plan::row_of(*limits.kernel);
+  const plan::HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa);
+  const std::uint64_t record = output_record_bytes(s.m());
+  double best = 1e300;
+  for (unsigned threads = 1; threads <= limits.num_threads; ++threads) {
+    for (std::uint64_t buffers = threads + 1; buffers <= 2 * threads + 2; ++buffers) {
+      for (std::uint64_t bytes = record; bytes <= 8u << 20; bytes = std::max(bytes + record, bytes / 8 * 9)) {
+        if (need.total(threads, buffers, bytes) > limits.host_bytes) break;
+        best = std::min(best, kernel.host_ms(s, limits, threads, bytes));
+      }
+    }
+  }
+  return best;
+}
+
+double seconds_of(const BlockMatrix& a, const BlockMatrix& b, unsigned num_threads) {
+  Options options;
+  options.backend = Backend::cpu;
+  options.kernel = "row-merge";
+  options.num_threads = num_threads;
+  options.memory_limit_bytes = 36'000'000;
+  Report report;
+  multiply_into_sink(a, b, options, &report);
+  CHECK(report.plan.host_need_bytes <= options.memory_limit_bytes);
+  return report.total_s;
+}
+
+}  // namespace
+
+TEST_CASE("a limit costs no more than 1.5 times the best way that fits") {
+  for (const auto& [n, m, blocks] : {std::tuple{8192u, 4u, 60'000.0}, {65'536u, 8u, 100'000.0}, {2048u, 1u, 1e6}}) {
+    const plan::Statistics s = evenly_spread(n, m, blocks);
+    for (const KernelId kernel : {KernelId::row_merge, KernelId::dense_blas}) {
+      for (const std::uint64_t mb : {20u, 36u, 50u, 80u, 150u, 400u, 4000u}) {
+        for (const unsigned threads : {1u, 4u, 16u, 64u}) {
+          const plan::Limits limits = cpu_limits(threads, mb * 1'000'000, kernel);
+          const plan::Execution e = plan::decide(s, limits);
+          INFO("n " << n << ", " << mb << " MB, " << threads << " threads, " << plan::row_of(kernel).name);
+          if (e.is_refused() || e.is_in_slabs()) continue;
+          CHECK(e.host_need_bytes <= limits.host_bytes);
+          CHECK(e.num_buffers > e.num_threads);  // the last one is kept for the oldest unit
+          CHECK(e.num_threads <= threads);
+          CHECK(e.predicted_ms <= 1.5 * best_ms(s, limits));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("threads are given up before buffers become tiny") {
+  const plan::Statistics s = evenly_spread(8192, 4, 60'000);
+  for (const unsigned cores : {2u, 16u}) {
+    plan::Limits limits = cpu_limits(16, 36'000'000);
+    limits.num_cores = cores;
+    const plan::Execution e = plan::decide(s, limits);
+    CHECK_FALSE(e.is_in_slabs());
+    CHECK(e.num_threads < 16);
+    CHECK(e.panel_bytes >= 256u << 10);
+  }
+  // They grow back while they fit; what was asked for is used where memory is ample.
+  unsigned last = 0;
+  for (const std::uint64_t mb : {36u, 60u, 100u, 400u, 4000u}) {
+    const plan::Execution e = plan::decide(s, cpu_limits(16, mb * 1'000'000));
+    CHECK(e.num_threads >= last);
+    last = e.num_threads;
+  }
+  CHECK(last == 16);
+  CHECK(plan::decide(s, cpu_limits(16, 4'000'000'000)).num_buffers == 34);
+  CHECK(plan::decide(s, cpu_limits(16, 4'000'000'000)).panel_bytes == (4u << 20) / 72 * 72);
+}
+
+TEST_CASE("small results get small buffers, but for DGEMM") {
+  const auto buffer_bytes = [](std::uint32_t num_blocks, KernelId kernel) {
+    const MatrixHeader header{.n = 1024, .m = 8, .num_blocks = num_blocks};
+    plan::Limits limits = cpu_limits(1, 4'000'000'000, kernel);
+    limits.has_blas = true;
+    return plan::decide(plan::expected_statistics(header, header), limits).panel_bytes;
+  };
+  constexpr std::uint64_t kRecord = 264;
+  CHECK(buffer_bytes(1000, KernelId::row_merge) == (256u << 10) / kRecord * kRecord);
+  CHECK(buffer_bytes(16'384, KernelId::row_merge) == 128 * 128 * kRecord / 8);
+  CHECK(buffer_bytes(1000, KernelId::dense_blas) == (8u << 20) / kRecord * kRecord);
+}
+
+TEST_CASE("a tight limit with many threads runs about as fast as with few") {
+  const BlockMatrix a = random_matrix(8192, 4, 60'000, 2047, 1);
+  const BlockMatrix b = random_matrix(8192, 4, 60'000, 2047, 2);
+  const double few = seconds_of(a, b, 4);
+  CHECK(seconds_of(a, b, 16) < 10 * few + 1);  // 400 times as long once
+}
+
+TEST_CASE("what exactly fits is taken, one byte less is not") {
+  const plan::Statistics s = evenly_spread(8192, 8, 100'000);
+  for (const KernelId kernel : {KernelId::row_merge, KernelId::dense_blas, KernelId::reference}) {
+    INFO(plan::row_of(kernel).name);
+    const plan::Execution roomy = plan::decide(s, cpu_limits(4, std::uint64_t{8} << 30, kernel));
+    plan::Execution exact_fit = plan::decide(s, cpu_limits(4, roomy.host_need_bytes, kernel));
+    CHECK(exact_fit.panel_bytes == roomy.panel_bytes);
+    CHECK(exact_fit.num_buffers == roomy.num_buffers);
+    CHECK(exact_fit.num_threads == roomy.num_threads);
+    const plan::Execution less = plan::decide(s, cpu_limits(4, roomy.host_need_bytes - 1, kernel));
+    CHECK(less.host_need_bytes < roomy.host_need_bytes);
+    // The least that a refusal asks for is enough.
+    const plan::Execution refused = plan::decide(s, cpu_limits(4, 1000, kernel));
+    REQUIRE(refused.is_refused());
+    CHECK_FALSE(plan::decide(s, cpu_limits(4, refused.refusal.need_bytes, kernel)).is_refused());
+    CHECK(plan::decide(s, cpu_limits(4, refused.refusal.need_bytes - 1, kernel)).is_refused());
+  }
+}
+
+TEST_CASE("a refusal says need and have") {
+  const plan::Statistics s = evenly_spread(8192, 8, 100'000);
+  plan::Limits limits = large_machine();
+  const auto message = [&]() -> std::string {
+    const plan::Execution e = plan::decide(s, limits);
+    try {
+      plan::throw_if_refused(e);
+    } catch (const std::exception& error) {
+      CHECK(std::string(error.what()).find(std::to_string(e.refusal.need_bytes) + " bytes") != std::string::npos);
+      return error.what();
+    }
+    return "accepted";
+  };
+  for (const bool on_device : {true, false}) {
+    limits = large_machine();
+    (on_device ? limits.device->bytes : limits.host_bytes) = 1000;
+    const std::string text = message();
+    INFO(text);
+    CHECK(text.find(on_device ? "device memory" : "host memory") != std::string::npos);
+    CHECK(text.find("1000 bytes") != std::string::npos);
+    CHECK(text.find("EngineOptions::memory_limit_bytes") != std::string::npos);
+  }
+}
+
+TEST_CASE("short keys: a position without the upper bits of its row, and a number or an element, in 64 bits") {
+  const auto fit = [](std::uint32_t nb, std::uint32_t m, std::uint32_t num_blocks) {
+    return plan::short_key_bits({.n = nb * m, .m = m, .num_blocks = num_blocks}).fit();
+  };
+  CHECK(fit(1, 1, 1));
+  CHECK(fit(1u << 29, 1, 0xFFFF'FFFFu));  // 58 - 11 + 16
+  CHECK_FALSE(fit((1u << 29) + 1, 1, 1000));
+  CHECK(fit(1u << 30, 2, 1u << 15));  // 60 - 11 + 15
+  CHECK_FALSE(fit(1u << 30, 2, (1u << 15) + 1));
+  CHECK(fit(1u << 21, 8, 0xFFFF'FFFFu));  // 42 - 11 + 32
+}
+
+TEST_CASE("side 1: few buckets of rows while these stay small, many beyond") {
+  const auto buckets = [](std::uint32_t nb, std::uint32_t m, std::uint32_t num_blocks) {
+    return plan::num_row_buckets({.n = nb * m, .m = m, .num_blocks = num_blocks});
+  };
+  CHECK(buckets(100, 1, 50) == 128);
+  CHECK(buckets(1'000'000, 1, 26'000'000) == 512);
+  CHECK(buckets(1u << 24, 1, 1u << 26) == 512);
+  CHECK(buckets((1u << 24) + 1, 1, 1u << 26) == 2048);
+  CHECK(buckets(1u << 24, 1, (1u << 26) + 1) == 2048);
+  CHECK(buckets(1'000'000, 2, 26'000'000) == 2048);
+}
+
+TEST_CASE("building an operand takes keys, their sort scratch and the packed blocks") {
+  const MatrixHeader header{.n = 1000, .m = 1, .num_blocks = 100'000};
+  const plan::PackedShape plain = plan::packed_shape(plan::Isa::portable, 1);
+  // 2 bytes of value and 4 of column a block; 1,000 rows with number and start.
+  CHECK(plan::operand_bytes(header, plan::Side::a, plain) == 100'000 * 6 + 8004);
+  // Side 1: keys of 8 bytes, those that are sorted twice more, the operand, where runs of 512 buckets begin in 2
+  // chunks.
+  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * (24 + 6) + 8004 + 2 * 513 * 4);
+  const MatrixHeader twos{.n = 2000, .m = 2, .num_blocks = 100'000};
+  CHECK(plan::build_bytes(twos, plan::Side::a, plan::packed_shape(plan::Isa::portable, 2)) ==
+        100'000 * (8 + 12) + 8004);                                              // keys, then gathered blocks
+  const MatrixHeader wide_index{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 1000};  // 16 bytes: 64 bits of index
+  CHECK(plan::build_bytes(wide_index, plan::Side::a, plain) == 1000 * 32);
+  const plan::PackedShape wide = plan::packed_shape(plan::Isa::avx2, 8);
+  const MatrixHeader large{.n = 8000, .m = 8, .num_blocks = 100'000};
+  CHECK(plan::operand_bytes(large, plan::Side::b, wide) == 100'000 * (128 + 4) + 8004);
+  CHECK(plan::build_bytes(large, plan::Side::b, wide) == 100'000 * (8 + 132) + 8004);  // keys, then gathered blocks
+  for (const plan::Isa isa : {plan::Isa::portable, plan::Isa::avx2}) {
+    const plan::HostBytes bytes = plan::row_merge_bytes(header, header, isa);
+    const plan::PackedShape shape = plan::packed_shape(isa, 1);
+    CHECK(bytes.preparing >=
+          plan::operand_bytes(header, plan::Side::a, shape) + plan::build_bytes(header, plan::Side::b, shape));
+    CHECK(bytes.total(1, 2, 12) >= bytes.preparing);
+  }
+}
+
+TEST_CASE("predicted memory covers operands, buffers and workers and has no part in n squared") {
+  const MatrixHeader header{.n = 1u << 20, .m = 8, .num_blocks = 1'000'000};
+  for (const plan::KernelRow& row : plan::registry()) {
+    if (row.host_bytes == nullptr) continue;
+    INFO(row.name);
+    const plan::HostBytes need = row.host_bytes(header, header, plan::Isa::avx512_vnni);
+    CHECK(need.total(2, 6, 1u << 20) > 2 * 1'000'000 * input_record_bytes(8));
+    CHECK(need.total(2, 6, 1u << 20) < 1'000'000'000);
+    CHECK(need.total(2, 100, 1u << 20) >= need.total(2, 6, 1u << 20));
+    CHECK(need.total(2, 100, 1u << 30) >= 100ull << 30);
+  }
+  const MatrixHeader huge{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 0xFFFF'FFFFu};
+  CHECK(plan::row_merge_bytes(huge, huge, plan::Isa::portable).total(2, 4, 1u << 16) > 0xFFFF'FFFFull * 2 * 8);
+}
+
+TEST_CASE("the choice between row-merge and dense-blas follows density, block side and instruction set") {
+  using plan::Isa;
+  const auto prefers_dense = [](Isa isa, std::uint32_t n, std::uint32_t m, double density) {
+    const double nb = n / m;
+    plan::Limits limits = cpu_limits(2, std::uint64_t{64} << 30);
+    limits.kernel = std::nullopt;
+    limits.isa = isa;
+    const plan::Execution e = plan::decide(evenly_spread(n, m, density * nb * nb, 2047), limits);
+    CHECK(e.candidates.size() == 2);
+    CHECK(expected_kernels_text(e).rfind(e.kernel + " ", 0) == 0);  // the fastest comes first
+    return e.id == KernelId::dense_blas;
+  };
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512_vnni}) {
+    CHECK(prefers_dense(isa, 2048, 1, 1));
+    CHECK(prefers_dense(isa, 2048, 4, 1) == (isa == Isa::portable));
+    CHECK_FALSE(prefers_dense(isa, 2048, 4, 0.3));
+    if (isa != Isa::avx512_vnni) CHECK(prefers_dense(isa, 2048, 2, 0.9));  // there both take about as long
+    CHECK_FALSE(prefers_dense(isa, 2048, 8, 0.01));
+    CHECK_FALSE(prefers_dense(isa, 1u << 20, 4, 1e-5));
+  }
+  CHECK_FALSE(prefers_dense(Isa::avx512_vnni, 2048, 4, 0.8));
+  CHECK_FALSE(prefers_dense(Isa::avx512_vnni, 2048, 8, 1));
+  CHECK_FALSE(prefers_dense(Isa::avx2, 2048, 8, 1));
+  CHECK(prefers_dense(Isa::portable, 2048, 8, 1));
+  const plan::Statistics narrow = evenly_spread(2048, 16, 16'384, 2047);
+  const plan::Statistics wide = evenly_spread(2048, 16, 16'384, 65'535);
+  plan::Limits avx2 = cpu_limits(2, std::uint64_t{64} << 30);
+  avx2.isa = Isa::avx2;
+  CHECK(plan::decide(wide, avx2).predicted_ms > plan::decide(narrow, avx2).predicted_ms);
+}
+
+TEST_CASE("row-merge: no side and no range of elements is predicted far above its neighbours") {
+  struct Range {
+    std::uint32_t max_value;
+    double most_over_before;  // two digits instead of one cost at most twice as much
+  };
+  for (const plan::Isa isa : {plan::Isa::avx2, plan::Isa::avx512_vnni}) {
+    plan::Limits limits = cpu_limits(1, std::uint64_t{64} << 30);
+    limits.isa = isa;
+    const auto pair_ns = [&](std::uint32_t m, std::uint32_t max_value) {
+      const double nb = 1000;
+      const plan::Statistics s =
+          evenly_spread(static_cast<std::uint32_t>(nb) * m, m, 2 * nb * std::sqrt(nb), max_value);
+      return plan::decide(s, limits).predicted_ms * 1e6 / s.num_pairs;
+    };
+    for (std::uint32_t m = 4; m <= kMaxBlockDim; ++m) {
+      INFO((isa == plan::Isa::avx2 ? "avx2" : "avx512-vnni") << ", m " << m);
+      double before = pair_ns(m, 255);
+      for (const Range range : {Range{2047, 1}, Range{8191, 1}, Range{16'383, 2}, Range{65'535, 2}}) {
+        const double ns = pair_ns(m, range.max_value);
+        CHECK(ns <= before * range.most_over_before);
+        before = ns;
+      }
+      if (m == 4) continue;
+      const double side = m;
+      CHECK(pair_ns(m, 2047) / std::pow(side, 3) < 2.1 * pair_ns(m - 1, 2047) / std::pow(side - 1, 3));
+    }
+  }
+}
+
+TEST_CASE("a dense product that does not fit leaves the choice to row-merge, and the reason says so") {
+  plan::Statistics s = evenly_spread(2048, 1, 4e6, 2047);
+  s.exact = true;
+  plan::Limits limits = cpu_limits(2, std::uint64_t{64} << 30);
+  limits.kernel = std::nullopt;
+  const plan::Execution dense = plan::decide(s, limits);
+  CHECK(dense.id == KernelId::dense_blas);
+  CHECK(reason_text(dense).find("predicted dense-blas") != std::string::npos);
+  CHECK(dense.dense_panels.bytes(1) <= plan::kDenseBytesPerBufferByte * dense.panel_bytes);
+  limits.has_blas = false;
+  const plan::Execution sparse = plan::decide(s, limits);
+  CHECK(sparse.id == KernelId::row_merge);
+  CHECK(sparse.candidates.size() == 1);
+}

@@ -1,0 +1,201 @@
+// Out of core: the division with the least predicted time that fits.
+#include <algorithm>
+#include <cstdint>
+
+#include "plan/decide.hpp"
+#include "plan/models/run_models.hpp"
+#include "plan/partition.hpp"
+#include "support/catch.hpp"
+#include "unit/plan/plan_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+
+plan::Limits cpu_limits(std::uint64_t host_bytes) {
+  plan::Limits limits = large_machine();
+  limits.backend = Backend::cpu;
+  limits.num_threads = 2;
+  limits.num_cores = 2;
+  limits.host_bytes = host_bytes;
+  return limits;
+}
+
+constexpr std::uint64_t kMostA = 30'000;
+constexpr std::uint64_t kMostB = 60'000;
+
+/// Slabs of at most so many blocks fit.
+plan::Execution small_slabs(const plan::Statistics& s, const plan::Limits& limits) {
+  plan::Execution e;
+  e.backend = Backend::cpu;
+  e.host_limit_bytes = limits.host_bytes;
+  if (s.a.num_blocks > kMostA || s.b.num_blocks > kMostB) {
+    e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory", .need_bytes = s.num_blocks()};
+  }
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE("slabs of A come alone where that is enough, and no more than are needed") {
+  const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
+  const plan::Execution rows = plan::decide_slabs(evenly_spread(1u << 20, 8, 60'000), limits, small_slabs);
+  CHECK(rows.a_bands == 2);
+  CHECK(rows.b_bands == 1);
+  CHECK(rows.kept_bytes == 0);
+  CHECK(rows.predicted_s > 0);
+  // Few blocks in a block row: a slab of A meets few of B's. Many: it meets nearly all of them.
+  const plan::Execution needed = plan::decide_slabs(evenly_spread(1u << 20, 8, 240'000), limits, small_slabs);
+  CHECK(needed.a_bands == 8);
+  CHECK(needed.b_bands == 1);
+  const plan::Execution both = plan::decide_slabs(evenly_spread(1u << 15, 8, 240'000), limits, small_slabs);
+  CHECK(both.a_bands == 8);
+  CHECK(both.b_bands == 4);
+  const plan::Statistics large = evenly_spread(1u << 20, 8, 1e8);
+  const plan::Execution none = plan::decide_slabs(large, limits, small_slabs);
+  CHECK(none.is_refused());
+  // Of the smallest slabs, not of the whole; half of it for results that wait.
+  CHECK(none.refusal.need_bytes == 2 * (2 * 1'562'500) - 1 + plan::slab_list_bytes(large.a, large.b));
+}
+
+TEST_CASE("a slab holds the share of its count, rounded up") {
+  const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
+  // Two slabs of 60,001 blocks: one of them is a block too large.
+  const plan::Execution rows = plan::decide_slabs(evenly_spread(1u << 20, 8, 60'001), limits, small_slabs);
+  CHECK(rows.a_bands == 3);
+  CHECK(rows.b_bands == 1);
+}
+
+TEST_CASE("from four cores on files are written through mappings") {
+  plan::Limits limits = large_machine();
+  plan::Statistics s = evenly_spread(1u << 20, 8, 1000);
+  s.num_c_blocks = 1e7;
+  plan::Execution e;
+  e.backend = Backend::cuda;
+  const auto seconds = [&](unsigned num_cores) {
+    limits.num_cores = num_cores;
+    return plan::product_seconds(e, s, limits);
+  };
+  CHECK(seconds(4) < 0.5 * seconds(3));
+  CHECK(seconds(5) == Approx(seconds(4)).epsilon(0.01));
+}
+
+TEST_CASE("several slabs of B leave half of the limit to results that wait to be merged") {
+  bool seen_one = false;
+  bool seen_several = false;
+  bool seen_kept = false;
+  for (const std::uint32_t n : {1u << 20, 1u << 16, 1u << 14}) {
+    const plan::Statistics s = evenly_spread(n, 8, n == 1u << 14 ? 260'000 : 600'000);
+    for (const std::uint64_t mb : {40u, 50u, 60u, 80u, 120u, 160u, 200u}) {
+      const plan::Limits limits = cpu_limits(mb * 1'000'000);
+      const plan::Execution e = plan::decide(s, limits);
+      INFO("n " << n << ", " << mb << " MB: " << e.a_bands << " x " << e.b_bands);
+      if (e.is_refused() || !e.is_in_slabs()) continue;
+      CHECK(e.host_limit_bytes == limits.host_bytes);
+      CHECK(e.host_need_bytes <= limits.host_bytes);
+      const std::uint64_t lists = e.b_bands == 1 ? plan::needed_list_bytes(s.a, s.b) : plan::slab_list_bytes(s.a, s.b);
+      CHECK(e.slab_limits.host_bytes + e.kept_bytes + lists == limits.host_bytes);
+      if (e.b_bands == 1) {
+        seen_one = true;
+        CHECK(e.kept_bytes == 0);
+        continue;
+      }
+      seen_several = true;
+      CHECK(e.kept_bytes == (limits.host_bytes - lists) / 2);
+      // A slab pair decided on its own stays within the other half.
+      const auto share = [](std::uint32_t blocks, std::uint32_t count) { return (blocks + count - 1) / count; };
+      const MatrixHeader a{.n = s.a.n, .m = 8, .num_blocks = share(s.a.num_blocks, e.a_bands)};
+      const MatrixHeader b{.n = s.b.n, .m = 8, .num_blocks = share(s.b.num_blocks, e.b_bands)};
+      const plan::Execution pair = plan::decide(plan::expected_statistics(a, b), e.slab_limits);
+      CHECK_FALSE(pair.is_in_slabs());
+      CHECK(pair.host_need_bytes <= limits.host_bytes / 2);
+      // The result of a slab of A is expected to fit its half, where any division has room for it.
+      const double record = static_cast<double>(output_record_bytes(8));
+      if (s.num_c_blocks / 64 * record > static_cast<double>(e.kept_bytes) / 1.25) continue;
+      seen_kept = true;
+      CHECK(s.num_c_blocks / e.a_bands * record <= static_cast<double>(e.kept_bytes));
+    }
+  }
+  CHECK(seen_kept);
+  CHECK(seen_one);
+  CHECK(seen_several);
+}
+
+TEST_CASE("lists of slabs count: two bytes of bucket and four of number for each record") {
+  const MatrixHeader a{.n = 8000, .m = 8, .num_blocks = 1000};
+  const MatrixHeader b{.n = 8000, .m = 8, .num_blocks = 10};
+  CHECK(plan::slab_list_bytes(a, b) == 1010 * 6 + 2 * 65'536 * 8);
+}
+
+TEST_CASE(
+    "lists of needed rows count: for a record of A bucket and number, of B group and number, for a group 12 bytes") {
+  const MatrixHeader a{.n = 8000, .m = 8, .num_blocks = 1000};
+  const MatrixHeader b{.n = 8000, .m = 8, .num_blocks = 10};
+  CHECK(plan::num_row_groups(b) == 5);
+  CHECK(plan::needed_list_bytes(a, b) == 1000 * 6 + 10 * 8 + 5 * 12 + 2 * 65'536 * 8);
+  CHECK(plan::num_row_groups({.n = 8000, .m = 8, .num_blocks = 10'000}) == 1000);
+  CHECK(plan::num_row_groups({.n = 8000, .m = 8, .num_blocks = 0}) == 1);
+}
+
+TEST_CASE("what slabs of A need of B is taken from the indices where they are known") {
+  const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
+  plan::Statistics s = evenly_spread(1u << 15, 8, 240'000);
+  for (const std::uint32_t count : plan::kSlabCounts) {
+    s.a_slab_blocks.push_back((240'000 + count - 1) / count);
+    s.b_slab_blocks.push_back((240'000 + count - 1) / count);
+    s.needed_b_blocks.push_back((240'000 + count - 1) / count);  // as of a band
+  }
+  const plan::Execution band = plan::decide_slabs(s, limits, small_slabs);
+  CHECK(band.a_bands == 8);
+  CHECK(band.b_bands == 1);
+  CHECK(band.kept_bytes == 0);
+  CHECK(band.expected_pairs == s.num_pairs);
+  std::fill(s.needed_b_blocks.begin(), s.needed_b_blocks.end(), 240'000);
+  CHECK(plan::decide_slabs(s, limits, small_slabs).b_bands > 1);
+}
+
+TEST_CASE("exact sizes of slabs replace equal shares, in the same function") {
+  const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
+  plan::Statistics s = evenly_spread(1u << 20, 8, 60'000);
+  const plan::Execution expected = plan::decide_slabs(s, limits, small_slabs);
+  for (const std::uint32_t count : plan::kSlabCounts) {
+    s.a_slab_blocks.push_back((60'000 + count - 1) / count);
+    s.b_slab_blocks.push_back((60'000 + count - 1) / count);
+  }
+  CHECK((plan::decide_slabs(s, limits, small_slabs) == expected));
+  s.a_slab_blocks[1] = kMostA + 1;  // two slabs are uneven: three
+  CHECK(plan::decide_slabs(s, limits, small_slabs).a_bands == 3);
+  std::fill(s.a_slab_blocks.begin(), s.a_slab_blocks.end(), 60'000);  // one block row
+  CHECK(plan::decide_slabs(s, limits, small_slabs).is_refused());
+}
+
+TEST_CASE("more memory never makes a run slower as it is predicted, and the division is the best of all") {
+  const plan::Statistics s = evenly_spread(1u << 20, 8, 600'000);
+  double last = 1e300;
+  for (const std::uint64_t mb : {50u, 60u, 80u, 120u, 200u, 300u, 1000u}) {
+    const plan::Execution e = plan::decide(s, cpu_limits(mb * 1'000'000));
+    if (e.is_refused()) continue;
+    INFO(mb << " MB: " << e.a_bands << " x " << e.b_bands << ", " << e.predicted_s << " s, before " << last);
+    CHECK(e.predicted_s <= 1.01 * last);
+    last = e.predicted_s;
+  }
+  CHECK(last < 1e300);
+}
+
+TEST_CASE("a device too small for the operands gets slabs, one byte less than a slab needs is refused") {
+  const plan::Statistics s = evenly_spread(32'768, 64, 2000);
+  plan::Limits limits = large_machine();
+  limits.device->bytes = std::uint64_t{72} << 20;
+  const plan::Execution e = plan::decide(s, limits);
+  REQUIRE_FALSE(e.is_refused());
+  CHECK(e.is_in_slabs());
+  CHECK(e.device_need_bytes <= limits.device->bytes);
+  limits.device->bytes = 1000;
+  const plan::Execution refused = plan::decide(s, limits);
+  REQUIRE(refused.is_refused());
+  limits.device->bytes = refused.refusal.need_bytes;
+  CHECK_FALSE(plan::decide(s, limits).is_refused());
+  limits.device->bytes -= 1;
+  CHECK(plan::decide(s, limits).is_refused());
+}

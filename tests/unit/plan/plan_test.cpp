@@ -1,0 +1,238 @@
+// Row panels and sizes of dense operands: pure functions, checked as such.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <random>
+#include <vector>
+
+#include "kernels/tuning.hpp"
+#include "plan/decide.hpp"
+#include "plan/memory/dense_plan.hpp"
+#include "plan/memory/device_bytes.hpp"
+#include "plan/panels/panels.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace spmm;
+using plan::Panel;
+
+/// Rows with these pairs, in runs.
+plan::RowPairs offsets_of(const std::vector<std::uint64_t>& pairs, std::uint32_t rows_per_run = 1) {
+  plan::RowPairs out{.rows_per_run = rows_per_run, .num_rows = static_cast<std::uint32_t>(pairs.size())};
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < pairs.size(); ++r) {
+    sum += pairs[r];
+    if ((r + 1) % rows_per_run == 0 || r + 1 == pairs.size()) out.offsets.push_back(sum);
+  }
+  return out;
+}
+
+/// Most pairs of a run that begins in the panel.
+std::uint64_t max_run_pairs(const plan::RowPairs& runs, const Panel& panel) {
+  std::uint64_t most = 0;
+  for (std::size_t run = 0; run < runs.num_runs(); ++run) {
+    const std::uint32_t line = runs.first_row(run);
+    if (line < panel.row_begin || line >= panel.row_begin + panel.num_rows) continue;
+    most = std::max(most, runs.offsets[run + 1] - runs.offsets[run]);
+  }
+  return most;
+}
+
+/// Every row with pairs is covered exactly once, in order, and no panel is too large.
+void check_cover(const std::vector<std::uint64_t>& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
+                 std::uint32_t rows_per_run = 1, plan::Listing listing = plan::Listing::by_density) {
+  const plan::RowPairs runs = offsets_of(pairs, rows_per_run);
+  const std::vector<Panel> panels = plan::cut_panels(runs, num_columns, max_c_blocks, listing);
+  std::vector<std::uint64_t> columns_done(pairs.size(), 0);
+  std::uint64_t counted_pairs = 0;
+  std::uint64_t last_row = 0;
+  for (const Panel& panel : panels) {
+    REQUIRE(panel.max_c_blocks() <= max_c_blocks);
+    REQUIRE(panel.max_c_blocks() >= 1);
+    if (panel.expand) REQUIRE(panel.num_pairs <= max_c_blocks);
+    REQUIRE(panel.row_begin >= last_row);
+    last_row = panel.row_begin;
+    counted_pairs += panel.num_pairs;
+    REQUIRE(panel.max_row_pairs == max_run_pairs(runs, panel));
+    for (std::uint32_t r = panel.row_begin; r < panel.row_begin + panel.num_rows; ++r) {
+      REQUIRE(columns_done[r] == panel.column_begin);
+      columns_done[r] += panel.num_columns;
+    }
+  }
+  std::uint64_t all_pairs = 0;
+  for (std::size_t r = 0; r < pairs.size(); ++r) {
+    all_pairs += pairs[r];
+    if (pairs[r] != 0) REQUIRE(columns_done[r] == num_columns);
+  }
+  REQUIRE(counted_pairs == all_pairs);
+}
+
+}  // namespace
+
+TEST_CASE("panels cover every row with pairs once") {
+  check_cover({}, 5, 1);
+  check_cover({0, 0, 0}, 5, 1);
+  check_cover({1}, 1, 1);
+  check_cover({3, 0, 0, 1000, 2, 0}, 10, 4);
+  check_cover({7, 7, 7, 7}, 7, 7);
+  check_cover({7, 7, 7, 7}, 7, 6);
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::uint64_t> pairs(random() % 60);
+    for (auto& p : pairs) p = random() % 3 == 0 ? 0 : random() % (random() % 10 == 0 ? 100'000 : 30);
+    check_cover(pairs, 1 + static_cast<std::uint32_t>(random() % 50), 1 + random() % 300);
+  }
+}
+
+TEST_CASE("panels of short rows are cut between runs") {
+  check_cover({1, 2, 0, 3, 1, 1, 0}, 1000, 8, 3);
+  std::mt19937_64 random(2);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::uint64_t> pairs(random() % 200);
+    for (auto& p : pairs) p = random() % 4;
+    check_cover(pairs, 1 + static_cast<std::uint32_t>(random() % 50), 30 + random() % 300,
+                1 + static_cast<std::uint32_t>(random() % 10));
+  }
+}
+
+TEST_CASE("a panel knows a bound on the pairs of its rows") {
+  const auto bounds = [](const plan::RowPairs& rows, std::uint64_t max_c_blocks) {
+    std::vector<std::uint64_t> all;
+    for (const Panel& panel : plan::cut_panels(rows, 1000, max_c_blocks)) all.push_back(panel.max_row_pairs);
+    return all;
+  };
+  using Numbers = std::vector<std::uint64_t>;
+  CHECK(bounds(offsets_of({3, 90, 7, 0, 20}), 1000) == Numbers{90});
+  CHECK(bounds(offsets_of({60, 50, 0, 10, 70}), 100) == Numbers{60, 50, 70});
+  CHECK(bounds(offsets_of({5, 5000}), 900) == Numbers{5, 5000, 5000});  // two column chunks
+  plan::RowPairs in_runs = offsets_of({3, 90, 7, 0, 20}, 2);
+  CHECK(bounds(in_runs, 1000) == Numbers{93});
+  in_runs.max_row_pairs = 90;  // of the whole matrix
+  CHECK(bounds(in_runs, 1000) == Numbers{90});
+}
+
+TEST_CASE("panels bounded by their rows' pairs cover every row once, and are as large as the bounds allow") {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::uint64_t> pairs(random() % 60);
+    for (auto& p : pairs) p = random() % 3 == 0 ? 0 : random() % (random() % 10 == 0 ? 100'000 : 30);
+    const auto num_columns = 1 + static_cast<std::uint32_t>(random() % 50);
+    check_cover(pairs, num_columns, 1 + random() % 300, 1, plan::Listing::bounded);
+    const auto rows_per_run = 1 + static_cast<std::uint32_t>(random() % 5);
+    check_cover(pairs, num_columns, rows_per_run * num_columns + random() % 300, rows_per_run, plan::Listing::bounded);
+  }
+  // 10,000 rows of 2 pairs and 10 of 2,000 in 1,000 columns: 30,000 C blocks at most.
+  std::vector<std::uint64_t> mixed(10'000, 2);
+  mixed.insert(mixed.end(), 10, 2000);
+  const std::vector<Panel> one = plan::cut_panels(offsets_of(mixed), 1000, 30'000, plan::Listing::bounded);
+  CHECK(one.size() == 1);
+  CHECK(one.front().max_c_blocks() == 30'000);
+  CHECK(one.front().max_row_pairs == 2000);
+  CHECK(plan::cut_panels(offsets_of(mixed), 1000, 29'999, plan::Listing::bounded).size() == 2);
+  // Rows take memory too: no more of them than C blocks.
+  const std::vector<std::uint64_t> sparse = {5, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  CHECK(plan::cut_panels(offsets_of(sparse), 1000, 9, plan::Listing::bounded).size() == 2);
+  CHECK(plan::cut_panels(offsets_of(sparse), 1000, 10, plan::Listing::bounded).size() == 1);
+}
+
+TEST_CASE("alternating long and short rows do not make a panel each") {
+  std::vector<std::uint64_t> pairs;
+  for (int r = 0; r < 10'000; ++r) pairs.push_back(r % 2 == 0 ? 1 : 90);
+  CHECK(plan::cut_panels(offsets_of(pairs), 100, 100'000).size() <= 12);
+}
+
+TEST_CASE("a hypersparse result is listed, a dense one visited") {
+  CHECK(plan::cut_panels(offsets_of({5, 5, 5}), 1000, 1 << 20).front().expand);
+  CHECK_FALSE(plan::cut_panels(offsets_of({900, 900}), 1000, 1 << 20).front().expand);
+}
+
+TEST_CASE("byte planes hold every row in groups of eight") {
+  CHECK(plan::num_byte_planes(255) == 1);
+  CHECK(plan::num_byte_planes(256) == 2);
+  CHECK(plan::low_plane_bits(255) == 0);
+  CHECK(plan::low_plane_bits(2047) == 3);
+  CHECK(plan::low_plane_bits(2048) == 4);
+  CHECK(plan::low_plane_bits(65'535) == 8);
+  for (const std::uint32_t largest : {256u, 511u, 512u, 1000u, 16'383u}) {
+    const std::uint32_t low = (1u << kernels::half_plane_bits(largest)) - 1;
+    CHECK((largest >> kernels::half_plane_bits(largest)) + low <= 254);
+    CHECK(plan::num_dense_planes(largest) == 3);
+  }
+  CHECK(kernels::half_plane_bits(1000) == 5);
+  CHECK(kernels::half_plane_bits(16'383) == 7);
+  CHECK(plan::num_dense_planes(255) == 1);
+  CHECK(plan::num_dense_planes(16'384) == 2);
+  CHECK(plan::plane_stride_bytes(16, 8) == 128);
+  CHECK(plan::plane_stride_bytes(17, 8) == 256);
+  CHECK(plan::plane_bytes(16, 3, 5, 1) == 16 * 128);
+  CHECK(plan::plane_bytes(16, 3, 5, 2) == 2 * 16 * 128);
+}
+
+TEST_CASE("dense panels and groups stay within the free memory") {
+  constexpr std::uint32_t kNb = 8192;
+  constexpr std::uint32_t kM = 4;
+  constexpr std::uint64_t kAll = std::uint64_t{kNb} * kNb;
+  const std::uint64_t tile = plan::dense_tile_device_bytes(kM);
+  CHECK(plan::dense_panel_blocks(kNb, tile, kAll, std::uint64_t{100} << 30) == kAll);
+  CHECK(plan::dense_panel_blocks(kNb, tile, kNb - 1, std::uint64_t{100} << 30) == 0);
+  CHECK(plan::dense_panel_blocks(kNb, tile, kAll, 1000) == 0);
+  CHECK(plan::plane_group_columns(kNb, kM, 2, plan::plane_bytes(kNb, kNb, kM, 2)) == kNb);
+  CHECK(plan::plane_group_columns(kNb, kM, 2, 1000) == 0);
+  CHECK(plan::plane_group_columns(1u << 30, 4, 2, std::uint64_t{1} << 60) == 0);
+  for (const std::uint64_t free : {100u << 20, 500u << 20, 2000u << 20}) {
+    const std::uint64_t tiles = plan::dense_panel_blocks(kNb, tile, kAll, free);
+    CHECK(tiles % kNb == 0);
+    CHECK(tiles * tile <= free / 2);
+    const std::uint32_t group = plan::plane_group_columns(kNb, kM, 2, free / 2);
+    CHECK(group > 0);
+    CHECK(group % 64 == 0);
+    CHECK(plan::plane_bytes(kNb, group, kM, 2) <= free / 2);
+  }
+}
+
+TEST_CASE("groups of dense columns stay within the free memory and are whole tiles of the kernel") {
+  for (const std::uint32_t m : {1u, 4u, 7u, 8u, 64u}) {
+    for (const std::uint32_t nb : {1u, 3u, 100u, 1500u}) {
+      const std::uint64_t all = plan::dense_b_bytes(nb, nb, m);
+      CHECK(plan::element_group_columns(nb, m, all) == nb);
+      for (const std::uint64_t free : {all - 1, all / 2, all / 10, std::uint64_t{1}}) {
+        const std::uint32_t group = plan::element_group_columns(nb, m, free);
+        INFO("m " << m << ", nb " << nb << ", free " << free);
+        CHECK(group <= nb);
+        CHECK((group == 0 || plan::dense_b_bytes(nb, group, m) <= free));
+        CHECK((group == nb || group * m < 128 || group % std::max(1u, 128 / m) == 0));
+      }
+    }
+  }
+  CHECK(plan::element_group_columns(1u << 30, 4, std::uint64_t{1} << 60) == 0);
+}
+
+TEST_CASE("listing can be forbidden and preferred") {
+  const auto offsets = offsets_of({5, 900, 5});
+  for (const Panel& panel : plan::cut_panels(offsets, 1000, 1 << 20, plan::Listing::never)) CHECK_FALSE(panel.expand);
+  for (const Panel& panel : plan::cut_panels(offsets, 1000, 1 << 20, plan::Listing::wherever_it_fits)) {
+    CHECK(panel.expand);
+  }
+}
+
+TEST_CASE("a plan says in words why it is as it is") {
+  Plan plan;
+  plan.backend = Backend::cuda;
+  plan.compared = {.cuda_s = 0.0712, .cpu_s = 0};
+  plan.candidates = {{.kernel = "rows", .predicted_ms = 9.996}, {.kernel = "dense-tensor", .predicted_ms = 0.01234}};
+  CHECK(expected_kernels_text(plan) == "rows 10 ms, dense-tensor 0.0123 ms");
+  CHECK(reason_text(plan) == "predicted 0.071 s with CUDA, does not fit on the CPU");
+  plan.exact = true;
+  CHECK(reason_text(plan) ==
+        "predicted 0.071 s with CUDA, does not fit on the CPU; predicted rows 10 ms, dense-tensor 0.0123 ms");
+  plan.compared.reset();
+  plan.backend = Backend::cpu;
+  plan.why_backend = "asked for";
+  plan.candidates = {{.kernel = "row-merge", .predicted_ms = 1234.5}, {.kernel = "dense-blas", .fits = false}};
+  CHECK(reason_text(plan) == "asked for; predicted row-merge 1.23e+03 ms, but dense-blas does not fit");
+  plan.candidates.resize(1);
+  CHECK(reason_text(plan) == "asked for");
+  CHECK(expected_kernels_text(plan).empty());
+}

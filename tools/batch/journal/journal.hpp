@@ -1,0 +1,119 @@
+// What is done and what failed, kept across runs: lines in files that are only ever appended to.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "io/system/descriptor.hpp"
+#include "tools/batch/list/jobs.hpp"
+#include "tools/batch/list/shard.hpp"
+
+namespace spmm::batch {
+
+/// Says whether a file is still the one it was.
+struct FileIdentity {
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;  ///< 0 with size 0: no such file
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
+/// What stat() says about a file.
+struct FileState {
+  FileIdentity identity{};
+  bool exists = false;
+  bool is_regular = false;
+  bool is_folder = false;
+  std::uint64_t device = 0, inode = 0;
+};
+FileState state_of(const std::string& path);
+
+/// Names a product by its three paths.
+struct JobKey {
+  std::uint64_t high = 0, low = 0;
+  friend auto operator<=>(const JobKey&, const JobKey&) = default;
+};
+JobKey key_of(const Job& job);
+struct JobKeyHash {
+  std::size_t operator()(const JobKey& key) const { return key.low; }
+};
+
+/// Changes when anything changes that may turn a failure into a success: backend, kernel, limits.
+std::uint64_t options_hash(const JobOptions& options);
+
+inline constexpr std::uint64_t kNotCounted = 0xFFFF'FFFF'FFFF'FFFFu;
+
+struct JournalRecord {
+  JobKey key{};
+  std::int64_t time_ms = 0;     ///< since 1970; the latest record of a key counts
+  int exit_code = 0;            ///< 0 = done
+  FileIdentity a{}, b{};        ///< as they were before the product
+  FileIdentity out{};           ///< as it was after it
+  std::uint64_t out_inode = 0;  ///< 0 = not known: a line of an earlier version
+  std::uint64_t verified = 0;   ///< JobOptions::verify_blocks
+  bool durable = false;
+  std::uint64_t saturated_elements = 0;  ///< kNotCounted: a line of an earlier version
+  std::uint64_t options = 0;
+  std::string out_path{};  ///< for people
+};
+
+/// One line, with a hash at its end by which a torn one is recognised.
+std::string journal_line(const JournalRecord& record);
+/// Nothing where the line is torn or not one of ours.
+std::optional<JournalRecord> parse_journal_line(std::string_view line);
+
+/// Appends lines to one journal file. Each line is one write(), so that a process may die at any moment.
+class JournalWriter {
+ public:
+  JournalWriter() = default;  ///< writes nothing
+  explicit JournalWriter(int fd) : fd_(fd) {}
+  /// Threads: from several at once. Errors: IoError.
+  void append(const JournalRecord& record);
+
+ private:
+  int fd_ = -1;
+  std::atomic<bool> is_torn_{false};  ///< the last line was cut (full disk): the next starts with a newline
+};
+
+using Journal = std::unordered_map<JobKey, JournalRecord, JobKeyHash>;
+
+/// The folder of the journal files, locked for this shard while the object, or a worker forked meanwhile, lives.
+class JournalFolder {
+ public:
+  /// Creates the folder where it is not there. Values: a run of the whole list excludes all others, a shard excludes
+  /// itself and runs of the whole list. Errors: OutputError (in use: names host and process; cannot be created).
+  JournalFolder(std::string path, const Shard& shard);
+
+  /// Everything recorded so far, by anyone. Errors: IoError.
+  [[nodiscard]] Journal read() const;
+
+  /// Opens the file of one writer ("cpu", "gpu0", "supervisor"). Errors: OutputError.
+  [[nodiscard]] io::Descriptor open_writer(const std::string& writer) const;
+
+ private:
+  [[nodiscard]] io::Descriptor lock(const std::string& name, int kind) const;
+
+  std::string path_;
+  std::string shard_name_;
+  io::Descriptor all_lock_;
+  io::Descriptor shard_lock_;
+};
+
+/// Whether the journal says that this job needs no run: its inputs are the same, its output is the file that the run
+/// wrote, and that run promised what the job asks for now (verification, durability, no saturation) or more. Backend,
+/// kernel and limits do not count: they do not change the bytes. Nor does the device number, which differs between
+/// nodes.
+bool is_done(const Journal& journal, const Job& job);
+
+/// Whether it failed before, with the same inputs and options. What the disk or the memory was to blame for does not
+/// count: it is worth another attempt.
+bool has_failed(const Journal& journal, const Job& job);
+
+}  // namespace spmm::batch

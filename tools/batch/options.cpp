@@ -1,0 +1,234 @@
+#include "tools/batch/options.hpp"
+
+#include <array>
+
+#include "base/text.hpp"
+#include "cli/options/table.hpp"
+#include "cli/program.hpp"
+#include "cli/self_description.hpp"
+#include "spmm/error.hpp"
+#include "spmm/multiply.hpp"
+
+namespace spmm::batch {
+namespace {
+
+constexpr std::uint64_t kMaxThreads = 4096;
+constexpr std::uint64_t kMaxInFlight = 1024;
+constexpr std::uint64_t kMaxRetries = 100;
+constexpr std::uint64_t kLeastForShare = 3;  // as GNU parallel
+
+constexpr const char* kNotes = R"(
+The list has one product a line: A, B and OUT with tabs between, paths relative to the list's folder, then key=value
+columns for what differs from the command line: backend, kernel, verify, on-saturation, transpose-a, transpose-b, durable,
+no-clobber, timeout, retries, and cost (any unit; balances shards). Empty lines and lines that start with # are skipped.
+A file is checked whole before any work starts. JOBS - reads standard input as it comes, paths relative to the working folder; a bad line is a failed job.
+OUT is a file: results in parts (spmm --parts) cannot be asked for in a list.
+
+One worker process per GPU and one for the cores run the jobs, several at once, each job where it ends first. A worker
+that dies or hangs is replaced: what ran beside the culprit is run again, the culprit --retries times, alone.
+
+The journal remembers what is done: inputs with their sizes and times, OUT with its inode too.
+A job that now asks for more than it was run with (verify, durable, on-saturation=error where elements saturated) is not
+done; other options do not change the bytes.
+It is JOBS.journal beside the list unless --journal names another folder; standard input has none without --journal.
+--resume skips what is done or failed before, --retry-failed runs what failed again. Shards of one list share a journal;
+each writes a report and a job log of its own (r.3-of-8.json for --report r.json).
+
+On SIGTERM, SIGINT, SIGHUP or SIGUSR1 no job starts any more; running ones have --grace seconds, then they are dropped.
+
+Examples:
+  spmm-batch jobs.tsv                              every product of the list
+  spmm-batch --resume jobs.tsv                     go on after an interruption
+  spmm-batch --shard auto --resume jobs.tsv        in a Slurm array: this task's part of the list
+  spmm-batch --halt now,fail=10% --timeout 10m --report r.json jobs.tsv
+  make_jobs | spmm-batch --journal done -          jobs as they are made
+  parallel --pipe -N 100 spmm-batch - < jobs.tsv
+
+Every option can also be given as an environment variable: SPMM_KEEP_ORDER for --keep-order.
+Exit codes: 0 all done, 1 a job failed, 2 usage, 65 bad list, 66 a file of the list is missing, 73 an output, journal or
+report cannot be created, 74 reading or writing failed, 75 interrupted by a signal: --resume goes on.
+)";
+
+cli::OptionTable make_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-batch", "Multiplies a list of pairs of matrices.\n");
+  options.positional_help("JOBS").custom_help("[options]").set_width(110);
+  options.add_options("hidden")("jobs", "", value());
+  options.add_options()                                                                                          //
+      ("backend", "auto = each job where it ends first, cuda, cpu", value(), "BACKEND")                          //
+      ("kernel", "multiply kernel, as spmm --help lists them", value(), "NAME")                                  //
+      ("gpus", "auto = all that are visible, none, or numbers with commas between", value(), "GPUS")             //
+      ("threads", "host threads of all jobs together; 0 = every core", value(), "N")                             //
+      ("memory-limit", "host memory of all jobs together; default: most of what is free", value(), "SIZE")       //
+      ("in-flight", "jobs at once in a worker; default: by their size", value(), "N")                            //
+      ("keep-order", "start jobs in the order of the list; else those that share an operand follow each other")  //
+      ("verify", "before the output of a job appears: recompute N blocks; full = prove all of it", value(),
+       "full|N")  //
+      ("on-saturation", "if elements of a result reach 4294967295: report = say how many, error = the job fails",
+       value(),
+       "report|error")                                                                                             //
+      ("transpose-a", "multiply by the transposes of all A")                                                       //
+      ("transpose-b", "the same of B")                                                                             //
+      ("durable", "wait until each output would survive a power cut")                                              //
+      ("no-clobber", "refuse to replace existing outputs")                                                         //
+      ("timeout", "a job that takes longer fails (30, 5m, 2h)", value(), "TIME")                                   //
+      ("retries", "further attempts after a failure that may pass, alone in a worker (default: 1)", value(), "N")  //
+      ("halt", "never, or soon|now,fail|success|done=N|P%, as GNU parallel", value(), "RULE")                      //
+      ("grace", "on a signal: time for running jobs (default: 20)", value(), "TIME")                               //
+      ("shard", "part I of N of the list, auto = by the cluster's variables, auto/N", value(), "I/N")              //
+      ("journal", "folder of the journal", value(), "DIR")                                                         //
+      ("no-journal", "keep none")                                                                                  //
+      ("resume", "skip what the journal says is done, or failed")                                                  //
+      ("retry-failed", "as --resume, but run what failed again")                                                   //
+      ("joblog", "a line for each job, in the columns of GNU parallel", value(), "FILE")                           //
+      ("report", "JSON with every job; - = standard output", value(), "FILE")                                      //
+      ("dry-run", "print the jobs that would run")                                                                 //
+      ("progress", "line on standard error: auto = on a terminal, always, never", value(), "WHEN")                 //
+      ("q,quiet", "print failures only");
+  cli::add_common_options(options);
+  options.parse_positional({"jobs"});
+  return options;
+}
+
+std::string wanted_kernel(const cli::ParsedOptions& parsed) {
+  std::vector<std::string> names = {"auto"};
+  for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
+  return names[cli::option_choice(parsed, "kernel", names)];
+}
+
+double seconds_option(const cli::ParsedOptions& parsed, const std::string& option, double otherwise) {
+  const auto given = cli::option_text(parsed, option);
+  return given ? parse_seconds(given->value, given->where) : otherwise;
+}
+
+JobOptions job_defaults(const cli::ParsedOptions& parsed) {
+  constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
+  JobOptions defaults;
+  defaults.backend = kBackends[cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
+  defaults.kernel = wanted_kernel(parsed);
+  if (const auto verify = cli::option_text(parsed, "verify")) {
+    defaults.verify_blocks =
+        verify->value == "full" ? kVerifyFull : cli::parse_count(verify->value, verify->where, 0, kVerifyFull - 1);
+  }
+  defaults.transpose_a = cli::option_flag(parsed, "transpose-a");
+  defaults.transpose_b = cli::option_flag(parsed, "transpose-b");
+  defaults.durable = cli::option_flag(parsed, "durable");
+  defaults.no_clobber = cli::option_flag(parsed, "no-clobber");
+  constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};
+  defaults.on_saturation = kOnSaturation[cli::option_choice(parsed, "on-saturation", {"report", "error"})];
+  defaults.timeout_s = seconds_option(parsed, "timeout", 0);
+  defaults.retries = cli::option_count(parsed, "retries", 0, kMaxRetries).value_or(defaults.retries);
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.name != defaults.kernel || defaults.backend == Backend::automatic) continue;
+    if (kernel.backend == defaults.backend) continue;
+    throw UsageError("--kernel",
+                     text(kernel.name, " belongs to backend ", backend_name(kernel.backend), ", not ",
+                          backend_name(defaults.backend)),
+                     "leave --backend or --kernel out");
+  }
+  return defaults;
+}
+
+void set_journal(BatchOptions& options, const cli::ParsedOptions& parsed) {
+  const auto given = cli::option_text(parsed, "journal");
+  const bool none = cli::option_flag(parsed, "no-journal");
+  if (given && none) throw UsageError("--no-journal", "is given together with --journal", "leave one of them out");
+  if (given && given->value.empty()) throw UsageError(given->where, "the folder's name is empty", "name a folder");
+  if (given) options.journal = given->value;
+  if (!given && !none && options.list != "-") options.journal = options.list + ".journal";
+  options.retry_failed = cli::option_flag(parsed, "retry-failed");
+  options.resume = cli::option_flag(parsed, "resume") || options.retry_failed;
+  if (options.resume && !options.journal) {
+    throw UsageError(options.retry_failed ? "--retry-failed" : "--resume", "there is no journal to look at",
+                     "name its folder with --journal");
+  }
+}
+
+void set_places(BatchOptions& options, const cli::ParsedOptions& parsed, const Variables& variables) {
+  options.list = cli::required_positional(parsed, "jobs", "list of jobs", cli::Dash::allowed);
+  if (const auto shard = cli::option_text(parsed, "shard")) {
+    if (options.list == "-") {
+      throw UsageError(shard->where, "standard input has no shards", "give the list as a file to every task");
+    }
+    options.shard = parse_shard(shard->value, shard->where, variables);
+  }
+  set_journal(options, parsed);
+  for (const auto& [option, to] : {std::pair{"joblog", &options.joblog}, std::pair{"report", &options.report}}) {
+    const auto given = cli::option_text(parsed, option);
+    if (!given) continue;
+    if (given->value.empty()) throw UsageError(given->where, "the file name is empty", "name a file");
+    *to = file_of_shard(given->value, options.shard);
+  }
+}
+
+void set_machine(BatchOptions& options, const cli::ParsedOptions& parsed) {
+  if (const auto gpus = cli::option_text(parsed, "gpus")) options.gpus = gpus->value;
+  options.num_threads = static_cast<unsigned>(cli::option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
+  options.max_in_flight = static_cast<unsigned>(cli::option_count(parsed, "in-flight", 1, kMaxInFlight).value_or(0));
+  const auto memory = cli::option_bytes(parsed, "memory-limit");
+  if (memory == std::uint64_t{0}) throw UsageError("--memory-limit", "is 0 bytes", "give a limit such as 8G");
+  options.memory_limit_bytes = memory.value_or(0);
+  if (options.defaults.backend == Backend::cuda && options.gpus == "none") {
+    throw UsageError("--gpus", "none contradicts --backend cuda", "leave one of them out");
+  }
+}
+
+}  // namespace
+
+Halt parse_halt(const std::string& given, const std::string& where) {
+  if (given == "never") return {};
+  const auto refuse = [&] {
+    return UsageError(where, "\"" + given + "\" is no rule",
+                      "write never, soon,fail=1, now,fail=10%, now,success=1 ...");
+  };
+  const std::size_t comma = given.find(',');
+  const std::size_t equals = given.find('=');
+  if (comma == std::string::npos || equals == std::string::npos || equals < comma) throw refuse();
+  const std::string when = given.substr(0, comma);
+  const std::string what = given.substr(comma + 1, equals - comma - 1);
+  std::string number = given.substr(equals + 1);
+  Halt halt;
+  if (when != "soon" && when != "now") throw refuse();
+  halt.when = when == "now" ? Halt::When::now : Halt::When::soon;
+  if (what != "fail" && what != "success" && what != "done") throw refuse();
+  halt.what = what == "fail" ? Halt::What::fail : what == "success" ? Halt::What::success : Halt::What::done;
+  if (number.ends_with('%')) {
+    number.pop_back();
+    halt.share = static_cast<double>(cli::parse_count(number, where, 1, 100)) / 100;
+  } else {
+    halt.count = cli::parse_count(number, where, 1);
+  }
+  return halt;
+}
+
+bool is_reached(const Halt& halt, std::uint64_t num_done, std::uint64_t num_failed) {
+  if (halt.when == Halt::When::never) return false;
+  const std::uint64_t all = num_done + num_failed;
+  const std::uint64_t counted = halt.what == Halt::What::fail      ? num_failed
+                                : halt.what == Halt::What::success ? num_done
+                                                                   : all;
+  if (halt.count > 0) return counted >= halt.count;
+  return counted >= kLeastForShare && static_cast<double>(counted) >= halt.share * static_cast<double>(all);
+}
+
+BatchOptions parse_batch_options(int argc, const char* const* argv, const Variables& variables) {
+  cli::OptionTable description = make_options();
+  const auto parsed = cli::parse_strictly(description, argc, argv);
+  BatchOptions options;
+  options.command = {argv, argv + argc};
+  options.answer = cli::requested_text(parsed, description, kNotes);
+  if (options.answer) return options;
+  options.defaults = job_defaults(parsed);
+  set_places(options, parsed, variables);
+  set_machine(options, parsed);
+  if (const auto halt = cli::option_text(parsed, "halt")) options.halt = parse_halt(halt->value, halt->where);
+  options.grace_s = seconds_option(parsed, "grace", options.grace_s);
+  options.keep_order = cli::option_flag(parsed, "keep-order");
+  options.dry_run = cli::option_flag(parsed, "dry-run");
+  options.quiet = cli::option_flag(parsed, "quiet");
+  constexpr std::array kModes = {cli::ProgressMode::automatic, cli::ProgressMode::always, cli::ProgressMode::never};
+  options.progress = kModes[cli::option_choice(parsed, "progress", {"auto", "always", "never"})];
+  return options;
+}
+
+}  // namespace spmm::batch

@@ -1,0 +1,291 @@
+#include "tools/batch/output.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <unordered_map>
+
+#include "base/run/parallel.hpp"
+#include "base/text.hpp"
+#include "report/text.hpp"
+#include "spmm/error.hpp"
+#include "spmm/multiply.hpp"
+#include "tools/batch/schedule/limits.hpp"
+
+namespace spmm::batch {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kBatchSchema = 1;  // of the report
+constexpr double kDrawEvery = 0.1;
+constexpr double kFirstLog = 10;  // without a terminal: a line after 10 s, then every minute
+constexpr double kLogEvery = 60;
+
+double epoch_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char out[256];
+  std::snprintf(out, sizeof out, pattern, values...);
+  return out;
+}
+
+std::string rate(std::uint64_t bytes, double seconds) {
+  return human_bytes(static_cast<std::uint64_t>(static_cast<double>(bytes) / std::max(seconds, 1e-9))) + "/s";
+}
+
+double per_second(std::uint64_t count, double seconds) {
+  return static_cast<double>(count) / std::max(seconds, 1e-9);
+}
+
+std::string clock_text(double seconds) {
+  const auto s = static_cast<unsigned long long>(seconds);
+  if (s >= 3600) return format("%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
+  return format("%llu:%02llu", s / 60, s % 60);
+}
+
+/// One line: what a message or a file name may break.
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  return text;
+}
+
+/// What the earlier runs of a list told, so that one file tells of all of them.
+class EarlierRuns {
+ public:
+  EarlierRuns() = default;
+  /// Errors: Json::exception (no report).
+  explicit EarlierRuns(const Json& report) : runs_(report.at("earlier")) {
+    Json run;
+    for (const char* key : {"host", "exit_code", "totals"}) run[key] = report.at(key);
+    runs_.push_back(std::move(run));
+    for (const Json& job : report.at("jobs")) {
+      if (job.contains("worker")) jobs_[key_of(job)] = job;
+    }
+  }
+
+  [[nodiscard]] const Json& runs() const { return runs_; }
+
+  /// Adds to a job that was settled before what the run that settled it told.
+  void complete(Json& job) const {
+    const auto found = jobs_.find(key_of(job));
+    if (found == jobs_.end()) return;
+    Json whole = found->second;
+    whole["line"] = job["line"];
+    whole["state"] = job["state"];
+    job = std::move(whole);
+  }
+
+ private:
+  static std::string key_of(const Json& job) {
+    std::string key;
+    for (const char* name : {"a", "b", "out", "transpose_a", "transpose_b"}) key += job.at(name).dump() + ' ';
+    return key;
+  }
+
+  Json runs_ = Json::array();
+  std::unordered_map<std::string, Json> jobs_;
+};
+
+/// By the report that an earlier run left in the file of this one.
+EarlierRuns earlier_runs(const std::string& path) {
+  std::error_code none;
+  if (path == "-" || !std::filesystem::is_regular_file(path, none)) return {};
+  try {
+    std::ifstream file(path, std::ios::binary);
+    return EarlierRuns(Json::parse(file));
+  } catch (const Json::exception&) {
+    return {};  // something else, or of an earlier version
+  }
+}
+
+Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
+  Json json = {{"line", run.job.line},           {"a", run.job.a},          {"b", run.job.b}, {"out", run.job.out},
+               {"state", state_name(run.state)}, {"attempts", run.attempts}};
+  json["transpose_a"] = run.job.options.transpose_a;
+  json["transpose_b"] = run.job.options.transpose_b;
+  if (run.attempts == 0 && run.state != JobState::failed) return json;
+  json["worker"] = run.worker < 0 ? "" : workers[static_cast<std::size_t>(run.worker)].name;
+  json["backend"] = backend_name(run.result.backend);
+  json["kernel"] = run.result.kernel;
+  json["seconds"] = run.result.seconds;
+  if (run.demand) {
+    const bool on_gpu = run.result.backend == Backend::cuda;
+    json["predicted_s"] = on_gpu ? run.demand->gpu_s : run.demand->cpu_s;
+  }
+  json["kernel_s"] = run.result.kernel_s;
+  json["threads"] = run.result.num_threads;
+  json["queue_s"] = std::max(0.0, run.started_s - run.added_s);
+  json["in_bytes"] = run.result.in_bytes;
+  json["out_bytes"] = run.result.out_bytes;
+  json["pairs"] = run.result.pairs;
+  json["saturated_elements"] = run.result.saturated_elements;
+  json["exit_code"] = run.result.exit_code;
+  if (!run.result.message.empty()) json["message"] = run.result.message;
+  return json;
+}
+
+}  // namespace
+
+std::string batch_line(const JobCounts& counts, double seconds, bool is_complete) {
+  std::string line = text(counts.done + counts.done_before, '/', counts.total, is_complete ? "" : "+", " done, ",
+                          counts.failed + counts.failed_before, " failed, ", counts.running, " running");
+  if (counts.finished() == 0 || seconds <= 0) return line;
+  const double speed = per_second(counts.finished(), seconds);
+  line += format(", %.3g jobs/s, ", speed) + rate(counts.in_bytes + counts.out_bytes, seconds);
+  if (is_complete) line += ", ETA " + clock_text(static_cast<double>(counts.waiting + counts.running) / speed);
+  return line;
+}
+
+std::string joblog_line(const JobRun& run, const std::string& host, double start_epoch_s) {
+  // A job that never started has no times; GNU parallel writes zeros too.
+  return text(run.job.line, '\t', host, '\t', format("%.3f\t%10.3f", start_epoch_s + run.started_s, run.result.seconds),
+              '\t', run.result.in_bytes, '\t', run.result.out_bytes, '\t', run.result.exit_code, '\t', run.signal,
+              "\tspmm ", run.job.options.transpose_a ? "--transpose-a " : "",
+              run.job.options.transpose_b ? "--transpose-b " : "", one_line(run.job.a), ' ', one_line(run.job.b), ' ',
+              one_line(run.job.out), '\n');
+}
+
+std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, double seconds) {
+  std::string table =
+      format("%-10s %9s %9s %12s %12s %12s\n", "worker", "done", "failed", "job seconds", "read", "written");
+  for (const PoolWorker& worker : workers) {
+    if (worker.num_starts == 0) continue;
+    table +=
+        format("%-10s %9llu %9llu %12.2f %12s %12s", worker.name.c_str(),
+               static_cast<unsigned long long>(worker.num_done), static_cast<unsigned long long>(worker.num_failed),
+               worker.busy_s, human_bytes(worker.in_bytes).c_str(), human_bytes(worker.out_bytes).c_str());
+    table += worker.num_starts > 1 ? text("  started ", worker.num_starts, " times\n") : "\n";
+  }
+  table += text(counts.total, " jobs: ", counts.done, " done, ", counts.failed, " failed");
+  if (counts.done_before > 0) table += text(", ", counts.done_before, " done before");
+  if (counts.failed_before > 0) {
+    table += text(", ", counts.failed_before, " failed before (--retry-failed runs them again)");
+  }
+  if (counts.waiting > 0) table += text(", ", counts.waiting, " not run (--resume goes on)");
+  table += format("; %.2f s", seconds);
+  if (counts.finished() == 0) return table + "\n";
+  table += format(", %.4g products/s, ", per_second(counts.finished(), seconds)) +
+           rate(counts.in_bytes + counts.out_bytes, seconds) + "\n";
+  if (counts.saturated_jobs > 0) {
+    table += text(cli::saturation_text(counts.saturated_elements), " in ", counts.saturated_jobs,
+                  counts.saturated_jobs == 1 ? " job\n" : " jobs (--report says in which)\n");
+  }
+  return table;
+}
+
+BatchOutput::BatchOutput(const BatchOptions& options)
+    : options_(options),
+      start_epoch_s_(epoch_s()),
+      draws_(!options.quiet && cli::wants_progress(options.progress)),
+      next_tick_s_(draws_ ? kDrawEvery : kFirstLog) {
+  char name[HOST_NAME_MAX + 1] = {};
+  host_ = ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+  if (options.joblog.empty()) return;
+  std::error_code none;
+  const bool goes_on = options.resume && std::filesystem::file_size(options.joblog, none) > 0 && !none;
+  joblog_.open(options.joblog, goes_on ? std::ios::app : std::ios::trunc);
+  if (!goes_on) joblog_ << kJobLogHeader << std::flush;
+  if (!joblog_) throw OutputError(options.joblog, "the job log cannot be written", "name a file in a writable folder");
+}
+
+double BatchOutput::now_s() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void BatchOutput::clear_line() {
+  if (drawn_) std::cerr << "\r\033[K" << std::flush;
+  drawn_ = false;
+}
+
+void BatchOutput::note(const std::string& message) {
+  clear_line();
+  std::cerr << "spmm-batch: " << one_line(message) << std::endl;
+}
+
+void BatchOutput::job_ended(const JobRun& run, const std::string& list_name) {
+  if (joblog_.is_open()) joblog_ << joblog_line(run, host_, start_epoch_s_) << std::flush;
+  if (run.state != JobState::failed) return;
+  note(text(list_name, ':', run.job.line, ": failed (", run.result.exit_code, "): ", run.result.message));
+}
+
+void BatchOutput::tick(const JobCounts& counts, bool is_complete) {
+  const double now = now_s();
+  if (now < next_tick_s_ || options_.quiet) return;
+  const std::string line = batch_line(counts, now, is_complete);
+  if (draws_) {
+    std::cerr << '\r' << line << "\033[K" << std::flush;
+    drawn_ = true;
+    next_tick_s_ = now + kDrawEvery;
+  } else if (options_.progress != cli::ProgressMode::never) {
+    std::cerr << "spmm-batch: " << line << std::endl;
+    next_tick_s_ = now + kLogEvery;
+  } else {
+    next_tick_s_ = now + kLogEvery;
+  }
+}
+
+void BatchOutput::finish(const JobTable& table, const std::vector<PoolWorker>& workers, int exit_code) {
+  clear_line();
+  const double seconds = now_s();
+  if (!options_.report.empty()) write_report(table, workers, seconds, exit_code);
+  if (options_.quiet) return;
+  (options_.report == "-" ? std::cerr : std::cout) << summary_table(table.counts(), workers, seconds) << std::flush;
+}
+
+void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWorker>& workers, double seconds,
+                               int exit_code) const {
+  const JobCounts& counts = table.counts();
+  const RunLimit limit = limit_of(counts, workers, usable_cores(), seconds);
+  const EarlierRuns earlier = options_.resume ? earlier_runs(options_.report) : EarlierRuns();
+  Json json = {{"schema", kBatchSchema},         {"version", version_string()},
+               {"command", options_.command},    {"host", host_},
+               {"list", options_.list},          {"shard", options_.shard.index + 1},
+               {"shards", options_.shard.count}, {"exit_code", exit_code}};
+  json["totals"] = {{"jobs", counts.total},
+                    {"done", counts.done},
+                    {"failed", counts.failed},
+                    {"done_before", counts.done_before},
+                    {"failed_before", counts.failed_before},
+                    {"not_run", counts.waiting},
+                    {"seconds", seconds},
+                    {"products_per_s", per_second(counts.finished(), seconds)},
+                    {"in_bytes", counts.in_bytes},
+                    {"out_bytes", counts.out_bytes},
+                    {"gb_per_s", per_second(counts.in_bytes + counts.out_bytes, seconds) * 1e-9},
+                    {"pairs", counts.pairs},
+                    {"saturated_elements", counts.saturated_elements},
+                    {"saturated_jobs", counts.saturated_jobs}};
+  json["earlier"] = earlier.runs();
+  json["limit"] = {
+      {"resource", limit.resource}, {"share", limit.share}, {"files_s", limit.files_s}, {"kernels_s", limit.kernels_s}};
+  json["workers"] = Json::array();
+  for (const PoolWorker& worker : workers) {
+    json["workers"].push_back({{"name", worker.name},
+                               {"starts", worker.num_starts},
+                               {"done", worker.num_done},
+                               {"failed", worker.num_failed},
+                               {"job_s", worker.busy_s},
+                               {"kernel_s", worker.kernel_s},
+                               {"in_bytes", worker.in_bytes},
+                               {"out_bytes", worker.out_bytes}});
+  }
+  json["jobs"] = Json::array();
+  for (const JobRun& run : table.runs()) {
+    Json job = job_json(run, workers);
+    if (run.state == JobState::done_before || run.state == JobState::failed_before) earlier.complete(job);
+    json["jobs"].push_back(std::move(job));
+  }
+  cli::write_json(options_.report, json);
+}
+
+}  // namespace spmm::batch

@@ -1,0 +1,264 @@
+// spmm-bench: times kernels on named cases, with their outputs compared; compares two such measurements.
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/options/table.hpp"
+#include "cli/program.hpp"
+#include "cli/self_description.hpp"
+#include "io/files/paths.hpp"
+#include "report/text.hpp"
+#include "spmm/error.hpp"
+#include "tools/bench/calibrate.hpp"
+#include "tools/bench/limits.hpp"
+#include "tools/bench/options.hpp"
+#include "tools/bench/report.hpp"
+#include "tools/bench/run.hpp"
+#include "tools/bench/suites.hpp"
+#include "tools/spmm/subcommands.hpp"
+
+namespace {
+
+using namespace spmm;
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxThreads = 1024;
+constexpr std::uint64_t kMaxRuns = 10'000;
+constexpr std::uint64_t kMaxDevice = 4095;
+
+constexpr const char* kNotes = R"(
+For each case both inputs are made as spmm-gen makes them (A with seed 1, B with seed 2) and left in the work folder for
+the next time. A baseline output is written by two-pointer (GPU) or row-merge (CPU). Then each kernel runs once to warm
+up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the baseline. A
+kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
+run as skipped, before its first run if ten times as long is predicted. The kernel "all" is auto and every kernel of the
+backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case;
+with --checksum, which compares checksums of all records, for none. --baseline other is the kernel that is predicted to be
+the fastest of those that share no code with the one that auto takes: for products that two-pointer takes minutes for.
+
+Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Limit reached =
+the share of the binding limit that device reached: bytes (input records and their blocks read, output records written,
+at the rate of a copy) or terms (multiply-adds at the rate of the tensor cores); the file of the suites has the rates of
+the devices it names. Saturated tiles may end early, so the share may exceed 100 %. Floor = the longer of reading both
+inputs and writing an output of the same size, computing nothing. Each run uploads its inputs anew: device caches are
+cold.
+
+--json writes a complete measurement: command, revision, date, machine, and per case and kernel the median, least and
+largest time of every stage, of whole products and processes (with their memory), and every run.
+
+Tables at the end, where there is something to show: prediction (what the planner expected, and what was
+measured), comparison (time per pair * m^3 over that of the case named by compare_with, which runs first), and,
+with --e2e, whole processes, timed before this program starts CUDA itself, beside the same within this program, the floor and published times. With --e2e the floor
+includes the start: a process whose product has one block.
+
+--calibrate runs products that each hang on one rate of the planner, kernel by kernel, and fits the row of
+src/plan/models/device_rates.cpp for this device to them. It prints the row, and which rates could not be measured so and stay
+as they were scaled.
+
+Examples:
+  spmm-bench --list
+  spmm-bench --suite P --backend cpu --json before.json
+  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench --floor
+  spmm-bench --suite course,shapes --kernel all --filter-seconds 5 --json all.json
+  spmm-bench --suite shapes-fit --json shapes.json
+  spmm-bench --suite density-m4,density-m8 --kernel all --filter-seconds 2 --max-seconds 20 --json density.json
+  spmm-bench --suite S --e2e --floor
+  spmm-bench --suite patterns --checksum --max-seconds 10 --json patterns.json
+  spmm-bench --calibrate --json rates.json
+  spmm-bench --diff before.json after.json --tolerance 1.05
+
+Every option can also be given as an environment variable: SPMM_FILTER_SECONDS for --filter-seconds.
+Exit codes: 0 all outputs the same (--diff: nothing slower), 1 an output differs (--diff: something got slower than
+--tolerance and beyond the spread of both, or broke), 2 usage, 65 malformed file, 66 no such file, 69 no kernel could
+run, 71 memory, 73 cannot create a file, 74 reading or writing failed, 75 interrupted.
+)";
+
+cli::OptionTable make_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-bench", "Times kernels on named cases, checked, as a table and JSON.\n");
+  options.positional_help("").custom_help("[options] | --diff OLD.json NEW.json").set_width(100);
+  options.add_options("hidden")("old", "", value())("new", "", value());
+  options.add_options()                                                                                         //
+      ("suites", "file of the suites (default: data/suites.json, here or above the program)", value(), "FILE")  //
+      ("suite", "suites, with commas between", value(), "NAMES")                                                //
+      ("case", "cases, with commas between", value(), "NAMES")                                                  //
+      ("no-partners", "leave out the cases that others are compared with, unless they are named")               //
+      ("list", "list suites and cases")                                                                         //
+      ("kernel", "kernels, with commas between; all = see below", value("auto"), "NAMES")                       //
+      ("backend", "auto, cuda or cpu", value("auto"), "BACKEND")                                                //
+      ("runs", "timed runs", value("5"), "N")                                                                   //
+      ("filter-seconds", "a kernel whose first run takes longer is not run again for its times", value(), "S")  //
+      ("max-seconds", "a kernel is skipped on a case once a run takes longer", value(), "S")                    //
+      ("work", "folder for inputs and outputs (default: a temporary one)", value(), "DIR")                      //
+      ("device", "CUDA device (default: automatic)", value(), "N")                                              //
+      ("devices", "CUDA devices that share each product: all, or numbers with commas between", value(), "N,N")  //
+      ("threads", "host threads (default: all cores)", value(), "T")                                            //
+      ("floor", "measure what reading and writing alone takes")                                                 //
+      ("baseline",
+       "kernels that make the baseline, the first that runs; other = see below (default: two-pointer, row-merge)",
+       value(),
+       "NAMES")                                                                                              //
+      ("checksum", "compare checksums of results instead of files, for results larger than the disk")        //
+      ("e2e", "also time whole processes of spmm, which lies beside this program")                           //
+      ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE")     //
+      ("calibrate", "measure the rates that the planner predicts CUDA kernels with, on the device at hand")  //
+      ("diff", "compare two measurements")                                                                   //
+      ("tolerance", "--diff: what counts as slower", value("1.1"), "RATIO");
+  cli::add_common_options(options);
+  options.parse_positional({"old", "new"});
+  return options;
+}
+
+/// Known kernels only: a misspelt one is a mistake, not a refusal.
+void check_kernel(const std::string& name, const char* option = "--kernel") {
+  std::string list = "all, auto";
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.name == name) return;
+    list += ", " + kernel.name;
+  }
+  throw UsageError(option, "unknown kernel \"" + name + "\"", "use some of: " + list);
+}
+
+/// The kernels as typed, "all" replaced by what it stands for.
+std::vector<std::string> kernels_of(const std::vector<std::string>& typed, Backend backend) {
+  std::vector<std::string> names;
+  for (const std::string& name : typed) {
+    if (name == "all") {
+      const std::vector<std::string> all = tools::all_kernels(backend);
+      names.insert(names.end(), all.begin(), all.end());
+      continue;
+    }
+    if (name != "auto") check_kernel(name);
+    names.push_back(name);
+  }
+  return names;
+}
+
+int run_diff(const cli::ParsedOptions& parsed) {
+  const double tolerance = *tools::option_number(parsed, "tolerance", 1);
+  const auto before = tools::read_json(cli::required_positional(parsed, "old", "old measurement"));
+  const auto after = tools::read_json(cli::required_positional(parsed, "new", "new measurement"));
+  const tools::Diff diff = tools::diff_results(before, after, tolerance);
+  std::cout << diff.table;
+  return diff.worse ? cli::kNegative : cli::kOk;
+}
+
+tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
+  tools::BenchOptions options;
+  options.multiply.backend = static_cast<Backend>(cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"}));
+  options.multiply.num_threads =
+      static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(0));
+  if (const auto device = cli::option_count(parsed, "device", 0, kMaxDevice)) {
+    options.multiply.device = static_cast<int>(*device);
+  }
+  if (const auto devices = cli::option_text(parsed, "devices")) {
+    options.multiply.devices = cli::parse_devices(devices->value, devices->where);
+  }
+  options.multiply.cancel = &cli::cancel_flag();
+  options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
+  options.filter_s = tools::option_number(parsed, "filter-seconds", 0);
+  options.max_s = tools::option_number(parsed, "max-seconds", 0);
+  options.checksum = cli::option_flag(parsed, "checksum");
+  options.baselines = tools::option_names(parsed, "baseline");
+  if (options.baselines != std::vector<std::string>{"other"}) {
+    for (const std::string& name : options.baselines) check_kernel(name, "--baseline");
+  }
+  options.floor = cli::option_flag(parsed, "floor");
+  options.e2e = cli::option_flag(parsed, "e2e");
+  options.baseline_backend = tools::backend_of(options.multiply);
+  options.kernels = kernels_of(tools::option_names(parsed, "kernel"), options.baseline_backend);
+  return options;
+}
+
+int run_calibration(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
+  tools::BenchOptions options = bench_options(parsed);
+  const tools::WorkFolder work(cli::option_text(parsed, "work"));
+  options.work = work.path();
+  const auto json_file = cli::option_text(parsed, "json");
+  if (json_file && json_file->value != "-") io::find_target(json_file->value, false);  // before the work
+  const auto json = tools::calibrate(options, command);
+  if (json_file) cli::write_json(json_file->value, json);
+  return cli::kOk;
+}
+
+std::string closing_tables(const nlohmann::ordered_json& json) {
+  std::string all;
+  const auto add = [&](const char* title, const std::string& table) {
+    if (!table.empty()) all += text("\n", title, "\n\n", table);
+  };
+  add("Prediction", tools::prediction_table(json));
+  add("Comparison: time per pair * m^3, over that of another case", tools::comparison_table(json));
+  add("Whole processes", tools::process_table(json));
+  return all;
+}
+
+/// Runs the cases; the JSON file is complete up to the last finished case at any time.
+int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOptions& options,
+              const std::vector<std::string>& command, const std::optional<cli::OptionText>& json_file) {
+  const bool with_table = !json_file || json_file->value != "-";
+  auto json = tools::bench_json(options, command);
+  bool any_ran = false;
+  bool all_same = true;
+  if (with_table) std::cout << tools::table_header(options.floor) << std::flush;
+  std::vector<tools::CaseProcesses> processes;
+  for (const tools::BenchCase& one : cases) processes.push_back(time_processes(one, options));
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    const auto result = run_case(cases[c], options, processes[c],
+                                 [&](const tools::CaseResult& so_far, const tools::KernelResult& kernel) {
+                                   if (with_table)
+                                     std::cout << tools::table_row(so_far, kernel, options.floor) << std::flush;
+                                   if (!kernel.ran()) return;
+                                   if (!any_ran) json["device"] = kernel.runs.front().device;
+                                   any_ran = true;
+                                   all_same = all_same && kernel.validated();
+                                 });
+    json["cases"].push_back(tools::case_result_json(result));
+    tools::add_comparisons(json);
+    if (json_file && with_table) cli::write_json(json_file->value, json);
+  }
+  if (with_table) std::cout << closing_tables(json);
+  if (!with_table) cli::write_json("-", json);
+  if (!any_ran) throw DeviceError("spmm-bench", "no kernel could run", "see the reasons in the table");
+  return all_same ? cli::kOk : cli::kNegative;
+}
+
+int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
+  if (cli::option_flag(parsed, "diff")) return run_diff(parsed);
+  if (parsed.count("old") > 0) {
+    throw UsageError("command line", "unexpected argument \"" + parsed.text("old") + "\"",
+                     "files belong to --diff; see spmm-bench --help");
+  }
+  if (cli::option_flag(parsed, "calibrate")) return run_calibration(parsed, command);
+  const fs::path suites_file = tools::suites_path(parsed);
+  const auto suites = tools::load_suites(suites_file);
+  if (cli::option_flag(parsed, "list")) {
+    std::cout << tools::suites_text(suites);
+    return cli::kOk;
+  }
+  const auto cases = tools::select_cases(suites, tools::option_names(parsed, "suite"),
+                                         tools::option_names(parsed, "case"), !cli::option_flag(parsed, "no-partners"));
+  if (cases.empty()) throw UsageError("command line", "no case is named", "give --suite or --case; --list shows them");
+  tools::BenchOptions options = bench_options(parsed);
+  options.ceilings = tools::load_ceilings(suites_file);
+  const tools::WorkFolder work(cli::option_text(parsed, "work"));
+  options.work = work.path();
+  const auto json_file = cli::option_text(parsed, "json");
+  if (json_file && json_file->value != "-") {  // before hours of work
+    check_output_is_no_input(suites_file, json_file->value);
+    io::find_target(json_file->value, false);
+  }
+  return run_cases(cases, options, command, json_file);
+}
+
+}  // namespace
+
+int spmm::tools::bench_main(int argc, char** argv) {
+  return cli::run_program({.name = "spmm-bench", .options = make_options, .notes = kNotes}, argc, argv,
+                          [&](const cli::ParsedOptions& parsed) {
+                            return run(parsed, {argv, argv + argc});
+                          });
+}

@@ -1,0 +1,416 @@
+#include "tools/bench/run.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+
+#include "base/run/parallel.hpp"
+#include "base/text.hpp"
+#include "cli/options/words.hpp"
+#include "cli/program.hpp"
+#include "cli/run_length.hpp"
+#include "engine/backend_choice.hpp"
+#include "io/files/file_sink.hpp"
+#include "io/files/input_file.hpp"
+#include "io/files/output_file.hpp"
+#include "io/formats/format.hpp"
+#include "spmm/engine.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+#include "tools/bench/checksum_sink.hpp"
+#include "tools/bench/process.hpp"
+#include "tools/compare/compare.hpp"
+#include "tools/gen/generate.hpp"
+
+namespace spmm::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kWritePieceBytes = std::uint64_t{1} << 20;
+constexpr unsigned kFloorTries = 3;
+
+unsigned threads_of(const BenchOptions& options) {
+  return options.multiply.num_threads != 0 ? options.multiply.num_threads : usable_cores();
+}
+
+/// Removes a file when it goes.
+struct Scratch {
+  fs::path path;
+  explicit Scratch(fs::path where) : path(std::move(where)) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+};
+
+/// Calls piece(buffer, p) for p = 0 .. count - 1 on a few threads, each with a buffer of its own, and tells the
+/// seconds.
+template <class Piece>
+double timed_pieces(unsigned num_workers, std::uint64_t count, std::uint64_t buffer_bytes, const Piece& piece) {
+  std::vector<std::vector<std::byte>> buffers(num_workers, std::vector<std::byte>(buffer_bytes));
+  std::atomic<std::uint64_t> next{0};
+  const auto start = std::chrono::steady_clock::now();
+  run_workers(num_workers, [&](unsigned worker) {
+    for (std::uint64_t p = next++; p < count; p = next++) {
+      cli::check_cancelled("spmm-bench");
+      piece(std::span(buffers[worker]), p);
+    }
+  });
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double read_seconds(const fs::path& path, unsigned num_threads) {
+  const io::InputFile file(path, ElementType::u16);
+  const std::uint64_t num_records = file.header().num_blocks;
+  const std::uint64_t per_read = records_per_read(file.record_bytes());
+  return timed_pieces(num_threads, (num_records + per_read - 1) / per_read, per_read * file.record_bytes(),
+                      [&](std::span<std::byte> buffer, std::uint64_t p) {
+                        const std::uint64_t first = p * per_read;
+                        file.read_records(first, std::min(per_read, num_records - first), buffer.data());
+                      });
+}
+
+/// In the way that products write here. The file never gets a name and is gone afterwards.
+double write_seconds(const fs::path& folder, std::uint64_t bytes) {
+  const io::FileSinkTuning tuning = io::fastest_tuning(usable_cores());
+  io::OutputFile file(folder / "spmm-bench-floor.bin", {}, tuning.temp, tuning.mode);
+  file.expect_bytes(bytes);
+  return timed_pieces(tuning.num_writers, (bytes + kWritePieceBytes - 1) / kWritePieceBytes, kWritePieceBytes,
+                      [&](std::span<std::byte> buffer, std::uint64_t p) {
+                        const std::uint64_t offset = p * kWritePieceBytes;
+                        file.write_at(offset, buffer.first(std::min(kWritePieceBytes, bytes - offset)));
+                      });
+}
+
+/// A run took longer than the user wants to wait.
+class TooSlow : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+std::string too_slow_text(std::optional<double> max_s) {
+  return text("a run took longer than --max-seconds ", max_s.value_or(0));
+}
+
+/// product(options), stopped after the time that the user wants to wait. Errors: TooSlow.
+template <class Product>
+Report multiply_in_time(Options how, std::optional<double> max_s, const Product& product) {
+  const TimeLimit limit(max_s, how.cancel);
+  how.cancel = limit.stop_flag();
+  try {
+    return product(how);
+  } catch (const Interrupted&) {
+    if (limit.expired()) throw TooSlow(too_slow_text(max_s));
+    throw;
+  }
+}
+
+/// The command of a process that does the same.
+std::vector<std::string> process_words(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how) {
+  std::vector<std::string> words = {program_folder() / "spmm", a, b, out, "--quiet", "--kernel", how.kernel};
+  words.insert(words.end(), {"--backend", std::string(backend_name(how.backend))});
+  if (how.device >= 0) words.insert(words.end(), {"--device", std::to_string(how.device)});
+  std::string devices;
+  for (const int device : how.devices) devices += (devices.empty() ? "" : ",") + std::to_string(device);
+  if (how.devices == std::vector<int>{kAllDevices}) devices = "all";
+  if (!devices.empty()) words.insert(words.end(), {"--devices", devices});
+  if (how.num_threads != 0) words.insert(words.end(), {"--threads", std::to_string(how.num_threads)});
+  return words;
+}
+
+/// Errors: TooSlow.
+void check_prediction(const fs::path& a, const fs::path& b, const Options& how, std::optional<double> max_s) {
+  if (!max_s) return;
+  const double predicted_s = expected_seconds(read_header(a), read_header(b), how);
+  if (predicted_s <= *max_s * kPredictionMargin) return;
+  throw TooSlow(
+      text("a run is predicted to take about ", cli::rough_time(predicted_s), ", more than --max-seconds ", *max_s));
+}
+
+/// Times processes, each of which writes a new file. Errors: TooSlow, DeviceError (the program failed).
+ProcessTimes run_processes(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how,
+                           const BenchOptions& options) {
+  const std::vector<std::string> words = process_words(a, b, out, how);
+  check_prediction(a, b, how, options.max_s);
+  ProcessTimes all;
+  while (all.s.size() < options.num_runs) {
+    if (options.filter_s && !all.s.empty() && all.s.front() > *options.filter_s) break;
+    fs::remove(out);
+    const TimeLimit limit(options.max_s, how.cancel);
+    const TimedProcess run = time_process(words, limit.stop_flag());
+    cli::check_cancelled("spmm-bench");
+    if (limit.expired()) throw TooSlow(too_slow_text(options.max_s));
+    if (run.exit_code != 0) {
+      throw DeviceError(words[0], text("ended with exit code ", run.exit_code), "see its message above");
+    }
+    all.s.push_back(run.s);
+    all.peak_resident_bytes = std::max(all.peak_resident_bytes, run.peak_resident_bytes);
+  }
+  return all;
+}
+
+/// Seconds of a process with next to nothing to do: start of the program and of the device.
+double start_seconds(const BenchOptions& options) {
+  const Scratch one(options.work / text("one-", getpid(), ".bin"));
+  const Scratch out(options.work / text("one-out-", getpid(), ".bin"));
+  write_matrix(one.path, BlockMatrix{.n = 1, .m = 1, .index = {{0, 0}}, .values = {1}});
+  BenchOptions few = options;
+  few.num_runs = kFloorTries;
+  few.max_s.reset();
+  const ProcessTimes all = run_processes(one.path, one.path, out.path, options.multiply, few);
+  return *std::min_element(all.s.begin(), all.s.end());
+}
+
+FloorTimes measure_floor(const fs::path& a, const fs::path& b, const MatrixHeader& c, const BenchOptions& options) {
+  FloorTimes best;
+  for (unsigned t = 0; t < kFloorTries; ++t) {
+    const double read_s = read_seconds(a, threads_of(options)) + read_seconds(b, threads_of(options));
+    const double write_s = write_seconds(options.work, io::file_bytes_of(ElementType::u32, c));
+    best.read_s = t == 0 ? read_s : std::min(best.read_s, read_s);
+    best.write_s = t == 0 ? write_s : std::min(best.write_s, write_s);
+  }
+  return best;
+}
+
+/// Calls body; why it was refused, or "".
+template <class Body>
+std::string refusal_of(const Body& body) {
+  try {
+    body();
+    return "";
+  } catch (const TooSlow& e) {
+    return e.what();
+  } catch (const UsageError& e) {
+    return cli::command_line_words(e.what());
+  } catch (const OutOfMemory& e) {
+    return cli::command_line_words(e.what());
+  } catch (const DeviceError& e) {
+    return cli::command_line_words(e.what());
+  }
+}
+
+/// One case with its files.
+class CaseRun {
+ public:
+  CaseRun(const BenchCase& bench_case, const BenchOptions& options)
+      : options_(options),
+        a_(make_input(bench_case, 1, options)),
+        b_(make_input(bench_case, 2, options)),
+        max_value_(bench_case.max_value),
+        baseline_(options.work / text("baseline-", getpid(), ".bin")),
+        out_(options.work / text("out-", getpid(), ".bin")) {}
+
+  /// Makes the output that all others must equal: by the simplest fast kernel of the backend, else by the first that
+  /// runs.
+  void make_baseline(CaseResult& result, double process_start_s) {
+    std::vector<std::string> candidates = options_.kernels;
+    std::vector<std::string> baselines = options_.baselines;
+    if (baselines.empty()) baselines = {options_.baseline_backend == Backend::cpu ? "row-merge" : "two-pointer"};
+    if (baselines == std::vector<std::string>{"other"}) baselines = found_others();
+    candidates.insert(candidates.begin(), baselines.begin(), baselines.end());
+    result.checksum = options_.checksum;
+    for (const std::string& kernel : candidates) {
+      Report report;
+      if (!refusal_of([&] { report = multiply_checked(baseline_.path, kernel, baseline_sum_); }).empty()) continue;
+      result.baseline = report.plan.kernel;
+      result.baseline_run = report;
+      if (options_.floor) {
+        result.floor = measure_floor(a_, b_, report.c, options_);
+        result.floor->start_s = process_start_s;
+      }
+      return;
+    }
+  }
+
+  KernelResult run(const std::string& kernel, bool has_baseline) {
+    KernelResult result;
+    result.kernel = kernel;
+    result.refusal = refusal_of([&] {
+      try {
+        run_all(kernel, result);
+      } catch (const TooSlow&) {
+        result.too_slow = true;
+        throw;
+      }
+    });
+    if (!result.ran()) {
+      result.runs.clear();
+      return result;
+    }
+    result.difference = has_baseline ? difference() : "there is no baseline";
+    fs::remove(out_.path);
+    result.work = least_work(result.file_run, max_value_);
+    result.limit = limit_of(result.work, result.file_run.device, options_.ceilings);
+    return result;
+  }
+
+  /// Errors: Interrupted.
+  [[nodiscard]] ProcessTimes time_processes(const std::string& kernel) const {
+    ProcessTimes times;
+    std::string failure = refusal_of([&] { times = run_processes(a_, b_, out_.path, with_kernel(kernel), options_); });
+    times.failure = std::move(failure);
+    fs::remove(out_.path);
+    return times;
+  }
+
+ private:
+  void run_all(const std::string& kernel, KernelResult& result) {
+    check_prediction(a_, b_, with_kernel(kernel), options_.max_s);
+    const Report warm_up = multiply_to("/dev/null", kernel);
+    if (options_.filter_s && warm_up.total_s > *options_.filter_s) {
+      result.runs.push_back(warm_up);
+    } else {
+      for (unsigned r = 0; r < options_.num_runs; ++r) result.runs.push_back(multiply_to("/dev/null", kernel));
+    }
+    result.file_run = multiply_checked(out_.path, kernel, out_sum_);
+  }
+
+  [[nodiscard]] std::string difference() const {
+    if (!options_.checksum) return result_difference(baseline_.path, out_.path);
+    if (out_sum_ == baseline_sum_) return "";
+    return text("the checksums differ; ", out_sum_.num_blocks, " blocks, the baseline has ", baseline_sum_.num_blocks);
+  }
+
+  /// What the exact decision of a first run considered besides what it chose; nothing where it did not run.
+  [[nodiscard]] std::vector<std::string> found_others() const {
+    std::vector<std::string> others;
+    (void)refusal_of([&] { others = other_kernels(multiply_to("/dev/null", "auto").plan); });
+    return others;
+  }
+
+  /// A run whose result can be compared: as a file, or by its checksum.
+  Report multiply_checked(const fs::path& out, const std::string& kernel, ResultChecksum& sum) const {
+    if (!options_.checksum) return multiply_to(out, kernel);
+    return multiply_in_time(with_kernel(kernel), options_.max_s, [&](const Options& how) {
+      Engine engine(how);
+      const auto a = open_file_source(a_);
+      const auto b = open_file_source(b_);
+      ChecksumSink sink(a->header().m, threads_of(options_));
+      Report report = engine.multiply(*a, *b, sink, how);
+      sum = sink.checksum();
+      return report;
+    });
+  }
+
+  [[nodiscard]] Report multiply_to(const fs::path& out, const std::string& kernel) const {
+    return multiply_in_time(with_kernel(kernel), options_.max_s,
+                            [&](const Options& how) { return multiply(a_, b_, out, how); });
+  }
+
+  [[nodiscard]] Options with_kernel(const std::string& kernel) const {
+    Options how = options_.multiply;
+    how.kernel = kernel;
+    return how;
+  }
+
+  const BenchOptions& options_;
+  fs::path a_;
+  fs::path b_;
+  std::uint32_t max_value_;
+  Scratch baseline_;
+  Scratch out_;
+  ResultChecksum baseline_sum_;
+  ResultChecksum out_sum_;
+};
+
+}  // namespace
+
+std::string result_difference(const fs::path& baseline, const fs::path& found) {
+  const MatrixFile left{.file = io::InputFile(baseline, ElementType::u32), .type = ElementType::u32};
+  try {
+    const MatrixFile right{.file = io::InputFile(found, ElementType::u32), .type = ElementType::u32};
+    const MatrixHeader& header = right.file.header();
+    if (header.n != left.file.header().n || header.m != left.file.header().m) return "n or m differ";
+    const Comparison result = compare_files(left, right, {});
+    if (result.same()) return "";
+    return text(result.elements, " elements differ; ", result.only_in_left, " blocks are missing, ",
+                result.only_in_right, " are too many");
+  } catch (const FormatError& e) {
+    return text("not a result: ", e.what());
+  }
+}
+
+Backend backend_of(const Options& options) {
+  if (options.backend != Backend::automatic) return options.backend;
+  return has_cuda_device() ? Backend::cuda : Backend::cpu;
+}
+
+std::vector<std::string> other_kernels(const Plan& plan) {
+  const auto family = [](const std::string& kernel) {
+    return kernel == "row-spread" || kernel == "pair-list" ? std::string("rows") : kernel;
+  };
+  std::vector<std::string> others;
+  for (const Candidate& one : plan.candidates) {
+    if (one.fits && family(one.kernel) != family(plan.kernel)) others.push_back(one.kernel);
+  }
+  others.emplace_back(plan.backend == Backend::cpu ? "row-merge" : "two-pointer");
+  return others;
+}
+
+std::vector<std::string> all_kernels(Backend backend) {
+  std::vector<std::string> names = {"auto"};
+  for (const KernelInfo& kernel : kernel_names()) {
+    const bool slow = kernel.name == "reference" || kernel.name == "host-driven";
+    if (kernel.backend == backend && !slow) names.push_back(kernel.name);
+  }
+  return names;
+}
+
+fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions& options) {
+  const MatrixHeader& header = one.header;
+  const std::string band =
+      (one.bandwidth ? text("-w", *one.bandwidth) : "") + (one.group ? text("-g", *one.group) : "");
+  const fs::path path =
+      options.work / text("n", header.n, "-m", header.m, "-k", header.num_blocks, "-", pattern_name(one.pattern), band,
+                          "-max", one.max_value, "-seed", seed, ".bin");
+  if (fs::exists(path)) {
+    try {
+      if (read_header(path) == header) return path;
+    } catch (const FormatError&) {
+      // Another program's or a damaged file: written again below.
+    }
+  }
+  const std::vector<Part> pattern =
+      make_pattern(one.pattern, header.blocks_per_side(), header.num_blocks, one.pattern_options(seed));
+  generate_file(path, pattern,
+                {.header = header, .seed = seed, .max_value = one.max_value, .num_threads = threads_of(options)});
+  return path;
+}
+
+CaseProcesses time_processes(const BenchCase& bench_case, const BenchOptions& options) {
+  CaseProcesses all;
+  if (!options.e2e) return all;
+  const CaseRun run(bench_case, options);
+  if (options.floor) all.start_s = start_seconds(options);
+  for (const std::string& kernel : options.kernels) all.kernels.push_back(run.time_processes(kernel));
+  return all;
+}
+
+CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options, const CaseProcesses& processes,
+                    const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel) {
+  CaseResult result;
+  result.what = bench_case;
+  CaseRun run(bench_case, options);
+  run.make_baseline(result, processes.start_s);
+  for (std::size_t k = 0; k < options.kernels.size(); ++k) {
+    KernelResult& kernel = result.kernels.emplace_back(run.run(options.kernels[k], !result.baseline.empty()));
+    if (kernel.ran() && k < processes.kernels.size()) {
+      const ProcessTimes& times = processes.kernels[k];
+      kernel.e2e_s = times.s;
+      kernel.e2e_peak_resident_bytes = times.peak_resident_bytes;
+      kernel.e2e_failure = times.failure;
+    }
+    on_kernel(result, kernel);
+  }
+  return result;
+}
+
+}  // namespace spmm::tools

@@ -1,0 +1,115 @@
+// Times kernels on one case and compares their outputs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "spmm/multiply.hpp"
+#include "tools/bench/limits.hpp"
+#include "tools/bench/suites.hpp"
+
+namespace spmm::tools {
+
+/// Headers tell of evenly spread blocks only.
+inline constexpr double kPredictionMargin = 10;
+
+struct BenchOptions {
+  std::filesystem::path work;               ///< folder of inputs and outputs
+  std::vector<std::string> kernels;         ///< names, or "auto"
+  Options multiply;                         ///< backend, device, threads
+  Backend baseline_backend = Backend::cpu;  ///< its simplest fast kernel makes the baseline
+  unsigned num_runs = 5;
+  std::optional<double> filter_s;      ///< a warm-up that takes longer stays the only run
+  std::optional<double> max_s;         ///< a run that takes longer is stopped and its kernel skipped, without a run if
+                                       ///< the prediction is kPredictionMargin times as long
+  std::vector<std::string> baselines;  ///< kernels of the baseline: the first that runs; none = the simplest fast one;
+                                       ///< "other" = see other_kernels()
+  bool checksum = false;               ///< compare checksums instead of files: no result is written
+  bool floor = false;
+  bool e2e = false;                ///< also time whole processes
+  std::vector<Ceilings> ceilings;  ///< of known devices
+};
+
+/// What the machine needs at least to read the inputs and to write an output of the same size; the best of a few.
+struct FloorTimes {
+  double read_s = 0;   ///< both inputs, all threads
+  double write_s = 0;  ///< two writers, 1 MB at a time, as the sink writes
+  double start_s = 0;  ///< a whole process with a product of one block; 0 where no processes are timed
+
+  /// Reading and writing overlap.
+  [[nodiscard]] double total_s() const { return read_s > write_s ? read_s : write_s; }
+  [[nodiscard]] double process_s() const { return start_s + total_s(); }
+};
+
+struct KernelResult {
+  std::string kernel;                         ///< as asked for
+  std::string refusal;                        ///< why it did not run; "" where it did
+  bool too_slow = false;                      ///< it did not run because it took too long
+  std::vector<Report> runs;                   ///< to /dev/null
+  Report file_run;                            ///< to a file, or to a checksum
+  std::string difference;                     ///< from the baseline's bytes; "" where there is none
+  std::vector<double> e2e_s;                  ///< whole processes `spmm A B OUT` that write a new file
+  std::uint64_t e2e_peak_resident_bytes = 0;  ///< the largest of these processes
+  std::string e2e_failure;                    ///< why there are none, where they were asked for
+  LeastWork work;                             ///< what the product takes at least
+  std::optional<Limit> limit;                 ///< the time of that on this device
+
+  [[nodiscard]] bool ran() const { return refusal.empty(); }
+  [[nodiscard]] bool validated() const { return ran() && difference.empty(); }
+};
+
+struct CaseResult {
+  BenchCase what;
+  std::string baseline;   ///< kernel whose output the others must equal; "" where no kernel ran
+  Report baseline_run;    ///< its only run, to a file or a checksum, nothing warmed up
+  bool checksum = false;  ///< checksums were compared; no time of writing a file is known
+  std::optional<FloorTimes> floor;
+  std::vector<KernelResult> kernels;
+};
+
+/// The backend that multiply() takes with these options. Errors: DeviceError.
+Backend backend_of(const Options& options);
+
+/// Kernels that share no product code with the one that a plan has chosen, those predicted to be fastest first; then
+/// two-pointer (GPU) or row-merge (CPU), which have no prediction.
+std::vector<std::string> other_kernels(const Plan& plan);
+
+/// Kernels that "all" stands for: "auto" and every kernel of the backend but the slow reference and host-driven.
+std::vector<std::string> all_kernels(Backend backend);
+
+/// Writes an input unless the file is there already with the right header and length.
+std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed, const BenchOptions& options);
+
+/// How the second result differs from the first; "" where the bytes are the same. Errors: InputError, IoError.
+std::string result_difference(const std::filesystem::path& baseline, const std::filesystem::path& found);
+
+/// Whole processes of one kernel.
+struct ProcessTimes {
+  std::vector<double> s;
+  std::uint64_t peak_resident_bytes = 0;  ///< of the largest
+  std::string failure;                    ///< why there are none
+};
+
+/// Whole processes of a case.
+struct CaseProcesses {
+  double start_s = 0;                 ///< as FloorTimes::start_s
+  std::vector<ProcessTimes> kernels;  ///< one for each of BenchOptions::kernels
+};
+
+/// Times processes, where these are asked for. For all cases before the first run_case(): a process that holds a
+/// context of CUDA makes each start and end of CUDA in other processes cheaper. Inputs stay in the work folder. Errors:
+/// those of generate_file(); Interrupted.
+CaseProcesses time_processes(const BenchCase& bench_case, const BenchOptions& options);
+
+/// Runs every kernel on a case: one warm-up, the timed runs to /dev/null, one run to a file (or to a checksum).
+/// `on_kernel` is called after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except
+/// UsageError, OutOfMemory and DeviceError, which make a refusal.
+/// Values: processes = what time_processes() gave for the same case and options.
+CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options, const CaseProcesses& processes,
+                    const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel);
+
+}  // namespace spmm::tools

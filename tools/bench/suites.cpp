@@ -1,0 +1,217 @@
+#include "tools/bench/suites.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "base/text.hpp"
+#include "spmm/error.hpp"
+#include "spmm/io.hpp"
+
+namespace spmm::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint32_t kDefaultMaxValue = 2047;
+
+/// Reads the fields of one case and says which one is wrong.
+class CaseReader {
+ public:
+  CaseReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    if (!json.is_object()) fail("is no object");
+  }
+
+  BenchCase read() {
+    BenchCase out;
+    out.name = string("name", "");
+    if (out.name.empty()) fail("has no name");
+    where_ += ", case " + out.name;
+    out.header = {
+        .n = number("n", 1, UINT32_MAX), .m = number("m", 1, kMaxBlockDim), .num_blocks = number("k", 0, UINT32_MAX)};
+    validate_header(out.header, where_);
+    out.pattern = pattern();
+    if (json_.contains("bandwidth")) out.bandwidth = number("bandwidth", 0, UINT32_MAX);
+    if (json_.contains("group")) out.group = number("group", 1, UINT32_MAX);
+    out.max_value = json_.contains("max_value") ? number("max_value", 0, UINT16_MAX) : kDefaultMaxValue;
+    if (json_.contains("published_s")) {
+      if (!json_["published_s"].is_number()) fail("published_s is no number");
+      out.published_s = json_["published_s"].get<double>();
+    }
+    if (json_.contains("compare_with")) out.compare_with = string("compare_with", "");
+    refuse_other_keys();
+    return out;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw FormatError(where_, problem, "write cases as data/suites.json does");
+  }
+
+  std::string string(const char* key, const char* otherwise) const {
+    if (!json_.contains(key)) return otherwise;
+    if (!json_[key].is_string()) fail(text(key, " is no text"));
+    return json_[key].get<std::string>();
+  }
+
+  [[nodiscard]] PatternKind pattern() const {
+    const std::string name = string("pattern", "uniform");
+    const auto& names = pattern_names();
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) fail("unknown pattern \"" + name + "\"");
+    return static_cast<PatternKind>(found - names.begin());
+  }
+
+  std::uint32_t number(const char* key, std::uint64_t low, std::uint64_t high) const {
+    if (!json_.contains(key)) fail(text(key, " is missing"));
+    if (json_[key].is_number_unsigned()) {
+      const auto value = json_[key].get<std::uint64_t>();
+      if (value >= low && value <= high) return static_cast<std::uint32_t>(value);
+    }
+    fail(text(key, " is ", json_[key].dump(), ", expected a whole number from ", low, " to ", high));
+  }
+
+  void refuse_other_keys() const {
+    static const std::set<std::string> kKnown = {"name",      "n",     "m",         "k",           "pattern",
+                                                 "bandwidth", "group", "max_value", "published_s", "compare_with"};
+    for (const auto& [key, value] : json_.items()) {
+      if (!kKnown.contains(key)) fail("unknown key \"" + key + "\"");
+    }
+  }
+
+  const Json& json_;
+  std::string where_;
+};
+
+template <class Items>
+std::string joined_names(const Items& items) {
+  std::string names;
+  for (const auto& item : items) names += (names.empty() ? "" : ", ") + item.name;
+  return names;
+}
+
+const BenchCase* find_case(const std::vector<BenchSuite>& suites, const std::string& name) {
+  for (const BenchSuite& suite : suites) {
+    for (const BenchCase& one : suite.cases) {
+      if (one.name == name) return &one;
+    }
+  }
+  return nullptr;
+}
+
+void refuse_missing_partners(const std::vector<BenchSuite>& suites, const std::string& where) {
+  for (const BenchSuite& suite : suites) {
+    for (const BenchCase& one : suite.cases) {
+      const BenchCase* const partner = one.compare_with ? find_case(suites, *one.compare_with) : nullptr;
+      if (!one.compare_with || (partner != nullptr && !partner->compare_with)) continue;
+      throw FormatError(text(where, ", suite ", suite.name, ", case ", one.name),
+                        text("compare_with is \"", *one.compare_with, "\", which is ",
+                             partner == nullptr ? "no case" : "compared with another one itself"),
+                        "name a case that stands alone");
+    }
+  }
+}
+
+/// Adds the case that `one` is compared with, where asked for, then the case itself, where they are not there yet.
+void add_case(std::vector<BenchCase>& chosen, const BenchCase& one, const std::vector<BenchSuite>& suites,
+              bool with_partner) {
+  if (one.compare_with && with_partner) add_case(chosen, *find_case(suites, *one.compare_with), suites, true);
+  const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const BenchCase& c) { return c.name == one.name; });
+  if (!known) chosen.push_back(one);
+}
+
+}  // namespace
+
+double BenchCase::block_density() const {
+  const double side = header.blocks_per_side();
+  return header.num_blocks / (side * side);
+}
+
+PatternOptions BenchCase::pattern_options(std::uint64_t seed) const {
+  return {.bandwidth = bandwidth, .group = group, .seed = seed};
+}
+
+Json read_json(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  if (!in) throw InputError(path.string(), "cannot be opened", "check the path and its permissions");
+  constexpr int kMaxDepth = 64;  // what is nested deeper would overflow the stack where it is printed
+  const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
+    if (depth <= kMaxDepth) return true;
+    throw FormatError(path.string(), text("is nested more than ", kMaxDepth, " levels deep"),
+                      "name a file of the documented form");
+  };
+  try {
+    return Json::parse(in, check_depth);
+  } catch (const Json::exception& e) {
+    throw FormatError(path.string(), text("is no JSON (", e.what(), ")"), "name a file of the documented form");
+  }
+}
+
+std::vector<BenchSuite> load_suites(const std::filesystem::path& path) {
+  const Json json = read_json(path);
+  const std::string where = path.string();
+  if (!json.is_object() || !json.contains("suites") || !json["suites"].is_object()) {
+    throw FormatError(where, "has no object \"suites\"", "write suites as data/suites.json does");
+  }
+  std::vector<BenchSuite> suites;
+  std::set<std::string> names;
+  for (const auto& [name, cases] : json["suites"].items()) {
+    BenchSuite suite{.name = name, .cases = {}};
+    for (const Json& one : cases) {
+      suite.cases.push_back(CaseReader(one, text(where, ", suite ", name)).read());
+      const std::string& added = suite.cases.back().name;
+      if (names.insert(added).second) continue;
+      throw FormatError(text(where, ", suite ", name), "the case " + added + " is there twice", "give it another name");
+    }
+    suites.push_back(std::move(suite));
+  }
+  refuse_missing_partners(suites, where);
+  return suites;
+}
+
+std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const std::vector<std::string>& suite_names,
+                                    const std::vector<std::string>& case_names, bool with_partners) {
+  std::vector<BenchCase> chosen;
+  for (const std::string& name : suite_names) {
+    const auto suite = std::find_if(suites.begin(), suites.end(), [&](const BenchSuite& s) { return s.name == name; });
+    if (suite == suites.end()) {
+      throw UsageError("--suite", "unknown suite \"" + name + "\"", "give one of: " + joined_names(suites));
+    }
+    for (const BenchCase& one : suite->cases) add_case(chosen, one, suites, with_partners);
+  }
+  for (const std::string& name : case_names) {
+    const BenchCase* const one = find_case(suites, name);
+    if (one == nullptr) throw UsageError("--case", "unknown case \"" + name + "\"", "see spmm-bench --list");
+    add_case(chosen, *one, suites, with_partners);
+  }
+  return chosen;
+}
+
+std::string suites_text(const std::vector<BenchSuite>& suites) {
+  std::string lines;
+  for (const BenchSuite& suite : suites) {
+    lines += suite.name + "\n";
+    for (const BenchCase& one : suite.cases) {
+      lines += text("  ", one.name, ": n ", one.header.n, ", m ", one.header.m, ", k ", one.header.num_blocks, ", ",
+                    pattern_name(one.pattern), ", elements to ", one.max_value,
+                    one.compare_with ? text(", compared with ", *one.compare_with) : "", "\n");
+    }
+  }
+  return lines;
+}
+
+Json case_json(const BenchCase& one) {
+  Json json = {{"name", one.name},
+               {"n", one.header.n},
+               {"m", one.header.m},
+               {"k", one.header.num_blocks},
+               {"pattern", pattern_name(one.pattern)},
+               {"max_value", one.max_value}};
+  if (one.bandwidth) json["bandwidth"] = *one.bandwidth;
+  if (one.group) json["group"] = *one.group;
+  if (one.published_s) json["published_s"] = *one.published_s;
+  if (one.compare_with) json["compare_with"] = *one.compare_with;
+  return json;
+}
+
+}  // namespace spmm::tools

@@ -1,0 +1,198 @@
+#include "tools/convert/options.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "base/run/parallel.hpp"
+#include "base/text.hpp"
+#include "cli/options/table.hpp"
+#include "cli/program.hpp"
+#include "cli/self_description.hpp"
+#include "io/formats/foreign_format.hpp"
+#include "spmm/error.hpp"
+#include "spmm/types.hpp"
+#include "tools/common/matrix_file.hpp"
+#include "tools/convert/mtx/byte_input.hpp"
+
+namespace spmm::tools {
+namespace {
+
+constexpr std::uint64_t kMax32 = UINT32_MAX;
+constexpr std::uint64_t kMaxThreads = 1024;
+const std::vector<std::string> kFormatNames = {"bin", "mtx"};
+
+/// Errors: UsageError for a format that Python converts.
+std::optional<FileFormat> format_of_ending(const std::string& path) {
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (ending == ".npy" || ending == ".npz") {
+    throw UsageError(path, text("ends in ", ending, ", a format of NumPy that spmm-convert does not know"),
+                     "use the Python package: python -m spmm convert IN OUT");
+  }
+  for (std::size_t f = 0; f < kFormatNames.size(); ++f) {
+    if (ending == "." + kFormatNames[f]) return static_cast<FileFormat>(f);
+  }
+  return std::nullopt;
+}
+
+std::optional<FileFormat> format_option(const cli::ParsedOptions& parsed, const std::string& option) {
+  if (!cli::option_text(parsed, option)) return std::nullopt;
+  return static_cast<FileFormat>(cli::option_choice(parsed, option, kFormatNames));
+}
+
+FileFormat input_format(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return FileFormat::bin;  // a result in parts
+  const auto input = open_byte_input(path);
+  std::array<std::byte, kHeaderBytes> head{};
+  switch (io::find_foreign_format(std::span(head).first(input->read(head)))) {
+    case io::ForeignFormat::matrix_market:
+      return FileFormat::mtx;
+    case io::ForeignFormat::npy:
+    case io::ForeignFormat::npz:
+      io::reject_foreign_format(head, path);
+      break;
+    default:
+      break;
+  }
+  const auto format = format_of_ending(path);
+  if (format != FileFormat::bin) io::reject_foreign_format(head, path);  // a header may begin as gzip does
+  if (format) return *format;
+  throw UsageError(path, "neither its content nor its ending says what it is",
+                   "give --from bin or mtx, or check the file");
+}
+
+FileFormat output_format(const std::string& path, FileFormat from) {
+  if (const auto format = format_of_ending(path)) return *format;
+  if (from != FileFormat::bin) return FileFormat::bin;
+  throw UsageError(path, "its ending does not say which format is meant", "give --to mtx, or such an ending");
+}
+
+/// A number, or a fraction of two. Errors: UsageError.
+double parse_scale(const cli::OptionText& given) {
+  const auto number = [](std::string_view word) {
+    double value = 0;
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    return error == std::errc{} && stop == word.data() + word.size() ? value : 0;
+  };
+  const std::string_view word = given.value;
+  const std::size_t slash = word.find('/');
+  const double divisor = slash == word.npos ? 1 : number(word.substr(slash + 1));
+  const double value = divisor == 0 ? 0 : number(word.substr(0, slash)) / divisor;
+  if (std::isfinite(divisor) && std::isfinite(value) && value != 0) return value;
+  throw UsageError(given.where, "\"" + given.value + "\" is not a factor",
+                   "give a number such as 256, 0.5 or 1/65536, not 0");
+}
+
+MatrixShape parse_shape(const cli::OptionText& given) {
+  const std::size_t cross = given.value.find('x');
+  if (cross == std::string::npos) {
+    throw UsageError(given.where, "\"" + given.value + "\" is not a shape", "write rows and columns, as in 3000x200");
+  }
+  return {.rows = cli::parse_count(given.value.substr(0, cross), given.where, 1, kMax32),
+          .columns = cli::parse_count(given.value.substr(cross + 1), given.where, 1, kMax32)};
+}
+
+/// Errors: UsageError where one of the options is given.
+void refuse_options(const cli::ParsedOptions& parsed, const std::vector<std::string>& options, const char* reason) {
+  for (const std::string& option : options) {
+    if (parsed.count(option) > 0) throw UsageError("--" + option, reason, "leave it out; see spmm-convert --help");
+  }
+}
+
+void parse_to_bin(const cli::ParsedOptions& parsed, ConvertOptions& options) {
+  if (options.from == FileFormat::bin) {
+    refuse_options(parsed, {"block", "n", "like"},
+                   "is not for a .bin made of a .bin: n and the blocks stay as they are");
+    refuse_options(parsed, {"shape"}, "is only for other formats made of a .bin");
+    options.type = type_option(parsed);
+  } else {
+    refuse_options(parsed, {"shape", "type"}, "is only for what is made from a .bin");
+  }
+  if (const auto block = cli::option_text(parsed, "block")) {
+    options.auto_block = block->value == "auto";
+    if (!options.auto_block) {
+      options.block = static_cast<std::uint32_t>(cli::parse_count(block->value, block->where, 1, kMaxBlockDim));
+    }
+  }
+  if (const auto n = cli::option_count(parsed, "n", 1, kMax32)) options.n = static_cast<std::uint32_t>(*n);
+  if (const auto like = cli::option_text(parsed, "like")) options.like = like->value;
+  if (options.n && options.like) throw UsageError("--n", "and --like both say the size", "give one of them");
+  if (options.block && options.n && *options.n % *options.block != 0) {
+    throw UsageError("--n", text(*options.n, " is not a multiple of --block ", *options.block),
+                     text("give ", (*options.n / *options.block + 1) * std::uint64_t{*options.block}));
+  }
+  options.rule = {.scale = options.scale,
+                  .round = cli::option_flag(parsed, "round"),
+                  .saturate = cli::option_choice(parsed, "on-overflow", {"error", "saturate"}) == 1};
+}
+
+void parse_from_bin(const cli::ParsedOptions& parsed, ConvertOptions& options) {
+  refuse_options(parsed, {"block", "n", "like", "round", "on-overflow"}, "is only for what a .bin is made from");
+  options.type = type_option(parsed);
+  if (const auto shape = cli::option_text(parsed, "shape")) options.shape = parse_shape(*shape);
+}
+
+}  // namespace
+
+const char* format_name(FileFormat format) {
+  return kFormatNames[static_cast<std::size_t>(format)].c_str();
+}
+
+cli::OptionTable make_convert_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
+  options.positional_help("IN OUT").custom_help("[options]").set_width(100);
+  options.add_options("hidden")("in", "", value())("out", "", value());
+  options.add_options()                                                                                   //
+      ("from", "format of IN: bin or mtx (default: what its content or ending says)", value(), "FORMAT")  //
+      ("to", "format of OUT (default: its ending; else bin)", value(), "FORMAT")                          //
+      ("transpose", "write the transposed matrix")                                                        //
+      ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")               //
+      ("threads", "threads (default: all cores)", value(), "T")                                           //
+      ("q,quiet", "print nothing on success");
+  cli::add_common_options(options);
+  options.add_options("To .bin")                                                                                    //
+      ("block", "side of the blocks, 1 to 64, or auto (default: as IN or --like has it, else auto)", value(), "M")  //
+      ("n", "pad with zeros to N rows and columns", value(), "N")                                                   //
+      ("like", "pad to the size, and use the block side, of this .bin", value(), "FILE")                            //
+      ("round", "round fractions to the nearest whole number (of two, to the even one)")                            //
+      ("on-overflow", "elements below 0 or above 65535: error, or saturate to these", value(), "WHAT");
+  options.add_options("From .bin")                                             //
+      ("type", "elements of IN: auto, u16 or u32 (results)", value(), "TYPE")  //
+      ("shape", "rows and columns to cut out; what lies outside must be zero", value(), "RxC");
+  options.parse_positional({"in", "out"});
+  return options;
+}
+
+ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed) {
+  ConvertOptions options;
+  options.in = cli::required_positional(parsed, "in", "input file");
+  options.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);
+  const auto from = format_option(parsed, "from");
+  const auto to = format_option(parsed, "to");
+  options.from = from ? *from : input_format(options.in);
+  options.to = to ? *to : output_format(options.out, options.from);
+  if (options.from != FileFormat::bin && options.to != FileFormat::bin) {
+    throw UsageError("command line",
+                     text("from ", format_name(options.from), " to ", format_name(options.to),
+                          ": one of the two must be a block-sparse file (.bin)"),
+                     "convert to .bin and from there");
+  }
+  options.transposed = cli::option_flag(parsed, "transpose");
+  options.quiet = cli::option_flag(parsed, "quiet");
+  options.num_threads =
+      static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
+  if (const auto scale = cli::option_text(parsed, "scale")) options.scale = parse_scale(*scale);
+  if (options.to == FileFormat::bin) {
+    parse_to_bin(parsed, options);
+  } else {
+    parse_from_bin(parsed, options);
+  }
+  return options;
+}
+
+}  // namespace spmm::tools

@@ -1,0 +1,46 @@
+// The command line of spmm-convert.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/options/table.hpp"
+#include "spmm/io.hpp"
+#include "tools/convert/blocks/element_rule.hpp"
+#include "tools/convert/blocks/entries.hpp"
+
+namespace spmm::tools {
+
+enum class FileFormat : std::uint8_t { bin, mtx };
+
+struct ConvertOptions {
+  std::string in;
+  std::string out;
+  FileFormat from = FileFormat::bin;
+  FileFormat to = FileFormat::bin;
+  bool transposed = false;
+  unsigned num_threads = 1;
+  bool quiet = false;
+
+  // To .bin.
+  bool auto_block = false;
+  std::optional<std::uint32_t> block;
+  std::optional<std::uint32_t> n;
+  std::optional<std::string> like;
+  ElementRule rule;
+
+  // From .bin.
+  std::optional<ElementType> type;
+  std::optional<MatrixShape> shape;
+  double scale = 1;
+};
+
+cli::OptionTable make_convert_options();
+
+/// Opens the input to see what it is, where --from does not say so. Errors: UsageError, InputError.
+ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed);
+
+const char* format_name(FileFormat format);
+
+}  // namespace spmm::tools
