@@ -4,6 +4,7 @@
 
 #include "kernels/gustavson/chunk_output.cuh"
 #include "kernels/gustavson/pair_bins.cuh"
+#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 
