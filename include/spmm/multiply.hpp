@@ -40,7 +40,7 @@ ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const Options
 /// Whether this library was built with CUDA and a device is there. Makes no CUDA call: that it works is not known yet.
 bool has_cuda_device();
 
-/// How this library was built: "spmm 0.1.0 (git ...), CUDA 13.0 for sm_90, OpenBLAS 0.3.21, backends: cuda cpu".
+/// How this library was built: "spmm 0.2.0 (git ...), CUDA 13.0 for sm_90, OpenBLAS 0.3.21, backends: cuda cpu".
 std::string version_string();
 
 }  // namespace spmm

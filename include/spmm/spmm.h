@@ -26,6 +26,8 @@ extern "C" {
 
 /* Grows where a function or a field is added; nothing of an earlier number changes its meaning. */
 #define SPMM_C_API 2
+/* The number behind libspmm.so. Grows if programs must be compiled again; the version of the project does not change it. */
+#define SPMM_C_SOVERSION 0
 
 typedef int32_t spmm_status;
 enum {
@@ -46,7 +48,7 @@ enum {
 
 /* ---- the library ---- */
 
-/* "spmm 0.1.0 (git ...), CUDA 13.0 for 90, ..."; stays valid. */
+/* "spmm 0.2.0 (git ...), CUDA 13.0 for 90, ..."; stays valid. */
 SPMM_API const char* spmm_version(void);
 /* SPMM_C_API of the library that is loaded. */
 SPMM_API int32_t spmm_c_api(void);

@@ -12,6 +12,7 @@ import spmm
 import spmm._engine
 import spmm._matrix
 import spmm._spy
+from spmm import _library
 from support import needs_scipy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -41,6 +42,11 @@ class Documents(unittest.TestCase):
                                           cwd=folder, env=os.environ)
                 self.assertEqual(done.returncode, 0, f"{path}: {done.stderr}")
                 self.assertEqual(done.stdout.splitlines(), expected, path)
+
+    def test_numbers_of_the_header(self):
+        header = (ROOT / "include/spmm/spmm.h").read_text()
+        api, soversion = (re.search(rf"#define {name} (\d+)", header)[1] for name in ("SPMM_C_API", "SPMM_C_SOVERSION"))
+        self.assertEqual((_library._C_API, _library._SONAME), (int(api), f"libspmm.so.{soversion}"))
 
     def test_the_c_example(self):
         blocks = [b for b in code_blocks(ROOT / "src/capi/README.md", "c") if "spmm.h" in b]

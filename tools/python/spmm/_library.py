@@ -93,18 +93,20 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_report_json": (c_char_p, [c_void_p]),
     "spmm_report_num_saturated": (c_uint64, [c_void_p]),
 }
-_C_API = 2
+_C_API = 2  # SPMM_C_API of spmm.h, the least that this package can use
+_NAME = "libspmm.so"
+_SONAME = f"{_NAME}.0"  # SPMM_C_SOVERSION of spmm.h
 
 
 def _load() -> ctypes.CDLL:
     """The library named by SPMM_LIBRARY, else the one beside this file, else the one that the system finds."""
     named = os.environ.get("SPMM_LIBRARY")
-    beside = pathlib.Path(__file__).with_name("libspmm.so")
-    path = named or (str(beside) if beside.exists() else "libspmm.so.0")
+    beside = pathlib.Path(__file__).with_name(_NAME)
+    path = named or (str(beside) if beside.exists() else _SONAME)
     try:
         return ctypes.CDLL(path)
     except OSError as error:
-        raise _errors.make(_errors.InternalError, "libspmm.so", f"cannot be loaded ({error})",
+        raise _errors.make(_errors.InternalError, _NAME, f"cannot be loaded ({error})",
                            "install the package with pip, or set SPMM_LIBRARY to the path of the library") from None
 
 
@@ -115,10 +117,10 @@ def library() -> ctypes.CDLL:
     for name, (result, arguments) in _PROTOTYPES.items():
         function = getattr(loaded, name, None)
         if function is None:
-            raise _errors.make(_errors.InternalError, "libspmm.so", f"has no function {name}", "load a newer library")
+            raise _errors.make(_errors.InternalError, _NAME, f"has no function {name}", "load a newer library")
         function.restype, function.argtypes = result, arguments
     if loaded.spmm_c_api() < _C_API:
-        raise _errors.make(_errors.InternalError, "libspmm.so", "is older than this package", "load a newer library")
+        raise _errors.make(_errors.InternalError, _NAME, "is older than this package", "load a newer library")
     return loaded
 
 
