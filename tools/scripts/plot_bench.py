@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
 """Draws measurements of spmm-bench and writes their tables; every number comes from the JSON files.
 
-usage: python3 tools/scripts/plot_bench.py [--out DIR] [--markdown FILE] [--no-pictures] [--roof DEVICE,GB/S,T/S]
-                                           MEASUREMENT.json...
+usage: python3 tools/scripts/plot_bench.py [--out DIR] [--markdown FILE] [--no-pictures] MEASUREMENT.json...
 
 rate.png      rate against the share of stored blocks, uniform cases, a panel per block side
 density.png   time against the share of stored blocks, with the points where one kernel overtakes another
-roofline.png  multiply-adds per second against multiply-adds per byte, below the measured ceilings; --roof gives those of
-              a device that the files have none of (a CPU: copied GB/s, 10^12 products of bytes a second)
 stages.png    shares of the stages
 
 Marks are medians, bars reach from the fastest run to the slowest.
@@ -18,6 +15,7 @@ import itertools
 import json
 import math
 import pathlib
+import string
 import sys
 
 STAGES = ["open", "budget", "read", "h2d", "build", "count", "plan", "multiply", "compact", "d2h", "write", "verify"]
@@ -222,12 +220,10 @@ class Painter:
         self.plt.close(figure)
         print(path)
 
-    def line(self, axis, points, name, linestyle="-"):
-        """Points (x, y, below, above, name of the case), with the name beside each that has one."""
-        xs, ys, below, above, names = zip(*points)
-        axis.errorbar(xs, ys, yerr=(below, above), marker="o", markersize=4, capsize=3, linestyle=linestyle, label=name)
-        for x, y, case in zip(xs, ys, names):
-            axis.annotate(case, (x, y), xytext=(4, 3), textcoords="offset points", fontsize="xx-small")
+    def line(self, axis, points, name):
+        """Points (x, y, below, above)."""
+        xs, ys, below, above = zip(*points)
+        axis.errorbar(xs, ys, yerr=(below, above), marker="o", markersize=4, capsize=3, label=name)
 
     def finish_log_axis(self, axis, **labels):
         axis.set(xscale="log", yscale="log", **labels)
@@ -248,7 +244,7 @@ def plot_rates(painter, rows):
         for row in rows:
             if row.case["m"] == m:
                 down, up = rate_spread(row.kernel["pairs"] / 1e6, row.kernel["multiply_ms"])
-                point = (row.case["block_density"], row.kernel["gpairs_per_s_multiply"], down, up, row.case["name"])
+                point = (row.case["block_density"], row.kernel["gpairs_per_s_multiply"], down, up)
                 series.setdefault(series_name(row), []).append(point)
         for name, points in series.items():
             painter.line(axis, sorted(points), name)
@@ -267,77 +263,20 @@ def plot_densities(painter, rows, groups, crossings):
     for axis, (group, series) in zip(axes[0], groups.items()):
         axis.set_xscale("log")
         for name, points in series.items():
-            painter.line(axis, [(x, ms, *around[group, name, x], "") for x, ms in sorted(points.items())], name)
-        for number, crossing in enumerate(c for c in crossings if c.group == group):
+            painter.line(axis, [(x, ms, *around[group, name, x]) for x, ms in sorted(points.items())], name)
+        marks = sorted((crossing for crossing in crossings if crossing.group == group), key=lambda one: one.density)
+        for letter, crossing in zip(string.ascii_uppercase, marks):
             axis.plot([crossing.density], [crossing.ms], marker="x", color="black", markersize=9)
-            axis.annotate(f"{crossing.first} = {crossing.second}\n{100 * crossing.density:.3g} %, {crossing.ms:.3g} ms",
-                          (crossing.density, crossing.ms), xytext=(-8, 8 + 22 * (number % 3)),
-                          textcoords="offset points", fontsize="xx-small",
-                          horizontalalignment="right" if crossing.density > min(axis.get_xlim()) * 100 else "left")
+            axis.annotate(letter, (crossing.density, crossing.ms), xytext=(-10, 8), textcoords="offset points",
+                          fontsize="small")
         painter.finish_log_axis(axis, title=group, xlabel="share of blocks stored",
                                 ylabel=f"milliseconds of the {device_word(rows)}'s stages")
+        # Below the frame, where no line and no other name is.
+        axis.text(0, -0.14, "\n".join(f"{letter}  {crossing.first} = {crossing.second}: "
+                                      f"{100 * crossing.density:.3g} % of blocks, {crossing.ms:.3g} ms"
+                                      for letter, crossing in zip(string.ascii_uppercase, marks)),
+                  transform=axis.transAxes, verticalalignment="top", fontsize="small")
     painter.save(figure, "density.png")
-
-
-def parse_roof(text):
-    """("avx512-vnni", 53, 0.4) of "avx512-vnni,53,0.4"."""
-    try:
-        device, copy, byte_terms = text.rsplit(",", 2)
-        roof = (device, float(copy), float(byte_terms))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not DEVICE,GB/S,T/S, such as avx512-vnni,53,0.4") from None
-    if min(roof[1:]) <= 0:
-        raise argparse.ArgumentTypeError(f"'{text}': rates are above 0")
-    return roof
-
-
-def with_roofs(rows, roof):
-    """Rows of that device without ceilings get these."""
-    if roof is None:
-        return rows
-    limit = {"copy_gb_per_s": roof[1], "byte_terms_t_per_s": roof[2]}
-    return [row._replace(kernel={"limit": limit, **row.kernel}) if roof[0] in row.kernel["device"] else row
-            for row in rows]
-
-
-def planes_of(row):
-    """Byte products per multiply-add."""
-    return row.kernel["byte_terms"] / row.kernel["terms"]
-
-
-def plot_roofline(painter, rows):
-    """Multiply-adds per least byte against multiply-adds per second of the device stages."""
-    rows = [row for row in rows if row.kernel["terms"] > 0 and row.kernel["device_ms"]["median"] > 0]
-    if not rows:
-        return
-    figure, axes = painter.panels(1)
-    axis = axes[0][0]
-    series = {}
-    for row in rows:
-        terms, kernel = row.kernel["terms"], row.kernel
-        rate = terms / (kernel["device_ms"]["median"] * 1e9)
-        point = (terms / kernel["least_bytes"], rate, *rate_spread(terms / 1e9, kernel["device_ms"]), row.case["name"])
-        series.setdefault(series_name(row), []).append(point)
-    for name, points in series.items():
-        painter.line(axis, points, name, linestyle="")
-    plot_ceilings(axis, rows, [point[0] for points in series.values() for point in points])
-    painter.finish_log_axis(axis, xlabel="multiply-adds per byte that has to move",
-                            ylabel=f"10^12 multiply-adds/s in the stages of the {device_word(rows)}")
-    painter.save(figure, "roofline.png")
-
-
-def plot_ceilings(axis, rows, intensities):
-    """The rate of a copy, and that of the tensor cores for each number of byte products per multiply-add."""
-    low, high = min(intensities) / 2, max(intensities) * 2
-    roofs = {(row.kernel["limit"]["copy_gb_per_s"], row.kernel["limit"]["byte_terms_t_per_s"], planes_of(row))
-             for row in rows if "limit" in row.kernel}
-    for copy, byte_terms, planes in sorted(roofs):
-        top, slope = byte_terms / planes, copy / 1000
-        ridge = top / slope
-        xs = sorted({low, min(max(ridge, low), high), high})
-        axis.plot(xs, [min(top, slope * x) for x in xs], color="black", linewidth=1,
-                  linestyle="-" if planes > 1 else "--",
-                  label=f"{short(copy)} GB/s, {short(top)} T multiply-adds/s ({planes:.0f} byte products each)")
 
 
 def plot_stages(painter, rows):
@@ -373,7 +312,6 @@ def main():
     parser.add_argument("measurements", nargs="+", type=pathlib.Path, metavar="MEASUREMENT.json")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the pictures")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the tables")
-    parser.add_argument("--roof", type=parse_roof, metavar="DEVICE,GB/S,T/S", help="ceilings that the files lack")
     parser.add_argument("--no-pictures", action="store_true", help="tables and crossing points alone")
     arguments = parser.parse_args()
     rows = read_rows(arguments.measurements)
@@ -392,7 +330,6 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     plot_rates(painter, rows)
     plot_densities(painter, rows, groups, crossings)
-    plot_roofline(painter, with_roofs(rows, arguments.roof))
     plot_stages(painter, rows)
 
 

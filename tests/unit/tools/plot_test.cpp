@@ -81,24 +81,9 @@ TEST_CASE("plots: pictures", "[tools][plot]") {
   const ProcessResult result = run_plot({write_measurement(folder.file("one.json")), "--out", folder.file("pictures")});
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
-  for (const char* name : {"rate.png", "density.png", "roofline.png", "stages.png"}) {
+  for (const char* name : {"rate.png", "density.png", "stages.png"}) {
     const std::string path = folder.file("pictures/") + name;
     check_has(result.out, path);
     CHECK(content_of(path).substr(1, 3) == "PNG");
-  }
-}
-
-TEST_CASE("plots: a roof of the command line", "[tools][plot]") {
-  if (!has_python("pass")) {
-    WARN("python3 is missing: plot_bench.py is not tested");
-    return;
-  }
-  const TemporaryFolder folder;
-  const std::string one = write_measurement(folder.file("one.json"));
-  CHECK(run_plot({one, "--no-pictures", "--roof", "avx2,50,0.5"}).exit_code == 0);
-  for (const char* roof : {"avx2", "avx2,1", "avx2,1,x", "avx2,0,1"}) {
-    const ProcessResult result = run_plot({one, "--no-pictures", "--roof", roof});
-    CHECK(result.exit_code == 2);
-    check_has(result.err, roof);
   }
 }
