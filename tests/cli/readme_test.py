@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the commands of README.md and other pages, one after the other, on small files.
+"""Runs the commands of all pages on small files and looks at their sentences.
 
-usage: readme_test.py PAGE... BIN
-BIN is the folder of the programs. Each page has a folder of its own. Every line of a command block is run here or named in ELSEWHERE with what runs it; a
-line that is neither, and a command that fails, fail the test. Programs that this build lacks are left out, and said.
+usage: readme_test.py BIN
+BIN is the folder of the programs; the pages are the *.md files below the current folder. Each page has a folder of its own. Every line of a command block is
+run here or named in ELSEWHERE with what runs it. The test fails for a line that is neither, for a command that fails, and for a sentence that is too long.
+Programs that this build lacks are left out, and said.
 """
 import os
 import pathlib
