@@ -3,6 +3,8 @@ documents. What a table holds is said below, under "tables".
 """
 import collections
 import json
+import os
+import re
 
 SCHEMA = 1  # kMeasurementSchema of tools/common/measurement.hpp
 REQUIRED = ["schema", "program", "command", "date", "revision"]
@@ -108,6 +110,38 @@ def share_text(kernel):
     return f"{100 * limit['share']:.0f} % of {limit['binds']}" if limit else NONE
 
 
+# ---- where a measurement comes from
+
+LEFT_OUT = {"--json", "--work", "--suites", "--bin", "--out"}  # of a published command: folders of the machine
+
+
+def command_text(command):
+    """As it would be typed, without the folders of the machine that it ran on."""
+    words, skip = [], False
+    for word in command:
+        if skip or word in LEFT_OUT:
+            skip = not skip
+            continue
+        words.append(word)
+    return " ".join([os.path.basename(words[0])] + words[1:])
+
+
+def devices_of(found):
+    return ", ".join(device for device in found.get("devices", [found.get("device")]) if device)
+
+
+def device_text(found):
+    machine = found.get("machine", {})
+    cuda = re.search(r"CUDA [0-9.]+", found.get("version", ""))
+    parts = [devices_of(found)] if devices_of(found) else []
+    if machine.get("cpu"):
+        parts.append(f"{machine['cores']} cores of {machine['cpu']}" if "cores" in machine else machine["cpu"])
+    if "nvidia_driver" in machine:
+        parts.append("driver " + machine["nvidia_driver"])
+        parts += [cuda.group()] if cuda else []
+    return ", ".join(parts)
+
+
 # ---- tables: a function from measurements to a head and rows, and the files it reads (of elsewhere.json one part; with
 # "?" behind the name: it may be missing)
 
@@ -125,7 +159,6 @@ def table(name, *files):
 S_CASES = ["S1", "S2", "S3", "S4", "S5", "S6"]
 P_CASES = ["P1", "P2", "P3", "P4", "P5"]
 VALUE_CASES = ["S3-max20", "S3-max65535", "S4-max20", "S4-max65535"]
-DENSITY_KERNELS = ["two-pointer", "rows", "dense-tiled", "dense-tensor"]
 DENSE_KERNELS = ["global", "tiled", "tiled-two", "register", "library", "tensor"]
 
 
@@ -138,32 +171,51 @@ def two_pointer_ms(data, case):
     return timed
 
 
-@table("speed", "gpu-speed", "gpu-reference", "elsewhere:course program")
+@table("sources")
+def sources_table(data):
+    """Every file of measurements; of elsewhere.json its parts."""
+    rows = []
+    for path in sorted(data.folder.glob("*.json")):
+        found = data.file(path.stem)
+        parts = [(f"{path.name}, {name}", part["source"]) for name, part in found.items()
+                 if isinstance(part, dict) and "source" in part]
+        rows += [[name, source, found["date"][:10], NONE, NONE] for name, source in parts]
+        if not parts:
+            rows.append([path.name, device_text(found), found["date"][:10], found["revision"],
+                         f"`{command_text(found['command'])}`"])
+    return ["file", "machine, or where from", "date", "revision", "command"], rows
+
+
+@table("speed", "gpu-speed", "gpu-cusparse", "cpu-scipy", "cpu-speed", "elsewhere:course program")
 def speed_table(data):
     rows = []
     for case in S_CASES:
         auto = data.kernel("gpu-speed", case, "auto")
+        theirs = best_of_library(data, case, "f64")
         course = data.file("elsewhere")["course program"].get(case, {})
-        rows.append([case, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
-                     short(median(auto, "multiply_ms")), short(auto.get("gpairs_per_s_multiply")),
-                     short(median(auto, "e2e_s")), short(auto.get("e2e_over_floor")), short(two_pointer_ms(data, case)),
-                     course.get("text") or f"{short(course['kernel_ms'])} ms / {short(course['total_s'])} s"])
-    return ["case", "pairs", "kernel", "device ms", "multiply ms", "Gpair/s of multiply", "process s", "process / floor",
-            "two-pointer: multiply ms", "course program: kernel / process"], rows
+        rows.append([case, power(auto.get("pairs")), f"{short(median(auto, 'device_ms'))} ms, {short(median(auto, 'e2e_s'))} s",
+                     f"{short(theirs['ms']['median'])} ms" if "ms" in theirs else NONE,
+                     course.get("text") or f"{short(course['kernel_ms'])} ms, {short(course['total_s'])} s"])
+    for case in P_CASES:
+        ours = data.kernel("cpu-scipy", case, "spmm")
+        scipy = [median(data.kernel("cpu-scipy", case, name), "ms") for name in ("scipy-bsr", "scipy-bsr-two")]
+        best = min([ms for ms in scipy if ms is not None], default=None)
+        process = median(data.kernel("cpu-speed", case, "auto"), "e2e_s")
+        rows.append([case, power(ours.get("pairs")), f"{short(median(ours, 'ms'))} ms, {short(process)} s",
+                     f"{short(best)} ms", NONE])
+    return ["case", "pairs", "spmm", "cuSPARSE (S), SciPy (P)", "course program"], rows
 
 
-@table("cpu", "cpu-speed", "elsewhere:SciPy")
+@table("cpu", "cpu-speed")
 def cpu_table(data):
     rows = []
     for case in P_CASES:
         auto = data.kernel("cpu-speed", case, "auto")
-        scipy = data.file("elsewhere")["SciPy"].get(case, {})
         rows.append([case, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
                      short(auto.get("gpairs_per_s_multiply")), short(median(auto, "e2e_s")),
-                     short(auto.get("e2e_over_floor")), short(auto.get("e2e_peak_resident_bytes"), factor=1e-6),
-                     short(scipy.get("ms"))])
+                     short(auto.get("e2e_over_floor")), short(auto.get("e2e_peak_resident_bytes"), factor=1e-6)])
     return ["case", "pairs", "kernel", "build to multiply ms", "Gpair/s of multiply", "process s", "process / floor",
-            "process MB", "SciPy ms"], rows
+            "process MB"], rows
 
 
 @table("kernels-cases", "gpu-speed")
@@ -200,21 +252,6 @@ def kernels_values_table(data):
                      short(median(auto, "device_ms")), short(median(auto, "multiply_ms")),
                      short(auto.get("gpairs_per_s_multiply"))])
     return ["case", "largest element", "picked", "device ms", "multiply ms", "Gpair/s of multiply"], rows
-
-
-@table("kernels-density", "gpu-density")
-def kernels_density_table(data):
-    measured = {}
-    for case in data.file("gpu-density")["cases"]:
-        measured.setdefault(case["name"].rsplit("-", 1)[1], {})[case["m"]] = case["name"]
-    sides = sorted({m for names in measured.values() for m in names})
-    rows = []
-    for share, names in measured.items():
-        cells = [short(median(data.kernel("gpu-density", names[m], kernel), "device_ms")) if m in names else NONE
-                 for m in sides for kernel in DENSITY_KERNELS]
-        rows.append([share.replace("%", " %"), *cells])
-    return ["share of blocks"] + [f"m = {m}: {kernel}" if kernel == DENSITY_KERNELS[0] else kernel
-                                  for m in sides for kernel in DENSITY_KERNELS], rows
 
 
 @table("kernels-reference", "gpu-reference", "gpu-speed", "elsewhere:course program")
@@ -284,21 +321,10 @@ def pattern_kernels(data):
 
 @table("patterns", "gpu-patterns", "gpu-patterns-rest?")
 def patterns_table(data):
-    """With the evenly spread partners only where they were measured, too."""
-    kernels = pattern_kernels(data)
-    head = ["case", "pairs", "picked", "device ms", "multiply ms", "Gpair/s of multiply", "predicted / measured"]
-    has_partners = any("compared" in kernel for kernel in kernels.values())
-    rows = []
-    for name, auto in kernels.items():
-        row = [name, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
-               short(median(auto, "multiply_ms")), short(auto.get("gpairs_per_s_multiply")), prediction_text(auto)]
-        if has_partners:
-            compared = auto.get("compared", {})
-            row += [compared.get("with", NONE), short(compared.get("device_ms")), short(compared.get("multiply_ms"))]
-        rows.append(row)
-    if has_partners:
-        head += ["compared with", "time per pair * m^3, device", "multiply"]
-    return head, rows
+    return ["case", "pairs", "picked", "device ms", "multiply ms", "Gpair/s of multiply", "predicted / measured"], [
+        [name, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
+         short(median(auto, "multiply_ms")), short(auto.get("gpairs_per_s_multiply")), prediction_text(auto)]
+        for name, auto in pattern_kernels(data).items()]
 
 
 @table("cusparse", "gpu-cusparse", "gpu-patterns", "gpu-patterns-rest?", "gpu-speed")

@@ -17,52 +17,26 @@ import sys
 import textwrap
 
 sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
-from published_tables import TABLES, Measurements, Problem  # noqa: E402
+from published_tables import TABLES, Measurements, Problem, devices_of  # noqa: E402
 
 OPEN = re.compile(r"<!-- table: ([a-z0-9-]+) -->$")
 CLOSE = "<!-- end -->"
-LEFT_OUT = {"--json", "--work", "--suites", "--bin", "--out"}  # of a published command: folders of the machine
 LINE_CHARS = 130
 
 
 # ---- where a table comes from
 
 
-def command_text(command):
-    """As it would be typed, without the folders of the machine that it ran on."""
-    words, skip = [], False
-    for word in command:
-        if skip or word in LEFT_OUT:
-            skip = not skip
-            continue
-        words.append(word)
-    return " ".join([os.path.basename(words[0])] + words[1:])
-
-
-def device_text(found):
-    machine = found.get("machine", {})
-    devices = [device for device in found.get("devices", [found.get("device")]) if device]
-    cuda = re.search(r"CUDA [0-9.]+", found.get("version", ""))
-    parts = [", ".join(devices)]
-    if machine.get("cpu"):
-        parts.append(f"{machine['cores']} cores of {machine['cpu']}" if "cores" in machine else machine["cpu"])
-    if "nvidia_driver" in machine:
-        parts.append("driver " + machine["nvidia_driver"])
-        parts += [cuda.group()] if cuda else []
-    return ", ".join(parts)
-
-
-def source_text(file, data, document):
-    """One item of a list, for a file or, as "file:part", a part of one."""
-    name, _, part = file.partition(":")
-    found = data.file(name)
-    link = os.path.relpath(data.folder / f"{name}.json", document.parent)
-    text = found[part]["source"] if part else found.get("source")
-    if not text:
-        text = (f"{device_text(found)}, {found['date'][:10]}, revision {found['revision']}, "
-                f"`{command_text(found['command'])}`")
-    return textwrap.wrap(f"- [{name}.json]({link}): {text}", LINE_CHARS, subsequent_indent="  ", break_long_words=False,
-                         break_on_hyphens=False)
+def source_lines(files, data, document):
+    """The files of a table, each with its device and day; the table "sources" has the rest."""
+    links = []
+    for file in files:
+        name, _, part = file.partition(":")
+        found = data.file(name)
+        words = "measured elsewhere" if part else f"{devices_of(found) or 'CPU'}, {found['date'][:10]}"
+        links.append(f"[{name}.json]({os.path.relpath(data.folder / f'{name}.json', document.parent)}) ({words})")
+    text = "Measured: " + ", ".join(links) if links else ""
+    return textwrap.wrap(text, LINE_CHARS, break_long_words=False, break_on_hyphens=False)
 
 
 # ---- documents
@@ -74,8 +48,8 @@ def table_text(name, data, document):
     head, rows = wanted.make(data)
     lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
     files = [file.rstrip("?") for file in wanted.files if not file.endswith("?") or data.has(file[:-1])]
-    sources = [line for file in files for line in source_text(file, data, document)]
-    return ["", *lines, "", *sources, ""]
+    sources = source_lines(files, data, document)
+    return ["", *lines, "", *sources, ""] if sources else ["", *lines, ""]
 
 
 def rewritten(document, data, used):

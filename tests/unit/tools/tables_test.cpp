@@ -27,7 +27,9 @@ class Checkout {
     measurement_["device"] = "Made-up 9000";
     measurement_["command"] = {"/somewhere/spmm-bench", "--suite", "S", "--work", "/somewhere/else", "--e2e"};
     write_measurement(measurement_);
-    write_document("# Kernels\n\n<!-- table: kernels-cases -->\n<!-- end -->\n\nThe end.\n");
+    write_document(
+        "# Kernels\n\n<!-- table: kernels-cases -->\n<!-- end -->\n\n<!-- table: sources -->\n<!-- end -->\n\nThe "
+        "end.\n");
   }
 
   [[nodiscard]] Json measurement() const { return measurement_; }
@@ -70,8 +72,9 @@ TEST_CASE("tables: written from the measurement, and the same when checked", "[t
   const std::string text = checkout.document();
   check_has(text, "| S1 | auto | 12.5 | – | – | 12.5 | – | 0.4 | – | – |\n");
   check_has(text, "| S2 | – |");
-  check_has(text, "[gpu-speed.json](../data/measurements/gpu-speed.json): Made-up 9000, ");
-  check_has(text, "`spmm-bench --suite S --e2e`");
+  check_has(text, "Measured: [gpu-speed.json](../data/measurements/gpu-speed.json) (Made-up 9000, ");
+  check_has(text, "| gpu-speed.json | Made-up 9000, ");
+  check_has(text, "| `spmm-bench --suite S --e2e` |\n");
   check_has(text, "\n<!-- end -->\n\nThe end.\n");
   CHECK(checkout.run({"--check"}).exit_code == 0);
   CHECK(checkout.run().out.empty());
