@@ -158,7 +158,6 @@ def table(name, *files):
 
 S_CASES = ["S1", "S2", "S3", "S4", "S5", "S6"]
 P_CASES = ["P1", "P2", "P3", "P4", "P5"]
-VALUE_CASES = ["S3-max20", "S3-max65535", "S4-max20", "S4-max65535"]
 DENSE_KERNELS = ["global", "tiled", "tiled-two", "register", "library", "tensor"]
 
 
@@ -228,30 +227,6 @@ def kernels_cases_table(data):
                      short(auto.get("gpairs_per_s_multiply")), share_text(auto), prediction_text(auto)])
     return ["case", "picked", "device ms", "build", "count", "multiply", "compact", "Gpair/s of multiply",
             "share of the limit", "predicted / measured"], rows
-
-
-@table("kernels-shapes", "gpu-shapes")
-def kernels_shapes_table(data):
-    rows = []
-    for case in data.file("gpu-shapes")["cases"]:
-        auto = data.kernel("gpu-shapes", case["name"], "auto")
-        if "compared" not in auto:
-            continue
-        rows.append([case["name"], power(auto["pairs"]), auto["chosen"], short(median(auto, "device_ms")),
-                     auto["compared"]["with"], short(auto["compared"].get("device_ms")),
-                     short(auto["compared"].get("multiply_ms"))])
-    return ["case", "pairs", "picked", "device ms", "compared with", "time per pair * m^3, device", "multiply"], rows
-
-
-@table("kernels-values", "gpu-shapes", "gpu-speed")
-def kernels_values_table(data):
-    rows = []
-    for file, case in [("gpu-speed", "S3"), ("gpu-speed", "S4")] + [("gpu-shapes", case) for case in VALUE_CASES]:
-        auto = data.kernel(file, case, "auto")
-        rows.append([case, whole(data.case(file, case).get("max_value")), auto.get("chosen", NONE),
-                     short(median(auto, "device_ms")), short(median(auto, "multiply_ms")),
-                     short(auto.get("gpairs_per_s_multiply"))])
-    return ["case", "largest element", "picked", "device ms", "multiply ms", "Gpair/s of multiply"], rows
 
 
 @table("kernels-reference", "gpu-reference", "gpu-speed", "elsewhere:course program")
