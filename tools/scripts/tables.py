@@ -34,7 +34,7 @@ def source_lines(files, data, document):
         name, _, part = file.partition(":")
         found = data.file(name)
         words = "measured elsewhere" if part else f"{devices_of(found) or 'CPU'}, {found['date'][:10]}"
-        links.append(f"[{name}.json]({os.path.relpath(data.folder / f'{name}.json', document.parent)}) ({words})")
+        links.append(f"[{name}]({os.path.relpath(data.folder / f'{name}.json', document.parent)}) ({words})")
     text = "Measured: " + ", ".join(links) if links else ""
     return textwrap.wrap(text, LINE_CHARS, break_long_words=False, break_on_hyphens=False)
 

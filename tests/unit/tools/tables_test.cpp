@@ -72,7 +72,7 @@ TEST_CASE("tables: written from the measurement, and the same when checked", "[t
   const std::string text = checkout.document();
   check_has(text, "| S1 | auto | 12.5 | – | – | 12.5 | – | 0.4 | – | – |\n");
   check_has(text, "| S2 | – |");
-  check_has(text, "Measured: [gpu-speed.json](../data/measurements/gpu-speed.json) (Made-up 9000, ");
+  check_has(text, "Measured: [gpu-speed](../data/measurements/gpu-speed.json) (Made-up 9000, ");
   check_has(text, "| gpu-speed.json | Made-up 9000, ");
   check_has(text, "| `spmm-bench --suite S --e2e` |\n");
   check_has(text, "\n<!-- end -->\n\nThe end.\n");
