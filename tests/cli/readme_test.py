@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the commands of all pages on small files and looks at their sentences.
+"""Runs the commands of all pages, one after the other, on small files, and looks at their links and sentences.
 
 usage: readme_test.py BIN
-BIN is the folder of the programs; the pages are the *.md files below the current folder. Each page has a folder of its own. Every line of a command block is
-run here or named in ELSEWHERE with what runs it. The test fails for a line that is neither, for a command that fails, and for a sentence that is too long.
-Programs that this build lacks are left out, and said.
+BIN is the folder of the programs; the pages are the *.md files below the working folder. Each page has a folder of its own. Every line
+of a command block is run here or named in ELSEWHERE with what runs it. The test fails for a line that is neither, for a command that
+fails, for a link that leads nowhere, and for a sentence that is too long. Programs that this build lacks are left out, and said.
 """
 import os
 import pathlib
@@ -16,18 +16,28 @@ import tempfile
 
 # Beginning of a line -> what runs it.
 ELSEWHERE = {
-    "bash tools/scripts/": "they build and test; this test is a part of one of them",
-    "cmake --install build": "install_test",
-    "cmake --build build --target uninstall": "install_test",
+    "bash tools/scripts/": "they build, test and measure; this test is a part of one of them",
+    "cmake ": "install_test, consumer_test, demo.sh",
+    "ctest ": "this test is a part of it",
+    "ninja ": "this build",
+    "build/tests/": "ctest",
+    "SPMM_TEST_FAULT": "faults_tests",
     "./spmm --devices": "tests/gpu/devices_test.cpp, on GPUs",
     "mpirun": "mpi_tests: as many ranks as the machine carries",
+    "salloc": "slurm_test",
     "sbatch": "slurm_test",
+    "squeue": "slurm_test",
     "build/bin/spmm-cusparse": "a GPU: tools/scripts/measure.sh cusparse",
     "build/bin/spmm-bench --calibrate": "a GPU: tools/scripts/measure.sh calibrate",
-    "python3 tools/scripts/scipy_bench.py": "scipy_bench_test, where SciPy is installed",
-    "python3 -m spmm convert": "tests/python/test_convert.py, where NumPy is installed",
-    "python3 tools/scripts/draw_run.py": "tests/unit/tools, where matplotlib is installed",
+    "python3 tools/scripts/scipy_bench.py": "scipy_bench_test, if SciPy is installed",
+    "python3 tools/scripts/tables.py": "tables_test",
+    "python3 -m spmm convert": "tests/python/test_convert.py, if NumPy is installed",
+    "python3 tools/scripts/draw_run.py": "tests/unit/tools, if matplotlib is installed",
+    "python3 tools/scripts/plot_bench.py": "tests/unit/tools, if matplotlib is installed",
+    "pip install": "python_wheel_test",
 }
+COMMAND = re.compile(r"(\./|build/|bash |cmake |ctest |ninja |mpirun |salloc |sbatch |squeue |python3 |pip |make_jobs|SPMM_\w+=)")
+MOST_WORDS = 40
 PROGRAM = re.compile(r"(?:\./|build/bin/)(spmm(?:-[a-z]+)?)\b")
 
 
@@ -37,10 +47,39 @@ def fail(message):
 
 def command_lines(text):
     """Lines of the blocks without a language that begin like a command; outputs and drawings do not."""
-    for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        for line in block.splitlines():
-            if re.match(r"(\./|build/bin/|bash |cmake |mpirun |sbatch |python3 |make_jobs)", line):
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for line in [] if language else block.splitlines():
+            if COMMAND.match(line):
                 yield re.sub(r"\s+#\s.*$", "", line)
+
+
+def sentences(text):
+    """(number of words, sentence) of paragraphs, items of lists and cells of tables; code is one word."""
+    text = re.sub(r"^```.*?^```$|<!-- table: .*?<!-- end -->", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]+`", "Code", text))
+    for block in re.split(r"\n\s*\n|\||^#+ |^\s*(?:-|\d+\.) ", text, flags=re.MULTILINE):
+        for sentence in re.split(r"(?<=[.!?])[\s*)]+(?=[^a-z0-9,])", block):
+            yield len(re.findall(r"\w\S*", sentence)), " ".join(sentence.split())
+
+
+def check_sentences(pages):
+    for page in pages:
+        for words, sentence in sentences(page.read_text(encoding="utf-8")):
+            if words > MOST_WORDS:
+                fail(f"{page}: {words} words, more than {MOST_WORDS}: {sentence}")
+
+
+def anchors(page):
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def check_links(pages):
+    for page in pages:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text(encoding="utf-8")):
+            there = page.parent / target if target else page
+            if not there.exists() or (anchor and anchor not in anchors(there)):
+                fail(f"{page}: {target}#{anchor} leads nowhere")
 
 
 class Place:
@@ -101,12 +140,16 @@ def run_page(page, programs):
 
 
 def main():
-    if len(sys.argv) < 3:
-        fail("usage: readme_test.py PAGE... BIN")
-    counts = [run_page(pathlib.Path(page), pathlib.Path(sys.argv[-1]).resolve()) for page in sys.argv[1:-1]]
-    if counts[0] < 10:
-        fail(f"only {counts[0]} commands were found in {sys.argv[1]}")
-    print(f"{sum(counts)} commands of {len(counts)} pages ran")
+    if len(sys.argv) != 2:
+        fail("usage: readme_test.py BIN")
+    programs = pathlib.Path(sys.argv[1]).resolve()
+    pages = sorted(page for page in pathlib.Path().rglob("*.md") if not page.parts[0].startswith(("build", ".")))
+    check_sentences(pages)
+    check_links(pages)
+    counts = {str(page): run_page(page, programs) for page in pages}
+    if counts["README.md"] < 8:
+        fail(f"only {counts['README.md']} commands were found in README.md")
+    print(f"{sum(counts.values())} commands of {len(pages)} pages ran")
 
 
 main()
