@@ -323,7 +323,7 @@ def cusparse_table(data):
 
 @table("sides", "gpu-sides")
 def sides_table(data):
-    """A row for each side that others are padded to; these by their share of its pairs per second."""
+    """A row for each side that others are padded to; the smallest and the largest of these by their share of its rate."""
     rates, others = {}, {}
     for case in data.file("gpu-sides")["cases"]:
         auto = data.kernel("gpu-sides", case["name"], "auto")
@@ -335,12 +335,12 @@ def sides_table(data):
         if padded not in rates:
             continue
         rate = rates[padded]["gpairs_per_s_multiply"]
-        shares = [f"{case['m']}: {short(rates[case['name']]['gpairs_per_s_multiply'] / rate)}" for case in cases
-                  if case["name"] != padded]
+        shares = [f"{case['m']}: {short(rates[case['name']]['gpairs_per_s_multiply'] / rate)}"
+                  for case in sorted(cases, key=lambda one: one["m"]) if case["name"] != padded]
         chosen = sorted({rates[case["name"]]["chosen"] for case in cases})
         rows.append([next(whole(case["m"]) for case in cases if case["name"] == padded), power(rates[padded]["pairs"]),
-                     ", ".join(chosen), short(rate), ", ".join(shares)])
-    return ["padded side", "pairs", "picked", "Gpair/s of multiply", "pairs per second of other sides, over that"], rows
+                     ", ".join(chosen), short(rate), *[shares[at] if shares else NONE for at in (0, -1)]])
+    return ["padded side", "pairs", "picked", "Gpair/s of multiply", "smallest side", "largest other side"], rows
 
 
 @table("scipy", "cpu-scipy")
