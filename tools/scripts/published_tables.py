@@ -205,16 +205,17 @@ def speed_table(data):
     return ["case", "pairs", "spmm", "cuSPARSE (S), SciPy (P)", "course program"], rows
 
 
-@table("cpu", "cpu-speed")
+@table("cpu", "cpu-speed", "elsewhere:SciPy")
 def cpu_table(data):
     rows = []
     for case in P_CASES:
         auto = data.kernel("cpu-speed", case, "auto")
         rows.append([case, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
                      short(auto.get("gpairs_per_s_multiply")), short(median(auto, "e2e_s")),
-                     short(auto.get("e2e_over_floor")), short(auto.get("e2e_peak_resident_bytes"), factor=1e-6)])
+                     short(auto.get("e2e_over_floor")), short(auto.get("e2e_peak_resident_bytes"), factor=1e-6),
+                     short(data.file("elsewhere")["SciPy"].get(case, {}).get("ms"))])
     return ["case", "pairs", "kernel", "build to multiply ms", "Gpair/s of multiply", "process s", "process / floor",
-            "process MB"], rows
+            "process MB", "SciPy elsewhere, ms"], rows
 
 
 @table("kernels-cases", "gpu-speed")
