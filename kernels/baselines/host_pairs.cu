@@ -1,7 +1,7 @@
 // The multiply kernel of host-driven: the host finds the pairs of one C block and launches its product.
 #include "kernels/baselines/block_product.cuh"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
-#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

@@ -1,8 +1,8 @@
 // Inner-product merge, the baseline: one CTA per C block merges the block row of A and the block column of B.
 #include "kernels/baselines/block_product.cuh"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

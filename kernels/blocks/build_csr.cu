@@ -7,9 +7,9 @@
 #include <cub/device/device_select.cuh>
 
 #include "kernels/block_side.cuh"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

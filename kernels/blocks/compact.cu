@@ -4,9 +4,9 @@
 #include <cuda/std/functional>
 
 #include "kernels/block_side.cuh"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::kernels {

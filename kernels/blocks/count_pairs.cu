@@ -6,9 +6,9 @@
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 #include "kernels/warp.cuh"
 
 namespace spmm::kernels {

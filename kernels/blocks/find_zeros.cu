@@ -1,8 +1,8 @@
 // Whether a product of two blocks can be zero. Where every column of every block of A holds a non-zero element, and so
 // does every block of B, it cannot, and each C block that has a pair has a record.
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

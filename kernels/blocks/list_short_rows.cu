@@ -1,10 +1,10 @@
 // The pair list of a panel of short rows: a CTA takes whole rows, sorts their pairs in shared memory and writes them
 // once, where a sort of the whole panel moves every pair through memory several times.
+#include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/record_output.cuh"
 #include "kernels/blocks/short_rows.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::kernels {

@@ -1,6 +1,6 @@
 // Raw file records -> sort keys and packed elements.
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
-#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

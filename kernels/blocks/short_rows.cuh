@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/blocks/launch.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 #include "kernels/views.hpp"
 
 namespace spmm::kernels {

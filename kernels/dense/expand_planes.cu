@@ -1,9 +1,9 @@
 // Blocks of an operand -> dense byte planes for the tensor-core kernel.
 #include <algorithm>
 
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 
 namespace spmm::kernels {
 

@@ -2,6 +2,7 @@
 // for sm_90a alone.
 #include <algorithm>
 
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/dense/arith.cuh"
 #include "kernels/dense/hopper.cuh"
@@ -9,7 +10,6 @@
 #include "kernels/dense/tensor_fragment.cuh"
 #include "kernels/dense/tensor_maps.cuh"
 #include "kernels/dense/tensor_stages.cuh"
-#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::kernels::tensor {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/gustavson/chunk_output.cuh"
+#include "kernels/gustavson/launch.hpp"
 #include "kernels/gustavson/pair_bins.cuh"
-#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 

@@ -10,8 +10,8 @@
 #include "kernels/gustavson/binned_chunks.cuh"
 #include "kernels/gustavson/chunk_output.cuh"
 #include "kernels/gustavson/column_chunks.cuh"
+#include "kernels/gustavson/launch.hpp"
 #include "kernels/gustavson/product_units.cuh"
-#include "kernels/gustavson/row_spread.hpp"
 
 namespace spmm::kernels {
 namespace {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cub/device/device_scan.cuh>
 
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

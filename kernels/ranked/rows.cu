@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "kernels/block_side.cuh"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/launch.hpp"
 #include "kernels/ranked/records.cuh"
 #include "kernels/ranked/units.cuh"
 #include "kernels/ranked/windows.cuh"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cuda/device/raii.hpp"
-#include "kernels/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"

@@ -1,8 +1,8 @@
 // Scratch memory that the libraries ask for stays below what planning counts for it.
 #include <cstdint>
 
+#include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/sort_rows.hpp"
-#include "kernels/launch.hpp"
 #include "plan/memory/device_bytes.hpp"
 #include "support/catch.hpp"
 

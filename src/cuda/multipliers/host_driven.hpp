@@ -7,7 +7,7 @@
 #include "base/run/run.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/operands/operands.hpp"
-#include "kernels/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 
 namespace spmm::cuda {
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "cuda/multipliers/multiplier.hpp"
-#include "kernels/gustavson/row_spread.hpp"
+#include "kernels/gustavson/launch.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {

@@ -8,7 +8,7 @@
 #include "cuda/operands/sorted_rows.hpp"
 #include "cuda/operands/tile_maps.hpp"
 #include "cuda/operands/upload.hpp"
-#include "kernels/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "plan/execution.hpp"
 
 namespace spmm::cuda {

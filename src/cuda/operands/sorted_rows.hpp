@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "cuda/device/raii.hpp"
-#include "kernels/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 
 namespace spmm::cuda {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 
 namespace spmm::kernels {
 
