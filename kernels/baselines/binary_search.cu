@@ -1,6 +1,6 @@
 // Inner product by search: one CTA per C block searches each block of A's row in B's column.
 #include "kernels/baselines/block_product.cuh"
-#include "kernels/blocks/launch.hpp"
+#include "kernels/baselines/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 

@@ -1,6 +1,6 @@
 // The multiply kernel of host-driven: the host finds the pairs of one C block and launches its product.
 #include "kernels/baselines/block_product.cuh"
-#include "kernels/blocks/launch.hpp"
+#include "kernels/baselines/launch.hpp"
 #include "kernels/check.hpp"
 
 namespace spmm::kernels {

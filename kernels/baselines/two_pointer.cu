@@ -1,6 +1,6 @@
 // Inner-product merge, the baseline: one CTA per C block merges the block row of A and the block column of B.
 #include "kernels/baselines/block_product.cuh"
-#include "kernels/blocks/launch.hpp"
+#include "kernels/baselines/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 

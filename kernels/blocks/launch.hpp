@@ -1,6 +1,4 @@
-// The door to the kernels of the block-sparse product: declarations without CUDA syntax. kernels/dense/launch.hpp is
-// the door of the dense family, kernels/small/launch.hpp that of the kernel for small blocks,
-// kernels/blocks/sort_rows.hpp that of sort_rows.cu.
+// The door to blocks: records to operands, counts, lists, and records again. Declarations without CUDA syntax.
 // Stream: every launch is asynchronous on the given stream and waits for nothing.
 // Errors: CudaError from the launch.
 #pragma once
@@ -13,8 +11,6 @@
 #include "kernels/views.hpp"
 
 namespace spmm::kernels {
-
-// ======== blocks/: records -> operands, counts, lists, records
 
 // ---- parse_records.cu
 
@@ -153,6 +149,25 @@ std::size_t match_workspace_bytes(std::uint32_t most_rows, std::uint32_t max_run
 /// block of A. How many rows there are need not be known to the host.
 void launch_match_rows(const RowMatch& match, cudaStream_t stream);
 
+// ---- sample_rows.cu: whether row-rank would be fast
+
+/// What launch_sample_rows reads.
+struct RowSampleView {
+  CompressedView a;
+  CompressedView b;
+  const std::uint32_t* b_row_index = nullptr;  // [nnzb of A], device
+};
+
+/// Sums over kSampledRows rows of C, some of which may be drawn twice.
+struct RowSampleCounts {
+  unsigned long long pairs = 0;
+  unsigned long long c_blocks = 0;
+  unsigned long long columns = 0;  // from the first to the last C block of each row, both included
+};
+
+/// Looks at some rows of C. Shapes: counts [1], device.
+void launch_sample_rows(const RowSampleView& view, RowSampleCounts* counts, cudaStream_t stream);
+
 // ---- list_c_blocks.cu: ESC's expansion, sort and compression
 
 /// Everything needed to expand A's blocks into pairs.
@@ -245,155 +260,5 @@ struct RecordPacking {
 /// Packs the non-zero C blocks into output records {i, j, values}.
 void launch_pack_records(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m,
                          const RecordPacking& packing, cudaStream_t stream);
-
-// ======== sparse/: products of listed or merged pairs
-
-// ---- two_pointer.cu, binary_search.cu, host_pairs.cu
-
-/// One CTA per C block: merges its two sorted lists and multiplies matching blocks.
-void launch_mul_two_pointer(const OperandView& a, const OperandView& b, const CBlocksView& c_blocks, std::uint32_t m,
-                            const CBlockResults& results, cudaStream_t stream);
-
-/// One CTA per C block: searches each block of A's row in B's column.
-void launch_mul_binary_search(const OperandView& a, const OperandView& b, const CBlocksView& c_blocks, std::uint32_t m,
-                              const CBlockResults& results, cudaStream_t stream);
-
-/// All pairs of one C block.
-struct HostPairs {
-  const BlockPair* pairs = nullptr;  // [num_pairs], readable by the device
-  std::uint32_t num_pairs = 0;
-  std::uint64_t c_block = 0;
-};
-
-/// One CTA, one C block: multiplies the given pairs.
-void launch_mul_host_pairs(const OperandView& a, const OperandView& b, const HostPairs& list, std::uint32_t m,
-                           const CBlockResults& results, cudaStream_t stream);
-
-// ---- split_k.cu
-
-std::size_t find_split_k_workspace_bytes(std::uint64_t max_c_blocks);
-
-/// Finds the C blocks with more than kSplitKPairs pairs: writes found.c_blocks and found.count.
-void launch_find_split_k(const PairListView& list, const SplitKView& found, Workspace work, cudaStream_t stream);
-
-/// Multiplies all pairs of the C blocks found and adds them up: writes found.sums.
-/// Values: num_pairs = all pairs of the list, less than 2^32.
-/// Shapes: elements of both operands [nnzb, P, P], P = padded_side(m).
-void launch_add_split_k(const PairValues& values, const PairListView& list, std::uint64_t num_pairs, std::uint32_t m,
-                        const SplitKView& found, cudaStream_t stream);
-
-// ---- esc.cu
-
-/// Pairs listed by C block, and what is known of their products. Operands are padded to padded_side(m).
-struct EscProduct {
-  PairValues values;
-  PairListView list;
-  SplitKView split_k;  // sums made before; empty where no C block has so many pairs
-  std::uint32_t m = 0;
-  std::uint32_t max_element = 0;  // largest element of both operands
-  bool can_be_zero = true;        // false where launch_find_zeros found nothing
-};
-
-/// A CTA per some C blocks: multiplies the pairs listed for each and writes records.
-void launch_mul_esc(const EscProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
-                    cudaStream_t stream);
-
-// ---- short_row_products.cu
-
-/// A panel of short rows none of whose C blocks can be zero, m = 8.
-struct ShortRowProduct {
-  ExpandView view;
-  PairValues values;
-  std::uint32_t max_element = 0;  // largest element of both operands
-};
-
-/// Scratch bytes of launch_mul_short_rows; max_row_pairs as there.
-std::size_t mul_short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t max_row_pairs);
-
-/// Lists and multiplies a panel at once: what launch_list_short_rows and launch_mul_esc do.
-/// Values: max_row_pairs <= kShortRowPairs; work is 8-byte aligned.
-/// Shapes: out.records 16-byte aligned; out.look_back is not used.
-void launch_mul_short_rows(const ShortRowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
-                           Workspace work, const RecordOutput& out, cudaStream_t stream);
-
-// ---- gustavson.cu
-
-/// A by rows times B by rows, blocks of B transposed, all padded to padded_side(m); C blocks name block columns.
-struct GustavsonProduct {
-  OperandView a;
-  OperandView b;
-  const std::uint32_t* b_row_index = nullptr;  // [nnzb of A], device
-  std::uint32_t num_a_blocks = 0;
-  std::uint32_t num_b_blocks = 0;
-  std::uint32_t m = 0;
-  std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks
-};
-
-/// A CTA per block row and column chunk, sums in shared memory; writes records. Visits every C block of the panel
-/// (c_blocks.keys null).
-void launch_mul_gustavson(const GustavsonProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
-                          cudaStream_t stream);
-
-// ======== dense/: products of expanded operands
-
-// ---- expand_planes.cu
-
-/// Which blocks are expanded: rows [first_row, first_row + num_rows) of the index.
-/// Layout: along_row (A by rows): element row = row of the block, K along the row. Otherwise (B by rows, blocks
-/// transposed): element row = column of the block, K across the rows; only blocks in [first_column, end_column).
-struct PlaneRange {
-  bool along_row = true;
-  std::uint32_t first_row = 0;
-  std::uint32_t num_rows = 0;
-  std::uint32_t first_column = 0;
-  std::uint32_t end_column = 0;
-};
-
-/// Clears byte planes and writes blocks into them.
-void launch_expand_planes(const OperandView& operand, const PlaneRange& range, std::uint32_t m,
-                          const BytePlanes& planes, cudaStream_t stream);
-
-// ---- dense_tensor.cu. A tile: 128 x 256 plane rows, what one CTA computes.
-
-/// True if a device of this compute capability can run launch_mul_dense_tensor.
-bool has_dense_tensor(int major, int minor);
-
-/// Where a dense product goes: some block columns of a panel of whole block rows. results.non_zero must be cleared;
-/// null = not wanted. With m = 1 the result is a plain row-major matrix.
-struct DenseTarget {
-  std::uint32_t num_rows = 0;     // elements
-  std::uint32_t num_columns = 0;  // elements
-  std::uint32_t m = 0;
-  std::uint32_t first_block_column = 0;  // of the panel: where num_columns begin
-  std::uint32_t num_block_columns = 0;   // of the panel
-  CBlockResults results;
-};
-
-/// Tiles that the prefilter proved saturated, and filled.
-struct SaturatedTiles {
-  std::uint8_t* done = nullptr;       // [num_prefilter_tiles], device: 1 where a tile is; null = no prefilter has run
-  std::uint32_t* num_left = nullptr;  // [1], device: tiles that are not
-};
-
-/// Tiles of launch_saturation_prefilter. Shapes: rows and columns in elements.
-std::uint64_t num_prefilter_tiles(std::uint32_t num_rows, std::uint32_t num_columns);
-
-/// Multiplies the high bytes alone, which bounds the products from below with a quarter of the work, and fills the
-/// tiles in which every element is saturated by that.
-/// Shapes: a [num_rows elements], b [num_columns elements], of the target; any planes, each with its own shift.
-void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
-                                 const SaturatedTiles& saturated, cudaStream_t stream);
-
-/// Dense product of byte planes on integer tensor cores, K in segments whose sums fit 32 bits. Fills the tiles that are
-/// not saturated yet.
-/// Shapes: as above; both with two or three planes of the same shift, or one of shift 0.
-void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
-                             const SaturatedTiles& saturated, cudaStream_t stream);
-
-// ---- three_products.cu
-
-/// The same of three planes, with three products of bytes for each multiply-add instead of four.
-void launch_mul_three_products(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
-                               const SaturatedTiles& saturated, cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -1,7 +1,7 @@
 // What some rows of C look like, before a kernel is picked: pairs, C blocks, and the columns between which these lie.
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/ranked/launch.hpp"
 #include "kernels/warp.cuh"
 
 namespace spmm::kernels {

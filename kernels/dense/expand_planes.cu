@@ -1,8 +1,8 @@
 // Blocks of an operand -> dense byte planes for the tensor-core kernel.
 #include <algorithm>
 
-#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
+#include "kernels/dense/launch.hpp"
 #include "kernels/grid.cuh"
 
 namespace spmm::kernels {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/blocks/launch.hpp"
+#include "kernels/views.hpp"
 
 namespace spmm::kernels {
 
@@ -43,13 +43,13 @@ struct DenseResources {
   double occupancy = 0;  ///< resident warps over the most a multiprocessor holds
 };
 
-// ---- dense_global.cu
+// ---- global.cu
 
 /// One thread per element of C, operands from global memory.
 /// Values: tile 8, 16 or 32, CTA of tile x tile threads.
 DenseLaunch dense_global(DenseType type, DenseShape shape, unsigned tile);
 
-// ---- dense_tiled.cu
+// ---- tiled.cu
 
 /// Tiles of tile x tile elements in shared memory, one element of C per thread.
 /// Values: tile 8, 16 or 32.
@@ -58,18 +58,18 @@ DenseLaunch dense_tiled(DenseType type, DenseShape shape, unsigned tile);
 /// The same tile of A against two neighbouring tiles of B: two elements of C per thread.
 DenseLaunch dense_tiled_two(DenseType type, DenseShape shape, unsigned tile);
 
-// ---- dense_register.cu
+// ---- register.cu
 
 /// 8 x 8 elements of C per thread in registers, three stages of shared memory.
 /// Shapes: a, b, c 16-byte aligned.
 DenseLaunch dense_register(DenseType type, DenseShape shape);
 
-// ---- dense_tensor.cu
+// ---- tensor.cu
 
 /// What launch_mul_dense_tensor launches for two planes; for dense_resources() alone.
 DenseLaunch dense_tensor_launch();
 
-// ---- dense_launch.cu
+// ---- launch.cu
 
 /// Runs a prepared kernel.
 /// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], device, as the launch was made for.
@@ -79,7 +79,7 @@ void launch_dense(const DenseLaunch& launch, DenseShape shape, const void* a, co
 /// Asks the current device.
 DenseResources dense_resources(const DenseLaunch& launch);
 
-// ---- dense_planes.cu: u16 -> what launch_mul_dense_tensor reads, padding of rows and K zeroed
+// ---- planes.cu: u16 -> what launch_mul_dense_tensor reads, padding of rows and K zeroed
 
 /// Plane rows and bytes along K of the planes of `rows` element rows of `inner` elements.
 constexpr std::uint64_t dense_plane_rows(std::uint64_t rows, std::uint32_t num_planes) {
@@ -99,13 +99,73 @@ void launch_split_rows(const std::uint16_t* a, std::uint32_t rows, std::uint32_t
 void launch_split_columns(const std::uint16_t* b, std::uint32_t inner, std::uint32_t cols, const BytePlanes& planes,
                           cudaStream_t stream);
 
-// ---- dense_convert.cu: around a library product in doubles
+// ---- convert.cu: around a library product in doubles
 
 void launch_widen_to_f64(const std::uint16_t* from, std::uint64_t count, double* to, cudaStream_t stream);
 /// Clamps whole numbers from 0 to 2^53, and adds them to what `to` holds where they are to be merged.
 void launch_saturate_f64(const double* from, std::uint64_t count, bool merge, std::uint32_t* to, cudaStream_t stream);
 
-// ---- dense_block_tiles.cu: block-sparse operands as dense u16
+// ---- expand_planes.cu
+
+/// Which blocks are expanded: rows [first_row, first_row + num_rows) of the index.
+/// Layout: along_row (A by rows): element row = row of the block, K along the row. Otherwise (B by rows, blocks
+/// transposed): element row = column of the block, K across the rows; only blocks in [first_column, end_column).
+struct PlaneRange {
+  bool along_row = true;
+  std::uint32_t first_row = 0;
+  std::uint32_t num_rows = 0;
+  std::uint32_t first_column = 0;
+  std::uint32_t end_column = 0;
+};
+
+/// Clears byte planes and writes blocks into them.
+void launch_expand_planes(const OperandView& operand, const PlaneRange& range, std::uint32_t m,
+                          const BytePlanes& planes, cudaStream_t stream);
+
+// ---- tensor.cu. A tile: 128 x 256 plane rows, what one CTA computes.
+
+/// True if a device of this compute capability can run launch_mul_dense_tensor.
+bool has_dense_tensor(int major, int minor);
+
+/// Where a dense product goes: some block columns of a panel of whole block rows. results.non_zero must be cleared;
+/// null = not wanted. With m = 1 the result is a plain row-major matrix.
+struct DenseTarget {
+  std::uint32_t num_rows = 0;     // elements
+  std::uint32_t num_columns = 0;  // elements
+  std::uint32_t m = 0;
+  std::uint32_t first_block_column = 0;  // of the panel: where num_columns begin
+  std::uint32_t num_block_columns = 0;   // of the panel
+  CBlockResults results;
+};
+
+/// Tiles that the prefilter proved saturated, and filled.
+struct SaturatedTiles {
+  std::uint8_t* done = nullptr;       // [num_prefilter_tiles], device: 1 where a tile is; null = no prefilter has run
+  std::uint32_t* num_left = nullptr;  // [1], device: tiles that are not
+};
+
+/// Tiles of launch_saturation_prefilter. Shapes: rows and columns in elements.
+std::uint64_t num_prefilter_tiles(std::uint32_t num_rows, std::uint32_t num_columns);
+
+/// Multiplies the high bytes alone, which bounds the products from below with a quarter of the work, and fills the
+/// tiles in which every element is saturated by that.
+/// Shapes: a [num_rows elements], b [num_columns elements], of the target; any planes, each with its own shift.
+void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                                 const SaturatedTiles& saturated, cudaStream_t stream);
+
+/// Dense product of byte planes on integer tensor cores, K in segments whose sums fit 32 bits. Fills the tiles that are
+/// not saturated yet.
+/// Shapes: as above; both with two or three planes of the same shift, or one of shift 0.
+void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                             const SaturatedTiles& saturated, cudaStream_t stream);
+
+// ---- three_products.cu
+
+/// The same of three planes, with three products of bytes for each multiply-add instead of four.
+void launch_mul_three_products(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                               const SaturatedTiles& saturated, cudaStream_t stream);
+
+// ---- block_tiles.cu: block-sparse operands as dense u16
 
 /// A dense u16 matrix, zeros behind its elements.
 /// Shapes: data [num_rows, stride].

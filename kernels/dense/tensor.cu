@@ -2,7 +2,6 @@
 // for sm_90a alone.
 #include <algorithm>
 
-#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/dense/arith.cuh"
 #include "kernels/dense/hopper.cuh"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/blocks/launch.hpp"
+#include "kernels/dense/launch.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::kernels::tensor {

@@ -12,10 +12,10 @@
 //      ll >> s < 2^25 are less than 2^32 together. On the way sums wrap.
 #include <algorithm>
 
-#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/dense/arith.cuh"
 #include "kernels/dense/hopper.cuh"
+#include "kernels/dense/launch.hpp"
 #include "kernels/dense/tensor_fragment.cuh"
 #include "kernels/dense/tensor_maps.cuh"
 #include "kernels/dense/tensor_stages.cuh"

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "kernels/block_side.cuh"
-#include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/record_output.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/pairs/launch.hpp"
 #include "kernels/pairs/pair_products.cuh"
 #include "kernels/tuning.hpp"
 

@@ -1,11 +1,11 @@
 // Rows with few pairs, listed and multiplied in one go: a CTA takes a window of whole rows, sorts their pairs by C
 // block in shared memory and multiplies them from there, so that no list goes through memory. For hypersparse products
 // no C block of which can be zero.
-#include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/record_output.cuh"
 #include "kernels/blocks/short_rows.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/pairs/launch.hpp"
 #include "kernels/pairs/pair_products.cuh"
 #include "kernels/tuning.hpp"
 

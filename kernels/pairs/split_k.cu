@@ -6,8 +6,8 @@
 #include <cub/device/device_select.cuh>
 
 #include "kernels/block_side.cuh"
-#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
+#include "kernels/pairs/launch.hpp"
 #include "kernels/pairs/pair_products.cuh"
 #include "kernels/tuning.hpp"
 

@@ -1,5 +1,6 @@
-// The door to row-rank (ranked/parts.cu, rank_columns.cu, ranked_rows.cu): block-sparse products with m up to
-// kMaxRankedSide; and to blocks/sample_rows.cu, which tells whether it would be fast. Stream, Errors: as in launch.hpp.
+// The door to row-rank: block-sparse products with m up to kMaxRankedSide. Declarations without CUDA syntax.
+// Stream: every launch is asynchronous on the given stream and waits for nothing.
+// Errors: CudaError from the launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,23 +26,6 @@ struct RankedProduct {
   std::uint32_t m = 0;
   std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks
 };
-
-/// What launch_sample_rows reads.
-struct RowSampleView {
-  CompressedView a;
-  CompressedView b;
-  const std::uint32_t* b_row_index = nullptr;  // [nnzb of A], device
-};
-
-/// Sums over kSampledRows rows of C, some of which may be drawn twice.
-struct RowSampleCounts {
-  unsigned long long pairs = 0;
-  unsigned long long c_blocks = 0;
-  unsigned long long columns = 0;  // from the first to the last C block of each row, both included
-};
-
-/// Looks at some rows of C. Shapes: counts [1], device.
-void launch_sample_rows(const RowSampleView& view, RowSampleCounts* counts, cudaStream_t stream);
 
 /// Columns from the first to the last that a row's pairs have, within the panel.
 struct RowSpan {

@@ -10,6 +10,7 @@
 #include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/ranked/launch.hpp"
 
 namespace spmm::kernels {
 namespace {

@@ -6,6 +6,7 @@
 #include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/ranked/launch.hpp"
 #include "kernels/ranked/records.cuh"
 #include "kernels/ranked/units.cuh"
 #include "kernels/ranked/windows.cuh"

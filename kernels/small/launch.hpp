@@ -1,5 +1,6 @@
-// The door to small-blocks (small/blocks.cu, small_units.cu): block-sparse products with m up to kMaxSmallSide.
-// Stream, Errors: as in launch.hpp.
+// The door to small-blocks: block-sparse products with m up to kMaxSmallSide. Declarations without CUDA syntax.
+// Stream: every launch is asynchronous on the given stream and waits for nothing.
+// Errors: CudaError from the launch.
 #pragma once
 
 #include <cuda_runtime_api.h>

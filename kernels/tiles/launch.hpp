@@ -11,7 +11,7 @@
 
 namespace spmm::kernels {
 
-// ---- tile_maps.cu
+// ---- maps.cu
 
 /// A bit for each tile that is not empty.
 struct TileMapsView {
@@ -53,7 +53,7 @@ void launch_count_tiles(const TileMapsView& maps, std::uint32_t* b_per_k, TileRo
 /// Marks the tiles of C, and completes the counts of each row.
 void launch_mark_c_tiles(const TileMapsView& maps, TileRowCounts* rows, cudaStream_t stream);
 
-// ---- tile_lists.cu
+// ---- lists.cu
 
 /// A tile of an operand: its row (or column) of tiles, and where it lies along K.
 struct PlacedTile {
@@ -122,14 +122,14 @@ constexpr std::uint32_t long_tile_entries(std::uint64_t num_stages) {
 void launch_list_tile_tasks(const TileMapsView& maps, const TilePanel& panel, const std::uint32_t* first_a_tiles,
                             const std::uint32_t* first_b_tiles, const TileLists& lists, cudaStream_t stream);
 
-// ---- expand_tiles.cu
+// ---- expand.cu
 
 /// Writes the tiles of A (along_row) or B, zeros included.
 /// Shapes: tiles [count], bytes [count, kTileBytesA or kTileBytesB], device.
 void launch_expand_tiles(const OperandView& operand, const TileGrid& grid, bool along_row, std::uint32_t shift,
                          const PlacedTile* tiles, std::uint64_t count, std::uint8_t* bytes, cudaStream_t stream);
 
-// ---- tile_tensor.cu
+// ---- tensor.cu
 
 /// A panel, ready to be multiplied.
 struct TileProduct {

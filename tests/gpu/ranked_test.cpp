@@ -7,7 +7,6 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/blocks/launch.hpp"
 #include "kernels/ranked/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "kernels/ranked/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"

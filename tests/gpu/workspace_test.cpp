@@ -3,6 +3,7 @@
 
 #include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/sort_rows.hpp"
+#include "kernels/pairs/launch.hpp"
 #include "plan/memory/device_bytes.hpp"
 #include "support/catch.hpp"
 

@@ -36,7 +36,7 @@ std::vector<std::string> sources_below(const std::vector<std::string>& folders) 
 const std::vector<std::string> kKnown = {"include/spmm/types.hpp", "src/io/formats/format.hpp", "src/base/text.hpp",
                                          "src/plan/planner.hpp",   "src/cuda/buffer.hpp",       "src/cli/options.hpp",
                                          "src/verify/x.hpp",       "src/verify/x.cpp",          "kernels/tuning.hpp",
-                                         "kernels/launch.hpp",     "kernels/warp.cuh"};
+                                         "kernels/small/launch.hpp",     "kernels/warp.cuh"};
 
 struct Planted {
   std::string path;
@@ -69,9 +69,9 @@ TEST_CASE("a planted include is judged") {
       {"kernels/mul.cu", "#include <cub/cub.cuh>", ""},
       {"kernels/mul.cu", "#include \"base/text.hpp\"", "kernels may not include src/base/text.hpp"},
       {"src/plan/planner.cpp", "#include \"kernels/tuning.hpp\"", ""},
-      {"src/plan/planner.cpp", "#include \"kernels/launch.hpp\"", "src/plan may not include kernels/launch.hpp"},
+      {"src/plan/planner.cpp", "#include \"kernels/small/launch.hpp\"", "src/plan may not include kernels/small/launch.hpp"},
       {"src/plan/planner.cpp", "#include \"cuda/buffer.hpp\"", "src/plan may not include src/cuda/buffer.hpp"},
-      {"src/cuda/pipeline.cpp", "#include \"kernels/launch.hpp\"", ""},
+      {"src/cuda/pipeline.cpp", "#include \"kernels/small/launch.hpp\"", ""},
       {"src/cuda/pipeline.cpp", "#include \"kernels/warp.cuh\"", "a .cuh stays inside kernels/"},
       {"src/cuda/pipeline.cpp", "  #  include \"cli/options.hpp\"", "src/cuda may not include src/cli/options.hpp"},
       {"src/io/formats/format.cpp", "#include \"verify/x.hpp\"", "src/io may not include src/verify/x.hpp"},
@@ -82,7 +82,7 @@ TEST_CASE("a planted include is judged") {
       {"src/base/text.cpp", "#include \"io/formats/format.hpp\"", "src/base may not include src/io/formats/format.hpp"},
       {"src/engine/multiply.cpp", "#include \"cuda/buffer.hpp\"", ""},
       {"src/engine/multiply.cpp", "#include \"cli/options.hpp\"", "src/engine may not include src/cli/options.hpp"},
-      {"src/engine/multiply.cpp", "#include \"kernels/launch.hpp\"", "src/engine may not include kernels/launch.hpp"},
+      {"src/engine/multiply.cpp", "#include \"kernels/small/launch.hpp\"", "src/engine may not include kernels/small/launch.hpp"},
       {"src/engine/multiply.cpp", "#include \"verify/x.cpp\"", "is not a header"},
       {"src/engine/multiply.cpp", "#include \"spmm/typo.hpp\"", "no file of this repository"},
       {"src/engine/multiply.cpp", "#include <spmm/types.hpp>", "write quotes"},

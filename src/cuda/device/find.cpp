@@ -11,8 +11,8 @@
 #include "base/visible_gpus.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/device/context.hpp"
-#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
+#include "kernels/dense/launch.hpp"
 
 namespace spmm::cuda {
 namespace {

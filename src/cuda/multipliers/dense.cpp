@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/multipliers/multiplier.hpp"
+#include "kernels/dense/launch.hpp"
 #include "plan/memory/dense_plan.hpp"
 
 namespace spmm::cuda {

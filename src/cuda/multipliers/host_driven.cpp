@@ -1,4 +1,5 @@
 #include "cuda/multipliers/host_driven.hpp"
+#include "kernels/baselines/launch.hpp"
 
 #include <algorithm>
 

@@ -7,7 +7,6 @@
 #include "base/run/run.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/operands/operands.hpp"
-#include "kernels/blocks/launch.hpp"
 
 namespace spmm::cuda {
 

@@ -6,6 +6,8 @@
 #include <stdexcept>
 
 #include "cuda/multipliers/host_driven.hpp"
+#include "kernels/baselines/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 
 namespace spmm::cuda {
 namespace {

@@ -8,6 +8,7 @@
 #include "cuda/device/stage_events.hpp"
 #include "cuda/operands/operands.hpp"
 #include "cuda/output/download.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "plan/execution.hpp"
 
 namespace spmm::cuda {

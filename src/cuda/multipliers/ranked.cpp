@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cuda/multipliers/multiplier.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/ranked/launch.hpp"
 #include "kernels/tuning.hpp"
 

@@ -3,7 +3,9 @@
 #include <array>
 
 #include "cuda/multipliers/multiplier.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/gustavson/launch.hpp"
+#include "kernels/pairs/launch.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {

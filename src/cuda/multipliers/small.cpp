@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda/multipliers/multiplier.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/small/launch.hpp"
 #include "kernels/tuning.hpp"
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cuda/multipliers/multiplier.hpp"
+#include "kernels/tiles/launch.hpp"
 #include "plan/memory/dense_plan.hpp"
 #include "plan/memory/tile_plan.hpp"
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/sort_rows.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"

@@ -1,4 +1,5 @@
 #include "cuda/operands/kept.hpp"
+#include "kernels/blocks/launch.hpp"
 
 #include <algorithm>
 #include <array>

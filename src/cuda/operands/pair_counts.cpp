@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cuda/operands/operands.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/sort_rows.hpp"
 #include "plan/memory/device_bytes.hpp"
 

@@ -1,6 +1,6 @@
 // Some rows of the result, looked at before the exact decision.
 #include "cuda/operands/operands.hpp"
-#include "kernels/ranked/launch.hpp"
+#include "kernels/blocks/launch.hpp"
 
 namespace spmm::cuda {
 

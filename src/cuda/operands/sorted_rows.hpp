@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "cuda/device/raii.hpp"
-#include "kernels/blocks/launch.hpp"
+#include "kernels/views.hpp"
 
 namespace spmm::cuda {
 

@@ -11,7 +11,7 @@
 #include "cuda/device/pinned_ring.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
-#include "kernels/blocks/launch.hpp"
+#include "kernels/views.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
