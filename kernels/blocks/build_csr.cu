@@ -1,31 +1,15 @@
 // Keys and elements in file order -> compressed rows (DCSR, DCSC) with blocks in row order.
 #include <algorithm>
 
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_select.cuh>
-
 #include "kernels/block_side.cuh"
 #include "kernels/blocks/launch.hpp"
+#include "kernels/blocks/scan_terms.cuh"
 #include "kernels/check.hpp"
+#include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
 
 namespace spmm::kernels {
 namespace {
-
-/// 1 where a sorted key opens a new row.
-struct OpensRow {
-  const std::uint64_t* keys;
-  unsigned key_bits;
-  __host__ __device__ bool operator()(std::uint64_t x) const {
-    return x == 0 || keys[x] >> key_bits != keys[x - 1] >> key_bits;
-  }
-};
-
-auto opens_row_flags(const std::uint64_t* keys, unsigned key_bits) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensRow{keys, key_bits});
-}
 
 // Grid: one thread per number.
 // Work: x -> number x.
@@ -184,16 +168,7 @@ __global__ void fill_row_table(CompressedView index, std::uint32_t* table) {
 }  // namespace
 
 std::size_t build_workspace_bytes(std::uint64_t count) {
-  std::size_t pairs = 0;
-  std::size_t select = 0;
-  cub::DoubleBuffer<std::uint64_t> key_buffers;
-  cub::DoubleBuffer<std::uint32_t> number_buffers;
-  check(cub::DeviceRadixSort::SortPairs(nullptr, pairs, key_buffers, number_buffers, count), "sort workspace");
-  check(cub::DeviceSelect::Flagged(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_row_flags(nullptr, 1), static_cast<std::uint32_t*>(nullptr),
-                                   static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(count)),
-        "select workspace");
-  return std::max(pairs, select);
+  return std::max(sort_workspace_bytes<std::uint32_t>(count), select_workspace_bytes<OpensRow>(count));
 }
 
 void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t stream) {
@@ -205,13 +180,7 @@ void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t str
 void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
                         unsigned key_bits, Workspace work, cudaStream_t stream, unsigned first_bit) {
   if (count == 0) return;
-  cub::DoubleBuffer<std::uint64_t> k(keys.front(), keys.back());
-  cub::DoubleBuffer<std::uint32_t> n(numbers.front(), numbers.back());
-  check(cub::DeviceRadixSort::SortPairs(work.data, work.bytes, k, n, count, static_cast<int>(first_bit),
-                                        static_cast<int>(2 * key_bits), stream),
-        "sort blocks");
-  keys.current ^= k.selector;
-  numbers.current ^= n.selector;
+  launch_sort(keys, numbers, count, {.first = first_bit, .end = 2 * key_bits}, work, stream);
 }
 
 void launch_find_duplicate(const SortedKeysView& sorted, unsigned long long* first_duplicate, cudaStream_t stream) {
@@ -222,10 +191,8 @@ void launch_find_duplicate(const SortedKeysView& sorted, unsigned long long* fir
 
 void launch_row_offsets(const SortedKeysView& sorted, std::uint32_t* offsets, std::uint32_t* num_rows, Workspace work,
                         cudaStream_t stream) {
-  check(cub::DeviceSelect::Flagged(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_row_flags(sorted.keys, sorted.key_bits), offsets, num_rows,
-                                   static_cast<std::int64_t>(sorted.count), stream),
-        "row offsets");
+  const OpensRow opens{sorted.keys, sorted.key_bits};
+  launch_select(opens, sorted.count, {.numbers = offsets, .count = num_rows}, work, stream, "row offsets");
 }
 
 void launch_row_ids(const SortedKeysView& sorted, std::uint32_t num_rows, std::uint32_t* offsets, std::uint32_t* rows,

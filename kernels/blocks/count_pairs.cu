@@ -1,33 +1,15 @@
 // Exact pair counts: how many blocks of B each block of A is multiplied with.
 #include <algorithm>
 
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <cub/block/block_scan.cuh>
-#include <cub/device/device_scan.cuh>
-
 #include "kernels/blocks/launch.hpp"
+#include "kernels/blocks/scan_terms.cuh"
 #include "kernels/check.hpp"
+#include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 namespace {
-
-/// Pairs of one block of A; 0 behind the last one, so that the scan ends with the total.
-struct PairsOfBlock {
-  const std::uint32_t* b_row_index;
-  const std::uint32_t* b_offsets;
-  std::uint64_t count;
-  __host__ __device__ std::uint64_t operator()(std::uint64_t p) const {
-    if (p >= count || b_row_index[p] == kNoRow) return 0;
-    return b_offsets[b_row_index[p] + 1] - b_offsets[b_row_index[p]];
-  }
-};
-
-auto pairs_of_blocks(PairsOfBlock pairs) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), pairs);
-}
 
 /// Runs of `stride` rows.
 std::uint64_t num_runs(std::uint32_t num_rows, std::uint32_t stride) {
@@ -54,10 +36,6 @@ __global__ void row_pair_offsets(CompressedView a, const std::uint64_t* pair_off
   }
 }
 
-__device__ inline bool is_sound(const RowMatch& match) {
-  return match.a_found->is_sorted() && match.b_found->is_sorted();
-}
-
 // Grid: one warp per row of A, of which there may be fewer.
 // Work: lane -> block of A, whose row of B is looked up by two borders; the warp adds up their pairs.
 // Memory: contiguous columns and row indices, scattered borders, which stay in L1.
@@ -80,75 +58,6 @@ __global__ void __launch_bounds__(kItemThreads) match_rows(RowMatch match) {
     pairs = warp_total(pairs);
     if (lane == 0) match.row_pairs[row] = pairs;
   }
-}
-
-constexpr std::uint32_t kTotalThreads = 1024;
-
-/// Threads: all of the CTA; the answer is known to thread 0.
-__device__ inline unsigned long long cta_max(unsigned long long value) {
-  __shared__ unsigned long long of_warp[kTotalThreads / 32];
-#pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();  // the largest of each warp is known
-  for (std::uint32_t w = 0; threadIdx.x == 0 && w < kTotalThreads / 32; ++w) value = max(value, of_warp[w]);
-  return value;
-}
-
-// Grid: two CTAs.
-// Work: the first one adds up the pairs of A's rows, the second one looks for the last column of B.
-// Memory: contiguous, but for a word per row of B.
-__global__ void __launch_bounds__(kTotalThreads) total_row_pairs(RowMatch match) {
-  constexpr std::uint32_t kItems = 4;
-  using Scan = cub::BlockScan<std::uint64_t, kTotalThreads>;
-  __shared__ typename Scan::TempStorage scratch;
-  if (!is_sound(match)) return;
-  const std::uint32_t a_rows = match.a_found->num_rows;
-  unsigned long long most = 0;
-  if (blockIdx.x == 1) {
-    const std::uint32_t b_rows = match.b_found->num_rows;
-#pragma unroll 4
-    for (std::uint32_t row = threadIdx.x; row < b_rows; row += kTotalThreads) {
-      most = max(most, match.b.columns[match.b.offsets[row + 1] - 1] + 1ull);  // every row holds a block
-    }
-    most = cta_max(most);
-    if (threadIdx.x == 0) match.totals->columns_end = most;
-    return;
-  }
-  std::uint64_t before = 0;
-  for (std::uint32_t begin = 0; begin <= a_rows; begin += kTotalThreads * kItems) {
-    const std::uint32_t first = begin + threadIdx.x * kItems;
-    std::uint64_t items[kItems];
-#pragma unroll
-    for (std::uint32_t x = 0; x < kItems; ++x) {
-      items[x] = first + x < a_rows ? match.row_pairs[first + x] : 0;
-      most = max(most, static_cast<unsigned long long>(items[x]));
-    }
-    std::uint64_t all = 0;
-    Scan(scratch).ExclusiveSum(items, items, all);
-#pragma unroll
-    for (std::uint32_t x = 0; x < kItems; ++x) {
-      if (first + x <= a_rows) match.run_offsets[first + x] = before + items[x];
-    }
-    before += all;
-    __syncthreads();  // scratch is used again
-  }
-  most = cta_max(most);
-  if (threadIdx.x == 0) match.totals->max_row_pairs = most;
-}
-
-/// Pairs of one row of A; 0 behind the last one.
-struct PairsOfRow {
-  const std::uint64_t* row_pairs;
-  const SortFindings* a_found;
-  __host__ __device__ std::uint64_t operator()(std::uint64_t row) const {
-    return row < a_found->num_rows ? row_pairs[row] : 0;
-  }
-};
-
-auto pairs_of_rows(const RowMatch& match) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0),
-                                         PairsOfRow{match.row_pairs, match.a_found});
 }
 
 /// Raises *most to the largest value of a warp.
@@ -185,18 +94,13 @@ __global__ void __launch_bounds__(kItemThreads) run_row_pairs(RowMatch match) {
 }  // namespace
 
 std::size_t count_workspace_bytes(std::uint64_t count) {
-  std::size_t bytes = 0;
-  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, pairs_of_blocks({nullptr, nullptr, count}),
-                                      static_cast<std::uint64_t*>(nullptr), static_cast<std::int64_t>(count + 1)),
-        "count workspace");
-  return bytes;
+  return scan_workspace_bytes<PairsOfBlock, std::uint64_t>(count + 1);
 }
 
 void launch_pair_offsets(const std::uint32_t* b_row_index, std::uint64_t count, CompressedView b_rows,
                          std::uint64_t* pair_offsets, Workspace work, cudaStream_t stream) {
-  check(cub::DeviceScan::ExclusiveSum(work.data, work.bytes, pairs_of_blocks({b_row_index, b_rows.offsets, count}),
-                                      pair_offsets, static_cast<std::int64_t>(count + 1), stream),
-        "pair offsets");
+  const PairsOfBlock pairs{b_row_index, b_rows.offsets, count};
+  launch_scan(pairs, count + 1, pair_offsets, work, stream, "pair offsets");
 }
 
 void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
@@ -209,12 +113,7 @@ void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets
 }
 
 std::size_t match_workspace_bytes(std::uint32_t most_rows, std::uint32_t max_runs) {
-  std::size_t bytes = 0;
-  if (most_rows <= max_runs) return bytes;
-  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, pairs_of_rows({}), static_cast<std::uint64_t*>(nullptr),
-                                      static_cast<std::int64_t>(most_rows) + 1),
-        "match workspace");
-  return bytes;
+  return most_rows <= max_runs ? 0 : scan_workspace_bytes<PairsOfRow, std::uint64_t>(std::uint64_t{most_rows} + 1);
 }
 
 void launch_match_rows(const RowMatch& match, cudaStream_t stream) {
@@ -222,14 +121,11 @@ void launch_match_rows(const RowMatch& match, cudaStream_t stream) {
   match_rows<<<warp_grid(most_rows), kItemThreads, 0, stream>>>(match);
   check_launch("match_rows");
   if (most_rows <= match.max_runs) {
-    total_row_pairs<<<2, kTotalThreads, 0, stream>>>(match);
-    check_launch("total_row_pairs");
+    launch_total_row_pairs(match, stream);
     return;
   }
-  std::size_t bytes = match.work.bytes;
-  check(cub::DeviceScan::ExclusiveSum(match.work.data, bytes, pairs_of_rows(match), match.row_offsets,
-                                      static_cast<std::int64_t>(most_rows) + 1, stream),
-        "row offsets");
+  const PairsOfRow pairs{match.row_pairs, match.a_found};
+  launch_scan(pairs, std::uint64_t{most_rows} + 1, match.row_offsets, match.work, stream, "row offsets");
   run_row_pairs<<<item_grid(std::max(most_rows, match.b.num_rows)), kItemThreads, 0, stream>>>(match);
   check_launch("run_row_pairs");
 }

@@ -2,13 +2,10 @@
 // keys are sorted and compressed to one of each; with or without the list of pairs of each C block.
 #include <algorithm>
 
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_select.cuh>
-
 #include "kernels/blocks/launch.hpp"
+#include "kernels/blocks/scan_terms.cuh"
 #include "kernels/check.hpp"
+#include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
 
 namespace spmm::kernels {
@@ -40,16 +37,6 @@ __global__ void expand_pairs(ExpandView view, PanelPairs panel, std::uint64_t* k
   });
 }
 
-/// 1 where a sorted key differs from the one before.
-struct OpensCBlock {
-  const std::uint64_t* keys;
-  __host__ __device__ bool operator()(std::uint64_t x) const { return x == 0 || keys[x] != keys[x - 1]; }
-};
-
-auto opens_c_block_flags(const std::uint64_t* keys) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), OpensCBlock{keys});
-}
-
 // Grid: one thread per C block and one more, for as many as there are pairs.
 // Work: C block x -> key of its first pair; the last thread writes the closing offset.
 // Memory: contiguous writes; a scattered read of 8 bytes per C block.
@@ -75,15 +62,7 @@ unsigned bits_for(std::uint64_t count) {
 }  // namespace
 
 std::size_t list_c_blocks_workspace_bytes(std::uint64_t max_pairs) {
-  std::size_t sort = 0;
-  std::size_t unique = 0;
-  cub::DoubleBuffer<std::uint64_t> keys;
-  check(cub::DeviceRadixSort::SortKeys(nullptr, sort, keys, max_pairs), "listing workspace");
-  check(cub::DeviceSelect::Unique(nullptr, unique, static_cast<std::uint64_t*>(nullptr),
-                                  static_cast<std::uint64_t*>(nullptr), static_cast<std::uint32_t*>(nullptr),
-                                  static_cast<std::int64_t>(max_pairs)),
-        "listing workspace");
-  return std::max(sort, unique);
+  return std::max(sort_keys_workspace_bytes(max_pairs), unique_workspace_bytes(max_pairs));
 }
 
 void launch_list_c_blocks(const ExpandView& view, const PanelPairs& panel, CBlockListBuffers& buffers, Workspace work,
@@ -91,26 +70,12 @@ void launch_list_c_blocks(const ExpandView& view, const PanelPairs& panel, CBloc
   SortBuffers<std::uint64_t>& keys = buffers.keys;
   expand_pairs<<<item_grid(panel.num_pairs), kItemThreads, 0, stream>>>(view, panel, keys.front(), nullptr);
   check_launch("expand_pairs");
-  cub::DoubleBuffer<std::uint64_t> k(keys.front(), keys.back());
-  const auto bits = static_cast<int>(panel.column_bits + bits_for(panel.num_rows));
-  check(cub::DeviceRadixSort::SortKeys(work.data, work.bytes, k, panel.num_pairs, 0, bits, stream), "sort pairs");
-  keys.current ^= k.selector;
-  check(cub::DeviceSelect::Unique(work.data, work.bytes, keys.front(), buffers.c_block_keys, buffers.num_c_blocks,
-                                  static_cast<std::int64_t>(panel.num_pairs), stream),
-        "unique C blocks");
+  launch_sort_keys(keys, panel.num_pairs, {.end = panel.column_bits + bits_for(panel.num_rows)}, work, stream);
+  launch_unique(keys.front(), panel.num_pairs, buffers.c_block_keys, buffers.num_c_blocks, work, stream);
 }
 
 std::size_t list_pairs_workspace_bytes(std::uint64_t max_pairs) {
-  std::size_t sort = 0;
-  std::size_t select = 0;
-  cub::DoubleBuffer<std::uint64_t> keys;
-  cub::DoubleBuffer<BlockPair> pairs;
-  check(cub::DeviceRadixSort::SortPairs(nullptr, sort, keys, pairs, max_pairs), "pair workspace");
-  check(cub::DeviceSelect::Flagged(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_c_block_flags(nullptr), static_cast<std::uint32_t*>(nullptr),
-                                   static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(max_pairs)),
-        "pair workspace");
-  return std::max(sort, select);
+  return std::max(sort_workspace_bytes<BlockPair>(max_pairs), select_workspace_bytes<OpensCBlock>(max_pairs));
 }
 
 void launch_list_pairs(const ExpandView& view, const PanelPairs& panel, PairListBuffers& buffers, Workspace work,
@@ -118,16 +83,10 @@ void launch_list_pairs(const ExpandView& view, const PanelPairs& panel, PairList
   const std::uint64_t count = panel.num_pairs;
   expand_pairs<<<item_grid(count), kItemThreads, 0, stream>>>(view, panel, buffers.keys.front(), buffers.pairs.front());
   check_launch("expand_pairs");
-  cub::DoubleBuffer<std::uint64_t> keys(buffers.keys.front(), buffers.keys.back());
-  cub::DoubleBuffer<BlockPair> pairs(buffers.pairs.front(), buffers.pairs.back());
-  const auto bits = static_cast<int>(panel.column_bits + bits_for(panel.num_rows));
-  check(cub::DeviceRadixSort::SortPairs(work.data, work.bytes, keys, pairs, count, 0, bits, stream), "sort pairs");
-  buffers.keys.current ^= keys.selector;
-  buffers.pairs.current ^= pairs.selector;
-  check(cub::DeviceSelect::Flagged(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0),
-                                   opens_c_block_flags(buffers.keys.front()), buffers.offsets, buffers.num_c_blocks,
-                                   static_cast<std::int64_t>(count), stream),
-        "C blocks of pairs");
+  const KeyBits bits{.end = panel.column_bits + bits_for(panel.num_rows)};
+  launch_sort(buffers.keys, buffers.pairs, count, bits, work, stream);
+  const OpensCBlock opens{buffers.keys.front()};
+  launch_select(opens, count, {.numbers = buffers.offsets, .count = buffers.num_c_blocks}, work, stream, "C blocks");
   take_c_block_keys<<<item_grid(count), kItemThreads, 0, stream>>>(buffers.keys.front(), count, buffers);
   check_launch("take_c_block_keys");
 }

@@ -3,13 +3,10 @@
 // launches.
 #include <algorithm>
 
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <cub/block/block_scan.cuh>
-#include <cub/device/device_scan.cuh>
-
+#include "kernels/blocks/scan_terms.cuh"
 #include "kernels/blocks/sort_rows.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/tuning.hpp"
 #include "kernels/warp.cuh"
@@ -37,21 +34,6 @@ struct Sides {
   }
 };
 
-/// A row's share of the borders.
-struct StoredRow {
-  const std::uint32_t* counts;
-  std::uint64_t count;
-  std::uint32_t stride;
-  __host__ __device__ std::uint64_t operator()(std::uint64_t x) const {
-    const std::uint32_t blocks = x < count ? counts[x * stride] : 0;
-    return std::uint64_t{blocks != 0} << 32 | blocks;
-  }
-};
-
-auto stored_rows(StoredRow rows) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), rows);
-}
-
 // Grid: one thread per key; a row of CTAs per side.
 // Work: a block takes the next rank of its row; the longest row is noted where bitmaps are not taken.
 // Memory: contiguous keys and ranks; counters are scattered, and stay in L2 for some million rows.
@@ -76,33 +58,6 @@ __global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
   __syncthreads();                                      // it is complete
   // Across CTAs; it only grows, so a stale read costs one atomic. Those of all warps would wait for each other.
   if (threadIdx.x == 0 && of_cta > *own.longest_row) atomicMax(own.longest_row, of_cta);
-}
-
-constexpr std::uint32_t kScanThreads = 1024;
-constexpr std::uint32_t kScanItems = 4;                              // of a thread
-constexpr std::uint64_t kOneScanCounts = kScanThreads * kScanItems;  // one CTA takes less than two launches
-
-// Grid: one CTA.
-// Work: borders from counts, kScanThreads * kScanItems at a time.
-// Memory: contiguous, 16 bytes of counts and 32 of borders per thread.
-__global__ void __launch_bounds__(kScanThreads) scan_counts(StoredRow counts, std::uint64_t* borders) {
-  using Scan = cub::BlockScan<std::uint64_t, kScanThreads>;
-  __shared__ typename Scan::TempStorage scratch;
-  std::uint64_t before = 0;
-  for (std::uint64_t begin = 0; begin <= counts.count; begin += kScanThreads * kScanItems) {
-    const std::uint64_t first = begin + threadIdx.x * kScanItems;
-    std::uint64_t items[kScanItems];
-#pragma unroll
-    for (std::uint32_t x = 0; x < kScanItems; ++x) items[x] = counts(first + x);
-    std::uint64_t all = 0;
-    Scan(scratch).ExclusiveSum(items, items, all);
-#pragma unroll
-    for (std::uint32_t x = 0; x < kScanItems; ++x) {
-      if (first + x <= counts.count) borders[first + x] = before + items[x];
-    }
-    before += all;
-    __syncthreads();  // scratch is used again
-  }
 }
 
 // Grid: one thread per key; a row of CTAs per side.
@@ -272,12 +227,7 @@ __global__ void columns_end(CompressedView rows, unsigned long long* end) {
 }  // namespace
 
 std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts) {
-  std::size_t bytes = 0;
-  if (num_counts <= kOneScanCounts) return bytes;
-  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, stored_rows({}), static_cast<std::uint64_t*>(nullptr),
-                                      static_cast<std::int64_t>(num_counts + 1)),
-        "row sort workspace");
-  return bytes;
+  return num_counts <= kOneScanCounts ? 0 : scan_workspace_bytes<StoredRow, std::uint64_t>(num_counts + 1);
 }
 
 void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scratch, std::uint32_t nb,
@@ -295,13 +245,9 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
   check_launch("rank_blocks");
   const StoredRow rows{scratch.counts, num_counts, counter_stride(nb)};
   if (num_counts <= kOneScanCounts) {
-    scan_counts<<<1, kScanThreads, 0, stream>>>(rows, scratch.borders);
-    check_launch("scan_counts");
+    launch_scan_counts(rows, scratch.borders, stream);
   } else {
-    std::size_t bytes = scratch.work.bytes;
-    check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, stored_rows(rows), scratch.borders,
-                                        static_cast<std::int64_t>(num_counts + 1), stream),
-          "row borders");
+    launch_scan(rows, num_counts + 1, scratch.borders, scratch.work, stream, "row borders");
   }
   scatter_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
   check_launch("scatter_blocks");

@@ -2,11 +2,9 @@
 // CTAs multiply and add up, so that no warp works through a long list alone.
 #include <algorithm>
 
-#include <thrust/iterator/counting_iterator.h>
-#include <cub/device/device_select.cuh>
-
 #include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
+#include "kernels/device_wide.cuh"
 #include "kernels/pairs/launch.hpp"
 #include "kernels/pairs/pair_products.cuh"
 #include "kernels/tuning.hpp"
@@ -22,12 +20,6 @@ constexpr std::uint32_t kWarps = kThreads / 32;
 __host__ __device__ constexpr std::uint32_t pairs_per_cta(std::uint32_t side) {
   return 8192 / side;
 }
-
-/// Whether C block x is a split-K block.
-struct HasManyPairs {
-  const std::uint32_t* offsets;
-  __host__ __device__ bool operator()(std::uint32_t x) const { return offsets[x + 1] - offsets[x] > kSplitKPairs; }
-};
 
 /// All pairs of a list.
 struct AllPairs {
@@ -162,19 +154,13 @@ void launch(const PairValues& values, const PairListView& list, std::uint32_t nu
 }  // namespace
 
 std::size_t find_split_k_workspace_bytes(std::uint64_t max_c_blocks) {
-  std::size_t select = 0;
-  check(cub::DeviceSelect::If(nullptr, select, thrust::counting_iterator<std::uint32_t>(0),
-                              static_cast<std::uint32_t*>(nullptr), static_cast<std::uint32_t*>(nullptr),
-                              static_cast<std::int64_t>(max_c_blocks), HasManyPairs{nullptr}),
-        "split-K workspace");
-  return select;
+  return select_workspace_bytes<HasManyPairs>(max_c_blocks);
 }
 
 void launch_find_split_k(const PairListView& list, const SplitKView& found, Workspace work, cudaStream_t stream) {
-  check(cub::DeviceSelect::If(work.data, work.bytes, thrust::counting_iterator<std::uint32_t>(0), found.c_blocks,
-                              found.count, static_cast<std::int64_t>(list.num_c_blocks), HasManyPairs{list.offsets},
-                              stream),
-        "find split-K blocks");
+  const HasManyPairs has_many{list.offsets};
+  launch_select(has_many, list.num_c_blocks, {.numbers = found.c_blocks, .count = found.count}, work, stream,
+                "find split-K blocks");
 }
 
 void launch_add_split_k(const PairValues& values, const PairListView& list, std::uint64_t num_pairs, std::uint32_t m,

@@ -2,13 +2,11 @@
 // windows, for the CTAs that multiply.
 #include "kernels/ranked/parts.cuh"
 
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
 #include <algorithm>
-#include <cub/device/device_scan.cuh>
 
 #include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/ranked/launch.hpp"
 
@@ -67,23 +65,6 @@ __global__ void find_row_spans(RankedProduct product, CBlocksView c_blocks, RowS
                                      std::uint64_t{c_blocks.column_begin} + c_blocks.num_columns);
     if (item % 32 == 0) spans[x] = span;
   });
-}
-
-/// Parts of each row of the panel; 0 behind the last one, so that the scan ends with the total.
-struct PartsOfRow {
-  RankedProduct product;
-  std::uint32_t row_begin;
-  std::uint32_t num_rows;
-  const RowSpan* spans;  // [num_rows], device
-
-  __device__ std::uint32_t operator()(std::uint64_t x) const {
-    if (x >= num_rows) return 0;
-    return parts_of_row(pairs_of_rank_row(product, static_cast<std::uint32_t>(row_begin + x)), spans[x]);
-  }
-};
-
-auto parts_of_rows(const PartsOfRow& parts) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), parts);
 }
 
 /// Takes places for the split offsets of the windows of a part, or of the parts of a row; kNoRow where there is no room
@@ -152,26 +133,6 @@ __global__ void __launch_bounds__(kItemThreads)
       if (is_last) scratch.splits[part.rest + of_a + x] = to;
     }
   });
-}
-
-__device__ inline std::uint32_t windows_of(const RankPart& part) {
-  return part.count == 0 ? 0 : (part.count - 1) / part.rest + 1;
-}
-
-/// Windows << 32 | C blocks of each part; 0 behind the last one.
-struct CountsOfPart {
-  const RankPart* parts;
-  const std::uint32_t* num_parts;
-
-  __device__ std::uint64_t operator()(std::uint64_t x) const {
-    if (x >= *num_parts) return 0;
-    const RankPart part = parts[x];
-    return std::uint64_t{windows_of(part)} << 32 | part.count;
-  }
-};
-
-auto counts_of_parts(const CountsOfPart& counts) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), counts);
 }
 
 // Grid: one thread per part, of as many as there can be.
@@ -244,15 +205,9 @@ __global__ void __launch_bounds__(kItemThreads)
 }  // namespace
 
 std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_parts, std::uint64_t max_c_blocks) {
-  std::size_t of_rows = 0;
-  std::size_t of_parts = 0;
-  check(cub::DeviceScan::ExclusiveSum(nullptr, of_rows, parts_of_rows({}), static_cast<std::uint32_t*>(nullptr),
-                                      static_cast<std::int64_t>(max_rows) + 1),
-        "parts workspace");
-  check(cub::DeviceScan::ExclusiveSum(nullptr, of_parts, counts_of_parts({}), static_cast<std::uint64_t*>(nullptr),
-                                      static_cast<std::int64_t>(max_parts) + 1),
-        "windows workspace");
-  return std::max({of_rows, of_parts, compact_workspace_bytes(max_c_blocks)});
+  return std::max({scan_workspace_bytes<PartsOfRow, std::uint32_t>(max_rows + 1),
+                   scan_workspace_bytes<CountsOfPart, std::uint64_t>(max_parts + 1),
+                   compact_workspace_bytes(max_c_blocks)});
 }
 
 void launch_max_span(const RankedProduct& product, std::uint32_t* max_span, cudaStream_t stream) {
@@ -269,10 +224,7 @@ void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks
   check_launch("find_row_spans");
   const PartsOfRow parts{
       .product = product, .row_begin = c_blocks.row_begin, .num_rows = c_blocks.num_rows, .spans = scratch.spans};
-  std::size_t bytes = scratch.work.bytes;
-  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, parts_of_rows(parts), scratch.part_offsets,
-                                      std::int64_t{c_blocks.num_rows} + 1, stream),
-        "parts of rows");
+  launch_scan(parts, std::uint64_t{c_blocks.num_rows} + 1, scratch.part_offsets, scratch.work, stream, "parts of rows");
   write_parts<<<item_grid(c_blocks.num_rows), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch);
   check_launch("write_parts");
   find_part_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, c_blocks, scratch);
@@ -282,10 +234,7 @@ void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks
 void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                          std::uint32_t* num_blocks, cudaStream_t stream) {
   const CountsOfPart counts{.parts = scratch.parts, .num_parts = scratch.part_offsets + c_blocks.num_rows};
-  std::size_t bytes = scratch.work.bytes;
-  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, counts_of_parts(counts), scratch.counts_before,
-                                      static_cast<std::int64_t>(scratch.max_parts) + 1, stream),
-        "windows of parts");
+  launch_scan(counts, scratch.max_parts + 1, scratch.counts_before, scratch.work, stream, "windows of parts");
   write_windows<<<item_grid(scratch.max_parts), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch,
                                                                            num_blocks);
   check_launch("write_windows");

@@ -30,6 +30,35 @@ __device__ inline std::uint32_t parts_of_row(std::uint64_t num_pairs, RowSpan sp
   return static_cast<std::uint32_t>(parts < words ? parts : words);
 }
 
+/// Parts of each row of the panel; 0 behind the last one, so that the scan ends with the total.
+struct PartsOfRow {
+  RankedProduct product;
+  std::uint32_t row_begin;
+  std::uint32_t num_rows;
+  const RowSpan* spans;  // [num_rows], device
+
+  __device__ std::uint32_t operator()(std::uint64_t x) const {
+    if (x >= num_rows) return 0;
+    return parts_of_row(pairs_of_rank_row(product, static_cast<std::uint32_t>(row_begin + x)), spans[x]);
+  }
+};
+
+__device__ inline std::uint32_t windows_of(const RankPart& part) {
+  return part.count == 0 ? 0 : (part.count - 1) / part.rest + 1;
+}
+
+/// Windows << 32 | C blocks of each part; 0 behind the last one.
+struct CountsOfPart {
+  const RankPart* parts;
+  const std::uint32_t* num_parts;
+
+  __device__ std::uint64_t operator()(std::uint64_t x) const {
+    if (x >= *num_parts) return 0;
+    const RankPart part = parts[x];
+    return std::uint64_t{windows_of(part)} << 32 | part.count;
+  }
+};
+
 /// Blocks [from, to) of B's row with columns from `first` to `last`. Both ends are searched at once: each step waits
 /// for memory.
 struct BRange {

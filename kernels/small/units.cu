@@ -1,12 +1,10 @@
 // Rows of a panel -> units of small-blocks, in result order: how many each row opens, where they begin, what they are.
 #include "kernels/small/units.cuh"
 
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
 #include <algorithm>
-#include <cub/device/device_scan.cuh>
 
 #include "kernels/check.hpp"
+#include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
 
 namespace spmm::kernels {
@@ -14,38 +12,6 @@ namespace {
 
 /// Hash tables of a warp, at most: their record counts are summed up by one warp.
 constexpr std::uint32_t kMaxRowsPerWarp = 32;
-
-/// Units that open at a row of the panel; 0 behind the last row, so that the scan ends with the total.
-struct UnitsOfRow {
-  CompressedView a;
-  const std::uint64_t* pair_offsets;
-  std::uint32_t row_begin;
-  std::uint32_t num_rows;
-  SmallShape shape;
-  std::uint32_t table_slots;
-  std::uint32_t rows_per_unit;
-  const ColumnSpan* spans;  // [num_rows], device: of ranked rows
-
-  [[nodiscard]] __device__ SmallRow kind(std::uint32_t x) const {
-    return small_row(shape, table_slots, pairs_of_row(a, pair_offsets, row_begin + x));
-  }
-  __device__ std::uint32_t operator()(std::uint32_t x) const {
-    if (x >= num_rows) return 0;
-    switch (kind(x)) {
-      case SmallRow::dense:
-        return shape.dense_chunks;
-      case SmallRow::ranked:
-        return spans[x].count == 0 ? 1 : (spans[x].count - 1) / shape.rank_columns + 1;
-      case SmallRow::hashed:
-        break;
-    }
-    return x % rows_per_unit == 0 || kind(x - 1) != SmallRow::hashed ? 1 : 0;
-  }
-};
-
-auto units_of_rows(const UnitsOfRow& units) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint32_t>(0), units);
-}
 
 // Grid: one thread per row of the panel and one more.
 // Work: a row writes the units that open at it, the last thread the row behind the panel.
@@ -83,16 +49,6 @@ __global__ void find_spans(UnitsOfRow units, SmallBlocksProduct product, CBlocks
                                   std::uint64_t{c_blocks.column_begin} + c_blocks.num_columns);
     if (lane == 0) spans[x] = {.first = first, .count = end > first ? static_cast<std::uint32_t>(end - first) : 0};
   });
-}
-
-/// Records of a unit.
-struct CountOfUnit {
-  const UnitRecords* units;
-  __device__ std::uint32_t operator()(std::uint64_t x) const { return units[x].count; }
-};
-
-auto counts_of_units(const UnitRecords* units) {
-  return thrust::make_transform_iterator(thrust::counting_iterator<std::uint64_t>(0), CountOfUnit{units});
 }
 
 // Grid: as many CTAs as fit the device, a unit after the other each.
@@ -149,15 +105,8 @@ SmallTables small_tables(std::uint32_t m, SmallCta cta, std::uint32_t hash_slots
 }
 
 std::size_t small_units_workspace_bytes(std::uint32_t max_rows, std::uint64_t max_units) {
-  std::size_t bytes = 0;
-  std::size_t order_bytes = 0;
-  check(cub::DeviceScan::ExclusiveSum(nullptr, order_bytes, counts_of_units(nullptr),
-                                      static_cast<std::uint32_t*>(nullptr), static_cast<std::int64_t>(max_units) + 1),
-        "places workspace");
-  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, units_of_rows({}), static_cast<std::uint32_t*>(nullptr),
-                                      static_cast<std::int64_t>(max_rows) + 1),
-        "units workspace");
-  return std::max(bytes, order_bytes);
+  return std::max(scan_workspace_bytes<UnitsOfRow, std::uint32_t>(std::uint64_t{max_rows} + 1),
+                  scan_workspace_bytes<CountOfUnit, std::uint32_t>(max_units + 1));
 }
 
 void launch_small_split_offsets(CompressedView b, std::uint32_t chunk_columns, std::uint32_t num_chunks,
@@ -186,10 +135,7 @@ SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksVi
     check_launch("find_spans");
   }
   const std::uint64_t num_offsets = std::uint64_t{c_blocks.num_rows} + 1;
-  std::size_t bytes = scratch.work.bytes;
-  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, units_of_rows(units), scratch.unit_offsets,
-                                      static_cast<std::int64_t>(num_offsets), stream),
-        "units of rows");
+  launch_scan(units, num_offsets, scratch.unit_offsets, scratch.work, stream, "units of rows");
   auto* const listed = reinterpret_cast<SmallUnit*>(scratch.units);
   write_units<<<item_grid(num_offsets), kItemThreads, 0, stream>>>(scratch.unit_offsets, c_blocks.row_begin,
                                                                    c_blocks.num_rows, listed);
@@ -209,10 +155,8 @@ SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksVi
 void launch_order_units(std::uint32_t m, const SmallBlocksScratch& scratch, const CBlocksView& c_blocks,
                         const RecordOutput& out, cudaStream_t stream) {
   const SmallArrivals& arrivals = scratch.arrivals;
-  std::size_t bytes = scratch.work.bytes;
-  check(cub::DeviceScan::ExclusiveSum(scratch.work.data, bytes, counts_of_units(arrivals.units), arrivals.places,
-                                      static_cast<std::int64_t>(scratch.max_units) + 1, stream),
-        "places of units");
+  const CountOfUnit counts{arrivals.units};
+  launch_scan(counts, scratch.max_units + 1, arrivals.places, scratch.work, stream, "places of units");
   constexpr unsigned kCtas = 2048;  // resident on the largest device
   order_units<<<kCtas, kItemThreads, 0, stream>>>(arrivals, scratch.unit_offsets + c_blocks.num_rows, 2 + m * m, out);
   check_launch("order_units");

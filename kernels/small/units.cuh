@@ -53,6 +53,40 @@ __device__ inline std::uint64_t pairs_of_row(const CompressedView& a, const std:
   return pair_offsets[a.offsets[row + 1]] - pair_offsets[a.offsets[row]];
 }
 
+/// Units that open at a row of the panel; 0 behind the last row, so that the scan ends with the total.
+struct UnitsOfRow {
+  CompressedView a;
+  const std::uint64_t* pair_offsets;
+  std::uint32_t row_begin;
+  std::uint32_t num_rows;
+  SmallShape shape;
+  std::uint32_t table_slots;
+  std::uint32_t rows_per_unit;
+  const ColumnSpan* spans;  // [num_rows], device: of ranked rows
+
+  [[nodiscard]] __device__ SmallRow kind(std::uint32_t x) const {
+    return small_row(shape, table_slots, pairs_of_row(a, pair_offsets, row_begin + x));
+  }
+  __device__ std::uint32_t operator()(std::uint32_t x) const {
+    if (x >= num_rows) return 0;
+    switch (kind(x)) {
+      case SmallRow::dense:
+        return shape.dense_chunks;
+      case SmallRow::ranked:
+        return spans[x].count == 0 ? 1 : (spans[x].count - 1) / shape.rank_columns + 1;
+      case SmallRow::hashed:
+        break;
+    }
+    return x % rows_per_unit == 0 || kind(x - 1) != SmallRow::hashed ? 1 : 0;
+  }
+};
+
+/// Records of a unit.
+struct CountOfUnit {
+  const UnitRecords* units;
+  __device__ std::uint32_t operator()(std::uint64_t x) const { return units[x].count; }
+};
+
 /// Lists the units of a panel. Shapes: scratch and Workspace as SmallBlocksScratch says.
 SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
                               std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, cudaStream_t stream);
