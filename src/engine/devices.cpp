@@ -1,7 +1,6 @@
 #include "engine/devices.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -16,28 +15,10 @@ namespace {
 
 constexpr const char* kDevices = "EngineOptions::devices";
 
-/// Tests run what several devices do on one.
-bool may_be_same_device() {
-  return std::getenv("SPMM_TEST_SAME_DEVICE_TWICE") != nullptr;
-}
-
-void check_named(const std::vector<int>& named, int device) {
-  if (!named.empty() && device >= 0) {
-    throw UsageError(kDevices, "is given together with EngineOptions::device", "leave one of them out");
-  }
-  if (named == std::vector<int>{kAllDevices}) return;
-  for (std::size_t x = 0; x < named.size(); ++x) {
-    if (named[x] < 0) throw UsageError(kDevices, text("device ", named[x]), "use numbers from 0, or \"all\"");
-    const auto before = named.begin() + static_cast<std::ptrdiff_t>(x);
-    if (std::find(named.begin(), before, named[x]) == before || may_be_same_device()) continue;
-    throw UsageError(kDevices, text("device ", named[x], " is listed twice"), "name each device once");
-  }
-}
-
 }  // namespace
 
 EngineDevices::EngineDevices(const EngineOptions& options) : wanted_(options.device), named_(options.devices) {
-  check_named(named_, wanted_);
+  check_device_list(named_, wanted_);
 }
 
 EngineDevices::Contexts EngineDevices::started() const {

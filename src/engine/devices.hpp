@@ -13,12 +13,15 @@
 
 namespace spmm {
 
+/// EngineOptions::devices and ::device. Errors: UsageError (a device is named twice, or both ways).
+void check_device_list(const std::vector<int>& named, int device);
+
 /// Threads: any.
 class EngineDevices {
  public:
   using Contexts = std::vector<std::shared_ptr<cuda::DeviceContext>>;
 
-  /// Errors: UsageError (a device is named twice, or both ways).
+  /// Errors: those of check_device_list().
   explicit EngineDevices(const EngineOptions& options);
   EngineDevices(const EngineDevices&) = delete;
   EngineDevices& operator=(const EngineDevices&) = delete;

@@ -1,9 +1,8 @@
-// One product on several GPUs: the same bytes as on one. Where there is only one, it plays two (a hook of the engine).
+// One product on several GPUs: the same bytes as on one. If there is only one, it plays several.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -29,8 +28,6 @@ namespace {
 using namespace spmm;
 namespace fs = std::filesystem;
 
-constexpr const char* kHook = "SPMM_TEST_SAME_DEVICE_TWICE";
-
 int num_devices() {
   int count = 0;
   check(cudaGetDeviceCount(&count), "devices");
@@ -39,7 +36,7 @@ int num_devices() {
 
 /// One device twice and three times, and all that there are where these are several.
 std::vector<std::vector<int>> device_lists() {
-  ::setenv(kHook, "1", 1);
+  test::may_list_device_twice = true;
   std::vector<std::vector<int>> lists = {{0, 0}, {0, 0, 0}};
   if (num_devices() > 1) {
     lists.push_back({0, 1});
@@ -136,7 +133,7 @@ std::vector<LargeCase> large_cases() {
 }  // namespace
 
 TEST_CASE("devices: small products on two devices give the oracle's product") {
-  ::setenv(kHook, "1", 1);
+  test::may_list_device_twice = true;
   EngineOptions shared;
   shared.devices = num_devices() > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 0};
   Engine engine(shared);
@@ -259,9 +256,9 @@ TEST_CASE("devices: what is wrong is said once, and the engine goes on") {
       CHECK_THROWS_AS(engine.multiply(test::MemorySource(good.a), broken, sink), IoError);
       test::DroppingSink dropping;
       CHECK_THROWS_AS(engine.multiply(test::MemorySource(good.a), test::MemorySource(good.b), dropping), IoError);
-      most_output_blocks = good.expected.index.size() - 1;
+      test::most_output_blocks = good.expected.index.size() - 1;
       CHECK_THROWS_AS(engine.multiply(good.a, good.b), OutOfMemory);
-      most_output_blocks = kMostOutputBlocks;
+      test::most_output_blocks = test::kMostOutputBlocks;
       const std::atomic<bool> cancel{true};
       ProductOptions cancelled;
       cancelled.cancel = &cancel;
@@ -325,7 +322,7 @@ TEST_CASE("devices: the caller's device stays current") {
 TEST_CASE("devices: one that is absent, or listed twice, is an error of usage") {
   const BlockMatrix a = test::random_matrix(8, 8, 1, 9, 1);
   CHECK_THROWS_AS(multiply(a, a, on_devices({0, num_devices()})), UsageError);
-  ::unsetenv(kHook);
+  test::may_list_device_twice = false;
   CHECK_THROWS_AS(multiply(a, a, on_devices({0, 0})), UsageError);
   CHECK((multiply(a, a, on_devices({0})) == test::oracle_multiply(a, a)));
 }

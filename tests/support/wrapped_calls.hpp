@@ -29,4 +29,7 @@ extern SystemCalls system_calls;
 extern std::uint64_t most_output_blocks;
 inline constexpr std::uint64_t kMostOutputBlocks = 0xFFFF'FFFFu;
 
+/// Lists of devices are not checked: one GPU plays several.
+extern bool may_list_device_twice;
+
 }  // namespace spmm::test

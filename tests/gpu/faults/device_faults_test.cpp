@@ -28,6 +28,7 @@
 #include "support/oracle.hpp"
 #include "support/process.hpp"
 #include "support/product_cases.hpp"
+#include "support/wrapped_calls.hpp"
 
 namespace {
 
@@ -222,7 +223,7 @@ TEST_CASE("device faults: panels in little memory, slabs, several devices, a pro
     scenario.quick = 2;
     run_scenario(scenario);
   }
-  ::setenv("SPMM_TEST_SAME_DEVICE_TWICE", "1", 1);
+  may_list_device_twice = true;
   EngineOptions twice;
   twice.devices = {0, 0};
   run_scenario(in_memory("two devices", make_product_case(4, 200, 4000, "auto"), twice, on_gpu()));
