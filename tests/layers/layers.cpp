@@ -43,7 +43,7 @@ const std::vector<Layer>& all_layers() {
         "src/engine/backend_choice.hpp", "tools"},
        {"nlohmann/"}},
       {"tools/cusparse",
-       {"include", "src/base", "src/io", "src/cli", "src/report", "tools/bench", "tools"},
+       {"include", "src/base", "src/io", "src/cli", "src/report", "src/cuda", "kernels", "tools/bench", "tools"},
        {"cuda", "cusparse", "nlohmann/"}},
       {"tools/batch",
        {"include", "src/base", "src/io", "src/cli", "src/report", "src/plan", "src/cpu/simd/isa.hpp",

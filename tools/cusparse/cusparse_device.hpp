@@ -1,7 +1,6 @@
-// What cuSPARSE works on, as owners: memory in the order of a stream, matrices with their descriptions.
+// What cuSPARSE works on, as owners: matrices with their descriptions, in memory of the CUDA backend.
 #pragma once
 
-#include <cuda_runtime_api.h>
 #include <cusparse.h>
 
 #include <cstddef>
@@ -12,6 +11,8 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "cuda/device/raii.hpp"
+#include "spmm/error.hpp"
 #include "tools/cusparse/csr_matrix.hpp"
 
 namespace spmm::tools {
@@ -22,78 +23,26 @@ class Refusal : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-inline void check_cuda(cudaError_t status, const std::string& what) {
-  if (status == cudaSuccess) return;
-  (void)cudaGetLastError();
-  throw Refusal(what + ": " + cudaGetErrorString(status));
-}
-
 inline void check_library(cusparseStatus_t status, const char* what) {
   if (status != CUSPARSE_STATUS_SUCCESS) throw Refusal(text(what, ": ", cusparseGetErrorString(status)));
 }
 
-struct Stream {
-  cudaStream_t get = nullptr;
-  Stream() { check_cuda(cudaStreamCreateWithFlags(&get, cudaStreamNonBlocking), "stream"); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() { (void)cudaStreamDestroy(get); }
-};
+using Buffer = cuda::DeviceBuffer<std::byte>;
 
-struct Event {
-  cudaEvent_t get = nullptr;
-  Event() { check_cuda(cudaEventCreate(&get), "event"); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() { (void)cudaEventDestroy(get); }
-};
-
-/// Device memory in the order of a stream; what is given back is kept for the next run.
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(cudaStream_t stream, std::size_t bytes, const char* what) : stream_(stream), bytes_(bytes) {
-    if (bytes == 0) return;
-    cudaError_t status = cudaMallocAsync(&data_, bytes, stream);
-    if (status == cudaErrorMemoryAllocation) {  // what earlier runs have left may lie in pieces
-      (void)cudaGetLastError();
-      (void)cudaStreamSynchronize(stream);
-      int device = 0;
-      cudaMemPool_t pool = nullptr;
-      (void)cudaGetDevice(&device);
-      (void)cudaDeviceGetDefaultMemPool(&pool, device);
-      (void)cudaMemPoolTrimTo(pool, 0);
-      status = cudaMallocAsync(&data_, bytes, stream);
-    }
-    check_cuda(status, text(what, ", ", bytes, " bytes"));
+/// Errors: Refusal if the device has no room.
+inline Buffer make_buffer(cuda::DeviceMemory& memory, std::size_t bytes, const char* what) {
+  try {
+    return {memory, bytes, what};
+  } catch (const OutOfMemory&) {
+    throw Refusal(text(what, ", ", bytes, " bytes: out of memory"));
   }
-  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(stream_, other.stream_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (data_ != nullptr) (void)cudaFreeAsync(data_, stream_);
-  }
-
-  [[nodiscard]] void* data() const { return data_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-
- private:
-  void* data_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-  std::size_t bytes_ = 0;
-};
+}
 
 class Handle {
  public:
-  explicit Handle(cudaStream_t stream) {
+  explicit Handle(const cuda::Stream& stream) {
     check_library(cusparseCreate(&handle_), "cusparseCreate");
-    check_library(cusparseSetStream(handle_, stream), "cusparseSetStream");
+    check_library(cusparseSetStream(handle_, stream.get()), "cusparseSetStream");
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -106,11 +55,11 @@ class Handle {
 };
 
 template <class To, class From>
-Buffer upload(cudaStream_t stream, const std::vector<From>& from, const char* what) {
+Buffer upload(cuda::DeviceMemory& memory, const std::vector<From>& from, const char* what) {
   const std::vector<To> values(from.begin(), from.end());
-  Buffer buffer(stream, values.size() * sizeof(To), what);
-  check_cuda(cudaMemcpyAsync(buffer.data(), values.data(), buffer.bytes(), cudaMemcpyDefault, stream), what);
-  check_cuda(cudaStreamSynchronize(stream), what);  // values go
+  Buffer buffer = make_buffer(memory, values.size() * sizeof(To), what);
+  cuda::copy_async(buffer.data(), reinterpret_cast<const std::byte*>(values.data()), buffer.size(), memory.stream());
+  memory.stream().synchronize();  // values go
   return buffer;
 }
 
@@ -118,19 +67,19 @@ Buffer upload(cudaStream_t stream, const std::vector<From>& from, const char* wh
 class DeviceCsr {
  public:
   template <class Value>
-  static DeviceCsr of(cudaStream_t stream, const CsrMatrix& matrix, const char* name) {
+  static DeviceCsr of(cuda::DeviceMemory& memory, const CsrMatrix& matrix, const char* name) {
     DeviceCsr made;
-    made.offsets_ = upload<std::int32_t>(stream, matrix.offsets, name);
-    made.columns_ = upload<std::int32_t>(stream, matrix.columns, name);
-    made.values_ = upload<Value>(stream, matrix.values, name);
+    made.offsets_ = upload<std::int32_t>(memory, matrix.offsets, name);
+    made.columns_ = upload<std::int32_t>(memory, matrix.columns, name);
+    made.values_ = upload<Value>(memory, matrix.values, name);
     made.describe(matrix.rows, matrix.rows, static_cast<std::int64_t>(matrix.num_entries()), sizeof(Value));
     return made;
   }
 
   /// A result that has only room for its offsets.
-  static DeviceCsr empty(cudaStream_t stream, std::uint32_t rows, std::size_t value_bytes) {
+  static DeviceCsr empty(cuda::DeviceMemory& memory, std::uint32_t rows, std::size_t value_bytes) {
     DeviceCsr made;
-    made.offsets_ = Buffer(stream, (std::size_t{rows} + 1) * sizeof(std::int32_t), "offsets of C");
+    made.offsets_ = make_buffer(memory, (std::size_t{rows} + 1) * sizeof(std::int32_t), "offsets of C");
     made.describe(rows, rows, 0, value_bytes);
     return made;
   }
@@ -149,10 +98,10 @@ class DeviceCsr {
     if (matrix_ != nullptr) (void)cusparseDestroySpMat(matrix_);
   }
 
-  void make_room(cudaStream_t stream, std::int64_t num_entries, std::size_t value_bytes) {
+  void make_room(cuda::DeviceMemory& memory, std::int64_t num_entries, std::size_t value_bytes) {
     const auto count = static_cast<std::size_t>(num_entries);
-    columns_ = Buffer(stream, count * sizeof(std::int32_t), "columns of C");
-    values_ = Buffer(stream, count * value_bytes, "values of C");
+    columns_ = make_buffer(memory, count * sizeof(std::int32_t), "columns of C");
+    values_ = make_buffer(memory, count * value_bytes, "values of C");
     check_library(cusparseCsrSetPointers(matrix_, offsets_.data(), columns_.data(), values_.data()),
                   "cusparseCsrSetPointers");
   }
@@ -161,7 +110,7 @@ class DeviceCsr {
   [[nodiscard]] const Buffer& offsets() const { return offsets_; }
   [[nodiscard]] const Buffer& columns() const { return columns_; }
   [[nodiscard]] const Buffer& values() const { return values_; }
-  [[nodiscard]] std::uint64_t bytes() const { return offsets_.bytes() + columns_.bytes() + values_.bytes(); }
+  [[nodiscard]] std::uint64_t bytes() const { return offsets_.size() + columns_.size() + values_.size(); }
 
  private:
   DeviceCsr() = default;

@@ -5,10 +5,12 @@
 #include <cusparse.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "base/text.hpp"
+#include "cuda/device/context.hpp"
+#include "cuda/device/raii.hpp"
+#include "kernels/check.hpp"
 #include "spmm/error.hpp"
 #include "tools/cusparse/cusparse_device.hpp"
 
@@ -19,43 +21,45 @@ namespace {
 template <class Value>
 class CsrProduct {
  public:
-  CsrProduct(const CsrMatrix& a, const CsrMatrix& b, float chunk_fraction)
+  CsrProduct(cuda::DeviceContext& context, const CsrMatrix& a, const CsrMatrix& b, float chunk_fraction)
       : rows_(a.rows),
         chunk_fraction_(chunk_fraction),
-        handle_(stream_.get),
-        a_(DeviceCsr::of<Value>(stream_.get, a, "A")),
-        b_(DeviceCsr::of<Value>(stream_.get, b, "B")) {}
+        stream_(context),
+        memory_(stream_, UINT64_MAX),
+        handle_(stream_),
+        a_(DeviceCsr::of<Value>(memory_, a, "A")),
+        b_(DeviceCsr::of<Value>(memory_, b, "B")) {}
 
   void run(int algorithm, CusparseResult& result, const OnResult& on_result) {
     algorithm_ = algorithm == 1 ? CUSPARSE_SPGEMM_ALG1 : algorithm == 2 ? CUSPARSE_SPGEMM_ALG2 : CUSPARSE_SPGEMM_ALG3;
-    std::array<Event, 4> events;
+    const cuda::Event events[4] = {cuda::Event(true), cuda::Event(true), cuda::Event(true), cuda::Event(true)};
     const Description description;
-    DeviceCsr c = DeviceCsr::empty(stream_.get, rows_, sizeof(Value));
-    record(events[0]);
+    DeviceCsr c = DeviceCsr::empty(memory_, rows_, sizeof(Value));
+    events[0].record(stream_);
     const Buffer first = estimate_work(description, c);
     Buffer second = algorithm_ == CUSPARSE_SPGEMM_ALG1 ? Buffer() : estimate_memory(description, c, first, result);
-    record(events[1]);
+    events[1].record(stream_);
     if (algorithm_ == CUSPARSE_SPGEMM_ALG1) {
       std::size_t bytes = 0;
       compute(description, c, bytes, nullptr);
-      second = Buffer(stream_.get, bytes, "second work buffer");
+      second = make_buffer(memory_, bytes, "second work buffer");
     }
-    std::size_t bytes = second.bytes();
+    std::size_t bytes = second.size();
     compute(description, c, bytes, second.data());
-    record(events[2]);
+    events[2].record(stream_);
     std::int64_t rows = 0;
     std::int64_t cols = 0;
     std::int64_t entries = 0;
     check_library(cusparseSpMatGetSize(c.get(), &rows, &cols, &entries), "cusparseSpMatGetSize");
-    c.make_room(stream_.get, entries, sizeof(Value));
+    c.make_room(memory_, entries, sizeof(Value));
     check_library(cusparseSpGEMM_copy(handle_.get(), kAsIs, kAsIs, &one_, a_.get(), b_.get(), &zero_, c.get(), kType,
                                       algorithm_, description.get()),
                   "cusparseSpGEMM_copy");
-    record(events[3]);
-    check_cuda(cudaStreamSynchronize(stream_.get), "product");
+    events[3].record(stream_);
+    stream_.synchronize();
     result.runs.push_back(
         {between(events[0], events[1]), between(events[1], events[2]), between(events[2], events[3])});
-    result.work_bytes = std::max<std::uint64_t>(result.work_bytes, first.bytes() + second.bytes());
+    result.work_bytes = std::max<std::uint64_t>(result.work_bytes, first.size() + second.size());
     result.result_bytes = c.bytes();
     result.num_entries = static_cast<std::uint64_t>(entries);
     if (on_result) hand_out(c, static_cast<std::size_t>(entries), on_result);
@@ -65,11 +69,9 @@ class CsrProduct {
   static constexpr cusparseOperation_t kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
   static constexpr cudaDataType kType = sizeof(Value) == sizeof(double) ? CUDA_R_64F : CUDA_R_32F;
 
-  void record(const Event& event) const { check_cuda(cudaEventRecord(event.get, stream_.get), "event"); }
-
-  static double between(const Event& begin, const Event& end) {
+  static double between(const cuda::Event& begin, const cuda::Event& end) {
     float ms = 0;
-    check_cuda(cudaEventElapsedTime(&ms, begin.get, end.get), "event");
+    check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "event");
     return ms;
   }
 
@@ -81,7 +83,7 @@ class CsrProduct {
     };
     std::size_t bytes = 0;
     call(bytes, nullptr);
-    Buffer buffer(stream_.get, bytes, "first work buffer");
+    Buffer buffer = make_buffer(memory_, bytes, "first work buffer");
     call(bytes, buffer.data());
     return buffer;
   }
@@ -99,11 +101,11 @@ class CsrProduct {
     std::size_t second_bytes = 0;
     call(third_bytes, nullptr, nullptr);
     {
-      const Buffer third(stream_.get, third_bytes, "buffer of the estimate");
+      const Buffer third = make_buffer(memory_, third_bytes, "buffer of the estimate");
       call(third_bytes, third.data(), &second_bytes);
-      result.work_bytes = std::max<std::uint64_t>(result.work_bytes, first.bytes() + third.bytes());
+      result.work_bytes = std::max<std::uint64_t>(result.work_bytes, first.size() + third.size());
     }
-    return {stream_.get, second_bytes, "second work buffer"};
+    return make_buffer(memory_, second_bytes, "second work buffer");
   }
 
   void compute(const Description& description, const DeviceCsr& c, std::size_t& bytes, void* buffer) {
@@ -117,12 +119,12 @@ class CsrProduct {
     std::vector<std::int32_t> columns(num_entries);
     std::vector<Value> values(num_entries);
     const auto download = [&](void* to, const Buffer& from) {
-      check_cuda(cudaMemcpyAsync(to, from.data(), from.bytes(), cudaMemcpyDefault, stream_.get), "copy of C");
+      cuda::copy_async(static_cast<std::byte*>(to), from.data(), from.size(), stream_);
     };
     download(offsets.data(), c.offsets());
-    if (num_entries != 0) download(columns.data(), c.columns());
-    if (num_entries != 0) download(values.data(), c.values());
-    check_cuda(cudaStreamSynchronize(stream_.get), "copy of C");
+    download(columns.data(), c.columns());
+    download(values.data(), c.values());
+    stream_.synchronize();
     on_result(offsets, columns, std::vector<double>(values.begin(), values.end()));
   }
 
@@ -131,20 +133,12 @@ class CsrProduct {
   float chunk_fraction_;
   Value one_ = 1;
   Value zero_ = 0;
-  Stream stream_;
+  cuda::Stream stream_;
+  cuda::DeviceMemory memory_;
   Handle handle_;
   DeviceCsr a_;
   DeviceCsr b_;
 };
-
-/// Memory that is given back stays with the process: runs after the first one allocate nothing from the driver.
-void keep_memory(int device) {
-  check_cuda(cudaSetDevice(device), "device");
-  cudaMemPool_t pool = nullptr;
-  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "memory pool");
-  std::uint64_t all = UINT64_MAX;
-  check_cuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "memory pool");
-}
 
 }  // namespace
 
@@ -158,9 +152,21 @@ std::span<const CusparseWay> cusparse_ways() {
 class CusparseRunner::State {
  public:
   State(const CsrMatrix& a, const CsrMatrix& b, const CusparseOptions& options) : a_(a), b_(b), options_(options) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    try {
+      if (!context_) return;
+      const cuda::DeviceGuard guard(options_.device);
+      doubles_.reset();
+      floats_.reset();
+    } catch (...) {  // no device to give anything back to
+    }
+  }
 
   void run(const CusparseWay& way, const OnResult& on_result, CusparseResult& result) {
-    keep_memory(options_.device);
+    if (!context_) context_.emplace(options_.device);  // its memory stays with it: later runs ask the driver for none
+    const cuda::DeviceGuard guard(options_.device);
     if (way.is_double) {
       floats_.reset();
       run_all(doubles_, way, on_result, result);
@@ -170,11 +176,13 @@ class CusparseRunner::State {
     }
   }
 
+  [[nodiscard]] int device() const { return options_.device; }
+
  private:
   template <class Value>
   void run_all(std::optional<CsrProduct<Value>>& product, const CusparseWay& way, const OnResult& on_result,
                CusparseResult& result) {
-    if (!product) product.emplace(a_, b_, options_.chunk_fraction);
+    if (!product) product.emplace(*context_, a_, b_, options_.chunk_fraction);
     product->run(way.algorithm, result, on_result);
     result.runs.clear();  // that was the warm-up
     for (unsigned r = 0; r < options_.num_runs; ++r) product->run(way.algorithm, result, {});
@@ -183,6 +191,7 @@ class CusparseRunner::State {
   const CsrMatrix& a_;
   const CsrMatrix& b_;
   CusparseOptions options_;
+  std::optional<cuda::DeviceContext> context_;
   std::optional<CsrProduct<double>> doubles_;
   std::optional<CsrProduct<float>> floats_;
 };
@@ -198,13 +207,20 @@ CusparseResult CusparseRunner::run(const CusparseWay& way, const OnResult& on_re
     state_->run(way, on_result, result);
   } catch (const Refusal& e) {
     result.refusal = e.what();
-    result.runs.clear();
+  } catch (const CudaError& e) {
+    result.refusal = e.what();
   }
+  if (!result.refusal.empty()) result.runs.clear();
   return result;
 }
 
 bool CusparseRunner::is_well() const {
-  return cudaDeviceSynchronize() == cudaSuccess;
+  try {
+    const cuda::DeviceGuard guard(state_->device());
+    return cudaDeviceSynchronize() == cudaSuccess;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
 }
 
 std::string cusparse_device_text(int device) {
