@@ -11,7 +11,7 @@
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/pairs/pair_products.cuh"
-#include "kernels/ranked/parts.cuh"
+#include "kernels/ranked/pieces.cuh"
 #include "kernels/small/units.cuh"
 
 namespace spmm::kernels {

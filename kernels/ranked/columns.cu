@@ -3,7 +3,7 @@
 
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/ranked/parts.cuh"
+#include "kernels/ranked/pieces.cuh"
 #include "kernels/small/segments.cuh"
 
 namespace spmm::kernels {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/grid.cuh"
-#include "kernels/ranked/parts.cuh"
+#include "kernels/ranked/pieces.cuh"
 #include "kernels/ranked/segments.cuh"
 #include "kernels/warp.cuh"
 

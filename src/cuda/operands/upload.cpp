@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/records/errors.hpp"
-#include "cuda/operands/upload_lane.hpp"
+#include "cuda/operands/destination.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
 

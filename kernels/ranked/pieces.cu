@@ -1,6 +1,6 @@
 // Rows of a panel -> parts of rows, in result order, for the CTAs that find columns; parts and their columns ->
 // windows, for the CTAs that multiply.
-#include "kernels/ranked/parts.cuh"
+#include "kernels/ranked/pieces.cuh"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "cuda/operands/upload_lane.hpp"
+#include "cuda/operands/destination.hpp"
 
 #include <algorithm>
 
