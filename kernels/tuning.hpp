@@ -154,7 +154,7 @@ inline constexpr double kRowSampleWorthMs = 1;
 inline constexpr double kMaxSampledRowPairs = 1u << 15;
 
 /// Pairs of a row whose columns one CTA of row-rank finds, about; longer rows are cut by columns.
-inline constexpr std::uint64_t kRankPartPairs = 1u << 14;
+inline constexpr std::uint64_t kRowPiecePairs = 1u << 14;
 
 /// Pairs of a CTA of row-rank that multiplies, about: where C blocks have many, it takes fewer of them.
 inline constexpr std::uint64_t kRankWindowPairs = 8192;
@@ -209,12 +209,12 @@ constexpr std::uint64_t max_rank_splits(std::uint64_t max_c_blocks, bool can_be_
   return can_be_zero ? max_c_blocks / 4 : max_c_blocks;
 }
 
-/// Parts and windows of a panel, at most.
-constexpr std::uint64_t max_rank_parts(std::uint64_t num_rows, std::uint64_t num_pairs) {
-  return num_rows + num_pairs / kRankPartPairs;
+/// Pieces of rows and windows of a panel, at most.
+constexpr std::uint64_t max_row_pieces(std::uint64_t num_rows, std::uint64_t num_pairs) {
+  return num_rows + num_pairs / kRowPiecePairs;
 }
-constexpr std::uint64_t max_rank_windows(std::uint64_t max_parts, std::uint64_t max_c_blocks) {
-  return max_parts + max_c_blocks / kMinRankSlots;
+constexpr std::uint64_t max_rank_windows(std::uint64_t max_pieces, std::uint64_t max_c_blocks) {
+  return max_pieces + max_c_blocks / kMinRankSlots;
 }
 
 /// Largest element of three byte planes: high and low part have seven bits each, and their sum fits a byte.

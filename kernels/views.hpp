@@ -102,6 +102,18 @@ SPMM_HOST_DEVICE inline CBlock c_block_at(const CBlocksView& c_blocks, std::uint
           .column = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << c_blocks.column_bits) - 1))};
 }
 
+/// Columns from the first to the last that a row's pairs have, within the panel.
+struct ColumnSpan {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
+/// Pairs of a row of A. Shapes: pair_offsets [nnzb of A + 1], device.
+SPMM_HOST_DEVICE inline std::uint64_t pairs_of_row(const CompressedView& a, const std::uint64_t* pair_offsets,
+                                                   std::uint32_t row) {
+  return pair_offsets[a.offsets[row + 1]] - pair_offsets[a.offsets[row]];
+}
+
 /// One block of A times one block of B, by their positions in the operands.
 struct BlockPair {
   std::uint32_t a = 0;

@@ -118,8 +118,8 @@ __device__ bool multiply_high(Shared& shared, std::uint32_t (&d)[kSums], const P
 //         byte for each in shared memory.
 template <std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, 1)
-    three_products(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                   Problem problem, std::uint32_t tiles_down, std::uint32_t tiles_across) {
+    karatsuba(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Problem problem,
+              std::uint32_t tiles_down, std::uint32_t tiles_across) {
   extern __shared__ std::uint8_t raw_shared[];
   Shared& shared =
       *reinterpret_cast<Shared*>((reinterpret_cast<std::uintptr_t>(raw_shared) + 1023) & ~std::uintptr_t{1023});
@@ -156,20 +156,20 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <std::uint32_t M>
 void launch(const BytePlanes& a, const BytePlanes& b, const Problem& problem, cudaStream_t stream) {
-  check(cudaFuncSetAttribute(three_products<M>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-        "three_products shared memory");
+  check(cudaFuncSetAttribute(karatsuba<M>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+        "karatsuba shared memory");
   const std::uint32_t down = (problem.target.num_rows + kRows - 1) / kRows;
   const std::uint32_t across = (problem.target.num_columns + kColumns - 1) / kColumns;
-  three_products<M><<<down * across, kThreads, kSharedBytes, stream>>>(
-      tensor::make_map(a, kRows, tensor::BoxPlanes::one), tensor::make_map(b, kColumns, tensor::BoxPlanes::one),
-      problem, down, across);
-  check_launch("three_products");
+  karatsuba<M><<<down * across, kThreads, kSharedBytes, stream>>>(tensor::make_map(a, kRows, tensor::BoxPlanes::one),
+                                                                  tensor::make_map(b, kColumns, tensor::BoxPlanes::one),
+                                                                  problem, down, across);
+  check_launch("karatsuba");
 }
 
 }  // namespace
 
-void launch_mul_three_products(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
-                               const SaturatedTiles& saturated, cudaStream_t stream) {
+void launch_mul_karatsuba(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                          const SaturatedTiles& saturated, cudaStream_t stream) {
   const std::uint64_t unit = std::uint64_t{1} << 2 * a.shift;  // of a product of high parts
   const std::uint64_t num_stages = a.stride_bytes / kDepth;
   for (std::uint64_t first = 0; first < num_stages; first += kMaxStages) {

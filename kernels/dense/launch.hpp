@@ -159,11 +159,11 @@ void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const
 void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
                              const SaturatedTiles& saturated, cudaStream_t stream);
 
-// ---- three_products.cu
+// ---- karatsuba.cu
 
-/// The same of three planes, with three products of bytes for each multiply-add instead of four.
-void launch_mul_three_products(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
-                               const SaturatedTiles& saturated, cudaStream_t stream);
+/// The same of three planes, with three products of bytes for each multiply-add instead of four (Karatsuba).
+void launch_mul_karatsuba(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
+                          const SaturatedTiles& saturated, cudaStream_t stream);
 
 // ---- block_tiles.cu: block-sparse operands as dense u16
 

@@ -150,7 +150,7 @@ void launch_saturation_prefilter(const BytePlanes& a, const BytePlanes& b, const
 void launch_mul_dense_tensor(const BytePlanes& a, const BytePlanes& b, const DenseTarget& target,
                              const SaturatedTiles& saturated, cudaStream_t stream) {
   if (a.num_planes == 3) {
-    launch_mul_three_products(a, b, target, saturated, stream);
+    launch_mul_karatsuba(a, b, target, saturated, stream);
     return;
   }
   const std::uint64_t num_stages = a.stride_bytes / kDepth;

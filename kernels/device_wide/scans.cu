@@ -134,21 +134,21 @@ void launch_scan(const Terms& terms, std::uint64_t count, Sum* sums, Workspace w
         what);
 }
 
-// Rows of a sort; pairs of blocks and of rows; units of small-blocks and their records; parts of row-rank, windows.
+// Rows of a sort; pairs of blocks and of rows; units of small-blocks and their records; pieces of row-rank, windows.
 template std::size_t scan_workspace_bytes<StoredRow, std::uint64_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<PairsOfBlock, std::uint64_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<PairsOfRow, std::uint64_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<UnitsOfRow, std::uint32_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<CountOfUnit, std::uint32_t>(std::uint64_t);
-template std::size_t scan_workspace_bytes<PartsOfRow, std::uint32_t>(std::uint64_t);
-template std::size_t scan_workspace_bytes<CountsOfPart, std::uint64_t>(std::uint64_t);
+template std::size_t scan_workspace_bytes<PiecesOfRow, std::uint32_t>(std::uint64_t);
+template std::size_t scan_workspace_bytes<CountsOfPiece, std::uint64_t>(std::uint64_t);
 template void launch_scan(const StoredRow&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const PairsOfBlock&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const PairsOfRow&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const UnitsOfRow&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const CountOfUnit&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
-template void launch_scan(const PartsOfRow&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
-template void launch_scan(const CountsOfPart&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
+template void launch_scan(const PiecesOfRow&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
+template void launch_scan(const CountsOfPiece&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
 
 template <class Flags>
 std::size_t select_workspace_bytes(std::uint64_t count) {

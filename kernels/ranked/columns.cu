@@ -1,4 +1,4 @@
-// The columns of C blocks that exist: a bitmap of a part of a row in shared memory, and its bits as a sorted list.
+// The columns of C blocks that exist: a bitmap of a piece of a row in shared memory, and its bits as a sorted list.
 #include <algorithm>
 
 #include "kernels/check.hpp"
@@ -21,12 +21,12 @@ struct ColumnLists {
   std::uint32_t first;
 };
 
-/// The blocks of B's row that fall into a part, for block number x of the row of A, which begins with block `begin`.
-__device__ inline SmallSegment segment_of_part(const RankedProduct& product, const RankPart& part,
-                                               const std::uint32_t* splits, std::uint32_t begin, std::uint32_t of_a,
-                                               std::uint32_t x) {
-  if (part.rest != kNoRow) {
-    const std::uint32_t* const own = splits + part.rest + x;
+/// The blocks of B's row that fall into a piece, for block number x of the row of A, which begins with block `begin`.
+__device__ inline SmallSegment segment_of_piece(const RankedProduct& product, const RowPiece& piece,
+                                                const std::uint32_t* splits, std::uint32_t begin, std::uint32_t of_a,
+                                                std::uint32_t x) {
+  if (piece.rest != kNoRow) {
+    const std::uint32_t* const own = splits + piece.rest + x;
     return {.first = __ldg(own), .end = __ldg(own + of_a), .a = 0, .before = 0};
   }
   const std::uint32_t b_row = product.b_row_index[begin + x];
@@ -34,35 +34,36 @@ __device__ inline SmallSegment segment_of_part(const RankedProduct& product, con
   const CompressedView& b = product.b.index;
   const std::uint32_t row_begin = b.offsets[b_row];
   const std::uint32_t row_end = b.offsets[b_row + 1];
-  const std::uint32_t last = part.first + (part.count - 1);
-  const bool begins_within = b.columns[row_begin] >= part.first;
+  const std::uint32_t last = piece.first + (piece.count - 1);
+  const bool begins_within = b.columns[row_begin] >= piece.first;
   const bool ends_within = b.columns[row_end - 1] <= last;
   BRange range{row_begin, row_end};
-  if (!begins_within || !ends_within) range = find_range(b.columns, row_begin, row_end, part.first, last);
+  if (!begins_within || !ends_within) range = find_range(b.columns, row_begin, row_end, piece.first, last);
   return {.first = range.from, .end = range.to, .a = 0, .before = 0};
 }
 
-/// Sets the bits of all columns of a part and adds up its pairs.
+/// Sets the bits of all columns of a piece and adds up its pairs.
 /// Threads: all of the CTA, once the bits are clear.
-__device__ inline void set_bits(const RankedProduct& product, const RankPart& part, const std::uint32_t* splits,
+__device__ inline void set_bits(const RankedProduct& product, const RowPiece& piece, const std::uint32_t* splits,
                                 std::uint32_t* bits, ColumnLists& lists) {
   const CompressedView& a = product.a.index;
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t num_warps = blockDim.x / 32;
-  const std::uint32_t begin = a.offsets[part.row];
-  const std::uint32_t of_a = a.offsets[part.row + 1] - begin;
+  const std::uint32_t begin = a.offsets[piece.row];
+  const std::uint32_t of_a = a.offsets[piece.row + 1] - begin;
   std::uint32_t pairs = 0;
 #pragma unroll 1
   for (std::uint32_t first = 0; first < of_a; first += blockDim.x) {
     SmallSegment segment{};
-    if (threadIdx.x < of_a - first) segment = segment_of_part(product, part, splits, begin, of_a, first + threadIdx.x);
+    if (threadIdx.x < of_a - first)
+      segment = segment_of_piece(product, piece, splits, begin, of_a, first + threadIdx.x);
     pairs += segment.end - segment.first;
     const SmallList list = list_of_cta(segment, lists.segments, lists.of_warp);
     const std::uint64_t tiles = list.num_tiles();
     walk_tiles<1>(list, static_cast<std::uint32_t>(tiles * warp / num_warps),
                   static_cast<std::uint32_t>(tiles * (warp + 1) / num_warps), product.b, false,
                   [&](std::uint32_t column, std::uint32_t, const SmallBlock<1>&) {
-                    const std::uint32_t x = column - part.first;
+                    const std::uint32_t x = column - piece.first;
                     const std::uint32_t bit = 1u << x % 32;
                     if ((bits[x / 32] & bit) == 0) {
                       atomicOr(bits + x / 32, bit);  // lanes share words; a stale read costs one atomic
@@ -73,8 +74,8 @@ __device__ inline void set_bits(const RankedProduct& product, const RankPart& pa
   if (threadIdx.x % 32 == 31 && of_warp != 0) atomicAdd(&lists.pairs, of_warp);  // warps share the sum
 }
 
-/// C blocks of a window: fewer where each has many pairs, and as many in each window of a part.
-__device__ inline std::uint32_t window_of_part(std::uint32_t count, std::uint32_t pairs, RankShape shape) {
+/// C blocks of a window: fewer where each has many pairs, and as many in each window of a piece.
+__device__ inline std::uint32_t window_of_piece(std::uint32_t count, std::uint32_t pairs, RankShape shape) {
   if (count == 0) return 1;
   const std::uint64_t wanted = kRankWindowPairs * count / max(pairs, 1u);
   const std::uint32_t most = max(kMinRankSlots, static_cast<std::uint32_t>(min(std::uint64_t{shape.slots}, wanted)));
@@ -82,14 +83,14 @@ __device__ inline std::uint32_t window_of_part(std::uint32_t count, std::uint32_
   return (count - 1) / windows + 1;
 }
 
-/// Writes the columns of a part where they have their place, and clears the bits.
+/// Writes the columns of a piece where they have their place, and clears the bits.
 /// Threads: all of the CTA, once all bits are set.
-__device__ inline void list_columns(const RankPart& part, RankShape shape, std::uint32_t* bits, ColumnLists& lists,
+__device__ inline void list_columns(const RowPiece& piece, RankShape shape, std::uint32_t* bits, ColumnLists& lists,
                                     const RankScratch& scratch) {
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t num_warps = blockDim.x / 32;
-  const std::uint32_t num_words = (part.count + 31) / 32;
+  const std::uint32_t num_words = (piece.count + 31) / 32;
   const std::uint32_t begin = num_words * warp / num_warps;
   const std::uint32_t end = num_words * (warp + 1) / num_warps;
   std::uint32_t own = 0;
@@ -103,8 +104,8 @@ __device__ inline void list_columns(const RankPart& part, RankShape shape, std::
   if (threadIdx.x == 0) {
     const std::uint64_t first = atomicAdd(scratch.counters + kColumnsFound, std::uint64_t{total});  // in any order
     lists.first = static_cast<std::uint32_t>(first);
-    scratch.parts[lists.ticket] = {
-        .row = part.row, .first = lists.first, .count = total, .rest = window_of_part(total, lists.pairs, shape)};
+    scratch.pieces[lists.ticket] = {
+        .row = piece.row, .first = lists.first, .count = total, .rest = window_of_piece(total, lists.pairs, shape)};
     lists.pairs = 0;
   }
   __syncthreads();  // the place is known
@@ -117,12 +118,12 @@ __device__ inline void list_columns(const RankPart& part, RankShape shape, std::
     if (word != 0) bits[w] = 0;
     std::uint32_t* to = scratch.columns + (place + sum - __popc(word));
 #pragma unroll 1
-    for (; word != 0; word &= word - 1) *to++ = part.first + w * 32 + (__ffs(static_cast<int>(word)) - 1);
+    for (; word != 0; word &= word - 1) *to++ = piece.first + w * 32 + (__ffs(static_cast<int>(word)) - 1);
     place += __shfl_sync(~0u, sum, 31);
   }
 }
 
-// Grid: as many CTAs as fit the device; each takes one part after the other.
+// Grid: as many CTAs as fit the device; each takes one piece after the other.
 // Work: a lane per pair sets the bit of its column; then each warp writes the columns of some words of the bitmap.
 // Memory: neighbouring lanes read neighbouring columns of B's row; the bitmap is in shared memory.
 __global__ void __launch_bounds__(kMaxWarps * 32)
@@ -130,26 +131,26 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
                  std::uint32_t num_words) {
   extern __shared__ std::uint32_t bits[];  // [num_words]
   __shared__ ColumnLists lists;
-  const std::uint32_t num_parts = scratch.part_offsets[c_blocks.num_rows];
+  const std::uint32_t num_pieces = scratch.piece_offsets[c_blocks.num_rows];
   for (std::uint32_t w = threadIdx.x; w < num_words; w += blockDim.x) bits[w] = 0;
   if (threadIdx.x == 0) lists.pairs = 0;
   while (true) {
     if (threadIdx.x == 0)
       lists.ticket =
-          static_cast<std::uint32_t>(atomicAdd(scratch.counters + kPartTicket, 1ull));  // each CTA a part of its own
+          static_cast<std::uint32_t>(atomicAdd(scratch.counters + kPieceTicket, 1ull));  // each CTA a piece of its own
     __syncthreads();  // the ticket is drawn, bits are clear
     const std::uint32_t ticket = lists.ticket;
-    if (ticket >= num_parts) return;
-    RankPart part = scratch.parts[ticket];
-    part.count &= ~kLastOfRow;
-    if (part.count == 0) {
-      if (threadIdx.x == 0) scratch.parts[ticket].count = 0;
+    if (ticket >= num_pieces) return;
+    RowPiece piece = scratch.pieces[ticket];
+    piece.count &= ~kLastOfRow;
+    if (piece.count == 0) {
+      if (threadIdx.x == 0) scratch.pieces[ticket].count = 0;
       __syncthreads();  // all have read the ticket
       continue;
     }
-    set_bits(product, part, scratch.splits, bits, lists);
+    set_bits(product, piece, scratch.splits, bits, lists);
     __syncthreads();  // all bits are set
-    list_columns(part, shape, bits, lists, scratch);
+    list_columns(piece, shape, bits, lists, scratch);
     __syncthreads();  // lists may be overwritten
   }
 }

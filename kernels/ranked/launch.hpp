@@ -27,48 +27,42 @@ struct RankedProduct {
   std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks
 };
 
-/// Columns from the first to the last that a row's pairs have, within the panel.
-struct RowSpan {
-  std::uint32_t first = 0;
-  std::uint32_t count = 0;
-};
-
-/// A part of a row of C, whose columns one CTA finds. It is listed with a piece of the row's span; once that is
+/// A piece of a row of C, whose columns one CTA finds. It is listed with its share of the row's span; once that is
 /// searched, with its columns, which lie among those of the panel in any order.
-struct RankPart {
+struct RowPiece {
   std::uint32_t row = 0;    // row index
   std::uint32_t first = 0;  // column of the piece; then: of its columns, among those of the panel
   std::uint32_t count = 0;  // columns of the piece, and kLastOfRow; then: C blocks
   std::uint32_t rest = 0;  // of its first split offset, as of a window; then: C blocks whose sums a CTA takes at a time
 };
-inline constexpr std::uint32_t kLastOfRow = 1u << 31;  // of the parts of a row
+inline constexpr std::uint32_t kLastOfRow = 1u << 31;  // of the pieces of a row
 
-inline constexpr std::uint32_t kWholeRow = 1u << 31;    // no other C blocks in the row
-inline constexpr std::uint32_t kLastOfPart = 1u << 30;  // and split offsets of its end are not those of another window
+inline constexpr std::uint32_t kWholeRow = 1u << 31;     // no other C blocks in the row
+inline constexpr std::uint32_t kLastOfPiece = 1u << 30;  // and split offsets of its end are not those of another window
 
 /// Some successive C blocks of a row: the work of a CTA.
 struct RankWindow {
   std::uint32_t row = 0;     // row index
   std::uint32_t first = 0;   // of its columns, among those of the panel
-  std::uint32_t count = 0;   // C blocks; and kWholeRow, kLastOfPart
+  std::uint32_t count = 0;   // C blocks; and kWholeRow, kLastOfPiece
   std::uint32_t record = 0;  // of its first C block, in result order
   std::uint32_t splits = 0;  // of its first split offset, one for each block of A's row: where the window begins in B's
                              // row; as many behind them say where it ends. kNoRow: there are none
 
-  [[nodiscard]] SPMM_HOST_DEVICE std::uint32_t num_c_blocks() const { return count & ~(kWholeRow | kLastOfPart); }
+  [[nodiscard]] SPMM_HOST_DEVICE std::uint32_t num_c_blocks() const { return count & ~(kWholeRow | kLastOfPiece); }
 };
 
 /// Scratch of launch_mul_ranked.
 struct RankScratch {
-  std::uint64_t max_parts = 0;     // max_rank_parts of the panel
+  std::uint64_t max_pieces = 0;    // max_row_pieces of the panel
   std::uint64_t max_c_blocks = 0;  // of the panel
   std::uint64_t max_splits = 0;
   std::uint32_t max_span = 0;              // of a row of the product
   std::uint64_t mean_row_pairs = 0;        // of the panel
-  RowSpan* spans = nullptr;                // [rows of the panel], device
-  std::uint32_t* part_offsets = nullptr;   // [rows of the panel + 1], device
-  RankPart* parts = nullptr;               // [max_parts], device
-  std::uint64_t* counts_before = nullptr;  // [max_parts + 1], device: windows << 32 | C blocks
+  ColumnSpan* spans = nullptr;             // [rows of the panel], device
+  std::uint32_t* piece_offsets = nullptr;  // [rows of the panel + 1], device
+  RowPiece* pieces = nullptr;              // [max_pieces], device
+  std::uint64_t* counts_before = nullptr;  // [max_pieces + 1], device: windows << 32 | C blocks
   RankWindow* windows = nullptr;           // [max_rank_windows], device
   std::uint32_t* columns = nullptr;        // [max_c_blocks], device
   std::uint32_t* splits = nullptr;         // [max_splits], device
@@ -82,7 +76,7 @@ struct RankScratch {
 inline constexpr std::uint32_t kRankCounters = 4;
 
 /// Scratch bytes of launch_mul_ranked.
-std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_parts, std::uint64_t max_c_blocks);
+std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_pieces, std::uint64_t max_c_blocks);
 
 /// *max_span = columns between the first and the last pair of a row, both included, at most. Shapes: max_span [1],
 /// device.

@@ -1,4 +1,4 @@
-// Rows of a panel -> parts of rows, in result order, for the CTAs that find columns; parts and their columns ->
+// Rows of a panel -> pieces of rows, in result order, for the CTAs that find columns; pieces and their columns ->
 // windows, for the CTAs that multiply.
 #include "kernels/ranked/pieces.cuh"
 
@@ -15,13 +15,13 @@ namespace {
 
 constexpr unsigned kSplitCtas = 2048;  // resident on the largest device
 
-/// Slices of a part or window, whose blocks of A they share in turn.
+/// Slices of a piece or window, whose blocks of A they share in turn.
 constexpr std::uint32_t kSlices = 16;
 
 /// The columns between which the pairs of a row lie: B's rows are sorted, their ends tell.
 /// Threads: one whole warp; all lanes get the answer.
-__device__ RowSpan span_of_row(const RankedProduct& product, std::uint32_t row, std::uint32_t first_column,
-                               std::uint64_t end_column) {
+__device__ ColumnSpan span_of_row(const RankedProduct& product, std::uint32_t row, std::uint32_t first_column,
+                                  std::uint64_t end_column) {
   const CompressedView& a = product.a.index;
   const CompressedView& b = product.b.index;
   std::uint32_t first = kNoRow;
@@ -50,7 +50,7 @@ __device__ RowSpan span_of_row(const RankedProduct& product, std::uint32_t row, 
 // Memory: three scattered words per block of A.
 __global__ void find_max_span(RankedProduct product, std::uint32_t* max_span) {
   for_each_item(std::uint64_t{product.a.index.num_rows} * 32, [=](std::uint64_t item) {
-    const RowSpan span = span_of_row(product, static_cast<std::uint32_t>(item / 32), 0, std::uint64_t{kNoRow} + 1);
+    const ColumnSpan span = span_of_row(product, static_cast<std::uint32_t>(item / 32), 0, std::uint64_t{kNoRow} + 1);
     if (item % 32 == 0 && span.count > *max_span) atomicMax(max_span, span.count);  // a stale read costs one atomic
   });
 }
@@ -58,106 +58,106 @@ __global__ void find_max_span(RankedProduct product, std::uint32_t* max_span) {
 // Grid: one warp per row of the panel.
 // Work: the columns of a row within the panel.
 // Memory: three scattered words per block of A.
-__global__ void find_row_spans(RankedProduct product, CBlocksView c_blocks, RowSpan* spans) {
+__global__ void find_row_spans(RankedProduct product, CBlocksView c_blocks, ColumnSpan* spans) {
   for_each_item(std::uint64_t{c_blocks.num_rows} * 32, [=](std::uint64_t item) {
     const auto x = static_cast<std::uint32_t>(item / 32);
-    const RowSpan span = span_of_row(product, c_blocks.row_begin + x, c_blocks.column_begin,
-                                     std::uint64_t{c_blocks.column_begin} + c_blocks.num_columns);
+    const ColumnSpan span = span_of_row(product, c_blocks.row_begin + x, c_blocks.column_begin,
+                                        std::uint64_t{c_blocks.column_begin} + c_blocks.num_columns);
     if (item % 32 == 0) spans[x] = span;
   });
 }
 
-/// Takes places for the split offsets of the windows of a part, or of the parts of a row; kNoRow where there is no room
-/// for them.
-__device__ inline std::uint32_t place_splits(const RankScratch& scratch, std::uint32_t num_pieces,
+/// Takes places for the split offsets of the windows of a piece, or of the pieces of a row; kNoRow where there is no
+/// room for them.
+__device__ inline std::uint32_t place_splits(const RankScratch& scratch, std::uint32_t num_ranges,
                                              std::uint32_t num_blocks) {
-  const std::uint64_t count = (std::uint64_t{num_pieces} + 1) * num_blocks;
+  const std::uint64_t count = (std::uint64_t{num_ranges} + 1) * num_blocks;
   if (count > scratch.max_splits) return kNoRow;
-  const std::uint64_t first = atomicAdd(scratch.counters + kSplitsPlaced, count);  // parts come in any order
+  const std::uint64_t first = atomicAdd(scratch.counters + kSplitsPlaced, count);  // pieces come in any order
   return first + count <= scratch.max_splits ? static_cast<std::uint32_t>(first) : kNoRow;
 }
 
 // Grid: one thread per row of the panel.
-// Work: a row writes its parts, which share its span.
-// Memory: contiguous but for rows with several parts.
-__global__ void write_parts(CompressedView a, CBlocksView c_blocks, RankScratch scratch) {
+// Work: a row writes its pieces, which share its span.
+// Memory: contiguous but for rows with several pieces.
+__global__ void write_pieces(CompressedView a, CBlocksView c_blocks, RankScratch scratch) {
   for_each_item(c_blocks.num_rows, [=](std::uint64_t x) {
-    const std::uint32_t first = scratch.part_offsets[x];
-    const std::uint32_t num_parts = scratch.part_offsets[x + 1] - first;
-    if (num_parts == 0) return;
-    const RowSpan span = scratch.spans[x];
-    const std::uint32_t width = ((span.count - 1) / num_parts / 32 + 1) * 32;
+    const std::uint32_t first = scratch.piece_offsets[x];
+    const std::uint32_t num_pieces = scratch.piece_offsets[x + 1] - first;
+    if (num_pieces == 0) return;
+    const ColumnSpan span = scratch.spans[x];
+    const std::uint32_t width = ((span.count - 1) / num_pieces / 32 + 1) * 32;
     const auto row = static_cast<std::uint32_t>(c_blocks.row_begin + x);
     const std::uint32_t of_a = a.offsets[row + 1] - a.offsets[row];
-    const std::uint32_t splits = num_parts == 1 ? kNoRow : place_splits(scratch, num_parts, of_a);
-    for (std::uint32_t t = 0; t < num_parts; ++t) {
+    const std::uint32_t splits = num_pieces == 1 ? kNoRow : place_splits(scratch, num_pieces, of_a);
+    for (std::uint32_t t = 0; t < num_pieces; ++t) {
       const std::uint64_t skipped = std::uint64_t{t} * width;
       const std::uint64_t left = skipped < span.count ? span.count - skipped : 0;
-      scratch.parts[first + t] = {
+      scratch.pieces[first + t] = {
           .row = row,
           .first = static_cast<std::uint32_t>(span.first + min(skipped, std::uint64_t{span.count})),
-          .count = static_cast<std::uint32_t>(min(left, std::uint64_t{width})) | (t + 1 == num_parts ? kLastOfRow : 0),
+          .count = static_cast<std::uint32_t>(min(left, std::uint64_t{width})) | (t + 1 == num_pieces ? kLastOfRow : 0),
           .rest = splits == kNoRow ? kNoRow : splits + t * of_a};
     }
   });
 }
 
-// Grid: as many CTAs as fit the device; a warp takes one slice of a part after the other.
-// Work: a lane searches the first column of the part in the B row of each of its blocks of A; the last part of a row
+// Grid: as many CTAs as fit the device; a warp takes one slice of a piece after the other.
+// Work: a lane searches the first column of the piece in the B row of each of its blocks of A; the last piece of a row
 //       also the end.
 // Memory: contiguous writes; scattered reads.
 __global__ void __launch_bounds__(kItemThreads)
-    find_part_splits(RankedProduct product, CBlocksView c_blocks, RankScratch scratch) {
-  if (scratch.counters[kSplitsPlaced] == 0) return;  // all parts are whole rows
+    find_piece_splits(RankedProduct product, CBlocksView c_blocks, RankScratch scratch) {
+  if (scratch.counters[kSplitsPlaced] == 0) return;  // all pieces are whole rows
   const CompressedView& a = product.a.index;
   const CompressedView& b = product.b.index;
-  const std::uint64_t num_items = std::uint64_t{scratch.part_offsets[c_blocks.num_rows]} * kSlices * 32;
+  const std::uint64_t num_items = std::uint64_t{scratch.piece_offsets[c_blocks.num_rows]} * kSlices * 32;
   for_each_item(num_items, [=](std::uint64_t item) {
-    const RankPart part = scratch.parts[item / 32 / kSlices];
-    const std::uint32_t begin = a.offsets[part.row];
-    const std::uint32_t of_a = a.offsets[part.row + 1] - begin;
-    if (part.rest == kNoRow) return;
-    const bool is_last = (part.count & kLastOfRow) != 0;
-    const std::uint32_t count = part.count & ~kLastOfRow;
+    const RowPiece piece = scratch.pieces[item / 32 / kSlices];
+    const std::uint32_t begin = a.offsets[piece.row];
+    const std::uint32_t of_a = a.offsets[piece.row + 1] - begin;
+    if (piece.rest == kNoRow) return;
+    const bool is_last = (piece.count & kLastOfRow) != 0;
+    const std::uint32_t count = piece.count & ~kLastOfRow;
     for (auto x = static_cast<std::uint32_t>(item % (kSlices * 32)); x < of_a; x += kSlices * 32) {
       const std::uint32_t b_row = product.b_row_index[begin + x];
       std::uint32_t from = 0;
       std::uint32_t to = 0;
       if (b_row != kNoRow) {
         const std::uint32_t row_end = b.offsets[b_row + 1];
-        from = static_cast<std::uint32_t>(lower_bound(b.columns, b.offsets[b_row], row_end, part.first));
+        from = static_cast<std::uint32_t>(lower_bound(b.columns, b.offsets[b_row], row_end, piece.first));
         to = from;
-        if (is_last) to = static_cast<std::uint32_t>(lower_bound(b.columns, from, row_end, part.first + count));
+        if (is_last) to = static_cast<std::uint32_t>(lower_bound(b.columns, from, row_end, piece.first + count));
       }
-      scratch.splits[part.rest + x] = from;
-      if (is_last) scratch.splits[part.rest + of_a + x] = to;
+      scratch.splits[piece.rest + x] = from;
+      if (is_last) scratch.splits[piece.rest + of_a + x] = to;
     }
   });
 }
 
-// Grid: one thread per part, of as many as there can be.
-// Work: a part writes its windows.
-// Memory: contiguous but for parts with several windows.
+// Grid: one thread per piece, of as many as there can be.
+// Work: a piece writes its windows.
+// Memory: contiguous but for pieces with several windows.
 __global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratch scratch, std::uint32_t* num_blocks) {
-  const std::uint32_t num_parts = scratch.part_offsets[c_blocks.num_rows];
-  if (blockIdx.x == 0 && threadIdx.x == 0) *num_blocks = static_cast<std::uint32_t>(scratch.counts_before[num_parts]);
-  for_each_item(num_parts, [=](std::uint64_t x) {
-    const RankPart part = scratch.parts[x];
-    const std::uint32_t num_windows = windows_of(part);
+  const std::uint32_t num_pieces = scratch.piece_offsets[c_blocks.num_rows];
+  if (blockIdx.x == 0 && threadIdx.x == 0) *num_blocks = static_cast<std::uint32_t>(scratch.counts_before[num_pieces]);
+  for_each_item(num_pieces, [=](std::uint64_t x) {
+    const RowPiece piece = scratch.pieces[x];
+    const std::uint32_t num_windows = windows_of(piece);
     if (num_windows == 0) return;
     const std::uint64_t before = scratch.counts_before[x];
     const auto record = static_cast<std::uint32_t>(before);
     RankWindow* const to = scratch.windows + (before >> 32);
-    const std::uint32_t row = part.row - c_blocks.row_begin;
-    const bool is_whole = num_windows == 1 && scratch.part_offsets[row + 1] - scratch.part_offsets[row] == 1;
-    const std::uint32_t of_a = a.offsets[part.row + 1] - a.offsets[part.row];
+    const std::uint32_t row = piece.row - c_blocks.row_begin;
+    const bool is_whole = num_windows == 1 && scratch.piece_offsets[row + 1] - scratch.piece_offsets[row] == 1;
+    const std::uint32_t of_a = a.offsets[piece.row + 1] - a.offsets[piece.row];
     const std::uint32_t splits = is_whole ? kNoRow : place_splits(scratch, num_windows, of_a);
     for (std::uint32_t w = 0; w < num_windows; ++w) {
-      const std::uint32_t skipped = w * part.rest;
-      to[w] = {.row = part.row,
-               .first = part.first + skipped,
-               .count = min(part.rest, part.count - skipped) | (is_whole ? kWholeRow : 0) |
-                        (w + 1 == num_windows ? kLastOfPart : 0),
+      const std::uint32_t skipped = w * piece.rest;
+      to[w] = {.row = piece.row,
+               .first = piece.first + skipped,
+               .count = min(piece.rest, piece.count - skipped) | (is_whole ? kWholeRow : 0) |
+                        (w + 1 == num_windows ? kLastOfPiece : 0),
                .record = record + skipped,
                .splits = splits == kNoRow ? kNoRow : splits + w * of_a};
     }
@@ -166,7 +166,7 @@ __global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratc
 
 // Grid: as many CTAs as fit the device; a warp takes one slice of a window after the other.
 // Work: a lane searches the first column of the window in the B row of each of its blocks of A; the last window of a
-//       part also the end.
+//       piece also the end.
 // Memory: contiguous writes; scattered reads.
 __global__ void __launch_bounds__(kItemThreads)
     find_splits(RankedProduct product, RankScratch scratch, const std::uint64_t* counts) {
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kItemThreads)
     const std::uint32_t of_a = a.offsets[window.row + 1] - begin;
     const auto first_block = static_cast<std::uint32_t>(item % (kSlices * 32));
     if (window.splits == kNoRow || first_block >= of_a) return;
-    const bool is_last = (window.count & kLastOfPart) != 0;
+    const bool is_last = (window.count & kLastOfPiece) != 0;
     const std::uint32_t count = window.num_c_blocks();
     const std::uint32_t first = scratch.columns[window.first];
     const std::uint32_t last = scratch.columns[window.first + count - 1];
@@ -204,9 +204,9 @@ __global__ void __launch_bounds__(kItemThreads)
 
 }  // namespace
 
-std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_parts, std::uint64_t max_c_blocks) {
-  return std::max({scan_workspace_bytes<PartsOfRow, std::uint32_t>(max_rows + 1),
-                   scan_workspace_bytes<CountsOfPart, std::uint64_t>(max_parts + 1),
+std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_pieces, std::uint64_t max_c_blocks) {
+  return std::max({scan_workspace_bytes<PiecesOfRow, std::uint32_t>(max_rows + 1),
+                   scan_workspace_bytes<CountsOfPiece, std::uint64_t>(max_pieces + 1),
                    compact_workspace_bytes(max_c_blocks)});
 }
 
@@ -217,28 +217,29 @@ void launch_max_span(const RankedProduct& product, std::uint32_t* max_span, cuda
   check_launch("find_max_span");
 }
 
-void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+void launch_row_pieces(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                        cudaStream_t stream) {
   find_row_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(product, c_blocks,
                                                                                                 scratch.spans);
   check_launch("find_row_spans");
-  const PartsOfRow parts{
+  const PiecesOfRow pieces{
       .product = product, .row_begin = c_blocks.row_begin, .num_rows = c_blocks.num_rows, .spans = scratch.spans};
-  launch_scan(parts, std::uint64_t{c_blocks.num_rows} + 1, scratch.part_offsets, scratch.work, stream, "parts of rows");
-  write_parts<<<item_grid(c_blocks.num_rows), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch);
-  check_launch("write_parts");
-  find_part_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, c_blocks, scratch);
-  check_launch("find_part_splits");
+  launch_scan(pieces, std::uint64_t{c_blocks.num_rows} + 1, scratch.piece_offsets, scratch.work, stream,
+              "pieces of rows");
+  write_pieces<<<item_grid(c_blocks.num_rows), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch);
+  check_launch("write_pieces");
+  find_piece_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, c_blocks, scratch);
+  check_launch("find_piece_splits");
 }
 
 void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                          std::uint32_t* num_blocks, cudaStream_t stream) {
-  const CountsOfPart counts{.parts = scratch.parts, .num_parts = scratch.part_offsets + c_blocks.num_rows};
-  launch_scan(counts, scratch.max_parts + 1, scratch.counts_before, scratch.work, stream, "windows of parts");
-  write_windows<<<item_grid(scratch.max_parts), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch,
-                                                                           num_blocks);
+  const CountsOfPiece counts{.pieces = scratch.pieces, .num_pieces = scratch.piece_offsets + c_blocks.num_rows};
+  launch_scan(counts, scratch.max_pieces + 1, scratch.counts_before, scratch.work, stream, "windows of pieces");
+  write_windows<<<item_grid(scratch.max_pieces), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch,
+                                                                            num_blocks);
   check_launch("write_windows");
-  find_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, scratch, scratch.counts_before + scratch.max_parts);
+  find_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, scratch, scratch.counts_before + scratch.max_pieces);
   check_launch("find_splits");
 }
 

@@ -1,4 +1,4 @@
-// The phases of row-rank before its products: parts of rows, the columns of each, windows of these.
+// The phases of row-rank before its products: pieces of rows, the columns of each, windows of these.
 #pragma once
 
 #include <cstdint>
@@ -15,47 +15,42 @@ struct RankShape {
 };
 
 /// Ticket counters of RankScratch.counters.
-enum RankCounter : std::uint32_t { kPartTicket, kWindowTicket, kColumnsFound, kSplitsPlaced };
+enum RankCounter : std::uint32_t { kPieceTicket, kWindowTicket, kColumnsFound, kSplitsPlaced };
 
-/// Pairs of a row of A.
-__device__ inline std::uint64_t pairs_of_rank_row(const RankedProduct& product, std::uint32_t row) {
-  const std::uint32_t* const offsets = product.a.index.offsets;
-  return product.pair_offsets[offsets[row + 1]] - product.pair_offsets[offsets[row]];
-}
-
-/// Parts of a row. Values: of one that has pairs in this panel.
-__device__ inline std::uint32_t parts_of_row(std::uint64_t num_pairs, RowSpan span) {
+/// Pieces of a row. Values: of one that has pairs in this panel.
+__device__ inline std::uint32_t pieces_of_row(std::uint64_t num_pairs, ColumnSpan span) {
   const std::uint64_t words = (std::uint64_t{span.count} + 31) / 32;
-  const std::uint64_t parts = 1 + num_pairs / kRankPartPairs;
-  return static_cast<std::uint32_t>(parts < words ? parts : words);
+  const std::uint64_t pieces = 1 + num_pairs / kRowPiecePairs;
+  return static_cast<std::uint32_t>(pieces < words ? pieces : words);
 }
 
-/// Parts of each row of the panel; 0 behind the last one, so that the scan ends with the total.
-struct PartsOfRow {
+/// Pieces of each row of the panel; 0 behind the last one, so that the scan ends with the total.
+struct PiecesOfRow {
   RankedProduct product;
   std::uint32_t row_begin;
   std::uint32_t num_rows;
-  const RowSpan* spans;  // [num_rows], device
+  const ColumnSpan* spans;  // [num_rows], device
 
   __device__ std::uint32_t operator()(std::uint64_t x) const {
     if (x >= num_rows) return 0;
-    return parts_of_row(pairs_of_rank_row(product, static_cast<std::uint32_t>(row_begin + x)), spans[x]);
+    const auto row = static_cast<std::uint32_t>(row_begin + x);
+    return pieces_of_row(pairs_of_row(product.a.index, product.pair_offsets, row), spans[x]);
   }
 };
 
-__device__ inline std::uint32_t windows_of(const RankPart& part) {
-  return part.count == 0 ? 0 : (part.count - 1) / part.rest + 1;
+__device__ inline std::uint32_t windows_of(const RowPiece& piece) {
+  return piece.count == 0 ? 0 : (piece.count - 1) / piece.rest + 1;
 }
 
-/// Windows << 32 | C blocks of each part; 0 behind the last one.
-struct CountsOfPart {
-  const RankPart* parts;
-  const std::uint32_t* num_parts;
+/// Windows << 32 | C blocks of each piece; 0 behind the last one.
+struct CountsOfPiece {
+  const RowPiece* pieces;
+  const std::uint32_t* num_pieces;
 
   __device__ std::uint64_t operator()(std::uint64_t x) const {
-    if (x >= *num_parts) return 0;
-    const RankPart part = parts[x];
-    return std::uint64_t{windows_of(part)} << 32 | part.count;
+    if (x >= *num_pieces) return 0;
+    const RowPiece piece = pieces[x];
+    return std::uint64_t{windows_of(piece)} << 32 | piece.count;
   }
 };
 
@@ -95,15 +90,15 @@ __device__ inline BRange find_range(const std::uint32_t* columns, std::uint32_t 
   return {from, to};
 }
 
-/// Lists the parts of a panel in result order: scratch.part_offsets, scratch.parts.
-void launch_rank_parts(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+/// Lists the pieces of a panel in result order: scratch.piece_offsets, scratch.pieces.
+void launch_row_pieces(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                        cudaStream_t stream);
 
-/// Finds the columns of all parts.
+/// Finds the columns of all pieces.
 void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                          RankShape shape, cudaStream_t stream);
 
-/// Cuts the columns of the parts into windows, finds their split offsets, and counts C blocks: *num_blocks.
+/// Cuts the columns of the pieces into windows, finds their split offsets, and counts C blocks: *num_blocks.
 void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                          std::uint32_t* num_blocks, cudaStream_t stream);
 

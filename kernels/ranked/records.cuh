@@ -30,7 +30,7 @@ __device__ void flag_window(const Accumulators<M>& sums, std::uint32_t count, st
 }
 
 /// Writes records of side M, of 1 + M * M / 2 words of 64 bits. Each lane writes the same words of all its records: the
-/// division that write_records makes for each word would be a good part of a window's instructions.
+/// division that write_records makes for each word would be a good piece of a window's instructions.
 /// Threads: all of the CTA, once all products are added.
 template <std::uint32_t M, bool Fits>
 __device__ void write_whole_records(const Accumulators<M>& sums, const WindowRecords& to) {

@@ -300,12 +300,12 @@ void launch_mul_ranked(const RankedProduct& product, const CBlocksView& c_blocks
   const bool may_be_zero = scratch.non_zero != nullptr;
   const RankShape shape = shape_of(product, scratch.mean_row_pairs <= kRankShortRowPairs);
   check(cudaMemsetAsync(scratch.counters, 0, kRankCounters * sizeof(unsigned long long), stream), "clear counters");
-  launch_rank_parts(product, c_blocks, scratch, stream);
+  launch_row_pieces(product, c_blocks, scratch, stream);
   launch_rank_columns(product, c_blocks, scratch, shape, stream);
   launch_rank_windows(product, c_blocks, scratch, out.num_blocks, stream);
   const RankLaunch what{.product = product,
                         .scratch = scratch,
-                        .counts = scratch.counts_before + scratch.max_parts,
+                        .counts = scratch.counts_before + scratch.max_pieces,
                         .slots = shape.slots,
                         .fitting_pairs = fitting_pairs(product),
                         .records = may_be_zero ? scratch.unpacked : out.records,

@@ -21,12 +21,6 @@ struct SmallUnit {
   std::uint32_t chunk;  // of a ranked or dense row
 };
 
-/// Columns from the first to the last that a row's pairs have, within the panel.
-struct ColumnSpan {
-  std::uint32_t first;
-  std::uint32_t count;
-};
-
 /// The units of a panel, in result order.
 struct SmallUnits {
   SmallShape shape;
@@ -45,12 +39,6 @@ __host__ __device__ inline SmallRow small_row(const SmallShape& shape, std::uint
                                               std::uint64_t num_pairs) {
   if (num_pairs <= table_slots) return SmallRow::hashed;
   return num_pairs <= shape.rank_pairs ? SmallRow::ranked : SmallRow::dense;
-}
-
-/// Pairs of a row of A.
-__device__ inline std::uint64_t pairs_of_row(const CompressedView& a, const std::uint64_t* pair_offsets,
-                                             std::uint32_t row) {
-  return pair_offsets[a.offsets[row + 1]] - pair_offsets[a.offsets[row]];
 }
 
 /// Units that open at a row of the panel; 0 behind the last row, so that the scan ends with the total.

@@ -1,3 +1,4 @@
+// One product on one device: upload, sort, count, decide, multiply panel by panel, download.
 #include "cuda/pipeline.hpp"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace spmm::cuda {
 namespace {
 
 /// Takes the pairs of rows over.
-plan::Statistics statistics_of(SortedPair& sorted, const MatrixHeader& a, const MatrixHeader& b) {
+plan::Statistics statistics_of(SortedOperands& sorted, const MatrixHeader& a, const MatrixHeader& b) {
   plan::Statistics s{.a = a,
                      .b = b,
                      .exact = true,
@@ -111,9 +112,9 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
   const bool kept_b = side_b.is_kept();
   const std::array targets{pipeline.upload_target()};
   const WorkAhead ahead{
-      .prepare = [&](const ParsedPair& p) { pipeline.prepare_sort(p, side_a.header(), side_b.header()); },
-      .queue = [&](const ParsedPair& p) { pipeline.queue_sort(p); }};
-  std::vector<ParsedPair> parsed = upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead);
+      .prepare = [&](const ParsedOperands& p) { pipeline.prepare_sort(p, side_a.header(), side_b.header()); },
+      .queue = [&](const ParsedOperands& p) { pipeline.queue_sort(p); }};
+  std::vector<ParsedOperands> parsed = upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead);
   ProductStats stats = pipeline.run(std::move(parsed.front()), side_a, side_b, output);
   stats.kept_a = kept_a;
   stats.kept_b = kept_b;
@@ -143,11 +144,11 @@ ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::
 
 }  // namespace
 
-ProductStats Pipeline::run(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output) {
+ProductStats Pipeline::run(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output) {
   const MatrixHeader& a = side_a.header();
   const MatrixHeader& b = side_b.header();
   ProductStats stats{.device = context_.properties().name};
-  SortedPair sorted = sort_and_count(std::move(parsed), side_a, side_b);
+  SortedOperands sorted = sort_and_count(std::move(parsed), side_a, side_b);
   stats.pairs = sorted.num_pairs();
   plan::Statistics statistics = statistics_of(sorted, a, b);
   const Operands operands = decide_and_arrange(std::move(sorted), statistics);
@@ -158,8 +159,8 @@ ProductStats Pipeline::run(ParsedPair parsed, OperandSide& side_a, OperandSide& 
   return stats;
 }
 
-SortedPair Pipeline::sort_and_count(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b) {
-  SortedPair sorted;
+SortedOperands Pipeline::sort_and_count(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b) {
+  SortedOperands sorted;
   sorted.key_bits = parsed.key_bits;
   sorted.m = side_a.header().m;
   sorted.nb = side_a.header().blocks_per_side();
@@ -196,13 +197,13 @@ SortedPair Pipeline::sort_and_count(ParsedPair parsed, OperandSide& side_a, Oper
   return sorted;
 }
 
-void Pipeline::prepare_sort(const ParsedPair& parsed, const MatrixHeader& a, const MatrixHeader& b) {
+void Pipeline::prepare_sort(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
   if (parsed.a.keys.size() == 0 || parsed.b.keys.size() == 0 || !plan::has_room_to_sort_ahead(a, b)) return;
   if (!CountedSort::may_sort(a.num_blocks, b.num_blocks, a.m, a.blocks_per_side())) return;
   queued_ = std::make_unique<CountedSort>(parsed, a.blocks_per_side(), memory_);
 }
 
-void Pipeline::queue_sort(const ParsedPair& parsed) {
+void Pipeline::queue_sort(const ParsedOperands& parsed) {
   if (queued_ == nullptr) return;
   events_.timed(Stage::build, stream_, [&] { queued_->sort(parsed); });
   events_.timed(Stage::count, stream_, [&] { queued_->count(); });
@@ -210,7 +211,7 @@ void Pipeline::queue_sort(const ParsedPair& parsed) {
 
 /// Gathers blocks as the decision made from the headers wants them, or, where there is little to gather, may want them,
 /// while the host waits for what has been counted and makes the exact one. Few block columns: rows cannot be too long.
-GatheredAhead Pipeline::gather_ahead(const ParsedPair& parsed, const MatrixHeader& a, const MatrixHeader& b) {
+GatheredAhead Pipeline::gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
   constexpr std::uint64_t kLittle = 64u << 20;  // 20 us; a decision takes as long
   const plan::Layout layout = execution_.operand_layout;
   const bool by_rows = layout == plan::Layout::rows || layout == plan::Layout::rows_unpadded;
@@ -232,7 +233,7 @@ GatheredAhead Pipeline::gather_ahead(const ParsedPair& parsed, const MatrixHeade
 }
 
 /// The exact decision, and the operands as it wants them.
-Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& statistics) {
+Operands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics) {
   decide(statistics);
   if (execution_.wants_row_sample) look_at_rows(sorted, statistics);
   TileMaps tiles;
@@ -270,7 +271,7 @@ Operands Pipeline::decide_and_arrange(SortedPair sorted, plan::Statistics& stati
 }
 
 /// Looks at some rows of the result, which an exact decision wants to know more of, and decides again.
-void Pipeline::look_at_rows(const SortedPair& sorted, plan::Statistics& statistics) {
+void Pipeline::look_at_rows(const SortedOperands& sorted, plan::Statistics& statistics) {
   events_.timed(Stage::count, stream_, [&] { statistics.row_sample = sample_rows(sorted, memory_, stream_); });
   if (!decide_anew(statistics)) statistics.row_sample = {};
 }
@@ -286,7 +287,7 @@ bool Pipeline::decide_anew(const plan::Statistics& more) {
 }
 
 /// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
-TileMaps Pipeline::count_tiles_of(SortedPair& sorted, plan::Statistics& statistics) {
+TileMaps Pipeline::count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics) {
   TileMaps tiles;
   const kernels::TileGrid grid = plan::tile_grid(statistics);
   if (plan::tile_map_bytes(grid) > plan::kTileMapsBesideValues) sorted.ahead = {};

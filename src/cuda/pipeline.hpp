@@ -39,13 +39,13 @@ class Pipeline {
   [[nodiscard]] PinnedRing& ring() { return ring_; }
 
   /// Allocates, where there is room, for a sort that is put on the stream while records are still on their way.
-  void prepare_sort(const ParsedPair& parsed, const MatrixHeader& a, const MatrixHeader& b);
+  void prepare_sort(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
   /// Puts that sort, and what goes along with it, on the stream.
-  void queue_sort(const ParsedPair& parsed);
+  void queue_sort(const ParsedOperands& parsed);
 
   /// From parsed operands to the last record handed over. Pairs are those of the whole product, blocks and panels those
   /// of this device.
-  ProductStats run(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output);
+  ProductStats run(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output);
 
   /// What ran: the exact decision, with the panels of this device.
   [[nodiscard]] const plan::Execution& execution() const { return execution_; }
@@ -53,12 +53,12 @@ class Pipeline {
   void collect(StageSpans& spans) { events_.collect(spans, run_.clock.trace(), context_); }
 
  private:
-  GatheredAhead gather_ahead(const ParsedPair& parsed, const MatrixHeader& a, const MatrixHeader& b);
-  SortedPair sort_and_count(ParsedPair parsed, OperandSide& side_a, OperandSide& side_b);
-  Operands decide_and_arrange(SortedPair sorted, plan::Statistics& statistics);
-  void look_at_rows(const SortedPair& sorted, plan::Statistics& statistics);
+  GatheredAhead gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
+  SortedOperands sort_and_count(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b);
+  Operands decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics);
+  void look_at_rows(const SortedOperands& sorted, plan::Statistics& statistics);
   bool decide_anew(const plan::Statistics& more);
-  TileMaps count_tiles_of(SortedPair& sorted, plan::Statistics& statistics);
+  TileMaps count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);
   [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,
                                         std::uint32_t num_ranges);

@@ -72,7 +72,7 @@ TEST_CASE("row-rank: rows with many pairs are found in parts and multiplied in s
     MatrixBuilder a(nb, m, 1);
     MatrixBuilder b(nb, m, 2);
     for (std::uint32_t t = 0; t < 700; ++t) {
-      a.add_random(5, t * 4, 2047);  // about 3 * kRankPartPairs pairs, rounds of all sizes of CTAs
+      a.add_random(5, t * 4, 2047);  // about 3 * kRowPiecePairs pairs, rounds of all sizes of CTAs
       if (t % 9 == 0) a.add_random(6, t * 4, test::kFullRange);
     }
     for (std::uint32_t t = 0; t < 700; ++t) add_row(b, t * 4, t, 250 + t % 90, 6, 2047);
@@ -349,21 +349,21 @@ TEST_CASE("row-rank: split offsets stay within their room where it is for some o
                                        .num_b_blocks = kOfA * kOfB,
                                        .m = kM,
                                        .max_element = 1};
-  const std::uint64_t max_parts = kernels::max_rank_parts(kRows, kCBlocks);
-  const std::size_t work_bytes = kernels::ranked_workspace_bytes(kRows, max_parts, kCBlocks);
+  const std::uint64_t max_pieces = kernels::max_row_pieces(kRows, kCBlocks);
+  const std::size_t work_bytes = kernels::ranked_workspace_bytes(kRows, max_pieces, kCBlocks);
   auto* const splits = managed<std::uint32_t>(kRoom + kCBlocks);
   std::fill_n(splits, kRoom + kCBlocks, kUntouched);
   const kernels::RankScratch scratch{
-      .max_parts = max_parts,
+      .max_pieces = max_pieces,
       .max_c_blocks = kCBlocks,
       .max_splits = kRoom,
       .max_span = kColumns,
       .mean_row_pairs = kColumns,
-      .spans = managed<kernels::RowSpan>(kRows),
-      .part_offsets = managed<std::uint32_t>(kRows + 1),
-      .parts = managed<kernels::RankPart>(max_parts),
-      .counts_before = managed<std::uint64_t>(max_parts + 1),
-      .windows = managed<kernels::RankWindow>(kernels::max_rank_windows(max_parts, kCBlocks)),
+      .spans = managed<kernels::ColumnSpan>(kRows),
+      .piece_offsets = managed<std::uint32_t>(kRows + 1),
+      .pieces = managed<kernels::RowPiece>(max_pieces),
+      .counts_before = managed<std::uint64_t>(max_pieces + 1),
+      .windows = managed<kernels::RankWindow>(kernels::max_rank_windows(max_pieces, kCBlocks)),
       .columns = managed<std::uint32_t>(kCBlocks),
       .splits = splits,
       .counters = managed<unsigned long long>(kernels::kRankCounters),

@@ -1,3 +1,4 @@
+// A device: its primary context, memory pool, streams and pinned memory.
 #include "cuda/device/context.hpp"
 
 #include <cuda.h>

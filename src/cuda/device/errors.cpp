@@ -1,3 +1,4 @@
+// Errors of one of several devices get its name.
 #include "cuda/device/errors.hpp"
 
 #include <string>

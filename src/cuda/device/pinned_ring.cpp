@@ -1,3 +1,4 @@
+// Pinned slots of one product: taken from the device one by one, lent out and given back.
 #include "cuda/device/pinned_ring.hpp"
 
 namespace spmm::cuda {

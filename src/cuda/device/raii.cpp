@@ -1,3 +1,4 @@
+// Device memory of a product: counted, limited, and taken from the pool of the device.
 #include "cuda/device/raii.hpp"
 
 #include <algorithm>

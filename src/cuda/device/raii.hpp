@@ -1,4 +1,4 @@
-// Owners of CUDA resources. Besides device_context.*, the only files that allocate device or pinned memory.
+// Owners of CUDA resources. Besides context.*, the only files that allocate device or pinned memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -272,7 +272,8 @@ T fetch(const T* from, const Stream& stream) {
   const PinnedWord word(stream.context());
   {
     const SettledAtEnd settled(stream);  // nothing writes to the word when it goes, whatever fails
-    kernels::launch_publish(reinterpret_cast<const std::uint32_t*>(from), sizeof(T) / 4, word.data(), stream.get());
+    kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(from), sizeof(T) / 4, word.data(),
+                                 stream.get());
     stream.synchronize();
   }
   T value{};

@@ -1,3 +1,4 @@
+// Times of stages on a device, from pairs of events.
 #include "cuda/device/stage_events.hpp"
 
 #include <algorithm>

@@ -1,7 +1,9 @@
+// The host merges the lists of A and B, and launches a kernel for each C block.
 #include "cuda/multipliers/host_driven.hpp"
-#include "kernels/baselines/launch.hpp"
 
 #include <algorithm>
+
+#include "kernels/baselines/launch.hpp"
 
 namespace spmm::cuda {
 namespace {

@@ -1,3 +1,4 @@
+// Which multiplier runs a kernel, and those of the kernels that list or visit C blocks one by one.
 #include "cuda/multipliers/multiplier.hpp"
 
 #include <algorithm>

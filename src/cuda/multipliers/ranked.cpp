@@ -15,15 +15,15 @@ class RankedMultiplier : public Multiplier {
   explicit RankedMultiplier(const MultiplierContext& context)
       : c_(context),
         max_c_blocks_(max_c_blocks()),
-        max_parts_(max_parts()),
+        max_pieces_(max_pieces()),
         spans_(c_.memory, max_rows(), "column spans"),
-        part_offsets_(c_.memory, max_rows() + std::uint64_t{1}, "part offsets"),
-        parts_(c_.memory, max_parts_, "parts"),
-        counts_before_(c_.memory, max_parts_ + 1, "counts of parts"),
-        windows_(c_.memory, kernels::max_rank_windows(max_parts_, max_c_blocks_), "windows"),
+        piece_offsets_(c_.memory, max_rows() + std::uint64_t{1}, "piece offsets"),
+        pieces_(c_.memory, max_pieces_, "pieces"),
+        counts_before_(c_.memory, max_pieces_ + 1, "counts of pieces"),
+        windows_(c_.memory, kernels::max_rank_windows(max_pieces_, max_c_blocks_), "windows"),
         columns_(c_.memory, max_c_blocks_, "columns"),
         counters_(c_.memory, kernels::kRankCounters, "counters"),
-        work_(c_.memory, kernels::ranked_workspace_bytes(max_rows(), max_parts_, max_c_blocks_),
+        work_(c_.memory, kernels::ranked_workspace_bytes(max_rows(), max_pieces_, max_c_blocks_),
               "row-rank work space") {
     if (c_.operands.b.columns.size() < kernels::kRankUnitBlocks) copy_few_blocks();
     const bool can_be_zero = look_at_operands();
@@ -40,14 +40,14 @@ class RankedMultiplier : public Multiplier {
                                     .rows = operands.a.rows.data(),
                                     .look_back = nullptr,
                                     .num_blocks = target.num_blocks.data()};
-    const kernels::RankScratch scratch{.max_parts = max_parts_of(panel),
+    const kernels::RankScratch scratch{.max_pieces = max_pieces_of(panel),
                                        .max_c_blocks = panel.max_c_blocks(),
                                        .max_splits = splits_.size(),
                                        .max_span = max_span_,
                                        .mean_row_pairs = pairs_of(panel) / std::max(1u, panel.num_rows),
                                        .spans = spans_.data(),
-                                       .part_offsets = part_offsets_.data(),
-                                       .parts = parts_.data(),
+                                       .piece_offsets = piece_offsets_.data(),
+                                       .pieces = pieces_.data(),
                                        .counts_before = counts_before_.data(),
                                        .windows = windows_.data(),
                                        .columns = columns_.data(),
@@ -117,8 +117,8 @@ class RankedMultiplier : public Multiplier {
   static std::uint64_t pairs_of(const plan::Panel& panel) {
     return panel.num_rows == 1 ? std::max(panel.max_row_pairs, panel.num_pairs) : panel.num_pairs;
   }
-  static std::uint64_t max_parts_of(const plan::Panel& panel) {
-    return kernels::max_rank_parts(panel.num_rows, pairs_of(panel));
+  static std::uint64_t max_pieces_of(const plan::Panel& panel) {
+    return kernels::max_row_pieces(panel.num_rows, pairs_of(panel));
   }
 
   template <class Of>
@@ -130,19 +130,19 @@ class RankedMultiplier : public Multiplier {
   [[nodiscard]] std::uint64_t max_c_blocks() const {
     return most([](const plan::Panel& panel) { return panel.max_c_blocks(); });
   }
-  [[nodiscard]] std::uint64_t max_parts() const { return most(max_parts_of); }
+  [[nodiscard]] std::uint64_t max_pieces() const { return most(max_pieces_of); }
   [[nodiscard]] std::uint64_t max_rows() const {
     return most([](const plan::Panel& panel) { return panel.num_rows; });
   }
 
   MultiplierContext c_;
   std::uint64_t max_c_blocks_;                 // of a panel
-  std::uint64_t max_parts_;                    // of a panel
+  std::uint64_t max_pieces_;                   // of a panel
   std::uint32_t max_span_ = 0;                 // columns of a row
-  DeviceBuffer<kernels::RowSpan> spans_;       // [rows of a panel]
-  DeviceBuffer<std::uint32_t> part_offsets_;   // [rows of a panel + 1]
-  DeviceBuffer<kernels::RankPart> parts_;      // [max_parts]
-  DeviceBuffer<std::uint64_t> counts_before_;  // [max_parts + 1]
+  DeviceBuffer<kernels::ColumnSpan> spans_;    // [rows of a panel]
+  DeviceBuffer<std::uint32_t> piece_offsets_;  // [rows of a panel + 1]
+  DeviceBuffer<kernels::RowPiece> pieces_;     // [max_pieces]
+  DeviceBuffer<std::uint64_t> counts_before_;  // [max_pieces + 1]
   DeviceBuffer<kernels::RankWindow> windows_;  // [max_rank_windows]
   DeviceBuffer<std::uint32_t> columns_;        // [max_c_blocks]
   DeviceBuffer<unsigned long long> counters_;  // [kRankCounters]

@@ -1,3 +1,4 @@
+// Rows sorted by counting, and their pairs counted, before the host knows how many there are.
 #include "cuda/operands/counted_sort.hpp"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ bool CountedSort::may_sort(std::uint64_t a_blocks, std::uint64_t b_blocks, std::
   return nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
 }
 
-CountedSort::CountedSort(const ParsedPair& parsed, std::uint32_t nb, DeviceMemory& memory)
+CountedSort::CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceMemory& memory)
     : memory_(memory), nb_(nb), key_bits_(parsed.key_bits), table_(memory.context()) {
   sides_[0].num_blocks = parsed.a.keys.size();
   sides_[1].num_blocks = parsed.b.keys.size();
@@ -70,7 +71,7 @@ std::uint64_t CountedSort::counter_words() const {
   return (num_counts_ * kernels::counter_stride(nb_) + 1) / 2 * 2;
 }
 
-void CountedSort::sort(const ParsedPair& parsed) {
+void CountedSort::sort(const ParsedOperands& parsed) {
   const std::array<const std::uint64_t*, 2> keys{parsed.a.keys.data(), parsed.b.keys.data()};
   Found* const found_there = found();  // addresses alone
   std::vector<kernels::RowSort> sorts;
@@ -129,12 +130,13 @@ void CountedSort::count() {
   row_offsets_ = {};
   borders_ = {};
   is_queued_ = true;
-  kernels::launch_publish(reinterpret_cast<const std::uint32_t*>(found_there),
-                          static_cast<std::uint32_t>(sizeof(Found) / 4 + 2 * num_offsets_), table_.words(), stream);
+  kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(found_there),
+                               static_cast<std::uint32_t>(sizeof(Found) / 4 + 2 * num_offsets_), table_.words(),
+                               stream);
   done_.record(memory_.stream());
 }
 
-void CountedSort::gather_values(const ParsedPair& parsed, std::uint32_t m, GatheredAhead& ahead) const {
+void CountedSort::gather_values(const ParsedOperands& parsed, std::uint32_t m, GatheredAhead& ahead) const {
   Found* const found_there = found();
   const kernels::BlockShape shape{.m = m, .side = ahead.side};
   const Stream& stream = memory_.stream();
@@ -144,7 +146,7 @@ void CountedSort::gather_values(const ParsedPair& parsed, std::uint32_t m, Gathe
   }
 }
 
-bool CountedSort::take(ParsedPair& parsed, SortedPair& out) {
+bool CountedSort::take(ParsedOperands& parsed, SortedOperands& out) {
   done_.synchronize();
   is_queued_ = false;
   Found found{};
@@ -163,7 +165,7 @@ bool CountedSort::take(ParsedPair& parsed, SortedPair& out) {
   return true;
 }
 
-void CountedSort::take_pairs(SortedPair& out, const kernels::MatchTotals& totals) {
+void CountedSort::take_pairs(SortedOperands& out, const kernels::MatchTotals& totals) {
   out.b_row_index = std::move(b_row_index_);
   plan::RowPairs& pairs = out.row_pairs;
   pairs.num_rows = out.a.index.num_rows;

@@ -19,7 +19,7 @@ class CountedSort {
   static bool may_sort(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb);
 
   /// The references must outlive it, `parsed` its keys alone, until the stream is done with them.
-  CountedSort(const ParsedPair& parsed, std::uint32_t nb, DeviceMemory& memory);
+  CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceMemory& memory);
   CountedSort(const CountedSort&) = delete;
   CountedSort& operator=(const CountedSort&) = delete;
   /// Waits where something may still be written to the host.
@@ -28,15 +28,15 @@ class CountedSort {
   /// Whether count() counts pairs: there are two matrices.
   [[nodiscard]] bool counts_pairs() const { return num_offsets_ != 0; }
   /// Puts the sort on the stream (stage build).
-  void sort(const ParsedPair& parsed);
+  void sort(const ParsedOperands& parsed);
   /// Puts the counting on the stream, and what brings everything that was found to the host (stage count).
   void count();
   /// Puts the gathering of blocks on the stream, behind what take() waits for: A's, and B's where that has a place
   /// (stage build).
-  void gather_values(const ParsedPair& parsed, std::uint32_t m, GatheredAhead& ahead) const;
+  void gather_values(const ParsedOperands& parsed, std::uint32_t m, GatheredAhead& ahead) const;
   /// Waits, and hands over; keys of `parsed` go. False, and `parsed` as it was, where a row is too long for it or a
   /// block comes twice.
-  bool take(ParsedPair& parsed, SortedPair& out);
+  bool take(ParsedOperands& parsed, SortedOperands& out);
 
  private:
   /// What comes to the host, offsets of runs behind it; zeros before.
@@ -55,7 +55,7 @@ class CountedSort {
 
   [[nodiscard]] Found* found() const;
   [[nodiscard]] std::uint64_t counter_words() const;
-  void take_pairs(SortedPair& out, const kernels::MatchTotals& totals);
+  void take_pairs(SortedOperands& out, const kernels::MatchTotals& totals);
 
   DeviceMemory& memory_;
   std::uint32_t nb_;

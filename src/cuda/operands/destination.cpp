@@ -1,3 +1,4 @@
+// A matrix on its way to one device: staging, and parsing section by section.
 #include "cuda/operands/destination.hpp"
 
 #include <algorithm>

@@ -1,10 +1,12 @@
+// Operands that stay on a device from product to product.
 #include "cuda/operands/kept.hpp"
-#include "kernels/blocks/launch.hpp"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
+
+#include "kernels/blocks/launch.hpp"
 
 namespace spmm::cuda {
 namespace {

@@ -1,3 +1,4 @@
+// Parsed matrices -> rows sorted by radix, and the layout that a kernel wants.
 #include "cuda/operands/operands.hpp"
 
 #include <algorithm>
@@ -159,7 +160,7 @@ struct Side {
 
 /// Sorts both matrices, one after the other; rows that may be short by their row first. Waits for the stream. Errors:
 /// FormatError (duplicates).
-void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedPair& shape, DeviceMemory& memory,
+void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedOperands& shape, DeviceMemory& memory,
                    const Stream& stream) {
   std::array<Findings, 2> findings;
   const DeviceBuffer<Findings> found(memory, 2, "flags");
@@ -229,7 +230,7 @@ void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, Operands& 
 
 }  // namespace
 
-void sort_rows(ParsedPair& parsed, const Source& a, const Source& b, bool may_be_short, SortedPair& out,
+void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, bool may_be_short, SortedOperands& out,
                DeviceMemory& memory, const Stream& stream) {
   std::array<Side, 2> sides{Side{parsed.a, a, out.a}, Side{parsed.b, b, out.b}};
   const std::uint64_t most = std::max(parsed.a.keys.size(), parsed.b.keys.size());
@@ -256,14 +257,14 @@ void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::u
   launch(values.data(), numbers.data(), numbers.size(), shape.m, out.data(), stream.get(), found);
 }
 
-bool must_arrange(const SortedPair& sorted, plan::Layout layout) {
+bool must_arrange(const SortedOperands& sorted, plan::Layout layout) {
   if (sorted.kept_a || sorted.kept_b) return true;  // what is lent may be copied
   if (layout == plan::Layout::rows_file_order) return false;
   return layout == plan::Layout::b_by_columns || sorted.ahead.side != side_of(layout, sorted.m) ||
          sorted.ahead.b_values.size() == 0;
 }
 
-Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream) {
+Operands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream) {
   Operands out;
   out.b_by_columns = layout == plan::Layout::b_by_columns;
   out.m = sorted.m;

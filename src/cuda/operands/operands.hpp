@@ -21,7 +21,7 @@ struct GatheredAhead {
 };
 
 /// Both matrices by rows, and the pairs they make.
-struct SortedPair {
+struct SortedOperands {
   SortedRows a;
   SortedRows b;
   unsigned key_bits = 0;
@@ -86,21 +86,21 @@ struct Operands {
 /// Values: may_be_short = rows may turn out to be short; out.nb and out.key_bits are set.
 /// Memory: in the order of the stream.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
-void sort_rows(ParsedPair& parsed, const Source& a, const Source& b, bool may_be_short, SortedPair& out,
+void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, bool may_be_short, SortedOperands& out,
                DeviceMemory& memory, const Stream& stream);
 
 /// Counts pairs per run of rows of A, of which there are few enough for a small copy (stage count). Waits for the
 /// stream.
-void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+void count_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream);
 
 /// Counts pairs per block of A, unless that is done (stage count).
-void count_block_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+void count_block_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream);
 
 /// Fetches the counted pairs anew, in runs of this many rows. Waits for the stream.
-void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);
+void fetch_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);
 
 /// Looks at some rows of the result, where operands have pairs. Waits for the stream.
-plan::RowSample sample_rows(const SortedPair& sorted, DeviceMemory& memory, const Stream& stream);
+plan::RowSample sample_rows(const SortedOperands& sorted, DeviceMemory& memory, const Stream& stream);
 
 /// Side of the blocks as a kernel reads them in this layout.
 std::uint32_t side_of(plan::Layout layout, std::uint32_t m);
@@ -115,10 +115,10 @@ void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::u
             const kernels::SortFindings* found = nullptr);
 
 /// Whether arrange_operands() has anything to put on the stream.
-bool must_arrange(const SortedPair& sorted, plan::Layout layout);
+bool must_arrange(const SortedOperands& sorted, plan::Layout layout);
 
 /// Brings elements into the order a kernel wants (stage build). `sorted` is consumed; kept operands are read, and let
 /// go unless the order is that of the file.
-Operands arrange_operands(SortedPair sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);
+Operands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);
 
 }  // namespace spmm::cuda

@@ -15,7 +15,7 @@ constexpr std::uint32_t kMaxRuns = 1u << 14;  // 128 KB come to the host
 
 /// Takes over pairs before each run, and, behind them, pairs of the longest row and the end of C's columns. Waits for
 /// the stream.
-void take_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, const std::uint64_t* counted,
+void take_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, const std::uint64_t* counted,
                     const Stream& stream) {
   plan::RowPairs& pairs = sorted.row_pairs;
   pairs.num_rows = sorted.a.index.num_rows;
@@ -25,8 +25,8 @@ void take_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, const std::u
   if (bytes <= kPinnedTableBytes) {  // as fetch() does
     const PinnedTable table(stream.context());
     const SettledAtEnd settled(stream);
-    kernels::launch_publish(reinterpret_cast<const std::uint32_t*>(counted), static_cast<std::uint32_t>(bytes / 4),
-                            table.words(), stream.get());
+    kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(counted), static_cast<std::uint32_t>(bytes / 4),
+                                 table.words(), stream.get());
     stream.synchronize();
     std::memcpy(pairs.offsets.data(), table.words(), bytes);
   } else {
@@ -40,7 +40,7 @@ void take_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, const std::u
 }
 
 /// Looks up the row of B for each block of A.
-void find_b_rows(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
+void find_b_rows(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream) {
   const CompressedRows& a = sorted.a.index;
   const std::uint64_t count = a.columns.size();
   const kernels::CompressedView b_rows = sorted.b.index.view();
@@ -55,7 +55,7 @@ void find_b_rows(SortedPair& sorted, DeviceMemory& memory, const Stream& stream)
 
 }  // namespace
 
-void count_block_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
+void count_block_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream) {
   const std::uint64_t count = sorted.b_row_index.size();
   if (count == 0 || sorted.pair_offsets.size() != 0) return;
   sorted.pair_offsets = {memory, count + 1, "pair offsets"};
@@ -64,7 +64,7 @@ void count_block_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& s
                                {.data = work.data(), .bytes = work.size()}, stream.get());
 }
 
-void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream) {
+void fetch_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream) {
   const CompressedRows& a = sorted.a.index;
   count_block_pairs(sorted, memory, stream);
   const std::size_t num_offsets = (a.num_rows - 1) / rows_per_run + std::size_t{2};
@@ -77,7 +77,7 @@ void fetch_row_pairs(SortedPair& sorted, std::uint32_t rows_per_run, DeviceMemor
   take_row_pairs(sorted, rows_per_run, offsets.data(), stream);
 }
 
-void count_pairs(SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
+void count_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream) {
   const CompressedRows& a = sorted.a.index;
   const std::uint64_t count = a.columns.size();
   if (count == 0 || sorted.b.index.num_rows == 0) {

@@ -1,10 +1,11 @@
 // Some rows of the result, looked at before the exact decision.
 #include "cuda/operands/operands.hpp"
+
 #include "kernels/blocks/launch.hpp"
 
 namespace spmm::cuda {
 
-plan::RowSample sample_rows(const SortedPair& sorted, DeviceMemory& memory, const Stream& stream) {
+plan::RowSample sample_rows(const SortedOperands& sorted, DeviceMemory& memory, const Stream& stream) {
   const DeviceBuffer<kernels::RowSampleCounts> counts(memory, 1, "row sample");
   kernels::launch_sample_rows(
       {.a = sorted.a.index.view(), .b = sorted.b.index.view(), .b_row_index = sorted.b_row_index.data()}, counts.data(),

@@ -1,3 +1,4 @@
+// Bitmaps of tiles that are not empty, counted and sampled for the planner.
 #include "cuda/operands/tile_maps.hpp"
 
 namespace spmm::cuda {

@@ -1,3 +1,4 @@
+// Threads read chunks of both matrices into pinned slots, and put copies and parsing on the streams.
 #include "cuda/operands/upload.hpp"
 
 #include <algorithm>
@@ -69,16 +70,16 @@ class OwnSlots {
 };
 
 /// What has become of the sections that take turns in one staging, on all devices alike.
-struct Turns {
+struct StagingUse {
   std::uint64_t num_records = 0;   // of the section that is arriving
   std::uint64_t num_sections = 0;  // that have been put on the streams whole, parsing included
 };
 
 /// One matrix while it travels.
-struct Lane {
+struct MatrixUpload {
   const Source& source;
   std::uint64_t section_records;  // records of a section; the last one may have less
-  std::array<Turns, 2> turns{};
+  std::array<StagingUse, 2> stagings{};
   std::deque<Destination> to{};  // a device each
 };
 
@@ -98,22 +99,22 @@ std::vector<Chunk> cut_chunks(const MatrixHeader& a, const MatrixHeader& b) {
 }
 
 /// Adds a device.
-void add_destination(Lane& lane, ParsedMatrix& parsed, const UploadTarget& target) {
-  const bool is_long = lane.source.header().num_blocks > lane.section_records;
-  add_destination(lane.to, lane.source.header(), {.records = lane.section_records, .take_turns = is_long}, parsed,
+void add_destination(MatrixUpload& matrix, ParsedMatrix& parsed, const UploadTarget& target) {
+  const bool is_long = matrix.source.header().num_blocks > matrix.section_records;
+  add_destination(matrix.to, matrix.source.header(), {.records = matrix.section_records, .take_turns = is_long}, parsed,
                   target);
 }
 
-/// Takes over what the parsing has found. Errors: FormatError if a record of the lane lies outside the matrix.
-void finish(const Lane& lane, const Destination& to) {
-  const unsigned long long bad = take_findings(to, lane.source.header().m).first_bad;
+/// Takes over what the parsing has found. Errors: FormatError if a record lies outside the matrix.
+void finish(const MatrixUpload& matrix, const Destination& to) {
+  const unsigned long long bad = take_findings(to, matrix.source.header().m).first_bad;
   if (bad == kNoRecord) return;
-  std::vector<std::byte> raw(input_record_bytes(lane.source.header().m));
-  lane.source.read(bad, 1, raw.data());
+  std::vector<std::byte> raw(input_record_bytes(matrix.source.header().m));
+  matrix.source.read(bad, 1, raw.data());
   BlockIndex found;
   std::memcpy(&found.i, raw.data(), sizeof found.i);
   std::memcpy(&found.j, raw.data() + sizeof found.i, sizeof found.j);
-  throw_index_out_of_range(lane.source, bad, found);
+  throw_index_out_of_range(matrix.source, bad, found);
 }
 
 /// The readers: each owns some slots and takes chunk after chunk.
@@ -125,7 +126,8 @@ class Uploader {
     std::function<void()> queue;    // called once everything is on the streams
   };
 
-  Uploader(Lane& a, Lane& b, unsigned key_bits, std::span<const UploadTarget> targets, const Run& run, WorkAhead ahead)
+  Uploader(MatrixUpload& a, MatrixUpload& b, unsigned key_bits, std::span<const UploadTarget> targets, const Run& run,
+           WorkAhead ahead)
       : a_(a), b_(b), key_bits_(key_bits), targets_(targets), run_(run), ahead_(std::move(ahead)) {}
 
   /// All slots of the ring are back afterwards; copies from them may still be on their way if this throws.
@@ -161,17 +163,17 @@ class Uploader {
  private:
   void send(const Chunk& chunk, Slot& slot) {
     run_.check_cancelled();
-    Lane& lane = chunk.is_b ? b_ : a_;
-    const MatrixHeader& header = lane.source.header();
+    MatrixUpload& matrix = chunk.is_b ? b_ : a_;
+    const MatrixHeader& header = matrix.source.header();
     const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
     slot.synchronize();
     {
       const auto timing = run_.clock.scope(Stage::read, {.bytes = bytes});
-      lane.source.read(chunk.first, chunk.count, slot.host);
+      matrix.source.read(chunk.first, chunk.count, slot.host);
     }
     run_.clock.add_bytes(Stage::read, bytes);
     run_.clock.add_bytes(Stage::h2d, bytes * targets_.size());
-    put_on_streams(chunk, slot, lane);
+    put_on_streams(chunk, slot, matrix);
     if (--num_left_ == 0 && ahead_.queue) {
       prepare();
       ahead_.queue();
@@ -186,34 +188,34 @@ class Uploader {
   }
 
   /// Copies a chunk to its place in its section on every device, and parses the section once it is whole.
-  void put_on_streams(const Chunk& chunk, Slot& slot, Lane& lane) {
-    const MatrixHeader& header = lane.source.header();
-    const std::uint64_t number = chunk.first / lane.section_records;
-    const std::uint64_t first = number * lane.section_records;
+  void put_on_streams(const Chunk& chunk, Slot& slot, MatrixUpload& matrix) {
+    const MatrixHeader& header = matrix.source.header();
+    const std::uint64_t number = chunk.first / matrix.section_records;
+    const std::uint64_t first = number * matrix.section_records;
     const Section section{.turn = number % 2,
                           .first = first,
-                          .num_records = std::min<std::uint64_t>(lane.section_records, header.num_blocks - first)};
-    Turns& turns = lane.turns.at(section.turn);
+                          .num_records = std::min<std::uint64_t>(matrix.section_records, header.num_blocks - first)};
+    StagingUse& staging = matrix.stagings.at(section.turn);
     std::unique_lock lock(stream_mutex_);
-    section_done_.wait(lock, [&] { return turns.num_sections == number / 2 || failed_; });
+    section_done_.wait(lock, [&] { return staging.num_sections == number / 2 || failed_; });
     if (failed_) return;
-    turns.num_records += chunk.count;
-    const bool is_whole = turns.num_records == section.num_records;
+    staging.num_records += chunk.count;
+    const bool is_whole = staging.num_records == section.num_records;
     const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
     const std::uint64_t place = (chunk.first - first) * input_record_bytes(header.m);
     for (std::size_t d = 0; d < targets_.size(); ++d) {
       on_device(targets_, d, [&] {
-        Destination& to = lane.to[d];
+        Destination& to = matrix.to[d];
         to.events.timed(Stage::h2d, to.stream,
                         [&] { copy_async(to.staging.at(section.turn).data() + place, slot.host, bytes, to.stream); },
                         {.bytes = bytes});
         slot.free[d].record(to.stream);
-        if (is_whole) parse(section, header, {.key_bits = key_bits_, .transpose = &lane == &b_}, to);
+        if (is_whole) parse(section, header, {.key_bits = key_bits_, .transpose = &matrix == &b_}, to);
       });
     }
     if (!is_whole) return;
-    turns.num_records = 0;
-    ++turns.num_sections;
+    staging.num_records = 0;
+    ++staging.num_sections;
     section_done_.notify_all();
   }
 
@@ -224,8 +226,8 @@ class Uploader {
     section_done_.notify_all();
   }
 
-  Lane& a_;
-  Lane& b_;
+  MatrixUpload& a_;
+  MatrixUpload& b_;
   unsigned key_bits_;
   std::span<const UploadTarget> targets_;
   const Run& run_;
@@ -242,29 +244,30 @@ class Uploader {
 
 }  // namespace
 
-std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& ring,
-                               std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead) {
+std::vector<ParsedOperands> upload(const Source& a, const Source& b, PinnedRing& ring,
+                                   std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead) {
   const std::uint32_t nb = a.header().blocks_per_side();
   const unsigned key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)));
-  // Declared before the lanes, whose streams wait for their work when they go: nothing is freed that is still written.
-  std::vector<ParsedPair> parsed(targets.size());
+  // Declared before the uploads, whose streams wait for their work when they go: nothing is freed that is still
+  // written.
+  std::vector<ParsedOperands> parsed(targets.size());
   const std::uint64_t section_chunks = plan::upload_section_chunks(a.header());
-  Lane lane_a{.source = a, .section_records = section_chunks * chunk_records(a.header())};
-  Lane lane_b{.source = b, .section_records = section_chunks * chunk_records(b.header())};
+  MatrixUpload upload_a{.source = a, .section_records = section_chunks * chunk_records(a.header())};
+  MatrixUpload upload_b{.source = b, .section_records = section_chunks * chunk_records(b.header())};
   for (std::size_t d = 0; d < targets.size(); ++d) {
     on_device(targets, d, [&] {
       parsed[d] = {.a = allocate_parsed(a.header(), targets[d].memory),
                    .b = allocate_parsed(b.header(), targets[d].memory),
                    .key_bits = key_bits};
-      add_destination(lane_a, parsed[d].a, targets[d]);
-      add_destination(lane_b, parsed[d].b, targets[d]);
+      add_destination(upload_a, parsed[d].a, targets[d]);
+      add_destination(upload_b, parsed[d].b, targets[d]);
     });
   }
   const auto queue = [&] {
     const Stream& stream = targets.front().memory.stream();
-    for (const Lane* lane : {&lane_a, &lane_b}) {
+    for (const MatrixUpload* matrix : {&upload_a, &upload_b}) {
       const Event parsed_there;
-      parsed_there.record(lane->to.front().stream);
+      parsed_there.record(matrix->to.front().stream);
       stream.wait_for(parsed_there);
     }
     ahead.queue(parsed.front());
@@ -272,11 +275,11 @@ std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& rin
   const auto prepare = [&] { ahead.prepare(parsed.front()); };
   Uploader::WorkAhead work;
   if (ahead.queue && targets.size() == 1) work = {.prepare = prepare, .queue = queue};
-  Uploader(lane_a, lane_b, key_bits, targets, run, std::move(work)).run(ring);
+  Uploader(upload_a, upload_b, key_bits, targets, run, std::move(work)).run(ring);
   for (std::size_t d = 0; d < targets.size(); ++d) {
     on_device(targets, d, [&] {
-      finish(lane_a, lane_a.to[d]);
-      finish(lane_b, lane_b.to[d]);
+      finish(upload_a, upload_a.to[d]);
+      finish(upload_b, upload_b.to[d]);
     });
   }
   return parsed;

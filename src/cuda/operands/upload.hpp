@@ -24,7 +24,7 @@ struct ParsedMatrix {
   std::optional<bool> has_zeros;  // where parsing finds them: a block with a column of zeros (A), of zeros alone (B)
 };
 
-struct ParsedPair {
+struct ParsedOperands {
   ParsedMatrix a;
   ParsedMatrix b;
   unsigned key_bits = 0;
@@ -39,9 +39,9 @@ struct UploadTarget {
 /// What follows parsing on one device, and wants nothing of the host before. Called by threads that have the device
 /// current; both or neither.
 struct WorkAhead {
-  std::function<void(const ParsedPair&)> prepare;  // some time before
-  std::function<void(const ParsedPair&)> queue;    // when all records and their parsing have been put on the streams:
-                                                   // what it puts on memory.stream() runs behind the parsing
+  std::function<void(const ParsedOperands&)> prepare;  // some time before
+  std::function<void(const ParsedOperands&)> queue;  // when all records and their parsing have been put on the streams:
+                                                     // what it puts on memory.stream() runs behind the parsing
 };
 
 /// Reads both matrices once with the threads of the run through the slots of `ring`, and parses them on each device. A
@@ -51,7 +51,7 @@ struct WorkAhead {
 /// Stream: returns, or throws, when all streams are done with the buffers; they belong to memory.stream().
 /// Errors: FormatError (index out of range), OutOfMemory, Interrupted, what the sources throw; with several targets,
 /// those of a device name it.
-std::vector<ParsedPair> upload(const Source& a, const Source& b, PinnedRing& ring,
-                               std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead = {});
+std::vector<ParsedOperands> upload(const Source& a, const Source& b, PinnedRing& ring,
+                                   std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead = {});
 
 }  // namespace spmm::cuda

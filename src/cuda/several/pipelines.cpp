@@ -1,3 +1,4 @@
+// Pipelines of several devices: threads, times, what they did together.
 #include "cuda/several/pipelines.hpp"
 
 #include <algorithm>

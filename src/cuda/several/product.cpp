@@ -43,7 +43,7 @@ class SharedProduct {
   const Run& run_;
   CommonOutput output_;
   DevicePipelines devices_;
-  std::vector<ParsedPair> parsed_;  // goes before the memory of the pipelines
+  std::vector<ParsedOperands> parsed_;  // goes before the memory of the pipelines
 };
 
 }  // namespace

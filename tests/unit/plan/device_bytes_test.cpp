@@ -218,7 +218,7 @@ std::uint64_t row_rank_bytes(const plan::Execution& e, const plan::Statistics& s
   for (const plan::Panel& panel : e.panels) {
     const std::uint64_t pairs = panel.num_rows == 1 ? panel.max_row_pairs : panel.num_pairs;
     c_blocks = std::max(c_blocks, panel.max_c_blocks());
-    parts = std::max(parts, kernels::max_rank_parts(panel.num_rows, pairs));
+    parts = std::max(parts, kernels::max_row_pieces(panel.num_rows, pairs));
     rows = std::max<std::uint64_t>(rows, panel.num_rows);
   }
   return 8 * rows + 4 * (rows + 1) + 16 * parts + 8 * (parts + 1) + 20 * kernels::max_rank_windows(parts, c_blocks) +
