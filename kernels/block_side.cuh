@@ -15,7 +15,7 @@ namespace spmm::kernels {
 template <std::uint32_t M>
 using BlockSide = std::integral_constant<std::uint32_t, M>;
 
-/// Calls body(BlockSide<m>()) where m is one of Sides, else body(BlockSide<0>()).
+/// Calls body(BlockSide<m>()) if m is one of Sides, else body(BlockSide<0>()).
 template <std::uint32_t... Sides, class Body>
 void for_block_side(std::uint32_t m, const Body& body) {
   const auto is_side = [&](auto side) {
@@ -38,7 +38,7 @@ void for_padded_side(std::uint32_t m, const Body& body) {
   (std::make_index_sequence<std::size(kBlockSides)>{});
 }
 
-/// Calls body(BlockSide<P>(), BlockSide<M>()): P as above; M = m where small blocks are not padded, so that records are
+/// Calls body(BlockSide<P>(), BlockSide<M>()): P as above; M = m if small blocks are not padded, so that records are
 /// addressed without run-time divisions, else 0.
 template <class Body>
 void for_row_sides(std::uint32_t m, const Body& body) {

@@ -76,7 +76,7 @@ struct Sums8 {
   [[nodiscard]] __device__ std::uint64_t sum(std::uint32_t e) const {
     return (std::uint64_t{high[e]} << 16) + ((std::uint64_t{high[2 + e]} + low[e]) << 8) + low[2 + e];
   }
-  /// The same where the result fits 32 bits.
+  /// The same if the result fits 32 bits.
   [[nodiscard]] __device__ std::uint32_t small_sum(std::uint32_t e) const {
     return (high[e] << 16) + ((high[2 + e] + low[e]) << 8) + low[2 + e];
   }

@@ -16,7 +16,7 @@ inline constexpr std::uint64_t kNumRingSlots = 8;
 inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 
 /// Block sides for which the row kernels (Gustavson, ESC, split-K) are compiled. A block of any other side is padded
-/// with zeros to the next of these where operands are gathered: m = 3 to 4, 5 to 7 to 8, and so on. Zeros add nothing
+/// with zeros to the next of these when operands are gathered: m = 3 to 4, 5 to 7 to 8, and so on. Zeros add nothing
 /// to a sum, and results are m x m again. Multiples of eight fill tensor-core fragments; 40 and 56 do not pay: an odd
 /// number of eights leaves one strip of rows at a time, and a pair of them took as long as one of 48 and 64, or longer
 /// (HISTORY.md).
@@ -72,7 +72,7 @@ struct SmallCta {
   std::uint32_t region_bytes = 0;  // of shared memory, for sums
 };
 
-/// Two CTAs on a multiprocessor of 228 KB; where a device gives a CTA no more than 48 KB, the small one.
+/// Two CTAs on a multiprocessor of 228 KB; if a device gives a CTA no more than 48 KB, the small one.
 inline constexpr SmallCta kSmallWideCta = {.warps = 16, .region_bytes = 96u << 10};
 inline constexpr SmallCta kSmallestCta = {.warps = 16, .region_bytes = 37u << 10};
 
@@ -147,7 +147,7 @@ inline constexpr std::uint64_t kSmallEvenRows = 4;
 inline constexpr std::uint32_t kMaxRankedSide = 16;
 inline constexpr std::uint32_t kMaxRankedColumns = 1u << 20;
 
-/// Rows of C that are looked at before a kernel is picked, where that may make row-rank the fastest and something else
+/// Rows of C that are looked at before a kernel is picked, if that may make row-rank the fastest and something else
 /// takes longer than kRowSampleWorthMs beside the build; a CTA each, so rows must not be long on average.
 inline constexpr std::uint32_t kSampledRows = 256;
 inline constexpr double kRowSampleWorthMs = 1;
@@ -156,7 +156,7 @@ inline constexpr double kMaxSampledRowPairs = 1u << 15;
 /// Pairs of a row whose columns one CTA of row-rank finds, about; longer rows are cut by columns.
 inline constexpr std::uint64_t kRowPiecePairs = 1u << 14;
 
-/// Pairs of a CTA of row-rank that multiplies, about: where C blocks have many, it takes fewer of them.
+/// Pairs of a CTA of row-rank that multiplies, about: if C blocks have many, it takes fewer of them.
 inline constexpr std::uint64_t kRankWindowPairs = 8192;
 inline constexpr std::uint32_t kMinRankSlots = 16;
 
@@ -169,7 +169,7 @@ struct RankCta {
 inline constexpr RankCta kRankWideCta = {.warps = 16, .region_bytes = 100u << 10};  // two per multiprocessor of 228 KB
 inline constexpr RankCta kRankShortCta = {.warps = 8, .region_bytes = 48u << 10};   // four
 inline constexpr RankCta kRankTinyCta = {.warps = 4, .region_bytes = 24u << 10};    // eight
-inline constexpr RankCta kRankSmallestCta = {.warps = 8, .region_bytes = 38u << 10};  // where a CTA has 48 KB at most
+inline constexpr RankCta kRankSmallestCta = {.warps = 8, .region_bytes = 38u << 10};  // if a CTA has 48 KB at most
 inline constexpr std::uint64_t kRankShortRowPairs = 1024;
 inline constexpr std::uint32_t kRankTinySide = 4;  // rows of blocks up to this side take the tiny one, others the short
 
@@ -199,11 +199,11 @@ constexpr std::uint32_t rank_slots(std::uint32_t m, RankCta cta) {
   return slots;
 }
 
-/// Records of one panel of row-rank, unless memory asks for less. Far fewer come of it where C blocks have many pairs:
+/// Records of one panel of row-rank, unless memory asks for less. Far fewer come of it if C blocks have many pairs:
 /// panels are cut by what pairs allow.
 inline constexpr std::uint64_t kRankPanelBytes = std::uint64_t{4} << 30;
 
-/// Split offsets of a panel that row-rank keeps: as many as C blocks, or a quarter where these may be zero and are
+/// Split offsets of a panel that row-rank keeps: as many as C blocks, or a quarter if these may be zero and are
 /// written twice. Windows for which there is no room search for themselves.
 constexpr std::uint64_t max_rank_splits(std::uint64_t max_c_blocks, bool can_be_zero) {
   return can_be_zero ? max_c_blocks / 4 : max_c_blocks;
@@ -228,11 +228,11 @@ constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
 }
 
 /// What the planner knows of the kernels beside their rates (src/plan/models/device_rates.hpp).
-inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, where rows differ
+inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, if rows differ
 inline constexpr double kUnevenRankRate = 0.75;   // of the pair rate of row-rank, there
 inline constexpr double kTileCountWorthMs = 1;    // what a kernel must take for tiles to be counted
 inline constexpr double kEarlyExitMargin = 1.1;   // early exit waits for the last element of a tile, not the average
-inline constexpr double kGustavsonCheckedShare = 0.4;  // of the pair rates of row-spread and row-rank, where sums are
+inline constexpr double kGustavsonCheckedShare = 0.4;  // of the pair rates of row-spread and row-rank, if sums are
                                                        // checked for overflow
 inline constexpr double kBinnedCheckedShare = 0.64;    // of that of row-spread, side 8, there: pairs are binned
 

@@ -26,7 +26,7 @@ struct CompressedView {
 struct SortFindings {
   std::uint32_t num_rows = 0;
   std::uint32_t longest_row = 0;    // its blocks, beyond kBitmapColumns block columns; else 0
-  std::uint32_t has_duplicate = 0;  // 1 where two blocks have the same key
+  std::uint32_t has_duplicate = 0;  // 1 if two blocks have the same key
   std::uint32_t unused = 0;
 
   /// Whether the sort has ended well.
@@ -49,7 +49,7 @@ struct MatchTotals {
 /// How the elements of an operand's blocks lie: rows and columns behind m are zeros.
 struct BlockShape {
   std::uint32_t m = 0;
-  std::uint32_t side = 0;  // m, or padded_side(m) where the row kernels read them
+  std::uint32_t side = 0;  // m, or padded_side(m) if the row kernels read them
 };
 
 /// Operand blocks in the order of a CompressedView.
@@ -81,7 +81,7 @@ struct CBlocksView {
                                         // null = every C block of the panel
   std::uint32_t row_begin = 0;
   std::uint32_t num_rows = 0;
-  std::uint32_t column_begin = 0;  // only where keys is null
+  std::uint32_t column_begin = 0;  // only if keys is null
   std::uint32_t num_columns = 0;
   std::uint32_t column_bits = 0;
 };
@@ -138,7 +138,7 @@ struct SplitKView {
 /// What a multiply kernel fills: values and flag of each C block.
 struct CBlockResults {
   std::uint32_t* values = nullptr;   // [num_c_blocks, m, m], device, saturated
-  std::uint8_t* non_zero = nullptr;  // [num_c_blocks], device: 1 where an element is not zero
+  std::uint8_t* non_zero = nullptr;  // [num_c_blocks], device: 1 if an element is not zero
 };
 
 /// Where a kernel writes the C blocks that it packs into records {i, j, values} itself, zero blocks left out.
@@ -150,7 +150,7 @@ struct RecordOutput {
 };
 
 /// A dense operand as bytes, K contiguous.
-/// Values: element = high << shift | low, high < 256, low < 1 << shift. One plane: high bytes only, which is all where
+/// Values: element = high << shift | low, high < 256, low < 1 << shift. One plane: high bytes only, which is all if
 /// shift = 0, and otherwise bounds the elements from below. Three planes: high + low < 255 as well, 4 <= shift <= 7.
 /// Layout: num_rows plane rows (a multiple of 8 * num_planes) of stride_bytes (a multiple of 128). One plane: plane row
 /// = element row. Two planes: 8 rows of high bytes, then 8 rows of low bytes of the same 8 element rows; three planes:

@@ -84,7 +84,7 @@ class BlockProduct {
   }
   __device__ bool owns(std::uint32_t x) const { return element(x) < side() * side(); }
 
-  /// Copies pairs to shared memory: A's block, then B's, each contiguous; 16 bytes per thread where m allows.
+  /// Copies pairs to shared memory: A's block, then B's, each contiguous; 16 bytes per thread if m allows.
   __device__ void stage_pairs(const BlockPair* pairs, std::uint32_t count) {
     const std::uint32_t elements = side() * side();
     if constexpr (Shape::kM != 0) {

@@ -7,7 +7,7 @@
 namespace spmm::kernels {
 namespace {
 
-/// Entries of each list held in shared memory at a time: at least four per thread where a CTA has two warps.
+/// Entries of each list held in shared memory at a time: at least four per thread if a CTA has two warps.
 constexpr std::uint32_t kChunk = 256;
 
 /// Where every C block of a panel is visited, CTAs walk down this many block rows before they move to the next column,

@@ -68,7 +68,7 @@ __device__ inline void raise_most(unsigned long long value, unsigned long long* 
   if (threadIdx.x % 32 == 0 && value > *most) atomicMax(most, value);
 }
 
-// Grid: one thread per row of A, or of B where that has more.
+// Grid: one thread per row of A, or of B if that has more.
 // Work: the first row of each run, and the last of all, write an offset; a warp reduces its rows' largest pair count,
 //       and the last columns of B's rows.
 // Memory: contiguous, but for a word per row of B.

@@ -32,8 +32,8 @@ struct ParsedView {
   std::uint16_t* values = nullptr;          // [first + count, m, m], device
   unsigned long long* first_bad = nullptr;  // [1], device: lowered to the first record with an index >= nb
   std::uint32_t* max_element = nullptr;     // [1], device: raised to the largest element
-  std::uint32_t* has_zeros = nullptr;  // [1], device: where parsing_finds_zeros, set to 1 if a block has a column of
-                                       // zeros or, transposed, nothing else: what launch_find_zeros looks for
+  std::uint32_t* has_zeros = nullptr;       // [1], device: if parsing_finds_zeros, set to 1 if a block has a column of
+                                            // zeros or, transposed, nothing else: what launch_find_zeros looks for
 };
 
 /// Whether has_zeros is of use.
@@ -79,7 +79,7 @@ void launch_take_columns(const SortedKeysView& sorted, std::uint32_t* columns, c
 /// Exchanges the two coordinates of each key.
 void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream);
 
-/// out[p] = block number numbers[p] of values. found: [1], device; where it says that the matrix is not sorted, nothing
+/// out[p] = block number numbers[p] of values. found: [1], device; if it says that the matrix is not sorted, nothing
 /// is done.
 /// Shapes: values and out [count, m, m], device.
 void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
@@ -101,7 +101,7 @@ void launch_transpose_blocks(const std::uint16_t* values, std::uint64_t count, s
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,
                     cudaStream_t stream);
 
-/// row_index[x] = row index of block row wanted[x], kNoRow where that row is empty. row_index may be wanted itself.
+/// row_index[x] = row index of block row wanted[x], kNoRow if that row is empty. row_index may be wanted itself.
 void launch_find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index,
                            std::uint32_t* row_index, cudaStream_t stream);
 
@@ -129,12 +129,12 @@ void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets
 struct RowMatch {
   CompressedView a;  // num_rows: at most
   CompressedView b;
-  const SortFindings* a_found = nullptr;     // [1]; where either matrix is not sorted, nothing is done
+  const SortFindings* a_found = nullptr;     // [1]; if either matrix is not sorted, nothing is done
   const SortFindings* b_found = nullptr;     // [1]
   const std::uint64_t* b_borders = nullptr;  // [nb + 1], of B's rows, as launch_sort_rows writes them
   std::uint32_t* b_row_index = nullptr;      // [blocks of A]
   std::uint64_t* row_pairs = nullptr;        // [a.num_rows], scratch
-  std::uint64_t* row_offsets = nullptr;      // [a.num_rows + 1], scratch, where a.num_rows > max_runs
+  std::uint64_t* row_offsets = nullptr;      // [a.num_rows + 1], scratch, if a.num_rows > max_runs
   std::uint32_t max_runs = 0;
   MatchTotals* totals = nullptr;         // [1], zeros before
   std::uint64_t* run_offsets = nullptr;  // [min(a.num_rows, max_runs) + 1]: pairs before each run of run_stride() rows
@@ -227,7 +227,7 @@ inline constexpr std::uint64_t kMaxShortRowPairs = 1024;
 /// Scratch bytes of launch_list_short_rows; max_row_pairs as there.
 std::size_t list_short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t max_row_pairs);
 
-/// The same as launch_list_pairs where no row has more than max_row_pairs pairs. Leaves buffers.keys alone and needs
+/// The same as launch_list_pairs if no row has more than max_row_pairs pairs. Leaves buffers.keys alone and needs
 /// buffers.pairs.front() only.
 /// Values: max_row_pairs <= kMaxShortRowPairs; work is 8-byte aligned.
 void launch_list_short_rows(const ExpandView& view, const PanelPairs& panel, std::uint64_t max_row_pairs,
@@ -252,7 +252,7 @@ void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_c_blocks, 
 /// What names C blocks, and where their records go.
 struct RecordPacking {
   const std::uint32_t* rows = nullptr;       // [rows of A], device: block rows
-  const std::uint32_t* columns = nullptr;    // [columns of B], device; null where C blocks name block columns
+  const std::uint32_t* columns = nullptr;    // [columns of B], device; null if C blocks name block columns
   const std::uint32_t* positions = nullptr;  // [num_c_blocks], device
   std::uint32_t* records = nullptr;          // [non-zero C blocks, 2 + m * m], device
 };

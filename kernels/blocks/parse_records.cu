@@ -15,7 +15,7 @@ __device__ std::uint32_t warp_max(std::uint32_t value) {
   return value;
 }
 
-/// Raises *max_element to the largest value of a CTA. One atomic per CTA, and only where it would raise it: those of
+/// Raises *max_element to the largest value of a CTA. One atomic per CTA, and only if it would raise it: those of
 /// all warps that start together would wait for each other. Threads: all of the CTA.
 __device__ void raise_max(std::uint32_t largest, std::uint32_t* max_element) {
   __shared__ std::uint32_t of_warp[kThreads / 32];
@@ -89,7 +89,7 @@ __device__ inline std::uint32_t parse_word(const std::uint16_t* raw, std::uint32
   return 0;
 }
 
-// Grid: one CTA per kWordsPerCta words of the raw records. Word: 8 bytes where m is even, else 2.
+// Grid: one CTA per kWordsPerCta words of the raw records. Word: 8 bytes if m is even, else 2.
 // Work: neighbouring threads read neighbouring words; elements are written contiguously, or, transposed, within the
 //       128 bytes or so of their block.
 // Memory: contiguous, or, transposed, by elements.

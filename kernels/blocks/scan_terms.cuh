@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kOneScanCounts = kScanThreads * kScanItems;
 /// borders[x] = sum of counts(y), y < x, for x up to counts.count, by one CTA.
 void launch_scan_counts(const StoredRow& counts, std::uint64_t* borders, cudaStream_t stream);
 
-/// 1 where a sorted key opens a new row.
+/// 1 if a sorted key opens a new row.
 struct OpensRow {
   const std::uint64_t* keys;
   unsigned key_bits;
@@ -35,7 +35,7 @@ struct OpensRow {
   }
 };
 
-/// 1 where a sorted key differs from the one before.
+/// 1 if a sorted key differs from the one before.
 struct OpensCBlock {
   const std::uint64_t* keys;
   __host__ __device__ bool operator()(std::uint64_t x) const { return x == 0 || keys[x] != keys[x - 1]; }

@@ -35,7 +35,7 @@ struct Sides {
 };
 
 // Grid: one thread per key; a row of CTAs per side.
-// Work: a block takes the next rank of its row; the longest row is noted where bitmaps are not taken.
+// Work: a block takes the next rank of its row; the longest row is noted if bitmaps are not taken.
 // Memory: contiguous keys and ranks; counters are scattered, and stay in L2 for some million rows.
 __global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
   const RowSort& own = sides.side[blockIdx.y];
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kItemThreads) scatter_blocks(Sides sides) {
   });
 }
 
-/// The blocks of a row: [begin, end) among those of the side; its row index where it has any.
+/// The blocks of a row: [begin, end) among those of the side; its row index if it has any.
 struct RowExtent {
   std::uint32_t begin;
   std::uint32_t end;

@@ -13,7 +13,7 @@
 namespace spmm::kernels {
 
 /// One matrix that launch_sort_rows sorts.
-/// Shapes: [count] where nothing else is said; all on the device.
+/// Shapes: [count] if nothing else is said; all on the device.
 struct RowSort {
   std::uint64_t count = 0;
   const std::uint64_t* keys = nullptr;   // file order: block row << key_bits | block column
@@ -25,7 +25,7 @@ struct RowSort {
   std::uint32_t* offsets = nullptr;               // [min(count, nb) + 1]
   std::uint32_t* num_rows = nullptr;              // [1]
   std::uint32_t* longest_row = nullptr;           // [1], 0 before: its blocks, beyond kBitmapColumns block columns
-  std::uint32_t* has_duplicate = nullptr;         // [1], 0 before: 1 where two blocks have the same key
+  std::uint32_t* has_duplicate = nullptr;         // [1], 0 before: 1 if two blocks have the same key
   unsigned long long* first_duplicate = nullptr;  // [1], lowered to the first position whose key equals the one before
 };
 
@@ -54,7 +54,7 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
                       unsigned key_bits, cudaStream_t stream);
 
 /// A matrix sorted by block row alone, stable, and where its rows begin.
-/// Shapes: [count] where nothing else is said; all on the device.
+/// Shapes: [count] if nothing else is said; all on the device.
 struct RowRuns {
   std::uint64_t count = 0;
   unsigned key_bits = 0;

@@ -6,7 +6,7 @@
 namespace spmm::kernels {
 namespace {
 
-// Grid: one thread per element, striding over the grid where there are more.
+// Grid: one thread per element, striding over the grid if there are more.
 // Work: neighbouring threads take neighbouring elements.
 // Memory: 10 bytes per element.
 __global__ void widen_to_f64(const std::uint16_t* from, std::uint64_t count, double* to) {

@@ -5,10 +5,10 @@
 //   sum = hh << 2s + (ss - hh - ll) << s + ll.
 // A thread has registers for one of the three sums of its 128 elements, and a byte of shared memory for each:
 //   1. hh. An element with hh << 2s >= 2^32 - 1 is saturated, whatever follows: bit 7 of its byte. d = -hh << s.
-//   2. + ll. Now d = (ll >> s) - hh and, below that, s bits of ll, exactly, as a signed number: hh < 2^(32 - 2s) where
+//   2. + ll. Now d = (ll >> s) - hh and, below that, s bits of ll, exactly, as a signed number: hh < 2^(32 - 2s) if
 //      bit 7 is not set, and ll < 65,536 * 2^2s <= 2^30. The s bits go to the byte; d = (2^s - 1) (hh - (ll >> s)) less
 //      the s bits.
-//   3. + ss. Now d = sum >> s, exactly, where bit 7 is not set: hh << s < 2^27, ss - hh - ll <= 65,536 * 2 * 127^2 and
+//   3. + ss. Now d = sum >> s, exactly, if bit 7 is not set: hh << s < 2^27, ss - hh - ll <= 65,536 * 2 * 127^2 and
 //      ll >> s < 2^25 are less than 2^32 together. On the way sums wrap.
 #include <algorithm>
 
@@ -98,7 +98,7 @@ __device__ void finish_sums(const Shared& shared, std::uint32_t (&d)[kSums], con
 }
 
 /// Multiplies the planes of high parts. True: these alone prove every element of the CTA saturated. No checks on the
-/// way where the prefilter has found that they are not.
+/// way if the prefilter has found that they are not.
 __device__ bool multiply_high(Shared& shared, std::uint32_t (&d)[kSums], const Problem& problem,
                               const FragmentOrigin& origin, std::uint32_t warpgroup) {
   const std::uint32_t step = problem.saturated.done == nullptr ? kHighCheckEvery : kMaxStages;

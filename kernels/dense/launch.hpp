@@ -102,7 +102,7 @@ void launch_split_columns(const std::uint16_t* b, std::uint32_t inner, std::uint
 // ---- convert.cu: around a library product in doubles
 
 void launch_widen_to_f64(const std::uint16_t* from, std::uint64_t count, double* to, cudaStream_t stream);
-/// Clamps whole numbers from 0 to 2^53, and adds them to what `to` holds where they are to be merged.
+/// Clamps whole numbers from 0 to 2^53, and adds them to what `to` holds if they are to be merged.
 void launch_saturate_f64(const double* from, std::uint64_t count, bool merge, std::uint32_t* to, cudaStream_t stream);
 
 // ---- expand_planes.cu
@@ -140,7 +140,7 @@ struct DenseTarget {
 
 /// Tiles that the prefilter proved saturated, and filled.
 struct SaturatedTiles {
-  std::uint8_t* done = nullptr;       // [num_prefilter_tiles], device: 1 where a tile is; null = no prefilter has run
+  std::uint8_t* done = nullptr;       // [num_prefilter_tiles], device: 1 for each of them; null = no prefilter has run
   std::uint32_t* num_left = nullptr;  // [1], device: tiles that are not
 };
 

@@ -7,7 +7,7 @@
 namespace spmm::kernels {
 namespace {
 
-/// Elements [0, count) of a run of eight, zeros behind them; one load where that is aligned.
+/// Elements [0, count) of a run of eight, zeros behind them; one load if that is aligned.
 __device__ uint4 load_eight(const std::uint16_t* from, std::uint64_t count, bool aligned) {
   if (aligned && count >= 8) return __ldg(reinterpret_cast<const uint4*>(from));
   std::uint32_t words[4] = {};
@@ -32,7 +32,7 @@ __device__ ByteRuns split_sixteen(const std::uint32_t (&words)[8]) {
           .low = {four[0].low, four[1].low, four[2].low, four[3].low}};
 }
 
-/// Moves bits of four packed low bytes up to the high ones, where elements are to be cut at bit `shift` instead of 8.
+/// Moves bits of four packed low bytes up to the high ones, if elements are to be cut at bit `shift` instead of 8.
 /// Values: high bytes < 1 << shift when they have them.
 __device__ void move_cut(std::uint32_t& high, std::uint32_t& low, std::uint32_t shift) {
   constexpr std::uint32_t kEach = 0x0101'0101;
@@ -56,7 +56,7 @@ __device__ void store_planes(const BytePlanes& planes, std::uint64_t row, std::u
   *reinterpret_cast<uint4*>(high + step) = runs.low;
 }
 
-// Grid: one thread per 16 bytes along K of an element row, striding over the grid where there are more.
+// Grid: one thread per 16 bytes along K of an element row, striding over the grid if there are more.
 // Work: neighbouring threads of a row read 32 and write 16 neighbouring bytes to each plane.
 // Memory: no shared memory; rows that are not 16-byte aligned are read element by element, from cache.
 __global__ void __launch_bounds__(kItemThreads)

@@ -30,7 +30,7 @@ struct alignas(16) Stage {
 template <class Arith>
 constexpr std::size_t kSharedBytes = kStages * sizeof(Stage<typename Arith::Staged>);
 
-/// Copies Bytes (4 or 16) to shared memory without registers, zeros where `valid` is false.
+/// Copies Bytes (4 or 16) to shared memory without registers, zeros if `valid` is false.
 template <unsigned Bytes>
 __device__ inline void copy_async(void* to, const void* from, bool valid) {
 #if __CUDA_ARCH__ >= 800
@@ -69,7 +69,7 @@ struct Chunk {
   using Staged = typename Arith::Staged;
   static constexpr bool kWidens = sizeof(In) != sizeof(Staged);
 
-  Four<In> held;  // only where elements are widened on the way
+  Four<In> held;  // only if elements are widened on the way
 
   /// Starts to load the first `count` of the four, zeros behind them; nothing else is read.
   /// Shapes: to 16-byte aligned.

@@ -35,7 +35,7 @@ struct __align__(1024) Shared {
   volatile std::uint32_t stop;
 };
 
-/// Multiplies all stages, or stops early. True: every element of the CTA is saturated. The prefilter also stops where
+/// Multiplies all stages, or stops early. True: every element of the CTA is saturated. The prefilter also stops if
 /// the sums grow too slowly for that.
 template <std::uint32_t Planes, bool Prefilter>
 __device__ bool consume(Shared& shared, const Problem& problem, const FragmentOrigin& origin, std::uint32_t (&d)[128],

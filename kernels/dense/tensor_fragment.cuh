@@ -49,7 +49,7 @@ struct Fragment {
   __device__ static std::uint64_t sum(const std::uint32_t (&d)[128], std::uint32_t shift, std::uint32_t group,
                                       std::uint32_t half, std::uint32_t e) {
     if constexpr (Planes == 2) {
-      const std::uint32_t middle = 1u << shift;  // multiply-add, where a shift of 64 bits would be several instructions
+      const std::uint32_t middle = 1u << shift;  // a multiply-add: a shift of 64 bits would be several instructions
       const std::uint32_t high = middle * middle;
       return multiply_wide(d[8 * group + e], high) + multiply_wide(d[8 * group + 2 + e], middle) +
              multiply_wide(d[8 * group + 4 + e], middle) + d[8 * group + 6 + e];
@@ -133,7 +133,7 @@ __device__ void store(const std::uint32_t (&d)[128], const Problem& problem, con
   }
 }
 
-/// The same where m is even: both elements of a group lie in one C block, next to each other. M: m, 0 = at run time.
+/// The same if m is even: both elements of a group lie in one C block, next to each other. M: m, 0 = at run time.
 template <std::uint32_t Planes, std::uint32_t M, bool Prefilter = false>
 __device__ void store_even(const std::uint32_t (&d)[128], const Problem& problem, const FragmentOrigin& origin) {
   const DenseTarget& target = problem.target;

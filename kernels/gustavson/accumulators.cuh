@@ -12,14 +12,14 @@ __host__ __device__ constexpr std::uint32_t c_block_words(std::uint32_t elements
   return elements + (elements + 31) / 32;
 }
 
-/// What the columns of a row are XORed with where m is 32 or 64: lanes add to every other column of eight in eight
+/// What the columns of a row are XORed with if m is 32 or 64: lanes add to every other column of eight in eight
 /// rows, whose first elements lie in the same bank. Rows 0 to 3 begin at columns 0, 8, 16, 24, rows 4 to 7 one beside
 /// them.
 __device__ constexpr std::uint32_t row_swizzle(std::uint32_t row) {
   return row % 4 * 8 | row / 4 % 2;
 }
 
-/// Sums of a column chunk, m x m elements per C block also where operands are padded. M = 0: m is known at run time.
+/// Sums of a column chunk, m x m elements per C block also if operands are padded. M = 0: m is known at run time.
 /// An element is a 32-bit sum and a sticky bit, which a carry out of the sum sets: the element is saturated.
 template <std::uint32_t M>
 struct Accumulators {

@@ -1,4 +1,4 @@
-// Column chunks whose pairs are binned: what row-spread does where sums of blocks of side 8 are checked for overflow, a
+// Column chunks whose pairs are binned: what row-spread does if sums of blocks of side 8 are checked for overflow, a
 // comparison for each C block instead of one for each pair and an atomic that returns what was there.
 #pragma once
 
@@ -37,7 +37,7 @@ __device__ void write_bins(const PairBins& bins, std::uint32_t m, const ChunkOut
   write_records<M>(chunk.flags, chunk.order, m, out, RecordParts{value_at, pair_at, index_of});
 }
 
-/// Multiplies and writes the chunk by bins. Returns false where one overflows: nothing is written.
+/// Multiplies and writes the chunk by bins. Returns false if one overflows: nothing is written.
 /// Threads: all of the CTA.
 template <std::uint32_t M>
 __device__ bool mul_in_bins(Round& round, BSegment segment, std::uint32_t* shared, const BinnedChunk& chunk) {

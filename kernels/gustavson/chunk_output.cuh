@@ -23,7 +23,7 @@ __device__ void flag_c_blocks(const Accumulators<M>& sums, std::uint32_t num_c_b
         any = sums.template any_of_four<Fits>(c_block, (x + (M == 4 ? lane / 2 : lane)) % kQuarters);
       }
       word = __ballot_sync(~0u, any);
-    } else if (sums.elements() <= kFewElements) {  // the same, two elements at a time where their number is even
+    } else if (sums.elements() <= kFewElements) {  // the same, two elements at a time if their number is even
       const std::uint32_t step = sums.elements() % 2 == 0 ? 2 : 1;
       const std::uint32_t end = sums.elements() / step;
       const std::uint32_t c_block = w * 32 + lane;

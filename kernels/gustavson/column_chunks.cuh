@@ -43,7 +43,7 @@ __device__ inline BSegment find_segment(const CompressedView& b, std::uint32_t b
 }
 
 /// What a warp takes of a round: the B segments from x on, without the first `skipped` pairs, `pairs` at most; or,
-/// where drawn, whichever segment is next.
+/// if drawn, whichever segment is next.
 struct Share {
   bool drawn;
   std::uint32_t x;
@@ -74,7 +74,7 @@ struct Round {
   std::uint32_t of_warp[kWarps];
   std::uint32_t next;  // segment to be drawn
 
-  /// Lists the calling thread's segment; at the end all segments are listed. Warps draw them, or take, where few blocks
+  /// Lists the calling thread's segment; at the end all segments are listed. Warps draw them, or take, if few blocks
   /// of A are multiplied with many of B, the same number of pairs each.
   /// Shapes: count = segments of the round, elements = of a block.
   /// Threads: all of the CTA.

@@ -38,7 +38,7 @@ __global__ void prepare_chunks(CompressedView b, CBlocksView c_blocks, ColumnChu
   });
 }
 
-/// Flags the C blocks that have pairs, which is to say, all that are written where none of these is zero.
+/// Flags the C blocks that have pairs, which is to say, all that are written if none of these is zero.
 /// Threads: all of the CTA, once segments are listed and flags are clear.
 __device__ void mark_columns(const Round& round, std::uint32_t count, const std::uint32_t* b_columns,
                              std::uint32_t first_column, CBlockFlags& flags) {
@@ -104,7 +104,7 @@ __device__ void add_share(Round& round, Share share, std::uint32_t count, const 
   }
 }
 
-/// What a CTA lists of its work: B segments; or, where these are short, units of them (product_units.cuh), for which
+/// What a CTA lists of its work: B segments; or, if these are short, units of them (product_units.cuh), for which
 /// there are sums of one C block more that no record is made of; or pairs in bins (binned_chunks.cuh) for rows whose
 /// sums are checked, B segments for others.
 enum class Listing { segments, units, bins };
@@ -256,7 +256,7 @@ template <std::uint32_t P, std::uint32_t M, Listing L>
 std::uint32_t shared_limit() {
   constexpr std::uint32_t kStatic = sizeof(Listed<P, L>) + sizeof(CBlockFlags) + 2 * CBlockFlags::kMaxCBlocks;
   constexpr std::uint32_t kCtaBytes = 113u << 10;         // two per multiprocessor of 228 KB
-  constexpr std::uint32_t kSmallSharedBytes = 36u << 10;  // where a device gives a CTA less
+  constexpr std::uint32_t kSmallSharedBytes = 36u << 10;  // if a device gives a CTA less
   constexpr std::uint32_t kMostBytes = std::min(kGustavsonSharedBytes, (kCtaBytes - kStatic - 16) / 16 * 16);
   constexpr std::size_t kKnownDevices = 64;
   static std::array<std::atomic<std::uint32_t>, kKnownDevices> known{};
@@ -275,7 +275,7 @@ std::uint32_t shared_limit() {
   return limit;
 }
 
-/// 32-bit words that a CTA has for each C block: for its sums, or, where pairs are binned, for whichever takes more.
+/// 32-bit words that a CTA has for each C block: for its sums, or, if pairs are binned, for whichever takes more.
 template <Listing L>
 std::uint32_t words_per_c_block(std::uint32_t m) {
   const std::uint32_t of_sums = c_block_words(m * m);
@@ -324,7 +324,7 @@ inline bool are_bins_faster(const GustavsonProduct& product, const CBlocksView& 
          has_pairs_per_c_block(product, mean_row, c_blocks.num_columns, kMinBinPairs, kMaxBinPairs);
 }
 
-/// Units where segments are short on average; long ones of few rows are cut into as many as there are.
+/// Units if segments are short on average; long ones of few rows are cut into as many as there are.
 template <std::uint32_t P, std::uint32_t M>
 void launch(const GustavsonProduct& product, const CBlocksView& c_blocks, const ZeroProducts& zeros,
             const RecordOutput& out, cudaStream_t stream) {

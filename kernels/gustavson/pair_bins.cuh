@@ -20,7 +20,7 @@ struct PairBins {
   static_assert(ColumnChunks::kThreads <= kMaxABlocks);
 
   std::uint32_t* pairs;   // [num_c_blocks, kSlots], shared, 16-byte aligned
-  std::uint32_t* counts;  // [num_c_blocks], shared: pairs, also where there are more than slots
+  std::uint32_t* counts;  // [num_c_blocks], shared: pairs, also if there are more than slots
 
   __device__ PairBins(std::uint32_t* shared, std::uint32_t num_c_blocks)
       : pairs(shared), counts(shared + num_c_blocks * kSlots) {}

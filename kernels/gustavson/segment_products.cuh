@@ -1,5 +1,5 @@
 // How a warp adds one block of A times a B segment to the sums of a column chunk, for each padded side P.
-// M: side of the C blocks where it is P, else 0 and known at run time; elements behind it are products of padding,
+// M: side of the C blocks if it is P, else 0 and known at run time; elements behind it are products of padding,
 // which are zero and belong nowhere.
 #pragma once
 
@@ -284,7 +284,7 @@ __device__ void add_segment_wide(const std::uint16_t* a_block, const OperandView
   const std::uint32_t swizzle = P % 32 == 0 && m == P ? row_swizzle(Sums8::row()) : 0;  // the same for every eighth row
   for (std::uint32_t first_row = 0; first_row < P && segment.first < segment.end; first_row += kRows * 8) {
     EightTerms<P> rows[kRows];
-    std::uint32_t end_column[kRows];  // 0 where the row is padding
+    std::uint32_t end_column[kRows];  // 0 if the row is padding
     std::uint32_t positions[kRows];   // of the row's first element
 #pragma unroll
     for (std::uint32_t r = 0; r < kRows; ++r) {

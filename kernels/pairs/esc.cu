@@ -19,13 +19,13 @@ constexpr std::uint32_t kSharedElements = 4096;  // of C blocks per CTA: 16 KB, 
 constexpr std::uint32_t kMaxCBlocks = 256;       // of a CTA
 static_assert(kMaxCBlocks <= CBlockFlags::kMaxCBlocks && kMaxCBlocks / 32 <= kThreads);
 
-/// C blocks per CTA, where there must be room for their results in shared memory.
+/// C blocks per CTA, if there must be room for their results in shared memory.
 __host__ __device__ constexpr std::uint32_t c_blocks_per_cta(std::uint32_t m) {
   const std::uint32_t c_blocks = kSharedElements / (m * m);
   return c_blocks == 0 ? 1 : c_blocks < kMaxCBlocks ? c_blocks : kMaxCBlocks;
 }
 
-/// C blocks per CTA where results go straight to their records: enough that eight warps share the tiles of large ones
+/// C blocks per CTA if results go straight to their records: enough that eight warps share the tiles of large ones
 /// evenly.
 __host__ __device__ constexpr std::uint32_t non_zero_blocks_per_cta(std::uint32_t m) {
   constexpr std::uint32_t kFewest = 4;

@@ -32,10 +32,10 @@ void launch_add_split_k(const PairValues& values, const PairListView& list, std:
 struct EscProduct {
   PairValues values;
   PairListView list;
-  SplitKView split_k;  // sums made before; empty where no C block has so many pairs
+  SplitKView split_k;  // sums made before; empty if no C block has so many pairs
   std::uint32_t m = 0;
   std::uint32_t max_element = 0;  // largest element of both operands
-  bool can_be_zero = true;        // false where launch_find_zeros found nothing
+  bool can_be_zero = true;        // false if launch_find_zeros found nothing
 };
 
 /// A CTA per some C blocks: multiplies the pairs listed for each and writes records.

@@ -34,7 +34,7 @@ __device__ inline std::uint64_t sum_pairs_4(const PairValues& values, const Pair
 }
 
 /// The terms of a lane in the products of side 8 of two pairs on tensor cores: four elements of each operand, of the
-/// first pair where lane % 4 < 2, else of the second. Layout: two products of 16 x 8 x 16 bytes (byte_mma.cuh).
+/// first pair if lane % 4 < 2, else of the second. Layout: two products of 16 x 8 x 16 bytes (byte_mma.cuh).
 ///
 ///                                       K 0-7           K 8-15
 ///   first operand, rows 0-7:            high(A), pair 0  high(A), pair 1
@@ -101,7 +101,7 @@ struct TileSums {
   using Tile = WarpTile<P>;
   Sums8 eights[Tile::kRows][Tile::kColumns];
 
-  /// Adds 16 terms: a, b = a lane's part of the first rows and columns, four terms each; zeros where they are not
+  /// Adds 16 terms: a, b = a lane's part of the first rows and columns, four terms each; zeros if they are not
   /// there.
   __device__ void add(const std::uint16_t* a, const std::uint16_t* b, bool there) {
     BytePair rows[Tile::kRows];

@@ -19,7 +19,7 @@ constexpr std::uint32_t kCtas = 5;         // per multiprocessor: six leave 40 r
 static_assert(kShortRowPairs <= kCapacity / 2 && kCapacity <= CBlockFlags::kMaxCBlocks && kThreads % 32 == 0);
 
 /// C blocks that a warp computes and writes together: with m = 8 their records are a whole number of sectors, and start
-/// at one where their number is a multiple of this.
+/// at one if their number is a multiple of this.
 constexpr std::uint32_t kGroup = 4;
 constexpr std::uint32_t kRecordPairs = 33;  // 64-bit words of a record: head, 32 pairs of elements
 constexpr std::uint32_t kGroupVectors = kGroup * kRecordPairs / 2;  // 128-bit words of a group

@@ -74,7 +74,7 @@ __device__ inline void set_bits(const RankedProduct& product, const RowPiece& pi
   if (threadIdx.x % 32 == 31 && of_warp != 0) atomicAdd(&lists.pairs, of_warp);  // warps share the sum
 }
 
-/// C blocks of a window: fewer where each has many pairs, and as many in each window of a piece.
+/// C blocks of a window: fewer if each has many pairs, and as many in each window of a piece.
 __device__ inline std::uint32_t window_of_piece(std::uint32_t count, std::uint32_t pairs, RankShape shape) {
   if (count == 0) return 1;
   const std::uint64_t wanted = kRankWindowPairs * count / max(pairs, 1u);
@@ -162,7 +162,7 @@ void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_bloc
   const std::uint32_t span = std::min(scratch.max_span, c_blocks.num_columns + 31);
   const std::uint32_t num_words = (span + 31) / 32 + 1;
   const std::uint32_t shared_bytes = num_words * 4;
-  constexpr std::uint32_t kFewBytes = 8u << 10;    // many CTAs fit: small ones, where rows are short
+  constexpr std::uint32_t kFewBytes = 8u << 10;    // many CTAs fit: small ones, if rows are short
   constexpr std::uint32_t kManyBytes = 40u << 10;  // fewer CTAs fit: larger ones, as for long rows with many columns
   const bool has_short_rows = scratch.mean_row_pairs <= kRankShortRowPairs;
   unsigned threads = 256;

@@ -67,7 +67,7 @@ __global__ void find_row_spans(RankedProduct product, CBlocksView c_blocks, Colu
   });
 }
 
-/// Takes places for the split offsets of the windows of a piece, or of the pieces of a row; kNoRow where there is no
+/// Takes places for the split offsets of the windows of a piece, or of the pieces of a row; kNoRow if there is no
 /// room for them.
 __device__ inline std::uint32_t place_splits(const RankScratch& scratch, std::uint32_t num_ranges,
                                              std::uint32_t num_blocks) {

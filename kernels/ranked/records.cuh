@@ -9,7 +9,7 @@ namespace spmm::kernels {
 /// The records of a window: all of its C blocks, in the order of their columns.
 struct WindowRecords {
   std::uint32_t* records;        // of the panel, device
-  std::uint8_t* non_zero;        // of the panel, device: where C blocks can be zero; else null
+  std::uint8_t* non_zero;        // of the panel, device: if C blocks can be zero; else null
   std::uint32_t first;           // record
   std::uint32_t count;           // C blocks
   std::uint32_t block_row;       // of all of them

@@ -133,7 +133,7 @@ __device__ bool any_has_more(const RankTargets<M>& counted, std::uint32_t most) 
 }
 
 /// Multiplies a window; returns whether no bits of its sums need to be looked at. fitting_pairs: of a C block, whose
-/// sums fit 32 bits. Work: where a C block could have more than those, pairs are counted and nothing else is checked;
+/// sums fit 32 bits. Work: if a C block could have more than those, pairs are counted and nothing else is checked;
 /// few windows turn
 ///       out to have one, and are multiplied again.
 /// Threads: all of the CTA. All products are added when it returns.

@@ -65,7 +65,7 @@ __device__ std::uint32_t slots_of_blocks(const OperandView& b, std::uint32_t fir
   return __shfl_sync(~0u, slot, lane < end - first ? lane : 0);
 }
 
-/// What the columns of a row are XORed with where m is 16: lanes add to every other column of eight in eight rows, of
+/// What the columns of a row are XORed with if m is 16: lanes add to every other column of eight in eight rows, of
 /// which every second one begins in the same bank. Rows 0, 2, 4, 6 use even columns, odd ones, and the same of the
 /// other half.
 __device__ constexpr std::uint32_t ranked_swizzle(std::uint32_t row) {
@@ -81,7 +81,7 @@ __device__ void add_ranked_wide(const std::uint16_t* a_block, const OperandView&
   constexpr std::uint32_t kRows = P / 8;
   const std::uint32_t from = Sums8::row() * P + threadIdx.x % 4 * 4;
   EightTerms<P> rows[kRows];
-  std::uint32_t end_column[kRows];  // 0 where the row is padding
+  std::uint32_t end_column[kRows];  // 0 if the row is padding
   std::uint32_t positions[kRows];   // of the row's first element
 #pragma unroll
   for (std::uint32_t r = 0; r < kRows; ++r) {

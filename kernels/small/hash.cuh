@@ -39,7 +39,7 @@ struct SmallTable {
     for (std::uint32_t x = lane; x < slots / 32 * M * M; x += 32) sums.saturated[x] = 0;
   }
 
-  /// Slot of a column, taken where it has none. Values: fewer than `slots` other columns are in the table.
+  /// Slot of a column, taken if it has none. Values: fewer than `slots` other columns are in the table.
   [[nodiscard]] __device__ std::uint32_t slot_of(std::uint32_t column) const {
     std::uint32_t slot = __umulhi(column * 2654435769u, slots);  // Fibonacci hashing
 #pragma unroll 1

@@ -35,7 +35,7 @@ struct SmallTables {
   std::uint32_t rows_per_warp = 0;
 };
 
-/// Tables where no row that is hashed has more than max_row_pairs pairs.
+/// Tables if no row that is hashed has more than max_row_pairs pairs.
 SmallTables small_tables(std::uint32_t m, SmallCta cta, std::uint32_t hash_slots, std::uint64_t max_row_pairs);
 
 /// split_offsets[r, c] = first block of B's row r in columns from c * chunk_columns on; the last one: the row's end.

@@ -40,7 +40,7 @@ struct SmallChunk {
   std::uint32_t row;
   std::uint32_t first_column;
   std::uint32_t num_columns;
-  std::uint32_t number;  // among the dense chunks of the row; kNoRow where it is another kind of chunk
+  std::uint32_t number;  // among the dense chunks of the row; kNoRow if it is another kind of chunk
   bool whole;            // all pairs of the row
 };
 

@@ -112,7 +112,7 @@ __device__ inline std::uint32_t find_row(const CompressedView& index, std::uint3
 }
 
 /// Writes the blocks of the operand that lie in the tile.
-/// Work: a warp per row of the index, or several where there are fewer rows than warps.
+/// Work: a warp per row of the index, or several if there are fewer rows than warps.
 template <bool AlongRow, std::uint32_t Width>
 __device__ void fill_tile(const TileSource& source, const PlacedTile& placed, std::uint8_t* tile) {
   const TileGrid& grid = source.grid;

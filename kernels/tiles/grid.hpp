@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kMaxTileSide = std::uint64_t{1} << 21;
 inline constexpr std::uint32_t kMaxLongLists = 2048;
 
 /// The product of A's stored rows and all block columns of B in tiles. Rows and columns of a tile are whole blocks, as
-/// many as fit; K is cut every kTileDepth elements, through blocks where m does not divide that.
+/// many as fit; K is cut every kTileDepth elements, through blocks if m does not divide that.
 /// Values: 1 <= m <= 64, num_planes 1 or 2.
 struct TileGrid {
   std::uint32_t m = 0;

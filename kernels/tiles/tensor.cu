@@ -34,7 +34,7 @@ struct __align__(1024) TileShared {
   volatile std::uint32_t stop;     // number of a list that needs no more stages
 };
 
-/// Fetches the stages of every list of the CTA, one list after the other, and goes on to the next where the consumers
+/// Fetches the stages of every list of the CTA, one list after the other, and goes on to the next if the consumers
 /// stop one.
 /// Threads: one whole warp, of which the first lane fetches.
 __device__ void produce_tiles(TileShared& shared, const TileProduct& product) {
@@ -82,7 +82,7 @@ struct ListProgress {
   std::uint32_t first;   // stage that it begins with
 };
 
-/// Multiplies a list of stages and writes its C blocks; ends early where all elements are saturated. Returns how many
+/// Multiplies a list of stages and writes its C blocks; ends early if all elements are saturated. Returns how many
 /// stages were multiplied.
 template <std::uint32_t Planes, std::uint32_t M>
 __device__ std::uint32_t consume_list(TileShared& shared, const TileTask& task, const ListProgress& list,

@@ -71,7 +71,7 @@ struct BoundClaims {
 };
 
 /// Clears the claims of blocks with an element whose sum of products of bytes stays below the limit. What stays is
-/// proven only if all tiles are done: a claim also stays where nothing has run.
+/// proven only if all tiles are done: a claim also stays if nothing has run.
 /// Values: depth <= kBoundChunk * kMaxBoundChunks.
 void launch_prove_claims(const BytePanel& a, const BytePanel& b, const BoundClaims& claims, cudaStream_t stream);
 

@@ -198,7 +198,7 @@ __device__ void list_chunks(Shared& shared, const std::uint8_t* used_a, const st
 }
 
 /// Grid: a CTA per tile of kBoundRows x kBoundColumns elements, groups of kGroupRows row tiles, column by column.
-/// Work: eight warps, 64 x 64 elements each, 128 sums per thread; ends where all that is claimed is proven.
+/// Work: eight warps, 64 x 64 elements each, 128 sums per thread; ends when all that is claimed is proven.
 /// Memory: 4 stages of 24 KB by cp.async, 16 bytes per thread, four threads to 64 successive bytes of a line.
 __global__ void __launch_bounds__(kThreads, 1) prove_claims(BytePanel a, BytePanel b, BoundClaims claims) {
   extern __shared__ std::uint8_t memory[];

@@ -16,7 +16,7 @@ __device__ std::uint8_t* place_of(const BytePanel& panel, std::uint64_t line, st
   return panel.bytes + line * panel.depth + k;
 }
 
-/// Writes m bytes, element(x) >> shift for x in [0, m). Words of four where they are aligned.
+/// Writes m bytes, element(x) >> shift for x in [0, m). Words of four if they are aligned.
 template <class Element>
 __device__ void put_run(std::uint8_t* to, std::uint32_t m, std::uint32_t shift, const Element& element) {
   if (m % 4 == 0) {  // then k and the depth are multiples of 4, too

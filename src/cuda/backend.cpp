@@ -33,7 +33,7 @@ nvtxDomainHandle_t nvtx_domain() {
   return domain;
 }
 
-/// Values: the payload is the bytes that the range moves, where it moves none its pairs.
+/// Values: the payload is the bytes that the range moves, if it moves none its pairs.
 void push_range(const char* name, const StageWork& work) {
   nvtxEventAttributes_t range{};
   range.version = NVTX_VERSION;

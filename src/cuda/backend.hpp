@@ -36,7 +36,7 @@ int num_devices(std::string& why_not);
 /// Whether a launcher has told this process its rank on the node: others may want the other devices.
 bool has_local_rank();
 
-/// Picks a device and starts it: `wanted` >= 0 names it; -1 means device 0 where one is visible, else local rank modulo
+/// Picks a device and starts it: `wanted` >= 0 names it; -1 means device 0 if one is visible, else local rank modulo
 /// devices. Returns nothing and sets `why_not` if there is none. The device that is current on the caller's thread
 /// stays. Errors: DeviceError if a named device does not exist.
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not);
@@ -47,7 +47,7 @@ DeviceInfo describe(const DeviceContext& context);
 StageHooks stage_hooks();
 
 /// C = A * B on run.device, records to `sink` in order; with run.more_devices on all of them, records also at their
-/// places where the sink takes them so. Does not call sink.finish(). The device that is current on the caller's thread
+/// places if the sink takes them so. Does not call sink.finish(). The device that is current on the caller's thread
 /// stays.
 /// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
 /// stands and left in `execution`.
@@ -57,7 +57,7 @@ ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execut
                       const plan::Decide& decide, const Run& run);
 
 /// Lower bounds of sums of C by kernels that share nothing with those of products, for proofs of their results. Empty
-/// where the device has no instructions for it. It answers false where device memory does not suffice, or CUDA fails.
+/// if the device has no instructions for it. It answers false if device memory does not suffice, or CUDA fails.
 /// Values: limit_bytes = of device memory; share = of the product that is proven, or null. Both must outlive it.
 BoundProver bounds_on(DeviceContext& context, std::uint64_t limit_bytes, MemoryShare* share);
 

@@ -117,7 +117,7 @@ class DeviceBounds {
         stream_(context),
         memory_(stream_, limit_bytes, share) {}
 
-  /// False where the memory is too small.
+  /// False if the memory is too small.
   bool run() {
     if (depth_ > std::uint64_t{kernels::kBoundChunk} * kernels::kMaxBoundChunks) return false;
     if (!divide()) return false;

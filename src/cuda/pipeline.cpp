@@ -209,7 +209,7 @@ void Pipeline::queue_sort(const ParsedOperands& parsed) {
   events_.timed(Stage::count, stream_, [&] { queued_->count(); });
 }
 
-/// Gathers blocks as the decision made from the headers wants them, or, where there is little to gather, may want them,
+/// Gathers blocks as the decision made from the headers wants them, or, if there is little to gather, may want them,
 /// while the host waits for what has been counted and makes the exact one. Few block columns: rows cannot be too long.
 GatheredAhead Pipeline::gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
   constexpr std::uint64_t kLittle = 64u << 20;  // 20 us; a decision takes as long
@@ -276,7 +276,7 @@ void Pipeline::look_at_rows(const SortedOperands& sorted, plan::Statistics& stat
   if (!decide_anew(statistics)) statistics.row_sample = {};
 }
 
-/// Decides with more statistics than before. Another kernel is taken only where the memory for it is free: the product
+/// Decides with more statistics than before. Another kernel is taken only if the memory for it is free: the product
 /// waits for none. Returns whether the decision stands.
 bool Pipeline::decide_anew(const plan::Statistics& more) {
   plan::Execution before = std::move(execution_);

@@ -38,7 +38,7 @@ class Pipeline {
   [[nodiscard]] UploadTarget upload_target() { return {.memory = memory_, .events = events_}; }
   [[nodiscard]] PinnedRing& ring() { return ring_; }
 
-  /// Allocates, where there is room, for a sort that is put on the stream while records are still on their way.
+  /// Allocates, if there is room, for a sort that is put on the stream while records are still on their way.
   void prepare_sort(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
   /// Puts that sort, and what goes along with it, on the stream.
   void queue_sort(const ParsedOperands& parsed);

@@ -59,7 +59,7 @@ void check_driver(CUresult status, const char* what) {
   throw CudaError(std::string(what) + ": CUDA driver error " + std::to_string(static_cast<int>(status)));
 }
 
-/// The context that the runtime uses on a device, started where it has not been. It is kept for the whole process:
+/// The context that the runtime uses on a device, started if it has not been. It is kept for the whole process:
 /// ending and starting it again between two engines would take 0.2 s.
 CUcontext primary_context(int device) {
   static std::mutex mutex;

@@ -101,7 +101,7 @@ class DeviceContext {
   /// kept for the next product.
   [[nodiscard]] std::uint64_t memory_bytes() const;
 
-  /// Memory of the pool in the order of `stream`. Errors: OutOfMemory where the device has no more.
+  /// Memory of the pool in the order of `stream`. Errors: OutOfMemory if the device has no more.
   void* allocate(std::uint64_t bytes, cudaStream_t stream, const char* what);
   /// Stream: waits for nothing; other streams must be done with the memory, or `stream` must wait for them.
   void release(void* data, cudaStream_t stream) noexcept;
@@ -130,7 +130,7 @@ class DeviceContext {
 
   int device_;
   cudaDeviceProp properties_{};
-  cudaMemPool_t pool_ = nullptr;  // null where the device has no pools
+  cudaMemPool_t pool_ = nullptr;  // null if the device has no pools
   FreeList<cudaStream_t> streams_;
   FreeList<std::byte*> slots_;
   FreeList<std::uint32_t*> words_;

@@ -5,7 +5,7 @@
 
 namespace spmm::cuda {
 
-/// In a catch block: throws the current exception again, with the device's number and name in its text where it is one
+/// In a catch block: throws the current exception again, with the device's number and name in its text if it is one
 /// that a device makes: CudaError, DeviceError, OutOfMemory.
 [[noreturn]] void rethrow_naming(const DeviceContext& context);
 

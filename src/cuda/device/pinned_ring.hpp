@@ -20,7 +20,7 @@ class PinnedRing {
   PinnedRing(const PinnedRing&) = delete;
   PinnedRing& operator=(const PinnedRing&) = delete;
 
-  /// A free slot; null where all are out. Errors: OutOfMemory.
+  /// A free slot; null if all are out. Errors: OutOfMemory.
   std::byte* take();
   void put(std::byte* slot) noexcept;
 

@@ -35,7 +35,7 @@ class Stream {
   [[nodiscard]] cudaStream_t get() const { return stream_; }
   [[nodiscard]] DeviceContext& context() const { return context_; }
   void synchronize() const { check(cudaStreamSynchronize(stream_), "stream"); }
-  /// As synchronize(), where an error has been or will be reported by something else.
+  /// As synchronize(), if an error has been or will be reported by something else.
   void settle() const noexcept { ignore(cudaStreamSynchronize(stream_)); }
   /// Work that follows waits on the device for the point of another stream.
   void wait_for(const Event& event) const;
@@ -64,11 +64,11 @@ class SettledAtEnd {
 /// host waits for that stream before the buffer goes.
 class DeviceMemory {
  public:
-  /// The stream, and the share where there is one, must outlive it.
+  /// The stream, and the share if there is one, must outlive it.
   DeviceMemory(const Stream& stream, std::uint64_t limit_bytes, MemoryShare* share = nullptr)
       : stream_(stream), limit_bytes_(limit_bytes), share_(share) {}
 
-  /// Errors: OutOfMemory beyond the limit or where the device has no more.
+  /// Errors: OutOfMemory beyond the limit or if the device has no more.
   void* allocate(std::uint64_t bytes, const char* what);
   void release(void* data, std::uint64_t bytes) noexcept;
 

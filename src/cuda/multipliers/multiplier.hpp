@@ -56,7 +56,7 @@ class CBlockFiller : public Multiplier {
 /// The code of the execution's kernel.
 std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context);
 
-/// ESC where a panel is listed, the Gustavson kernel elsewhere.
+/// ESC if a panel is listed, the Gustavson kernel elsewhere.
 std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context);
 /// Rows of small blocks, hashed, ranked or dense.
 std::unique_ptr<Multiplier> make_small_multiplier(const MultiplierContext& context);

@@ -93,7 +93,7 @@ class RankedMultiplier : public Multiplier {
             .max_element = operands.max_element};
   }
 
-  /// Finds the widest row, and, where parsing has not told, whether C blocks with pairs can be zero; waits for the
+  /// Finds the widest row, and, if parsing has not told, whether C blocks with pairs can be zero; waits for the
   /// stream.
   bool look_at_operands() {
     const Operands& operands = c_.operands;
@@ -147,10 +147,10 @@ class RankedMultiplier : public Multiplier {
   DeviceBuffer<std::uint32_t> columns_;        // [max_c_blocks]
   DeviceBuffer<unsigned long long> counters_;  // [kRankCounters]
   DeviceBuffer<std::byte> work_;
-  DeviceBuffer<std::uint16_t> few_b_values_;  // [kRankUnitBlocks, side, side], where B has fewer blocks
+  DeviceBuffer<std::uint16_t> few_b_values_;  // [kRankUnitBlocks, side, side], if B has fewer blocks
   DeviceBuffer<std::uint32_t> splits_;        // [max_rank_splits]
-  DeviceBuffer<std::uint32_t> unpacked_;  // [max_c_blocks, 2 + m * m], where C blocks can be zero, like the next one
-  DeviceBuffer<std::uint8_t> non_zero_;   // [max_c_blocks]
+  DeviceBuffer<std::uint32_t> unpacked_;      // [max_c_blocks, 2 + m * m], if C blocks can be zero, like the next one
+  DeviceBuffer<std::uint8_t> non_zero_;       // [max_c_blocks]
 };
 
 }  // namespace

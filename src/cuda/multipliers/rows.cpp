@@ -11,7 +11,7 @@
 namespace spmm::cuda {
 namespace {
 
-/// split-K blocks of a panel at most; 0 where it is not listed.
+/// split-K blocks of a panel at most; 0 if it is not listed.
 std::uint64_t max_split_k(const plan::Panel& panel) {
   const bool possible = panel.expand && panel.max_row_pairs > kernels::kSplitKPairs;
   return possible ? panel.num_pairs / kernels::kSplitKPairs : 0;
@@ -23,7 +23,7 @@ std::uint64_t max_split_k(const std::vector<plan::Panel>& panels) {
   return most;
 }
 
-/// Whether a panel is listed, and sorted as a whole: where all rows are short they are sorted one by one.
+/// Whether a panel is listed, and sorted as a whole: if all rows are short they are sorted one by one.
 bool is_sorted_whole(const plan::Panel& panel) {
   return panel.expand && panel.max_row_pairs > kernels::kShortRowPairs;
 }
@@ -63,7 +63,7 @@ std::size_t list_workspace_bytes(const std::vector<plan::Panel>& panels) {
   return most;
 }
 
-/// Whether listed C blocks can be zero; where that is not known yet, waits for the stream.
+/// Whether listed C blocks can be zero; if that is not known yet, waits for the stream.
 bool find_zeros(const MultiplierContext& c) {
   if (max_listed_pairs(c.execution.panels) == 0) return true;
   const Operands& operands = c.operands;
@@ -197,7 +197,7 @@ class RowMultiplier : public Multiplier {
     return {.num_c_blocks = c_blocks.num_c_blocks, .offsets = offsets_.data(), .pairs = buffers.pairs.front()};
   }
 
-  /// Finds and adds up the split-K blocks of a panel; an empty view where there can be none.
+  /// Finds and adds up the split-K blocks of a panel; an empty view if there can be none.
   kernels::SplitKView add_split_k(const plan::Panel& panel, const kernels::PairListView& list) {
     if (max_split_k(panel) == 0) return {};
     const kernels::SplitKView found{
@@ -222,7 +222,7 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint32_t> num_split_k_;
   DeviceBuffer<std::uint64_t> split_k_sums_;  // [max_split_k, m, m]
   DeviceBuffer<std::byte> work_;
-  DeviceBuffer<std::uint32_t> zeros_;      // [1], as find_zeros writes it, where that is not known before
+  DeviceBuffer<std::uint32_t> zeros_;      // [1], as find_zeros writes it, if that is not known before
   DeviceBuffer<std::uint64_t> look_back_;  // [max_c_blocks + 1]
 };
 

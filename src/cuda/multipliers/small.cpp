@@ -121,7 +121,7 @@ class SmallMultiplier : public Multiplier {
     return most;
   }
 
-  /// 0 where no row is dense, where a row has one chunk, and where they would be too many.
+  /// 0 if no row is dense, if a row has one chunk, or if they would be too many.
   [[nodiscard]] std::uint64_t num_split_offsets() const {
     const kernels::SmallShape shape = whole_shape();
     const std::uint64_t count = std::uint64_t{c_.operands.b.num_rows} * (shape.dense_chunks + 1);
@@ -135,7 +135,7 @@ class SmallMultiplier : public Multiplier {
   DeviceBuffer<std::uint64_t> look_back_;     // [max_units + 1]
   DeviceBuffer<std::uint32_t> unit_offsets_;  // [rows of a panel + 1]
   DeviceBuffer<std::uint64_t> spans_;         // [rows of a panel]
-  DeviceBuffer<std::uint32_t> arrived_;       // [max_c_blocks, 2 + m * m], where a panel is uneven, like the next ones
+  DeviceBuffer<std::uint32_t> arrived_;       // [max_c_blocks, 2 + m * m], if a panel is uneven, like the next ones
   DeviceBuffer<std::uint32_t> num_arrived_;   // [1]
   DeviceBuffer<kernels::UnitRecords> unit_records_;  // [max_units + 1]
   DeviceBuffer<std::uint32_t> places_;               // [max_units + 1]

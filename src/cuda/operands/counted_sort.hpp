@@ -22,7 +22,7 @@ class CountedSort {
   CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceMemory& memory);
   CountedSort(const CountedSort&) = delete;
   CountedSort& operator=(const CountedSort&) = delete;
-  /// Waits where something may still be written to the host.
+  /// Waits if something may still be written to the host.
   ~CountedSort();
 
   /// Whether count() counts pairs: there are two matrices.
@@ -31,10 +31,10 @@ class CountedSort {
   void sort(const ParsedOperands& parsed);
   /// Puts the counting on the stream, and what brings everything that was found to the host (stage count).
   void count();
-  /// Puts the gathering of blocks on the stream, behind what take() waits for: A's, and B's where that has a place
+  /// Puts the gathering of blocks on the stream, behind what take() waits for: A's, and B's if that has a place
   /// (stage build).
   void gather_values(const ParsedOperands& parsed, std::uint32_t m, GatheredAhead& ahead) const;
-  /// Waits, and hands over; keys of `parsed` go. False, and `parsed` as it was, where a row is too long for it or a
+  /// Waits, and hands over; keys of `parsed` go. False, and `parsed` as it was, if a row is too long for it or a
   /// block comes twice.
   bool take(ParsedOperands& parsed, SortedOperands& out);
 
@@ -68,7 +68,7 @@ class CountedSort {
   DeviceBuffer<std::byte> work_;
   DeviceBuffer<std::uint32_t> b_row_index_;  // [blocks of A]
   DeviceBuffer<std::uint64_t> row_pairs_;    // [rows of A at most]
-  DeviceBuffer<std::uint64_t> row_offsets_;  // [rows of A at most + 1] where there are more of them than runs
+  DeviceBuffer<std::uint64_t> row_offsets_;  // [rows of A at most + 1] if there are more of them than runs
   PinnedTable table_;                        // Found, then offsets
   Event done_;
   bool is_queued_ = false;

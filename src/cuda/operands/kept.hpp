@@ -73,10 +73,10 @@ class OperandSide {
 
   [[nodiscard]] const MatrixHeader& header() const { return source_.header(); }
   [[nodiscard]] bool is_kept() const { return claim_.item() != nullptr; }
-  /// The source; one without records where the operand is kept.
+  /// The source; one without records if the operand is kept.
   [[nodiscard]] const Source& to_read() const;
 
-  /// After reading and sorting: gives kept rows to `rows`, or keeps what is there where that was asked for. With a use
+  /// After reading and sorting: gives kept rows to `rows`, or keeps what is there if that was asked for. With a use
   /// the buffers of `rows` are lent, and must not be written. Errors: OutOfMemory, what the source throws.
   KeptUse exchange(SortedRows& rows, DeviceMemory& memory);
 

@@ -27,7 +27,7 @@ struct SortedKeys {
 struct Findings {
   unsigned long long first_duplicate = kNone;  // position
   std::uint32_t num_rows = 0;
-  std::uint32_t longest_row = 0;  // only where rows are sorted within
+  std::uint32_t longest_row = 0;  // only if rows are sorted within
 };
 
 /// Of A and B. Waits for the stream.
@@ -201,7 +201,7 @@ void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedOper
   }
 }
 
-/// Block-CSC of B from its block-CSR, which is only read where it is lent.
+/// Block-CSC of B from its block-CSR, which is only read if it is lent.
 void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, Operands& out) {
   const std::uint64_t count = b.keys.size();
   const cudaStream_t stream = builder.stream().get();

@@ -42,7 +42,7 @@ struct SortedOperands {
 struct Operands {
   CompressedRows a;
   CompressedRows b;                       // block-CSR, or DCSC (rows read as columns)
-  CompressedRows b_rows;                  // block-CSR with column indices for columns; empty where b is by rows
+  CompressedRows b_rows;                  // block-CSR with column indices for columns; empty if b is by rows
   DeviceBuffer<std::uint16_t> a_values;   // [nnzb, side, side]
   DeviceBuffer<std::uint16_t> b_values;   // [nnzb, side, side]
   DeviceBuffer<std::uint32_t> a_numbers;  // [nnzb], only in file order
@@ -53,10 +53,10 @@ struct Operands {
   std::uint32_t nb = 0;
   std::uint32_t c_columns = 0;               // block columns up to the last one that C can have
   std::uint32_t max_element = 0;             // of both matrices
-  std::optional<bool> can_be_zero;           // a product of two blocks; unknown where parsing does not look
+  std::optional<bool> can_be_zero;           // a product of two blocks; unknown if parsing does not look
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
-  TileMaps tiles;                            // where tile-tensor reads them
+  TileMaps tiles;                            // if tile-tensor reads them
   KeptUse kept_a;                            // where a's buffers are lent: in file order
   KeptUse kept_b;
 
@@ -77,7 +77,7 @@ struct Operands {
   [[nodiscard]] kernels::BlockShape shape() const { return {.m = m, .side = side}; }
   /// Columns of C blocks: column indices of B, or block columns.
   [[nodiscard]] std::uint32_t num_c_columns() const { return b_by_columns ? b.num_rows : c_columns; }
-  /// Block column of each column index; null where C blocks name block columns.
+  /// Block column of each column index; null if C blocks name block columns.
   [[nodiscard]] const std::uint32_t* c_column_ids() const { return b_by_columns ? b.rows.data() : nullptr; }
 };
 
@@ -99,7 +99,7 @@ void count_block_pairs(SortedOperands& sorted, DeviceMemory& memory, const Strea
 /// Fetches the counted pairs anew, in runs of this many rows. Waits for the stream.
 void fetch_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);
 
-/// Looks at some rows of the result, where operands have pairs. Waits for the stream.
+/// Looks at some rows of the result, if operands have pairs. Waits for the stream.
 plan::RowSample sample_rows(const SortedOperands& sorted, DeviceMemory& memory, const Stream& stream);
 
 /// Side of the blocks as a kernel reads them in this layout.

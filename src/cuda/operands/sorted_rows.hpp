@@ -31,7 +31,7 @@ struct CompressedRows {
 /// A matrix sorted by block row; its elements still lie in file order.
 struct SortedRows {
   CompressedRows index;                       // block-CSR
-  DeviceBuffer<std::uint64_t> keys;           // [nnzb], sorted; empty where nothing needs them any more
+  DeviceBuffer<std::uint64_t> keys;           // [nnzb], sorted; empty if nothing needs them any more
   DeviceBuffer<std::uint32_t> numbers;        // [nnzb], record number of each block
   DeviceBuffer<std::uint16_t> parsed_values;  // [nnzb, m, m], file order
   std::uint32_t max_element = 0;

@@ -22,8 +22,8 @@ struct TileMaps {
   }
 };
 
-/// Marks and counts tiles; those of C only where there are at most max_stages products of tiles. Nothing is counted
-/// where a sample shows far more. Waits for the stream.
+/// Marks and counts tiles; those of C only if there are at most max_stages products of tiles. Nothing is counted
+/// if a sample shows far more. Waits for the stream.
 TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
                      std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream);
 

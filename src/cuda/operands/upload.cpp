@@ -47,7 +47,7 @@ class OwnSlots {
   OwnSlots(const OwnSlots&) = delete;
   OwnSlots& operator=(const OwnSlots&) = delete;
 
-  /// Slot x, where x is at most one beyond those asked for before.
+  /// Slot x. Values: x is at most one beyond those asked for before.
   Slot& slot(std::uint64_t x, std::span<const UploadTarget> targets) {
     if (x == slots_.size()) {
       std::vector<Event> free;

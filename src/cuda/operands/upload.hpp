@@ -21,7 +21,7 @@ struct ParsedMatrix {
   DeviceBuffer<std::uint64_t> keys;    // [nnzb], block row << key_bits | block column
   DeviceBuffer<std::uint16_t> values;  // [nnzb, m, m]
   std::uint32_t max_element = 0;
-  std::optional<bool> has_zeros;  // where parsing finds them: a block with a column of zeros (A), of zeros alone (B)
+  std::optional<bool> has_zeros;  // if parsing finds them: a block with a column of zeros (A), of zeros alone (B)
 };
 
 struct ParsedOperands {
