@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/records/saturated_count.hpp"
 #include "cuda/multipliers/multiplier.hpp"
 #include "cuda/output/common_output.hpp"
 #include "cuda/output/download.hpp"
@@ -17,6 +18,12 @@
 
 namespace spmm::cuda {
 namespace {
+
+/// Whether an element of C may be kMaxVal: each is a sum over no more blocks than a row of A has.
+bool may_saturate(const plan::Statistics& s) {
+  const std::uint64_t most_blocks = std::min<std::uint64_t>(s.row_pairs.max_row_blocks, s.b_rows);
+  return most_blocks > sure_terms(s.max_element, s.max_element) / s.m();
+}
 
 /// Takes the pairs of rows over.
 plan::Statistics statistics_of(SortedPair& sorted, const MatrixHeader& a, const MatrixHeader& b) {
@@ -153,7 +160,7 @@ ProductStats Pipeline::run(ParsedPair parsed, OperandSide& side_a, OperandSide& 
   const Operands operands = decide_and_arrange(std::move(sorted), statistics);
   output.start(cut_ranges(operands, statistics, output.num_ranges()), execution_, statistics);
   stats.num_panels = execution_.panels.size();
-  if (!execution_.panels.empty()) stats.num_blocks = run_panels(operands, output);
+  if (!execution_.panels.empty()) run_panels(operands, may_saturate(statistics), output, stats);
   stats.peak_device_bytes = memory_.peak_bytes();
   return stats;
 }
@@ -329,7 +336,7 @@ ResultRanges Pipeline::cut_ranges(const Operands& operands, const plan::Statisti
   return ranges;
 }
 
-std::uint64_t Pipeline::run_panels(const Operands& operands, PanelOutput& output) {
+void Pipeline::run_panels(const Operands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats) {
   const std::vector<plan::Panel>& panels = execution_.panels;
   std::uint64_t max_c_blocks = 0;
   for (const plan::Panel& panel : panels) max_c_blocks = std::max(max_c_blocks, panel.max_c_blocks());
@@ -339,14 +346,17 @@ std::uint64_t Pipeline::run_panels(const Operands& operands, PanelOutput& output
   const std::uint64_t num_packed = std::min({num_that_fit, output.max_buffers(), std::uint64_t{panels.size()}});
   std::deque<PackedPanel> packed;
   for (std::uint64_t x = 0; x < num_packed; ++x) packed.emplace_back(memory_, packed_bytes);
+  const DeviceBuffer<unsigned long long> num_saturated(memory_, may_saturate ? 1 : 0, "count");
+  if (may_saturate) check(cudaMemsetAsync(num_saturated.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
   const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
                                                                   .execution = execution_,
                                                                   .memory = memory_,
                                                                   .max_c_blocks = max_c_blocks,
+                                                                  .num_saturated = num_saturated.data(),
                                                                   .stream = stream_,
                                                                   .events = events_,
                                                                   .run = run_});
-  Downloader downloader(output, operands.m, ring_, context_, events_, run_);
+  Downloader downloader(output, operands.m, ring_, num_saturated.data(), events_, run_);
   const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
   for (std::size_t x = 0; x < panels.size(); ++x) {
     run_.check_cancelled();
@@ -362,7 +372,8 @@ std::uint64_t Pipeline::run_panels(const Operands& operands, PanelOutput& output
       run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows}, operands.a.num_rows);
     }
   }
-  return downloader.finish();
+  stats.num_blocks = downloader.finish();
+  if (may_saturate) stats.num_saturated = fetch(num_saturated.data(), stream_);
 }
 
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,

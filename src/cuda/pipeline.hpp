@@ -62,7 +62,7 @@ class Pipeline {
   void decide(const plan::Statistics& statistics);
   [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,
                                         std::uint32_t num_ranges);
-  std::uint64_t run_panels(const Operands& operands, PanelOutput& output);
+  void run_panels(const Operands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats);
 
   plan::Execution execution_;
   const plan::Decide& decide_;

@@ -78,9 +78,9 @@ struct ProductStats {
   std::uint64_t num_blocks = 0;  ///< result blocks handed to the sink
   std::uint64_t pairs = 0;       ///< block products
   std::uint64_t num_panels = 0;
-  std::uint64_t peak_device_bytes = 0;           ///< 0 on the CPU
-  std::optional<std::uint64_t> num_saturated{};  ///< elements of the result that are kMaxVal; nothing: not counted
-  bool kept_a = false;                           ///< used from device memory instead of being read
+  std::uint64_t peak_device_bytes = 0;  ///< 0 on the CPU
+  std::uint64_t num_saturated = 0;      ///< elements of the result that are kMaxVal
+  bool kept_a = false;                  ///< used from device memory instead of being read
   bool kept_b = false;
   std::string device{};               ///< name of the GPU, or of the instruction set on the CPU
   std::vector<DeviceShare> shares{};  ///< where several devices shared the product

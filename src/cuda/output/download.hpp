@@ -24,10 +24,11 @@ struct PackedPanel {
       : records(memory, max_bytes, "packed records"), num_blocks(memory.context()) {}
 
   DeviceBuffer<std::byte> records;
-  PinnedWord num_blocks;   // written by the device
-  Event ready;             // recorded behind the kernel that packs
-  std::size_t number = 0;  // of the panel that it holds
-  bool busy = false;       // handed to the downloader and not yet copied
+  PinnedWord num_blocks;    // written by the device
+  Event ready;              // recorded behind the kernel that packs
+  std::size_t number = 0;   // of the panel that it holds
+  bool busy = false;        // handed to the downloader and not yet copied
+  bool is_counted = false;  // the kernel that packs has counted the elements at the limit
 };
 
 /// A thread that copies packed panels to the host in slices and hands them to the output, several panels in turns where
@@ -36,8 +37,10 @@ struct PackedPanel {
 class Downloader {
  public:
   /// Copies through the slots of `ring`, all of which are back when it goes.
-  Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, DeviceContext& context, StageEvents& events,
-             const Run& run);
+  /// Shapes: num_saturated [1], device: raised by the elements at the limit of panels in which they are not counted
+  /// yet; null: none can be there.
+  Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, unsigned long long* num_saturated,
+             StageEvents& events, const Run& run);
   /// Waits until the sink has released every slot.
   ~Downloader();
 
@@ -88,6 +91,7 @@ class Downloader {
   Stream stream_;
   std::uint64_t slot_bytes_;
   PinnedRing& ring_;
+  unsigned long long* num_saturated_;
   std::uint64_t num_blocks_ = 0;
   // Of the thread that sends:
   std::deque<Sending> sending_;  // the next one in front; its last copy has not been started
