@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/records/saturated_count.hpp"
+#include "cuda/arrays/arrays.hpp"
 #include "cuda/multipliers/multiplier.hpp"
 #include "cuda/output/common_output.hpp"
 #include "cuda/output/download.hpp"
@@ -116,12 +117,18 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
   OperandSide::claim(side_a, side_b, run);
   const bool kept_a = side_a.is_kept();
   const bool kept_b = side_b.is_kept();
-  const std::array targets{pipeline.upload_target()};
-  const WorkAhead ahead{
-      .prepare = [&](const ParsedPair& p) { pipeline.prepare_sort(p, side_a.header(), side_b.header()); },
-      .queue = [&](const ParsedPair& p) { pipeline.queue_sort(p); }};
-  std::vector<ParsedPair> parsed = upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead);
-  ProductStats stats = pipeline.run(std::move(parsed.front()), side_a, side_b, output);
+  ParsedPair parsed;
+  if (run.arrays != nullptr) {
+    check_arrays(*run.arrays, *run.device);
+    parsed = pipeline.read(*run.arrays, a.header());
+  } else {
+    const std::array targets{pipeline.upload_target()};
+    const WorkAhead ahead{
+        .prepare = [&](const ParsedPair& p) { pipeline.prepare_sort(p, side_a.header(), side_b.header()); },
+        .queue = [&](const ParsedPair& p) { pipeline.queue_sort(p); }};
+    parsed = std::move(upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead).front());
+  }
+  ProductStats stats = pipeline.run(std::move(parsed), side_a, side_b, output);
   stats.kept_a = kept_a;
   stats.kept_b = kept_b;
   StageSpans spans;
@@ -160,7 +167,11 @@ ProductStats Pipeline::run(ParsedPair parsed, OperandSide& side_a, OperandSide& 
   const Operands operands = decide_and_arrange(std::move(sorted), statistics);
   output.start(cut_ranges(operands, statistics, output.num_ranges()), execution_, statistics);
   stats.num_panels = execution_.panels.size();
-  if (!execution_.panels.empty()) run_panels(operands, may_saturate(statistics), output, stats);
+  if (!execution_.panels.empty()) {
+    run_panels(operands, may_saturate(statistics), output, stats);
+  } else if (run_.arrays != nullptr) {
+    make_taker(operands.m, nullptr, output)->finish();  // arrays without blocks
+  }
   stats.peak_device_bytes = memory_.peak_bytes();
   return stats;
 }
@@ -336,6 +347,18 @@ ResultRanges Pipeline::cut_ranges(const Operands& operands, const plan::Statisti
   return ranges;
 }
 
+ParsedPair Pipeline::read(const DeviceArrays& arrays, const MatrixHeader& header) {
+  return read_arrays(arrays, key_bits_of(header.blocks_per_side()), memory_, events_);
+}
+
+std::unique_ptr<PanelTaker> Pipeline::make_taker(std::uint32_t m, unsigned long long* num_saturated,
+                                                 PanelOutput& output) {
+  if (run_.arrays != nullptr) {
+    return std::make_unique<ArrayCollector>(*run_.arrays, memory_, events_, num_saturated);
+  }
+  return std::make_unique<Downloader>(output, m, ring_, num_saturated, events_, run_);
+}
+
 void Pipeline::run_panels(const Operands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats) {
   const std::vector<plan::Panel>& panels = execution_.panels;
   std::uint64_t max_c_blocks = 0;
@@ -356,23 +379,23 @@ void Pipeline::run_panels(const Operands& operands, bool may_saturate, PanelOutp
                                                                   .stream = stream_,
                                                                   .events = events_,
                                                                   .run = run_});
-  Downloader downloader(output, operands.m, ring_, num_saturated.data(), events_, run_);
+  const std::unique_ptr<PanelTaker> taker = make_taker(operands.m, num_saturated.data(), output);
   const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
   for (std::size_t x = 0; x < panels.size(); ++x) {
     run_.check_cancelled();
     output.check();
     PackedPanel& target = packed[x % packed.size()];
-    downloader.wait_until_free(target);
+    taker->wait_until_free(target);
     events_.begin_panel(stream_, {.pairs = panels[x].num_pairs, .panel = x});
     multiplier->multiply(panels[x], target);
     target.number = x;
     target.ready.record(stream_);
-    downloader.push(target);
+    taker->push(target);
     if (run_.on_progress && !output.reports_progress()) {
       run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows}, operands.a.num_rows);
     }
   }
-  stats.num_blocks = downloader.finish();
+  stats.num_blocks = taker->finish();
   if (may_saturate) stats.num_saturated = fetch(num_saturated.data(), stream_);
 }
 

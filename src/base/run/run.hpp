@@ -20,7 +20,8 @@ namespace spmm {
 
 namespace cuda {
 class DeviceContext;
-}
+struct DeviceArrays;
+}  // namespace cuda
 
 /// A device beside the first one, and what the product holds of its memory.
 struct DeviceUse {
@@ -42,6 +43,7 @@ struct Run {
   std::span<const std::string> scratch_folders{};  ///< where a scratch file may be made, best first
   bool keep_a = false;                             ///< for later products, on the device
   bool keep_b = false;
+  const cuda::DeviceArrays* arrays = nullptr;  ///< operands and result in device memory; null: sources and a sink
 
   /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.
   void check_cancelled() const {
