@@ -65,7 +65,10 @@ struct DeviceArrays {
   DeviceBsrMatrix* out = nullptr;
 };
 
-/// Errors: DeviceError (memory that is not this device's), UsageError (a stream that is being captured).
+/// Before anything else of such a product. Errors: UsageError (the stream is being captured).
+void check_stream(CUstream_st* stream);
+
+/// Errors: DeviceError (memory that is not this device's).
 void check_arrays(const DeviceArrays& arrays, const DeviceContext& context);
 
 /// Lower bounds of sums of C by kernels that share nothing with those of products, for proofs of their results. Empty

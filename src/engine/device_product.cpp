@@ -27,6 +27,10 @@ void check_sides(const DeviceBsrView& view, const std::string& name) {
     throw FormatError(text(name, ", index_bytes"), text("found ", view.index_bytes, ", expected 4 or 8"),
                       "pass indices of 32 or 64 bits");
   }
+  if (view.index_bytes == 4 && std::max(view.rows, view.cols) / view.m > 0x7FFF'FFFFu) {
+    throw FormatError(text(name, ", index_bytes"), "4 bytes do not number 2^31 block rows or columns",
+                      "pass indices of 64 bits");
+  }
   const std::uint64_t places = (view.rows / view.m) * (view.cols / view.m);
   if (view.num_blocks > std::min<std::uint64_t>(places, 0xFFFF'FFFFu)) {
     throw FormatError(text(name, ", num_blocks"),
@@ -48,7 +52,8 @@ std::uint32_t common_side(const DeviceBsrView& a, const DeviceBsrView& b) {
   return static_cast<std::uint32_t>(std::max({a.rows, a.cols, b.cols}));
 }
 
-ProductOptions on_device(const ProductOptions& options) {
+ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) {
+  cuda::check_stream(call.stream);
   const auto refuse = [](bool is_set, const char* option, const char* hint) {
     if (is_set) throw UsageError(text("ProductOptions::", option), "does not go with arrays in device memory", hint);
   };
@@ -87,7 +92,7 @@ DeviceProduct::DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, con
     : n_(common_side(a, b)),
       a_(a, n_, "matrix A"),
       b_(b, n_, "matrix B"),
-      options_(on_device(options)),
+      options_(on_device(options, call)),
       result_{.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes},
       arrays_{.a = a, .b = b, .call = call, .out = &result_} {}
 

@@ -63,14 +63,16 @@ void check_findings(const ArraysToRead& from, const kernels::ArrayFindings& foun
 
 }  // namespace
 
+void check_stream(CUstream_st* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "stream");
+  if (status == cudaStreamCaptureStatusNone) return;
+  throw UsageError("DeviceCall::stream", "it is being captured, and the size of a result must be waited for",
+                   "multiply before or after the capture");
+}
+
 void check_arrays(const DeviceArrays& arrays, const DeviceContext& context) {
   const DeviceGuard guard(context.device());
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(arrays.call.stream, &status), "stream");
-  if (status != cudaStreamCaptureStatusNone) {
-    throw UsageError("DeviceCall::stream", "it is being captured, and the size of a result must be waited for",
-                     "multiply before or after the capture");
-  }
   const auto check_array = [&](const std::string& name, const void* data, std::uint64_t count) {
     if (count == 0) return;
     cudaPointerAttributes found{};
