@@ -57,6 +57,7 @@ struct DeviceBsrMatrix {
   std::shared_ptr<const void> indices{};
   std::shared_ptr<const std::uint32_t> values{};
   int device = 0;
+  std::uint64_t num_saturated = 0;  ///< elements that are 2^32 - 1: their true sums are that or larger
 };
 
 }  // namespace spmm

@@ -208,6 +208,7 @@ SPMM_API spmm_status spmm_multiply_device(spmm_engine* engine, const spmm_device
                                           spmm_device_matrix** result, spmm_report** report);
 SPMM_API void spmm_device_matrix_destroy(spmm_device_matrix* matrix);
 SPMM_API uint64_t spmm_device_matrix_num_blocks(const spmm_device_matrix* matrix);
+SPMM_API uint64_t spmm_device_matrix_num_saturated(const spmm_device_matrix* matrix); /* elements at 2^32 - 1 */
 SPMM_API const void* spmm_device_matrix_indptr(const spmm_device_matrix* matrix);   /* [rows / block_side + 1] */
 SPMM_API const void* spmm_device_matrix_indices(const spmm_device_matrix* matrix);  /* [num_blocks] */
 SPMM_API const uint32_t* spmm_device_matrix_data(const spmm_device_matrix* matrix); /* [num_blocks, side, side] */

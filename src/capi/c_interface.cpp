@@ -263,6 +263,9 @@ void spmm_device_matrix_destroy(spmm_device_matrix* matrix) {
 uint64_t spmm_device_matrix_num_blocks(const spmm_device_matrix* matrix) {
   return matrix->arrays.num_blocks;
 }
+uint64_t spmm_device_matrix_num_saturated(const spmm_device_matrix* matrix) {
+  return matrix->arrays.num_saturated;
+}
 const void* spmm_device_matrix_indptr(const spmm_device_matrix* matrix) {
   return matrix->arrays.indptr.get();
 }

@@ -381,6 +381,7 @@ DeviceBsrMatrix Engine::multiply(const DeviceBsrView& a, const DeviceBsrView& b,
   record.arrays = &product.arrays();
   impl_->multiply(product.a(), product.b(), product.sink(), kResult, product.options(), record);
   record.close();
+  product.result().num_saturated = record.report.saturated_elements;
   if (report != nullptr) *report = record.report;
   return std::move(product.result());
 }
