@@ -64,9 +64,9 @@ __global__ void __launch_bounds__(kItemThreads)
 constexpr std::uint32_t kWordsPerCta = 8192;
 
 // Grid: one CTA per records_per_cta records.
-// Work: one thread per Word of the records {i, j, values}, 64 bits wide where the number of elements is even. M: 0 = at
-//       run time.
-// Memory: contiguous reads, and contiguous writes of values but for the gaps of the heads.
+// Work: one thread per Word of elements, 64 bits wide where their number is even; then one per record, for its head.
+//       M: 0 = at run time.
+// Memory: contiguous reads but for the gaps of the heads, contiguous writes; heads come from cache.
 template <class Word, std::uint32_t M, class Index>
 __global__ void __launch_bounds__(kItemThreads)
     unpack_records(const Word* records, std::uint64_t num_blocks, std::uint32_t run_time_elements,
@@ -79,26 +79,21 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint64_t left = num_blocks - first;
   const std::uint32_t count = left < records_per_cta ? static_cast<std::uint32_t>(left) : records_per_cta;
   const Word* const own = records + first * record_words;
-  auto* const columns = static_cast<Index*>(to.indices);
+  Word* const values = reinterpret_cast<Word*>(to.values) + first * value_words;
   SaturatedCount saturated;
-#pragma unroll 4
-  for (std::uint32_t x = threadIdx.x; x < count * record_words; x += kItemThreads) {
-    const std::uint64_t block = first + x / record_words;
-    const std::uint32_t o = x % record_words;
-    const Word word = own[x];
-    if (o >= head_words) {
-      saturated.add(word);
-      reinterpret_cast<Word*>(to.values)[block * value_words + (o - head_words)] = word;
-    } else if constexpr (kPerWord == 2) {
-      to.rows[block] = static_cast<std::uint32_t>(word);
-      columns[block] = static_cast<Index>(word >> 32);
-    } else if (o == 0) {
-      to.rows[block] = word;
-    } else {
-      columns[block] = static_cast<Index>(word);
-    }
+#pragma unroll 8
+  for (std::uint32_t x = threadIdx.x; x < count * value_words; x += kItemThreads) {
+    const Word word = own[x / value_words * record_words + head_words + x % value_words];
+    saturated.add(word);
+    values[x] = word;
   }
   saturated.add_to(to.num_saturated);
+  auto* const columns = static_cast<Index*>(to.indices);
+  for (std::uint32_t r = threadIdx.x; r < count; r += kItemThreads) {
+    const auto* const head = reinterpret_cast<const std::uint32_t*>(own + std::uint64_t{r} * record_words);
+    to.rows[first + r] = head[0];
+    columns[first + r] = static_cast<Index>(head[1]);
+  }
 }
 
 template <class Word, std::uint32_t M>

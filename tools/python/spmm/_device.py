@@ -154,8 +154,12 @@ class Memory:
         self._held[address] = owner
         return address
 
+    def close(self) -> None:
+        """Ends the ring of this and its callback, so that what they hold goes at once."""
+        del self.callback, self._make
+
     def take(self) -> Tuple[Dict[int, Any], List[BaseException]]:
-        """What is held, and what was raised; nothing stays, since the callback and this own each other."""
+        """What is held, and what was raised."""
         taken = self._held, self._raised
         self._held, self._raised = {}, []
         return taken
@@ -234,6 +238,10 @@ class Call:
         if raised:
             raise raised[0]
         _library.check(status)
+
+    def close(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
 
     def result(self, handle: _library.Handle) -> Any:
         """The result as the caller's library has such matrices."""

@@ -173,13 +173,16 @@ class Engine:
         options = _library.ProductOptions(on_saturation=_on_saturation(on_saturation), **texts)
         handle = _library.Handle("spmm_device_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
-        with self._use() as engine:
-            call.check(_library.library().spmm_multiply_device(
-                engine, call.a.struct, call.b.struct, call.struct, options, handle.pointer,
-                made.pointer if report is not None else None))
-        if report is not None:
-            report.update(_json_of(made))
-        return call.result(handle)
+        try:
+            with self._use() as engine:
+                call.check(_library.library().spmm_multiply_device(
+                    engine, call.a.struct, call.b.struct, call.struct, options, handle.pointer,
+                    made.pointer if report is not None else None))
+            if report is not None:
+                report.update(_json_of(made))
+            return call.result(handle)
+        finally:
+            call.close()
 
     def multiply_files(self, a: Path, b: Path, out: Path, *, backend: Optional[str] = None,
                        kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, parts: int = 0,
