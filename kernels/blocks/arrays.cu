@@ -7,6 +7,7 @@
 #include "kernels/blocks/saturated_count.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(kItemThreads)
     const ushort2 two = words[x];
     own = max(own, max(std::uint32_t{two.x}, std::uint32_t{two.y}));
   });
-  own = __reduce_max_sync(~0u, own);
+  own = warp_max(own);
   // Across CTAs; it only grows, so a stale read costs one atomic.
   if (threadIdx.x % 32 == 0 && own > *most) atomicMax(most, own);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/warp.cuh"
 #include "spmm/saturate.hpp"
 
 namespace spmm::kernels {
@@ -19,7 +20,7 @@ class SaturatedCount {
   /// Raises *total, or does nothing where that is null. Threads: whole warps.
   __device__ void add_to(unsigned long long* total) const {
     if (total == nullptr) return;
-    const std::uint32_t of_warp = __reduce_add_sync(~0u, count_);
+    const std::uint32_t of_warp = warp_total(count_);
     if (of_warp != 0 && threadIdx.x % 32 == 0) atomicAdd(total, of_warp);  // across CTAs; most products have none
   }
 
