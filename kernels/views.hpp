@@ -43,7 +43,8 @@ SPMM_HOST_DEVICE inline std::uint32_t run_stride(std::uint32_t num_rows, std::ui
 /// What counting the pairs of rows tells beside them.
 struct MatchTotals {
   unsigned long long max_row_pairs = 0;
-  unsigned long long columns_end = 0;  // block columns of B up to the last one that holds a block
+  unsigned long long max_row_blocks = 0;  // of A: no element of C is a sum over more of them
+  unsigned long long columns_end = 0;     // block columns of B up to the last one that holds a block
 };
 
 /// How the elements of an operand's blocks lie: rows and columns behind m are zeros.

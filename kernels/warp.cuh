@@ -1,4 +1,4 @@
-// Sums over a warp.
+// Sums, least and largest values over a warp, for every architecture.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,19 @@ template <class T>
 __device__ T warp_total(T value) {
 #pragma unroll
   for (std::uint32_t step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+  return value;
+}
+
+/// Least and largest value of the warp, on all lanes.
+/// Threads: one whole warp.
+__device__ inline std::uint32_t warp_min(std::uint32_t value) {
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) value = min(value, __shfl_xor_sync(~0u, value, step));
+  return value;
+}
+__device__ inline std::uint32_t warp_max(std::uint32_t value) {
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
   return value;
 }
 

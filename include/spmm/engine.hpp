@@ -13,6 +13,10 @@
 
 namespace spmm {
 
+struct DeviceBsrView;  // device.hpp
+struct DeviceCall;
+struct DeviceBsrMatrix;
+
 /// Everything is started when a product first needs it and kept for the next one; a product on the CPU makes no CUDA
 /// call.
 ///
@@ -52,6 +56,18 @@ class Engine {
   /// Multiplies records of two sources into a sink, up to and including sink.publish().
   /// Errors: as above, and what sources and sink throw.
   Report multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options = {});
+
+  /// C = A * B on the device that holds both, with the kernels, decisions and limits
+  /// of every product. The engine's first device must be that one. The result is complete when the call returns.
+  /// Shapes: A [r, k], B [k, c], C [r, c]; the same m, from 1 to 64, and the same index_bytes. Stream: operands are
+  /// read in the order of call.stream. Memory: nothing runs out of core; OutOfMemory if the product does not fit the
+  /// engine's limit at once. Errors: ShapeError; FormatError that names the array and the place, found on the device
+  /// before anything else is done; OutOfMemory, also if the allocator has no memory; DeviceError (no CUDA in this
+  /// build, no device, memory that is not that of the engine's device); UsageError (options that belong to the host:
+  /// another backend, transposes, checks of the result; a stream that is being captured). Options of files do nothing.
+  /// Threads: any; several products may run at once.
+  DeviceBsrMatrix multiply(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
+                           const ProductOptions& options = {}, Report* report = nullptr);
 
   /// What multiply() would do with these files, from their headers and the limits alone. Runs nothing.
   [[nodiscard]] Plan plan(const std::filesystem::path& a, const std::filesystem::path& b,

@@ -170,6 +170,49 @@ SPMM_API spmm_status spmm_multiply_blocks(spmm_engine* engine, const spmm_blocks
 SPMM_API spmm_status spmm_multiply_files(spmm_engine* engine, const char* a, const char* b, const char* out,
                                          const spmm_product_options* options, spmm_report** report);
 
+/* ---- products in device memory: no header of CUDA is needed ---- */
+
+/* A matrix in the caller's block-CSR arrays in the memory of one CUDA device; as spmm_bsr. */
+typedef struct spmm_device_bsr {
+  uint64_t struct_size;
+  uint64_t rows; /* elements, multiples of block_side */
+  uint64_t cols;
+  const void* indptr;   /* [rows / block_side + 1] int32_t or int64_t, as index_bits says; device */
+  const void* indices;  /* [num_blocks] the same */
+  const uint16_t* data; /* [num_blocks, block_side, block_side], device */
+  uint64_t num_blocks;
+  uint32_t block_side; /* 1 to 64 */
+  uint32_t index_bits; /* 32 or 64; 0: 64 */
+} spmm_device_bsr;
+
+/* Memory of the caller for the arrays of a result, aligned to `alignment` bytes, which work on `stream` may use; NULL:
+ * there is none. Called on the thread that multiplies. The arrays stay the caller's. */
+typedef void* (*spmm_device_allocate_fn)(void* context, uint64_t bytes, uint64_t alignment, void* stream);
+
+typedef struct spmm_device_call {
+  uint64_t struct_size;
+  void* stream;                     /* cudaStream_t; NULL: the legacy default stream */
+  spmm_device_allocate_fn allocate; /* NULL: the engine's pool */
+  void* allocate_context;
+} spmm_device_call;
+
+/* A result in device memory. Its arrays are valid until it is destroyed, which gives them back in the order of the
+ * product's stream; the engine may be gone by then. indptr and indices have A's index_bits. */
+typedef struct spmm_device_matrix spmm_device_matrix;
+
+/* C = A * B on the engine's first device, which holds all arrays. The result is complete when the call returns. call:
+ * NULL for the default stream and the engine's pool; options, report: may be NULL. Errors: as spmm_multiply_bsr();
+ * SPMM_ERROR_DEVICE for arrays that are not in that device's memory. Since SPMM_C_API 2. */
+SPMM_API spmm_status spmm_multiply_device(spmm_engine* engine, const spmm_device_bsr* a, const spmm_device_bsr* b,
+                                          const spmm_device_call* call, const spmm_product_options* options,
+                                          spmm_device_matrix** result, spmm_report** report);
+SPMM_API void spmm_device_matrix_destroy(spmm_device_matrix* matrix);
+SPMM_API uint64_t spmm_device_matrix_num_blocks(const spmm_device_matrix* matrix);
+SPMM_API uint64_t spmm_device_matrix_num_saturated(const spmm_device_matrix* matrix); /* elements at 2^32 - 1 */
+SPMM_API const void* spmm_device_matrix_indptr(const spmm_device_matrix* matrix);   /* [rows / block_side + 1] */
+SPMM_API const void* spmm_device_matrix_indices(const spmm_device_matrix* matrix);  /* [num_blocks] */
+SPMM_API const uint32_t* spmm_device_matrix_data(const spmm_device_matrix* matrix); /* [num_blocks, side, side] */
+
 /* ---- matrices of the library ---- */
 
 /* Reads a file of elements of 16 bits (operands) or 32 bits (results; also a folder of parts). 0: what its length says.

@@ -3,6 +3,7 @@
 
 #include "spmm/arrays.hpp"
 #include "spmm/block_matrix.hpp"
+#include "spmm/device.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"

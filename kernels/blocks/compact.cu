@@ -5,6 +5,7 @@
 
 #include "kernels/block_side.cuh"
 #include "kernels/blocks/launch.hpp"
+#include "kernels/blocks/saturated_count.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 #include "spmm/types.hpp"
@@ -26,12 +27,12 @@ __global__ void count_blocks(const std::uint8_t* non_zero, const std::uint32_t* 
 // Grid: one CTA per c_blocks_per_cta C blocks.
 // Work: one thread per Word of the records {i, j, values}, so reads and writes are contiguous. Word: 64 bits where the
 //       number of elements is even, else 32. M: 0 = at run time.
-// Memory: no shared memory; positions and flags come from cache.
+// Memory: no shared memory; positions and flags come from cache. Elements at the limit are counted on their way.
 template <class Word, std::uint32_t M>
 __global__ void __launch_bounds__(kItemThreads)
     pack_records(const std::uint32_t* rows, const std::uint32_t* columns, CBlocksView c_blocks, CBlockResults results,
                  const std::uint32_t* positions, std::uint32_t run_time_elements, std::uint32_t c_blocks_per_cta,
-                 Word* records) {
+                 Word* records, unsigned long long* num_saturated) {
   constexpr std::uint32_t kPerWord = sizeof(Word) / 4;
   const std::uint32_t elements = M != 0 ? M * M : run_time_elements;
   const std::uint32_t head_words = 2 / kPerWord;
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint64_t first = std::uint64_t{blockIdx.x} * c_blocks_per_cta;
   const std::uint64_t left = c_blocks.num_c_blocks - first;
   const std::uint32_t count = left < c_blocks_per_cta ? static_cast<std::uint32_t>(left) : c_blocks_per_cta;
+  SaturatedCount saturated;
 #pragma unroll 4
   for (std::uint32_t word = threadIdx.x; word < count * record_words; word += kItemThreads) {
     const std::uint64_t x = first + word / record_words;
@@ -47,6 +49,7 @@ __global__ void __launch_bounds__(kItemThreads)
     Word value = 0;
     if (o >= head_words) {
       value = reinterpret_cast<const Word*>(results.values)[x * (elements / kPerWord) + (o - head_words)];
+      saturated.add(value);
     } else {
       const CBlock c_block = c_block_at(c_blocks, x);
       const std::uint32_t i = rows[c_block.row];
@@ -55,6 +58,7 @@ __global__ void __launch_bounds__(kItemThreads)
     }
     records[std::uint64_t{positions[x]} * record_words + o] = value;
   }
+  saturated.add_to(num_saturated);
 }
 
 template <class Word, std::uint32_t M>
@@ -62,9 +66,9 @@ void pack(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32
           cudaStream_t stream) {
   const std::uint32_t c_blocks_per_cta = std::max(16u, kWordsPerCta / (m * m + 2));
   const auto grid = static_cast<unsigned>((c_blocks.num_c_blocks + c_blocks_per_cta - 1) / c_blocks_per_cta);
-  pack_records<Word, M><<<grid, kItemThreads, 0, stream>>>(packing.rows, packing.columns, c_blocks, results,
-                                                           packing.positions, m * m, c_blocks_per_cta,
-                                                           reinterpret_cast<Word*>(packing.records));
+  pack_records<Word, M><<<grid, kItemThreads, 0, stream>>>(
+      packing.rows, packing.columns, c_blocks, results, packing.positions, m * m, c_blocks_per_cta,
+      reinterpret_cast<Word*>(packing.records), packing.num_saturated);
 }
 
 }  // namespace

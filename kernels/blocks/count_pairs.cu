@@ -16,24 +16,32 @@ std::uint64_t num_runs(std::uint32_t num_rows, std::uint32_t stride) {
   return (std::uint64_t{num_rows} + stride - 1) / stride;
 }
 
+/// Raises *most to the largest value of a warp.
+__device__ inline void raise_most(unsigned long long value, unsigned long long* most) {
+#pragma unroll
+  for (std::uint32_t step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
+  // Across CTAs; it only grows, so a stale read costs one atomic.
+  if (threadIdx.x % 32 == 0 && value > *most) atomicMax(most, value);
+}
+
 // Grid: one thread per row of A.
-// Work: the first row of each run, and the last of all, write an offset; a warp reduces its rows' largest pair count.
+// Work: the first row of each run, and the last of all, write an offset; a warp reduces the largest number of pairs and
+//       of blocks of its rows.
 // Memory: scattered reads of the offsets, contiguous writes.
 __global__ void row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
-                                 std::uint64_t count, std::uint64_t* row_offsets, unsigned long long* max_row_pairs) {
-  unsigned long long most = 0;
+                                 std::uint64_t count, std::uint64_t* row_offsets, MatchTotals* totals) {
+  unsigned long long most_pairs = 0;
+  unsigned long long most_blocks = 0;
   for_each_item(a.num_rows, [&](std::uint64_t row) {
     const std::uint64_t begin = pair_offsets[a.offsets[row]];
     const std::uint64_t end = pair_offsets[a.offsets[row + 1]];
     if (row % stride == 0) row_offsets[row / stride] = begin;
     if (row + 1 == a.num_rows) row_offsets[count] = end;
-    most = max(most, static_cast<unsigned long long>(end - begin));
+    most_pairs = max(most_pairs, static_cast<unsigned long long>(end - begin));
+    most_blocks = max(most_blocks, blocks_of_row(a, row));
   });
-#pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
-  if (threadIdx.x % 32 == 0 && most > *max_row_pairs) {
-    atomicMax(max_row_pairs, most);  // across CTAs; the maximum only grows, so a stale read costs one atomic
-  }
+  raise_most(most_pairs, &totals->max_row_pairs);
+  raise_most(most_blocks, &totals->max_row_blocks);
 }
 
 // Grid: one warp per row of A, of which there may be fewer.
@@ -60,17 +68,9 @@ __global__ void __launch_bounds__(kItemThreads) match_rows(RowMatch match) {
   }
 }
 
-/// Raises *most to the largest value of a warp.
-__device__ inline void raise_most(unsigned long long value, unsigned long long* most) {
-#pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
-  // Across CTAs; it only grows, so a stale read costs one atomic.
-  if (threadIdx.x % 32 == 0 && value > *most) atomicMax(most, value);
-}
-
 // Grid: one thread per row of A, or of B if that has more.
-// Work: the first row of each run, and the last of all, write an offset; a warp reduces its rows' largest pair count,
-//       and the last columns of B's rows.
+// Work: the first row of each run, and the last of all, write an offset; a warp reduces the largest number of pairs and
+//       of blocks of its rows, and the last columns of B's rows.
 // Memory: contiguous, but for a word per row of B.
 __global__ void __launch_bounds__(kItemThreads) run_row_pairs(RowMatch match) {
   if (!is_sound(match)) return;
@@ -78,16 +78,19 @@ __global__ void __launch_bounds__(kItemThreads) run_row_pairs(RowMatch match) {
   const std::uint32_t b_rows = match.b_found->num_rows;
   const std::uint32_t stride = run_stride(a_rows, match.max_runs);
   unsigned long long most_pairs = 0;
+  unsigned long long most_blocks = 0;
   unsigned long long most_columns = 0;
   for_each_item(max(a_rows, b_rows), [&](std::uint64_t row) {
     if (row < a_rows) {
       if (row % stride == 0) match.run_offsets[row / stride] = match.row_offsets[row];
       if (row + 1 == a_rows) match.run_offsets[(a_rows - 1) / stride + 1] = match.row_offsets[a_rows];
       most_pairs = max(most_pairs, static_cast<unsigned long long>(match.row_pairs[row]));
+      most_blocks = max(most_blocks, blocks_of_row(match.a, row));
     }
     if (row < b_rows) most_columns = max(most_columns, match.b.columns[match.b.offsets[row + 1] - 1] + 1ull);
   });
   raise_most(most_pairs, &match.totals->max_row_pairs);
+  raise_most(most_blocks, &match.totals->max_row_blocks);
   raise_most(most_columns, &match.totals->columns_end);
 }
 
@@ -104,11 +107,10 @@ void launch_pair_offsets(const std::uint32_t* b_row_index, std::uint64_t count, 
 }
 
 void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
-                             std::uint64_t* row_offsets, std::uint64_t* max_row_pairs, cudaStream_t stream) {
-  check(cudaMemsetAsync(max_row_pairs, 0, sizeof(std::uint64_t), stream), "most pairs of a row");
+                             std::uint64_t* row_offsets, MatchTotals* totals, cudaStream_t stream) {
+  check(cudaMemsetAsync(totals, 0, sizeof *totals, stream), "totals of rows");
   row_pair_offsets<<<item_grid(a.num_rows), kItemThreads, 0, stream>>>(
-      a, pair_offsets, stride, num_runs(a.num_rows, stride), row_offsets,
-      reinterpret_cast<unsigned long long*>(max_row_pairs));
+      a, pair_offsets, stride, num_runs(a.num_rows, stride), row_offsets, totals);
   check_launch("row_pair_offsets");
 }
 

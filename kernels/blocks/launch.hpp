@@ -119,11 +119,11 @@ std::size_t count_workspace_bytes(std::uint64_t count);
 void launch_pair_offsets(const std::uint32_t* b_row_index, std::uint64_t count, CompressedView b_rows,
                          std::uint64_t* pair_offsets, Workspace work, cudaStream_t stream);
 
-/// row_offsets[x] = pairs of A's rows before row x * stride, the last entry all of them; *max_row_pairs = pairs of the
-/// longest row.
-/// Shapes: row_offsets [ceil(num_rows / stride) + 1], max_row_pairs [1], device.
+/// row_offsets[x] = pairs of A's rows before row x * stride, the last entry all of them; *totals but for columns_end,
+/// which is cleared.
+/// Shapes: row_offsets [ceil(num_rows / stride) + 1], totals [1], device.
 void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
-                             std::uint64_t* row_offsets, std::uint64_t* max_row_pairs, cudaStream_t stream);
+                             std::uint64_t* row_offsets, MatchTotals* totals, cudaStream_t stream);
 
 /// What launch_match_rows looks up. Shapes: device.
 struct RowMatch {
@@ -251,14 +251,22 @@ void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_c_blocks, 
 
 /// What names C blocks, and where their records go.
 struct RecordPacking {
-  const std::uint32_t* rows = nullptr;       // [rows of A], device: block rows
-  const std::uint32_t* columns = nullptr;    // [columns of B], device; null if C blocks name block columns
-  const std::uint32_t* positions = nullptr;  // [num_c_blocks], device
-  std::uint32_t* records = nullptr;          // [non-zero C blocks, 2 + m * m], device
+  const std::uint32_t* rows = nullptr;          // [rows of A], device: block rows
+  const std::uint32_t* columns = nullptr;       // [columns of B], device; null if C blocks name block columns
+  const std::uint32_t* positions = nullptr;     // [num_c_blocks], device
+  std::uint32_t* records = nullptr;             // [non-zero C blocks, 2 + m * m], device
+  unsigned long long* num_saturated = nullptr;  // [1], device: raised by the elements that are kMaxVal; or null
 };
 
 /// Packs the non-zero C blocks into output records {i, j, values}.
 void launch_pack_records(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m,
                          const RecordPacking& packing, cudaStream_t stream);
+
+// ---- count_saturated.cu
+
+/// *num_saturated is raised by the elements of packed records that are kMaxVal.
+/// Shapes: records [num_words], device, 8-byte aligned; num_saturated [1], device.
+void launch_count_saturated(const std::uint32_t* records, std::uint64_t num_words, unsigned long long* num_saturated,
+                            cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -68,4 +68,8 @@ __device__ inline bool is_sound(const RowMatch& match) {
 /// Adds up match.row_pairs, and writes the totals, by two CTAs.
 void launch_total_row_pairs(const RowMatch& match, cudaStream_t stream);
 
+__device__ inline unsigned long long blocks_of_row(const CompressedView& a, std::uint64_t row) {
+  return a.offsets[row + 1] - a.offsets[row];
+}
+
 }  // namespace spmm::kernels

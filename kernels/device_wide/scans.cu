@@ -60,11 +60,13 @@ __device__ inline unsigned long long cta_max(unsigned long long value) {
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
   __syncthreads();  // the largest of each warp is known
   for (std::uint32_t w = 0; threadIdx.x == 0 && w < kTotalThreads / 32; ++w) value = max(value, of_warp[w]);
+  __syncthreads();  // of_warp may be written again
   return value;
 }
 
 // Grid: two CTAs.
-// Work: the first one adds up the pairs of A's rows, the second one looks for the last column of B.
+// Work: the first one adds up the pairs of A's rows, the second one looks for the last column of B and the longest row
+//       of A.
 // Memory: contiguous, but for a word per row of B.
 __global__ void __launch_bounds__(kTotalThreads) total_row_pairs(RowMatch match) {
   constexpr std::uint32_t kItems = 4;
@@ -81,6 +83,13 @@ __global__ void __launch_bounds__(kTotalThreads) total_row_pairs(RowMatch match)
     }
     most = cta_max(most);
     if (threadIdx.x == 0) match.totals->columns_end = most;
+    most = 0;
+#pragma unroll 4
+    for (std::uint32_t row = threadIdx.x; row < a_rows; row += kTotalThreads) {
+      most = max(most, blocks_of_row(match.a, row));
+    }
+    most = cta_max(most);
+    if (threadIdx.x == 0) match.totals->max_row_blocks = most;
     return;
   }
   std::uint64_t before = 0;

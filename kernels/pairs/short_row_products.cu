@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint32_t kThreads = 256;
 constexpr std::uint32_t kWarps = kThreads / 32;
 constexpr std::uint32_t kCapacity = 1024;  // pairs of a CTA: 28 KB with the records of a group per warp
-constexpr std::uint32_t kCtas = 5;         // per multiprocessor: six leave 40 registers, and more of them spill
+/// Per multiprocessor: six leave 40 registers, and more of them spill.
+constexpr std::uint32_t kCtas = kResidentThreads / kThreads < 5 ? kResidentThreads / kThreads : 5;
 static_assert(kShortRowPairs <= kCapacity / 2 && kCapacity <= CBlockFlags::kMaxCBlocks && kThreads % 32 == 0);
 
 /// C blocks that a warp computes and writes together: with m = 8 their records are a whole number of sectors, and start

@@ -6,6 +6,7 @@
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -44,9 +45,9 @@ __global__ void find_spans(UnitsOfRow units, SmallBlocksProduct product, CBlocks
       first = min(first, b.columns[b.offsets[b_row]]);
       last = max(last, b.columns[b.offsets[b_row + 1] - 1]);
     }
-    first = max(__reduce_min_sync(~0u, first), c_blocks.column_begin);
-    const std::uint64_t end = min(std::uint64_t{__reduce_max_sync(~0u, last)} + 1,
-                                  std::uint64_t{c_blocks.column_begin} + c_blocks.num_columns);
+    first = max(warp_min(first), c_blocks.column_begin);
+    const std::uint64_t end =
+        min(std::uint64_t{warp_max(last)} + 1, std::uint64_t{c_blocks.column_begin} + c_blocks.num_columns);
     if (lane == 0) spans[x] = {.first = first, .count = end > first ? static_cast<std::uint32_t>(end - first) : 0};
   });
 }

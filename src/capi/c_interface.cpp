@@ -11,6 +11,7 @@
 #include "capi/c_options.hpp"
 #include "capi/c_report.hpp"
 #include "spmm/arrays.hpp"
+#include "spmm/device.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
@@ -22,6 +23,10 @@ struct spmm_engine {
 
 struct spmm_matrix {
   std::variant<spmm::BsrMatrix<std::uint32_t>, spmm::BsrMatrix<std::uint16_t>> arrays{};
+};
+
+struct spmm_device_matrix {
+  spmm::DeviceBsrMatrix arrays{};
 };
 
 struct spmm_report {
@@ -56,6 +61,34 @@ void multiply_in_memory(spmm_engine* engine, const Source& a, const Source& b, s
   Report finished = engine->engine.multiply(a, b, *sink, call.options());
   hand_out(std::move(finished), {}, report);
   *result = matrix.release();
+}
+
+/// Errors: UsageError.
+DeviceBsrView device_view(const spmm_device_bsr* matrix, const char* name) {
+  const spmm_device_bsr given = known_fields(&required(matrix, name), name);
+  if (given.index_bits != 0 && given.index_bits != 32 && given.index_bits != 64) {
+    throw UsageError(std::string(name) + ", index_bits", "is " + std::to_string(given.index_bits), "use 32, 64 or 0");
+  }
+  return {.rows = given.rows,
+          .cols = given.cols,
+          .m = given.block_side,
+          .num_blocks = given.num_blocks,
+          .indptr = given.indptr,
+          .indices = given.indices,
+          .index_bytes = given.index_bits == 32 ? 4u : 8u,
+          .values = given.data};
+}
+
+/// Errors: UsageError.
+DeviceCall device_call(const spmm_device_call* call) {
+  const spmm_device_call given = known_fields(call, "call");
+  DeviceCall known{.stream = static_cast<CUstream_st*>(given.stream), .allocator = {}};
+  if (given.allocate != nullptr) {
+    known.allocator.allocate = [given](std::uint64_t bytes, std::uint64_t alignment, CUstream_st* stream) {
+      return given.allocate(given.allocate_context, bytes, alignment, stream);
+    };
+  }
+  return known;
 }
 
 template <class T>
@@ -207,6 +240,40 @@ spmm_status spmm_multiply_files(spmm_engine* engine, const char* a, const char* 
         engine->engine.multiply(&required(a, "a"), &required(b, "b"), &required(out, "out"), call.options());
     hand_out(std::move(finished), {.a = a, .b = b, .out = out}, report);
   });
+}
+
+spmm_status spmm_multiply_device(spmm_engine* engine, const spmm_device_bsr* a, const spmm_device_bsr* b,
+                                 const spmm_device_call* call, const spmm_product_options* options,
+                                 spmm_device_matrix** result, spmm_report** report) {
+  return guarded([&] {
+    required(engine, "engine");
+    required(result, "result");
+    const ProductCall product(options);
+    auto matrix = std::make_unique<spmm_device_matrix>();
+    Report finished;
+    matrix->arrays = engine->engine.multiply(device_view(a, "a"), device_view(b, "b"), device_call(call),
+                                             product.options(), &finished);
+    hand_out(std::move(finished), {}, report);
+    *result = matrix.release();
+  });
+}
+void spmm_device_matrix_destroy(spmm_device_matrix* matrix) {
+  delete matrix;
+}
+uint64_t spmm_device_matrix_num_blocks(const spmm_device_matrix* matrix) {
+  return matrix->arrays.num_blocks;
+}
+uint64_t spmm_device_matrix_num_saturated(const spmm_device_matrix* matrix) {
+  return matrix->arrays.num_saturated;
+}
+const void* spmm_device_matrix_indptr(const spmm_device_matrix* matrix) {
+  return matrix->arrays.indptr.get();
+}
+const void* spmm_device_matrix_indices(const spmm_device_matrix* matrix) {
+  return matrix->arrays.indices.get();
+}
+const uint32_t* spmm_device_matrix_data(const spmm_device_matrix* matrix) {
+  return matrix->arrays.values.get();
 }
 
 spmm_status spmm_read(const char* path, uint32_t element_bits, spmm_matrix** matrix) {

@@ -7,6 +7,8 @@
 #include <functional>
 #include <utility>
 
+#include "base/records/saturated_count.hpp"
+#include "cuda/arrays/arrays.hpp"
 #include "cuda/multipliers/multiplier.hpp"
 #include "cuda/output/common_output.hpp"
 #include "cuda/output/download.hpp"
@@ -18,6 +20,12 @@
 
 namespace spmm::cuda {
 namespace {
+
+/// Whether an element of C may be kMaxVal: each is a sum over no more blocks than a row of A has.
+bool may_saturate(const plan::Statistics& s) {
+  const std::uint64_t most_blocks = std::min<std::uint64_t>(s.row_pairs.max_row_blocks, s.b_rows);
+  return most_blocks > sure_terms(s.max_element, s.max_element) / s.m();
+}
 
 /// Takes the pairs of rows over.
 plan::Statistics statistics_of(SortedOperands& sorted, const MatrixHeader& a, const MatrixHeader& b) {
@@ -110,12 +118,18 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
   OperandSide::claim(side_a, side_b, run);
   const bool kept_a = side_a.is_kept();
   const bool kept_b = side_b.is_kept();
-  const std::array targets{pipeline.upload_target()};
-  const WorkAhead ahead{
-      .prepare = [&](const ParsedOperands& p) { pipeline.prepare_sort(p, side_a.header(), side_b.header()); },
-      .queue = [&](const ParsedOperands& p) { pipeline.queue_sort(p); }};
-  std::vector<ParsedOperands> parsed = upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead);
-  ProductStats stats = pipeline.run(std::move(parsed.front()), side_a, side_b, output);
+  ParsedOperands parsed;
+  if (run.arrays != nullptr) {
+    check_arrays(*run.arrays, *run.device);
+    parsed = pipeline.read(*run.arrays, a.header());
+  } else {
+    const std::array targets{pipeline.upload_target()};
+    const WorkAhead ahead{
+        .prepare = [&](const ParsedOperands& p) { pipeline.prepare_sort(p, side_a.header(), side_b.header()); },
+        .queue = [&](const ParsedOperands& p) { pipeline.queue_sort(p); }};
+    parsed = std::move(upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead).front());
+  }
+  ProductStats stats = pipeline.run(std::move(parsed), side_a, side_b, output);
   stats.kept_a = kept_a;
   stats.kept_b = kept_b;
   StageSpans spans;
@@ -154,7 +168,11 @@ ProductStats Pipeline::run(ParsedOperands parsed, OperandSide& side_a, OperandSi
   const Operands operands = decide_and_arrange(std::move(sorted), statistics);
   output.start(cut_ranges(operands, statistics, output.num_ranges()), execution_, statistics);
   stats.num_panels = execution_.panels.size();
-  if (!execution_.panels.empty()) stats.num_blocks = run_panels(operands, output);
+  if (!execution_.panels.empty()) {
+    run_panels(operands, may_saturate(statistics), output, stats);
+  } else if (run_.arrays != nullptr) {
+    make_taker(operands.m, nullptr, output)->finish();  // arrays without blocks
+  }
   stats.peak_device_bytes = memory_.peak_bytes();
   return stats;
 }
@@ -330,7 +348,19 @@ ResultRanges Pipeline::cut_ranges(const Operands& operands, const plan::Statisti
   return ranges;
 }
 
-std::uint64_t Pipeline::run_panels(const Operands& operands, PanelOutput& output) {
+ParsedOperands Pipeline::read(const DeviceArrays& arrays, const MatrixHeader& header) {
+  return read_arrays(arrays, key_bits_of(header.blocks_per_side()), memory_, events_);
+}
+
+std::unique_ptr<PanelTaker> Pipeline::make_taker(std::uint32_t m, unsigned long long* num_saturated,
+                                                 PanelOutput& output) {
+  if (run_.arrays != nullptr) {
+    return std::make_unique<ArrayCollector>(*run_.arrays, memory_, events_, num_saturated);
+  }
+  return std::make_unique<Downloader>(output, m, ring_, num_saturated, events_, run_);
+}
+
+void Pipeline::run_panels(const Operands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats) {
   const std::vector<plan::Panel>& panels = execution_.panels;
   std::uint64_t max_c_blocks = 0;
   for (const plan::Panel& panel : panels) max_c_blocks = std::max(max_c_blocks, panel.max_c_blocks());
@@ -340,30 +370,34 @@ std::uint64_t Pipeline::run_panels(const Operands& operands, PanelOutput& output
   const std::uint64_t num_packed = std::min({num_that_fit, output.max_buffers(), std::uint64_t{panels.size()}});
   std::deque<PackedPanel> packed;
   for (std::uint64_t x = 0; x < num_packed; ++x) packed.emplace_back(memory_, packed_bytes);
+  const DeviceBuffer<unsigned long long> num_saturated(memory_, may_saturate ? 1 : 0, "count");
+  if (may_saturate) check(cudaMemsetAsync(num_saturated.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
   const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
                                                                   .execution = execution_,
                                                                   .memory = memory_,
                                                                   .max_c_blocks = max_c_blocks,
+                                                                  .num_saturated = num_saturated.data(),
                                                                   .stream = stream_,
                                                                   .events = events_,
                                                                   .run = run_});
-  Downloader downloader(output, operands.m, ring_, context_, events_, run_);
+  const std::unique_ptr<PanelTaker> taker = make_taker(operands.m, num_saturated.data(), output);
   const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
   for (std::size_t x = 0; x < panels.size(); ++x) {
     run_.check_cancelled();
     output.check();
     PackedPanel& target = packed[x % packed.size()];
-    downloader.wait_until_free(target);
+    taker->wait_until_free(target);
     events_.begin_panel(stream_, {.pairs = panels[x].num_pairs, .panel = x});
     multiplier->multiply(panels[x], target);
     target.number = x;
     target.ready.record(stream_);
-    downloader.push(target);
+    taker->push(target);
     if (run_.on_progress && !output.reports_progress()) {
       run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows}, operands.a.num_rows);
     }
   }
-  return downloader.finish();
+  stats.num_blocks = taker->finish();
+  if (may_saturate) stats.num_saturated = fetch(num_saturated.data(), stream_);
 }
 
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,

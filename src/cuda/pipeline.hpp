@@ -15,6 +15,7 @@
 #include "cuda/operands/kept.hpp"
 #include "cuda/operands/operands.hpp"
 #include "cuda/operands/upload.hpp"
+#include "cuda/output/download.hpp"
 #include "cuda/output/panel_output.hpp"
 #include "plan/execution.hpp"
 
@@ -43,6 +44,9 @@ class Pipeline {
   /// Puts that sort, and what goes along with it, on the stream.
   void queue_sort(const ParsedOperands& parsed);
 
+  /// Operands that are on the device already.
+  [[nodiscard]] ParsedOperands read(const DeviceArrays& arrays, const MatrixHeader& header);
+
   /// From parsed operands to the last record handed over. Pairs are those of the whole product, blocks and panels those
   /// of this device.
   ProductStats run(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output);
@@ -62,7 +66,9 @@ class Pipeline {
   void decide(const plan::Statistics& statistics);
   [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,
                                         std::uint32_t num_ranges);
-  std::uint64_t run_panels(const Operands& operands, PanelOutput& output);
+  [[nodiscard]] std::unique_ptr<PanelTaker> make_taker(std::uint32_t m, unsigned long long* num_saturated,
+                                                       PanelOutput& output);
+  void run_panels(const Operands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats);
 
   plan::Execution execution_;
   const plan::Decide& decide_;

@@ -43,6 +43,10 @@ BoundProver bounds_on(DeviceContext&, std::uint64_t, MemoryShare*) {
   return {};
 }
 
+void check_stream(CUstream_st*) {}
+
+void check_arrays(const DeviceArrays&, const DeviceContext&) {}
+
 ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, const plan::Decide&, const Run&) {
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
 }

@@ -20,6 +20,7 @@
 #include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
 #include "engine/backend_choice.hpp"
+#include "engine/device_product.hpp"
 #include "engine/devices.hpp"
 #include "engine/memory/counted_sink.hpp"
 #include "engine/memory/memory_beside.hpp"
@@ -80,7 +81,7 @@ class Engine::Impl {
   /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may.
   /// Errors: UsageError (unknown kernel); DeviceError if a device is asked for and there is none.
   Place place(const Source& a, const Source& b, const ProductOptions& product, MemoryShare& share,
-              const std::string& why_not_cuda);
+              const std::string& why_not_cuda, bool is_on_device = false);
 
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
@@ -191,7 +192,7 @@ unsigned Engine::Impl::num_devices(const Source& a, const Source& b, const Produ
 }
 
 Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions& product, MemoryShare& share,
-                          const std::string& why_not_cuda) {
+                          const std::string& why_not_cuda, bool is_on_device) {
   Backend backend = insisted_backend(product);
   plan::Machine machine{.num_cores = usable_cores(),
                         .host_limit_bytes = share.host_limit_bytes(
@@ -211,7 +212,9 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
     machine.gpus.clear();
   }
   if (backend == Backend::cuda) {
-    const unsigned num = place.choice ? place.choice->num_devices : num_devices(a, b, product, machine, share);
+    const unsigned num = is_on_device   ? 1
+                         : place.choice ? place.choice->num_devices
+                                        : num_devices(a, b, product, machine, share);
     std::optional<Prefetching> prefetching;
     if (devices_.started().empty()) prefetching.emplace(a, b, budget_);
     place.devices = devices_.start(num, machine.why_no_gpu);
@@ -269,7 +272,8 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
   try {
     {
       const auto timing = record.clock.scope(Stage::open);
-      place = this->place(a, b, product, share, why_not_cuda);
+      place = this->place(a, b, product, share, why_not_cuda, record.arrays != nullptr);
+      if (record.arrays != nullptr) place.devices.resize(1);  // the one that holds them
     }
     std::vector<DeviceUse> more_devices;
     auto more_share = place.shares.begin();
@@ -286,7 +290,8 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
                   .more_devices = more_devices,
                   .scratch_folders = record.scratch_folders,
                   .keep_a = product.keep_a,
-                  .keep_b = product.keep_b};
+                  .keep_b = product.keep_b,
+                  .arrays = record.arrays};
     this->run(a, b, releasing, place, product, run, record.report);
     run.check_cancelled();
     place.complete(record.report.plan);
@@ -367,6 +372,18 @@ ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const
   record.close();
   if (report != nullptr) *report = record.report;
   return product;
+}
+
+DeviceBsrMatrix Engine::multiply(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
+                                 const ProductOptions& options, Report* report) {
+  ProductRecord record(options);
+  DeviceProduct product(a, b, call, options);
+  record.arrays = &product.arrays();
+  impl_->multiply(product.a(), product.b(), product.sink(), kResult, product.options(), record);
+  record.close();
+  product.result().num_saturated = record.report.saturated_elements;
+  if (report != nullptr) *report = record.report;
+  return std::move(product.result());
 }
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {

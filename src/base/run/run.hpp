@@ -20,7 +20,8 @@ namespace spmm {
 
 namespace cuda {
 class DeviceContext;
-}
+struct DeviceArrays;
+}  // namespace cuda
 
 /// A device beside the first one, and what the product holds of its memory.
 struct DeviceUse {
@@ -42,6 +43,7 @@ struct Run {
   std::span<const std::string> scratch_folders{};  ///< where a scratch file may be made, best first
   bool keep_a = false;                             ///< for later products, on the device
   bool keep_b = false;
+  const cuda::DeviceArrays* arrays = nullptr;  ///< operands and result in device memory; null: sources and a sink
 
   /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.
   void check_cancelled() const {
@@ -78,9 +80,9 @@ struct ProductStats {
   std::uint64_t num_blocks = 0;  ///< result blocks handed to the sink
   std::uint64_t pairs = 0;       ///< block products
   std::uint64_t num_panels = 0;
-  std::uint64_t peak_device_bytes = 0;           ///< 0 on the CPU
-  std::optional<std::uint64_t> num_saturated{};  ///< elements of the result that are kMaxVal; nothing: not counted
-  bool kept_a = false;                           ///< used from device memory instead of being read
+  std::uint64_t peak_device_bytes = 0;  ///< 0 on the CPU
+  std::uint64_t num_saturated = 0;      ///< elements of the result that are kMaxVal
+  bool kept_a = false;                  ///< used from device memory instead of being read
   bool kept_b = false;
   std::string device{};               ///< name of the GPU, or of the instruction set on the CPU
   std::vector<DeviceShare> shares{};  ///< where several devices shared the product

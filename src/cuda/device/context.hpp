@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -85,7 +86,7 @@ class FreeList {
 /// One device in the hands of one engine. Everything is done on streams of its own: the legacy default stream is
 /// neither used nor waited for, and nothing waits for the device as a whole while a product runs.
 /// Threads: any; the device must be current (DeviceGuard).
-class DeviceContext {
+class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
  public:
   /// Starts the device. Errors: CudaError, DeviceError.
   explicit DeviceContext(int device);

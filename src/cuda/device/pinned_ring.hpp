@@ -24,6 +24,7 @@ class PinnedRing {
   std::byte* take();
   void put(std::byte* slot) noexcept;
 
+  [[nodiscard]] DeviceContext& context() const { return context_; }
   [[nodiscard]] std::uint64_t max_slots() const { return max_slots_; }
   /// Whether every slot is back.
   [[nodiscard]] bool all_back() const;

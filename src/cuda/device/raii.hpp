@@ -127,13 +127,15 @@ class DeviceBuffer {
   /// Forgets the elements from `count` on; their memory stays.
   void truncate(std::uint64_t count) { count_ = count < count_ ? count : count_; }
 
-  /// The same array without owning it; this one must outlive it.
-  [[nodiscard]] DeviceBuffer lend() const {
-    DeviceBuffer lent;
-    lent.count_ = count_;
-    lent.data_ = data_;
-    return lent;
+  /// An array of somebody else's, without owning it.
+  static DeviceBuffer borrow(T* data, std::uint64_t count) {
+    DeviceBuffer borrowed;
+    borrowed.count_ = count;
+    borrowed.data_ = data;
+    return borrowed;
   }
+  /// The same array without owning it; this one must outlive it.
+  [[nodiscard]] DeviceBuffer lend() const { return borrow(data_, count_); }
   /// Lets it be counted and freed by another memory.
   void hand_over(DeviceMemory& to) {
     if (data_ == nullptr) return;

@@ -93,8 +93,10 @@ void CBlockFiller::multiply(const plan::Panel& panel, PackedPanel& target) {
                                  {.rows = c_.operands.a.rows.data(),
                                   .columns = c_.operands.c_column_ids(),
                                   .positions = positions_.data(),
-                                  .records = reinterpret_cast<std::uint32_t*>(target.records.data())},
+                                  .records = reinterpret_cast<std::uint32_t*>(target.records.data()),
+                                  .num_saturated = c_.num_saturated},
                                  c_.stream.get());
+    target.is_counted = true;
   });
 }
 

@@ -18,7 +18,8 @@ struct MultiplierContext {
   const Operands& operands;
   const plan::Execution& execution;  // its panels, groups of columns and number of planes are taken as they stand
   DeviceMemory& memory;
-  std::uint64_t max_c_blocks;  // of a panel
+  std::uint64_t max_c_blocks;         // of a panel
+  unsigned long long* num_saturated;  // [1], device: raised by elements at the limit, if they are counted at all
   const Stream& stream;
   StageEvents& events;
   const Run& run;

@@ -175,6 +175,7 @@ void CountedSort::take_pairs(SortedOperands& out, const kernels::MatchTotals& to
       reinterpret_cast<const std::uint64_t*>(reinterpret_cast<const std::byte*>(table_.words()) + sizeof(Found));
   pairs.offsets.assign(offsets, offsets + num_runs + 1);
   pairs.max_row_pairs = totals.max_row_pairs;
+  pairs.max_row_blocks = totals.max_row_blocks;
   out.c_columns = static_cast<std::uint32_t>(totals.columns_end);
 }
 

@@ -13,14 +13,15 @@ namespace {
 
 constexpr std::uint32_t kMaxRuns = 1u << 14;  // 128 KB come to the host
 
-/// Takes over pairs before each run, and, behind them, pairs of the longest row and the end of C's columns. Waits for
-/// the stream.
+constexpr std::size_t kTotalWords = sizeof(kernels::MatchTotals) / sizeof(std::uint64_t);
+
+/// Takes over pairs before each run, and the totals behind them. Waits for the stream.
 void take_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, const std::uint64_t* counted,
                     const Stream& stream) {
   plan::RowPairs& pairs = sorted.row_pairs;
   pairs.num_rows = sorted.a.index.num_rows;
   pairs.rows_per_run = rows_per_run;
-  pairs.offsets.resize((pairs.num_rows - 1) / rows_per_run + std::size_t{2} + 2);
+  pairs.offsets.resize((pairs.num_rows - 1) / rows_per_run + std::size_t{2} + kTotalWords);
   const std::uint64_t bytes = pairs.offsets.size() * sizeof(std::uint64_t);
   if (bytes <= kPinnedTableBytes) {  // as fetch() does
     const PinnedTable table(stream.context());
@@ -33,10 +34,13 @@ void take_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, const st
     copy_async(pairs.offsets.data(), counted, pairs.offsets.size(), stream);
     stream.synchronize();
   }
-  sorted.c_columns = static_cast<std::uint32_t>(pairs.offsets.back());
-  pairs.offsets.pop_back();
-  pairs.max_row_pairs = pairs.offsets.back();
-  pairs.offsets.pop_back();
+  kernels::MatchTotals totals;
+  const std::size_t num_offsets = pairs.offsets.size() - kTotalWords;
+  std::memcpy(static_cast<void*>(&totals), pairs.offsets.data() + num_offsets, sizeof totals);
+  pairs.offsets.resize(num_offsets);
+  pairs.max_row_pairs = totals.max_row_pairs;
+  pairs.max_row_blocks = totals.max_row_blocks;
+  sorted.c_columns = static_cast<std::uint32_t>(totals.columns_end);
 }
 
 /// Looks up the row of B for each block of A.
@@ -68,12 +72,12 @@ void fetch_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, DeviceM
   const CompressedRows& a = sorted.a.index;
   count_block_pairs(sorted, memory, stream);
   const std::size_t num_offsets = (a.num_rows - 1) / rows_per_run + std::size_t{2};
-  // The longest row and the end of C's columns come behind the offsets: one copy.
-  const DeviceBuffer<std::uint64_t> offsets(memory, num_offsets + 2, "row pair offsets");
-  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), rows_per_run, offsets.data(),
-                                   offsets.data() + num_offsets, stream.get());
-  kernels::launch_columns_end(sorted.b.index.view(),
-                              reinterpret_cast<unsigned long long*>(offsets.data() + num_offsets + 1), stream.get());
+  // The totals come behind the offsets: one copy.
+  const DeviceBuffer<std::uint64_t> offsets(memory, num_offsets + kTotalWords, "row pair offsets");
+  auto* const totals = reinterpret_cast<kernels::MatchTotals*>(offsets.data() + num_offsets);
+  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), rows_per_run, offsets.data(), totals,
+                                   stream.get());
+  kernels::launch_columns_end(sorted.b.index.view(), &totals->columns_end, stream.get());
   take_row_pairs(sorted, rows_per_run, offsets.data(), stream);
 }
 

@@ -247,7 +247,7 @@ class Uploader {
 std::vector<ParsedOperands> upload(const Source& a, const Source& b, PinnedRing& ring,
                                    std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead) {
   const std::uint32_t nb = a.header().blocks_per_side();
-  const unsigned key_bits = std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)));
+  const unsigned key_bits = key_bits_of(nb);
   // Declared before the uploads, whose streams wait for their work when they go: nothing is freed that is still
   // written.
   std::vector<ParsedOperands> parsed(targets.size());

@@ -1,6 +1,8 @@
 // Source -> pinned ring -> devices -> keys and packed elements.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -29,6 +31,11 @@ struct ParsedOperands {
   ParsedMatrix b;
   unsigned key_bits = 0;
 };
+
+/// Bits of a block row or column in keys of a matrix of nb x nb blocks.
+inline unsigned key_bits_of(std::uint32_t nb) {
+  return std::max(1u, static_cast<unsigned>(std::bit_width(nb - 1)));
+}
 
 /// A device that gets both matrices.
 struct UploadTarget {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/run/workers.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "spmm/types.hpp"
 
@@ -19,15 +20,16 @@ struct Stopped {};
 
 }  // namespace
 
-Downloader::Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, DeviceContext& context,
+Downloader::Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, unsigned long long* num_saturated,
                        StageEvents& events, const Run& run)
     : output_(output),
       record_bytes_(output_record_bytes(m)),
       events_(events),
       run_(run),
-      stream_(context),
+      stream_(ring.context()),
       slot_bytes_(kernels::kRingSlotBytes / record_bytes_ * record_bytes_),
       ring_(ring),
+      num_saturated_(num_saturated),
       thread_(start_thread([this] { work(); })) {}
 
 Downloader::~Downloader() {
@@ -127,6 +129,10 @@ void Downloader::begin(PackedPanel& panel) {
   num_blocks_ += num_blocks;
   ++num_begun_;
   if (num_blocks == 0) return end(panel);
+  if (num_saturated_ != nullptr && !panel.is_counted) {
+    kernels::launch_count_saturated(reinterpret_cast<const std::uint32_t*>(panel.records.data()),
+                                    num_blocks * record_bytes_ / sizeof(std::uint32_t), num_saturated_, stream_.get());
+  }
   sending_.push_back({.panel = &panel, .total = num_blocks * record_bytes_});
 }
 

@@ -24,29 +24,45 @@ struct PackedPanel {
       : records(memory, max_bytes, "packed records"), num_blocks(memory.context()) {}
 
   DeviceBuffer<std::byte> records;
-  PinnedWord num_blocks;   // written by the device
-  Event ready;             // recorded behind the kernel that packs
-  std::size_t number = 0;  // of the panel that it holds
-  bool busy = false;       // handed to the downloader and not yet copied
+  PinnedWord num_blocks;    // written by the device
+  Event ready;              // recorded behind the kernel that packs
+  std::size_t number = 0;   // of the panel that it holds
+  bool busy = false;        // handed to the downloader and not yet copied
+  bool is_counted = false;  // the kernel that packs has counted the elements at the limit
+};
+
+/// Where packed panels go. Threads: one.
+class PanelTaker {
+ public:
+  PanelTaker() = default;
+  PanelTaker(const PanelTaker&) = delete;
+  PanelTaker& operator=(const PanelTaker&) = delete;
+  virtual ~PanelTaker() = default;
+
+  /// Waits until the panel's buffer may be filled again. Errors: whatever stopped the taker.
+  virtual void wait_until_free(PackedPanel& panel) = 0;
+  /// Takes a panel whose `ready` event is recorded.
+  virtual void push(PackedPanel& panel) = 0;
+  /// Waits until everything is taken; returns the number of blocks. Errors: whatever stopped the taker.
+  virtual std::uint64_t finish() = 0;
 };
 
 /// A thread that copies packed panels to the host in slices and hands them to the output, several panels in turns where
 /// that takes them so; the next slice is copied while one is handed over. Where no thread can be started, push() does
 /// that itself. Threads: push() and finish() from one thread.
-class Downloader {
+class Downloader : public PanelTaker {
  public:
   /// Copies through the slots of `ring`, all of which are back when it goes.
-  Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, DeviceContext& context, StageEvents& events,
-             const Run& run);
+  /// Shapes: num_saturated [1], device: raised by the elements at the limit of panels in which they are not counted
+  /// yet; null: none can be there.
+  Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, unsigned long long* num_saturated,
+             StageEvents& events, const Run& run);
   /// Waits until the sink has released every slot.
-  ~Downloader();
+  ~Downloader() override;
 
-  /// Waits until the panel's buffer may be filled again. Errors: whatever stopped the thread.
-  void wait_until_free(PackedPanel& panel);
-  /// Queues a panel whose `ready` event is recorded.
-  void push(PackedPanel& panel);
-  /// Waits until everything is handed over; returns the number of blocks. Errors: whatever stopped the thread.
-  std::uint64_t finish();
+  void wait_until_free(PackedPanel& panel) override;
+  void push(PackedPanel& panel) override;
+  std::uint64_t finish() override;
 
  private:
   /// A panel on its way.
@@ -88,6 +104,7 @@ class Downloader {
   Stream stream_;
   std::uint64_t slot_bytes_;
   PinnedRing& ring_;
+  unsigned long long* num_saturated_;
   std::uint64_t num_blocks_ = 0;
   // Of the thread that sends:
   std::deque<Sending> sending_;  // the next one in front; its last copy has not been started

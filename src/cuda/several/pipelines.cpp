@@ -95,6 +95,7 @@ ProductStats DevicePipelines::total(const std::vector<ProductStats>& stats, std:
   ProductStats all = stats.front();
   all.pairs = num_pairs;
   all.num_blocks = 0;
+  all.num_saturated = 0;
   all.num_panels = 0;
   execution.panels.clear();
   for (std::size_t d = 0; d < stats.size(); ++d) {
@@ -112,6 +113,7 @@ ProductStats DevicePipelines::total(const std::vector<ProductStats>& stats, std:
     }
     if (all.pairs != 0) share.share = static_cast<double>(share.pairs) / static_cast<double>(all.pairs);
     all.num_blocks += one.num_blocks;
+    all.num_saturated += one.num_saturated;
     all.num_panels += one.num_panels;
     all.peak_device_bytes = std::max(all.peak_device_bytes, one.peak_device_bytes);
     all.shares.push_back(std::move(share));

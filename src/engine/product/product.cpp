@@ -9,7 +9,6 @@
 #include "cpu/backend.hpp"
 #include "cuda/backend.hpp"
 #include "engine/memory/reserve.hpp"
-#include "engine/product/saturation_sink.hpp"
 #include "engine/slabs/out_of_core.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
@@ -39,18 +38,13 @@ void fill_report(const Source& a, const Source& b, const ProductStats& stats, co
   report.c_blocks = stats.num_blocks;
   report.plan = execution;
   report.pairs = stats.pairs;
-  report.saturated_elements = stats.num_saturated.value_or(0);
+  report.saturated_elements = stats.num_saturated;
   report.num_panels = stats.num_panels;
   report.peak_device_bytes = stats.peak_device_bytes;
   report.kept_a = stats.kept_a;
   report.kept_b = stats.kept_b;
   report.device = stats.device;
   if (!stats.shares.empty()) report.plan.devices = stats.shares;
-}
-
-/// Whether an element of the result may be kMaxVal: each has at most a pair for each block row of B.
-bool may_saturate(const plan::Statistics& statistics) {
-  return statistics.b_rows > sure_terms(statistics.max_element, statistics.max_element) / statistics.m();
 }
 
 /// The decision on exact statistics. What it wants beyond the memory that the product has reserved is taken at once;
@@ -122,13 +116,10 @@ void reserve_product(const Source& a, const Source& b, const plan::Limits& limit
 ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& limits, const Run& run,
                               Report& report) {
   check_shapes(a, b);
-  std::optional<SaturationSink> counting;  // behind merged slabs
-  if (limits.backend != Backend::cpu) counting.emplace(sink, run);
   const plan::Decide decide = [&](const plan::Statistics& statistics) { return plan::decide(statistics, limits); };
   const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
     const plan::Limits left = execution.is_in_slabs() ? execution.slab_limits : limits;
     const plan::Decide exact = [&](const plan::Statistics& statistics) {
-      if (counting && !execution.is_in_slabs()) counting->set_may_saturate(may_saturate(statistics));
       return decide_within_share(statistics, left, run);
     };
     Run decided = run;
@@ -138,14 +129,12 @@ ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, cons
     return cuda::multiply(one_a, one_b, to, execution, exact, decided);
   };
   plan::Execution execution;
-  Sink& counted = counting ? *counting : sink;
-  const ProductStats stats = multiply_out_of_core(a, b, counted, decide, run_at_once, run, execution);
+  const ProductStats stats = multiply_out_of_core(a, b, sink, decide, run_at_once, run, execution);
   a.check_unchanged();
   b.check_unchanged();
   fill_report(a, b, stats, execution, report);
   const auto timing = run.clock.scope(Stage::write);
   sink.finish(report.c);
-  if (counting && !stats.num_saturated) report.saturated_elements = counting->num_saturated();
   return stats;
 }
 

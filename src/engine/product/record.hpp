@@ -26,6 +26,7 @@ struct ProductRecord {
   StageClock clock{cuda::stage_hooks(), trace != nullptr ? &log.emplace(start) : nullptr};
   Report report{};
   std::vector<std::string> scratch_folders{};  // as in Run
+  const cuda::DeviceArrays* arrays = nullptr;  // as in Run
 
   /// Completes the report when everything is done.
   void close() {

@@ -159,7 +159,7 @@ void add_slab(const ProductStats& one, const Sink& sink, ProductStats& total) {
   check_num_output_blocks(sink, total.num_blocks);
   total.pairs += before.pairs;
   total.num_panels += before.num_panels;
-  if (before.num_saturated) total.num_saturated = one.num_saturated.value_or(0) + *before.num_saturated;
+  total.num_saturated += before.num_saturated;
   total.peak_device_bytes = std::max(one.peak_device_bytes, before.peak_device_bytes);
 }
 

@@ -138,7 +138,7 @@ void merge_rows(std::deque<KeepingSink>& results, std::uint32_t m, Sink& sink, c
   cpu::OutputQueue::Job job;
   queue.start(job, [] { return true; });
   cpu::UnitOutput out(queue, job, record);
-  out.set_may_saturate(false);  // counted before, or behind this
+  out.set_may_saturate(false);  // counted before
   while (const std::optional<std::uint32_t> row = next_row(parts)) {
     for (KeptRecords& part : parts) {  // slabs of B follow each other along the row
       run.check_cancelled();

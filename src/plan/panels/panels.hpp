@@ -40,7 +40,8 @@ struct RowPairs {
   std::vector<std::uint64_t> offsets{0};  ///< [runs + 1]
   std::uint32_t rows_per_run = 1;         ///< the last run may be shorter
   std::uint32_t num_rows = 0;
-  std::uint64_t max_row_pairs = std::numeric_limits<std::uint64_t>::max();  ///< no row has more
+  std::uint64_t max_row_pairs = std::numeric_limits<std::uint64_t>::max();   ///< no row has more
+  std::uint64_t max_row_blocks = std::numeric_limits<std::uint64_t>::max();  ///< no row of A has more blocks
 
   [[nodiscard]] std::size_t num_runs() const { return offsets.size() - 1; }
   /// First row of a run; num_rows behind the last one.

@@ -29,7 +29,7 @@ Operands long_sum(std::uint32_t m, std::uint32_t terms, std::uint16_t x, std::ui
 
 std::uint64_t count(const Operands& operands, const Settings& settings) {
   MemorySink sink(operands.first.header());
-  return run_streams(MemorySource(operands.first), MemorySource(operands.second), sink, settings).num_saturated.value();
+  return run_streams(MemorySource(operands.first), MemorySource(operands.second), sink, settings).num_saturated;
 }
 
 TEST_CASE("saturation: a true sum of 2^32 - 1 counts, one less does not, for every kernel and instruction set") {

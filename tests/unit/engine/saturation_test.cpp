@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/product/saturation_sink.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
@@ -15,8 +14,6 @@
 #include "support/oracle.hpp"
 #include "support/process.hpp"
 #include "support/product_cases.hpp"
-#include "verify/proof.hpp"
-#include "verify/proof_sink.hpp"
 
 namespace {
 
@@ -150,47 +147,4 @@ TEST_CASE("saturation: where it is an error, the old output stays and the messag
   options.num_parts = 0;
   CHECK_THROWS_AS(engine.multiply(a, b, options), SaturationError);
   CHECK(engine.multiply(a, a, options) == old);  // nothing at the limit
-}
-
-TEST_CASE("saturation: a sink counts for a backend that does not, on the threads that write or before") {
-  const test::TemporaryFolder folder;
-  const test::ProductCase one = test::make_product_case(8, 40, 900, "auto");
-  const std::uint64_t expected = test::num_saturated(one.expected);
-  REQUIRE(expected > 0);
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
-  Engine engine;
-  for (const bool is_file : {true, false}) {
-    for (const bool may_saturate : {true, false}) {
-      INFO((is_file ? "file" : "memory") << (may_saturate ? "" : ", nothing can saturate"));
-      ProductMatrix product;
-      const auto file = open_file_sink(folder.file("c"), 8, {});
-      const auto memory = make_memory_sink(product);
-      SaturationSink counting(is_file ? *file : *memory, run);
-      counting.set_may_saturate(may_saturate);
-      const auto a = make_memory_source(one.a, "A");
-      const auto b = make_memory_source(one.b, "B");
-      CHECK(engine.multiply(*a, *b, counting, cpu_only()).saturated_elements == expected);
-      CHECK(counting.num_saturated() == (may_saturate ? expected : 0));
-      CHECK((is_file ? read_product(folder.file("c")) : product) == one.expected);
-    }
-  }
-}
-
-TEST_CASE("saturation: a sink that counts sees each record once behind a proof, which watches the file, too") {
-  const test::TemporaryFolder folder;
-  const test::ProductCase one = test::make_product_case(8, 40, 900, "auto");
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
-  const auto a = make_memory_source(one.a, "A");
-  const auto b = make_memory_source(one.b, "B");
-  const auto file = open_file_sink(folder.file("c"), 8, {});
-  Proof proof(*a, *b, {.key = 5}, run);
-  ProofSink proving(*file, proof, a->header(), run);
-  SaturationSink counting(proving, run);
-  const Report report = Engine().multiply(*a, *b, counting, cpu_only());
-  CHECK(counting.num_saturated() == test::num_saturated(one.expected));
-  CHECK(proving.check(report.c_blocks, run).num_saturated == test::num_saturated(one.expected));
 }

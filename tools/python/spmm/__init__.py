@@ -13,12 +13,13 @@ Matrices are SciPy's (bsr, csr, csc, coo, ...), two-dimensional NumPy arrays, or
 a tuple (indptr, indices, data), which need no SciPy. Elements must be whole numbers from 0 to 65535.
 """
 
+from ._device import DeviceResult
 from ._engine import Engine, has_cuda_device, multiply, multiply_files, read, version, write
 from ._errors import (DeviceError, Error, FormatError, InputError, InternalError, Interrupted, IoError, OutOfMemory,
                       OutputError, SaturationError, ShapeError, UsageError, VerifyError)
 from ._matrix import Bsr
 from ._spy import density, spy
 
-__all__ = ["Bsr", "DeviceError", "Engine", "Error", "FormatError", "InputError", "InternalError", "Interrupted",
+__all__ = ["Bsr", "DeviceError", "DeviceResult", "Engine", "Error", "FormatError", "InputError", "InternalError", "Interrupted",
            "IoError", "OutOfMemory", "OutputError", "SaturationError", "ShapeError", "UsageError", "VerifyError",
            "density", "has_cuda_device", "multiply", "multiply_files", "read", "spy", "version", "write"]

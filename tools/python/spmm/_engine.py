@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import threading
@@ -10,7 +11,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Union
 
 import numpy as np
 
-from . import _errors, _library
+from . import _device, _errors, _library
 from ._interrupt import interruptible
 from ._matrix import Bsr, Matrix, Operand, common_side, find_scipy, from_handle
 
@@ -137,6 +138,11 @@ class Engine:
                  transpose_b: bool = False, on_saturation: str = "report", progress: Optional[Progress] = None,
                  report: Optional[Dict[str, Any]] = None) -> Any:
         """C = A * B; see :func:`spmm.multiply`."""
+        if _device.is_on_device(a):
+            if blocksize is not None or transpose_a or transpose_b or verify or progress is not None:
+                raise _errors.make(_errors.UsageError, "blocksize, transpose_a, transpose_b, verify, progress",
+                                   "do not go with matrices on a device", "leave them out")
+            return self._multiply_on_device(_device.Call(a, b), backend, kernel, on_saturation, report)
         m = common_side(a, b, blocksize)
         left, right = Operand(a, m, "matrix A"), Operand(b, m, "matrix B")
         call = _Call(progress, {"backend": backend, "kernel": kernel},
@@ -159,6 +165,24 @@ class Engine:
         if not isinstance(product, Bsr):
             product.saturated_elements = _library.library().spmm_report_num_saturated(made.pointer)
         return product
+
+    def _multiply_on_device(self, call: _device.Call, backend: Optional[str], kernel: Optional[str],
+                            on_saturation: str, report: Optional[Dict[str, Any]]) -> Any:
+        # On this thread: it has the device current for the memory that the library asks for.
+        texts = {name: None if text is None else text.encode() for name, text in (("backend", backend), ("kernel", kernel))}
+        options = _library.ProductOptions(on_saturation=_on_saturation(on_saturation), **texts)
+        handle = _library.Handle("spmm_device_matrix_destroy")
+        made = _library.Handle("spmm_report_destroy")
+        try:
+            with self._use() as engine:
+                call.check(_library.library().spmm_multiply_device(
+                    engine, call.a.struct, call.b.struct, call.struct, options, handle.pointer,
+                    made.pointer if report is not None else None))
+            if report is not None:
+                report.update(_json_of(made))
+            return call.result(handle)
+        finally:
+            call.close()
 
     def multiply_files(self, a: Path, b: Path, out: Path, *, backend: Optional[str] = None,
                        kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, parts: int = 0,
@@ -234,6 +258,9 @@ def multiply(a: Matrix, b: Matrix, **options: Any) -> Any:
 
     a, b: matrices of SciPy, two-dimensional arrays, or block-CSR arrays (indptr, indices, data). The elements of block-CSR
     matrices of uint16 are read where they are; all others must be whole numbers from 0 to 65535 and are converted.
+    On a GPU: sparse_bsr and sparse_csr tensors of PyTorch give such tensors of int64, CuPy's csr_matrix gives one of
+    float64, and tuples of arrays with __cuda_array_interface__ (data of uint16) give a DeviceResult. The current stream is
+    used, results lie in memory of the caller's library, and nothing is copied to the host.
     Returns a bsr_array of uint32, or a Bsr where both are tuples.
 
     blocksize: side of the blocks, where the matrices have none or others. backend: "cuda" or "cpu". kernel: by name.
@@ -256,8 +283,16 @@ def multiply(a: Matrix, b: Matrix, **options: Any) -> Any:
         ...
     spmm._errors.FormatError: matrix A, row 0, column 1: element -1 is no whole number from 0 to 65535; scale or round the matrix before
     """
+    if _device.is_on_device(a):
+        return _engine_of_device(_device.number_of(a)).multiply(a, b, **options)
     with Engine() as engine:
         return engine.multiply(a, b, **options)
+
+
+@functools.lru_cache(maxsize=None)
+def _engine_of_device(number: Optional[int]) -> Engine:
+    """Kept: the start of an engine would take longer than most products."""
+    return Engine(devices=number)
 
 
 def multiply_files(a: Path, b: Path, out: Path, **options: Any) -> Dict[str, Any]:

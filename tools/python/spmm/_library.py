@@ -61,6 +61,20 @@ class BsrStruct(_Sized):
                 ("indptr_bits", c_uint32), ("indices_bits", c_uint32), ("element_bits", c_uint32), ("name", c_char_p)]
 
 
+class DeviceBsrStruct(_Sized):
+    _fields_ = [("struct_size", c_uint64), ("rows", c_uint64), ("cols", c_uint64), ("indptr", c_void_p),
+                ("indices", c_void_p), ("data", c_void_p), ("num_blocks", c_uint64), ("block_side", c_uint32),
+                ("index_bits", c_uint32)]
+
+
+AllocateFn = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_uint64, c_uint64, c_void_p)
+
+
+class DeviceCallStruct(_Sized):
+    _fields_ = [("struct_size", c_uint64), ("stream", c_void_p), ("allocate", AllocateFn),
+                ("allocate_context", c_void_p)]
+
+
 _HANDLE = POINTER(c_void_p)
 _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_version": (c_char_p, []),
@@ -78,6 +92,14 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_multiply_bsr": (c_int32, [c_void_p, POINTER(BsrStruct), POINTER(BsrStruct), POINTER(ProductOptions), _HANDLE,
                                     _HANDLE]),
     "spmm_multiply_files": (c_int32, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(ProductOptions), _HANDLE]),
+    "spmm_multiply_device": (c_int32, [c_void_p, POINTER(DeviceBsrStruct), POINTER(DeviceBsrStruct),
+                                       POINTER(DeviceCallStruct), POINTER(ProductOptions), _HANDLE, _HANDLE]),
+    "spmm_device_matrix_destroy": (None, [c_void_p]),
+    "spmm_device_matrix_num_blocks": (c_uint64, [c_void_p]),
+    "spmm_device_matrix_num_saturated": (c_uint64, [c_void_p]),
+    "spmm_device_matrix_indptr": (c_void_p, [c_void_p]),
+    "spmm_device_matrix_indices": (c_void_p, [c_void_p]),
+    "spmm_device_matrix_data": (c_void_p, [c_void_p]),
     "spmm_read": (c_int32, [c_char_p, c_uint32, _HANDLE]),
     "spmm_write": (c_int32, [c_char_p, POINTER(BsrStruct)]),
     "spmm_matrix_destroy": (None, [c_void_p]),
@@ -156,5 +178,5 @@ class Handle:
             self.close()
 
 
-__all__ = ["MAX_32", "MAX_64", "BsrStruct", "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "c_text", "check",
+__all__ = ["MAX_32", "MAX_64", "AllocateFn", "BsrStruct", "DeviceBsrStruct", "DeviceCallStruct", "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "c_text", "check",
            "last_error", "library", "whole_number"]

@@ -1,0 +1,63 @@
+// Products of matrices that lie in device memory already; no header of CUDA is needed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "spmm/engine.hpp"
+#include "spmm/options.hpp"
+#include "spmm/report.hpp"
+
+/// What cudaStream_t points to.
+struct CUstream_st;
+
+namespace spmm {
+
+/// A matrix in block-CSR arrays of the caller in the memory of one CUDA device; m = 1 is CSR. It need not be square.
+/// Shapes: rows x cols elements, both multiples of m; indptr [rows / m + 1]; indices [num_blocks] block columns; values
+/// [num_blocks, m, m] row-major, 2-byte aligned. indptr and indices hold signed integers of index_bytes, 4 or 8.
+/// Values: as BsrView.
+struct DeviceBsrView {
+  std::uint64_t rows = 0;
+  std::uint64_t cols = 0;
+  std::uint32_t m = 1;
+  std::uint64_t num_blocks = 0;
+  const void* indptr = nullptr;
+  const void* indices = nullptr;
+  std::uint32_t index_bytes = 4;
+  const std::uint16_t* values = nullptr;
+};
+
+/// Where a result's arrays come from. allocate: device memory of that many bytes, aligned to `alignment`, which work on
+/// `stream` may use; null if there is none. release: gives it back, in the order of `stream`; empty: it stays the
+/// caller's. Threads: called by the thread that multiplies; release by the one that drops the last owner.
+struct DeviceAllocator {
+  std::function<void*(std::uint64_t bytes, std::uint64_t alignment, CUstream_st* stream)> allocate{};
+  std::function<void(void* data, CUstream_st* stream)> release{};
+};
+
+/// How a product of device arrays is called.
+struct DeviceCall {
+  CUstream_st* stream = nullptr;  ///< any stream of the device, the default ones too; the product comes behind its work
+  DeviceAllocator allocator{};    ///< empty: results come from the engine's memory pool
+};
+
+/// A result in block-CSR arrays in device memory. Copies share the arrays. The last owner gives them back in the order
+/// of the product's stream, which must still be there; the engine need not be.
+/// Shapes, values: as DeviceBsrView with elements of 32 bits; each row's block columns ascend; no block of zeros.
+/// Stream: work on the product's stream may use the arrays at once; other streams wait for that one.
+struct DeviceBsrMatrix {
+  std::uint64_t rows = 0;
+  std::uint64_t cols = 0;
+  std::uint32_t m = 1;
+  std::uint64_t num_blocks = 0;
+  std::uint32_t index_bytes = 4;  ///< of A's
+  std::shared_ptr<const void> indptr{};
+  std::shared_ptr<const void> indices{};
+  std::shared_ptr<const std::uint32_t> values{};
+  int device = 0;
+  std::uint64_t num_saturated = 0;  ///< elements that are 2^32 - 1: their true sums are that or larger
+};
+
+}  // namespace spmm

@@ -1,0 +1,171 @@
+// Block-CSR arrays of a caller to sort keys, with their checks, and packed records to such arrays.
+#include "kernels/blocks/arrays.hpp"
+
+#include <algorithm>
+
+#include "kernels/block_side.cuh"
+#include "kernels/blocks/saturated_count.cuh"
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/warp.cuh"
+
+namespace spmm::kernels {
+namespace {
+
+// Grid: one warp per block row.
+// Work: a warp checks the ends of its row, then makes a key of each block column that is in range.
+// Memory: contiguous within a row. Indices of a row whose ends are wrong are not read.
+template <class Index>
+__global__ void __launch_bounds__(kItemThreads)
+    read_arrays(ArraysView arrays, std::uint64_t* keys, ArrayFindings* findings) {
+  const auto* const indptr = static_cast<const Index*>(arrays.indptr);
+  const auto* const indices = static_cast<const Index*>(arrays.indices);
+  for (std::uint64_t row = this_warp(); row < arrays.num_rows; row += std::uint64_t{gridDim.x} * kItemWarps) {
+    const std::int64_t begin = indptr[row];
+    const std::int64_t end = indptr[row + 1];
+    const auto count = static_cast<std::int64_t>(arrays.num_blocks);
+    const bool is_sound = begin >= 0 && begin <= end && end <= count && (row != 0 || begin == 0) &&
+                          (row + 1 != arrays.num_rows || end == count);
+    if (!is_sound) {
+      if (threadIdx.x % 32 == 0) atomicMin(&findings->bad_row, static_cast<unsigned long long>(row));  // across CTAs
+      continue;
+    }
+    for (std::int64_t p = begin + threadIdx.x % 32; p < end; p += 32) {
+      const std::int64_t column = indices[p];
+      if (column < 0 || column >= static_cast<std::int64_t>(arrays.num_columns)) {
+        atomicMin(&findings->bad_index, static_cast<unsigned long long>(p));  // across CTAs
+      } else {
+        keys[p] = row << arrays.key_bits | static_cast<std::uint64_t>(column);
+      }
+    }
+  }
+}
+
+constexpr std::uint64_t kValuesPerThread = 32;
+
+// Grid: one thread per kValuesPerThread values, two at a time, which lie a grid apart.
+// Work: the larger half of each word; a warp reduces, and raises the answer.
+// Memory: contiguous reads of 32 bits; a first or last value that is half a word is read alone.
+__global__ void __launch_bounds__(kItemThreads)
+    max_element(const std::uint16_t* values, std::uint64_t count, std::uint32_t* most) {
+  const std::uint64_t lead = reinterpret_cast<std::uintptr_t>(values) % 4 != 0 ? 1 : 0;
+  const auto* const words = reinterpret_cast<const ushort2*>(values + lead);
+  std::uint32_t own = 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0) own = max(std::uint32_t{values[0]}, std::uint32_t{values[count - 1]});
+  for_each_item((count - lead) / 2, [&](std::uint64_t x) {
+    const ushort2 two = words[x];
+    own = max(own, max(std::uint32_t{two.x}, std::uint32_t{two.y}));
+  });
+  own = warp_max(own);
+  // Across CTAs; it only grows, so a stale read costs one atomic.
+  if (threadIdx.x % 32 == 0 && own > *most) atomicMax(most, own);
+}
+
+/// 32-bit words of records per CTA, about; 16 records at least. Source: as for packing, compact.cu.
+constexpr std::uint32_t kWordsPerCta = 8192;
+
+// Grid: one CTA per records_per_cta records.
+// Work: one thread per Word of elements, 64 bits wide where their number is even; then one per record, for its head.
+//       M: 0 = at run time.
+// Memory: contiguous reads but for the gaps of the heads, contiguous writes; heads come from cache.
+template <class Word, std::uint32_t M, class Index>
+__global__ void __launch_bounds__(kItemThreads)
+    unpack_records(const Word* records, std::uint64_t num_blocks, std::uint32_t run_time_elements,
+                   std::uint32_t records_per_cta, UnpackedRecords to) {
+  constexpr std::uint32_t kPerWord = sizeof(Word) / 4;
+  const std::uint32_t value_words = (M != 0 ? M * M : run_time_elements) / kPerWord;
+  const std::uint32_t head_words = 2 / kPerWord;
+  const std::uint32_t record_words = head_words + value_words;
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * records_per_cta;
+  const std::uint64_t left = num_blocks - first;
+  const std::uint32_t count = left < records_per_cta ? static_cast<std::uint32_t>(left) : records_per_cta;
+  const Word* const own = records + first * record_words;
+  Word* const values = reinterpret_cast<Word*>(to.values) + first * value_words;
+  SaturatedCount saturated;
+#pragma unroll 8
+  for (std::uint32_t x = threadIdx.x; x < count * value_words; x += kItemThreads) {
+    const Word word = own[x / value_words * record_words + head_words + x % value_words];
+    saturated.add(word);
+    values[x] = word;
+  }
+  saturated.add_to(to.num_saturated);
+  auto* const columns = static_cast<Index*>(to.indices);
+  for (std::uint32_t r = threadIdx.x; r < count; r += kItemThreads) {
+    const auto* const head = reinterpret_cast<const std::uint32_t*>(own + std::uint64_t{r} * record_words);
+    to.rows[first + r] = head[0];
+    columns[first + r] = static_cast<Index>(head[1]);
+  }
+}
+
+template <class Word, std::uint32_t M>
+void unpack(const std::uint32_t* records, std::uint64_t num_blocks, std::uint32_t m, const UnpackedRecords& to,
+            cudaStream_t stream) {
+  const std::uint32_t records_per_cta = std::max(16u, kWordsPerCta / (m * m + 2));
+  const auto grid = static_cast<unsigned>((num_blocks + records_per_cta - 1) / records_per_cta);
+  const auto* const words = reinterpret_cast<const Word*>(records);
+  if (to.index_bytes == 8) {
+    unpack_records<Word, M, std::int64_t>
+        <<<grid, kItemThreads, 0, stream>>>(words, num_blocks, m * m, records_per_cta, to);
+  } else {
+    unpack_records<Word, M, std::int32_t>
+        <<<grid, kItemThreads, 0, stream>>>(words, num_blocks, m * m, records_per_cta, to);
+  }
+}
+
+// Grid: one thread per block row, and one more.
+// Work: a binary search in the rows of blocks.
+// Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
+template <class Index>
+__global__ void __launch_bounds__(kItemThreads)
+    make_indptr(const std::uint32_t* rows, std::uint64_t num_blocks, std::uint64_t num_rows, Index* indptr) {
+  for_each_item(num_rows + 1, [=](std::uint64_t row) {
+    indptr[row] = static_cast<Index>(
+        row == num_rows ? num_blocks
+                        : lower_bound<std::uint32_t>(rows, 0, num_blocks, static_cast<std::uint32_t>(row)));
+  });
+}
+
+}  // namespace
+
+void launch_read_arrays(const ArraysView& arrays, std::uint64_t* keys, ArrayFindings* findings, cudaStream_t stream) {
+  const unsigned grid = warp_grid(arrays.num_rows);
+  if (arrays.index_bytes == 8) {
+    read_arrays<std::int64_t><<<grid, kItemThreads, 0, stream>>>(arrays, keys, findings);
+  } else {
+    read_arrays<std::int32_t><<<grid, kItemThreads, 0, stream>>>(arrays, keys, findings);
+  }
+  check_launch("read_arrays");
+}
+
+void launch_max_element(const std::uint16_t* values, std::uint64_t count, std::uint32_t* most, cudaStream_t stream) {
+  if (count == 0) return;
+  max_element<<<item_grid(count / kValuesPerThread), kItemThreads, 0, stream>>>(values, count, most);
+  check_launch("max_element");
+}
+
+void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_blocks, std::uint32_t m,
+                           const UnpackedRecords& to, cudaStream_t stream) {
+  if (num_blocks == 0) return;
+  for_block_side<4, 8>(m, [&](auto side) {
+    constexpr std::uint32_t kM = decltype(side)::value;
+    if (m % 2 == 0) {
+      unpack<std::uint64_t, kM>(records, num_blocks, m, to, stream);
+    } else if constexpr (kM == 0) {
+      unpack<std::uint32_t, 0>(records, num_blocks, m, to, stream);
+    }
+  });
+  check_launch("unpack_records");
+}
+
+void launch_make_indptr(const std::uint32_t* rows, std::uint64_t num_blocks, std::uint64_t num_rows, void* indptr,
+                        std::uint32_t index_bytes, cudaStream_t stream) {
+  const unsigned grid = item_grid(num_rows + 1);
+  if (index_bytes == 8) {
+    make_indptr<<<grid, kItemThreads, 0, stream>>>(rows, num_blocks, num_rows, static_cast<std::int64_t*>(indptr));
+  } else {
+    make_indptr<<<grid, kItemThreads, 0, stream>>>(rows, num_blocks, num_rows, static_cast<std::int32_t*>(indptr));
+  }
+  check_launch("make_indptr");
+}
+
+}  // namespace spmm::kernels

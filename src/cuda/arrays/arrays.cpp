@@ -1,0 +1,229 @@
+// Arrays of a caller -> keys and elements; packed panels -> arrays of the result.
+#include "cuda/arrays/arrays.hpp"
+
+#include <array>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "base/records/errors.hpp"
+#include "base/text.hpp"
+#include "kernels/blocks/arrays.hpp"
+#include "kernels/blocks/launch.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+constexpr std::uint64_t kAlignment = 256;
+
+/// One matrix. Values: is_b = its blocks are transposed.
+struct ArraysToRead {
+  const DeviceBsrView& view;
+  const char* name;
+  bool is_b;
+};
+
+void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFindings* findings, ParsedMatrix& to,
+                   DeviceMemory& memory) {
+  const DeviceBsrView& view = from.view;
+  const cudaStream_t stream = memory.stream().get();
+  to.keys = {memory, view.num_blocks, "sort keys"};
+  kernels::launch_read_arrays({.indptr = view.indptr,
+                               .indices = view.indices,
+                               .index_bytes = view.index_bytes,
+                               .num_rows = view.rows / view.m,
+                               .num_columns = view.cols / view.m,
+                               .num_blocks = view.num_blocks,
+                               .key_bits = key_bits},
+                              to.keys.data(), findings, stream);
+  const std::uint64_t count = view.num_blocks * view.m * view.m;
+  kernels::launch_max_element(view.values, count, &findings->max_element, stream);
+  if (from.is_b && view.m > 1) {
+    to.values = {memory, count, "elements"};
+    kernels::launch_transpose_blocks(view.values, view.num_blocks, view.m, to.values.data(), stream);
+  } else {
+    to.values = DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(view.values), count);  // never written
+  }
+}
+
+/// Errors: FormatError.
+void check_findings(const ArraysToRead& from, const kernels::ArrayFindings& found) {
+  const DeviceBsrView& view = from.view;
+  if (found.bad_row != kernels::ArrayFindings::kNothingBad) {
+    throw FormatError(text(from.name, ", indptr[", found.bad_row, "] and indptr[", found.bad_row + 1, "]"),
+                      text("they fall, lie outside 0 to ", view.num_blocks, ", or do not begin with 0 and end with ",
+                           view.num_blocks),
+                      "pass indptr with rows / m + 1 numbers that ascend from 0 to the number of blocks");
+  }
+  if (found.bad_index != kernels::ArrayFindings::kNothingBad) {
+    throw FormatError(text(from.name, ", indices[", found.bad_index, "]"),
+                      text("the block column is not in 0 to ", view.cols / view.m - 1),
+                      "pass block columns below cols / m");
+  }
+}
+
+}  // namespace
+
+void check_stream(CUstream_st* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "stream");
+  if (status == cudaStreamCaptureStatusNone) return;
+  throw UsageError("DeviceCall::stream", "it is being captured, and the size of a result must be waited for",
+                   "multiply before or after the capture");
+}
+
+void check_arrays(const DeviceArrays& arrays, const DeviceContext& context) {
+  const DeviceGuard guard(context.device());
+  const auto check_array = [&](const std::string& name, const void* data, std::uint64_t count) {
+    if (count == 0) return;
+    cudaPointerAttributes found{};
+    ignore(cudaPointerGetAttributes(&found, data));
+    if (found.type == cudaMemoryTypeDevice && found.device == context.device()) return;
+    const std::string what = found.type == cudaMemoryTypeDevice ? text("is in the memory of device ", found.device)
+                                                                : std::string("is no device memory");
+    throw DeviceError(name, what,
+                      text("pass arrays in the memory of device ", context.device(),
+                           ", the engine's first, or name another one in EngineOptions::device"));
+  };
+  for (const auto& [view, name] : {std::pair{&arrays.a, std::string("matrix A")}, {&arrays.b, "matrix B"}}) {
+    check_array(name + ", indptr", view->indptr, 1);
+    check_array(name + ", indices", view->indices, view->num_blocks);
+    check_array(name + ", values", view->values, view->num_blocks);
+  }
+}
+
+ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, DeviceMemory& memory, StageEvents& events) {
+  const Stream& stream = memory.stream();
+  const Event called;
+  check(cudaEventRecord(called.get(), arrays.call.stream), "event");
+  stream.wait_for(called);
+  ParsedOperands parsed;
+  parsed.key_bits = key_bits;
+  const ArraysToRead a{.view = arrays.a, .name = "matrix A", .is_b = false};
+  const ArraysToRead b{.view = arrays.b, .name = "matrix B", .is_b = true};
+  using Both = std::array<kernels::ArrayFindings, 2>;
+  const DeviceBuffer<Both> findings(memory, 1, "findings");
+  const Both nothing{};
+  events.timed(Stage::build, stream, [&] {
+    copy_async(findings.data(), &nothing, 1, stream);  // 48 pageable bytes: copied before the call returns
+    auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());
+    put_on_stream(a, key_bits, found, parsed.a, memory);
+    put_on_stream(b, key_bits, found + 1, parsed.b, memory);
+  });
+  const Both found = fetch(findings.data(), stream);
+  check_findings(a, found[0]);
+  check_findings(b, found[1]);
+  parsed.a.max_element = found[0].max_element;
+  parsed.b.max_element = found[1].max_element;
+  return parsed;
+}
+
+ArrayCollector::ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory, StageEvents& events,
+                               unsigned long long* num_saturated)
+    : arrays_(arrays), memory_(memory), stream_(memory.stream()), events_(events), num_saturated_(num_saturated) {}
+
+template <class T>
+std::shared_ptr<T> ArrayCollector::allocate(std::uint64_t count, const char* what) const {
+  if (count == 0) return nullptr;
+  const std::uint64_t bytes = count * sizeof(T);
+  const DeviceAllocator& allocator = arrays_.call.allocator;
+  CUstream_st* const to = arrays_.call.stream;
+  if (!allocator.allocate) {
+    const std::shared_ptr<DeviceContext> context = memory_.context().shared_from_this();
+    if (bytes > memory_.free_bytes()) {
+      throw OutOfMemory(text("device memory for ", what),
+                        text("need ", human_bytes(bytes), " more than the limit leaves"),
+                        "raise EngineOptions::memory_limit_bytes");
+    }
+    return {static_cast<T*>(memory_.context().allocate(bytes, stream_.get(), what)), [context, to](T* data) {
+              try {
+                const DeviceGuard guard(context->device());
+                context->release(data, to);
+              } catch (...) {  // the device is gone, and its memory with it
+              }
+            }};
+  }
+  void* const data = allocator.allocate(bytes, kAlignment, to);
+  if (data == nullptr) {
+    throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
+                      "free memory in its pool");
+  }
+  const Event allocated;  // the caller's stream may have to wait for the memory
+  check(cudaEventRecord(allocated.get(), to), "event");
+  stream_.wait_for(allocated);
+  return {static_cast<T*>(data), [release = allocator.release, to](T* mine) {
+            if (release) release(mine, to);
+          }};
+}
+
+void ArrayCollector::push(PackedPanel& panel) {
+  panel.ready.synchronize();
+  const std::uint64_t num_blocks = panel.num_blocks.value();
+  if (num_blocks == 0) return;
+  check_num_output_blocks(num_blocks_ + num_blocks);
+  const std::uint32_t m = arrays_.a.m;
+  Piece piece{.num_blocks = num_blocks,
+              .rows = {memory_, num_blocks, "block rows"},
+              .indices = allocate<std::byte>(num_blocks * arrays_.a.index_bytes, "block columns"),
+              .values = allocate<std::uint32_t>(num_blocks * m * m, "result elements")};
+  events_.timed(Stage::compact, stream_, [&] {
+    kernels::launch_unpack_records(reinterpret_cast<const std::uint32_t*>(panel.records.data()), num_blocks, m,
+                                   {.rows = piece.rows.data(),
+                                    .indices = piece.indices.get(),
+                                    .index_bytes = arrays_.a.index_bytes,
+                                    .values = piece.values.get(),
+                                    .num_saturated = panel.is_counted ? nullptr : num_saturated_},
+                                   stream_.get());
+  });
+  num_blocks_ += num_blocks;
+  pieces_.push_back(std::move(piece));
+}
+
+/// The pieces in arrays of their own, one behind the other.
+ArrayCollector::Piece ArrayCollector::joined() {
+  if (pieces_.size() == 1) return std::move(pieces_.front());
+  const std::uint64_t elements = std::uint64_t{arrays_.a.m} * arrays_.a.m;
+  Piece all{.num_blocks = num_blocks_,
+            .rows = {memory_, num_blocks_, "block rows"},
+            .indices = allocate<std::byte>(num_blocks_ * arrays_.a.index_bytes, "block columns"),
+            .values = allocate<std::uint32_t>(num_blocks_ * elements, "result elements")};
+  std::uint64_t at = 0;
+  events_.timed(Stage::compact, stream_, [&] {
+    for (const Piece& piece : pieces_) {
+      copy_async(all.rows.data() + at, piece.rows.data(), piece.num_blocks, stream_);
+      copy_async(all.indices.get() + at * arrays_.a.index_bytes, piece.indices.get(),
+                 piece.num_blocks * arrays_.a.index_bytes, stream_);
+      copy_async(all.values.get() + at * elements, piece.values.get(), piece.num_blocks * elements, stream_);
+      at += piece.num_blocks;
+    }
+  });
+  return all;
+}
+
+std::uint64_t ArrayCollector::finish() {
+  DeviceBsrMatrix& out = *arrays_.out;
+  const std::uint64_t num_rows = arrays_.a.rows / arrays_.a.m;
+  if (arrays_.a.index_bytes == 4 &&
+      num_blocks_ > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw OutOfMemory("result", text(num_blocks_, " blocks are more than indices of 32 bits can number"),
+                      "pass operands with indices of 64 bits");
+  }
+  Piece all = pieces_.empty() ? Piece{} : joined();
+  const auto indptr = allocate<std::byte>((num_rows + 1) * arrays_.a.index_bytes, "indptr");
+  events_.timed(Stage::compact, stream_, [&] {
+    kernels::launch_make_indptr(all.rows.data(), num_blocks_, num_rows, indptr.get(), arrays_.a.index_bytes,
+                                stream_.get());
+  });
+  const Event complete;
+  complete.record(stream_);
+  check(cudaStreamWaitEvent(arrays_.call.stream, complete.get()), "event");
+  pieces_.clear();
+  out.num_blocks = num_blocks_;
+  out.device = memory_.context().device();
+  out.indptr = indptr;
+  out.indices = std::move(all.indices);
+  out.values = std::move(all.values);
+  return num_blocks_;
+}
+
+}  // namespace spmm::cuda

@@ -1,0 +1,66 @@
+// A product whose operands and result are arrays in device memory, as the engine sees it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "cuda/backend.hpp"
+#include "spmm/device.hpp"
+#include "spmm/error.hpp"
+#include "spmm/options.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm {
+
+/// Stands for an operand in device memory: its header, and how messages name its blocks.
+class DeviceSource : public Source {
+ public:
+  DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name);
+
+  [[nodiscard]] const MatrixHeader& header() const override { return header_; }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  /// Only a product in slabs reads records. Errors: OutOfMemory.
+  [[noreturn]] void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
+  [[nodiscard]] std::string place(std::uint64_t record) const override;
+  void check_unchanged() const override {}
+
+ private:
+  MatrixHeader header_;
+  std::string name_;
+};
+
+/// Takes no records: the result stays on the device.
+class DeviceSink : public Sink {
+ public:
+  void append(std::span<const std::byte> records, std::function<void()> release) override;
+  void finish(const MatrixHeader&) override {}
+  void publish() override {}
+};
+
+/// Errors: ShapeError, FormatError, UsageError (options that need the host).
+class DeviceProduct {
+ public:
+  DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call, const ProductOptions& options);
+
+  [[nodiscard]] const Source& a() const { return a_; }
+  [[nodiscard]] const Source& b() const { return b_; }
+  [[nodiscard]] Sink& sink() { return sink_; }
+  [[nodiscard]] const cuda::DeviceArrays& arrays() const { return arrays_; }
+  /// Those of the caller, on CUDA.
+  [[nodiscard]] const ProductOptions& options() const { return options_; }
+  [[nodiscard]] DeviceBsrMatrix& result() { return result_; }
+
+ private:
+  std::uint32_t n_;
+  DeviceSource a_;
+  DeviceSource b_;
+  DeviceSink sink_;
+  ProductOptions options_;
+  DeviceBsrMatrix result_;
+  cuda::DeviceArrays arrays_;
+};
+
+}  // namespace spmm

@@ -1,0 +1,406 @@
+// Operands and results as arrays in device memory: the oracle's product for every kernel, streams, allocators, errors.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/check.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/gpu_kernels.hpp"
+#include "support/oracle.hpp"
+
+namespace {
+
+using namespace spmm;
+using test::on_gpu;
+
+/// Some array of the caller in device memory.
+template <class T>
+class OnDevice {
+ public:
+  explicit OnDevice(const std::vector<T>& values) {
+    if (values.empty()) return;
+    check(cudaMalloc(reinterpret_cast<void**>(&data_), values.size() * sizeof(T)), "device memory");
+    check(cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "copy");
+  }
+  OnDevice(OnDevice&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  OnDevice& operator=(OnDevice&&) = delete;
+  ~OnDevice() { cudaFree(data_); }
+  [[nodiscard]] T* data() const { return data_; }
+
+ private:
+  T* data_ = nullptr;
+};
+
+template <class T>
+std::vector<T> on_host(const void* data, std::size_t count) {
+  std::vector<T> values(count);
+  if (count != 0) check(cudaMemcpy(values.data(), data, count * sizeof(T), cudaMemcpyDeviceToHost), "copy");
+  return values;
+}
+
+/// Block-CSR arrays of a matrix; blocks of a row in the order of the list.
+template <class Index>
+struct Arrays {
+  std::vector<Index> indptr;
+  std::vector<Index> indices;
+  std::vector<std::uint16_t> values;
+};
+
+template <class Index>
+Arrays<Index> arrays_of(const BlockMatrix& matrix) {
+  Arrays<Index> arrays;
+  std::vector<std::size_t> order(matrix.index.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t x, std::size_t y) { return matrix.index[x].i < matrix.index[y].i; });
+  arrays.indptr.assign(matrix.n / matrix.m + std::size_t{1}, 0);
+  const std::size_t elements = std::size_t{matrix.m} * matrix.m;
+  for (const std::size_t x : order) {
+    ++arrays.indptr[matrix.index[x].i + std::size_t{1}];
+    arrays.indices.push_back(static_cast<Index>(matrix.index[x].j));
+    arrays.values.insert(arrays.values.end(), matrix.values.begin() + static_cast<std::ptrdiff_t>(x * elements),
+                         matrix.values.begin() + static_cast<std::ptrdiff_t>((x + 1) * elements));
+  }
+  std::partial_sum(arrays.indptr.begin(), arrays.indptr.end(), arrays.indptr.begin());
+  return arrays;
+}
+
+/// A matrix in arrays of its own in device memory.
+template <class Index>
+class DeviceMatrix {
+ public:
+  DeviceMatrix(const Arrays<Index>& arrays, std::uint64_t rows, std::uint64_t cols, std::uint32_t m)
+      : indptr_(arrays.indptr),
+        indices_(arrays.indices),
+        values_(arrays.values),
+        view_{.rows = rows,
+              .cols = cols,
+              .m = m,
+              .num_blocks = arrays.indices.size(),
+              .indptr = indptr_.data(),
+              .indices = indices_.data(),
+              .index_bytes = sizeof(Index),
+              .values = values_.data()} {}
+  explicit DeviceMatrix(const BlockMatrix& matrix)
+      : DeviceMatrix(arrays_of<Index>(matrix), matrix.n, matrix.n, matrix.m) {}
+
+  [[nodiscard]] const DeviceBsrView& view() const { return view_; }
+
+ private:
+  OnDevice<Index> indptr_;
+  OnDevice<Index> indices_;
+  OnDevice<std::uint16_t> values_;
+  DeviceBsrView view_;
+};
+
+template <class Index>
+ProductMatrix result_on_host(const DeviceBsrMatrix& c) {
+  ProductMatrix product{.n = static_cast<std::uint32_t>(c.rows), .m = c.m, .index = {}, .values = {}};
+  const auto indptr = on_host<Index>(c.indptr.get(), c.rows / c.m + 1);
+  const auto indices = on_host<Index>(c.indices.get(), c.num_blocks);
+  product.values = on_host<std::uint32_t>(c.values.get(), c.num_blocks * c.m * c.m);
+  for (std::uint32_t i = 0; i + std::size_t{1} < indptr.size(); ++i) {
+    for (Index p = indptr[i]; p < indptr[i + std::size_t{1}]; ++p) {
+      product.index.push_back({.i = i, .j = static_cast<std::uint32_t>(indices[static_cast<std::size_t>(p)])});
+    }
+  }
+  return product;
+}
+
+template <class Index>
+ProductMatrix multiply_on_device(Engine& engine, const BlockMatrix& a, const BlockMatrix& b,
+                                 const ProductOptions& options, Report* report = nullptr, const DeviceCall& call = {}) {
+  const DeviceMatrix<Index> on_a(a);
+  const DeviceMatrix<Index> on_b(b);
+  return result_on_host<Index>(engine.multiply(on_a.view(), on_b.view(), call, options, report));
+}
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("small device arrays: every kernel gives the oracle's product and counts the elements at the limit") {
+  Engine engine;
+  for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 16u, 33u}) {
+    const BlockMatrix a = test::random_matrix(m * 8, m, 20, 65535, m);
+    const BlockMatrix b = test::random_matrix(m * 8, m, 40, 65535, m + 1);
+    const ProductMatrix expected = test::oracle_multiply(a, b);
+    for (const std::string& kernel : test::kernels_here()) {
+      if (!test::takes_operands(kernel, m, 8)) continue;
+      INFO("m " << m << ", kernel " << kernel);
+      Report report;
+      REQUIRE((multiply_on_device<std::int32_t>(engine, a, b, on_gpu(kernel), &report) == expected));
+      REQUIRE(report.saturated_elements == test::num_saturated(expected));
+    }
+    REQUIRE((multiply_on_device<std::int64_t>(engine, a, b, {}) == expected));
+  }
+}
+
+TEST_CASE("device arrays: the battery") {
+  Engine engine;
+  for (const test::Recipe& recipe : test::battery()) {
+    for (const std::uint32_t m : {1u, 3u, 4u, 8u}) {
+      INFO(recipe.name << " (" << recipe.bug << "), m " << m);
+      const auto [a, b] = recipe.make(m, 1);
+      Report report;
+      const ProductMatrix expected = test::oracle_multiply(a, b);
+      if (a.n / m > 0x7FFF'FFFFu) {  // 2^32 - 1 block rows would be an indptr of 32 GB
+        continue;
+      }
+      REQUIRE((multiply_on_device<std::int32_t>(engine, a, b, {}, &report) == expected));
+      REQUIRE(report.saturated_elements == test::num_saturated(expected));
+    }
+  }
+}
+
+TEST_CASE("device arrays: rectangular matrices, rows in any order, panels") {
+  Engine engine;
+  const std::uint32_t m = 4;
+  BlockMatrix a = test::random_matrix(m * 60, m, 900, 2047, 3);
+  BlockMatrix b = test::random_matrix(m * 60, m, 900, 2047, 4);
+  // A [20, 60], B [60, 40] in blocks: what lies outside is dropped.
+  const auto keep = [m](BlockMatrix& matrix, std::uint32_t rows, std::uint32_t columns) {
+    BlockMatrix kept{.n = matrix.n, .m = m, .index = {}, .values = {}};
+    for (std::size_t x = 0; x < matrix.index.size(); ++x) {
+      if (matrix.index[x].i >= rows || matrix.index[x].j >= columns) continue;
+      kept.index.push_back(matrix.index[x]);
+      const auto first = matrix.values.begin() + static_cast<std::ptrdiff_t>(x * m * m);
+      kept.values.insert(kept.values.end(), first, first + m * m);
+    }
+    matrix = kept;
+  };
+  keep(a, 20, 60);
+  keep(b, 60, 40);
+  ProductMatrix expected = test::oracle_multiply(a, b);
+  expected.n = 20 * m;  // rows of the result
+  Arrays<std::int64_t> of_a = arrays_of<std::int64_t>(a);
+  Arrays<std::int64_t> of_b = arrays_of<std::int64_t>(b);
+  of_a.indptr.resize(21);
+  const DeviceMatrix<std::int64_t> on_a(of_a, 20 * m, 60 * m, m);
+  const DeviceMatrix<std::int64_t> on_b(of_b, 60 * m, 40 * m, m);
+  const DeviceBsrMatrix c = engine.multiply(on_a.view(), on_b.view(), {});
+  CHECK(c.cols == 40 * m);
+  CHECK((result_on_host<std::int64_t>(c) == expected));
+  CHECK_THROWS_AS(engine.multiply(on_a.view(), on_a.view(), {}), ShapeError);
+
+  const BlockMatrix large = test::random_matrix(64 * 512, 64, 900, 65535, 5);
+  const ProductMatrix whole = multiply(large, large, on_gpu());
+  for (const std::uint64_t limit : {std::uint64_t{100} << 20, std::uint64_t{40} << 20}) {
+    Engine small({.memory_limit_bytes = limit});
+    Report report;
+    const auto product = [&] { return multiply_on_device<std::int32_t>(small, large, large, {}, &report); };
+    if (limit > (std::uint64_t{64} << 20)) {
+      CHECK((product() == whole));
+      CHECK(report.num_panels > 1);
+    } else {
+      CHECK_THROWS_AS(product(), OutOfMemory);
+    }
+  }
+}
+
+TEST_CASE("device arrays: every kind of stream, and results that outlive their engine") {
+  const BlockMatrix a = test::random_matrix(8 * 40, 8, 400, 2047, 7);
+  const ProductMatrix expected = test::oracle_multiply(a, a);
+  cudaStream_t own = nullptr;
+  cudaStream_t beside = nullptr;
+  check(cudaStreamCreate(&own), "stream");
+  check(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking), "stream");
+  for (const cudaStream_t stream : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread, own, beside}) {
+    const Arrays<std::int32_t> arrays = arrays_of<std::int32_t>(a);
+    const DeviceMatrix<std::int32_t> on_a(a);
+    // Elements that arrive late, in the order of the stream.
+    const std::size_t bytes = arrays.values.size() * 2;
+    auto* const values = const_cast<std::uint16_t*>(on_a.view().values);
+    check(cudaMemsetAsync(values, 0xFF, bytes, stream), "clear");
+    check(cudaMemcpyAsync(values, arrays.values.data(), bytes, cudaMemcpyHostToDevice, stream), "copy");
+    DeviceBsrMatrix c;
+    {
+      Engine engine;
+      c = engine.multiply(on_a.view(), on_a.view(), {.stream = stream});
+      c = engine.multiply(on_a.view(), on_a.view(), {.stream = stream});
+    }
+    check(cudaStreamSynchronize(stream), "stream");
+    CHECK((result_on_host<std::int32_t>(c) == expected));
+    c = {};
+    check(cudaStreamSynchronize(stream), "stream");
+  }
+  cudaGraph_t graph = nullptr;
+  const DeviceMatrix<std::int32_t> on_a(a);
+  Engine engine;
+  check(cudaStreamBeginCapture(beside, cudaStreamCaptureModeThreadLocal), "capture");
+  CHECK_THROWS_AS(engine.multiply(on_a.view(), on_a.view(), {.stream = beside}), UsageError);
+  check(cudaStreamEndCapture(beside, &graph), "capture");
+  if (graph != nullptr) check(cudaGraphDestroy(graph), "graph");
+  CHECK((result_on_host<std::int32_t>(engine.multiply(on_a.view(), on_a.view(), {.stream = beside})) == expected));
+  check(cudaStreamDestroy(own), "stream");
+  check(cudaStreamDestroy(beside), "stream");
+}
+
+TEST_CASE("device arrays: the caller's allocator gives every array and gets it back once") {
+  const BlockMatrix a = test::random_matrix(8 * 40, 8, 400, 2047, 7);
+  const ProductMatrix expected = test::oracle_multiply(a, a);
+  Engine engine;
+  int num_held = 0;
+  int num_left = 3;
+  DeviceCall call{.stream = nullptr,
+                  .allocator = {.allocate = [&](std::uint64_t bytes, std::uint64_t alignment, CUstream_st*) -> void* {
+                                  void* data = nullptr;
+                                  if (num_left-- <= 0 || cudaMalloc(&data, bytes) != cudaSuccess) return nullptr;
+                                  CHECK(reinterpret_cast<std::uintptr_t>(data) % alignment == 0);
+                                  ++num_held;
+                                  return data;
+                                },
+                                .release =
+                                    [&](void* data, CUstream_st*) {
+                                      cudaFree(data);
+                                      --num_held;
+                                    }}};
+  const DeviceMatrix<std::int32_t> on_a(a);
+  {
+    const DeviceBsrMatrix c = engine.multiply(on_a.view(), on_a.view(), call);
+    CHECK(num_held == 3);
+    const DeviceBsrMatrix copy = c;
+    CHECK((result_on_host<std::int32_t>(copy) == expected));
+  }
+  CHECK(num_held == 0);
+  for (const int left : {0, 1, 2}) {
+    num_left = left;
+    CHECK_THROWS_AS(engine.multiply(on_a.view(), on_a.view(), call), OutOfMemory);
+    CHECK(num_held == 0);
+  }
+  num_left = 3;
+  CHECK((result_on_host<std::int32_t>(engine.multiply(on_a.view(), on_a.view(), call)) == expected));
+}
+
+TEST_CASE("device arrays: what is wrong is reported with its place, and the next product is right") {
+  Engine engine;
+  const BlockMatrix a = test::random_matrix(4 * 50, 4, 600, 2047, 9);
+  const ProductMatrix expected = test::oracle_multiply(a, a);
+  const Arrays<std::int32_t> good = arrays_of<std::int32_t>(a);
+  const DeviceMatrix<std::int32_t> on_a(a);
+  const auto message = [&](const Arrays<std::int32_t>& bad) {
+    const DeviceMatrix<std::int32_t> on_bad(bad, 200, 200, 4);
+    const std::string first = message_of([&] { engine.multiply(on_bad.view(), on_a.view(), {}); });
+    const std::string second = message_of([&] { engine.multiply(on_a.view(), on_bad.view(), {}); });
+    CHECK(first.starts_with("matrix A"));
+    CHECK(second.starts_with("matrix B"));
+    CHECK((multiply_on_device<std::int32_t>(engine, a, a, {}) == expected));
+    return first;
+  };
+  Arrays<std::int32_t> bad = good;
+  bad.indices[77] = 50;
+  CHECK(message(bad).find("indices[77]: the block column is not in 0 to 49") != std::string::npos);
+  bad.indices[77] = -1;
+  CHECK(message(bad).find("indices[77]") != std::string::npos);
+  bad = good;
+  bad.indptr[10] = bad.indptr[11] + 1;
+  CHECK(message(bad).find("indptr[10] and indptr[11]") != std::string::npos);
+  bad = good;
+  bad.indptr[0] = 1;
+  CHECK(message(bad).find("indptr[0] and indptr[1]") != std::string::npos);
+  bad.indptr[0] = -5;
+  CHECK(message(bad).find("indptr[0] and indptr[1]") != std::string::npos);
+  bad = good;
+  bad.indptr.back() = 1 << 30;
+  CHECK(message(bad).find("indptr[49] and indptr[50]") != std::string::npos);
+  bad = good;
+  bad.indices[static_cast<std::size_t>(bad.indptr[20]) + 1] = bad.indices[static_cast<std::size_t>(bad.indptr[20])];
+  CHECK(message(bad).find("was stored before in indices[") != std::string::npos);
+
+  DeviceBsrView host = on_a.view();
+  host.indices = good.indices.data();
+  CHECK_THROWS_AS(engine.multiply(host, on_a.view(), {}), DeviceError);
+  DeviceBsrView wrong = on_a.view();
+  wrong.m = 3;
+  CHECK_THROWS_AS(engine.multiply(wrong, wrong, {}), FormatError);
+  wrong = on_a.view();
+  wrong.index_bytes = 2;
+  CHECK_THROWS_AS(engine.multiply(wrong, on_a.view(), {}), FormatError);
+  ProductOptions options;
+  options.verify_full = true;
+  CHECK_THROWS_AS(engine.multiply(on_a.view(), on_a.view(), {}, options), UsageError);
+  CHECK((multiply_on_device<std::int32_t>(engine, a, a, {}) == expected));
+}
+
+TEST_CASE("device arrays: random indices end in a report or a product") {
+  Engine engine;
+  std::mt19937 random(11);
+  const auto number = [&](int below) { return static_cast<std::int32_t>(random() % static_cast<unsigned>(below)); };
+  unsigned num_wrong = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const int rows = 1 + number(20);
+    const int blocks = number(60);
+    Arrays<std::int32_t> arrays;
+    arrays.indptr.push_back(0);
+    for (int r = 0; r < rows; ++r) {
+      arrays.indptr.push_back(r + 1 == rows ? blocks : std::max(arrays.indptr.back(), number(blocks + 1)));
+    }
+    for (int x = 0; x < blocks; ++x) arrays.indices.push_back(number(rows));
+    arrays.values.assign(static_cast<std::size_t>(blocks) * 4, 3);
+    for (int damage = number(3); damage > 0; --damage) {
+      auto& to = number(2) == 0 || blocks == 0 ? arrays.indptr : arrays.indices;
+      to[static_cast<std::size_t>(number(static_cast<int>(to.size())))] =
+          number(4) == 0 ? static_cast<std::int32_t>(random()) : number(80) - 10;
+    }
+    const DeviceMatrix<std::int32_t> one(arrays, static_cast<std::uint64_t>(rows) * 2,
+                                         static_cast<std::uint64_t>(rows) * 2, 2);
+    if (message_of([&] { engine.multiply(one.view(), one.view(), {}); }) != "accepted") ++num_wrong;
+  }
+  CHECK(num_wrong > 300);
+  check(cudaDeviceSynchronize(), "the context is sound");
+  const BlockMatrix a = test::random_matrix(8 * 20, 8, 100, 2047, 7);
+  CHECK((multiply_on_device<std::int32_t>(engine, a, a, {}) == test::oracle_multiply(a, a)));
+}
+
+TEST_CASE("device arrays: threads on one engine, memory that stays flat") {
+  Engine engine;
+  const BlockMatrix a = test::random_matrix(8 * 40, 8, 400, 2047, 7);
+  const ProductMatrix expected = test::oracle_multiply(a, a);
+  const DeviceMatrix<std::int32_t> on_a(a);
+  const auto free_bytes = [] {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check(cudaMemGetInfo(&free, &total), "device memory");
+    return free;
+  };
+  std::atomic<int> num_wrong{0};
+  std::size_t before = 0;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        cudaStream_t stream = nullptr;
+        if (cudaStreamCreate(&stream) != cudaSuccess) ++num_wrong;
+        for (int x = 0; x < 100; ++x) {
+          const DeviceBsrMatrix c = engine.multiply(on_a.view(), on_a.view(), {.stream = stream});
+          if (x % 25 == 0 && result_on_host<std::int32_t>(c) != expected) ++num_wrong;
+        }
+        cudaStreamSynchronize(stream);
+        cudaStreamDestroy(stream);
+      });
+    }
+    threads.clear();
+    if (round == 0) before = free_bytes();
+  }
+  CHECK(num_wrong == 0);
+  CHECK(free_bytes() + (std::size_t{32} << 20) >= before);
+}
