@@ -173,21 +173,18 @@ void write_to_device(const std::string& path, const std::string& content) {
 /// Empty for a product at once.
 std::string out_of_core_line(const Plan& plan) {
   if (plan.a_bands == 1 && plan.b_bands == 1) return {};
-  if (plan.scratch_bytes != 0) {
-    return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, of B the block rows that each needs",
-                "\nscratch file: ", human_bytes(plan.scratch_bytes),
-                " in the output's folder or TMPDIR, both operands sorted");
-  }
-  if (!plan.why_no_scratch.empty()) {
-    Plan without = plan;
-    without.why_no_scratch.clear();
-    return out_of_core_line(without) + "\nno scratch file: " + plan.why_no_scratch;
-  }
+  std::string line = text("\nout of core: A in ", plan.a_bands, " slabs of block rows, ");
   if (plan.b_bands == 1) {
-    return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, of B the block rows that each needs");
+    line += "of B the block rows that each needs";
+  } else {
+    line += text("B in ", plan.b_bands, " slabs of block columns");
   }
-  return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, B in ", plan.b_bands,
-              " slabs of block columns");
+  if (plan.scratch_bytes != 0) {
+    line += text("\nscratch file: ", human_bytes(plan.scratch_bytes),
+                 " in the output's folder or TMPDIR, both operands sorted");
+  }
+  if (!plan.why_no_scratch.empty()) line += "\nno scratch file: " + plan.why_no_scratch;
+  return line;
 }
 
 /// What kept a GPU that is there from computing: the only reason that a line without -v gives.

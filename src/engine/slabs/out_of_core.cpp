@@ -135,21 +135,6 @@ class SlabProduct {
   plan::Execution last_;
 };
 
-/// Through a scratch file; nothing, and why in `execution`, where it cannot be made or records cannot be sorted.
-std::optional<ProductStats> try_multiply_sorted(const Source& a, const Source& b, Sink& sink,
-                                                const RunAtOnce& run_at_once, const Run& run,
-                                                plan::Execution& execution) {
-  const io::ScratchFile file =
-      io::ScratchFile::make(run.scratch_folders, execution.scratch_bytes, execution.why_no_scratch);
-  if (!file.is_open()) return std::nullopt;
-  try {
-    return slabs::multiply_sorted(a, b, file, sink, run_at_once, run, execution);
-  } catch (const slabs::CannotSort&) {
-    execution.why_no_scratch = "too many records lie close together to be sorted in memory";
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 void add_slab(const ProductStats& one, const Sink& sink, ProductStats& total) {
@@ -182,11 +167,14 @@ void adopt_last(plan::Execution last, plan::Execution& whole) {
 ProductStats multiply_out_of_core(const Source& a, const Source& b, Sink& sink, const plan::Decide& decide,
                                   const RunAtOnce& run_at_once, const Run& run, plan::Execution& execution) {
   plan::Statistics statistics = plan::expected_statistics(a.header(), b.header());
-  std::string why_no_scratch;
+  if (a.is_in_memory() && b.is_in_memory()) statistics.slab_reads = plan::SlabReads::own;
   const auto decide_now = [&] {
     const auto timing = run.clock.scope(Stage::budget);
-    execution = decide(statistics);
-    plan::throw_if_refused(execution);
+    plan::Execution decided = decide(statistics);
+    plan::throw_if_refused(decided);
+    decided.why_no_scratch = execution.why_no_scratch;
+    if (statistics.slab_reads == plan::SlabReads::own_in_order) decided.scratch_bytes = execution.scratch_bytes;
+    execution = std::move(decided);
   };
   decide_now();
   reserve_memory(execution, a, b, run);
@@ -194,17 +182,22 @@ ProductStats multiply_out_of_core(const Source& a, const Source& b, Sink& sink, 
   std::optional<SplittingSink> splitting;  // slabs come one after the other, and so do the ranges
   if (sink.num_ranges() > 1) splitting.emplace(sink, expected_ranges(a, b, sink.num_ranges(), run), a.header().m);
   Sink& to = splitting ? *splitting : sink;
-  if (execution.is_sorted_first()) {
-    if (const auto stats = try_multiply_sorted(a, b, to, run_at_once, run, execution)) return *stats;
-    why_no_scratch = execution.why_no_scratch;
+  const auto multiply_slabs = [&](const Source& from_a, const Source& from_b) {
+    SlabProduct product(from_a, from_b, to, run_at_once, run);
+    product.count_slabs(statistics);
+    decide_now();
+    return product.run(execution);
+  };
+  if (!execution.is_sorted_first()) return multiply_slabs(a, b);
+  const std::unique_ptr<SortedOperands> sorted = sort_operands(a, b, run, execution);
+  if (!sorted) {
     statistics.has_no_scratch = true;
     decide_now();
+    return multiply_slabs(a, b);
   }
-  SlabProduct product(a, b, to, run_at_once, run);
-  product.count_slabs(statistics);
-  decide_now();
-  execution.why_no_scratch = why_no_scratch;
-  return product.run(execution);
+  if (execution.is_sorted_by_rows()) return multiply_sorted(*sorted, to, run_at_once, run, execution);
+  statistics.slab_reads = plan::SlabReads::own_in_order;
+  return multiply_slabs(all_records(sorted->a()), all_records(sorted->b()));
 }
 
 }  // namespace spmm

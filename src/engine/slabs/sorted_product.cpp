@@ -274,19 +274,10 @@ class SortedProduct {
 
 }  // namespace
 
-ProductStats multiply_sorted(const Source& a, const Source& b, const io::ScratchFile& file, Sink& sink,
-                             const RunAtOnce& run_at_once, const Run& run, plan::Execution& execution) {
-  const std::uint64_t a_bytes = a.header().num_blocks * input_record_bytes(a.header().m);
-  const std::uint64_t memory_bytes = execution.slab_limits.host_bytes;
-  const auto same = a.identity();
-  const SortedMatrix sorted_a(a, file, {.file_offset = 0, .memory_bytes = memory_bytes}, run);
-  std::optional<SortedMatrix> sorted_b;
-  if (!same || same != b.identity()) {
-    sorted_b.emplace(b, file, SortPlace{.file_offset = a_bytes, .memory_bytes = memory_bytes}, run);
-  }
-  RowGroups groups(b, execution.num_row_groups, run);
-  SortedProduct product(sorted_a, sorted_b ? *sorted_b : sorted_a, std::move(groups), sink, run_at_once, run,
-                        execution);
+ProductStats multiply_sorted(const SortedOperands& operands, Sink& sink, const RunAtOnce& run_at_once, const Run& run,
+                             plan::Execution& execution) {
+  RowGroups groups(all_records(operands.b()), execution.num_row_groups, run);
+  SortedProduct product(operands.a(), operands.b(), std::move(groups), sink, run_at_once, run, execution);
   plan::Execution done = execution;
   const ProductStats stats = product.run(done);
   execution = std::move(done);

@@ -1,5 +1,6 @@
 // Products out of core give the bytes of a product at once.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -59,6 +60,43 @@ plan::Execution decide_within(const plan::Statistics& s, const Allowed& allowed)
   e.kept_bytes = allowed.kept_bytes;
   if (e.a_bands == 0 || e.b_bands == 0) e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory"};
   return e;
+}
+
+/// Counts what is read of it: a matrix in memory, or one that is said to lie in a file.
+class CountedSource : public test::MemorySource {
+ public:
+  CountedSource(const BlockMatrix& matrix, bool is_in_memory) : MemorySource(matrix), is_in_memory_(is_in_memory) {}
+  [[nodiscard]] bool is_in_memory() const override { return is_in_memory_; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    num_read += count;
+    MemorySource::read(first, count, dst);
+  }
+  mutable std::atomic<std::uint64_t> num_read{0};
+
+ private:
+  bool is_in_memory_;
+};
+
+/// Records read of both operands, for each record of them, beside those of the slabs that were multiplied.
+double passes_beside_slabs(const BlockMatrix& a, const BlockMatrix& b, const Allowed& allowed, bool in_memory) {
+  const CountedSource source_a(a, in_memory);
+  const CountedSource source_b(b, in_memory);
+  test::MemorySink sink(a.header());
+  StageClock clock;
+  const Run run{.clock = clock, .on_progress = test::kNoProgress, .cancel = nullptr, .num_threads = 2};
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
+  std::uint64_t of_slabs = 0;
+  const auto run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
+    of_slabs += std::uint64_t{one_a.header().num_blocks} + one_b.header().num_blocks;
+    return cpu::multiply(one_a, one_b, to, execution, decide, run);
+  };
+  plan::Execution execution;
+  multiply_out_of_core(source_a, source_b, sink, decide, run_at_once, run, execution);
+  sink.finish(a.header());
+  CHECK(sink.product() == test::oracle_multiply(a, b));
+  CHECK(execution.a_bands >= 8);
+  const double stored = static_cast<double>(a.index.size() + b.index.size());
+  return static_cast<double>(source_a.num_read + source_b.num_read - of_slabs) / stored;
 }
 
 /// Without finish(): all of the outcome but the product.
@@ -136,6 +174,20 @@ TEST_CASE("the division that is needed is used, and counts add up") {
     CHECK((out->product == whole.product));
     CHECK(out->stats.pairs == whole.stats.pairs);
     CHECK(out->stats.num_blocks == whole.stats.num_blocks);
+  }
+}
+
+TEST_CASE("slabs of operands in memory read their own records alone") {
+  const BlockMatrix a = test::random_matrix(4 * 400, 4, 4000, 65535, 1);
+  const BlockMatrix b = test::random_matrix(4 * 400, 4, 4000, 65535, 2);
+  for (const Allowed& allowed :
+       {Allowed{.a_blocks = 550, .b_blocks = 4000}, Allowed{.a_blocks = 550, .b_blocks = 900}}) {
+    // The indices of A are read once, those of B twice: for the sizes of slabs, and for their records.
+    const double in_memory = passes_beside_slabs(a, b, allowed, true);
+    const double in_files = passes_beside_slabs(a, b, allowed, false);
+    INFO(in_memory << " and " << in_files);
+    CHECK(in_memory <= 1.6);
+    CHECK(in_files > 4 * in_memory);
   }
 }
 

@@ -11,10 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "cpu/backend.hpp"
 #include "plan/decide.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/memory_stream.hpp"
 #include "support/process.hpp"
 #include "support/product_cases.hpp"
 #include "unit/plan/plan_support.hpp"
@@ -149,6 +151,72 @@ TEST_CASE("what is read rises slowly as the limit falls") {
   CHECK(last < pairs * input_record_bytes(8) + 8 * first);  // nothing is read more often than it is used
 }
 
+TEST_CASE("dense operands are sorted into slabs of rows and of columns, which read their own records alone") {
+  const test::TemporaryFolder folder;  // 4.8 MB each
+  constexpr std::uint32_t kBlocks = 96 * 96;
+  write_matrix(folder.file("a"), test::random_matrix(16 * 96, 16, kBlocks, 2047, 1));
+  write_matrix(folder.file("b"), test::random_matrix(16 * 96, 16, kBlocks, 2047, 2));
+  multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(0));
+  for (const std::uint64_t limit : {10'000'000u, 8'300'000u, 7'000'000u}) {
+    const std::uint64_t before = read_so_far();
+    const Report report = multiply(folder.file("a"), folder.file("b"), folder.file("limited"), within(limit));
+    const std::uint64_t operand_bytes = 2 * kBlocks * input_record_bytes(16);
+    const double passes = static_cast<double>(read_so_far() - before) / static_cast<double>(operand_bytes);
+    INFO("limit " << limit << ": " << report.plan.a_bands << " x " << report.plan.b_bands << " slabs, " << passes
+                  << " passes");
+    CHECK((bytes_of_file(folder.file("limited")) == bytes_of_file(folder.file("c"))));
+    CHECK(report.plan.scratch_bytes == operand_bytes);
+    CHECK(report.plan.b_bands > 1);
+    // Sorting and lists of indices; each slab as often as the other operand has slabs.
+    CHECK(passes < 8 + (report.plan.a_bands + report.plan.b_bands) / 2.0);
+  }
+}
+
+TEST_CASE("a product on a GPU sorts its operands first if that is predicted faster") {
+  const BlockMatrix a = test::random_matrix(8 * 4096, 8, 150'000, 65535, 1);
+  plan::Limits limits = test::large_machine();
+  limits.backend = Backend::cuda;
+  limits.has_scratch = true;
+  limits.device->bytes = 200u << 20;
+  const plan::Statistics s = plan::expected_statistics(a.header(), a.header());
+  while (plan::decide(s, limits).scratch_bytes == 0) limits.device->bytes -= limits.device->bytes / 20;
+  REQUIRE_FALSE(plan::decide(s, limits).is_refused());
+  plan::Limits without = limits;
+  without.has_scratch = false;
+  CHECK(plan::decide(s, without).predicted_s > plan::decide(s, limits).predicted_s);
+  // A pretended GPU: the CPU runs what is decided.
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> folders = {folder.path().string()};
+  StageClock clock;
+  const Run run{.clock = clock,
+                .on_progress = test::kNoProgress,
+                .cancel = nullptr,
+                .num_threads = 2,
+                .scratch_folders = folders};
+  plan::Limits of_cpu = test::large_machine();
+  of_cpu.backend = Backend::cpu;
+  std::uint64_t num_read = 0;
+  const auto exact = [&](const plan::Statistics& slabs) { return plan::decide(slabs, of_cpu); };
+  const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
+    CHECK(execution.backend == Backend::cuda);
+    num_read += std::uint64_t{one_a.header().num_blocks} + one_b.header().num_blocks;
+    plan::Execution expected = exact(plan::expected_statistics(one_a.header(), one_b.header()));
+    return cpu::multiply(one_a, one_b, to, expected, exact, run);
+  };
+  write_matrix(folder.file("a"), a);
+  const auto source = open_file_source(folder.file("a"));
+  test::MemorySink sink(a.header());
+  plan::Execution execution;
+  multiply_out_of_core(
+      *source, *source, sink, [&](const plan::Statistics& slabs) { return plan::decide(slabs, limits); }, run_at_once,
+      run, execution);
+  sink.finish(a.header());
+  INFO(execution.a_bands << " x " << execution.b_bands << " slabs, " << num_read << " records");
+  CHECK(execution.is_in_slabs());
+  if (execution.why_no_scratch.empty()) CHECK(execution.scratch_bytes != 0);
+  CHECK(sink.product() == multiply(a, a, within(0)));
+}
+
 TEST_CASE("the predicted time rises slowly as the limit falls") {
   for (const auto& [side, blocks] : std::vector<std::pair<std::uint32_t, std::uint64_t>>{
            {32'768, 500'000}, {32'768, 200'000}, {1u << 20, 1'000'000}, {1u << 23, 2'000'000}}) {
@@ -221,7 +289,7 @@ TEST_CASE("a record whose index leaves the matrix after it was counted is a chan
   StageClock clock;
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 1};
-  CHECK_THROWS_AS(slabs::SortedMatrix(source, file, {.file_offset = 0, .memory_bytes = 1u << 20}, run), FormatError);
+  CHECK_THROWS_AS(slabs::SortedMatrix(source, file, {.memory_bytes = 1u << 20}, run), FormatError);
 }
 
 TEST_CASE("without a folder on a disk the slabs are read from the operands, and the plan says why") {
