@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,7 @@
 #include "support/memory_stream.hpp"
 #include "support/process.hpp"
 #include "support/product_cases.hpp"
+#include "support/wrapped_calls.hpp"
 #include "unit/plan/plan_support.hpp"
 
 namespace {
@@ -215,6 +217,29 @@ TEST_CASE("a product on a GPU sorts its operands first if that is predicted fast
   CHECK(execution.is_in_slabs());
   if (execution.why_no_scratch.empty()) CHECK(execution.scratch_bytes != 0);
   CHECK(sink.product() == multiply(a, a, within(0)));
+}
+
+TEST_CASE("a disk that is full while the operands are sorted: slabs are read from the operands") {
+  const SortedOperands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
+                                test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
+  struct Restore {
+    ~Restore() { test::system_calls = test::real_calls; }
+  } const restore;
+  test::system_calls.fallocate = [](int, int, off_t, off_t) {
+    errno = EOPNOTSUPP;
+    return -1;
+  };
+  static int num_writes = 0;
+  num_writes = 0;
+  test::system_calls.pwrite = [](int fd, const void* from, size_t size, off_t offset) -> ssize_t {
+    if (++num_writes != 2) return test::real_calls.pwrite(fd, from, size, offset);
+    errno = ENOSPC;
+    return -1;
+  };
+  const Report report = operands.check(within(4'900'000));
+  CHECK(num_writes > 2);
+  CHECK(report.plan.scratch_bytes == 0);
+  CHECK(report.plan.why_no_scratch.find("No space left on device") != std::string::npos);
 }
 
 TEST_CASE("the predicted time rises slowly as the limit falls") {
