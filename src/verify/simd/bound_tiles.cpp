@@ -1,4 +1,4 @@
-#include "verify/rows/bound_tiles.hpp"
+#include "verify/simd/bound_tiles.hpp"
 
 #include <algorithm>
 
