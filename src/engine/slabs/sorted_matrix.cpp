@@ -1,3 +1,4 @@
+// Sorting in parts that fit in memory: records are distributed to parts, and each part is sorted.
 #include "engine/slabs/sorted_matrix.hpp"
 
 #include <algorithm>
@@ -215,25 +216,24 @@ void RangesSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst
   }
 }
 
-SortedOperands::SortedOperands(const Source& a, const Source& b, io::ScratchFile file, const plan::Execution& execution,
+SortedOperands::SortedOperands(const Inputs& inputs, io::ScratchFile file, const plan::Execution& execution,
                                const Run& run)
-    : file_(std::move(file)), a_(a, file_, {.memory_bytes = execution.slab_limits.host_bytes}, run) {
+    : file_(std::move(file)), a_(inputs.a, file_, {.memory_bytes = execution.slab_limits.host_bytes}, run) {
   const bool by_rows = execution.is_sorted_by_rows();
-  const auto same = a.identity();
-  if (by_rows && same && same == b.identity()) return;
-  b_.emplace(b, file_,
+  const auto same = inputs.a.identity();
+  if (by_rows && same && same == inputs.b.identity()) return;
+  b_.emplace(inputs.b, file_,
              Sorting{.along = by_rows ? Along::rows : Along::columns,
-                     .file_offset = a.header().num_blocks * input_record_bytes(a.header().m),
+                     .file_offset = inputs.a.header().num_blocks * input_record_bytes(inputs.m()),
                      .memory_bytes = execution.slab_limits.host_bytes},
              run);
 }
 
-std::unique_ptr<SortedOperands> sort_operands(const Source& a, const Source& b, const Run& run,
-                                              plan::Execution& execution) {
+std::unique_ptr<SortedOperands> sort_operands(const Inputs& inputs, const Run& run, plan::Execution& execution) {
   io::ScratchFile file = io::ScratchFile::make(run.scratch_folders, execution.scratch_bytes, execution.why_no_scratch);
   if (!file.is_open()) return nullptr;
   try {
-    return std::make_unique<SortedOperands>(a, b, std::move(file), execution, run);
+    return std::make_unique<SortedOperands>(inputs, std::move(file), execution, run);
   } catch (const CannotSort&) {
     execution.why_no_scratch = "too many records lie close together to be sorted in memory";
   } catch (const io::ScratchFull& full) {

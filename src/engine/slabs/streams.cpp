@@ -1,3 +1,4 @@
+// Reading the records of a slab; merging kept results row by row.
 #include "engine/slabs/streams.hpp"
 
 #include <algorithm>

@@ -62,6 +62,14 @@ plan::Execution decide_within(const plan::Statistics& s, const Allowed& allowed)
   return e;
 }
 
+/// multiply_out_of_core() from the first decision on.
+ProductStats multiply_decided(const Inputs& inputs, Sink& sink, const plan::Decide& decide,
+                              const MultiplyAtOnce& at_once, const Run& run, plan::Execution& execution) {
+  execution = decide(expected_statistics(inputs));
+  plan::throw_if_refused(execution);
+  return multiply_out_of_core(inputs, sink, decide, at_once, run, execution);
+}
+
 /// Counts what is read of it: a matrix in memory, or one that is said to lie in a file.
 class CountedSource : public test::MemorySource {
  public:
@@ -86,12 +94,12 @@ double passes_beside_slabs(const BlockMatrix& a, const BlockMatrix& b, const All
   const Run run{.clock = clock, .on_progress = test::kNoProgress, .cancel = nullptr, .num_threads = 2};
   const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
   std::uint64_t of_slabs = 0;
-  const auto run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
-    of_slabs += std::uint64_t{one_a.header().num_blocks} + one_b.header().num_blocks;
-    return cpu::multiply(one_a, one_b, to, execution, decide, run);
+  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
+    of_slabs += std::uint64_t{one.a.header().num_blocks} + one.b.header().num_blocks;
+    return cpu::multiply(one.a, one.b, to, execution, decide, run);
   };
   plan::Execution execution;
-  multiply_out_of_core(source_a, source_b, sink, decide, run_at_once, run, execution);
+  multiply_decided({source_a, source_b}, sink, decide, at_once, run, execution);
   sink.finish(a.header());
   CHECK(sink.product() == test::oracle_multiply(a, b));
   CHECK(execution.a_bands >= 8);
@@ -108,10 +116,10 @@ Outcome multiply_into(const BlockMatrix& a, const BlockMatrix& b, const Allowed&
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
   const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
-  const auto run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
-    return cpu::multiply(one_a, one_b, to, execution, decide, run);
+  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
+    return cpu::multiply(one.a, one.b, to, execution, decide, run);
   };
-  out.stats = multiply_out_of_core(*source_a, *source_b, sink, decide, run_at_once, run, out.execution);
+  out.stats = multiply_decided({*source_a, *source_b}, sink, decide, at_once, run, out.execution);
   return out;
 }
 
@@ -217,16 +225,16 @@ TEST_CASE("lists of slabs take no more than is planned, however often a slab is 
   const Source* first_b = nullptr;
   unsigned num_slabs_of_a = 0;
   std::uint64_t most_bytes = 0;
-  const auto run_at_once = [&](const Source& a, const Source& b, Sink& to, plan::Execution& execution) {
-    if (first_b == nullptr) first_b = &b;
-    if (first_b == &b) {  // nothing is kept yet
+  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
+    if (first_b == nullptr) first_b = &one.b;
+    if (first_b == &one.b) {  // nothing is kept yet
       ++num_slabs_of_a;
       most_bytes = std::max(most_bytes, array_usage().bytes - before);
     }
-    return cpu::multiply(a, b, to, execution, decide, run);
+    return cpu::multiply(one.a, one.b, to, execution, decide, run);
   };
   plan::Execution execution;
-  multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution);
+  multiply_decided({*source, *source}, *sink, decide, at_once, run, execution);
   CHECK(execution.a_bands == 1);
   CHECK(num_slabs_of_a > 10);
   const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
@@ -245,13 +253,13 @@ TEST_CASE("lists of needed rows take no more than is planned") {
   const std::uint64_t before = array_usage().bytes;
   std::uint64_t most_bytes = 0;
   unsigned num_slabs = 0;
-  const auto run_at_once = [&](const Source& a, const Source& b, Sink& to, plan::Execution& execution) {
+  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
     ++num_slabs;
     most_bytes = std::max(most_bytes, array_usage().bytes - before);
-    return cpu::multiply(a, b, to, execution, decide, run);
+    return cpu::multiply(one.a, one.b, to, execution, decide, run);
   };
   plan::Execution execution;
-  multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution);
+  multiply_decided({*source, *source}, *sink, decide, at_once, run, execution);
   CHECK(execution.b_bands == 1);
   CHECK(num_slabs >= 10);
   const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
@@ -270,12 +278,12 @@ TEST_CASE("a division that the exact sizes of slabs forbid is refused, and nothi
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
   unsigned runs = 0;
   const auto decide = [&](const plan::Statistics& s) { return decide_within(s, {.a_blocks = 100, .b_blocks = 150}); };
-  const auto run_at_once = [&](const Source&, const Source&, Sink&, plan::Execution&) {
+  const auto at_once = [&](const Inputs&, Sink&, plan::Execution&) {
     ++runs;
     return ProductStats{};
   };
   plan::Execution execution;
-  CHECK_THROWS_AS(multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution), OutOfMemory);
+  CHECK_THROWS_AS(multiply_decided({*source, *source}, *sink, decide, at_once, run, execution), OutOfMemory);
   CHECK(runs == 0);
 }
 

@@ -199,19 +199,19 @@ TEST_CASE("a product on a GPU sorts its operands first if that is predicted fast
   of_cpu.backend = Backend::cpu;
   std::uint64_t num_read = 0;
   const auto exact = [&](const plan::Statistics& slabs) { return plan::decide(slabs, of_cpu); };
-  const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
+  const MultiplyAtOnce at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
     CHECK(execution.backend == Backend::cuda);
-    num_read += std::uint64_t{one_a.header().num_blocks} + one_b.header().num_blocks;
-    plan::Execution expected = exact(plan::expected_statistics(one_a.header(), one_b.header()));
-    return cpu::multiply(one_a, one_b, to, expected, exact, run);
+    num_read += std::uint64_t{one.a.header().num_blocks} + one.b.header().num_blocks;
+    plan::Execution expected = exact(plan::expected_statistics(one.a.header(), one.b.header()));
+    return cpu::multiply(one.a, one.b, to, expected, exact, run);
   };
   write_matrix(folder.file("a"), a);
   const auto source = open_file_source(folder.file("a"));
   test::MemorySink sink(a.header());
-  plan::Execution execution;
-  multiply_out_of_core(
-      *source, *source, sink, [&](const plan::Statistics& slabs) { return plan::decide(slabs, limits); }, run_at_once,
-      run, execution);
+  const Inputs inputs{.a = *source, .b = *source};
+  const auto decide = [&](const plan::Statistics& slabs) { return plan::decide(slabs, limits); };
+  plan::Execution execution = decide(expected_statistics(inputs));
+  multiply_out_of_core(inputs, sink, decide, at_once, run, execution);
   sink.finish(a.header());
   INFO(execution.a_bands << " x " << execution.b_bands << " slabs, " << num_read << " records");
   CHECK(execution.is_in_slabs());
