@@ -40,6 +40,7 @@ std::unique_ptr<Source> open_file_source(const std::filesystem::path& path);
 /// Wraps a matrix in memory, which must outlive the source. Errors: FormatError.
 std::unique_ptr<Source> make_memory_source(const BlockMatrix& matrix, std::string name);
 
+/// How an output file is written.
 struct FileSinkOptions {
   bool durable = false;     ///< fsync file and folder around the rename
   bool no_clobber = false;  ///< refuse to replace an existing file

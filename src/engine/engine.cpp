@@ -175,7 +175,7 @@ plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemorySh
 std::vector<plan::Gpu> Engine::Impl::describe_gpus(Target& target, MemoryShare& share) {
   std::vector<plan::Gpu> gpus;
   for (std::size_t x = 0; x < target.devices.size(); ++x) {
-    MemoryShare& of_device = x == 0 ? share : target.shares.emplace_back(devices_.budget_beside(x));
+    MemoryShare& of_device = x == 0 ? share : target.shares.emplace_back(devices_.budget_of(x));
     gpus.push_back(describe_gpu(*target.devices[x], of_device));
   }
   return gpus;

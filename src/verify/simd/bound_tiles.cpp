@@ -1,3 +1,4 @@
+// Tiles of byte products without special instructions, and the choice for this processor.
 #include "verify/simd/bound_tiles.hpp"
 
 #include <algorithm>
