@@ -113,8 +113,10 @@ std::unique_ptr<Sink> make_bsr_sink(BsrMatrix<std::uint32_t>& out, std::uint64_t
 /// Reads a whole operand (uint16_t) or result (uint32_t). Errors: as read_matrix().
 template <class T>
 BsrMatrix<T> read_bsr(const std::filesystem::path& path);
+/// An operand.
 template <>
 BsrMatrix<std::uint16_t> read_bsr<std::uint16_t>(const std::filesystem::path& path);
+/// A result.
 template <>
 BsrMatrix<std::uint32_t> read_bsr<std::uint32_t>(const std::filesystem::path& path);
 
@@ -122,6 +124,7 @@ BsrMatrix<std::uint32_t> read_bsr<std::uint32_t>(const std::filesystem::path& pa
 /// make_bsr_source(), also for a block that is stored twice; OutputError, IoError.
 void write_bsr(const std::filesystem::path& path, const BsrView<std::uint16_t>& matrix,
                const std::string& name = "matrix");
+/// The same of a result.
 void write_bsr(const std::filesystem::path& path, const BsrView<std::uint32_t>& matrix,
                const std::string& name = "matrix");
 

@@ -23,15 +23,17 @@ void validate_header(const MatrixHeader& header, const std::string& name);
 /// length; more blocks than a header can name), IoError.
 MatrixHeader read_header(const std::filesystem::path& path, ElementType type = ElementType::u16);
 
-/// Reads a whole operand / result (a file, or a folder of parts). Blocks keep the order of the file; indices are
+/// Reads a whole operand. Blocks keep the order of the file; indices are
 /// checked, duplicates are refused. Memory: a refusal never takes more than the file is long. Errors: InputError,
 /// FormatError, IoError, OutOfMemory.
 BlockMatrix read_matrix(const std::filesystem::path& path);
+/// The same of a result: a file, or a folder of parts.
 ProductMatrix read_product(const std::filesystem::path& path);
 
 /// Writes a whole matrix in the order given, atomically (temporary file, rename).
 /// Errors: FormatError (header and array sizes; indices are not checked), OutputError, IoError.
 void write_matrix(const std::filesystem::path& path, const BlockMatrix& matrix);
+/// The same of a result.
 void write_product(const std::filesystem::path& path, const ProductMatrix& matrix);
 
 /// Opens a file as a source; the header is checked, nothing else is read. Errors: as read_header().

@@ -66,8 +66,8 @@ struct Plan {
   double expected_pairs = 0;            ///< exact: the pairs that there are
   double expected_output_blocks = 0;    ///< exact: an upper bound
   std::uint64_t expected_panels = 0;    ///< row panels of all slabs (CPU: output buffers that are filled)
-  std::uint32_t a_bands = 1;            ///< slabs of block rows of A, one after the other, if not all fits
-  std::uint32_t b_bands = 1;            ///< slabs of block columns of B; 1 = each slab of A reads what it needs
+  std::uint32_t num_a_slabs = 1;        ///< slabs of block rows of A, one after the other, if not all fits
+  std::uint32_t num_b_slabs = 1;        ///< slabs of block columns of B; 1 = each slab of A reads what it needs
   std::uint64_t scratch_bytes = 0;      ///< out of core: of a file without a name, both operands sorted; 0 = none
   std::string why_no_scratch{};         ///< why a file that was planned could not be made
   std::vector<DeviceShare> devices{};   ///< CUDA: those that share the product

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 
+/// Exact products of block-sparse matrices.
 namespace spmm {
 
 /// Largest block side that is accepted.

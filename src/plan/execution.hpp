@@ -65,7 +65,7 @@ struct Execution : Plan {
   friend bool operator==(const Execution&, const Execution&) = default;
 
   [[nodiscard]] bool is_refused() const { return refusal.kind != Refusal::Kind::none; }
-  [[nodiscard]] bool is_in_slabs() const { return a_bands > 1 || b_bands > 1; }
+  [[nodiscard]] bool is_in_slabs() const { return num_a_slabs > 1 || num_b_slabs > 1; }
   [[nodiscard]] bool is_sorted_first() const { return scratch_bytes != 0; }
   /// Both operands by rows, slabs of A with the rows of B that they need; else B by columns.
   [[nodiscard]] bool is_sorted_by_rows() const { return slab_caps.a_blocks != 0; }

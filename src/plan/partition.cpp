@@ -111,8 +111,8 @@ Option decide_division(const Statistics& whole, const Limits& limits, const Divi
   Limits slab_limits = limits;
   slab_limits.host_bytes = left - kept;
   Execution e = decide_slab(slabs, slab_limits);
-  e.a_bands = d.num_a();
-  e.b_bands = d.num_b();
+  e.num_a_slabs = d.num_a();
+  e.num_b_slabs = d.num_b();
   e.kept_bytes = kept;
   e.slab_limits = slab_limits;
   if (e.is_refused()) {
@@ -237,8 +237,8 @@ class SortedSlabs {
     e.slab_limits = limits;
     e.slab_caps = caps;
     e.num_row_groups = num_groups_;
-    e.a_bands = static_cast<std::uint32_t>(std::clamp(num_slabs / parts, 2.0, 4e9));
-    e.b_bands = static_cast<std::uint32_t>(parts);
+    e.num_a_slabs = static_cast<std::uint32_t>(std::clamp(num_slabs / parts, 2.0, 4e9));
+    e.num_b_slabs = static_cast<std::uint32_t>(parts);
     e.scratch_bytes = scratch_bytes(whole_);
     e.host_need_bytes += limits_.host_bytes - limits.host_bytes;
     e.host_limit_bytes = limits_.host_bytes;

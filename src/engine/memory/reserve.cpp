@@ -10,7 +10,7 @@ namespace spmm {
 void reserve_memory(const Plan& plan, const Inputs& inputs, const Run& run, std::uint64_t least_bytes) {
   if (run.memory == nullptr || run.memory->reserved().host != 0) return;
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
-  const bool in_slabs = plan.a_bands > 1 || plan.b_bands > 1;
+  const bool in_slabs = plan.num_a_slabs > 1 || plan.num_b_slabs > 1;
   std::vector<SourceIdentity> files;
   if (plan.backend == Backend::cuda && !in_slabs && run.more_devices.empty()) {
     for (const Source* source : {&inputs.a, &inputs.b}) {

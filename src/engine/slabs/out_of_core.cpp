@@ -47,8 +47,8 @@ class SlabProduct {
 
   /// Runs an execution in slabs; leaves the last exact one in it.
   ProductStats multiply(plan::Execution& execution) {
-    const std::vector<Slab> slabs_of_a = cut_slabs(a_counts_, 0, kNumBuckets, execution.a_bands);
-    if (execution.b_bands == 1) {
+    const std::vector<Slab> slabs_of_a = cut_slabs(a_counts_, 0, kNumBuckets, execution.num_a_slabs);
+    if (execution.num_b_slabs == 1) {
       multiply_needed_rows(slabs_of_a, execution);
     } else {
       multiply_slabs_of_b(slabs_of_a, execution);
@@ -74,7 +74,7 @@ class SlabProduct {
     a_lists_.groups = {};
     b_counts_.of_groups = {};
     const AlignedArray<std::uint16_t> b_buckets = buckets_of(inputs_.b, Along::columns, run_);
-    for (const Slab& slab : cut_slabs(b_counts_.of_columns, 0, kNumBuckets, execution.b_bands)) {
+    for (const Slab& slab : cut_slabs(b_counts_.of_columns, 0, kNumBuckets, execution.num_b_slabs)) {
       b_slabs_.push_back(std::make_unique<SlabSource>(inputs_.b, b_buckets, slab, run_));
     }
     for (const Slab& slab : slabs_of_a) multiply_slab_of_a(slab, execution);
@@ -147,8 +147,8 @@ void add_slab(const ProductStats& one, const Sink& sink, ProductStats& total) {
 }
 
 void adopt_last(plan::Execution last, plan::Execution& whole) {
-  last.a_bands = whole.a_bands;
-  last.b_bands = whole.b_bands;
+  last.num_a_slabs = whole.num_a_slabs;
+  last.num_b_slabs = whole.num_b_slabs;
   last.scratch_bytes = whole.scratch_bytes;
   last.why_no_scratch = whole.why_no_scratch;
   last.kept_bytes = whole.kept_bytes;

@@ -180,8 +180,8 @@ class SortedProduct {
       multiply_slab(slab);
     }
     adopt_last(last_, execution);
-    execution.a_bands = std::max(2U, num_slabs);
-    execution.b_bands = most_parts_;
+    execution.num_a_slabs = std::max(2U, num_slabs);
+    execution.num_b_slabs = most_parts_;
     return total_;
   }
 

@@ -55,10 +55,11 @@ plan::Execution decide_within(const plan::Statistics& s, const Allowed& allowed)
   e.panel_bytes = std::max<std::uint64_t>(1, 4096 / output_record_bytes(s.m())) * output_record_bytes(s.m());
   e.num_buffers = 3;
   if (s.exact) return e;
-  e.a_bands = slabs_for(s.a, s.a_slab_blocks, allowed.a_blocks);
-  e.b_bands = slabs_for(s.b, s.b_slab_blocks, allowed.b_blocks);
+  e.num_a_slabs = slabs_for(s.a, s.a_slab_blocks, allowed.a_blocks);
+  e.num_b_slabs = slabs_for(s.b, s.b_slab_blocks, allowed.b_blocks);
   e.kept_bytes = allowed.kept_bytes;
-  if (e.a_bands == 0 || e.b_bands == 0) e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory"};
+  if (e.num_a_slabs == 0 || e.num_b_slabs == 0)
+    e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory"};
   return e;
 }
 
@@ -102,7 +103,7 @@ double passes_beside_slabs(const BlockMatrix& a, const BlockMatrix& b, const All
   multiply_decided({source_a, source_b}, sink, decide, at_once, run, execution);
   sink.finish(a.header());
   CHECK(sink.product() == test::oracle_multiply(a, b));
-  CHECK(execution.a_bands >= 8);
+  CHECK(execution.num_a_slabs >= 8);
   const double stored = static_cast<double>(a.index.size() + b.index.size());
   return static_cast<double>(source_a.num_read + source_b.num_read - of_slabs) / stored;
 }
@@ -170,14 +171,14 @@ TEST_CASE("the division that is needed is used, and counts add up") {
   const BlockMatrix a = test::random_matrix(4 * 200, 4, 3000, 65535, 1);
   const BlockMatrix b = test::random_matrix(4 * 200, 4, 3000, 65535, 2);
   const Outcome whole = multiply_within(a, b, {.a_blocks = 3000, .b_blocks = 3000});
-  CHECK(whole.execution.a_bands == 1);
-  CHECK(whole.execution.b_bands == 1);
+  CHECK(whole.execution.num_a_slabs == 1);
+  CHECK(whole.execution.num_b_slabs == 1);
   const Outcome rows = multiply_within(a, b, {.a_blocks = 1100, .b_blocks = 3000});
-  CHECK(rows.execution.a_bands >= 3);
-  CHECK(rows.execution.b_bands == 1);
+  CHECK(rows.execution.num_a_slabs >= 3);
+  CHECK(rows.execution.num_b_slabs == 1);
   const Outcome both = multiply_within(a, b, {.a_blocks = 1100, .b_blocks = 800});
-  CHECK(both.execution.a_bands >= 3);
-  CHECK(both.execution.b_bands >= 4);
+  CHECK(both.execution.num_a_slabs >= 3);
+  CHECK(both.execution.num_b_slabs >= 4);
   for (const Outcome* out : {&rows, &both}) {
     CHECK((out->product == whole.product));
     CHECK(out->stats.pairs == whole.stats.pairs);
@@ -205,8 +206,8 @@ TEST_CASE("a slab whose result is too large is divided further") {
   const ProductMatrix expected = test::oracle_multiply(a, b);
   const std::uint64_t result_bytes = expected.index.size() * output_record_bytes(8);
   const Outcome out = multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = result_bytes / 10});
-  CHECK(out.execution.a_bands == 1);
-  CHECK(out.execution.b_bands >= 2);
+  CHECK(out.execution.num_a_slabs == 1);
+  CHECK(out.execution.num_b_slabs >= 2);
   CHECK((out.product == expected));
   CHECK_THROWS_AS(multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 300}), OutOfMemory);
 }
@@ -235,7 +236,7 @@ TEST_CASE("lists of slabs take no more than is planned, however often a slab is 
   };
   plan::Execution execution;
   multiply_decided({*source, *source}, *sink, decide, at_once, run, execution);
-  CHECK(execution.a_bands == 1);
+  CHECK(execution.num_a_slabs == 1);
   CHECK(num_slabs_of_a > 10);
   const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
   CHECK(most_bytes + counts <= plan::slab_list_bytes(matrix.header(), matrix.header()));
@@ -260,7 +261,7 @@ TEST_CASE("lists of needed rows take no more than is planned") {
   };
   plan::Execution execution;
   multiply_decided({*source, *source}, *sink, decide, at_once, run, execution);
-  CHECK(execution.b_bands == 1);
+  CHECK(execution.num_b_slabs == 1);
   CHECK(num_slabs >= 10);
   const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
   CHECK(most_bytes + counts <= plan::needed_list_bytes(matrix.header(), matrix.header()));
@@ -338,7 +339,7 @@ TEST_CASE("a duplicate of B in a block row that A does not meet is rejected, too
   b.index.push_back({.i = 7, .j = 3});
   b.values.resize(b.index.size() * 16);
   const Allowed rows{.a_blocks = 100, .b_blocks = 1000};
-  CHECK(multiply_within(a, b, rows).execution.b_bands == 1);
+  CHECK(multiply_within(a, b, rows).execution.num_b_slabs == 1);
   b.index.push_back({.i = 7, .j = 3});
   b.values.resize(b.index.size() * 16);
   CHECK_THROWS_AS(multiply_within(a, b, rows), FormatError);

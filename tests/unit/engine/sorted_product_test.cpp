@@ -127,8 +127,8 @@ TEST_CASE("a block row that meets all of B comes alone, some columns after the o
   const SortedOperands operands(a, test::random_matrix(8 * 4096, 8, 30'000, 300, 2));
   const Report report = operands.check(within(5'000'000));
   REQUIRE(report.plan.scratch_bytes != 0);
-  CHECK(report.plan.a_bands > 2);
-  CHECK(report.plan.b_bands > 1);
+  CHECK(report.plan.num_a_slabs > 2);
+  CHECK(report.plan.num_b_slabs > 1);
 }
 
 TEST_CASE("what is read rises slowly as the limit falls") {
@@ -142,7 +142,7 @@ TEST_CASE("what is read rises slowly as the limit falls") {
     const std::uint64_t before = read_so_far();
     const Report report = multiply(folder.file("a"), folder.file("b"), "/dev/null", within(limit));
     const std::uint64_t bytes = read_so_far() - before;
-    INFO("limit " << limit << ": " << report.plan.a_bands << " x " << report.plan.b_bands << " slabs, "
+    INFO("limit " << limit << ": " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs, "
                   << report.plan.scratch_bytes << " bytes of scratch, " << bytes << " bytes read, " << last
                   << " before");
     if (first == 0) first = bytes;
@@ -164,13 +164,13 @@ TEST_CASE("dense operands are sorted into slabs of rows and of columns, which re
     const Report report = multiply(folder.file("a"), folder.file("b"), folder.file("limited"), within(limit));
     const std::uint64_t operand_bytes = 2 * kBlocks * input_record_bytes(16);
     const double passes = static_cast<double>(read_so_far() - before) / static_cast<double>(operand_bytes);
-    INFO("limit " << limit << ": " << report.plan.a_bands << " x " << report.plan.b_bands << " slabs, " << passes
-                  << " passes");
+    INFO("limit " << limit << ": " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs, "
+                  << passes << " passes");
     CHECK((bytes_of_file(folder.file("limited")) == bytes_of_file(folder.file("c"))));
     CHECK(report.plan.scratch_bytes == operand_bytes);
-    CHECK(report.plan.b_bands > 1);
+    CHECK(report.plan.num_b_slabs > 1);
     // Sorting and lists of indices; each slab as often as the other operand has slabs.
-    CHECK(passes < 8 + (report.plan.a_bands + report.plan.b_bands) / 2.0);
+    CHECK(passes < 8 + (report.plan.num_a_slabs + report.plan.num_b_slabs) / 2.0);
   }
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("a product on a GPU sorts its operands first if that is predicted fast
   plan::Execution execution = decide(expected_statistics(inputs));
   multiply_out_of_core(inputs, sink, decide, at_once, run, execution);
   sink.finish(a.header());
-  INFO(execution.a_bands << " x " << execution.b_bands << " slabs, " << num_read << " records");
+  INFO(execution.num_a_slabs << " x " << execution.num_b_slabs << " slabs, " << num_read << " records");
   CHECK(execution.is_in_slabs());
   if (execution.why_no_scratch.empty()) CHECK(execution.scratch_bytes != 0);
   CHECK(sink.product() == multiply(a, a, within(0)));
@@ -257,8 +257,8 @@ TEST_CASE("the predicted time rises slowly as the limit falls") {
     const std::uint64_t tenth = blocks * 2 * input_record_bytes(8) / 10;
     for (; limits.host_bytes > tenth; limits.host_bytes -= limits.host_bytes / 20) {
       const plan::Execution e = plan::decide(s, limits);
-      INFO("n " << side << ", k " << blocks << ", " << limits.host_bytes << " bytes: " << e.a_bands << " x "
-                << e.b_bands << ", " << e.predicted_s << " s, before " << last);
+      INFO("n " << side << ", k " << blocks << ", " << limits.host_bytes << " bytes: " << e.num_a_slabs << " x "
+                << e.num_b_slabs << ", " << e.predicted_s << " s, before " << last);
       REQUIRE_FALSE(e.is_refused());
       CHECK(e.predicted_s <= 1.5 * last + 0.5 * at_once);
       last = e.predicted_s;
