@@ -21,13 +21,20 @@ namespace spmm {
 /// Someone else's array of indices, 32 or 64 bits each.
 class IndexView {
  public:
+  /// No indices.
   IndexView() = default;
+  /// Indices of 32 bits, which must outlive the view.
   IndexView(std::span<const std::int32_t> values) : narrow_(values.data()), size_(values.size()) {}
+  /// Indices of 64 bits.
   IndexView(std::span<const std::int64_t> values) : wide_(values.data()), size_(values.size()) {}
+  /// The same of a vector.
   IndexView(const std::vector<std::int32_t>& values) : IndexView(std::span(values)) {}
+  /// The same of a vector.
   IndexView(const std::vector<std::int64_t>& values) : IndexView(std::span(values)) {}
 
+  /// Number of indices.
   [[nodiscard]] std::size_t size() const { return size_; }
+  /// One index. Values: at < size().
   [[nodiscard]] std::int64_t operator[](std::size_t at) const { return wide_ != nullptr ? wide_[at] : narrow_[at]; }
 
  private:
@@ -42,24 +49,25 @@ class IndexView {
 /// block column once, in any order.
 template <class T>
 struct BsrView {
-  std::uint64_t rows = 0;
-  std::uint64_t cols = 0;
-  std::uint32_t m = 1;
-  IndexView indptr{};
-  IndexView indices{};
-  std::span<const T> data{};
+  std::uint64_t rows = 0;     ///< elements, a multiple of m
+  std::uint64_t cols = 0;     ///< the same
+  std::uint32_t m = 1;        ///< elements of a block's side
+  IndexView indptr{};         ///< [rows / m + 1]
+  IndexView indices{};        ///< [num_blocks]
+  std::span<const T> data{};  ///< [num_blocks, m, m]
 };
 
 /// A matrix that owns its block-CSR arrays. Shapes, values: as BsrView; each row's block columns ascend.
 template <class T>
 struct BsrMatrix {
-  std::uint64_t rows = 0;
-  std::uint64_t cols = 0;
-  std::uint32_t m = 1;
-  std::vector<std::int64_t> indptr{};
-  std::vector<std::int64_t> indices{};
-  std::vector<T> data{};
+  std::uint64_t rows = 0;               ///< elements, a multiple of m
+  std::uint64_t cols = 0;               ///< the same
+  std::uint32_t m = 1;                  ///< elements of a block's side
+  std::vector<std::int64_t> indptr{};   ///< [rows / m + 1]
+  std::vector<std::int64_t> indices{};  ///< [num_blocks]
+  std::vector<T> data{};                ///< [num_blocks, m, m]
 
+  /// The arrays of this matrix, which must outlive the view.
   [[nodiscard]] BsrView<T> view() const {
     return {.rows = rows, .cols = cols, .m = m, .indptr = indptr, .indices = indices, .data = data};
   }
@@ -88,10 +96,10 @@ std::unique_ptr<Source> make_bsr_source(const BsrView<std::uint16_t>& matrix, st
 
 /// Blocks in the caller's arrays, in any order. Shapes: index [num_blocks], values [num_blocks, m, m] row-major.
 struct BlockListView {
-  std::uint32_t n = 0;
-  std::uint32_t m = 0;
-  std::span<const BlockIndex> index{};
-  std::span<const std::uint16_t> values{};
+  std::uint32_t n = 0;                      ///< elements of a side, a multiple of m
+  std::uint32_t m = 0;                      ///< elements of a block's side
+  std::span<const BlockIndex> index{};      ///< [num_blocks]
+  std::span<const std::uint16_t> values{};  ///< [num_blocks, m, m]
 };
 
 /// Reads the caller's arrays, which must outlive the source. Nothing is copied. Errors: FormatError (lengths).
@@ -105,8 +113,10 @@ std::unique_ptr<Sink> make_bsr_sink(BsrMatrix<std::uint32_t>& out, std::uint64_t
 /// Reads a whole operand (uint16_t) or result (uint32_t). Errors: as read_matrix().
 template <class T>
 BsrMatrix<T> read_bsr(const std::filesystem::path& path);
+/// An operand.
 template <>
 BsrMatrix<std::uint16_t> read_bsr<std::uint16_t>(const std::filesystem::path& path);
+/// A result.
 template <>
 BsrMatrix<std::uint32_t> read_bsr<std::uint32_t>(const std::filesystem::path& path);
 
@@ -114,6 +124,7 @@ BsrMatrix<std::uint32_t> read_bsr<std::uint32_t>(const std::filesystem::path& pa
 /// make_bsr_source(), also for a block that is stored twice; OutputError, IoError.
 void write_bsr(const std::filesystem::path& path, const BsrView<std::uint16_t>& matrix,
                const std::string& name = "matrix");
+/// The same of a result.
 void write_bsr(const std::filesystem::path& path, const BsrView<std::uint32_t>& matrix,
                const std::string& name = "matrix");
 

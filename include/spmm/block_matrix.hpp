@@ -12,10 +12,10 @@ namespace spmm {
 /// Shapes: index [num_blocks], values [num_blocks, m, m] row-major within a block.
 template <class T>
 struct BlockList {
-  std::uint32_t n = 0;
-  std::uint32_t m = 0;
-  std::vector<BlockIndex> index;
-  std::vector<T> values;
+  std::uint32_t n = 0;            ///< elements of a side, a multiple of m
+  std::uint32_t m = 0;            ///< elements of a block's side
+  std::vector<BlockIndex> index;  ///< [num_blocks]
+  std::vector<T> values;          ///< [num_blocks, m, m]
 
   /// Header that a file with these blocks has.
   [[nodiscard]] MatrixHeader header() const {

@@ -49,7 +49,7 @@ class Engine {
                   const ProductOptions& options = {});
 
   /// Multiplies two matrices in memory. The result is sorted by (i, j) and holds no all-zero block.
-  /// Errors: ShapeError, FormatError, OutOfMemory, DeviceError, VerifyError, Interrupted.
+  /// Errors: every class of error.hpp but InputError and OutputError. Values: report: may be null.
   ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const ProductOptions& options = {},
                          Report* report = nullptr);
 
@@ -70,6 +70,7 @@ class Engine {
                            const ProductOptions& options = {}, Report* report = nullptr);
 
   /// What multiply() would do with these files, from their headers and the limits alone. Runs nothing.
+  /// Errors: as multiply(), of what is checked before anything is read.
   [[nodiscard]] Plan plan(const std::filesystem::path& a, const std::filesystem::path& b,
                           const ProductOptions& options = {});
 

@@ -11,16 +11,19 @@ namespace spmm {
 /// Base of all errors thrown on purpose. what() reads "<where>: <problem>; <hint>".
 class Error : public std::runtime_error {
  public:
+  /// The place, what was found there, and what to do.
   Error(const std::string& where, const std::string& problem, const std::string& hint)
       : std::runtime_error(where + ": " + problem + "; " + hint),
         where_length_(where.size()),
         problem_length_(problem.size()) {}
 
-  /// The parts of what(). Memory: of this error.
+  /// The place, as a part of what(). Memory: of this error.
   [[nodiscard]] std::string_view where() const { return std::string_view(what()).substr(0, where_length_); }
+  /// What was found, likewise.
   [[nodiscard]] std::string_view problem() const {
     return std::string_view(what()).substr(where_length_ + 2, problem_length_);
   }
+  /// What to do, likewise.
   [[nodiscard]] std::string_view hint() const {
     return std::string_view(what()).substr(where_length_ + problem_length_ + 4);
   }

@@ -23,15 +23,17 @@ void validate_header(const MatrixHeader& header, const std::string& name);
 /// length; more blocks than a header can name), IoError.
 MatrixHeader read_header(const std::filesystem::path& path, ElementType type = ElementType::u16);
 
-/// Reads a whole operand / result (a file, or a folder of parts). Blocks keep the order of the file; indices are
+/// Reads a whole operand. Blocks keep the order of the file; indices are
 /// checked, duplicates are refused. Memory: a refusal never takes more than the file is long. Errors: InputError,
 /// FormatError, IoError, OutOfMemory.
 BlockMatrix read_matrix(const std::filesystem::path& path);
+/// The same of a result: a file, or a folder of parts.
 ProductMatrix read_product(const std::filesystem::path& path);
 
 /// Writes a whole matrix in the order given, atomically (temporary file, rename).
 /// Errors: FormatError (header and array sizes; indices are not checked), OutputError, IoError.
 void write_matrix(const std::filesystem::path& path, const BlockMatrix& matrix);
+/// The same of a result.
 void write_product(const std::filesystem::path& path, const ProductMatrix& matrix);
 
 /// Opens a file as a source; the header is checked, nothing else is read. Errors: as read_header().
@@ -40,6 +42,7 @@ std::unique_ptr<Source> open_file_source(const std::filesystem::path& path);
 /// Wraps a matrix in memory, which must outlive the source. Errors: FormatError.
 std::unique_ptr<Source> make_memory_source(const BlockMatrix& matrix, std::string name);
 
+/// How an output file is written.
 struct FileSinkOptions {
   bool durable = false;     ///< fsync file and folder around the rename
   bool no_clobber = false;  ///< refuse to replace an existing file

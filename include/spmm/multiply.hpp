@@ -15,9 +15,9 @@ namespace spmm {
 
 /// One kernel that can be asked for by name.
 struct KernelInfo {
-  std::string name;
-  Backend backend;
-  std::string summary;
+  std::string name;     ///< for ProductOptions::kernel
+  Backend backend;      ///< that runs it
+  std::string summary;  ///< one clause
 };
 
 /// Every kernel name: those of the CUDA backend, built or not, and the CPU's ("dense-blas" only if built with
@@ -25,6 +25,7 @@ struct KernelInfo {
 const std::vector<KernelInfo>& kernel_names();
 
 /// What multiply() would do with these files, from their headers and the machine's limits alone. Runs nothing.
+/// Errors: InputError, FormatError, ShapeError, OutOfMemory, DeviceError, UsageError.
 Plan plan_multiply(const std::filesystem::path& a, const std::filesystem::path& b, const Options& options = {});
 
 /// Multiplies two files into a third. The output path holds the old content or the complete new one, nothing between.
@@ -33,7 +34,7 @@ Report multiply(const std::filesystem::path& a, const std::filesystem::path& b, 
                 const Options& options = {});
 
 /// Multiplies two matrices in memory. The result is sorted by (i, j) and holds no all-zero block.
-/// Errors: ShapeError, FormatError, OutOfMemory, DeviceError, Interrupted.
+/// Values: report: may be null. Errors: every class of error.hpp but InputError and OutputError.
 ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const Options& options = {},
                        Report* report = nullptr);
 

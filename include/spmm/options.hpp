@@ -44,7 +44,7 @@ struct ProductOptions {
   bool force = false;           ///< lift the launch limit of the host-driven kernel
   bool durable = false;         ///< files: fsync around the rename
   bool no_clobber = false;      ///< files: refuse to replace the output
-  OnSaturation on_saturation = OnSaturation::report;
+  OnSaturation on_saturation = OnSaturation::report;  ///< elements of the result that are 2^32 - 1
   std::uint32_t num_parts = 0;  ///< files: the output is a folder of so many (256 at most); 0 = it is one file
   bool keep_a = false;  ///< files, one CUDA device: keep A in device memory, parsed and sorted, for later products
   bool keep_b = false;  ///< the same of B; see Engine

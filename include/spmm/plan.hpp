@@ -9,15 +9,17 @@
 
 namespace spmm {
 
+/// What computes a product: a CUDA device or the CPU; automatic: the one that is predicted to end first.
 enum class Backend : std::uint8_t { automatic, cuda, cpu };
 
+/// "cuda", "cpu" or "auto".
 constexpr std::string_view backend_name(Backend b) {
   return b == Backend::cuda ? "cuda" : b == Backend::cpu ? "cpu" : "auto";
 }
 
 /// A kernel that could run.
 struct Candidate {
-  std::string kernel{};
+  std::string kernel{};     ///< its name
   double predicted_ms = 0;  ///< CUDA: from parsing to packed records; CPU: the multiply stage. 0 = no model
   bool fits = true;         ///< the memory limit
 
@@ -26,16 +28,16 @@ struct Candidate {
 
 /// What a choice between the backends was made from: predicted seconds of the whole run. 0 = it does not fit.
 struct BackendTimes {
-  double cuda_s = 0;
-  double cpu_s = 0;
+  double cuda_s = 0;  ///< start of the device included
+  double cpu_s = 0;   ///< on the CPU
 
   friend bool operator==(const BackendTimes&, const BackendTimes&) = default;
 };
 
 /// A CUDA device that computes a product, or a share of it.
 struct DeviceShare {
-  int number = 0;
-  std::string name{};
+  int number = 0;                ///< of CUDA
+  std::string name{};            ///< as CUDA gives it
   double share = 1;              ///< of the pairs; in a plan: expected
   std::uint64_t pairs = 0;       ///< after a run
   std::uint64_t num_panels = 0;  ///< after a run
@@ -47,7 +49,7 @@ struct DeviceShare {
 
 /// The plan of a run: what a caller may read of a decision. Expected numbers are for evenly spread blocks.
 struct Plan {
-  Backend backend = Backend::automatic;
+  Backend backend = Backend::automatic;    ///< that runs
   std::string kernel{};                    ///< name of the multiply kernel
   bool transpose_a = false;                ///< A is transposed while it is read
   bool transpose_b = false;                ///< the same of B
@@ -58,14 +60,14 @@ struct Plan {
   std::uint64_t host_limit_bytes = 0;      ///< never exceeded by buffers of the run
   std::uint64_t device_limit_bytes = 0;    ///< 0 on the CPU
   std::uint64_t host_need_bytes = 0;       ///< upper bound of what the run allocates
-  std::uint64_t device_need_bytes = 0;
-  std::uint64_t panel_bytes = 0;      ///< output records of one panel at most (GPU: on the device; CPU: per buffer)
-  std::uint64_t num_buffers = 0;      ///< host buffers that hold output on its way to the sink
-  double expected_pairs = 0;          ///< exact: the pairs that there are
-  double expected_output_blocks = 0;  ///< exact: an upper bound
-  std::uint64_t expected_panels = 0;
-  std::uint32_t a_bands = 1;            ///< slabs of block rows of A, one after the other, where not all fits
-  std::uint32_t b_bands = 1;            ///< slabs of block columns of B; 1 = each slab of A reads what it needs
+  std::uint64_t device_need_bytes = 0;     ///< the same on each device
+  std::uint64_t panel_bytes = 0;        ///< output records of one panel at most (GPU: on the device; CPU: per buffer)
+  std::uint64_t num_buffers = 0;        ///< host buffers that hold output on its way to the sink
+  double expected_pairs = 0;            ///< exact: the pairs that there are
+  double expected_output_blocks = 0;    ///< exact: an upper bound
+  std::uint64_t expected_panels = 0;    ///< row panels of all slabs (CPU: output buffers that are filled)
+  std::uint32_t num_a_slabs = 1;        ///< slabs of block rows of A, one after the other, if not all fits
+  std::uint32_t num_b_slabs = 1;        ///< slabs of block columns of B; 1 = each slab of A reads what it needs
   std::uint64_t scratch_bytes = 0;      ///< out of core: of a file without a name, both operands sorted; 0 = none
   std::string why_no_scratch{};         ///< why a file that was planned could not be made
   std::vector<DeviceShare> devices{};   ///< CUDA: those that share the product
@@ -79,7 +81,7 @@ struct Plan {
   double predicted_ms = 0;              ///< of the kernel, as in candidates
   double predicted_s = 0;               ///< the whole run: start of the device, reading, product, writing
   double predicted_cuda_s = 0;          ///< the same for each backend; 0 = not considered
-  double predicted_cpu_s = 0;
+  double predicted_cpu_s = 0;           ///< the same
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };

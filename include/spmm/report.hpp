@@ -16,9 +16,11 @@ namespace spmm {
 /// Stages of a run, in the order of the data flow. The names are the timers, the NVTX ranges and the JSON keys.
 enum class Stage : std::uint8_t { open, budget, read, h2d, build, count, plan, multiply, compact, d2h, write, verify };
 
+/// The names, indexed by Stage.
 inline constexpr std::array<std::string_view, 12> kStageNames = {
     "open", "budget", "read", "h2d", "build", "count", "plan", "multiply", "compact", "d2h", "write", "verify"};
 
+/// The name of one stage.
 constexpr std::string_view stage_name(Stage stage) {
   return kStageNames[static_cast<std::size_t>(stage)];
 }
@@ -27,8 +29,8 @@ constexpr std::string_view stage_name(Stage stage) {
 /// Values: s = seconds during which at least one worker (thread or stream) was in the stage; stages overlap, so the
 /// sum over stages may exceed the total. bytes = bytes moved by the stage, 0 where that has no meaning.
 struct StageTotals {
-  double s = 0;
-  std::uint64_t bytes = 0;
+  double s = 0;             ///< seconds
+  std::uint64_t bytes = 0;  ///< moved
 };
 
 /// Called now and then with work done and total work of a stage (read: bytes; multiply: output block rows).
@@ -37,12 +39,12 @@ using ProgressFn = std::function<void(Stage stage, std::uint64_t done, std::uint
 
 /// One file of a result in parts.
 struct ResultPart {
-  std::string file;             ///< name inside the folder
-  std::uint32_t row_begin = 0;  ///< block rows [row_begin, row_end) of the result
-  std::uint32_t row_end = 0;
-  std::uint32_t num_blocks = 0;
-  std::uint64_t bytes = 0;  ///< of the file
-  std::uint32_t crc32 = 0;  ///< of the file, as zlib and gzip count it
+  std::string file;              ///< name inside the folder
+  std::uint32_t row_begin = 0;   ///< block rows [row_begin, row_end) of the result
+  std::uint32_t row_end = 0;     ///< behind the last one
+  std::uint32_t num_blocks = 0;  ///< in the file
+  std::uint64_t bytes = 0;       ///< of the file
+  std::uint32_t crc32 = 0;       ///< of the file, as zlib and gzip count it
 
   friend bool operator==(const ResultPart&, const ResultPart&) = default;
 };
@@ -58,12 +60,14 @@ struct ProofReport {
   std::uint64_t num_bounded_blocks = 0;  ///< blocks that lower bounds of whole rows proved to be saturated everywhere
   bool bounded_by_device = false;        ///< a GPU computed these bounds, by other kernels than the product's
   double bounds_s = 0;                   ///< seconds that they took
-  std::uint64_t resident_bytes = 0;      ///< beside the product
+  std::uint64_t resident_bytes = 0;      ///< that the proof held while the product ran
 };
 
 /// What a finished run says about itself.
 struct Report {
-  MatrixHeader a, b, c;                                  ///< shapes; c.num_blocks = c_blocks, 2^32 - 1 at most
+  MatrixHeader a;                                        ///< shape of A
+  MatrixHeader b;                                        ///< shape of B
+  MatrixHeader c;                                        ///< shape of C; num_blocks = c_blocks, 2^32 - 1 at most
   std::uint64_t c_blocks = 0;                            ///< blocks written
   std::vector<ResultPart> parts{};                       ///< a result in parts: its files; else empty
   std::uint64_t pairs = 0;                               ///< block products
@@ -71,15 +75,16 @@ struct Report {
   double total_s = 0;                                    ///< whole call
   std::array<StageTotals, kStageNames.size()> stages{};  ///< indexed by Stage
   Plan plan;                                             ///< backend, kernel, why, memory
-  std::uint64_t num_panels = 0;
-  std::uint64_t peak_host_bytes = 0;    ///< resident set of the process at its largest
-  std::uint64_t peak_device_bytes = 0;  ///< allocated by the run at its largest; 0 on the CPU
-  std::uint64_t verified_blocks = 0;    ///< blocks recomputed by --verify
-  ProofReport proof{};                  ///< of --verify full
-  bool kept_a = false;                  ///< A lay in device memory, kept by an earlier product: nothing was read
-  bool kept_b = false;                  ///< the same of B
-  std::string device;                   ///< name of the GPU, or of the instruction set on the CPU
+  std::uint64_t num_panels = 0;                          ///< row panels that were computed
+  std::uint64_t peak_host_bytes = 0;                     ///< resident set of the process at its largest
+  std::uint64_t peak_device_bytes = 0;                   ///< allocated by the run at its largest; 0 on the CPU
+  std::uint64_t verified_blocks = 0;                     ///< blocks recomputed by --verify
+  ProofReport proof{};                                   ///< of --verify full
+  bool kept_a = false;  ///< A lay in device memory, kept by an earlier product: nothing was read
+  bool kept_b = false;  ///< the same of B
+  std::string device;   ///< name of the GPU, or of the instruction set on the CPU
 
+  /// Totals of one stage.
   [[nodiscard]] const StageTotals& stage(Stage s) const { return stages[static_cast<std::size_t>(s)]; }
 
   /// Speed of the whole call in 10^9 pairs per second.

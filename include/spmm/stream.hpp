@@ -15,13 +15,13 @@ namespace spmm {
 
 /// What a file is known by while it is not rewritten: the same identity means the same records.
 struct SourceIdentity {
-  std::uint64_t device = 0;  ///< st_dev
-  std::uint64_t inode = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t device = 0;      ///< st_dev
+  std::uint64_t inode = 0;       ///< st_ino
+  std::uint64_t bytes = 0;       ///< length
   std::int64_t modified_ns = 0;  ///< since the epoch
   std::int64_t changed_ns = 0;   ///< the same of st_ctim, which no program can set back
-  MatrixHeader header{};
-  bool is_transposed = false;  ///< the records are those of the file transposed
+  MatrixHeader header{};         ///< as it was read
+  bool is_transposed = false;    ///< the records are those of the file transposed
 
   friend bool operator==(const SourceIdentity&, const SourceIdentity&) = default;
 
@@ -54,6 +54,9 @@ class Source {
   /// Errors: FormatError if the data became shorter, IoError if reading fails.
   virtual void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const = 0;
 
+  /// Whether read() copies from memory: single records cost no more than the same number in a row.
+  [[nodiscard]] virtual bool is_in_memory() const { return false; }
+
   /// Asks for the data ahead of time, where that helps; returns soon. Threads: beside everything else.
   virtual void prefetch() const {}
 
@@ -80,8 +83,8 @@ class Source {
 
 /// Block rows [begin, end) of the result.
 struct BlockRows {
-  std::uint32_t begin = 0;
-  std::uint32_t end = 0;
+  std::uint32_t begin = 0;  ///< the first one
+  std::uint32_t end = 0;    ///< behind the last one
 
   friend bool operator==(const BlockRows&, const BlockRows&) = default;
 };

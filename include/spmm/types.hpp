@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 
+/// Exact products of block-sparse matrices.
 namespace spmm {
 
 /// Largest block side that is accepted.
@@ -12,9 +13,9 @@ inline constexpr std::uint32_t kMaxBlockDim = 64;
 /// The 12 bytes at the start of every file, and the shape of a matrix.
 /// Shapes: n x n elements in blocks of m x m, num_blocks of them stored (the file's k).
 struct MatrixHeader {
-  std::uint32_t n = 0;
-  std::uint32_t m = 0;
-  std::uint32_t num_blocks = 0;
+  std::uint32_t n = 0;           ///< elements of a side, a multiple of m
+  std::uint32_t m = 0;           ///< elements of a block's side, 1 to kMaxBlockDim
+  std::uint32_t num_blocks = 0;  ///< stored blocks, at most nb * nb
 
   /// Blocks per side (nb = n / m); 0 for an invalid header with m = 0.
   [[nodiscard]] constexpr std::uint32_t blocks_per_side() const { return m == 0 ? 0 : n / m; }
@@ -24,13 +25,15 @@ struct MatrixHeader {
 
 /// Block row and block column of one block.
 struct BlockIndex {
-  std::uint32_t i = 0;
-  std::uint32_t j = 0;
+  std::uint32_t i = 0;  ///< block row, below nb
+  std::uint32_t j = 0;  ///< block column, below nb
 
   friend constexpr auto operator<=>(const BlockIndex&, const BlockIndex&) = default;
 };
 
+/// Bytes of the header of a file.
 inline constexpr std::uint64_t kHeaderBytes = 12;
+/// Bytes of the index in front of the elements of a record.
 inline constexpr std::uint64_t kIndexBytes = 8;
 
 /// Bytes of one packed record of T elements: {i u32, j u32, m*m x T}.

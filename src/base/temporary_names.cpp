@@ -1,3 +1,4 @@
+// Names of temporary files, and their removal, also from a signal handler.
 #include "base/temporary_names.hpp"
 
 #include <fcntl.h>

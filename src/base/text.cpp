@@ -1,3 +1,4 @@
+// Numbers and sizes in messages.
 #include "base/text.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Device files, driver tables and CUDA_VISIBLE_DEVICES.
 #include "base/visible_gpus.hpp"
 
 #include <dirent.h>

@@ -191,8 +191,8 @@ void add_plan(JsonText& json, const Plan& plan) {
   add_devices(json, plan.devices, false);
   json.add("division", std::string_view("rows"))
       .add("parts", plan.num_parts)
-      .add("a_bands", plan.a_bands)
-      .add("b_bands", plan.b_bands)
+      .add("a_bands", plan.num_a_slabs)
+      .add("b_bands", plan.num_b_slabs)
       .add("scratch_bytes", plan.scratch_bytes)
       .add("why_no_scratch", plan.why_no_scratch)
       .add("exact", plan.exact)

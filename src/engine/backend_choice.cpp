@@ -1,3 +1,4 @@
+// The choice by headers, and by sampled indices if the CPU seems to be faster.
 #include "engine/backend_choice.hpp"
 
 #include <algorithm>
@@ -17,37 +18,37 @@
 namespace spmm {
 namespace {
 
-constexpr std::uint64_t kRunBytes = 16u << 10;   // records of a run
-constexpr std::uint64_t kWholeBytes = 1u << 20;  // operands of no more than this are counted as a whole
-constexpr std::uint64_t kMaxStride = 16;         // one run in so many is read
-constexpr unsigned kMaxThreads = 4;              // more take longer to start than they save
+constexpr std::uint64_t kSampleBytes = 16u << 10;  // records that are read together
+constexpr std::uint64_t kWholeBytes = 1u << 20;    // operands of no more than this are counted as a whole
+constexpr std::uint64_t kMaxStride = 16;           // one sample in so many is read
+constexpr unsigned kMaxThreads = 4;                // more take longer to start than they save
 constexpr std::uint32_t kMaxCountedRows = 1u << 24;
 
-/// One run of records in so many.
+/// One sample of records in so many.
 std::uint64_t stride_of(const Source& source) {
   const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(source.header()));
   return std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kMaxStride);
 }
 
-/// Calls visit(index) for the records of one run in `stride`. Returns how many records stand for each that was visited.
-/// Threads: visit from several at once.
+/// Calls visit(index) for the records of one sample in `stride`. Returns how many records stand for each that was
+/// visited. Threads: visit from several at once.
 template <class Visit>
 double sample_indices(const Source& source, unsigned num_threads, Workers& workers, const Visit& visit) {
   const MatrixHeader& header = source.header();
   const std::uint64_t stride = stride_of(source);
   const std::uint64_t record = input_record_bytes(header.m);
-  const std::uint64_t per_run = std::max<std::uint64_t>(1, kRunBytes / record);
-  const std::uint64_t num_runs = (header.num_blocks + per_run * stride - 1) / (per_run * stride);
+  const std::uint64_t per_sample = std::max<std::uint64_t>(1, kSampleBytes / record);
+  const std::uint64_t num_samples = (header.num_blocks + per_sample * stride - 1) / (per_sample * stride);
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> num_visited{0};
   const auto work = [&](unsigned) {
-    std::vector<std::byte> records(per_run * record);
-    for (std::uint64_t run = next++; run < num_runs; run = next++) {
+    std::vector<std::byte> records(per_sample * record);
+    for (std::uint64_t sample = next++; sample < num_samples; sample = next++) {
       // Somewhere in its part of the file: a fixed place could always meet the same part of a pattern.
-      const std::uint64_t shift = run * 0x9E37'79B9'7F4A'7C15u % stride;
-      const std::uint64_t first = (run * stride + shift) * per_run;
+      const std::uint64_t shift = sample * 0x9E37'79B9'7F4A'7C15u % stride;
+      const std::uint64_t first = (sample * stride + shift) * per_sample;
       if (first >= header.num_blocks) continue;
-      const std::uint64_t count = std::min<std::uint64_t>(per_run, header.num_blocks - first);
+      const std::uint64_t count = std::min<std::uint64_t>(per_sample, header.num_blocks - first);
       source.read(first, count, records.data());
       num_visited += count;
       for (std::uint64_t x = 0; x < count; ++x) {
@@ -56,15 +57,16 @@ double sample_indices(const Source& source, unsigned num_threads, Workers& worke
       }
     }
   };
-  const std::uint64_t useful_threads = num_runs / 4 + 1;
+  const std::uint64_t useful_threads = num_samples / 4 + 1;
   workers.run(static_cast<unsigned>(std::min<std::uint64_t>(useful_threads, num_threads)), work);
   return num_visited == 0 ? 1 : static_cast<double>(header.num_blocks) / static_cast<double>(num_visited);
 }
 
 }  // namespace
 
-plan::Statistics sample_statistics(const Source& a, const Source& b, unsigned num_threads, Workers& workers) {
-  plan::Statistics s = plan::expected_statistics(a.header(), b.header());
+plan::Statistics sample_statistics(const ProductOperands& operands, unsigned num_threads, Workers& workers) {
+  const auto& [a, b] = operands.inputs();
+  plan::Statistics s = operands.expected();
   std::vector<std::atomic<std::uint32_t>> b_blocks(s.nb());
   const double of_b = sample_indices(
       b, num_threads, workers, [&](const BlockIndex& at) { b_blocks[at.i].fetch_add(1, std::memory_order_relaxed); });
@@ -79,13 +81,13 @@ plan::Statistics sample_statistics(const Source& a, const Source& b, unsigned nu
   return s;
 }
 
-BackendChoice choose_backend(const Source& a, const Source& b, const plan::Limits& limits, Workers& workers) {
-  const plan::Statistics expected = plan::expected_statistics(a.header(), b.header());
+BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
+  const plan::Statistics& expected = operands.expected();
   plan::Execution e = plan::decide(expected, limits);
   const bool fits = expected.nb() <= kMaxCountedRows && std::uint64_t{expected.nb()} * 4 <= limits.host_bytes / 8;
   if (e.backend == Backend::cpu && !e.is_refused() && fits) {
     const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
-    e = plan::decide(sample_statistics(a, b, num_threads, workers), limits);
+    e = plan::decide(sample_statistics(operands, num_threads, workers), limits);
   }
   return {.backend = e.backend,
           .cuda_s = e.predicted_cuda_s,

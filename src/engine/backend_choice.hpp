@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/run/workers.hpp"
+#include "engine/product/operands.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
@@ -16,13 +17,13 @@ struct BackendChoice {
   unsigned num_devices = 1;  ///< that the product is worth to share
 };
 
-/// The backend on which the product ends first. Headers tell how much work evenly spread blocks make; where that speaks
+/// The backend on which the product ends first. Headers tell how much work evenly spread blocks make; if that speaks
 /// for the CPU, indices of both operands are sampled and counted first: skewed ones may make a hundred times the work.
 /// Values: limits.device is set. Errors: what sources throw.
-BackendChoice choose_backend(const Source& a, const Source& b, const plan::Limits& limits, Workers& workers);
+BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits& limits, Workers& workers);
 
 /// Predicted seconds of a product of evenly spread blocks on the backend and by the kernel that the options name or
-/// leave open; 0 where none is known, and where the product is refused. Starts no device.
+/// leave open; 0 if none is known, or if the product is refused. Starts no device.
 /// Errors: UsageError (unknown kernel).
 double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options);
 
@@ -30,6 +31,6 @@ double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Opti
 /// file, one in at most 16. Pairs are exact or estimated without bias; C blocks are those of the headers, or fewer
 /// where there are fewer pairs. Indices outside of the matrix are left out: who reads the records says what is wrong.
 /// Memory: 4 bytes a block row, and 16 KB a thread. Errors: what sources throw.
-plan::Statistics sample_statistics(const Source& a, const Source& b, unsigned num_threads, Workers& workers);
+plan::Statistics sample_statistics(const ProductOperands& operands, unsigned num_threads, Workers& workers);
 
 }  // namespace spmm

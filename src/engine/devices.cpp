@@ -1,3 +1,4 @@
+// Starting devices, named ones or as many as pay.
 #include "engine/devices.hpp"
 
 #include <algorithm>
@@ -89,7 +90,7 @@ void EngineDevices::add(std::shared_ptr<cuda::DeviceContext> context) {
   contexts_.push_back(std::move(context));
 }
 
-MemoryBudget& EngineDevices::budget_beside(std::size_t x) {
+MemoryBudget& EngineDevices::budget_of(std::size_t x) {
   const std::lock_guard lock(mutex_);
   return budgets_.at(x - 1);
 }

@@ -43,7 +43,7 @@ class EngineDevices {
   Contexts start(unsigned num, std::string& why_not);
 
   /// The memory of device x (not of the first one, which has the engine's own budget).
-  [[nodiscard]] MemoryBudget& budget_beside(std::size_t x);
+  [[nodiscard]] MemoryBudget& budget_of(std::size_t x);
 
   /// Seconds that a start would cost a product, less what others have lost without it.
   [[nodiscard]] double start_s() const;

@@ -1,3 +1,4 @@
+// The engine: where each product runs, its attempts, and what outlives it.
 #include "spmm/engine.hpp"
 
 #include <algorithm>
@@ -23,7 +24,7 @@
 #include "engine/device_product.hpp"
 #include "engine/devices.hpp"
 #include "engine/memory/counted_sink.hpp"
-#include "engine/memory/memory_beside.hpp"
+#include "engine/memory/reserve.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/prefetching.hpp"
 #include "engine/product/operands.hpp"
@@ -49,12 +50,19 @@ namespace fs = std::filesystem;
 constexpr const char* kResult = "the result";
 constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
 
-/// Where a product runs, and within what limits.
-struct Place {
+/// The backend and the devices that a product runs on, and its limits.
+struct Target {
   plan::Limits limits{};                  ///< names the backend
   EngineDevices::Contexts devices{};      ///< none on the CPU
   std::list<MemoryShare> shares{};        ///< of the memory of the devices beside the first
   std::optional<BackendChoice> choice{};  ///< where the options leave the backend open and there are two
+
+  /// What the product holds of the devices beside the first.
+  [[nodiscard]] std::vector<DeviceUse> more_devices() {
+    std::vector<DeviceUse> more;
+    for (MemoryShare& share : shares) more.push_back({.device = devices[more.size() + 1].get(), .memory = &share});
+    return more;
+  }
 
   /// Completes a plan by what was predicted for the other backend.
   void complete(Plan& plan) const {
@@ -63,6 +71,28 @@ struct Place {
     if (plan.predicted_cpu_s == 0) plan.predicted_cpu_s = choice->cpu_s;
   }
 };
+
+/// The product within limits that name the backend, and its verification.
+void multiply_within(plan::Limits limits, const ProductOperands& operands, Sink& sink, const ProductOptions& product,
+                     Run run, Report& report) {
+  const auto& [a, b] = operands.inputs();
+  check_shapes(a, b);  // before anything is sampled
+  limits.has_scratch = !run.scratch_folders.empty();
+  leave_to_result(operands.expected(), sink, limits);
+  if (product.verify_full) return prove_product(operands, sink, limits, product, run, report);
+  if (product.verify_blocks == 0) {
+    multiply_product(operands, sink, limits, reserve_product(operands, limits, run), run, report);
+    return;
+  }
+  const VerifySettings settings = leave_to_samples(product, a.header().m, limits);
+  run.extra_bytes = settings.sample_bytes;
+  const plan::Execution expected = reserve_product(operands, limits, run);
+  VerifyingSink verifying(sink, a, b, settings, run);
+  ReleasingSink releasing(verifying);
+  multiply_product(operands, releasing, limits, expected, run, report);
+  const auto timing = run.clock.scope(Stage::verify);
+  report.verified_blocks = verifying.check(run);
+}
 
 }  // namespace
 
@@ -73,15 +103,15 @@ class Engine::Impl {
 
   /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
   /// Values: out = how messages call the result.
-  void multiply(const Source& a, const Source& b, Sink& sink, const std::string& out, const ProductOptions& product,
+  void multiply(const Inputs& inputs, Sink& sink, const std::string& out, const ProductOptions& product,
                 ProductRecord& record);
 
   /// Chooses the backend where the options leave it open, and starts the device where one is used. CUDA is not touched
   /// where the CPU is asked for or chosen. Where CUDA was chosen and does not start, the CPU takes its place.
   /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may.
   /// Errors: UsageError (unknown kernel); DeviceError if a device is asked for and there is none.
-  Place place(const Source& a, const Source& b, const ProductOptions& product, MemoryShare& share,
-              const std::string& why_not_cuda, bool is_on_device = false);
+  Target choose_target(const ProductOperands& operands, const ProductOptions& product, MemoryShare& share,
+                       const std::string& why_not_cuda, bool is_on_device = false);
 
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
@@ -111,17 +141,15 @@ class Engine::Impl {
     return wanted == Backend::automatic && devices_.are_named() ? Backend::cuda : wanted;
   }
   [[nodiscard]] plan::Gpu describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const;
-  [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Place& place, MemoryShare& share);
+  [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Target& target, MemoryShare& share);
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
-  [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const Source& a, const Source& b,
+  [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const plan::Statistics& expected,
                                        const ProductOptions& product);
-  [[nodiscard]] unsigned num_devices(const Source& a, const Source& b, const ProductOptions& product,
+  [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, const ProductOptions& product,
                                      plan::Machine machine, MemoryShare& share);
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
-  Failure try_multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
+  Failure try_multiply(const ProductOperands& operands, Sink& sink, const ProductOptions& product,
                        const std::string& why_not_cuda, ProductRecord& record);
-  void run(const Source& a, const Source& b, Sink& sink, const Place& place, const ProductOptions& product, Run run,
-           Report& report) const;
 
   EngineOptions options_;
   Workers workers_;
@@ -145,11 +173,11 @@ plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemorySh
 }
 
 /// The devices of a product, which takes a share of the memory of each.
-std::vector<plan::Gpu> Engine::Impl::describe_gpus(Place& place, MemoryShare& share) {
+std::vector<plan::Gpu> Engine::Impl::describe_gpus(Target& target, MemoryShare& share) {
   std::vector<plan::Gpu> gpus;
-  for (std::size_t x = 0; x < place.devices.size(); ++x) {
-    MemoryShare& of_device = x == 0 ? share : place.shares.emplace_back(devices_.budget_beside(x));
-    gpus.push_back(describe_gpu(*place.devices[x], of_device));
+  for (std::size_t x = 0; x < target.devices.size(); ++x) {
+    MemoryShare& of_device = x == 0 ? share : target.shares.emplace_back(devices_.budget_of(x));
+    gpus.push_back(describe_gpu(*target.devices[x], of_device));
   }
   return gpus;
 }
@@ -173,26 +201,25 @@ std::vector<plan::Gpu> Engine::Impl::expect_gpus(MemoryShare& share) const {
   return gpus;
 }
 
-plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const Source& a, const Source& b,
+plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const plan::Statistics& expected,
                                      const ProductOptions& product) {
   plan::Limits limits = product_limits(machine, all_options(product));
-  limits.num_parts = wanted_parts(a.header(), b.header(), product);
+  limits.num_parts = wanted_parts(expected, product);
   return limits;
 }
 
 /// How many devices a product is to share that insists on CUDA; no matter where they are named.
-unsigned Engine::Impl::num_devices(const Source& a, const Source& b, const ProductOptions& product,
+unsigned Engine::Impl::num_devices(const plan::Statistics& expected, const ProductOptions& product,
                                    plan::Machine machine, MemoryShare& share) {
   if (devices_.are_named() || devices_.num_expected() == 1) return 1;
   machine.gpus = expect_gpus(share);
-  plan::Limits limits = limits_of(machine, a, b, product);
+  plan::Limits limits = limits_of(machine, expected, product);
   limits.backend = Backend::cuda;
-  const plan::Statistics expected = plan::expected_statistics(a.header(), b.header());
   return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
 }
 
-Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions& product, MemoryShare& share,
-                          const std::string& why_not_cuda, bool is_on_device) {
+Target Engine::Impl::choose_target(const ProductOperands& operands, const ProductOptions& product, MemoryShare& share,
+                                   const std::string& why_not_cuda, bool is_on_device) {
   Backend backend = insisted_backend(product);
   plan::Machine machine{.num_cores = usable_cores(),
                         .host_limit_bytes = share.host_limit_bytes(
@@ -200,66 +227,44 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
                         .isa = cpu::choose_isa(),
                         .has_blas = !cpu::build_info().empty(),
                         .why_no_gpu = why_not_cuda};
-  Place place;
+  Target target;
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   if (is_open && (!devices_.started().empty() || cuda::may_start(machine.why_no_gpu))) {
     machine.gpus = expect_gpus(share);
-    place.choice = choose_backend(a, b, limits_of(machine, a, b, product), workers_);
-    backend = place.choice->backend;
-    if (backend == Backend::cpu && place.choice->cuda_s > 0) {
-      devices_.add_lost(place.choice->cpu_s - place.choice->cuda_s + machine.gpus.front().start_s);
+    target.choice = choose_backend(operands, limits_of(machine, operands.expected(), product), workers_);
+    backend = target.choice->backend;
+    if (backend == Backend::cpu && target.choice->cuda_s > 0) {
+      devices_.add_lost(target.choice->cpu_s - target.choice->cuda_s + machine.gpus.front().start_s);
     }
     machine.gpus.clear();
   }
   if (backend == Backend::cuda) {
-    const unsigned num = is_on_device   ? 1
-                         : place.choice ? place.choice->num_devices
-                                        : num_devices(a, b, product, machine, share);
+    const unsigned num = is_on_device    ? 1
+                         : target.choice ? target.choice->num_devices
+                                         : num_devices(operands.expected(), product, machine, share);
     std::optional<Prefetching> prefetching;
-    if (devices_.started().empty()) prefetching.emplace(a, b, budget_);
-    place.devices = devices_.start(num, machine.why_no_gpu);
+    if (devices_.started().empty()) prefetching.emplace(operands.inputs(), budget_);
+    target.devices = devices_.start(num, machine.why_no_gpu);
     prefetching.reset();
-    machine.gpus = describe_gpus(place, share);
-    if (place.devices.empty() && !place.choice) {
+    machine.gpus = describe_gpus(target, share);
+    if (target.devices.empty() && !target.choice) {
       throw DeviceError(devices_.are_always_shared() ? "EngineOptions::devices" : "ProductOptions::backend = cuda",
                         machine.why_no_gpu, "use ProductOptions::backend = cpu, or check nvidia-smi");
     }
   }
-  const bool has_device = !place.devices.empty();
-  place.limits = limits_of(machine, a, b, product);
-  place.limits.shares_always = true;  // it has been decided which
-  place.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
-  if (place.choice && (has_device || backend == Backend::cpu)) {
-    place.limits.compared = {.cuda_s = place.choice->cuda_s, .cpu_s = place.choice->cpu_s};
-  } else if (place.choice) {
-    place.limits.why_backend = machine.why_no_gpu;
+  const bool has_device = !target.devices.empty();
+  target.limits = limits_of(machine, operands.expected(), product);
+  target.limits.shares_always = true;  // it has been decided which
+  target.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
+  if (target.choice && (has_device || backend == Backend::cpu)) {
+    target.limits.compared = {.cuda_s = target.choice->cuda_s, .cpu_s = target.choice->cpu_s};
+  } else if (target.choice) {
+    target.limits.why_backend = machine.why_no_gpu;
   }
-  return place;
+  return target;
 }
 
-void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, const Place& place, const ProductOptions& product,
-                       Run run, Report& report) const {
-  plan::Limits limits = place.limits;
-  limits.has_scratch = !run.scratch_folders.empty();
-  leave_room_for_result(a, b, sink, limits);
-  run.keeps_result = sink.keeps_records();
-  if (product.verify_full) return prove_product(a, b, sink, limits, product, run, report);
-  if (product.verify_blocks == 0) {
-    multiply_product(a, b, sink, limits, run, report);
-    return;
-  }
-  check_shapes(a, b);  // before anything is sampled
-  const VerifySettings settings = verify_beside(product, a.header().m, limits);
-  run.beside_bytes = settings.sample_bytes;
-  reserve_product(a, b, limits, run);
-  VerifyingSink verifying(sink, a, b, settings, run);
-  ReleasingSink releasing(verifying);
-  multiply_product(a, b, releasing, limits, run, report);
-  const auto timing = run.clock.scope(Stage::verify);
-  report.verified_blocks = verifying.check(run);
-}
-
-Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& b, Sink& sink,
+Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands, Sink& sink,
                                                  const ProductOptions& product, const std::string& why_not_cuda,
                                                  ProductRecord& record) {
   MemoryShare share(budget_);
@@ -268,33 +273,30 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
   const auto may_fall_back = [&] {
     return insisted_backend(product) == Backend::automatic && why_not_cuda.empty() && !releasing.was_used();
   };
-  Place place;
   try {
+    Target target;
     {
       const auto timing = record.clock.scope(Stage::open);
-      place = this->place(a, b, product, share, why_not_cuda, record.arrays != nullptr);
-      if (record.arrays != nullptr) place.devices.resize(1);  // the one that holds them
+      target = choose_target(operands, product, share, why_not_cuda, record.arrays != nullptr);
+      if (record.arrays != nullptr) target.devices.resize(1);  // the one that holds them
     }
-    std::vector<DeviceUse> more_devices;
-    auto more_share = place.shares.begin();
-    for (std::size_t x = 1; x < place.devices.size(); ++x) {
-      more_devices.push_back({.device = place.devices[x].get(), .memory = &*more_share++});
-    }
+    const std::vector<DeviceUse> more_devices = target.more_devices();
     const Run run{.clock = record.clock,
                   .on_progress = product.on_progress,
                   .cancel = product.cancel,
-                  .num_threads = num_threads(all_options(product), place.limits.num_cores),
+                  .num_threads = num_threads(all_options(product), target.limits.num_cores),
                   .workers = &workers_,
                   .memory = &share,
-                  .device = place.devices.empty() ? nullptr : place.devices.front().get(),
+                  .keeps_result = sink.keeps_records(),
+                  .device = target.devices.empty() ? nullptr : target.devices.front().get(),
                   .more_devices = more_devices,
                   .scratch_folders = record.scratch_folders,
                   .keep_a = product.keep_a,
                   .keep_b = product.keep_b,
                   .arrays = record.arrays};
-    this->run(a, b, releasing, place, product, run, record.report);
+    multiply_within(target.limits, operands, releasing, product, run, record.report);
     run.check_cancelled();
-    place.complete(record.report.plan);
+    target.complete(record.report.plan);
     return std::nullopt;
   } catch (const DeviceError& e) {
     if (!may_fall_back()) throw;
@@ -307,11 +309,11 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
   }
 }
 
-void Engine::Impl::multiply(const Source& a, const Source& b, Sink& sink, const std::string& out,
-                            const ProductOptions& product, ProductRecord& record) {
-  const ProductOperands operands(a, b, product);
-  const Failure failure = try_multiply(operands.a(), operands.b(), sink, product, "", record);
-  if (failure) try_multiply(operands.a(), operands.b(), sink, product, *failure, record);
+void Engine::Impl::multiply(const Inputs& inputs, Sink& sink, const std::string& out, const ProductOptions& product,
+                            ProductRecord& record) {
+  const ProductOperands operands(inputs.a, inputs.b, product);
+  const Failure failure = try_multiply(operands, sink, product, "", record);
+  if (failure) try_multiply(operands, sink, product, *failure, record);
   operands.describe(record.report.plan);
   const auto timing = record.clock.scope(Stage::write);
   check_saturation(product, record.report, sink, out);
@@ -341,7 +343,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     record.scratch_folders = io::scratch_folders(out);
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
     const std::uint32_t m = source_a->header().m;
-    num_parts = wanted_parts(source_a->header(), source_b->header(), options);
+    num_parts = wanted_parts(plan::expected_statistics(source_a->header(), source_b->header()), options);
     io::FileSinkTuning writing = impl_->writing(num_parts, record.clock);
     writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header());
     if (num_parts == 0) {
@@ -354,7 +356,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
       file = std::move(folder);
     }
   }
-  impl_->multiply(*source_a, *source_b, *file, out.string(), options, record);
+  impl_->multiply({*source_a, *source_b}, *file, out.string(), options, record);
   if (parts != nullptr) record.report.parts = parts->parts();
   record.report.plan.num_parts = num_parts;
   record.close();
@@ -368,7 +370,7 @@ ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const
   const auto source_b = make_memory_source(b, "matrix B");
   ProductMatrix product;
   const auto sink = make_memory_sink(product);
-  impl_->multiply(*source_a, *source_b, *sink, kResult, options, record);
+  impl_->multiply({*source_a, *source_b}, *sink, kResult, options, record);
   record.close();
   if (report != nullptr) *report = record.report;
   return product;
@@ -379,7 +381,7 @@ DeviceBsrMatrix Engine::multiply(const DeviceBsrView& a, const DeviceBsrView& b,
   ProductRecord record(options);
   DeviceProduct product(a, b, call, options);
   record.arrays = &product.arrays();
-  impl_->multiply(product.a(), product.b(), product.sink(), kResult, product.options(), record);
+  impl_->multiply({product.a(), product.b()}, product.sink(), kResult, product.options(), record);
   record.close();
   product.result().num_saturated = record.report.saturated_elements;
   if (report != nullptr) *report = record.report;
@@ -390,7 +392,7 @@ Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const Prod
   ProductRecord record(options);
   io::check_memory_shape(a.header(), a.name());
   io::check_memory_shape(b.header(), b.name());
-  impl_->multiply(a, b, sink, kResult, options, record);
+  impl_->multiply({a, b}, sink, kResult, options, record);
   record.close();
   return record.report;
 }
@@ -401,17 +403,20 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   check_shapes(*source_a, *source_b);
   MemoryShare share(impl_->budget());
   const ProductOperands operands(*source_a, *source_b, options);
-  Place place = impl_->place(operands.a(), operands.b(), options, share, "");
-  place.limits.has_scratch = true;
+  const plan::Statistics& expected = operands.expected();
+  Target target = impl_->choose_target(operands, options, share, "");
+  target.limits.has_scratch = true;
   std::uint64_t proof_bytes = 0;
-  if (options.verify_full) proof_bytes = leave_to_proof(operands.a(), operands.b(), kMaxProofColumns, place.limits);
-  if (options.verify_blocks != 0 && !options.verify_full)
-    static_cast<void>(verify_beside(options, source_a->header().m, place.limits));
-  Plan plan = plan_product(source_a->header(), source_b->header(), place.limits);
-  place.complete(plan);
-  if (options.verify_full) add_proof(source_a->header(), source_b->header(), proof_bytes, plan);
+  if (options.verify_full) {
+    proof_bytes = leave_to_proof(expected, kMaxProofColumns, target.limits);
+  } else if (options.verify_blocks != 0) {
+    static_cast<void>(leave_to_samples(options, expected.m(), target.limits));
+  }
+  Plan plan = plan_product(expected, target.limits);
+  target.complete(plan);
+  if (options.verify_full) add_proof(expected, proof_bytes, plan);
   operands.describe(plan);
-  plan.num_parts = wanted_parts(source_a->header(), source_b->header(), options);
+  plan.num_parts = target.limits.num_parts;
   return plan;
 }
 

@@ -1,10 +1,11 @@
-// The public functions: names and versions, and products on engines of their own.
+// The public functions: names and versions, products on engines of their own, products of the caller's arrays.
 #include "spmm/multiply.hpp"
 
 #include "base/text.hpp"
 #include "cpu/backend.hpp"
 #include "cuda/backend.hpp"
 #include "plan/registry.hpp"
+#include "spmm/arrays.hpp"
 #include "spmm/engine.hpp"
 
 namespace spmm {
@@ -49,6 +50,18 @@ Report multiply(const fs::path& a, const fs::path& b, const fs::path& out, const
 
 ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const Options& options, Report* report) {
   return Engine(options).multiply(a, b, options, report);
+}
+
+BsrMatrix<std::uint32_t> multiply(Engine& engine, const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
+                                  const ProductOptions& options, Report* report) {
+  const std::uint32_t n = padded_side(a, b);
+  const auto source_a = make_bsr_source(a, n, "matrix A");
+  const auto source_b = make_bsr_source(b, n, "matrix B");
+  BsrMatrix<std::uint32_t> product;
+  const auto sink = make_bsr_sink(product, a.rows, b.cols);
+  Report finished = engine.multiply(*source_a, *source_b, *sink, options);
+  if (report != nullptr) *report = std::move(finished);
+  return product;
 }
 
 }  // namespace spmm

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "io/files/paths.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/options.hpp"
 #include "spmm/report.hpp"
 #include "spmm/stream.hpp"
@@ -20,14 +21,14 @@ void check_output_holds_no_input(const std::filesystem::path& input, const std::
 std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b);
 
 /// How many parts a product with these options has; 0 = one file. Errors: UsageError.
-std::uint32_t wanted_parts(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options);
+std::uint32_t wanted_parts(const plan::Statistics& expected, const ProductOptions& options);
 
 /// The same of a product by several processes, each on so many cores, that write parts of their own; left open: as many
 /// of each as pay, at least one. 0 = one file. Errors: UsageError.
-std::uint32_t parts_of_ranks(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options,
-                             std::uint32_t num_ranks, unsigned num_cores);
+std::uint32_t parts_of_ranks(const plan::Statistics& expected, const ProductOptions& options, std::uint32_t num_ranks,
+                             unsigned num_cores);
 
-/// Whether a finished result may become visible. Values: out = how messages call it. Errors: SaturationError where
+/// Whether a finished result may become visible. Values: out = how messages call it. Errors: SaturationError if
 /// elements saturated and the options do not allow that; says where the first one is if that is found soon.
 void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out);
 

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "base/memory/budget.hpp"
+#include "base/records/inputs.hpp"
 #include "base/run/workers.hpp"
-#include "spmm/stream.hpp"
 
 namespace spmm {
 
@@ -13,10 +13,10 @@ namespace spmm {
 /// of a process takes 0.2 s to start.
 class Prefetching {
  public:
-  Prefetching(const Source& a, const Source& b, const MemoryBudget& budget)
-      : thread_(start_thread([&a, &b, &budget] {
+  Prefetching(const Inputs& inputs, const MemoryBudget& budget)
+      : thread_(start_thread([inputs, &budget] {
           try {
-            for (const Source* source : {&a, &b}) {
+            for (const Source* source : {&inputs.a, &inputs.b}) {
               const auto identity = source->identity();
               if (!identity || !budget.keeps(*identity)) source->prefetch();
             }

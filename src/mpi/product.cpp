@@ -145,7 +145,8 @@ void RankProduct::open_output(const fs::path& a, const fs::path& b, const fs::pa
   const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
   const auto num_cores = static_cast<unsigned>(group_.ranks.min(options_.num_threads));
   stages_.run([&] {
-    num_parts_ = parts_of_ranks(a_->header(), b_->header(), options_, num_ranks, num_cores);
+    const plan::Statistics expected = plan::expected_statistics(a_->header(), b_->header());
+    num_parts_ = parts_of_ranks(expected, options_, num_ranks, num_cores);
     output_ = make_output(group_.ranks, options_, num_parts_, limit_bytes_ / 4);
     options_.num_parts = (num_parts_ + num_ranks - 1) / num_ranks;  // that this rank's engine expects to write
     if (!is_first()) return;

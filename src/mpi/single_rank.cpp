@@ -26,7 +26,7 @@ Report multiply_in_parts(const fs::path& path_a, const fs::path& path_b, const f
     check_output_is_no_input(input, out);
     check_output_holds_no_input(input, out);
   }
-  const std::uint32_t num_parts = wanted_parts(a->header(), b->header(), options);
+  const std::uint32_t num_parts = wanted_parts(plan::expected_statistics(a->header(), b->header()), options);
   io::FileSinkTuning tuning = io::fastest_tuning(usable_cores(), 1, num_parts);
   tuning.other_runs = io::OtherRuns::refused;
   const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};

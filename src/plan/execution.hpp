@@ -57,7 +57,7 @@ struct Execution : Plan {
   DensePanels dense_panels{};         ///< dense-blas
   std::uint64_t kept_bytes = 0;       ///< several slabs of B: results of one slab of A that wait to be merged, at most
   Limits slab_limits{};               ///< several slabs: what is left to the product of two slabs
-  SlabCaps slab_caps{};  ///< with a scratch file: as many rows of A as fit, and the rows of B that they need
+  SlabCaps slab_caps{};  ///< with operands sorted by rows: as many rows of A as fit, and the rows of B that they need
   SlabCaps row_caps{};   ///< the same of one block row of A with many blocks, and a part of the columns of B
   std::uint32_t num_row_groups = 0;  ///< with it: of block rows of B, which are read together
   Refusal refusal{};
@@ -65,8 +65,10 @@ struct Execution : Plan {
   friend bool operator==(const Execution&, const Execution&) = default;
 
   [[nodiscard]] bool is_refused() const { return refusal.kind != Refusal::Kind::none; }
-  [[nodiscard]] bool is_in_slabs() const { return a_bands > 1 || b_bands > 1; }
+  [[nodiscard]] bool is_in_slabs() const { return num_a_slabs > 1 || num_b_slabs > 1; }
   [[nodiscard]] bool is_sorted_first() const { return scratch_bytes != 0; }
+  /// Both operands by rows, slabs of A with the rows of B that they need; else B by columns.
+  [[nodiscard]] bool is_sorted_by_rows() const { return slab_caps.a_blocks != 0; }
 };
 
 /// Turns a refusal into the exception that it stands for. Errors: OutOfMemory, DeviceError, UsageError.

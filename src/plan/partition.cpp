@@ -59,16 +59,28 @@ double result_bytes_of_slab(const Statistics& whole, std::uint64_t largest_a) {
   return whole.num_c_blocks * share * static_cast<double>(output_record_bytes(whole.m()));
 }
 
-/// Every slab of A is multiplied by every slab of B, or by what it needs of B; each of these products passes over both
-/// files for its records, builds both slabs anew and multiplies. Results of several slabs of B are merged.
+/// Every slab of A is multiplied by every slab of B, or by what it needs of B; each of these products reads both slabs,
+/// with what lies between their records if it has to, builds them anew and multiplies. Results of several slabs of B
+/// are merged.
 double total_seconds(const Statistics& whole, const Execution& slab, const Statistics& slabs, const Division& d,
-                     const Limits& limits) {
-  const double slab_products = static_cast<double>(d.num_a()) * d.num_b();
-  const double passed_over = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
+                     const Limits& limits, SlabReads reads) {
+  const bool reads_own = reads == SlabReads::own || (reads == SlabReads::own_in_order && d.num_b() > 1);
+  const double between = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
+  const double one_s = reads_own ? slab_seconds(slab, slabs, limits)
+                                 : product_seconds(slab, slabs, limits) + read_seconds(std::max(0.0, between), limits);
   const double result_bytes = whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m()));
   const double merging = d.num_b() > 1 ? merge_seconds(result_bytes) : 0;
-  return slab_products * (product_seconds(slab, slabs, limits) + read_seconds(std::max(0.0, passed_over), limits)) +
-         merging + start_seconds(slab, limits);
+  return static_cast<double>(d.num_a()) * d.num_b() * one_s + merging + start_seconds(slab, limits);
+}
+
+/// Whether operands may be sorted into a scratch file first.
+bool may_sort(const Statistics& whole, const Limits& limits) {
+  return limits.has_scratch && !whole.has_no_scratch && whole.a_slab_blocks.empty() &&
+         whole.slab_reads == SlabReads::others_between && whole.a.num_blocks != 0 && whole.b.num_blocks != 0;
+}
+
+std::uint64_t scratch_bytes(const Statistics& whole) {
+  return static_cast<std::uint64_t>(input_bytes(whole.a) + input_bytes(whole.b));
 }
 
 /// A division, and whether the results that wait to be merged are expected to fit. They may be smaller than expected,
@@ -99,8 +111,8 @@ Option decide_division(const Statistics& whole, const Limits& limits, const Divi
   Limits slab_limits = limits;
   slab_limits.host_bytes = left - kept;
   Execution e = decide_slab(slabs, slab_limits);
-  e.a_bands = d.num_a();
-  e.b_bands = d.num_b();
+  e.num_a_slabs = d.num_a();
+  e.num_b_slabs = d.num_b();
   e.kept_bytes = kept;
   e.slab_limits = slab_limits;
   if (e.is_refused()) {
@@ -113,7 +125,15 @@ Option decide_division(const Statistics& whole, const Limits& limits, const Divi
   }
   e.host_limit_bytes = limits.host_bytes;
   e.host_need_bytes += lists + kept;
-  e.predicted_s = total_seconds(whole, e, slabs, d, limits);
+  e.predicted_s = total_seconds(whole, e, slabs, d, limits, whole.slab_reads);
+  if (d.num_b() > 1 && may_sort(whole, limits)) {
+    const double sorted_s =
+        sort_seconds(whole, limits) + total_seconds(whole, e, slabs, d, limits, SlabReads::own_in_order);
+    if (sorted_s < e.predicted_s) {
+      e.scratch_bytes = scratch_bytes(whole);
+      e.predicted_s = sorted_s;
+    }
+  }
   e.expected_pairs = whole.num_pairs;
   e.expected_output_blocks = whole.num_c_blocks;
   e.expected_panels *= std::uint64_t{d.num_a()} * d.num_b();
@@ -132,6 +152,9 @@ class SortedSlabs {
     num_groups_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(whole.b.blocks_per_side(), most));
     const double rows = std::max(1.0, std::min<double>(whole.a.num_blocks, whole.a.blocks_per_side()));
     row_blocks_ = std::max(1.0, whole.a.num_blocks / rows);
+    // Blocks of a row are in different columns: a full row meets everything at once.
+    const double filled = std::min(row_blocks_ / whole.a.blocks_per_side(), kNearlyFull);
+    met_per_block_ = -std::log1p(-filled) / filled / num_groups_;
   }
 
   /// The fastest way; refused where not even single blocks fit.
@@ -156,6 +179,8 @@ class SortedSlabs {
   }
 
  private:
+  static constexpr double kNearlyFull = 1 - 1e-9;  // of a row
+
   [[nodiscard]] Limits slab_limits(std::uint64_t b_blocks) const {
     Limits limits = limits_;
     limits.host_bytes -= std::min(limits.host_bytes, sorted_list_bytes(num_groups_, b_blocks, limits.num_threads));
@@ -184,18 +209,18 @@ class SortedSlabs {
 
   /// Blocks of B in the rows that so many blocks of A meet.
   [[nodiscard]] double needed(double a_blocks) const {
-    return whole_.b.num_blocks * (1 - std::exp(-a_blocks / num_groups_));
+    return whole_.b.num_blocks * (1 - std::exp(-a_blocks * met_per_block_));
   }
 
   /// What is expected of slabs that keep these limits.
   [[nodiscard]] Execution with_caps(const SlabCaps& caps) const {
     const double share = static_cast<double>(caps.b_blocks) / whole_.b.num_blocks;
-    const double met = share < 1 ? -std::log(1 - share) * num_groups_ : whole_.a.num_blocks;
+    const double met = share < 1 ? -std::log1p(-share) / met_per_block_ : whole_.a.num_blocks;
     double a_blocks = std::min({static_cast<double>(caps.a_blocks), met, static_cast<double>(whole_.a.num_blocks)});
     double parts = 1;  // of the columns of B, if a single row needs too much
     if (a_blocks < row_blocks_) {
       a_blocks = row_blocks_;
-      parts = std::ceil(needed(row_blocks_) / static_cast<double>(caps.b_blocks));
+      parts = std::ceil(needed(row_blocks_) / static_cast<double>(blocks_of_row_part(caps)));
     }
     const double b_blocks = needed(a_blocks) / parts;
     Statistics slabs = expected(static_cast<std::uint64_t>(std::ceil(a_blocks)),
@@ -212,9 +237,9 @@ class SortedSlabs {
     e.slab_limits = limits;
     e.slab_caps = caps;
     e.num_row_groups = num_groups_;
-    e.a_bands = static_cast<std::uint32_t>(std::clamp(num_slabs / parts, 2.0, 4e9));
-    e.b_bands = static_cast<std::uint32_t>(parts);
-    e.scratch_bytes = static_cast<std::uint64_t>(input_bytes(whole_.a) + input_bytes(whole_.b));
+    e.num_a_slabs = static_cast<std::uint32_t>(std::clamp(num_slabs / parts, 2.0, 4e9));
+    e.num_b_slabs = static_cast<std::uint32_t>(parts);
+    e.scratch_bytes = scratch_bytes(whole_);
     e.host_need_bytes += limits_.host_bytes - limits.host_bytes;
     e.host_limit_bytes = limits_.host_bytes;
     e.predicted_s = num_slabs * slab_seconds(e, slabs, limits) + sort_seconds(whole_, limits_) +
@@ -225,10 +250,15 @@ class SortedSlabs {
     return e;
   }
 
-  /// For a single row with more blocks than others: an eighth of what a slab has of B, and what then fits of A.
-  [[nodiscard]] SlabCaps row_caps_beside(const SlabCaps& caps) const {
+  /// Of B, for a single row with more blocks than others: an eighth of what a slab has.
+  static std::uint64_t blocks_of_row_part(const SlabCaps& caps) {
     constexpr std::uint64_t kLess = 8;
-    const std::uint64_t b_blocks = std::max<std::uint64_t>(1, caps.b_blocks / kLess);
+    return std::max<std::uint64_t>(1, caps.b_blocks / kLess);
+  }
+
+  /// The same, and what then fits of A.
+  [[nodiscard]] SlabCaps row_caps_beside(const SlabCaps& caps) const {
+    const std::uint64_t b_blocks = blocks_of_row_part(caps);
     return {.a_blocks = most_of_a(b_blocks), .b_blocks = b_blocks};
   }
 
@@ -236,7 +266,8 @@ class SortedSlabs {
   const Limits& limits_;
   DecideSlab decide_slab_;
   std::uint32_t num_groups_ = 1;
-  double row_blocks_ = 1;  ///< of a row of A
+  double row_blocks_ = 1;     ///< of a row of A
+  double met_per_block_ = 1;  ///< share of B's groups that a block of A meets, of those that no other one has met
 };
 
 }  // namespace
@@ -278,9 +309,7 @@ Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab
       if (is_better(option, best)) best = std::move(option);
     }
   }
-  const bool may_sort = limits.has_scratch && !whole.has_no_scratch && whole.a_slab_blocks.empty() &&
-                        limits.backend == Backend::cpu && whole.a.num_blocks != 0 && whole.b.num_blocks != 0;
-  if (!may_sort) return best.execution;
+  if (!may_sort(whole, limits)) return best.execution;
   Option sorted{.execution = SortedSlabs(whole, limits, decide_slab).best()};
   return is_better(sorted, best) ? std::move(sorted.execution) : std::move(best.execution);
 }

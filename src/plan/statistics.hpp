@@ -45,6 +45,10 @@ struct RowSample {
   double columns = 0;  ///< from the first to the last C block
 };
 
+/// What a slab reads of its operand: also the records between its own; its own alone if it is a run of the order in
+/// which they lie (rows of A, columns of B); or its own alone, as in memory.
+enum class SlabReads : std::uint8_t { others_between, own_in_order, own };
+
 /// Of a product: expected from the headers, for evenly spread blocks, or exact once pairs are counted.
 struct Statistics {
   MatrixHeader a{};
@@ -69,6 +73,7 @@ struct Statistics {
   /// spread, slabs of equal size.
   std::vector<std::uint64_t> a_slab_blocks{};
   std::vector<std::uint64_t> b_slab_blocks{};
+  SlabReads slab_reads = SlabReads::others_between;
   bool has_no_scratch = false;  ///< a scratch file was tried and could not be made
   /// Blocks of B in the block rows that one of kSlabCounts[x] slabs of A meets, at most. Empty: evenly spread.
   std::vector<std::uint64_t> needed_b_blocks{};

@@ -131,8 +131,8 @@ Json plan_fields(const Plan& plan) {
           {"devices", devices_json(plan.devices, false)},
           {"division", "rows"},
           {"parts", plan.num_parts},
-          {"a_bands", plan.a_bands},
-          {"b_bands", plan.b_bands},
+          {"a_bands", plan.num_a_slabs},
+          {"b_bands", plan.num_b_slabs},
           {"scratch_bytes", plan.scratch_bytes},
           {"why_no_scratch", plan.why_no_scratch},
           {"exact", plan.exact},
@@ -172,22 +172,19 @@ void write_to_device(const std::string& path, const std::string& content) {
 
 /// Empty for a product at once.
 std::string out_of_core_line(const Plan& plan) {
-  if (plan.a_bands == 1 && plan.b_bands == 1) return {};
+  if (plan.num_a_slabs == 1 && plan.num_b_slabs == 1) return {};
+  std::string line = text("\nout of core: A in ", plan.num_a_slabs, " slabs of block rows, ");
+  if (plan.num_b_slabs == 1) {
+    line += "of B the block rows that each needs";
+  } else {
+    line += text("B in ", plan.num_b_slabs, " slabs of block columns");
+  }
   if (plan.scratch_bytes != 0) {
-    return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, of B the block rows that each needs",
-                "\nscratch file: ", human_bytes(plan.scratch_bytes),
-                " in the output's folder or TMPDIR, both operands sorted");
+    line += text("\nscratch file: ", human_bytes(plan.scratch_bytes),
+                 " in the output's folder or TMPDIR, both operands sorted");
   }
-  if (!plan.why_no_scratch.empty()) {
-    Plan without = plan;
-    without.why_no_scratch.clear();
-    return out_of_core_line(without) + "\nno scratch file: " + plan.why_no_scratch;
-  }
-  if (plan.b_bands == 1) {
-    return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, of B the block rows that each needs");
-  }
-  return text("\nout of core: A in ", plan.a_bands, " slabs of block rows, B in ", plan.b_bands,
-              " slabs of block columns");
+  if (!plan.why_no_scratch.empty()) line += "\nno scratch file: " + plan.why_no_scratch;
+  return line;
 }
 
 /// What kept a GPU that is there from computing: the only reason that a line without -v gives.

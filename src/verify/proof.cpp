@@ -1,3 +1,4 @@
+// What a proof holds in memory, its equations, and its result.
 #include "verify/proof.hpp"
 
 #include <algorithm>

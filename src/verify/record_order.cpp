@@ -1,3 +1,4 @@
+// Pieces joined with their neighbours as they come.
 #include "verify/record_order.hpp"
 
 #include <iterator>

@@ -1,3 +1,4 @@
+// A row compared with its exact sums, and clauses that describe what differs.
 #include "verify/row_differences.hpp"
 
 #include <algorithm>
@@ -153,7 +154,7 @@ std::string describe_differences(const ProofState& state, const SaturatedBlocks&
   std::vector<ComparedRow> compared;
   compared.reserve(few.size());
   for (const std::uint32_t row : few) compared.emplace_back(state, saturated, row).find(find_row);
-  for_exact_rows(state.a, state.b, state.b_rows, few, state.settings.memory_bytes, run,
+  for_exact_rows({state.a, state.b}, state.b_rows, few, state.settings.memory_bytes, run,
                  [&](std::size_t number, ExactRow& row, bool, bool) { compared[number].compare(row, run); });
   std::uint64_t num_blocks = 0;
   std::string all;

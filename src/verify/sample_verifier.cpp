@@ -1,3 +1,4 @@
+// Chosen blocks of C taken from the records that go by, and computed from the inputs.
 #include "verify/sample_verifier.hpp"
 
 #include <algorithm>

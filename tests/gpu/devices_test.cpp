@@ -197,7 +197,7 @@ TEST_CASE("devices: files and folders of parts hold the bytes of one device, wha
           several.num_parts = 3;
           const Report parts = multiply(path("a.bin"), path("b.bin"), path("several"), several);
           REQUIRE(parts.parts == parts_alone.parts);
-          if (report.plan.a_bands > 1) continue;
+          if (report.plan.num_a_slabs > 1) continue;
           check_shares(report,
                        devices.front() == kAllDevices ? static_cast<std::size_t>(num_devices()) : devices.size());
         }

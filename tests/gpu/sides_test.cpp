@@ -114,7 +114,7 @@ TEST_CASE("padded operands stay within the limit") {
   options.memory_limit_bytes = kLimit;
   Report report;
   (void)test::multiply_into_sink(a, b, options, &report);
-  REQUIRE(report.plan.a_bands * report.plan.b_bands == 1);
+  REQUIRE(report.plan.num_a_slabs * report.plan.num_b_slabs == 1);
   REQUIRE(report.num_panels > 1);
   REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
   REQUIRE(report.peak_device_bytes <= kLimit);

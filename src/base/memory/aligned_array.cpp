@@ -1,3 +1,4 @@
+// Mappings for large arrays: huge pages, pages taken over from freed arrays, and what is in use.
 #include "base/memory/aligned_array.hpp"
 
 #include <sys/mman.h>
@@ -141,7 +142,7 @@ std::byte* map_on_huge_pages(std::uint64_t bytes) {
 void make_room(std::uint64_t more_bytes) {
   const std::uint64_t in_use = bytes_in_use.load(std::memory_order_relaxed) + more_bytes;
   spare_pages().trim(in_use + spare_mappings().bytes());
-  spare_mappings().trim(spare_pages().room_beside(in_use));
+  spare_mappings().trim(spare_pages().room_left(in_use));
 }
 
 std::byte* try_allocate(std::uint64_t bytes, Pages pages) {

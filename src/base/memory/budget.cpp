@@ -1,3 +1,4 @@
+// Shares of a limit: who waits, in which order, and what idle items leave.
 #include "base/memory/budget.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The lowest limit and the free memory on the way up the control groups of this process.
 #include "base/memory/control_group.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Kept items by file, oldest first.
 #include "base/memory/kept_items.hpp"
 
 #include <algorithm>

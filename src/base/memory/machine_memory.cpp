@@ -1,3 +1,4 @@
+// Free memory: of the machine, and of its control groups if those have less.
 #include "base/memory/machine_memory.hpp"
 
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// Freed mappings, sorted by address, joined with their neighbours and cut again.
 #include "base/memory/spare_pages.hpp"
 
 #include <sys/mman.h>
@@ -94,7 +95,7 @@ std::uint64_t SparePages::bytes() const {
   return bytes_;
 }
 
-std::uint64_t SparePages::room_beside(std::uint64_t in_use_bytes) const {
+std::uint64_t SparePages::room_left(std::uint64_t in_use_bytes) const {
   const std::lock_guard lock(mutex_);
   if (allowed_bytes_ == 0) return std::numeric_limits<std::uint64_t>::max();
   return allowed_bytes_ - std::min(allowed_bytes_, in_use_bytes);

@@ -29,7 +29,7 @@ class SparePages {
 
   /// What is allowed beside so many bytes in use, spare pages or not; no limit while nothing is allowed, which means
   /// that no product runs.
-  [[nodiscard]] std::uint64_t room_beside(std::uint64_t in_use_bytes) const;
+  [[nodiscard]] std::uint64_t room_left(std::uint64_t in_use_bytes) const;
 
  private:
   struct Range {

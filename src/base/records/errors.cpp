@@ -1,3 +1,4 @@
+// Words for invalid indices, duplicates and changed files.
 #include "base/records/errors.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Records cut where a range ends.
 #include "base/records/splitting_sink.hpp"
 
 #include <memory>

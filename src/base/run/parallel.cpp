@@ -1,3 +1,4 @@
+// Pieces of a loop dealt out to threads.
 #include "base/run/parallel.hpp"
 
 #include <sched.h>

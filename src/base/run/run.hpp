@@ -36,7 +36,7 @@ struct Run {
   unsigned num_threads = 1;                   ///< host threads of this product
   Workers* workers = nullptr;                 ///< where they come from; null = the pool of this process
   MemoryShare* memory = nullptr;              ///< what the product holds of its engine's memory; null = nothing counts
-  std::uint64_t beside_bytes = 0;             ///< host memory beside what is planned: samples to verify
+  std::uint64_t extra_bytes = 0;              ///< host memory that is not in the plan: samples to verify, a proof
   bool keeps_result = false;                  ///< the result stays in memory: the plan has left room for it
   cuda::DeviceContext* device = nullptr;      ///< null on the CPU
   std::span<const DeviceUse> more_devices{};  ///< that share the product with it

@@ -1,3 +1,4 @@
+// Events of all threads put together: intervals of stages and lanes.
 #include "base/run/trace_log.hpp"
 
 #include <algorithm>

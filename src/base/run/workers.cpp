@@ -1,3 +1,4 @@
+// A pool of threads that sleep between pieces of work.
 #include "base/run/workers.hpp"
 
 #include <algorithm>

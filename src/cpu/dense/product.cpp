@@ -174,10 +174,10 @@ class DenseWorker {
     for (std::uint32_t r = unit.row_begin; r < unit.row_end; ++r) {
       std::uint32_t& x = cursors_[r - unit.row_begin];
       const std::uint32_t end = a.row_ptr[product_.rows[r] + 1];
-      for (; x < end && (a.cols[x] < inner_end || a.cols[x] == kNoRow); ++x) {
-        if (a.cols[x] == kNoRow) continue;
+      for (; x < end && (a.b_rows()[x] < inner_end || a.b_rows()[x] == kNoRow); ++x) {
+        if (a.b_rows()[x] == kNoRow) continue;
         const std::uint16_t* from = a.values.data() + x * shape.a_elements();
-        double* to = a_.data() + (r - unit.row_begin) * m_ * width + std::size_t{a.cols[x] - inner} * m_;
+        double* to = a_.data() + (r - unit.row_begin) * m_ * width + std::size_t{a.b_rows()[x] - inner} * m_;
         for (std::uint32_t row = 0; row < m_; ++row) {
           for (std::uint32_t t = 0; t < m_; ++t) to[row * width + t] = from[row * shape.inner + t];
         }

@@ -24,6 +24,8 @@ struct Operand {
   std::uint32_t bound = 0;              // no element is larger
 
   [[nodiscard]] std::uint32_t num_rows() const { return static_cast<std::uint32_t>(rows.size()); }
+  /// [num_blocks] of A after link_rows(): the row of B that each block meets, as a position in b.rows; or kNoRow.
+  [[nodiscard]] const AlignedArray<std::uint32_t>& b_rows() const { return cols; }
 };
 
 /// Reads, checks, sorts and packs the records of a source.

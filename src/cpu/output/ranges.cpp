@@ -48,8 +48,8 @@ class RowCounter {
     const Operand& a = product_.a;
     const Operand& b = product_.b;
     for (std::uint32_t x = a.row_ptr[row]; x < a.row_ptr[row + 1]; ++x) {
-      if (a.cols[x] == kNoRow) continue;
-      for (std::uint32_t y = b.row_ptr[a.cols[x]]; y < b.row_ptr[a.cols[x] + 1]; ++y) visit(b.cols[y]);
+      if (a.b_rows()[x] == kNoRow) continue;
+      for (std::uint32_t y = b.row_ptr[a.b_rows()[x]]; y < b.row_ptr[a.b_rows()[x] + 1]; ++y) visit(b.cols[y]);
     }
   }
 

@@ -63,7 +63,7 @@ RowArithmetic choose_row_arithmetic(const Operand& a, const Operand& b, const Pa
     for (std::uint64_t row = begin; row < end; ++row) {
       std::uint32_t met = 0;
       for (std::uint32_t x = a.row_ptr[row]; x < a.row_ptr[row + 1]; ++x) {
-        if (a.cols[x] != kNoRow) met |= b_bits[a.cols[x]];
+        if (a.b_rows()[x] != kNoRow) met |= b_bits[a.b_rows()[x]];
       }
       const Arithmetic arithmetic = choose_arithmetic(shape, out.flush_pairs[row], met);
       out.flush_pairs[row] = arithmetic.wide ? 0 : arithmetic.flush_pairs;

@@ -36,7 +36,7 @@ void for_rows_of_b(const Operand& a, std::uint64_t row, std::uint32_t ahead, con
   if (at >= a.num_rows()) return;
   const std::uint32_t end = std::min(a.row_ptr[at + 1], a.row_ptr[at] + kShortRowPairs);
   for (std::uint32_t x = a.row_ptr[at]; x < end; ++x) {
-    if (a.cols[x] != kNoRow) body(a.cols[x]);
+    if (a.b_rows()[x] != kNoRow) body(a.b_rows()[x]);
   }
 }
 

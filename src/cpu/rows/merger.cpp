@@ -140,7 +140,7 @@ void RowMerger::start_cursors(std::uint32_t col_begin) {
   const Operand& a = product_.a;
   const std::uint32_t begin = a.row_ptr[row_];
   for (std::uint32_t x = begin; x < a.row_ptr[row_ + 1]; ++x) {
-    const std::uint32_t b_row = a.cols[x];
+    const std::uint32_t b_row = a.b_rows()[x];
     if (b_row != kNoRow) cursors_[x - begin] = first_at_least(b_row, col_begin);
   }
 }
@@ -156,7 +156,7 @@ void RowMerger::collect_whole_row() {
   num_segments_ = 0;
   num_pairs_ = 0;
   for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
-    const std::uint32_t b_row = a.cols[x];  // it has a block, so there are no more segments than pairs
+    const std::uint32_t b_row = a.b_rows()[x];  // it has a block, so there are no more segments than pairs
     if (b_row != kNoRow) add_segment({.a = x, .begin = b.row_ptr[b_row], .end = b.row_ptr[b_row + 1]});
   }
 }
@@ -169,7 +169,7 @@ bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) 
   num_segments_ = 0;
   num_pairs_ = 0;
   for (std::uint32_t x = first; x < a.row_ptr[row_ + 1]; ++x) {
-    const std::uint32_t b_row = a.cols[x];
+    const std::uint32_t b_row = a.b_rows()[x];
     if (b_row == kNoRow) continue;
     const std::uint32_t begin = cursors ? cursors_[x - first] : first_at_least(b_row, col_begin);
     std::uint32_t end = begin;
@@ -340,7 +340,7 @@ void RowMerger::multiply_long_column(std::uint32_t col, UnitOutput& out) {
   std::vector<std::uint32_t> sums(std::size_t{m} * m, 0);
   num_pairs_ = 0;
   for (std::uint32_t x = first; x < a.row_ptr[row_ + 1]; ++x) {
-    const std::uint32_t b_row = a.cols[x];
+    const std::uint32_t b_row = a.b_rows()[x];
     if (b_row == kNoRow) continue;
     const std::uint32_t y = cursors ? cursors_[x - first] : first_at_least(b_row, col);
     if (y == b.row_ptr[b_row + 1] || b.cols[y] != col) continue;

@@ -79,7 +79,7 @@ void TileMerger::for_segments(std::uint32_t begin, std::uint32_t end, const Body
   const TileOperand& b = product_.b;
   const bool whole = begin == 0 && end == tile_columns_;
   for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
-    const std::uint32_t b_row = a.cols[x];
+    const std::uint32_t b_row = a.b_rows()[x];
     if (b_row == kNoRow) continue;
     std::uint32_t first = b.row_ptr[b_row];
     std::uint32_t last = b.row_ptr[b_row + 1];

@@ -1,43 +1,30 @@
-// A product takes its part of the engine's memory.
+// A product takes its part of the engine's memory, and leaves some of it to what stays beside the product.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <vector>
 
+#include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
+#include "plan/statistics.hpp"
+#include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/stream.hpp"
+#include "verify/sample_verifier.hpp"
 
 namespace spmm {
 
 /// Waits until the other products of the engine leave what this plan needs, and at least `least_bytes` beside
-/// run.beside_bytes. The first call of a product counts, before anything is allocated; a later one does nothing.
+/// run.extra_bytes. The first call of a product counts, before anything is allocated; a later one does nothing.
 /// A product in slabs also holds lists and kept results, and sizes them by the limit: it takes everything (but what the
 /// plan has left to a result that stays in memory). Any other one on a single device finds its operands still kept,
 /// where they are. Errors: Interrupted.
-inline void reserve_memory(const Plan& plan, const Source& a, const Source& b, const Run& run,
-                           std::uint64_t least_bytes = 0) {
-  if (run.memory == nullptr || run.memory->reserved().host != 0) return;
-  constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
-  const bool in_slabs = plan.a_bands > 1 || plan.b_bands > 1;
-  std::vector<SourceIdentity> files;
-  if (plan.backend == Backend::cuda && !in_slabs && run.more_devices.empty()) {
-    for (const Source* source : {&a, &b}) {
-      if (const auto identity = source->identity()) files.push_back(*identity);
-    }
-  }
-  const std::uint64_t host = !in_slabs          ? std::max(plan.host_need_bytes, least_bytes) + run.beside_bytes
-                             : run.keeps_result ? plan.host_limit_bytes + run.beside_bytes
-                                                : kAll;
-  const auto timing = run.clock.scope(Stage::budget);
-  run.memory->reserve({.host = host, .device = in_slabs ? kAll : plan.device_need_bytes}, run.cancel, files);
-  if (in_slabs) return;  // on the first device alone
-  // In the order of the devices, as every product does: none waits for one that waits for it.
-  for (const DeviceUse& use : run.more_devices) {
-    use.memory->reserve({.host = 0, .device = plan.device_need_bytes}, run.cancel);
-  }
-}
+void reserve_memory(const Plan& plan, const Inputs& inputs, const Run& run, std::uint64_t least_bytes = 0);
+
+/// How a product with these options is verified; takes the memory of the samples from the limits.
+VerifySettings leave_to_samples(const ProductOptions& product, std::uint32_t m, plan::Limits& limits);
+
+/// Takes from the limits a result that stays in memory: as much as is expected of the headers, at most three quarters
+/// of the limit. More than that it takes only as far as the product leaves memory free.
+void leave_to_result(const plan::Statistics& expected, const Sink& sink, plan::Limits& limits);
 
 }  // namespace spmm

@@ -3,25 +3,28 @@
 
 #include <optional>
 
+#include "base/records/inputs.hpp"
+#include "engine/slabs/out_of_core.hpp"
 #include "io/memory/transposed_source.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
-#include "spmm/stream.hpp"
 
 namespace spmm {
 
-/// Two sources, each as it is or transposed while it is read. The sources must outlive it.
+/// Two sources, each as it is or transposed while it is read, and what their headers let expect. The sources must
+/// outlive it.
 class ProductOperands {
  public:
-  ProductOperands(const Source& a, const Source& b, const ProductOptions& options) : a_(&a), b_(&b) {
-    if (options.transpose_a) a_ = &transposed_a_.emplace(a);
-    if (options.transpose_b) b_ = &transposed_b_.emplace(b);
-  }
+  ProductOperands(const Source& a, const Source& b, const ProductOptions& options = {})
+      : inputs_{.a = options.transpose_a ? transposed_a_.emplace(a) : a,
+                .b = options.transpose_b ? transposed_b_.emplace(b) : b},
+        expected_(expected_statistics(inputs_)) {}
   ProductOperands(const ProductOperands&) = delete;
   ProductOperands& operator=(const ProductOperands&) = delete;
 
-  [[nodiscard]] const Source& a() const { return *a_; }
-  [[nodiscard]] const Source& b() const { return *b_; }
+  [[nodiscard]] const Inputs& inputs() const { return inputs_; }
+  [[nodiscard]] const plan::Statistics& expected() const { return expected_; }
 
   /// Says in a plan which of them are transposed.
   void describe(Plan& plan) const {
@@ -30,10 +33,10 @@ class ProductOperands {
   }
 
  private:
-  std::optional<io::TransposedSource> transposed_a_;
+  std::optional<io::TransposedSource> transposed_a_;  // in front of inputs_, which refer to them
   std::optional<io::TransposedSource> transposed_b_;
-  const Source* a_;
-  const Source* b_;
+  Inputs inputs_;
+  plan::Statistics expected_;
 };
 
 }  // namespace spmm

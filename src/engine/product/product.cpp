@@ -27,10 +27,9 @@ std::optional<plan::KernelId> wanted_kernel(const ProductOptions& options) {
 }
 
 /// Takes over what the product itself knows.
-void fill_report(const Source& a, const Source& b, const ProductStats& stats, const plan::Execution& execution,
-                 Report& report) {
-  report.a = a.header();
-  report.b = b.header();
+void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Execution& execution, Report& report) {
+  report.a = inputs.a.header();
+  report.b = inputs.b.header();
   constexpr std::uint64_t kMostOfHeader = 0xFFFF'FFFFu;
   report.c = {.n = report.a.n,
               .m = report.a.m,
@@ -100,24 +99,28 @@ plan::Limits product_limits(const plan::Machine& machine, const Options& options
   return limits;
 }
 
-Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limits& limits) {
-  const plan::Execution execution = plan::decide(plan::expected_statistics(a, b), limits);
+plan::Execution plan_product(const plan::Statistics& expected, const plan::Limits& limits) {
+  plan::Execution execution = plan::decide(expected, limits);
   plan::throw_if_refused(execution);
   return execution;
 }
 
-void reserve_product(const Source& a, const Source& b, const plan::Limits& limits, const Run& run,
-                     std::uint64_t least_bytes) {
-  const plan::Execution execution = plan::decide(plan::expected_statistics(a.header(), b.header()), limits);
-  plan::throw_if_refused(execution);
-  reserve_memory(execution, a, b, run, least_bytes);
+plan::Execution reserve_product(const ProductOperands& operands, const plan::Limits& limits, const Run& run,
+                                std::uint64_t least_bytes) {
+  plan::Execution execution;
+  {
+    const auto timing = run.clock.scope(Stage::budget);
+    execution = plan_product(operands.expected(), limits);
+  }
+  reserve_memory(execution, operands.inputs(), run, least_bytes);
+  return execution;
 }
 
-ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& limits, const Run& run,
-                              Report& report) {
-  check_shapes(a, b);
+ProductStats multiply_product(const ProductOperands& operands, Sink& sink, const plan::Limits& limits,
+                              plan::Execution expected, const Run& run, Report& report) {
+  const Inputs& inputs = operands.inputs();
   const plan::Decide decide = [&](const plan::Statistics& statistics) { return plan::decide(statistics, limits); };
-  const RunAtOnce run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
+  const MultiplyAtOnce at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
     const plan::Limits left = execution.is_in_slabs() ? execution.slab_limits : limits;
     const plan::Decide exact = [&](const plan::Statistics& statistics) {
       return decide_within_share(statistics, left, run);
@@ -125,14 +128,13 @@ ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, cons
     Run decided = run;
     decided.num_threads = execution.num_threads;
     if (execution.is_in_slabs()) decided.more_devices = {};
-    if (execution.backend == Backend::cpu) return cpu::multiply(one_a, one_b, to, execution, exact, decided);
-    return cuda::multiply(one_a, one_b, to, execution, exact, decided);
+    if (execution.backend == Backend::cpu) return cpu::multiply(one.a, one.b, to, execution, exact, decided);
+    return cuda::multiply(one.a, one.b, to, execution, exact, decided);
   };
-  plan::Execution execution;
-  const ProductStats stats = multiply_out_of_core(a, b, sink, decide, run_at_once, run, execution);
-  a.check_unchanged();
-  b.check_unchanged();
-  fill_report(a, b, stats, execution, report);
+  const ProductStats stats = multiply_out_of_core(inputs, sink, decide, at_once, run, expected);
+  inputs.a.check_unchanged();
+  inputs.b.check_unchanged();
+  fill_report(inputs, stats, expected, report);
   const auto timing = run.clock.scope(Stage::write);
   sink.finish(report.c);
   return stats;

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "base/run/run.hpp"
-#include "plan/statistics.hpp"
+#include "engine/product/operands.hpp"
+#include "plan/execution.hpp"
 #include "spmm/multiply.hpp"
 #include "spmm/stream.hpp"
 
@@ -21,17 +22,18 @@ unsigned num_threads(const Options& options, unsigned num_cores);
 /// Limits of a product with these options on this machine. Errors: UsageError for an unknown kernel.
 plan::Limits product_limits(const plan::Machine& machine, const Options& options);
 
-/// What multiply_product() would do with operands of these headers. Errors: what a refusal stands for.
-Plan plan_product(const MatrixHeader& a, const MatrixHeader& b, const plan::Limits& limits);
+/// What is expected to run within limits that name the backend. Errors: what a refusal stands for.
+plan::Execution plan_product(const plan::Statistics& expected, const plan::Limits& limits);
 
-/// Waits for the memory of multiply_product() with these arguments and run.beside_bytes, or of `least_bytes` and those.
-/// For who allocates before that: memory is reserved once. Errors: what a refusal stands for; Interrupted.
-void reserve_product(const Source& a, const Source& b, const plan::Limits& limits, const Run& run,
-                     std::uint64_t least_bytes = 0);
+/// plan_product(), and waits for its memory and run.extra_bytes, or for `least_bytes` and those: memory is reserved
+/// once, before anything is allocated. Errors: as plan_product(); Interrupted.
+plan::Execution reserve_product(const ProductOperands& operands, const plan::Limits& limits, const Run& run,
+                                std::uint64_t least_bytes = 0);
 
-/// Multiplies within limits that name the backend, up to and including sink.finish(); fills the parts of the report
-/// that the product itself knows (all but times, host memory and verification). Errors: every class of error.hpp.
-ProductStats multiply_product(const Source& a, const Source& b, Sink& sink, const plan::Limits& limits, const Run& run,
-                              Report& report);
+/// Multiplies as planned within the same limits, up to and including sink.finish(); fills the parts of the report that
+/// the product itself knows (all but times, host memory and verification). Values: expected: its memory is reserved.
+/// Errors: every class of error.hpp.
+ProductStats multiply_product(const ProductOperands& operands, Sink& sink, const plan::Limits& limits,
+                              plan::Execution expected, const Run& run, Report& report);
 
 }  // namespace spmm

@@ -1,3 +1,4 @@
+// A product and its proof: memory for both, and what the report says of it.
 #include "engine/product/proven.hpp"
 
 #include <optional>
@@ -27,21 +28,21 @@ ProofSettings proof_settings(const ProductOptions& product, const plan::Limits& 
 }
 
 /// Processor seconds of a proof with one column, for so many blocks of C. Measured: src/HISTORY.md.
-double proof_seconds(const MatrixHeader& a, const MatrixHeader& b, double c_blocks, unsigned num_threads) {
+double proof_seconds(const plan::Statistics& expected, double c_blocks, unsigned num_threads) {
   constexpr double kSecondsPerElement = 0.4e-9;  // of C
   constexpr double kSecondsPerBlock = 90e-9;     // of an operand
-  const double elements = c_blocks * static_cast<double>(a.m) * a.m;
-  const double blocks = static_cast<double>(a.num_blocks) + b.num_blocks;
+  const double elements = c_blocks * static_cast<double>(expected.m()) * expected.m();
+  const auto blocks = static_cast<double>(expected.num_blocks());
   return (elements * kSecondsPerElement + blocks * kSecondsPerBlock) / num_threads;
 }
 
 }  // namespace
 
-std::uint64_t leave_to_proof(const Source& a, const Source& b, std::uint32_t columns, plan::Limits& limits) {
+std::uint64_t leave_to_proof(const plan::Statistics& expected, std::uint32_t columns, plan::Limits& limits) {
   constexpr std::uint64_t kShare = 8;  // of the limit, for those places
   const std::uint64_t limit = limits.host_bytes;
   const std::uint64_t resident =
-      Proof::resident_bytes(a.header(), b.header(), columns, limit) + (columns > 1 ? limit / kShare : 0);
+      Proof::resident_bytes(expected.a, expected.b, columns, limit) + (columns > 1 ? limit / kShare : 0);
   if (resident > limit / 2) {
     throw OutOfMemory(
         "ProductOptions::verify_full",
@@ -53,24 +54,25 @@ std::uint64_t leave_to_proof(const Source& a, const Source& b, std::uint32_t col
   return resident;
 }
 
-void prove_product(const Source& a, const Source& b, Sink& sink, plan::Limits limits, const ProductOptions& product,
+void prove_product(const ProductOperands& operands, Sink& sink, plan::Limits limits, const ProductOptions& product,
                    Run run, Report& report) {
-  check_shapes(a, b);
+  const auto& [a, b] = operands.inputs();
+  const plan::Statistics& expected = operands.expected();
   plan::Limits with_one_column = limits;
-  leave_to_proof(a, b, 1, with_one_column);
-  run.beside_bytes = Proof::resident_bytes(a.header(), b.header(), kMaxProofColumns, limits.host_bytes);
-  reserve_product(a, b, with_one_column, run,
-                  Proof::passing_bytes(a.header(), b.header(), limits.host_bytes / kProofShare, run.num_threads));
+  leave_to_proof(expected, 1, with_one_column);
+  run.extra_bytes = Proof::resident_bytes(expected.a, expected.b, kMaxProofColumns, limits.host_bytes);
+  reserve_product(operands, with_one_column, run,
+                  Proof::passing_bytes(expected.a, expected.b, limits.host_bytes / kProofShare, run.num_threads));
   const ProofSettings settings = proof_settings(product, limits, run);
   std::optional<Proof> proof;
   {
     const auto timing = run.clock.scope(Stage::verify);
     proof.emplace(a, b, settings, run);
   }
-  run.beside_bytes = leave_to_proof(a, b, proof->num_columns(), limits);
-  ProofSink proving(sink, *proof, a.header(), run);
+  run.extra_bytes = leave_to_proof(expected, proof->num_columns(), limits);
+  ProofSink proving(sink, *proof, expected.a, run);
   ReleasingSink releasing(proving);
-  multiply_product(a, b, releasing, limits, run, report);
+  multiply_product(operands, releasing, limits, plan_product(expected, limits), run, report);
   const auto timing = run.clock.scope(Stage::verify);
   const ProofResult result = proving.check(report.c_blocks, run);
   report.proof = {.num_columns = result.num_columns,
@@ -81,13 +83,13 @@ void prove_product(const Source& a, const Source& b, Sink& sink, plan::Limits li
                   .num_bounded_blocks = result.num_bounded,
                   .bounded_by_device = result.bounded_by_device,
                   .bounds_s = result.bounds_s,
-                  .resident_bytes = run.beside_bytes};
+                  .resident_bytes = run.extra_bytes};
 }
 
-void add_proof(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t bytes, Plan& plan) {
+void add_proof(const plan::Statistics& expected, std::uint64_t bytes, Plan& plan) {
   plan.proof_columns = kMaxProofColumns;
   plan.proof_bytes = bytes;
-  plan.proof_s = proof_seconds(a, b, plan.expected_output_blocks, plan.num_threads);
+  plan.proof_s = proof_seconds(expected, plan.expected_output_blocks, plan.num_threads);
 }
 
 }  // namespace spmm

@@ -1,3 +1,4 @@
+// A release that is called when its last copy goes, if nobody has called it.
 #include "engine/product/releasing_sink.hpp"
 
 #include <atomic>

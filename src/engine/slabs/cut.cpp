@@ -1,3 +1,4 @@
+// Buckets of rows and columns, and slabs and ranges made of them.
 #include "engine/slabs/cut.hpp"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ AlignedArray<std::uint16_t> buckets_of(const Source& source, Along along, const 
   return buckets;
 }
 
-std::vector<BlockRows> expected_ranges(const Source& a, const Source& b, std::uint32_t num_ranges, const Run& run) {
+std::vector<BlockRows> expected_ranges(const Inputs& inputs, std::uint32_t num_ranges, const Run& run) {
+  const auto& [a, b] = inputs;
   constexpr std::uint64_t kMaxGroups = 1u << 18;  // of block rows of B, which are counted together
   const std::uint64_t nb = a.header().blocks_per_side();
   const std::uint64_t num_groups = std::min(nb, kMaxGroups);

@@ -1,3 +1,4 @@
+// Groups of block rows of B, and a bit for each slab that reads one.
 #include "engine/slabs/needed_rows.hpp"
 
 #include <algorithm>

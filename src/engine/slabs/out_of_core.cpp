@@ -1,3 +1,4 @@
+// Slab by slab: the sizes of slabs, their products, and the results that wait to be merged.
 #include "engine/slabs/out_of_core.hpp"
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/splitting_sink.hpp"
-#include "engine/memory/reserve.hpp"
 #include "engine/slabs/cut.hpp"
 #include "engine/slabs/needed_rows.hpp"
 #include "engine/slabs/sorted_product.hpp"
@@ -24,15 +24,14 @@ using namespace slabs;
 /// One product, slab by slab.
 class SlabProduct {
  public:
-  SlabProduct(const Source& a, const Source& b, Sink& sink, const RunAtOnce& run_at_once, const Run& run)
-      : a_(a),
-        b_(b),
+  SlabProduct(const Inputs& inputs, Sink& sink, const MultiplyAtOnce& multiply_at_once, const Run& run)
+      : inputs_(inputs),
         sink_(sink),
-        run_at_once_(run_at_once),
+        multiply_at_once_(multiply_at_once),
         run_(run),
-        a_lists_(lists_of_a(a, plan::num_row_groups(b.header()), run)),
+        a_lists_(lists_of_a(inputs.a, plan::num_row_groups(inputs.b.header()), run)),
         a_counts_(count_buckets(a_lists_.buckets, run)),
-        b_counts_(count_b(b, plan::num_row_groups(b.header()), run)) {}
+        b_counts_(count_b(inputs.b, plan::num_row_groups(inputs.b.header()), run)) {}
 
   /// Adds the sizes of all slabs.
   void count_slabs(plan::Statistics& statistics) const {
@@ -47,12 +46,12 @@ class SlabProduct {
   }
 
   /// Runs an execution in slabs; leaves the last exact one in it.
-  ProductStats run(plan::Execution& execution) {
-    const std::vector<Slab> slabs_of_a = cut_slabs(a_counts_, 0, kNumBuckets, execution.a_bands);
-    if (execution.b_bands == 1) {
-      run_with_needed_rows(slabs_of_a, execution);
+  ProductStats multiply(plan::Execution& execution) {
+    const std::vector<Slab> slabs_of_a = cut_slabs(a_counts_, 0, kNumBuckets, execution.num_a_slabs);
+    if (execution.num_b_slabs == 1) {
+      multiply_needed_rows(slabs_of_a, execution);
     } else {
-      run_with_slabs_of_b(slabs_of_a, execution);
+      multiply_slabs_of_b(slabs_of_a, execution);
     }
     adopt_last(std::move(last_), execution);
     return total_;
@@ -60,28 +59,28 @@ class SlabProduct {
 
  private:
   /// Every slab of A by the block rows of B that it needs: nothing is left to be merged.
-  void run_with_needed_rows(const std::vector<Slab>& slabs_of_a, const plan::Execution& execution) {
+  void multiply_needed_rows(const std::vector<Slab>& slabs_of_a, const plan::Execution& execution) {
     const NeededRows needed = needed_rows(a_lists_, b_counts_, slabs_of_a, run_);
     a_lists_.groups = {};
-    const AlignedArray<std::uint32_t> groups = groups_of(b_, needed.slabs.size(), run_);
+    const AlignedArray<std::uint32_t> groups = groups_of(inputs_.b, needed.slabs.size(), run_);
     for (std::uint32_t s = 0; s < slabs_of_a.size(); ++s) {
-      const SlabSource a(a_, a_lists_.buckets, slabs_of_a[s], run_);
-      const SlabSource b(b_, needed_records(b_, needed, s, groups, run_), run_);
-      add(run_slabs(a, b, sink_, execution));
+      const SlabSource a(inputs_.a, a_lists_.buckets, slabs_of_a[s], run_);
+      const SlabSource b(inputs_.b, needed_records(inputs_.b, needed, s, groups, run_), run_);
+      add(multiply_slabs({a, b}, sink_, execution));
     }
   }
 
-  void run_with_slabs_of_b(const std::vector<Slab>& slabs_of_a, const plan::Execution& execution) {
+  void multiply_slabs_of_b(const std::vector<Slab>& slabs_of_a, const plan::Execution& execution) {
     a_lists_.groups = {};
     b_counts_.of_groups = {};
-    const AlignedArray<std::uint16_t> b_buckets = buckets_of(b_, Along::columns, run_);
-    for (const Slab& slab : cut_slabs(b_counts_.of_columns, 0, kNumBuckets, execution.b_bands)) {
-      b_slabs_.push_back(std::make_unique<SlabSource>(b_, b_buckets, slab, run_));
+    const AlignedArray<std::uint16_t> b_buckets = buckets_of(inputs_.b, Along::columns, run_);
+    for (const Slab& slab : cut_slabs(b_counts_.of_columns, 0, kNumBuckets, execution.num_b_slabs)) {
+      b_slabs_.push_back(std::make_unique<SlabSource>(inputs_.b, b_buckets, slab, run_));
     }
-    for (const Slab& slab : slabs_of_a) run_slab_of_a(slab, execution);
+    for (const Slab& slab : slabs_of_a) multiply_slab_of_a(slab, execution);
   }
 
-  void run_slab_of_a(const Slab& slab, const plan::Execution& execution) {
+  void multiply_slab_of_a(const Slab& slab, const plan::Execution& execution) {
     if (try_slab_of_a(slab, execution)) return;
     const auto parts = std::count_if(a_counts_.begin() + slab.begin, a_counts_.begin() + slab.end,
                                      [](std::uint64_t blocks) { return blocks > 0; });
@@ -89,14 +88,14 @@ class SlabProduct {
       throw OutOfMemory("host memory", "the result of a few block rows does not fit half of the limit",
                         "raise EngineOptions::memory_limit_bytes, or run on a machine with more memory");
     }
-    for (const Slab& half : cut_slabs(a_counts_, slab.begin, slab.end, 2)) run_slab_of_a(half, execution);
+    for (const Slab& half : cut_slabs(a_counts_, slab.begin, slab.end, 2)) multiply_slab_of_a(half, execution);
   }
 
   /// False where several slabs of B give more results than may be kept; nothing has reached the sink then.
   bool try_slab_of_a(const Slab& slab, const plan::Execution& execution) {
-    const SlabSource a(a_, a_lists_.buckets, slab, run_);
+    const SlabSource a(inputs_.a, a_lists_.buckets, slab, run_);
     if (b_slabs_.size() == 1) {
-      add(run_slabs(a, *b_slabs_.front(), sink_, execution));
+      add(multiply_slabs({a, *b_slabs_.front()}, sink_, execution));
       return true;
     }
     std::uint64_t left_bytes = execution.kept_bytes;
@@ -105,7 +104,7 @@ class SlabProduct {
     try {
       for (const auto& b : b_slabs_) {
         results.emplace_back(left_bytes, output_record_bytes(a.header().m));
-        stats.push_back(run_slabs(a, *b, results.back(), execution));
+        stats.push_back(multiply_slabs({a, *b}, results.back(), execution));
       }
     } catch (const SlabResultTooLarge&) {
       return false;
@@ -115,17 +114,16 @@ class SlabProduct {
     return true;
   }
 
-  ProductStats run_slabs(const SlabSource& a, const SlabSource& b, Sink& sink, const plan::Execution& execution) {
+  ProductStats multiply_slabs(const Inputs& slabs, Sink& sink, const plan::Execution& execution) {
     last_ = execution;
-    return run_at_once_(a, b, sink, last_);
+    return multiply_at_once_(slabs, sink, last_);
   }
 
   void add(const ProductStats& one) { add_slab(one, sink_, total_); }
 
-  const Source& a_;
-  const Source& b_;
+  Inputs inputs_;
   Sink& sink_;
-  const RunAtOnce& run_at_once_;
+  const MultiplyAtOnce& multiply_at_once_;
   const Run& run_;
   ListsOfA a_lists_;
   std::vector<std::uint64_t> a_counts_;
@@ -134,21 +132,6 @@ class SlabProduct {
   ProductStats total_;
   plan::Execution last_;
 };
-
-/// Through a scratch file; nothing, and why in `execution`, where it cannot be made or records cannot be sorted.
-std::optional<ProductStats> try_multiply_sorted(const Source& a, const Source& b, Sink& sink,
-                                                const RunAtOnce& run_at_once, const Run& run,
-                                                plan::Execution& execution) {
-  const io::ScratchFile file =
-      io::ScratchFile::make(run.scratch_folders, execution.scratch_bytes, execution.why_no_scratch);
-  if (!file.is_open()) return std::nullopt;
-  try {
-    return slabs::multiply_sorted(a, b, file, sink, run_at_once, run, execution);
-  } catch (const slabs::CannotSort&) {
-    execution.why_no_scratch = "too many records lie close together to be sorted in memory";
-    return std::nullopt;
-  }
-}
 
 }  // namespace
 
@@ -164,8 +147,8 @@ void add_slab(const ProductStats& one, const Sink& sink, ProductStats& total) {
 }
 
 void adopt_last(plan::Execution last, plan::Execution& whole) {
-  last.a_bands = whole.a_bands;
-  last.b_bands = whole.b_bands;
+  last.num_a_slabs = whole.num_a_slabs;
+  last.num_b_slabs = whole.num_b_slabs;
   last.scratch_bytes = whole.scratch_bytes;
   last.why_no_scratch = whole.why_no_scratch;
   last.kept_bytes = whole.kept_bytes;
@@ -179,32 +162,43 @@ void adopt_last(plan::Execution last, plan::Execution& whole) {
   whole = std::move(last);
 }
 
-ProductStats multiply_out_of_core(const Source& a, const Source& b, Sink& sink, const plan::Decide& decide,
-                                  const RunAtOnce& run_at_once, const Run& run, plan::Execution& execution) {
-  plan::Statistics statistics = plan::expected_statistics(a.header(), b.header());
-  std::string why_no_scratch;
-  const auto decide_now = [&] {
+plan::Statistics expected_statistics(const Inputs& inputs) {
+  plan::Statistics statistics = plan::expected_statistics(inputs.a.header(), inputs.b.header());
+  if (inputs.are_in_memory()) statistics.slab_reads = plan::SlabReads::own;
+  return statistics;
+}
+
+ProductStats multiply_out_of_core(const Inputs& inputs, Sink& sink, const plan::Decide& decide,
+                                  const MultiplyAtOnce& multiply_at_once, const Run& run, plan::Execution& execution) {
+  if (!execution.is_in_slabs()) return multiply_at_once(inputs, sink, execution);
+  plan::Statistics statistics = expected_statistics(inputs);
+  const auto decide_again = [&] {
     const auto timing = run.clock.scope(Stage::budget);
-    execution = decide(statistics);
-    plan::throw_if_refused(execution);
+    plan::Execution decided = decide(statistics);
+    plan::throw_if_refused(decided);
+    decided.why_no_scratch = execution.why_no_scratch;
+    if (statistics.slab_reads == plan::SlabReads::own_in_order) decided.scratch_bytes = execution.scratch_bytes;
+    execution = std::move(decided);
   };
-  decide_now();
-  reserve_memory(execution, a, b, run);
-  if (!execution.is_in_slabs()) return run_at_once(a, b, sink, execution);
   std::optional<SplittingSink> splitting;  // slabs come one after the other, and so do the ranges
-  if (sink.num_ranges() > 1) splitting.emplace(sink, expected_ranges(a, b, sink.num_ranges(), run), a.header().m);
+  if (sink.num_ranges() > 1) splitting.emplace(sink, expected_ranges(inputs, sink.num_ranges(), run), inputs.m());
   Sink& to = splitting ? *splitting : sink;
-  if (execution.is_sorted_first()) {
-    if (const auto stats = try_multiply_sorted(a, b, to, run_at_once, run, execution)) return *stats;
-    why_no_scratch = execution.why_no_scratch;
+  const auto multiply_slabs = [&](const Inputs& from) {
+    SlabProduct product(from, to, multiply_at_once, run);
+    product.count_slabs(statistics);
+    decide_again();
+    return product.multiply(execution);
+  };
+  if (!execution.is_sorted_first()) return multiply_slabs(inputs);
+  const std::unique_ptr<SortedOperands> sorted = sort_operands(inputs, run, execution);
+  if (!sorted) {
     statistics.has_no_scratch = true;
-    decide_now();
+    decide_again();
+    return multiply_slabs(inputs);
   }
-  SlabProduct product(a, b, to, run_at_once, run);
-  product.count_slabs(statistics);
-  decide_now();
-  execution.why_no_scratch = why_no_scratch;
-  return product.run(execution);
+  if (execution.is_sorted_by_rows()) return multiply_sorted(*sorted, to, multiply_at_once, run, execution);
+  statistics.slab_reads = plan::SlabReads::own_in_order;
+  return multiply_slabs({all_records(sorted->a()), all_records(sorted->b())});
 }
 
 }  // namespace spmm

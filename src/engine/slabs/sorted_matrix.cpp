@@ -1,3 +1,4 @@
+// Sorting in parts that fit in memory: records are distributed to parts, and each part is sorted.
 #include "engine/slabs/sorted_matrix.hpp"
 
 #include <algorithm>
@@ -13,13 +14,15 @@
 namespace spmm::slabs {
 namespace {
 
-/// Row and column in one number: the order of records.
-std::uint64_t key_of(BlockIndex at) {
-  return (std::uint64_t{at.i} << 32) | at.j;
+/// Row and column in one number, the one that comes first in front: the order of records.
+std::uint64_t key_of(BlockIndex at, Along along) {
+  return along == Along::rows ? (std::uint64_t{at.i} << 32) | at.j : (std::uint64_t{at.j} << 32) | at.i;
 }
 
-BlockIndex index_of(std::uint64_t key) {
-  return {.i = static_cast<std::uint32_t>(key >> 32), .j = static_cast<std::uint32_t>(key)};
+BlockIndex index_of(std::uint64_t key, Along along) {
+  const auto first = static_cast<std::uint32_t>(key >> 32);
+  const auto second = static_cast<std::uint32_t>(key);
+  return along == Along::rows ? BlockIndex{.i = first, .j = second} : BlockIndex{.i = second, .j = first};
 }
 
 struct KeyedRecord {
@@ -52,35 +55,38 @@ struct KeyedRecord {
 
 /// How records are parted before each part is sorted in memory.
 struct SortedMatrix::Parts {
+  Along along = Along::rows;
   unsigned num_threads = 1;
   std::uint64_t most_records = 0;           ///< of a part, and of a piece that one thread parts at a time
   std::vector<std::uint64_t> first_keys{};  ///< of all parts but the first
   std::vector<std::uint64_t> begins{0};     ///< [parts + 1] their records in the file
 
   [[nodiscard]] std::size_t size() const { return first_keys.size() + 1; }
-  [[nodiscard]] std::size_t part_of(std::uint64_t key) const {
-    return static_cast<std::size_t>(std::upper_bound(first_keys.begin(), first_keys.end(), key) - first_keys.begin());
+  [[nodiscard]] std::size_t part_of(BlockIndex at) const {
+    const auto next = std::upper_bound(first_keys.begin(), first_keys.end(), key_of(at, along));
+    return static_cast<std::size_t>(next - first_keys.begin());
   }
 
-  Parts(const Source& source, std::uint64_t memory_bytes, const Run& run);
+  Parts(const Source& source, const Sorting& sorting, const Run& run);
 
  private:
   void choose_keys(const Source& source, std::uint64_t num_parts, const Run& run);
 };
 
-SortedMatrix::Parts::Parts(const Source& source, std::uint64_t memory_bytes, const Run& run) {
+SortedMatrix::Parts::Parts(const Source& source, const Sorting& sorting, const Run& run) : along(sorting.along) {
   constexpr std::uint64_t kLeastOfThread = 4u << 20;
   const MatrixHeader& header = source.header();
   const std::uint64_t of_record = 2 * input_record_bytes(header.m) + sizeof(KeyedRecord);
-  num_threads = static_cast<unsigned>(std::clamp<std::uint64_t>(memory_bytes / kLeastOfThread, 1, run.num_threads));
-  most_records = std::max<std::uint64_t>(1, memory_bytes / num_threads / of_record);
+  num_threads =
+      static_cast<unsigned>(std::clamp<std::uint64_t>(sorting.memory_bytes / kLeastOfThread, 1, run.num_threads));
+  most_records = std::max<std::uint64_t>(1, sorting.memory_bytes / num_threads / of_record);
   // Parts are chosen by a sample: none is expected to be this much larger than the others.
   const std::uint64_t mean_records = most_records - most_records * 2 / 5;
   const bool fits = header.num_blocks <= most_records;
   if (!fits) choose_keys(source, (header.num_blocks + mean_records - 1) / mean_records, run);
   std::vector<std::uint64_t> counts(size(), 0);
   for_indices(source, run, [&](std::uint64_t, BlockIndex at) {
-    std::atomic_ref(counts[part_of(key_of(at))]).fetch_add(1, std::memory_order_relaxed);
+    std::atomic_ref(counts[part_of(at)]).fetch_add(1, std::memory_order_relaxed);
   });
   begins.resize(size() + 1);
   std::partial_sum(counts.begin(), counts.end(), begins.begin() + 1);
@@ -98,27 +104,27 @@ void SortedMatrix::Parts::choose_keys(const Source& source, std::uint64_t num_pa
     for (std::uint64_t x = begin; x < end; ++x) {
       const std::uint64_t shift = (x * 0x9E37'79B9'7F4A'7C15u >> 32) % stride;  // a fixed place may meet a pattern
       source.read(x * stride + shift, 1, raw.data());
-      sample[x] = key_of(read_index(raw.data()));
+      sample[x] = key_of(read_index(raw.data()), along);
     }
   });
   std::sort(sample.begin(), sample.end());
   for (std::uint64_t p = 1; p < num_parts; ++p) first_keys.push_back(sample[p * sample.size() / num_parts]);
 }
 
-SortedMatrix::SortedMatrix(const Source& source, const io::ScratchFile& file, const SortPlace& place, const Run& run)
+SortedMatrix::SortedMatrix(const Source& source, const io::ScratchFile& file, const Sorting& sorting, const Run& run)
     : header_(source.header()),
       name_(source.name()),
       file_(file),
-      offset_(place.file_offset),
+      offset_(sorting.file_offset),
       record_bytes_(input_record_bytes(header_.m)) {
   if (header_.num_blocks == 0) return;
-  const Parts parts(source, place.memory_bytes, run);
-  Run sorting = run;
-  sorting.num_threads = parts.num_threads;
+  const Parts parts(source, sorting, run);
+  Run fewer_threads = run;
+  fewer_threads.num_threads = parts.num_threads;
   const auto timing = run.clock.scope(Stage::build);
-  if (parts.size() > 1) distribute(source, parts, sorting);
-  sorting.parallel_for(parts.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t p = begin; p < end; ++p) sort_part(source, parts, p, sorting);
+  if (parts.size() > 1) distribute(source, parts, fewer_threads);
+  fewer_threads.parallel_for(parts.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t p = begin; p < end; ++p) sort_part(source, parts, p, fewer_threads);
   });
 }
 
@@ -133,7 +139,7 @@ void SortedMatrix::distribute(const Source& source, const Parts& parts, const Ru
     AlignedArray<std::uint32_t> part_of(count);
     std::vector<std::uint32_t> ends(parts.size(), 0);
     for (std::uint64_t x = 0; x < count; ++x) {
-      part_of[x] = static_cast<std::uint32_t>(parts.part_of(key_of(read_index(raw.data() + x * record_bytes_))));
+      part_of[x] = static_cast<std::uint32_t>(parts.part_of(read_index(raw.data() + x * record_bytes_)));
       ++ends[part_of[x]];
     }
     std::partial_sum(ends.begin(), ends.end(), ends.begin());
@@ -170,12 +176,12 @@ void SortedMatrix::sort_part(const Source& source, const Parts& parts, std::size
   for (std::uint64_t x = 0; x < count; ++x) {
     const BlockIndex at = read_index(raw.data() + x * record_bytes_);
     if (at.i >= nb || at.j >= nb) throw_changed_content(name_);  // it was in range before
-    order[x] = {.key = key_of(at), .number = static_cast<std::uint32_t>(x)};
+    order[x] = {.key = key_of(at, parts.along), .number = static_cast<std::uint32_t>(x)};
   }
   std::sort(order.begin(), order.end(), [](const KeyedRecord& x, const KeyedRecord& y) { return x.key < y.key; });
   run.check_cancelled();
   for (std::uint64_t x = 0; x < count; ++x) {
-    if (x != 0 && order[x].key == order[x - 1].key) throw_twice(source, index_of(order[x].key), run);
+    if (x != 0 && order[x].key == order[x - 1].key) throw_twice(source, index_of(order[x].key, parts.along), run);
     std::memcpy(sorted.data() + x * record_bytes_, raw.data() + order[x].number * record_bytes_, record_bytes_);
   }
   file_.write_at(offset_ + begin * record_bytes_, {sorted.data(), count * record_bytes_});
@@ -208,6 +214,32 @@ void RangesSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst
     count -= here;
     dst += here * record;
   }
+}
+
+SortedOperands::SortedOperands(const Inputs& inputs, io::ScratchFile file, const plan::Execution& execution,
+                               const Run& run)
+    : file_(std::move(file)), a_(inputs.a, file_, {.memory_bytes = execution.slab_limits.host_bytes}, run) {
+  const bool by_rows = execution.is_sorted_by_rows();
+  const auto same = inputs.a.identity();
+  if (by_rows && same && same == inputs.b.identity()) return;
+  b_.emplace(inputs.b, file_,
+             Sorting{.along = by_rows ? Along::rows : Along::columns,
+                     .file_offset = inputs.a.header().num_blocks * input_record_bytes(inputs.m()),
+                     .memory_bytes = execution.slab_limits.host_bytes},
+             run);
+}
+
+std::unique_ptr<SortedOperands> sort_operands(const Inputs& inputs, const Run& run, plan::Execution& execution) {
+  io::ScratchFile file = io::ScratchFile::make(run.scratch_folders, execution.scratch_bytes, execution.why_no_scratch);
+  if (!file.is_open()) return nullptr;
+  try {
+    return std::make_unique<SortedOperands>(inputs, std::move(file), execution, run);
+  } catch (const CannotSort&) {
+    execution.why_no_scratch = "too many records lie close together to be sorted in memory";
+  } catch (const io::ScratchFull& full) {
+    execution.why_no_scratch = full.why;
+  }
+  return nullptr;
 }
 
 }  // namespace spmm::slabs

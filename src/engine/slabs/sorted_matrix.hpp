@@ -1,20 +1,25 @@
-// An operand in a scratch file, its records in the order of rows and columns: slabs of it are read in long pieces.
+// Operands in a scratch file, their records in the order of slabs: those are read in long pieces.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
+#include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
+#include "engine/slabs/cut.hpp"
 #include "io/files/scratch_file.hpp"
+#include "plan/execution.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::slabs {
 
-/// How many bytes sorting may take, and where they go in the file.
-struct SortPlace {
+/// How a matrix is sorted: row by row or column by column, with how much memory, and to where in the file.
+struct Sorting {
+  Along along = Along::rows;
   std::uint64_t file_offset = 0;
   std::uint64_t memory_bytes = 0;
 };
@@ -32,9 +37,9 @@ struct RecordRange {
 class SortedMatrix {
  public:
   /// Reads the source two or three times, and writes its records once or twice; everything else comes from the file.
-  /// Memory: place.memory_bytes. Errors: FormatError (index out of range, the same block twice, changed meanwhile),
-  /// IoError, CannotSort, Interrupted.
-  SortedMatrix(const Source& source, const io::ScratchFile& file, const SortPlace& place, const Run& run);
+  /// Memory: sorting.memory_bytes. Errors: FormatError (index out of range, the same block twice, changed meanwhile),
+  /// IoError, io::ScratchFull, CannotSort, Interrupted.
+  SortedMatrix(const Source& source, const io::ScratchFile& file, const Sorting& sorting, const Run& run);
 
   [[nodiscard]] const MatrixHeader& header() const { return header_; }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -69,5 +74,30 @@ class RangesSource : public Source {
   std::vector<RecordRange> ranges_;
   std::vector<std::uint64_t> firsts_;  ///< number of the first record of each range in this source
 };
+
+/// All records of a sorted matrix that is not empty.
+inline RangesSource all_records(const SortedMatrix& matrix) {
+  return {matrix, {{.begin = 0, .end = matrix.header().num_blocks}}};
+}
+
+/// Both operands of a product, sorted into one scratch file.
+class SortedOperands {
+ public:
+  /// In the order that `execution` wants: both by rows, so that one file that is both is sorted once, or B by columns.
+  /// Errors: as SortedMatrix.
+  SortedOperands(const Inputs& inputs, io::ScratchFile file, const plan::Execution& execution, const Run& run);
+
+  [[nodiscard]] const SortedMatrix& a() const { return a_; }
+  [[nodiscard]] const SortedMatrix& b() const { return b_ ? *b_ : a_; }
+
+ private:
+  io::ScratchFile file_;
+  SortedMatrix a_;
+  std::optional<SortedMatrix> b_;
+};
+
+/// Sorts the operands into a scratch file in one of run.scratch_folders; null, and why in execution.why_no_scratch, if
+/// it cannot be made, has too little room, or records cannot be sorted. Errors: FormatError, IoError, Interrupted.
+std::unique_ptr<SortedOperands> sort_operands(const Inputs& inputs, const Run& run, plan::Execution& execution);
 
 }  // namespace spmm::slabs

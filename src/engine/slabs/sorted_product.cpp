@@ -1,3 +1,4 @@
+// Slabs of rows of A that keep the limits, found as they come, and single rows that need too much of B.
 #include "engine/slabs/sorted_product.hpp"
 
 #include <algorithm>
@@ -156,30 +157,31 @@ struct SlabOfA {
 
 class SortedProduct {
  public:
-  SortedProduct(const SortedMatrix& a, const SortedMatrix& b, RowGroups groups, Sink& sink,
-                const RunAtOnce& run_at_once, const Run& run, const plan::Execution& execution)
-      : a_(a),
-        b_(b),
-        groups_(std::move(groups)),
-        indices_(a),
+  SortedProduct(const SortedOperands& operands, Sink& sink, const MultiplyAtOnce& multiply_at_once, const Run& run,
+                const plan::Execution& execution)
+      : a_(operands.a()),
+        b_(operands.b()),
+        groups_(all_records(b_), execution.num_row_groups, run),
+        indices_(a_),
         sink_(sink),
-        run_at_once_(run_at_once),
+        multiply_at_once_(multiply_at_once),
         run_(run),
         execution_(execution),
         last_(execution) {}
 
-  ProductStats run(plan::Execution& execution) {
+  /// Leaves the last exact execution, with the partition of the whole.
+  ProductStats multiply(plan::Execution& execution) {
     const std::uint32_t num_records = a_.header().num_blocks;
     std::uint32_t num_slabs = 0;
     for (std::uint32_t begin = 0; begin < num_records || num_slabs == 0; ++num_slabs) {
       run_.check_cancelled();
       const SlabOfA slab = next_slab(begin);
       begin = slab.records.end;
-      run_slab(slab);
+      multiply_slab(slab);
     }
     adopt_last(last_, execution);
-    execution.a_bands = std::max(2U, num_slabs);
-    execution.b_bands = most_parts_;
+    execution.num_a_slabs = std::max(2U, num_slabs);
+    execution.num_b_slabs = most_parts_;
     return total_;
   }
 
@@ -205,7 +207,7 @@ class SortedProduct {
     return longer;
   }
 
-  void run_slab(const SlabOfA& slab) {
+  void multiply_slab(const SlabOfA& slab) {
     const RecordRange records = slab.records;
     const RangesSource a(a_,
                          records.end > records.begin ? std::vector<RecordRange>{records} : std::vector<RecordRange>{});
@@ -213,13 +215,15 @@ class SortedProduct {
     for (std::uint32_t r = records.begin; r < records.end; ++r) groups_.add(indices_.at(r).j);
     const RangesSource b(b_, groups_.marked());
     const plan::SlabCaps& caps = execution_.slab_caps;
-    if (a.header().num_blocks <= caps.a_blocks && b.header().num_blocks <= caps.b_blocks) return multiply(a, b);
+    if (a.header().num_blocks <= caps.a_blocks && b.header().num_blocks <= caps.b_blocks) {
+      return multiply_ranges({a, b});
+    }
     if (a.header().num_blocks > execution_.row_caps.a_blocks) throw_row_too_long();
-    run_row(a, b);
+    multiply_row(a, b);
   }
 
   /// One block row of A by some columns of B after the other, which is the order of its result.
-  void run_row(const Source& a, const RangesSource& b) {
+  void multiply_row(const Source& a, const RangesSource& b) {
     const std::uint64_t nb = b.header().blocks_per_side();
     const auto bucket_of = [&](std::uint32_t column) { return std::uint64_t{column} * kNumBuckets / nb; };
     std::vector<std::uint64_t> counts(kNumBuckets, 0);
@@ -240,16 +244,16 @@ class SortedProduct {
         records[num_found.fetch_add(1, std::memory_order_relaxed)] = static_cast<std::uint32_t>(record);
       });
       std::sort(records.begin(), records.end());
-      multiply(a, SlabSource(b, std::move(records), run_));
+      multiply_ranges({a, SlabSource(b, std::move(records), run_)});
       ++num_parts;
     }
     most_parts_ = std::max(most_parts_, num_parts);
   }
 
-  void multiply(const Source& a, const Source& b) {
+  void multiply_ranges(const Inputs& inputs) {
     last_ = execution_;
     SlabSink sink(sink_);
-    add_slab(run_at_once_(a, b, sink, last_), sink_, total_);
+    add_slab(multiply_at_once_(inputs, sink, last_), sink_, total_);
     sink.wait(run_);
   }
 
@@ -263,7 +267,7 @@ class SortedProduct {
   RowGroups groups_;
   IndexReader indices_;
   Sink& sink_;
-  const RunAtOnce& run_at_once_;
+  const MultiplyAtOnce& multiply_at_once_;
   const Run& run_;
   const plan::Execution& execution_;
   plan::Execution last_;
@@ -274,21 +278,10 @@ class SortedProduct {
 
 }  // namespace
 
-ProductStats multiply_sorted(const Source& a, const Source& b, const io::ScratchFile& file, Sink& sink,
-                             const RunAtOnce& run_at_once, const Run& run, plan::Execution& execution) {
-  const std::uint64_t a_bytes = a.header().num_blocks * input_record_bytes(a.header().m);
-  const std::uint64_t memory_bytes = execution.slab_limits.host_bytes;
-  const auto same = a.identity();
-  const SortedMatrix sorted_a(a, file, {.file_offset = 0, .memory_bytes = memory_bytes}, run);
-  std::optional<SortedMatrix> sorted_b;
-  if (!same || same != b.identity()) {
-    sorted_b.emplace(b, file, SortPlace{.file_offset = a_bytes, .memory_bytes = memory_bytes}, run);
-  }
-  RowGroups groups(b, execution.num_row_groups, run);
-  SortedProduct product(sorted_a, sorted_b ? *sorted_b : sorted_a, std::move(groups), sink, run_at_once, run,
-                        execution);
+ProductStats multiply_sorted(const SortedOperands& operands, Sink& sink, const MultiplyAtOnce& multiply_at_once,
+                             const Run& run, plan::Execution& execution) {
   plan::Execution done = execution;
-  const ProductStats stats = product.run(done);
+  const ProductStats stats = SortedProduct(operands, sink, multiply_at_once, run, execution).multiply(done);
   execution = std::move(done);
   return stats;
 }

@@ -1,3 +1,4 @@
+// Reading the records of a slab; merging kept results row by row.
 #include "engine/slabs/streams.hpp"
 
 #include <algorithm>
@@ -97,6 +98,7 @@ SlabSource::SlabSource(const Source& whole, AlignedArray<std::uint32_t> records,
 
 void SlabSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
   if (count == 0) return;
+  if (whole_.is_in_memory()) return read_own(first, count, dst);
   const std::uint64_t bytes = input_record_bytes(header_.m);
   const std::uint64_t distance = records_[first + count - 1] - records_[first] + std::uint64_t{1};
   const std::uint64_t most = std::min(distance, std::max<std::uint64_t>(1, kReadBytes / bytes));
@@ -108,6 +110,18 @@ void SlabSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) 
     while (end < first + count && records_[end] - begin < most) ++end;
     whole_.read(begin, records_[end - 1] + 1 - begin, raw.data());
     for (; x < end; ++x, dst += bytes) std::memcpy(dst, raw.data() + (records_[x] - begin) * bytes, bytes);
+  }
+}
+
+/// Neighbours at once, and none of the records between them.
+void SlabSource::read_own(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
+  const std::uint64_t bytes = input_record_bytes(header_.m);
+  for (std::uint64_t x = first, end = first; x < first + count; x = end) {
+    run_.check_cancelled();
+    do ++end;
+    while (end < first + count && records_[end] == records_[end - 1] + 1);
+    whole_.read(records_[x], end - x, dst);
+    dst += (end - x) * bytes;
   }
 }
 

@@ -31,10 +31,13 @@ class SlabSource : public Source {
   }
   [[nodiscard]] std::string place(std::uint64_t record) const override { return whole_.place(records_[record]); }
   [[nodiscard]] BlockIndex original_index(BlockIndex index) const override { return whole_.original_index(index); }
+  [[nodiscard]] bool is_in_memory() const override { return whole_.is_in_memory(); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   void check_unchanged() const override { whole_.check_unchanged(); }
 
  private:
+  void read_own(std::uint64_t first, std::uint64_t count, std::byte* dst) const;
+
   const Source& whole_;
   const Run& run_;
   MatrixHeader header_;

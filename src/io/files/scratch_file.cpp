@@ -61,6 +61,7 @@ void ScratchFile::write_at(std::uint64_t offset, std::span<const std::byte> byte
     const ssize_t put =
         retried([&] { return ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (put <= 0) {
+      if (put < 0 && (errno == ENOSPC || errno == EDQUOT)) throw ScratchFull{text(name_, ": ", error_text(errno))};
       throw IoError(at_offset(name_, offset), text("writing failed (", put == 0 ? "no bytes" : error_text(errno), ")"),
                     "free space there or set TMPDIR to a folder on a larger disk, then run again");
     }

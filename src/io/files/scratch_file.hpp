@@ -12,6 +12,11 @@
 
 namespace spmm::io {
 
+/// Thrown if a file system that reserves nothing turns out to be full.
+struct ScratchFull {
+  std::string why;
+};
+
 /// Threads: may be read and written from several threads at once.
 class ScratchFile {
  public:
@@ -21,8 +26,9 @@ class ScratchFile {
 
   [[nodiscard]] bool is_open() const { return fd_.is_open(); }
 
-  /// Errors: IoError.
+  /// Errors: ScratchFull, IoError.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  /// Errors: IoError.
   void read_at(std::uint64_t offset, std::span<std::byte> dst) const;
 
  private:

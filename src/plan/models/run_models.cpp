@@ -103,6 +103,7 @@ double product_seconds(const Execution& execution, const Statistics& s, const Li
 }
 
 double slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
+  if (execution.backend == Backend::cuda) return product_seconds(execution, s, limits);
   const double in = input_bytes(s.a) + input_bytes(s.b);
   return product_seconds(execution, s, limits) -
          (1 - kReusedShare) * (read_seconds(in, limits) + build_seconds(execution, s, limits));

@@ -17,7 +17,7 @@ inline constexpr double kMoreDeviceStartS = 0.1;
 /// Values: kept_bytes = of input records that a device holds already.
 double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes = 0);
 
-/// The same of one of many slabs that are read from a scratch file, one after the other.
+/// The same of one of many slabs that read no records but their own, one after the other.
 double slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
 
 /// Seconds until a device can be used; 0 on the CPU.

@@ -1,3 +1,4 @@
+// Operands loaded in batches of rows and slabs of columns, and exact sums of a row.
 #include "verify/rows/exact_rows.hpp"
 
 #include <algorithm>
@@ -170,10 +171,11 @@ void ExactRow::multiply(std::span<const WantedSum> wanted, AddProduct add_produc
   }
 }
 
-void for_exact_rows(const Source& a, const Source& b, const RowSlots& b_rows, std::span<const std::uint32_t> rows,
+void for_exact_rows(const Inputs& inputs, const RowSlots& b_rows, std::span<const std::uint32_t> rows,
                     std::uint64_t memory_bytes, const Run& run,
                     const std::function<void(std::size_t number, ExactRow& row, bool first, bool last)>& visit) {
   if (rows.empty()) return;
+  const auto& [a, b] = inputs;
   const std::uint64_t nb = b.header().blocks_per_side();
   const std::uint64_t half = memory_bytes / 2;
   const std::uint64_t num_slabs = num_slabs_of(b.header(), half);

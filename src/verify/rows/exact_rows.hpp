@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
+#include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"
 #include "verify/sums/block_sums.hpp"
@@ -70,7 +71,7 @@ class ExactRow {
 /// block columns, the slabs of one row one after the other. Shapes: rows ascending.
 /// Memory: about memory_bytes for operands (0 = no limit), beside what visit() takes. Threads: visit from several at
 /// once, but of one row by one. Errors: FormatError, OutOfMemory, Interrupted, what the sources throw.
-void for_exact_rows(const Source& a, const Source& b, const RowSlots& b_rows, std::span<const std::uint32_t> rows,
+void for_exact_rows(const Inputs& inputs, const RowSlots& b_rows, std::span<const std::uint32_t> rows,
                     std::uint64_t memory_bytes, const Run& run,
                     const std::function<void(std::size_t number, ExactRow& row, bool first, bool last)>& visit);
 

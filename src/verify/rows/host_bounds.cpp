@@ -1,3 +1,4 @@
+// High bytes of both operands packed into tiles, multiplied panel by panel.
 #include "verify/rows/host_bounds.hpp"
 
 #include <algorithm>

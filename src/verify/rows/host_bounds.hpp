@@ -5,7 +5,7 @@
 
 #include "base/run/bound_task.hpp"
 #include "base/run/run.hpp"
-#include "verify/rows/bound_tiles.hpp"
+#include "verify/simd/bound_tiles.hpp"
 
 namespace spmm {
 

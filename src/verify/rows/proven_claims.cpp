@@ -1,3 +1,4 @@
+// The choice between bounds of whole rows and sums of pairs, and what bounds prove.
 #include "verify/rows/proven_claims.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Saturated elements as erasures of equations, or by exact sums if there are too many.
 #include "verify/rows/saturated_rows.hpp"
 
 #include <algorithm>
@@ -78,7 +79,7 @@ class RowsBySums {
       numbers.push_back(x);
     }
     for_exact_rows(
-        s_.a, s_.b, s_.b_rows, left, s_.settings.memory_bytes, run,
+        {s_.a, s_.b}, s_.b_rows, left, s_.settings.memory_bytes, run,
         [&](std::size_t x, ExactRow& row, bool first, bool last) { visit(numbers[x], row, first, last, run); });
     for (std::size_t x = 0; x < rows_.size(); ++x) {
       if (verdicts_[x].is_wrong) wrong.push_back(rows_[x].row);

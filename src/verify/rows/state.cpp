@@ -1,3 +1,4 @@
+// B X, A (B X), and which block rows may saturate.
 #include "verify/rows/state.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sums modulo 2^61 - 1 without special instructions, and the choice for this processor.
 #include "verify/sums/block_sums.hpp"
 
 #include <array>

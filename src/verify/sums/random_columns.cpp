@@ -1,3 +1,4 @@
+// Fresh keys, and columns of X as tables.
 #include "verify/sums/random_columns.hpp"
 
 #include <sys/random.h>

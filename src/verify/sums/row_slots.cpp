@@ -1,3 +1,4 @@
+// Stored block rows by a bit each or by numbers, whichever takes less memory.
 #include "verify/sums/row_slots.hpp"
 
 #include "base/records/errors.hpp"

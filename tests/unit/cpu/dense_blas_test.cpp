@@ -115,7 +115,7 @@ TEST_CASE("cpu: dense-blas within small memory limits, in slabs, or rejected") {
     Report report;
     CHECK((multiply_into_sink(a, b, options, &report) == expected));
     CHECK(report.plan.host_need_bytes <= limit);
-    CHECK((report.plan.a_bands > 1) == (limit == 3'000'000u));
+    CHECK((report.plan.num_a_slabs > 1) == (limit == 3'000'000u));
     CHECK(report.plan.kernel == "dense-blas");
     CHECK(report.device == cpu::build_info());
   }

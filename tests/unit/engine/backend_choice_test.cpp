@@ -61,7 +61,7 @@ TEST_CASE("pairs of small operands are counted exactly") {
     const BlockMatrix b = test::random_matrix(60 * m, m, 300, 100, 2);
     const auto source_a = make_memory_source(a, "A");
     const auto source_b = make_memory_source(b, "B");
-    const plan::Statistics s = sample_statistics(*source_a, *source_b, 3, workers);
+    const plan::Statistics s = sample_statistics({*source_a, *source_b}, 3, workers);
     CHECK(s.num_pairs == count_pairs(a, b));
     CHECK(s.num_c_blocks <= s.num_pairs);
     CHECK_FALSE(s.exact);
@@ -74,7 +74,7 @@ TEST_CASE("pairs of large operands are estimated from a part of their records") 
   const BlockMatrix b = test::random_matrix(1'500 * 4, 4, 250'000, 100, 2);
   const auto source_a = make_memory_source(a, "A");
   const auto source_b = make_memory_source(b, "B");
-  const plan::Statistics s = sample_statistics(*source_a, *source_b, 4, workers);
+  const plan::Statistics s = sample_statistics({*source_a, *source_b}, 4, workers);
   CHECK(s.num_pairs == Approx(count_pairs(a, b)).epsilon(0.05));
   CHECK(s.num_pairs != count_pairs(a, b));  // not all were read
 }
@@ -85,21 +85,21 @@ TEST_CASE("skewed operands with much more work than their headers tell go to the
   const Hub a(200'000, true);
   const Hub b(200'000, false);
   CHECK(plan::decide(plan::expected_statistics(a.header(), b.header()), limits).backend == Backend::cpu);
-  const BackendChoice choice = choose_backend(a, b, limits, workers);
+  const BackendChoice choice = choose_backend({a, b}, limits, workers);
   CHECK(choice.backend == Backend::cuda);
   CHECK(choice.cpu_s > choice.cuda_s);
   // Transposed they have no pairs at all.
-  CHECK(choose_backend(b, a, limits, workers).backend == Backend::cpu);
+  CHECK(choose_backend({b, a}, limits, workers).backend == Backend::cpu);
 }
 
 TEST_CASE("operands without blocks or with wrong indices do not disturb the choice") {
   Workers workers;
   const BlockMatrix none{.n = 80, .m = 4, .index = {}, .values = {}};
   const auto empty = make_memory_source(none, "A");
-  CHECK(sample_statistics(*empty, *empty, 2, workers).num_pairs == 0);
-  CHECK(choose_backend(*empty, *empty, open_machine(), workers).backend == Backend::cpu);
+  CHECK(sample_statistics({*empty, *empty}, 2, workers).num_pairs == 0);
+  CHECK(choose_backend({*empty, *empty}, open_machine(), workers).backend == Backend::cpu);
   const Hub outside(2'000'000, true);  // rows beyond the matrix
-  CHECK_NOTHROW(sample_statistics(outside, outside, 2, workers));
+  CHECK_NOTHROW(sample_statistics({outside, outside}, 2, workers));
 }
 
 TEST_CASE("what is expected of files within a memory limit counts on a scratch file") {

@@ -1,5 +1,6 @@
 // Products out of core give the bytes of a product at once.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -54,11 +55,57 @@ plan::Execution decide_within(const plan::Statistics& s, const Allowed& allowed)
   e.panel_bytes = std::max<std::uint64_t>(1, 4096 / output_record_bytes(s.m())) * output_record_bytes(s.m());
   e.num_buffers = 3;
   if (s.exact) return e;
-  e.a_bands = slabs_for(s.a, s.a_slab_blocks, allowed.a_blocks);
-  e.b_bands = slabs_for(s.b, s.b_slab_blocks, allowed.b_blocks);
+  e.num_a_slabs = slabs_for(s.a, s.a_slab_blocks, allowed.a_blocks);
+  e.num_b_slabs = slabs_for(s.b, s.b_slab_blocks, allowed.b_blocks);
   e.kept_bytes = allowed.kept_bytes;
-  if (e.a_bands == 0 || e.b_bands == 0) e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory"};
+  if (e.num_a_slabs == 0 || e.num_b_slabs == 0)
+    e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory"};
   return e;
+}
+
+/// multiply_out_of_core() from the first decision on.
+ProductStats multiply_decided(const Inputs& inputs, Sink& sink, const plan::Decide& decide,
+                              const MultiplyAtOnce& at_once, const Run& run, plan::Execution& execution) {
+  execution = decide(expected_statistics(inputs));
+  plan::throw_if_refused(execution);
+  return multiply_out_of_core(inputs, sink, decide, at_once, run, execution);
+}
+
+/// Counts what is read of it: a matrix in memory, or one that is said to lie in a file.
+class CountedSource : public test::MemorySource {
+ public:
+  CountedSource(const BlockMatrix& matrix, bool is_in_memory) : MemorySource(matrix), is_in_memory_(is_in_memory) {}
+  [[nodiscard]] bool is_in_memory() const override { return is_in_memory_; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    num_read += count;
+    MemorySource::read(first, count, dst);
+  }
+  mutable std::atomic<std::uint64_t> num_read{0};
+
+ private:
+  bool is_in_memory_;
+};
+
+/// Records read of both operands, for each record of them, beside those of the slabs that were multiplied.
+double passes_beside_slabs(const BlockMatrix& a, const BlockMatrix& b, const Allowed& allowed, bool in_memory) {
+  const CountedSource source_a(a, in_memory);
+  const CountedSource source_b(b, in_memory);
+  test::MemorySink sink(a.header());
+  StageClock clock;
+  const Run run{.clock = clock, .on_progress = test::kNoProgress, .cancel = nullptr, .num_threads = 2};
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
+  std::uint64_t of_slabs = 0;
+  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
+    of_slabs += std::uint64_t{one.a.header().num_blocks} + one.b.header().num_blocks;
+    return cpu::multiply(one.a, one.b, to, execution, decide, run);
+  };
+  plan::Execution execution;
+  multiply_decided({source_a, source_b}, sink, decide, at_once, run, execution);
+  sink.finish(a.header());
+  CHECK(sink.product() == test::oracle_multiply(a, b));
+  CHECK(execution.num_a_slabs >= 8);
+  const double stored = static_cast<double>(a.index.size() + b.index.size());
+  return static_cast<double>(source_a.num_read + source_b.num_read - of_slabs) / stored;
 }
 
 /// Without finish(): all of the outcome but the product.
@@ -70,10 +117,10 @@ Outcome multiply_into(const BlockMatrix& a, const BlockMatrix& b, const Allowed&
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
   const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
-  const auto run_at_once = [&](const Source& one_a, const Source& one_b, Sink& to, plan::Execution& execution) {
-    return cpu::multiply(one_a, one_b, to, execution, decide, run);
+  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
+    return cpu::multiply(one.a, one.b, to, execution, decide, run);
   };
-  out.stats = multiply_out_of_core(*source_a, *source_b, sink, decide, run_at_once, run, out.execution);
+  out.stats = multiply_decided({*source_a, *source_b}, sink, decide, at_once, run, out.execution);
   return out;
 }
 
@@ -124,18 +171,32 @@ TEST_CASE("the division that is needed is used, and counts add up") {
   const BlockMatrix a = test::random_matrix(4 * 200, 4, 3000, 65535, 1);
   const BlockMatrix b = test::random_matrix(4 * 200, 4, 3000, 65535, 2);
   const Outcome whole = multiply_within(a, b, {.a_blocks = 3000, .b_blocks = 3000});
-  CHECK(whole.execution.a_bands == 1);
-  CHECK(whole.execution.b_bands == 1);
+  CHECK(whole.execution.num_a_slabs == 1);
+  CHECK(whole.execution.num_b_slabs == 1);
   const Outcome rows = multiply_within(a, b, {.a_blocks = 1100, .b_blocks = 3000});
-  CHECK(rows.execution.a_bands >= 3);
-  CHECK(rows.execution.b_bands == 1);
+  CHECK(rows.execution.num_a_slabs >= 3);
+  CHECK(rows.execution.num_b_slabs == 1);
   const Outcome both = multiply_within(a, b, {.a_blocks = 1100, .b_blocks = 800});
-  CHECK(both.execution.a_bands >= 3);
-  CHECK(both.execution.b_bands >= 4);
+  CHECK(both.execution.num_a_slabs >= 3);
+  CHECK(both.execution.num_b_slabs >= 4);
   for (const Outcome* out : {&rows, &both}) {
     CHECK((out->product == whole.product));
     CHECK(out->stats.pairs == whole.stats.pairs);
     CHECK(out->stats.num_blocks == whole.stats.num_blocks);
+  }
+}
+
+TEST_CASE("slabs of operands in memory read their own records alone") {
+  const BlockMatrix a = test::random_matrix(4 * 400, 4, 4000, 65535, 1);
+  const BlockMatrix b = test::random_matrix(4 * 400, 4, 4000, 65535, 2);
+  for (const Allowed& allowed :
+       {Allowed{.a_blocks = 550, .b_blocks = 4000}, Allowed{.a_blocks = 550, .b_blocks = 900}}) {
+    // The indices of A are read once, those of B twice: for the sizes of slabs, and for their records.
+    const double in_memory = passes_beside_slabs(a, b, allowed, true);
+    const double in_files = passes_beside_slabs(a, b, allowed, false);
+    INFO(in_memory << " and " << in_files);
+    CHECK(in_memory <= 1.6);
+    CHECK(in_files > 4 * in_memory);
   }
 }
 
@@ -145,8 +206,8 @@ TEST_CASE("a slab whose result is too large is divided further") {
   const ProductMatrix expected = test::oracle_multiply(a, b);
   const std::uint64_t result_bytes = expected.index.size() * output_record_bytes(8);
   const Outcome out = multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = result_bytes / 10});
-  CHECK(out.execution.a_bands == 1);
-  CHECK(out.execution.b_bands >= 2);
+  CHECK(out.execution.num_a_slabs == 1);
+  CHECK(out.execution.num_b_slabs >= 2);
   CHECK((out.product == expected));
   CHECK_THROWS_AS(multiply_within(a, b, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 300}), OutOfMemory);
 }
@@ -165,17 +226,17 @@ TEST_CASE("lists of slabs take no more than is planned, however often a slab is 
   const Source* first_b = nullptr;
   unsigned num_slabs_of_a = 0;
   std::uint64_t most_bytes = 0;
-  const auto run_at_once = [&](const Source& a, const Source& b, Sink& to, plan::Execution& execution) {
-    if (first_b == nullptr) first_b = &b;
-    if (first_b == &b) {  // nothing is kept yet
+  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
+    if (first_b == nullptr) first_b = &one.b;
+    if (first_b == &one.b) {  // nothing is kept yet
       ++num_slabs_of_a;
       most_bytes = std::max(most_bytes, array_usage().bytes - before);
     }
-    return cpu::multiply(a, b, to, execution, decide, run);
+    return cpu::multiply(one.a, one.b, to, execution, decide, run);
   };
   plan::Execution execution;
-  multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution);
-  CHECK(execution.a_bands == 1);
+  multiply_decided({*source, *source}, *sink, decide, at_once, run, execution);
+  CHECK(execution.num_a_slabs == 1);
   CHECK(num_slabs_of_a > 10);
   const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
   CHECK(most_bytes + counts <= plan::slab_list_bytes(matrix.header(), matrix.header()));
@@ -193,14 +254,14 @@ TEST_CASE("lists of needed rows take no more than is planned") {
   const std::uint64_t before = array_usage().bytes;
   std::uint64_t most_bytes = 0;
   unsigned num_slabs = 0;
-  const auto run_at_once = [&](const Source& a, const Source& b, Sink& to, plan::Execution& execution) {
+  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
     ++num_slabs;
     most_bytes = std::max(most_bytes, array_usage().bytes - before);
-    return cpu::multiply(a, b, to, execution, decide, run);
+    return cpu::multiply(one.a, one.b, to, execution, decide, run);
   };
   plan::Execution execution;
-  multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution);
-  CHECK(execution.b_bands == 1);
+  multiply_decided({*source, *source}, *sink, decide, at_once, run, execution);
+  CHECK(execution.num_b_slabs == 1);
   CHECK(num_slabs >= 10);
   const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
   CHECK(most_bytes + counts <= plan::needed_list_bytes(matrix.header(), matrix.header()));
@@ -218,12 +279,12 @@ TEST_CASE("a division that the exact sizes of slabs forbid is refused, and nothi
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
   unsigned runs = 0;
   const auto decide = [&](const plan::Statistics& s) { return decide_within(s, {.a_blocks = 100, .b_blocks = 150}); };
-  const auto run_at_once = [&](const Source&, const Source&, Sink&, plan::Execution&) {
+  const auto at_once = [&](const Inputs&, Sink&, plan::Execution&) {
     ++runs;
     return ProductStats{};
   };
   plan::Execution execution;
-  CHECK_THROWS_AS(multiply_out_of_core(*source, *source, *sink, decide, run_at_once, run, execution), OutOfMemory);
+  CHECK_THROWS_AS(multiply_decided({*source, *source}, *sink, decide, at_once, run, execution), OutOfMemory);
   CHECK(runs == 0);
 }
 
@@ -278,7 +339,7 @@ TEST_CASE("a duplicate of B in a block row that A does not meet is rejected, too
   b.index.push_back({.i = 7, .j = 3});
   b.values.resize(b.index.size() * 16);
   const Allowed rows{.a_blocks = 100, .b_blocks = 1000};
-  CHECK(multiply_within(a, b, rows).execution.b_bands == 1);
+  CHECK(multiply_within(a, b, rows).execution.num_b_slabs == 1);
   b.index.push_back({.i = 7, .j = 3});
   b.values.resize(b.index.size() * 16);
   CHECK_THROWS_AS(multiply_within(a, b, rows), FormatError);

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,12 +12,15 @@
 #include <string>
 #include <vector>
 
+#include "cpu/backend.hpp"
 #include "plan/decide.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/memory_stream.hpp"
 #include "support/process.hpp"
 #include "support/product_cases.hpp"
+#include "support/wrapped_calls.hpp"
 #include "unit/plan/plan_support.hpp"
 
 namespace {
@@ -123,8 +127,8 @@ TEST_CASE("a block row that meets all of B comes alone, some columns after the o
   const SortedOperands operands(a, test::random_matrix(8 * 4096, 8, 30'000, 300, 2));
   const Report report = operands.check(within(5'000'000));
   REQUIRE(report.plan.scratch_bytes != 0);
-  CHECK(report.plan.a_bands > 2);
-  CHECK(report.plan.b_bands > 1);
+  CHECK(report.plan.num_a_slabs > 2);
+  CHECK(report.plan.num_b_slabs > 1);
 }
 
 TEST_CASE("what is read rises slowly as the limit falls") {
@@ -138,7 +142,7 @@ TEST_CASE("what is read rises slowly as the limit falls") {
     const std::uint64_t before = read_so_far();
     const Report report = multiply(folder.file("a"), folder.file("b"), "/dev/null", within(limit));
     const std::uint64_t bytes = read_so_far() - before;
-    INFO("limit " << limit << ": " << report.plan.a_bands << " x " << report.plan.b_bands << " slabs, "
+    INFO("limit " << limit << ": " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs, "
                   << report.plan.scratch_bytes << " bytes of scratch, " << bytes << " bytes read, " << last
                   << " before");
     if (first == 0) first = bytes;
@@ -147,6 +151,95 @@ TEST_CASE("what is read rises slowly as the limit falls") {
     last = bytes;
   }
   CHECK(last < pairs * input_record_bytes(8) + 8 * first);  // nothing is read more often than it is used
+}
+
+TEST_CASE("dense operands are sorted into slabs of rows and of columns, which read their own records alone") {
+  const test::TemporaryFolder folder;  // 4.8 MB each
+  constexpr std::uint32_t kBlocks = 96 * 96;
+  write_matrix(folder.file("a"), test::random_matrix(16 * 96, 16, kBlocks, 2047, 1));
+  write_matrix(folder.file("b"), test::random_matrix(16 * 96, 16, kBlocks, 2047, 2));
+  multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(0));
+  for (const std::uint64_t limit : {10'000'000u, 8'300'000u, 7'000'000u}) {
+    const std::uint64_t before = read_so_far();
+    const Report report = multiply(folder.file("a"), folder.file("b"), folder.file("limited"), within(limit));
+    const std::uint64_t operand_bytes = 2 * kBlocks * input_record_bytes(16);
+    const double passes = static_cast<double>(read_so_far() - before) / static_cast<double>(operand_bytes);
+    INFO("limit " << limit << ": " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs, "
+                  << passes << " passes");
+    CHECK((bytes_of_file(folder.file("limited")) == bytes_of_file(folder.file("c"))));
+    CHECK(report.plan.scratch_bytes == operand_bytes);
+    CHECK(report.plan.num_b_slabs > 1);
+    // Sorting and lists of indices; each slab as often as the other operand has slabs.
+    CHECK(passes < 8 + (report.plan.num_a_slabs + report.plan.num_b_slabs) / 2.0);
+  }
+}
+
+TEST_CASE("a product on a GPU sorts its operands first if that is predicted faster") {
+  const BlockMatrix a = test::random_matrix(8 * 4096, 8, 150'000, 65535, 1);
+  plan::Limits limits = test::large_machine();
+  limits.backend = Backend::cuda;
+  limits.has_scratch = true;
+  limits.device->bytes = 200u << 20;
+  const plan::Statistics s = plan::expected_statistics(a.header(), a.header());
+  while (plan::decide(s, limits).scratch_bytes == 0) limits.device->bytes -= limits.device->bytes / 20;
+  REQUIRE_FALSE(plan::decide(s, limits).is_refused());
+  plan::Limits without = limits;
+  without.has_scratch = false;
+  CHECK(plan::decide(s, without).predicted_s > plan::decide(s, limits).predicted_s);
+  // A pretended GPU: the CPU runs what is decided.
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> folders = {folder.path().string()};
+  StageClock clock;
+  const Run run{.clock = clock,
+                .on_progress = test::kNoProgress,
+                .cancel = nullptr,
+                .num_threads = 2,
+                .scratch_folders = folders};
+  plan::Limits of_cpu = test::large_machine();
+  of_cpu.backend = Backend::cpu;
+  std::uint64_t num_read = 0;
+  const auto exact = [&](const plan::Statistics& slabs) { return plan::decide(slabs, of_cpu); };
+  const MultiplyAtOnce at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
+    CHECK(execution.backend == Backend::cuda);
+    num_read += std::uint64_t{one.a.header().num_blocks} + one.b.header().num_blocks;
+    plan::Execution expected = exact(plan::expected_statistics(one.a.header(), one.b.header()));
+    return cpu::multiply(one.a, one.b, to, expected, exact, run);
+  };
+  write_matrix(folder.file("a"), a);
+  const auto source = open_file_source(folder.file("a"));
+  test::MemorySink sink(a.header());
+  const Inputs inputs{.a = *source, .b = *source};
+  const auto decide = [&](const plan::Statistics& slabs) { return plan::decide(slabs, limits); };
+  plan::Execution execution = decide(expected_statistics(inputs));
+  multiply_out_of_core(inputs, sink, decide, at_once, run, execution);
+  sink.finish(a.header());
+  INFO(execution.num_a_slabs << " x " << execution.num_b_slabs << " slabs, " << num_read << " records");
+  CHECK(execution.is_in_slabs());
+  if (execution.why_no_scratch.empty()) CHECK(execution.scratch_bytes != 0);
+  CHECK(sink.product() == multiply(a, a, within(0)));
+}
+
+TEST_CASE("a disk that is full while the operands are sorted: slabs are read from the operands") {
+  const SortedOperands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
+                                test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
+  struct Restore {
+    ~Restore() { test::system_calls = test::real_calls; }
+  } const restore;
+  test::system_calls.fallocate = [](int, int, off_t, off_t) {
+    errno = EOPNOTSUPP;
+    return -1;
+  };
+  static int num_writes = 0;
+  num_writes = 0;
+  test::system_calls.pwrite = [](int fd, const void* from, size_t size, off_t offset) -> ssize_t {
+    if (++num_writes != 2) return test::real_calls.pwrite(fd, from, size, offset);
+    errno = ENOSPC;
+    return -1;
+  };
+  const Report report = operands.check(within(4'900'000));
+  CHECK(num_writes > 2);
+  CHECK(report.plan.scratch_bytes == 0);
+  CHECK(report.plan.why_no_scratch.find("No space left on device") != std::string::npos);
 }
 
 TEST_CASE("the predicted time rises slowly as the limit falls") {
@@ -164,8 +257,8 @@ TEST_CASE("the predicted time rises slowly as the limit falls") {
     const std::uint64_t tenth = blocks * 2 * input_record_bytes(8) / 10;
     for (; limits.host_bytes > tenth; limits.host_bytes -= limits.host_bytes / 20) {
       const plan::Execution e = plan::decide(s, limits);
-      INFO("n " << side << ", k " << blocks << ", " << limits.host_bytes << " bytes: " << e.a_bands << " x "
-                << e.b_bands << ", " << e.predicted_s << " s, before " << last);
+      INFO("n " << side << ", k " << blocks << ", " << limits.host_bytes << " bytes: " << e.num_a_slabs << " x "
+                << e.num_b_slabs << ", " << e.predicted_s << " s, before " << last);
       REQUIRE_FALSE(e.is_refused());
       CHECK(e.predicted_s <= 1.5 * last + 0.5 * at_once);
       last = e.predicted_s;
@@ -221,7 +314,7 @@ TEST_CASE("a record whose index leaves the matrix after it was counted is a chan
   StageClock clock;
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 1};
-  CHECK_THROWS_AS(slabs::SortedMatrix(source, file, {.file_offset = 0, .memory_bytes = 1u << 20}, run), FormatError);
+  CHECK_THROWS_AS(slabs::SortedMatrix(source, file, {.memory_bytes = 1u << 20}, run), FormatError);
 }
 
 TEST_CASE("without a folder on a disk the slabs are read from the operands, and the plan says why") {

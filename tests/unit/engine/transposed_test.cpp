@@ -153,9 +153,9 @@ TEST_CASE("transposed operands out of core: slabs of A, the rows of B that they 
     ProductOptions options = transposing(true, true, "reference");  // the others need 2 MB beside the operands
     options.verify_blocks = 10;
     const Report report = engine.multiply(files.path("a.bin"), files.path("b.bin"), files.path("c.bin"), options);
-    INFO(limit << " bytes: " << report.plan.a_bands << " x " << report.plan.b_bands << " slabs");
-    cut_a = cut_a || (report.plan.a_bands > 1 && report.plan.b_bands == 1);
-    cut_b = cut_b || report.plan.b_bands > 1;
+    INFO(limit << " bytes: " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs");
+    cut_a = cut_a || (report.plan.num_a_slabs > 1 && report.plan.num_b_slabs == 1);
+    cut_b = cut_b || report.plan.num_b_slabs > 1;
     multiply(files.path("ta.bin"), files.path("tb.bin"), files.path("expected.bin"), {{}, transposing(false, false)});
     CHECK(files.bytes("c.bin") == files.bytes("expected.bin"));
   }

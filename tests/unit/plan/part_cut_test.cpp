@@ -114,9 +114,10 @@ TEST_CASE("parts: as many may be asked for as an index names, and no more") {
   const MatrixHeader header{.n = 8, .m = 1, .num_blocks = 8};
   ProductOptions options;
   options.num_parts = plan::kMaxParts;
-  CHECK(wanted_parts(header, header, options) == plan::kMaxParts);
+  const plan::Statistics expected = plan::expected_statistics(header, header);
+  CHECK(wanted_parts(expected, options) == plan::kMaxParts);
   options.num_parts = plan::kMaxParts + 1;
-  CHECK_THROWS_AS(wanted_parts(header, header, options), UsageError);
+  CHECK_THROWS_AS(wanted_parts(expected, options), UsageError);
 }
 
 TEST_CASE("parts: as many as pay, and enough for the blocks of a file") {

@@ -41,17 +41,17 @@ plan::Execution small_slabs(const plan::Statistics& s, const plan::Limits& limit
 TEST_CASE("slabs of A come alone where that is enough, and no more than are needed") {
   const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
   const plan::Execution rows = plan::decide_slabs(evenly_spread(1u << 20, 8, 60'000), limits, small_slabs);
-  CHECK(rows.a_bands == 2);
-  CHECK(rows.b_bands == 1);
+  CHECK(rows.num_a_slabs == 2);
+  CHECK(rows.num_b_slabs == 1);
   CHECK(rows.kept_bytes == 0);
   CHECK(rows.predicted_s > 0);
   // Few blocks in a block row: a slab of A meets few of B's. Many: it meets nearly all of them.
   const plan::Execution needed = plan::decide_slabs(evenly_spread(1u << 20, 8, 240'000), limits, small_slabs);
-  CHECK(needed.a_bands == 8);
-  CHECK(needed.b_bands == 1);
+  CHECK(needed.num_a_slabs == 8);
+  CHECK(needed.num_b_slabs == 1);
   const plan::Execution both = plan::decide_slabs(evenly_spread(1u << 15, 8, 240'000), limits, small_slabs);
-  CHECK(both.a_bands == 8);
-  CHECK(both.b_bands == 4);
+  CHECK(both.num_a_slabs == 8);
+  CHECK(both.num_b_slabs == 4);
   const plan::Statistics large = evenly_spread(1u << 20, 8, 1e8);
   const plan::Execution none = plan::decide_slabs(large, limits, small_slabs);
   CHECK(none.is_refused());
@@ -63,8 +63,8 @@ TEST_CASE("a slab holds the share of its count, rounded up") {
   const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
   // Two slabs of 60,001 blocks: one of them is a block too large.
   const plan::Execution rows = plan::decide_slabs(evenly_spread(1u << 20, 8, 60'001), limits, small_slabs);
-  CHECK(rows.a_bands == 3);
-  CHECK(rows.b_bands == 1);
+  CHECK(rows.num_a_slabs == 3);
+  CHECK(rows.num_b_slabs == 1);
 }
 
 TEST_CASE("from four cores on files are written through mappings") {
@@ -90,13 +90,14 @@ TEST_CASE("several slabs of B leave half of the limit to results that wait to be
     for (const std::uint64_t mb : {40u, 50u, 60u, 80u, 120u, 160u, 200u}) {
       const plan::Limits limits = cpu_limits(mb * 1'000'000);
       const plan::Execution e = plan::decide(s, limits);
-      INFO("n " << n << ", " << mb << " MB: " << e.a_bands << " x " << e.b_bands);
+      INFO("n " << n << ", " << mb << " MB: " << e.num_a_slabs << " x " << e.num_b_slabs);
       if (e.is_refused() || !e.is_in_slabs()) continue;
       CHECK(e.host_limit_bytes == limits.host_bytes);
       CHECK(e.host_need_bytes <= limits.host_bytes);
-      const std::uint64_t lists = e.b_bands == 1 ? plan::needed_list_bytes(s.a, s.b) : plan::slab_list_bytes(s.a, s.b);
+      const std::uint64_t lists =
+          e.num_b_slabs == 1 ? plan::needed_list_bytes(s.a, s.b) : plan::slab_list_bytes(s.a, s.b);
       CHECK(e.slab_limits.host_bytes + e.kept_bytes + lists == limits.host_bytes);
-      if (e.b_bands == 1) {
+      if (e.num_b_slabs == 1) {
         seen_one = true;
         CHECK(e.kept_bytes == 0);
         continue;
@@ -105,8 +106,8 @@ TEST_CASE("several slabs of B leave half of the limit to results that wait to be
       CHECK(e.kept_bytes == (limits.host_bytes - lists) / 2);
       // A slab pair decided on its own stays within the other half.
       const auto share = [](std::uint32_t blocks, std::uint32_t count) { return (blocks + count - 1) / count; };
-      const MatrixHeader a{.n = s.a.n, .m = 8, .num_blocks = share(s.a.num_blocks, e.a_bands)};
-      const MatrixHeader b{.n = s.b.n, .m = 8, .num_blocks = share(s.b.num_blocks, e.b_bands)};
+      const MatrixHeader a{.n = s.a.n, .m = 8, .num_blocks = share(s.a.num_blocks, e.num_a_slabs)};
+      const MatrixHeader b{.n = s.b.n, .m = 8, .num_blocks = share(s.b.num_blocks, e.num_b_slabs)};
       const plan::Execution pair = plan::decide(plan::expected_statistics(a, b), e.slab_limits);
       CHECK_FALSE(pair.is_in_slabs());
       CHECK(pair.host_need_bytes <= limits.host_bytes / 2);
@@ -114,7 +115,7 @@ TEST_CASE("several slabs of B leave half of the limit to results that wait to be
       const double record = static_cast<double>(output_record_bytes(8));
       if (s.num_c_blocks / 64 * record > static_cast<double>(e.kept_bytes) / 1.25) continue;
       seen_kept = true;
-      CHECK(s.num_c_blocks / e.a_bands * record <= static_cast<double>(e.kept_bytes));
+      CHECK(s.num_c_blocks / e.num_a_slabs * record <= static_cast<double>(e.kept_bytes));
     }
   }
   CHECK(seen_kept);
@@ -147,12 +148,12 @@ TEST_CASE("what slabs of A need of B is taken from the indices where they are kn
     s.needed_b_blocks.push_back((240'000 + count - 1) / count);  // as of a band
   }
   const plan::Execution band = plan::decide_slabs(s, limits, small_slabs);
-  CHECK(band.a_bands == 8);
-  CHECK(band.b_bands == 1);
+  CHECK(band.num_a_slabs == 8);
+  CHECK(band.num_b_slabs == 1);
   CHECK(band.kept_bytes == 0);
   CHECK(band.expected_pairs == s.num_pairs);
   std::fill(s.needed_b_blocks.begin(), s.needed_b_blocks.end(), 240'000);
-  CHECK(plan::decide_slabs(s, limits, small_slabs).b_bands > 1);
+  CHECK(plan::decide_slabs(s, limits, small_slabs).num_b_slabs > 1);
 }
 
 TEST_CASE("exact sizes of slabs replace equal shares, in the same function") {
@@ -165,7 +166,7 @@ TEST_CASE("exact sizes of slabs replace equal shares, in the same function") {
   }
   CHECK((plan::decide_slabs(s, limits, small_slabs) == expected));
   s.a_slab_blocks[1] = kMostA + 1;  // two slabs are uneven: three
-  CHECK(plan::decide_slabs(s, limits, small_slabs).a_bands == 3);
+  CHECK(plan::decide_slabs(s, limits, small_slabs).num_a_slabs == 3);
   std::fill(s.a_slab_blocks.begin(), s.a_slab_blocks.end(), 60'000);  // one block row
   CHECK(plan::decide_slabs(s, limits, small_slabs).is_refused());
 }
@@ -176,7 +177,7 @@ TEST_CASE("more memory never makes a run slower as it is predicted, and the divi
   for (const std::uint64_t mb : {50u, 60u, 80u, 120u, 200u, 300u, 1000u}) {
     const plan::Execution e = plan::decide(s, cpu_limits(mb * 1'000'000));
     if (e.is_refused()) continue;
-    INFO(mb << " MB: " << e.a_bands << " x " << e.b_bands << ", " << e.predicted_s << " s, before " << last);
+    INFO(mb << " MB: " << e.num_a_slabs << " x " << e.num_b_slabs << ", " << e.predicted_s << " s, before " << last);
     CHECK(e.predicted_s <= 1.01 * last);
     last = e.predicted_s;
   }

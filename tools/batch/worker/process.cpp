@@ -133,7 +133,7 @@ class Worker {
     result.saturated_elements = report.saturated_elements;
     result.backend = report.plan.backend;
     result.kernel = report.plan.kernel;
-    const double num_products = static_cast<double>(report.plan.a_bands) * report.plan.b_bands;
+    const double num_products = static_cast<double>(report.plan.num_a_slabs) * report.plan.num_b_slabs;
     result.kernel_s = report.plan.predicted_ms / 1e3 * num_products;
     result.num_threads = report.plan.num_threads;
     const FileState out = state_of(order.job.out);

@@ -1,5 +1,5 @@
 // Tiles of sums of products of bytes with AMX: 32 rows and 32 columns at a time in four tile registers.
-#include "verify/rows/bound_tiles.hpp"
+#include "verify/simd/bound_tiles.hpp"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 // Tiles of sums of products of bytes with AVX2: four rows and two vectors of 8 columns at a time.
-#include "verify/rows/bound_tiles.hpp"
+#include "verify/simd/bound_tiles.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

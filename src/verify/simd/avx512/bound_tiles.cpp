@@ -1,5 +1,5 @@
 // Tiles of sums of products of bytes with AVX-512 VNNI: six rows and four vectors of 16 columns at a time.
-#include "verify/rows/bound_tiles.hpp"
+#include "verify/simd/bound_tiles.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,4 +1,5 @@
-#include "verify/rows/bound_tiles.hpp"
+// Tiles of byte products without special instructions, and the choice for this processor.
+#include "verify/simd/bound_tiles.hpp"
 
 #include <algorithm>
 

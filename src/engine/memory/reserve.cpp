@@ -1,0 +1,47 @@
+// Shares of the memory limit: the product, samples to verify, a result that stays.
+#include "engine/memory/reserve.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace spmm {
+
+void reserve_memory(const Plan& plan, const Inputs& inputs, const Run& run, std::uint64_t least_bytes) {
+  if (run.memory == nullptr || run.memory->reserved().host != 0) return;
+  constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
+  const bool in_slabs = plan.num_a_slabs > 1 || plan.num_b_slabs > 1;
+  std::vector<SourceIdentity> files;
+  if (plan.backend == Backend::cuda && !in_slabs && run.more_devices.empty()) {
+    for (const Source* source : {&inputs.a, &inputs.b}) {
+      if (const auto identity = source->identity()) files.push_back(*identity);
+    }
+  }
+  const std::uint64_t host = !in_slabs          ? std::max(plan.host_need_bytes, least_bytes) + run.extra_bytes
+                             : run.keeps_result ? plan.host_limit_bytes + run.extra_bytes
+                                                : kAll;
+  const auto timing = run.clock.scope(Stage::budget);
+  run.memory->reserve({.host = host, .device = in_slabs ? kAll : plan.device_need_bytes}, run.cancel, files);
+  if (in_slabs) return;  // on the first device alone
+  // In the order of the devices, as every product does: none waits for one that waits for it.
+  for (const DeviceUse& use : run.more_devices) {
+    use.memory->reserve({.host = 0, .device = plan.device_need_bytes}, run.cancel);
+  }
+}
+
+VerifySettings leave_to_samples(const ProductOptions& product, std::uint32_t m, plan::Limits& limits) {
+  const std::uint64_t limit_bytes = limits.host_bytes;
+  const VerifySettings settings = verify_settings(product.verify_blocks, product.verify_seed, m, limit_bytes);
+  if (limit_bytes != 0) limits.host_bytes -= std::min(limit_bytes - 1, settings.sample_bytes);
+  return settings;
+}
+
+void leave_to_result(const plan::Statistics& expected, const Sink& sink, plan::Limits& limits) {
+  if (!sink.keeps_records()) return;
+  constexpr double kTolerance = 1.0625;  // what is expected is for evenly spread blocks
+  const double bytes = kTolerance * expected.num_c_blocks * static_cast<double>(output_record_bytes(expected.m()));
+  const std::uint64_t most = limits.host_bytes - limits.host_bytes / 4;
+  limits.host_bytes -= bytes < static_cast<double>(most) ? static_cast<std::uint64_t>(bytes) : most;
+}
+
+}  // namespace spmm
