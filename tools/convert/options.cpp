@@ -1,3 +1,4 @@
+// The command line of spmm-convert.
 #include "tools/convert/options.hpp"
 
 #include <array>
@@ -145,7 +146,7 @@ const char* format_name(FileFormat format) {
 cli::OptionTable make_convert_options() {
   using cli::value;
   cli::OptionTable options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
-  options.positional_help("IN OUT").custom_help("[options]").set_width(100);
+  options.usage("[options] IN OUT", "spmm convert");
   options.add_options("hidden")("in", "", value())("out", "", value());
   options.add_options()                                                                                   //
       ("from", "format of IN: bin or mtx (default: what its content or ending says)", value(), "FORMAT")  //

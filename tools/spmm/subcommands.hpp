@@ -2,6 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <vector>
+
+#include "cli/options/table.hpp"
 
 namespace spmm::tools {
 
@@ -9,6 +12,8 @@ namespace spmm::tools {
 /// where neither is: the arguments are those of a product. A file of that name beside the subcommand is an error of
 /// usage.
 std::optional<int> run_subcommand(int argc, char** argv);
+
+std::vector<cli::SubcommandName> subcommand_names();
 
 // The main functions, each in its tool's folder. Values: argv[0] = any path.
 int batch_main(int argc, char** argv);
