@@ -11,7 +11,6 @@
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/journal/check.hpp"
-#include "tools/batch/journal/failure.hpp"
 #include "tools/batch/supervisor.hpp"
 
 namespace spmm::batch {

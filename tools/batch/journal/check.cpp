@@ -1,3 +1,4 @@
+// Checks of a list before work starts; removal of temporary files that killed processes left.
 #include "tools/batch/journal/check.hpp"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// Shards of a list, from --shard or from the variables of a cluster.
 #include "tools/batch/list/shard.hpp"
 
 #include <algorithm>

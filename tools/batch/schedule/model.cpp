@@ -1,3 +1,4 @@
+// Predicts what a job takes on each kind of worker.
 #include "tools/batch/schedule/model.hpp"
 
 #include <algorithm>

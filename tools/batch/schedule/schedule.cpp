@@ -1,3 +1,4 @@
+// Gives each job to the worker where it ends first.
 #include "tools/batch/schedule/schedule.hpp"
 
 #include <algorithm>
