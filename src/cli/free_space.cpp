@@ -1,3 +1,4 @@
+// Compares an output with the free space of its disk.
 #include "cli/free_space.hpp"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Says how long a product is predicted to take before it starts.
 #include "cli/run_length.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Times kernels on one case and compares their outputs.
 #include "tools/bench/run.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// One conversion, from opening IN to renaming OUT.
 #include "tools/convert/convert.hpp"
 
 #include <algorithm>

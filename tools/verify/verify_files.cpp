@@ -1,3 +1,4 @@
+// Proves that one file is the product of two others.
 #include "tools/verify/verify_files.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Elements of a matrix as a list, sorted and added up.
 #include "tools/convert/blocks/entries.hpp"
 
 #include <algorithm>

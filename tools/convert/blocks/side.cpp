@@ -1,3 +1,4 @@
+// Which side of blocks stores a matrix in the fewest bytes.
 #include "tools/convert/blocks/side.hpp"
 
 #include <algorithm>

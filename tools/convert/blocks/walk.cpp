@@ -1,3 +1,4 @@
+// Reads the blocks of a matrix file in order for a writer of another format.
 #include "tools/convert/blocks/walk.hpp"
 
 #include <algorithm>

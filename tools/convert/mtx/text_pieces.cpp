@@ -1,3 +1,4 @@
+// Cuts a text file into chunks that end with a line.
 #include "tools/convert/mtx/text_pieces.hpp"
 
 #include <algorithm>
