@@ -20,23 +20,23 @@ void add_common_options(OptionTable& options, const std::string& group) {
 
 std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
                                           const std::string& notes) {
-  if (parsed.count("help") > 0) return help_page(options, notes, help_width());
+  if (parsed.count("help") > 0) return help_page(options.page(), notes, help_width());
   if (parsed.count("version") > 0) return version_string() + "\n";
   if (parsed.count("generate") == 0) return std::nullopt;
   switch (option_choice(parsed, "generate", {"man", "bash", "zsh", "fish", "names"})) {
     case 0:
-      return manual_page(options, notes);
+      return manual_page(options.page(), notes);
     case 1:
-      return bash_completion(options);
+      return bash_completion(options.page());
     case 2:
-      return zsh_completion(options);
+      return zsh_completion(options.page());
     case 3:
-      return fish_completion(options);
+      return fish_completion(options.page());
     default:
       break;
   }
   std::string names;
-  for (const OptionDetails& option : options.shown()) names += option.name + "\n";
+  for (const OptionDetails& option : options.page().options) names += option.name + "\n";
   return names;
 }
 

@@ -208,11 +208,11 @@ std::size_t help_width() {
   return columns == 0 ? kFullWidth : std::clamp(columns, kLeastWidth, kFullWidth);
 }
 
-std::string help_page(const OptionTable& table, const std::string& notes, std::size_t width) {
-  std::string page = text(wrapped(table.description(), std::min(width, kFullWidth - 1)), "\nUsage:\n  ",
-                          table.program(), " ", table.arguments(), "\n");
-  if (!table.other_form().empty()) page += text("  ", table.other_form(), " ", table.arguments(), "\n");
-  const std::vector<OptionDetails>& options = table.shown();
+std::string help_page(const ProgramPage& about, const std::string& notes, std::size_t width) {
+  std::string page = text(wrapped(about.description, std::min(width, kFullWidth - 1)), "\nUsage:\n  ", about.program,
+                          " ", about.arguments, "\n");
+  if (!about.other_form.empty()) page += text("  ", about.other_form, " ", about.arguments, "\n");
+  const std::vector<OptionDetails>& options = about.options;
   std::size_t column = 0;
   for (const OptionDetails& option : options) {
     const std::size_t size = option_line(option, 0).size() + 2;
@@ -227,28 +227,28 @@ std::string help_page(const OptionTable& table, const std::string& notes, std::s
     page += wrapped(line, std::min(width, kFullWidth - 1));
   }
   std::string list;
-  if (!table.subcommands().empty()) list = "\nSubcommands, as spmm gen; spmm help NAME shows the options of one:\n";
-  for (const SubcommandName& one : table.subcommands()) {
+  if (!about.subcommands.empty()) list = "\nSubcommands, as spmm gen; spmm help NAME shows the options of one:\n";
+  for (const SubcommandName& one : about.subcommands) {
     list += text("  ", one.word, std::string(10 - std::min<std::size_t>(9, one.word.size()), ' '), one.summary, "\n");
   }
   return page + wrapped(list + notes, width);
 }
 
-std::string manual_page(const OptionTable& table, const std::string& notes) {
-  std::string description = table.description().substr(0, table.description().find('\n'));
+std::string manual_page(const ProgramPage& about, const std::string& notes) {
+  std::string description = about.description.substr(0, about.description.find('\n'));
   if (!description.empty() && description.back() == '.') description.pop_back();
-  const std::string program = table.program();
+  const std::string program = about.program;
   std::string title = program;
   for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const std::string version = version_string();
   std::string page = text(".TH ", roff(title), " 1 \"\" \"", version.substr(0, version.find(" (")),
                           "\" \"spmm manual\"\n", ".SH NAME\n", roff(program), " \\- ", roff(description),
-                          "\n.SH SYNOPSIS\n.B ", roff(program), "\n", roff(table.arguments()), "\n");
-  if (!table.other_form().empty()) {
-    page += text(".br\n.B ", roff(table.other_form()), "\n", roff(table.arguments()), "\n");
+                          "\n.SH SYNOPSIS\n.B ", roff(program), "\n", roff(about.arguments), "\n");
+  if (!about.other_form.empty()) {
+    page += text(".br\n.B ", roff(about.other_form), "\n", roff(about.arguments), "\n");
   }
   page += ".SH OPTIONS\n";
-  const std::vector<OptionDetails>& options = table.shown();
+  const std::vector<OptionDetails>& options = about.options;
   const bool has_groups = options.front().group != options.back().group;
   for (std::size_t o = 0; o < options.size(); ++o) {
     const OptionDetails& option = options[o];
@@ -258,19 +258,19 @@ std::string manual_page(const OptionTable& table, const std::string& notes) {
                  roff(option.typed()), "\\fR", option.is_switch() ? "" : " \\fI" + roff(option.argument) + "\\fR", "\n",
                  roff(option.description), option.otherwise ? roff(" (default: " + *option.otherwise + ")") : "", "\n");
   }
-  if (!table.subcommands().empty()) page += ".SH SUBCOMMANDS\n";
-  for (const SubcommandName& one : table.subcommands()) {
+  if (!about.subcommands.empty()) page += ".SH SUBCOMMANDS\n";
+  for (const SubcommandName& one : about.subcommands) {
     page += text(".TP\n\\fB", roff(program + " " + one.word), "\\fR\n", roff(one.summary),
                  one.word == "help" ? "" : text("; see \\fB", roff(program + "-" + one.word), "\\fR(1)"), "\n");
   }
   return page + notes_as_sections(notes);
 }
 
-std::string bash_completion(const OptionTable& table) {
-  const std::string function = function_of(table.program());
+std::string bash_completion(const ProgramPage& about) {
+  const std::string function = function_of(about.program);
   std::string names;
   std::string cases;
-  for (const OptionDetails& option : table.shown()) {
+  for (const OptionDetails& option : about.options) {
     names += (names.empty() ? "" : " ") + option.typed();
     if (option.is_switch()) continue;
     cases += text("    ", option.typed(), ")\n");
@@ -281,7 +281,7 @@ std::string bash_completion(const OptionTable& table) {
     }
     cases += "      return\n      ;;\n";
   }
-  const std::string words = words_of(table.subcommands());
+  const std::string words = words_of(about.subcommands);
   const std::string dispatch = words.empty() ? ""
                                              : text(R"(  local subcommands=')", words, R"('
   if ((COMP_CWORD == 1)) && [[ $cur != -* ]]; then
@@ -297,7 +297,7 @@ std::string bash_completion(const OptionTable& table) {
     return
   fi
 )");
-  return text("# Completion of ", table.program(), " in bash, made from its options.\n", function, R"(() {
+  return text("# Completion of ", about.program, " in bash, made from its options.\n", function, R"(() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
   COMPREPLY=()
 )",
@@ -317,15 +317,15 @@ std::string bash_completion(const OptionTable& table) {
   fi
 }
 complete -o filenames -F )",
-              function, " ", table.program(), "\n");
+              function, " ", about.program, "\n");
 }
 
-std::string zsh_completion(const OptionTable& table) {
-  const std::string& program = table.program();
+std::string zsh_completion(const ProgramPage& about) {
+  const std::string& program = about.program;
   std::string page = text("#compdef ", program, "\n# Completion of ", program, " in zsh, made from its options.\n");
-  if (!table.subcommands().empty()) {
+  if (!about.subcommands.empty()) {
     page += "local -a subcommands=(\n";
-    for (const SubcommandName& one : table.subcommands()) {
+    for (const SubcommandName& one : about.subcommands) {
       page += text("  '", one.word, ":", zsh_text(one.summary), "'\n");
     }
     page += text(R"()
@@ -347,7 +347,7 @@ fi
 )");
   }
   page += "_arguments -s \\\n";
-  for (const OptionDetails& option : table.shown()) {
+  for (const OptionDetails& option : about.options) {
     const auto choices = choices_of(option);
     const std::string argument = option.is_switch() ? ""
                                                     : text(":", zsh_text(option.argument), ":",
@@ -362,9 +362,9 @@ fi
   return page + "  '*:file:_files'\n";
 }
 
-std::string fish_completion(const OptionTable& table) {
-  const std::string& program = table.program();
-  const std::string words = words_of(table.subcommands());
+std::string fish_completion(const ProgramPage& about) {
+  const std::string& program = about.program;
+  const std::string words = words_of(about.subcommands);
   const std::string start = text("complete -c ", program, " ");
   std::string page = text("# Completion of ", program, " in fish, made from its options.\n");
   std::string condition;
@@ -386,13 +386,13 @@ function __spmm_rest
 end
 )~");
     page += start + "-n __spmm_subcommand -f -a '(__spmm_rest)'\n";
-    for (const SubcommandName& one : table.subcommands()) {
+    for (const SubcommandName& one : about.subcommands) {
       page += text(start, "-n 'test (count (commandline -opc)) -eq 1' -a ", one.word, " -d '", fish_text(one.summary),
                    "'\n");
     }
     condition = "-n 'not __spmm_subcommand' ";
   }
-  for (const OptionDetails& option : table.shown()) {
+  for (const OptionDetails& option : about.options) {
     page += start + condition;
     if (!option.letter.empty()) page += text("-s ", option.letter, " ");
     page += text(option.name.size() == 1 ? "-s " : "-l ", option.name, " ");

@@ -12,13 +12,13 @@ namespace spmm::cli {
 std::size_t help_width();
 
 /// What --help prints. Values: notes = what follows the options.
-std::string help_page(const OptionTable& table, const std::string& notes, std::size_t width);
+std::string help_page(const ProgramPage& about, const std::string& notes, std::size_t width);
 
 /// A page in the macros of man(7).
-std::string manual_page(const OptionTable& table, const std::string& notes);
+std::string manual_page(const ProgramPage& about, const std::string& notes);
 
-std::string bash_completion(const OptionTable& table);
-std::string zsh_completion(const OptionTable& table);
-std::string fish_completion(const OptionTable& table);
+std::string bash_completion(const ProgramPage& about);
+std::string zsh_completion(const ProgramPage& about);
+std::string fish_completion(const ProgramPage& about);
 
 }  // namespace spmm::cli

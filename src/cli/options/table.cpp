@@ -8,12 +8,6 @@ namespace spmm::cli {
 
 struct OptionTable::Parser {
   cxxopts::Options options;
-  std::string program;
-  std::string description;
-  std::string arguments{};
-  std::string other_form{};
-  std::vector<SubcommandName> subcommands{};
-  std::vector<OptionDetails> shown{};
   std::vector<std::pair<std::string, bool>> declared{};  ///< all names, and whether they take a value
 };
 
@@ -33,26 +27,15 @@ const std::string& ParsedOptions::text(const std::string& option) const {
 }
 
 OptionTable::OptionTable(const std::string& program, const std::string& description)
-    : parser_(new Parser{
-          .options = cxxopts::Options(program, description), .program = program, .description = description}) {}
+    : parser_(new Parser{.options = cxxopts::Options(program, description)}),
+      page_{.program = program, .description = description} {}
 OptionTable::~OptionTable() = default;
 OptionTable::OptionTable(OptionTable&&) noexcept = default;
 OptionTable& OptionTable::operator=(OptionTable&&) noexcept = default;
 
-OptionTable& OptionTable::usage(const std::string& arguments, const std::string& other_form) {
-  parser_->arguments = arguments;
-  parser_->other_form = other_form;
-  return *this;
-}
-
-OptionTable& OptionTable::subcommands(std::vector<SubcommandName> names) {
-  parser_->subcommands = std::move(names);
-  return *this;
-}
-
 void OptionTable::declare(OptionDetails option, bool takes_value) {
   parser_->declared.emplace_back(option.name, takes_value);
-  if (option.group != "hidden" && option.group != "positional") parser_->shown.push_back(std::move(option));
+  if (option.group != "hidden" && option.group != "positional") page_.options.push_back(std::move(option));
 }
 
 OptionTable::Adder& OptionTable::Adder::operator()(const std::string& names, const std::string& description) {
@@ -83,25 +66,6 @@ OptionTable::Adder& OptionTable::Adder::operator()(const std::string& name, cons
 
 void OptionTable::parse_positional(const std::vector<std::string>& names) {
   parser_->options.parse_positional(names);
-}
-
-const std::string& OptionTable::program() const {
-  return parser_->program;
-}
-const std::string& OptionTable::description() const {
-  return parser_->description;
-}
-const std::string& OptionTable::arguments() const {
-  return parser_->arguments;
-}
-const std::string& OptionTable::other_form() const {
-  return parser_->other_form;
-}
-const std::vector<SubcommandName>& OptionTable::subcommands() const {
-  return parser_->subcommands;
-}
-const std::vector<OptionDetails>& OptionTable::shown() const {
-  return parser_->shown;
 }
 
 ParsedOptions OptionTable::parse(const std::vector<std::string>& words) try {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace spmm::cli {
@@ -54,6 +55,16 @@ struct SubcommandName {
   std::string summary;
 };
 
+/// What help, manual page and completions show of a program.
+struct ProgramPage {
+  std::string program;
+  std::string description;
+  std::string arguments{};   ///< what follows the program's name
+  std::string other_form{};  ///< words that run the same program, or nothing
+  std::vector<SubcommandName> subcommands{};
+  std::vector<OptionDetails> options{};  ///< of all groups but "hidden" and "positional"
+};
+
 /// What was typed.
 class ParsedOptions {
  public:
@@ -87,9 +98,12 @@ class OptionTable {
   OptionTable(OptionTable&&) noexcept;
   OptionTable& operator=(OptionTable&&) noexcept;
 
-  /// Of the help: what follows the program's name, and the words that run the same program, if there are such.
-  OptionTable& usage(const std::string& arguments, const std::string& other_form = "");
-  OptionTable& subcommands(std::vector<SubcommandName> names);
+  /// What follows the program's name, and the words that run the same program, if there are such.
+  void usage(const std::string& arguments, const std::string& other_form = "") {
+    page_.arguments = arguments;
+    page_.other_form = other_form;
+  }
+  void subcommands(std::vector<SubcommandName> names) { page_.subcommands = std::move(names); }
 
   /// Adds options by calls of what it returns: ("q,quiet", "no output")("n", "how many", value("1"), "N").
   class Adder {
@@ -106,13 +120,7 @@ class OptionTable {
   Adder add_options(const std::string& group = "") { return {*this, group}; }
   void parse_positional(const std::vector<std::string>& names);
 
-  [[nodiscard]] const std::string& program() const;
-  [[nodiscard]] const std::string& description() const;
-  [[nodiscard]] const std::string& arguments() const;
-  [[nodiscard]] const std::string& other_form() const;
-  [[nodiscard]] const std::vector<SubcommandName>& subcommands() const;
-  /// The options that the help shows: those of all groups but "hidden" and "positional".
-  [[nodiscard]] const std::vector<OptionDetails>& shown() const;
+  [[nodiscard]] const ProgramPage& page() const { return page_; }
 
   /// Shapes: words = the program's name and its arguments. Errors: OptionError, UnknownOption.
   [[nodiscard]] ParsedOptions parse(const std::vector<std::string>& words);
@@ -122,6 +130,7 @@ class OptionTable {
 
   struct Parser;
   std::unique_ptr<Parser> parser_;
+  ProgramPage page_;
 };
 
 }  // namespace spmm::cli
