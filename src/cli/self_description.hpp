@@ -12,7 +12,7 @@ namespace spmm::cli {
 /// Adds --version, --help and --generate, which --help does not show.
 void add_common_options(OptionTable& options, const std::string& group = "");
 
-/// What --help, --version or --generate asks for; nothing where none is given.
+/// What --help, --version or --generate asks for; nothing if none is given.
 /// Values: notes = what follows the options in --help.
 /// Errors: UsageError (what --generate is to make is not known).
 std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,

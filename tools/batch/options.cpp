@@ -37,7 +37,7 @@ One worker process per GPU and one for the cores run the jobs, several at once, 
 that dies or hangs is replaced: what ran beside the culprit is run again, the culprit --retries times, alone.
 
 The journal remembers what is done: inputs with their sizes and times, OUT with its inode too.
-A job that now asks for more than it was run with (verify, durable, on-saturation=error where elements saturated) is not
+A job that now asks for more than it was run with (verify, durable, on-saturation=error if elements saturated) is not
 done; other options do not change the bytes.
 It is JOBS.journal beside the list unless --journal names another folder; standard input has none without --journal.
 --resume skips what is done or failed before, --retry-failed runs what failed again. Shards of one list share a journal;

@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
+constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others if no limit was given
 constexpr unsigned kCoresPerGpu = 2;         // feed a GPU with records; the rest computes
 constexpr unsigned kMaxGpuThreads = 8;
 

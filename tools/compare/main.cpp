@@ -59,7 +59,7 @@ std::string shown(const std::optional<std::uint32_t>& value) {
   return value ? text(*value) : "no block";
 }
 
-/// Says in which of n and m the headers differ; "" where they agree.
+/// Says in which of n and m the headers differ; "" if they agree.
 std::string header_difference(const MatrixHeader& left, const MatrixHeader& right) {
   if (left.n != right.n) return text("n differs: ", left.n, " and ", right.n);
   if (left.m != right.m) return text("m differs: ", left.m, " and ", right.m);
@@ -73,7 +73,7 @@ std::string summary(const tools::Comparison& found, const std::string& left, con
   return line;
 }
 
-/// "; 3 elements at the limit 4294967295 in left.bin"; "" where there is none.
+/// "; 3 elements at the limit 4294967295 in left.bin"; "" if there is none.
 std::string saturation(std::uint64_t count, const std::string& name) {
   return count == 0 ? "" : text("; ", cli::saturation_text(count), " in ", name);
 }

@@ -42,7 +42,7 @@ whose file is the shortest. Blocks without an element other than zero are not wr
 elements of 16 bits by the rule above; n and the side of the blocks stay.
 
 From .bin: inputs (16-bit elements) and results (32-bit; also folders of parts) are told apart by their lengths; --type
-says it where both fit. --shape cuts the padding off. With --scale they become real.
+says it if both fit. --shape cuts the padding off. With --scale they become real.
 
 Memory: from other formats 16 bytes for each element that is not zero, 25 with --block auto; from .bin 16 bytes for each block
 if the blocks are not in order or --transpose is given, else a few MB. The output appears under its name when it is

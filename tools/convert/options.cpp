@@ -97,7 +97,7 @@ MatrixShape parse_shape(const cli::OptionText& given) {
           .columns = cli::parse_count(given.value.substr(cross + 1), given.where, 1, kMax32)};
 }
 
-/// Errors: UsageError where one of the options is given.
+/// Errors: UsageError if one of the options is given.
 void refuse_options(const cli::ParsedOptions& parsed, const std::vector<std::string>& options, const char* reason) {
   for (const std::string& option : options) {
     if (parsed.count(option) > 0) throw UsageError("--" + option, reason, "leave it out; see spmm-convert --help");

@@ -48,7 +48,7 @@ OptionTable describe(const std::string& program) {
           "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
           "auto|N")("no-clobber", "refuse to replace an existing output")(
           "durable", "wait until the output would survive a power cut (fsync)")(
-          "strict-space", "refuse to start where the result is not expected to fit the disk; else that is a warning")(
+          "strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")(
           "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
           value(), "report|error")("verify",
                                    text("before the output appears: recompute N result blocks and as many absent ones",
@@ -82,7 +82,7 @@ int wanted_device(const ParsedOptions& parsed) {
   return static_cast<int>(parse_count(given->value, given->where, 0, kMaxDevice));
 }
 
-/// Errors: UsageError, also where ranks have a device each.
+/// Errors: UsageError, also if ranks have a device each.
 std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& program) {
   const auto given = option_text(parsed, "devices");
   if (!given || given->value == "auto") return {};
@@ -92,7 +92,7 @@ std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& 
   return parse_devices(given->value, given->where);
 }
 
-/// Errors: UsageError, also where a proof would need all of the result in one process.
+/// Errors: UsageError, also if a proof would need all of the result in one process.
 void set_verify(Options& run, const ParsedOptions& parsed, const std::string& program) {
   const auto seed = option_count(parsed, "verify-seed", 1);
   if (seed) run.verify_seed = run.proof_key = *seed;
@@ -158,7 +158,7 @@ void set_report(CliOptions& options, const ParsedOptions& parsed) {
   check_other_file(*given, {options.a, options.b, options.out}, "report");
 }
 
-/// Errors: UsageError, also where nothing is computed or there are several processes.
+/// Errors: UsageError, also if nothing is computed or there are several processes.
 void set_trace(CliOptions& options, const ParsedOptions& parsed, const std::string& program) {
   const auto given = option_text(parsed, "trace");
   if (!given) return;

@@ -56,14 +56,14 @@ cli::OptionTable make_options() {
       ("verify-seed", "key of the random numbers; default: a new one", value(), "N")   //
       ("threads", "host threads; 0 = every core this process may use", value(), "N")   //
       ("memory-limit", "for buffers; default: most of what is free", value(), "SIZE")  //
-      ("q,quiet", "print nothing where C is the product");
+      ("q,quiet", "print nothing if C is the product");
   cli::add_common_options(options);
   options.parse_positional({"a", "b", "c"});
   return options;
 }
 
 /// Bounds on the first device, which is started when they are wanted; at once where it is insisted on.
-/// Errors: DeviceError where it is insisted on and there is none.
+/// Errors: DeviceError if it is insisted on and there is none.
 class Device {
  public:
   Device(Backend wanted, std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {

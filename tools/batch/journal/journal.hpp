@@ -66,7 +66,7 @@ struct JournalRecord {
 
 /// One line, with a hash at its end by which a torn one is recognised.
 std::string journal_line(const JournalRecord& record);
-/// Nothing where the line is torn or not one of ours.
+/// Nothing if the line is torn or not one of ours.
 std::optional<JournalRecord> parse_journal_line(std::string_view line);
 
 /// Appends lines to one journal file. Each line is one write(), so that a process may die at any moment.
@@ -87,7 +87,7 @@ using Journal = std::unordered_map<JobKey, JournalRecord, JobKeyHash>;
 /// The folder of the journal files, locked for this shard while the object, or a worker forked meanwhile, lives.
 class JournalFolder {
  public:
-  /// Creates the folder where it is not there. Values: a run of the whole list excludes all others, a shard excludes
+  /// Creates the folder if it is not there. Values: a run of the whole list excludes all others, a shard excludes
   /// itself and runs of the whole list. Errors: OutputError (in use: names host and process; cannot be created).
   JournalFolder(std::string path, const Shard& shard);
 
