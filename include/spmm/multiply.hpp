@@ -41,6 +41,9 @@ ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const Options
 /// Whether this library was built with CUDA and a device is there. Makes no CUDA call: that it works is not known yet.
 bool has_cuda_device();
 
+/// Whether this library was built with that backend.
+bool has_backend(Backend backend);
+
 /// How this library was built: "spmm 0.2.0 (git ...), CUDA 13.0 for sm_90, OpenBLAS 0.3.21, backends: cuda cpu".
 std::string version_string();
 

@@ -1,3 +1,4 @@
+// Compares an output with the free space of its disk.
 #include "cli/free_space.hpp"
 
 #include <sys/stat.h>
@@ -28,7 +29,7 @@ struct Expected {
   std::uint64_t scratch_bytes = 0;
 };
 
-/// Nothing where that cannot be told yet.
+/// Nothing if that cannot be told yet.
 std::optional<Expected> expected_bytes(const fs::path& a, const fs::path& b, std::uint64_t free_bytes,
                                        const std::function<std::uint64_t()>& scratch_bytes) {
   try {

@@ -1,3 +1,4 @@
+// What all programs share: exit codes from exceptions, signals, options as typed.
 #include "cli/program.hpp"
 
 #include <fcntl.h>
@@ -27,7 +28,6 @@
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "cli/options/did_you_mean.hpp"
-#include "cli/options/pages.hpp"
 #include "cli/options/table.hpp"
 #include "cli/options/variables.hpp"
 #include "cli/stop_request.hpp"
@@ -161,13 +161,10 @@ std::string quoted(const std::string& value) {
   return "\"" + value + "\"";
 }
 
-/// Names of all options, positional and hidden ones too.
+/// Names of all options but hidden ones.
 std::vector<std::string> all_option_names(const OptionTable& options) {
   std::vector<std::string> names;
-  for (const std::string& group : options.groups()) {
-    if (group == "hidden" || group == "positional" || group == "generated") continue;
-    for (const PageOption& option : page_options(options, {group})) names.push_back(option.name);
-  }
+  for (const OptionDetails& option : options.page().options) names.push_back(option.name);
   return names;
 }
 
@@ -265,7 +262,7 @@ void check_cancelled(const std::string& program) {
 }
 
 ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* argv) {
-  const std::string hint = "see " + options.program() + " --help";
+  const std::string hint = "see " + options.page().program + " --help";
   // The parser matches every argument with std::regex, whose recursion a long one would overflow.
   constexpr std::size_t kMaxArgument = 4096;
   for (int a = 1; a < argc; ++a) {
@@ -292,7 +289,7 @@ ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* 
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     environment.emplace_back(*variable);
   }
-  for (const std::string& line : variable_warnings(environment, names)) warn(options.program(), line);
+  for (const std::string& line : variable_warnings(environment, names)) warn(options.page().program, line);
   return parsed;
 }
 

@@ -80,12 +80,12 @@ std::optional<OptionText> option_text(const ParsedOptions& parsed, const std::st
 /// Errors: UsageError.
 bool option_flag(const ParsedOptions& parsed, const std::string& option);
 
-/// Numbers by option_text(); nothing where the option is not given and has no default. Errors: UsageError.
+/// Numbers by option_text(); nothing if the option is not given and has no default. Errors: UsageError.
 std::optional<std::uint64_t> option_bytes(const ParsedOptions& parsed, const std::string& option);
 std::optional<std::uint64_t> option_count(const ParsedOptions& parsed, const std::string& option, std::uint64_t low = 0,
                                           std::uint64_t high = UINT64_MAX);
 
-/// Position of the option's value in `choices`; 0 where it is not given. Errors: UsageError that lists the choices.
+/// Position of the option's value in `choices`; 0 if it is not given. Errors: UsageError that lists the choices.
 std::size_t option_choice(const ParsedOptions& parsed, const std::string& option,
                           const std::vector<std::string>& choices);
 

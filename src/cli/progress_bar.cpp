@@ -1,3 +1,4 @@
+// Progress bar on standard error.
 #include "cli/progress_bar.hpp"
 
 #include <sys/ioctl.h>

@@ -12,7 +12,7 @@ namespace spmm::cli {
 
 enum class ProgressMode : std::uint8_t { automatic, always, never };
 
-/// True where a bar should be drawn: always, or automatic and standard error is a terminal that is not dumb.
+/// True if a bar should be drawn: always, or automatic and standard error is a terminal that is not dumb.
 bool wants_progress(ProgressMode mode);
 
 /// One line of progress: stage, bar, share, rate and remaining time, at most `width` characters.

@@ -1,3 +1,4 @@
+// Says how long a product is predicted to take before it starts.
 #include "cli/run_length.hpp"
 
 #include <array>
@@ -16,7 +17,7 @@ constexpr double kMinute = 60;
 constexpr double kHour = 60 * kMinute;
 constexpr double kDay = 24 * kHour;
 
-/// 0 where that cannot be told yet.
+/// 0 if that cannot be told yet.
 double predicted_seconds(const std::filesystem::path& a, const std::filesystem::path& b, const Options& options) {
   try {
     const MatrixHeader of_a = read_header(a);

@@ -1,3 +1,4 @@
+// What every program says about itself: help, version, manual page and completions.
 #include "cli/self_description.hpp"
 
 #include <iostream>
@@ -11,30 +12,31 @@
 
 namespace spmm::cli {
 
-void add_common_options(OptionTable& options) {
-  options.add_options()("version", "print version, git revision, CUDA version, architectures and backends")(
+void add_common_options(OptionTable& options, const std::string& group) {
+  options.add_options(group)("version", "print version, git revision, CUDA version, architectures and backends")(
       "h,help", "print this");
-  options.add_options("generated")("generate", "", value());
+  options.add_options("hidden")("generate", "", value());
 }
 
 std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
-                                          const std::string& notes, const std::vector<std::string>& groups) {
-  if (parsed.count("help") > 0) return options.help(groups) + notes;
+                                          const std::string& notes) {
+  if (parsed.count("help") > 0) return help_page(options.page(), notes, help_width());
   if (parsed.count("version") > 0) return version_string() + "\n";
   if (parsed.count("generate") == 0) return std::nullopt;
-  const std::vector<PageOption> table = page_options(options, groups);
-  switch (option_choice(parsed, "generate", {"man", "bash", "zsh", "names"})) {
+  switch (option_choice(parsed, "generate", {"man", "bash", "zsh", "fish", "names"})) {
     case 0:
-      return manual_page(options.program(), options.help(groups), table, notes);
+      return manual_page(options.page(), notes);
     case 1:
-      return bash_completion(options.program(), table);
+      return bash_completion(options.page());
     case 2:
-      return zsh_completion(options.program(), table);
+      return zsh_completion(options.page());
+    case 3:
+      return fish_completion(options.page());
     default:
       break;
   }
   std::string names;
-  for (const PageOption& option : table) names += option.name + "\n";
+  for (const OptionDetails& option : options.page().options) names += option.name + "\n";
   return names;
 }
 
@@ -44,7 +46,7 @@ int run_program(const Program& program, int argc, const char* const* argv,
   return run_program(program.name, [&]() -> int {
     OptionTable options = program.options();
     const auto parsed = parse_strictly(options, argc, argv);
-    const auto answer = requested_text(parsed, options, program.notes, program.groups);
+    const auto answer = requested_text(parsed, options, program.notes);
     if (!answer) return body(parsed);
     std::cout << *answer;
     return kOk;

@@ -4,27 +4,25 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "cli/options/table.hpp"
 
 namespace spmm::cli {
 
 /// Adds --version, --help and --generate, which --help does not show.
-void add_common_options(OptionTable& options);
+void add_common_options(OptionTable& options, const std::string& group = "");
 
-/// What --help, --version or --generate asks for; nothing where none is given.
-/// Values: notes = what follows the options in --help; groups = those of the options that are shown.
+/// What --help, --version or --generate asks for; nothing if none is given.
+/// Values: notes = what follows the options in --help.
 /// Errors: UsageError (what --generate is to make is not known).
 std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
-                                          const std::string& notes, const std::vector<std::string>& groups = {""});
+                                          const std::string& notes);
 
 /// A program with options, for its main().
 struct Program {
   const char* name;
   OptionTable (*options)();
-  const char* notes;                       ///< what follows the options in --help
-  std::vector<std::string> groups = {""};  ///< of the options that are shown
+  const char* notes;  ///< what follows the options in --help
 };
 
 /// Runs body with the options as typed, or prints what requested_text() gives. Signals ask for a clean end; failures

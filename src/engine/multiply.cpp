@@ -35,6 +35,10 @@ std::string version_string() {
               cuda.empty() ? "backends: cpu" : "backends: cuda cpu");
 }
 
+bool has_backend(Backend backend) {
+  return backend != Backend::cuda || !cuda::build_info().empty();
+}
+
 bool has_cuda_device() {
   std::string why_not;
   return cuda::may_start(why_not);

@@ -1,3 +1,4 @@
+// Summary line, stage table, plan and JSON of a run.
 #include "report/text.hpp"
 
 #include <cstdio>

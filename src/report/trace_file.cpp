@@ -1,3 +1,4 @@
+// A trace as a file for chrome://tracing and Perfetto.
 #include "report/trace_file.hpp"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// A folder with good and bad files, and spmm run inside it.
 #include "cli/workplace.hpp"
 
 #include <algorithm>

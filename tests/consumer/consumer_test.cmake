@@ -23,7 +23,20 @@ if(EXISTS ${work}/install_manifest.txt)
   file(RENAME ${work}/install_manifest.txt ${manifest})
 endif()
 
-run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${work}/build -G ${GENERATOR} -D CMAKE_BUILD_TYPE=${CONFIG}
+# Where there is Ninja, the consumer is built without make: PATH holds nothing but what a compiler calls.
+find_program(ninja NAMES ninja ninja-build)
+if(ninja)
+  file(MAKE_DIRECTORY ${work}/path)
+  foreach(program as ld ar ranlib nm)
+    find_program(found_${program} ${program} REQUIRED)
+    file(CREATE_LINK ${found_${program}} ${work}/path/${program} SYMBOLIC)
+  endforeach()
+  file(CREATE_LINK ${ninja} ${work}/path/ninja SYMBOLIC)
+  set(ENV{PATH} ${work}/path)
+  set(GENERATOR Ninja)
+endif()
+set(ENV{CMAKE_GENERATOR} ${GENERATOR})
+run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${work}/build -D CMAKE_BUILD_TYPE=${CONFIG}
     -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_PREFIX_PATH=${work}/prefix
     # a user of the library needs none of these
     -D CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON -D CMAKE_DISABLE_FIND_PACKAGE_cxxopts=ON -D CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/options/pages.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "spmm/spmm.hpp"
@@ -169,7 +170,7 @@ int run(int argc, char** argv) {
   cli::OptionTable declared = declared_options();
   const auto parsed = cli::parse_strictly(declared, argc, argv);
   if (parsed.count("help") != 0) {
-    std::cout << declared.help();
+    std::cout << cli::help_page(declared.page(), "", cli::help_width());
     return 0;
   }
   const StressOptions options = parse(parsed);

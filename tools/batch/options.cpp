@@ -1,3 +1,4 @@
+// The command line of spmm-batch.
 #include "tools/batch/options.hpp"
 
 #include <array>
@@ -18,6 +19,14 @@ constexpr std::uint64_t kMaxRetries = 100;
 constexpr std::uint64_t kLeastForShare = 3;  // as GNU parallel
 
 constexpr const char* kNotes = R"(
+Examples:
+  spmm-batch jobs.tsv                              every product of the list
+  spmm-batch --resume jobs.tsv                     go on after an interruption
+  spmm-batch --shard auto --resume jobs.tsv        in a Slurm array: this task's part of the list
+  spmm-batch --halt now,fail=10% --timeout 10m --report r.json jobs.tsv
+  make_jobs | spmm-batch --journal done -          jobs as they are made
+  parallel --pipe -N 100 spmm-batch - < jobs.tsv
+
 The list has one product a line: A, B and OUT with tabs between, paths relative to the list's folder, then key=value
 columns for what differs from the command line: backend, kernel, verify, on-saturation, transpose-a, transpose-b, durable,
 no-clobber, timeout, retries, and cost (any unit; balances shards). Empty lines and lines that start with # are skipped.
@@ -28,21 +37,13 @@ One worker process per GPU and one for the cores run the jobs, several at once, 
 that dies or hangs is replaced: what ran beside the culprit is run again, the culprit --retries times, alone.
 
 The journal remembers what is done: inputs with their sizes and times, OUT with its inode too.
-A job that now asks for more than it was run with (verify, durable, on-saturation=error where elements saturated) is not
+A job that now asks for more than it was run with (verify, durable, on-saturation=error if elements saturated) is not
 done; other options do not change the bytes.
 It is JOBS.journal beside the list unless --journal names another folder; standard input has none without --journal.
 --resume skips what is done or failed before, --retry-failed runs what failed again. Shards of one list share a journal;
 each writes a report and a job log of its own (r.3-of-8.json for --report r.json).
 
 On SIGTERM, SIGINT, SIGHUP or SIGUSR1 no job starts any more; running ones have --grace seconds, then they are dropped.
-
-Examples:
-  spmm-batch jobs.tsv                              every product of the list
-  spmm-batch --resume jobs.tsv                     go on after an interruption
-  spmm-batch --shard auto --resume jobs.tsv        in a Slurm array: this task's part of the list
-  spmm-batch --halt now,fail=10% --timeout 10m --report r.json jobs.tsv
-  make_jobs | spmm-batch --journal done -          jobs as they are made
-  parallel --pipe -N 100 spmm-batch - < jobs.tsv
 
 Every option can also be given as an environment variable: SPMM_KEEP_ORDER for --keep-order.
 Exit codes: 0 all done, 1 a job failed, 2 usage, 65 bad list, 66 a file of the list is missing, 73 an output, journal or
@@ -52,40 +53,41 @@ report cannot be created, 74 reading or writing failed, 75 interrupted by a sign
 cli::OptionTable make_options() {
   using cli::value;
   cli::OptionTable options("spmm-batch", "Multiplies a list of pairs of matrices.\n");
-  options.positional_help("JOBS").custom_help("[options]").set_width(110);
+  options.usage("[options] JOBS", "spmm batch");
   options.add_options("hidden")("jobs", "", value());
-  options.add_options()                                                                                          //
-      ("backend", "auto = each job where it ends first, cuda, cpu", value(), "BACKEND")                          //
-      ("kernel", "multiply kernel, as spmm --help lists them", value(), "NAME")                                  //
-      ("gpus", "auto = all that are visible, none, or numbers with commas between", value(), "GPUS")             //
-      ("threads", "host threads of all jobs together; 0 = every core", value(), "N")                             //
-      ("memory-limit", "host memory of all jobs together; default: most of what is free", value(), "SIZE")       //
-      ("in-flight", "jobs at once in a worker; default: by their size", value(), "N")                            //
-      ("keep-order", "start jobs in the order of the list; else those that share an operand follow each other")  //
-      ("verify", "before the output of a job appears: recompute N blocks; full = prove all of it", value(),
-       "full|N")  //
-      ("on-saturation", "if elements of a result reach 4294967295: report = say how many, error = the job fails",
-       value(),
-       "report|error")                                                                                             //
-      ("transpose-a", "multiply by the transposes of all A")                                                       //
-      ("transpose-b", "the same of B")                                                                             //
-      ("durable", "wait until each output would survive a power cut")                                              //
-      ("no-clobber", "refuse to replace existing outputs")                                                         //
-      ("timeout", "a job that takes longer fails (30, 5m, 2h)", value(), "TIME")                                   //
-      ("retries", "further attempts after a failure that may pass, alone in a worker (default: 1)", value(), "N")  //
-      ("halt", "never, or soon|now,fail|success|done=N|P%, as GNU parallel", value(), "RULE")                      //
-      ("grace", "on a signal: time for running jobs (default: 20)", value(), "TIME")                               //
-      ("shard", "part I of N of the list, auto = by the cluster's variables, auto/N", value(), "I/N")              //
-      ("journal", "folder of the journal", value(), "DIR")                                                         //
-      ("no-journal", "keep none")                                                                                  //
-      ("resume", "skip what the journal says is done, or failed")                                                  //
-      ("retry-failed", "as --resume, but run what failed again")                                                   //
-      ("joblog", "a line for each job, in the columns of GNU parallel", value(), "FILE")                           //
-      ("report", "JSON with every job; - = standard output", value(), "FILE")                                      //
-      ("dry-run", "print the jobs that would run")                                                                 //
-      ("progress", "line on standard error: auto = on a terminal, always, never", value(), "WHEN")                 //
+  options.add_options("Jobs, unless their line says otherwise")                                              //
+      ("backend", "auto = each job where it ends first, cuda, cpu", value(), "BACKEND")                      //
+      ("kernel", "multiply kernel, as spmm --help lists them", value(), "NAME")                              //
+      ("verify", "before an output appears: recompute N blocks; full = prove all of it", value(), "full|N")  //
+      ("on-saturation", "if elements reach 4294967295: report = say how many, error = the job fails", value(),
+       "report|error")                                                            //
+      ("transpose-a", "multiply by the transposes of all A")                      //
+      ("transpose-b", "the same of B")                                            //
+      ("durable", "wait until each output would survive a power cut")             //
+      ("no-clobber", "refuse to replace existing outputs")                        //
+      ("timeout", "a job that takes longer fails (30, 5m, 2h)", value(), "TIME")  //
+      ("retries", "further attempts after a failure that may pass, alone in a worker (default: 1)", value(), "N");
+  options.add_options("Machine")                                                                            //
+      ("gpus", "auto = all that are visible, none, or numbers with commas between", value(), "GPUS")        //
+      ("threads", "host threads of all jobs together; 0 = every core", value(), "N")                        //
+      ("memory-limit", "host memory of all jobs together; default: most of what is free", value(), "SIZE")  //
+      ("in-flight", "jobs at once in a worker; default: by their size", value(), "N")                       //
+      ("keep-order", "start jobs in the order of the list; else those that share an operand follow each other");
+  options.add_options("Course of the list")                                                            //
+      ("halt", "never, or soon|now,fail|success|done=N|P%, as GNU parallel", value(), "RULE")          //
+      ("grace", "on a signal: time for running jobs (default: 20)", value(), "TIME")                   //
+      ("shard", "part I of N of the list, auto = by the cluster's variables, auto/N", value(), "I/N")  //
+      ("journal", "folder of the journal", value(), "DIR")                                             //
+      ("no-journal", "keep none")                                                                      //
+      ("resume", "skip what the journal says is done, or failed")                                      //
+      ("retry-failed", "as --resume, but run what failed again")                                       //
+      ("dry-run", "print the jobs that would run");
+  options.add_options("Messages")                                                                   //
+      ("joblog", "a line for each job, in the columns of GNU parallel", value(), "FILE")            //
+      ("report", "JSON with every job; - = standard output", value(), "FILE")                       //
+      ("progress", "line on standard error: auto = on a terminal, always, never", value(), "WHEN")  //
       ("q,quiet", "print failures only");
-  cli::add_common_options(options);
+  cli::add_common_options(options, "Messages");
   options.parse_positional({"jobs"});
   return options;
 }

@@ -1,3 +1,4 @@
+// Progress, failures, job log, table and JSON report of spmm-batch.
 #include "tools/batch/output.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// A whole run of spmm-batch: list, shard, checks, journal, workers, supervisor, report.
 #include "tools/batch/run.hpp"
 
 #include <signal.h>
@@ -21,7 +22,6 @@
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/batch/journal/check.hpp"
-#include "tools/batch/schedule/gpus.hpp"
 #include "tools/batch/supervisor.hpp"
 
 namespace spmm::batch {
@@ -29,21 +29,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
+constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others if no limit was given
 constexpr unsigned kCoresPerGpu = 2;         // feed a GPU with records; the rest computes
 constexpr unsigned kMaxGpuThreads = 8;
 
-bool has_cuda() {
-  return version_string().find("backends: cuda") != std::string::npos;
-}
-
 /// CUDA_VISIBLE_DEVICES of each GPU worker. Errors: UsageError, DeviceError (a GPU is asked for and none is there).
 std::vector<std::string> gpus_of(const BatchOptions& options) {
-  const std::vector<std::string> all = has_cuda() ? visible_gpus() : std::vector<std::string>{};
+  const std::vector<std::string> all = has_backend(Backend::cuda) ? visible_gpus() : std::vector<std::string>{};
   std::vector<std::string> gpus = wanted_gpus(options.gpus, "--gpus", all);
   if (options.defaults.backend == Backend::cpu) gpus.clear();
   if (options.defaults.backend == Backend::cuda && gpus.empty()) {
-    throw DeviceError("--backend cuda", has_cuda() ? "no GPU was found" : "built without CUDA",
+    throw DeviceError("--backend cuda", has_backend(Backend::cuda) ? "no GPU was found" : "built without CUDA",
                       "leave --backend out, or check nvidia-smi and CUDA_VISIBLE_DEVICES");
   }
   return gpus;

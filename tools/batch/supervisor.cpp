@@ -1,3 +1,4 @@
+// The poll loop of the supervisor: results, lines of standard input, signals, time limits.
 #include "tools/batch/supervisor.hpp"
 
 #include <poll.h>
@@ -12,7 +13,6 @@
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/journal/check.hpp"
-#include "tools/batch/journal/failure.hpp"
 #include "tools/batch/journal/hash.hpp"
 
 namespace spmm::batch {

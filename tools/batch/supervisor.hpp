@@ -24,7 +24,7 @@ class StopSignals {
  public:
   StopSignals();
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// Takes one; 0 where none came.
+  /// Takes one; 0 if none came.
   [[nodiscard]] int take() const;
 
  private:

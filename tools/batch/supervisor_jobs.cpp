@@ -11,7 +11,6 @@
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/journal/check.hpp"
-#include "tools/batch/journal/failure.hpp"
 #include "tools/batch/supervisor.hpp"
 
 namespace spmm::batch {
@@ -122,7 +121,7 @@ Demand Supervisor::demand_now(const JobRun& run) const {
   return demand;
 }
 
-/// False where the job did not reach the worker.
+/// False if the job did not reach the worker.
 bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
   JobRun& run = p_.table.at(id);
   // Who sends jobs one by one is likely to go on with an operand of the last two.

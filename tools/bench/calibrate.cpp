@@ -1,3 +1,4 @@
+// spmm-bench --calibrate: measures the rates of a GPU.
 #include "tools/bench/calibrate.hpp"
 
 #include <algorithm>

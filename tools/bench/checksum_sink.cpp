@@ -1,3 +1,4 @@
+// A sink that keeps a checksum of the records alone.
 #include "tools/bench/checksum_sink.hpp"
 
 #include <algorithm>

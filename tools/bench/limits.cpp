@@ -1,3 +1,4 @@
+// How fast a product could be at best on a measured device.
 #include "tools/bench/limits.hpp"
 
 #include <algorithm>

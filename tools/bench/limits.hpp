@@ -41,7 +41,7 @@ struct Limit {
   [[nodiscard]] double ms() const { return bytes_bind() ? bytes_ms : terms_ms; }
 };
 
-/// Nothing where no ceilings are known for the device.
+/// Nothing if no ceilings are known for the device.
 std::optional<Limit> limit_of(const LeastWork& work, const std::string& device, const std::vector<Ceilings>& ceilings);
 
 }  // namespace spmm::tools

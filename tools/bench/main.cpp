@@ -31,6 +31,18 @@ constexpr std::uint64_t kMaxRuns = 10'000;
 constexpr std::uint64_t kMaxDevice = 4095;
 
 constexpr const char* kNotes = R"(
+Examples:
+  spmm-bench --list
+  spmm-bench --suite P --backend cpu --json before.json
+  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench --floor
+  spmm-bench --suite course,shapes --kernel all --filter-seconds 5 --json all.json
+  spmm-bench --suite shapes-fit --json shapes.json
+  spmm-bench --suite density-m4,density-m8 --kernel all --filter-seconds 2 --max-seconds 20 --json density.json
+  spmm-bench --suite S --e2e --floor
+  spmm-bench --suite patterns --checksum --max-seconds 10 --json patterns.json
+  spmm-bench --calibrate --json rates.json
+  spmm-bench --diff before.json after.json --tolerance 1.05
+
 For each case both inputs are made as spmm-gen makes them (A with seed 1, B with seed 2) and left in the work folder for
 the next time. A baseline output is written by two-pointer (GPU) or row-merge (CPU). Then each kernel runs once to warm
 up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the baseline. A
@@ -59,18 +71,6 @@ includes the start: a process whose product has one block.
 src/plan/models/device_rates.cpp for this device to them. It prints the row, and which rates could not be measured so and stay
 as they were scaled.
 
-Examples:
-  spmm-bench --list
-  spmm-bench --suite P --backend cpu --json before.json
-  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench --floor
-  spmm-bench --suite course,shapes --kernel all --filter-seconds 5 --json all.json
-  spmm-bench --suite shapes-fit --json shapes.json
-  spmm-bench --suite density-m4,density-m8 --kernel all --filter-seconds 2 --max-seconds 20 --json density.json
-  spmm-bench --suite S --e2e --floor
-  spmm-bench --suite patterns --checksum --max-seconds 10 --json patterns.json
-  spmm-bench --calibrate --json rates.json
-  spmm-bench --diff before.json after.json --tolerance 1.05
-
 Every option can also be given as an environment variable: SPMM_FILTER_SECONDS for --filter-seconds.
 Exit codes: 0 all outputs the same (--diff: nothing slower), 1 an output differs (--diff: something got slower than
 --tolerance and beyond the spread of both, or broke), 2 usage, 65 malformed file, 66 no such file, 69 no kernel could
@@ -80,35 +80,38 @@ run, 71 memory, 73 cannot create a file, 74 reading or writing failed, 75 interr
 cli::OptionTable make_options() {
   using cli::value;
   cli::OptionTable options("spmm-bench", "Times kernels on named cases, checked, as a table and JSON.\n");
-  options.positional_help("").custom_help("[options] | --diff OLD.json NEW.json").set_width(100);
+  options.usage("[options] | --diff OLD.json NEW.json", "spmm bench");
   options.add_options("hidden")("old", "", value())("new", "", value());
-  options.add_options()                                                                                         //
+  options.add_options("Cases")                                                                                  //
       ("suites", "file of the suites (default: data/suites.json, here or above the program)", value(), "FILE")  //
       ("suite", "suites, with commas between", value(), "NAMES")                                                //
       ("case", "cases, with commas between", value(), "NAMES")                                                  //
       ("no-partners", "leave out the cases that others are compared with, unless they are named")               //
       ("list", "list suites and cases")                                                                         //
+      ("work", "folder for inputs and outputs (default: a temporary one)", value(), "DIR");
+  options.add_options("Runs")                                                                                   //
       ("kernel", "kernels, with commas between; all = see below", value("auto"), "NAMES")                       //
       ("backend", "auto, cuda or cpu", value("auto"), "BACKEND")                                                //
-      ("runs", "timed runs", value("5"), "N")                                                                   //
-      ("filter-seconds", "a kernel whose first run takes longer is not run again for its times", value(), "S")  //
-      ("max-seconds", "a kernel is skipped on a case once a run takes longer", value(), "S")                    //
-      ("work", "folder for inputs and outputs (default: a temporary one)", value(), "DIR")                      //
       ("device", "CUDA device (default: automatic)", value(), "N")                                              //
       ("devices", "CUDA devices that share each product: all, or numbers with commas between", value(), "N,N")  //
       ("threads", "host threads (default: all cores)", value(), "T")                                            //
-      ("floor", "measure what reading and writing alone takes")                                                 //
+      ("runs", "timed runs", value("5"), "N")                                                                   //
+      ("filter-seconds", "a kernel whose first run takes longer is not run again for its times", value(), "S")  //
+      ("max-seconds", "a kernel is skipped on a case once a run takes longer", value(), "S")                    //
       ("baseline",
        "kernels that make the baseline, the first that runs; other = see below (default: two-pointer, row-merge)",
        value(),
-       "NAMES")                                                                                              //
-      ("checksum", "compare checksums of results instead of files, for results larger than the disk")        //
-      ("e2e", "also time whole processes of spmm, which lies beside this program")                           //
-      ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE")     //
+       "NAMES")                                                                                        //
+      ("checksum", "compare checksums of results instead of files, for results larger than the disk")  //
+      ("floor", "measure what reading and writing alone takes")                                        //
+      ("e2e", "also time whole processes of spmm, which lies beside this program");
+  options.add_options("Other work")                                                                          //
       ("calibrate", "measure the rates that the planner predicts CUDA kernels with, on the device at hand")  //
       ("diff", "compare two measurements")                                                                   //
       ("tolerance", "--diff: what counts as slower", value("1.1"), "RATIO");
-  cli::add_common_options(options);
+  options.add_options("Messages")  //
+      ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE");
+  cli::add_common_options(options, "Messages");
   options.parse_positional({"old", "new"});
   return options;
 }

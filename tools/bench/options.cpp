@@ -1,3 +1,4 @@
+// Options that programs with named cases share, and their folder for matrices.
 #include "tools/bench/options.hpp"
 
 #include <unistd.h>

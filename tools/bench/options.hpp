@@ -11,10 +11,10 @@
 
 namespace spmm::tools {
 
-/// "a,b" -> a, b; nothing where the option is not given. Errors: UsageError (an empty name).
+/// "a,b" -> a, b; nothing if the option is not given. Errors: UsageError (an empty name).
 std::vector<std::string> option_names(const cli::ParsedOptions& parsed, const std::string& option);
 
-/// A number from `low` up; nothing where the option is not given. Errors: UsageError.
+/// A number from `low` up; nothing if the option is not given. Errors: UsageError.
 std::optional<double> option_number(const cli::ParsedOptions& parsed, const std::string& option, double low);
 
 /// Where the suites are: as asked for by --suites, else below the working folder, else below the root of the build's

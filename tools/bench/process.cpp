@@ -1,3 +1,4 @@
+// A time limit for work in this process; programs timed from start to end.
 #include "tools/bench/process.hpp"
 
 #include <fcntl.h>

@@ -43,7 +43,7 @@ class TimeLimit {
 /// How a program ended.
 struct TimedProcess {
   double s = 0;                           ///< from before its start until its end was seen, to half a millisecond
-  int exit_code = -1;                     ///< -1 where a signal ended it
+  int exit_code = -1;                     ///< -1 if a signal ended it
   std::uint64_t peak_resident_bytes = 0;  ///< as last seen while it ran: of a process of some milliseconds, too little
 };
 

@@ -1,3 +1,4 @@
+// Fits the planner's rates for CUDA kernels to measured times.
 #include "tools/bench/rate_fit.hpp"
 
 #include <algorithm>

@@ -36,7 +36,7 @@ std::vector<RateStep> rate_steps();
 /// A step that was run, and what came of it.
 struct MeasuredStep {
   RateStep step;
-  std::string refusal;    ///< why it did not run; "" where it did
+  std::string refusal;    ///< why it did not run; "" if it did
   Report report;          ///< of the run with the median time
   double ms = 0;          ///< of the step's stages
   double old_ms = 0;      ///< predicted with the rates before

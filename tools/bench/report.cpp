@@ -1,3 +1,4 @@
+// JSON and tables of a measurement.
 #include "tools/bench/report.hpp"
 
 #include <algorithm>

@@ -33,7 +33,7 @@ nlohmann::ordered_json case_result_json(const CaseResult& result);
 /// multiply_ms, each per pair * m^3. Shapes: `measurement` is bench_json() with its cases.
 void add_comparisons(nlohmann::ordered_json& measurement);
 
-/// Tables of a measurement in Markdown; each "" where it would have no row.
+/// Tables of a measurement in Markdown; each "" if it would have no row.
 /// prediction: what the planner expected beside what was measured, with a word on what is off by more than 1.5.
 /// comparison: the ratios of add_comparisons().
 /// process: whole processes, the same within this one, the floor, and published times.

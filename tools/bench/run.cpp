@@ -1,3 +1,4 @@
+// Times kernels on one case and compares their outputs.
 #include "tools/bench/run.hpp"
 
 #include <unistd.h>
@@ -279,7 +280,7 @@ class CaseRun {
     return text("the checksums differ; ", out_sum_.num_blocks, " blocks, the baseline has ", baseline_sum_.num_blocks);
   }
 
-  /// What the exact decision of a first run considered besides what it chose; nothing where it did not run.
+  /// What the exact decision of a first run considered besides what it chose; nothing if it did not run.
   [[nodiscard]] std::vector<std::string> found_others() const {
     std::vector<std::string> others;
     (void)refusal_of([&] { others = other_kernels(multiply_to("/dev/null", "auto").plan); });

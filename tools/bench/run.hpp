@@ -38,7 +38,7 @@ struct BenchOptions {
 struct FloorTimes {
   double read_s = 0;   ///< both inputs, all threads
   double write_s = 0;  ///< two writers, 1 MB at a time, as the sink writes
-  double start_s = 0;  ///< a whole process with a product of one block; 0 where no processes are timed
+  double start_s = 0;  ///< a whole process with a product of one block; 0 if no processes are timed
 
   /// Reading and writing overlap.
   [[nodiscard]] double total_s() const { return read_s > write_s ? read_s : write_s; }
@@ -47,11 +47,11 @@ struct FloorTimes {
 
 struct KernelResult {
   std::string kernel;                         ///< as asked for
-  std::string refusal;                        ///< why it did not run; "" where it did
+  std::string refusal;                        ///< why it did not run; "" if it did
   bool too_slow = false;                      ///< it did not run because it took too long
   std::vector<Report> runs;                   ///< to /dev/null
   Report file_run;                            ///< to a file, or to a checksum
-  std::string difference;                     ///< from the baseline's bytes; "" where there is none
+  std::string difference;                     ///< from the baseline's bytes; "" if there is none
   std::vector<double> e2e_s;                  ///< whole processes `spmm A B OUT` that write a new file
   std::uint64_t e2e_peak_resident_bytes = 0;  ///< the largest of these processes
   std::string e2e_failure;                    ///< why there are none, where they were asked for
@@ -64,7 +64,7 @@ struct KernelResult {
 
 struct CaseResult {
   BenchCase what;
-  std::string baseline;   ///< kernel whose output the others must equal; "" where no kernel ran
+  std::string baseline;   ///< kernel whose output the others must equal; "" if no kernel ran
   Report baseline_run;    ///< its only run, to a file or a checksum, nothing warmed up
   bool checksum = false;  ///< checksums were compared; no time of writing a file is known
   std::optional<FloorTimes> floor;
@@ -84,7 +84,7 @@ std::vector<std::string> all_kernels(Backend backend);
 /// Writes an input unless the file is there already with the right header and length.
 std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed, const BenchOptions& options);
 
-/// How the second result differs from the first; "" where the bytes are the same. Errors: InputError, IoError.
+/// How the second result differs from the first; "" if the bytes are the same. Errors: InputError, IoError.
 std::string result_difference(const std::filesystem::path& baseline, const std::filesystem::path& found);
 
 /// Whole processes of one kernel.

@@ -1,3 +1,4 @@
+// Reads the cases of data/suites.json.
 #include "tools/bench/suites.hpp"
 
 #include <algorithm>

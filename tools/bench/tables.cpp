@@ -49,7 +49,7 @@ const Json* find_named(const Json& all, const char* key, const Json& name) {
   return nullptr;
 }
 
-/// A figure of a kernel per multiply-add; 0 where there are none.
+/// A figure of a kernel per multiply-add; 0 if there are none.
 double per_term(const Json& kernel, const char* figure) {
   const double terms = kernel.at("terms").get<double>();
   return terms > 0 ? median(kernel, figure) / terms : 0;

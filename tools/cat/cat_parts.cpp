@@ -1,3 +1,4 @@
+// Makes one file of a result in parts.
 #include "tools/cat/cat_parts.hpp"
 
 #include <fcntl.h>

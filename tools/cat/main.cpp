@@ -17,12 +17,12 @@ namespace {
 using namespace spmm;
 
 constexpr const char* kNotes = R"(
-FOLDER is what spmm --parts has written. OUT gets the same bytes as without --parts; it appears when it is complete and
-every part was right: its checksum, its block rows, and the order of its blocks. With --check nothing is written.
-
 Examples:
   spmm-cat c c.bin
   spmm-cat --check c
+
+FOLDER is what spmm --parts has written. OUT gets the same bytes as without --parts; it appears when it is complete and
+every part was right: its checksum, its block rows, and the order of its blocks. With --check nothing is written.
 
 Every option can also be given as an environment variable: SPMM_NO_CLOBBER=1 for --no-clobber.
 Exit codes: 0 done, 2 usage, 65 malformed index or part, or a wrong checksum, 66 no such folder, 71 more blocks than one
@@ -32,7 +32,7 @@ file holds, 73 cannot create the file, 74 reading or writing failed, 75 interrup
 cli::OptionTable make_options() {
   using cli::value;
   cli::OptionTable options("spmm-cat", "Makes one result file of a folder of parts.\n");
-  options.positional_help("FOLDER OUT").custom_help("[options]").set_width(100);
+  options.usage("[options] FOLDER OUT", "spmm cat");
   options.add_options("hidden")("folder", "", value())("out", "", value());
   options.add_options()                                        //
       ("check", "only read the parts and check them")          //

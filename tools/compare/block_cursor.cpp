@@ -1,3 +1,4 @@
+// Reads the blocks of a matrix file in the order of (i, j).
 #include "tools/compare/block_cursor.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Compares two matrix files element by element.
 #include "tools/compare/compare.hpp"
 
 #include <algorithm>

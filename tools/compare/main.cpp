@@ -20,6 +20,12 @@ namespace {
 using namespace spmm;
 
 constexpr const char* kNotes = R"(
+Examples:
+  spmm-compare expected.bin out.bin
+  spmm-compare out.bin folder_of_parts
+  spmm-compare theirs.bin ours.bin --any-order --ignore-zero-blocks
+  spmm-compare a.bin copy_of_a.bin --any-order -q && echo same
+
 LEFT and RIGHT are files, or folders of parts that spmm --parts has written.
 Both files must hold the same blocks, in the order of (i, j) as results of spmm are; --any-order is for files of other
 programs and for input matrices. An element of a block that one file does not have counts as 0 there and is shown as "no
@@ -27,12 +33,6 @@ block". A block that is all zero in one file and missing in the other is a diffe
 given. Elements of results at the limit 4294967295 are counted.
 Elements are compared by value, so an operand (16-bit elements, in any order of blocks) may be compared with a result
 (32-bit elements). If these differ, one line says which is which, and --max-differences lists differences.
-
-Examples:
-  spmm-compare expected.bin out.bin
-  spmm-compare out.bin folder_of_parts
-  spmm-compare theirs.bin ours.bin --any-order --ignore-zero-blocks
-  spmm-compare a.bin copy_of_a.bin --any-order -q && echo same
 
 Every option can also be given as an environment variable: SPMM_MAX_DIFFERENCES for --max-differences.
 Exit codes, as of cmp and diff: 0 the same, 1 different, 2 trouble of any kind (usage, unreadable or malformed file,
@@ -42,7 +42,7 @@ interrupted).
 cli::OptionTable make_options() {
   using cli::value;
   cli::OptionTable options("spmm-compare", "Compares two block-sparse matrix files element by element.\n");
-  options.positional_help("LEFT RIGHT").custom_help("[options]").set_width(100);
+  options.usage("[options] LEFT RIGHT", "spmm compare");
   options.add_options("hidden")("left", "", value())("right", "", value());
   options.add_options()                                                           //
       ("max-differences", "print so many differences", value("10"), "N")          //
@@ -59,7 +59,7 @@ std::string shown(const std::optional<std::uint32_t>& value) {
   return value ? text(*value) : "no block";
 }
 
-/// Says in which of n and m the headers differ; "" where they agree.
+/// Says in which of n and m the headers differ; "" if they agree.
 std::string header_difference(const MatrixHeader& left, const MatrixHeader& right) {
   if (left.n != right.n) return text("n differs: ", left.n, " and ", right.n);
   if (left.m != right.m) return text("m differs: ", left.m, " and ", right.m);
@@ -73,7 +73,7 @@ std::string summary(const tools::Comparison& found, const std::string& left, con
   return line;
 }
 
-/// "; 3 elements at the limit 4294967295 in left.bin"; "" where there is none.
+/// "; 3 elements at the limit 4294967295 in left.bin"; "" if there is none.
 std::string saturation(std::uint64_t count, const std::string& name) {
   return count == 0 ? "" : text("; ", cli::saturation_text(count), " in ", name);
 }

@@ -1,3 +1,4 @@
+// One conversion, from opening IN to renaming OUT.
 #include "tools/convert/convert.hpp"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ Size fixed_size(const ConvertOptions& options) {
   return size;
 }
 
-/// Errors: UsageError where the matrix is larger than what was asked for.
+/// Errors: UsageError if the matrix is larger than what was asked for.
 void check_fits(const MatrixShape& shape, const Size& size, const ConvertOptions& options) {
   if (size.n == 0 || std::max(shape.rows, shape.columns) <= size.n) return;
   throw UsageError(options.like ? "--like" : "--n",

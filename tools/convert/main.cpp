@@ -17,6 +17,14 @@ namespace {
 using namespace spmm;
 
 constexpr const char* kNotes = R"(
+Examples:
+  spmm-convert a.mtx a.bin --block 8
+  spmm-convert b.mtx b.bin --like a.bin
+  spmm a.bin b.bin c.bin && spmm-convert c.bin c.mtx --shape 3000x200
+  spmm a.bin a.bin aa.bin && spmm-convert aa.bin aa16.bin && spmm aa16.bin a.bin aaa.bin
+  spmm-convert prices.mtx p.bin --scale 100 --round           hundredths as whole numbers
+  spmm-convert p2.bin p2.mtx --scale 1/10000                  their products
+
 One of IN and OUT is a block-sparse file (.bin), the other one is a .bin too or
   .mtx   Matrix Market: coordinate or array; integer, real or pattern (each element 1); general or symmetric. Written:
          coordinate, general; integer, or real with --scale
@@ -34,19 +42,11 @@ whose file is the shortest. Blocks without an element other than zero are not wr
 elements of 16 bits by the rule above; n and the side of the blocks stay.
 
 From .bin: inputs (16-bit elements) and results (32-bit; also folders of parts) are told apart by their lengths; --type
-says it where both fit. --shape cuts the padding off. With --scale they become real.
+says it if both fit. --shape cuts the padding off. With --scale they become real.
 
 Memory: from other formats 16 bytes for each element that is not zero, 25 with --block auto; from .bin 16 bytes for each block
 if the blocks are not in order or --transpose is given, else a few MB. The output appears under its name when it is
 complete.
-
-Examples:
-  spmm-convert a.mtx a.bin --block 8
-  spmm-convert b.mtx b.bin --like a.bin
-  spmm a.bin b.bin c.bin && spmm-convert c.bin c.mtx --shape 3000x200
-  spmm a.bin a.bin aa.bin && spmm-convert aa.bin aa16.bin && spmm aa16.bin a.bin aaa.bin
-  spmm-convert prices.mtx p.bin --scale 100 --round           hundredths as whole numbers
-  spmm-convert p2.bin p2.mtx --scale 1/10000                  their products
 
 Every option can also be given as an environment variable: SPMM_ON_OVERFLOW for --on-overflow.
 Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 71 memory,
@@ -65,9 +65,6 @@ int run(const cli::ParsedOptions& parsed) {
 }  // namespace
 
 int spmm::tools::convert_main(int argc, char** argv) {
-  return cli::run_program({.name = "spmm-convert",
-                           .options = tools::make_convert_options,
-                           .notes = kNotes,
-                           .groups = {"", "To .bin", "From .bin"}},
-                          argc, argv, run);
+  return cli::run_program({.name = "spmm-convert", .options = tools::make_convert_options, .notes = kNotes}, argc, argv,
+                          run);
 }

@@ -1,3 +1,4 @@
+// The command line of spmm-convert.
 #include "tools/convert/options.hpp"
 
 #include <array>
@@ -96,7 +97,7 @@ MatrixShape parse_shape(const cli::OptionText& given) {
           .columns = cli::parse_count(given.value.substr(cross + 1), given.where, 1, kMax32)};
 }
 
-/// Errors: UsageError where one of the options is given.
+/// Errors: UsageError if one of the options is given.
 void refuse_options(const cli::ParsedOptions& parsed, const std::vector<std::string>& options, const char* reason) {
   for (const std::string& option : options) {
     if (parsed.count(option) > 0) throw UsageError("--" + option, reason, "leave it out; see spmm-convert --help");
@@ -145,7 +146,7 @@ const char* format_name(FileFormat format) {
 cli::OptionTable make_convert_options() {
   using cli::value;
   cli::OptionTable options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
-  options.positional_help("IN OUT").custom_help("[options]").set_width(100);
+  options.usage("[options] IN OUT", "spmm convert");
   options.add_options("hidden")("in", "", value())("out", "", value());
   options.add_options()                                                                                   //
       ("from", "format of IN: bin or mtx (default: what its content or ending says)", value(), "FORMAT")  //

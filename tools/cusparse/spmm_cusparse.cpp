@@ -53,7 +53,7 @@ constexpr std::uint64_t kMaxDevice = 4095;
 cli::OptionTable make_options() {
   using cli::value;
   cli::OptionTable options("spmm-cusparse", "Times cuSPARSE on named cases, or on two files.\n");
-  options.positional_help("").custom_help("[options] | [options] A.bin B.bin").set_width(100);
+  options.usage("[options] | [options] A.bin B.bin");
   options.add_options("hidden")("a", "", value())("b", "", value());
   options.add_options()                                                                                         //
       ("suites", "file of the suites (default: data/suites.json, here or above the program)", value(), "FILE")  //

@@ -116,7 +116,7 @@ void check_print(const DenseJob& job) {
 cli::OptionTable dense_description() {
   using cli::value;
   cli::OptionTable options("spmm-dense", "Times dense kernels and checks their results: C = A * B.\n");
-  options.positional_help("[A B]").custom_help("[options]").set_width(100);
+  options.usage("[options] [A B]");
   options.add_options("hidden")("A", "", value())("B", "", value());
   options.add_options()                                                                //
       ("rows", "rows of A and C", value(), "J")                                        //

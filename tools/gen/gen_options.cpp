@@ -1,3 +1,4 @@
+// The command line of spmm-gen.
 #include "tools/gen/gen_options.hpp"
 
 #include <cstdint>
@@ -67,7 +68,7 @@ std::uint32_t num_blocks_of(const cli::ParsedOptions& parsed, PatternKind kind, 
 cli::OptionTable make_gen_options() {
   using cli::value;
   cli::OptionTable options("spmm-gen", "Writes a random block-sparse matrix (16-bit elements).\n");
-  options.positional_help("OUT").custom_help("--n N --m M --k K [options]").set_width(100);
+  options.usage("--n N --m M --k K [options] OUT", "spmm gen");
   options.add_options("hidden")("out", "", value());
   options.add_options()                                                               //
       ("n", "side of the matrix in elements, a multiple of m", value(), "N")          //

@@ -1,3 +1,4 @@
+// Writes a random matrix file, record by record from its number.
 #include "tools/gen/generate.hpp"
 
 #include <algorithm>

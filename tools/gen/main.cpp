@@ -19,6 +19,14 @@ namespace {
 using namespace spmm;
 
 constexpr const char* kNotes = R"(
+Examples:
+  spmm-gen a.bin --n 8192 --m 8 --k 100000 --seed 1
+  spmm-gen b.bin --n 8192 --m 8 --k 100e3 --seed 2 --order sorted
+  spmm-gen narrow.bin --n 65536 --m 4 --k 1e6 --max-value 255 --pattern banded --bandwidth 64
+  spmm-gen skewed.bin --n 1048576 --m 8 --k 1e6 --pattern power-law --zero-blocks 0.1
+  spmm-gen poisson.bin --n 1000000 --m 1 --k all --pattern stencil-27
+  spmm-gen graph.bin --n 65536 --m 1 --k 1e6 --pattern rmat
+
 Patterns, on a grid of n/m x n/m blocks:
   uniform       anywhere
   diagonal      on the diagonal
@@ -44,14 +52,6 @@ complete stencil, full groups.
 All k blocks lie at different places. The same options give the same bytes on every machine and for every number of
 threads; --order changes the order of the records, not the blocks. Give A and B different seeds. The file appears under
 its name when it is complete.
-
-Examples:
-  spmm-gen a.bin --n 8192 --m 8 --k 100000 --seed 1
-  spmm-gen b.bin --n 8192 --m 8 --k 100e3 --seed 2 --order sorted
-  spmm-gen narrow.bin --n 65536 --m 4 --k 1e6 --max-value 255 --pattern banded --bandwidth 64
-  spmm-gen skewed.bin --n 1048576 --m 8 --k 1e6 --pattern power-law --zero-blocks 0.1
-  spmm-gen poisson.bin --n 1000000 --m 1 --k all --pattern stencil-27
-  spmm-gen graph.bin --n 65536 --m 1 --k 1e6 --pattern rmat
 
 Every option can also be given as an environment variable: SPMM_MAX_VALUE for --max-value.
 Exit codes: 0 written, 2 usage (also: the blocks do not fit), 71 memory, 73 cannot create the file, 74 writing failed,

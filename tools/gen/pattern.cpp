@@ -1,3 +1,4 @@
+// Where the blocks of a generated matrix may lie: simple patterns.
 #include "tools/gen/pattern.hpp"
 
 #include <algorithm>

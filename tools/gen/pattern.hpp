@@ -76,7 +76,7 @@ struct PatternOptions {
 ///   block-diagonal  full square groups along the diagonal
 ///   arrow         block row 0, block column 0 and the diagonal
 ///   saddle-point  [[K, B^T], [B, 0]] with a 7-point stencil K
-/// Values: nb at least 1. Errors: UsageError where k blocks do not fit.
+/// Values: nb at least 1. Errors: UsageError if k blocks do not fit.
 std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k, const PatternOptions& options);
 
 /// Number of places of a pattern that has the same ones for any number of blocks; nothing for power-law, rmat and

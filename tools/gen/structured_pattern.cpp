@@ -1,3 +1,4 @@
+// Patterns of matrices as applications have them: stencils, graphs, groups, arrows, saddle points.
 #include "tools/gen/structured_pattern.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// How often each block row or block column occurs, in bounded memory.
 #include "tools/info/index_counts.hpp"
 
 #include <algorithm>

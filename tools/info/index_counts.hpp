@@ -1,4 +1,4 @@
-// How often each block row (or block column) occurs, in little memory also where there are billions of them.
+// How often each block row (or block column) occurs, in little memory also if there are billions of them.
 #pragma once
 
 #include <cstdint>

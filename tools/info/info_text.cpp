@@ -1,3 +1,4 @@
+// Prints what spmm-info found, as text and as JSON.
 #include "tools/info/info_text.hpp"
 
 #include <algorithm>

@@ -20,6 +20,12 @@ using namespace spmm;
 constexpr std::uint64_t kMaxThreads = 1024;
 
 constexpr const char* kNotes = R"(
+Examples:
+  spmm-info a.bin
+  spmm-info a.bin b.bin --no-picture
+  spmm-info a.bin b.bin --json | jq .product.pairs
+  spmm-info out.bin --type u32
+
 With one file: header, file size, density, blocks per block row, largest element, all-zero blocks, of a result how many
 elements are at the limit 4294967295, and a picture of where the blocks lie (darker = more blocks). With two files, A and
 B, also what A * B will be: the exact number of pairs (block products), the number of result blocks to be expected where
@@ -27,12 +33,6 @@ blocks are spread evenly, and at most, the output's size, and how many elements 
 elements of A and B and the number of pairs. FILE may be a folder of parts that spmm --parts has written; it is described
 as a whole. The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted"
 in the report: records in strictly rising order hold no block twice.
-
-Examples:
-  spmm-info a.bin
-  spmm-info a.bin b.bin --no-picture
-  spmm-info a.bin b.bin --json | jq .product.pairs
-  spmm-info out.bin --type u32
 
 Every option can also be given as an environment variable: SPMM_NO_PICTURE=1 for --no-picture.
 Exit codes: 0 ok, 2 usage, 65 malformed file or files of different n or m, 66 no such file, 71 memory, 74 reading failed,
@@ -42,7 +42,7 @@ Exit codes: 0 ok, 2 usage, 65 malformed file or files of different n or m, 66 no
 cli::OptionTable make_options() {
   using cli::value;
   cli::OptionTable options("spmm-info", "Shows what is in a block-sparse matrix file.\n");
-  options.positional_help("FILE [FILE2]").custom_help("[options]").set_width(100);
+  options.usage("[options] FILE [FILE2]", "spmm info");
   options.add_options("hidden")("file", "", value())("file2", "", value());
   options.add_options()                                                                    //
       ("json", "print JSON")                                                               //

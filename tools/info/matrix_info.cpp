@@ -1,3 +1,4 @@
+// Counts what one pass over a matrix file shows, and what follows for a product of two.
 #include "tools/info/matrix_info.hpp"
 
 #include <algorithm>

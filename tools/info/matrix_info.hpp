@@ -53,12 +53,12 @@ struct ProductInfo {
   std::uint64_t max_blocks = 0;       ///< result blocks at most
   std::uint64_t expected_bytes = 0;   ///< output file with expected_blocks
   std::uint64_t max_bytes = 0;        ///< output file with max_blocks
-  /// Pairs of a result block below which none of its elements reaches the limit; 2^64 - 1 where no number suffices.
+  /// Pairs of a result block below which none of its elements reaches the limit; 2^64 - 1 if no number suffices.
   std::uint64_t saturating_pairs = 0;
   std::uint64_t max_saturated_elements = 0;  ///< elements at the limit at most; 0: none can saturate
 };
 
-/// Errors: ShapeError where n or m differ.
+/// Errors: ShapeError if n or m differ.
 ProductInfo predict_product(MatrixInfo& a, MatrixInfo& b);
 
 }  // namespace spmm::tools

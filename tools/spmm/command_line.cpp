@@ -1,3 +1,4 @@
+// The command line of spmm and spmm-mpi.
 #include "tools/spmm/command_line.hpp"
 
 #include <algorithm>
@@ -22,41 +23,47 @@ constexpr std::uint64_t kMaxDevice = 1023;
 constexpr std::uint64_t kMaxParts = 256;
 
 OptionTable describe(const std::string& program) {
-  OptionTable options(program, "Multiplies two block-sparse matrices: OUT = A * B, exact, saturated at 4294967295.\n");
-  options.custom_help("[OPTIONS]").positional_help("A B OUT").set_width(120);
   using cli::value;
+  OptionTable options(program, "Multiplies two block-sparse matrices: OUT = A * B, exact, saturated at 4294967295.\n");
+  options.usage("[options] A B OUT");
   const bool is_alone = program == "spmm";
-  options.add_options()  //
+  // Of one process: ranks know these too, to say what to do instead.
+  const auto alone = [is_alone](const char* group) { return is_alone ? group : "hidden"; };
+  constexpr const char* kPlace = "Where and how";
+  options.add_options(kPlace)  //
       ("backend", "where to compute; auto = where it is predicted to end first", value(), "auto|cuda|cpu")(
           "kernel", "multiply kernel, see the list below", value(), "NAME")("device", "CUDA device; auto = choose",
-                                                                            value(), "auto|N")(
-          "threads", "host threads; 0 = every core this process may use", value(), "N")(
-          "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
-          "report", "write a JSON report; - = standard output", value(), "FILE")(
-          "verify",
-          text("before the output appears: recompute N result blocks and as many absent ones",
-               is_alone ? "; full = prove all of it" : ""),
-          value(), is_alone ? "full|N" : "N")(
-          "verify-seed", text("seed of --verify", is_alone ? "; without it, full takes a new one each time" : ""),
-          value(), "N")("on-saturation",
-                        "if elements of the result reach 4294967295: report = say how many, error = write nothing",
-                        value(), "report|error")(
-          "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
-          "auto|N")("transpose-a", "multiply by the transpose of A, made as A is read")(
-          "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
-          "no-clobber", "refuse to replace an existing output")(
-          "strict-space", "refuse to start where the result is not expected to fit the disk; else that is a warning")(
-          "force", "start also what is predicted to take more than a day; lift the launch limit of host-driven")(
-          "durable", "wait until the output would survive a power cut (fsync)")(
-          "q,quiet", is_alone ? "no summary line, no progress" : "no summary line")(
-          "v,verbose", is_alone ? "plan and stage table on standard error" : "what each rank did, on standard error");
-  // Of one process: ranks know these too, to say what to do instead.
-  options.add_options(is_alone ? "" : "hidden")  //
+                                                                            value(), "auto|N");
+  options.add_options(alone(kPlace))  //
       ("devices", "CUDA devices that share the product; auto = more than one where it ends earlier then", value(),
-       "auto|all|N,N...")("trace", "write what each thread and stream did when, for Perfetto and chrome://tracing",
-                          value(), "FILE")("plan", "print sizes, memory, kernel and panels, and run nothing")(
+       "auto|all|N,N...");
+  options.add_options(kPlace)  //
+      ("threads", "host threads; 0 = every core this process may use", value(), "N")(
+          "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
+          "force", "start also what is predicted to take more than a day; lift the launch limit of host-driven");
+  options.add_options(alone(kPlace))("plan", "print sizes, memory, kernel and panels, and run nothing");
+  options.add_options("Operands and result")  //
+      ("transpose-a", "multiply by the transpose of A, made as A is read")(
+          "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
+          "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
+          "auto|N")("no-clobber", "refuse to replace an existing output")(
+          "durable", "wait until the output would survive a power cut (fsync)")(
+          "strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")(
+          "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
+          value(), "report|error")("verify",
+                                   text("before the output appears: recompute N result blocks and as many absent ones",
+                                        is_alone ? "; full = prove all of it" : ""),
+                                   value(), is_alone ? "full|N" : "N")(
+          "verify-seed", text("seed of --verify", is_alone ? "; without it, full takes a new one each time" : ""),
+          value(), "N");
+  options.add_options("Messages")("report", "write a JSON report; - = standard output", value(), "FILE");
+  options.add_options(alone("Messages"))  //
+      ("trace", "write what each thread and stream did when, for Perfetto and chrome://tracing", value(), "FILE")(
           "progress", "progress bar on standard error; auto = on a terminal", value(), "auto|always|never");
-  add_common_options(options);
+  options.add_options("Messages")  //
+      ("q,quiet", is_alone ? "no summary line, no progress" : "no summary line")(
+          "v,verbose", is_alone ? "plan and stage table on standard error" : "what each rank did, on standard error");
+  add_common_options(options, "Messages");
   options.add_options("positional")  //
       ("A", "left operand", value())("B", "right operand", value())("OUT", "product", value());
   options.parse_positional({"A", "B", "OUT"});
@@ -75,7 +82,7 @@ int wanted_device(const ParsedOptions& parsed) {
   return static_cast<int>(parse_count(given->value, given->where, 0, kMaxDevice));
 }
 
-/// Errors: UsageError, also where ranks have a device each.
+/// Errors: UsageError, also if ranks have a device each.
 std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& program) {
   const auto given = option_text(parsed, "devices");
   if (!given || given->value == "auto") return {};
@@ -85,7 +92,7 @@ std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& 
   return parse_devices(given->value, given->where);
 }
 
-/// Errors: UsageError, also where a proof would need all of the result in one process.
+/// Errors: UsageError, also if a proof would need all of the result in one process.
 void set_verify(Options& run, const ParsedOptions& parsed, const std::string& program) {
   const auto seed = option_count(parsed, "verify-seed", 1);
   if (seed) run.verify_seed = run.proof_key = *seed;
@@ -151,7 +158,7 @@ void set_report(CliOptions& options, const ParsedOptions& parsed) {
   check_other_file(*given, {options.a, options.b, options.out}, "report");
 }
 
-/// Errors: UsageError, also where nothing is computed or there are several processes.
+/// Errors: UsageError, also if nothing is computed or there are several processes.
 void set_trace(CliOptions& options, const ParsedOptions& parsed, const std::string& program) {
   const auto given = option_text(parsed, "trace");
   if (!given) return;
@@ -167,14 +174,16 @@ void set_trace(CliOptions& options, const ParsedOptions& parsed, const std::stri
 
 }  // namespace
 
-std::string unused_gpus_warning(const std::string& version, std::size_t num_gpus) {
-  if (num_gpus == 0 || version.find("built without CUDA") == std::string::npos) return "";
+std::string unused_gpus_warning(bool has_cuda, std::size_t num_gpus) {
+  if (num_gpus == 0 || has_cuda) return "";
   return "this machine has a GPU, but this program is built without CUDA and computes on the CPU; "
          "bash tools/scripts/demo.sh --cuda builds it for the GPU, --backend cpu silences this";
 }
 
-CliOptions parse_options(int argc, const char* const* argv, const std::string& program, const std::string& notes) {
+CliOptions parse_options(int argc, const char* const* argv, const std::string& program, const std::string& notes,
+                         const std::vector<SubcommandName>& subcommands) {
   OptionTable description = describe(program);
+  description.subcommands(subcommands);
   const ParsedOptions parsed = parse_strictly(description, argc, argv);
   CliOptions options;
   options.answer = requested_text(parsed, description, notes);
@@ -214,14 +223,6 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
 
 std::string spmm_notes() {
   std::string help = R"(
-Kernels:
-  auto            the fastest known one for the backend
-)";
-  for (const KernelInfo& kernel : kernel_names()) {
-    help += text("  ", kernel.name, std::string(16 - std::min<std::size_t>(15, kernel.name.size()), ' '),
-                 backend_name(kernel.backend), ": ", kernel.summary, "\n");
-  }
-  help += R"(
 Examples:
   spmm a.bin b.bin c.bin                         the fastest way this machine has
   spmm --backend cpu --threads 8 a.bin b.bin c.bin
@@ -234,19 +235,33 @@ Examples:
   spmm --devices 0,1 a.bin b.bin c.bin           one product on two GPUs
   spmm --report - -q a.bin b.bin /dev/null       measure only
   spmm --trace t.json a.bin b.bin c.bin          a timeline of its threads, for https://ui.perfetto.dev
-  spmm help                                      subcommands: spmm gen, spmm info and others
 
+Kernels:
+  auto            the fastest known one for the backend
+)";
+  for (const KernelInfo& kernel : kernel_names()) {
+    help += text("  ", kernel.name, std::string(16 - std::min<std::size_t>(15, kernel.name.size()), ' '),
+                 backend_name(kernel.backend), has_backend(kernel.backend) ? "" : ", not in this build", ": ",
+                 kernel.summary, "\n");
+  }
+  help += R"(
 Environment:
   Every option can be set by a variable of the same name, SPMM_ and capitals: SPMM_MEMORY_LIMIT=2G, SPMM_QUIET=1.
   The command line wins.
 
 Exit codes:
-   0  done                                 70  internal error: please report it
-   1  --verify found a difference          71  does not fit the memory or the limit
-   2  wrong command line                   73  the output cannot be created, or does not fit (--strict-space)
-  65  an input breaks the format           74  reading or writing failed
-  66  an input cannot be opened            75  interrupted; nothing was written, safe to run again
-  69  backend or device unavailable        76  elements at the limit (--on-saturation error); nothing was written
+   0  done
+   1  --verify found a difference
+   2  wrong command line
+  65  an input breaks the format
+  66  an input cannot be opened
+  69  backend or device unavailable
+  70  internal error: please report it
+  71  does not fit the memory or the limit
+  73  the output cannot be created, or does not fit (--strict-space)
+  74  reading or writing failed
+  75  interrupted; nothing was written, safe to run again
+  76  elements at the limit (--on-saturation error); nothing was written
 )";
   return help;
 }

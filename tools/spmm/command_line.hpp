@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "cli/options/table.hpp"
 #include "cli/progress_bar.hpp"
 #include "spmm/multiply.hpp"
 
@@ -13,9 +15,9 @@ namespace spmm::cli {
 struct CliOptions {
   std::filesystem::path a, b, out;
   Options run;
-  std::string report;  ///< path of the JSON report; "" = none, "-" = standard output
-  std::string trace;   ///< path of the trace; "" = none
-  bool plan = false;   ///< print the plan only
+  std::string report;         ///< path of the JSON report; "" = none, "-" = standard output
+  std::string trace;          ///< path of the trace; "" = none
+  bool plan = false;          ///< print the plan only
   bool strict_space = false;  ///< an output that is not expected to fit its disk is refused
   bool quiet = false;
   bool verbose = false;
@@ -27,13 +29,12 @@ struct CliOptions {
 /// Errors: UsageError names the option, or the variable, what it said and what it takes.
 /// Values: notes = what --help says after the options, of a program that takes the same ones.
 CliOptions parse_options(int argc, const char* const* argv, const std::string& program = "spmm",
-                         const std::string& notes = "");
+                         const std::string& notes = "", const std::vector<SubcommandName>& subcommands = {});
 
-/// What a program without CUDA says where GPUs are that it may use; "" where it says nothing.
-/// Values: version = version_string().
-std::string unused_gpus_warning(const std::string& version, std::size_t num_gpus);
+/// What a program without CUDA says if there are GPUs that it may use, else "".
+std::string unused_gpus_warning(bool has_cuda, std::size_t num_gpus);
 
-/// Kernels, examples, environment, exit codes.
+/// Examples, kernels, environment, exit codes.
 std::string spmm_notes();
 
 }  // namespace spmm::cli

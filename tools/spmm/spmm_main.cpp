@@ -33,7 +33,7 @@ int show_plan(const cli::CliOptions& options, const cli::RunNames& names) {
 }
 
 /// Writes what belongs to a finished product. Errors: OutputError, IoError; both say that the product is there.
-void write_beside(const std::string& what, const std::function<void()>& write) {
+void write_after_product(const std::string& what, const std::function<void()>& write) {
   constexpr const char* kComplete = "the product is complete";
   try {
     write();
@@ -66,9 +66,9 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
     if (cli::ends_at_once()) static_cast<void>(engine.release());  // not taken apart piece by piece: see end_process()
   }
   if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
-  if (!options.trace.empty()) write_beside("trace", [&] { cli::write_trace(options.trace, trace, report); });
+  if (!options.trace.empty()) write_after_product("trace", [&] { cli::write_trace(options.trace, trace, report); });
   if (!options.report.empty()) {
-    write_beside("report", [&] { cli::write_json(options.report, cli::report_json(report, names)); });
+    write_after_product("report", [&] { cli::write_json(options.report, cli::report_json(report, names)); });
   }
   // Standard output is the report's where it was asked for there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;
@@ -76,7 +76,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
 }
 
 int run(int argc, char** argv) {
-  cli::CliOptions options = cli::parse_options(argc, argv, "spmm", cli::spmm_notes());
+  cli::CliOptions options = cli::parse_options(argc, argv, "spmm", cli::spmm_notes(), tools::subcommand_names());
   if (options.answer) {
     std::cout << *options.answer;
     return cli::kOk;
@@ -84,7 +84,7 @@ int run(int argc, char** argv) {
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
   options.run.cancel = &cli::cancel_flag();
   if (options.run.backend == Backend::automatic && !options.quiet) {
-    const std::string warning = cli::unused_gpus_warning(version_string(), visible_gpus().size());
+    const std::string warning = cli::unused_gpus_warning(has_backend(Backend::cuda), visible_gpus().size());
     if (!warning.empty()) cli::warn("spmm", warning);
   }
   return options.plan ? show_plan(options, names) : multiply_files(options, names);

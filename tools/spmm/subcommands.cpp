@@ -1,3 +1,4 @@
+// The subcommands of spmm, and the list of them.
 #include "tools/spmm/subcommands.hpp"
 
 #include <unistd.h>
@@ -95,6 +96,12 @@ int help_main(int argc, char** argv) {
 }
 
 }  // namespace
+
+std::vector<cli::SubcommandName> subcommand_names() {
+  std::vector<cli::SubcommandName> names;
+  for (const Subcommand& subcommand : kSubcommands) names.push_back({subcommand.word(), subcommand.summary});
+  return names;
+}
 
 std::optional<int> run_subcommand(int argc, char** argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";

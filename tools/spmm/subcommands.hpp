@@ -2,13 +2,18 @@
 #pragma once
 
 #include <optional>
+#include <vector>
+
+#include "cli/options/table.hpp"
 
 namespace spmm::tools {
 
-/// Runs spmm-NAME where that is the last part of argv[0], or where argv[1] is NAME, and returns its exit code; nothing
-/// where neither is: the arguments are those of a product. A file of that name beside the subcommand is an error of
+/// Runs spmm-NAME if that is the last part of argv[0], or if argv[1] is NAME, and returns its exit code; nothing
+/// if neither is: the arguments are those of a product. A file of that name beside the subcommand is an error of
 /// usage.
 std::optional<int> run_subcommand(int argc, char** argv);
+
+std::vector<cli::SubcommandName> subcommand_names();
 
 // The main functions, each in its tool's folder. Values: argv[0] = any path.
 int batch_main(int argc, char** argv);

@@ -28,15 +28,15 @@ using namespace spmm;
 constexpr std::uint64_t kMaxThreads = 4096;
 
 constexpr const char* kNotes = R"(
-A and B are matrices, C is what any program says is their product: a file, or a folder of parts that spmm --parts has
-written. Every element row that A stores or C holds is checked, saturated at 4294967295, by equations with random numbers
-modulo 2^61 - 1: a wrong row passes with a probability of at most 1 in 2.3e18, and a right one always does. What differs
-is computed exactly and shown. The key of the random numbers is a new one each time; --verify-seed repeats a run.
-
 Examples:
   spmm-verify a.bin b.bin c.bin
   spmm-verify a.bin b.bin folder_of_parts
   spmm-verify a.bin b.bin theirs.bin --any-order --allow-zero-blocks
+
+A and B are matrices, C is what any program says is their product: a file, or a folder of parts that spmm --parts has
+written. Every element row that A stores or C holds is checked, saturated at 4294967295, by equations with random numbers
+modulo 2^61 - 1: a wrong row passes with a probability of at most 1 in 2.3e18, and a right one always does. What differs
+is computed exactly and shown. The key of the random numbers is a new one each time; --verify-seed repeats a run.
 
 Every option can also be given as an environment variable: SPMM_THREADS for --threads.
 Exit codes: 0 it is the product, 1 it is not, 2 wrong command line, 65 a file breaks the format, 66 a file cannot be
@@ -46,7 +46,7 @@ opened, 69 no device for --backend cuda, 71 does not fit the memory or the limit
 cli::OptionTable make_options() {
   using cli::value;
   cli::OptionTable options("spmm-verify", "Proves that C = A * B, or shows where it is not.\n");
-  options.positional_help("A B C").custom_help("[options]").set_width(100);
+  options.usage("[options] A B C", "spmm verify");
   options.add_options("hidden")("a", "", value())("b", "", value())("c", "", value());
   options.add_options()                                              //
       ("any-order", "the order of the blocks of C does not matter")  //
@@ -56,14 +56,14 @@ cli::OptionTable make_options() {
       ("verify-seed", "key of the random numbers; default: a new one", value(), "N")   //
       ("threads", "host threads; 0 = every core this process may use", value(), "N")   //
       ("memory-limit", "for buffers; default: most of what is free", value(), "SIZE")  //
-      ("q,quiet", "print nothing where C is the product");
+      ("q,quiet", "print nothing if C is the product");
   cli::add_common_options(options);
   options.parse_positional({"a", "b", "c"});
   return options;
 }
 
 /// Bounds on the first device, which is started when they are wanted; at once where it is insisted on.
-/// Errors: DeviceError where it is insisted on and there is none.
+/// Errors: DeviceError if it is insisted on and there is none.
 class Device {
  public:
   Device(Backend wanted, std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {

@@ -1,3 +1,4 @@
+// Proves that one file is the product of two others.
 #include "tools/verify/verify_files.hpp"
 
 #include <algorithm>
@@ -49,7 +50,7 @@ class Places {
     }
   }
 
-  /// The block that is there twice; nothing where none is.
+  /// The block that is there twice; nothing if none is.
   [[nodiscard]] std::optional<BlockIndex> find_duplicate(const Run& run) {
     if (!has_bits_) {
       std::sort(keys_.begin(), keys_.end(), [&](std::uint64_t x, std::uint64_t y) {

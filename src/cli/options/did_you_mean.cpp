@@ -1,3 +1,4 @@
+// Suggests the known word that a misspelt one is nearest to.
 #include "cli/options/did_you_mean.hpp"
 
 #include <algorithm>

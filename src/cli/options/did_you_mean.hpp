@@ -12,7 +12,7 @@ namespace spmm::cli {
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The known word that is nearest: a third of its letters differ at most, or it is the only one that starts with `word`
-/// (of three letters or more). "" where there is none.
+/// (of three letters or more). "" if there is none.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known);
 
 /// ", did you mean X?" with the nearest word after `prefix`, or "".

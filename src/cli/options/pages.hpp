@@ -1,33 +1,24 @@
-// Manual page and completions of a program, from its options.
+// Help, manual page and completions of a program, from its options.
 #pragma once
 
+#include <cstddef>
 #include <string>
-#include <vector>
 
 #include "cli/options/table.hpp"
 
 namespace spmm::cli {
 
-/// An option as pages show it.
-struct PageOption {
-  std::string letter{};                ///< "q", or nothing
-  std::string name{};                  ///< "quiet", or the letter where it has no other name
-  std::string argument{};              ///< "auto|N"; nothing: a switch
-  std::string description{};           ///< one clause
-  std::vector<std::string> choices{};  ///< words that the argument may be, for completion
-  bool is_file = false;                ///< the argument is a file or a folder
+/// How wide --help may be: COLUMNS, else the width of the terminal, at most the 120 that its texts are written for.
+std::size_t help_width();
 
-  /// "--quiet", or "-n" for a letter alone.
-  [[nodiscard]] std::string typed() const { return (name.size() == 1 ? "-" : "--") + name; }
-};
+/// What --help prints. Values: notes = what follows the options.
+std::string help_page(const ProgramPage& about, const std::string& notes, std::size_t width);
 
-std::vector<PageOption> page_options(const OptionTable& options, const std::vector<std::string>& groups);
+/// A page in the macros of man(7).
+std::string manual_page(const ProgramPage& about, const std::string& notes);
 
-/// A page in the macros of man(7). Values: help = what --help prints before the notes.
-std::string manual_page(const std::string& program, const std::string& help, const std::vector<PageOption>& options,
-                        const std::string& notes);
-
-std::string bash_completion(const std::string& program, const std::vector<PageOption>& options);
-std::string zsh_completion(const std::string& program, const std::vector<PageOption>& options);
+std::string bash_completion(const ProgramPage& about);
+std::string zsh_completion(const ProgramPage& about);
+std::string fish_completion(const ProgramPage& about);
 
 }  // namespace spmm::cli

@@ -1,28 +1,14 @@
+// Options as a program declares them, parsed by cxxopts.
 #include "cli/options/table.hpp"
 
 #include <cxxopts.hpp>
 #include <utility>
 
 namespace spmm::cli {
-namespace {
-
-// cxxopts 3.1 has a list of long names where older ones have one.
-[[maybe_unused]] std::string long_name(const std::string& name) {
-  return name;
-}
-[[maybe_unused]] std::string long_name(const std::vector<std::string>& names) {
-  return names.empty() ? "" : names.front();
-}
-
-}  // namespace
 
 struct OptionTable::Parser {
-  struct Declared {
-    std::string name;  ///< the long one, where there is one
-    bool takes_value;
-  };
   cxxopts::Options options;
-  std::vector<Declared> declared{};
+  std::vector<std::pair<std::string, bool>> declared{};  ///< all names, and whether they take a value
 };
 
 std::size_t ParsedOptions::count(const std::string& option) const {
@@ -41,67 +27,45 @@ const std::string& ParsedOptions::text(const std::string& option) const {
 }
 
 OptionTable::OptionTable(const std::string& program, const std::string& description)
-    : parser_(new Parser{.options = cxxopts::Options(program, description)}) {}
+    : parser_(new Parser{.options = cxxopts::Options(program, description)}),
+      page_{.program = program, .description = description} {}
 OptionTable::~OptionTable() = default;
 OptionTable::OptionTable(OptionTable&&) noexcept = default;
 OptionTable& OptionTable::operator=(OptionTable&&) noexcept = default;
 
-OptionTable& OptionTable::custom_help(const std::string& words) {
-  parser_->options.custom_help(words);
-  return *this;
-}
-
-OptionTable& OptionTable::positional_help(const std::string& words) {
-  parser_->options.positional_help(words);
-  return *this;
-}
-
-OptionTable& OptionTable::set_width(std::size_t width) {
-  parser_->options.set_width(width);
-  return *this;
+void OptionTable::declare(OptionDetails option, bool takes_value) {
+  parser_->declared.emplace_back(option.name, takes_value);
+  if (option.group != "hidden" && option.group != "positional") page_.options.push_back(std::move(option));
 }
 
 OptionTable::Adder& OptionTable::Adder::operator()(const std::string& names, const std::string& description) {
-  table_->parser_->options.add_options(group_)(names, description);
-  table_->parser_->declared.push_back({.name = names.substr(names.find(',') + 1), .takes_value = false});
+  table_->parser_->options.add_options()(names, description);
+  const std::size_t comma = names.find(',');
+  table_->declare({.group = group_,
+                   .letter = comma == std::string::npos ? "" : names.substr(0, comma),
+                   .name = names.substr(comma + 1),
+                   .description = description},
+                  false);
   return *this;
 }
 
-OptionTable::Adder& OptionTable::Adder::operator()(const std::string& names, const std::string& description,
+OptionTable::Adder& OptionTable::Adder::operator()(const std::string& name, const std::string& description,
                                                    const OptionValue& value, const std::string& argument) {
   const auto typed = cxxopts::value<std::string>();
   if (value.otherwise) typed->default_value(*value.otherwise);
-  table_->parser_->options.add_options(group_)(names, description, typed, argument);
-  table_->parser_->declared.push_back({.name = names.substr(names.find(',') + 1), .takes_value = true});
+  table_->parser_->options.add_options()(name, description, typed);
+  table_->declare({.group = group_,
+                   .letter = "",
+                   .name = name,
+                   .description = description,
+                   .argument = argument.empty() ? "VALUE" : argument,
+                   .otherwise = value.otherwise},
+                  true);
   return *this;
 }
 
 void OptionTable::parse_positional(const std::vector<std::string>& names) {
   parser_->options.parse_positional(names);
-}
-
-const std::string& OptionTable::program() const {
-  return parser_->options.program();
-}
-
-std::string OptionTable::help(const std::vector<std::string>& groups) const {
-  return parser_->options.help(groups);
-}
-
-std::vector<std::string> OptionTable::groups() const {
-  return parser_->options.groups();
-}
-
-std::vector<OptionDetails> OptionTable::options_of(const std::string& group) const {
-  std::vector<OptionDetails> all;
-  for (const cxxopts::HelpOptionDetails& one : parser_->options.group_help(group).options) {
-    all.push_back({.letter = one.s,
-                   .name = long_name(one.l),
-                   .description = one.desc,
-                   .argument = one.arg_help,
-                   .is_switch = one.is_boolean});
-  }
-  return all;
 }
 
 ParsedOptions OptionTable::parse(const std::vector<std::string>& words) try {
@@ -110,15 +74,15 @@ ParsedOptions OptionTable::parse(const std::vector<std::string>& words) try {
   const cxxopts::ParseResult found = parser_->options.parse(static_cast<int>(pointers.size()), pointers.data());
   ParsedOptions parsed;
   if (!found.unmatched().empty()) parsed.unexpected_ = found.unmatched().front();
-  for (const Parser::Declared& one : parser_->declared) {
-    ParsedOptions::Entry entry{.count = found.count(one.name)};
-    if (entry.count > 1 && parsed.repeated_.empty()) parsed.repeated_ = one.name;
-    if (one.takes_value && (entry.count > 0 || found[one.name].has_default())) {
-      entry.text = found[one.name].as<std::string>();
-    } else if (!one.takes_value && entry.count > 0) {
-      entry.text = found[one.name].as<bool>() ? "1" : "0";
+  for (const auto& [name, takes_value] : parser_->declared) {
+    ParsedOptions::Entry entry{.count = found.count(name)};
+    if (entry.count > 1 && parsed.repeated_.empty()) parsed.repeated_ = name;
+    if (takes_value && (entry.count > 0 || found[name].has_default())) {
+      entry.text = found[name].as<std::string>();
+    } else if (!takes_value && entry.count > 0) {
+      entry.text = found[name].as<bool>() ? "1" : "0";
     }
-    parsed.entries_.emplace(one.name, std::move(entry));
+    parsed.entries_.emplace(name, std::move(entry));
   }
   return parsed;
 } catch (const cxxopts::exceptions::no_such_option& error) {

@@ -1,4 +1,4 @@
-// Options as a program declares them and as they were typed. option_table.cpp alone includes the library that parses them.
+// Options as a program declares them and as they were typed. table.cpp alone includes the library that parses them.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace spmm::cli {
@@ -36,11 +37,32 @@ inline OptionValue value(const std::string& otherwise) {
 
 /// An option as it was declared.
 struct OptionDetails {
+  std::string group;   ///< the heading that the help shows it under
   std::string letter;  ///< "q", or nothing
-  std::string name;    ///< "quiet", or nothing
+  std::string name;    ///< "quiet", or the letter if it has no other name
   std::string description;
-  std::string argument;  ///< "FILE", or nothing
-  bool is_switch;
+  std::string argument{};  ///< "FILE"; nothing: a switch
+  std::optional<std::string> otherwise{};
+
+  /// "--quiet", or "-n" for a letter alone.
+  [[nodiscard]] std::string typed() const { return (name.size() == 1 ? "-" : "--") + name; }
+  [[nodiscard]] bool is_switch() const { return argument.empty(); }
+};
+
+/// A program that is a part of another one, as "gen" of spmm.
+struct SubcommandName {
+  std::string word;
+  std::string summary;
+};
+
+/// What help, manual page and completions show of a program.
+struct ProgramPage {
+  std::string program;
+  std::string description;
+  std::string arguments{};   ///< what follows the program's name
+  std::string other_form{};  ///< words that run the same program, or nothing
+  std::vector<SubcommandName> subcommands{};
+  std::vector<OptionDetails> options{};  ///< of all groups but "hidden" and "positional"
 };
 
 /// What was typed.
@@ -48,7 +70,8 @@ class ParsedOptions {
  public:
   /// How often an option was given.
   [[nodiscard]] std::size_t count(const std::string& option) const;
-  /// Its value as typed, else what it is otherwise; of a switch 1, or 0 for "--quiet=false". Errors: std::out_of_range where there is neither.
+  /// Its value as typed, else what it is otherwise; of a switch 1, or 0 for "--quiet=false". Errors: std::out_of_range
+  /// where there is neither.
   [[nodiscard]] const std::string& text(const std::string& option) const;
   /// Whether text() has something to give.
   [[nodiscard]] bool has_text(const std::string& option) const;
@@ -75,17 +98,19 @@ class OptionTable {
   OptionTable(OptionTable&&) noexcept;
   OptionTable& operator=(OptionTable&&) noexcept;
 
-  /// Of the help: what follows the program's name, and after that.
-  OptionTable& custom_help(const std::string& words);
-  OptionTable& positional_help(const std::string& words);
-  OptionTable& set_width(std::size_t width);
+  /// What follows the program's name, and the words that run the same program, if there are such.
+  void usage(const std::string& arguments, const std::string& other_form = "") {
+    page_.arguments = arguments;
+    page_.other_form = other_form;
+  }
+  void subcommands(std::vector<SubcommandName> names) { page_.subcommands = std::move(names); }
 
   /// Adds options by calls of what it returns: ("q,quiet", "no output")("n", "how many", value("1"), "N").
   class Adder {
    public:
     Adder(OptionTable& table, std::string group) : table_(&table), group_(std::move(group)) {}
     Adder& operator()(const std::string& names, const std::string& description);
-    Adder& operator()(const std::string& names, const std::string& description, const OptionValue& value,
+    Adder& operator()(const std::string& name, const std::string& description, const OptionValue& value,
                       const std::string& argument = "");
 
    private:
@@ -95,17 +120,17 @@ class OptionTable {
   Adder add_options(const std::string& group = "") { return {*this, group}; }
   void parse_positional(const std::vector<std::string>& names);
 
-  [[nodiscard]] const std::string& program() const;
-  [[nodiscard]] std::string help(const std::vector<std::string>& groups = {}) const;
-  [[nodiscard]] std::vector<std::string> groups() const;
-  [[nodiscard]] std::vector<OptionDetails> options_of(const std::string& group) const;
+  [[nodiscard]] const ProgramPage& page() const { return page_; }
 
   /// Shapes: words = the program's name and its arguments. Errors: OptionError, UnknownOption.
   [[nodiscard]] ParsedOptions parse(const std::vector<std::string>& words);
 
  private:
+  void declare(OptionDetails option, bool takes_value);
+
   struct Parser;
   std::unique_ptr<Parser> parser_;
+  ProgramPage page_;
 };
 
 }  // namespace spmm::cli

@@ -31,7 +31,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Reads "12", "1_000", "1.5", "33e6"; nothing where the text does not start with such a number.
+/// Reads "12", "1_000", "1.5", "33e6"; nothing if the text does not start with such a number.
 std::optional<Decimal> read_decimal(const std::string& text) {
   Decimal number;
   std::size_t at = 0;
@@ -63,7 +63,7 @@ std::optional<Decimal> read_decimal(const std::string& text) {
   return number;
 }
 
-/// digits * 10^exponent * unit; nothing where that is not a whole number or does not fit 64 bits.
+/// digits * 10^exponent * unit; nothing if that is not a whole number or does not fit 64 bits.
 std::optional<std::uint64_t> whole_value(const Decimal& number, std::uint64_t unit) {
   std::uint64_t value = 0;
   if (__builtin_mul_overflow(number.digits, unit, &value)) return std::nullopt;
@@ -85,7 +85,7 @@ bool is_large_number(const std::string& text) {
   return stop == end && (error == std::errc::result_out_of_range || value >= 0x1p64);
 }
 
-/// Bytes of a unit ("", "k", "MiB", ...); nothing where it is unknown.
+/// Bytes of a unit ("", "k", "MiB", ...); nothing if it is unknown.
 std::optional<std::uint64_t> unit_bytes(std::string unit) {
   for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (!unit.empty() && unit.back() == 'b') unit.pop_back();

@@ -1,6 +1,9 @@
+// Environment variables of the programs.
 #include "cli/options/variables.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 
 #include "base/text.hpp"
 #include "cli/options/did_you_mean.hpp"
@@ -49,105 +52,20 @@ std::vector<std::string> variable_warnings(const std::vector<std::string>& envir
 }
 
 const std::vector<std::string>& variable_names() {
-  static const std::vector<std::string> kNames = {"ALLOW_ZERO_BLOCKS",
-                                                  "ANY_ORDER",
-                                                  "BACKEND",
-                                                  "BANDWIDTH",
-                                                  "BASELINE",
-                                                  "BATCH",
-                                                  "BLOCK",
-                                                  "CALIBRATE",
-                                                  "CASE",
-                                                  "CHECK",
-                                                  "CHECKSUM",
-                                                  "COLS",
-                                                  "CPU_ISA",
-                                                  "CUDA",
-                                                  "DEFLATE",
-                                                  "DEVICE",
-                                                  "DEVICES",
-                                                  "DIFF",
-                                                  "DRY_RUN",
-                                                  "DTYPE",
-                                                  "DURABLE",
-                                                  "E2E",
-                                                  "FILTER_SECONDS",
-                                                  "FLOOR",
-                                                  "FORCE",
-                                                  "FROM",
-                                                  "GPUS",
-                                                  "GRACE",
-                                                  "GROUP",
-                                                  "HALT",
-                                                  "HELP",
-                                                  "IGNORE_ZERO_BLOCKS",
-                                                  "INNER",
-                                                  "IN_FLIGHT",
-                                                  "JOBLOG",
-                                                  "JOURNAL",
-                                                  "JSON",
-                                                  "K",
-                                                  "KEEP_ORDER",
-                                                  "KERNEL",
-                                                  "LAUNCHER",
-                                                  "LIKE",
-                                                  "LIST",
-                                                  "M",
-                                                  "MAX_DIFFERENCES",
-                                                  "MAX_SECONDS",
-                                                  "MAX_VALUE",
-                                                  "MEMORY_LIMIT",
-                                                  "MPI",
-                                                  "N",
-                                                  "NO_CLOBBER",
-                                                  "NO_JOURNAL",
-                                                  "NO_PARTNERS",
-                                                  "NO_PICTURE",
-                                                  "ON_OVERFLOW",
-                                                  "ON_SATURATION",
-                                                  "OPENBLAS",
-                                                  "ORDER",
-                                                  "PARTS",
-                                                  "PATTERN",
-                                                  "PLAN",
-                                                  "PRINT",
-                                                  "PROGRESS",
-                                                  "QUIET",
-                                                  "RANGE",
-                                                  "REPORT",
-                                                  "RESUME",
-                                                  "RETRIES",
-                                                  "RETRY_FAILED",
-                                                  "ROUND",
-                                                  "ROWS",
-                                                  "RUNS",
-                                                  "SANITIZE",
-                                                  "SCALE",
-                                                  "SEED",
-                                                  "SHAPE",
-                                                  "SHARD",
-                                                  "STRICT_SPACE",
-                                                  "SUITE",
-                                                  "SUITES",
-                                                  "THREADS",
-                                                  "THRESHOLD",
-                                                  "TILE",
-                                                  "TIMEOUT",
-                                                  "TO",
-                                                  "TOLERANCE",
-                                                  "TRACE",
-                                                  "TRANSPOSE",
-                                                  "TRANSPOSE_A",
-                                                  "TRANSPOSE_B",
-                                                  "TYPE",
-                                                  "VERBOSE",
-                                                  "VERIFY",
-                                                  "VERIFY_SEED",
-                                                  "VERSION",
-                                                  "WERROR",
-                                                  "WORK",
-                                                  "ZERO_BLOCKS"};
-  return kNames;
+  constexpr const char* kNames =
+      "ALLOW_ZERO_BLOCKS ANY_ORDER BACKEND BANDWIDTH BASELINE BATCH BLOCK CALIBRATE CASE CHECK CHECKSUM "
+      "COLS CPU_ISA CUDA DEFLATE DEVICE DEVICES DIFF DRY_RUN DTYPE DURABLE E2E FILTER_SECONDS FLOOR FORCE "
+      "FROM GPUS GRACE GROUP HALT HELP IGNORE_ZERO_BLOCKS INNER IN_FLIGHT JOBLOG JOURNAL JSON K KEEP_ORDER "
+      "KERNEL LAUNCHER LIKE LIST M MAX_DIFFERENCES MAX_SECONDS MAX_VALUE MEMORY_LIMIT MPI N NO_CLOBBER "
+      "NO_JOURNAL NO_PARTNERS NO_PICTURE ON_OVERFLOW ON_SATURATION OPENBLAS ORDER PARTS PATTERN PLAN PRINT "
+      "PROGRESS QUIET RANGE REPORT RESUME RETRIES RETRY_FAILED ROUND ROWS RUNS SANITIZE SCALE SEED SHAPE "
+      "SHARD STRICT_SPACE SUITE SUITES THREADS THRESHOLD TILE TIMEOUT TO TOLERANCE TRACE TRANSPOSE "
+      "TRANSPOSE_A TRANSPOSE_B TYPE VERBOSE VERIFY VERIFY_SEED VERSION WERROR WORK ZERO_BLOCKS";
+  static const std::vector<std::string> kList = [] {
+    std::istringstream names(kNames);
+    return std::vector<std::string>{std::istream_iterator<std::string>(names), {}};
+  }();
+  return kList;
 }
 
 }  // namespace spmm::cli

@@ -1,3 +1,4 @@
+// Options of the library in messages become those of the command line.
 #include "cli/options/words.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// A folder with small operands and a list of jobs, and spmm-batch run inside it.
 #include "cli/batch/batch_place.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Checks of a list before work starts; removal of temporary files that killed processes left.
 #include "tools/batch/journal/check.hpp"
 
 #include <dirent.h>
@@ -156,7 +157,7 @@ class FileCheck {
   std::unordered_map<std::string, const Job*> outs_;
 };
 
-/// NAME of ".NAME.spmm-XXXXXX.tmp"; "" where it is no such name.
+/// NAME of ".NAME.spmm-XXXXXX.tmp"; "" if it is no such name.
 std::string_view output_of_temp(std::string_view name) {
   constexpr std::size_t kAdded = kTempStart.size() + kTempLetters + kTempEnd.size();
   if (name.size() <= 1 + kAdded || name[0] != '.' || !name.ends_with(kTempEnd)) return {};

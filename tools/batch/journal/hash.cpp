@@ -1,3 +1,4 @@
+// XXH64.
 #include "tools/batch/journal/hash.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// The journal of a list: lines, locks, and what counts as done.
 #include "tools/batch/journal/journal.hpp"
 
 #include <dirent.h>
@@ -16,9 +17,9 @@
 #include <thread>
 
 #include "base/text.hpp"
+#include "cli/exit_codes.hpp"
 #include "io/system/retried.hpp"
 #include "spmm/error.hpp"
-#include "tools/batch/journal/failure.hpp"
 #include "tools/batch/journal/hash.hpp"
 #include "tools/batch/list/line_feed.hpp"
 
@@ -294,6 +295,19 @@ bool has_failed(const Journal& journal, const Job& job) {
   if (is_of_machine(record.exit_code)) return false;
   return record.options == options_hash(job.options) && state_of(job.a).identity == record.a &&
          state_of(job.b).identity == record.b;
+}
+
+bool may_pass(int exit_code) {
+  return exit_code == cli::kUnavailable || exit_code == cli::kInternal || exit_code == cli::kMemory ||
+         exit_code == cli::kIoError || exit_code == cli::kInterrupted;
+}
+
+bool is_of_machine(int exit_code) {
+  return exit_code == cli::kIoError || exit_code == cli::kCannotCreate || exit_code == cli::kMemory;
+}
+
+bool breaks_worker(int exit_code) {
+  return exit_code == cli::kUnavailable || exit_code == cli::kInternal;
 }
 
 }  // namespace spmm::batch

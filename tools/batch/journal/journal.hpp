@@ -66,7 +66,7 @@ struct JournalRecord {
 
 /// One line, with a hash at its end by which a torn one is recognised.
 std::string journal_line(const JournalRecord& record);
-/// Nothing where the line is torn or not one of ours.
+/// Nothing if the line is torn or not one of ours.
 std::optional<JournalRecord> parse_journal_line(std::string_view line);
 
 /// Appends lines to one journal file. Each line is one write(), so that a process may die at any moment.
@@ -87,7 +87,7 @@ using Journal = std::unordered_map<JobKey, JournalRecord, JobKeyHash>;
 /// The folder of the journal files, locked for this shard while the object, or a worker forked meanwhile, lives.
 class JournalFolder {
  public:
-  /// Creates the folder where it is not there. Values: a run of the whole list excludes all others, a shard excludes
+  /// Creates the folder if it is not there. Values: a run of the whole list excludes all others, a shard excludes
   /// itself and runs of the whole list. Errors: OutputError (in use: names host and process; cannot be created).
   JournalFolder(std::string path, const Shard& shard);
 
@@ -115,5 +115,16 @@ bool is_done(const Journal& journal, const Job& job);
 /// Whether it failed before, with the same inputs and options. What the disk or the memory was to blame for does not
 /// count: it is worth another attempt.
 bool has_failed(const Journal& journal, const Job& job);
+
+// What the exit code of a failed job says about trying again.
+
+/// Whether the same job may succeed another time: not what its files or its command are to blame for.
+bool may_pass(int exit_code);
+
+/// Whether the machine is to blame and not the job: no space, no permission, a folder that is gone, too little memory.
+bool is_of_machine(int exit_code);
+
+/// Whether the worker that reported it can no longer be trusted: a fault on a device poisons the process's context.
+bool breaks_worker(int exit_code);
 
 }  // namespace spmm::batch

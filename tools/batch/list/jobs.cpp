@@ -1,3 +1,4 @@
+// Parses lines of a list of jobs.
 #include "tools/batch/list/jobs.hpp"
 
 #include <algorithm>
@@ -90,11 +91,7 @@ auto parsed_value(const Parse& parse) {
   try {
     return parse();
   } catch (const UsageError& e) {
-    const std::string message = e.what();  // "<where>: <problem>; <remedy>" already
-    const std::size_t colon = message.find(": ");
-    const std::size_t semicolon = message.rfind("; ");
-    throw FormatError(message.substr(0, colon), message.substr(colon + 2, semicolon - colon - 2),
-                      message.substr(semicolon + 2));
+    throw FormatError(std::string(e.where()), std::string(e.problem()), std::string(e.hint()));
   }
 }
 

@@ -1,3 +1,4 @@
+// Lines from a file descriptor as they come.
 #include "tools/batch/list/line_feed.hpp"
 
 #include <unistd.h>

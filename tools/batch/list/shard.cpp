@@ -1,3 +1,4 @@
+// Shards of a list, from --shard or from the variables of a cluster.
 #include "tools/batch/list/shard.hpp"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ Shard checked(const std::string& where, std::uint64_t index, std::uint64_t count
   throw UsageError(where, text("index ", index, " (from 0) is not one of ", count), kRemedy);
 }
 
-/// Task of an array whose numbers go from `first` in steps. Errors: UsageError where the numbers have gaps.
+/// Task of an array whose numbers go from `first` in steps. Errors: UsageError if the numbers have gaps.
 Shard array_task(const std::string& name, std::uint64_t id, std::uint64_t first, std::uint64_t step,
                  std::uint64_t count) {
   if (step == 0 || id < first || (id - first) % step != 0) {

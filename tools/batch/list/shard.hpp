@@ -18,7 +18,7 @@ struct Shard {
   std::uint64_t count = 1;
 };
 
-/// Looks a variable up; nothing where it is not set. In programs std::getenv.
+/// Looks a variable up; nothing if it is not set. In programs std::getenv.
 using Variables = std::function<std::optional<std::string>(const std::string& name)>;
 
 /// "2/8" (numbered from 1), "auto" (from the variables), "auto/8" (index from the variables of an array that does not

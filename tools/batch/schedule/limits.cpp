@@ -1,3 +1,4 @@
+// The least time that a run could have taken, by resource.
 #include "tools/batch/schedule/limits.hpp"
 
 #include <algorithm>

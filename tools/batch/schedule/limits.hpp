@@ -14,7 +14,7 @@ namespace spmm::batch {
 struct RunLimit {
   double files_s = 0;      ///< all files of finished jobs at the measured rates, as many at once as there are cores
   double kernels_s = 0;    ///< predicted time of the kernels of the busiest worker
-  std::string resource{};  ///< "files", or the name of the busiest worker; "" where nothing was done
+  std::string resource{};  ///< "files", or the name of the busiest worker; "" if nothing was done
   double share = 0;        ///< the larger of both, of the time the run took
 
   [[nodiscard]] double seconds() const { return files_s > kernels_s ? files_s : kernels_s; }

@@ -1,3 +1,4 @@
+// Predicts what a job takes on each kind of worker.
 #include "tools/batch/schedule/model.hpp"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace spmm::batch {
 namespace {
 
 constexpr double kSecondsPerThread = 0.02;   // a product of less than this gets no second thread
-constexpr double kNowhereS = 1e9;            // refused there: only where nothing else is left
+constexpr double kNowhereS = 1e9;            // refused there: only if nothing else is left
 constexpr std::size_t kMaxKept = 100'000;    // headers, decisions
 constexpr std::uint64_t kNoBytes = 1 << 20;  // of a job that ends with an error
 

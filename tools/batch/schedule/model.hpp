@@ -30,7 +30,7 @@ class JobModel {
   JobModel(const plan::Machine& machine, unsigned num_cpu_cores, unsigned num_gpu_threads);
 
   /// Nothing is known of the shape where a header cannot be read or the headers do not fit each other: the worker will
-  /// say why. The same where the library refuses the product.
+  /// say why. The same if the library refuses the product.
   Demand demand_of(const std::optional<JobShape>& shape, const JobOptions& options);
 
   /// Predicted seconds from the start of a GPU's worker until it computes; 0 without GPUs.
@@ -52,7 +52,7 @@ class JobModel {
 /// Headers of inputs, each read once.
 class HeaderCache {
  public:
-  /// Nothing where a header cannot be read.
+  /// Nothing if a header cannot be read.
   std::optional<JobShape> shape_of(const Job& job);
 
  private:

@@ -1,3 +1,4 @@
+// Starts, feeds and ends worker processes.
 #include "tools/batch/schedule/pool.hpp"
 
 #include <poll.h>
@@ -10,9 +11,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <sstream>
 #include <thread>
 
 #include "base/text.hpp"
+#include "cli/program.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::batch {
@@ -23,6 +26,7 @@ constexpr double kPatience = 5;
 constexpr double kLastPatience = 0.1;    // between a closed socket and the end of its process
 constexpr double kDismissPatience = 60;  // a process gives back pinned memory and a device, which takes seconds
 constexpr double kStartPatience = 5;
+constexpr std::uint64_t kMaxGpus = 1024;
 
 using Clock = std::chrono::steady_clock;
 
@@ -156,6 +160,25 @@ void WorkerPool::shut_down(double patience_s) {
 std::string status_text(int status) {
   if (WIFSIGNALED(status)) return text("signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")");
   return text("exit code ", WEXITSTATUS(status));
+}
+
+std::vector<std::string> wanted_gpus(const std::string& wish, const std::string& where,
+                                     const std::vector<std::string>& all) {
+  if (wish == "auto") return all;
+  std::vector<std::string> gpus;
+  if (wish == "none") return gpus;
+  std::istringstream numbers(wish + ",");
+  for (std::string number; std::getline(numbers, number, ',');) {
+    const std::uint64_t g = cli::parse_count(number, where, 0, kMaxGpus);
+    if (g >= all.size()) {
+      throw UsageError(where, text("there is no GPU ", g, ", found ", all.size()), "give auto, none or numbers from 0");
+    }
+    if (std::find(gpus.begin(), gpus.end(), all[g]) != gpus.end()) {
+      throw UsageError(where, text("names GPU ", g, " twice"), "name each GPU once");
+    }
+    gpus.push_back(all[g]);
+  }
+  return gpus;
 }
 
 }  // namespace spmm::batch

@@ -81,4 +81,9 @@ class WorkerPool {
 /// "signal 9 (Killed)", "exit code 1".
 std::string status_text(int wait_status);
 
+/// Those of `all` that --gpus asks for: "auto" (all), "none", or numbers with commas between (positions in `all`).
+/// Errors: UsageError.
+std::vector<std::string> wanted_gpus(const std::string& wish, const std::string& where,
+                                     const std::vector<std::string>& all);
+
 }  // namespace spmm::batch

@@ -1,3 +1,4 @@
+// Gives each job to the worker where it ends first.
 #include "tools/batch/schedule/schedule.hpp"
 
 #include <algorithm>
@@ -75,7 +76,7 @@ bool is_full(const WorkerLoad& worker) {
                                                     worker.used_slots >= worker.num_slots));
 }
 
-/// Memory of a job: what it needs, at most everything; 0 where it has to wait.
+/// Memory of a job: what it needs, at most everything; 0 if it has to wait.
 std::uint64_t memory_for(const Demand& job, const WorkerLoad& worker, const MemoryLoad& memory) {
   const std::uint64_t need = worker.kind == WorkerKind::gpu ? job.gpu_bytes : job.cpu_bytes;
   const std::uint64_t wanted = std::clamp<std::uint64_t>(need, 1, std::max<std::uint64_t>(1, memory.total_bytes));

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "spmm/types.hpp"
-#include "tools/batch/worker/worker.hpp"
+#include "tools/batch/worker/message.hpp"
 
 namespace spmm::batch {
 

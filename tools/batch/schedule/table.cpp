@@ -1,12 +1,37 @@
+// Every job of a run, its state, and which failures are tried again.
 #include "tools/batch/schedule/table.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 
-#include "tools/batch/journal/failure.hpp"
+#include "tools/batch/journal/journal.hpp"
 
 namespace spmm::batch {
+
+void OperandUses::add(const Job& job) {
+  const std::string a = job.operand_a();
+  const std::string b = job.operand_b();
+  ++uses_[a];
+  if (b != a) ++uses_[b];
+}
+
+void OperandUses::remove(const Job& job) {
+  const std::string a = job.operand_a();
+  const std::string b = job.operand_b();
+  drop(a);
+  if (b != a) drop(b);
+}
+
+void OperandUses::drop(const std::string& operand) {
+  const auto found = uses_.find(operand);
+  if (found != uses_.end() && --found->second == 0) uses_.erase(found);
+}
+
+std::size_t OperandUses::num_waiting(const std::string& operand) const {
+  const auto found = uses_.find(operand);
+  return found == uses_.end() ? 0 : found->second;
+}
 
 Verdict judge(const JobRun& run, int code, bool blameless) {
   if (blameless) return Verdict::again;

@@ -5,10 +5,10 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tools/batch/list/jobs.hpp"
-#include "tools/batch/list/operand_uses.hpp"
 #include "tools/batch/schedule/schedule.hpp"
 #include "tools/batch/worker/message.hpp"
 
@@ -60,6 +60,20 @@ enum class Verdict : std::uint8_t { failed, again_alone, again };
 /// Values: code = exit code of the attempt; blameless = it was stopped for what another job did.
 /// A failure in company is tried again alone and not counted; one alone counts, and --retries says how many may follow.
 Verdict judge(const JobRun& run, int code, bool blameless);
+
+/// Counts the inputs of jobs that wait; those that no job wants any more are forgotten.
+class OperandUses {
+ public:
+  void add(const Job& job);
+  void remove(const Job& job);
+
+  /// Waiting jobs with this operand (Job::operand_a, operand_b).
+  [[nodiscard]] std::size_t num_waiting(const std::string& operand) const;
+
+ private:
+  void drop(const std::string& operand);
+  std::unordered_map<std::string, std::size_t> uses_;
+};
 
 class JobTable {
  public:

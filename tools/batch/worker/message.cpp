@@ -1,3 +1,4 @@
+// Messages between supervisor and worker as packets.
 #include "tools/batch/worker/message.hpp"
 
 #include <sys/socket.h>

@@ -12,6 +12,8 @@
 
 namespace spmm::batch {
 
+enum class WorkerKind : std::uint8_t { cpu, gpu };
+
 /// Supervisor to worker: run this job.
 struct JobOrder {
   std::uint64_t id = 0;

@@ -1,3 +1,4 @@
+// A worker process: orders in, products, results out.
 #include "tools/batch/worker/process.hpp"
 
 #include <signal.h>
@@ -5,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -21,7 +23,9 @@
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "io/formats/format.hpp"
+#include "spmm/engine.hpp"
 #include "spmm/error.hpp"
+#include "spmm/report.hpp"
 #include "tools/batch/journal/journal.hpp"
 
 namespace spmm::batch {
@@ -38,6 +42,38 @@ std::int64_t done_ms() {
 struct RunningJob {
   JobOrder order;
   std::atomic<bool> cancel{false};
+};
+
+/// Runs products of one worker process and keeps what outlives a product.
+/// Threads: multiply() is called from several threads at once.
+class ProductRunner {
+ public:
+  /// memory_limit_bytes: of all products together, host and device each; 0 = most of what is free.
+  ProductRunner(WorkerKind kind, std::uint64_t memory_limit_bytes)
+      : kind_(kind), engine_({.memory_limit_bytes = memory_limit_bytes}) {}
+
+  /// Errors: every class of error.hpp; Interrupted once `cancel` is set.
+  Report multiply(const JobOrder& order, const std::atomic<bool>& cancel) {
+    ProductOptions options;
+    options.backend = kind_ == WorkerKind::gpu ? Backend::cuda : Backend::cpu;
+    options.kernel = order.job.options.kernel;
+    options.max_threads = order.num_threads;
+    options.transpose_a = order.job.options.transpose_a;
+    options.transpose_b = order.job.options.transpose_b;
+    options.durable = order.job.options.durable;
+    options.no_clobber = order.job.options.no_clobber;
+    options.verify_full = order.job.options.verify_blocks == kVerifyFull;
+    options.verify_blocks = options.verify_full ? 0 : order.job.options.verify_blocks;
+    options.on_saturation = order.job.options.on_saturation;
+    options.keep_a = order.keep_a;
+    options.keep_b = order.keep_b;
+    options.cancel = &cancel;
+    return engine_.multiply(order.job.a, order.job.b, order.job.out, options);
+  }
+
+ private:
+  WorkerKind kind_;
+  Engine engine_;
 };
 
 class Worker {

@@ -1,3 +1,4 @@
+// How numbers of other formats become elements of 16 bits.
 #include "tools/convert/blocks/element_rule.hpp"
 
 #include <array>

@@ -34,7 +34,7 @@ struct ChangedElements {
   std::uint64_t cut = 0;      ///< from above 65,535 to that
 
   void count(ElementChange change);
-  /// "; 3 rounded, 2 raised to 0, 1 cut to 65535"; "" where none was changed.
+  /// "; 3 rounded, 2 raised to 0, 1 cut to 65535"; "" if none was changed.
   [[nodiscard]] std::string summary() const;
 };
 

@@ -1,3 +1,4 @@
+// Elements of a matrix as a list, sorted and added up.
 #include "tools/convert/blocks/entries.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 constexpr std::size_t kBuckets = 2048;
 constexpr std::size_t kMaxPlaces = 3;  // a message names no more
 
-/// Errors: OutOfMemory where so many elements do not fit what is free now.
+/// Errors: OutOfMemory if so many elements do not fit what is free now.
 void check_memory(std::uint64_t num_entries, std::uint64_t held_entries, const std::string& name) {
   const std::uint64_t free_bytes = available_memory_bytes();
   const std::uint64_t held_bytes = held_entries * sizeof(MatrixEntry);  // given back once they are copied

@@ -36,7 +36,7 @@ class EntrySink {
   /// Takes memory for so many elements at once. Errors: OutOfMemory, before memory is taken.
   void expect(std::uint64_t num_entries, const std::string& name);
 
-  /// The same for at most so many: memory that is not used is not taken. Nothing where that is more than is free.
+  /// The same for at most so many: memory that is not used is not taken. Nothing if that is more than is free.
   void expect_at_most(std::uint64_t num_entries, const std::string& name);
 
   [[nodiscard]] std::vector<MatrixEntry>& entries() { return entries_; }
@@ -73,7 +73,7 @@ class EntryReader {
   [[nodiscard]] virtual MatrixShape shape() const = 0;
   /// Hands all elements to the sink; may be called again. Errors: FormatError, IoError, OutOfMemory, Interrupted.
   virtual void read(EntrySink& sink) = 0;
-  /// "line 17" for the place of an element; "" where row and column say it all.
+  /// "line 17" for the place of an element; "" if row and column say it all.
   [[nodiscard]] virtual std::string place_text(std::uint64_t place) = 0;
   /// What the format calls the first row and column: 0 or 1.
   [[nodiscard]] virtual std::uint32_t first_index() const { return 0; }

@@ -1,3 +1,4 @@
+// Which side of blocks stores a matrix in the fewest bytes.
 #include "tools/convert/blocks/side.hpp"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ std::uint64_t count_by_notes(const std::vector<MatrixEntry>& entries, std::uint3
   return blocks;
 }
 
-/// The same where there are many more columns than elements.
+/// The same if there are many more columns than elements.
 std::uint64_t count_by_sorting(const std::vector<MatrixEntry>& entries, std::uint32_t m) {
   std::vector<std::uint32_t> columns;
   std::uint64_t blocks = 0;

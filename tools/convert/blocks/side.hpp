@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kTriedSides[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1
 std::uint64_t count_blocks(const std::vector<MatrixEntry>& entries, std::uint32_t m);
 
 /// The tried side whose file is the shortest, the larger one of two; only sides that divide n, unless n is 0.
-/// Threads: num_threads. Errors: UsageError where no file can have so many blocks.
+/// Threads: num_threads. Errors: UsageError if no file can have so many blocks.
 std::uint32_t choose_block_side(const std::vector<MatrixEntry>& entries, std::uint32_t n, unsigned num_threads);
 
 }  // namespace spmm::tools

@@ -1,3 +1,4 @@
+// Reads the blocks of a matrix file in order for a writer of another format.
 #include "tools/convert/blocks/walk.hpp"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ BlockWalk::BlockWalk(const MatrixFile& matrix, const MatrixCut& cut)
   build_index();
 }
 
-/// Reads all heads; keeps them only where the order needs them.
+/// Reads all heads; keeps them only if the order needs them.
 void BlockWalk::build_index() {
   const io::InputFile& file = matrix_.file;
   const std::uint32_t nb = file.header().blocks_per_side();

@@ -1,3 +1,4 @@
+// Writes a list of elements as an input matrix.
 #include "tools/convert/blocks/writer.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads bytes of a file from front to back.
 #include "tools/convert/mtx/byte_input.hpp"
 
 #include <fcntl.h>

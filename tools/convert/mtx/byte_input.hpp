@@ -20,7 +20,7 @@ class ByteInput {
   /// Reads as many bytes as there are, at most dst.size(). Errors: IoError, Interrupted.
   virtual std::size_t read(std::span<std::byte> dst) = 0;
 
-  /// Fills dst. Errors: as read(); FormatError where the bytes end before that.
+  /// Fills dst. Errors: as read(); FormatError if the bytes end before that.
   void read_exactly(std::span<std::byte> dst);
 };
 

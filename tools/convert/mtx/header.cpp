@@ -1,3 +1,4 @@
+// Reads the head of a Matrix Market file: banner, comments, sizes.
 #include "tools/convert/mtx/header.hpp"
 
 #include <algorithm>

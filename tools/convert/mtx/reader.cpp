@@ -1,3 +1,4 @@
+// Reads the entries of Matrix Market files.
 #include "tools/convert/mtx/reader.hpp"
 
 #include <charconv>

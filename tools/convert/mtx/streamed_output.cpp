@@ -1,3 +1,4 @@
+// An output file that is written from front to back.
 #include "tools/convert/mtx/streamed_output.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Cuts a text file into chunks that end with a line.
 #include "tools/convert/mtx/text_pieces.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ std::string_view TextPieces::next() {
   if (got < wanted) {
     begin_ = end_;
   } else {
-    begin_ = all.rfind('\n') + 1;  // 0 where there is none
+    begin_ = all.rfind('\n') + 1;  // 0 if there is none
     if (begin_ == 0) {
       throw FormatError(at_offset(input_->name(), offset_),
                         text("a line of more than ", all.size(), " characters, expected short lines of text"),

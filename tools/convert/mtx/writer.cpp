@@ -1,3 +1,4 @@
+// Writes matrices as Matrix Market files.
 #include "tools/convert/mtx/writer.hpp"
 
 #include <charconv>

@@ -5,7 +5,7 @@
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
-#include "unit/convert/convert_support.hpp"
+#include "unit/convert/support.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "unit/convert/convert_support.hpp"
+#include "unit/convert/support.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "support/catch.hpp"
 #include "test_paths.hpp"
-#include "unit/tools/bench_support.hpp"
+#include "unit/tools/bench/support.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {

@@ -12,7 +12,7 @@
 #include "tools/convert/blocks/entries.hpp"
 #include "tools/convert/blocks/side.hpp"
 #include "tools/convert/mtx/text_pieces.hpp"
-#include "unit/convert/convert_support.hpp"
+#include "unit/convert/support.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "tools/convert/blocks/walk.hpp"
-#include "unit/convert/convert_support.hpp"
+#include "unit/convert/support.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
-#include "unit/convert/convert_support.hpp"
+#include "unit/convert/support.hpp"
 
 namespace {
 

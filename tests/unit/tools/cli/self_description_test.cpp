@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/options/variables.hpp"
+#include "spmm/multiply.hpp"
 #include "support/catch.hpp"
 #include "unit/tools/tool_support.hpp"
 
@@ -102,6 +103,9 @@ TEST_CASE("a subcommand of spmm is the program of that name", "[tools][program]"
     CHECK(has(list, "\n  " + word + " ") == is_part);
     if (!is_part) continue;
     const std::string help = run(program, {"--help"}).out;
+    CHECK(has(help, "\nUsage:\n  " + program + " "));
+    CHECK(has(help, "\n  spmm " + word + " "));
+    CHECK(has(run("spmm", {"--help"}).out, "\n  " + word + " "));
     CHECK(run("spmm", {word, "--help"}).out == help);
     CHECK(run("spmm", {"help", word}).out == help);
     CHECK(run("spmm", {word, "--versoin"}).err == run(program, {"--versoin"}).err);
@@ -131,6 +135,40 @@ TEST_CASE("a subcommand of spmm is the program of that name", "[tools][program]"
   CHECK(has(either.err, "for the file write ./info, for the subcommand spmm-info\n"));
   CHECK(run("spmm", {"./info", "y.bin", "c.bin", "-q", "--backend", "cpu"}, here).exit_code == 0);
   CHECK(run("spmm-info", {"info"}, here).exit_code == 0);
+}
+
+TEST_CASE("help fits the columns, has groups, and examples before the kernels", "[tools][program]") {
+  for (const std::string& program : programs()) {
+    if (program == "spmm-mpi") continue;  // needs a launcher
+    std::string words[2];
+    for (const char* columns : {"72", "400"}) {
+      const std::string help = run(program, {"--help"}, {.env = {{"COLUMNS", columns}}, .folder = {}}).out;
+      for (const std::string& line : lines_of(help)) {
+        INFO(program << ": " << line);
+        // A word, such as a path of an example, is not broken.
+        if (columns[0] == '7' && line.find(' ', line.find_first_not_of(' ')) != std::string::npos) {
+          CHECK(line.size() <= 72);
+        }
+        CHECK((line.empty() || line.back() != ' '));
+      }
+      std::istringstream in(help);
+      for (std::string word; in >> word;) words[columns[0] == '7' ? 0 : 1] += word + " ";
+    }
+    CHECK(words[0] == words[1]);
+  }
+  const std::string help = run("spmm", {"--help"}).out;
+  CHECK(run("spmm", {"--help"}, {.env = {{"COLUMNS", "wide"}}, .folder = {}}).out == help);
+  std::size_t at = 0;
+  for (const char* part : {"\nWhere and how:\n", "\nOperands and result:\n", "\nMessages:\n", "\nSubcommands",
+                           "\nExamples:\n", "\nKernels:\n", "\nEnvironment:\n", "\nExit codes:\n"}) {
+    INFO(part);
+    REQUIRE(help.find(part, at) != std::string::npos);
+    at = help.find(part, at);
+  }
+  const bool has_cuda = has_backend(Backend::cuda);
+  CHECK(has(help, "two-pointer     cuda: ") == has_cuda);
+  CHECK(has(help, "two-pointer     cuda, not in this build: ") == !has_cuda);
+  CHECK(has(help, "row-merge       cpu: "));
 }
 
 TEST_CASE("misspelt values and variables", "[tools][program]") {
@@ -173,6 +211,10 @@ TEST_CASE("manual pages have every option and no error for mandoc", "[tools][pro
       INFO(typed);
       CHECK(has(page, "\\fB" + typed + "\\fR"));
     }
+    if (program != "spmm" && std::filesystem::is_symlink(SPMM_BIN_DIR "/" + program)) {
+      CHECK(has(page, "\n.B spmm " + program.substr(5) + "\n"));
+      CHECK(has(page_of("spmm", "man"), "\\fBspmm " + program.substr(5) + "\\fR\n"));
+    }
     const std::string path = folder.file(program + ".1");
     std::ofstream(path) << page;
     if (!has_mandoc) continue;
@@ -202,6 +244,13 @@ TEST_CASE("completion in bash proposes options, their values and files", "[tools
   CHECK(completions("spmm", script, {"spmm", "--kernel", "row-m"}) == Words{"row-merge"});
   CHECK(completions("spmm", script, {"spmm", "--report", folder.file("spmm-ge")}) == Words{folder.file("spmm-gen")});
   CHECK(completions("spmm", script, {"spmm", folder.file("spmm-ge")}) == Words{folder.file("spmm-gen")});
+  // The first word is a subcommand or a file; "spmm help" takes subcommands alone.
+  const std::string gen = folder.file("gen.bin");
+  std::ofstream(gen) << "x";
+  CHECK(completions("spmm", script, {"spmm", "inf"}) == Words{"info"});
+  CHECK(completions("spmm", script, {"spmm", gen.substr(0, gen.size() - 4)}) == Words{gen});
+  CHECK(completions("spmm", script, {"spmm", "help", "ver"}) == Words{"verify"});
+  CHECK(completions("spmm", script, {"spmm", "--ver"}) == Words{"--verify", "--verify-seed", "--verbose", "--version"});
   // What is installed for spmm has the completions of its subcommands.
   const std::string all = SPMM_BIN_DIR "/../share/bash-completion/completions/spmm";
   CHECK(completions("spmm", all, {"spmm", "gen", "--patt"}) == Words{"--pattern"});
@@ -227,6 +276,58 @@ TEST_CASE("completion in zsh is accepted by zsh", "[tools][program]") {
     if (has_zsh) CHECK(run_process({"/usr/bin/env", "zsh", "-n", script}).exit_code == 0);
   }
   CHECK(has(page_of("spmm", "zsh"), ":auto|cuda|cpu:(auto cuda cpu)'"));
+  if (!has_zsh) return;
+  // Stubs of zsh's own functions say which of them was called.
+  const auto called = [&](const std::string& words, int current) {
+    const std::string code =
+        "_describe() { print -l \"words:\" ${(P)2%%:*} }; _files() { print files }; "
+        "_arguments() { print options }; _spmm-gen() { print gen: $words $CURRENT }; words=(" +
+        words + "); CURRENT=" + std::to_string(current) + "; source " + folder.file("_spmm");
+    const ProcessResult result = run_process({"/usr/bin/env", "zsh", "-fc", code});
+    INFO(result.err);
+    CHECK(result.err.empty());
+    return result.out;
+  };
+  CHECK(has(called("spmm ge", 2), "words:\ngen\ninfo\n"));
+  CHECK(has(called("spmm ge", 2), "\nfiles\n"));
+  CHECK(has(called("spmm help ge", 3), "words:\ngen\ninfo\n"));
+  CHECK(called("spmm gen --se", 3) == "gen: spmm-gen --se 2\n");
+  CHECK(called("spmm --ba", 2) == "options\n");
+  CHECK(called("spmm a.bin b", 3) == "options\n");
+}
+
+TEST_CASE("completion in fish proposes options, their values, subcommands and files", "[tools][program]") {
+  const TemporaryFolder folder;
+  const bool has_fish = has_program("fish");
+  if (!has_fish) WARN("fish is missing: its completions are not tried");
+  for (const std::string& program : programs()) {
+    const std::string page = page_of(program, "fish");
+    INFO(program);
+    CHECK(has(page, "complete -c " + program + " "));
+    std::ofstream(folder.file(program + ".fish")) << page;
+  }
+  if (!has_fish) return;
+  std::ofstream(folder.path() / "gene.bin") << "x";
+  // fish reads the files of commands that are there.
+  const std::string path = std::string(SPMM_BIN_DIR) + ":" + std::getenv("PATH");
+  const auto proposed = [&](const std::string& line) {
+    const std::string code = "set -p fish_complete_path " + folder.path().string() + "; complete -C '" + line + "'";
+    const ProcessResult result =
+        run_process({"/usr/bin/env", "fish", "--no-config", "-c", code},
+                    {.env = {{"HOME", folder.path().string()}, {"PATH", path}}, .folder = folder.path()});
+    INFO(line << "\n" << result.err);
+    CHECK(result.err.empty());
+    Words words;
+    for (const std::string& one : lines_of(result.out)) words.push_back(one.substr(0, one.find('\t')));
+    return words;
+  };
+  CHECK(proposed("spmm gen") == Words{"gen", "gene.bin"});
+  CHECK(proposed("spmm help ver") == Words{"verify"});
+  CHECK(proposed("spmm --backend c") == Words{"cpu", "cuda"});
+  CHECK(proposed("spmm --patt").empty());
+  CHECK(proposed("spmm gen --patt") == Words{"--pattern"});
+  CHECK(proposed("spmm-gen --patt") == Words{"--pattern"});
+  CHECK(proposed("spmm gen gen") == Words{"gene.bin"});
 }
 
 TEST_CASE("gen: sizes that cannot be are refused at once", "[tools][gen]") {

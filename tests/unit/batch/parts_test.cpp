@@ -17,11 +17,10 @@
 #include "support/catch.hpp"
 #include "support/process.hpp"
 #include "tools/batch/journal/check.hpp"
-#include "tools/batch/journal/failure.hpp"
 #include "tools/batch/journal/hash.hpp"
 #include "tools/batch/list/line_feed.hpp"
 #include "tools/batch/output.hpp"
-#include "tools/batch/schedule/gpus.hpp"
+#include "tools/batch/schedule/pool.hpp"
 #include "tools/batch/worker/message.hpp"
 
 namespace {

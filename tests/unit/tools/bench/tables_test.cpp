@@ -15,7 +15,7 @@
 #include "tools/bench/process.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/common/measurement.hpp"
-#include "unit/tools/bench_support.hpp"
+#include "unit/tools/bench/support.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {
