@@ -9,7 +9,7 @@
 namespace spmm::test {
 namespace {
 
-std::atomic<DeviceCall> fault_kind{DeviceCall::end};
+std::atomic<WrappedCall> fault_kind{WrappedCall::end};
 std::atomic<std::uint64_t> fault_at{0};
 std::atomic<bool> fault_from_here{false};
 std::array<std::atomic<std::uint64_t>, kNumDeviceCalls> calls{};
@@ -17,7 +17,7 @@ std::atomic<std::uint64_t> failed{0};
 thread_local cudaError_t pending = cudaSuccess;  // what cudaGetLastError() says of a call that failed on purpose
 
 /// Counts a call; whether it has to fail.
-bool fails(DeviceCall kind) {
+bool fails(WrappedCall kind) {
   const std::uint64_t number = ++calls[static_cast<std::size_t>(kind)];
   const std::uint64_t at = fault_at;
   if (at == 0 || fault_kind != kind || (fault_from_here ? number < at : number != at)) return false;
@@ -26,14 +26,14 @@ bool fails(DeviceCall kind) {
 }
 
 /// The error of a call of that kind.
-cudaError_t error_of(DeviceCall kind) {
+cudaError_t error_of(WrappedCall kind) {
   switch (kind) {
-    case DeviceCall::memory:
-    case DeviceCall::pinned:
+    case WrappedCall::memory:
+    case WrappedCall::pinned:
       return cudaErrorMemoryAllocation;
-    case DeviceCall::launch:
+    case WrappedCall::launch:
       return cudaErrorLaunchOutOfResources;
-    case DeviceCall::copy:
+    case WrappedCall::copy:
       return cudaErrorInvalidValue;
     default:
       return cudaErrorUnknown;
@@ -42,14 +42,14 @@ cudaError_t error_of(DeviceCall kind) {
 
 /// Fails, or makes the call.
 template <class Real>
-cudaError_t instead(DeviceCall kind, const Real& real) {
+cudaError_t instead(WrappedCall kind, const Real& real) {
   if (!fails(kind)) return real();
   return pending = error_of(kind);
 }
 
 /// Makes the call, then fails: what it waits for is over in any case.
 template <class Real>
-cudaError_t after(DeviceCall kind, const Real& real) {
+cudaError_t after(WrappedCall kind, const Real& real) {
   const cudaError_t status = real();
   if (!fails(kind)) return status;
   return pending = error_of(kind);
@@ -74,7 +74,7 @@ void disarm() {
   fault_at = 0;
 }
 
-std::uint64_t num_calls(DeviceCall kind) {
+std::uint64_t num_calls(WrappedCall kind) {
   return calls[static_cast<std::size_t>(kind)];
 }
 
@@ -84,7 +84,7 @@ std::uint64_t num_failed() {
 
 }  // namespace spmm::test
 
-using spmm::test::DeviceCall;
+using spmm::test::WrappedCall;
 
 extern "C" {
 
@@ -117,109 +117,109 @@ cudaError_t __real_cudaGetLastError();
 cudaError_t __real_cudaPeekAtLastError();
 
 cudaError_t __wrap_cudaMallocFromPoolAsync(void** data, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
-  return spmm::test::instead(DeviceCall::memory,
+  return spmm::test::instead(WrappedCall::memory,
                              [&] { return __real_cudaMallocFromPoolAsync(data, bytes, pool, stream); });
 }
 
 cudaError_t __wrap_cudaMalloc(void** data, std::size_t bytes) {
-  return spmm::test::instead(DeviceCall::memory, [&] { return __real_cudaMalloc(data, bytes); });
+  return spmm::test::instead(WrappedCall::memory, [&] { return __real_cudaMalloc(data, bytes); });
 }
 
 cudaError_t __wrap_cudaHostAlloc(void** data, std::size_t bytes, unsigned flags) {
-  return spmm::test::instead(DeviceCall::pinned, [&] { return __real_cudaHostAlloc(data, bytes, flags); });
+  return spmm::test::instead(WrappedCall::pinned, [&] { return __real_cudaHostAlloc(data, bytes, flags); });
 }
 
 cudaError_t __wrap_cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  return spmm::test::instead(DeviceCall::create, [&] { return __real_cudaStreamCreateWithFlags(stream, flags); });
+  return spmm::test::instead(WrappedCall::create, [&] { return __real_cudaStreamCreateWithFlags(stream, flags); });
 }
 
 cudaError_t __wrap_cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  return spmm::test::instead(DeviceCall::create, [&] { return __real_cudaEventCreateWithFlags(event, flags); });
+  return spmm::test::instead(WrappedCall::create, [&] { return __real_cudaEventCreateWithFlags(event, flags); });
 }
 
 cudaError_t __wrap_cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* wanted) {
-  return spmm::test::instead(DeviceCall::create, [&] { return __real_cudaMemPoolCreate(pool, wanted); });
+  return spmm::test::instead(WrappedCall::create, [&] { return __real_cudaMemPoolCreate(pool, wanted); });
 }
 
 cudaError_t __wrap___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                                       cudaStream_t stream) {
   return spmm::test::instead(
-      DeviceCall::launch, [&] { return __real___cudaLaunchKernel(kernel, grid, block, arguments, shared, stream); });
+      WrappedCall::launch, [&] { return __real___cudaLaunchKernel(kernel, grid, block, arguments, shared, stream); });
 }
 
 cudaError_t __wrap_cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                                     cudaStream_t stream) {
-  return spmm::test::instead(DeviceCall::launch,
+  return spmm::test::instead(WrappedCall::launch,
                              [&] { return __real_cudaLaunchKernel(kernel, grid, block, arguments, shared, stream); });
 }
 
 cudaError_t __wrap_cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t stream) {
-  return spmm::test::instead(DeviceCall::copy, [&] { return __real_cudaMemcpyAsync(to, from, bytes, kind, stream); });
+  return spmm::test::instead(WrappedCall::copy, [&] { return __real_cudaMemcpyAsync(to, from, bytes, kind, stream); });
 }
 
 cudaError_t __wrap_cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
-  return spmm::test::instead(DeviceCall::copy, [&] { return __real_cudaMemsetAsync(data, value, bytes, stream); });
+  return spmm::test::instead(WrappedCall::copy, [&] { return __real_cudaMemsetAsync(data, value, bytes, stream); });
 }
 
 cudaError_t __wrap_cudaStreamSynchronize(cudaStream_t stream) {
-  return spmm::test::after(DeviceCall::wait, [&] { return __real_cudaStreamSynchronize(stream); });
+  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaStreamSynchronize(stream); });
 }
 
 cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event) {
-  return spmm::test::after(DeviceCall::wait, [&] { return __real_cudaEventSynchronize(event); });
+  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaEventSynchronize(event); });
 }
 
 cudaError_t __wrap_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-  return spmm::test::after(DeviceCall::wait, [&] { return __real_cudaStreamWaitEvent(stream, event, flags); });
+  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaStreamWaitEvent(stream, event, flags); });
 }
 
 cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return spmm::test::after(DeviceCall::wait, [&] { return __real_cudaEventRecord(event, stream); });
+  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaEventRecord(event, stream); });
 }
 
 cudaError_t __wrap_cudaEventQuery(cudaEvent_t event) {
-  return spmm::test::after(DeviceCall::wait, [&] { return __real_cudaEventQuery(event); });
+  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaEventQuery(event); });
 }
 
 cudaError_t __wrap_cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  return spmm::test::instead(DeviceCall::query, [&] { return __real_cudaGetDeviceProperties(properties, device); });
+  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaGetDeviceProperties(properties, device); });
 }
 
 cudaError_t __wrap_cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  return spmm::test::instead(DeviceCall::query,
+  return spmm::test::instead(WrappedCall::query,
                              [&] { return __real_cudaDeviceGetAttribute(value, attribute, device); });
 }
 
 cudaError_t __wrap_cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
-  return spmm::test::instead(DeviceCall::query, [&] { return __real_cudaMemGetInfo(free_bytes, total_bytes); });
+  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaMemGetInfo(free_bytes, total_bytes); });
 }
 
 cudaError_t __wrap_cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  return spmm::test::instead(DeviceCall::query, [&] { return __real_cudaMemPoolGetAttribute(pool, attribute, value); });
+  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaMemPoolGetAttribute(pool, attribute, value); });
 }
 
 cudaError_t __wrap_cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  return spmm::test::instead(DeviceCall::query, [&] { return __real_cudaMemPoolSetAttribute(pool, attribute, value); });
+  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaMemPoolSetAttribute(pool, attribute, value); });
 }
 
 cudaError_t __wrap_cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
-  return spmm::test::instead(DeviceCall::query, [&] { return __real_cudaFuncGetAttributes(attributes, kernel); });
+  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaFuncGetAttributes(attributes, kernel); });
 }
 
 cudaError_t __wrap_cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  return spmm::test::instead(DeviceCall::query, [&] { return __real_cudaFuncSetAttribute(kernel, attribute, value); });
+  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaFuncSetAttribute(kernel, attribute, value); });
 }
 
 cudaError_t __wrap_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* kernel, int threads,
                                                                           std::size_t shared, unsigned flags) {
-  return spmm::test::instead(DeviceCall::query, [&] {
+  return spmm::test::instead(WrappedCall::query, [&] {
     return __real_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, kernel, threads, shared, flags);
   });
 }
 
 cudaError_t __wrap_cudaGetDevice(int* device) {
-  return spmm::test::instead(DeviceCall::query, [&] { return __real_cudaGetDevice(device); });
+  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaGetDevice(device); });
 }
 
 cudaError_t __wrap_cudaGetLastError() {

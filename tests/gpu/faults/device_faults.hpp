@@ -10,7 +10,7 @@
 namespace spmm::test {
 
 /// Calls by what they are for.
-enum class DeviceCall : std::uint32_t {
+enum class WrappedCall : std::uint32_t {
   memory,  ///< cudaMallocFromPoolAsync, cudaMalloc
   pinned,  ///< cudaHostAlloc
   create,  ///< streams, events, memory pools
@@ -20,13 +20,13 @@ enum class DeviceCall : std::uint32_t {
   query,   ///< attributes, free memory, occupancy
   end,
 };
-inline constexpr auto kNumDeviceCalls = static_cast<std::size_t>(DeviceCall::end);
+inline constexpr auto kNumDeviceCalls = static_cast<std::size_t>(WrappedCall::end);
 inline constexpr std::array<const char*, kNumDeviceCalls> kDeviceCallNames = {"memory", "pinned", "create", "launch",
                                                                               "copy",   "wait",   "query"};
 
 /// Which calls fail: those of a kind with the number `at`, counted from 1, and all after it where `from_here`.
 struct DeviceFault {
-  DeviceCall kind{};
+  WrappedCall kind{};
   std::uint64_t at = 0;  ///< 0: none
   bool from_here = false;
 };
@@ -38,7 +38,7 @@ std::string text_of(const DeviceFault& fault);
 void arm(const DeviceFault& fault);
 /// From now on no call fails; counts stay.
 void disarm();
-std::uint64_t num_calls(DeviceCall kind);
+std::uint64_t num_calls(WrappedCall kind);
 /// How many calls have failed since arm().
 std::uint64_t num_failed();
 

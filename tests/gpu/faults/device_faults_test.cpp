@@ -126,14 +126,14 @@ void run_scenario(const Scenario& scenario) {
   arm({});
   REQUIRE(scenario.product() == "");  // the second one counts: the first has started what stays
   std::array<std::uint64_t, kNumDeviceCalls> counts{};
-  for (std::size_t k = 0; k < kNumDeviceCalls; ++k) counts[k] = num_calls(static_cast<DeviceCall>(k));
+  for (std::size_t k = 0; k < kNumDeviceCalls; ++k) counts[k] = num_calls(static_cast<WrappedCall>(k));
   std::uint64_t num_points = 0;
   std::uint64_t num_bad = 0;
   std::string bad;
   for (std::size_t k = 0; k < kNumDeviceCalls; ++k) {
     for (const bool from_here : {false, true}) {
       for (const std::uint64_t at : points_of(counts[k], scenario.quick)) {
-        const DeviceFault fault{.kind = static_cast<DeviceCall>(k), .at = at, .from_here = from_here};
+        const DeviceFault fault{.kind = static_cast<WrappedCall>(k), .at = at, .from_here = from_here};
         if (const std::string only = only_point(); !only.empty() && only != text_of(fault)) continue;
         const std::string problem = run_point(scenario, fault);
         ++num_points;
@@ -282,12 +282,12 @@ TEST_CASE("device faults: memory comes back") {
   product();
   arm({});
   product();
-  const std::uint64_t num_allocations = num_calls(DeviceCall::memory);
+  const std::uint64_t num_allocations = num_calls(WrappedCall::memory);
   REQUIRE(num_allocations > 0);
   const std::size_t before = free_bytes();
   for (int round = 0; round < 4; ++round) {
     for (const std::uint64_t at : points_of(num_allocations, 8)) {
-      arm({.kind = DeviceCall::memory, .at = at, .from_here = true});
+      arm({.kind = WrappedCall::memory, .at = at, .from_here = true});
       CHECK_THROWS_AS(product(), OutOfMemory);
       disarm();
     }
