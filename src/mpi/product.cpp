@@ -9,6 +9,7 @@
 
 #include "base/memory/machine_memory.hpp"
 #include "base/records/saturated_count.hpp"
+#include "base/temporary_names.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
 #include "cuda/backend.hpp"
@@ -362,6 +363,7 @@ void RankProduct::publish() {
   own_.c.num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(own_.c_blocks, 0xFFFF'FFFFu));
   own_.parts = output_->parts();
   own_.saturated_elements = group_.ranks.sum(own_.saturated_elements);
+  const Publication publication;  // a rank that a signal ends takes the others with it, also the one that renames
   stages_.run([&] {
     check_saturation(options_, own_, output_->sink(), out_);
     if (is_first()) output_->make_visible();

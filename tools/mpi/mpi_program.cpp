@@ -13,6 +13,7 @@
 #include "cli/free_space.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
+#include "cli/run_length.hpp"
 #include "io/files/paths.hpp"
 #include "mpi/exchange/launch_check.hpp"
 #include "mpi/product.hpp"
@@ -145,6 +146,13 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
     if (is_first) std::cout << *options.answer << std::flush;
     return;
   }
+  const unsigned num_cores = ranks.cores_per_rank();
+  stages.run([&] {
+    if (!is_first) return;
+    Options of_rank = options.run;
+    if (of_rank.num_threads == 0) of_rank.num_threads = num_cores;
+    cli::check_run_length(kProgram, options.a, options.b, of_rank, ranks.size());
+  });
   mpi::DistributedReport report;
   if (ranks.size() == 1) {
     stages.run([&] { report.whole = mpi::multiply_alone(options.a, options.b, options.out, options.run); });
@@ -174,6 +182,7 @@ void print_error(const std::string& message) {
 }  // namespace
 
 int spmm::mpi::run_program(int argc, char** argv, const Policy& policy) {
+  cli::open_standard_streams();
   cli::install_signal_handlers();
   if (argc == 3 && std::string_view(argv[1]) == "--generate") {  // while it is built, where no launcher is
     return cli::run_program(kProgram, [&] {

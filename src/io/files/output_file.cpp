@@ -76,12 +76,23 @@ bool OutputFile::open_unnamed(mode_t mode) {
   return fd_.is_open();
 }
 
+/// The lock is taken outside of the section that makes the file: a signal need not wait for a file server.
 void OutputFile::open_named(mode_t mode) {
+  constexpr int kMaxAttempts = 100;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    make_named(mode);
+    if (lock_named()) return;
+  }
+  throw OutputError(target_.name, text("the temporary file is removed by another process, in ", target_.folder),
+                    "look for what removes files there, or choose another output path");
+}
+
+void OutputFile::make_named(mode_t mode) {
   constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
   const ProtectedSection section;
   const std::string name = with_unused_name(target_.file_name, [&](const char* unused) {
     fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), unused, kFlags, mode); }));
-    return fd_.is_open() && hold_named(unused);
+    return fd_.is_open();
   });
   if (!name.empty()) return temp_name_.set(section, target_.folder_fd.get(), name);
   throw OutputError(target_.name,
@@ -89,17 +100,18 @@ void OutputFile::open_named(mode_t mode) {
                     "check permissions and free space of the folder, or choose another output path");
 }
 
-/// Locks the new file as open_unnamed() does. False with EEXIST if somebody who removes such files was quicker.
-bool OutputFile::hold_named(const char* name) const {
-  const int folder = target_.folder_fd.get();
+/// Locks the new file as open_unnamed() does. False if a process that removes such files was quicker.
+bool OutputFile::lock_named() {
+  const int error = lock_within(fd_.get(), LOCK_EX | LOCK_NB);
+  if (error == ETIMEDOUT) throw_no_lock(target_.name);
   struct stat there {};
-  if (retried([&] { return ::flock(fd_.get(), LOCK_EX | LOCK_NB); }) == 0) {
-    if (::fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT) return true;
-  } else {
-    if (errno != EWOULDBLOCK) return true;  // a file system without locks
-    ::unlinkat(folder, name, 0);
-  }
-  errno = EEXIST;
+  const auto is_there = [&] {
+    return ::fstatat(target_.folder_fd.get(), temp_name_.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+  };
+  // Other errors: a file system without locks.
+  if (error == 0 ? is_there() : error != EWOULDBLOCK) return true;
+  const ProtectedSection section;
+  temp_name_.remove(section);
   return false;
 }
 
@@ -195,6 +207,7 @@ void OutputFile::finish() {
 
 void OutputFile::publish(Replace how) {
   if (!finished_ || published_) throw std::logic_error(target_.name + ": publish() without finish(), or twice");
+  const Publication publication;
   if (!target_.is_device) {
     if (temp_name_.is_set()) {
       publish_named(how);

@@ -84,7 +84,8 @@ class OutputFile {
   void reserve(std::uint64_t end);
   bool open_unnamed(mode_t mode);
   void open_named(mode_t mode);
-  [[nodiscard]] bool hold_named(const char* name) const;
+  void make_named(mode_t mode);
+  bool lock_named();
   void keep_permissions();
   void publish_unnamed(Replace how);
   void publish_named(Replace how);

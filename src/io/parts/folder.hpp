@@ -49,7 +49,8 @@ class PartsFolder {
  private:
   void remove_leftovers() const;
   void create();
-  bool create_as(const ProtectedSection& section, const std::string& name);
+  void make();
+  bool lock();
   void check_exchange();
   bool take_free_name(const ProtectedSection& section);
   void exchange(const ProtectedSection& section);

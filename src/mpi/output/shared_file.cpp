@@ -193,6 +193,7 @@ void SharedOutput::finish(const MatrixHeader& header, std::uint64_t end) {
 
 void SharedOutput::publish() {
   if (is_device_) return;
+  const Publication publication;
   const int folder = target_.folder_fd.get();
   int error = 0;
   {
