@@ -1,3 +1,4 @@
+// The folder of a result in parts: made, locked, exchanged with an old one.
 #include "io/parts/folder.hpp"
 
 #include <dirent.h>
@@ -166,10 +167,7 @@ void PartsFolder::make() {
     return false;
   });
   if (!name.empty()) return temp_name_.set_folder(section, parent, name, folder_.get(), file_names_);
-  throw OutputError(
-      target_.name,
-      text("cannot create a temporary folder in the folder ", target_.folder, " (", error_text(errno), ")"),
-      "check permissions and free space of the folder, or choose another output path");
+  throw_no_temporary(target_, "folder");
 }
 
 /// False if another run has taken the new folder for a leftover before it was locked.
@@ -223,12 +221,12 @@ void PartsFolder::write_index(const PartsIndex& index) const {
 
 void PartsFolder::publish() {
   const Publication publication;
-  if (target_.exists) keep_permissions();
+  if (target_.exists) keep_permissions(folder_.get(), target_, "folder");
   {
     const ProtectedSection section;
     if (target_.exists || !take_free_name(section)) exchange(section);
   }
-  if (options_.durable) sync_parent();
+  if (options_.durable) sync_folder(target_);
   if (!temp_name_.is_set()) return;
   const ProtectedSection section;
   temp_name_.remove(section);
@@ -246,7 +244,7 @@ bool PartsFolder::take_free_name(const ProtectedSection& section) {
     temp_name_.forget(section);
     return true;
   }
-  if (errno != EEXIST || options_.no_clobber) throw_publish_error(errno);
+  if (errno != EEXIST || options_.no_clobber) fail_to_publish(errno);
   return false;
 }
 
@@ -258,12 +256,12 @@ void PartsFolder::exchange(const ProtectedSection& section) {
   old_ = open_folder_at(parent, name);
   if (!old_.is_open() && errno == ENOENT) {  // removed meanwhile
     if (take_free_name(section)) return;
-    throw_publish_error(EEXIST);
+    fail_to_publish(EEXIST);
   }
-  if (!old_.is_open()) throw_publish_error(errno);
+  if (!old_.is_open()) fail_to_publish(errno);
   // It will look like a leftover for as long as it is being removed; signals wait for this section.
   static_cast<void>(lock_folder(old_, std::chrono::seconds(1)));
-  if (!swap_names()) throw_publish_error(errno);
+  if (!swap_names()) fail_to_publish(errno);
   // The old one has no name any more: what it holds now is what would be lost.
   try {
     struct stat opened {};
@@ -271,7 +269,7 @@ void PartsFolder::exchange(const ProtectedSection& section) {
     const bool is_same = ::fstat(old_.get(), &opened) == 0 &&
                          ::fstatat(parent, temp_name.c_str(), &moved, AT_SYMLINK_NOFOLLOW) == 0 &&
                          opened.st_ino == moved.st_ino && opened.st_dev == moved.st_dev;
-    if (!is_same) throw_publish_error(EEXIST);
+    if (!is_same) fail_to_publish(EEXIST);
     old_names_ = require_replaceable(old_.get(), target_.name);
   } catch (...) {
     swap_names();
@@ -281,33 +279,8 @@ void PartsFolder::exchange(const ProtectedSection& section) {
   temp_name_.set_folder(section, parent, temp_name, old_.get(), old_names_);
 }
 
-void PartsFolder::keep_permissions() const {
-  // Owner and group are kept where the system allows it; only the permission bits are promised.
-  if (::fchown(folder_.get(), target_.owner, target_.group) != 0) {
-    [[maybe_unused]] const int ignored = ::fchown(folder_.get(), static_cast<uid_t>(-1), target_.group);
-  }
-  if (::fchmod(folder_.get(), target_.permissions) == 0) return;
-  throw OutputError(target_.name, text("cannot keep the permission bits of the folder (", error_text(errno), ")"),
-                    "remove the old folder or choose another output path");
-}
-
-void PartsFolder::sync_parent() const {
-  const Descriptor parent = open_folder_at(target_.folder_fd.get(), ".");
-  if (parent.is_open() && (retried([&] { return ::fsync(parent.get()); }) == 0 || errno == EINVAL)) return;
-  throw IoError(target_.name,
-                text("the output is complete, but the folder ", target_.folder, " could not be synced (",
-                     error_text(errno), "), expected it to be durable"),
-                "check the disk and run again, or run without ProductOptions::durable");
-}
-
-void PartsFolder::throw_publish_error(int error) const {
-  if (error == EEXIST && options_.no_clobber) throw_exists(target_.name);
-  const std::string problem = text("cannot give the finished folder its name (", error_text(error), ")");
-  if (error == EIO || error == ENOSPC || error == EDQUOT) {
-    throw IoError(target_.name, problem, text("check the disk that holds ", target_.folder, ", then run again"));
-  }
-  throw OutputError(target_.name, problem,
-                    text("check what was changed in ", target_.folder, " meanwhile, or choose another output path"));
+void PartsFolder::fail_to_publish(int error) const {
+  throw_publish_error(target_, "folder", error, options_.no_clobber);
 }
 
 }  // namespace spmm::io

@@ -54,9 +54,7 @@ class PartsFolder {
   void check_exchange();
   bool take_free_name(const ProtectedSection& section);
   void exchange(const ProtectedSection& section);
-  void keep_permissions() const;
-  void sync_parent() const;
-  [[noreturn]] void throw_publish_error(int error) const;
+  [[noreturn]] void fail_to_publish(int error) const;
 
   FileSinkOptions options_;
   OtherRuns other_runs_;
