@@ -1,9 +1,9 @@
 // Prints what spmm-info found: as text and as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "tools/common/json.hpp"
 #include "tools/info/matrix_info.hpp"
 
 namespace spmm::tools {
@@ -18,7 +18,7 @@ std::string picture_text(const Picture& picture, bool unicode);
 /// Whether the environment (LC_ALL, LC_CTYPE, LANG) says that the terminal shows UTF-8.
 bool terminal_shows_unicode();
 
-nlohmann::ordered_json info_json(MatrixInfo& info);
-nlohmann::ordered_json product_json(const ProductInfo& product);
+Json info_json(MatrixInfo& info);
+Json product_json(const ProductInfo& product);
 
 }  // namespace spmm::tools

@@ -1,5 +1,6 @@
 // spmm-info: what is in a matrix file, and what would the product of two be.
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -69,7 +70,7 @@ int run(const cli::ParsedOptions& parsed) {
     throw UsageError(std::string("--") + option, "is of a product", "name two files, or leave it out");
   }
 
-  nlohmann::ordered_json json;
+  tools::Json json;
   std::string lines;
   const auto describe = [&](tools::MatrixInfo& info, const char* key) {
     if (as_json) {
@@ -91,8 +92,7 @@ int run(const cli::ParsedOptions& parsed) {
     json["product"] = tools::product_json(product);
     lines += tools::product_text(product, a.header.m);
   }
-  // File names need not be UTF-8; JSON must be.
-  if (as_json) lines = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (as_json) lines = tools::json_text(json) + "\n";
   std::cout << lines;
   return cli::kOk;
 }

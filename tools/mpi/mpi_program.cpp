@@ -18,6 +18,7 @@
 #include "mpi/exchange/launch_check.hpp"
 #include "mpi/product.hpp"
 #include "mpi/single_rank.hpp"
+#include "report/json.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
@@ -82,26 +83,33 @@ cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv
   return options;
 }
 
-nlohmann::ordered_json ranks_json(const mpi::DistributedReport& report) {
-  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+/// What the report of several ranks has beside that of one process.
+void add_ranks(io::JsonWriter& json, const mpi::DistributedReport& report) {
+  json.add("rounds", report.num_rounds)
+      .add("steps", report.num_steps)
+      .add("division", std::string_view(report.splits_inner ? "inner" : "rows"))
+      .add("records", std::string_view(report.reads_files ? "read" : "sent"))
+      .open("ranks", '[');
   for (const mpi::RankPart& part : report.ranks) {
-    all.push_back({{"host", part.host},
-                   {"backend", part.backend},
-                   {"kernel", part.kernel},
-                   {"device", part.device},
-                   {"pairs", part.pairs},
-                   {"blocks", part.num_blocks},
-                   {"divide_s", part.divide_s},
-                   {"fetch_s", part.fetch_s},
-                   {"multiply_s", part.multiply_s},
-                   {"wait_s", part.wait_s},
-                   {"write_s", part.write_s},
-                   {"merge_s", part.merge_s},
-                   {"received_bytes", part.received_bytes},
-                   {"peak_host_bytes", part.peak_host_bytes},
-                   {"peak_device_bytes", part.peak_device_bytes}});
+    json.open("", '{')
+        .add("host", part.host)
+        .add("backend", part.backend)
+        .add("kernel", part.kernel)
+        .add("device", part.device)
+        .add("pairs", part.pairs)
+        .add("blocks", part.num_blocks)
+        .add("divide_s", part.divide_s)
+        .add("fetch_s", part.fetch_s)
+        .add("multiply_s", part.multiply_s)
+        .add("wait_s", part.wait_s)
+        .add("write_s", part.write_s)
+        .add("merge_s", part.merge_s)
+        .add("received_bytes", part.received_bytes)
+        .add("peak_host_bytes", part.peak_host_bytes)
+        .add("peak_device_bytes", part.peak_device_bytes)
+        .close('}');
   }
-  return all;
+  json.close(']');
 }
 
 void show_ranks(const mpi::DistributedReport& report) {
@@ -122,13 +130,8 @@ void tell(const cli::CliOptions& options, const mpi::DistributedReport& report, 
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
   if (options.verbose) show_ranks(report);
   if (!options.report.empty()) {
-    auto json = cli::report_json(report.whole, names);
-    json["rounds"] = report.num_rounds;
-    json["steps"] = report.num_steps;
-    json["division"] = report.splits_inner ? "inner" : "rows";
-    json["records"] = report.reads_files ? "read" : "sent";
-    json["ranks"] = ranks_json(report);
-    cli::write_json(options.report, json);
+    const cli::ReportLayout layout{.add_own = [&](io::JsonWriter& json) { add_ranks(json, report); }};
+    cli::write_json_text(options.report, cli::report_json(report.whole, names, layout));
   }
   if (options.quiet) return;
   (options.report == "-" ? std::cerr : std::cout)
