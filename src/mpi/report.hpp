@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mpi/exchange/communicator.hpp"
-#include "mpi/output/rank_parts.hpp"
+#include "mpi/output/rank_reports.hpp"
 #include "spmm/report.hpp"
 
 namespace spmm::mpi {

@@ -12,7 +12,7 @@
 #include "base/records/release_once.hpp"
 #include "base/text.hpp"
 #include "io/system/retried.hpp"
-#include "mpi/output/rank_parts.hpp"
+#include "mpi/output/rank_reports.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::mpi {

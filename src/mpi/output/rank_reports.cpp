@@ -1,4 +1,4 @@
-#include "mpi/output/rank_parts.hpp"
+#include "mpi/output/rank_reports.hpp"
 
 #include <cstring>
 #include <sstream>

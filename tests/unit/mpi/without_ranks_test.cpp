@@ -6,7 +6,7 @@
 #include "mpi/exchange/launch_check.hpp"
 #include "mpi/exchange/record_store.hpp"
 #include "mpi/output/page_split.hpp"
-#include "mpi/output/rank_parts.hpp"
+#include "mpi/output/rank_reports.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/memory_stream.hpp"
