@@ -1,3 +1,4 @@
+// Exit codes and messages of exceptions.
 #include "cli/failure.hpp"
 
 #include <exception>

@@ -1,3 +1,4 @@
+// The space that a result needs against what the disk has.
 #include "cli/free_space.hpp"
 
 #include <sys/stat.h>

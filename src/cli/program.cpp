@@ -1,3 +1,4 @@
+// The body of a program: exit codes, signals, standard streams, options as typed.
 #include "cli/program.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// A progress bar on a terminal.
 #include "cli/progress_bar.hpp"
 
 #include <sys/ioctl.h>

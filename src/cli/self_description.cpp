@@ -1,3 +1,4 @@
+// Help, version, manual page and completions on request.
 #include "cli/self_description.hpp"
 
 #include <iostream>

@@ -1,3 +1,4 @@
+// The head of a measurement file: program, revision, date, machine.
 #include "tools/common/measurement.hpp"
 
 #include <array>

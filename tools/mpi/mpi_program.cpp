@@ -90,23 +90,23 @@ void add_ranks(io::JsonWriter& json, const mpi::DistributedReport& report) {
       .add("division", std::string_view(report.splits_inner ? "inner" : "rows"))
       .add("records", std::string_view(report.reads_files ? "read" : "sent"))
       .open("ranks", '[');
-  for (const mpi::RankPart& part : report.ranks) {
+  for (const mpi::RankReport& rank : report.ranks) {
     json.open("", '{')
-        .add("host", part.host)
-        .add("backend", part.backend)
-        .add("kernel", part.kernel)
-        .add("device", part.device)
-        .add("pairs", part.pairs)
-        .add("blocks", part.num_blocks)
-        .add("divide_s", part.divide_s)
-        .add("fetch_s", part.fetch_s)
-        .add("multiply_s", part.multiply_s)
-        .add("wait_s", part.wait_s)
-        .add("write_s", part.write_s)
-        .add("merge_s", part.merge_s)
-        .add("received_bytes", part.received_bytes)
-        .add("peak_host_bytes", part.peak_host_bytes)
-        .add("peak_device_bytes", part.peak_device_bytes)
+        .add("host", rank.host)
+        .add("backend", rank.backend)
+        .add("kernel", rank.kernel)
+        .add("device", rank.device)
+        .add("pairs", rank.pairs)
+        .add("blocks", rank.num_blocks)
+        .add("divide_s", rank.divide_s)
+        .add("fetch_s", rank.fetch_s)
+        .add("multiply_s", rank.multiply_s)
+        .add("wait_s", rank.wait_s)
+        .add("write_s", rank.write_s)
+        .add("merge_s", rank.merge_s)
+        .add("received_bytes", rank.received_bytes)
+        .add("peak_host_bytes", rank.peak_host_bytes)
+        .add("peak_device_bytes", rank.peak_device_bytes)
         .close('}');
   }
   json.close(']');
@@ -116,17 +116,18 @@ void show_ranks(const mpi::DistributedReport& report) {
   std::cerr << (report.splits_inner ? "parts of the inner dimension" : "block rows") << " on each rank, records "
             << (report.reads_files ? "read by" : "sent to") << " the ranks, " << report.num_rounds << " rounds\n";
   for (std::size_t r = 0; r < report.ranks.size(); ++r) {
-    const mpi::RankPart& part = report.ranks[r];
-    std::cerr << "rank " << r << " on " << part.host << ": " << part.pairs << " pairs, " << part.num_blocks
-              << " blocks, " << (part.backend.empty() ? "no blocks of A" : part.backend + " " + part.kernel)
-              << "; divide " << part.divide_s << " s, fetch " << part.fetch_s << " s, multiply " << part.multiply_s
-              << " s (wait " << part.wait_s << " s, write " << part.write_s << " s), merge " << part.merge_s
-              << " s; received " << human_bytes(part.received_bytes) << ", peak " << human_bytes(part.peak_host_bytes)
+    const mpi::RankReport& rank = report.ranks[r];
+    std::cerr << "rank " << r << " on " << rank.host << ": " << rank.pairs << " pairs, " << rank.num_blocks
+              << " blocks, " << (rank.backend.empty() ? "no blocks of A" : rank.backend + " " + rank.kernel)
+              << "; divide " << rank.divide_s << " s, fetch " << rank.fetch_s << " s, multiply " << rank.multiply_s
+              << " s (wait " << rank.wait_s << " s, write " << rank.write_s << " s), merge " << rank.merge_s
+              << " s; received " << human_bytes(rank.received_bytes) << ", peak " << human_bytes(rank.peak_host_bytes)
               << "\n";
   }
 }
 
-void tell(const cli::CliOptions& options, const mpi::DistributedReport& report, int num_ranks, int argc, char** argv) {
+void print_results(const cli::CliOptions& options, const mpi::DistributedReport& report, int num_ranks, int argc,
+                   char** argv) {
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
   if (options.verbose) show_ranks(report);
   if (!options.report.empty()) {
@@ -163,7 +164,7 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
     report = mpi::multiply(ranks, failure_of_rank, options.a, options.b, options.out, options.run);
   }
   stages.run([&] {
-    if (is_first) tell(options, report, ranks.size(), argc, argv);
+    if (is_first) print_results(options, report, ranks.size(), argc, argv);
   });
 }
 

@@ -33,8 +33,8 @@ int show_plan(const cli::CliOptions& options, const cli::RunNames& names) {
   return cli::kOk;
 }
 
-/// Writes what belongs to a finished product. Errors: OutputError, IoError; both say that the product is there.
-void write_beside(const std::string& what, const std::function<void()>& write) {
+/// Writes what belongs to a finished product. Errors: OutputError, IoError; both report that the product is there.
+void write_after_product(const std::string& what, const std::function<void()>& write) {
   constexpr const char* kComplete = "the product is complete";
   try {
     write();
@@ -67,9 +67,9 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
     if (cli::ends_at_once()) static_cast<void>(engine.release());  // not taken apart piece by piece: see end_process()
   }
   if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
-  if (!options.trace.empty()) write_beside("trace", [&] { cli::write_trace(options.trace, trace, report); });
+  if (!options.trace.empty()) write_after_product("trace", [&] { cli::write_trace(options.trace, trace, report); });
   if (!options.report.empty()) {
-    write_beside("report", [&] { cli::write_json_text(options.report, cli::report_json(report, names)); });
+    write_after_product("report", [&] { cli::write_json_text(options.report, cli::report_json(report, names)); });
   }
   // Standard output is the report's where it was asked for there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;

@@ -1,3 +1,4 @@
+// The nearest known word to one that was mistyped.
 #include "cli/options/did_you_mean.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Manual page and completions, written from the table of options.
 #include "cli/options/pages.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Options declared and parsed: the one source that includes cxxopts.
 #include "cli/options/table.hpp"
 
 #include <cxxopts.hpp>

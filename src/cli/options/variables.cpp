@@ -1,3 +1,4 @@
+// Warnings of variables that are nearly those of options.
 #include "cli/options/variables.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Names of option fields in messages of the library, as names of options.
 #include "cli/options/words.hpp"
 
 #include <array>
