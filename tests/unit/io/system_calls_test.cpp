@@ -263,7 +263,7 @@ TEST_CASE("ext4 that runs out of space while it reserves") {
   }
 }
 
-TEST_CASE("a lock that nobody answers is waited for no longer than asked") {
+TEST_CASE("a lock without an answer is waited for no longer than asked") {
   const TempFolder folder;
   write_bytes(folder / "c", "");
   const auto opened = [&] { return io::Descriptor(::open((folder / "c").c_str(), O_RDWR)); };
