@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/common/json.hpp"
+#include "io/formats/json_text.hpp"
 #include "tools/info/matrix_info.hpp"
 
 namespace spmm::tools {
@@ -18,7 +18,8 @@ std::string picture_text(const Picture& picture, bool unicode);
 /// Whether the environment (LC_ALL, LC_CTYPE, LANG) says that the terminal shows UTF-8.
 bool terminal_shows_unicode();
 
-Json info_json(MatrixInfo& info);
-Json product_json(const ProductInfo& product);
+/// Adds an object. Values: name = "" outermost.
+void add_info(io::JsonWriter& json, const char* name, MatrixInfo& info);
+void add_product(io::JsonWriter& json, const char* name, const ProductInfo& product);
 
 }  // namespace spmm::tools
