@@ -2,8 +2,10 @@
 #include "io/system/descriptor.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -24,6 +26,16 @@ int lock_now(int fd, int operation) {
   return retried([&] { return ::flock(fd, operation); }) == 0 ? 0 : errno;
 }
 
+/// Whether the file lies on a file system of this machine. False if that is not known.
+bool is_local(int fd) {
+  constexpr long kXfsMagic = 0x58465342;  // in <linux/magic.h> of newer kernels only
+  struct statfs info {};
+  if (retried([&] { return ::fstatfs(fd, &info); }) != 0) return false;
+  const long type = static_cast<long>(info.f_type);
+  return type == EXT4_SUPER_MAGIC || type == kXfsMagic || type == TMPFS_MAGIC || type == BTRFS_SUPER_MAGIC ||
+         type == OVERLAYFS_SUPER_MAGIC;
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -31,6 +43,7 @@ Descriptor::~Descriptor() {
 }
 
 int lock_within(int fd, int operation, std::chrono::milliseconds patience) {
+  if ((operation & LOCK_NB) != 0 && is_local(fd)) return lock_now(fd, operation);
   struct Request {
     std::mutex mutex;
     std::condition_variable answered;

@@ -33,7 +33,8 @@ class Descriptor {
 /// How long a file server may take to answer: more than the 90 s after its start in which an NFS server gives no locks.
 inline constexpr std::chrono::seconds kLockPatience{120};
 
-/// flock() that waits for a network file system no longer than that, by a thread that the call may leave behind.
+/// flock() that waits for a file server no longer than that, by a thread that the call may leave behind. On local file
+/// systems LOCK_NB needs none.
 /// Values: operation = LOCK_EX | LOCK_NB and so on. Returns 0 or the error; ETIMEDOUT: no answer.
 int lock_within(int fd, int operation, std::chrono::milliseconds patience = kLockPatience);
 
