@@ -1,4 +1,4 @@
-// Names of temporary files, and their removal, also from a signal handler.
+// Names of temporary files that a signal handler can remove, and the sections in which it may not.
 #include "base/temporary_names.hpp"
 
 #include <fcntl.h>
@@ -13,9 +13,9 @@ namespace spmm {
 namespace {
 
 std::atomic<unsigned> num_sections{0};
-std::atomic<bool> ending{false};
-static_assert(std::atomic<unsigned>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
-              "signal handlers use them");
+std::atomic<unsigned> num_publications{0};
+std::atomic<unsigned> num_ends{0};  // that have begun and were not given up
+static_assert(std::atomic<unsigned>::is_always_lock_free, "signal handlers use them");
 
 // The list of names is changed inside protected sections only, of which the mutex keeps those of several threads apart.
 // remove_temporary_files() reads it when no section is left and none can begin.
@@ -27,22 +27,37 @@ void sleep_1_ms() {
   nanosleep(&length, nullptr);
 }
 
+/// Adds to a number that the end of the process waits for, or asks for. Does not return while the process ends.
+void enter(std::atomic<unsigned>& number) {
+  while (true) {
+    // Sequentially consistent, as where an end begins: one of the two sees the other.
+    number.fetch_add(1);
+    if (num_ends.load() == 0) return;
+    number.fetch_sub(1);
+    while (num_ends.load() != 0) sleep_1_ms();
+  }
+}
+
 }  // namespace
 
 ProtectedSection::ProtectedSection() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before_);
-  // Sequentially consistent, as in remove_temporary_files(): one of the two sees the other.
-  num_sections.fetch_add(1);
-  if (!ending.load()) return;
-  num_sections.fetch_sub(1);
-  while (true) sleep_1_ms();
+  enter(num_sections);
 }
 
 ProtectedSection::~ProtectedSection() {
   num_sections.fetch_sub(1);
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+Publication::Publication() {
+  enter(num_publications);
+}
+
+Publication::~Publication() {
+  num_publications.fetch_sub(1);
 }
 
 TemporaryName::~TemporaryName() {
@@ -87,12 +102,27 @@ void TemporaryName::remove(const ProtectedSection& section) {
   forget(section);
 }
 
-void remove_temporary_files() noexcept {
-  ending.store(true);
+/// No section can begin any more.
+void unlink_temporary_files() noexcept {
   while (num_sections.load() != 0) sleep_1_ms();
   for (const TemporaryName* name = first_name; name != nullptr; name = name->following_) {
     name->unlink();
   }
+}
+
+void remove_temporary_files() noexcept {
+  num_ends.fetch_add(1);
+  unlink_temporary_files();
+}
+
+bool try_remove_temporary_files() noexcept {
+  num_ends.fetch_add(1);
+  if (num_publications.load() != 0) {
+    num_ends.fetch_sub(1);
+    return false;
+  }
+  unlink_temporary_files();
+  return true;
 }
 
 }  // namespace spmm

@@ -22,6 +22,16 @@ class ProtectedSection {
   sigset_t before_{};
 };
 
+/// While it lives, an output is being given its name: the process does not end by try_remove_temporary_files(), so that
+/// an output that appears is the output of a product that succeeds. May be nested.
+class Publication {
+ public:
+  Publication();
+  ~Publication();
+  Publication(const Publication&) = delete;
+  Publication& operator=(const Publication&) = delete;
+};
+
 /// The name of one temporary file or folder, known to remove_temporary_files() while it is set.
 /// Memory: the folder's descriptor must stay open as long as the name is set.
 class TemporaryName {
@@ -47,7 +57,7 @@ class TemporaryName {
   void remove(const ProtectedSection& section);
 
  private:
-  friend void remove_temporary_files() noexcept;
+  friend void unlink_temporary_files() noexcept;
 
   void unlink() const noexcept;
 
@@ -62,5 +72,8 @@ class TemporaryName {
 /// Removes the temporary files of this process, which must end at once afterwards (_exit). Waits for the protected
 /// sections of other threads. May be called by a signal handler: it uses lock-free atomics, nanosleep and unlinkat.
 void remove_temporary_files() noexcept;
+
+/// The same unless a Publication has begun and not ended: then it returns false and the process must go on.
+[[nodiscard]] bool try_remove_temporary_files() noexcept;
 
 }  // namespace spmm

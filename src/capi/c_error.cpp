@@ -1,3 +1,4 @@
+// Status codes and the texts of the last error of each thread.
 #include "capi/c_error.hpp"
 
 #include <array>

@@ -9,7 +9,7 @@
 
 #include "capi/c_error.hpp"
 #include "capi/c_options.hpp"
-#include "capi/c_report.hpp"
+#include "report/json.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/device.hpp"
 #include "spmm/engine.hpp"
@@ -44,10 +44,10 @@ std::string name_of(const char* given, const char* usual) {
 }
 
 /// Hands out the report of a product where it is asked for. Nothing that can fail may follow.
-void hand_out(Report report, const RunPaths& paths, spmm_report** report_out) {
+void hand_out(Report report, const cli::RunNames& names, spmm_report** report_out) {
   if (report_out == nullptr) return;
   auto kept = std::make_unique<spmm_report>();
-  kept->json = report_json(report, paths);
+  kept->json = cli::report_json(report, names, {.indent = 0});
   kept->report = std::move(report);
   *report_out = kept.release();
 }

@@ -1,3 +1,4 @@
+// Structs of the C interface, checked and copied into options.
 #include "capi/c_options.hpp"
 
 #include <limits>

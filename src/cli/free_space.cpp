@@ -1,4 +1,4 @@
-// Compares an output with the free space of its disk.
+// The space that a result needs against what the disk has.
 #include "cli/free_space.hpp"
 
 #include <sys/stat.h>

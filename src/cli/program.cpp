@@ -1,4 +1,4 @@
-// What all programs share: exit codes from exceptions, signals, options as typed.
+// The body of a program: exit codes, signals, standard streams, options as typed.
 #include "cli/program.hpp"
 
 #include <fcntl.h>
@@ -86,14 +86,6 @@ int fail_with_current_exception(const std::string& program) noexcept {
   ::_exit(code);
 }
 
-/// A file that is opened later must not become standard input, output or error: messages would be written into it.
-void open_standard_descriptors() noexcept {
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    const bool is_closed = ::fcntl(fd, F_GETFD) == -1 && errno == EBADF;
-    if (is_closed && ::open("/dev/null", O_RDWR) != fd) ::_exit(kIoError);  // nobody could be told
-  }
-}
-
 timespec monotonic_now() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -113,10 +105,8 @@ constexpr itimerval kPatience = {.it_interval = {}, .it_value = {.tv_sec = 1, .t
 void on_stop_signal(int) {
   const int error = errno;
   const timespec now = monotonic_now();
-  if (stop_request.is_repeated(std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000)) {
-    remove_temporary_files();
-    _exit(kInterrupted);
-  }
+  const bool is_repeated = stop_request.is_repeated(std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000);
+  if (is_repeated && try_remove_temporary_files()) _exit(kInterrupted);
   if (!cancelled.exchange(true)) setitimer(ITIMER_REAL, &kPatience, nullptr);
   errno = error;
 }
@@ -124,7 +114,12 @@ void on_stop_signal(int) {
 void on_end_of_patience(int) {
   constexpr std::string_view kMessage =
       ": error: interrupted; an output is the old one or complete, it is safe to run it again\n";
-  remove_temporary_files();
+  const int error = errno;
+  if (!try_remove_temporary_files()) {  // the output is about to appear, and the exit code is that of the product
+    setitimer(ITIMER_REAL, &kPatience, nullptr);
+    errno = error;
+    return;
+  }
   for (const std::string_view words : {std::string_view(program_invocation_short_name), kMessage}) {
     pollfd to{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
     if (::poll(&to, 1, 0) <= 0) break;  // a pipe that nobody reads
@@ -210,9 +205,16 @@ void silence_warnings() {
   warnings_are_silent.store(true);
 }
 
+void open_standard_streams() noexcept {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    const bool is_closed = ::fcntl(fd, F_GETFD) == -1 && errno == EBADF;
+    if (is_closed && ::open("/dev/null", O_RDWR) != fd) ::_exit(kIoError);  // there is no stream for a message
+  }
+}
+
 int run_program(const std::string& program, const std::function<int()>& body) {
   program_name = program;
-  open_standard_descriptors();
+  open_standard_streams();
   std::set_terminate(end_without_unwinding);
   try {
     const int code = body();

@@ -17,6 +17,10 @@ namespace spmm::cli {
 /// failure as well.
 int run_program(const std::string& program, const std::function<int()>& body);
 
+/// Opens standard streams that are closed on /dev/null: a file that is opened later would become one of them, and
+/// messages would be written into it.
+void open_standard_streams() noexcept;
+
 /// One line for a terminal: control characters (a file name may hold any) are shown as \xNN.
 std::string printable(const std::string& message);
 
@@ -32,7 +36,8 @@ bool ends_at_once();
 std::atomic<bool>& cancel_flag();
 
 /// The first signal asks for a clean end (cancel_flag). 1.5 s later, or by another signal, temporary files are removed
-/// and the process ends with kInterrupted, at once unless a file is being given its name just then.
+/// and the process ends with kInterrupted. If an output is being given its name just then, the process goes on, so that
+/// its exit code is that of the product; it has another 1.5 s then.
 /// Signals ignored by the parent (nohup) stay ignored. A closed pipe or a file size limit becomes an error of write().
 void install_signal_handlers();
 

@@ -1,4 +1,4 @@
-// Progress bar on standard error.
+// A progress bar on a terminal.
 #include "cli/progress_bar.hpp"
 
 #include <sys/ioctl.h>

@@ -1,4 +1,4 @@
-// Says how long a product is predicted to take before it starts.
+// Predictions before a product starts: how long it takes, in words, and when that needs --force.
 #include "cli/run_length.hpp"
 
 #include <array>
@@ -17,7 +17,7 @@ constexpr double kMinute = 60;
 constexpr double kHour = 60 * kMinute;
 constexpr double kDay = 24 * kHour;
 
-/// 0 if that cannot be told yet.
+/// 0 if that cannot be predicted yet.
 double predicted_seconds(const std::filesystem::path& a, const std::filesystem::path& b, const Options& options) {
   try {
     const MatrixHeader of_a = read_header(a);
@@ -46,16 +46,18 @@ std::string rough_time(double seconds) {
 }
 
 void check_run_length(const std::string& program, const std::filesystem::path& a, const std::filesystem::path& b,
-                      const Options& options) {
-  const double seconds = predicted_seconds(a, b, options);
+                      const Options& options, int num_ranks) {
+  const double seconds = predicted_seconds(a, b, options) / num_ranks;
   if (seconds <= kMinute) return;
   const std::string words =
-      text("the product is predicted to take about ", rough_time(seconds), " (for evenly spread blocks)");
+      text("the product is predicted to take about ", rough_time(seconds),
+           num_ranks == 1 ? "" : text(" on ", num_ranks, " ranks"), " (for evenly spread blocks)");
+  const std::string plan = num_ranks == 1 ? "--plan" : "spmm --plan";
   if (seconds > kDay && !options.force) {
     throw UsageError(program, words + ", more than a day",
-                     "see --plan, try another --kernel, or start it with --force");
+                     "see " + plan + ", try another --kernel, or start it with --force");
   }
-  warn(program, words + "; --plan says why");
+  warn(program, words + "; " + plan + " says why");
 }
 
 }  // namespace spmm::cli

@@ -1,4 +1,4 @@
-// What every program says about itself: help, version, manual page and completions.
+// Help, version, manual page and completions on request.
 #include "cli/self_description.hpp"
 
 #include <iostream>

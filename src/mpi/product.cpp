@@ -1,3 +1,4 @@
+// The stages of a product that ranks share.
 #include "mpi/product.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "base/memory/machine_memory.hpp"
 #include "base/records/saturated_count.hpp"
+#include "base/temporary_names.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
 #include "cuda/backend.hpp"
@@ -56,7 +58,7 @@ class RankProduct {
     spread_b();
     divide_c();
     spread_a();
-    part_.divide_s = seconds_since(start_);
+    of_rank_.divide_s = seconds_since(start_);
     multiply_all();
     publish();
     return report();
@@ -121,7 +123,7 @@ class RankProduct {
   std::unique_ptr<Engine> engine_;
   std::uint64_t engine_limit_bytes_ = 0;
   std::uint64_t num_steps_ = 0;
-  RankPart part_;
+  RankReport of_rank_;
   Report own_;       ///< of this rank; saturated_elements of all of them once they are published
   std::string out_;  ///< for messages
 };
@@ -247,7 +249,7 @@ void RankProduct::multiply_all() {
   } else {
     std::unique_ptr<RowSteps> steps;
     stages_.run_together([&] {
-      steps = std::make_unique<RowSteps>(group_.ranks, *a_rows_, header(), division_, *b_rows_, limit_bytes_ / 4,
+      steps = std::make_unique<RowSteps>(group_.ranks, *a_rows_, division_, *b_rows_, header().blocks_per_side(),
                                          *store_limit_);
     });
     for (std::uint32_t step = 0; step < steps->num_steps(); ++step) {
@@ -263,8 +265,8 @@ void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last)
   const auto start = Clock::now();
   stages_.run_together([&] { b_rows_->fetch(met_rows(a, header().blocks_per_side()), b); });
   if (is_last) b_rows_->clear();
-  part_.fetch_s += seconds_since(start);
-  part_.received_bytes += (a.size() + b.size()) * sent_bytes();
+  of_rank_.fetch_s += seconds_since(start);
+  of_rank_.received_bytes += (a.size() + b.size()) * sent_bytes();
 }
 
 void RankProduct::fill_sink(std::uint32_t end_round, const std::function<void()>& body) {
@@ -289,7 +291,7 @@ void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
   fill_sink(end_round, [&] {
     if (a.size() != 0) multiply_here(a, b, output_->sink(), output_->kept_bytes());
   });
-  part_.multiply_s += seconds_since(start);
+  of_rank_.multiply_s += seconds_since(start);
 }
 
 void RankProduct::multiply_parts() {
@@ -303,7 +305,7 @@ void RankProduct::multiply_parts() {
       group_.check_cancelled();
       if (a_rows_->size() != 0) multiply_here(*a_rows_, b, partial.sink(), partial_bytes);
     });
-    part_.multiply_s += seconds_since(start);
+    of_rank_.multiply_s += seconds_since(start);
   }
   a_rows_->clear();
   engine_.reset();
@@ -316,7 +318,7 @@ void RankProduct::multiply_parts() {
       output_->sink().append(*sum, [sum] {});
     });
   }
-  part_.merge_s += seconds_since(start);
+  of_rank_.merge_s += seconds_since(start);
 }
 
 /// Where ranks read the files themselves, a store has only the numbers of the records.
@@ -342,11 +344,11 @@ void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink
   if (!inner_) own_.saturated_elements += report.saturated_elements;  // else sums decide
   own_.verified_blocks += report.verified_blocks;
   own_.plan = report.plan;
-  part_.backend = backend_name(report.plan.backend);
-  part_.kernel = report.plan.kernel;
-  part_.device = report.device;
+  of_rank_.backend = backend_name(report.plan.backend);
+  of_rank_.kernel = report.plan.kernel;
+  of_rank_.device = report.device;
   if (report.plan.backend == Backend::cpu) stages_.name_device("");
-  part_.peak_device_bytes = std::max(part_.peak_device_bytes, report.peak_device_bytes);
+  of_rank_.peak_device_bytes = std::max(of_rank_.peak_device_bytes, report.peak_device_bytes);
 }
 
 void RankProduct::publish() {
@@ -363,6 +365,7 @@ void RankProduct::publish() {
   own_.c.num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(own_.c_blocks, 0xFFFF'FFFFu));
   own_.parts = output_->parts();
   own_.saturated_elements = group_.ranks.sum(own_.saturated_elements);
+  const Publication publication;  // a rank that a signal ends takes the others with it, also the one that renames
   stages_.run([&] {
     check_saturation(options_, own_, output_->sink(), out_);
     if (is_first()) output_->make_visible();
@@ -370,19 +373,19 @@ void RankProduct::publish() {
 }
 
 DistributedReport RankProduct::report() {
-  part_.host = group_.ranks.host();
-  part_.pairs = own_.pairs;
-  part_.num_blocks = output_->own_num_blocks();
-  part_.wait_s = output_->wait_s();
-  part_.write_s = output_->write_s();
-  part_.peak_host_bytes = peak_resident_bytes();
+  of_rank_.host = group_.ranks.host();
+  of_rank_.pairs = own_.pairs;
+  of_rank_.num_blocks = output_->own_num_blocks();
+  of_rank_.wait_s = output_->wait_s();
+  of_rank_.write_s = output_->write_s();
+  of_rank_.peak_host_bytes = peak_resident_bytes();
   DistributedReport all{.whole = own_,
                         .ranks = {},
                         .num_rounds = division_.num_rounds,
                         .num_steps = num_steps_,
                         .splits_inner = inner_.has_value(),
                         .reads_files = files_->are_shared()};
-  add_ranks(group_.ranks, part_, own_, all);
+  add_ranks(group_.ranks, of_rank_, own_, all);
   all.whole.pairs = division_.pairs;
   all.whole.plan.num_parts = num_parts_;
   all.whole.total_s = seconds_since(start_);

@@ -1,18 +1,18 @@
-// What a distributed product says about itself.
+// What a distributed product reports: each rank, and the whole.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "mpi/exchange/communicator.hpp"
-#include "mpi/output/rank_parts.hpp"
+#include "mpi/output/rank_reports.hpp"
 #include "spmm/report.hpp"
 
 namespace spmm::mpi {
 
 struct DistributedReport {
   Report whole;  ///< without stages; the plan is that of the first rank that had one
-  std::vector<RankPart> ranks;
+  std::vector<RankReport> ranks;
   std::uint32_t num_rounds = 1;  ///< in which every rank has one range of block rows
   std::uint64_t num_steps = 1;   ///< of all rounds: fetches of rows of B
   bool splits_inner = false;     ///< ranks had parts of the inner dimension, not block rows of C
@@ -20,6 +20,6 @@ struct DistributedReport {
 };
 
 /// Adds what each rank did, and from it what is known of all. Collective. Values: own = of this rank's products.
-void add_ranks(const Communicator& ranks, const RankPart& part, const Report& own, DistributedReport& all);
+void add_ranks(const Communicator& ranks, const RankReport& rank, const Report& own, DistributedReport& all);
 
 }  // namespace spmm::mpi

@@ -1,3 +1,4 @@
+// A product of one rank, with the lock of its output.
 #include "mpi/single_rank.hpp"
 
 #include <memory>

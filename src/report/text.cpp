@@ -1,4 +1,4 @@
-// Summary line, stage table, plan and JSON of a run.
+// Reports and plans in words, and files that hold a report.
 #include "report/text.hpp"
 
 #include <cstdio>
@@ -16,12 +16,6 @@
 namespace spmm::cli {
 namespace {
 
-namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
-/// Layout of the JSON of --report and --plan; it grows when a reader of the old layout would misread the new one.
-constexpr int kReportSchema = 1;
-
 /// printf into a string; for numbers with a fixed look.
 template <class... Values>
 std::string format(const char* pattern, const Values&... values) {
@@ -32,57 +26,6 @@ std::string format(const char* pattern, const Values&... values) {
 
 std::uint64_t file_bytes(const MatrixHeader& header, std::uint64_t record) {
   return kHeaderBytes + header.num_blocks * record;
-}
-
-Json matrix_json(const fs::path& path, const MatrixHeader& header, std::uint64_t record) {
-  return {{"path", path.string()},
-          {"n", header.n},
-          {"m", header.m},
-          {"blocks", header.num_blocks},
-          {"bytes", file_bytes(header, record)}};
-}
-
-/// Bytes are those of one file; a result in parts lists its files.
-Json result_json(const fs::path& path, const Report& report) {
-  const std::uint64_t record = output_record_bytes(report.c.m);
-  Json json = matrix_json(path, report.c, record);
-  json["blocks"] = report.c_blocks;
-  json["bytes"] = kHeaderBytes + report.c_blocks * record;
-  if (report.parts.empty()) return json;
-  json["parts"] = Json::array();
-  for (const ResultPart& part : report.parts) {
-    json["parts"].push_back({{"file", part.file},
-                             {"row_begin", part.row_begin},
-                             {"row_end", part.row_end},
-                             {"blocks", part.num_blocks},
-                             {"bytes", part.bytes},
-                             {"crc32", format("%08x", part.crc32)}});
-  }
-  return json;
-}
-
-Json candidates_json(const std::vector<Candidate>& candidates) {
-  Json all = Json::array();
-  for (const Candidate& c : candidates) {
-    all.push_back({{"kernel", c.kernel}, {"predicted_ms", c.predicted_ms}, {"fits", c.fits}});
-  }
-  return all;
-}
-
-/// Of a plan: what each device is expected to take; of a report: what it took.
-Json devices_json(const std::vector<DeviceShare>& devices, bool has_run) {
-  Json all = Json::array();
-  for (const DeviceShare& one : devices) {
-    Json json = {{"number", one.number}, {"name", one.name}, {"share", one.share}};
-    if (has_run) {
-      json.update({{"pairs", one.pairs},
-                   {"panels", one.num_panels},
-                   {"blocks", one.num_blocks},
-                   {"multiply_s", one.multiply_s}});
-    }
-    all.push_back(std::move(json));
-  }
-  return all;
 }
 
 /// "0 NVIDIA H200 50 %, 1 NVIDIA H200 50 %".
@@ -98,69 +41,6 @@ std::string devices_text(const std::vector<DeviceShare>& devices) {
 std::string proof_text(const ProofReport& proof) {
   return text("every row proven (", proof.num_columns, " random column", proof.num_columns == 1 ? "" : "s", ", key ",
               proof.key, ")");
-}
-
-Json proof_json(const ProofReport& proof) {
-  return {{"columns", proof.num_columns},
-          {"key", proof.key},
-          {"rows", proof.num_rows},
-          {"saturated_elements", proof.num_saturated},
-          {"exact_block_rows", proof.num_exact_rows},
-          {"bounded_blocks", proof.num_bounded_blocks},
-          {"bounded_by", proof.num_bounded_blocks == 0 ? "none"
-                         : proof.bounded_by_device     ? "device"
-                                                       : "host"},
-          {"bounds_s", proof.bounds_s},
-          {"resident_bytes", proof.resident_bytes}};
-}
-
-Json plan_fields(const Plan& plan) {
-  return {{"backend", backend_name(plan.backend)},
-          {"kernel", plan.kernel},
-          {"reason", reason_text(plan)},
-          {"threads", plan.num_threads},
-          {"host_limit_bytes", plan.host_limit_bytes},
-          {"host_need_bytes", plan.host_need_bytes},
-          {"device_limit_bytes", plan.device_limit_bytes},
-          {"device_need_bytes", plan.device_need_bytes},
-          {"panel_bytes", plan.panel_bytes},
-          {"buffers", plan.num_buffers},
-          {"expected_pairs", plan.expected_pairs},
-          {"expected_output_blocks", plan.expected_output_blocks},
-          {"expected_panels", plan.expected_panels},
-          {"expected_kernels", expected_kernels_text(plan)},
-          {"devices", devices_json(plan.devices, false)},
-          {"division", "rows"},
-          {"parts", plan.num_parts},
-          {"a_bands", plan.num_a_slabs},
-          {"b_bands", plan.num_b_slabs},
-          {"scratch_bytes", plan.scratch_bytes},
-          {"why_no_scratch", plan.why_no_scratch},
-          {"exact", plan.exact},
-          {"proof_columns", plan.proof_columns},
-          {"proof_bytes", plan.proof_bytes},
-          {"proof_s", plan.proof_s},
-          {"layout", plan.layout},
-          {"dense_columns", plan.dense_columns},
-          {"candidates", candidates_json(plan.candidates)},
-          {"predicted_ms", plan.predicted_ms},
-          {"predicted_s", plan.predicted_s},
-          {"predicted_cuda_s", plan.predicted_cuda_s},
-          {"predicted_cpu_s", plan.predicted_cpu_s}};
-}
-
-Json operand_json(const fs::path& path, const MatrixHeader& header, bool is_transposed) {
-  Json json = matrix_json(path, header, input_record_bytes(header.m));
-  json["transposed"] = is_transposed;
-  return json;
-}
-
-Json run_fields(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
-  return {{"schema", kReportSchema},
-          {"version", version_string()},
-          {"command", names.command},
-          {"a", operand_json(names.a, a, plan.transpose_a)},
-          {"b", operand_json(names.b, b, plan.transpose_b)}};
 }
 
 /// Writes to a device, such as a terminal, which need not be able to seek. Errors: OutputError.
@@ -279,49 +159,12 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   return lines + "\n";
 }
 
-Json report_json(const Report& report, const RunNames& names) {
-  Json json = run_fields(report.a, report.b, report.plan, names);
-  json["c"] = result_json(names.out, report);
-  json["pairs"] = report.pairs;
-  json["saturated_elements"] = report.saturated_elements;
-  json["gpairs_per_s"] = report.gpairs_per_s();
-  json["total_s"] = report.total_s;
-  json["backend"] = backend_name(report.plan.backend);
-  json["kernel"] = report.plan.kernel;
-  json["reason"] = reason_text(report.plan);
-  json["device"] = report.device;
-  if (!report.plan.devices.empty()) json["devices"] = devices_json(report.plan.devices, report.plan.devices.size() > 1);
-  json["threads"] = report.plan.num_threads;
-  json["plan"] = plan_fields(report.plan);
-  json["panels"] = report.num_panels;
-  json["peak_host_bytes"] = report.peak_host_bytes;
-  json["peak_device_bytes"] = report.peak_device_bytes;
-  json["verified_blocks"] = report.verified_blocks;
-  if (report.proof.num_columns > 0) json["proof"] = proof_json(report.proof);
-  json["kept_a"] = report.kept_a;
-  json["kept_b"] = report.kept_b;
-  Json stages = Json::object();
-  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
-    stages[std::string(kStageNames[s])] = {{"s", report.stages[s].s}, {"bytes", report.stages[s].bytes}};
-  }
-  json["stages"] = std::move(stages);
-  return json;
-}
-
-Json plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
-  Json json = run_fields(a, b, plan, names);
-  json["plan"] = plan_fields(plan);
-  return json;
-}
-
-void write_json(const std::string& path, const Json& json) {
-  // File names need not be UTF-8; JSON must be.
-  const std::string content = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+void write_json_text(const std::string& path, const std::string& json) {
   if (path == "-") {
-    std::cout << content << std::flush;
+    std::cout << json << std::endl;
     return;
   }
-  write_text(path, content);
+  write_text(path, json + "\n");
 }
 
 void write_text(const std::string& path, const std::string& content) {

@@ -1,4 +1,4 @@
-// A trace as a file for chrome://tracing and Perfetto.
+// Traces as JSON for trace viewers.
 #include "report/trace_file.hpp"
 
 #include <charconv>
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "io/formats/json_text.hpp"
 #include "report/text.hpp"
 
 namespace spmm::cli {
@@ -42,9 +43,7 @@ class TraceText {
   }
 
   /// A name that may hold anything.
-  TraceText& quoted(const std::string& text) {
-    return raw(nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  }
+  TraceText& quoted(const std::string& text) { return raw(io::json_quoted(text)); }
 
   [[nodiscard]] std::string take() { return std::move(out_); }
 

@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/exit_codes.hpp"
 #include "cli/workplace.hpp"
+#include "report/json.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
@@ -15,6 +17,9 @@ using namespace spmm::test;
 using namespace spmm::cli;
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kJson = "{\n  \"x\": 1\n}";
 
 }  // namespace
 
@@ -23,9 +28,9 @@ TEST_CASE("the report keeps the permission bits of the file it replaces, and lea
   for (const unsigned bits : {0600u, 0640u, 0444u | 0200u}) {
     write_bytes("r.json", "an old report that is longer than the new one" + std::string(10'000, ' '));
     fs::permissions("r.json", static_cast<fs::perms>(bits));
-    write_json("r.json", {{"x", 1}});
+    write_json_text("r.json", kJson);
     CHECK(static_cast<unsigned>(fs::status("r.json").permissions()) == bits);
-    CHECK(bytes_of("r.json") == "{\n  \"x\": 1\n}\n");
+    CHECK(bytes_of("r.json") == std::string(kJson) + "\n");
   }
   CHECK(names_in(".") == Words{"a.bin", "b.bin", "old.bin", "r.json"});
 }
@@ -34,7 +39,7 @@ TEST_CASE("the report does not follow a link planted under a name that could be 
   const Workplace workplace;
   const std::string guess = "r.json.tmp-" + std::to_string(getpid());
   fs::create_symlink("old.bin", guess);
-  write_json("r.json", {{"x", 1}});
+  write_json_text("r.json", kJson);
   CHECK(bytes_of("old.bin") == kOldContent);
   CHECK(fs::is_symlink(guess));
   CHECK_FALSE(fs::is_symlink("r.json"));
@@ -44,9 +49,9 @@ TEST_CASE("a link that is given as the report stays, and its file is replaced") 
   const Workplace workplace;
   write_bytes("real.json", "old");
   fs::create_symlink("real.json", "r.json");
-  write_json("r.json", {{"x", 1}});
+  write_json_text("r.json", kJson);
   CHECK(fs::is_symlink("r.json"));
-  CHECK(bytes_of("real.json") == "{\n  \"x\": 1\n}\n");
+  CHECK(bytes_of("real.json") == std::string(kJson) + "\n");
 }
 
 TEST_CASE("a report that fails says that the product is complete only where there is one") {
@@ -71,7 +76,7 @@ TEST_CASE("devices that share a product and their shares are in the plan and in 
   report.plan.backend = spmm::Backend::cuda;
   report.plan.devices = {{.number = 1, .name = "Made-up 9000", .share = 1}};
   CHECK_FALSE(has(plan_text(report.a, report.b, report.plan), "devices:"));
-  CHECK_FALSE(report_json(report, {})["devices"][0].contains("pairs"));
+  CHECK_FALSE(Json::parse(report_json(report, {}))["devices"][0].contains("pairs"));
 
   report.plan.devices[0].share = 0.75;
   report.plan.devices[0].pairs = 3;
@@ -79,7 +84,7 @@ TEST_CASE("devices that share a product and their shares are in the plan and in 
       {.number = 4, .name = "Made-up 8000", .share = 0.25, .pairs = 1, .num_panels = 2, .multiply_s = 0.5});
   CHECK(has(plan_text(report.a, report.b, report.plan),
             "devices: 1 Made-up 9000 75 %, 4 Made-up 8000 25 % of the pairs"));
-  const nlohmann::ordered_json json = report_json(report, {});
+  const Json json = Json::parse(report_json(report, {}));
   CHECK(json["devices"].size() == 2);
   CHECK(json["devices"][0]["number"] == 1);
   CHECK(json["devices"][0]["pairs"] == 3);

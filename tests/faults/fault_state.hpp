@@ -44,8 +44,9 @@ enum class FaultMode : std::uint32_t {
   from_here,    ///< and all after it
   shortened,    ///< it reads or writes half of the bytes (at least one)
   interrupted,  ///< it fails with EINTR
+  slow,         ///< it takes `error` milliseconds longer
 };
-inline constexpr std::array<const char*, 5> kFaultModeNames = {"none", "once", "from", "short", "interrupted"};
+inline constexpr std::array<const char*, 6> kFaultModeNames = {"none", "once", "from", "short", "interrupted", "slow"};
 
 /// Zeros are a valid state. Only calls from the program itself and from the C++ library are counted and fail; all
 /// processes that have it mapped count together.

@@ -1,5 +1,9 @@
 // spmm: a small product, one out of core and one in parts, each with every call failing in turn.
+#include <signal.h>
+
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "cli/exit_codes.hpp"
 #include "faults/fault_place.hpp"
@@ -92,6 +96,45 @@ TEST_CASE("a small product survives every fault") {
   FaultScenario fresh = file_scenario("small, new output", {"--threads", "1", "--no-clobber", "-v"}, complete, false);
   fresh.quick = 4;
   run_scenario(fresh);
+}
+
+TEST_CASE("signals while the output is given its name leave the exit code to the product") {
+  const FaultPlace place;
+  const auto a = random_matrix(256, 4, 120, kFullRange, 1);
+  const std::string complete = put_operands(a, a);
+  const auto check = [&](FaultKind kind, const Words& options, const char* out, int num_signals) {
+    INFO(out << ", " << kFaultKindNames[static_cast<std::size_t>(kind)] << ", signals: " << num_signals);
+    fs::remove("r.json");
+    const FaultFile file;
+    file.set({.kind = kind, .mode = FaultMode::slow, .at = 1, .error = 2500});
+    Words words = spmm_with(options);
+    words.insert(words.end(), {"a.bin", "b.bin", out});
+    const ProcessOptions how{.env = {{kFaultStateVariable, file.path()}, {"LD_PRELOAD", SPMM_FAULT_SHIM}},
+                             .folder = {},
+                             .timeout = std::chrono::seconds(60)};
+    Process process(words, how);
+    while (file.state().num_failed.load() == 0 && ::kill(process.pid(), 0) == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    for (int number = 0; number < num_signals; ++number) {
+      process.send_signal(SIGTERM);
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    }
+    const ProcessResult result = process.wait();
+    INFO(result.err);
+    CHECK(result.exit_code == kOk);
+    CHECK(fs::exists("r.json"));
+    CHECK(other_names({"a.bin", "b.bin", "c.bin", "c", "r.json"}).empty());
+  };
+  check(FaultKind::link, {"--threads", "2"}, "c.bin", 1);
+  CHECK(content_of("c.bin") == complete);
+  for (const int num_signals : {1, 2}) {
+    put_content("c.bin", kOldOutput);
+    check(FaultKind::rename, {"--threads", "2"}, "c.bin", num_signals);
+    CHECK(content_of("c.bin") == complete);
+  }
+  check(FaultKind::rename, {"--parts", "2"}, "c", 1);
+  CHECK(joined_parts() == complete);
 }
 
 TEST_CASE("a product out of core survives every fault") {

@@ -1,4 +1,6 @@
 // The JSON that spmm-bench reads: suites, and measurements that are compared and tabulated.
+#include <nlohmann/json.hpp>
+
 #include "fuzz/fuzz_support.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/suites.hpp"

@@ -320,3 +320,66 @@ TEST_CASE("SIGTERM to a rank is an interruption: code 75, nothing left") {
   CHECK(content_of("z.bin") == kOld);
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
+
+TEST_CASE("SIGTERM to all ranks while rank 0 renames the output leaves the exit code to the product") {
+  const MpiPlace place;
+  prepare(place, 1024, 3000);
+  StoppedRun run(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, "stop-rename:0:0");
+  REQUIRE(run.pid() > 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (const int pid : ranks_running("z.bin")) ::kill(pid, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  const ProcessResult result = run.go_on();
+  INFO(result.err);
+  CHECK(result.exit_code == kOk);
+  CHECK(content_of("z.bin") == content_of("expected.bin"));
+  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+}
+
+TEST_CASE("ranks that are predicted to take long say so once, also with -q; more than a day needs --force") {
+  const MpiPlace place;
+  // The header of a full matrix, and no data behind it: the existing output is refused before that would be read.
+  constexpr std::uint64_t kSide = 64;
+  constexpr std::uint64_t kRows = 1000;
+  const std::uint32_t header[] = {kRows * kSide, kSide, kRows * kRows};
+  put_content("x.bin", std::string(reinterpret_cast<const char*>(header), sizeof header));
+  std::filesystem::resize_file("x.bin", sizeof header + kRows * kRows * (8 + 2 * kSide * kSide));
+  put_content("z.bin", kOld);
+  const auto run = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"-q", "--backend", "cpu", "--threads", "1", "--no-clobber"});
+    words.insert(words.end(), {"x.bin", "x.bin", "z.bin"});
+    ProcessResult result = run_ranks(2, words);
+    INFO(result.err);
+    CHECK(result.err.find("the product is predicted to take about ") == result.err.rfind("the product is predicted"));
+    CHECK(result.err.find(" on 2 ranks (for evenly spread blocks)") != std::string::npos);
+    return result;
+  };
+  const ProcessResult hours = run({"--kernel", "row-merge"});
+  CHECK(hours.exit_code == kCannotCreate);
+  CHECK(hours.err.find("spmm-mpi: warning: the product is predicted") != std::string::npos);
+  const ProcessResult days = run({"--kernel", "reference"});
+  CHECK(days.exit_code == kUsage);
+  CHECK(days.err.find("see spmm --plan, try another --kernel, or start it with --force") != std::string::npos);
+  CHECK(run({"--kernel", "reference", "--force"}).exit_code == kCannotCreate);
+}
+
+TEST_CASE("standard streams of spmm-mpi that are closed lead to /dev/null") {
+  const MpiPlace place;
+  prepare(place, 256, 300);
+  const std::string command = "exec " SPMM_MPI_FAULTY " -v --backend cpu x.bin y.bin z.bin <&- >&- 2>&-";
+  ProcessOptions options;
+  options.env = {{"SPMM_MPI_FAULT", "stop-write:0:0"}};
+  options.timeout = kPatience;
+  Process run({SPMM_MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", "1", "/bin/sh", "-c", command}, options);
+  const int pid = wait_for_stopped("z.bin");
+  REQUIRE(pid > 0);
+  for (const char* const stream : {"0", "1", "2"}) {
+    const auto link = "/proc/" + std::to_string(pid) + "/fd/" + stream;
+    CHECK(std::filesystem::read_symlink(link) == "/dev/null");
+  }
+  ::kill(pid, SIGCONT);
+  const ProcessResult result = run.wait();
+  INFO(result.err);
+  CHECK(result.exit_code == kOk);
+  CHECK(content_of("z.bin") == content_of("expected.bin"));
+}

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "base/run/parallel.hpp"
@@ -16,11 +17,12 @@
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/batch/schedule/limits.hpp"
+#include "tools/common/json.hpp"
 
 namespace spmm::batch {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using tools::Json;
 
 constexpr int kBatchSchema = 1;  // of the report
 constexpr double kDrawEvery = 0.1;
@@ -286,7 +288,7 @@ void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWork
     if (run.state == JobState::done_before || run.state == JobState::failed_before) earlier.complete(job);
     json["jobs"].push_back(std::move(job));
   }
-  cli::write_json(options_.report, json);
+  tools::write_json(options_.report, json);
 }
 
 }  // namespace spmm::batch

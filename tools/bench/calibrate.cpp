@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "cuda/backend.hpp"
@@ -40,7 +41,7 @@ MeasuredStep measure(const RateStep& step, const BenchOptions& options) {
 
 }  // namespace
 
-nlohmann::ordered_json calibrate(const BenchOptions& options, const std::vector<std::string>& command) {
+Json calibrate(const BenchOptions& options, const std::vector<std::string>& command) {
   const cuda::DeviceInfo device = device_of(options.multiply);
   BenchOptions how = options;
   how.multiply.backend = Backend::cuda;

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -11,8 +12,6 @@
 
 namespace spmm::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, 3> kFigures = {"multiply_ms", "device_ms", "total_s"};
 

@@ -2,6 +2,7 @@
 #include "tools/bench/limits.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "io/formats/format.hpp"

@@ -1,6 +1,7 @@
 // spmm-bench: times kernels on named cases, with their outputs compared; compares two such measurements.
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -184,11 +185,11 @@ int run_calibration(const cli::ParsedOptions& parsed, const std::vector<std::str
   const auto json_file = cli::option_text(parsed, "json");
   if (json_file && json_file->value != "-") io::find_target(json_file->value, false);  // before the work
   const auto json = tools::calibrate(options, command);
-  if (json_file) cli::write_json(json_file->value, json);
+  if (json_file) tools::write_json(json_file->value, json);
   return cli::kOk;
 }
 
-std::string closing_tables(const nlohmann::ordered_json& json) {
+std::string closing_tables(const tools::Json& json) {
   std::string all;
   const auto add = [&](const char* title, const std::string& table) {
     if (!table.empty()) all += text("\n", title, "\n\n", table);
@@ -221,10 +222,10 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
                                  });
     json["cases"].push_back(tools::case_result_json(result));
     tools::add_comparisons(json);
-    if (json_file && with_table) cli::write_json(json_file->value, json);
+    if (json_file && with_table) tools::write_json(json_file->value, json);
   }
   if (with_table) std::cout << closing_tables(json);
-  if (!with_table) cli::write_json("-", json);
+  if (!with_table) tools::write_json("-", json);
   if (!any_ran) throw DeviceError("spmm-bench", "no kernel could run", "see the reasons in the table");
   return all_same ? cli::kOk : cli::kNegative;
 }

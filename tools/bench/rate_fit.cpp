@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/text.hpp"
@@ -14,8 +15,6 @@
 
 namespace spmm::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kSmallestShare = 0.2;  // of a step's time: a rate with less would take up the errors of all others
 constexpr double kAlmostNothing = 1e9;  // a rate so much higher leaves no time

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "plan/models/device_rates.hpp"
 #include "spmm/report.hpp"
 #include "tools/bench/suites.hpp"
+#include "tools/common/json.hpp"
 
 namespace spmm::tools {
 
@@ -56,8 +56,8 @@ double predicted_step_ms(const RateStep& step, const Report& report, const plan:
 plan::DeviceRates fit_rates(const plan::DeviceRates& before, std::span<MeasuredStep> steps);
 
 /// {capability, board, rates: {...}, sides: [...], measured: [names], scaled: [names], steps: [...]}.
-nlohmann::ordered_json rates_json(const plan::DeviceRates& rates, int capability, const std::string& board,
-                                  std::span<const MeasuredStep> steps);
+Json rates_json(const plan::DeviceRates& rates, int capability, const std::string& board,
+                std::span<const MeasuredStep> steps);
 
 /// The row as src/plan/models/device_rates.cpp has it: an initialiser of DeviceRates.
 std::string rates_initialiser(const plan::DeviceRates& rates, std::span<const MeasuredStep> steps);

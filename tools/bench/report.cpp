@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "io/formats/format.hpp"
@@ -11,8 +12,6 @@
 
 namespace spmm::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kNote =
     "Every run reads and uploads its inputs anew, so caches of the device are cold; inputs are in the page cache of "

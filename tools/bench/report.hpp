@@ -1,12 +1,12 @@
 // What spmm-bench says about its runs: tables as text, JSON, and the comparison of two JSON files.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tools/bench/run.hpp"
+#include "tools/common/json.hpp"
 
 namespace spmm::tools {
 
@@ -24,22 +24,22 @@ std::string table_header(bool with_floor);
 std::string table_row(const CaseResult& result, const KernelResult& kernel, bool with_floor);
 
 /// What holds for all cases of a measurement: measurement_head() and the way it was taken.
-nlohmann::ordered_json bench_json(const BenchOptions& options, const std::vector<std::string>& command);
+Json bench_json(const BenchOptions& options, const std::vector<std::string>& command);
 
 /// One entry of bench_json()["cases"].
-nlohmann::ordered_json case_result_json(const CaseResult& result);
+Json case_result_json(const CaseResult& result);
 
 /// Sets "compared" in every kernel whose case has a partner that the same kernel ran on: the ratios of device_ms and
 /// multiply_ms, each per pair * m^3. Shapes: `measurement` is bench_json() with its cases.
-void add_comparisons(nlohmann::ordered_json& measurement);
+void add_comparisons(Json& measurement);
 
 /// Tables of a measurement in Markdown; each "" if it would have no row.
 /// prediction: what the planner expected beside what was measured, with a word on what is off by more than 1.5.
 /// comparison: the ratios of add_comparisons().
 /// process: whole processes, the same within this one, the floor, and published times.
-std::string prediction_table(const nlohmann::ordered_json& measurement);
-std::string comparison_table(const nlohmann::ordered_json& measurement);
-std::string process_table(const nlohmann::ordered_json& measurement);
+std::string prediction_table(const Json& measurement);
+std::string comparison_table(const Json& measurement);
+std::string process_table(const Json& measurement);
 
 /// "12.3" with three digits, whole above 1000.
 std::string short_number(double value);
@@ -58,6 +58,6 @@ struct Diff {
 /// Compares the medians of all cases and kernels that both files have. Slower: more than `tolerance` times the old
 /// median, and the fastest new run is slower than the slowest old one. Errors: FormatError (not written by spmm-bench),
 /// UsageError (nothing in common).
-Diff diff_results(const nlohmann::ordered_json& before, const nlohmann::ordered_json& after, double tolerance);
+Diff diff_results(const Json& before, const Json& after, double tolerance);
 
 }  // namespace spmm::tools

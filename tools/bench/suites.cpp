@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/text.hpp"
@@ -11,8 +12,6 @@
 
 namespace spmm::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::uint32_t kDefaultMaxValue = 2047;
 

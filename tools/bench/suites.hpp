@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "spmm/types.hpp"
+#include "tools/common/json.hpp"
 #include "tools/gen/pattern.hpp"
 
 namespace spmm::tools {
@@ -49,9 +49,9 @@ std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const
 std::string suites_text(const std::vector<BenchSuite>& suites);
 
 /// The fields of a case as data/suites.json has them.
-nlohmann::ordered_json case_json(const BenchCase& bench_case);
+Json case_json(const BenchCase& bench_case);
 
 /// Reads a JSON file. Errors: InputError, FormatError.
-nlohmann::ordered_json read_json(const std::filesystem::path& path);
+Json read_json(const std::filesystem::path& path);
 
 }  // namespace spmm::tools

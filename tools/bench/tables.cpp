@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,6 @@
 
 namespace spmm::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// A prediction holds within this factor.
 constexpr double kPredictionFactor = 1.5;

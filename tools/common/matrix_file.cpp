@@ -1,3 +1,4 @@
+// Matrix files read front to back.
 #include "tools/common/matrix_file.hpp"
 
 #include <algorithm>

@@ -1,9 +1,11 @@
+// The head of a measurement file: program, revision, date, machine.
 #include "tools/common/measurement.hpp"
 
 #include <array>
 #include <cctype>
 #include <ctime>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/memory/machine_memory.hpp"
@@ -12,8 +14,6 @@
 
 namespace spmm::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// 2026-11-21T10:00:00Z.
 std::string date_text() {

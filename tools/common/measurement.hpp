@@ -1,9 +1,10 @@
 // What every measurement file says first: which program of which revision was run, how, when and where.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "tools/common/json.hpp"
 
 namespace spmm::tools {
 
@@ -13,7 +14,7 @@ inline constexpr int kMeasurementSchema = 1;
 
 /// Keys: schema, program, version, revision (of git), date (UTC), command, machine {cpu, cores, memory_bytes, and
 /// nvidia_driver where there is one}.
-nlohmann::ordered_json measurement_head(const std::string& program, const std::vector<std::string>& command);
+Json measurement_head(const std::string& program, const std::vector<std::string>& command);
 
 /// The revision in a text like "spmm 0.1.0 (git 0123456789ab), ..."; "unknown" where there is none.
 std::string revision_of(const std::string& version);

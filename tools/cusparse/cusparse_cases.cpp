@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/run/parallel.hpp"
@@ -13,8 +14,6 @@
 
 namespace spmm::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Median, least and largest of a figure of the runs.
 template <class Figure>

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "tools/common/json.hpp"
 #include "tools/cusparse/cusparse_product.hpp"
 
 namespace spmm::tools {
@@ -26,10 +26,10 @@ using MakeInputs = std::function<std::pair<std::filesystem::path, std::filesyste
 /// Returns {operands: {...}, kernels: [one for each way]}; status of a way: ok, refused (the library or the device said
 /// no; reason), failed (its process ended or fell silent; reason). "device" is there once a process has found it.
 /// Errors: Interrupted, IoError (no process).
-nlohmann::ordered_json run_cusparse_case(const MakeInputs& make_inputs, const CusparseCaseOptions& options);
+Json run_cusparse_case(const MakeInputs& make_inputs, const CusparseCaseOptions& options);
 
 /// A line of Markdown for each way.
-std::string cusparse_rows(const std::string& name, const nlohmann::ordered_json& found);
+std::string cusparse_rows(const std::string& name, const Json& found);
 std::string cusparse_head();
 
 }  // namespace spmm::tools

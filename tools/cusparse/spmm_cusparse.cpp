@@ -1,6 +1,7 @@
 // spmm-cusparse: what cuSPARSE takes for the products of spmm-bench, as products of CSR matrices.
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ namespace {
 
 using namespace spmm;
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using tools::Json;
 
 constexpr const char* kNotes = R"(
 Multiplies the same matrices as spmm-bench by cusparseSpGEMM: blocks become single elements in compressed rows (CSR), zeros
@@ -159,9 +160,9 @@ int run_jobs(const std::vector<Job>& jobs, const tools::CusparseCaseOptions& opt
     Json one = job.json;
     one.update(found);
     all["cases"].push_back(std::move(one));
-    if (!json_file.empty() && with_table) cli::write_json(json_file, all);
+    if (!json_file.empty() && with_table) tools::write_json(json_file, all);
   }
-  if (!with_table) cli::write_json("-", all);
+  if (!with_table) tools::write_json("-", all);
   if (!any_ran) throw DeviceError("spmm-cusparse", "no product ran", "see the reasons in the table");
   return all_same ? cli::kOk : cli::kNegative;
 }

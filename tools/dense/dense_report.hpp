@@ -1,9 +1,9 @@
 // What spmm-dense says: kernels of the build, a table of results, JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "tools/common/json.hpp"
 #include "tools/dense/dense_multiply.hpp"
 #include "tools/dense/dense_run.hpp"
 
@@ -14,7 +14,7 @@ std::string shape_text(dense::Shape shape);
 
 /// Kernels of this build with their types and tile widths, a line each, and as JSON.
 std::string dense_kernels_text();
-nlohmann::ordered_json dense_kernels_json();
+Json dense_kernels_json();
 
 /// First line of the table, and one line of it.
 std::string dense_table_header();
@@ -24,6 +24,6 @@ std::string dense_table_row(const DenseResult& result);
 std::string check_text(const DenseProduct& product, const DenseOptions& options);
 
 /// One entry of "products" in the JSON.
-nlohmann::ordered_json dense_product_json(const DenseProduct& product);
+Json dense_product_json(const DenseProduct& product);
 
 }  // namespace spmm::tools

@@ -1,6 +1,7 @@
 // spmm-dense: times dense kernels on one or many shapes and compares their results with the host.
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -98,14 +99,14 @@ std::pair<tools::DenseMatrix, tools::DenseMatrix> make_operands(const tools::Den
   return {make(shape.rows, shape.inner, 0), make(shape.inner, shape.cols, 1)};
 }
 
-nlohmann::ordered_json header_json(const tools::DenseJob& job, const std::vector<std::string>& command) {
+tools::Json header_json(const tools::DenseJob& job, const std::vector<std::string>& command) {
   const tools::DenseOptions& options = job.options;
   auto json = tools::measurement_head("spmm-dense", command);
   json["type"] = dense::type_name(options.type);
   json["range"] = {job.range.low, job.range.high};
   json["seed"] = options.seed;
   json["runs"] = options.runs;
-  json["products"] = nlohmann::ordered_json::array();
+  json["products"] = tools::Json::array();
   return json;
 }
 
@@ -129,9 +130,9 @@ int run_job(const tools::DenseJob& job, const std::vector<std::string>& command)
     const auto product = tools::run_product(operands.first, operands.second, job.options, after_each);
     if (with_table) std::cout << tools::check_text(product, job.options) << std::flush;
     json["products"].push_back(tools::dense_product_json(product));
-    if (!job.json.empty() && with_table) cli::write_json(job.json, json);
+    if (!job.json.empty() && with_table) tools::write_json(job.json, json);
   }
-  if (!with_table) cli::write_json("-", json);
+  if (!with_table) tools::write_json("-", json);
   if (!any_ran) throw DeviceError("kernels", "no kernel could run", "see the reasons in the table");
   return all_passed ? cli::kOk : cli::kNegative;
 }
@@ -151,7 +152,7 @@ void check_outputs(const tools::DenseJob& job) {
 int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
   const auto json = cli::option_text(parsed, "json");
   if (cli::option_flag(parsed, "list")) {
-    if (json) cli::write_json(json->value, tools::dense_kernels_json());
+    if (json) tools::write_json(json->value, tools::dense_kernels_json());
     if (!json || json->value != "-") std::cout << tools::dense_kernels_text();
     return cli::kOk;
   }

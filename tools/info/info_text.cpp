@@ -1,4 +1,4 @@
-// Prints what spmm-info found, as text and as JSON.
+// What spmm-info found, in words, as a picture and as JSON.
 #include "tools/info/info_text.hpp"
 
 #include <algorithm>
@@ -14,8 +14,6 @@
 
 namespace spmm::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kBarWidth = 40;
 
@@ -66,13 +64,19 @@ std::string histogram(const Distribution& rows) {
   return lines;
 }
 
-Json distribution_json(const Distribution& counts) {
-  Json steps = Json::array();
+void add_distribution(io::JsonWriter& json, const char* name, const Distribution& counts) {
+  json.open(name, '{')
+      .add("empty", counts.empty)
+      .add("min", counts.min)
+      .add("median", counts.median)
+      .add("mean", counts.mean)
+      .add("max", counts.max)
+      .open("histogram", '[');
   for (std::size_t power = 0; power < counts.by_power.size(); ++power) {
-    steps.push_back({{"from", step_low(power)}, {"to", step_high(power)}, {"count", counts.by_power[power]}});
+    json.open("", '{').add("from", step_low(power)).add("to", step_high(power)).add("count", counts.by_power[power]);
+    json.close('}');
   }
-  return {{"empty", counts.empty}, {"min", counts.min}, {"median", counts.median},
-          {"mean", counts.mean},   {"max", counts.max}, {"histogram", std::move(steps)}};
+  json.close(']').close('}');
 }
 
 }  // namespace
@@ -141,29 +145,36 @@ bool terminal_shows_unicode() {
   return false;
 }
 
-Json info_json(MatrixInfo& info) {
-  return {{"file", info.name},
-          {"type", type_name(info.type)},
-          {"n", info.header.n},
-          {"m", info.header.m},
-          {"blocks", info.num_blocks},
-          {"blocks_per_side", info.header.blocks_per_side()},
-          {"file_bytes", info.file_bytes},
-          {"block_density", block_density(info)},
-          {"element_density", element_density(info)},
-          {"nonzero_elements", info.nonzero_elements},
-          {"largest_element", info.largest_element},
-          {"saturated_elements", info.saturated_elements},
-          {"zero_blocks", info.zero_blocks},
-          {"sorted", info.sorted},
-          {"block_rows", distribution_json(distribution_of(info.rows))},
-          {"block_columns", distribution_json(distribution_of(info.columns))}};
+void add_info(io::JsonWriter& json, const char* name, MatrixInfo& info) {
+  json.open(name, '{')
+      .add("file", info.name)
+      .add("type", type_name(info.type))
+      .add("n", info.header.n)
+      .add("m", info.header.m)
+      .add("blocks", info.num_blocks)
+      .add("blocks_per_side", info.header.blocks_per_side())
+      .add("file_bytes", info.file_bytes)
+      .add("block_density", block_density(info))
+      .add("element_density", element_density(info))
+      .add("nonzero_elements", info.nonzero_elements)
+      .add("largest_element", info.largest_element)
+      .add("saturated_elements", info.saturated_elements)
+      .add("zero_blocks", info.zero_blocks)
+      .add("sorted", info.sorted);
+  add_distribution(json, "block_rows", distribution_of(info.rows));
+  add_distribution(json, "block_columns", distribution_of(info.columns));
+  json.close('}');
 }
 
-Json product_json(const ProductInfo& product) {
-  return {{"pairs", product.pairs},           {"expected_blocks", product.expected_blocks},
-          {"max_blocks", product.max_blocks}, {"expected_bytes", product.expected_bytes},
-          {"max_bytes", product.max_bytes},   {"max_saturated_elements", product.max_saturated_elements}};
+void add_product(io::JsonWriter& json, const char* name, const ProductInfo& product) {
+  json.open(name, '{')
+      .add("pairs", product.pairs)
+      .add("expected_blocks", product.expected_blocks)
+      .add("max_blocks", product.max_blocks)
+      .add("expected_bytes", product.expected_bytes)
+      .add("max_bytes", product.max_bytes)
+      .add("max_saturated_elements", product.max_saturated_elements)
+      .close('}');
 }
 
 }  // namespace spmm::tools

@@ -1,9 +1,9 @@
 // Prints what spmm-info found: as text and as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "io/formats/json_text.hpp"
 #include "tools/info/matrix_info.hpp"
 
 namespace spmm::tools {
@@ -18,7 +18,8 @@ std::string picture_text(const Picture& picture, bool unicode);
 /// Whether the environment (LC_ALL, LC_CTYPE, LANG) says that the terminal shows UTF-8.
 bool terminal_shows_unicode();
 
-nlohmann::ordered_json info_json(MatrixInfo& info);
-nlohmann::ordered_json product_json(const ProductInfo& product);
+/// Adds an object. Values: name = "" outermost.
+void add_info(io::JsonWriter& json, const char* name, MatrixInfo& info);
+void add_product(io::JsonWriter& json, const char* name, const ProductInfo& product);
 
 }  // namespace spmm::tools

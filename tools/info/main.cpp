@@ -69,11 +69,12 @@ int run(const cli::ParsedOptions& parsed) {
     throw UsageError(std::string("--") + option, "is of a product", "name two files, or leave it out");
   }
 
-  nlohmann::ordered_json json;
+  io::JsonWriter json(2);
+  if (two_files) json.open("", '{');
   std::string lines;
   const auto describe = [&](tools::MatrixInfo& info, const char* key) {
     if (as_json) {
-      (two_files ? json[key] : json) = tools::info_json(info);
+      tools::add_info(json, two_files ? key : "", info);
       return;
     }
     lines += tools::info_text(info);
@@ -88,11 +89,11 @@ int run(const cli::ParsedOptions& parsed) {
     if (cli::option_flag(parsed, "transpose-a")) std::swap(a.rows, a.columns);
     if (cli::option_flag(parsed, "transpose-b")) std::swap(b.rows, b.columns);
     const tools::ProductInfo product = tools::predict_product(a, b);
-    json["product"] = tools::product_json(product);
+    tools::add_product(json, "product", product);
+    json.close('}');
     lines += tools::product_text(product, a.header.m);
   }
-  // File names need not be UTF-8; JSON must be.
-  if (as_json) lines = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (as_json) lines = json.take() + "\n";
   std::cout << lines;
   return cli::kOk;
 }

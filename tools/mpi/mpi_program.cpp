@@ -13,10 +13,12 @@
 #include "cli/free_space.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
+#include "cli/run_length.hpp"
 #include "io/files/paths.hpp"
 #include "mpi/exchange/launch_check.hpp"
 #include "mpi/product.hpp"
 #include "mpi/single_rank.hpp"
+#include "report/json.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
@@ -81,53 +83,56 @@ cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv
   return options;
 }
 
-nlohmann::ordered_json ranks_json(const mpi::DistributedReport& report) {
-  nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const mpi::RankPart& part : report.ranks) {
-    all.push_back({{"host", part.host},
-                   {"backend", part.backend},
-                   {"kernel", part.kernel},
-                   {"device", part.device},
-                   {"pairs", part.pairs},
-                   {"blocks", part.num_blocks},
-                   {"divide_s", part.divide_s},
-                   {"fetch_s", part.fetch_s},
-                   {"multiply_s", part.multiply_s},
-                   {"wait_s", part.wait_s},
-                   {"write_s", part.write_s},
-                   {"merge_s", part.merge_s},
-                   {"received_bytes", part.received_bytes},
-                   {"peak_host_bytes", part.peak_host_bytes},
-                   {"peak_device_bytes", part.peak_device_bytes}});
+/// What the report of several ranks has beside that of one process.
+void add_ranks(io::JsonWriter& json, const mpi::DistributedReport& report) {
+  json.add("rounds", report.num_rounds)
+      .add("steps", report.num_steps)
+      .add("division", std::string_view(report.splits_inner ? "inner" : "rows"))
+      .add("records", std::string_view(report.reads_files ? "read" : "sent"))
+      .open("ranks", '[');
+  for (const mpi::RankReport& rank : report.ranks) {
+    json.open("", '{')
+        .add("host", rank.host)
+        .add("backend", rank.backend)
+        .add("kernel", rank.kernel)
+        .add("device", rank.device)
+        .add("pairs", rank.pairs)
+        .add("blocks", rank.num_blocks)
+        .add("divide_s", rank.divide_s)
+        .add("fetch_s", rank.fetch_s)
+        .add("multiply_s", rank.multiply_s)
+        .add("wait_s", rank.wait_s)
+        .add("write_s", rank.write_s)
+        .add("merge_s", rank.merge_s)
+        .add("received_bytes", rank.received_bytes)
+        .add("peak_host_bytes", rank.peak_host_bytes)
+        .add("peak_device_bytes", rank.peak_device_bytes)
+        .close('}');
   }
-  return all;
+  json.close(']');
 }
 
 void show_ranks(const mpi::DistributedReport& report) {
   std::cerr << (report.splits_inner ? "parts of the inner dimension" : "block rows") << " on each rank, records "
             << (report.reads_files ? "read by" : "sent to") << " the ranks, " << report.num_rounds << " rounds\n";
   for (std::size_t r = 0; r < report.ranks.size(); ++r) {
-    const mpi::RankPart& part = report.ranks[r];
-    std::cerr << "rank " << r << " on " << part.host << ": " << part.pairs << " pairs, " << part.num_blocks
-              << " blocks, " << (part.backend.empty() ? "no blocks of A" : part.backend + " " + part.kernel)
-              << "; divide " << part.divide_s << " s, fetch " << part.fetch_s << " s, multiply " << part.multiply_s
-              << " s (wait " << part.wait_s << " s, write " << part.write_s << " s), merge " << part.merge_s
-              << " s; received " << human_bytes(part.received_bytes) << ", peak " << human_bytes(part.peak_host_bytes)
+    const mpi::RankReport& rank = report.ranks[r];
+    std::cerr << "rank " << r << " on " << rank.host << ": " << rank.pairs << " pairs, " << rank.num_blocks
+              << " blocks, " << (rank.backend.empty() ? "no blocks of A" : rank.backend + " " + rank.kernel)
+              << "; divide " << rank.divide_s << " s, fetch " << rank.fetch_s << " s, multiply " << rank.multiply_s
+              << " s (wait " << rank.wait_s << " s, write " << rank.write_s << " s), merge " << rank.merge_s
+              << " s; received " << human_bytes(rank.received_bytes) << ", peak " << human_bytes(rank.peak_host_bytes)
               << "\n";
   }
 }
 
-void tell(const cli::CliOptions& options, const mpi::DistributedReport& report, int num_ranks, int argc, char** argv) {
+void print_results(const cli::CliOptions& options, const mpi::DistributedReport& report, int num_ranks, int argc,
+                   char** argv) {
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
   if (options.verbose) show_ranks(report);
   if (!options.report.empty()) {
-    auto json = cli::report_json(report.whole, names);
-    json["rounds"] = report.num_rounds;
-    json["steps"] = report.num_steps;
-    json["division"] = report.splits_inner ? "inner" : "rows";
-    json["records"] = report.reads_files ? "read" : "sent";
-    json["ranks"] = ranks_json(report);
-    cli::write_json(options.report, json);
+    const cli::ReportLayout layout{.add_own = [&](io::JsonWriter& json) { add_ranks(json, report); }};
+    cli::write_json_text(options.report, cli::report_json(report.whole, names, layout));
   }
   if (options.quiet) return;
   (options.report == "-" ? std::cerr : std::cout)
@@ -145,6 +150,13 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
     if (is_first) std::cout << *options.answer << std::flush;
     return;
   }
+  const unsigned num_cores = ranks.cores_per_rank();
+  stages.run([&] {
+    if (!is_first) return;
+    Options of_rank = options.run;
+    if (of_rank.num_threads == 0) of_rank.num_threads = num_cores;
+    cli::check_run_length(kProgram, options.a, options.b, of_rank, ranks.size());
+  });
   mpi::DistributedReport report;
   if (ranks.size() == 1) {
     stages.run([&] { report.whole = mpi::multiply_alone(options.a, options.b, options.out, options.run); });
@@ -152,7 +164,7 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
     report = mpi::multiply(ranks, failure_of_rank, options.a, options.b, options.out, options.run);
   }
   stages.run([&] {
-    if (is_first) tell(options, report, ranks.size(), argc, argv);
+    if (is_first) print_results(options, report, ranks.size(), argc, argv);
   });
 }
 
@@ -174,6 +186,7 @@ void print_error(const std::string& message) {
 }  // namespace
 
 int spmm::mpi::run_program(int argc, char** argv, const Policy& policy) {
+  cli::open_standard_streams();
   cli::install_signal_handlers();
   if (argc == 3 && std::string_view(argv[1]) == "--generate") {  // while it is built, where no launcher is
     return cli::run_program(kProgram, [&] {

@@ -10,6 +10,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/run_length.hpp"
 #include "io/files/paths.hpp"
+#include "report/json.hpp"
 #include "report/text.hpp"
 #include "report/trace_file.hpp"
 #include "spmm/engine.hpp"
@@ -28,11 +29,11 @@ int show_plan(const cli::CliOptions& options, const cli::RunNames& names) {
   const MatrixHeader a = read_header(options.a);
   const MatrixHeader b = read_header(options.b);
   if (options.report != "-") std::cout << cli::plan_text(a, b, plan);
-  if (!options.report.empty()) cli::write_json(options.report, cli::plan_json(a, b, plan, names));
+  if (!options.report.empty()) cli::write_json_text(options.report, cli::plan_json(a, b, plan, names));
   return cli::kOk;
 }
 
-/// Writes what belongs to a finished product. Errors: OutputError, IoError; both say that the product is there.
+/// Writes what belongs to a finished product. Errors: OutputError, IoError; both report that the product is there.
 void write_after_product(const std::string& what, const std::function<void()>& write) {
   constexpr const char* kComplete = "the product is complete";
   try {
@@ -68,7 +69,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
   if (!options.trace.empty()) write_after_product("trace", [&] { cli::write_trace(options.trace, trace, report); });
   if (!options.report.empty()) {
-    write_after_product("report", [&] { cli::write_json(options.report, cli::report_json(report, names)); });
+    write_after_product("report", [&] { cli::write_json_text(options.report, cli::report_json(report, names)); });
   }
   // Standard output is the report's where it was asked for there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;

@@ -1,4 +1,4 @@
-// Suggests the known word that a misspelt one is nearest to.
+// The nearest known word to one that was mistyped.
 #include "cli/options/did_you_mean.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Help, manual page and completions of a program, from its options.
+// Manual page and completions, written from the table of options.
 #include "cli/options/pages.hpp"
 
 #include <sys/ioctl.h>

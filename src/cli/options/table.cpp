@@ -1,4 +1,4 @@
-// Options as a program declares them, parsed by cxxopts.
+// Options declared and parsed: the one source that includes cxxopts.
 #include "cli/options/table.hpp"
 
 #include <cxxopts.hpp>

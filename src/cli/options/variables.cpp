@@ -1,4 +1,4 @@
-// Environment variables of the programs.
+// Warnings of variables that are nearly those of options.
 #include "cli/options/variables.hpp"
 
 #include <algorithm>

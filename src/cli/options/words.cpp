@@ -1,4 +1,4 @@
-// Options of the library in messages become those of the command line.
+// Names of option fields in messages of the library, as names of options.
 #include "cli/options/words.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// A result written to one file by several threads.
 #include "io/files/file_sink.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A matrix file read by position, and whether it has changed.
 #include "io/files/input_file.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Output files: a temporary one, its bytes, and the rename that shows it.
 #include "io/files/output_file.hpp"
 
 #include <fcntl.h>
@@ -35,6 +36,14 @@ void raise_to(std::atomic<std::uint64_t>& number, std::uint64_t value) {
   }
 }
 
+/// Whether the name is still that of the open file. True if that cannot be known.
+bool is_file_there(int fd, int folder_fd, const char* name) {
+  struct stat opened {};
+  struct stat named {};
+  if (::fstatat(folder_fd, name, &named, AT_SYMLINK_NOFOLLOW) != 0) return errno != ENOENT;
+  return ::fstat(fd, &opened) != 0 || (opened.st_ino == named.st_ino && opened.st_dev == named.st_dev);
+}
+
 }  // namespace
 
 OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind,
@@ -49,10 +58,25 @@ OutputFile::OutputFile(Target target, const FileSinkOptions& options, TempKind k
   }
   // A new file gets what the umask allows; one that replaces another gets the other's bits, and none too many before.
   const mode_t mode = target_.exists ? S_IRUSR | S_IWUSR : 0666;
-  if (kind == TempKind::named || !open_unnamed(mode)) open_named(mode);
+  if (kind == TempKind::shared) {
+    open_shared(mode);
+  } else if (kind == TempKind::named || !open_unnamed(mode)) {
+    open_named(mode);
+  }
   // A file with a name could be cut by others (network file systems hold no other kind): a SIGBUS.
   maps_ = write_mode == WriteMode::mapped && !temp_name_.is_set() && may_map_files_of(fd_.get());
-  if (target_.exists) keep_permissions();
+  if (target_.exists) keep_permissions(fd_.get(), target_);
+}
+
+OutputFile::OutputFile(const std::string& name, Descriptor file, bool is_device, const FileSinkOptions& options)
+    : options_(options), fd_(std::move(file)) {
+  target_.name = name;
+  target_.is_device = is_device;
+}
+
+std::filesystem::path OutputFile::temporary_path() const {
+  if (target_.is_device) return std::filesystem::absolute(target_.name);
+  return std::filesystem::absolute(std::filesystem::path(target_.folder) / temp_name_.c_str());
 }
 
 void OutputFile::open_device() {
@@ -76,41 +100,80 @@ bool OutputFile::open_unnamed(mode_t mode) {
   return fd_.is_open();
 }
 
+/// The lock is taken outside of the section that makes the file: a signal need not wait for a file server.
 void OutputFile::open_named(mode_t mode) {
+  constexpr int kMaxAttempts = 100;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    make_named(mode);
+    if (lock_named()) return;
+  }
+  throw OutputError(target_.name, text("the temporary file is removed by another process, in ", target_.folder),
+                    "look for what removes files there, or choose another output path");
+}
+
+void OutputFile::make_named(mode_t mode) {
   constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
   const ProtectedSection section;
   const std::string name = with_unused_name(target_.file_name, [&](const char* unused) {
     fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), unused, kFlags, mode); }));
-    return fd_.is_open() && hold_named(unused);
+    return fd_.is_open();
   });
   if (!name.empty()) return temp_name_.set(section, target_.folder_fd.get(), name);
-  throw OutputError(target_.name,
-                    text("cannot create a temporary file in the folder ", target_.folder, " (", error_text(errno), ")"),
-                    "check permissions and free space of the folder, or choose another output path");
+  throw_no_temporary(target_, "file");
 }
 
-/// Locks the new file as open_unnamed() does. False with EEXIST if somebody who removes such files was quicker.
-bool OutputFile::hold_named(const char* name) const {
-  const int folder = target_.folder_fd.get();
-  struct stat there {};
-  if (retried([&] { return ::flock(fd_.get(), LOCK_EX | LOCK_NB); }) == 0) {
-    if (::fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT) return true;
-  } else {
-    if (errno != EWOULDBLOCK) return true;  // a file system without locks
-    ::unlinkat(folder, name, 0);
-  }
-  errno = EEXIST;
+/// Locks the new file as open_unnamed() does. False if a process that removes such files was quicker.
+bool OutputFile::lock_named() {
+  const int error = lock_within(fd_.get(), LOCK_EX | LOCK_NB);
+  if (error == ETIMEDOUT) throw_no_lock(target_.name);
+  // Other errors: a file system without locks.
+  if (error == 0 ? is_file_there(fd_.get(), target_.folder_fd.get(), temp_name_.c_str()) : error != EWOULDBLOCK)
+    return true;
+  const ProtectedSection section;
+  temp_name_.forget(section);  // whatever has that name now belongs to another process
   return false;
 }
 
-void OutputFile::keep_permissions() {
-  // Owner and group are kept where the system allows it; only the permission bits are promised.
-  if (::fchown(fd_.get(), target_.owner, target_.group) != 0) {
-    [[maybe_unused]] const int ignored = ::fchown(fd_.get(), static_cast<uid_t>(-1), target_.group);
+/// A run that ends between our open() and our lock takes the name away: then there is a new file to be made.
+void OutputFile::open_shared(mode_t mode) {
+  while (!make_shared(mode) || !lock_named()) {
   }
-  if (::fchmod(fd_.get(), target_.permissions) == 0) return;
-  throw OutputError(target_.name, text("cannot keep the permission bits of the file (", error_text(errno), ")"),
-                    "remove the old file or choose another output path");
+}
+
+/// Makes the file of the name that all runs share, or removes the one that a killed run has left: then it is false.
+bool OutputFile::make_shared(mode_t mode) {
+  constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
+  const std::string name = shared_temp_name(target_.file_name);
+  {
+    const ProtectedSection section;
+    fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), name.c_str(), kFlags, mode); }));
+    if (fd_.is_open()) {
+      temp_name_.set(section, target_.folder_fd.get(), name);
+      return true;
+    }
+  }
+  if (errno != EEXIST) throw_no_temporary(target_, "file");
+  remove_abandoned(name);
+  return false;
+}
+
+/// The lock of a killed run is free. Errors: OutputError (another run holds it, or there are no locks).
+void OutputFile::remove_abandoned(const std::string& name) const {
+  const int folder = target_.folder_fd.get();
+  const std::string path = target_.folder + "/" + name;
+  const Descriptor found(retried([&] { return ::openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW); }));
+  if (!found.is_open() && errno == ENOENT) return;
+  const int error = found.is_open() ? lock_within(found.get(), LOCK_EX | LOCK_NB) : errno;
+  if (error == ETIMEDOUT) throw_no_lock(target_.name);
+  if (error == EWOULDBLOCK) {
+    throw OutputError(target_.name, text("another run writes it now: it holds ", path),
+                      "wait for that run, or choose another output path");
+  }
+  if (error != 0) {
+    throw OutputError(target_.name, text("cannot lock ", path, " (", error_text(error), ")"),
+                      "choose an output path on a file system that has locks");
+  }
+  if (is_file_there(found.get(), folder, name.c_str())) ::unlinkat(folder, name.c_str(), 0);
 }
 
 void OutputFile::expect_bytes(std::uint64_t bytes) {
@@ -180,28 +243,39 @@ void OutputFile::finish(const MatrixHeader& header) {
   finish();
 }
 
+void OutputFile::finish(const MatrixHeader& header, std::uint64_t end) {
+  write_at(0, encode_header(header));
+  end_bytes_ = end;
+  finish();
+}
+
 void OutputFile::finish() {
   // Whatever was reserved, also where that failed half-way: the file ends behind the last byte written.
   const auto cut = [&] { return ::ftruncate(fd_.get(), static_cast<off_t>(end_bytes_.load())); };
   if (!target_.is_device && retried(cut) != 0) throw_write_error(errno, end_bytes_);
+  flush();
+  finished_ = true;
+}
+
+void OutputFile::flush() {
   // Closing a duplicate makes network file systems report delayed errors (quota, space) before the file is shown.
   const int duplicate = ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0);
   if (duplicate >= 0 && ::close(duplicate) != 0 && errno != EINTR) throw_write_error(errno, written_bytes_);
   if (options_.durable && !target_.is_device && retried([&] { return ::fsync(fd_.get()); }) != 0) {
     throw_write_error(errno, written_bytes_);
   }
-  finished_ = true;
 }
 
 void OutputFile::publish(Replace how) {
   if (!finished_ || published_) throw std::logic_error(target_.name + ": publish() without finish(), or twice");
+  const Publication publication;
   if (!target_.is_device) {
     if (temp_name_.is_set()) {
       publish_named(how);
     } else {
       publish_unnamed(how);
     }
-    if (options_.durable) sync_folder();
+    if (options_.durable) sync_folder(target_);
   }
   published_ = true;
 }
@@ -213,12 +287,12 @@ void OutputFile::publish_unnamed(Replace how) {
   };
   if (!target_.exists || options_.no_clobber) {
     if (link_as(target_.file_name.c_str())) return;
-    if (errno != EEXIST || options_.no_clobber) throw_publish_error(errno);
+    if (errno != EEXIST || options_.no_clobber) throw_publish_error(target_, "file", errno, options_.no_clobber);
   }
   // A link cannot replace a file, a rename can: between the two the file has a temporary name.
   const ProtectedSection section;
   const std::string temp_name = with_unused_name(target_.file_name, link_as);
-  if (temp_name.empty()) throw_publish_error(errno);
+  if (temp_name.empty()) throw_publish_error(target_, "file", errno, options_.no_clobber);
   temp_name_.set(section, target_.folder_fd.get(), temp_name);
   replace_target(section, how);
 }
@@ -229,7 +303,7 @@ void OutputFile::publish_named(Replace how) {
   const int error = rename_if_unused(target_.folder_fd.get(), temp_name_.c_str(), target_.file_name.c_str());
   if (error == 0) return temp_name_.forget(section);
   temp_name_.remove(section);
-  throw_publish_error(error);
+  throw_publish_error(target_, "file", error, options_.no_clobber);
 }
 
 void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
@@ -243,20 +317,7 @@ void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
   }
   const int error = errno;
   temp_name_.remove(section);
-  throw_publish_error(error);
-}
-
-void OutputFile::sync_folder() {
-  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-  const Descriptor folder(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags); }));
-  if (folder.is_open()) {
-    if (retried([&] { return ::fsync(folder.get()); }) == 0) return;
-    if (errno == EINVAL) return;  // folders need no sync there
-  }
-  throw IoError(target_.name,
-                text("the output is complete, but the folder ", target_.folder, " could not be synced (",
-                     error_text(errno), "), expected it to be durable"),
-                "check the disk and run again, or run without ProductOptions::durable");
+  throw_publish_error(target_, "file", error, options_.no_clobber);
 }
 
 void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
@@ -283,21 +344,6 @@ void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
                 text("writing failed (", error_text(error), ") after ", written, " bytes, expected at least ", expected,
                      target_.is_device ? "" : "; no output was left behind"),
                 hint());
-}
-
-void OutputFile::throw_publish_error(int error) const {
-  if (error == EEXIST && options_.no_clobber) throw_exists(target_.name);
-  const std::string problem = text("cannot give the finished file its name (", error_text(error), ")");
-  switch (error) {
-    case EIO:
-    case ENOSPC:
-    case EDQUOT:
-      throw IoError(target_.name, problem, text("check the disk that holds ", target_.folder, ", then run again"));
-    default:
-      throw OutputError(
-          target_.name, problem,
-          text("check what was changed in ", target_.folder, " meanwhile, or choose another output path"));
-  }
 }
 
 }  // namespace spmm::io

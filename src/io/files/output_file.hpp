@@ -28,6 +28,7 @@ enum class WriteMode : std::uint8_t {
 enum class TempKind : std::uint8_t {
   automatic,  ///< without a name (O_TMPFILE) where the file system can: nothing is left even after SIGKILL
   named,      ///< .NAME.spmm-XXXXXX.tmp beside the target
+  shared,     ///< .NAME.spmm-mpi.tmp: a second run with the same target finds it locked, and is refused
 };
 
 /// How the finished file takes the place of an old one.
@@ -49,11 +50,16 @@ class OutputFile {
              WriteMode mode = WriteMode::pwrite);
   /// A file at a place that was found before. Errors: OutputError.
   OutputFile(Target target, const FileSinkOptions& options, TempKind kind, WriteMode mode);
+  /// A file that another process has made and will publish: this one writes into it and flushes.
+  /// Values: name = of the target, for messages.
+  OutputFile(const std::string& name, Descriptor file, bool is_device, const FileSinkOptions& options);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   [[nodiscard]] const std::string& name() const { return target_.name; }
   [[nodiscard]] bool is_device() const { return target_.is_device; }
+  /// Absolute, for other processes: of the temporary file with a name, or of the device.
+  [[nodiscard]] std::filesystem::path temporary_path() const;
 
   /// Says how long the file will be at least, for messages and to reserve the space of long files: writers that need
   /// not find blocks or move the end of the file were 10 to 20 % faster when nothing else ran. Threads: one at a time,
@@ -76,6 +82,12 @@ class OutputFile {
   /// The same for a file that has no header of a matrix.
   void finish();
 
+  /// The same for a file of several processes, after each has called flush(). Values: end = of the bytes of all.
+  void finish(const MatrixHeader& header, std::uint64_t end);
+
+  /// After this process's last byte: what network file systems report late, and fsync if asked for. Errors: IoError.
+  void flush();
+
   /// Makes the file visible under its name at once. Errors: OutputError, IoError, std::logic_error (not finished).
   void publish(Replace how = Replace::rename);
 
@@ -84,14 +96,15 @@ class OutputFile {
   void reserve(std::uint64_t end);
   bool open_unnamed(mode_t mode);
   void open_named(mode_t mode);
-  [[nodiscard]] bool hold_named(const char* name) const;
-  void keep_permissions();
+  void make_named(mode_t mode);
+  bool lock_named();
+  void open_shared(mode_t mode);
+  bool make_shared(mode_t mode);
+  void remove_abandoned(const std::string& name) const;
   void publish_unnamed(Replace how);
   void publish_named(Replace how);
   void replace_target(const ProtectedSection& section, Replace how);
-  void sync_folder();
   [[noreturn]] void throw_write_error(int error, std::uint64_t offset) const;
-  [[noreturn]] void throw_publish_error(int error) const;
 
   FileSinkOptions options_;
   Target target_;

@@ -1,3 +1,4 @@
+// Paths of inputs and outputs: which file it is, and what new files and folders do alike.
 #include "io/files/paths.hpp"
 
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "io/formats/parts_index.hpp"
+#include "io/system/retried.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {
@@ -118,6 +120,44 @@ fs::path follow_links(fs::path path) {
 void throw_exists(const std::string& name) {
   throw OutputError(name, "the file exists and must not be replaced (no-clobber)",
                     "remove it, choose another output path, or allow it to be replaced");
+}
+
+void keep_permissions(int fd, const Target& target, const char* what) {
+  // Owner and group are kept where the system allows it; only the permission bits are promised.
+  if (::fchown(fd, target.owner, target.group) != 0) {
+    [[maybe_unused]] const int ignored = ::fchown(fd, static_cast<uid_t>(-1), target.group);
+  }
+  if (::fchmod(fd, target.permissions) == 0) return;
+  throw OutputError(target.name, text("cannot keep the permission bits of the ", what, " (", error_text(errno), ")"),
+                    text("remove the old ", what, " or choose another output path"));
+}
+
+void sync_folder(const Target& target) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  const Descriptor folder(retried([&] { return ::openat(target.folder_fd.get(), ".", kFlags); }));
+  // EINVAL: folders need no sync there.
+  if (folder.is_open() && (retried([&] { return ::fsync(folder.get()); }) == 0 || errno == EINVAL)) return;
+  throw IoError(target.name,
+                text("the output is complete, but the folder ", target.folder, " could not be synced (",
+                     error_text(errno), "), expected it to be durable"),
+                "check the disk and run again, or run without ProductOptions::durable");
+}
+
+void throw_no_temporary(const Target& target, const char* what) {
+  throw OutputError(
+      target.name,
+      text("cannot create a temporary ", what, " in the folder ", target.folder, " (", error_text(errno), ")"),
+      "check permissions and free space of the folder, or choose another output path");
+}
+
+void throw_publish_error(const Target& target, const char* what, int error, bool no_clobber) {
+  if (error == EEXIST && no_clobber) throw_exists(target.name);
+  const std::string problem = text("cannot give the finished ", what, " its name (", error_text(error), ")");
+  if (error == EIO || error == ENOSPC || error == EDQUOT) {
+    throw IoError(target.name, problem, text("check the disk that holds ", target.folder, ", then run again"));
+  }
+  throw OutputError(target.name, problem,
+                    text("check what was changed in ", target.folder, " meanwhile, or choose another output path"));
 }
 
 namespace {

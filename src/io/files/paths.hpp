@@ -51,5 +51,16 @@ Target find_folder_target(const std::filesystem::path& path, bool no_clobber);
 /// Errors: always OutputError; the file is there already and must not be replaced.
 [[noreturn]] void throw_exists(const std::string& name);
 
+// What output files and output folders do alike; `what` is "file" or "folder".
+
+/// Gives a new output the bits of what it will replace. Errors: OutputError.
+void keep_permissions(int fd, const Target& target, const char* what = "file");
+/// After the output has its name. Errors: IoError.
+void sync_folder(const Target& target);
+/// Errors: always OutputError, by errno.
+[[noreturn]] void throw_no_temporary(const Target& target, const char* what);
+/// Errors: always OutputError or IoError.
+[[noreturn]] void throw_publish_error(const Target& target, const char* what, int error, bool no_clobber);
+
 }  // namespace io
 }  // namespace spmm

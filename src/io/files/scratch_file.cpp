@@ -1,3 +1,4 @@
+// A file without a name for sorted operands.
 #include "io/files/scratch_file.hpp"
 
 #include <fcntl.h>

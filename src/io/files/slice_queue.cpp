@@ -1,3 +1,4 @@
+// A bounded queue of slices of output.
 #include "io/files/slice_queue.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Threads that write slices.
 #include "io/files/slice_writers.hpp"
 
 #include <exception>

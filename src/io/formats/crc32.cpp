@@ -1,3 +1,4 @@
+// CRC-32 by tables and by carry-less products, and of joined pieces.
 #include "io/formats/crc32.hpp"
 
 #include <array>

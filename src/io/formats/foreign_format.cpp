@@ -1,3 +1,4 @@
+// Files of other programs by their first bytes.
 #include "io/formats/foreign_format.hpp"
 
 #include <algorithm>

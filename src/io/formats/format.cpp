@@ -1,3 +1,4 @@
+// Headers and sizes of matrix files, checked.
 #include "io/formats/format.hpp"
 
 #include <cstring>

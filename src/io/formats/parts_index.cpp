@@ -1,3 +1,4 @@
+// index.json of a result in parts, written, read and checked.
 #include "io/formats/parts_index.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Block-CSR arrays checked and packed as records.
 #include "io/memory/bsr_records.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Records transposed in place.
 #include "io/memory/transpose_records.hpp"
 
 #include <emmintrin.h>

@@ -1,3 +1,4 @@
+// A source that transposes what it reads.
 #include "io/memory/transposed_source.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The files of parts, each with its writer and checksum.
 #include "io/parts/files.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The folder of a result in parts: made, locked, exchanged with an old one.
 #include "io/parts/folder.hpp"
 
 #include <dirent.h>
@@ -29,9 +30,9 @@ Descriptor open_folder_at(int parent, const char* name) {
   return Descriptor(retried([&] { return ::openat(parent, name, kFolderFlags); }));
 }
 
-/// Locks an open folder for this process, if no other one has locked it.
-bool lock_folder(const Descriptor& folder) {
-  return retried([&] { return ::flock(folder.get(), LOCK_EX | LOCK_NB); }) == 0;
+/// Locks an open folder for this process, if no other one has locked it. Returns 0 or the error.
+int lock_folder(const Descriptor& folder, std::chrono::seconds patience = kLockPatience) {
+  return lock_within(folder.get(), LOCK_EX | LOCK_NB, patience);
 }
 
 /// The names in an open folder. Errors: IoError.
@@ -131,42 +132,58 @@ void PartsFolder::remove_leftovers() const {
     if (!is_temp_name_of(target_.file_name, name) || name == temp_name_.c_str()) continue;
     const Descriptor folder = open_folder_at(target_.folder_fd.get(), name.c_str());
     if (!folder.is_open()) continue;
-    if (lock_folder(folder)) {
+    const int error = lock_folder(folder);
+    if (error == ETIMEDOUT) throw_no_lock(target_.name);
+    if (error == 0) {
       remove_leftover(target_.folder_fd.get(), name, folder);
-    } else if (errno == EWOULDBLOCK && other_runs_ == OtherRuns::refused) {
+    } else if (error == EWOULDBLOCK && other_runs_ == OtherRuns::refused) {
       throw OutputError(target_.name, text("another run writes it now: it holds ", target_.folder, "/", name),
                         "wait for that run, or choose another output path");
     }
   }
 }
 
+/// The lock is taken outside of the section that makes the folder: a signal need not wait for a file server.
 void PartsFolder::create() {
-  const ProtectedSection section;
-  const std::string name =
-      with_unused_name(target_.file_name, [&](const char* unused) { return create_as(section, unused); });
-  if (!name.empty()) return;
-  throw OutputError(
-      target_.name,
-      text("cannot create a temporary folder in the folder ", target_.folder, " (", error_text(errno), ")"),
-      "check permissions and free space of the folder, or choose another output path");
+  constexpr int kMaxAttempts = 100;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    make();
+    if (lock()) return;
+  }
+  throw OutputError(target_.name, text("the temporary folder is removed by another process, in ", target_.folder),
+                    "look for what removes folders there, or choose another output path");
 }
 
-bool PartsFolder::create_as(const ProtectedSection& section, const std::string& name) {
+void PartsFolder::make() {
   const int parent = target_.folder_fd.get();
-  if (::mkdirat(parent, name.c_str(), target_.exists ? S_IRWXU : 0777) != 0) return false;
-  folder_ = open_folder_at(parent, name.c_str());
-  // Between its making and its locking another run may have taken it for a leftover: then a new one is made.
-  struct stat info {};
-  const bool is_taken = folder_.is_open() ? !lock_folder(folder_) && errno == EWOULDBLOCK : errno == ENOENT;
-  const bool is_known = !is_taken && folder_.is_open() && ::fstat(folder_.get(), &info) == 0;
-  if (!is_known || info.st_nlink == 0) {
-    const int error = is_taken || is_known ? EEXIST : errno;
-    if (error != EEXIST) ::unlinkat(parent, name.c_str(), AT_REMOVEDIR);
+  const ProtectedSection section;
+  const std::string name = with_unused_name(target_.file_name, [&](const char* unused) {
+    if (::mkdirat(parent, unused, target_.exists ? S_IRWXU : 0777) != 0) return false;
+    folder_ = open_folder_at(parent, unused);
+    if (folder_.is_open()) return true;
+    const int error = errno == ENOENT ? EEXIST : errno;  // ENOENT: another run has taken it for a leftover
+    ::unlinkat(parent, unused, AT_REMOVEDIR);
     errno = error;
     return false;
+  });
+  if (!name.empty()) return temp_name_.set_folder(section, parent, name, folder_.get(), file_names_);
+  throw_no_temporary(target_, "folder");
+}
+
+/// False if another run has taken the new folder for a leftover before it was locked.
+bool PartsFolder::lock() {
+  const int error = lock_folder(folder_);
+  if (error == ETIMEDOUT) throw_no_lock(target_.name);
+  struct stat info {};
+  const bool is_known = ::fstat(folder_.get(), &info) == 0;
+  if (!is_known) {
+    throw OutputError(target_.name, text("cannot look at the temporary folder (", error_text(errno), ")"),
+                      "check the disk or the connection to it, then run again");
   }
-  temp_name_.set_folder(section, parent, name, folder_.get(), file_names_);
-  return true;
+  if (error != EWOULDBLOCK && info.st_nlink != 0) return true;
+  const ProtectedSection section;
+  temp_name_.remove(section);
+  return false;
 }
 
 /// Tries on two folders inside the new one what publish() will do: it would be too late to find out there.
@@ -203,12 +220,13 @@ void PartsFolder::write_index(const PartsIndex& index) const {
 }
 
 void PartsFolder::publish() {
-  if (target_.exists) keep_permissions();
+  const Publication publication;
+  if (target_.exists) keep_permissions(folder_.get(), target_, "folder");
   {
     const ProtectedSection section;
     if (target_.exists || !take_free_name(section)) exchange(section);
   }
-  if (options_.durable) sync_parent();
+  if (options_.durable) sync_folder(target_);
   if (!temp_name_.is_set()) return;
   const ProtectedSection section;
   temp_name_.remove(section);
@@ -226,7 +244,7 @@ bool PartsFolder::take_free_name(const ProtectedSection& section) {
     temp_name_.forget(section);
     return true;
   }
-  if (errno != EEXIST || options_.no_clobber) throw_publish_error(errno);
+  if (errno != EEXIST || options_.no_clobber) fail_to_publish(errno);
   return false;
 }
 
@@ -238,11 +256,12 @@ void PartsFolder::exchange(const ProtectedSection& section) {
   old_ = open_folder_at(parent, name);
   if (!old_.is_open() && errno == ENOENT) {  // removed meanwhile
     if (take_free_name(section)) return;
-    throw_publish_error(EEXIST);
+    fail_to_publish(EEXIST);
   }
-  if (!old_.is_open()) throw_publish_error(errno);
-  lock_folder(old_);  // it will look like a leftover for as long as it is being removed
-  if (!swap_names()) throw_publish_error(errno);
+  if (!old_.is_open()) fail_to_publish(errno);
+  // It will look like a leftover for as long as it is being removed; signals wait for this section.
+  static_cast<void>(lock_folder(old_, std::chrono::seconds(1)));
+  if (!swap_names()) fail_to_publish(errno);
   // The old one has no name any more: what it holds now is what would be lost.
   try {
     struct stat opened {};
@@ -250,7 +269,7 @@ void PartsFolder::exchange(const ProtectedSection& section) {
     const bool is_same = ::fstat(old_.get(), &opened) == 0 &&
                          ::fstatat(parent, temp_name.c_str(), &moved, AT_SYMLINK_NOFOLLOW) == 0 &&
                          opened.st_ino == moved.st_ino && opened.st_dev == moved.st_dev;
-    if (!is_same) throw_publish_error(EEXIST);
+    if (!is_same) fail_to_publish(EEXIST);
     old_names_ = require_replaceable(old_.get(), target_.name);
   } catch (...) {
     swap_names();
@@ -260,33 +279,8 @@ void PartsFolder::exchange(const ProtectedSection& section) {
   temp_name_.set_folder(section, parent, temp_name, old_.get(), old_names_);
 }
 
-void PartsFolder::keep_permissions() const {
-  // Owner and group are kept where the system allows it; only the permission bits are promised.
-  if (::fchown(folder_.get(), target_.owner, target_.group) != 0) {
-    [[maybe_unused]] const int ignored = ::fchown(folder_.get(), static_cast<uid_t>(-1), target_.group);
-  }
-  if (::fchmod(folder_.get(), target_.permissions) == 0) return;
-  throw OutputError(target_.name, text("cannot keep the permission bits of the folder (", error_text(errno), ")"),
-                    "remove the old folder or choose another output path");
-}
-
-void PartsFolder::sync_parent() const {
-  const Descriptor parent = open_folder_at(target_.folder_fd.get(), ".");
-  if (parent.is_open() && (retried([&] { return ::fsync(parent.get()); }) == 0 || errno == EINVAL)) return;
-  throw IoError(target_.name,
-                text("the output is complete, but the folder ", target_.folder, " could not be synced (",
-                     error_text(errno), "), expected it to be durable"),
-                "check the disk and run again, or run without ProductOptions::durable");
-}
-
-void PartsFolder::throw_publish_error(int error) const {
-  if (error == EEXIST && options_.no_clobber) throw_exists(target_.name);
-  const std::string problem = text("cannot give the finished folder its name (", error_text(error), ")");
-  if (error == EIO || error == ENOSPC || error == EDQUOT) {
-    throw IoError(target_.name, problem, text("check the disk that holds ", target_.folder, ", then run again"));
-  }
-  throw OutputError(target_.name, problem,
-                    text("check what was changed in ", target_.folder, " meanwhile, or choose another output path"));
+void PartsFolder::fail_to_publish(int error) const {
+  throw_publish_error(target_, "folder", error, options_.no_clobber);
 }
 
 }  // namespace spmm::io

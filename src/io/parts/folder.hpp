@@ -49,13 +49,12 @@ class PartsFolder {
  private:
   void remove_leftovers() const;
   void create();
-  bool create_as(const ProtectedSection& section, const std::string& name);
+  void make();
+  bool lock();
   void check_exchange();
   bool take_free_name(const ProtectedSection& section);
   void exchange(const ProtectedSection& section);
-  void keep_permissions() const;
-  void sync_parent() const;
-  [[noreturn]] void throw_publish_error(int error) const;
+  [[noreturn]] void fail_to_publish(int error) const;
 
   FileSinkOptions options_;
   OtherRuns other_runs_;

@@ -1,3 +1,4 @@
+// A result cut into parts while it is written.
 #include "io/parts/sink.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// An owned file descriptor, and what the errors of system calls mean to the user.
+// An owned file descriptor, its lock, and what the errors of system calls mean to the user.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -28,6 +29,17 @@ class Descriptor {
  private:
   int fd_ = -1;
 };
+
+/// How long a file server may take to answer: more than the 90 s after its start in which an NFS server gives no locks.
+inline constexpr std::chrono::seconds kLockPatience{120};
+
+/// flock() that waits for a file server no longer than that, by a thread that the call may leave behind. On local file
+/// systems LOCK_NB needs none.
+/// Values: operation = LOCK_EX | LOCK_NB and so on. Returns 0 or the error; ETIMEDOUT: no answer.
+int lock_within(int fd, int operation, std::chrono::milliseconds patience = kLockPatience);
+
+/// After ETIMEDOUT. Errors: OutputError that names the output.
+[[noreturn]] void throw_no_lock(const std::string& output);
 
 /// "No space left on device" for ENOSPC.
 std::string error_text(int error);

@@ -1,3 +1,4 @@
+// Bytes copied into shared mappings of a file.
 #include "io/system/mapped_file.hpp"
 
 #include <linux/magic.h>

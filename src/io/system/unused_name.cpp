@@ -1,3 +1,4 @@
+// Names of temporary files and folders.
 #include "io/system/unused_name.hpp"
 
 #include <stdio.h>
@@ -29,6 +30,10 @@ std::string temp_name_for(const std::string& file_name) {
   std::string name = temp_name_begin(file_name);
   for (std::size_t i = 0; i < kNumLetters; ++i) name += kLetters[random() % kLetters.size()];
   return name.append(kEnd);
+}
+
+std::string shared_temp_name(const std::string& file_name) {
+  return temp_name_begin(file_name) + "mpi.tmp";
 }
 
 bool is_temp_name_of(const std::string& file_name, const std::string& name) {

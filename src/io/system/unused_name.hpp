@@ -13,6 +13,9 @@ std::string temp_name_begin(const std::string& file_name);
 /// ".NAME.spmm-XXXXXX.tmp", six random letters.
 std::string temp_name_for(const std::string& file_name);
 
+/// ".NAME.spmm-mpi.tmp": of all runs with several processes to the same output.
+std::string shared_temp_name(const std::string& file_name);
+
 /// Whether a name is one of those that temp_name_for(file_name) gives.
 bool is_temp_name_of(const std::string& file_name, const std::string& name);
 

@@ -1,3 +1,4 @@
+// Rows of C divided by exact counts of pairs.
 #include "mpi/divide/division.hpp"
 
 #include <algorithm>

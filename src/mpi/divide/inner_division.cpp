@@ -1,3 +1,4 @@
+// The inner dimension divided, and its cost against that of rows.
 #include "mpi/divide/inner_division.hpp"
 
 #include <algorithm>

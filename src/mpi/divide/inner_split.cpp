@@ -1,3 +1,4 @@
+// The choice between rows and the inner dimension, by counts.
 #include "mpi/divide/inner_split.hpp"
 
 #include "mpi/exchange/record_store.hpp"

@@ -1,3 +1,4 @@
+// Partial products exchanged and added up round by round.
 #include "mpi/divide/partial_rounds.hpp"
 
 #include <span>

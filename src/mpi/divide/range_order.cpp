@@ -1,3 +1,4 @@
+// The order of ranges of C and the ranks that own them.
 #include "mpi/divide/range_order.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sorted partial products merged into sums.
 #include "mpi/divide/result_merge.hpp"
 
 #include <algorithm>

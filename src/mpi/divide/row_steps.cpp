@@ -1,3 +1,4 @@
+// Steps of rounds whose rows of B fit the memory.
 #include "mpi/divide/row_steps.hpp"
 
 #include <algorithm>
@@ -21,14 +22,14 @@ std::vector<std::uint32_t> met_rows(const RecordStore& a, std::uint32_t blocks_p
   return DistinctRows(met_numbers(a), blocks_per_side).rows();
 }
 
-RowSteps::RowSteps(const Communicator& ranks, const RecordStore& a, const MatrixHeader& header,
-                   const Division& division, const BRows& b_rows, std::uint64_t limit_bytes, StoreLimit& limit)
+RowSteps::RowSteps(const Communicator& ranks, const RecordStore& a, const Division& division, const BRows& b_rows,
+                   std::uint32_t blocks_per_side, StoreLimit& limit)
     : a_(a),
       record_bytes_(a.record_bytes()),
       num_rounds_(division.num_rounds),
       rounds_per_step_(division.num_rounds),
       records_(a.record_bytes(), limit) {
-  const DistinctRows met(met_numbers(a), header.blocks_per_side());
+  const DistinctRows met(met_numbers(a), blocks_per_side);
   std::vector<std::uint64_t> sizes;
   for (const std::uint64_t blocks : b_rows.count(met.rows())) sizes.push_back(blocks * record_bytes_);
   std::vector<std::uint32_t> meets;
@@ -37,7 +38,7 @@ RowSteps::RowSteps(const Communicator& ranks, const RecordStore& a, const Matrix
     meets.push_back(met.position(a.index(r).j));
   }
   while (rounds_per_step_ > 1 &&
-         ranks.max(largest_step(rounds_, meets, sizes, rounds_per_step_, num_rounds_)) > limit_bytes) {
+         ranks.max(largest_step(rounds_, meets, sizes, rounds_per_step_, num_rounds_)) > limit.limit() / 2) {
     rounds_per_step_ /= 2;
   }
 }

@@ -16,10 +16,10 @@ std::vector<std::uint32_t> met_rows(const RecordStore& a, std::uint32_t blocks_p
 /// Memory: a copy of the records of one step, 16 bytes for each record of all of them.
 class RowSteps {
  public:
-  /// Takes as few steps as keep the rows of B of every step and rank within limit_bytes; one round may pass it.
+  /// Takes as few steps as keep the rows of B of every step and rank within half of the limit; one round may pass it.
   /// Collective.
-  RowSteps(const Communicator& ranks, const RecordStore& a, const MatrixHeader& header, const Division& division,
-           const BRows& b_rows, std::uint64_t limit_bytes, StoreLimit& limit);
+  RowSteps(const Communicator& ranks, const RecordStore& a, const Division& division, const BRows& b_rows,
+           std::uint32_t blocks_per_side, StoreLimit& limit);
 
   [[nodiscard]] std::uint32_t num_steps() const { return (num_rounds_ + rounds_per_step_ - 1) / rounds_per_step_; }
   /// The round behind the last one of a step.

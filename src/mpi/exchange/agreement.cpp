@@ -1,3 +1,4 @@
+// Stages after which all ranks know whether one has failed.
 #include "mpi/exchange/agreement.hpp"
 
 #include <cstring>
@@ -23,10 +24,10 @@ void Stages::run_together(const std::function<void()>& body) const {
   try {
     body();
   } catch (const OtherRankFailed&) {
-    static_cast<void>(ranks_.left_together());
+    static_cast<void>(ranks_.left_exchange());
   } catch (...) {
     failure = failure_of_();
-    if (!ranks_.left_together()) {
+    if (!ranks_.left_exchange()) {
       std::cerr << text("spmm-mpi: error: ", placed(failure.message), "\n") << std::flush;
       remove_temporary_files();
       ranks_.abort(failure.code);

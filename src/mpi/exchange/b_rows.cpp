@@ -1,3 +1,4 @@
+// Block rows of B at their homes, counted and fetched.
 #include "mpi/exchange/b_rows.hpp"
 
 #include <algorithm>

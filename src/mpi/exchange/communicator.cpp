@@ -1,3 +1,4 @@
+// The calls of MPI.
 #include "mpi/exchange/communicator.hpp"
 
 #include <mpi.h>
@@ -79,7 +80,7 @@ std::span<const std::uint64_t> Gathering::finish() noexcept {
 
 struct FailureNews::State {
   MPI_Request from_any = MPI_REQUEST_NULL;
-  bool is_told = false;
+  bool has_arrived = false;
 };
 
 FailureNews::FailureNews() : state_(std::make_unique<State>()) {
@@ -87,12 +88,12 @@ FailureNews::FailureNews() : state_(std::make_unique<State>()) {
 }
 
 FailureNews::~FailureNews() {
-  if (is_told()) return;
+  if (has_arrived()) return;
   MPI_Cancel(&state_->from_any);
   MPI_Wait(&state_->from_any, MPI_STATUS_IGNORE);
 }
 
-void FailureNews::tell() {
+void FailureNews::send() {
   int rank = 0;
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -105,11 +106,11 @@ void FailureNews::tell() {
   }
 }
 
-bool FailureNews::is_told() {
-  if (state_->is_told) return true;
+bool FailureNews::has_arrived() {
+  if (state_->has_arrived) return true;
   int done = 0;
   MPI_Test(&state_->from_any, &done, MPI_STATUS_IGNORE);
-  return state_->is_told = done != 0;
+  return state_->has_arrived = done != 0;
 }
 
 Communicator::Communicator(const Policy& policy) {
@@ -234,7 +235,7 @@ void Communicator::exchange(const Produce& produce, const Consume& consume) cons
     });
   }
   if (max(failure ? 1 : 0) == 0) return;
-  left_together_ = true;
+  left_exchange_ = true;
   if (failure) std::rethrow_exception(failure);
   throw OtherRankFailed();
 }

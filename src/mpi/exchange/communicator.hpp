@@ -48,10 +48,10 @@ class FailureNews {
   FailureNews(const FailureNews&) = delete;
   FailureNews& operator=(const FailureNews&) = delete;
 
-  /// This rank has failed. Returns at once.
-  void tell();
-  /// Whether another one has said so.
-  [[nodiscard]] bool is_told();
+  /// To all other ranks. Returns at once.
+  void send();
+  /// From any other rank.
+  [[nodiscard]] bool has_arrived();
 
  private:
   struct State;
@@ -122,7 +122,7 @@ class Communicator {
   /// same point with OtherRankFailed.
   void exchange(const Produce& produce, const Consume& consume) const;
   /// Whether the exception that is being handled left exchange(), so that no rank waits for this one. Asked once.
-  [[nodiscard]] bool left_together() const { return std::exchange(left_together_, false); }
+  [[nodiscard]] bool left_exchange() const { return std::exchange(left_exchange_, false); }
 
   /// Ends all ranks. Does not return.
   [[noreturn]] void abort(int code) const;
@@ -140,7 +140,7 @@ class Communicator {
   Policy policy_;
   std::uint64_t message_bytes_ = 0;
   std::uint64_t round_bytes_ = kRoundBytes;
-  mutable bool left_together_ = false;
+  mutable bool left_exchange_ = false;
 };
 
 }  // namespace spmm::mpi

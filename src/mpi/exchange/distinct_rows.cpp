@@ -1,3 +1,4 @@
+// Distinct numbers by sorting, or by a table if there are many.
 #include "mpi/exchange/distinct_rows.hpp"
 
 #include <algorithm>

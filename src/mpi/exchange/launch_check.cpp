@@ -1,3 +1,4 @@
+// The number of tasks that launchers announce in variables.
 #include "mpi/exchange/launch_check.hpp"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// A source of chosen records of a file.
 #include "mpi/exchange/picked_source.hpp"
 
 #include <algorithm>

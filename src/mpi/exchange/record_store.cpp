@@ -1,3 +1,4 @@
+// Received records in chunks, within a limit.
 #include "mpi/exchange/record_store.hpp"
 
 #include <algorithm>

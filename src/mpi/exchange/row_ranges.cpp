@@ -1,3 +1,4 @@
+// Ranges of rows of about equal work.
 #include "mpi/exchange/row_ranges.hpp"
 
 #include <algorithm>

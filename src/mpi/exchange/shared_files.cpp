@@ -1,3 +1,4 @@
+// Whether all ranks see the same input files.
 #include "mpi/exchange/shared_files.hpp"
 
 #include <cstring>

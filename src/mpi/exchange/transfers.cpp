@@ -1,3 +1,4 @@
+// Lists and records sent to the ranks that want them.
 #include "mpi/exchange/transfers.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The result in one file, written by all ranks.
 #include "mpi/output/one_file.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The result in parts, each written by one rank.
 #include "mpi/output/parts.hpp"
 
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include "base/records/release_once.hpp"
 #include "base/text.hpp"
 #include "io/system/retried.hpp"
-#include "mpi/output/rank_parts.hpp"
+#include "mpi/output/rank_reports.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::mpi {
@@ -115,7 +116,7 @@ void PartsOutput::set_ranges(std::span<const BlockRows> ranges) {
 }
 
 void PartsOutput::check_others() const {
-  if (news_->is_told()) throw OtherRankFailed();
+  if (news_->has_arrived()) throw OtherRankFailed();
 }
 
 void PartsOutput::append(std::span<const std::byte> records, std::function<void()> release) {

@@ -31,7 +31,7 @@ class PartsOutput final : public ResultOutput, private Sink {
   [[nodiscard]] std::uint64_t kept_bytes() const override { return 0; }
   void open_until(std::uint32_t round) override;
   void close_open_rounds() override;
-  void give_up() override { news_->tell(); }
+  void give_up() override { news_->send(); }
 
   void settle() override {}
   void close_here() override;

@@ -1,3 +1,4 @@
+// The choice between one file and parts.
 #include "mpi/output/result.hpp"
 
 #include "mpi/output/one_file.hpp"

@@ -1,3 +1,4 @@
+// Ranges of C at their offsets, as soon as the sizes of a round are known.
 #include "mpi/output/round_sink.hpp"
 
 #include <algorithm>
@@ -147,7 +148,7 @@ void RoundSink::finish_round() {
   const std::uint64_t bytes = oldest().bytes;
   --num_closed_;
   if (has_failure(sizes)) {
-    leave_together(round_ - num_closed_ - 1);
+    close_after_failure(round_ - num_closed_ - 1);
     throw OtherRankFailed();
   }
   const auto own = sizes.begin() + ranks_.rank();
@@ -163,11 +164,11 @@ bool RoundSink::drop_round() noexcept {
   const bool is_failed = has_failure(oldest().sizes.finish());
   oldest().range = {};
   --num_closed_;
-  if (is_failed) leave_together(round_ - num_closed_ - 1);
+  if (is_failed) close_after_failure(round_ - num_closed_ - 1);
   return is_failed;
 }
 
-void RoundSink::leave_together(std::uint32_t failed_round) noexcept {
+void RoundSink::close_after_failure(std::uint32_t failed_round) noexcept {
   is_over_ = true;
   // No rank closes a round before those that lie kRoundsAhead before it are finished.
   const std::uint32_t end = std::min(open_end_, failed_round + kRoundsAhead);

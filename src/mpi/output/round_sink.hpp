@@ -13,13 +13,12 @@
 namespace spmm::mpi {
 
 /// Takes the records of all of this rank's ranges, in order, from one product or several in a row. At the end of a
-/// range the ranks tell each other how long theirs are, and go on; once all sizes of a round are known each writes:
-/// whole pages; what shares a page with another range is kept and goes to rank 0 at the end. So a rank may be some
-/// rounds ahead of others, and ranks that would write at the same time, one after the other by the file's lock, fall
-/// out of step.
-/// Collective: every rank closes every round, or says that it cannot.
-/// Memory: kNumRanges ranges, or fewer where they would pass the limit, and less than three
-/// pages for each round. Threads: MPI is called from the caller's thread.
+/// range each rank sends the size of its own to the others, and goes on; once all sizes of a round are known each
+/// writes: whole pages; what shares a page with another range is kept and goes to rank 0 at the end. So a rank may be
+/// some rounds ahead of others, and ranks that would write at the same time, one after the other by the file's lock,
+/// fall out of step. Collective: every rank closes every round, or says that it cannot. Memory: kNumRanges ranges, or
+/// fewer where they would pass the limit, and less than three pages for each round. Threads: MPI is called from the
+/// caller's thread.
 class RoundSink : public Sink {
  public:
   /// Closed rounds that wait for the sizes of others. The same on all ranks.
@@ -65,8 +64,8 @@ class RoundSink : public Sink {
   /// The same without writing, after a failure of this rank; returns whether a rank has failed in that round, and all
   /// have left.
   bool drop_round() noexcept;
-  /// Where a rank has failed: takes part in all rounds that any rank may have closed.
-  void leave_together(std::uint32_t failed_round) noexcept;
+  /// If a rank has failed: takes part in all rounds that any rank may have closed.
+  void close_after_failure(std::uint32_t failed_round) noexcept;
   [[nodiscard]] std::uint64_t closed_bytes() const;
   void write_range(std::span<const std::byte> bytes, std::uint64_t begin);
   void write(std::uint64_t offset, std::span<const std::byte> bytes);

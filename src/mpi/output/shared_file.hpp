@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 
-#include "base/temporary_names.hpp"
-#include "io/files/paths.hpp"
-#include "io/system/descriptor.hpp"
+#include "io/files/output_file.hpp"
 #include "mpi/exchange/communicator.hpp"
 #include "spmm/io.hpp"
 #include "spmm/types.hpp"
@@ -33,37 +32,20 @@ class SharedOutput {
   void open(const Bytes& ticket);
 
   /// Threads: any number. Errors: IoError.
-  void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
-  /// Rank 0: takes space ahead of writes up to `end`, in large steps, where the file system can: writes are faster
-  /// then.
-  void reserve(std::uint64_t end);
-  /// Each rank, after its last byte: what network file systems report late, and fsync where asked for. Errors: IoError.
-  void flush() const;
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes) { file_->write_at(offset, bytes); }
+  /// Rank 0: takes space ahead of writes up to `end`, in large steps, if the file system can: writes are faster then.
+  void reserve(std::uint64_t end) { file_->expect_bytes(end); }
+  /// Each rank, after its last byte. Errors: IoError.
+  void flush() { file_->flush(); }
   /// Rank 0, when all ranks have flushed: header and length. Errors: IoError.
   void finish(const MatrixHeader& header, std::uint64_t end);
   /// Rank 0: makes the file visible at once. Errors: OutputError, IoError.
-  void publish();
-
-  [[nodiscard]] const std::string& name() const { return name_; }
+  void publish() { file_->publish(); }
 
  private:
-  bool lock_temporary();
-  /// Whether the open file begins with the token: 0; ESTALE, or the error of reading it.
-  [[nodiscard]] int find_token() const;
-  void keep_permissions() const;
-  void sync_folder() const;
-  [[noreturn]] void throw_write_error(int error, std::uint64_t offset) const;
-
   FileSinkOptions options_;
-  std::string name_;
-  std::string opened_path_;  ///< absolute
-  std::string token_;        ///< in the file until it is finished: the same name elsewhere is another file
-  bool is_device_ = false;
-  bool reserves_ = true;
-  std::uint64_t reserved_bytes_ = 0;
-  io::Target target_;
-  io::Descriptor fd_;
-  TemporaryName temp_name_;  // before fd_ goes, the file does: the lock still holds
+  std::string token_;  ///< in the file until it is finished: the same name elsewhere is another file
+  std::unique_ptr<io::OutputFile> file_;
 };
 
 }  // namespace spmm::mpi

@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -53,6 +54,12 @@ bool is_ours(const void* caller) {
   return (at >= program.begin && at < program.end) || (at >= cpp_library.begin && at < cpp_library.end);
 }
 
+void wait_ms(std::int32_t length) {
+  timespec left{.tv_sec = length / 1000, .tv_nsec = length % 1000 * 1'000'000L};
+  while (::nanosleep(&left, &left) != 0) {
+  }
+}
+
 /// Counts a call and says how it ends; errno is set where it fails.
 Outcome next(FaultKind kind, const void* caller, bool can_be_short = false) {
   if (state == nullptr || !is_ours(caller)) return Outcome::normal;
@@ -61,6 +68,8 @@ Outcome next(FaultKind kind, const void* caller, bool can_be_short = false) {
   if (number != state->at && !(state->mode == FaultMode::from_here && number > state->at)) return Outcome::normal;
   if (state->mode == FaultMode::shortened && !can_be_short) return Outcome::normal;
   state->num_failed.fetch_add(1);
+  if (state->mode == FaultMode::slow) wait_ms(state->error);
+  if (state->mode == FaultMode::slow) return Outcome::normal;
   if (state->mode == FaultMode::shortened) return Outcome::shortened;
   errno = state->mode == FaultMode::interrupted ? EINTR : state->error;
   return Outcome::failed;

@@ -52,6 +52,11 @@ ssize_t pread_that_stops(int fd, void* to, size_t size, off_t offset) {
   return real_calls.pread(fd, to, size, offset);
 }
 
+int renameat_that_stops(int from_folder, const char* from, int to_folder, const char* to) {
+  stop_at_last_good_call();
+  return real_calls.renameat(from_folder, from, to_folder, to);
+}
+
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
@@ -82,6 +87,7 @@ void inject_fault(int rank) {
   if (kind == "blocks") most_output_blocks = static_cast<std::uint64_t>(good_calls);
   if (kind == "stop-write") system_calls.pwrite = pwrite_that_stops;
   if (kind == "stop-read") system_calls.pread = pread_that_stops;
+  if (kind == "stop-rename") system_calls.renameat = renameat_that_stops;
   if (kind == "read-eio") system_calls.pread = pread_of_broken_disk;
 }
 

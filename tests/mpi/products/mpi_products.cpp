@@ -68,7 +68,7 @@ std::string complaint_about(const Words& words, const mpi::DistributedReport& re
   const std::string division = report.splits_inner ? "inner" : "rows";
   if (!words["division"].empty() && words["division"] != division) return "was divided by " + division;
   std::uint64_t pairs = 0;
-  for (const mpi::RankPart& part : report.ranks) pairs += part.pairs;
+  for (const mpi::RankReport& rank : report.ranks) pairs += rank.pairs;
   if (pairs != report.whole.pairs) return "the ranks have other pairs than the whole";
   if (content_of(kOut) != content_of(words["expected"])) return "the bytes differ";
   const std::uint64_t bytes = kHeaderBytes + report.whole.c_blocks * output_record_bytes(report.whole.c.m);
@@ -99,8 +99,7 @@ std::string run(mpi::Communicator& ranks, const Words& words) {
   test::inject_fault(ranks.rank());
   std::string complaint;
   try {
-    const mpi::DistributedReport report =
-        mpi::multiply(ranks, failure_of_rank, words["a"], words["b"], kOut, options);
+    const mpi::DistributedReport report = mpi::multiply(ranks, failure_of_rank, words["a"], words["b"], kOut, options);
     if (ranks.rank() == 0) complaint = complaint_about(words, report);
   } catch (const mpi::AgreedFailure& failure) {
     complaint = complaint_about(words, failure, ranks.size());

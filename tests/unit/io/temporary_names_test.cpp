@@ -156,6 +156,21 @@ TEST_CASE("the process ends while another thread gives a file its name") {
   }
 }
 
+TEST_CASE("the process does not end while an output is given its name, and then it may") {
+  const TempFolder folder;
+  const int status = status_of_child([&] {
+    const OutputFile file(folder / "c", {}, TempKind::named);
+    {
+      const Publication outer;
+      const Publication inner;
+      if (try_remove_temporary_files() || folder.names().size() != 1) ::_exit(1);
+    }
+    if (!try_remove_temporary_files() || !folder.names().empty()) ::_exit(2);
+    ::_exit(kEnded);
+  });
+  CHECK(status == kEnded);
+}
+
 TEST_CASE("the process ends while threads make, drop and publish files with names") {
   if (!kForksWithThreads) {
     WARN("not with this sanitizer");

@@ -173,7 +173,7 @@ bool remove_abandoned(int folder_fd, const char* name) {
   if (!file.is_open()) file = io::Descriptor(io::retried([&] { return ::openat(folder_fd, name, O_RDONLY | kFlags); }));
   struct stat info {};
   if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
-  const bool is_free = io::retried([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) == 0;
+  const bool is_free = io::lock_within(file.get(), LOCK_EX | LOCK_NB) == 0;
   return is_free && ::unlinkat(folder_fd, name, 0) == 0;
 }
 

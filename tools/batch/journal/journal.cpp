@@ -228,8 +228,9 @@ io::Descriptor JournalFolder::lock(const std::string& name, int kind) const {
     throw OutputError(file, text("cannot create the lock (", io::error_text(errno), ")"), "choose another --journal");
   }
   const auto give_up = std::chrono::steady_clock::now() + kWaitForDying;
-  while (io::retried([&] { return ::flock(fd.get(), kind | LOCK_NB); }) != 0) {
-    if (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP) return fd;  // a file system without locks
+  while (const int error = io::lock_within(fd.get(), kind | LOCK_NB)) {
+    if (error == ETIMEDOUT) io::throw_no_lock(file);
+    if (error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP) return fd;  // a file system without locks
     const Holder holder = holder_of(file);
     if (holder.is_gone() && std::chrono::steady_clock::now() < give_up) {
       std::this_thread::sleep_for(kLookEvery);

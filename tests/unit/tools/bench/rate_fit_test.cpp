@@ -1,5 +1,6 @@
 // The fit of spmm-bench --calibrate: from times that made-up rates predict back to these rates.
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 

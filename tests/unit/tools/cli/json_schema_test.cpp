@@ -2,6 +2,7 @@
 #include "support/json_schema.hpp"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

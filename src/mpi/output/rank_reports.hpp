@@ -10,9 +10,9 @@
 namespace spmm::mpi {
 
 /// What one rank did.
-struct RankPart {
+struct RankReport {
   std::string host;
-  std::string backend;  ///< "" where the rank had no blocks of A
+  std::string backend;  ///< "" if the rank had no blocks of A
   std::string kernel;
   std::string device;
   std::uint64_t pairs = 0;
@@ -28,8 +28,8 @@ struct RankPart {
   std::uint64_t peak_device_bytes = 0;
 };
 
-Bytes encode(const RankPart& part);
-RankPart decode(const Bytes& bytes);
+Bytes encode(const RankReport& rank);
+RankReport decode(const Bytes& bytes);
 
 /// Files of a result in parts. Values: names without spaces.
 Bytes encode(const std::vector<ResultPart>& parts);

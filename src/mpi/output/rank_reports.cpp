@@ -1,4 +1,5 @@
-#include "mpi/output/rank_parts.hpp"
+// Reports of ranks and files of parts as bytes for other ranks.
+#include "mpi/output/rank_reports.hpp"
 
 #include <cstring>
 #include <sstream>
@@ -18,28 +19,28 @@ std::istringstream as_words(const Bytes& bytes) {
 
 }  // namespace
 
-Bytes encode(const RankPart& part) {
+Bytes encode(const RankReport& rank) {
   std::ostringstream out;
   out.exceptions(std::ios_base::badbit);
   out.precision(17);
-  out << part.pairs << ' ' << part.num_blocks << ' ' << part.divide_s << ' ' << part.fetch_s << ' ' << part.multiply_s
-      << ' ' << part.wait_s << ' ' << part.write_s << ' ' << part.merge_s << ' ' << part.received_bytes << ' '
-      << part.peak_host_bytes << ' ' << part.peak_device_bytes << '\n'
-      << part.host << '\n'
-      << part.backend << '\n'
-      << part.kernel << '\n'
-      << part.device << '\n';
+  out << rank.pairs << ' ' << rank.num_blocks << ' ' << rank.divide_s << ' ' << rank.fetch_s << ' ' << rank.multiply_s
+      << ' ' << rank.wait_s << ' ' << rank.write_s << ' ' << rank.merge_s << ' ' << rank.received_bytes << ' '
+      << rank.peak_host_bytes << ' ' << rank.peak_device_bytes << '\n'
+      << rank.host << '\n'
+      << rank.backend << '\n'
+      << rank.kernel << '\n'
+      << rank.device << '\n';
   return as_bytes(out.str());
 }
 
-RankPart decode(const Bytes& bytes) {
+RankReport decode(const Bytes& bytes) {
   std::istringstream in = as_words(bytes);
-  RankPart part;
-  in >> part.pairs >> part.num_blocks >> part.divide_s >> part.fetch_s >> part.multiply_s >> part.wait_s >>
-      part.write_s >> part.merge_s >> part.received_bytes >> part.peak_host_bytes >> part.peak_device_bytes;
+  RankReport rank;
+  in >> rank.pairs >> rank.num_blocks >> rank.divide_s >> rank.fetch_s >> rank.multiply_s >> rank.wait_s >>
+      rank.write_s >> rank.merge_s >> rank.received_bytes >> rank.peak_host_bytes >> rank.peak_device_bytes;
   in.ignore();
-  for (std::string* const word : {&part.host, &part.backend, &part.kernel, &part.device}) std::getline(in, *word);
-  return part;
+  for (std::string* const word : {&rank.host, &rank.backend, &rank.kernel, &rank.device}) std::getline(in, *word);
+  return rank;
 }
 
 Bytes encode(const std::vector<ResultPart>& parts) {

@@ -6,7 +6,7 @@
 #include "mpi/exchange/launch_check.hpp"
 #include "mpi/exchange/record_store.hpp"
 #include "mpi/output/page_split.hpp"
-#include "mpi/output/rank_parts.hpp"
+#include "mpi/output/rank_reports.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/memory_stream.hpp"
@@ -120,12 +120,12 @@ TEST_CASE("a store beyond its limit says what to do") {
 }
 
 TEST_CASE("what a rank did arrives as it was") {
-  RankPart part{.host = "node 7", .backend = "cuda", .kernel = "esc", .device = "NVIDIA H200"};
+  RankReport part{.host = "node 7", .backend = "cuda", .kernel = "esc", .device = "NVIDIA H200"};
   part.pairs = std::uint64_t{1} << 60;
   part.fetch_s = 0.125;
   part.merge_s = 0.1 + 0.2;  // needs all 17 digits
   part.peak_device_bytes = 3;
-  const RankPart same = decode(encode(part));
+  const RankReport same = decode(encode(part));
   CHECK(same.host == part.host);
   CHECK(same.backend == part.backend);
   CHECK(same.kernel == part.kernel);
@@ -134,5 +134,5 @@ TEST_CASE("what a rank did arrives as it was") {
   CHECK(same.fetch_s == part.fetch_s);
   CHECK(same.merge_s == part.merge_s);
   CHECK(same.peak_device_bytes == 3);
-  CHECK(decode(encode(RankPart())).backend.empty());
+  CHECK(decode(encode(RankReport())).backend.empty());
 }

@@ -1,131 +1,39 @@
-#include "capi/c_report.hpp"
+// Reports and plans as JSON.
+#include "report/json.hpp"
 
-#include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "spmm/multiply.hpp"
 
-namespace spmm::capi {
+namespace spmm::cli {
 namespace {
 
-/// Bytes of the UTF-8 sequence that the text begins with; 0 where it begins with none. Shapes: text not empty.
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  for (std::size_t at = 1; at < length; ++at) {
-    if ((byte(at) & 0xC0U) != 0x80) return 0;
-  }
-  const unsigned second = byte(1);  // too long a form, a surrogate, beyond U+10FFFF
-  const bool is_bad = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) ||
-                      (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90);
-  return is_bad ? 0 : length;
-}
+using io::JsonWriter;
 
-/// Writes members and items in order; whoever calls it keeps brackets balanced.
-class JsonText {
- public:
-  JsonText& open(std::string_view name, char bracket) {
-    begin(name);
-    out_ += bracket;
-    is_first_ = true;
-    return *this;
-  }
-  JsonText& close(char bracket) {
-    out_ += bracket;
-    is_first_ = false;
-    return *this;
-  }
-
-  template <class T>
-  JsonText& add(std::string_view name, const T& value) {
-    begin(name);
-    if constexpr (std::is_same_v<T, bool>) {
-      out_ += value ? "true" : "false";
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      number(value);
-    } else {
-      string(value);
-    }
-    return *this;
-  }
-
-  [[nodiscard]] std::string take() { return std::move(out_); }
-
- private:
-  void begin(std::string_view name) {
-    if (!is_first_) out_ += ',';
-    is_first_ = false;
-    if (name.empty()) return;
-    string(name);
-    out_ += ':';
-  }
-
-  template <class T>
-  void number(T value) {
-    if constexpr (std::is_floating_point_v<T>) {
-      if (!std::isfinite(value)) {
-        out_ += "null";
-        return;
-      }
-    }
-    std::array<char, 32> digits{};
-    out_.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
-  }
-
-  /// What is no UTF-8, as names of files may be, becomes U+FFFD.
-  void string(std::string_view value) {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    out_ += '"';
-    while (!value.empty()) {
-      const auto byte = static_cast<unsigned char>(value.front());
-      const std::size_t length = sequence_length(value);
-      if (byte == '"' || byte == '\\') {
-        (out_ += '\\') += value.front();
-      } else if (byte < 0x20) {
-        ((out_ += "\\u00") += kHex[byte >> 4]) += kHex[byte & 15];
-      } else if (length == 0) {
-        out_ += "\\ufffd";
-      } else {
-        out_ += value.substr(0, length);
-      }
-      value.remove_prefix(std::max<std::size_t>(length, 1));
-    }
-    out_ += '"';
-  }
-
-  std::string out_;
-  bool is_first_ = true;
-};
+/// Layout of the JSON of --report and --plan; it grows when a reader of the old layout would misread the new one.
+constexpr int kReportSchema = 1;
 
 /// Members of one matrix but its last, which are the caller's; bytes are those of one file.
-void open_matrix(JsonText& json, std::string_view name, const std::string& path, const MatrixHeader& header,
+void open_matrix(JsonWriter& json, std::string_view name, const std::filesystem::path& path, const MatrixHeader& header,
                  std::uint64_t num_blocks, std::uint64_t record) {
   json.open(name, '{')
-      .add("path", path)
+      .add("path", path.string())
       .add("n", header.n)
       .add("m", header.m)
       .add("blocks", num_blocks)
       .add("bytes", kHeaderBytes + num_blocks * record);
 }
 
-void add_operand(JsonText& json, std::string_view name, const std::string& path, const MatrixHeader& header,
+void add_operand(JsonWriter& json, std::string_view name, const std::filesystem::path& path, const MatrixHeader& header,
                  bool is_transposed) {
   open_matrix(json, name, path, header, header.num_blocks, input_record_bytes(header.m));
   json.add("transposed", is_transposed).close('}');
 }
 
-void add_parts(JsonText& json, const std::vector<ResultPart>& parts) {
+void add_parts(JsonWriter& json, const std::vector<ResultPart>& parts) {
   json.open("parts", '[');
   for (const ResultPart& part : parts) {
     std::array<char, 9> crc32{};
@@ -142,14 +50,14 @@ void add_parts(JsonText& json, const std::vector<ResultPart>& parts) {
   json.close(']');
 }
 
-void add_result(JsonText& json, const std::string& path, const Report& report) {
+void add_result(JsonWriter& json, const std::filesystem::path& path, const Report& report) {
   open_matrix(json, "c", path, report.c, report.c_blocks, output_record_bytes(report.c.m));
   if (!report.parts.empty()) add_parts(json, report.parts);
   json.close('}');
 }
 
 /// Of a plan: what each device is expected to take; of a report: what it took.
-void add_devices(JsonText& json, const std::vector<DeviceShare>& devices, bool has_run) {
+void add_devices(JsonWriter& json, const std::vector<DeviceShare>& devices, bool has_run) {
   json.open("devices", '[');
   for (const DeviceShare& one : devices) {
     json.open("", '{').add("number", one.number).add("name", one.name).add("share", one.share);
@@ -164,7 +72,7 @@ void add_devices(JsonText& json, const std::vector<DeviceShare>& devices, bool h
   json.close(']');
 }
 
-void add_candidates(JsonText& json, const std::vector<Candidate>& candidates) {
+void add_candidates(JsonWriter& json, const std::vector<Candidate>& candidates) {
   json.open("candidates", '[');
   for (const Candidate& one : candidates) {
     json.open("", '{').add("kernel", one.kernel).add("predicted_ms", one.predicted_ms).add("fits", one.fits).close('}');
@@ -172,7 +80,7 @@ void add_candidates(JsonText& json, const std::vector<Candidate>& candidates) {
   json.close(']');
 }
 
-void add_plan(JsonText& json, const Plan& plan) {
+void add_plan(JsonWriter& json, const Plan& plan) {
   json.open("plan", '{')
       .add("backend", backend_name(plan.backend))
       .add("kernel", plan.kernel)
@@ -209,7 +117,7 @@ void add_plan(JsonText& json, const Plan& plan) {
       .close('}');
 }
 
-void add_proof(JsonText& json, const ProofReport& proof) {
+void add_proof(JsonWriter& json, const ProofReport& proof) {
   json.open("proof", '{')
       .add("columns", proof.num_columns)
       .add("key", proof.key)
@@ -225,17 +133,23 @@ void add_proof(JsonText& json, const ProofReport& proof) {
       .close('}');
 }
 
+/// What reports and plans begin with.
+void add_run(JsonWriter& json, const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
+  json.add("schema", kReportSchema).add("version", version_string()).open("command", '[');
+  for (const std::string& word : names.command) json.add("", word);
+  json.close(']');
+  add_operand(json, "a", names.a, a, plan.transpose_a);
+  add_operand(json, "b", names.b, b, plan.transpose_b);
+}
+
 }  // namespace
 
-std::string report_json(const Report& report, const RunPaths& paths) {
-  constexpr int kReportSchema = 1;
+std::string report_json(const Report& report, const RunNames& names, const ReportLayout& layout) {
   const Plan& plan = report.plan;
-  JsonText json;
-  json.open("", '{').add("schema", kReportSchema).add("version", version_string());
-  json.open("command", '[').close(']');
-  add_operand(json, "a", paths.a, report.a, plan.transpose_a);
-  add_operand(json, "b", paths.b, report.b, plan.transpose_b);
-  add_result(json, paths.out, report);
+  JsonWriter json(layout.indent);
+  json.open("", '{');
+  add_run(json, report.a, report.b, plan, names);
+  add_result(json, names.out, report);
   json.add("pairs", report.pairs)
       .add("saturated_elements", report.saturated_elements)
       .add("gpairs_per_s", report.gpairs_per_s())
@@ -257,7 +171,17 @@ std::string report_json(const Report& report, const RunPaths& paths) {
   for (std::size_t s = 0; s < kStageNames.size(); ++s) {
     json.open(kStageNames[s], '{').add("s", report.stages[s].s).add("bytes", report.stages[s].bytes).close('}');
   }
-  return json.close('}').close('}').take();
+  json.close('}');
+  if (layout.add_own) layout.add_own(json);
+  return json.close('}').take();
 }
 
-}  // namespace spmm::capi
+std::string plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
+  JsonWriter json(2);
+  json.open("", '{');
+  add_run(json, a, b, plan, names);
+  add_plan(json, plan);
+  return json.close('}').take();
+}
+
+}  // namespace spmm::cli
