@@ -79,7 +79,7 @@ class Engine::Impl {
   /// where the CPU is asked for or chosen. Where CUDA was chosen and does not start, the CPU takes its place.
   /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may.
   /// Errors: UsageError (unknown kernel); DeviceError if a device is asked for and there is none.
-  Place place(const Source& a, const Source& b, const ProductOptions& product, MemoryShare& share,
+  Place place(const Source& a, const Source& b, const ProductOptions& product, OutputKind output, MemoryShare& share,
               const std::string& why_not_cuda);
 
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
@@ -113,8 +113,8 @@ class Engine::Impl {
   [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Place& place, MemoryShare& share);
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
   [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const Source& a, const Source& b,
-                                       const ProductOptions& product);
-  [[nodiscard]] unsigned num_devices(const Source& a, const Source& b, const ProductOptions& product,
+                                       const ProductOptions& product, OutputKind output);
+  [[nodiscard]] unsigned num_devices(const Source& a, const Source& b, const ProductOptions& product, OutputKind output,
                                      plan::Machine machine, MemoryShare& share);
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
   Failure try_multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& product,
@@ -173,25 +173,27 @@ std::vector<plan::Gpu> Engine::Impl::expect_gpus(MemoryShare& share) const {
 }
 
 plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const Source& a, const Source& b,
-                                     const ProductOptions& product) {
+                                     const ProductOptions& product, OutputKind output) {
   plan::Limits limits = product_limits(machine, all_options(product));
   limits.num_parts = wanted_parts(a.header(), b.header(), product);
+  limits.has_scratch = output.has_scratch;
+  limits.discards_result = output.discards_result;
   return limits;
 }
 
 /// How many devices a product is to share that insists on CUDA; no matter where they are named.
-unsigned Engine::Impl::num_devices(const Source& a, const Source& b, const ProductOptions& product,
+unsigned Engine::Impl::num_devices(const Source& a, const Source& b, const ProductOptions& product, OutputKind output,
                                    plan::Machine machine, MemoryShare& share) {
   if (devices_.are_named() || devices_.num_expected() == 1) return 1;
   machine.gpus = expect_gpus(share);
-  plan::Limits limits = limits_of(machine, a, b, product);
+  plan::Limits limits = limits_of(machine, a, b, product, output);
   limits.backend = Backend::cuda;
   const plan::Statistics expected = plan::expected_statistics(a.header(), b.header());
   return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
 }
 
-Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions& product, MemoryShare& share,
-                          const std::string& why_not_cuda) {
+Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions& product, OutputKind output,
+                          MemoryShare& share, const std::string& why_not_cuda) {
   Backend backend = insisted_backend(product);
   plan::Machine machine{.num_cores = usable_cores(),
                         .host_limit_bytes = share.host_limit_bytes(
@@ -203,7 +205,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   if (is_open && (!devices_.started().empty() || cuda::may_start(machine.why_no_gpu))) {
     machine.gpus = expect_gpus(share);
-    place.choice = choose_backend(a, b, limits_of(machine, a, b, product), workers_);
+    place.choice = choose_backend(a, b, limits_of(machine, a, b, product, output), workers_);
     backend = place.choice->backend;
     if (backend == Backend::cpu && place.choice->cuda_s > 0) {
       devices_.add_lost(place.choice->cpu_s - place.choice->cuda_s + machine.gpus.front().start_s);
@@ -211,7 +213,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
     machine.gpus.clear();
   }
   if (backend == Backend::cuda) {
-    const unsigned num = place.choice ? place.choice->num_devices : num_devices(a, b, product, machine, share);
+    const unsigned num = place.choice ? place.choice->num_devices : num_devices(a, b, product, output, machine, share);
     std::optional<Prefetching> prefetching;
     if (devices_.started().empty()) prefetching.emplace(a, b, budget_);
     place.devices = devices_.start(num, machine.why_no_gpu);
@@ -223,7 +225,7 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
     }
   }
   const bool has_device = !place.devices.empty();
-  place.limits = limits_of(machine, a, b, product);
+  place.limits = limits_of(machine, a, b, product, output);
   place.limits.shares_always = true;  // it has been decided which
   place.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
   if (place.choice && (has_device || backend == Backend::cpu)) {
@@ -237,7 +239,6 @@ Place Engine::Impl::place(const Source& a, const Source& b, const ProductOptions
 void Engine::Impl::run(const Source& a, const Source& b, Sink& sink, const Place& place, const ProductOptions& product,
                        Run run, Report& report) const {
   plan::Limits limits = place.limits;
-  limits.has_scratch = !run.scratch_folders.empty();
   leave_room_for_result(a, b, sink, limits);
   run.keeps_result = sink.keeps_records();
   if (product.verify_full) return prove_product(a, b, sink, limits, product, run, report);
@@ -269,7 +270,7 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const Source& a, const Source& 
   try {
     {
       const auto timing = record.clock.scope(Stage::open);
-      place = this->place(a, b, product, share, why_not_cuda);
+      place = this->place(a, b, product, record.output, share, why_not_cuda);
     }
     std::vector<DeviceUse> more_devices;
     auto more_share = place.shares.begin();
@@ -334,6 +335,8 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     check_output_is_no_input(a, out);
     check_output_is_no_input(b, out);
     record.scratch_folders = io::scratch_folders(out);
+    std::error_code ignored;
+    record.output = {.has_scratch = true, .discards_result = fs::is_character_file(out, ignored)};
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
     const std::uint32_t m = source_a->header().m;
     num_parts = wanted_parts(source_a->header(), source_b->header(), options);
@@ -384,8 +387,7 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   check_shapes(*source_a, *source_b);
   MemoryShare share(impl_->budget());
   const ProductOperands operands(*source_a, *source_b, options);
-  Place place = impl_->place(operands.a(), operands.b(), options, share, "");
-  place.limits.has_scratch = true;
+  Place place = impl_->place(operands.a(), operands.b(), options, {.has_scratch = true}, share, "");
   std::uint64_t proof_bytes = 0;
   if (options.verify_full) proof_bytes = leave_to_proof(operands.a(), operands.b(), kMaxProofColumns, place.limits);
   if (options.verify_blocks != 0 && !options.verify_full)

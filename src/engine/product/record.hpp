@@ -16,6 +16,12 @@
 
 namespace spmm {
 
+/// What a plan may know of the output.
+struct OutputKind {
+  bool has_scratch = false;      // as in plan::Limits
+  bool discards_result = false;  // likewise
+};
+
 /// Clock, report and trace of one product.
 struct ProductRecord {
   explicit ProductRecord(const ProductOptions& options) : trace(options.trace) {}
@@ -26,6 +32,7 @@ struct ProductRecord {
   StageClock clock{cuda::stage_hooks(), trace != nullptr ? &log.emplace(start) : nullptr};
   Report report{};
   std::vector<std::string> scratch_folders{};  // as in Run
+  OutputKind output{};
 
   /// Completes the report when everything is done.
   void close() {
