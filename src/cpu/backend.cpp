@@ -50,18 +50,7 @@ ProductStats run_kernel(Prepared& product, Isa isa, Sink& sink, const plan::Exec
       return multiply_row_merge(product, isa, sink, execution, run);
     case plan::KernelId::dense_blas:
       return multiply_dense_blas(product, sink, execution, run);
-    case plan::KernelId::reference:  // does not start from prepared operands
-    case plan::KernelId::rows:
-    case plan::KernelId::row_spread:
-    case plan::KernelId::pair_list:
-    case plan::KernelId::small_blocks:
-    case plan::KernelId::row_rank:
-    case plan::KernelId::dense_tensor:
-    case plan::KernelId::tile_tensor:
-    case plan::KernelId::dense_tiled:
-    case plan::KernelId::two_pointer:
-    case plan::KernelId::binary_search:
-    case plan::KernelId::host_driven:
+    default:  // reference does not start from prepared operands
       break;
   }
   throw std::logic_error("no CPU kernel: " + execution.kernel);
