@@ -1,6 +1,7 @@
 #include "cpu/backend.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "cpu/dense/blas.hpp"
@@ -13,6 +14,17 @@
 namespace spmm::cpu {
 namespace {
 
+/// The share of C's rows that are expected to meet a block with an element of more than 15 bits, if such blocks lie
+/// anywhere in their operand.
+double wide_share(const Operand& a, const Operand& b) {
+  if (a.cols.size() == 0 || b.cols.size() == 0) return 0;
+  const auto row_blocks = [](const Operand& x) { return static_cast<double>(x.cols.size()) / x.num_rows(); };
+  const auto small_rows = [&](const Operand& x) {
+    return std::pow(1 - static_cast<double>(x.large_blocks) / static_cast<double>(x.cols.size()), row_blocks(x));
+  };
+  return 1 - small_rows(a) * std::pow(small_rows(b), row_blocks(a));
+}
+
 plan::Statistics statistics_of(const Prepared& product, const MatrixHeader& a, const MatrixHeader& b) {
   plan::Statistics s{.a = a,
                      .b = b,
@@ -21,7 +33,8 @@ plan::Statistics statistics_of(const Prepared& product, const MatrixHeader& a, c
                      .b_rows = product.b.num_rows(),
                      .tile_pairs = static_cast<double>(product.tile_pairs),
                      .likely_c_blocks = product.likely_c_blocks,
-                     .max_element = std::max(product.a.bound, product.b.bound)};
+                     .max_element = std::max(product.a.bound, product.b.bound),
+                     .wide_share = wide_share(product.a, product.b)};
   std::uint64_t num_c_blocks = 0;
   for (const std::uint64_t pairs : product.row_pairs) {
     num_c_blocks += std::min<std::uint64_t>(pairs, product.blocks_per_side);
@@ -37,18 +50,7 @@ ProductStats run_kernel(Prepared& product, Isa isa, Sink& sink, const plan::Exec
       return multiply_row_merge(product, isa, sink, execution, run);
     case plan::KernelId::dense_blas:
       return multiply_dense_blas(product, sink, execution, run);
-    case plan::KernelId::reference:  // does not start from prepared operands
-    case plan::KernelId::rows:
-    case plan::KernelId::row_spread:
-    case plan::KernelId::pair_list:
-    case plan::KernelId::small_blocks:
-    case plan::KernelId::row_rank:
-    case plan::KernelId::dense_tensor:
-    case plan::KernelId::tile_tensor:
-    case plan::KernelId::dense_tiled:
-    case plan::KernelId::two_pointer:
-    case plan::KernelId::binary_search:
-    case plan::KernelId::host_driven:
+    default:  // reference does not start from prepared operands
       break;
   }
   throw std::logic_error("no CPU kernel: " + execution.kernel);

@@ -96,7 +96,7 @@ CutUnits tile_units(const TileMaps& tiles) {
 
 /// Whether pairs of each block of A are wanted: all kernels but row-spread expand, or weigh rows by them.
 bool wants_block_pairs(const plan::Execution& execution) {
-  if (execution.id != plan::KernelId::rows && execution.id != plan::KernelId::row_spread) return true;
+  if (!plan::row_of(execution.id).spreads_rows) return true;
   return std::any_of(execution.panels.begin(), execution.panels.end(),
                      [](const plan::Panel& panel) { return panel.expand; });
 }

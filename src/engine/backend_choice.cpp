@@ -75,7 +75,9 @@ plan::Statistics sample_statistics(const ProductOperands& operands, unsigned num
     const std::uint32_t found = b_blocks[at.j].load(std::memory_order_relaxed);
     if (found != 0) pairs.fetch_add(found, std::memory_order_relaxed);
   });
+  const double evenly_spread = std::max(1.0, s.num_pairs);
   s.num_pairs = static_cast<double>(pairs.load()) * of_a * of_b;
+  s.tile_pairs *= s.num_pairs / evenly_spread;
   s.num_c_blocks = std::min(s.num_c_blocks, s.num_pairs);
   s.likely_c_blocks = s.num_c_blocks;
   return s;

@@ -110,8 +110,8 @@ class Engine::Impl {
   /// where the CPU is asked for or chosen. Where CUDA was chosen and does not start, the CPU takes its place.
   /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may.
   /// Errors: UsageError (unknown kernel); DeviceError if a device is asked for and there is none.
-  Target choose_target(const ProductOperands& operands, const ProductOptions& product, MemoryShare& share,
-                       const std::string& why_not_cuda, bool is_on_device = false);
+  Target choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,
+                       MemoryShare& share, const std::string& why_not_cuda);
 
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
@@ -144,8 +144,8 @@ class Engine::Impl {
   [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Target& target, MemoryShare& share);
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
   [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const plan::Statistics& expected,
-                                       const ProductOptions& product);
-  [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, const ProductOptions& product,
+                                       const ProductOptions& product, OutputKind output);
+  [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, const ProductOptions& product, OutputKind output,
                                      plan::Machine machine, MemoryShare& share);
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
   Failure try_multiply(const ProductOperands& operands, Sink& sink, const ProductOptions& product,
@@ -202,24 +202,26 @@ std::vector<plan::Gpu> Engine::Impl::expect_gpus(MemoryShare& share) const {
 }
 
 plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const plan::Statistics& expected,
-                                     const ProductOptions& product) {
+                                     const ProductOptions& product, OutputKind output) {
   plan::Limits limits = product_limits(machine, all_options(product));
   limits.num_parts = wanted_parts(expected, product);
+  limits.has_scratch = output.has_scratch;
+  limits.discards_result = output.discards_result;
   return limits;
 }
 
 /// How many devices a product is to share that insists on CUDA; no matter where they are named.
-unsigned Engine::Impl::num_devices(const plan::Statistics& expected, const ProductOptions& product,
+unsigned Engine::Impl::num_devices(const plan::Statistics& expected, const ProductOptions& product, OutputKind output,
                                    plan::Machine machine, MemoryShare& share) {
-  if (devices_.are_named() || devices_.num_expected() == 1) return 1;
+  if (output.stays_on_device || devices_.are_named() || devices_.num_expected() == 1) return 1;
   machine.gpus = expect_gpus(share);
-  plan::Limits limits = limits_of(machine, expected, product);
+  plan::Limits limits = limits_of(machine, expected, product, output);
   limits.backend = Backend::cuda;
   return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
 }
 
-Target Engine::Impl::choose_target(const ProductOperands& operands, const ProductOptions& product, MemoryShare& share,
-                                   const std::string& why_not_cuda, bool is_on_device) {
+Target Engine::Impl::choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,
+                                   MemoryShare& share, const std::string& why_not_cuda) {
   Backend backend = insisted_backend(product);
   plan::Machine machine{.num_cores = usable_cores(),
                         .host_limit_bytes = share.host_limit_bytes(
@@ -231,7 +233,7 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   if (is_open && (!devices_.started().empty() || cuda::may_start(machine.why_no_gpu))) {
     machine.gpus = expect_gpus(share);
-    target.choice = choose_backend(operands, limits_of(machine, operands.expected(), product), workers_);
+    target.choice = choose_backend(operands, limits_of(machine, operands.expected(), product, output), workers_);
     backend = target.choice->backend;
     if (backend == Backend::cpu && target.choice->cuda_s > 0) {
       devices_.add_lost(target.choice->cpu_s - target.choice->cuda_s + machine.gpus.front().start_s);
@@ -239,9 +241,8 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
     machine.gpus.clear();
   }
   if (backend == Backend::cuda) {
-    const unsigned num = is_on_device    ? 1
-                         : target.choice ? target.choice->num_devices
-                                         : num_devices(operands.expected(), product, machine, share);
+    const unsigned num =
+        target.choice ? target.choice->num_devices : num_devices(operands.expected(), product, output, machine, share);
     std::optional<Prefetching> prefetching;
     if (devices_.started().empty()) prefetching.emplace(operands.inputs(), budget_);
     target.devices = devices_.start(num, machine.why_no_gpu);
@@ -253,7 +254,8 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
     }
   }
   const bool has_device = !target.devices.empty();
-  target.limits = limits_of(machine, operands.expected(), product);
+  if (output.stays_on_device && has_device) target.devices.resize(1);  // the one that holds the operands
+  target.limits = limits_of(machine, operands.expected(), product, output);
   target.limits.shares_always = true;  // it has been decided which
   target.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
   if (target.choice && (has_device || backend == Backend::cpu)) {
@@ -277,8 +279,7 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands
     Target target;
     {
       const auto timing = record.clock.scope(Stage::open);
-      target = choose_target(operands, product, share, why_not_cuda, record.arrays != nullptr);
-      if (record.arrays != nullptr) target.devices.resize(1);  // the one that holds them
+      target = choose_target(operands, product, record.output, share, why_not_cuda);
     }
     const std::vector<DeviceUse> more_devices = target.more_devices();
     const Run run{.clock = record.clock,
@@ -341,6 +342,8 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     check_output_is_no_input(a, out);
     check_output_is_no_input(b, out);
     record.scratch_folders = io::scratch_folders(out);
+    std::error_code ignored;
+    record.output = {.has_scratch = true, .discards_result = fs::is_character_file(out, ignored)};
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
     const std::uint32_t m = source_a->header().m;
     num_parts = wanted_parts(plan::expected_statistics(source_a->header(), source_b->header()), options);
@@ -381,6 +384,7 @@ DeviceBsrMatrix Engine::multiply(const DeviceBsrView& a, const DeviceBsrView& b,
   ProductRecord record(options);
   DeviceProduct product(a, b, call, options);
   record.arrays = &product.arrays();
+  record.output.stays_on_device = true;
   impl_->multiply({product.a(), product.b()}, product.sink(), kResult, product.options(), record);
   record.close();
   product.result().num_saturated = record.report.saturated_elements;
@@ -404,8 +408,7 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   MemoryShare share(impl_->budget());
   const ProductOperands operands(*source_a, *source_b, options);
   const plan::Statistics& expected = operands.expected();
-  Target target = impl_->choose_target(operands, options, share, "");
-  target.limits.has_scratch = true;
+  Target target = impl_->choose_target(operands, options, {.has_scratch = true}, share, "");
   std::uint64_t proof_bytes = 0;
   if (options.verify_full) {
     proof_bytes = leave_to_proof(expected, kMaxProofColumns, target.limits);

@@ -9,7 +9,6 @@
 namespace spmm::plan {
 namespace {
 
-constexpr std::uint64_t kDenseBufferBytes = 8u << 20;  // DGEMM wants large panels, which follow the buffers
 constexpr std::uint64_t kMinBufferBytes = 256u << 10;  // less only where memory is short
 
 /// What the search is about.
@@ -30,7 +29,7 @@ std::uint64_t whole_records(std::uint64_t bytes, std::uint64_t record) {
 std::uint64_t useful_buffer_bytes(const KernelRow& kernel, const Statistics& s, std::uint64_t record) {
   constexpr double kBuffersOfResult = 8;
   const double bytes = s.num_c_blocks * static_cast<double>(record) / kBuffersOfResult;
-  if (kernel.id == KernelId::dense_blas) return std::max(record, kDenseBufferBytes);
+  if (kernel.buffer_bytes != 0) return std::max(record, kernel.buffer_bytes);
   if (bytes >= static_cast<double>(kNearBufferBytes)) return std::max(record, kNearBufferBytes);
   return std::max({record, kMinBufferBytes, static_cast<std::uint64_t>(bytes)});
 }
@@ -78,7 +77,8 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
   const std::uint64_t record = output_record_bytes(std::max(1u, s.m()));
   const HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa);
   const std::uint64_t useful_bytes = useful_buffer_bytes(kernel, s, record);
-  const unsigned most_threads = kernel.id == KernelId::reference ? 1 : std::max(1u, limits.num_threads);
+  const unsigned most_threads =
+      std::max(1u, std::min(limits.num_threads, kernel.max_threads == 0 ? limits.num_threads : kernel.max_threads));
   HostShape best;
   for (unsigned threads = most_threads; threads > 0; threads = threads * 3 / 4) {
     for (const std::uint64_t buffers : numbers_of_buffers(threads)) {
@@ -101,7 +101,7 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
   e.host_need_bytes = need.total(best.num_threads, best.num_buffers, best.buffer_bytes);
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
-  if (kernel.id == KernelId::dense_blas) {
+  if (kernel.has_host_panels) {
     e.dense_panels =
         share_dense_panels(dense_extent(s), kDenseBytesPerBufferByte * best.buffer_bytes, best.num_threads);
   }

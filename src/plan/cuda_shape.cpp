@@ -19,7 +19,7 @@ Refusal memory_refusal(const char* what, std::uint64_t need) {
 
 /// Whether a kernel reads blocks padded to a side that it is compiled for.
 bool pads_blocks(const KernelRow& kernel) {
-  return !kernel.b_by_columns && !kernel.is_dense() && kernel.id != KernelId::small_blocks;
+  return !kernel.b_by_columns && !kernel.is_dense() && !kernel.reads_unpadded;
 }
 
 /// Whether panels may be multiplied from lists of pairs, which name blocks in file order.
@@ -47,8 +47,7 @@ void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, con
     return;
   }
   const std::uint64_t left = e.device_limit_bytes - operands.resident;
-  const std::uint64_t panel_bytes = kernel.id == KernelId::row_rank ? kernels::kRankPanelBytes : kernels::kPanelBytes;
-  const std::uint64_t useful = std::min<std::uint64_t>(panel_bytes / record + 1, std::uint64_t{s.nb()} * s.nb());
+  const std::uint64_t useful = std::min<std::uint64_t>(kernel.panel_bytes / record + 1, std::uint64_t{s.nb()} * s.nb());
   e.max_c_blocks = std::clamp<std::uint64_t>(left / per_c_block, 1, std::max<std::uint64_t>(1, useful));
   e.device_need_bytes = std::max(operands.build_peak, operands.resident + e.max_c_blocks * per_c_block);
 }
@@ -206,8 +205,8 @@ void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
                .hint = "use another kernel, or ProductOptions::force = true"};
 }
 
-/// Why small-blocks cannot run a product, or "". Scratch per row must stay within what its C blocks bring: a long row
-/// has a unit for each of its chunks.
+}  // namespace
+
 std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s) {
   if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
   if (s.nb() == 0) return {};
@@ -220,19 +219,11 @@ std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s) {
   return fits || !long_rows ? "" : "rows with many pairs, and too many block columns";
 }
 
-/// Why row-rank cannot run a product, or "".
 std::string row_rank_refusal(const KernelRow& kernel, const Statistics& s) {
   if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
   if (s.c_columns() <= kernels::kMaxRankedColumns) return {};
   return text("takes up to ", kernels::kMaxRankedColumns, " block columns, not ", s.c_columns());
 }
-
-std::string refusal_of(const KernelRow& kernel, const Statistics& s) {
-  if (kernel.id == KernelId::small_blocks) return small_blocks_refusal(kernel, s);
-  return kernel.id == KernelId::row_rank ? row_rank_refusal(kernel, s) : "";
-}
-
-}  // namespace
 
 Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
   Execution e;
@@ -249,7 +240,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
                  .hint = "leave ProductOptions::kernel out"};
     return e;
   }
-  if (const std::string problem = refusal_of(kernel, s); !problem.empty()) {
+  if (const std::string problem = kernel.refusal == nullptr ? "" : kernel.refusal(kernel, s); !problem.empty()) {
     e.refusal = {.kind = Refusal::Kind::usage,
                  .what = text("ProductOptions::kernel ", kernel.name),
                  .problem = problem,
@@ -302,7 +293,7 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   const double esc_pairs_per_block = limits.rates().of_side(s.m()).esc_pairs_per_block;
   e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, esc_pairs_per_block);
   e.expected_panels = e.panels.size();
-  if (kernel.id == KernelId::dense_tensor && e.num_planes > 1) {
+  if (kernel.prefilters && e.num_planes > 1) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
   }
   if (may_list(kernel)) {
@@ -310,7 +301,7 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
     // Blocks are padded where they are gathered.
     e.operand_layout = all_listed && !is_padded(s.m()) ? Layout::rows_file_order : Layout::rows;
   }
-  if (kernel.id == KernelId::host_driven) limit_launches(e, s, limits);
+  if (kernel.launches_each_c_block) limit_launches(e, s, limits);
 }
 
 void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
@@ -336,15 +327,17 @@ void want_row_sample(Execution& e, const Statistics& s, const Limits& limits) {
   if (limits.kernel || s.row_sample.num_rows != 0 || s.num_pairs < 1 || limits.num_devices() > 1) return;
   const auto mean_pairs = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   const bool is_worth = e.predicted_ms - build_ms(s, limits.rates()) > kernels::kRowSampleWorthMs;
-  const KernelRow& ranked = row_of(KernelId::row_rank);
+  const auto all = registry();
+  const KernelRow& ranked =
+      *std::find_if(all.begin(), all.end(), [](const KernelRow& row) { return row.samples_rows; });
   if (!is_worth || mean_pairs > kernels::kMaxSampledRowPairs || !has_even_rows(s) || e.is_in_slabs() ||
-      !row_rank_refusal(ranked, s).empty()) {
+      !ranked.refusal(ranked, s).empty()) {
     return;
   }
   Statistics best = s;  // all rows of B that a row of A meets have the same columns, side by side
   const double least = s.num_pairs / static_cast<double>(s.a.num_blocks);
   best.row_sample = {.num_rows = 1, .pairs = mean_pairs, .c_blocks = least, .columns = least};
-  e.wants_row_sample = e.id == KernelId::row_rank || row_rank_ms(best, {}, limits.rates()) < kClearly * e.predicted_ms;
+  e.wants_row_sample = e.id == ranked.id || ranked.device_ms(best, {}, limits.rates()) < kClearly * e.predicted_ms;
 }
 
 }  // namespace spmm::plan

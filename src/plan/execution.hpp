@@ -45,7 +45,7 @@ struct Refusal {
 };
 
 struct Execution : Plan {
-  KernelId id = KernelId::reference;
+  KernelId id{};
   Layout operand_layout = Layout::rows;
   bool wants_row_counts = false;      ///< exact: panels cannot be cut before pairs are known row by row; count again
   bool wants_tile_counts = false;     ///< exact: tile-tensor may be faster; decide again with its tiles counted

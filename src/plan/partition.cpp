@@ -66,11 +66,12 @@ double total_seconds(const Statistics& whole, const Execution& slab, const Stati
                      const Limits& limits, SlabReads reads) {
   const bool reads_own = reads == SlabReads::own || (reads == SlabReads::own_in_order && d.num_b() > 1);
   const double between = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
-  const double one_s = reads_own ? slab_seconds(slab, slabs, limits)
-                                 : product_seconds(slab, slabs, limits) + read_seconds(std::max(0.0, between), limits);
+  const double one_s =
+      slab_seconds(slab, slabs, limits) + (reads_own ? 0 : read_seconds(std::max(0.0, between), limits));
   const double result_bytes = whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m()));
   const double merging = d.num_b() > 1 ? merge_seconds(result_bytes) : 0;
-  return static_cast<double>(d.num_a()) * d.num_b() * one_s + merging + start_seconds(slab, limits);
+  return static_cast<double>(d.num_a()) * d.num_b() * one_s + merging + count_seconds(whole, limits) +
+         start_seconds(slab, limits);
 }
 
 /// Whether operands may be sorted into a scratch file first.
@@ -212,15 +213,21 @@ class SortedSlabs {
     return whole_.b.num_blocks * (1 - std::exp(-a_blocks * met_per_block_));
   }
 
+  /// Ranges of records of B that are read for so many blocks of A: groups, of which neighbours are joined.
+  [[nodiscard]] double num_ranges(double a_blocks) const {
+    const double missed = std::exp(-a_blocks / num_groups_);
+    return num_groups_ * (1 - missed) * missed + 1;
+  }
+
   /// What is expected of slabs that keep these limits.
   [[nodiscard]] Execution with_caps(const SlabCaps& caps) const {
     const double share = static_cast<double>(caps.b_blocks) / whole_.b.num_blocks;
     const double met = share < 1 ? -std::log1p(-share) / met_per_block_ : whole_.a.num_blocks;
     double a_blocks = std::min({static_cast<double>(caps.a_blocks), met, static_cast<double>(whole_.a.num_blocks)});
-    double parts = 1;  // of the columns of B, if a single row needs too much
-    if (a_blocks < row_blocks_) {
+    double parts = 1;                                       // of the columns of B, if a single row needs too much
+    if (a_blocks < row_blocks_ + std::sqrt(row_blocks_)) {  // rows differ: many will not fit
       a_blocks = row_blocks_;
-      parts = std::ceil(needed(row_blocks_) / static_cast<double>(blocks_of_row_part(caps)));
+      parts = std::ceil(needed(row_blocks_) / static_cast<double>(row_part_blocks(caps)));
     }
     const double b_blocks = needed(a_blocks) / parts;
     Statistics slabs = expected(static_cast<std::uint64_t>(std::ceil(a_blocks)),
@@ -242,24 +249,26 @@ class SortedSlabs {
     e.scratch_bytes = scratch_bytes(whole_);
     e.host_need_bytes += limits_.host_bytes - limits.host_bytes;
     e.host_limit_bytes = limits_.host_bytes;
-    e.predicted_s = num_slabs * slab_seconds(e, slabs, limits) + sort_seconds(whole_, limits_) +
-                    num_slabs / parts * read_seconds(passed_over, limits_);
+    const double picked_s = parts > 1 ? pick_seconds(b_blocks * parts, b_blocks) : 0;
+    e.predicted_s = num_slabs * (sorted_slab_seconds(e, slabs, limits, num_ranges(a_blocks)) + picked_s) +
+                    sort_seconds(whole_, limits_) + num_slabs / parts * read_seconds(passed_over, limits_);
     e.expected_pairs = whole_.num_pairs;
     e.expected_output_blocks = whole_.num_c_blocks;
     e.expected_panels = static_cast<std::uint64_t>(static_cast<double>(e.expected_panels) * num_slabs);
     return e;
   }
 
-  /// Of B, for a single row with more blocks than others: an eighth of what a slab has.
-  static std::uint64_t blocks_of_row_part(const SlabCaps& caps) {
-    constexpr std::uint64_t kLess = 8;
-    return std::max<std::uint64_t>(1, caps.b_blocks / kLess);
-  }
-
-  /// The same, and what then fits of A.
+  /// For a single row with more blocks than others: an eighth of what a slab has of B, and what then fits of A. No less
+  /// than some rows of A have blocks, as one column of B may have as many.
   [[nodiscard]] SlabCaps row_caps_beside(const SlabCaps& caps) const {
-    const std::uint64_t b_blocks = blocks_of_row_part(caps);
+    const std::uint64_t b_blocks = row_part_blocks(caps);
     return {.a_blocks = most_of_a(b_blocks), .b_blocks = b_blocks};
+  }
+  [[nodiscard]] std::uint64_t row_part_blocks(const SlabCaps& caps) const {
+    constexpr std::uint64_t kLess = 8;
+    constexpr double kLeastRows = 4;
+    const std::uint64_t least = std::min(caps.b_blocks, static_cast<std::uint64_t>(kLeastRows * row_blocks_));
+    return std::max({std::uint64_t{1}, caps.b_blocks / kLess, least});
   }
 
   const Statistics& whole_;
@@ -310,8 +319,12 @@ Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab
     }
   }
   if (!may_sort(whole, limits)) return best.execution;
-  Option sorted{.execution = SortedSlabs(whole, limits, decide_slab).best()};
-  return is_better(sorted, best) ? std::move(sorted.execution) : std::move(best.execution);
+  // Sorted slabs grow until they reach the limit. Others may turn out larger than expected, and nothing fits then.
+  constexpr double kSurer = 1.3;
+  Execution sorted = SortedSlabs(whole, limits, decide_slab).best();
+  const bool takes_sorted = !sorted.is_refused() && (best.execution.is_refused() || !best.keeps_results ||
+                                                     sorted.predicted_s < kSurer * best.execution.predicted_s);
+  return takes_sorted || is_better({.execution = sorted}, best) ? std::move(sorted) : std::move(best.execution);
 }
 
 }  // namespace spmm::plan

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kernels/tuning.hpp"
+#include "plan/cuda_shape.hpp"
 #include "plan/models/device_models.hpp"
 #include "plan/models/host_models.hpp"
 
@@ -17,12 +18,14 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .summary = "per panel pair-list or row-spread, by density",
      .is_automatic = true,
      .listing = Listing::by_density,
+     .spreads_rows = true,
      .device_ms = rows_ms},
     {.id = KernelId::row_spread,
      .name = "row-spread",
      .backend = Backend::cuda,
      .summary = "Gustavson: one CTA per column chunk of a result row, sums in shared memory",
      .listing = Listing::never,
+     .spreads_rows = true,
      .device_ms = row_spread_ms},
     {.id = KernelId::pair_list,
      .name = "pair-list",
@@ -38,6 +41,8 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .max_side = kernels::kMaxSmallSide,
      .max_automatic_side = kernels::kMaxPickedSmallSide,
      .listing = Listing::bounded,
+     .reads_unpadded = true,
+     .refusal = small_blocks_refusal,
      .device_ms = small_blocks_ms},
     {.id = KernelId::row_rank,
      .name = "row-rank",
@@ -46,6 +51,10 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .is_automatic = true,
      .max_side = kernels::kMaxRankedSide,
      .listing = Listing::bounded,
+     .samples_rows = true,
+     .may_outgrow = true,
+     .panel_bytes = kernels::kRankPanelBytes,
+     .refusal = row_rank_refusal,
      .device_ms = row_rank_ms},
     {.id = KernelId::dense_tensor,
      .name = "dense-tensor",
@@ -55,6 +64,7 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .fills_tiles = true,
      .needs_hopper = true,
      .expansion = Expansion::byte_planes,
+     .prefilters = true,
      .device_ms = dense_tensor_ms},
     {.id = KernelId::tile_tensor,
      .name = "tile-tensor",
@@ -93,7 +103,8 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .summary = "the host merges the lists and launches one result block at a time",
      .b_by_columns = true,
      .fills_tiles = true,
-     .listing = Listing::by_density},
+     .listing = Listing::by_density,
+     .launches_each_c_block = true},
     {.id = KernelId::row_merge,
      .name = "row-merge",
      .backend = Backend::cpu,
@@ -107,12 +118,15 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .summary = "dense panels of doubles",
      .is_automatic = true,
      .needs_blas = true,
+     .buffer_bytes = 8u << 20,  // DGEMM wants large panels, which follow the buffers
+     .has_host_panels = true,
      .host_ms = dense_blas_ms,
      .host_bytes = dense_blas_bytes},
     {.id = KernelId::reference,
      .name = "reference",
      .backend = Backend::cpu,
      .summary = "the definition, one thread, slow",
+     .max_threads = 1,
      .host_ms = reference_ms,
      .host_bytes = reference_bytes},
 }};

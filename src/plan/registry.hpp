@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/tuning.hpp"
 #include "plan/memory/host_bytes.hpp"
 #include "plan/models/device_rates.hpp"
 #include "plan/panels/panels.hpp"
@@ -32,6 +33,10 @@ using HostModel = double (*)(const Statistics&, const Limits&, unsigned num_thre
 /// Host memory of a CPU kernel.
 using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 
+/// Why a CUDA kernel cannot run a product, or "".
+struct KernelRow;
+using DeviceRefusal = std::string (*)(const KernelRow&, const Statistics&);
+
 /// The memory of dense operands: none, byte planes, u16 elements, or byte planes of non-empty tiles.
 enum class Expansion : std::uint8_t { none, byte_planes, elements, tiles };
 
@@ -49,6 +54,17 @@ struct KernelRow {
   std::uint32_t max_automatic_side = 0;  ///< largest m for which "auto" may take it; 0 = any
   Listing listing = Listing::never;
   Expansion expansion = Expansion::none;
+  bool reads_unpadded = false;         ///< takes blocks as they are, of any side
+  bool spreads_rows = false;           ///< wants no pairs of single blocks of A for panels that are not listed
+  bool prefilters = false;             ///< may prove saturation by high bytes first
+  bool samples_rows = false;           ///< is predicted from some rows of the result
+  bool launches_each_c_block = false;  ///< from the host
+  bool may_outgrow = false;            ///< exact: may want more memory than was expected of headers
+  std::uint64_t panel_bytes = kernels::kPanelBytes;  ///< CUDA: records of a panel that are useful
+  std::uint64_t buffer_bytes = 0;  ///< CPU: output buffers that are useful; 0 = as the result asks for
+  unsigned max_threads = 0;        ///< CPU; 0 = any number
+  bool has_host_panels = false;    ///< CPU: works on dense panels
+  DeviceRefusal refusal = nullptr;
   DeviceModel device_ms = nullptr;  ///< null: not predicted, only run when named
   HostModel host_ms = nullptr;
   HostMemory host_bytes = nullptr;

@@ -65,6 +65,7 @@ struct Statistics {
   double tile_pairs = 0;       ///< tiles of B that blocks of A meet (plan/memory/tiles.hpp); 0 = there are none
   double likely_c_blocks = 0;  ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
+  double wide_share = 1;               ///< rows of C that meet an element of more than 15 bits; exact, CPU: estimated
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
   TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them
   RowSample row_sample{};              ///< the same
@@ -116,6 +117,7 @@ struct Limits {
   bool shares_always = false;                ///< they do; else only where the product is predicted to end earlier
   std::uint32_t num_parts = 0;               ///< files of the result; 0 = it is one file
   bool has_scratch = false;                  ///< slabs may be read from a scratch file
+  bool discards_result = false;              ///< the output is a character device, such as /dev/null
   std::string why_no_device{};
   Isa isa = Isa::portable;
   bool has_blas = false;

@@ -101,13 +101,27 @@ void index_rows(const Source& source, const Entries& entries, const Run& run, Op
   out.row_ptr.truncate(num_rows + 1);
 }
 
+/// What is known of the elements of some blocks.
+struct SeenElements {
+  std::uint32_t bits = 0;          // that occur in any element
+  std::uint64_t large_blocks = 0;  // as in Operand
+
+  void add(std::uint32_t block_bits) {
+    bits |= block_bits;
+    large_blocks += block_bits >> 15;
+  }
+  void leave_in(Operand& out) const {
+    std::atomic_ref(out.bound).fetch_or(bits, std::memory_order_relaxed);
+    std::atomic_ref(out.large_blocks).fetch_add(large_blocks, std::memory_order_relaxed);
+  }
+};
+
 /// Copies columns and blocks into sorted order.
 void gather(const AlignedArray<std::byte>& raw, const Entries& entries, std::uint64_t record, unsigned bits,
             PackBlock pack, const PackedShape& shape, std::uint64_t stride, const Run& run, Operand& out) {
-  std::atomic<std::uint32_t> bound = 0;
   run.parallel_for(entries.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
-    std::uint32_t seen = 0;
+    SeenElements seen;
     for (std::uint64_t x = begin; x < end; ++x) {
       if (x + kPrefetchRecords < end) {
         const std::byte* ahead = raw.data() + entries[x + kPrefetchRecords].value * record;
@@ -116,11 +130,10 @@ void gather(const AlignedArray<std::byte>& raw, const Entries& entries, std::uin
         __builtin_prefetch(ahead + record - 1);
       }
       out.cols[x] = unpack_key(entries[x].key, bits).j;
-      seen |= pack(shape, raw.data() + entries[x].value * record + kIndexBytes, out.values.data() + x * stride);
+      seen.add(pack(shape, raw.data() + entries[x].value * record + kIndexBytes, out.values.data() + x * stride));
     }
-    bound.fetch_or(seen);
+    seen.leave_in(out);
   });
-  out.bound = bound;
 }
 
 /// How blocks of one operand are packed.
@@ -172,11 +185,11 @@ std::vector<std::uint32_t> count_rows(const Source& source, const AlignedArray<s
   return rows;
 }
 
-/// Fills the rows, columns and blocks of some entries. Values: returns the bits that occur in any element.
-std::uint32_t fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& keys, std::uint64_t begin,
-                           std::uint64_t end, std::uint32_t row, const Packing& packing, Operand& out) {
+/// Fills the rows, columns and blocks of some entries.
+SeenElements fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& keys, std::uint64_t begin,
+                          std::uint64_t end, std::uint32_t row, const Packing& packing, Operand& out) {
   const std::uint64_t record = input_record_bytes(packing.shape.m);
-  std::uint32_t seen = 0;
+  SeenElements seen;
   keys.visit(begin, end, [&](std::uint64_t x, BlockIndex at, bool starts_row, bool) {
     out.cols[x] = at.j;
     if (starts_row) {
@@ -190,8 +203,8 @@ std::uint32_t fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& 
       __builtin_prefetch(ahead + 64);
       __builtin_prefetch(ahead + record - 1);
     }
-    seen |= packing.pack(packing.shape, raw.data() + keys.payload(x) * record + kIndexBytes,
-                         out.values.data() + x * packing.stride);
+    seen.add(packing.pack(packing.shape, raw.data() + keys.payload(x) * record + kIndexBytes,
+                          out.values.data() + x * packing.stride));
   });
   return seen;
 }
@@ -211,12 +224,10 @@ Operand build_from_short_keys(const Source& source, const AlignedArray<std::byte
   out.rows.truncate(rows.back());
   out.row_ptr.truncate(rows.back() + std::uint64_t{1});
   out.row_ptr[rows.back()] = header.num_blocks;
-  std::atomic<std::uint32_t> bound = 0;
   run.parallel_for(keys.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
-    bound.fetch_or(fill_entries(raw, keys, begin, end, rows[begin / kGrain], packing, out));
+    fill_entries(raw, keys, begin, end, rows[begin / kGrain], packing, out).leave_in(out);
   });
-  out.bound = bound;
   return out;
 }
 

@@ -44,10 +44,12 @@ class CBlockList {
 /// two-pointer, binary-search and host-driven: the kernel, or the host, merges the lists of a C block.
 class MergeMultiplier : public CBlockFiller {
  public:
-  explicit MergeMultiplier(const MultiplierContext& context)
-      : CBlockFiller(context), list_(context.memory, max_listed_pairs(context.execution.panels)) {
-    if (context.execution.id == plan::KernelId::host_driven)
-      host_driven_ = std::make_unique<HostDriven>(c_.operands, c_.stream);
+  using Launch = decltype(&kernels::launch_mul_two_pointer);
+
+  /// Values: launch = of the kernel; null: the host merges.
+  MergeMultiplier(const MultiplierContext& context, Launch launch)
+      : CBlockFiller(context), list_(context.memory, max_listed_pairs(context.execution.panels)), launch_(launch) {
+    if (launch_ == nullptr) host_driven_ = std::make_unique<HostDriven>(c_.operands, c_.stream);
   }
 
   kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
@@ -60,10 +62,8 @@ class MergeMultiplier : public CBlockFiller {
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       if (host_driven_) {
         host_driven_->multiply(c_.operands, c_blocks, results, c_.stream, c_.run);
-      } else if (c_.execution.id == plan::KernelId::binary_search) {
-        kernels::launch_mul_binary_search(a, b, c_blocks, c_.operands.m, results, c_.stream.get());
       } else {
-        kernels::launch_mul_two_pointer(a, b, c_blocks, c_.operands.m, results, c_.stream.get());
+        launch_(a, b, c_blocks, c_.operands.m, results, c_.stream.get());
       }
     });
     return c_blocks;
@@ -71,6 +71,7 @@ class MergeMultiplier : public CBlockFiller {
 
  private:
   CBlockList list_;
+  Launch launch_;
   std::unique_ptr<HostDriven> host_driven_;
 };
 
@@ -118,12 +119,12 @@ std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context) {
     case KernelId::dense_tiled:
       return make_dense_tiled_multiplier(context);
     case KernelId::two_pointer:
+      return std::make_unique<MergeMultiplier>(context, kernels::launch_mul_two_pointer);
     case KernelId::binary_search:
+      return std::make_unique<MergeMultiplier>(context, kernels::launch_mul_binary_search);
     case KernelId::host_driven:
-      return std::make_unique<MergeMultiplier>(context);
-    case KernelId::row_merge:
-    case KernelId::dense_blas:
-    case KernelId::reference:
+      return std::make_unique<MergeMultiplier>(context, nullptr);
+    default:
       break;
   }
   throw std::logic_error("no CUDA kernel: " + context.execution.kernel);

@@ -51,7 +51,7 @@ void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Ex
 /// expected of headers.
 plan::Execution decide_within_share(const plan::Statistics& statistics, const plan::Limits& limits, const Run& run) {
   plan::Execution e = plan::decide(statistics, limits);
-  if (e.is_refused() || e.id != plan::KernelId::row_rank || run.memory == nullptr) return e;
+  if (e.is_refused() || !plan::row_of(e.id).may_outgrow || run.memory == nullptr) return e;
   const std::uint64_t reserved = run.memory->reserved().device;
   if (e.device_need_bytes <= reserved || run.memory->grow_device(e.device_need_bytes - reserved)) return e;
   plan::Limits less = limits;

@@ -16,6 +16,13 @@
 
 namespace spmm {
 
+/// What a plan may know of the output.
+struct OutputKind {
+  bool has_scratch = false;      // as in plan::Limits
+  bool discards_result = false;  // likewise
+  bool stays_on_device = false;  ///< arrays in device memory
+};
+
 /// Clock, report and trace of one product.
 struct ProductRecord {
   explicit ProductRecord(const ProductOptions& options) : trace(options.trace) {}
@@ -27,6 +34,7 @@ struct ProductRecord {
   Report report{};
   std::vector<std::string> scratch_folders{};  // as in Run
   const cuda::DeviceArrays* arrays = nullptr;  // as in Run
+  OutputKind output{};
 
   /// Completes the report when everything is done.
   void close() {

@@ -7,62 +7,68 @@
 #include "plan/memory/packed_shape.hpp"
 #include "plan/memory/tiles.hpp"
 #include "plan/panels/dense_panels.hpp"
+#include "spmm/saturate.hpp"
 
 namespace spmm::plan {
 namespace {
 
 /// Rates of one thread.
 /// Source: dense-blas: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a
-/// Zen 4, OpenBLAS 0.3.21 with the kernels that it takes on such a machine (Cooperlake, Haswell, Nehalem). Tiles: the
-/// multiply stage on two threads of a Xeon (2 MB second-level cache), P1 to P5, the suite cpu-patterns and evenly
-/// spread blocks of side 1 to 3. Pairs: the multiply stage on one thread of a Zen 5, evenly spread blocks of side 4 to
-/// 64, 0.5 and 4 pairs a C block, elements to 2,047 and to 65,535, each instruction set forced.
+/// Zen 4, OpenBLAS 0.3.21 with the kernels that it takes on such a machine (Cooperlake, Haswell, Nehalem). All others:
+/// the multiply stage on one thread of a Zen 5 (1 MB second-level cache, busy neighbours), each instruction set forced.
+/// Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Pairs: evenly spread blocks
+/// of side 4 to 64, 1 and 4 pairs a C block, elements to 2,047 and to 65,535.
 struct Rates {
   double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory; side 4 needs hardly any time
   double ordered_ns;       ///< the same of a pair that is ordered first
   double narrow_per_ns;    ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
   double wide_per_ns;      ///< the same, wide
+  double wide_pair_ns;     ///< and for each pair besides, wide
   double dense_per_ns;     ///< DGEMM: multiply-adds
   double tile_ns[3];       ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B
-  double wide_tile_ns[3];  ///< the same, wide
+  double wide_tile_ns[3];  ///< the same if sums may leave 32 bits
   double c_block_ns[3];    ///< the same: a block of the result, found and written
 };
 
 constexpr Rates kVnni{.pair_ns = 1.5,
                       .ordered_ns = 4,
-                      .narrow_per_ns = 130,
-                      .wide_per_ns = 75,
+                      .narrow_per_ns = 85,
+                      .wide_per_ns = 42,
+                      .wide_pair_ns = 6,
                       .dense_per_ns = 25,
-                      .tile_ns = {1.6, 1.3, 2},
-                      .wide_tile_ns = {1.6, 4, 3.5},
-                      .c_block_ns = {2.2, 4, 6}};
+                      .tile_ns = {0.7, 1, 2},
+                      .wide_tile_ns = {0.8, 2, 5},
+                      .c_block_ns = {2.5, 2.75, 3}};
 constexpr Rates kAvx2{.pair_ns = 1.5,
                       .ordered_ns = 5,
-                      .narrow_per_ns = 50,
-                      .wide_per_ns = 30,
+                      .narrow_per_ns = 45,
+                      .wide_per_ns = 25,
+                      .wide_pair_ns = 6,
                       .dense_per_ns = 24,
-                      .tile_ns = {2.9, 5, 5},
-                      .wide_tile_ns = {2.9, 5, 5},
-                      .c_block_ns = {8, 12, 15}};
+                      .tile_ns = {1.2, 1.4, 2.6},
+                      .wide_tile_ns = {1.3, 2.9, 8.5},
+                      .c_block_ns = {3, 4, 9}};
 constexpr Rates kPortable{.pair_ns = 20,
                           .ordered_ns = 20,
-                          .narrow_per_ns = 2.1,
-                          .wide_per_ns = 2.1,
+                          .narrow_per_ns = 1.9,
+                          .wide_per_ns = 1.9,
+                          .wide_pair_ns = 0,
                           .dense_per_ns = 8.5,
-                          .tile_ns = {4, 8, 15},
-                          .wide_tile_ns = {4, 8, 15},
-                          .c_block_ns = {9, 13, 17}};
+                          .tile_ns = {2.2, 5, 8.5},
+                          .wide_tile_ns = {9, 33, 83},
+                          .c_block_ns = {4.8, 8, 21}};
 constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
 constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
 // Row-merge, of one thread. Source: pairs, as above; records go to buffers that stay in the second-level cache.
-constexpr double kSide4SummedNs = 0.3;     // instead of pair_ns
+constexpr double kSide4SummedNs = 0.6;     // instead of pair_ns
+constexpr double kSide4WideNs = 2;         // instead of wide_pair_ns
 constexpr double kSummedBlockNs = 1;       // a C block whose sums lie in memory
 constexpr double kOrderedBlockNs = 4;      // one whose pairs are ordered
 constexpr double kStripsBlockNs = 15;      // the same above side 8
-constexpr double kOutputByteNs = 0.025;    // of a record
+constexpr double kOutputByteNs = 0.05;     // of a record
 constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
 constexpr double kCachedShare = 0.3;       // of it, where that is in a cache
-constexpr double kCachedBytes = 48 << 20;  // of B, beyond which its blocks come from memory, at so many ns a byte
+constexpr double kCachedBytes = 16 << 20;  // of B: the rest of its blocks comes from memory, at so many ns a byte
 constexpr double kUncachedByteNs = 0.09;
 constexpr double kNsPerMs = 1e6;
 constexpr double kReferenceTermsPerMs = 3e5;
@@ -116,18 +122,30 @@ bool needs_wide_sums(const Statistics& s) {
   return largest >= kWide || largest * largest * s.m() > 0xFFFF'FFFFu;
 }
 
+/// Rows of C with wide arithmetic, as a share: all of them, if not only single large elements ask for it.
+double wide_rows(const Statistics& s) {
+  return !needs_wide_sums(s) ? 0 : s.max_element >= kWide ? s.wide_share : 1;
+}
+
+/// The share of the pairs that meet a C block for the first time. Rows of A that meet the same C blocks again and again
+/// meet the same rows of B, too: those are in a cache.
+double new_share(const Statistics& s) {
+  return std::min(1.0, likely_c_blocks(s) / std::max(1.0, s.num_pairs));
+}
+
 /// row-merge: larger blocks.
 double pairs_ns(const Statistics& s, const Limits& limits) {
   const Rates& rates = rates_of(limits.isa);
-  const bool wide = needs_wide_sums(s);
+  const double wide = wide_rows(s);
   const double c_blocks = likely_c_blocks(s);
   const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
-  // Rows of A that meet the same C blocks again and again meet the same rows of B, too: those are in a cache.
-  const bool is_cached = s.b.num_blocks * b_block_bytes < kCachedBytes;
-  const double far_share = is_cached ? 0 : std::min(1.0, c_blocks / std::max(1.0, s.num_pairs));
+  const double uncached = 1 - std::min(1.0, kCachedBytes / std::max(1.0, s.b.num_blocks * b_block_bytes));
+  const double far_share = uncached * new_share(s);
   const bool is_summed = sums_in_memory(s, limits);
   const double least_ns = !is_summed ? rates.ordered_ns : s.m() == 4 ? kSide4SummedNs : rates.pair_ns;
-  const double pair_ns = least_ns + packed_terms(s, limits) / (wide ? rates.wide_per_ns : rates.narrow_per_ns) +
+  const double wide_ns = (s.m() == 4 ? std::min(kSide4WideNs, rates.wide_pair_ns) : rates.wide_pair_ns) +
+                         packed_terms(s, limits) / rates.wide_per_ns;
+  const double pair_ns = least_ns + wide * wide_ns + (1 - wide) * packed_terms(s, limits) / rates.narrow_per_ns +
                          far_share * b_block_bytes * kUncachedByteNs;
   const double block_ns = is_summed ? kSummedBlockNs : s.m() <= 8 ? kOrderedBlockNs : kStripsBlockNs;
   const double c_block_ns = block_ns + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
@@ -135,16 +153,24 @@ double pairs_ns(const Statistics& s, const Limits& limits) {
   return s.num_pairs * pair_ns + c_blocks * c_block_ns + s.a.num_blocks * lookup_ns;
 }
 
+/// A slot of an accumulator that is not in the caches near to the core, by its size.
+/// Source: as the rates of tiles; stencils, whose rows meet the slots of the rows before them, show none of it.
+double far_slot_ns(const Statistics& s) {
+  const TileShape shape = wide_tile(s.m());
+  const double bytes = static_cast<double>(shape.window(s.nb())) * (shape.sums * sizeof(std::uint32_t));
+  return bytes <= 40e3 ? 0 : bytes <= 250e3 ? 2 : bytes <= 2e6 ? 15 : 22;
+}
+
 /// row-merge: small blocks summed in tiles.
 double tiles_ns(const Statistics& s, const Limits& limits) {
-  // A row of few pairs waits for memory: 4e6 pairs in 2.5e6 rows take 0.5 s, 7e8 in 1e6 rows 0.9 s.
-  constexpr double kShortRowNs = 250;
-  constexpr double kShortRowPairs = 32;
+  constexpr double kTileLookupNs = 60;  // a block of A: the row of B lies elsewhere
   const Rates& rates = rates_of(limits.isa);
-  const double rows = stored_rows(s);
-  const double waiting_ns = rows * kShortRowNs * std::min(1.0, kShortRowPairs * rows / std::max(1.0, s.num_pairs));
-  const double tile_ns = s.max_element >= kWide ? rates.wide_tile_ns[s.m() - 1] : rates.tile_ns[s.m() - 1];
-  return s.tile_pairs * tile_ns + likely_c_blocks(s) * rates.c_block_ns[s.m() - 1] + waiting_ns;
+  const double c_blocks = likely_c_blocks(s);
+  const double largest_sum = s.num_pairs / std::max(1.0, c_blocks) * s.m() * s.max_element * s.max_element;
+  const double tile_ns = largest_sum >= kMaxVal ? rates.wide_tile_ns[s.m() - 1] : rates.tile_ns[s.m() - 1];
+  const double new_to_both = new_share(s) * new_share(s);  // neither in the row of C before nor in the rows around it
+  return s.tile_pairs * tile_ns + c_blocks * rates.c_block_ns[s.m() - 1] +
+         new_to_both * (s.a.num_blocks * kTileLookupNs + c_blocks * far_slot_ns(s));
 }
 
 }  // namespace

@@ -23,17 +23,29 @@ constexpr std::uint32_t kMinWrittenParts = 4;  // as io/files/file_sink.hpp
 constexpr double kSharingS =
     1e-3;  // an allowance for each device beside the first; S1 to /dev/null took 7.6 ms, not 10
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
-// Reading and building in memory that the slab before had, of the same with fresh pages. n = 32,768, m = 8, two
-// operands of 500,000 blocks, one thread, 83 to 1,621 slabs: 38 to 83 ns a block.
+// Slabs from a scratch file. Reading and building in memory that the slab before had, of the same with fresh pages:
+// n = 32,768, m = 8, two operands of 500,000 blocks, one thread, 83 to 1,621 slabs: 38 to 83 ns a block. The others: 15
+// blocks a row, m = 1 to 48, one thread, limits of 1.2 to 0.1 times both operands, 6 to 60,000 slabs.
 constexpr double kReusedShare = 0.25;
+constexpr double kRangeS = 1e-6;            // a range of records that is read alone
+constexpr double kSortedBlockNs = 10;       // a block of a slab: its index is read twice
+constexpr double kSortedBytesPerS = 1.5e9;  // from the scratch file, in pieces
+// Slabs of the operands as they are: what each slab meets is counted for every number of slabs. As above.
+constexpr double kCountNsPerBlock = 120;
+// Records of some columns, found among those of a block row's slab.
+constexpr double kPassNsPerRecord = 5;
+constexpr double kPickNsPerRecord = 100;
 // Sorting into a scratch file, of one thread: keys and parts; copies, and the file written and read.
 constexpr double kSortNsPerBlock = 200;
 constexpr double kSortBytesPerS = 0.5e9;
-// CPU, of one thread.
-constexpr double kBuildNsPerBlock = 100;       // keys made and sorted
-constexpr double kBuildBytesPerS = 1.5e9;      // blocks packed
+// CPU, of one thread. Building: evenly spread blocks of side 1 to 64, 35,000 to 5e6 of them, one thread of a Zen 5.
+constexpr double kBuildNsPerBlock = 50;        // keys made and sorted
+constexpr double kBuildNsPerElement = 22;      // side 1: keys hold the elements, and nothing is packed
+constexpr double kBuildBytesPerS = 4e9;        // blocks packed, sides that are compiled for
+constexpr double kBuildLoopBytesPerS = 1.6e9;  // the same, any other side
 constexpr double kCoreWriteBytesPerS = 2.8e9;  // pages of a new file cleared and filled
 constexpr double kCpuStartS = 1e-3;            // threads, files opened and renamed
+constexpr double kSlabStartS = 30e-6;          // a product of two slabs: lists allocated, threads woken
 
 /// Stages that overlap: the slowest one, and what of it cannot be hidden.
 double overlapped(double slowest, double others) {
@@ -49,9 +61,22 @@ double output_rate(const Limits& limits) {
 
 /// Seconds until the CPU has built both operands from their records.
 double build_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
+  constexpr std::uint32_t kMaxCompiledSide = 8;
   const double in = input_bytes(s.a) + input_bytes(s.b);
-  return (static_cast<double>(s.num_blocks()) * kBuildNsPerBlock / 1e9 + in / kBuildBytesPerS) /
+  const double packing = s.m() == 1 ? 0 : in / (s.m() <= kMaxCompiledSide ? kBuildBytesPerS : kBuildLoopBytesPerS);
+  const double block_ns = s.m() == 1 ? kBuildNsPerElement : kBuildNsPerBlock;
+  return (static_cast<double>(s.num_blocks()) * block_ns / 1e9 + packing) /
          parallel_speed(execution.num_threads, limits);
+}
+
+/// Seconds of a product on the CPU but for its start.
+double cpu_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double in, double out) {
+  const double kernel_s = execution.predicted_ms / 1e3;
+  const double speed = parallel_speed(execution.num_threads, limits);
+  // The threads that multiply and those that write share the cores.
+  const double writing = std::max(out / output_rate(limits) - kernel_s, out / kCoreWriteBytesPerS / speed);
+  return read_seconds(in, limits) + build_seconds(execution, s, limits) + kernel_s +
+         (limits.discards_result ? 0 : writing);
 }
 
 }  // namespace
@@ -66,6 +91,14 @@ double read_seconds(double bytes, const Limits& limits) {
 
 double merge_seconds(double bytes) {
   return bytes / kMergeBytesPerS;
+}
+
+double pick_seconds(double num_records, double num_picked) {
+  return (num_records * kPassNsPerRecord + num_picked * kPickNsPerRecord) / 1e9;
+}
+
+double count_seconds(const Statistics& s, const Limits& limits) {
+  return static_cast<double>(s.num_blocks()) * kCountNsPerBlock / 1e9 / parallel_speed(limits.num_threads, limits);
 }
 
 double sort_seconds(const Statistics& s, const Limits& limits) {
@@ -84,28 +117,30 @@ double start_seconds(const Execution& execution, const Limits& limits) {
 double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes) {
   const double in = input_bytes(s.a) + input_bytes(s.b) - kept_bytes;
   const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
-  const double kernel_s = execution.predicted_ms / 1e3;
-  const double read_s = read_seconds(in, limits);
-  const std::uint32_t num_devices = execution.backend == Backend::cuda ? limits.num_devices() : 1;
-  const double file_s = out / output_rate(limits);
   if (execution.backend == Backend::cuda) {
+    const std::uint32_t num_devices = limits.num_devices();
+    const double kernel_s = execution.predicted_ms / 1e3;
+    const double read_s = read_seconds(in, limits);
+    const double file_s = limits.discards_result ? 0 : out / output_rate(limits);
     const double link = limits.device ? limits.device->transfer_bytes_per_ms * 1e3 : kReadBytesPerS;
     const double reading = overlapped(std::max(read_s, in / link), std::min(read_s, in / link));
     const double writing = std::max(file_s, out / link / num_devices);
     return reading + overlapped(std::max(kernel_s, writing), std::min(kernel_s, writing)) +
            (num_devices - 1) * kSharingS;
   }
-  const double speed = parallel_speed(execution.num_threads, limits);
-  const double build = build_seconds(execution, s, limits);
-  // The threads that multiply and those that write share the cores.
-  const double writing = std::max(file_s - kernel_s, out / kCoreWriteBytesPerS / speed);
-  return kCpuStartS + read_s + build + kernel_s + writing;
+  return kCpuStartS + cpu_seconds(execution, s, limits, in, out);
 }
 
 double slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
   if (execution.backend == Backend::cuda) return product_seconds(execution, s, limits);
+  return product_seconds(execution, s, limits) - (kCpuStartS - kSlabStartS);
+}
+
+double sorted_slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double num_ranges) {
   const double in = input_bytes(s.a) + input_bytes(s.b);
-  return product_seconds(execution, s, limits) -
+  const double handling =
+      num_ranges * kRangeS + static_cast<double>(s.num_blocks()) * kSortedBlockNs / 1e9 + in / kSortedBytesPerS;
+  return slab_seconds(execution, s, limits) + handling / parallel_speed(execution.num_threads, limits) -
          (1 - kReusedShare) * (read_seconds(in, limits) + build_seconds(execution, s, limits));
 }
 

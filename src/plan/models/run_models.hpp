@@ -17,14 +17,24 @@ inline constexpr double kMoreDeviceStartS = 0.1;
 /// Values: kept_bytes = of input records that a device holds already.
 double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes = 0);
 
-/// The same of one of many slabs that read no records but their own, one after the other.
+/// The same of the product of two slabs that read no records but their own, one of many.
 double slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
+
+/// The same if slabs are read from a scratch file, in memory that the slab before had.
+/// Values: num_ranges = of records of B that lie together.
+double sorted_slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double num_ranges);
 
 /// Seconds until a device can be used; 0 on the CPU.
 double start_seconds(const Execution& execution, const Limits& limits);
 
 /// Seconds to read so many bytes of input from the page cache.
 double read_seconds(double bytes, const Limits& limits);
+
+/// Seconds to find records of some columns of B among others and to list them.
+double pick_seconds(double num_records, double num_picked);
+
+/// Seconds to find out what slabs of A meet of B.
+double count_seconds(const Statistics& s, const Limits& limits);
 
 /// Seconds to sort both operands into a scratch file.
 double sort_seconds(const Statistics& s, const Limits& limits);

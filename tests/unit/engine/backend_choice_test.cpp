@@ -92,6 +92,25 @@ TEST_CASE("skewed operands with much more work than their headers tell go to the
   CHECK(choose_backend({b, a}, limits, workers).backend == Backend::cpu);
 }
 
+TEST_CASE("within a memory limit the choice counts on a scratch file, and on no file behind a device") {
+  const Hub a(200'000, false);
+  const Hub b(200'000, false);
+  Workers workers;
+  plan::Limits limits = open_machine();
+  limits.host_bytes = 9'000'000;
+  const double again = choose_backend(a, b, limits, workers).cpu_s;
+  limits.has_scratch = true;
+  const double sorted = choose_backend(a, b, limits, workers).cpu_s;
+  CHECK(sorted > 0);
+  CHECK(sorted < again);
+  limits.host_bytes = std::uint64_t{4} << 30;
+  const plan::Statistics s = test::evenly_spread(8192, 8, 1e5, 2047);
+  limits.backend = Backend::cpu;
+  const double written = plan::decide(s, limits).predicted_s;
+  limits.discards_result = true;
+  CHECK(plan::decide(s, limits).predicted_s < 0.8 * written);
+}
+
 TEST_CASE("operands without blocks or with wrong indices do not disturb the choice") {
   Workers workers;
   const BlockMatrix none{.n = 80, .m = 4, .index = {}, .values = {}};
