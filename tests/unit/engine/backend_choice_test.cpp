@@ -98,9 +98,9 @@ TEST_CASE("within a memory limit the choice counts on a scratch file, and on no 
   Workers workers;
   plan::Limits limits = open_machine();
   limits.host_bytes = 9'000'000;
-  const double again = choose_backend(a, b, limits, workers).cpu_s;
+  const double again = choose_backend({a, b}, limits, workers).cpu_s;
   limits.has_scratch = true;
-  const double sorted = choose_backend(a, b, limits, workers).cpu_s;
+  const double sorted = choose_backend({a, b}, limits, workers).cpu_s;
   CHECK(sorted > 0);
   CHECK(sorted < again);
   limits.host_bytes = std::uint64_t{4} << 30;
