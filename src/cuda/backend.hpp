@@ -7,14 +7,11 @@
 
 #include "base/run/bound_task.hpp"
 #include "base/run/run.hpp"
+#include "cuda/arrays/device_arrays.hpp"
 #include "plan/execution.hpp"
-#include "spmm/device.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
-
-/// A device as products of one engine use it; device_context.hpp.
-class DeviceContext;
 
 /// A device as it is now.
 struct DeviceInfo {
@@ -56,20 +53,6 @@ StageHooks stage_hooks();
 /// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
                       const plan::Decide& decide, const Run& run);
-
-/// Operands and result of a product in device memory.
-struct DeviceArrays {
-  const DeviceBsrView& a;
-  const DeviceBsrView& b;
-  const DeviceCall& call;
-  DeviceBsrMatrix* out = nullptr;
-};
-
-/// Before anything else of such a product. Errors: UsageError (the stream is being captured).
-void check_stream(CUstream_st* stream);
-
-/// Errors: DeviceError (memory that is not this device's).
-void check_arrays(const DeviceArrays& arrays, const DeviceContext& context);
 
 /// Lower bounds of sums of C by kernels that share nothing with those of products, for proofs of their results. Empty
 /// if the device has no instructions for it. It answers false if device memory does not suffice, or CUDA fails.

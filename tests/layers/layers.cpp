@@ -14,22 +14,30 @@ struct Layer {
   std::string prefix;
   std::vector<std::string> allowed;   ///< layers, or single files
   std::vector<std::string> packages;  ///< beginnings of <...> names beyond the standard library and POSIX
+  std::vector<std::string> wings{};   ///< its folders from the bottom up, "" = files of its own; empty: in any order
 };
 
 const std::vector<Layer>& all_layers() {
   static const std::vector<Layer> kLayers = {
       {"include", {}, {}},
       {"kernels", {"include"}, {"cuda", "cub/", "thrust/", "cooperative_groups", "nvtx3/", "mma.h", "cublas"}},
-      {"src/base", {"include"}, {}},
-      {"src/io", {"include", "src/base"}, {}},
-      {"src/cpu", {"include", "src/base", "src/plan"}, {"cblas"}},
+      {"src/base", {"include"}, {}, {"", "records", "memory", "run"}},
+      {"src/io", {"include", "src/base"}, {}, {"system", "formats", "memory", "files", "parts", ""}},
+      {"src/cpu", {"include", "src/base", "src/plan"}, {"cblas"}, {"simd", "operands", "output", "rows", "dense", ""}},
       {"src/plan", {"include", "src/base", "kernels/tuning.hpp", "kernels/tiles/grid.hpp"}, {}},
-      {"src/cuda", {"include", "src/base", "src/plan", "kernels"}, {"cuda", "nvtx3/"}},
-      {"src/verify", {"include", "src/base"}, {}},
-      {"src/engine", {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/verify"}, {}},
+      {"src/cuda",
+       {"include", "src/base", "src/plan", "kernels"},
+       {"cuda", "nvtx3/"},
+       {"device", "operands", "output", "arrays", "multipliers", "", "several"}},
+      {"src/verify", {"include", "src/base"}, {}, {"sums", "simd", "rows", ""}},
+      {"src/engine",
+       {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/verify"},
+       {},
+       {"memory", "slabs", "product", ""}},
       {"src/mpi",
        {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/verify", "src/engine"},
-       {"mpi"}},
+       {"mpi"},
+       {"exchange", "divide", "output", ""}},
       {"src/capi", {"include", "src/report/json.hpp"}, {}},
       {"src/report", {"include", "src/base", "src/io"}, {}},
       {"src/cli",
@@ -95,6 +103,14 @@ std::optional<std::string> resolve(const std::string& path, const std::string& n
   return std::nullopt;
 }
 
+/// Place of a file's wing from the bottom; the same for all where the wings have no order.
+std::ptrdiff_t wing_number(const Layer& layer, std::string_view path) {
+  std::string_view rest = path.substr(layer.prefix.size() + 1);
+  const std::size_t slash = rest.find('/');
+  const std::string_view wing = slash == std::string_view::npos ? std::string_view{} : rest.substr(0, slash);
+  return layer.wings.empty() ? 0 : std::find(layer.wings.begin(), layer.wings.end(), wing) - layer.wings.begin();
+}
+
 /// What is wrong with one include of a file in `layer`; empty = nothing.
 std::string complaint(const std::string& path, const Layer& layer, const Include& include,
                       const std::vector<std::string>& known) {
@@ -109,7 +125,10 @@ std::string complaint(const std::string& path, const Layer& layer, const Include
   if (ends_with(*target, ".cuh") && layer.prefix != "kernels") return include.name + ": a .cuh stays inside kernels/";
   if (ends_with(*target, ".cpp") || ends_with(*target, ".cu")) return include.name + " is not a header";
   const Layer* other = find_layer(*target);
-  if (other == &layer) return "";
+  if (other == &layer) {
+    if (wing_number(layer, *target) <= wing_number(layer, path)) return "";
+    return "a lower wing of " + layer.prefix + " may not include " + *target;
+  }
   const auto& allowed = layer.allowed;
   const bool fine = std::find(allowed.begin(), allowed.end(), *target) != allowed.end() ||
                     (other != nullptr && std::find(allowed.begin(), allowed.end(), other->prefix) != allowed.end());

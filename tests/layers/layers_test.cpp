@@ -33,10 +33,10 @@ std::vector<std::string> sources_below(const std::vector<std::string>& folders) 
   return paths;
 }
 
-const std::vector<std::string> kKnown = {"include/spmm/types.hpp", "src/io/formats/format.hpp", "src/base/text.hpp",
-                                         "src/plan/planner.hpp",   "src/cuda/buffer.hpp",       "src/cli/options.hpp",
-                                         "src/verify/x.hpp",       "src/verify/x.cpp",          "kernels/tuning.hpp",
-                                         "kernels/small/launch.hpp",     "kernels/warp.cuh"};
+const std::vector<std::string> kKnown = {"include/spmm/types.hpp",   "src/io/formats/format.hpp", "src/base/text.hpp",
+                                         "src/plan/planner.hpp",     "src/cuda/buffer.hpp",       "src/cli/options.hpp",
+                                         "src/verify/x.hpp",         "src/verify/x.cpp",          "kernels/tuning.hpp",
+                                         "kernels/small/launch.hpp", "kernels/warp.cuh"};
 
 struct Planted {
   std::string path;
@@ -69,7 +69,8 @@ TEST_CASE("a planted include is judged") {
       {"kernels/mul.cu", "#include <cub/cub.cuh>", ""},
       {"kernels/mul.cu", "#include \"base/text.hpp\"", "kernels may not include src/base/text.hpp"},
       {"src/plan/planner.cpp", "#include \"kernels/tuning.hpp\"", ""},
-      {"src/plan/planner.cpp", "#include \"kernels/small/launch.hpp\"", "src/plan may not include kernels/small/launch.hpp"},
+      {"src/plan/planner.cpp", "#include \"kernels/small/launch.hpp\"",
+       "src/plan may not include kernels/small/launch.hpp"},
       {"src/plan/planner.cpp", "#include \"cuda/buffer.hpp\"", "src/plan may not include src/cuda/buffer.hpp"},
       {"src/cuda/pipeline.cpp", "#include \"kernels/small/launch.hpp\"", ""},
       {"src/cuda/pipeline.cpp", "#include \"kernels/warp.cuh\"", "a .cuh stays inside kernels/"},
@@ -77,12 +78,16 @@ TEST_CASE("a planted include is judged") {
       {"src/io/formats/format.cpp", "#include \"verify/x.hpp\"", "src/io may not include src/verify/x.hpp"},
       {"src/cpu/rows.cpp", "#include \"io/formats/format.hpp\"", "src/cpu may not include src/io/formats/format.hpp"},
       {"src/cpu/rows.cpp", "#include \"base/text.hpp\"", ""},
+      {"src/verify/sums/a.cpp", "#include \"verify/x.hpp\"",
+       "a lower wing of src/verify may not include src/verify/x.hpp"},
+      {"src/verify/y.cpp", "#include \"verify/x.hpp\"", ""},
       {"src/cpu/rows.cpp", "#include \"plan/planner.hpp\"", ""},
       {"src/plan/planner.cpp", "#include \"cpu/rows.hpp\"", "no file of this repository"},
       {"src/base/text.cpp", "#include \"io/formats/format.hpp\"", "src/base may not include src/io/formats/format.hpp"},
       {"src/engine/multiply.cpp", "#include \"cuda/buffer.hpp\"", ""},
       {"src/engine/multiply.cpp", "#include \"cli/options.hpp\"", "src/engine may not include src/cli/options.hpp"},
-      {"src/engine/multiply.cpp", "#include \"kernels/small/launch.hpp\"", "src/engine may not include kernels/small/launch.hpp"},
+      {"src/engine/multiply.cpp", "#include \"kernels/small/launch.hpp\"",
+       "src/engine may not include kernels/small/launch.hpp"},
       {"src/engine/multiply.cpp", "#include \"verify/x.cpp\"", "is not a header"},
       {"src/engine/multiply.cpp", "#include \"spmm/typo.hpp\"", "no file of this repository"},
       {"src/engine/multiply.cpp", "#include <spmm/types.hpp>", "write quotes"},

@@ -6,12 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/backend.hpp"
+#include "cuda/arrays/device_arrays.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
 #include "cuda/operands/upload.hpp"
 #include "cuda/output/download.hpp"
-#include "spmm/device.hpp"
 
 namespace spmm::cuda {
 
