@@ -66,12 +66,13 @@ double total_seconds(const Statistics& whole, const Execution& slab, const Stati
                      const Limits& limits, SlabReads reads) {
   const bool reads_own = reads == SlabReads::own || (reads == SlabReads::own_in_order && d.num_b() > 1);
   const double between = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
-  const double one_s =
-      slab_seconds(slab, slabs, limits) + (reads_own ? 0 : read_seconds(std::max(0.0, between), limits));
+  const double passing = read_seconds(std::max(0.0, between), limits) +
+                         pick_seconds(static_cast<double>(whole.num_blocks()), static_cast<double>(slabs.num_blocks()));
+  const double one_s = slab_seconds(slab, slabs, limits) + (reads_own ? 0 : passing);
   const double result_bytes = whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m()));
   const double merging = d.num_b() > 1 ? merge_seconds(result_bytes) : 0;
-  return static_cast<double>(d.num_a()) * d.num_b() * one_s + merging + count_seconds(whole, limits) +
-         start_seconds(slab, limits);
+  const double counting = reads_own ? 0 : count_seconds(whole, limits);
+  return static_cast<double>(d.num_a()) * d.num_b() * one_s + merging + counting + start_seconds(slab, limits);
 }
 
 /// Whether operands may be sorted into a scratch file first.
@@ -320,10 +321,10 @@ Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab
   }
   if (!may_sort(whole, limits)) return best.execution;
   // Sorted slabs grow until they reach the limit. Others may turn out larger than expected, and nothing fits then.
-  constexpr double kSurer = 1.3;
+  const double surer = limits.backend == Backend::cpu ? 1.3 : 1;
   Execution sorted = SortedSlabs(whole, limits, decide_slab).best();
   const bool takes_sorted = !sorted.is_refused() && (best.execution.is_refused() || !best.keeps_results ||
-                                                     sorted.predicted_s < kSurer * best.execution.predicted_s);
+                                                     sorted.predicted_s < surer * best.execution.predicted_s);
   return takes_sorted || is_better({.execution = sorted}, best) ? std::move(sorted) : std::move(best.execution);
 }
 
