@@ -66,8 +66,9 @@ double total_seconds(const Statistics& whole, const Execution& slab, const Stati
                      const Limits& limits, SlabReads reads) {
   const bool reads_own = reads == SlabReads::own || (reads == SlabReads::own_in_order && d.num_b() > 1);
   const double between = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
-  const double passing = read_seconds(std::max(0.0, between), limits) +
-                         pick_seconds(static_cast<double>(whole.num_blocks()), static_cast<double>(slabs.num_blocks()));
+  const double all_blocks = static_cast<double>(whole.num_blocks());
+  const double picking = d.num_b() > 1 ? pick_seconds(all_blocks, static_cast<double>(slabs.num_blocks())) : 0;
+  const double passing = read_seconds(std::max(0.0, between), limits) + picking;
   const double one_s = slab_seconds(slab, slabs, limits) + (reads_own ? 0 : passing);
   const double result_bytes = whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m()));
   const double merging = d.num_b() > 1 ? merge_seconds(result_bytes) : 0;
