@@ -313,16 +313,22 @@ Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab
   Option best;
   best.execution.refusal.kind = Refusal::Kind::memory;
   best.execution.refusal.need_bytes = ~std::uint64_t{0};
+  Option best_sorted = best;
   for (std::size_t a = 0; a < kSlabCounts.size(); ++a) {
     for (std::size_t b = 0; b < kSlabCounts.size(); ++b) {
       if (a == 0 && b == 0) continue;
       Option option = decide_division(whole, limits, {.a = a, .b = b}, decide_slab);
+      if (option.execution.scratch_bytes != 0 && is_better(option, best_sorted)) best_sorted = option;
       if (is_better(option, best)) best = std::move(option);
     }
   }
   if (!may_sort(whole, limits)) return best.execution;
   // Sorted slabs grow until they reach the limit. Others may turn out larger than expected, and nothing fits then.
   const double surer = limits.backend == Backend::cpu ? 1.3 : 1;
+  best_sorted.execution.predicted_s /= surer;
+  const bool is_surer = !best_sorted.execution.is_refused() && is_better(best_sorted, best);
+  best_sorted.execution.predicted_s *= surer;
+  if (is_surer) best = std::move(best_sorted);
   Execution sorted = SortedSlabs(whole, limits, decide_slab).best();
   const bool takes_sorted = !sorted.is_refused() && (best.execution.is_refused() || !best.keeps_results ||
                                                      sorted.predicted_s < surer * best.execution.predicted_s);
