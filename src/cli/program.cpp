@@ -265,7 +265,7 @@ void check_cancelled(const std::string& program) {
 
 ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* argv) {
   const std::string hint = "see " + options.page().program + " --help";
-  // The parser matches every argument with std::regex, whose recursion a long one would overflow.
+  // No path is longer.
   constexpr std::size_t kMaxArgument = 4096;
   for (int a = 1; a < argc; ++a) {
     const std::size_t length = std::char_traits<char>::length(argv[a]);

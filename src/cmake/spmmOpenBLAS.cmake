@@ -1,5 +1,5 @@
-# Sets spmm_OpenBLAS_FOUND and makes the target spmm::openblas. Used by the build, and by the installed package, whose
-# static library is linked with what this machine has.
+# Sets spmm_OpenBLAS_FOUND and makes the target spmm::openblas. Used by the build, and by the installed package, if
+# its static library is linked with OpenBLAS and does not load it.
 include(CheckCXXSourceCompiles)
 
 set(spmm_OpenBLAS_FOUND OFF)

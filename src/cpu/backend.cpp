@@ -62,6 +62,10 @@ std::string instruction_set() {
   return std::string(isa_name(choose_isa()));
 }
 
+bool has_dense_blas() {
+  return has_blas();
+}
+
 std::string build_info() {
   return blas_name();
 }

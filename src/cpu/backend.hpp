@@ -12,7 +12,10 @@ namespace spmm::cpu {
 /// Name of the widest instruction set the row-merge kernel would use here ("avx512-vnni", "avx2", "portable").
 std::string instruction_set();
 
-/// Library of the dense-blas kernel ("OpenBLAS 0.3.21"); empty in a build without one, which lacks that kernel.
+/// Whether the build has the dense-blas kernel.
+bool has_dense_blas();
+
+/// Library of the dense-blas kernel ("OpenBLAS 0.3.21"), which is loaded for its name; empty in a build without one.
 std::string build_info();
 
 /// C = A * B, records to `sink` in order. Does not call sink.finish().

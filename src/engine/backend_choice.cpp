@@ -103,7 +103,7 @@ double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Opti
   plan::Machine machine{.num_cores = usable_cores(),
                         .host_limit_bytes = given != 0 ? given : available_memory_bytes(),
                         .isa = cpu::choose_isa(),
-                        .has_blas = !cpu::build_info().empty()};
+                        .has_blas = cpu::has_dense_blas()};
   if (options.backend != Backend::cpu && cuda::may_start(machine.why_no_gpu)) {
     machine.gpus.push_back({.limit_bytes = given != 0 ? given : kExpectedDeviceBytes, .has_dense_tensor = true});
   }

@@ -227,7 +227,7 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
                         .host_limit_bytes = share.host_limit_bytes(
                             [&] { return limit_bytes(available_memory_bytes() + spare_pages().bytes()); }),
                         .isa = cpu::choose_isa(),
-                        .has_blas = !cpu::build_info().empty(),
+                        .has_blas = cpu::has_dense_blas(),
                         .why_no_gpu = why_not_cuda};
   Target target;
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();

@@ -42,7 +42,8 @@ mpi::RankFailure failure_of_rank() {
   }
 }
 
-constexpr const char* kNotes = R"(
+std::string notes() {
+  return R"(
 Start it with as many ranks as there are GPUs, or one for each part of the cores:
   mpirun -n 8 spmm-mpi a.bin b.bin c.bin
   mpirun -n 4 --map-by slot:PE=8 spmm-mpi a.bin b.bin c.bin      four ranks with eight cores each
@@ -52,6 +53,7 @@ All nodes must see the three paths. --threads, --memory-limit and --verify are o
 --trace and --devices are options of spmm alone. Each part belongs to one rank: with fewer parts than ranks some have no rows.
 Kernels, environment and exit codes are those of spmm --help.
 )";
+}
 
 void refuse_options(const cli::CliOptions& options) {
   if (options.plan)
@@ -62,7 +64,7 @@ void refuse_options(const cli::CliOptions& options) {
 }
 
 cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv) {
-  cli::CliOptions options = cli::parse_options(argc, argv, kProgram, kNotes);
+  cli::CliOptions options = cli::parse_options(argc, argv, kProgram, notes);
   if (options.answer) return options;
   refuse_options(options);
   if (!ranks.serves_threads()) {
@@ -190,7 +192,7 @@ int spmm::mpi::run_program(int argc, char** argv, const Policy& policy) {
   cli::install_signal_handlers();
   if (argc == 3 && std::string_view(argv[1]) == "--generate") {  // while it is built, where no launcher is
     return cli::run_program(kProgram, [&] {
-      std::cout << cli::parse_options(argc, argv, kProgram, kNotes).answer.value();
+      std::cout << cli::parse_options(argc, argv, kProgram, notes).answer.value();
       return cli::kOk;
     });
   }

@@ -71,6 +71,7 @@ OptionTable describe(const std::string& program) {
 }
 
 std::string wanted_kernel(const ParsedOptions& parsed) {
+  if (!option_text(parsed, "kernel")) return "auto";  // kernel_names() loads libraries
   std::vector<std::string> names = {"auto"};
   for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
   return names[option_choice(parsed, "kernel", names)];
@@ -180,13 +181,14 @@ std::string unused_gpus_warning(bool has_cuda, std::size_t num_gpus) {
          "bash tools/scripts/demo.sh --cuda builds it for the GPU, --backend cpu silences this";
 }
 
-CliOptions parse_options(int argc, const char* const* argv, const std::string& program, const std::string& notes,
+CliOptions parse_options(int argc, const char* const* argv, const std::string& program, std::string (*notes)(),
                          const std::vector<SubcommandName>& subcommands) {
   OptionTable description = describe(program);
   description.subcommands(subcommands);
   const ParsedOptions parsed = parse_strictly(description, argc, argv);
   CliOptions options;
-  options.answer = requested_text(parsed, description, notes);
+  const bool asks = notes != nullptr && parsed.count("help") + parsed.count("generate") > 0;
+  options.answer = requested_text(parsed, description, asks ? notes() : "");
   if (options.answer) return options;
 
   constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};

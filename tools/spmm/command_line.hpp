@@ -27,9 +27,9 @@ struct CliOptions {
 
 /// Reads SPMM_* variables, then the arguments, which win.
 /// Errors: UsageError names the option, or the variable, what it said and what it takes.
-/// Values: notes = what --help says after the options, of a program that takes the same ones.
+/// Values: notes() = what --help says after the options, of a program that takes the same ones.
 CliOptions parse_options(int argc, const char* const* argv, const std::string& program = "spmm",
-                         const std::string& notes = "", const std::vector<SubcommandName>& subcommands = {});
+                         std::string (*notes)() = nullptr, const std::vector<SubcommandName>& subcommands = {});
 
 /// What a program without CUDA says if there are GPUs that it may use, else "".
 std::string unused_gpus_warning(bool has_cuda, std::size_t num_gpus);

@@ -77,7 +77,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
 }
 
 int run(int argc, char** argv) {
-  cli::CliOptions options = cli::parse_options(argc, argv, "spmm", cli::spmm_notes(), tools::subcommand_names());
+  cli::CliOptions options = cli::parse_options(argc, argv, "spmm", cli::spmm_notes, tools::subcommand_names());
   if (options.answer) {
     std::cout << *options.answer;
     return cli::kOk;

@@ -2,6 +2,7 @@
 #include "base/memory/control_group.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -23,13 +24,17 @@ struct Version {
   std::vector<const char*> limits;  ///< files
   const char* used;                 ///< file
   std::vector<const char*> caches;  ///< lines of memory.stat: file pages of the group and those below it
+  bool tells_above;                 ///< memory.stat has the limit of the levels above
 };
 
 const Version kVersion1 = {.limits = {"memory.limit_in_bytes"},
                            .used = "memory.usage_in_bytes",
-                           .caches = {"total_inactive_file", "total_active_file"}};
-const Version kVersion2 = {
-    .limits = {"memory.max", "memory.high"}, .used = "memory.current", .caches = {"inactive_file", "active_file"}};
+                           .caches = {"total_inactive_file", "total_active_file"},
+                           .tells_above = true};
+const Version kVersion2 = {.limits = {"memory.max", "memory.high"},
+                           .used = "memory.current",
+                           .caches = {"inactive_file", "active_file"},
+                           .tells_above = false};
 
 /// A mounted hierarchy that accounts memory.
 struct Mount {
@@ -50,8 +55,10 @@ std::optional<std::uint64_t> read_number(const fs::path& path) {
 std::map<std::string, std::uint64_t> read_table(const fs::path& path) {
   std::ifstream in(path);
   std::map<std::string, std::uint64_t> table;
-  std::uint64_t value = 0;
-  for (std::string name; in >> name >> value;) table[name] = value;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t space = line.find(' ');
+    if (space != std::string::npos) table[line.substr(0, space)] = std::strtoull(&line[space], nullptr, 10);
+  }
   return table;
 }
 
@@ -80,6 +87,7 @@ std::vector<Mount> memory_mounts(const fs::path& root) {
   std::ifstream in(root / "proc/self/mountinfo");
   std::vector<Mount> mounts;
   for (std::string line; std::getline(in, line);) {
+    if (line.find(" - cgroup") == std::string::npos) continue;
     std::istringstream fields(line);
     std::string skipped, group, point, type, options;
     fields >> skipped >> skipped >> skipped >> group >> point;
@@ -122,9 +130,10 @@ fs::path path_below_mount(const fs::path& group, const Mount& mount, const fs::p
 
 /// What one group leaves.
 std::uint64_t available_in(const fs::path& folder, const Version& version) {
-  const auto stat = read_table(folder / "memory.stat");
   std::uint64_t limit = kUnlimited;
   for (const char* file : version.limits) limit = std::min(limit, read_number(folder / file).value_or(kUnlimited));
+  if (limit == kUnlimited && !version.tells_above) return kUnlimited;
+  const auto stat = read_table(folder / "memory.stat");
   // Version 1 tells the limit of the levels above, also of those that a container does not see.
   const auto above = stat.find("hierarchical_memory_limit");
   if (above != stat.end()) limit = std::min(limit, above->second);

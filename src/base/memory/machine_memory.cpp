@@ -17,7 +17,9 @@ std::uint64_t available_memory_bytes(const std::filesystem::path& root) {
   std::uint64_t kib = 0;
   for (std::string key, unit; meminfo >> key >> kib;) {
     std::getline(meminfo, unit);
-    if (key == "MemAvailable:") available = kib * 1024;
+    if (key != "MemAvailable:") continue;
+    available = kib * 1024;
+    break;
   }
   return std::min(available, control_group_available_bytes(root));
 }

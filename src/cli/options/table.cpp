@@ -1,6 +1,8 @@
 // Options declared and parsed: the one source that includes cxxopts.
 #include "cli/options/table.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cxxopts.hpp>
 #include <utility>
 
@@ -9,7 +11,38 @@ namespace spmm::cli {
 struct OptionTable::Parser {
   cxxopts::Options options;
   std::vector<std::pair<std::string, bool>> declared{};  ///< all names, and whether they take a value
+
+  [[nodiscard]] bool takes_value(const std::string& name) const {
+    return std::find(declared.begin(), declared.end(), std::pair(name, true)) != declared.end();
+  }
+  [[nodiscard]] std::vector<std::string> with_values_apart(const std::vector<std::string>& words) const;
 };
+
+/// Without regular expressions cxxopts takes values behind a letter only if they are letters and digits: "-k1.5e3"
+/// becomes "-k", "1.5e3".
+std::vector<std::string> OptionTable::Parser::with_values_apart(const std::vector<std::string>& words) const {
+  std::vector<std::string> apart;
+  bool is_value = true;  // as the program's name
+  bool is_rest = false;
+  for (const std::string& word : words) {
+    if (is_value || is_rest || word.size() < 2 || word[0] != '-') {
+      apart.push_back(word);
+      is_value = false;
+      continue;
+    }
+    is_rest = word == "--";
+    std::size_t letter = 1;
+    const auto is_switch = [&] {
+      return std::isalnum(static_cast<unsigned char>(word[letter])) != 0 && !takes_value(word.substr(letter, 1));
+    };
+    while (letter < word.size() && is_switch()) ++letter;
+    const bool is_cut = word[1] != '-' && letter + 1 < word.size() && takes_value(word.substr(letter, 1));
+    apart.push_back(is_cut ? word.substr(0, letter + 1) : word);
+    if (is_cut) apart.push_back(word.substr(letter + 1));
+    is_value = !is_cut && takes_value(word.substr(word[1] == '-' ? 2 : std::min(letter, word.size())));
+  }
+  return apart;
+}
 
 std::size_t ParsedOptions::count(const std::string& option) const {
   const auto found = entries_.find(option);
@@ -69,8 +102,9 @@ void OptionTable::parse_positional(const std::vector<std::string>& names) {
 }
 
 ParsedOptions OptionTable::parse(const std::vector<std::string>& words) try {
+  const std::vector<std::string> apart = parser_->with_values_apart(words);
   std::vector<const char*> pointers;
-  for (const std::string& word : words) pointers.push_back(word.c_str());
+  for (const std::string& word : apart) pointers.push_back(word.c_str());
   const cxxopts::ParseResult found = parser_->options.parse(static_cast<int>(pointers.size()), pointers.data());
   ParsedOptions parsed;
   if (!found.unmatched().empty()) parsed.unexpected_ = found.unmatched().front();
@@ -86,6 +120,8 @@ ParsedOptions OptionTable::parse(const std::vector<std::string>& words) try {
   }
   return parsed;
 } catch (const cxxopts::exceptions::no_such_option& error) {
+  throw UnknownOption(error.what());
+} catch (const cxxopts::exceptions::invalid_option_syntax& error) {
   throw UnknownOption(error.what());
 } catch (const cxxopts::exceptions::exception& error) {
   throw OptionError(error.what());

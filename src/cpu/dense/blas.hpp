@@ -6,10 +6,14 @@
 
 namespace spmm::cpu {
 
-/// "OpenBLAS 0.3.21"; empty in a build without one.
+/// Whether the build found one. It is loaded later.
+bool has_blas();
+
+/// "OpenBLAS 0.3.21"; empty in a build without one. Loads it.
 std::string blas_name();
 
 /// Makes every call below run on its caller's thread while one of these lives, whatever the program around has set.
+/// Loads the library. Errors: DeviceError if it is not on this machine.
 class BlasOnCallersThread {
  public:
   BlasOnCallersThread();

@@ -1,9 +1,13 @@
-// Linked instead of a BLAS library where the build found none: blas_name() is empty and nothing else is called.
+// Linked instead of a BLAS library where the build found none: has_blas() is false and nothing else is called.
 #include <stdexcept>
 
 #include "cpu/dense/blas.hpp"
 
 namespace spmm::cpu {
+
+bool has_blas() {
+  return false;
+}
 
 std::string blas_name() {
   return {};

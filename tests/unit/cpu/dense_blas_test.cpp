@@ -15,7 +15,7 @@ namespace spmm::test {
 namespace {
 
 bool has_dense_blas() {
-  return !cpu::build_info().empty();
+  return cpu::has_dense_blas();
 }
 
 TEST_CASE("cpu: dense panels keep the budget, and smaller products need no more than larger ones") {

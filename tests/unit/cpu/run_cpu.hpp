@@ -38,7 +38,7 @@ inline std::vector<std::string> available_isas() {
 /// The kernels that this build has.
 inline std::vector<std::string> available_kernels() {
   std::vector<std::string> names = {"row-merge", "reference"};
-  if (!cpu::build_info().empty()) names.emplace_back("dense-blas");
+  if (cpu::has_dense_blas()) names.emplace_back("dense-blas");
   return names;
 }
 

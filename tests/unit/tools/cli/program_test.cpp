@@ -170,6 +170,13 @@ TEST_CASE("the parser refuses what cxxopts lets pass", "[tools][program]") {
   CHECK(parsed.text("n") == "5");
   CHECK(parse({"--n=6"}).text("n") == "6");
   CHECK(parse({"-n", "7"}).text("n") == "7");
+  for (const char* value : {"1.5e3", "/a/b.bin", "-5", "=5"}) {
+    CHECK(parse({text("-n", value).c_str()}).text("n") == value);
+    CHECK(parse({text("-qn", value).c_str(), "-"}).text("n") == value);
+    CHECK(parse({"-n", value, "in.bin"}).text("n") == value);
+    CHECK(parse({"--order", text("-n", value).c_str()}).text("order") == text("-n", value));
+    CHECK(parse({"--", text("-n", value).c_str()}).text("file") == text("-n", value));
+  }
   CHECK(parse({"--", "--n"}).text("file") == "--n");
   CHECK(parse({"a,b"}).text("file") == "a,b");
   CHECK_THROWS_WITH(parse({"a", "b"}), "command line: unexpected argument \"b\"; see prog --help");
@@ -179,6 +186,7 @@ TEST_CASE("the parser refuses what cxxopts lets pass", "[tools][program]") {
   CHECK_THROWS_AS(parse({std::string(5000, 'x').c_str()}), UsageError);
   CHECK_THROWS_WITH(parse({"--nothing"}), "--nothing: is not an option; see prog --help");
   CHECK_THROWS_WITH(parse({"--ordre", "x"}), "--ordre: is not an option, did you mean --order?; see prog --help");
+  CHECK_THROWS_WITH(parse({"--or.der", "x"}), "--or.der: is not an option, did you mean --order?; see prog --help");
   CHECK_THROWS_WITH(parse({"-order", "x"}), "-order: is not an option, did you mean --order?; see prog --help");
   CHECK_THROWS_AS(parse({"-x"}), cli::OptionError);
   CHECK_THROWS_AS(parse({"--n"}), cli::OptionError);
