@@ -48,6 +48,20 @@ class Documents(unittest.TestCase):
         api, soversion = (re.search(rf"#define {name} (\d+)", header)[1] for name in ("SPMM_C_API", "SPMM_C_SOVERSION"))
         self.assertEqual((_library._C_API, _library._SONAME), (int(api), f"libspmm.so.{soversion}"))
 
+    def test_the_version(self):
+        """The project's version is the library's, and what pages say."""
+        version = re.search(r"^project\(spmm VERSION (\d+\.\d+\.\d+) ", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
+        self.assertEqual(spmm.__version__, version)
+        said = {"CITATION.cff": r"^version: (\S+)$", "CHANGELOG.md": r"\A# Changelog\n\n## (\S+)$",
+                "include/spmm/spmm.h": r'^/\* "spmm (\S+) \(git'}
+        for page, pattern in said.items():
+            self.assertEqual(re.search(pattern, (ROOT / page).read_text(), re.MULTILINE)[1], version, page)
+        for page in ("README.md", "include/README.md"):
+            minor = re.findall(r"find_package\(spmm (\S+) REQUIRED", (ROOT / page).read_text())
+            self.assertEqual(minor, [version.rpartition(".")[0]], page)
+        with self.assertRaises(AttributeError):
+            spmm.no_such_name
+
     def test_the_c_example(self):
         blocks = [b for b in code_blocks(ROOT / "src/capi/README.md", "c") if "spmm.h" in b]
         self.assertEqual(len(blocks), 1)

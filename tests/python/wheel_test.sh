@@ -28,18 +28,24 @@ CMAKE_BUILD_PARALLEL_LEVEL=2 pip wheel -q --no-deps --no-build-isolation -w "$wo
 files=("$work"/wheel/spmm-*.whl)
 [[ ${#files[@]} == 1 ]] || { echo "expected one wheel: ${files[*]}"; exit 1; }
 "$work/env/bin/python" - "${files[0]}" <<'END'
-import sys, zipfile
+import os, sys, zipfile
 names = sorted(name for name in zipfile.ZipFile(sys.argv[1]).namelist() if ".dist-info/" not in name)
 assert "spmm/libspmm.so" in names and "spmm/py.typed" in names and "spmm/__init__.py" in names, names
 assert all(name.startswith("spmm/") and name.endswith((".py", ".so", ".typed")) for name in names), names
+assert os.path.getsize(sys.argv[1]) < 6_000_000, f"the wheel has {os.path.getsize(sys.argv[1])} bytes, more than 6 MB"
+assert b".symtab" not in zipfile.ZipFile(sys.argv[1]).read("spmm/libspmm.so"), "the library is not stripped"
 END
 pip install -q --no-deps --no-index "${files[0]}"
 cd "$work"
-"$work/env/bin/python" - <<'END'
-import numpy as np, spmm
-assert spmm.__file__.startswith(__import__("sys").prefix), spmm.__file__
+"$work/env/bin/python" - "${files[0]}" <<'END'
+import os, sys, numpy as np, spmm
+assert spmm.__file__.startswith(sys.prefix), spmm.__file__
 c = spmm.multiply(np.array([[60000, 60000]]), np.array([[60000, 1], [60000, 0]]))
 assert c.data.reshape(-1).tolist() == [2**32 - 1, 60000], c
 print(spmm.version())
+assert os.path.basename(sys.argv[1]).startswith(f"spmm-{spmm.__version__}-py3-none-"), sys.argv[1]
+with open("/proc/self/maps") as maps:
+    loaded = {line.split()[-1] for line in maps if "libspmm" in line}
+assert loaded == {os.path.join(os.path.dirname(spmm.__file__), "libspmm.so")}, loaded  # not one of the system
 END
 echo "the wheel ${files[0]##*/} works"

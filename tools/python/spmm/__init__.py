@@ -23,3 +23,10 @@ from ._spy import density, spy
 __all__ = ["Bsr", "DeviceError", "DeviceResult", "Engine", "Error", "FormatError", "InputError", "InternalError", "Interrupted",
            "IoError", "OutOfMemory", "OutputError", "SaturationError", "ShapeError", "UsageError", "VerifyError",
            "density", "has_cuda_device", "multiply", "multiply_files", "read", "spy", "version", "write"]
+
+
+def __getattr__(name: str) -> str:
+    """__version__: that of the library, which is loaded then."""
+    if name == "__version__":
+        return version().split()[1]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

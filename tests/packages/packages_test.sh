@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Makes the packages of the last commit, installs them into a clean Debian without a compiler, uses them there and removes them:
+# packages_test.sh SOURCE WORK. Skipped (77) without git, mmdebstrap, root or a mirror of Debian.
+set -euo pipefail
+
+source=$(cd "$1" && pwd) work=$2
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+fail() {
+  echo "packages_test.sh: $*"
+  exit 1
+}
+for program in git dpkg-shlibdeps mmdebstrap chroot; do
+  command -v "$program" >/dev/null || skip "$program is missing (Debian: git dpkg-dev mmdebstrap)"
+done
+git -C "$source" rev-parse HEAD >/dev/null 2>&1 || skip "$source is no checkout"
+[[ $(id -u) == 0 ]] || skip "a clean root needs the rights of root"
+mkdir -p "$work"
+work=$(cd "$work" && pwd) root=$work/root
+rm -rf "${work:?}"/{root,one,two}
+
+bash "$source/tools/scripts/package.sh" "$work/one"
+bash "$source/tools/scripts/package.sh" "$work/two" >/dev/null
+diff "$work/one/SHA256SUMS" "$work/two/SHA256SUMS" || fail "two builds of one commit differ"
+[[ $(wc -l <"$work/one/SHA256SUMS") == 6 ]] || fail "there are not four packages and two archives"
+if command -v lintian >/dev/null; then # the owner has yet to choose a licence and an address
+  lintian --allow-root --fail-on error --suppress-tags no-copyright-file,malformed-contact,bogus-mail-host-in-debian-changelog \
+    "$work"/one/*.deb || fail "lintian finds errors"
+fi
+
+# What packages need is there beforehand, so that they alone are what comes and goes.
+codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
+mmdebstrap --quiet --mode=root --variant=minbase --include=python3-numpy,man-db "$codename" "$root" ||
+  skip "mmdebstrap makes no root here"
+trap 'rm -rf "$root"' EXIT
+[[ ! -e $root/usr/bin/gcc && ! -e $root/usr/bin/cmake ]] || fail "the root has a compiler"
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
+files() { (cd "$root" && find . \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp \) -prune -o -print | sort) |
+  grep -vE '^\./var/(lib/dpkg|log|cache|backups)(/|$)|^\./etc/ld\.so\.cache'; }
+files >"$work/before"
+mkdir "$root/tmp/packages"
+cp "$work"/one/*.deb "$root/tmp/packages"
+inside sh -c 'dpkg -i /tmp/packages/*.deb' >"$work/install.log" 2>&1 || { cat "$work/install.log" && fail "the packages cannot be installed"; }
+
+inside sh -e -c 'cd /tmp
+spmm-gen -q --n 320 --m 8 --k 300 --seed 1 a.bin
+spmm gen -q --n 320 --m 8 --k 300 --seed 2 b.bin
+spmm -q --verify full a.bin b.bin c.bin
+spmm verify -q a.bin b.bin c.bin' || fail "no product"
+inside man spmm | grep -q 'block-sparse' || fail "there is no manual page"
+inside python3 - <<'END' || fail "Python"
+import numpy as np, spmm
+c = spmm.multiply(np.array([[60000, 60000]]), np.array([[60000, 1], [60000, 0]]))
+assert c.data.reshape(-1).tolist() == [2**32 - 1, 60000], c
+assert spmm.__version__ in spmm.version() and spmm.__file__.startswith("/usr/lib/python3/"), spmm.__file__
+END
+inside sh -c 'test -e /usr/include/spmm/spmm.h && test -e /usr/lib/*/cmake/spmm/spmmConfig.cmake' || fail "no files for developers"
+
+inside dpkg --purge spmm libspmm-dev python3-spmm libspmm0 >"$work/purge.log" 2>&1 || { cat "$work/purge.log" && fail "the packages cannot be removed"; }
+files | diff "$work/before" - || fail "the removal leaves files"
+echo "the packages work: $(cd "$work/one" && stat -c '%n %s' ./*.deb | tr '\n' ' ')"

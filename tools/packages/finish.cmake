@@ -1,0 +1,20 @@
+# Run by CPack on what it has installed, before it packs that: Debian's form of pages, the changelog of each package, and the
+# time of the revision (SOURCE_DATE_EPOCH) for every file, so that two builds are equal.
+set(date $ENV{SOURCE_DATE_EPOCH})
+if(NOT date)
+  message(FATAL_ERROR "SOURCE_DATE_EPOCH is not set: use tools/scripts/package.sh")
+endif()
+string(TIMESTAMP stamp "%a, %d %b %Y %H:%M:%S +0000" UTC)
+set(root ${CPACK_TEMPORARY_DIRECTORY})
+if(CPACK_GENERATOR STREQUAL "DEB")
+  execute_process(COMMAND find ${root} -name "*.1" -exec gzip -9n {} + COMMAND_ERROR_IS_FATAL ANY)
+  foreach(pair IN LISTS CPACK_SPMM_DOC_FOLDERS)
+    if(pair MATCHES "^(.*)=(.*)$")
+      set(folder ${root}/${CMAKE_MATCH_1}${CPACK_PACKAGING_INSTALL_PREFIX}/share/doc/${CMAKE_MATCH_2})
+      file(WRITE ${folder}/changelog "spmm (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n  * CHANGELOG.md of the sources.\n\n"
+           " -- The spmm developers <>  ${stamp}\n")
+      execute_process(COMMAND gzip -9n ${folder}/changelog COMMAND_ERROR_IS_FATAL ANY)
+    endif()
+  endforeach()
+endif()
+execute_process(COMMAND find ${root} -exec touch -h -d @${date} {} + COMMAND_ERROR_IS_FATAL ANY)

