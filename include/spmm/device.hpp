@@ -19,21 +19,23 @@ namespace spmm {
 /// [num_blocks, m, m] row-major, 2-byte aligned. indptr and indices hold signed integers of index_bytes, 4 or 8.
 /// Values: as BsrView.
 struct DeviceBsrView {
-  std::uint64_t rows = 0;
-  std::uint64_t cols = 0;
-  std::uint32_t m = 1;
-  std::uint64_t num_blocks = 0;
-  const void* indptr = nullptr;
-  const void* indices = nullptr;
-  std::uint32_t index_bytes = 4;
-  const std::uint16_t* values = nullptr;
+  std::uint64_t rows = 0;                 ///< elements
+  std::uint64_t cols = 0;                 ///< elements
+  std::uint32_t m = 1;                    ///< block side
+  std::uint64_t num_blocks = 0;           ///< stored
+  const void* indptr = nullptr;           ///< [rows / m + 1], device
+  const void* indices = nullptr;          ///< [num_blocks], device
+  std::uint32_t index_bytes = 4;          ///< of a number in indptr and indices
+  const std::uint16_t* values = nullptr;  ///< [num_blocks, m, m], device
 };
 
 /// Where a result's arrays come from. allocate: device memory of that many bytes, aligned to `alignment`, which work on
 /// `stream` may use; null if there is none. release: gives it back, in the order of `stream`; empty: it stays the
 /// caller's. Threads: called by the thread that multiplies; release by the one that drops the last owner.
 struct DeviceAllocator {
+  /// Null if there is none.
   std::function<void*(std::uint64_t bytes, std::uint64_t alignment, CUstream_st* stream)> allocate{};
+  /// Empty: arrays stay the caller's.
   std::function<void(void* data, CUstream_st* stream)> release{};
 };
 
@@ -48,16 +50,16 @@ struct DeviceCall {
 /// Shapes, values: as DeviceBsrView with elements of 32 bits; each row's block columns ascend; no block of zeros.
 /// Stream: work on the product's stream may use the arrays at once; other streams wait for that one.
 struct DeviceBsrMatrix {
-  std::uint64_t rows = 0;
-  std::uint64_t cols = 0;
-  std::uint32_t m = 1;
-  std::uint64_t num_blocks = 0;
-  std::uint32_t index_bytes = 4;  ///< of A's
-  std::shared_ptr<const void> indptr{};
-  std::shared_ptr<const void> indices{};
-  std::shared_ptr<const std::uint32_t> values{};
-  int device = 0;
-  std::uint64_t num_saturated = 0;  ///< elements that are 2^32 - 1: their true sums are that or larger
+  std::uint64_t rows = 0;                         ///< elements
+  std::uint64_t cols = 0;                         ///< elements
+  std::uint32_t m = 1;                            ///< block side
+  std::uint64_t num_blocks = 0;                   ///< stored
+  std::uint32_t index_bytes = 4;                  ///< of A's
+  std::shared_ptr<const void> indptr{};           ///< [rows / m + 1], device
+  std::shared_ptr<const void> indices{};          ///< [num_blocks], device
+  std::shared_ptr<const std::uint32_t> values{};  ///< [num_blocks, m, m], device
+  int device = 0;                                 ///< number of the CUDA device
+  std::uint64_t num_saturated = 0;                ///< elements that are 2^32 - 1: their true sums are that or larger
 };
 
 }  // namespace spmm

@@ -1,4 +1,5 @@
-/* C interface of the library (C99; also C++): for C, Fortran, Julia, Rust, Python. Shared library libspmm.so.
+/** @file
+ * C interface of the library (C99; also C++): for C, Fortran, Julia, Rust, Python. Shared library libspmm.so.
  *
  * C = A * B, exact, elements of 16 bits, results of 32 bits that saturate at 2^32 - 1. spmm/spmm.hpp is the C++
  * interface.
@@ -14,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** A function of the shared library. */
 #if defined(__GNUC__)
 #define SPMM_API __attribute__((visibility("default")))
 #else
@@ -24,229 +26,240 @@
 extern "C" {
 #endif
 
-/* Grows where a function or a field is added; nothing of an earlier number changes its meaning. */
+/** Grows where a function or a field is added; nothing of an earlier number changes its meaning. */
 #define SPMM_C_API 2
-/* The number behind libspmm.so. Grows if programs must be compiled again; the version of the project does not change it. */
+/** The number behind libspmm.so. Grows if programs must be compiled again; the version of the project does not change
+ * it. */
 #define SPMM_C_SOVERSION 0
 
+/** What a function that can fail returns: SPMM_OK or one of the errors below. */
 typedef int32_t spmm_status;
+/** Values of spmm_status. */
 enum {
-  SPMM_OK = 0,
-  SPMM_ERROR_INTERNAL = 1,      /* a bug */
-  SPMM_ERROR_USAGE = 2,         /* arguments or options that cannot be carried out */
-  SPMM_ERROR_SHAPE = 3,         /* A and B do not fit each other */
-  SPMM_ERROR_FORMAT = 4,        /* a matrix breaks the format */
-  SPMM_ERROR_INPUT = 5,         /* an input cannot be opened */
-  SPMM_ERROR_OUTPUT = 6,        /* the output cannot be created */
-  SPMM_ERROR_IO = 7,            /* reading or writing failed on the way */
-  SPMM_ERROR_OUT_OF_MEMORY = 8, /* does not fit the memory or the limit */
-  SPMM_ERROR_DEVICE = 9,        /* backend or device unavailable */
-  SPMM_ERROR_VERIFY = 10,       /* a recomputed block differs */
-  SPMM_ERROR_INTERRUPTED = 11,  /* cancelled; safe to run again */
-  SPMM_ERROR_SATURATED = 12     /* elements of the result are 2^32 - 1, see on_saturation */
+  SPMM_OK = 0,                  /**< done */
+  SPMM_ERROR_INTERNAL = 1,      /**< a bug */
+  SPMM_ERROR_USAGE = 2,         /**< arguments or options that cannot be carried out */
+  SPMM_ERROR_SHAPE = 3,         /**< A and B do not fit each other */
+  SPMM_ERROR_FORMAT = 4,        /**< a matrix breaks the format */
+  SPMM_ERROR_INPUT = 5,         /**< an input cannot be opened */
+  SPMM_ERROR_OUTPUT = 6,        /**< the output cannot be created */
+  SPMM_ERROR_IO = 7,            /**< reading or writing failed on the way */
+  SPMM_ERROR_OUT_OF_MEMORY = 8, /**< does not fit the memory or the limit */
+  SPMM_ERROR_DEVICE = 9,        /**< backend or device unavailable */
+  SPMM_ERROR_VERIFY = 10,       /**< a recomputed block differs */
+  SPMM_ERROR_INTERRUPTED = 11,  /**< cancelled; safe to run again */
+  SPMM_ERROR_SATURATED = 12     /**< elements of the result are 2^32 - 1, see on_saturation */
 };
 
 /* ---- the library ---- */
 
-/* "spmm 0.2.0 (git ...), CUDA 13.0 for 90, ..."; stays valid. */
+/** "spmm 0.2.0 (git ...), CUDA 13.0 for 90, ..."; stays valid. */
 SPMM_API const char* spmm_version(void);
-/* SPMM_C_API of the library that is loaded. */
+/** SPMM_C_API of the library that is loaded. */
 SPMM_API int32_t spmm_c_api(void);
-/* 1 if the library was built with CUDA and a device is there, else 0. Makes no CUDA call. */
+/** 1 if the library was built with CUDA and a device is there, else 0. Makes no CUDA call. */
 SPMM_API int32_t spmm_has_cuda_device(void);
 
 /* ---- errors: of the last call on this thread that failed. The texts stay valid until the next call that fails. ----
  */
 
-SPMM_API spmm_status spmm_last_error_status(void);
-SPMM_API const char* spmm_last_error_text(void);    /* "<place>: <problem>; <hint>" */
-SPMM_API const char* spmm_last_error_place(void);   /* the matrix and block, the file and offset, the option */
-SPMM_API const char* spmm_last_error_problem(void); /* what was found, what was expected */
-SPMM_API const char* spmm_last_error_hint(void);    /* what to do */
+SPMM_API spmm_status spmm_last_error_status(void);  /**< SPMM_OK if none has failed yet */
+SPMM_API const char* spmm_last_error_text(void);    /**< "<place>: <problem>; <hint>" */
+SPMM_API const char* spmm_last_error_place(void);   /**< the matrix and block, the file and offset, the option */
+SPMM_API const char* spmm_last_error_problem(void); /**< what was found, what was expected */
+SPMM_API const char* spmm_last_error_hint(void);    /**< what to do */
 
 /* ---- cancellation: any thread or signal handler may set the flag ---- */
 
+/** A flag that cancels the products whose options name it. */
 typedef struct spmm_cancel spmm_cancel;
-SPMM_API spmm_cancel* spmm_cancel_create(void); /* NULL: no memory */
-SPMM_API void spmm_cancel_set(spmm_cancel* cancel);
-SPMM_API void spmm_cancel_reset(spmm_cancel* cancel);
-SPMM_API void spmm_cancel_destroy(spmm_cancel* cancel); /* no product may use it */
+SPMM_API spmm_cancel* spmm_cancel_create(void);         /**< NULL: no memory */
+SPMM_API void spmm_cancel_set(spmm_cancel* cancel);     /**< products end with SPMM_ERROR_INTERRUPTED */
+SPMM_API void spmm_cancel_reset(spmm_cancel* cancel);   /**< for the next product */
+SPMM_API void spmm_cancel_destroy(spmm_cancel* cancel); /**< no product may use it */
 
 /* ---- engine: what outlives a product; any number of products, from any threads, at once ---- */
 
+/** As the only device: all visible ones share each product. */
 #define SPMM_ALL_DEVICES (-1)
 
+/** Of an engine; zero is the default of every field. */
 typedef struct spmm_engine_options {
-  uint64_t struct_size;
-  const int32_t* devices;      /* [num_devices] CUDA devices that share each product, or the one SPMM_ALL_DEVICES */
-  uint64_t num_devices;        /* 0: automatic */
-  uint64_t memory_limit_bytes; /* of all products together, host and device each; 0: most of what is free */
-  uint32_t num_threads;        /* of a product; 0: all cores */
-  uint32_t reserved;
+  uint64_t struct_size;        /**< sizeof(spmm_engine_options) */
+  const int32_t* devices;      /**< [num_devices] CUDA devices that share each product, or the one SPMM_ALL_DEVICES */
+  uint64_t num_devices;        /**< 0: automatic */
+  uint64_t memory_limit_bytes; /**< of all products together, host and device each; 0: most of what is free */
+  uint32_t num_threads;        /**< of a product; 0: all cores */
+  uint32_t reserved;           /**< 0 */
 } spmm_engine_options;
 
+/** Device, memory and threads that outlive a product. */
 typedef struct spmm_engine spmm_engine;
-/* options: NULL for the defaults. */
+/** Makes an engine. options: NULL for the defaults. */
 SPMM_API spmm_status spmm_engine_create(const spmm_engine_options* options, spmm_engine** engine);
-SPMM_API void spmm_engine_destroy(spmm_engine* engine); /* no product may be running */
+SPMM_API void spmm_engine_destroy(spmm_engine* engine); /**< no product may be running */
 
 /* ---- products ---- */
 
-/* Called now and then with the work done and the total of a stage ("read", "multiply", ...), from any thread, by one at
- * a time. A result other than 0 cancels the product, as spmm_cancel_set() does. */
+/** Called now and then with the work done and the total of a stage ("read", "multiply", ...), from any thread, by one
+ * at a time. A result other than 0 cancels the product, as spmm_cancel_set() does. */
 typedef int32_t (*spmm_progress_fn)(void* context, const char* stage, uint64_t done, uint64_t total);
 
-/* What a product does if elements of its result are 2^32 - 1. */
+/** What a product does if elements of its result are 2^32 - 1. */
 enum {
-  SPMM_SATURATION_REPORT = 0, /* the report says how many: spmm_report_num_saturated() */
-  SPMM_SATURATION_ERROR = 1   /* SPMM_ERROR_SATURATED; an output stays as it was */
+  SPMM_SATURATION_REPORT = 0, /**< the report says how many: spmm_report_num_saturated() */
+  SPMM_SATURATION_ERROR = 1   /**< SPMM_ERROR_SATURATED; an output stays as it was */
 };
 
+/** Of one product; zero is the default of every field. */
 typedef struct spmm_product_options {
-  uint64_t struct_size;
-  const char* backend; /* "auto", "cuda", "cpu"; NULL: auto */
-  const char* kernel;  /* a kernel by its name; NULL: auto */
-  spmm_progress_fn progress;
-  void* progress_context;
-  spmm_cancel* cancel;
-  uint64_t verify_blocks; /* recompute that many result blocks, and as many absent ones */
-  uint64_t verify_seed;   /* 0: 1 */
-  uint32_t max_threads;   /* 0: those of the engine */
-  uint32_t num_parts;     /* files: the output is a folder of so many; UINT32_MAX: as many as pay; 0: one file */
-  int32_t durable;        /* files: fsync around the rename */
-  int32_t no_clobber;     /* files: refuse to replace the output */
-  int32_t transpose_a;    /* multiply the transpose of A */
-  int32_t transpose_b;    /* the same of B */
-  int32_t verify_full;    /* prove the whole result instead of verify_blocks; the report says what was proven */
-  int32_t reserved;
-  uint64_t proof_key; /* of the random numbers of that proof; 0: a fresh one */
+  uint64_t struct_size;      /**< sizeof(spmm_product_options) */
+  const char* backend;       /**< "auto", "cuda", "cpu"; NULL: auto */
+  const char* kernel;        /**< a kernel by its name; NULL: auto */
+  spmm_progress_fn progress; /**< NULL: none */
+  void* progress_context;    /**< its first argument */
+  spmm_cancel* cancel;       /**< NULL: none */
+  uint64_t verify_blocks;    /**< recompute that many result blocks, and as many absent ones */
+  uint64_t verify_seed;      /**< 0: 1 */
+  uint32_t max_threads;      /**< 0: those of the engine */
+  uint32_t num_parts;        /**< files: the output is a folder of so many; UINT32_MAX: as many as pay; 0: one file */
+  int32_t durable;           /**< files: fsync around the rename */
+  int32_t no_clobber;        /**< files: refuse to replace the output */
+  int32_t transpose_a;       /**< multiply the transpose of A */
+  int32_t transpose_b;       /**< the same of B */
+  int32_t verify_full;       /**< prove the whole result instead of verify_blocks; the report says what was proven */
+  int32_t reserved;          /**< 0 */
+  uint64_t proof_key;        /**< of the random numbers of that proof; 0: a fresh one */
   /* Since SPMM_C_API 2: */
-  int32_t on_saturation; /* SPMM_SATURATION_... */
-  int32_t reserved2;
+  int32_t on_saturation; /**< SPMM_SATURATION_... */
+  int32_t reserved2;     /**< 0 */
 } spmm_product_options;
 
-typedef struct spmm_matrix spmm_matrix; /* block-CSR arrays that the library owns */
-typedef struct spmm_report spmm_report;
+typedef struct spmm_matrix spmm_matrix; /**< block-CSR arrays that the library owns */
+typedef struct spmm_report spmm_report; /**< what a product has done: sizes, times, choices */
 
-/* A matrix in the caller's block-CSR (BSR) arrays, which are read where they are; block_side = 1 makes it CSR. It need
+/** A matrix in the caller's block-CSR (BSR) arrays, which are read where they are; block_side = 1 makes it CSR. It need
  * not be square. The result of A [r, k] and B [k, c] is [r, c]. indptr [rows / block_side + 1], starting with 0;
  * indices [indptr[last]] block columns, in any order within a row; data [indptr[last], block_side, block_side]
  * row-major. */
 typedef struct spmm_bsr {
-  uint64_t struct_size;
-  uint64_t rows; /* elements, multiples of block_side */
-  uint64_t cols;
-  const void* indptr;    /* int32_t or int64_t, as indptr_bits says */
-  const void* indices;   /* the same by indices_bits */
-  const void* data;      /* uint16_t or uint32_t, as element_bits says */
-  uint64_t num_indices;  /* length of indices */
-  uint32_t block_side;   /* 1 to 64 */
-  uint32_t indptr_bits;  /* 32 or 64; 0: 64 */
-  uint32_t indices_bits; /* the same */
-  uint32_t element_bits; /* 16 for operands, 32 for results; 0: 16 */
-  const char* name;      /* in messages; NULL: "matrix A", "matrix B" */
+  uint64_t struct_size;  /**< sizeof(spmm_bsr) */
+  uint64_t rows;         /**< elements, multiples of block_side */
+  uint64_t cols;         /**< the same */
+  const void* indptr;    /**< int32_t or int64_t, as indptr_bits says */
+  const void* indices;   /**< the same by indices_bits */
+  const void* data;      /**< uint16_t or uint32_t, as element_bits says */
+  uint64_t num_indices;  /**< length of indices */
+  uint32_t block_side;   /**< 1 to 64 */
+  uint32_t indptr_bits;  /**< 32 or 64; 0: 64 */
+  uint32_t indices_bits; /**< the same */
+  uint32_t element_bits; /**< 16 for operands, 32 for results; 0: 16 */
+  const char* name;      /**< in messages; NULL: "matrix A", "matrix B" */
 } spmm_bsr;
 
-/* A square matrix as a list of blocks, in any order: index [num_blocks, 2] block row and block column; values
+/** A square matrix as a list of blocks, in any order: index [num_blocks, 2] block row and block column; values
  * [num_blocks, block_side, block_side] row-major. */
 typedef struct spmm_blocks {
-  uint64_t struct_size;
-  const uint32_t* index;
-  const uint16_t* values;
-  uint64_t num_blocks;
-  uint32_t n; /* elements of a side, a multiple of block_side */
-  uint32_t block_side;
-  const char* name; /* in messages; NULL: "matrix A", "matrix B" */
+  uint64_t struct_size;   /**< sizeof(spmm_blocks) */
+  const uint32_t* index;  /**< [num_blocks, 2] */
+  const uint16_t* values; /**< [num_blocks, block_side, block_side] */
+  uint64_t num_blocks;    /**< in both */
+  uint32_t n;             /**< elements of a side, a multiple of block_side */
+  uint32_t block_side;    /**< 1 to 64 */
+  const char* name;       /**< in messages; NULL: "matrix A", "matrix B" */
 } spmm_blocks;
 
-/* C = A * B in memory. options, report: may be NULL. Errors: SPMM_ERROR_SHAPE, _FORMAT, _OUT_OF_MEMORY, _DEVICE,
+/** C = A * B in memory. options, report: may be NULL. Errors: SPMM_ERROR_SHAPE, _FORMAT, _OUT_OF_MEMORY, _DEVICE,
  * _VERIFY, _INTERRUPTED, _SATURATED, _USAGE. */
 SPMM_API spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm_bsr* b,
                                        const spmm_product_options* options, spmm_matrix** result, spmm_report** report);
+/** The same of lists of blocks. */
 SPMM_API spmm_status spmm_multiply_blocks(spmm_engine* engine, const spmm_blocks* a, const spmm_blocks* b,
                                           const spmm_product_options* options, spmm_matrix** result,
                                           spmm_report** report);
-/* C = A * B of files. The output path holds the old content or the complete new one. */
+/** C = A * B of files. The output path holds the old content or the complete new one. */
 SPMM_API spmm_status spmm_multiply_files(spmm_engine* engine, const char* a, const char* b, const char* out,
                                          const spmm_product_options* options, spmm_report** report);
 
 /* ---- products in device memory: no header of CUDA is needed ---- */
 
-/* A matrix in the caller's block-CSR arrays in the memory of one CUDA device; as spmm_bsr. */
+/** A matrix in the caller's block-CSR arrays in the memory of one CUDA device; as spmm_bsr. */
 typedef struct spmm_device_bsr {
-  uint64_t struct_size;
-  uint64_t rows; /* elements, multiples of block_side */
-  uint64_t cols;
-  const void* indptr;   /* [rows / block_side + 1] int32_t or int64_t, as index_bits says; device */
-  const void* indices;  /* [num_blocks] the same */
-  const uint16_t* data; /* [num_blocks, block_side, block_side], device */
-  uint64_t num_blocks;
-  uint32_t block_side; /* 1 to 64 */
-  uint32_t index_bits; /* 32 or 64; 0: 64 */
+  uint64_t struct_size; /**< sizeof(spmm_device_bsr) */
+  uint64_t rows;        /**< elements, multiples of block_side */
+  uint64_t cols;        /**< the same */
+  const void* indptr;   /**< [rows / block_side + 1] int32_t or int64_t, as index_bits says; device */
+  const void* indices;  /**< [num_blocks] the same */
+  const uint16_t* data; /**< [num_blocks, block_side, block_side], device */
+  uint64_t num_blocks;  /**< in both */
+  uint32_t block_side;  /**< 1 to 64 */
+  uint32_t index_bits;  /**< 32 or 64; 0: 64 */
 } spmm_device_bsr;
 
-/* Memory of the caller for the arrays of a result, aligned to `alignment` bytes, which work on `stream` may use; NULL:
+/** Memory of the caller for the arrays of a result, aligned to `alignment` bytes, which work on `stream` may use; NULL:
  * there is none. Called on the thread that multiplies. The arrays stay the caller's. */
 typedef void* (*spmm_device_allocate_fn)(void* context, uint64_t bytes, uint64_t alignment, void* stream);
 
+/** How a product in device memory is called. */
 typedef struct spmm_device_call {
-  uint64_t struct_size;
-  void* stream;                     /* cudaStream_t; NULL: the legacy default stream */
-  spmm_device_allocate_fn allocate; /* NULL: the engine's pool */
-  void* allocate_context;
+  uint64_t struct_size;             /**< sizeof(spmm_device_call) */
+  void* stream;                     /**< cudaStream_t; NULL: the legacy default stream */
+  spmm_device_allocate_fn allocate; /**< NULL: the engine's pool */
+  void* allocate_context;           /**< its first argument */
 } spmm_device_call;
 
-/* A result in device memory. Its arrays are valid until it is destroyed, which gives them back in the order of the
+/** A result in device memory. Its arrays are valid until it is destroyed, which gives them back in the order of the
  * product's stream; the engine may be gone by then. indptr and indices have A's index_bits. */
 typedef struct spmm_device_matrix spmm_device_matrix;
 
-/* C = A * B on the engine's first device, which holds all arrays. The result is complete when the call returns. call:
+/** C = A * B on the engine's first device, which holds all arrays. The result is complete when the call returns. call:
  * NULL for the default stream and the engine's pool; options, report: may be NULL. Errors: as spmm_multiply_bsr();
  * SPMM_ERROR_DEVICE for arrays that are not in that device's memory. Since SPMM_C_API 2. */
 SPMM_API spmm_status spmm_multiply_device(spmm_engine* engine, const spmm_device_bsr* a, const spmm_device_bsr* b,
                                           const spmm_device_call* call, const spmm_product_options* options,
                                           spmm_device_matrix** result, spmm_report** report);
-SPMM_API void spmm_device_matrix_destroy(spmm_device_matrix* matrix);
-SPMM_API uint64_t spmm_device_matrix_num_blocks(const spmm_device_matrix* matrix);
-SPMM_API uint64_t spmm_device_matrix_num_saturated(const spmm_device_matrix* matrix); /* elements at 2^32 - 1 */
-SPMM_API const void* spmm_device_matrix_indptr(const spmm_device_matrix* matrix);   /* [rows / block_side + 1] */
-SPMM_API const void* spmm_device_matrix_indices(const spmm_device_matrix* matrix);  /* [num_blocks] */
-SPMM_API const uint32_t* spmm_device_matrix_data(const spmm_device_matrix* matrix); /* [num_blocks, side, side] */
+SPMM_API void spmm_device_matrix_destroy(spmm_device_matrix* matrix);                 /**< NULL: nothing */
+SPMM_API uint64_t spmm_device_matrix_num_blocks(const spmm_device_matrix* matrix);    /**< stored blocks */
+SPMM_API uint64_t spmm_device_matrix_num_saturated(const spmm_device_matrix* matrix); /**< elements at 2^32 - 1 */
+SPMM_API const void* spmm_device_matrix_indptr(const spmm_device_matrix* matrix);     /**< [rows / block_side + 1] */
+SPMM_API const void* spmm_device_matrix_indices(const spmm_device_matrix* matrix);    /**< [num_blocks] */
+SPMM_API const uint32_t* spmm_device_matrix_data(const spmm_device_matrix* matrix);   /**< [num_blocks, side, side] */
 
 /* ---- matrices of the library ---- */
 
-/* Reads a file of elements of 16 bits (operands) or 32 bits (results; also a folder of parts). 0: what its length says.
- */
+/** Reads a file of elements of 16 bits (operands) or 32 bits (results; also a folder of parts). 0: what its length
+ * says. */
 SPMM_API spmm_status spmm_read(const char* path, uint32_t element_bits, spmm_matrix** matrix);
-/* Writes a file, padded with zeros to a square. Operands are checked as for a product, results are written as they are.
- */
+/** Writes a file, padded with zeros to a square. Operands are checked as for a product, results are written as they
+ * are. */
 SPMM_API spmm_status spmm_write(const char* path, const spmm_bsr* matrix);
 
-SPMM_API void spmm_matrix_destroy(spmm_matrix* matrix);
-SPMM_API uint64_t spmm_matrix_rows(const spmm_matrix* matrix);
-SPMM_API uint64_t spmm_matrix_cols(const spmm_matrix* matrix);
-SPMM_API uint32_t spmm_matrix_block_side(const spmm_matrix* matrix);
-SPMM_API uint32_t spmm_matrix_element_bits(const spmm_matrix* matrix); /* 32 for results */
-SPMM_API uint64_t spmm_matrix_num_blocks(const spmm_matrix* matrix);
-/* The arrays themselves, valid until the matrix is destroyed; each row's block columns ascend. */
-SPMM_API const int64_t* spmm_matrix_indptr(const spmm_matrix* matrix);  /* [rows / block_side + 1] */
-SPMM_API const int64_t* spmm_matrix_indices(const spmm_matrix* matrix); /* [num_blocks] */
-SPMM_API const void* spmm_matrix_data(const spmm_matrix* matrix);       /* [num_blocks, block_side, block_side] */
-/* Copies indices as 32-bit numbers. SPMM_ERROR_USAGE if one does not fit: nothing is written then. */
+SPMM_API void spmm_matrix_destroy(spmm_matrix* matrix);                /**< NULL: nothing */
+SPMM_API uint64_t spmm_matrix_rows(const spmm_matrix* matrix);         /**< elements */
+SPMM_API uint64_t spmm_matrix_cols(const spmm_matrix* matrix);         /**< elements */
+SPMM_API uint32_t spmm_matrix_block_side(const spmm_matrix* matrix);   /**< 1: CSR */
+SPMM_API uint32_t spmm_matrix_element_bits(const spmm_matrix* matrix); /**< 32 for results */
+SPMM_API uint64_t spmm_matrix_num_blocks(const spmm_matrix* matrix);   /**< stored blocks */
+/** The arrays themselves, valid until the matrix is destroyed; each row's block columns ascend. */
+SPMM_API const int64_t* spmm_matrix_indptr(const spmm_matrix* matrix);  /**< [rows / block_side + 1] */
+SPMM_API const int64_t* spmm_matrix_indices(const spmm_matrix* matrix); /**< [num_blocks] */
+SPMM_API const void* spmm_matrix_data(const spmm_matrix* matrix);       /**< [num_blocks, block_side, block_side] */
+/** Copies indices as 32-bit numbers. SPMM_ERROR_USAGE if one does not fit: nothing is written then. */
 SPMM_API spmm_status spmm_matrix_copy_indptr32(const spmm_matrix* matrix, int32_t* to);
+/** The same of the block columns. */
 SPMM_API spmm_status spmm_matrix_copy_indices32(const spmm_matrix* matrix, int32_t* to);
 
 /* ---- report of a product ---- */
 
-SPMM_API void spmm_report_destroy(spmm_report* report);
-SPMM_API uint64_t spmm_report_num_blocks(const spmm_report* report); /* of the result */
-SPMM_API uint64_t spmm_report_num_pairs(const spmm_report* report);  /* block products */
-/* Elements of the result that are 2^32 - 1: their true sums are that or larger. Since SPMM_C_API 2. */
+SPMM_API void spmm_report_destroy(spmm_report* report);              /**< NULL: nothing */
+SPMM_API uint64_t spmm_report_num_blocks(const spmm_report* report); /**< of the result */
+SPMM_API uint64_t spmm_report_num_pairs(const spmm_report* report);  /**< block products */
+/** Elements of the result that are 2^32 - 1: their true sums are that or larger. Since SPMM_C_API 2. */
 SPMM_API uint64_t spmm_report_num_saturated(const spmm_report* report);
-SPMM_API double spmm_report_seconds(const spmm_report* report);
-SPMM_API const char* spmm_report_backend(const spmm_report* report);
-SPMM_API const char* spmm_report_kernel(const spmm_report* report);
-/* Everything, as one JSON object with the keys of `spmm --report`: data/README.md, schemas. `command` is empty, and so
+SPMM_API double spmm_report_seconds(const spmm_report* report);      /**< of the whole product */
+SPMM_API const char* spmm_report_backend(const spmm_report* report); /**< "cuda" or "cpu" */
+SPMM_API const char* spmm_report_kernel(const spmm_report* report);  /**< its name */
+/** Everything, as one JSON object with the keys of `spmm --report`: data/README.md, schemas. `command` is empty, and so
  * are the paths of a product in memory. Valid until the report is destroyed. */
 SPMM_API const char* spmm_report_json(const spmm_report* report);
 

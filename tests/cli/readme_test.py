@@ -34,6 +34,7 @@ ELSEWHERE = {
     "python3 -m spmm convert": "tests/python/test_convert.py, if NumPy is installed",
     "python3 tools/scripts/draw_run.py": "tests/unit/tools, if matplotlib is installed",
     "python3 tools/scripts/plot_bench.py": "tests/unit/tools, if matplotlib is installed",
+    "python3 tools/examples/": "examples_test, if SciPy is installed",
     "pip install": "python_wheel_test",
 }
 COMMAND = re.compile(r"(\./|build/|bash |cmake |ctest |ninja |mpirun |salloc |sbatch |squeue |python3 |pip |make_jobs|SPMM_\w+=)")

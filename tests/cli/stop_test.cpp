@@ -227,7 +227,7 @@ TEST_CASE("two SIGTERM half a second apart while the output gets its name leave 
 
 TEST_CASE("a product gets by without threads") {
   if (!kForksWithThreads) {
-    WARN("not with this sanitizer");
+    WARN("not with this sanitizer or emulator");
     return;
   }
   const Workplace workplace;

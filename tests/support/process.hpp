@@ -13,8 +13,9 @@
 
 namespace spmm::test {
 
-/// Whether a child of fork() may start threads although its parent has some: ThreadSanitizer ends such a child.
-#if defined(__SANITIZE_THREAD__)
+/// Whether a child of fork() may start threads although its parent has some: ThreadSanitizer and qemu-user end such a
+/// child.
+#if defined(__SANITIZE_THREAD__) || defined(SPMM_TESTS_EMULATED)
 inline constexpr bool kForksWithThreads = false;
 #else
 inline constexpr bool kForksWithThreads = true;

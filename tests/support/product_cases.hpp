@@ -19,8 +19,8 @@
 
 namespace spmm::test {
 
-/// They do not reuse what has just been freed: the resident set says nothing.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/// They do not reuse what has just been freed, and qemu keeps what it has translated: the resident set says nothing.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SPMM_TESTS_EMULATED)
 inline constexpr bool kSanitizersKeepMemory = true;
 #else
 inline constexpr bool kSanitizersKeepMemory = false;

@@ -2,6 +2,7 @@
 #include "base/memory/aligned_array.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +20,6 @@ namespace spmm {
 namespace {
 
 constexpr std::uint64_t kCacheLineBytes = 64;
-constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kHugePageBytes = 2u << 20;
 constexpr std::uint64_t kLargeBytes = kHugePageBytes;  // from here on on huge pages
 constexpr std::uint64_t kMappedBytes = 64u << 10;      // from here on mapped; less comes from the heap
@@ -116,11 +116,11 @@ SpareMappings& spare_mappings() {
 /// Bytes of the mapping for an array: small ones are rounded up to one of 16 sizes between powers of two, so that
 /// arrays of about the same size use the same mappings.
 std::uint64_t mapped_bytes(std::uint64_t bytes) {
-  if (!SpareMappings::takes(bytes)) return round_up(bytes, kPageBytes);
-  return round_up(bytes, std::max(kPageBytes, std::bit_floor(bytes) / 16));
+  if (!SpareMappings::takes(bytes)) return round_up(bytes, page_bytes());
+  return round_up(bytes, std::max(page_bytes(), std::bit_floor(bytes) / 16));
 }
 
-/// Null where the system has no memory. Shapes: bytes a multiple of kPageBytes.
+/// Null where the system has no memory. Shapes: bytes a multiple of page_bytes().
 std::byte* map(std::uint64_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
@@ -164,6 +164,11 @@ std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
 }
 
 }  // namespace
+
+std::uint64_t page_bytes() {
+  static const auto bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 
 std::byte* allocate_bytes(std::uint64_t bytes, Pages pages) {
   std::byte* const data = try_allocate(bytes, pages);

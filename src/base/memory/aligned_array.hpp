@@ -22,6 +22,9 @@ std::byte* allocate_bytes(std::uint64_t bytes, Pages pages = Pages::huge_where_l
 /// Values: `bytes` and `pages` as given to allocate_bytes().
 void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept;
 
+/// Of a page of this machine's memory: 4096, on 64-bit ARM up to 65536.
+std::uint64_t page_bytes();
+
 /// Bytes of all arrays of this process, now and at most since the last restart: what a memory limit is compared with.
 struct ArrayUsage {
   std::uint64_t bytes = 0;

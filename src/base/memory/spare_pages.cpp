@@ -74,9 +74,9 @@ void SparePages::trim(std::uint64_t in_use_bytes) noexcept {
   while (size_ != 0 && !fits(0, in_use_bytes)) {
     // What is too much goes from the end of the last range.
     Range& last = ranges_[size_ - 1];
-    constexpr std::uint64_t kPageBytes = 4096;
+    const std::uint64_t page = page_bytes();
     const std::uint64_t too_much = in_use_bytes + bytes_ - allowed_bytes_;
-    const std::uint64_t cut = std::min(last.bytes, (too_much + kPageBytes - 1) / kPageBytes * kPageBytes);
+    const std::uint64_t cut = std::min(last.bytes, (too_much + page - 1) / page * page);
     munmap(last.data + last.bytes - cut, cut);
     last.bytes -= cut;
     bytes_ -= cut;

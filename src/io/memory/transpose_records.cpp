@@ -1,7 +1,9 @@
 // Records transposed in place.
 #include "io/memory/transpose_records.hpp"
 
+#if defined(__x86_64__)
 #include <emmintrin.h>
+#endif
 
 #include <bit>
 #include <cstring>
@@ -15,39 +17,86 @@ namespace {
 constexpr std::uint32_t kTile = 8;  // elements of a vector register
 constexpr std::size_t kElementBytes = sizeof(std::uint16_t);
 
-__m128i load(const std::byte* at) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+#if defined(__x86_64__)
+using Register = __m128i;
+
+/// Elements of x and y alternate; of both the first half.
+template <typename Element>
+Register zip_low(Register x, Register y) {
+  if constexpr (sizeof(Element) == 2) return _mm_unpacklo_epi16(x, y);
+  if constexpr (sizeof(Element) == 4) return _mm_unpacklo_epi32(x, y);
+  if constexpr (sizeof(Element) == 8) return _mm_unpacklo_epi64(x, y);
 }
 
-void store(std::byte* at, __m128i value) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(at), value);
+/// The second half.
+template <typename Element>
+Register zip_high(Register x, Register y) {
+  if constexpr (sizeof(Element) == 2) return _mm_unpackhi_epi16(x, y);
+  if constexpr (sizeof(Element) == 4) return _mm_unpackhi_epi32(x, y);
+  if constexpr (sizeof(Element) == 8) return _mm_unpackhi_epi64(x, y);
+}
+#else
+struct Register {
+  alignas(16) std::byte bytes[16];
+};
+
+/// Elements of x and y alternate, from element `first` of both.
+template <typename Element>
+Register zip(const Register& x, const Register& y, std::size_t first) {
+  Register out;
+  for (std::size_t e = 0; e < sizeof out / sizeof(Element) / 2; ++e) {
+    std::memcpy(out.bytes + 2 * e * sizeof(Element), x.bytes + (first + e) * sizeof(Element), sizeof(Element));
+    std::memcpy(out.bytes + (2 * e + 1) * sizeof(Element), y.bytes + (first + e) * sizeof(Element), sizeof(Element));
+  }
+  return out;
+}
+
+template <typename Element>
+Register zip_low(const Register& x, const Register& y) {
+  return zip<Element>(x, y, 0);
+}
+
+template <typename Element>
+Register zip_high(const Register& x, const Register& y) {
+  return zip<Element>(x, y, sizeof x / sizeof(Element) / 2);
+}
+#endif
+
+Register load(const std::byte* at) {
+  Register value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+void store(std::byte* at, Register value) {
+  std::memcpy(at, &value, sizeof value);
 }
 
 /// 8 x 8 elements, a row a register.
 struct Tile {
-  __m128i rows[kTile];
+  Register rows[kTile];
 };
 
 /// Shapes: first [8 rows of 8 elements], row_bytes apart.
 inline Tile load_transposed(const std::byte* first, std::size_t row_bytes) {
-  __m128i pairs[kTile];  // of rows: elements of two rows alternate
-  __m128i fours[kTile];  // elements of four rows alternate
+  Register pairs[kTile];  // of rows: elements of two rows alternate
+  Register fours[kTile];  // elements of four rows alternate
   for (std::uint32_t r = 0; r < kTile; r += 2) {
-    const __m128i even = load(first + r * row_bytes);
-    const __m128i odd = load(first + (r + 1) * row_bytes);
-    pairs[r] = _mm_unpacklo_epi16(even, odd);
-    pairs[r + 1] = _mm_unpackhi_epi16(even, odd);
+    const Register even = load(first + r * row_bytes);
+    const Register odd = load(first + (r + 1) * row_bytes);
+    pairs[r] = zip_low<std::uint16_t>(even, odd);
+    pairs[r + 1] = zip_high<std::uint16_t>(even, odd);
   }
   for (std::uint32_t half = 0; half < kTile; half += 4) {
-    fours[half] = _mm_unpacklo_epi32(pairs[half], pairs[half + 2]);
-    fours[half + 1] = _mm_unpackhi_epi32(pairs[half], pairs[half + 2]);
-    fours[half + 2] = _mm_unpacklo_epi32(pairs[half + 1], pairs[half + 3]);
-    fours[half + 3] = _mm_unpackhi_epi32(pairs[half + 1], pairs[half + 3]);
+    fours[half] = zip_low<std::uint32_t>(pairs[half], pairs[half + 2]);
+    fours[half + 1] = zip_high<std::uint32_t>(pairs[half], pairs[half + 2]);
+    fours[half + 2] = zip_low<std::uint32_t>(pairs[half + 1], pairs[half + 3]);
+    fours[half + 3] = zip_high<std::uint32_t>(pairs[half + 1], pairs[half + 3]);
   }
   Tile tile;
   for (std::uint32_t c = 0; c < kTile / 2; ++c) {
-    tile.rows[2 * c] = _mm_unpacklo_epi64(fours[c], fours[c + 4]);
-    tile.rows[2 * c + 1] = _mm_unpackhi_epi64(fours[c], fours[c + 4]);
+    tile.rows[2 * c] = zip_low<std::uint64_t>(fours[c], fours[c + 4]);
+    tile.rows[2 * c + 1] = zip_high<std::uint64_t>(fours[c], fours[c + 4]);
   }
   return tile;
 }
@@ -66,12 +115,12 @@ inline void swap_elements(std::byte* x, std::byte* y) {
 }
 
 inline void transpose_4(std::byte* block) {
-  const __m128i low = load(block);  // rows 0 and 1
-  const __m128i high = load(block + sizeof low);
-  const __m128i even = _mm_unpacklo_epi16(low, high);  // rows 0 and 2
-  const __m128i odd = _mm_unpackhi_epi16(low, high);   // rows 1 and 3
-  store(block, _mm_unpacklo_epi16(even, odd));
-  store(block + sizeof low, _mm_unpackhi_epi16(even, odd));
+  const Register low = load(block);  // rows 0 and 1
+  const Register high = load(block + sizeof low);
+  const Register even = zip_low<std::uint16_t>(low, high);  // rows 0 and 2
+  const Register odd = zip_high<std::uint16_t>(low, high);  // rows 1 and 3
+  store(block, zip_low<std::uint16_t>(even, odd));
+  store(block + sizeof low, zip_high<std::uint16_t>(even, odd));
 }
 
 /// Tiles of 8 x 8 change places across the diagonal; what is left at the right and below goes element by element.

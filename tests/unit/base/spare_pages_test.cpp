@@ -17,7 +17,7 @@ namespace {
 
 using namespace spmm;
 
-constexpr std::uint64_t kPage = 4096;
+const std::uint64_t kPage = page_bytes();
 constexpr std::uint64_t kMegabyte = 1u << 20;
 
 std::byte* map_pages(std::uint64_t pages) {

@@ -119,7 +119,7 @@ TEST_CASE("parallel_for covers every number once, and stops handing out after a 
 
 TEST_CASE("where no thread can be started the caller does all the work") {
   if (!test::kForksWithThreads) {
-    WARN("not with this sanitizer");
+    WARN("not with this sanitizer or emulator");
     return;
   }
   const int status = test::exit_status_under_thread_limit(0, [] {
@@ -143,7 +143,7 @@ TEST_CASE("where no thread can be started the caller does all the work") {
 
 TEST_CASE("where only a few threads can be started they do the work of all") {
   if (!test::kForksWithThreads) {
-    WARN("not with this sanitizer");
+    WARN("not with this sanitizer or emulator");
     return;
   }
   for (const unsigned limit : {2u, 3u, 5u}) {

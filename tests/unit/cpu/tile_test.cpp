@@ -11,6 +11,7 @@
 
 #include "cpu/operands/prepared.hpp"
 #include "cpu/operands/tile_operand.hpp"
+#include "cpu/simd/isa.hpp"
 #include "cpu/simd/tile_kernel.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -201,7 +202,7 @@ TEST_CASE("cpu: which kernel takes small blocks") {
       if (plan::prefers_single_blocks(100, tiles)) CHECK(100 * 2 * single.values <= tiles * bytes);
     }
   }
-  CHECK(shape(1, 1, 1, 1).shape.blocks == 8);
+  CHECK(cpu::choose_tile_kernel(cpu::choose_isa(), 1, 1, 1, 1).shape.blocks == 8);
 }
 
 TEST_CASE("cpu: rows of small blocks that a window does not hold") {

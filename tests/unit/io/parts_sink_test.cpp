@@ -234,7 +234,7 @@ TEST_CASE("parts: a reader refuses a folder whose files do not fit its index") {
 
 TEST_CASE("parts: SIGKILL at any moment leaves the old folder or the new one, and one hidden folder at most") {
   if (!kForksWithThreads) {  // earlier tests leave the library's idle workers, and the child starts writers
-    WARN("not with this sanitizer");
+    WARN("not with this sanitizer or emulator");
     return;
   }
   const TempFolder folder;

@@ -308,7 +308,7 @@ TEST_CASE("every slice is released once whatever allocation fails") {
 
 TEST_CASE("where no writer can be started append() writes") {
   if (!kForksWithThreads) {
-    WARN("not with this sanitizer");
+    WARN("not with this sanitizer or emulator");
     return;
   }
   const TempFolder folder;

@@ -132,7 +132,7 @@ TEST_CASE("the process ends while outputs with names are open") {
 
 TEST_CASE("the process ends while another thread gives a file its name") {
   if (!kForksWithThreads) {
-    WARN("not with this sanitizer");
+    WARN("not with this sanitizer or emulator");
     return;
   }
   const TempFolder folder;
@@ -173,7 +173,7 @@ TEST_CASE("the process does not end while an output is given its name, and then 
 
 TEST_CASE("the process ends while threads make, drop and publish files with names") {
   if (!kForksWithThreads) {
-    WARN("not with this sanitizer");
+    WARN("not with this sanitizer or emulator");
     return;
   }
   const TempFolder folder;
