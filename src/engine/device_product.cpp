@@ -53,6 +53,10 @@ std::uint32_t common_side(const DeviceBsrView& a, const DeviceBsrView& b) {
 }
 
 ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) {
+  std::string why_not;
+  if (cuda::num_devices(why_not) == 0) {
+    throw DeviceError("arrays in device memory", why_not, "check nvidia-smi, or pass arrays in host memory");
+  }
   cuda::check_stream(call.stream);
   const auto refuse = [](bool is_set, const char* option, const char* hint) {
     if (is_set) throw UsageError(text("ProductOptions::", option), "does not go with arrays in device memory", hint);

@@ -53,7 +53,7 @@ class Documents(unittest.TestCase):
         version = re.search(r"^project\(spmm VERSION (\d+\.\d+\.\d+) ", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
         self.assertEqual(spmm.__version__, version)
         said = {"CITATION.cff": r"^version: (\S+)$", "CHANGELOG.md": r"\A# Changelog\n\n## (\S+)$",
-                "include/spmm/spmm.h": r'^/\* "spmm (\S+) \(git'}
+                "include/spmm/spmm.h": r'^/\*\*<? ?"spmm (\S+) \(git'}
         for page, pattern in said.items():
             self.assertEqual(re.search(pattern, (ROOT / page).read_text(), re.MULTILINE)[1], version, page)
         for page in ("README.md", "include/README.md"):
