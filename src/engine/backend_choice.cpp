@@ -65,7 +65,8 @@ double sample_indices(const Source& source, unsigned num_threads, Workers& worke
 }  // namespace
 
 plan::Statistics sample_statistics(const ProductOperands& operands, unsigned num_threads, Workers& workers) {
-  const auto& [a, b] = operands.inputs();
+  const Source& a = operands.inputs().a;
+  const Source& b = operands.inputs().b;
   plan::Statistics s = operands.expected();
   std::vector<std::atomic<std::uint32_t>> b_blocks(s.nb());
   const double of_b = sample_indices(

@@ -75,7 +75,8 @@ struct Target {
 /// The product within limits that name the backend, and its verification.
 void multiply_within(plan::Limits limits, const ProductOperands& operands, Sink& sink, const ProductOptions& product,
                      Run run, Report& report) {
-  const auto& [a, b] = operands.inputs();
+  const Source& a = operands.inputs().a;
+  const Source& b = operands.inputs().b;
   check_shapes(a, b);  // before anything is sampled
   limits.has_scratch = !run.scratch_folders.empty();
   leave_to_result(operands.expected(), sink, limits);

@@ -56,7 +56,8 @@ std::uint64_t leave_to_proof(const plan::Statistics& expected, std::uint32_t col
 
 void prove_product(const ProductOperands& operands, Sink& sink, plan::Limits limits, const ProductOptions& product,
                    Run run, Report& report) {
-  const auto& [a, b] = operands.inputs();
+  const Source& a = operands.inputs().a;
+  const Source& b = operands.inputs().b;
   const plan::Statistics& expected = operands.expected();
   plan::Limits with_one_column = limits;
   leave_to_proof(expected, 1, with_one_column);

@@ -22,7 +22,8 @@ AlignedArray<std::uint16_t> buckets_of(const Source& source, Along along, const 
 }
 
 std::vector<BlockRows> expected_ranges(const Inputs& inputs, std::uint32_t num_ranges, const Run& run) {
-  const auto& [a, b] = inputs;
+  const Source& a = inputs.a;
+  const Source& b = inputs.b;
   constexpr std::uint64_t kMaxGroups = 1u << 18;  // of block rows of B, which are counted together
   const std::uint64_t nb = a.header().blocks_per_side();
   const std::uint64_t num_groups = std::min(nb, kMaxGroups);

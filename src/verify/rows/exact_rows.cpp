@@ -175,7 +175,8 @@ void for_exact_rows(const Inputs& inputs, const RowSlots& b_rows, std::span<cons
                     std::uint64_t memory_bytes, const Run& run,
                     const std::function<void(std::size_t number, ExactRow& row, bool first, bool last)>& visit) {
   if (rows.empty()) return;
-  const auto& [a, b] = inputs;
+  const Source& a = inputs.a;
+  const Source& b = inputs.b;
   const std::uint64_t nb = b.header().blocks_per_side();
   const std::uint64_t half = memory_bytes / 2;
   const std::uint64_t num_slabs = num_slabs_of(b.header(), half);
