@@ -58,10 +58,6 @@ ProductStats run_kernel(Prepared& product, Isa isa, Sink& sink, const plan::Exec
 
 }  // namespace
 
-std::string instruction_set() {
-  return std::string(isa_name(choose_isa()));
-}
-
 bool has_dense_blas() {
   return has_blas();
 }

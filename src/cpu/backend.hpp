@@ -9,9 +9,6 @@
 
 namespace spmm::cpu {
 
-/// Name of the widest instruction set the row-merge kernel would use here ("avx512-vnni", "avx2", "portable").
-std::string instruction_set();
-
 /// Whether the build has the dense-blas kernel.
 bool has_dense_blas();
 

@@ -32,7 +32,7 @@ class DeviceSource : public Source {
   std::string name_;
 };
 
-/// Takes no records: the result stays on the device.
+/// Rejects records: the result stays on the device.
 class DeviceSink : public Sink {
  public:
   void append(std::span<const std::byte> records, std::function<void()> release) override;
