@@ -142,12 +142,36 @@ struct CBlockResults {
   std::uint8_t* non_zero = nullptr;  // [num_c_blocks], device: 1 if an element is not zero
 };
 
-/// Where a kernel writes the C blocks that it packs into records {i, j, values} itself, zero blocks left out.
+/// Where the records {i, j, values} of C blocks lie: packed, one behind the other, or heads and elements in arrays of
+/// their own.
+/// Layout: the head {i, j} of record r at heads + r * head_stride, its elements at values + r * value_stride; strides
+/// in 32-bit words. All are 8-byte aligned if m is even; heads always.
+struct RecordPlaces {
+  std::uint32_t* heads = nullptr;   // device
+  std::uint32_t* values = nullptr;  // device
+  std::uint32_t head_stride = 0;
+  std::uint32_t value_stride = 0;
+
+  [[nodiscard]] SPMM_HOST_DEVICE bool are_packed() const { return head_stride == value_stride; }
+};
+
+/// Shapes: records [any, 2 + m * m], device, 8-byte aligned.
+SPMM_HOST_DEVICE inline RecordPlaces packed_records(std::uint32_t* records, std::uint32_t m) {
+  return {.heads = records, .values = records + 2, .head_stride = 2 + m * m, .value_stride = 2 + m * m};
+}
+
+/// Shapes: heads [any, 2], values [any, m, m], device, 8-byte aligned.
+SPMM_HOST_DEVICE inline RecordPlaces records_in_arrays(std::uint32_t* heads, std::uint32_t* values, std::uint32_t m) {
+  return {.heads = heads, .values = values, .head_stride = 2, .value_stride = m * m};
+}
+
+/// Where a kernel writes the records of the C blocks of a panel itself, zero blocks left out.
 struct RecordOutput {
-  std::uint32_t* records = nullptr;     // [C blocks of the panel at most, 2 + m * m], device, 8-byte aligned
-  const std::uint32_t* rows = nullptr;  // [rows of A], device: block row of each row index
+  RecordPlaces to{};                          // room for the records before, and the C blocks of the panel at most
+  const std::uint32_t* num_before = nullptr;  // [1], device: records of panels before in the same place; null: none
+  const std::uint32_t* rows = nullptr;        // [rows of A], device: block row of each row index
   std::uint64_t* look_back = nullptr;   // [1 + C blocks of the panel at most], device: CTA counter, look-back states
-  std::uint32_t* num_blocks = nullptr;  // [1]: records written; device, or host memory the device can write
+  std::uint32_t* num_blocks = nullptr;  // [1]: records so far; device, or host memory the device can write
 };
 
 /// A dense operand as bytes, K contiguous.

@@ -68,7 +68,7 @@ constexpr std::uint32_t kWordsPerCta = 8192;
 // Work: one thread per Word of elements, 64 bits wide where their number is even; then one per record, for its head.
 //       M: 0 = at run time.
 // Memory: contiguous reads but for the gaps of the heads, contiguous writes; heads come from cache.
-template <class Word, std::uint32_t M, class Index>
+template <class Word, std::uint32_t M>
 __global__ void __launch_bounds__(kItemThreads)
     unpack_records(const Word* records, std::uint64_t num_blocks, std::uint32_t run_time_elements,
                    std::uint32_t records_per_cta, UnpackedRecords to) {
@@ -89,11 +89,9 @@ __global__ void __launch_bounds__(kItemThreads)
     values[x] = word;
   }
   saturated.add_to(to.num_saturated);
-  auto* const columns = static_cast<Index*>(to.indices);
   for (std::uint32_t r = threadIdx.x; r < count; r += kItemThreads) {
     const auto* const head = reinterpret_cast<const std::uint32_t*>(own + std::uint64_t{r} * record_words);
-    to.rows[first + r] = head[0];
-    columns[first + r] = static_cast<Index>(head[1]);
+    reinterpret_cast<uint2*>(to.heads)[first + r] = uint2{head[0], head[1]};
   }
 }
 
@@ -103,25 +101,33 @@ void unpack(const std::uint32_t* records, std::uint64_t num_blocks, std::uint32_
   const std::uint32_t records_per_cta = std::max(16u, kWordsPerCta / (m * m + 2));
   const auto grid = static_cast<unsigned>((num_blocks + records_per_cta - 1) / records_per_cta);
   const auto* const words = reinterpret_cast<const Word*>(records);
-  if (to.index_bytes == 8) {
-    unpack_records<Word, M, std::int64_t>
-        <<<grid, kItemThreads, 0, stream>>>(words, num_blocks, m * m, records_per_cta, to);
-  } else {
-    unpack_records<Word, M, std::int32_t>
-        <<<grid, kItemThreads, 0, stream>>>(words, num_blocks, m * m, records_per_cta, to);
-  }
+  unpack_records<Word, M><<<grid, kItemThreads, 0, stream>>>(words, num_blocks, m * m, records_per_cta, to);
 }
 
-// Grid: one thread per block row, and one more.
-// Work: a binary search in the rows of blocks.
+/// First record of a block row or a later one.
+__device__ inline std::uint64_t first_of_row(const uint2* heads, std::uint64_t num_blocks, std::uint64_t row) {
+  std::uint64_t begin = 0;
+  std::uint64_t end = num_blocks;
+  while (begin < end) {
+    const std::uint64_t middle = begin + (end - begin) / 2;
+    if (heads[middle].x < row) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
+
+// Grid: one thread per block row and one more, or per record.
+// Work: a binary search in the heads; copies a block column.
 // Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
 template <class Index>
 __global__ void __launch_bounds__(kItemThreads)
-    make_indptr(const std::uint32_t* rows, std::uint64_t num_blocks, std::uint64_t num_rows, Index* indptr) {
-  for_each_item(num_rows + 1, [=](std::uint64_t row) {
-    indptr[row] = static_cast<Index>(
-        row == num_rows ? num_blocks
-                        : lower_bound<std::uint32_t>(rows, 0, num_blocks, static_cast<std::uint32_t>(row)));
+    make_indices(const uint2* heads, std::uint64_t num_blocks, std::uint64_t num_rows, Index* indptr, Index* indices) {
+  for_each_item(max(num_rows + 1, num_blocks), [=](std::uint64_t x) {
+    if (x < num_blocks) indices[x] = static_cast<Index>(heads[x].y);
+    if (x <= num_rows) indptr[x] = static_cast<Index>(first_of_row(heads, num_blocks, x));
   });
 }
 
@@ -157,15 +163,19 @@ void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_block
   check_launch("unpack_records");
 }
 
-void launch_make_indptr(const std::uint32_t* rows, std::uint64_t num_blocks, std::uint64_t num_rows, void* indptr,
-                        std::uint32_t index_bytes, cudaStream_t stream) {
-  const unsigned grid = item_grid(num_rows + 1);
-  if (index_bytes == 8) {
-    make_indptr<<<grid, kItemThreads, 0, stream>>>(rows, num_blocks, num_rows, static_cast<std::int64_t*>(indptr));
+void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to,
+                         cudaStream_t stream) {
+  const unsigned grid = item_grid(std::max(to.num_rows + 1, num_blocks));
+  const auto launch = [&]<class Index>(Index* indptr) {
+    make_indices<<<grid, kItemThreads, 0, stream>>>(reinterpret_cast<const uint2*>(heads), num_blocks, to.num_rows,
+                                                    indptr, static_cast<Index*>(to.indices));
+  };
+  if (to.index_bytes == 8) {
+    launch(static_cast<std::int64_t*>(to.indptr));
   } else {
-    make_indptr<<<grid, kItemThreads, 0, stream>>>(rows, num_blocks, num_rows, static_cast<std::int32_t*>(indptr));
+    launch(static_cast<std::int32_t*>(to.indptr));
   }
-  check_launch("make_indptr");
+  check_launch("make_indices");
 }
 
 }  // namespace spmm::kernels

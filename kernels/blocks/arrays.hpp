@@ -37,20 +37,28 @@ void launch_read_arrays(const ArraysView& arrays, std::uint64_t* keys, ArrayFind
 void launch_max_element(const std::uint16_t* values, std::uint64_t count, std::uint32_t* max_element,
                         cudaStream_t stream);
 
-/// The parts of packed records. Shapes: records [num_blocks, 2 + m * m], rows [num_blocks], indices [num_blocks] of
-/// index_bytes, values [num_blocks, m, m]; num_saturated [1]: raised by the elements that are kMaxVal; all device.
+/// The parts of packed records. Shapes: records [num_blocks, 2 + m * m], heads [num_blocks, 2], values
+/// [num_blocks, m, m]; num_saturated [1]: raised by the elements that are kMaxVal; all device.
 struct UnpackedRecords {
-  std::uint32_t* rows = nullptr;
-  void* indices = nullptr;
-  std::uint32_t index_bytes = 4;
+  std::uint32_t* heads = nullptr;
   std::uint32_t* values = nullptr;
   unsigned long long* num_saturated = nullptr;  // or null
 };
 void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_blocks, std::uint32_t m,
                            const UnpackedRecords& to, cudaStream_t stream);
 
-/// indptr[r] = blocks before block row r. Shapes: rows [num_blocks], ascending; indptr [num_rows + 1] of index_bytes.
-void launch_make_indptr(const std::uint32_t* rows, std::uint64_t num_blocks, std::uint64_t num_rows, void* indptr,
-                        std::uint32_t index_bytes, cudaStream_t stream);
+/// The index arrays of a block-CSR matrix. Shapes: indptr [num_rows + 1], indices [num_blocks], device, integers of
+/// index_bytes.
+struct IndexArrays {
+  void* indptr = nullptr;
+  void* indices = nullptr;
+  std::uint32_t index_bytes = 4;
+  std::uint64_t num_rows = 0;  // block rows
+};
+
+/// indices[r] = block column of record r, indptr[i] = records before block row i.
+/// Shapes: heads [num_blocks, 2], device: block row, ascending, and block column.
+void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to,
+                         cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -5,6 +5,7 @@
 
 #include "kernels/block_side.cuh"
 #include "kernels/blocks/launch.hpp"
+#include "kernels/blocks/record_output.cuh"
 #include "kernels/blocks/saturated_count.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
@@ -18,10 +19,11 @@ constexpr std::uint32_t kWordsPerCta = 8192;
 
 // Grid: one thread.
 // Work: the total from the last C block's position, which an exclusive scan does not give.
-// Memory: two words.
+// Memory: three words.
 __global__ void count_blocks(const std::uint8_t* non_zero, const std::uint32_t* positions, std::uint64_t num_c_blocks,
-                             std::uint32_t* num_blocks) {
-  *num_blocks = num_c_blocks == 0 ? 0 : positions[num_c_blocks - 1] + non_zero[num_c_blocks - 1];
+                             RecordOutput out) {
+  const std::uint32_t own = num_c_blocks == 0 ? 0 : positions[num_c_blocks - 1] + non_zero[num_c_blocks - 1];
+  *out.num_blocks = records_of_panels_before(out) + own;
 }
 
 // Grid: one CTA per c_blocks_per_cta C blocks.
@@ -30,16 +32,16 @@ __global__ void count_blocks(const std::uint8_t* non_zero, const std::uint32_t* 
 // Memory: no shared memory; positions and flags come from cache. Elements at the limit are counted on their way.
 template <class Word, std::uint32_t M>
 __global__ void __launch_bounds__(kItemThreads)
-    pack_records(const std::uint32_t* rows, const std::uint32_t* columns, CBlocksView c_blocks, CBlockResults results,
-                 const std::uint32_t* positions, std::uint32_t run_time_elements, std::uint32_t c_blocks_per_cta,
-                 Word* records, unsigned long long* num_saturated) {
+    pack_records(RecordPacking packing, CBlocksView c_blocks, CBlockResults results, std::uint32_t run_time_elements,
+                 std::uint32_t c_blocks_per_cta, RecordOutput out) {
   constexpr std::uint32_t kPerWord = sizeof(Word) / 4;
   const std::uint32_t elements = M != 0 ? M * M : run_time_elements;
-  const std::uint32_t head_words = 2 / kPerWord;
+  const std::uint32_t head_words = RecordWords<Word>::kHeadWords;
   const std::uint32_t record_words = head_words + elements / kPerWord;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * c_blocks_per_cta;
   const std::uint64_t left = c_blocks.num_c_blocks - first;
   const std::uint32_t count = left < c_blocks_per_cta ? static_cast<std::uint32_t>(left) : c_blocks_per_cta;
+  const RecordWords<Word> to(out.to, records_of_panels_before(out));
   SaturatedCount saturated;
 #pragma unroll 4
   for (std::uint32_t word = threadIdx.x; word < count * record_words; word += kItemThreads) {
@@ -52,23 +54,21 @@ __global__ void __launch_bounds__(kItemThreads)
       saturated.add(value);
     } else {
       const CBlock c_block = c_block_at(c_blocks, x);
-      const std::uint32_t i = rows[c_block.row];
-      const std::uint32_t j = columns == nullptr ? c_block.column : columns[c_block.column];
+      const std::uint32_t i = out.rows[c_block.row];
+      const std::uint32_t j = packing.columns == nullptr ? c_block.column : packing.columns[c_block.column];
       value = sizeof(Word) == 8 ? static_cast<Word>(std::uint64_t{j} << 32 | i) : static_cast<Word>(o == 0 ? i : j);
     }
-    records[std::uint64_t{positions[x]} * record_words + o] = value;
+    to.at(std::uint64_t{packing.positions[x]}, o) = value;
   }
-  saturated.add_to(num_saturated);
+  saturated.add_to(packing.num_saturated);
 }
 
 template <class Word, std::uint32_t M>
 void pack(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m, const RecordPacking& packing,
-          cudaStream_t stream) {
+          const RecordOutput& out, cudaStream_t stream) {
   const std::uint32_t c_blocks_per_cta = std::max(16u, kWordsPerCta / (m * m + 2));
   const auto grid = static_cast<unsigned>((c_blocks.num_c_blocks + c_blocks_per_cta - 1) / c_blocks_per_cta);
-  pack_records<Word, M><<<grid, kItemThreads, 0, stream>>>(
-      packing.rows, packing.columns, c_blocks, results, packing.positions, m * m, c_blocks_per_cta,
-      reinterpret_cast<Word*>(packing.records), packing.num_saturated);
+  pack_records<Word, M><<<grid, kItemThreads, 0, stream>>>(packing, c_blocks, results, m * m, c_blocks_per_cta, out);
 }
 
 }  // namespace
@@ -83,24 +83,24 @@ std::size_t compact_workspace_bytes(std::uint64_t max_c_blocks) {
 }
 
 void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_c_blocks, std::uint32_t* positions,
-                      std::uint32_t* num_blocks, Workspace work, cudaStream_t stream) {
+                      const RecordOutput& out, Workspace work, cudaStream_t stream) {
   // The sum type follows the initial value: flags are bytes, positions are 32-bit.
   check(cub::DeviceScan::ExclusiveScan(work.data, work.bytes, non_zero, positions, cuda::std::plus<>{},
                                        std::uint32_t{0}, static_cast<std::int64_t>(num_c_blocks), stream),
         "positions");
-  count_blocks<<<1, 1, 0, stream>>>(non_zero, positions, num_c_blocks, num_blocks);
+  count_blocks<<<1, 1, 0, stream>>>(non_zero, positions, num_c_blocks, out);
   check_launch("count_blocks");
 }
 
 void launch_pack_records(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m,
-                         const RecordPacking& packing, cudaStream_t stream) {
+                         const RecordPacking& packing, const RecordOutput& out, cudaStream_t stream) {
   if (c_blocks.num_c_blocks == 0) return;
   for_block_side<4, 8>(m, [&](auto side) {
     constexpr std::uint32_t kM = decltype(side)::value;
     if (m % 2 == 0) {
-      pack<std::uint64_t, kM>(c_blocks, results, m, packing, stream);
+      pack<std::uint64_t, kM>(c_blocks, results, m, packing, out, stream);
     } else if constexpr (kM == 0) {
-      pack<std::uint32_t, 0>(c_blocks, results, m, packing, stream);
+      pack<std::uint32_t, 0>(c_blocks, results, m, packing, out, stream);
     }
   });
   check_launch("pack_records");

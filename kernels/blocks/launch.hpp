@@ -244,23 +244,21 @@ void launch_find_zeros(const BlocksView& a, const BlocksView& b, BlockShape shap
 
 std::size_t compact_workspace_bytes(std::uint64_t max_c_blocks);
 
-/// positions[x] = non-zero C blocks before x; *num_blocks = their number.
-/// Shapes: positions [num_c_blocks], num_blocks [1] (device, or host memory the device can write).
+/// positions[x] = non-zero C blocks before x; *out.num_blocks = their number, with those of the panels before.
+/// Shapes: positions [num_c_blocks], device.
 void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_c_blocks, std::uint32_t* positions,
-                      std::uint32_t* num_blocks, Workspace work, cudaStream_t stream);
+                      const RecordOutput& out, Workspace work, cudaStream_t stream);
 
-/// What names C blocks, and where their records go.
+/// What names the columns of C blocks, and where their records go in the output.
 struct RecordPacking {
-  const std::uint32_t* rows = nullptr;          // [rows of A], device: block rows
   const std::uint32_t* columns = nullptr;       // [columns of B], device; null if C blocks name block columns
   const std::uint32_t* positions = nullptr;     // [num_c_blocks], device
-  std::uint32_t* records = nullptr;             // [non-zero C blocks, 2 + m * m], device
   unsigned long long* num_saturated = nullptr;  // [1], device: raised by the elements that are kMaxVal; or null
 };
 
-/// Packs the non-zero C blocks into output records {i, j, values}.
+/// Packs the non-zero C blocks into output records {i, j, values}. Shapes: out.look_back is not used.
 void launch_pack_records(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m,
-                         const RecordPacking& packing, cudaStream_t stream);
+                         const RecordPacking& packing, const RecordOutput& out, cudaStream_t stream);
 
 // ---- count_saturated.cu
 

@@ -123,8 +123,7 @@ void launch_list_short_rows(const ExpandView& view, const PanelPairs& panel, std
                        .c_block_keys = buffers.c_block_keys,
                        .offsets = buffers.offsets,
                        .host_num_c_blocks = buffers.host_num_c_blocks};
-  const RecordOutput c_blocks{
-      .records = nullptr, .rows = nullptr, .look_back = states, .num_blocks = buffers.num_c_blocks};
+  const RecordOutput c_blocks{.look_back = states, .num_blocks = buffers.num_c_blocks};
   list_short_rows<<<windows, kThreads, 0, stream>>>(rows, first_row, out, c_blocks);
   check_launch("list_short_rows");
 }

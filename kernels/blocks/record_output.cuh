@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/check.hpp"
 #include "kernels/tuning.hpp"
 #include "kernels/views.hpp"
 #include "kernels/warp.cuh"
@@ -35,7 +36,22 @@ __device__ inline std::uint32_t take_cta_number(const RecordOutput& out) {
   return static_cast<std::uint32_t>(atomicAdd(counter, 1ull));  // each CTA gets a number of its own
 }
 
-/// Number of records of all CTAs before `cta`, which has `count`.
+/// A panel without C blocks.
+inline void launch_no_records(const RecordOutput& out, cudaStream_t stream) {
+  if (out.num_before == nullptr) {
+    check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
+  } else {
+    check(cudaMemcpyAsync(out.num_blocks, out.num_before, sizeof(std::uint32_t), cudaMemcpyDefault, stream),
+          "no records");
+  }
+}
+
+/// Records of the panels before.
+__device__ inline std::uint32_t records_of_panels_before(const RecordOutput& out) {
+  return out.num_before == nullptr ? 0 : __ldg(out.num_before);
+}
+
+/// Number of records of all panels and CTAs before `cta`, which has `count`.
 /// Work: 32 CTAs at a time, from the nearest; four times as many states are in flight, because most CTAs that run at
 /// the same time have published nothing but their own number.
 /// Threads: one whole warp.
@@ -43,7 +59,9 @@ __device__ inline std::uint32_t records_before(const RecordOutput& out, std::uin
   constexpr std::uint32_t kAtOnce = 4;
   volatile std::uint64_t* const states = out.look_back + 1;  // kind and count in one word: no fence is needed
   const std::uint32_t lane = threadIdx.x % 32;
-  if (lane == 0) states[cta] = look_back_state(cta == 0 ? LookBack::total : LookBack::own, count);
+  const std::uint32_t of_panels = cta == 0 ? records_of_panels_before(out) : 0;
+  if (lane == 0) states[cta] = look_back_state(cta == 0 ? LookBack::total : LookBack::own, of_panels + count);
+  if (cta == 0) return of_panels;
   const auto state_of = [&](std::int64_t x) {
     return x >= 0 ? states[x] : look_back_state(LookBack::total, 0);  // volatile: read anew every time
   };
@@ -73,7 +91,7 @@ __device__ inline std::uint32_t records_before(const RecordOutput& out, std::uin
       sum += part;
     }
   }
-  if (lane == 0 && cta != 0) states[cta] = look_back_state(LookBack::total, sum + count);
+  if (lane == 0) states[cta] = look_back_state(LookBack::total, sum + count);
   return sum;
 }
 
@@ -150,6 +168,33 @@ struct RecordParts {
 template <class Value, class Pair, class Index>
 RecordParts(Value, Pair, Index) -> RecordParts<Value, Pair, Index>;
 
+/// Successive records, in words of 32 bits, or of 64 if m is even: Word = std::uint32_t or uint2.
+template <class Word>
+class RecordWords {
+ public:
+  static constexpr std::uint32_t kHeadWords = 2 * sizeof(std::uint32_t) / sizeof(Word);
+
+  __device__ RecordWords(const RecordPlaces& to, std::uint64_t first)
+      : head_stride_(to.head_stride / kPerWord), value_stride_(to.value_stride / kPerWord) {
+    heads_ = reinterpret_cast<Word*>(to.heads) + first * head_stride_;
+    values_ = reinterpret_cast<Word*>(to.values) + first * value_stride_ - kHeadWords;
+  }
+
+  /// Word o of a record: the head's, then those of its elements. Number: 64 bits if records are many.
+  template <class Number>
+  __device__ Word& at(Number record, std::uint32_t o) const {
+    const bool is_head = o < kHeadWords;
+    return (is_head ? heads_ : values_)[record * (is_head ? head_stride_ : value_stride_) + o];
+  }
+
+ private:
+  static constexpr std::uint32_t kPerWord = sizeof(Word) / sizeof(std::uint32_t);
+  Word* heads_;
+  Word* values_;  // of the first record, a head before them
+  std::uint32_t head_stride_;
+  std::uint32_t value_stride_;
+};
+
 /// Writes the records of the flagged C blocks where m is known at run time; as write_records.
 template <class Flags, class Order, class Value, class Pair, class Index>
 __device__ void write_records_any_m(const Flags& flags, const Order& order, std::uint32_t m, const RecordOutput& out,
@@ -157,20 +202,20 @@ __device__ void write_records_any_m(const Flags& flags, const Order& order, std:
   const bool in_pairs = m % 2 == 0;  // a record is a whole number of 64-bit words
   const std::uint32_t record_words = in_pairs ? 1 + m * m / 2 : 2 + m * m;
   const RepeatedDivision division(record_words);
-  const std::uint64_t first = std::uint64_t{flags.first} * record_words;
   const std::uint32_t end = flags.count * record_words;
-  const auto write_all = [&](auto* records, auto word_at) {
+  const auto write_all = [&](const auto& words, auto word_at) {
     for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
       const std::uint32_t record = division.quotient(x);
-      records[x] = word_at(order[record], division.rest(x, record));
+      const std::uint32_t o = division.rest(x, record);
+      words.at(record, o) = word_at(order[record], o);
     }
   };
   if (in_pairs) {
-    write_all(reinterpret_cast<uint2*>(out.records) + first, [&](std::uint32_t c_block, std::uint32_t o) {
+    write_all(RecordWords<uint2>(out.to, flags.first), [&](std::uint32_t c_block, std::uint32_t o) {
       return o == 0 ? parts.index(c_block) : parts.pair(c_block, o - 1);
     });
   } else {
-    write_all(out.records + first, [&](std::uint32_t c_block, std::uint32_t o) {
+    write_all(RecordWords<std::uint32_t>(out.to, flags.first), [&](std::uint32_t c_block, std::uint32_t o) {
       if (o >= 2) return parts.value(c_block, o - 2);
       const uint2 index = parts.index(c_block);
       return o == 0 ? index.x : index.y;
@@ -195,13 +240,14 @@ __device__ void write_records(const Flags& flags, const Order& order, std::uint3
                               const RecordParts<Value, Pair, Index>& parts) {
   if constexpr (M != 0) {
     constexpr std::uint32_t kRecordWords = 1 + M * M / 2;
-    uint2* const records = reinterpret_cast<uint2*>(out.records) + std::uint64_t{flags.first} * kRecordWords;
+    const RecordWords<uint2> words(out.to, flags.first);
     const std::uint32_t end = flags.count * kRecordWords;
 #pragma unroll 2
     for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
-      const std::uint32_t c_block = order[x / kRecordWords];
+      const std::uint32_t record = x / kRecordWords;
+      const std::uint32_t c_block = order[record];
       const std::uint32_t o = x % kRecordWords;
-      records[x] = o == 0 ? parts.index(c_block) : parts.pair(c_block, o - 1);
+      words.at(record, o) = o == 0 ? parts.index(c_block) : parts.pair(c_block, o - 1);
     }
   } else {
     write_records_any_m(flags, order, run_time_m, out, parts);

@@ -65,10 +65,11 @@ __device__ bool mul_in_bins(Round& round, BSegment segment, std::uint32_t* share
   __syncthreads();  // the order is complete, words and count are read
   if (chunk.are_none_zero) {
     if (threadIdx.x < 32) find_first_record(flags, work.count, chunk.out, chunk.written.num_ctas);
-    BinRecords<M> records{.records = nullptr, .m = m, .first_index = chunk.written.first_index};
+    BinRecords<M> records{.to = chunk.out.to, .m = m, .first_index = chunk.written.first_index};
     const auto ready = [&] {
       __syncthreads();  // the first warp knows where records go
-      records.records = chunk.out.records + std::uint64_t{flags.first} * (2 + m * m);
+      records.to.heads += std::uint64_t{flags.first} * records.to.head_stride;
+      records.to.values += std::uint64_t{flags.first} * records.to.value_stride;
     };
     multiply_bins(work, &round.next, ready, [&](const TwoElements& two) { records.write(two); });
     return true;

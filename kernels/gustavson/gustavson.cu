@@ -356,7 +356,7 @@ void launch_mul_gustavson(const GustavsonProduct& product, const CBlocksView& c_
 void launch_mul_gustavson(const GustavsonProduct& product, const CBlocksView& c_blocks, const ZeroProducts& zeros,
                           const RecordOutput& out, cudaStream_t stream) {
   if (c_blocks.num_c_blocks == 0) {
-    check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
+    launch_no_records(out, stream);
     return;
   }
   for_row_sides(product.m, [&](auto side, auto m) {

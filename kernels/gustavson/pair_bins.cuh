@@ -185,26 +185,27 @@ __device__ void multiply_bins(const BinWork& work, std::uint32_t* next, const Re
 /// Writes records whose places are known, as they are multiplied. M: m = 8, or 0 and known at run time.
 template <std::uint32_t M>
 struct BinRecords {
-  std::uint32_t* records;  // the CTA's first one, device
+  RecordPlaces to;  // from the CTA's first one on
   std::uint32_t m;
   uint2 first_index;
 
   /// Threads: one whole warp. Memory: neighbouring lanes write neighbouring words.
   __device__ void write(const TwoElements& two) const {
-    std::uint32_t* const record = records + two.number * (2 + m * m);
-    if (threadIdx.x % 32 == 0) write_two(record, uint2{first_index.x, first_index.y + two.c_block}, true);
+    if (threadIdx.x % 32 == 0) {
+      write_two(to.heads + two.number * to.head_stride, uint2{first_index.x, first_index.y + two.c_block}, true);
+    }
     if (M != 0 || (two.row < m && two.column < m)) {
-      write_two(record + 2 + two.row * m + two.column, two.values, two.column + 1 < m);
+      write_two(to.values + two.number * to.value_stride + two.row * m + two.column, two.values, two.column + 1 < m);
     }
   }
 
  private:
-  __device__ void write_two(std::uint32_t* to, uint2 two, bool has_second) const {
+  __device__ void write_two(std::uint32_t* at, uint2 two, bool has_second) const {
     if (M != 0 || m % 2 == 0) {
-      *reinterpret_cast<uint2*>(to) = two;
+      *reinterpret_cast<uint2*>(at) = two;
     } else {
-      to[0] = two.x;
-      if (has_second) to[1] = two.y;
+      at[0] = two.x;
+      if (has_second) at[1] = two.y;
     }
   }
 };

@@ -105,12 +105,10 @@ struct StagedCBlocks : CtaCBlocks {
 
 /// C blocks none of which is zero: results go straight to their records.
 struct RecordCBlocks : CtaCBlocks {
-  std::uint32_t* results;  // behind the head of the first C block's record, device
-  std::uint32_t record_words;
+  std::uint32_t* results;  // elements of the first C block's record, device
+  std::uint32_t stride;
 
-  [[nodiscard]] __device__ std::uint32_t* result(std::uint32_t c_block) const {
-    return results + c_block * record_words;
-  }
+  [[nodiscard]] __device__ std::uint32_t* result(std::uint32_t c_block) const { return results + c_block * stride; }
   __device__ void flag(std::uint32_t /*c_block*/) const {}
 };
 
@@ -321,16 +319,20 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
   const std::uint32_t m = M != 0 ? M : run_time_m;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * non_zero_blocks_per_cta(m);
   const std::uint32_t num_c_blocks = c_blocks_from(lists, first, non_zero_blocks_per_cta(m));
-  const std::uint32_t record_words = 2 + m * m;
-  std::uint32_t* const records = out.records + first * record_words;
+  const std::uint32_t before = records_of_panels_before(out);
+  const std::uint64_t record = before + first;
+  std::uint32_t* const heads = out.to.heads + record * out.to.head_stride;
   for (std::uint32_t x = threadIdx.x; x < num_c_blocks; x += kThreads) {
     const CBlock at = c_block_at(c_blocks, first + x);
-    records[x * record_words] = out.rows[at.row];
-    records[x * record_words + 1] = at.column;
+    heads[x * out.to.head_stride] = out.rows[at.row];
+    heads[x * out.to.head_stride + 1] = at.column;
   }
-  const RecordCBlocks own{fetch_lists(lists, first, num_c_blocks, offsets, near_pairs), records + 2, record_words};
+  const RecordCBlocks own{fetch_lists(lists, first, num_c_blocks, offsets, near_pairs),
+                          out.to.values + record * out.to.value_stride, out.to.value_stride};
   multiply_c_blocks<P, M>(lists, first, own, m);
-  if (blockIdx.x == 0 && threadIdx.x == 0) *out.num_blocks = static_cast<std::uint32_t>(lists.list.num_c_blocks);
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    *out.num_blocks = before + static_cast<std::uint32_t>(lists.list.num_c_blocks);
+  }
 }
 
 template <std::uint32_t P, std::uint32_t M>
@@ -354,7 +356,7 @@ void launch(const Lists& lists, const EscProduct& product, const CBlocksView& c_
 void launch_mul_esc(const EscProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
                     cudaStream_t stream) {
   if (product.list.num_c_blocks == 0) {
-    check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
+    launch_no_records(out, stream);
     return;
   }
   const std::uint64_t largest = std::uint64_t{2} * product.m * product.max_element * product.max_element;

@@ -56,7 +56,7 @@ std::size_t mul_short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_
 
 /// Lists and multiplies a panel at once: what launch_list_short_rows and launch_mul_esc do.
 /// Values: max_row_pairs <= kShortRowPairs; work is 8-byte aligned.
-/// Shapes: out.records 16-byte aligned; out.look_back is not used.
+/// Shapes: packed records 16-byte aligned; out.look_back is not used.
 void launch_mul_short_rows(const ShortRowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
                            Workspace work, const RecordOutput& out, cudaStream_t stream);
 

@@ -120,9 +120,23 @@ __device__ void multiply_group(const ShortProducts& products, const ShortRowStat
   }
 }
 
+/// Writes the records [begin, end) of a staged group to arrays. Values: group = number of its first record.
+/// Threads: one whole warp, once the records are complete.
+__device__ inline void write_group(const RecordPlaces& to, std::uint64_t group, std::uint32_t begin, std::uint32_t end,
+                                   const uint2* stage) {
+  const std::uint32_t lane = threadIdx.x % 32;
+#pragma unroll
+  for (std::uint32_t u = 0; u < kGroup; ++u) {
+    if (u < begin || u >= end) continue;
+    reinterpret_cast<uint2*>(to.values + (group + u) * to.value_stride)[lane] = stage[u * kRecordPairs + 1 + lane];
+  }
+  if (lane < begin || lane >= end) return;
+  *reinterpret_cast<uint2*>(to.heads + (group + lane) * to.head_stride) = stage[lane * kRecordPairs];
+}
+
 /// Multiplies all C blocks of the CTA and writes their records.
-/// Memory: records of a group are written as whole sectors, 128 bits per lane; those of the CTA's first and last group
-///         only as far as they are its own.
+/// Memory: packed records of a group are written as whole sectors, 128 bits per lane; those of the CTA's first and last
+///         group only as far as they are its own.
 /// Threads: all of the CTA, once starts are listed.
 __device__ void write_products(const ShortProducts& products, ShortRowState& state, const RecordOutput& out) {
   const std::uint32_t lane = threadIdx.x % 32;
@@ -130,15 +144,18 @@ __device__ void write_products(const ShortProducts& products, ShortRowState& sta
   const std::uint32_t lead = state.flags.first % kGroup;  // records of the first group that other CTAs write
   const std::uint32_t end = lead + state.flags.count;
   uint4* const stage = state.stage[warp];
-  uint4* const records =
-      reinterpret_cast<uint4*>(out.records) + std::uint64_t{state.flags.first / kGroup} * kGroupVectors;
+  const std::uint64_t first_group = state.flags.first / kGroup;
+  uint4* const records = reinterpret_cast<uint4*>(out.to.heads) + first_group * kGroupVectors;  // if packed
   for (std::uint32_t group = warp; group * kGroup < end; group += kWarps) {
     const std::uint32_t first = group * kGroup;
     prefetch_group(products, state, first + kWarps * kGroup - lead);
     multiply_group(products, state, first - lead, reinterpret_cast<uint2*>(stage));
     __syncwarp();  // the records are complete
     uint4* const to = records + std::size_t{group} * kGroupVectors;
-    if (first >= lead && first + kGroup <= end) {
+    if (!out.to.are_packed()) {
+      write_group(out.to, (first_group + group) * kGroup, first < lead ? lead - first : 0, min(kGroup, end - first),
+                  reinterpret_cast<const uint2*>(stage));
+    } else if (first >= lead && first + kGroup <= end) {
 #pragma unroll
       for (std::uint32_t x = lane; x < kGroupVectors; x += 32) to[x] = stage[x];
     } else {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/blocks/launch.hpp"
+#include "kernels/blocks/record_output.cuh"
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
@@ -138,9 +139,11 @@ __global__ void __launch_bounds__(kItemThreads)
 // Grid: one thread per piece, of as many as there can be.
 // Work: a piece writes its windows.
 // Memory: contiguous but for pieces with several windows.
-__global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratch scratch, std::uint32_t* num_blocks) {
+__global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratch scratch, RecordOutput out) {
   const std::uint32_t num_pieces = scratch.piece_offsets[c_blocks.num_rows];
-  if (blockIdx.x == 0 && threadIdx.x == 0) *num_blocks = static_cast<std::uint32_t>(scratch.counts_before[num_pieces]);
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    *out.num_blocks = records_of_panels_before(out) + static_cast<std::uint32_t>(scratch.counts_before[num_pieces]);
+  }
   for_each_item(num_pieces, [=](std::uint64_t x) {
     const RowPiece piece = scratch.pieces[x];
     const std::uint32_t num_windows = windows_of(piece);
@@ -233,11 +236,10 @@ void launch_row_pieces(const RankedProduct& product, const CBlocksView& c_blocks
 }
 
 void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
-                         std::uint32_t* num_blocks, cudaStream_t stream) {
+                         const RecordOutput& out, cudaStream_t stream) {
   const CountsOfPiece counts{.pieces = scratch.pieces, .num_pieces = scratch.piece_offsets + c_blocks.num_rows};
   launch_scan(counts, scratch.max_pieces + 1, scratch.counts_before, scratch.work, stream, "windows of pieces");
-  write_windows<<<item_grid(scratch.max_pieces), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch,
-                                                                            num_blocks);
+  write_windows<<<item_grid(scratch.max_pieces), kItemThreads, 0, stream>>>(product.a.index, c_blocks, scratch, out);
   check_launch("write_windows");
   find_splits<<<kSplitCtas, kItemThreads, 0, stream>>>(product, scratch, scratch.counts_before + scratch.max_pieces);
   check_launch("find_splits");

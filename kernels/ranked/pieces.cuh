@@ -98,8 +98,8 @@ void launch_row_pieces(const RankedProduct& product, const CBlocksView& c_blocks
 void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                          RankShape shape, cudaStream_t stream);
 
-/// Cuts the columns of the pieces into windows, finds their split offsets, and counts C blocks: *num_blocks.
+/// Cuts the columns of the pieces into windows, finds their split offsets, and counts C blocks: *out.num_blocks.
 void launch_rank_windows(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
-                         std::uint32_t* num_blocks, cudaStream_t stream);
+                         const RecordOutput& out, cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -8,7 +8,7 @@ namespace spmm::kernels {
 
 /// The records of a window: all of its C blocks, in the order of their columns.
 struct WindowRecords {
-  std::uint32_t* records;        // of the panel, device
+  RecordPlaces to;               // of the panel
   std::uint8_t* non_zero;        // of the panel, device: if C blocks can be zero; else null
   std::uint32_t first;           // record
   std::uint32_t count;           // C blocks
@@ -35,7 +35,7 @@ __device__ void flag_window(const Accumulators<M>& sums, std::uint32_t count, st
 template <std::uint32_t M, bool Fits>
 __device__ void write_whole_records(const Accumulators<M>& sums, const WindowRecords& to) {
   constexpr std::uint32_t kWords = 1 + M * M / 2;
-  uint2* const records = reinterpret_cast<uint2*>(to.records) + std::uint64_t{to.first} * kWords;
+  const RecordWords<uint2> words(to.to, to.first);
   const std::uint32_t count = to.count;
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t warp = threadIdx.x / 32;
@@ -46,15 +46,15 @@ __device__ void write_whole_records(const Accumulators<M>& sums, const WindowRec
     if (lane >= kAtOnce * kWords) return;
 #pragma unroll 2
     for (std::uint32_t r = warp * kAtOnce + lane / kWords; r < count; r += num_warps * kAtOnce) {
-      records[r * kWords + o] = o == 0 ? to.index(r) : sums.template pair<Fits>(r, o - 1);
+      words.at(r, o) = o == 0 ? to.index(r) : sums.template pair<Fits>(r, o - 1);
     }
   } else {  // a record at once; what is left of each of them, a lane per record
     static_assert(kWords == 33);
 #pragma unroll 2
     for (std::uint32_t r = warp; r < count; r += num_warps) {
-      records[r * kWords + 1 + lane] = sums.template pair<Fits>(r, lane);
+      words.at(r, 1 + lane) = sums.template pair<Fits>(r, lane);
     }
-    for (std::uint32_t r = threadIdx.x; r < count; r += blockDim.x) records[r * kWords] = to.index(r);
+    for (std::uint32_t r = threadIdx.x; r < count; r += blockDim.x) words.at(r, 0) = to.index(r);
   }
 }
 
@@ -64,7 +64,7 @@ template <std::uint32_t P, std::uint32_t M, bool Fits>
 __device__ void write_window(const Accumulators<M>& sums, std::uint32_t m, const WindowRecords& to) {
   if (to.non_zero != nullptr) flag_window<M, Fits>(sums, to.count, to.non_zero + to.first);
   if constexpr (M == 4 || M == 8) return write_whole_records<M, Fits>(sums, to);
-  const RecordOutput out{.records = to.records, .rows = nullptr, .look_back = nullptr, .num_blocks = nullptr};
+  const RecordOutput out{.to = to.to};
   const auto value_at = [&](std::uint32_t c_block, std::uint32_t e) { return sums.template value<Fits>(c_block, e); };
   const auto pair_at = [&](std::uint32_t c_block, std::uint32_t x) {
     if (P != 16 || m != P) return sums.template pair<Fits>(c_block, x);

@@ -21,8 +21,7 @@ struct RankLaunch {
   const std::uint64_t* counts;  // [1], device: windows << 32 | C blocks of the panel
   std::uint32_t slots;
   std::uint32_t fitting_pairs;  // of a C block, whose sums fit 32 bits whatever the elements are
-  std::uint32_t* records;       // of the panel, device: in result order, none left out
-  const std::uint32_t* rows;    // [rows of A], device: block rows
+  RecordOutput out;             // in result order, none left out; num_before belongs to it
 };
 
 /// Shared memory of a window behind its sums.
@@ -209,11 +208,11 @@ __global__ void __launch_bounds__(Warps * 32, 32 / Warps) mul_ranked(RankLaunch 
     const bool fits = multiply_window<P, M>(launch, window, sums, memory, round);
     RankWindow next;
     if (threadIdx.x == 0) next = window_of(launch, ticket);
-    const WindowRecords records{.records = launch.records,
+    const WindowRecords records{.to = launch.out.to,
                                 .non_zero = launch.scratch.non_zero,
-                                .first = window.record,
+                                .first = records_of_panels_before(launch.out) + window.record,
                                 .count = count,
-                                .block_row = launch.rows[window.row],
+                                .block_row = launch.out.rows[window.row],
                                 .columns = memory.columns};
     if (fits) {
       write_window<P, M, true>(sums, launch.product.m, records);
@@ -229,14 +228,15 @@ __global__ void __launch_bounds__(Warps * 32, 32 / Warps) mul_ranked(RankLaunch 
 // Memory: contiguous reads and writes of 4 bytes per lane.
 __global__ void __launch_bounds__(kItemThreads)
     pack_ranked(RankScratch scratch, const std::uint32_t* positions, const std::uint64_t* num_c_blocks,
-                std::uint32_t record_words, std::uint32_t* records) {
+                std::uint32_t record_words, RecordOutput out) {
   const auto count = static_cast<std::uint32_t>(*num_c_blocks);
+  const std::uint32_t before = records_of_panels_before(out);
   for_each_item(std::uint64_t{count} * 32, [=](std::uint64_t item) {
     const std::uint64_t x = item / 32;
     if (scratch.non_zero[x] == 0) return;
     const std::uint32_t* const from = scratch.unpacked + x * record_words;
-    std::uint32_t* const to = records + std::uint64_t{positions[x]} * record_words;
-    for (std::uint32_t w = item % 32; w < record_words; w += 32) to[w] = from[w];
+    const RecordWords<std::uint32_t> to(out.to, before + positions[x]);
+    for (std::uint32_t w = item % 32; w < record_words; w += 32) to.at(0, w) = from[w];
   });
 }
 
@@ -294,7 +294,7 @@ std::uint32_t fitting_pairs(const RankedProduct& product) {
 void launch_mul_ranked(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                        const RecordOutput& out, cudaStream_t stream) {
   if (c_blocks.num_c_blocks == 0 || scratch.max_span == 0) {
-    check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
+    launch_no_records(out, stream);
     return;
   }
   const bool may_be_zero = scratch.non_zero != nullptr;
@@ -302,14 +302,14 @@ void launch_mul_ranked(const RankedProduct& product, const CBlocksView& c_blocks
   check(cudaMemsetAsync(scratch.counters, 0, kRankCounters * sizeof(unsigned long long), stream), "clear counters");
   launch_row_pieces(product, c_blocks, scratch, stream);
   launch_rank_columns(product, c_blocks, scratch, shape, stream);
-  launch_rank_windows(product, c_blocks, scratch, out.num_blocks, stream);
-  const RankLaunch what{.product = product,
-                        .scratch = scratch,
-                        .counts = scratch.counts_before + scratch.max_pieces,
-                        .slots = shape.slots,
-                        .fitting_pairs = fitting_pairs(product),
-                        .records = may_be_zero ? scratch.unpacked : out.records,
-                        .rows = out.rows};
+  launch_rank_windows(product, c_blocks, scratch, out, stream);
+  const RankLaunch what{
+      .product = product,
+      .scratch = scratch,
+      .counts = scratch.counts_before + scratch.max_pieces,
+      .slots = shape.slots,
+      .fitting_pairs = fitting_pairs(product),
+      .out = may_be_zero ? RecordOutput{.to = packed_records(scratch.unpacked, product.m), .rows = out.rows} : out};
   if (may_be_zero) check(cudaMemsetAsync(scratch.non_zero, 0, scratch.max_c_blocks, stream), "clear flags");
   if (shape.cta.warps == kRankWideCta.warps) {
     launch_of_shape<kRankWideCta.warps>(what, stream);
@@ -320,10 +320,9 @@ void launch_mul_ranked(const RankedProduct& product, const CBlocksView& c_blocks
   }
   if (!may_be_zero) return;
   std::uint32_t* const positions = scratch.columns;  // no longer needed
-  launch_positions(scratch.non_zero, scratch.max_c_blocks, positions, out.num_blocks, scratch.work, stream);
+  launch_positions(scratch.non_zero, scratch.max_c_blocks, positions, out, scratch.work, stream);
   constexpr unsigned kCtas = 2048;  // resident on the largest device
-  pack_ranked<<<kCtas, kItemThreads, 0, stream>>>(scratch, positions, what.counts, 2 + product.m * product.m,
-                                                  out.records);
+  pack_ranked<<<kCtas, kItemThreads, 0, stream>>>(scratch, positions, what.counts, 2 + product.m * product.m, out);
   check_launch("pack_ranked");
 }
 

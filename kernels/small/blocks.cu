@@ -184,7 +184,7 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
                              std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, const RecordOutput& out,
                              cudaStream_t stream) {
   if (c_blocks.num_c_blocks == 0) {
-    check(cudaMemsetAsync(out.num_blocks, 0, sizeof(std::uint32_t), stream), "no records");
+    launch_no_records(out, stream);
     return;
   }
   const std::size_t state_bytes = (scratch.max_units + 1) * sizeof(std::uint64_t);

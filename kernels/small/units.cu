@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kItemThreads)
   for (std::uint32_t u = blockIdx.x; u < count; u += gridDim.x) {
     const UnitRecords unit = arrivals.units[u];
     const std::uint32_t* const from = arrivals.records + std::uint64_t{unit.first} * record_words;
-    std::uint32_t* const to = out.records + std::uint64_t{arrivals.places[u]} * record_words;
+    std::uint32_t* const to = out.to.heads + std::uint64_t{arrivals.places[u]} * record_words;
     const std::uint64_t words = std::uint64_t{unit.count} * record_words;
 #pragma unroll 4
     for (std::uint64_t x = threadIdx.x; x < words; x += kItemThreads) to[x] = from[x];

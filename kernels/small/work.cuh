@@ -119,7 +119,7 @@ __device__ inline void place_unit(const SmallLaunch& launch, SmallLists& lists, 
 
 /// Where a unit writes its records.
 __device__ inline std::uint32_t* unit_records(const SmallLaunch& launch) {
-  return launch.arrivals.records != nullptr ? launch.arrivals.records : launch.out.records;
+  return launch.arrivals.records != nullptr ? launch.arrivals.records : launch.out.to.heads;
 }
 
 /// Sums up lists.counts[0, num_counts) and places the unit.

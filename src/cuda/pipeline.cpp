@@ -5,6 +5,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/records/saturated_count.hpp"
@@ -94,6 +95,13 @@ CutUnits tile_units(const TileMaps& tiles) {
               }};
 }
 
+/// C blocks of the largest panel.
+std::uint64_t most_c_blocks(const std::vector<plan::Panel>& panels) {
+  std::uint64_t most = 0;
+  for (const plan::Panel& panel : panels) most = std::max(most, panel.max_c_blocks());
+  return most;
+}
+
 /// Whether pairs of each block of A are wanted: all kernels but row-spread expand, or weigh rows by them.
 bool wants_block_pairs(const plan::Execution& execution) {
   if (!plan::row_of(execution.id).spreads_rows) return true;
@@ -169,9 +177,9 @@ ProductStats Pipeline::run(ParsedOperands parsed, OperandSide& side_a, OperandSi
   output.start(cut_ranges(operands, statistics, output.num_ranges()), execution_, statistics);
   stats.num_panels = execution_.panels.size();
   if (!execution_.panels.empty()) {
-    run_panels(operands, may_saturate(statistics), output, stats);
+    run_panels(operands, statistics, output, stats);
   } else if (run_.arrays != nullptr) {
-    make_taker(operands.m, nullptr, output)->finish();  // arrays without blocks
+    ArrayCollector(*run_.arrays, memory_, events_, nullptr).finish();  // arrays without blocks
   }
   stats.peak_device_bytes = memory_.peak_bytes();
   return stats;
@@ -352,52 +360,80 @@ ParsedOperands Pipeline::read(const DeviceArrays& arrays, const MatrixHeader& he
   return read_arrays(arrays, key_bits_of(header.blocks_per_side()), memory_, events_);
 }
 
-std::unique_ptr<PanelTaker> Pipeline::make_taker(std::uint32_t m, unsigned long long* num_saturated,
-                                                 PanelOutput& output) {
-  if (run_.arrays != nullptr) {
-    return std::make_unique<ArrayCollector>(*run_.arrays, memory_, events_, num_saturated);
-  }
-  return std::make_unique<Downloader>(output, m, ring_, num_saturated, events_, run_);
+/// Whether a multiplier is to write the arrays of a result itself: if these would not have much more room than C blocks
+/// are expected. C blocks at most, over all panels.
+std::optional<std::uint64_t> Pipeline::direct_c_blocks(const Multiplier& multiplier,
+                                                       const plan::Statistics& statistics) const {
+  constexpr std::uint64_t kLittleBytes = 64u << 20;
+  if (run_.arrays == nullptr || !multiplier.writes_arrays()) return std::nullopt;
+  std::uint64_t most = 0;
+  for (const plan::Panel& panel : execution_.panels) most += panel.max_c_blocks();
+  most = std::min(most, static_cast<std::uint64_t>(statistics.num_pairs));
+  const CutUnits runs = run_units(statistics);
+  double expected = 0;
+  for (std::uint32_t run = 0; run < runs.count; ++run) expected += runs.c_blocks(run);
+  const bool is_full = static_cast<double>(most) <= 1.25 * expected;
+  if (!is_full && most * output_record_bytes(statistics.m()) > kLittleBytes) return std::nullopt;
+  return most;
 }
 
-void Pipeline::run_panels(const Operands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats) {
+/// Appends the panels that are packed in turns; a single one without memory if none is.
+std::unique_ptr<PanelTaker> Pipeline::make_taker(const Multiplier& multiplier, const plan::Statistics& statistics,
+                                                 unsigned long long* num_saturated, PanelOutput& output,
+                                                 std::deque<PackedPanel>& packed) {
+  const std::uint32_t m = statistics.m();
   const std::vector<plan::Panel>& panels = execution_.panels;
-  std::uint64_t max_c_blocks = 0;
-  for (const plan::Panel& panel : panels) max_c_blocks = std::max(max_c_blocks, panel.max_c_blocks());
-  const std::uint64_t packed_bytes = max_c_blocks * output_record_bytes(operands.m);
+  std::unique_ptr<ArrayCollector> collector;
+  if (run_.arrays != nullptr) {
+    collector = std::make_unique<ArrayCollector>(*run_.arrays, memory_, events_, num_saturated);
+    const auto most = direct_c_blocks(multiplier, statistics);
+    if (most && collector->reserve(*most, panels.size())) {
+      packed.emplace_back(memory_, 0, m);
+      return collector;
+    }
+  }
+  const std::uint64_t max_c_blocks = most_c_blocks(panels);
   // Two panels, or more smaller ones in their memory.
   const std::uint64_t num_that_fit = 2 * std::max(execution_.max_c_blocks, max_c_blocks) / max_c_blocks;
   const std::uint64_t num_packed = std::min({num_that_fit, output.max_buffers(), std::uint64_t{panels.size()}});
+  for (std::uint64_t x = 0; x < num_packed; ++x) packed.emplace_back(memory_, max_c_blocks, m);
+  if (collector != nullptr) return collector;
+  return std::make_unique<Downloader>(output, m, ring_, num_saturated, events_, run_);
+}
+
+void Pipeline::run_panels(const Operands& operands, const plan::Statistics& statistics, PanelOutput& output,
+                          ProductStats& stats) {
+  const std::vector<plan::Panel>& panels = execution_.panels;
+  const bool can_saturate = may_saturate(statistics);
   std::deque<PackedPanel> packed;
-  for (std::uint64_t x = 0; x < num_packed; ++x) packed.emplace_back(memory_, packed_bytes);
-  const DeviceBuffer<unsigned long long> num_saturated(memory_, may_saturate ? 1 : 0, "count");
-  if (may_saturate) check(cudaMemsetAsync(num_saturated.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
+  const DeviceBuffer<unsigned long long> num_saturated(memory_, can_saturate ? 1 : 0, "count");
+  if (can_saturate) check(cudaMemsetAsync(num_saturated.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
   const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
                                                                   .execution = execution_,
                                                                   .memory = memory_,
-                                                                  .max_c_blocks = max_c_blocks,
+                                                                  .max_c_blocks = most_c_blocks(panels),
                                                                   .num_saturated = num_saturated.data(),
                                                                   .stream = stream_,
                                                                   .events = events_,
                                                                   .run = run_});
-  const std::unique_ptr<PanelTaker> taker = make_taker(operands.m, num_saturated.data(), output);
+  const std::unique_ptr<PanelTaker> taker = make_taker(*multiplier, statistics, num_saturated.data(), output, packed);
   const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
   for (std::size_t x = 0; x < panels.size(); ++x) {
     run_.check_cancelled();
     output.check();
-    PackedPanel& target = packed[x % packed.size()];
-    taker->wait_until_free(target);
+    PackedPanel& packing = packed[x % packed.size()];
+    taker->wait_until_free(packing);
     events_.begin_panel(stream_, {.pairs = panels[x].num_pairs, .panel = x});
-    multiplier->multiply(panels[x], target);
-    target.number = x;
-    target.ready.record(stream_);
-    taker->push(target);
+    multiplier->multiply(panels[x], packing.target);
+    packing.number = x;
+    packing.ready.record(stream_);
+    taker->push(packing);
     if (run_.on_progress && !output.reports_progress()) {
       run_.on_progress(Stage::multiply, panels[x].row_begin + std::uint64_t{panels[x].num_rows}, operands.a.num_rows);
     }
   }
   stats.num_blocks = taker->finish();
-  if (may_saturate) stats.num_saturated = fetch(num_saturated.data(), stream_);
+  if (can_saturate) stats.num_saturated = fetch(num_saturated.data(), stream_);
 }
 
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 
 #include "base/run/run.hpp"
 #include "cuda/backend.hpp"
@@ -11,6 +13,7 @@
 #include "cuda/device/pinned_ring.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
+#include "cuda/multipliers/multiplier.hpp"
 #include "cuda/operands/counted_sort.hpp"
 #include "cuda/operands/kept.hpp"
 #include "cuda/operands/operands.hpp"
@@ -66,9 +69,13 @@ class Pipeline {
   void decide(const plan::Statistics& statistics);
   [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,
                                         std::uint32_t num_ranges);
-  [[nodiscard]] std::unique_ptr<PanelTaker> make_taker(std::uint32_t m, unsigned long long* num_saturated,
-                                                       PanelOutput& output);
-  void run_panels(const Operands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats);
+  [[nodiscard]] std::optional<std::uint64_t> direct_c_blocks(const Multiplier& multiplier,
+                                                             const plan::Statistics& statistics) const;
+  [[nodiscard]] std::unique_ptr<PanelTaker> make_taker(const Multiplier& multiplier, const plan::Statistics& statistics,
+                                                       unsigned long long* num_saturated, PanelOutput& output,
+                                                       std::deque<PackedPanel>& packed);
+  void run_panels(const Operands& operands, const plan::Statistics& statistics, PanelOutput& output,
+                  ProductStats& stats);
 
   plan::Execution execution_;
   const plan::Decide& decide_;

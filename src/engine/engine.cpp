@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <list>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -149,6 +150,7 @@ class Engine::Impl {
   [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, const ProductOptions& product, OutputKind output,
                                      plan::Machine machine, MemoryShare& share);
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
+  [[nodiscard]] std::uint64_t measured_host_bytes(OutputKind output);
   Failure try_multiply(const ProductOperands& operands, Sink& sink, const ProductOptions& product,
                        const std::string& why_not_cuda, ProductRecord& record);
 
@@ -156,11 +158,26 @@ class Engine::Impl {
   Workers workers_;
   EngineDevices devices_;
   std::atomic<unsigned> num_running_{0};
+  std::mutex host_mutex_;
+  std::uint64_t host_bytes_ = 0;  // that were available to the process when it was measured
+  std::chrono::steady_clock::time_point host_measured_{};
   MemoryBudget budget_;  // of the host and the first device; goes before that: it holds operands that are kept there
 };
 
 std::uint64_t Engine::Impl::limit_bytes(std::uint64_t available_bytes) const {
   return options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_bytes / 100 * (100 - kSparePercent);
+}
+
+/// A product that stays on the device takes no host memory to speak of: what was measured within the last second will
+/// do, since asking the system takes as long as a small product.
+std::uint64_t Engine::Impl::measured_host_bytes(OutputKind output) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(host_mutex_);
+  if (!output.stays_on_device || host_bytes_ == 0 || now - host_measured_ > std::chrono::seconds(1)) {
+    host_bytes_ = available_memory_bytes() + spare_pages().bytes();
+    host_measured_ = now;
+  }
+  return host_bytes_;
 }
 
 plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const {
@@ -224,12 +241,12 @@ unsigned Engine::Impl::num_devices(const plan::Statistics& expected, const Produ
 Target Engine::Impl::choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,
                                    MemoryShare& share, const std::string& why_not_cuda) {
   Backend backend = insisted_backend(product);
-  plan::Machine machine{.num_cores = usable_cores(),
-                        .host_limit_bytes = share.host_limit_bytes(
-                            [&] { return limit_bytes(available_memory_bytes() + spare_pages().bytes()); }),
-                        .isa = cpu::choose_isa(),
-                        .has_blas = cpu::has_dense_blas(),
-                        .why_no_gpu = why_not_cuda};
+  plan::Machine machine{
+      .num_cores = usable_cores(),
+      .host_limit_bytes = share.host_limit_bytes([&] { return limit_bytes(measured_host_bytes(output)); }),
+      .isa = cpu::choose_isa(),
+      .has_blas = cpu::has_dense_blas(),
+      .why_no_gpu = why_not_cuda};
   Target target;
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   if (is_open && (!devices_.started().empty() || cuda::may_start(machine.why_no_gpu))) {

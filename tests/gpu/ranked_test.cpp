@@ -370,7 +370,7 @@ TEST_CASE("row-rank: split offsets stay within their room where it is for some o
       .unpacked = nullptr,
       .non_zero = nullptr,
       .work = {.data = managed<std::byte>(work_bytes), .bytes = work_bytes}};
-  const kernels::RecordOutput out{.records = managed<std::uint32_t>(kCBlocks * (2 + kM * kM)),
+  const kernels::RecordOutput out{.to = kernels::packed_records(managed<std::uint32_t>(kCBlocks * (2 + kM * kM)), kM),
                                   .rows = product.a.index.rows,
                                   .look_back = nullptr,
                                   .num_blocks = managed<std::uint32_t>(1)};
@@ -389,7 +389,7 @@ TEST_CASE("row-rank: split offsets stay within their room where it is for some o
   CHECK(*out.num_blocks == kCBlocks);
   std::size_t wrong = 0;
   for (std::size_t x = 0; x < kCBlocks; ++x) {
-    const std::uint32_t* const record = out.records + x * (2 + kM * kM);
+    const std::uint32_t* const record = out.to.heads + x * (2 + kM * kM);
     wrong += static_cast<std::size_t>(std::count(record + 2, record + 2 + kM * kM, kM)) == kM * kM ? 0 : 1;
   }
   CHECK(wrong == 0);

@@ -156,43 +156,86 @@ std::shared_ptr<T> ArrayCollector::allocate(std::uint64_t count, const char* wha
           }};
 }
 
+ArrayCollector::Piece ArrayCollector::make_piece(std::uint64_t num_blocks) const {
+  const std::uint64_t elements = std::uint64_t{arrays_.a.m} * arrays_.a.m;
+  return {.num_blocks = num_blocks,
+          .heads = {memory_, 2 * num_blocks, "block rows and columns"},
+          .values = allocate<std::uint32_t>(num_blocks * elements, "result elements")};
+}
+
+bool ArrayCollector::reserve(std::uint64_t max_c_blocks, std::size_t num_panels) {
+  if (max_c_blocks * output_record_bytes(arrays_.a.m) > memory_.free_bytes()) return false;
+  try {
+    Piece all = make_piece(max_c_blocks);
+    num_so_far_ = {memory_, num_panels + 1, "counts"};
+    check(cudaMemsetAsync(num_so_far_.data(), 0, sizeof(std::uint32_t), stream_.get()), "clear count");
+    pieces_.push_back(std::move(all));
+  } catch (const OutOfMemory&) {  // no piece of that size, or the caller's allocator has none
+    return false;
+  }
+  return true;
+}
+
+void ArrayCollector::wait_until_free(PackedPanel& panel) {
+  if (num_so_far_.size() == 0) return;
+  panel.target = {
+      .records = kernels::records_in_arrays(pieces_.front().heads.data(), pieces_.front().values.get(), arrays_.a.m),
+      .num_before = num_so_far_.data() + num_panels_,
+      .num_blocks = num_so_far_.data() + num_panels_ + 1};
+}
+
 void ArrayCollector::push(PackedPanel& panel) {
+  if (num_so_far_.size() != 0) {
+    ++num_panels_;
+    is_counted_ = panel.target.is_counted;
+    return;
+  }
   panel.ready.synchronize();
   const std::uint64_t num_blocks = panel.num_blocks.value();
   if (num_blocks == 0) return;
   check_num_output_blocks(num_blocks_ + num_blocks);
-  const std::uint32_t m = arrays_.a.m;
-  Piece piece{.num_blocks = num_blocks,
-              .rows = {memory_, num_blocks, "block rows"},
-              .indices = allocate<std::byte>(num_blocks * arrays_.a.index_bytes, "block columns"),
-              .values = allocate<std::uint32_t>(num_blocks * m * m, "result elements")};
+  Piece piece = make_piece(num_blocks);
   events_.timed(Stage::compact, stream_, [&] {
-    kernels::launch_unpack_records(reinterpret_cast<const std::uint32_t*>(panel.records.data()), num_blocks, m,
-                                   {.rows = piece.rows.data(),
-                                    .indices = piece.indices.get(),
-                                    .index_bytes = arrays_.a.index_bytes,
+    kernels::launch_unpack_records(reinterpret_cast<const std::uint32_t*>(panel.records.data()), num_blocks,
+                                   arrays_.a.m,
+                                   {.heads = piece.heads.data(),
                                     .values = piece.values.get(),
-                                    .num_saturated = panel.is_counted ? nullptr : num_saturated_},
+                                    .num_saturated = panel.target.is_counted ? nullptr : num_saturated_},
                                    stream_.get());
   });
   num_blocks_ += num_blocks;
   pieces_.push_back(std::move(piece));
 }
 
+/// Learns how much of the reserved arrays is in use; drops them if that is little.
+void ArrayCollector::take_reserved() {
+  num_blocks_ = fetch(num_so_far_.data() + num_panels_, stream_);
+  const std::uint64_t elements = std::uint64_t{arrays_.a.m} * arrays_.a.m;
+  Piece& all = pieces_.front();
+  const std::uint64_t room = std::exchange(all.num_blocks, num_blocks_);
+  if (num_blocks_ == 0) return pieces_.clear();
+  if (num_saturated_ != nullptr && !is_counted_) {
+    events_.timed(Stage::compact, stream_, [&] {
+      kernels::launch_count_saturated(all.values.get(), num_blocks_ * elements, num_saturated_, stream_.get());
+    });
+  }
+  if (room - num_blocks_ <= room / 4) return;
+  const auto values = allocate<std::uint32_t>(num_blocks_ * elements, "result elements");
+  events_.timed(Stage::compact, stream_,
+                [&] { copy_async(values.get(), all.values.get(), num_blocks_ * elements, stream_); });
+  all.values = values;
+}
+
 /// The pieces in arrays of their own, one behind the other.
 ArrayCollector::Piece ArrayCollector::joined() {
+  if (pieces_.empty()) return {};
   if (pieces_.size() == 1) return std::move(pieces_.front());
   const std::uint64_t elements = std::uint64_t{arrays_.a.m} * arrays_.a.m;
-  Piece all{.num_blocks = num_blocks_,
-            .rows = {memory_, num_blocks_, "block rows"},
-            .indices = allocate<std::byte>(num_blocks_ * arrays_.a.index_bytes, "block columns"),
-            .values = allocate<std::uint32_t>(num_blocks_ * elements, "result elements")};
+  Piece all = make_piece(num_blocks_);
   std::uint64_t at = 0;
   events_.timed(Stage::compact, stream_, [&] {
     for (const Piece& piece : pieces_) {
-      copy_async(all.rows.data() + at, piece.rows.data(), piece.num_blocks, stream_);
-      copy_async(all.indices.get() + at * arrays_.a.index_bytes, piece.indices.get(),
-                 piece.num_blocks * arrays_.a.index_bytes, stream_);
+      copy_async(all.heads.data() + 2 * at, piece.heads.data(), 2 * piece.num_blocks, stream_);
       copy_async(all.values.get() + at * elements, piece.values.get(), piece.num_blocks * elements, stream_);
       at += piece.num_blocks;
     }
@@ -202,17 +245,21 @@ ArrayCollector::Piece ArrayCollector::joined() {
 
 std::uint64_t ArrayCollector::finish() {
   DeviceBsrMatrix& out = *arrays_.out;
+  const std::uint32_t index_bytes = arrays_.a.index_bytes;
   const std::uint64_t num_rows = arrays_.a.rows / arrays_.a.m;
-  if (arrays_.a.index_bytes == 4 &&
-      num_blocks_ > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
+  if (num_so_far_.size() != 0) take_reserved();
+  if (index_bytes == 4 && num_blocks_ > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
     throw OutOfMemory("result", text(num_blocks_, " blocks are more than indices of 32 bits can number"),
                       "pass operands with indices of 64 bits");
   }
-  Piece all = pieces_.empty() ? Piece{} : joined();
-  const auto indptr = allocate<std::byte>((num_rows + 1) * arrays_.a.index_bytes, "indptr");
+  const Piece all = joined();
+  const auto indptr = allocate<std::byte>((num_rows + 1) * index_bytes, "indptr");
+  const auto indices = allocate<std::byte>(num_blocks_ * index_bytes, "block columns");
   events_.timed(Stage::compact, stream_, [&] {
-    kernels::launch_make_indptr(all.rows.data(), num_blocks_, num_rows, indptr.get(), arrays_.a.index_bytes,
-                                stream_.get());
+    kernels::launch_make_indices(
+        all.heads.data(), num_blocks_,
+        {.indptr = indptr.get(), .indices = indices.get(), .index_bytes = index_bytes, .num_rows = num_rows},
+        stream_.get());
   });
   const Event complete;
   complete.record(stream_);
@@ -221,8 +268,8 @@ std::uint64_t ArrayCollector::finish() {
   out.num_blocks = num_blocks_;
   out.device = memory_.context().device();
   out.indptr = indptr;
-  out.indices = std::move(all.indices);
-  out.values = std::move(all.values);
+  out.indices = indices;
+  out.values = all.values;
   return num_blocks_;
 }
 

@@ -20,14 +20,19 @@ namespace spmm::cuda {
 /// Errors: FormatError (indptr or indices), OutOfMemory.
 ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, DeviceMemory& memory, StageEvents& events);
 
-/// Takes packed panels apart into the arrays of the result. Work is done in the order of the stream that packs.
+/// The arrays of the result: multipliers write them, or packed panels are taken apart into them. Work is done in the
+/// order of the stream that packs.
 class ArrayCollector : public PanelTaker {
  public:
   /// num_saturated: as Downloader has it.
   ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory, StageEvents& events,
                  unsigned long long* num_saturated);
 
-  void wait_until_free(PackedPanel&) override {}
+  /// From now on panels are written to arrays that have room for max_c_blocks. Returns false, and changes nothing, if
+  /// there is no memory for them. Arrays whose last quarter is empty in the end are copied to smaller ones.
+  bool reserve(std::uint64_t max_c_blocks, std::size_t num_panels);
+
+  void wait_until_free(PackedPanel& panel) override;
   void push(PackedPanel& panel) override;
   /// The result's arrays are complete, and the caller's stream waits for them.
   std::uint64_t finish() override;
@@ -39,11 +44,12 @@ class ArrayCollector : public PanelTaker {
 
   /// The blocks of some panels.
   struct Piece {
-    std::uint64_t num_blocks = 0;
-    DeviceBuffer<std::uint32_t> rows;
-    std::shared_ptr<std::byte> indices;
+    std::uint64_t num_blocks = 0;       // as far as there is room
+    DeviceBuffer<std::uint32_t> heads;  // [num_blocks, 2]: block row and column
     std::shared_ptr<std::uint32_t> values;
   };
+  [[nodiscard]] Piece make_piece(std::uint64_t num_blocks) const;
+  void take_reserved();
   Piece joined();
 
   const DeviceArrays& arrays_;
@@ -51,7 +57,10 @@ class ArrayCollector : public PanelTaker {
   const Stream& stream_;
   StageEvents& events_;
   unsigned long long* num_saturated_;
-  std::vector<Piece> pieces_;
+  std::vector<Piece> pieces_;               // a single one if it has been reserved
+  DeviceBuffer<std::uint32_t> num_so_far_;  // [panels + 1], if pieces are reserved: blocks of all panels before
+  std::size_t num_panels_ = 0;              // that have been written to what is reserved
+  bool is_counted_ = false;                 // those have counted the elements at the limit
   std::uint64_t num_blocks_ = 0;
 };
 

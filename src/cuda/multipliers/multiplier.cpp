@@ -84,19 +84,21 @@ CBlockFiller::CBlockFiller(const MultiplierContext& context)
       positions_(c_.memory, c_.max_c_blocks, "positions"),
       work_(c_.memory, kernels::compact_workspace_bytes(c_.max_c_blocks), "panel work space") {}
 
-void CBlockFiller::multiply(const plan::Panel& panel, PackedPanel& target) {
+void CBlockFiller::multiply(const plan::Panel& panel, PanelTarget& target) {
   const kernels::CBlockResults results{.values = values_.data(), .non_zero = non_zero_.data()};
   const kernels::CBlocksView c_blocks = fill(panel, results);
+  const kernels::RecordOutput out{.to = target.records,
+                                  .num_before = target.num_before,
+                                  .rows = c_.operands.a.rows.data(),
+                                  .look_back = nullptr,
+                                  .num_blocks = target.num_blocks};
   c_.events.timed(Stage::compact, c_.stream, [&] {
-    kernels::launch_positions(results.non_zero, c_blocks.num_c_blocks, positions_.data(), target.num_blocks.data(),
+    kernels::launch_positions(results.non_zero, c_blocks.num_c_blocks, positions_.data(), out,
                               {.data = work_.data(), .bytes = work_.size()}, c_.stream.get());
-    kernels::launch_pack_records(c_blocks, results, c_.operands.m,
-                                 {.rows = c_.operands.a.rows.data(),
-                                  .columns = c_.operands.c_column_ids(),
-                                  .positions = positions_.data(),
-                                  .records = reinterpret_cast<std::uint32_t*>(target.records.data()),
-                                  .num_saturated = c_.num_saturated},
-                                 c_.stream.get());
+    kernels::launch_pack_records(
+        c_blocks, results, c_.operands.m,
+        {.columns = c_.operands.c_column_ids(), .positions = positions_.data(), .num_saturated = c_.num_saturated}, out,
+        c_.stream.get());
     target.is_counted = true;
   });
 }

@@ -29,8 +29,11 @@ class Multiplier {
  public:
   virtual ~Multiplier() = default;
 
-  /// Puts the product of a panel on the stream: its records, packed, and their number.
-  virtual void multiply(const plan::Panel& panel, PackedPanel& target) = 0;
+  /// Puts the product of a panel on the stream: its records, and their number.
+  virtual void multiply(const plan::Panel& panel, PanelTarget& target) = 0;
+
+  /// Whether records may also go to arrays, behind those of other panels.
+  [[nodiscard]] virtual bool writes_arrays() const { return true; }
 };
 
 /// A multiplier whose kernel fills whole C blocks; zero blocks are dropped and the others packed afterwards.
@@ -38,7 +41,7 @@ class CBlockFiller : public Multiplier {
  public:
   explicit CBlockFiller(const MultiplierContext& context);
 
-  void multiply(const plan::Panel& panel, PackedPanel& target) final;
+  void multiply(const plan::Panel& panel, PanelTarget& target) final;
 
  protected:
   /// Puts the product of a panel on the stream and returns its C blocks; their keys stay valid until the next call.

@@ -34,12 +34,13 @@ class RankedMultiplier : public Multiplier {
     non_zero_ = DeviceBuffer<std::uint8_t>(c_.memory, max_c_blocks_, "flags");
   }
 
-  void multiply(const plan::Panel& panel, PackedPanel& target) override {
+  void multiply(const plan::Panel& panel, PanelTarget& target) override {
     const Operands& operands = c_.operands;
-    const kernels::RecordOutput out{.records = reinterpret_cast<std::uint32_t*>(target.records.data()),
+    const kernels::RecordOutput out{.to = target.records,
+                                    .num_before = target.num_before,
                                     .rows = operands.a.rows.data(),
                                     .look_back = nullptr,
-                                    .num_blocks = target.num_blocks.data()};
+                                    .num_blocks = target.num_blocks};
     const kernels::RankScratch scratch{.max_pieces = max_pieces_of(panel),
                                        .max_c_blocks = panel.max_c_blocks(),
                                        .max_splits = splits_.size(),

@@ -105,12 +105,13 @@ class RowMultiplier : public Multiplier {
     look_for_zeros();
   }
 
-  void multiply(const plan::Panel& panel, PackedPanel& target) override {
+  void multiply(const plan::Panel& panel, PanelTarget& target) override {
     const Operands& operands = c_.operands;
-    const kernels::RecordOutput out{.records = reinterpret_cast<std::uint32_t*>(target.records.data()),
+    const kernels::RecordOutput out{.to = target.records,
+                                    .num_before = target.num_before,
                                     .rows = operands.a.rows.data(),
                                     .look_back = look_back_.data(),
-                                    .num_blocks = target.num_blocks.data()};
+                                    .num_blocks = target.num_blocks};
     kernels::CBlocksView c_blocks = all_c_blocks(panel, operands.num_c_columns());
     if (!panel.expand) {
       c_.events.timed(Stage::multiply, c_.stream, [&] {

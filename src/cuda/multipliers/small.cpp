@@ -38,12 +38,13 @@ class SmallMultiplier : public Multiplier {
     });
   }
 
-  void multiply(const plan::Panel& panel, PackedPanel& target) override {
+  void multiply(const plan::Panel& panel, PanelTarget& target) override {
     const Operands& operands = c_.operands;
-    const kernels::RecordOutput out{.records = reinterpret_cast<std::uint32_t*>(target.records.data()),
+    const kernels::RecordOutput out{.to = target.records,
+                                    .num_before = target.num_before,
                                     .rows = operands.a.rows.data(),
                                     .look_back = look_back_.data(),
-                                    .num_blocks = target.num_blocks.data()};
+                                    .num_blocks = target.num_blocks};
     const kernels::SmallBlocksProduct product{.a = operands.a_view(),
                                               .b = operands.b_view(),
                                               .b_row_index = operands.b_row_index.data(),
@@ -64,6 +65,9 @@ class SmallMultiplier : public Multiplier {
                                        scratch, out, c_.stream.get());
     });
   }
+
+  /// Records are small, and units that wait for none copy them once more anyway.
+  [[nodiscard]] bool writes_arrays() const override { return false; }
 
  private:
   [[nodiscard]] std::uint64_t max_row_pairs() const {

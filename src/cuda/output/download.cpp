@@ -129,7 +129,7 @@ void Downloader::begin(PackedPanel& panel) {
   num_blocks_ += num_blocks;
   ++num_begun_;
   if (num_blocks == 0) return end(panel);
-  if (num_saturated_ != nullptr && !panel.is_counted) {
+  if (num_saturated_ != nullptr && !panel.target.is_counted) {
     kernels::launch_count_saturated(reinterpret_cast<const std::uint32_t*>(panel.records.data()),
                                     num_blocks * record_bytes_ / sizeof(std::uint32_t), num_saturated_, stream_.get());
   }

@@ -15,20 +15,32 @@
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
 #include "cuda/output/panel_output.hpp"
+#include "kernels/views.hpp"
 
 namespace spmm::cuda {
 
+/// Where a multiplier writes the records of a panel.
+struct PanelTarget {
+  kernels::RecordPlaces records{};
+  const std::uint32_t* num_before = nullptr;  // [1], device: records of panels before in the same place; null: none
+  std::uint32_t* num_blocks = nullptr;        // [1]: becomes the number of records so far
+  bool is_counted = false;                    // the kernel that packs has counted the elements at the limit
+};
+
 /// One panel's records: two of them alternate, one leaves the device while the other is filled.
 struct PackedPanel {
-  PackedPanel(DeviceMemory& memory, std::uint64_t max_bytes)
-      : records(memory, max_bytes, "packed records"), num_blocks(memory.context()) {}
+  PackedPanel(DeviceMemory& memory, std::uint64_t max_c_blocks, std::uint32_t m)
+      : records(memory, max_c_blocks * output_record_bytes(m), "packed records"), num_blocks(memory.context()) {
+    target.records = kernels::packed_records(reinterpret_cast<std::uint32_t*>(records.data()), m);
+    target.num_blocks = num_blocks.data();
+  }
 
   DeviceBuffer<std::byte> records;
-  PinnedWord num_blocks;    // written by the device
-  Event ready;              // recorded behind the kernel that packs
-  std::size_t number = 0;   // of the panel that it holds
-  bool busy = false;        // handed to the downloader and not yet copied
-  bool is_counted = false;  // the kernel that packs has counted the elements at the limit
+  PinnedWord num_blocks;   // written by the device
+  PanelTarget target;      // the records and their number
+  Event ready;             // recorded behind the kernel that packs
+  std::size_t number = 0;  // of the panel that it holds
+  bool busy = false;       // handed to the downloader and not yet copied
 };
 
 /// Where packed panels go. Threads: one.
