@@ -62,4 +62,33 @@ struct DeviceBsrMatrix {
   std::uint64_t num_saturated = 0;                ///< elements that are 2^32 - 1: their true sums are that or larger
 };
 
+/// A product whose pattern stays while its values change: the pattern of C, the pairs and the decision are kept on the
+/// device, and each multiplication does the numeric work alone. Made by Engine::plan(). All blocks of C with pairs stay
+/// in its pattern, also if they are zero.
+/// Threads: one at a time. The engine must outlive it, and the stream of the DeviceCall, too.
+class DevicePlan {
+ public:
+  struct State;
+  explicit DevicePlan(std::unique_ptr<State> state);
+  DevicePlan(DevicePlan&& other) noexcept;
+  DevicePlan& operator=(DevicePlan&& other) noexcept;
+  ~DevicePlan();
+
+  /// C without its values: sizes, indptr, and indices, which ascend in each row.
+  [[nodiscard]] const DeviceBsrMatrix& pattern() const;
+
+  /// C = A * B for values in the order of the blocks that the plan was made of.
+  /// Shapes: a [num_blocks of A, m, m], b [num_blocks of B, m, m], c [pattern().num_blocks, m, m], row-major, memory of
+  /// the plan's device; c 8-byte aligned. Values: any; nothing is checked.
+  /// Stream: in the order of `stream`, which may be captured in a graph; nothing waits, and nothing is allocated. Calls
+  /// on several streams come one after the other; a replay of a graph must not overlap other work of the plan.
+  void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream);
+
+  /// Elements of such a c that are 2^32 - 1: their true sums are that or larger. Waits for the stream.
+  [[nodiscard]] std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream);
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
 }  // namespace spmm

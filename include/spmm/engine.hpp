@@ -14,6 +14,7 @@
 namespace spmm {
 
 struct DeviceBsrView;  // device.hpp
+class DevicePlan;
 struct DeviceCall;
 struct DeviceBsrMatrix;
 
@@ -68,6 +69,12 @@ class Engine {
   /// Threads: any; several products may run at once.
   DeviceBsrMatrix multiply(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
                            const ProductOptions& options = {}, Report* report = nullptr);
+
+  /// A plan for products of these patterns with values that come later: those of the views are not read, and may be
+  /// null. Options: kernel = auto, rows, row-spread or pair-list. Memory: the plan holds its share of the engine's
+  /// memory, as a running product does. Stream, threads, errors: as multiply() on the device.
+  [[nodiscard]] DevicePlan plan(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
+                                const ProductOptions& options = {});
 
   /// What multiply() would do with these files, from their headers and the limits alone. Runs nothing.
   /// Errors: as multiply(), of what is checked before anything is read.

@@ -52,6 +52,28 @@ __device__ void flag_c_blocks(const Accumulators<M>& sums, std::uint32_t num_c_b
   }
 }
 
+/// Flags the C blocks that the pattern has. Values: first_index = block row and column of the first C block.
+/// Threads: all of the CTA, once words are clear.
+__device__ inline void flag_known_blocks(const RecordOutput& out, uint2 first_index, std::uint32_t num_c_blocks,
+                                         CBlockFlags& flags) {
+  const auto* const heads = reinterpret_cast<const uint2*>(out.known_heads);
+  std::uint64_t begin = 0;
+  std::uint64_t end = out.num_known;
+  while (begin < end) {
+    const std::uint64_t middle = begin + (end - begin) / 2;
+    const uint2 head = heads[middle];
+    const bool is_before = head.x < first_index.x || (head.x == first_index.x && head.y < first_index.y);
+    begin = is_before ? middle + 1 : begin;
+    end = is_before ? end : middle;
+  }
+  for (std::uint64_t x = begin + threadIdx.x; x < out.num_known; x += blockDim.x) {
+    const uint2 head = heads[x];
+    const std::uint32_t c_block = head.y - first_index.y;
+    if (head.x != first_index.x || c_block >= num_c_blocks) break;
+    atomicOr(&flags.words[c_block / 32], 1u << c_block % 32);  // other threads flag in the same word
+  }
+}
+
 /// As order_records. Threads: one whole warp, once flags.before is known.
 __device__ inline void order_in_warp(const CBlockFlags& flags, std::uint32_t num_c_blocks, std::uint16_t* order) {
   const std::uint32_t lane = threadIdx.x % 32;
@@ -103,7 +125,11 @@ template <std::uint32_t P, std::uint32_t M, bool Fits>
 __device__ void write_chunk(const Accumulators<M>& sums, std::uint32_t num_c_blocks, std::uint32_t m, bool is_ordered,
                             const ChunkOutput& chunk, const RecordOutput& out) {
   if (!is_ordered) {
-    flag_c_blocks<M, Fits>(sums, num_c_blocks, chunk.flags);
+    if (out.known_heads != nullptr) {
+      flag_known_blocks(out, chunk.first_index, num_c_blocks, chunk.flags);
+    } else {
+      flag_c_blocks<M, Fits>(sums, num_c_blocks, chunk.flags);
+    }
     __syncthreads();  // flags are complete
     if (threadIdx.x < 32) find_output_offset(chunk.flags, num_c_blocks, out, chunk.num_ctas);
     __syncthreads();  // the output offset is known

@@ -54,6 +54,12 @@ StageHooks stage_hooks();
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
                       const plan::Decide& decide, const Run& run);
 
+/// The product of run.arrays, whose values come later; sets the result's pattern. expected, decide: as multiply(), on
+/// one device. Values: decisions name a kernel that writes all C blocks with pairs. What `run` refers to, and the
+/// sources' headers, must outlive it. Errors: as multiply().
+std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Execution& expected,
+                                             const plan::Decide& decide, const Run& run);
+
 /// Lower bounds of sums of C by kernels that share nothing with those of products, for proofs of their results. Empty
 /// if the device has no instructions for it. It answers false if device memory does not suffice, or CUDA fails.
 /// Values: limit_bytes = of device memory; share = of the product that is proven, or null. Both must outlive it.

@@ -5,6 +5,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -360,6 +361,35 @@ ParsedOperands Pipeline::read(const DeviceArrays& arrays, const MatrixHeader& he
   return read_arrays(arrays, key_bits_of(header.blocks_per_side()), memory_, events_);
 }
 
+Pipeline::Arranged Pipeline::arrange_pattern(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b) {
+  const std::uint32_t m = side_a.header().m;
+  const std::uint64_t most_blocks = std::max(parsed.a.keys.size(), parsed.b.keys.size());
+  const DeviceBuffer<std::uint16_t> ones(memory_, most_blocks * m * m, "elements");  // no sum of theirs is zero
+  check(cudaMemsetAsync(ones.data(), 1, ones.size() * sizeof(std::uint16_t), stream_.get()), "set elements");
+  for (ParsedMatrix* matrix : {&parsed.a, &parsed.b}) {
+    matrix->values = DeviceBuffer<std::uint16_t>::borrow(ones.data(), matrix->keys.size() * m * m);
+    matrix->max_element = std::numeric_limits<std::uint16_t>::max();
+    matrix->has_zeros = false;
+  }
+  SortedOperands sorted = sort_and_count(std::move(parsed), side_a, side_b);
+  sorted.keeps_order = true;
+  Arranged arranged{.operands = {}, .statistics = statistics_of(sorted, side_a.header(), side_b.header())};
+  arranged.operands = decide_and_arrange(std::move(sorted), arranged.statistics);
+  events_.stop();
+  return arranged;
+}
+
+std::unique_ptr<Multiplier> Pipeline::multiplier_of(const Operands& operands, unsigned long long* num_saturated) {
+  return make_multiplier({.operands = operands,
+                          .execution = execution_,
+                          .memory = memory_,
+                          .max_c_blocks = most_c_blocks(execution_.panels),
+                          .num_saturated = num_saturated,
+                          .stream = stream_,
+                          .events = events_,
+                          .run = run_});
+}
+
 /// Whether a multiplier is to write the arrays of a result itself: if these would not have much more room than C blocks
 /// are expected. C blocks at most, over all panels.
 std::optional<std::uint64_t> Pipeline::direct_c_blocks(const Multiplier& multiplier,
@@ -408,14 +438,7 @@ void Pipeline::run_panels(const Operands& operands, const plan::Statistics& stat
   std::deque<PackedPanel> packed;
   const DeviceBuffer<unsigned long long> num_saturated(memory_, can_saturate ? 1 : 0, "count");
   if (can_saturate) check(cudaMemsetAsync(num_saturated.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
-  const std::unique_ptr<Multiplier> multiplier = make_multiplier({.operands = operands,
-                                                                  .execution = execution_,
-                                                                  .memory = memory_,
-                                                                  .max_c_blocks = most_c_blocks(panels),
-                                                                  .num_saturated = num_saturated.data(),
-                                                                  .stream = stream_,
-                                                                  .events = events_,
-                                                                  .run = run_});
+  const std::unique_ptr<Multiplier> multiplier = multiplier_of(operands, num_saturated.data());
   const std::unique_ptr<PanelTaker> taker = make_taker(*multiplier, statistics, num_saturated.data(), output, packed);
   const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
   for (std::size_t x = 0; x < panels.size(); ++x) {

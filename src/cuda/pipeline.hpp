@@ -54,6 +54,20 @@ class Pipeline {
   /// of this device.
   ProductStats run(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output);
 
+  /// The same up to the multiplier, for a pattern: every value counts as the largest there is, no block as zero.
+  /// Operands keep the order of their blocks; nothing is timed from then on.
+  struct Arranged {
+    Operands operands;
+    plan::Statistics statistics;
+  };
+  [[nodiscard]] Arranged arrange_pattern(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b);
+  /// The multiplier of what has been decided. It must not outlive the operands, nor the pipeline.
+  [[nodiscard]] std::unique_ptr<Multiplier> multiplier_of(const Operands& operands, unsigned long long* num_saturated);
+
+  [[nodiscard]] DeviceMemory& memory() { return memory_; }
+  [[nodiscard]] const Stream& stream() const { return stream_; }
+  [[nodiscard]] StageEvents& events() { return events_; }
+
   /// What ran: the exact decision, with the panels of this device.
   [[nodiscard]] const plan::Execution& execution() const { return execution_; }
   /// Adds the times of the stages on the device.

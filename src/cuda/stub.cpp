@@ -51,4 +51,9 @@ ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, con
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
 }
 
+std::unique_ptr<PlannedProduct> plan_product(const Source&, const Source&, const plan::Execution&, const plan::Decide&,
+                                             const Run&) {
+  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again");
+}
+
 }  // namespace spmm::cuda

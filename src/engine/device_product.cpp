@@ -100,4 +100,14 @@ DeviceProduct::DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, con
       result_{.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes},
       arrays_{.a = a, .b = b, .call = call, .out = &result_} {}
 
+void DeviceProduct::set_pattern() {
+  std::string& kernel = options_.kernel;
+  if (kernel == "auto") kernel = "rows";
+  if (kernel != "rows" && kernel != "row-spread" && kernel != "pair-list") {
+    throw UsageError("ProductOptions::kernel", text("kernel '", kernel, "' multiplies no patterns"),
+                     "use auto, rows, row-spread or pair-list");
+  }
+  arrays_.is_pattern = true;
+}
+
 }  // namespace spmm

@@ -45,6 +45,9 @@ class DeviceProduct {
  public:
   DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call, const ProductOptions& options);
 
+  /// Only patterns are multiplied, by kernels that write all C blocks with pairs. Errors: UsageError (another kernel).
+  void set_pattern();
+
   [[nodiscard]] const Source& a() const { return a_; }
   [[nodiscard]] const Source& b() const { return b_; }
   [[nodiscard]] Sink& sink() { return sink_; }
@@ -52,6 +55,7 @@ class DeviceProduct {
   /// Those of the caller, on CUDA.
   [[nodiscard]] const ProductOptions& options() const { return options_; }
   [[nodiscard]] DeviceBsrMatrix& result() { return result_; }
+  [[nodiscard]] const DeviceBsrMatrix& result() const { return result_; }
 
  private:
   std::uint32_t n_;

@@ -44,13 +44,6 @@
 #include "verify/sample_verifier.hpp"
 
 namespace spmm {
-namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* kResult = "the result";
-constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
-
 /// The backend and the devices that a product runs on, and its limits.
 struct Target {
   plan::Limits limits{};                  ///< names the backend
@@ -72,6 +65,13 @@ struct Target {
     if (plan.predicted_cpu_s == 0) plan.predicted_cpu_s = choice->cpu_s;
   }
 };
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kResult = "the result";
+constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
 
 /// The product within limits that name the backend, and its verification.
 void multiply_within(plan::Limits limits, const ProductOperands& operands, Sink& sink, const ProductOptions& product,
@@ -98,6 +98,34 @@ void multiply_within(plan::Limits limits, const ProductOperands& operands, Sink&
 
 }  // namespace
 
+/// What a plan holds; the later goes first.
+struct DevicePlan::State {
+  State(const DeviceBsrView& a, const DeviceBsrView& b, DeviceCall how, const ProductOptions& options,
+        MemoryBudget& budget)
+      : view_a(a),
+        view_b(b),
+        call(std::move(how)),
+        record(options),
+        product(view_a, view_b, call, options),
+        share(budget) {
+    view_a.values = view_b.values = nullptr;
+    product.set_pattern();
+    record.arrays = &product.arrays();
+    record.output.stays_on_device = true;
+  }
+
+  DeviceBsrView view_a;
+  DeviceBsrView view_b;
+  DeviceCall call;
+  ProductRecord record;
+  DeviceProduct product;
+  ProductOperands operands{product.a(), product.b()};
+  MemoryShare share;
+  Target target{};
+  std::optional<Run> run{};
+  std::unique_ptr<cuda::PlannedProduct> planned{};
+};
+
 class Engine::Impl {
  public:
   explicit Impl(const EngineOptions& options)
@@ -114,6 +142,9 @@ class Engine::Impl {
   /// Errors: UsageError (unknown kernel); DeviceError if a device is asked for and there is none.
   Target choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,
                        MemoryShare& share, const std::string& why_not_cuda);
+
+  /// Completes a plan's state. Errors: as multiply().
+  void plan_on_device(DevicePlan::State& state);
 
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
@@ -328,6 +359,19 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands
   }
 }
 
+void Engine::Impl::plan_on_device(DevicePlan::State& state) {
+  const ProductOptions& options = state.product.options();
+  state.target = choose_target(state.operands, options, state.record.output, state.share, "");
+  state.run.emplace(Run{.clock = state.record.clock,
+                        .on_progress = options.on_progress,
+                        .num_threads = num_threads(all_options(options), state.target.limits.num_cores),
+                        .workers = &workers_,
+                        .memory = &state.share,
+                        .device = state.target.devices.front().get(),
+                        .arrays = state.record.arrays});
+  state.planned = plan_device_product(state.operands, state.target.limits, *state.run);
+}
+
 void Engine::Impl::multiply(const Inputs& inputs, Sink& sink, const std::string& out, const ProductOptions& product,
                             ProductRecord& record) {
   const ProductOperands operands(inputs.a, inputs.b, product);
@@ -408,6 +452,30 @@ DeviceBsrMatrix Engine::multiply(const DeviceBsrView& a, const DeviceBsrView& b,
   product.result().num_saturated = record.report.saturated_elements;
   if (report != nullptr) *report = record.report;
   return std::move(product.result());
+}
+
+DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
+                        const ProductOptions& options) {
+  auto state = std::make_unique<DevicePlan::State>(a, b, call, options, impl_->budget());
+  impl_->plan_on_device(*state);
+  return DevicePlan(std::move(state));
+}
+
+DevicePlan::DevicePlan(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DevicePlan::DevicePlan(DevicePlan&& other) noexcept = default;
+DevicePlan& DevicePlan::operator=(DevicePlan&& other) noexcept = default;
+DevicePlan::~DevicePlan() = default;
+
+const DeviceBsrMatrix& DevicePlan::pattern() const {
+  return state_->product.result();
+}
+
+void DevicePlan::multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream) {
+  state_->planned->multiply(a, b, c, stream);
+}
+
+std::uint64_t DevicePlan::count_saturated(const std::uint32_t* c, CUstream_st* stream) {
+  return state_->planned->count_saturated(c, stream);
 }
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {

@@ -172,6 +172,140 @@ TEST_CASE("device arrays: the battery") {
   }
 }
 
+namespace {
+
+/// The same matrix, its blocks in the order of its arrays.
+BlockMatrix in_array_order(const BlockMatrix& matrix) {
+  const Arrays<std::int64_t> arrays = arrays_of<std::int64_t>(matrix);
+  BlockMatrix ordered{.n = matrix.n, .m = matrix.m, .index = {}, .values = arrays.values};
+  for (std::uint32_t i = 0; i + std::size_t{1} < arrays.indptr.size(); ++i) {
+    for (auto p = arrays.indptr[i]; p < arrays.indptr[i + std::size_t{1}]; ++p) {
+      ordered.index.push_back({.i = i, .j = static_cast<std::uint32_t>(arrays.indices[static_cast<std::size_t>(p)])});
+    }
+  }
+  return ordered;
+}
+
+/// Without its blocks of zeros.
+ProductMatrix without_zeros(const ProductMatrix& product) {
+  ProductMatrix rest{.n = product.n, .m = product.m, .index = {}, .values = {}};
+  const auto elements = static_cast<std::ptrdiff_t>(product.m * product.m);
+  for (std::size_t x = 0; x < product.index.size(); ++x) {
+    const auto first = product.values.begin() + static_cast<std::ptrdiff_t>(x) * elements;
+    if (std::all_of(first, first + elements, [](std::uint32_t value) { return value == 0; })) continue;
+    rest.index.push_back(product.index[x]);
+    rest.values.insert(rest.values.end(), first, first + elements);
+  }
+  return rest;
+}
+
+/// Multiplies by a plan: as they are, with other values, and with these by a graph that was captured before.
+void check_plan(Engine& engine, BlockMatrix a, BlockMatrix b, const std::string& kernel) {
+  a = in_array_order(a);
+  b = in_array_order(b);
+  const DeviceMatrix<std::int32_t> on_a(a);
+  const DeviceMatrix<std::int32_t> on_b(b);
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreate(&stream), "stream");
+  {
+    DevicePlan plan = engine.plan(on_a.view(), on_b.view(), {.stream = stream}, on_gpu(kernel));
+    const std::size_t num_values = plan.pattern().num_blocks * a.m * a.m;
+    const OnDevice<std::uint16_t> values_a(std::vector<std::uint16_t>(a.values.size() + 1));
+    const OnDevice<std::uint16_t> values_b(std::vector<std::uint16_t>(b.values.size() + 1));
+    const OnDevice<std::uint32_t> values_c(std::vector<std::uint32_t>(num_values + 1, 7));
+    const auto put_values = [&] {
+      check(cudaMemcpy(values_a.data(), a.values.data(), a.values.size() * 2, cudaMemcpyHostToDevice), "copy");
+      check(cudaMemcpy(values_b.data(), b.values.data(), b.values.size() * 2, cudaMemcpyHostToDevice), "copy");
+      check(cudaMemset(values_c.data(), 1, num_values * 4), "poison");
+    };
+    const auto check_result = [&] {
+      check(cudaStreamSynchronize(stream), "product");
+      DeviceBsrMatrix c = plan.pattern();
+      c.values = std::shared_ptr<const std::uint32_t>(values_c.data(), [](const std::uint32_t*) {});
+      const ProductMatrix expected = test::oracle_multiply(a, b);
+      REQUIRE((without_zeros(result_on_host<std::int32_t>(c)) == expected));
+      REQUIRE(plan.count_saturated(values_c.data(), stream) == test::num_saturated(expected));
+    };
+    put_values();
+    plan.multiply(values_a.data(), values_b.data(), values_c.data(), stream);
+    check_result();
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t replay = nullptr;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+    plan.multiply(values_a.data(), values_b.data(), values_c.data(), stream);
+    check(cudaStreamEndCapture(stream, &graph), "capture");
+    check(cudaGraphInstantiate(&replay, graph, 0), "graph");
+    std::mt19937 random(5);
+    for (int round = 0; round < 2; ++round) {
+      // Many zeros: whole blocks of C are zero, and stay.
+      for (auto& value : a.values) value = random() % 4 == 0 ? static_cast<std::uint16_t>(random()) : std::uint16_t{0};
+      for (auto& value : b.values) value = random() % 4 == 0 ? static_cast<std::uint16_t>(random()) : std::uint16_t{0};
+      put_values();
+      check(cudaGraphLaunch(replay, stream), "graph");
+      check_result();
+    }
+    cudaGraphExecDestroy(replay);
+    cudaGraphDestroy(graph);
+  }
+  cudaStreamDestroy(stream);
+}
+
+}  // namespace
+
+TEST_CASE("small device plans: new values for a pattern, also in a graph") {
+  Engine engine;
+  for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 16u, 33u}) {
+    for (const char* const kernel : {"auto", "row-spread", "pair-list"}) {
+      INFO("m " << m << ", kernel " << kernel);
+      check_plan(engine, test::random_matrix(m * 8, m, 20, 65535, m), test::random_matrix(m * 8, m, 40, 65535, m + 1),
+                 kernel);
+    }
+  }
+}
+
+TEST_CASE("device plans: the battery, rows with very many blocks, lists of several panels") {
+  Engine engine;
+  for (const test::Recipe& recipe : test::battery()) {
+    for (const std::uint32_t m : {1u, 4u, 8u}) {
+      INFO(recipe.name << ", m " << m);
+      const auto [a, b] = recipe.make(m, 1);
+      if (a.n / m > 0x7FFF'FFFFu) continue;
+      check_plan(engine, a, b, "auto");
+    }
+  }
+  for (const std::uint32_t m : {4u, 8u}) {
+    INFO("rows with very many blocks, m " << m);
+    const std::uint32_t nb = 1200;
+    BlockMatrix a = test::random_matrix(nb * m, m, 3000, 65535, 1);
+    std::erase_if(a.index, [](const BlockIndex& at) { return at.i == 5; });
+    a.values.resize(a.index.size() * m * m);
+    for (std::uint32_t j = 0; j < nb; ++j) a.index.push_back({.i = 5, .j = j});
+    a.values.resize(a.index.size() * m * m, 3);
+    const BlockMatrix b = test::random_matrix(nb * m, m, 9000, 65535, 2);
+    for (const char* const kernel : {"auto", "row-spread", "pair-list"}) check_plan(engine, a, b, kernel);
+  }
+  Engine small({.memory_limit_bytes = std::uint64_t{24} << 20});
+  const BlockMatrix wide = test::random_matrix(8 * 3000, 8, 9000, 65535, 3);
+  check_plan(small, wide, wide, "pair-list");
+}
+
+TEST_CASE("device plans: what is wrong is reported, and the engine goes on") {
+  Engine engine;
+  const BlockMatrix a = test::random_matrix(8 * 20, 8, 100, 2047, 7);
+  const DeviceMatrix<std::int32_t> on_a(a);
+  CHECK_THROWS_AS(engine.plan(on_a.view(), on_a.view(), {}, on_gpu("row-rank")), UsageError);
+  Arrays<std::int32_t> bad = arrays_of<std::int32_t>(a);
+  bad.indices[17] = 20;
+  const DeviceMatrix<std::int32_t> on_bad(bad, a.n, a.n, 8);
+  CHECK(message_of([&] { static_cast<void>(engine.plan(on_a.view(), on_bad.view(), {})); }).find("indices[17]") !=
+        std::string::npos);
+  Engine tiny({.memory_limit_bytes = 1u << 20});
+  const BlockMatrix large = test::random_matrix(8 * 512, 8, 9000, 2047, 7);
+  const DeviceMatrix<std::int32_t> on_large(large);
+  CHECK_THROWS_AS(tiny.plan(on_large.view(), on_large.view(), {}), OutOfMemory);
+  check_plan(engine, a, a, "auto");
+}
+
 TEST_CASE("device arrays: rectangular matrices, rows in any order, panels") {
   Engine engine;
   const std::uint32_t m = 4;

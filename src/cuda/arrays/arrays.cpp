@@ -36,6 +36,7 @@ void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFi
                                .num_blocks = view.num_blocks,
                                .key_bits = key_bits},
                               to.keys.data(), findings, stream);
+  if (view.values == nullptr) return;  // a pattern alone
   const std::uint64_t count = view.num_blocks * view.m * view.m;
   kernels::launch_max_element(view.values, count, &findings->max_element, stream);
   if (from.is_b && view.m > 1) {
@@ -88,7 +89,7 @@ void check_arrays(const DeviceArrays& arrays, const DeviceContext& context) {
   for (const auto& [view, name] : {std::pair{&arrays.a, std::string("matrix A")}, {&arrays.b, "matrix B"}}) {
     check_array(name + ", indptr", view->indptr, 1);
     check_array(name + ", indices", view->indices, view->num_blocks);
-    check_array(name + ", values", view->values, view->num_blocks);
+    if (!arrays.is_pattern) check_array(name + ", values", view->values, view->num_blocks);
   }
 }
 
@@ -252,7 +253,7 @@ std::uint64_t ArrayCollector::finish() {
     throw OutOfMemory("result", text(num_blocks_, " blocks are more than indices of 32 bits can number"),
                       "pass operands with indices of 64 bits");
   }
-  const Piece all = joined();
+  Piece all = joined();
   const auto indptr = allocate<std::byte>((num_rows + 1) * index_bytes, "indptr");
   const auto indices = allocate<std::byte>(num_blocks_ * index_bytes, "block columns");
   events_.timed(Stage::compact, stream_, [&] {
@@ -270,6 +271,7 @@ std::uint64_t ArrayCollector::finish() {
   out.indptr = indptr;
   out.indices = indices;
   out.values = all.values;
+  heads_ = std::move(all.heads);
   return num_blocks_;
 }
 

@@ -37,6 +37,14 @@ class ArrayCollector : public PanelTaker {
   /// The result's arrays are complete, and the caller's stream waits for them.
   std::uint64_t finish() override;
 
+  /// What stays of a result that was reserved: heads [blocks, 2] of its blocks, and blocks before each panel and at the
+  /// end [panels + 1]. After finish().
+  struct Pattern {
+    DeviceBuffer<std::uint32_t> heads;
+    DeviceBuffer<std::uint32_t> num_so_far;
+  };
+  [[nodiscard]] Pattern take_pattern() { return {std::move(heads_), std::move(num_so_far_)}; }
+
  private:
   /// Arrays that come from the caller or from the pool of the device.
   template <class T>
@@ -62,6 +70,7 @@ class ArrayCollector : public PanelTaker {
   std::size_t num_panels_ = 0;              // that have been written to what is reserved
   bool is_counted_ = false;                 // those have counted the elements at the limit
   std::uint64_t num_blocks_ = 0;
+  DeviceBuffer<std::uint32_t> heads_;  // of the finished result
 };
 
 }  // namespace spmm::cuda

@@ -14,6 +14,19 @@ struct DeviceArrays {
   const DeviceBsrView& b;
   const DeviceCall& call;
   DeviceBsrMatrix* out = nullptr;
+  bool is_pattern = false;  // values come later
+};
+
+/// The product of a pattern: DevicePlan.
+class PlannedProduct {
+ public:
+  PlannedProduct() = default;
+  PlannedProduct(const PlannedProduct&) = delete;
+  PlannedProduct& operator=(const PlannedProduct&) = delete;
+  virtual ~PlannedProduct() = default;
+
+  virtual void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream) = 0;
+  [[nodiscard]] virtual std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) = 0;
 };
 
 /// Before anything else of such a product. Errors: UsageError (the stream is being captured).

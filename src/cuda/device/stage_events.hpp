@@ -34,6 +34,7 @@ class StageEvents {
   /// Brackets what `work` puts on the stream. Values: what = bytes that it moves.
   template <class Work>
   void timed(Stage stage, const Stream& stream, Work&& work, const StageWork& what = {}) {
+    if (is_stopped_) return std::forward<Work>(work)();
     Event begin(true);
     Event end(true);
     const StageWork known = work_of(stage, stream, what);
@@ -46,6 +47,9 @@ class StageEvents {
     const std::lock_guard lock(mutex_);
     intervals_[static_cast<std::size_t>(stage)].push_back({std::move(begin), std::move(end), stream.get(), known});
   }
+
+  /// From now on nothing is timed: for work that may be captured in a graph.
+  void stop() { is_stopped_ = true; }
 
   /// What follows on the stream belongs to this panel; its pairs count with the next interval of stage multiply.
   void begin_panel(const Stream& stream, const StageWork& panel);
@@ -82,6 +86,7 @@ class StageEvents {
   StageWork work_of(Stage stage, const Stream& stream, StageWork what);
 
   StageHooks hooks_;
+  bool is_stopped_ = false;
   std::mutex mutex_;
   Event zero_{true};
   std::chrono::steady_clock::time_point zero_time_;

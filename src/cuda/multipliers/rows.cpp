@@ -1,6 +1,7 @@
 // B by rows: ESC for panels that are listed, the Gustavson kernel for the others.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "cuda/multipliers/multiplier.hpp"
 #include "kernels/blocks/launch.hpp"
@@ -111,7 +112,9 @@ class RowMultiplier : public Multiplier {
                                     .num_before = target.num_before,
                                     .rows = operands.a.rows.data(),
                                     .look_back = look_back_.data(),
-                                    .num_blocks = target.num_blocks};
+                                    .num_blocks = target.num_blocks,
+                                    .known_heads = target.known_heads,
+                                    .num_known = target.num_known};
     kernels::CBlocksView c_blocks = all_c_blocks(panel, operands.num_c_columns());
     if (!panel.expand) {
       c_.events.timed(Stage::multiply, c_.stream, [&] {
@@ -136,7 +139,7 @@ class RowMultiplier : public Multiplier {
       return;
     }
     kernels::PairListView list;
-    c_.events.timed(Stage::count, c_.stream, [&] { list = list_pairs(panel, c_blocks); });
+    c_.events.timed(Stage::count, c_.stream, [&] { list = list_pairs(panel, target.is_known(), c_blocks); });
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       const kernels::SplitKView split_k = add_split_k(panel, list);
       kernels::launch_mul_esc({.values = pair_values(),
@@ -176,8 +179,25 @@ class RowMultiplier : public Multiplier {
     return {.a = c_.operands.a_values.data(), .b = c_.operands.b_values.data()};
   }
 
-  /// Lists a panel's C blocks with their pairs; waits for the stream.
-  kernels::PairListView list_pairs(const plan::Panel& panel, kernels::CBlocksView& c_blocks) {
+  /// Lists a panel's C blocks with their pairs; waits for the stream, unless the panel has been listed before. If it is
+  /// the only one that is, the list is still there.
+  kernels::PairListView list_pairs(const plan::Panel& panel, bool is_known, kernels::CBlocksView& c_blocks) {
+    c_blocks.keys = c_block_keys_.data();
+    const auto known = is_known ? lists_.find(panel.first_pair) : lists_.end();
+    if (known != lists_.end() && lists_.size() == 1) {
+      c_blocks.num_c_blocks = known->second.num_c_blocks;
+      return known->second;
+    }
+    const kernels::BlockPair* const pairs = launch_list(panel, c_blocks.column_bits);
+    if (known == lists_.end()) c_.stream.synchronize();
+    c_blocks.num_c_blocks = known == lists_.end() ? host_num_c_blocks_.value() : known->second.num_c_blocks;
+    const kernels::PairListView list{.num_c_blocks = c_blocks.num_c_blocks, .offsets = offsets_.data(), .pairs = pairs};
+    lists_.insert_or_assign(panel.first_pair, list);
+    return list;
+  }
+
+  /// Puts the listing of a panel on the stream; returns where its pairs will lie.
+  const kernels::BlockPair* launch_list(const plan::Panel& panel, std::uint32_t column_bits) {
     kernels::PairListBuffers buffers{.keys = {{keys_[0].data(), keys_[1].data()}},
                                      .pairs = {{pairs_[0].data(), pairs_[1].data()}},
                                      .c_block_keys = c_block_keys_.data(),
@@ -185,17 +205,14 @@ class RowMultiplier : public Multiplier {
                                      .num_c_blocks = num_c_blocks_.data(),
                                      .host_num_c_blocks = host_num_c_blocks_.data()};
     const kernels::Workspace work{.data = work_.data(), .bytes = work_.size()};
-    const kernels::PanelPairs pairs = panel_pairs(panel, c_blocks.column_bits);
+    const kernels::PanelPairs pairs = panel_pairs(panel, column_bits);
     if (is_sorted_whole(panel)) {
       kernels::launch_list_pairs(c_.operands.expand_view(), pairs, buffers, work, c_.stream.get());
     } else {
       kernels::launch_list_short_rows(c_.operands.expand_view(), pairs, panel.max_row_pairs, buffers, work,
                                       c_.stream.get());
     }
-    c_.stream.synchronize();
-    c_blocks.num_c_blocks = host_num_c_blocks_.value();
-    c_blocks.keys = c_block_keys_.data();
-    return {.num_c_blocks = c_blocks.num_c_blocks, .offsets = offsets_.data(), .pairs = buffers.pairs.front()};
+    return buffers.pairs.front();
   }
 
   /// Finds and adds up the split-K blocks of a panel; an empty view if there can be none.
@@ -219,7 +236,8 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint32_t> offsets_;                    // [max_pairs + 1]
   DeviceBuffer<std::uint32_t> num_c_blocks_;
   PinnedWord host_num_c_blocks_;
-  DeviceBuffer<std::uint32_t> split_k_blocks_;  // [max_split_k]
+  std::map<std::uint64_t, kernels::PairListView> lists_;  // of panels so far, by their first pair
+  DeviceBuffer<std::uint32_t> split_k_blocks_;            // [max_split_k]
   DeviceBuffer<std::uint32_t> num_split_k_;
   DeviceBuffer<std::uint64_t> split_k_sums_;  // [max_split_k, m, m]
   DeviceBuffer<std::byte> work_;

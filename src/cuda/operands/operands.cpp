@@ -315,6 +315,10 @@ Operands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemo
     gather(sorted.b.parsed_values, sorted.b.numbers, out.shape(), out.b_values, stream);
   }
   sorted.kept_b.end();
+  if (sorted.keeps_order) {
+    out.a_order = std::move(sorted.a.numbers);
+    out.b_order = std::move(sorted.b.numbers);
+  }
   return out;
 }
 

@@ -34,6 +34,7 @@ struct SortedOperands {
   KeptUse kept_a;               // where a's buffers are lent
   KeptUse kept_b;
   GatheredAhead ahead;
+  bool keeps_order = false;  // the operands keep the numbers, for other values of the same pattern
 
   [[nodiscard]] std::uint64_t num_pairs() const { return row_pairs.offsets.back(); }
 };
@@ -47,6 +48,8 @@ struct Operands {
   DeviceBuffer<std::uint16_t> b_values;   // [nnzb, side, side]
   DeviceBuffer<std::uint32_t> a_numbers;  // [nnzb], only in file order
   DeviceBuffer<std::uint32_t> b_numbers;
+  DeviceBuffer<std::uint32_t> a_order;  // [nnzb]: block of the caller that lies here, if that is kept
+  DeviceBuffer<std::uint32_t> b_order;
   bool b_by_columns = false;
   std::uint32_t m = 0;
   std::uint32_t side = 0;  // of blocks as they lie here: m, or padded with zeros

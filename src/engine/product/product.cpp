@@ -116,6 +116,19 @@ plan::Execution reserve_product(const ProductOperands& operands, const plan::Lim
   return execution;
 }
 
+std::unique_ptr<cuda::PlannedProduct> plan_device_product(const ProductOperands& operands, const plan::Limits& limits,
+                                                          const Run& run) {
+  const plan::Execution expected = reserve_product(operands, limits, run);
+  if (expected.is_in_slabs()) {
+    throw OutOfMemory("a plan", "the product does not fit the memory of the device at once",
+                      "raise EngineOptions::memory_limit_bytes, or free device memory");
+  }
+  const plan::Decide decide = [limits, &run](const plan::Statistics& statistics) {
+    return decide_within_share(statistics, limits, run);
+  };
+  return cuda::plan_product(operands.inputs().a, operands.inputs().b, expected, decide, run);
+}
+
 ProductStats multiply_product(const ProductOperands& operands, Sink& sink, const plan::Limits& limits,
                               plan::Execution expected, const Run& run, Report& report) {
   const Inputs& inputs = operands.inputs();

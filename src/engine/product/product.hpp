@@ -36,4 +36,9 @@ plan::Execution reserve_product(const ProductOperands& operands, const plan::Lim
 ProductStats multiply_product(const ProductOperands& operands, Sink& sink, const plan::Limits& limits,
                               plan::Execution expected, const Run& run, Report& report);
 
+/// A plan for a product of arrays in device memory: run.arrays. What `run` refers to must outlive it.
+/// Errors: OutOfMemory (it does not fit at once), as multiply_product().
+std::unique_ptr<cuda::PlannedProduct> plan_device_product(const ProductOperands& operands, const plan::Limits& limits,
+                                                          const Run& run);
+
 }  // namespace spmm

@@ -1,0 +1,151 @@
+// A product whose pattern is known: what stays on the device between its multiplications.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cuda/arrays/arrays.hpp"
+#include "cuda/backend.hpp"
+#include "cuda/pipeline.hpp"
+#include "kernels/blocks/launch.hpp"
+#include "plan/execution.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+class Planned : public PlannedProduct {
+ public:
+  Planned(const Source& a, const Source& b, const plan::Execution& expected, const plan::Decide& decide, const Run& run)
+      : run_(run), decide_(decide) {
+    const DeviceGuard guard(device());
+    check_arrays(*run_.arrays, *run_.device);
+    kept_.emplace(DeviceUse{.device = run_.device, .memory = run_.memory}, expected, decide_, run_);
+    OperandSide side_a(a, false, false);
+    OperandSide side_b(b, true, false);
+    Pipeline& pipeline = kept_->pipeline;
+    Pipeline::Arranged arranged = pipeline.arrange_pattern(pipeline.read(*run_.arrays, a.header()), side_a, side_b);
+    kept_->operands = std::move(arranged.operands);
+    find_pattern(static_cast<std::uint64_t>(arranged.statistics.num_pairs));
+    const std::uint64_t elements = std::uint64_t{kept_->operands.m} * kept_->operands.m;
+    kept_->b_transposed = {pipeline.memory(), kept_->operands.b_order.size() * elements, "elements"};
+    kept_->num_saturated = {pipeline.memory(), 1, "count"};
+  }
+  ~Planned() override {
+    try {
+      const DeviceGuard guard(device());
+      kept_.reset();
+    } catch (...) {  // no device to give anything back to
+    }
+  }
+
+  void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream) override {
+    const DeviceGuard guard(device());
+    const Stream& own = kept_->pipeline.stream();
+    const Event called;
+    check(cudaEventRecord(called.get(), stream), "event");
+    own.wait_for(called);
+    if (num_blocks_ != 0) {
+      take_values(a, b);
+      for (std::size_t x = 0; x < panels().size(); ++x) {
+        PanelTarget target = target_of(x, c);
+        target.known_heads = kept_->pattern.heads.data();
+        target.num_known = num_blocks_;
+        kept_->multiplier->multiply(panels()[x], target);
+      }
+    }
+    const Event complete;
+    complete.record(own);
+    check(cudaStreamWaitEvent(stream, complete.get()), "event");
+  }
+
+  std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) override {
+    const DeviceGuard guard(device());
+    const Stream& own = kept_->pipeline.stream();
+    const Event called;
+    check(cudaEventRecord(called.get(), stream), "event");
+    own.wait_for(called);
+    unsigned long long* const count = kept_->num_saturated.data();
+    check(cudaMemsetAsync(count, 0, sizeof *count, own.get()), "clear");
+    kernels::launch_count_saturated(c, num_blocks_ * kept_->operands.m * kept_->operands.m, count, own.get());
+    return fetch(count, own);
+  }
+
+ private:
+  /// Everything on the device; the later goes first.
+  struct Kept {
+    Kept(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const Run& run)
+        : pipeline(use, expected, decide, run) {}
+    Pipeline pipeline;
+    Operands operands;
+    ArrayCollector::Pattern pattern;
+    DeviceBuffer<std::uint16_t> b_transposed;  // [nnzb of B, m, m]
+    DeviceBuffer<unsigned long long> num_saturated;
+    std::unique_ptr<Multiplier> multiplier;
+  };
+
+  [[nodiscard]] int device() const { return run_.device->device(); }
+  [[nodiscard]] const std::vector<plan::Panel>& panels() const { return kept_->pipeline.execution().panels; }
+
+  /// Where a panel's records go: their heads are those of the pattern.
+  [[nodiscard]] PanelTarget target_of(std::size_t panel, std::uint32_t* values) {
+    std::uint32_t* const num_so_far = kept_->pattern.num_so_far.data() + panel;
+    return {.records = kernels::records_in_arrays(kept_->pattern.heads.data(), values, kept_->operands.m),
+            .num_before = num_so_far,
+            .num_blocks = num_so_far + 1};
+  }
+
+  /// Multiplies blocks of ones. Errors: OutOfMemory.
+  void find_pattern(std::uint64_t num_pairs) {
+    Pipeline& pipeline = kept_->pipeline;
+    ArrayCollector collector(*run_.arrays, pipeline.memory(), pipeline.events(), nullptr);
+    if (!panels().empty()) {
+      kept_->multiplier = pipeline.multiplier_of(kept_->operands, nullptr);
+      std::uint64_t most = 0;
+      for (const plan::Panel& panel : panels()) most += panel.max_c_blocks();
+      if (!collector.reserve(std::min(most, num_pairs), panels().size())) {
+        throw OutOfMemory("device memory for a plan", "the result does not fit at once",
+                          "raise EngineOptions::memory_limit_bytes, or free device memory");
+      }
+      PackedPanel packing(pipeline.memory(), 0, kept_->operands.m);
+      for (const plan::Panel& panel : panels()) {
+        collector.wait_until_free(packing);
+        kept_->multiplier->multiply(panel, packing.target);
+        collector.push(packing);
+      }
+    }
+    num_blocks_ = collector.finish();
+    run_.arrays->out->values.reset();
+    kept_->pattern = collector.take_pattern();
+  }
+
+  /// The caller's values as the kernel reads them.
+  void take_values(const std::uint16_t* a, const std::uint16_t* b) {
+    Operands& operands = kept_->operands;
+    const Stream& stream = kept_->pipeline.stream();
+    const std::uint64_t elements = std::uint64_t{operands.m} * operands.m;
+    const auto of_caller = [&](const std::uint16_t* values, const DeviceBuffer<std::uint32_t>& order) {
+      return DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(values),  // never written
+                                                 order.size() * elements);
+    };
+    gather(of_caller(a, operands.a_order), operands.a_order, operands.shape(), operands.a_values, stream);
+    if (operands.m == 1) {
+      gather(of_caller(b, operands.b_order), operands.b_order, operands.shape(), operands.b_values, stream);
+      return;
+    }
+    kernels::launch_transpose_blocks(b, operands.b_order.size(), operands.m, kept_->b_transposed.data(), stream.get());
+    gather(kept_->b_transposed, operands.b_order, operands.shape(), operands.b_values, stream);
+  }
+
+  Run run_;
+  plan::Decide decide_;
+  std::optional<Kept> kept_;
+  std::uint64_t num_blocks_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Execution& expected,
+                                             const plan::Decide& decide, const Run& run) {
+  return std::make_unique<Planned>(a, b, expected, decide, run);
+}
+
+}  // namespace spmm::cuda
