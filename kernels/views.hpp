@@ -175,6 +175,11 @@ struct RecordOutput {
   // [num_known, 2], device: heads of all records, if the same pattern has been multiplied before; null: not known.
   const std::uint32_t* known_heads = nullptr;
   std::uint64_t num_known = 0;
+  // [1], device: the largest element of both operands. A launch does nothing unless it lies in these bounds: of two,
+  // one is right for the elements at hand. null: it does its work.
+  const std::uint32_t* largest = nullptr;
+  std::uint32_t least_largest = 0;
+  std::uint32_t most_largest = 0;
 };
 
 /// A dense operand as bytes, K contiguous.

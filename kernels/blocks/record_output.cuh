@@ -46,6 +46,13 @@ inline void launch_no_records(const RecordOutput& out, cudaStream_t stream) {
   }
 }
 
+/// Whether the launch has to do anything.
+__device__ inline bool is_wanted(const RecordOutput& out) {
+  if (out.largest == nullptr) return true;
+  const std::uint32_t largest = __ldg(out.largest);
+  return largest >= out.least_largest && largest <= out.most_largest;
+}
+
 /// Records of the panels before.
 __device__ inline std::uint32_t records_of_panels_before(const RecordOutput& out) {
   return out.num_before == nullptr ? 0 : __ldg(out.num_before);

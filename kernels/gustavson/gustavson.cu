@@ -179,6 +179,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   __shared__ Listed<P, L> listed;
   __shared__ CBlockFlags flags;
   __shared__ std::uint16_t order[CBlockFlags::kMaxCBlocks];
+  if (!is_wanted(out)) return;
   const CompressedView& a = product.a.index;
   const std::uint32_t m = M != 0 ? M : product.m;
   const std::uint32_t elements = m * m;

@@ -284,6 +284,7 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
   __shared__ std::uint16_t order[kMaxCBlocks];
   __shared__ uint2 indices[kMaxCBlocks];  // block row and column of each C block
   const std::uint32_t m = M != 0 ? M : run_time_m;
+  if (!is_wanted(out)) return;
   if (threadIdx.x == 0) flags.cta = take_cta_number(out);
   if (threadIdx.x < kMaxCBlocks / 32) flags.words[threadIdx.x] = 0;
   __syncthreads();  // flags.cta is written, flags are clear
@@ -316,6 +317,7 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
     mul_esc_non_zero(Lists lists, CBlocksView c_blocks, std::uint32_t run_time_m, RecordOutput out) {
   __shared__ BlockPair near_pairs[CtaCBlocks::kMaxPairs];
   __shared__ std::uint32_t offsets[kMaxCBlocks + 1];
+  if (!is_wanted(out)) return;
   const std::uint32_t m = M != 0 ? M : run_time_m;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * non_zero_blocks_per_cta(m);
   const std::uint32_t num_c_blocks = c_blocks_from(lists, first, non_zero_blocks_per_cta(m));

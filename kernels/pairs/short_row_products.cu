@@ -179,6 +179,7 @@ __global__ void __launch_bounds__(kThreads, kCtas)
     mul_short_rows(ShortRows rows, const std::uint32_t* first_row, ShortProducts products, RecordOutput out) {
   __shared__ ShortRowState state;
   constexpr std::uint32_t kWords = Positions<kCapacity>::kWords;
+  if (!is_wanted(out)) return;
   if (threadIdx.x == 0) state.flags.cta = take_cta_number(out);
   for (std::uint32_t w = threadIdx.x; w < kWords; w += kThreads) {
     state.at.block_starts[w] = state.at.row_starts[w] = 0;

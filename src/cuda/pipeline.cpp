@@ -364,7 +364,9 @@ ParsedOperands Pipeline::read(const DeviceArrays& arrays, const MatrixHeader& he
 Pipeline::Arranged Pipeline::arrange_pattern(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b) {
   const std::uint32_t m = side_a.header().m;
   const std::uint64_t most_blocks = std::max(parsed.a.keys.size(), parsed.b.keys.size());
-  const DeviceBuffer<std::uint16_t> ones(memory_, most_blocks * m * m, "elements");  // no sum of theirs is zero
+  Arranged arranged{.largest = std::max(parsed.a.max_element, parsed.b.max_element)};
+  arranged.ones = {memory_, most_blocks * m * m, "elements"};  // no sum of theirs is zero
+  const DeviceBuffer<std::uint16_t>& ones = arranged.ones;
   check(cudaMemsetAsync(ones.data(), 1, ones.size() * sizeof(std::uint16_t), stream_.get()), "set elements");
   for (ParsedMatrix* matrix : {&parsed.a, &parsed.b}) {
     matrix->values = DeviceBuffer<std::uint16_t>::borrow(ones.data(), matrix->keys.size() * m * m);
@@ -373,7 +375,7 @@ Pipeline::Arranged Pipeline::arrange_pattern(ParsedOperands parsed, OperandSide&
   }
   SortedOperands sorted = sort_and_count(std::move(parsed), side_a, side_b);
   sorted.keeps_order = true;
-  Arranged arranged{.operands = {}, .statistics = statistics_of(sorted, side_a.header(), side_b.header())};
+  arranged.statistics = statistics_of(sorted, side_a.header(), side_b.header());
   arranged.operands = decide_and_arrange(std::move(sorted), arranged.statistics);
   events_.stop();
   return arranged;

@@ -59,6 +59,8 @@ class Pipeline {
   struct Arranged {
     Operands operands;
     plan::Statistics statistics;
+    std::uint32_t largest = 0;         ///< element of the arrays; 0: there were none
+    DeviceBuffer<std::uint16_t> ones;  ///< that operands in file order borrow
   };
   [[nodiscard]] Arranged arrange_pattern(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b);
   /// The multiplier of what has been decided. It must not outlive the operands, nor the pipeline.

@@ -108,7 +108,6 @@ struct DevicePlan::State {
         record(options),
         product(view_a, view_b, call, options),
         share(budget) {
-    view_a.values = view_b.values = nullptr;
     product.set_pattern();
     record.arrays = &product.arrays();
     record.output.stays_on_device = true;

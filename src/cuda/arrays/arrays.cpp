@@ -89,7 +89,7 @@ void check_arrays(const DeviceArrays& arrays, const DeviceContext& context) {
   for (const auto& [view, name] : {std::pair{&arrays.a, std::string("matrix A")}, {&arrays.b, "matrix B"}}) {
     check_array(name + ", indptr", view->indptr, 1);
     check_array(name + ", indices", view->indices, view->num_blocks);
-    if (!arrays.is_pattern) check_array(name + ", values", view->values, view->num_blocks);
+    if (view->values != nullptr || !arrays.is_pattern) check_array(name + ", values", view->values, view->num_blocks);
   }
 }
 

@@ -1,11 +1,14 @@
 // A product whose pattern is known: what stays on the device between its multiplications.
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/pipeline.hpp"
+#include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "plan/execution.hpp"
 
@@ -14,6 +17,8 @@ namespace {
 
 class Planned : public PlannedProduct {
  public:
+  static constexpr std::uint32_t kMaxElement = std::numeric_limits<std::uint16_t>::max();
+
   Planned(const Source& a, const Source& b, const plan::Execution& expected, const plan::Decide& decide, const Run& run)
       : run_(run), decide_(decide) {
     const DeviceGuard guard(device());
@@ -25,8 +30,9 @@ class Planned : public PlannedProduct {
     Pipeline::Arranged arranged = pipeline.arrange_pattern(pipeline.read(*run_.arrays, a.header()), side_a, side_b);
     kept_->operands = std::move(arranged.operands);
     find_pattern(static_cast<std::uint64_t>(arranged.statistics.num_pairs));
-    const std::uint64_t elements = std::uint64_t{kept_->operands.m} * kept_->operands.m;
-    kept_->b_transposed = {pipeline.memory(), kept_->operands.b_order.size() * elements, "elements"};
+    if (arranged.largest != 0) largest_ = std::min(largest_, std::bit_ceil(arranged.largest + 1) - 1);
+    kept_->b_transposed = {pipeline.memory(), kept_->operands.b.columns.size() * block_elements(), "elements"};
+    kept_->largest = {pipeline.memory(), 1, "largest element"};
     kept_->num_saturated = {pipeline.memory(), 1, "count"};
   }
   ~Planned() override {
@@ -45,11 +51,12 @@ class Planned : public PlannedProduct {
     own.wait_for(called);
     if (num_blocks_ != 0) {
       take_values(a, b);
-      for (std::size_t x = 0; x < panels().size(); ++x) {
-        PanelTarget target = target_of(x, c);
-        target.known_heads = kept_->pattern.heads.data();
-        target.num_known = num_blocks_;
-        kept_->multiplier->multiply(panels()[x], target);
+      if (largest_ < kMaxElement) {  // of the two, the device runs one
+        find_largest(a, b);
+        multiply_if(0, largest_, c);
+        multiply_if(largest_ + 1, kMaxElement, c);
+      } else {
+        multiply_if(0, kMaxElement, c);
       }
     }
     const Event complete;
@@ -65,7 +72,7 @@ class Planned : public PlannedProduct {
     own.wait_for(called);
     unsigned long long* const count = kept_->num_saturated.data();
     check(cudaMemsetAsync(count, 0, sizeof *count, own.get()), "clear");
-    kernels::launch_count_saturated(c, num_blocks_ * kept_->operands.m * kept_->operands.m, count, own.get());
+    kernels::launch_count_saturated(c, num_blocks_ * block_elements(), count, own.get());
     return fetch(count, own);
   }
 
@@ -78,12 +85,37 @@ class Planned : public PlannedProduct {
     Operands operands;
     ArrayCollector::Pattern pattern;
     DeviceBuffer<std::uint16_t> b_transposed;  // [nnzb of B, m, m]
+    DeviceBuffer<std::uint32_t> largest;       // [1], element of both operands
     DeviceBuffer<unsigned long long> num_saturated;
     std::unique_ptr<Multiplier> multiplier;
   };
 
   [[nodiscard]] int device() const { return run_.device->device(); }
   [[nodiscard]] const std::vector<plan::Panel>& panels() const { return kept_->pipeline.execution().panels; }
+
+  [[nodiscard]] std::uint64_t block_elements() const { return std::uint64_t{kept_->operands.m} * kept_->operands.m; }
+
+  /// Multiplies as it is right for operands whose largest element lies between these; nothing happens for others.
+  void multiply_if(std::uint32_t least, std::uint32_t most, std::uint32_t* c) {
+    kept_->operands.max_element = most;
+    for (std::size_t x = 0; x < panels().size(); ++x) {
+      PanelTarget target = target_of(x, c);
+      target.known_heads = kept_->pattern.heads.data();
+      target.num_known = num_blocks_;
+      if (largest_ < kMaxElement) target.largest = kept_->largest.data();
+      target.least_largest = least;
+      target.most_largest = most;
+      kept_->multiplier->multiply(panels()[x], target);
+    }
+  }
+
+  void find_largest(const std::uint16_t* a, const std::uint16_t* b) {
+    const cudaStream_t stream = kept_->pipeline.stream().get();
+    std::uint32_t* const largest = kept_->largest.data();
+    check(cudaMemsetAsync(largest, 0, sizeof *largest, stream), "clear");
+    kernels::launch_max_element(a, kept_->operands.a.columns.size() * block_elements(), largest, stream);
+    kernels::launch_max_element(b, kept_->operands.b.columns.size() * block_elements(), largest, stream);
+  }
 
   /// Where a panel's records go: their heads are those of the pattern.
   [[nodiscard]] PanelTarget target_of(std::size_t panel, std::uint32_t* values) {
@@ -121,24 +153,29 @@ class Planned : public PlannedProduct {
   void take_values(const std::uint16_t* a, const std::uint16_t* b) {
     Operands& operands = kept_->operands;
     const Stream& stream = kept_->pipeline.stream();
-    const std::uint64_t elements = std::uint64_t{operands.m} * operands.m;
-    const auto of_caller = [&](const std::uint16_t* values, const DeviceBuffer<std::uint32_t>& order) {
-      return DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(values),  // never written
-                                                 order.size() * elements);
-    };
-    gather(of_caller(a, operands.a_order), operands.a_order, operands.shape(), operands.a_values, stream);
-    if (operands.m == 1) {
-      gather(of_caller(b, operands.b_order), operands.b_order, operands.shape(), operands.b_values, stream);
+    const std::uint64_t num_a = operands.a.columns.size();
+    const std::uint64_t num_b = operands.b.columns.size();
+    using Values = DeviceBuffer<std::uint16_t>;
+    Values from_a = Values::borrow(const_cast<std::uint16_t*>(a), num_a * block_elements());  // never written
+    Values from_b = Values::borrow(const_cast<std::uint16_t*>(b), num_b * block_elements());  // never written
+    if (operands.m > 1) {
+      kernels::launch_transpose_blocks(b, num_b, operands.m, kept_->b_transposed.data(), stream.get());
+      from_b = kept_->b_transposed.lend();
+    }
+    if (operands.a_numbers.size() != 0) {  // blocks are found through their numbers
+      operands.a_values = std::move(from_a);
+      operands.b_values = std::move(from_b);
       return;
     }
-    kernels::launch_transpose_blocks(b, operands.b_order.size(), operands.m, kept_->b_transposed.data(), stream.get());
-    gather(kept_->b_transposed, operands.b_order, operands.shape(), operands.b_values, stream);
+    gather(from_a, operands.a_order, operands.shape(), operands.a_values, stream);
+    gather(from_b, operands.b_order, operands.shape(), operands.b_values, stream);
   }
 
   Run run_;
   plan::Decide decide_;
   std::optional<Kept> kept_;
   std::uint64_t num_blocks_ = 0;
+  std::uint32_t largest_ = kMaxElement;  // element that products are prepared for; larger ones take longer
 };
 
 }  // namespace

@@ -114,7 +114,10 @@ class RowMultiplier : public Multiplier {
                                     .look_back = look_back_.data(),
                                     .num_blocks = target.num_blocks,
                                     .known_heads = target.known_heads,
-                                    .num_known = target.num_known};
+                                    .num_known = target.num_known,
+                                    .largest = target.largest,
+                                    .least_largest = target.least_largest,
+                                    .most_largest = target.most_largest};
     kernels::CBlocksView c_blocks = all_c_blocks(panel, operands.num_c_columns());
     if (!panel.expand) {
       c_.events.timed(Stage::multiply, c_.stream, [&] {
