@@ -66,7 +66,7 @@ std::uint64_t expanded_b_bytes(const KernelRow& kernel, const Statistics& s, std
 }
 
 /// Panels of whole block rows, and the group of block columns of B that fits beside them as a dense operand.
-Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
+DenseGroups size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t per_c_block = dense_tile_device_bytes(s.m());
   const std::uint64_t free = e.device_limit_bytes - operands.resident;
   const std::uint64_t c_blocks = dense_panel_blocks(s.nb(), per_c_block, e.max_c_blocks, free);
@@ -205,25 +205,15 @@ void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
                .hint = "use another kernel, or ProductOptions::force = true"};
 }
 
+/// Why a kernel cannot run a product, or "".
+std::string refusal_of(const KernelRow& kernel, const Statistics& s) {
+  if (kernel.max_side != 0 && s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
+  if (kernel.max_columns != 0 && s.c_columns() > kernel.max_columns)
+    return text("takes up to ", kernel.max_columns, " block columns, not ", s.c_columns());
+  return kernel.refusal == nullptr ? "" : kernel.refusal(s);
+}
+
 }  // namespace
-
-std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s) {
-  if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
-  if (s.nb() == 0) return {};
-  const kernels::SmallShape least = kernels::small_shape(s.m(), s.c_columns(), kernels::kSmallestCta);
-  constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
-  const std::uint64_t per_pair = tile_device_bytes(s.m()) - 3 * output_record_bytes(s.m());
-  const bool fits = kUnitBytes * (least.rank_chunks + 1) <= per_pair * (least.hash_slots + 1) &&
-                    kUnitBytes * (least.dense_chunks + 1) <= per_pair * (least.rank_pairs + 1);
-  const bool long_rows = s.exact && s.row_pairs.max_row_pairs > least.hash_slots;
-  return fits || !long_rows ? "" : "rows with many pairs, and too many block columns";
-}
-
-std::string row_rank_refusal(const KernelRow& kernel, const Statistics& s) {
-  if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
-  if (s.c_columns() <= kernels::kMaxRankedColumns) return {};
-  return text("takes up to ", kernels::kMaxRankedColumns, " block columns, not ", s.c_columns());
-}
 
 Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
   Execution e;
@@ -240,7 +230,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
                  .hint = "leave ProductOptions::kernel out"};
     return e;
   }
-  if (const std::string problem = kernel.refusal == nullptr ? "" : kernel.refusal(kernel, s); !problem.empty()) {
+  if (const std::string problem = refusal_of(kernel, s); !problem.empty()) {
     e.refusal = {.kind = Refusal::Kind::usage,
                  .what = text("ProductOptions::kernel ", kernel.name),
                  .problem = problem,
@@ -249,12 +239,12 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   }
   const OperandBytes operands =
       operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
-  Pieces pieces;
+  DenseGroups groups;
   size_panels(e, kernel, s, operands);
   if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
     size_tiles(e, s, limits.num_devices(), operands);
   } else if (!e.is_refused() && kernel.is_dense()) {
-    pieces = size_dense(e, kernel, s, operands);
+    groups = size_dense(e, kernel, s, operands);
   }
   if (!e.is_refused()) size_ring(e, limits.num_devices());
   if (e.is_refused()) return e;
@@ -262,13 +252,13 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   e.panel_bytes = e.max_c_blocks * record;
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
-  const DeviceRates& rates = limits.rates();
+  const DeviceRates& rates = rates_of(limits);
   const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s, rates) && !is_padded(s.m()));
   e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns
                      : in_file_order     ? Layout::rows_file_order
                                          : rows_layout(kernel);
   if (kernel.device_ms != nullptr)
-    e.predicted_ms = shared_ms(kernel.device_ms(s, pieces, rates), s, rates, limits.num_devices());
+    e.predicted_ms = shared_ms(kernel.device_ms(s, groups, rates), s, rates, limits.num_devices());
   return e;
 }
 
@@ -290,7 +280,7 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
       kernel.listing == Listing::bounded ? max_run_bound(s.row_pairs, columns) : max_run_pairs(s.row_pairs);
   e.wants_row_counts = in_runs && (kernel.listing == Listing::never || run_c_blocks > e.max_c_blocks / 8);
   if (e.wants_row_counts) return;
-  const double esc_pairs_per_block = limits.rates().of_side(s.m()).esc_pairs_per_block;
+  const double esc_pairs_per_block = rates_of(limits).of_side(s.m()).esc_pairs_per_block;
   e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, esc_pairs_per_block);
   e.expected_panels = e.panels.size();
   if (kernel.prefilters && e.num_planes > 1) {
@@ -310,34 +300,34 @@ void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
   if (limits.num_devices() > 1) return;
   if (s.nb() * m > kernels::kMaxTileSide) return;
   const kernels::TileGrid grid = tile_grid(s);
-  const double worth_ms = e.predicted_ms - build_ms(s, limits.rates());
+  const double worth_ms = e.predicted_ms - build_ms(s, rates_of(limits));
   const double pairs_per_stage = std::pow(kernels::kTileDepth, 3) / grid.num_planes / grid.num_planes * 2 /
                                  static_cast<double>(m * m * m);  // where tiles are full
   const double b_row_elements = s.num_pairs / s.a.num_blocks * static_cast<double>(m);
   const bool may_pay = worth_ms > kernels::kTileCountWorthMs && b_row_elements >= kernels::kTileDepth / 2 &&
-                       s.num_pairs / pairs_per_stage * limits.rates().tile_stage_ms < worth_ms;
+                       s.num_pairs / pairs_per_stage * rates_of(limits).tile_stage_ms < worth_ms;
   // They lie where a copy of A's elements will be, or could be.
   if (!may_pay || tile_map_bytes(grid) > std::uint64_t{2} * m * m * s.a.num_blocks) return;
   e.wants_tile_counts = true;
-  e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / limits.rates().tile_stage_ms);
+  e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / rates_of(limits).tile_stage_ms);
 }
 
 void want_row_sample(Execution& e, const Statistics& s, const Limits& limits) {
   constexpr double kClearly = 0.7;  // of the prediction: a look takes time, and rows never match that well
   if (limits.kernel || s.row_sample.num_rows != 0 || s.num_pairs < 1 || limits.num_devices() > 1) return;
   const auto mean_pairs = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  const bool is_worth = e.predicted_ms - build_ms(s, limits.rates()) > kernels::kRowSampleWorthMs;
+  const bool is_worth = e.predicted_ms - build_ms(s, rates_of(limits)) > kernels::kRowSampleWorthMs;
   const auto all = registry();
   const KernelRow& ranked =
       *std::find_if(all.begin(), all.end(), [](const KernelRow& row) { return row.samples_rows; });
   if (!is_worth || mean_pairs > kernels::kMaxSampledRowPairs || !has_even_rows(s) || e.is_in_slabs() ||
-      !ranked.refusal(ranked, s).empty()) {
+      !refusal_of(ranked, s).empty()) {
     return;
   }
   Statistics best = s;  // all rows of B that a row of A meets have the same columns, side by side
   const double least = s.num_pairs / static_cast<double>(s.a.num_blocks);
   best.row_sample = {.num_rows = 1, .pairs = mean_pairs, .c_blocks = least, .columns = least};
-  e.wants_row_sample = e.id == ranked.id || ranked.device_ms(best, {}, limits.rates()) < kClearly * e.predicted_ms;
+  e.wants_row_sample = e.id == ranked.id || ranked.device_ms(best, {}, rates_of(limits)) < kClearly * e.predicted_ms;
 }
 
 }  // namespace spmm::plan

@@ -21,11 +21,4 @@ void want_tile_counts(Execution& execution, const Statistics& s, const Limits& l
 /// row-rank runs or might be faster.
 void want_row_sample(Execution& execution, const Statistics& s, const Limits& limits);
 
-/// Why small-blocks cannot run a product, or "". Scratch per row must stay within what its C blocks bring: a long row
-/// has a unit for each of its chunks.
-std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s);
-
-/// The same of row-rank.
-std::string row_rank_refusal(const KernelRow& kernel, const Statistics& s);
-
 }  // namespace spmm::plan

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/run/cancellable.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 namespace {

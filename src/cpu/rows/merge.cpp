@@ -17,7 +17,7 @@
 #include "cpu/rows/tile_merger.hpp"
 #include "cpu/rows/units.hpp"
 #include "cpu/simd/kernels.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 namespace {

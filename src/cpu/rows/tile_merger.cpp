@@ -7,7 +7,7 @@
 
 #include "cpu/rows/fetch_ahead.hpp"
 #include "plan/memory/host_bytes.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cpu {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cpu/rows/accumulator.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 namespace {

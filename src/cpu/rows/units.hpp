@@ -18,7 +18,7 @@ struct Unit {
 
 /// Hands out units one by one: rows are joined until they reach about `target` pairs or `buffer_records` result
 /// blocks, a row beyond either is cut into column ranges of about equal width, between
-/// tiles (plan/memory/tiles.hpp). Where the result has several ranges of rows, each gives a unit in turn, in order
+/// tiles (plan/panels/tiles.hpp). Where the result has several ranges of rows, each gives a unit in turn, in order
 /// within the range.
 class UnitMaker {
  public:

@@ -1,7 +1,7 @@
 #include "plan/memory/host_bytes.hpp"
 
-#include "plan/memory/tiles.hpp"
 #include "plan/panels/dense_panels.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::plan {
 namespace {

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "plan/machine.hpp"
+#include "plan/inputs/machine.hpp"
 #include "plan/memory/packed_shape.hpp"
 #include "spmm/types.hpp"
 

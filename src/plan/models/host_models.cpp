@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "plan/memory/packed_shape.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/memory/host_bytes.hpp"
 #include "plan/panels/dense_panels.hpp"
+#include "plan/panels/tiles.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::plan {

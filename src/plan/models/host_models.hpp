@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "plan/inputs/statistics.hpp"
 #include "plan/panels/dense_panels.hpp"
-#include "plan/registry.hpp"
 
 namespace spmm::plan {
 
@@ -17,6 +17,9 @@ inline constexpr std::uint64_t kNearBufferBytes = 4u << 20;
 /// Pairs of a row per block column from which row-merge visits all columns (cpu/rows/accumulator.hpp); infinite where
 /// it never does.
 double least_summed_pairs(Isa isa, std::uint32_t m);
+
+/// Milliseconds of the multiply stage, with output buffers of this size.
+using HostModel = double (*)(const Statistics&, const Limits&, unsigned num_threads, std::uint64_t buffer_bytes);
 
 double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
 double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
