@@ -92,7 +92,7 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
     }
   }
   if (best.buffer_bytes == 0) {
-    e.refusal = {.kind = Refusal::Kind::memory, .what = kHostMemory, .need_bytes = need.total(1, 2, record)};
+    e.refusal = host_memory_refusal(need.total(1, 2, record));
     return e;
   }
   e.num_threads = best.num_threads;

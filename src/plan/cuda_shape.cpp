@@ -13,8 +13,8 @@
 namespace spmm::plan {
 namespace {
 
-Refusal memory_refusal(const char* what, std::uint64_t need) {
-  return {.kind = Refusal::Kind::memory, .what = what, .need_bytes = need};
+Refusal device_memory_refusal(const char* what, std::uint64_t need) {
+  return {.kind = Refusal::Kind::device_memory, .what = what, .need_bytes = need};
 }
 
 /// Whether a kernel reads blocks padded to a side that it is compiled for.
@@ -40,10 +40,10 @@ Layout rows_layout(const KernelRow& kernel) {
 /// C blocks of a panel: as many as are useful and fit beside the operands.
 void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t record = output_record_bytes(s.m());
-  const std::uint64_t per_c_block = tile_device_bytes(s.m());
+  const std::uint64_t per_c_block = panel_c_block_bytes(s.m());
   const std::uint64_t smallest = std::max(operands.build_peak, operands.resident + per_c_block);
   if (smallest > e.device_limit_bytes) {
-    e.refusal = memory_refusal("device memory", smallest);
+    e.refusal = device_memory_refusal("device memory", smallest);
     return;
   }
   const std::uint64_t left = e.device_limit_bytes - operands.resident;
@@ -67,13 +67,13 @@ std::uint64_t expanded_b_bytes(const KernelRow& kernel, const Statistics& s, std
 
 /// Panels of whole block rows, and the group of block columns of B that fits beside them as a dense operand.
 DenseGroups size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
-  const std::uint64_t per_c_block = dense_tile_device_bytes(s.m());
+  const std::uint64_t per_c_block = dense_panel_c_block_bytes(s.m());
   const std::uint64_t free = e.device_limit_bytes - operands.resident;
   const std::uint64_t c_blocks = dense_panel_blocks(s.nb(), per_c_block, e.max_c_blocks, free);
   // A block row, and 64 block columns (or one): less is refused with this need.
   const std::uint64_t smallest = operands.resident + 2 * per_c_block * s.nb();
   if (c_blocks == 0 || std::uint64_t{s.nb()} * s.m() > kLargestDenseSide) {
-    e.refusal = memory_refusal("device memory for dense operands", std::max(smallest, e.device_limit_bytes + 1));
+    e.refusal = device_memory_refusal("device memory for dense operands", std::max(smallest, e.device_limit_bytes + 1));
     return {};
   }
   const bool in_planes = kernel.expansion == Expansion::byte_planes;
@@ -93,8 +93,8 @@ DenseGroups size_dense(Execution& e, const KernelRow& kernel, const Statistics& 
   if (group == 0 && e.num_planes == 3) take_planes(2);
   if (group == 0) {
     const std::uint64_t least = expanded_b_bytes(kernel, s, std::min(64u, s.nb()), e.num_planes);
-    e.refusal = memory_refusal("device memory for dense operands",
-                               std::max(operands.resident + taken + least, e.device_limit_bytes + 1));
+    e.refusal = device_memory_refusal("device memory for dense operands",
+                                      std::max(operands.resident + taken + least, e.device_limit_bytes + 1));
     return {};
   }
   e.max_c_blocks = c_blocks;
@@ -124,7 +124,7 @@ void size_any_tiles(Execution& e, const Statistics& s, const OperandBytes& opera
     e.device_need_bytes = std::max({e.device_need_bytes, operands.build_peak + maps, fixed + rows * per_row});
   }
   if (e.device_need_bytes > e.device_limit_bytes)
-    e.refusal = memory_refusal("device memory for tiles", e.device_need_bytes);
+    e.refusal = device_memory_refusal("device memory for tiles", e.device_need_bytes);
 }
 
 /// Panels of whole rows of tiles, as large as they are useful and fit beside the tiles of B.
@@ -141,7 +141,7 @@ void size_counted_tiles(Execution& e, const Statistics& s, const OperandBytes& o
     if (e.device_need_bytes <= e.device_limit_bytes) return;
     if (most.row_tiles <= 1) break;
   }
-  e.refusal = memory_refusal("device memory for tiles", e.device_need_bytes);
+  e.refusal = device_memory_refusal("device memory for tiles", e.device_need_bytes);
 }
 
 /// Why tiles cannot run a product, or "".
@@ -174,7 +174,7 @@ void size_ring(Execution& e, std::uint64_t num_devices) {
   e.num_buffers = kernels::kNumRingSlots;
   while (e.num_buffers > 1 && e.num_buffers * bytes > e.host_limit_bytes) --e.num_buffers;
   e.host_need_bytes = e.num_buffers * bytes;
-  if (e.host_need_bytes > e.host_limit_bytes) e.refusal = memory_refusal(kHostMemory, e.host_need_bytes);
+  if (e.host_need_bytes > e.host_limit_bytes) e.refusal = host_memory_refusal(e.host_need_bytes);
 }
 
 /// Whether the largest element everywhere would saturate a panel on average: else high bytes prove nothing.

@@ -64,6 +64,7 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
 /// Fills what is said about the choice, which is the first one.
 void explain(std::vector<Execution>& all, const Statistics& s, const Limits& limits) {
   Execution& e = all.front();
+  e.gpu_failed = limits.gpu_failed;
   if (limits.compared)
     e.compared = limits.compared;
   else
@@ -120,7 +121,7 @@ Limits for_one_device(Limits limits) {
 /// At once, or in slabs: those come one after the other, on one device.
 Execution decide_with_all_devices(const Statistics& s, const Limits& limits) {
   Execution at_once = decide_at_once(s, limits);
-  if (s.exact || at_once.refusal.kind != Refusal::Kind::memory) return at_once;
+  if (s.exact || !at_once.refusal.lacks_memory()) return at_once;
   Execution in_slabs = decide_slabs(s, for_one_device(limits), decide_at_once);
   if (!in_slabs.is_refused()) return in_slabs;
   const std::uint64_t need = in_slabs.refusal.need_bytes;
@@ -172,8 +173,10 @@ void throw_if_refused(const Execution& execution) {
   switch (r.kind) {
     case Refusal::Kind::none:
       return;
-    case Refusal::Kind::memory: {
-      const std::uint64_t have = r.what == kHostMemory ? execution.host_limit_bytes : execution.device_limit_bytes;
+    case Refusal::Kind::host_memory:
+    case Refusal::Kind::device_memory: {
+      const bool is_host = r.kind == Refusal::Kind::host_memory;
+      const std::uint64_t have = is_host ? execution.host_limit_bytes : execution.device_limit_bytes;
       throw OutOfMemory(r.what,
                         text("even the smallest panel needs ", human_bytes(r.need_bytes), " (", r.need_bytes,
                              " bytes) and the limit is ", human_bytes(have), " (", have, " bytes)"),

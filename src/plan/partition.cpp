@@ -120,7 +120,7 @@ Option decide_division(const Statistics& whole, const Limits& limits, const Divi
   e.slab_limits = slab_limits;
   if (e.is_refused()) {
     // What would do: where results are kept, they take the smaller half.
-    if (e.refusal.what == kHostMemory) {
+    if (e.refusal.kind == Refusal::Kind::host_memory) {
       const std::uint64_t need = e.refusal.need_bytes;
       e.refusal.need_bytes = (d.num_b() > 1 ? 2 * need - 1 : need) + lists;
     }
@@ -163,7 +163,7 @@ class SortedSlabs {
   /// The fastest way; refused where not even single blocks fit.
   [[nodiscard]] Execution best() const {
     Execution best;
-    best.refusal = {.kind = Refusal::Kind::memory, .what = kHostMemory, .need_bytes = ~std::uint64_t{0}};
+    best.refusal = host_memory_refusal(~std::uint64_t{0});
     if (!fits(1, 1)) return best;
     constexpr double kStep = 1.08;
     for (double share = 1; share * whole_.b.num_blocks >= 1; share /= kStep) {
@@ -311,8 +311,7 @@ std::uint64_t needed_list_bytes(const MatrixHeader& a, const MatrixHeader& b) {
 
 Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab decide_slab) {
   Option best;
-  best.execution.refusal.kind = Refusal::Kind::memory;
-  best.execution.refusal.need_bytes = ~std::uint64_t{0};
+  best.execution.refusal = host_memory_refusal(~std::uint64_t{0});
   Option best_sorted = best;
   for (std::size_t a = 0; a < kSlabCounts.size(); ++a) {
     for (std::size_t b = 0; b < kSlabCounts.size(); ++b) {

@@ -16,7 +16,7 @@ std::string small_blocks_refusal(const Statistics& s) {
   if (s.nb() == 0) return {};
   const kernels::SmallShape least = kernels::small_shape(s.m(), s.c_columns(), kernels::kSmallestCta);
   constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
-  const std::uint64_t per_pair = tile_device_bytes(s.m()) - 3 * output_record_bytes(s.m());
+  const std::uint64_t per_pair = panel_c_block_bytes(s.m()) - 3 * output_record_bytes(s.m());
   const bool fits = kUnitBytes * (least.rank_chunks + 1) <= per_pair * (least.hash_slots + 1) &&
                     kUnitBytes * (least.dense_chunks + 1) <= per_pair * (least.rank_pairs + 1);
   const bool long_rows = s.exact && s.row_pairs.max_row_pairs > least.hash_slots;

@@ -105,6 +105,7 @@ struct DeviceLimits {
 struct Limits {
   Backend backend = Backend::automatic;    ///< asked for, or chosen before
   std::string why_backend{};               ///< why it was chosen before; empty: it was asked for
+  bool gpu_failed = false;                 ///< a GPU that is there could not be used
   std::optional<BackendTimes> compared{};  ///< it was chosen before, from these times
   std::optional<KernelId> kernel{};        ///< asked for; nothing = the fastest
   bool force = false;                      ///< no limit on the launches of host-driven

@@ -105,11 +105,11 @@ std::uint64_t c_block_bytes(std::uint32_t m) {
          + 8;                      // share of library work space
 }
 
-std::uint64_t tile_device_bytes(std::uint32_t m) {
-  return dense_tile_device_bytes(m) + kEscPairBytes;
+std::uint64_t panel_c_block_bytes(std::uint32_t m) {
+  return dense_panel_c_block_bytes(m) + kEscPairBytes;
 }
 
-std::uint64_t dense_tile_device_bytes(std::uint32_t m) {
+std::uint64_t dense_panel_c_block_bytes(std::uint32_t m) {
   return 2 * output_record_bytes(m) + c_block_bytes(m);
 }
 
@@ -135,7 +135,7 @@ std::uint64_t tile_panel_bytes(const TileExtent& panel, std::uint32_t m) {
   const std::uint64_t lists = panel.c_tiles * kTask + panel.stages * sizeof(kernels::TileEntry) +
                               panel.row_tiles * 4 * kWord +                // first tile of A, start in the panel
                               kernels::kMaxLongLists * kWord + 3 * kWord;  // counts
-  return panel.c_blocks * dense_tile_device_bytes(m) + panel.a_tiles * (kernels::kTileBytesA + kPlacedTile) + lists;
+  return panel.c_blocks * dense_panel_c_block_bytes(m) + panel.a_tiles * (kernels::kTileBytesA + kPlacedTile) + lists;
 }
 
 }  // namespace spmm::plan

@@ -31,7 +31,7 @@ plan::Execution small_slabs(const plan::Statistics& s, const plan::Limits& limit
   e.backend = Backend::cpu;
   e.host_limit_bytes = limits.host_bytes;
   if (s.a.num_blocks > kMostA || s.b.num_blocks > kMostB) {
-    e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory", .need_bytes = s.num_blocks()};
+    e.refusal = plan::host_memory_refusal(s.num_blocks());
   }
   return e;
 }
