@@ -194,7 +194,8 @@ std::uint64_t max_run_pairs(const RowPairs& pairs) {
 }
 
 /// host-driven launches once per C block.
-void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
+void limit_launches(Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
   std::uint64_t launches = 0;
   for (const Panel& panel : e.panels) launches += panel.max_c_blocks();
   if (limits.force || s.b_columns == 0 || launches <= kernels::kMaxHostDrivenLaunches) return;
@@ -215,7 +216,8 @@ std::string refusal_of(const KernelRow& kernel, const Statistics& s) {
 
 }  // namespace
 
-Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
+Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
+  const auto& [s, limits] = p;
   Execution e;
   e.backend = Backend::cuda;
   e.id = kernel.id;
@@ -262,7 +264,8 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   return e;
 }
 
-void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
+void cut_row_panels(Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
   const KernelRow& kernel = row_of(e.id);
   if (kernel.expansion == Expansion::tiles) {  // cut with its sizes, once tiles are counted
     e.wants_tile_counts = !s.tiles.counted;
@@ -287,14 +290,16 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
   }
   if (may_list(kernel)) {
-    const bool all_listed = std::all_of(e.panels.begin(), e.panels.end(), [](const Panel& p) { return p.expand; });
+    const bool all_listed =
+        std::all_of(e.panels.begin(), e.panels.end(), [](const Panel& panel) { return panel.expand; });
     // Blocks are padded where they are gathered.
     e.operand_layout = all_listed && !is_padded(s.m()) ? Layout::rows_file_order : Layout::rows;
   }
-  if (kernel.launches_each_c_block) limit_launches(e, s, limits);
+  if (kernel.launches_each_c_block) limit_launches(e, p);
 }
 
-void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
+void want_tile_counts(Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
   const std::uint64_t m = s.m();
   if (limits.kernel || s.tiles.counted || !limits.device->has_dense_tensor || s.num_pairs < 1) return;
   if (limits.num_devices() > 1) return;
@@ -312,7 +317,8 @@ void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
   e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / rates_of(limits).tile_stage_ms);
 }
 
-void want_row_sample(Execution& e, const Statistics& s, const Limits& limits) {
+void want_row_sample(Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
   constexpr double kClearly = 0.7;  // of the prediction: a look takes time, and rows never match that well
   if (limits.kernel || s.row_sample.num_rows != 0 || s.num_pairs < 1 || limits.num_devices() > 1) return;
   const auto mean_pairs = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));

@@ -130,6 +130,12 @@ struct Limits {
   [[nodiscard]] bool has_dense_tensor() const;
 };
 
+/// What a decision is about.
+struct Problem {
+  const Statistics& s;
+  const Limits& limits;
+};
+
 /// Limits of a product on this machine. num_threads = 0: all cores.
 Limits limits_of(const Machine& machine, unsigned num_threads);
 

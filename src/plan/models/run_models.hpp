@@ -16,14 +16,14 @@ inline constexpr double kMoreDeviceStartS = 0.1;
 
 /// Seconds of one product at once, from a plan with predicted_ms. Without the start of the device.
 /// Values: kept_bytes = of input records that a device holds already.
-double product_seconds(const Plan& plan, const Statistics& s, const Limits& limits, double kept_bytes = 0);
+double product_seconds(const Plan& plan, const Problem& p, double kept_bytes = 0);
 
 /// The same of the product of two slabs that read no records but their own, one of many.
-double slab_seconds(const Plan& plan, const Statistics& s, const Limits& limits);
+double slab_seconds(const Plan& plan, const Problem& p);
 
 /// The same if slabs are read from a scratch file, in memory that the slab before had.
 /// Values: num_ranges = of records of B that lie together.
-double sorted_slab_seconds(const Plan& plan, const Statistics& s, const Limits& limits, double num_ranges);
+double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges);
 
 /// Seconds until a device can be used; 0 on the CPU.
 double start_seconds(const Plan& plan, const Limits& limits);
@@ -35,10 +35,10 @@ double read_seconds(double bytes, const Limits& limits);
 double pick_seconds(double num_records, double num_picked);
 
 /// Seconds to find out what slabs of A meet of B.
-double count_seconds(const Statistics& s, const Limits& limits);
+double count_seconds(const Problem& p);
 
 /// Seconds to sort both operands into a scratch file.
-double sort_seconds(const Statistics& s, const Limits& limits);
+double sort_seconds(const Problem& p);
 
 /// Seconds to merge so many bytes of kept results and hand them on.
 double merge_seconds(double bytes);

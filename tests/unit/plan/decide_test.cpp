@@ -220,7 +220,7 @@ TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, an
   CHECK(planes(16'384) == 2);
   const auto shape = [&](std::uint32_t max_element) {
     const plan::Statistics s = counted(evenly_spread(32'768, 8, 1e4, max_element));
-    return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), s, limits);
+    return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), {s, limits});
   };
   CHECK(shape(16'383).predicted_ms < 0.8 * shape(16'384).predicted_ms);
   std::uint64_t too_little = 0;
