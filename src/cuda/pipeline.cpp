@@ -174,7 +174,7 @@ ProductStats Pipeline::run(ParsedOperands parsed, OperandSide& side_a, OperandSi
   SortedOperands sorted = sort_and_count(std::move(parsed), side_a, side_b);
   stats.pairs = sorted.num_pairs();
   plan::Statistics statistics = statistics_of(sorted, a, b);
-  const Operands operands = decide_and_arrange(std::move(sorted), statistics);
+  const DeviceOperands operands = decide_and_arrange(std::move(sorted), statistics);
   output.start(cut_ranges(operands, statistics, output.num_ranges()), execution_, statistics);
   stats.num_panels = execution_.panels.size();
   if (!execution_.panels.empty()) {
@@ -260,7 +260,7 @@ GatheredAhead Pipeline::gather_ahead(const ParsedOperands& parsed, const MatrixH
 }
 
 /// The exact decision, and the operands as it wants them.
-Operands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics) {
+DeviceOperands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics) {
   decide(statistics);
   if (execution_.wants_row_sample) look_at_rows(sorted, statistics);
   TileMaps tiles;
@@ -280,7 +280,7 @@ Operands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statistics& s
   } else if (wants_block_pairs(execution_)) {
     events_.timed(Stage::count, stream_, [&] { count_block_pairs(sorted, memory_, stream_); });
   }
-  Operands operands;
+  DeviceOperands operands;
   const auto arrange = [&, layout = execution_.operand_layout] {
     operands = arrange_operands(std::move(sorted), layout, memory_, stream_);
   };
@@ -336,7 +336,7 @@ void Pipeline::decide(const plan::Statistics& statistics) {
 }
 
 /// Cuts at runs of rows, or at rows of tiles; panels of these are then cut there, too.
-ResultRanges Pipeline::cut_ranges(const Operands& operands, const plan::Statistics& statistics,
+ResultRanges Pipeline::cut_ranges(const DeviceOperands& operands, const plan::Statistics& statistics,
                                   std::uint32_t num_ranges) {
   const plan::RowPairs& pairs = statistics.row_pairs;
   if (num_ranges == 1) return {.rows = {0, pairs.num_rows}, .block_rows = {{.begin = 0, .end = statistics.nb()}}};
@@ -381,7 +381,7 @@ Pipeline::Arranged Pipeline::arrange_pattern(ParsedOperands parsed, OperandSide&
   return arranged;
 }
 
-std::unique_ptr<Multiplier> Pipeline::multiplier_of(const Operands& operands, unsigned long long* num_saturated) {
+std::unique_ptr<Multiplier> Pipeline::multiplier_of(const DeviceOperands& operands, unsigned long long* num_saturated) {
   return make_multiplier({.operands = operands,
                           .execution = execution_,
                           .memory = memory_,
@@ -433,7 +433,7 @@ std::unique_ptr<PanelTaker> Pipeline::make_taker(const Multiplier& multiplier, c
   return std::make_unique<Downloader>(output, m, ring_, num_saturated, events_, run_);
 }
 
-void Pipeline::run_panels(const Operands& operands, const plan::Statistics& statistics, PanelOutput& output,
+void Pipeline::run_panels(const DeviceOperands& operands, const plan::Statistics& statistics, PanelOutput& output,
                           ProductStats& stats) {
   const std::vector<plan::Panel>& panels = execution_.panels;
   const bool can_saturate = may_saturate(statistics);

@@ -47,7 +47,7 @@ class Pipeline {
   /// Puts that sort, and what goes along with it, on the stream.
   void queue_sort(const ParsedOperands& parsed);
 
-  /// Operands that are on the device already.
+  /// DeviceOperands that are on the device already.
   [[nodiscard]] ParsedOperands read(const DeviceArrays& arrays, const MatrixHeader& header);
 
   /// From parsed operands to the last record handed over. Pairs are those of the whole product, blocks and panels those
@@ -55,16 +55,17 @@ class Pipeline {
   ProductStats run(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output);
 
   /// The same up to the multiplier, for a pattern: every value counts as the largest there is, no block as zero.
-  /// Operands keep the order of their blocks; nothing is timed from then on.
+  /// DeviceOperands keep the order of their blocks; nothing is timed from then on.
   struct Arranged {
-    Operands operands;
+    DeviceOperands operands;
     plan::Statistics statistics;
     std::uint32_t largest = 0;         ///< element of the arrays; 0: there were none
     DeviceBuffer<std::uint16_t> ones;  ///< that operands in file order borrow
   };
   [[nodiscard]] Arranged arrange_pattern(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b);
   /// The multiplier of what has been decided. It must not outlive the operands, nor the pipeline.
-  [[nodiscard]] std::unique_ptr<Multiplier> multiplier_of(const Operands& operands, unsigned long long* num_saturated);
+  [[nodiscard]] std::unique_ptr<Multiplier> multiplier_of(const DeviceOperands& operands,
+                                                          unsigned long long* num_saturated);
 
   [[nodiscard]] DeviceMemory& memory() { return memory_; }
   [[nodiscard]] const Stream& stream() const { return stream_; }
@@ -78,19 +79,19 @@ class Pipeline {
  private:
   GatheredAhead gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
   SortedOperands sort_and_count(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b);
-  Operands decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics);
+  DeviceOperands decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics);
   void look_at_rows(const SortedOperands& sorted, plan::Statistics& statistics);
   bool decide_anew(const plan::Statistics& more);
   TileMaps count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);
-  [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,
+  [[nodiscard]] ResultRanges cut_ranges(const DeviceOperands& operands, const plan::Statistics& statistics,
                                         std::uint32_t num_ranges);
   [[nodiscard]] std::optional<std::uint64_t> direct_c_blocks(const Multiplier& multiplier,
                                                              const plan::Statistics& statistics) const;
   [[nodiscard]] std::unique_ptr<PanelTaker> make_taker(const Multiplier& multiplier, const plan::Statistics& statistics,
                                                        unsigned long long* num_saturated, PanelOutput& output,
                                                        std::deque<PackedPanel>& packed);
-  void run_panels(const Operands& operands, const plan::Statistics& statistics, PanelOutput& output,
+  void run_panels(const DeviceOperands& operands, const plan::Statistics& statistics, PanelOutput& output,
                   ProductStats& stats);
 
   plan::Execution execution_;

@@ -82,7 +82,7 @@ class Planned : public PlannedProduct {
     Kept(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const Run& run)
         : pipeline(use, expected, decide, run) {}
     Pipeline pipeline;
-    Operands operands;
+    DeviceOperands operands;
     ArrayCollector::Pattern pattern;
     DeviceBuffer<std::uint16_t> b_transposed;  // [nnzb of B, m, m]
     DeviceBuffer<std::uint32_t> largest;       // [1], element of both operands
@@ -151,7 +151,7 @@ class Planned : public PlannedProduct {
 
   /// The caller's values as the kernel reads them.
   void take_values(const std::uint16_t* a, const std::uint16_t* b) {
-    Operands& operands = kept_->operands;
+    DeviceOperands& operands = kept_->operands;
     const Stream& stream = kept_->pipeline.stream();
     const std::uint64_t num_a = operands.a.columns.size();
     const std::uint64_t num_b = operands.b.columns.size();
