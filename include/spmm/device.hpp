@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "spmm/engine.hpp"
 #include "spmm/options.hpp"
@@ -61,5 +62,24 @@ struct DeviceBsrMatrix {
   int device = 0;                                 ///< number of the CUDA device
   std::uint64_t num_saturated = 0;                ///< elements that are 2^32 - 1: their true sums are that or larger
 };
+
+/// One of many products. Shapes: a [r, k], b [k, c].
+struct DevicePair {
+  DeviceBsrView a{};
+  DeviceBsrView b{};
+};
+
+/// The results of many products in arrays that they share; integers of A's index_bytes. Product x has the block rows
+/// first_row[x] to first_row[x + 1] of `all`, and its blocks from first_block[x] on.
+/// Memory, stream: as DeviceBsrMatrix.
+struct DeviceBsrBatch {
+  DeviceBsrMatrix all{};                      ///< products one below another; cols: those of the widest
+  std::vector<std::uint64_t> first_row{};     ///< [products + 1], block rows before each product; host
+  std::shared_ptr<const void> first_block{};  ///< [products + 1], blocks before each product; device
+  std::shared_ptr<const void> indptrs{};      ///< [rows / m + products], each product's own indptr; device
+};
+
+/// Copies first_block to the host and waits for it. Shapes: [products + 1]. Errors: DeviceError, CUDA's own.
+std::vector<std::uint64_t> fetch_first_blocks(const DeviceBsrBatch& batch);
 
 }  // namespace spmm

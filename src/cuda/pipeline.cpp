@@ -5,10 +5,12 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/records/saturated_count.hpp"
 #include "cuda/arrays/arrays.hpp"
+#include "cuda/arrays/gathered.hpp"
 #include "cuda/multipliers/multiplier.hpp"
 #include "cuda/output/common_output.hpp"
 #include "cuda/output/download.hpp"
@@ -118,8 +120,13 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
   OperandSide::claim(side_a, side_b, run);
   const bool kept_a = side_a.is_kept();
   const bool kept_b = side_b.is_kept();
+  std::optional<GatheredProducts> gathered;
   ParsedOperands parsed;
-  if (run.arrays != nullptr) {
+  if (run.arrays != nullptr && run.arrays->batch != nullptr) {
+    gathered.emplace(*run.arrays, pipeline.upload_target(), pipeline.ring());
+    parsed = pipeline.read(gathered->operands(), a.header());
+    gathered->drop_read();
+  } else if (run.arrays != nullptr) {
     check_arrays(*run.arrays, *run.device);
     parsed = pipeline.read(*run.arrays, a.header());
   } else {
@@ -130,6 +137,7 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
     parsed = std::move(upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead).front());
   }
   ProductStats stats = pipeline.run(std::move(parsed), side_a, side_b, output);
+  if (gathered) gathered->finish();
   stats.kept_a = kept_a;
   stats.kept_b = kept_b;
   StageSpans spans;
