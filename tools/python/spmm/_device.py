@@ -76,6 +76,8 @@ def _elements(values: Any, name: str, library: Any) -> Any:
         is_bad |= values != library.floor(values)
     if bool(is_bad.any()):
         raise _format_error(name, "an element is no whole number from 0 to 65535", "scale or round the matrix before")
+    if dtype == "int16" and library.__name__ == "torch":
+        return values.contiguous()
     if library.__name__ == "torch":  # int16 has the bits
         return values.to(library.int32).to(library.int16).contiguous()
     return library.ascontiguousarray(values.astype(library.uint16))
@@ -95,10 +97,11 @@ def _parts_of_torch(tensor: Any, name: str, torch: Any) -> Tuple[Any, Any, Any]:
 
 
 def _addresses_of_elements(values: List[Any], names: List[str], library: Any) -> Tuple[List[int], Any]:
-    """Where the elements of each matrix lie as 16 bits, and what keeps them. If there are others, all are checked and
+    """Where the elements of each matrix lie as 16 bits, and what keeps them. Those of one other type are checked and
     converted together. Errors: FormatError."""
     is_torch = library.__name__ == "torch"
-    if len(values) == 1 or all(str(x.dtype).endswith("uint16") for x in values):
+    types = {str(x.dtype) for x in values}
+    if len(types) > 1 or types.pop().endswith("uint16"):
         kept = [_elements(x, name, library) for x, name in zip(values, names)]
         return [x.data_ptr() if is_torch else x.data.ptr for x in kept], kept
     flat = [x.reshape(-1) for x in values]
