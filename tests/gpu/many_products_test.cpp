@@ -151,11 +151,12 @@ std::vector<BsrMatrix<std::uint32_t>> split(const DeviceBsrBatch& batch, const M
   return results;
 }
 
+/// One call; each result equals the CPU's. Values: pairs = the operands on the device.
 template <class Index>
-void require_right(Engine& engine, const ManyOperands& operands, std::size_t lead = 0, const DeviceCall& call = {}) {
-  const ManyOnDevice<Index> on_device(operands, lead);
+void require_right(Engine& engine, const ManyOperands& operands, const std::vector<DevicePair>& pairs,
+                   const DeviceCall& call = {}) {
   Report report;
-  const DeviceBsrBatch batch = engine.multiply_many(on_device.pairs, call, {}, &report);
+  const DeviceBsrBatch batch = engine.multiply_many(pairs, call, {}, &report);
   check(cudaStreamSynchronize(call.stream), "stream");
   std::uint64_t num_saturated = 0;
   const auto results = split<Index>(batch, operands);
@@ -170,6 +171,12 @@ void require_right(Engine& engine, const ManyOperands& operands, std::size_t lea
   }
   CHECK(batch.all.num_saturated == num_saturated);
   CHECK(report.saturated_elements == num_saturated);
+}
+
+template <class Index>
+void require_right(Engine& engine, const ManyOperands& operands, std::size_t lead = 0, const DeviceCall& call = {}) {
+  const ManyOnDevice<Index> on_device(operands, lead);
+  require_right<Index>(engine, operands, on_device.pairs, call);
 }
 
 std::string message_of(Engine& engine, const std::vector<DevicePair>& products) {
@@ -286,6 +293,18 @@ TEST_CASE("many products: none, one, only empty ones, streams and allocators") {
   require_right<std::int32_t>(engine, empty);
   empty.emplace_back(random_operand(random, 30, 20, 4, 0.5, 65535), random_operand(random, 20, 9, 4, 0.5, 65535));
   require_right<std::int32_t>(engine, empty);
+
+  // Operands in the allocations of two owners by turns.
+  ManyOperands operands = random_operands(random, 4, 12, 2047);
+  const ManyOperands others = random_operands(random, 4, 12, 2047);
+  const ManyOnDevice<std::int32_t> first(operands);
+  const ManyOnDevice<std::int32_t> second(others);
+  std::vector<DevicePair> pairs = first.pairs;
+  for (std::size_t x = 0; x < pairs.size(); x += 2) {
+    operands[x] = others[x];
+    pairs[x] = second.pairs[x];
+  }
+  require_right<std::int32_t>(engine, operands, pairs);
 
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
