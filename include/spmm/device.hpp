@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "spmm/engine.hpp"
 #include "spmm/options.hpp"
@@ -90,5 +91,24 @@ class DevicePlan {
  private:
   std::unique_ptr<State> state_;
 };
+
+/// One of many products. Shapes: a [r, k], b [k, c].
+struct DevicePair {
+  DeviceBsrView a{};
+  DeviceBsrView b{};
+};
+
+/// The results of many products in arrays that they share; integers of A's index_bytes. Product x has the block rows
+/// first_row[x] to first_row[x + 1] of `all`, and its blocks from first_block[x] on.
+/// Memory, stream: as DeviceBsrMatrix.
+struct DeviceBsrBatch {
+  DeviceBsrMatrix all{};                      ///< products one below another; cols: those of the widest
+  std::vector<std::uint64_t> first_row{};     ///< [products + 1], block rows before each product; host
+  std::shared_ptr<const void> first_block{};  ///< [products + 1], blocks before each product; device
+  std::shared_ptr<const void> indptrs{};      ///< [rows / m + products], each product's own indptr; device
+};
+
+/// Copies first_block to the host and waits for it. Shapes: [products + 1]. Errors: DeviceError, CUDA's own.
+std::vector<std::uint64_t> fetch_first_blocks(const DeviceBsrBatch& batch);
 
 }  // namespace spmm

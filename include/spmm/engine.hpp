@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 
 #include "spmm/block_matrix.hpp"
 #include "spmm/options.hpp"
@@ -17,6 +18,8 @@ struct DeviceBsrView;  // device.hpp
 class DevicePlan;
 struct DeviceCall;
 struct DeviceBsrMatrix;
+struct DevicePair;
+struct DeviceBsrBatch;
 
 /// Everything is started when a product first needs it and kept for the next one; a product on the CPU makes no CUDA
 /// call.
@@ -76,6 +79,18 @@ class Engine {
   /// does. Stream, threads, errors: as multiply() on the device.
   [[nodiscard]] DevicePlan plan(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
                                 const ProductOptions& options = {});
+
+  /// Many products at once, as one whose operands have them on the diagonal: one sequence of launches, no
+  /// synchronisation for each. Block columns of a result count within its product.
+  /// Shapes: each A [r, k], B [k, c], of any sizes; all with the same m and index_bytes. No products: no arrays.
+  /// Memory: beside the result, a copy of all operands on the device. The driver is asked about each allocation that
+  /// operands lie in: arrays that are cut from a few cost the host least.
+  /// Stream, threads, errors: as multiply(); messages name the product ("matrix A, product 17, indices[5]"). UsageError
+  /// if the products differ in m or index_bytes, or if the rows, inner sides or columns of all are more than 2^32 - 1
+  /// elements, or their block rows, block columns or blocks more than indices number: split them.
+  /// Values: the saturated elements of the report, and of the result, are those of all products.
+  DeviceBsrBatch multiply_many(std::span<const DevicePair> products, const DeviceCall& call,
+                               const ProductOptions& options = {}, Report* report = nullptr);
 
   /// What multiply() would do with these files, from their headers and the limits alone. Runs nothing.
   /// Errors: as multiply(), of what is checked before anything is read.

@@ -225,6 +225,52 @@ SPMM_API const void* spmm_device_matrix_indptr(const spmm_device_matrix* matrix)
 SPMM_API const void* spmm_device_matrix_indices(const spmm_device_matrix* matrix);    /**< [num_blocks] */
 SPMM_API const uint32_t* spmm_device_matrix_data(const spmm_device_matrix* matrix);   /**< [num_blocks, side, side] */
 
+SPMM_API int32_t spmm_device_matrix_device(const spmm_device_matrix* matrix); /**< number of the device; since 2 */
+
+/** One of many products. Both matrices have the same struct_size. */
+typedef struct spmm_device_pair {
+  spmm_device_bsr a; /**< [r, k] */
+  spmm_device_bsr b; /**< [k, c] */
+} spmm_device_pair;
+
+/** Many products in one call, all with the same block_side and index_bits, of any sizes. products: [num_products], each
+ * behind the one before; no products give a result without arrays. The result has the rows of all products one below
+ * another; block columns count within each product. Errors: as spmm_multiply_device(), which name the product;
+ * SPMM_ERROR_USAGE if the sizes of all cannot be numbered together: split them. Since SPMM_C_API 2. */
+SPMM_API spmm_status spmm_multiply_many_device(spmm_engine* engine, const spmm_device_pair* products,
+                                               uint64_t num_products, const spmm_device_call* call,
+                                               const spmm_product_options* options, spmm_device_matrix** result,
+                                               spmm_report** report);
+/** Of the result of many products: [num_products + 1] block rows before each, in host memory; else NULL. */
+SPMM_API const uint64_t* spmm_device_matrix_first_rows(const spmm_device_matrix* matrix);
+/** The same: [num_products + 1] blocks before each; device. */
+SPMM_API const void* spmm_device_matrix_first_blocks(const spmm_device_matrix* matrix);
+/** The same in host memory: copies them and waits. Shapes: to [num_products + 1]. */
+SPMM_API spmm_status spmm_device_matrix_fetch_first_blocks(const spmm_device_matrix* matrix, uint64_t* to);
+/** The same: [block rows + num_products] the indptr of each product, one behind another; device. */
+SPMM_API const void* spmm_device_matrix_indptrs(const spmm_device_matrix* matrix);
+
+/** An array that DLPack describes, C-contiguous; zero is the default of every field. */
+typedef struct spmm_array {
+  uint64_t struct_size;   /**< sizeof(spmm_array) */
+  void* data;             /**< its first element */
+  int64_t shape[3];       /**< [num_dimensions] */
+  int32_t num_dimensions; /**< 1 to 3 */
+  int32_t element_bits;   /**< 8, 16, 32 or 64 */
+  int32_t is_unsigned;    /**< 0: signed */
+  int32_t device_type;    /**< as DLPack numbers them: 1 CPU, 2 CUDA */
+  int32_t device;         /**< its number */
+  int32_t reserved;       /**< 0 */
+} spmm_array;
+
+/** A new DLManagedTensor of an array, or with is_versioned a DLManagedTensorVersioned of version 1.0, in *managed. It
+ * shares the arrays of `owner` until its deleter, which no other language runs, is called; owner: NULL if the memory
+ * outlives it anyhow. Errors: SPMM_ERROR_USAGE. Since SPMM_C_API 2. */
+SPMM_API spmm_status spmm_make_dlpack(const spmm_device_matrix* owner, const spmm_array* array, int32_t is_versioned,
+                                      void** managed);
+/** The destructor of a Python capsule "dltensor" or "dltensor_versioned": calls the deleter if nobody has taken it. */
+SPMM_API void spmm_destroy_dlpack_capsule(void* capsule);
+
 /* ---- matrices of the library ---- */
 
 /** Reads a file of elements of 16 bits (operands) or 32 bits (results; also a folder of parts). 0: what its length

@@ -1,14 +1,17 @@
 // The functions of spmm/spmm.h but those of errors.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <new>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "capi/c_error.hpp"
 #include "capi/c_options.hpp"
+#include "capi/dlpack.hpp"
 #include "report/json.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/device.hpp"
@@ -27,6 +30,7 @@ struct spmm_matrix {
 
 struct spmm_device_matrix {
   spmm::DeviceBsrMatrix arrays{};
+  spmm::DeviceBsrBatch batch{};  // of many products; its own `all` is above
 };
 
 struct spmm_report {
@@ -89,6 +93,24 @@ DeviceCall device_call(const spmm_device_call* call) {
     };
   }
   return known;
+}
+
+/// Products that lie one struct_size of their caller behind the other. Errors: UsageError.
+std::vector<DevicePair> device_pairs(const spmm_device_pair* products, std::uint64_t count) {
+  std::vector<DevicePair> pairs;
+  if (count == 0) return pairs;
+  pairs.reserve(count);
+  const std::uint64_t size = required(products, "products").a.struct_size;
+  const auto* at = reinterpret_cast<const unsigned char*>(products);
+  for (std::uint64_t x = 0; x < count; ++x, at += 2 * size) {
+    const auto* const a = reinterpret_cast<const spmm_device_bsr*>(at);
+    const auto* const b = reinterpret_cast<const spmm_device_bsr*>(at + size);
+    pairs.push_back({.a = device_view(a, "products, a"), .b = device_view(b, "products, b")});
+    if (a->struct_size != size || b->struct_size != size) {
+      throw UsageError("products", "struct_size differs", "set it in all of them");
+    }
+  }
+  return pairs;
 }
 
 template <class T>
@@ -255,6 +277,62 @@ spmm_status spmm_multiply_device(spmm_engine* engine, const spmm_device_bsr* a, 
                                              product.options(), &finished);
     hand_out(std::move(finished), {}, report);
     *result = matrix.release();
+  });
+}
+spmm_status spmm_multiply_many_device(spmm_engine* engine, const spmm_device_pair* products, uint64_t num_products,
+                                      const spmm_device_call* call, const spmm_product_options* options,
+                                      spmm_device_matrix** result, spmm_report** report) {
+  return guarded([&] {
+    required(engine, "engine");
+    required(result, "result");
+    const ProductCall product(options);
+    auto matrix = std::make_unique<spmm_device_matrix>();
+    Report finished;
+    matrix->batch = engine->engine.multiply_many(device_pairs(products, num_products), device_call(call),
+                                                 product.options(), &finished);
+    matrix->arrays = std::move(matrix->batch.all);
+    hand_out(std::move(finished), {}, report);
+    *result = matrix.release();
+  });
+}
+const uint64_t* spmm_device_matrix_first_rows(const spmm_device_matrix* matrix) {
+  return matrix->batch.first_row.empty() ? nullptr : matrix->batch.first_row.data();
+}
+const void* spmm_device_matrix_first_blocks(const spmm_device_matrix* matrix) {
+  return matrix->batch.first_block.get();
+}
+spmm_status spmm_device_matrix_fetch_first_blocks(const spmm_device_matrix* matrix, uint64_t* to) {
+  return guarded([&] {
+    required(to, "to");
+    const DeviceBsrMatrix& arrays = required(matrix, "matrix").arrays;
+    const DeviceBsrBatch batch{.all = {.index_bytes = arrays.index_bytes, .device = arrays.device},
+                               .first_row = matrix->batch.first_row,
+                               .first_block = matrix->batch.first_block};
+    const std::vector<std::uint64_t> fetched = fetch_first_blocks(batch);
+    std::copy(fetched.begin(), fetched.end(), to);
+  });
+}
+int32_t spmm_device_matrix_device(const spmm_device_matrix* matrix) {
+  return matrix->arrays.device;
+}
+void spmm_destroy_dlpack_capsule(void* capsule) {
+  destroy_capsule(capsule);
+}
+const void* spmm_device_matrix_indptrs(const spmm_device_matrix* matrix) {
+  return matrix->batch.indptrs.get();
+}
+spmm_status spmm_make_dlpack(const spmm_device_matrix* owner, const spmm_array* array, int32_t is_versioned,
+                             void** managed) {
+  return guarded([&] {
+    required(managed, "managed");
+    std::shared_ptr<const void> shared;
+    if (owner != nullptr) {
+      const auto& [arrays, batch] = *owner;
+      shared =
+          std::make_shared<const std::array<std::shared_ptr<const void>, 5>>(std::array<std::shared_ptr<const void>, 5>{
+              arrays.indptr, arrays.indices, arrays.values, batch.first_block, batch.indptrs});
+    }
+    *managed = make_dlpack(known_fields(&required(array, "array"), "spmm_array"), std::move(shared), is_versioned != 0);
   });
 }
 void spmm_device_matrix_destroy(spmm_device_matrix* matrix) {

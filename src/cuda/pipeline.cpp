@@ -11,6 +11,7 @@
 
 #include "base/records/saturated_count.hpp"
 #include "cuda/arrays/arrays.hpp"
+#include "cuda/arrays/gathered.hpp"
 #include "cuda/multipliers/multiplier.hpp"
 #include "cuda/output/common_output.hpp"
 #include "cuda/output/download.hpp"
@@ -127,8 +128,13 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
   OperandSide::claim(side_a, side_b, run);
   const bool kept_a = side_a.is_kept();
   const bool kept_b = side_b.is_kept();
+  std::optional<GatheredProducts> gathered;
   ParsedOperands parsed;
-  if (run.arrays != nullptr) {
+  if (run.arrays != nullptr && run.arrays->batch != nullptr) {
+    gathered.emplace(*run.arrays, pipeline.upload_target(), pipeline.ring());
+    parsed = pipeline.read(gathered->operands(), a.header());
+    gathered->drop_read();
+  } else if (run.arrays != nullptr) {
     check_arrays(*run.arrays, *run.device);
     parsed = pipeline.read(*run.arrays, a.header());
   } else {
@@ -139,6 +145,7 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
     parsed = std::move(upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead).front());
   }
   ProductStats stats = pipeline.run(std::move(parsed), side_a, side_b, output);
+  if (gathered) gathered->finish();
   stats.kept_a = kept_a;
   stats.kept_b = kept_b;
   StageSpans spans;
@@ -364,7 +371,8 @@ ParsedOperands Pipeline::read(const DeviceArrays& arrays, const MatrixHeader& he
 Pipeline::Arranged Pipeline::arrange_pattern(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b) {
   const std::uint32_t m = side_a.header().m;
   const std::uint64_t most_blocks = std::max(parsed.a.keys.size(), parsed.b.keys.size());
-  Arranged arranged{.largest = std::max(parsed.a.max_element, parsed.b.max_element)};
+  Arranged arranged;
+  arranged.largest = std::max(parsed.a.max_element, parsed.b.max_element);
   arranged.ones = {memory_, most_blocks * m * m, "elements"};  // no sum of theirs is zero
   const DeviceBuffer<std::uint16_t>& ones = arranged.ones;
   check(cudaMemsetAsync(ones.data(), 1, ones.size() * sizeof(std::uint16_t), stream_.get()), "set elements");

@@ -47,7 +47,7 @@ class Pipeline {
   /// Puts that sort, and what goes along with it, on the stream.
   void queue_sort(const ParsedOperands& parsed);
 
-  /// DeviceOperands that are on the device already.
+  /// Operands that are on the device already.
   [[nodiscard]] ParsedOperands read(const DeviceArrays& arrays, const MatrixHeader& header);
 
   /// From parsed operands to the last record handed over. Pairs are those of the whole product, blocks and panels those
@@ -55,12 +55,12 @@ class Pipeline {
   ProductStats run(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output);
 
   /// The same up to the multiplier, for a pattern: every value counts as the largest there is, no block as zero.
-  /// DeviceOperands keep the order of their blocks; nothing is timed from then on.
+  /// Operands keep the order of their blocks; nothing is timed from then on.
   struct Arranged {
-    DeviceOperands operands;
-    plan::Statistics statistics;
-    std::uint32_t largest = 0;         ///< element of the arrays; 0: there were none
-    DeviceBuffer<std::uint16_t> ones;  ///< that operands in file order borrow
+    DeviceOperands operands{};
+    plan::Statistics statistics{};
+    std::uint32_t largest = 0;           ///< element of the arrays; 0: there were none
+    DeviceBuffer<std::uint16_t> ones{};  ///< that operands in file order borrow
   };
   [[nodiscard]] Arranged arrange_pattern(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b);
   /// The multiplier of what has been decided. It must not outlive the operands, nor the pipeline.

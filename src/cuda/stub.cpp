@@ -47,6 +47,10 @@ void check_stream(CUstream_st*) {}
 
 void check_arrays(const DeviceArrays&, const DeviceContext&) {}
 
+std::vector<std::uint64_t> fetch_indices(const void*, std::uint64_t, std::uint32_t, int) {
+  return {};
+}
+
 ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, const plan::Decide&, const Run&) {
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
 }

@@ -2,6 +2,8 @@
 #include "engine/device_product.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <ostream>
 #include <stdexcept>
 #include <utility>
 
@@ -11,7 +13,19 @@
 namespace spmm {
 namespace {
 
-void check_sides(const DeviceBsrView& view, const std::string& name) {
+/// An operand in messages, which are made where one is wrong: there may be 10^5 products.
+struct OperandName {
+  const char* matrix = "";
+  std::optional<std::uint64_t> product{};
+
+  friend std::ostream& operator<<(std::ostream& out, const OperandName& name) {
+    out << name.matrix;
+    return name.product ? out << ", product " << *name.product : out;
+  }
+};
+
+/// Errors: FormatError.
+void check_sides(const DeviceBsrView& view, const OperandName& name) {
   if (view.m == 0 || view.m > kMaxBlockDim) {
     throw FormatError(text(name, ", m"), text("found ", view.m, ", expected 1 to ", kMaxBlockDim),
                       "pass blocks of such a side");
@@ -39,17 +53,80 @@ void check_sides(const DeviceBsrView& view, const std::string& name) {
   }
 }
 
-/// Side of the square in which both are multiplied. Errors: ShapeError, FormatError.
-std::uint32_t common_side(const DeviceBsrView& a, const DeviceBsrView& b) {
-  check_sides(a, "matrix A");
-  check_sides(b, "matrix B");
+/// Errors: ShapeError, FormatError.
+void check_pair(const DeviceBsrView& a, const DeviceBsrView& b, std::optional<std::uint64_t> product = {}) {
+  check_sides(a, {"matrix A", product});
+  check_sides(b, {"matrix B", product});
   if (a.m != b.m || a.cols != b.rows || a.index_bytes != b.index_bytes) {
-    throw ShapeError("matrix A and matrix B",
+    throw ShapeError(text(OperandName{"matrix A and matrix B", product}),
                      text(a.rows, " x ", a.cols, ", m = ", a.m, ", indices of ", a.index_bytes, " bytes against ",
                           b.rows, " x ", b.cols, ", m = ", b.m, ", ", b.index_bytes, " bytes"),
                      "A has as many columns as B has rows, both the same m and indices");
   }
+}
+
+/// Side of the square in which both are multiplied. Errors: ShapeError, FormatError.
+std::uint32_t common_side(const DeviceBsrView& a, const DeviceBsrView& b) {
+  check_pair(a, b);
   return static_cast<std::uint32_t>(std::max({a.rows, a.cols, b.cols}));
+}
+
+/// Errors: UsageError if the matrices that many products make cannot be numbered.
+void check_sums(const DevicePair& sums) {
+  const std::uint64_t most = sums.a.index_bytes == 4 ? 0x7FFF'FFFFu : 0xFFFF'FFFFu;
+  const auto require = [](std::uint64_t sum, std::uint64_t limit, const char* what) {
+    if (sum <= limit) return;
+    throw UsageError("products", text("they have ", sum, " ", what, " together, at most ", limit, " can be numbered"),
+                     "split them into several calls");
+  };
+  for (const std::uint64_t side : {sums.a.rows, sums.a.cols, sums.b.cols}) {
+    require(side, 0xFFFF'FFFFu, "rows or columns");
+    require(side / sums.a.m, most, "block rows or columns");
+  }
+  for (const std::uint64_t blocks : {sums.a.num_blocks, sums.b.num_blocks})
+    require(blocks, most, "blocks of an operand");
+}
+
+void add_sizes(const DeviceBsrView& view, DeviceBsrView& sum) {
+  sum.rows += view.rows;
+  sum.cols += view.cols;
+  sum.num_blocks += view.num_blocks;
+}
+
+/// Sizes of the two matrices that have all products on the diagonal. Errors: ShapeError, FormatError, UsageError.
+DevicePair sums_of(std::span<const DevicePair> products) {
+  const DeviceBsrView& first = products.front().a;
+  DevicePair sums{.a = {.rows = 0, .cols = 0, .m = first.m, .index_bytes = first.index_bytes}};
+  sums.b = sums.a;
+  for (std::uint64_t x = 0; x < products.size(); ++x) {
+    const auto& [a, b] = products[x];
+    check_pair(a, b, x);
+    if (a.m != first.m || a.index_bytes != first.index_bytes) {
+      throw UsageError(text("product ", x),
+                       text("m = ", a.m, ", indices of ", a.index_bytes, " bytes; product 0 has m = ", first.m, ", ",
+                            first.index_bytes, " bytes"),
+                       "pass products of one m and index_bytes in a call");
+    }
+    add_sizes(a, sums.a);
+    add_sizes(b, sums.b);
+  }
+  check_sums(sums);
+  return sums;
+}
+
+/// Where the rows of each product begin, and sizes of the result.
+DeviceBsrBatch empty_batch(std::span<const DevicePair> products) {
+  DeviceBsrBatch batch;
+  batch.first_row.reserve(products.size() + 1);
+  batch.first_row.push_back(0);
+  for (const DevicePair& product : products) {
+    batch.first_row.push_back(batch.first_row.back() + product.a.rows / product.a.m);
+    batch.all.rows += product.a.rows;
+    batch.all.cols = std::max(batch.all.cols, product.b.cols);
+  }
+  batch.all.m = products.front().a.m;
+  batch.all.index_bytes = products.front().a.index_bytes;
+  return batch;
 }
 
 ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) {
@@ -74,8 +151,17 @@ ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) 
 
 }  // namespace
 
-DeviceSource::DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name)
-    : header_{.n = n, .m = view.m, .num_blocks = static_cast<std::uint32_t>(view.num_blocks)}, name_(std::move(name)) {}
+std::vector<std::uint64_t> fetch_first_blocks(const DeviceBsrBatch& batch) {
+  if (batch.first_block == nullptr) return std::vector<std::uint64_t>(batch.first_row.size());
+  return cuda::fetch_indices(batch.first_block.get(), batch.first_row.size(), batch.all.index_bytes, batch.all.device);
+}
+
+DeviceSource::DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name,
+                           std::span<const DevicePair> products, DeviceBsrView DevicePair::*operand)
+    : header_{.n = n, .m = view.m, .num_blocks = static_cast<std::uint32_t>(view.num_blocks)},
+      name_(std::move(name)),
+      products_(products),
+      operand_(operand) {}
 
 void DeviceSource::read(std::uint64_t, std::uint64_t, std::byte*) const {
   throw OutOfMemory(name_,
@@ -84,7 +170,24 @@ void DeviceSource::read(std::uint64_t, std::uint64_t, std::byte*) const {
 }
 
 std::string DeviceSource::place(std::uint64_t record) const {
+  std::uint64_t own = record;
+  for (std::uint64_t x = 0; x < products_.size(); ++x) {
+    const std::uint64_t count = (products_[x].*operand_).num_blocks;
+    if (own < count) return text("product ", x, ", indices[", own, "]");
+    own -= count;
+  }
   return text("indices[", record, "]");
+}
+
+BlockIndex DeviceSource::original_index(BlockIndex index) const {
+  for (const DevicePair& product : products_) {
+    const DeviceBsrView& view = product.*operand_;
+    const auto rows = static_cast<std::uint32_t>(view.rows / view.m);
+    if (index.i < rows) break;
+    index.i -= rows;
+    index.j -= static_cast<std::uint32_t>(view.cols / view.m);
+  }
+  return index;
 }
 
 void DeviceSink::append(std::span<const std::byte>, std::function<void()>) {
@@ -97,8 +200,18 @@ DeviceProduct::DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, con
       a_(a, n_, "matrix A"),
       b_(b, n_, "matrix B"),
       options_(on_device(options, call)),
-      result_{.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes},
-      arrays_{.a = a, .b = b, .call = call, .out = &result_} {}
+      batch_{.all = {.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes}},
+      arrays_{.a = a, .b = b, .call = call, .out = &batch_.all} {}
+
+DeviceProduct::DeviceProduct(std::span<const DevicePair> products, const DeviceCall& call,
+                             const ProductOptions& options)
+    : sums_(sums_of(products)),
+      n_(static_cast<std::uint32_t>(std::max({sums_.a.rows, sums_.a.cols, sums_.b.cols}))),
+      a_(sums_.a, n_, "matrix A", products, &DevicePair::a),
+      b_(sums_.b, n_, "matrix B", products, &DevicePair::b),
+      options_(on_device(options, call)),
+      batch_(empty_batch(products)),
+      arrays_{.a = sums_.a, .b = sums_.b, .call = call, .out = &batch_.all, .products = products, .batch = &batch_} {}
 
 void DeviceProduct::set_pattern() {
   std::string& kernel = options_.kernel;

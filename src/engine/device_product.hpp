@@ -18,18 +18,23 @@ namespace spmm {
 /// Stands for an operand in device memory: its header, and how messages name its blocks.
 class DeviceSource : public Source {
  public:
-  DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name);
+  /// Values: of many products, `operand` tells which matrices of theirs the view stands for.
+  DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name, std::span<const DevicePair> products = {},
+               DeviceBsrView DevicePair::*operand = nullptr);
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
   /// Only a product in slabs reads records. Errors: OutOfMemory.
   [[noreturn]] void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   [[nodiscard]] std::string place(std::uint64_t record) const override;
+  [[nodiscard]] BlockIndex original_index(BlockIndex index) const override;
   void check_unchanged() const override {}
 
  private:
   MatrixHeader header_;
   std::string name_;
+  std::span<const DevicePair> products_;
+  DeviceBsrView DevicePair::*operand_;
 };
 
 /// Rejects records: the result stays on the device.
@@ -40,10 +45,15 @@ class DeviceSink : public Sink {
   void publish() override {}
 };
 
-/// Errors: ShapeError, FormatError, UsageError (options that need the host).
+/// One product, or many as one. Errors: ShapeError, FormatError, UsageError (options that need the host; products that
+/// do not go together).
 class DeviceProduct {
  public:
   DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call, const ProductOptions& options);
+  /// Values: at least one product.
+  DeviceProduct(std::span<const DevicePair> products, const DeviceCall& call, const ProductOptions& options);
+  DeviceProduct(const DeviceProduct&) = delete;
+  DeviceProduct& operator=(const DeviceProduct&) = delete;
 
   /// Only patterns are multiplied, by kernels that write all C blocks with pairs. Errors: UsageError (another kernel).
   void set_pattern();
@@ -54,16 +64,18 @@ class DeviceProduct {
   [[nodiscard]] const cuda::DeviceArrays& arrays() const { return arrays_; }
   /// Those of the caller, on CUDA.
   [[nodiscard]] const ProductOptions& options() const { return options_; }
-  [[nodiscard]] DeviceBsrMatrix& result() { return result_; }
-  [[nodiscard]] const DeviceBsrMatrix& result() const { return result_; }
+  [[nodiscard]] DeviceBsrMatrix& result() { return batch_.all; }
+  /// Of many products.
+  [[nodiscard]] DeviceBsrBatch& batch() { return batch_; }
 
  private:
+  DevicePair sums_;  // of many products: sizes of the two matrices that they make
   std::uint32_t n_;
   DeviceSource a_;
   DeviceSource b_;
   DeviceSink sink_;
   ProductOptions options_;
-  DeviceBsrMatrix result_;
+  DeviceBsrBatch batch_;
   cuda::DeviceArrays arrays_;
 };
 

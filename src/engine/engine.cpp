@@ -135,6 +135,9 @@ class Engine::Impl {
   void multiply(const Inputs& inputs, Sink& sink, const std::string& out, const ProductOptions& product,
                 ProductRecord& record);
 
+  /// On the device that holds operands and result.
+  void multiply(DeviceProduct& product, ProductRecord& record, Report* report);
+
   /// Chooses the backend where the options leave it open, and starts the device where one is used. CUDA is not touched
   /// where the CPU is asked for or chosen. Where CUDA was chosen and does not start, the CPU takes its place.
   /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may.
@@ -383,6 +386,15 @@ void Engine::Impl::multiply(const Inputs& inputs, Sink& sink, const std::string&
   sink.publish();
 }
 
+void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Report* report) {
+  record.arrays = &product.arrays();
+  record.output.stays_on_device = true;
+  multiply({product.a(), product.b()}, product.sink(), kResult, product.options(), record);
+  record.close();
+  product.result().num_saturated = record.report.saturated_elements;
+  if (report != nullptr) *report = record.report;
+}
+
 Engine::Engine(const EngineOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 
 Engine::~Engine() = default;
@@ -445,12 +457,7 @@ DeviceBsrMatrix Engine::multiply(const DeviceBsrView& a, const DeviceBsrView& b,
                                  const ProductOptions& options, Report* report) {
   ProductRecord record(options);
   DeviceProduct product(a, b, call, options);
-  record.arrays = &product.arrays();
-  record.output.stays_on_device = true;
-  impl_->multiply({product.a(), product.b()}, product.sink(), kResult, product.options(), record);
-  record.close();
-  product.result().num_saturated = record.report.saturated_elements;
-  if (report != nullptr) *report = record.report;
+  impl_->multiply(product, record, report);
   return std::move(product.result());
 }
 
@@ -476,6 +483,15 @@ void DevicePlan::multiply(const std::uint16_t* a, const std::uint16_t* b, std::u
 
 std::uint64_t DevicePlan::count_saturated(const std::uint32_t* c, CUstream_st* stream) {
   return state_->planned->count_saturated(c, stream);
+}
+
+DeviceBsrBatch Engine::multiply_many(std::span<const DevicePair> products, const DeviceCall& call,
+                                     const ProductOptions& options, Report* report) {
+  if (products.empty()) return {.all = {}, .first_row = {0}};
+  ProductRecord record(options);
+  DeviceProduct product(products, call, options);
+  impl_->multiply(product, record, report);
+  return std::move(product.batch());
 }
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {

@@ -33,6 +33,7 @@ using namespace spmm;
 struct Destroy {
   void operator()(spmm_engine* engine) const { spmm_engine_destroy(engine); }
   void operator()(spmm_matrix* matrix) const { spmm_matrix_destroy(matrix); }
+  void operator()(spmm_device_matrix* matrix) const { spmm_device_matrix_destroy(matrix); }
   void operator()(spmm_report* report) const { spmm_report_destroy(report); }
 };
 template <class T>
@@ -334,6 +335,71 @@ TEST_CASE("what this version does not carry out is refused") {
   CHECK(std::string(spmm_last_error_place()) == "matrix A, element_bits");
   bsr.element_bits = 0;
   CHECK(spmm_multiply_bsr(engine.get(), &bsr, &bsr, nullptr, &c, nullptr) != SPMM_OK);  // no arrays
+}
+
+TEST_CASE("many products in device memory: none of them, sizes of structs") {
+  const Handle<spmm_engine> engine = make_engine();
+  spmm_device_matrix* made = nullptr;
+  REQUIRE(spmm_multiply_many_device(engine.get(), nullptr, 0, nullptr, nullptr, &made, nullptr) == SPMM_OK);
+  const Handle<spmm_device_matrix> none(made);
+  CHECK(spmm_device_matrix_first_rows(made)[0] == 0);
+  CHECK(spmm_device_matrix_first_blocks(made) == nullptr);
+  CHECK(spmm_device_matrix_indptrs(made) == nullptr);
+
+  const auto side = [](std::uint64_t rows, std::uint64_t cols) {
+    auto matrix = sized<spmm_device_bsr>();
+    matrix.rows = rows;
+    matrix.cols = cols;
+    matrix.block_side = 4;
+    return matrix;
+  };
+  std::vector<spmm_device_pair> products(3, {.a = side(8, 12), .b = side(12, 4)});
+  const auto refusal = [&](spmm_status expected) {
+    spmm_device_matrix* nothing = nullptr;
+    CHECK(spmm_multiply_many_device(engine.get(), products.data(), products.size(), nullptr, nullptr, &nothing,
+                                    nullptr) == expected);
+    CHECK(nothing == nullptr);
+    return std::string(spmm_last_error_place());
+  };
+  products[2].b.rows = 16;
+  CHECK(refusal(SPMM_ERROR_SHAPE) == "matrix A and matrix B, product 2");
+  products[1].a.struct_size -= 8;
+  CHECK(refusal(SPMM_ERROR_USAGE) == "products");
+}
+
+TEST_CASE("DLPack: a tensor as its specification has it, old and new, which its deleter frees") {
+  std::array<std::uint32_t, 24> data{};
+  auto array = sized<spmm_array>();
+  array.data = data.data();
+  array.shape[0] = 2, array.shape[1] = 3, array.shape[2] = 4;
+  array.num_dimensions = 3;
+  array.element_bits = 32;
+  array.is_unsigned = 1;
+  array.device_type = 1;
+  for (const std::size_t before : {std::size_t{0}, std::size_t{32}}) {  // of DLTensor in the managed one
+    void* managed = nullptr;
+    REQUIRE(spmm_make_dlpack(nullptr, &array, before != 0 ? 1 : 0, &managed) == SPMM_OK);
+    const auto* const bytes = static_cast<const unsigned char*>(managed);
+    const auto read = [&](std::size_t at, auto value) {
+      std::memcpy(&value, bytes + at, sizeof value);
+      return value;
+    };
+    CHECK(read(before, static_cast<const void*>(nullptr)) == data.data());
+    CHECK(read(before + 8, std::array<std::int32_t, 3>{}) == std::array<std::int32_t, 3>{1, 0, 3});
+    CHECK(read(before + 20, std::array<std::uint8_t, 4>{}) == std::array<std::uint8_t, 4>{1, 32, 1, 0});
+    const auto* const shape = read(before + 24, static_cast<const std::int64_t*>(nullptr));
+    const auto* const strides = read(before + 32, static_cast<const std::int64_t*>(nullptr));
+    CHECK(std::vector(shape, shape + 3) == std::vector<std::int64_t>{2, 3, 4});
+    CHECK(std::vector(strides, strides + 3) == std::vector<std::int64_t>{12, 4, 1});
+    CHECK(read(before + 40, std::uint64_t{1}) == 0);
+    if (before != 0) CHECK(read(0, std::array<std::uint32_t, 2>{}) == std::array<std::uint32_t, 2>{1, 0});
+    const auto deleter = read(before != 0 ? 16 : 56, static_cast<void (*)(void*)>(nullptr));
+    deleter(managed);  // the address sanitizer finds what stays
+  }
+  array.element_bits = 12;
+  void* nothing = nullptr;
+  CHECK(spmm_make_dlpack(nullptr, &array, 0, &nothing) == SPMM_ERROR_USAGE);
+  CHECK(nothing == nullptr);
 }
 
 TEST_CASE("files through the C interface: parts are in the report, errors have their kinds") {

@@ -18,6 +18,7 @@
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/gpu_kernels.hpp"
+#include "support/on_device.hpp"
 #include "support/oracle.hpp"
 
 namespace {
@@ -25,30 +26,8 @@ namespace {
 using namespace spmm;
 using test::on_gpu;
 
-/// Some array of the caller in device memory.
-template <class T>
-class OnDevice {
- public:
-  explicit OnDevice(const std::vector<T>& values) {
-    if (values.empty()) return;
-    check(cudaMalloc(reinterpret_cast<void**>(&data_), values.size() * sizeof(T)), "device memory");
-    check(cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "copy");
-  }
-  OnDevice(OnDevice&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
-  OnDevice& operator=(OnDevice&&) = delete;
-  ~OnDevice() { cudaFree(data_); }
-  [[nodiscard]] T* data() const { return data_; }
-
- private:
-  T* data_ = nullptr;
-};
-
-template <class T>
-std::vector<T> on_host(const void* data, std::size_t count) {
-  std::vector<T> values(count);
-  if (count != 0) check(cudaMemcpy(values.data(), data, count * sizeof(T), cudaMemcpyDeviceToHost), "copy");
-  return values;
-}
+using test::on_host;
+using test::OnDevice;
 
 /// Block-CSR arrays of a matrix; blocks of a row in the order of the list.
 template <class Index>

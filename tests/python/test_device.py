@@ -1,9 +1,17 @@
 """Matrices in device memory. Without a GPU: what is found before one is needed, on arrays that pretend the protocol."""
 
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import time
 import unittest
 
 import numpy as np
 import spmm
+from spmm import _dlpack
+from support import as_dense, needs_scipy, sp
 
 try:
     import torch
@@ -30,6 +38,57 @@ def pretended(data=None, indptr=None, **changed):
     return (Pretended(np.array([0, 1, 2], dtype=np.int32) if indptr is None else indptr),
             Pretended(np.array([0, 1], dtype=np.int32)),
             Pretended(np.ones((2, 4, 4), dtype=np.uint16) if data is None else data, **changed))
+
+
+class Former:
+    """A producer of DLPack before version 1: no max_version. Host memory that pretends to be of a device."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return (_dlpack.CUDA, 0)
+
+    def __dlpack__(self, stream=None):
+        return self.array.__dlpack__()
+
+
+def made_array(data, device=_dlpack.CPU):
+    """An array as results have them, of host memory."""
+    return _dlpack.DeviceArray(None, data.ctypes.data, data.shape, data.dtype.str, (device, 0))
+
+
+def later(data):
+    """A producer of version 1 alone."""
+    array = made_array(data, _dlpack.CUDA)
+    del array.__cuda_array_interface__
+    return array
+
+
+class Held:
+    """Hands a capsule out whose deleter counts its calls."""
+
+    def __init__(self, data, versioned):
+        self.capsule = made_array(data).__dlpack__(max_version=(1, 0) if versioned else None)
+        self.calls = 0
+        managed = _dlpack._pointer_of(self.capsule, b"dltensor_versioned" if versioned else b"dltensor")
+        place = ctypes.c_void_p.from_address(managed + (16 if versioned else 56))
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        original = kind(place.value)
+
+        def deleter(which):
+            self.calls += 1
+            original(which)
+
+        self.keep = kind(deleter)
+        place.value = ctypes.cast(self.keep, ctypes.c_void_p).value
+
+    def __dlpack_device__(self):
+        return (_dlpack.CPU, 0)
+
+    def __dlpack__(self, **_):
+        capsule, self.capsule = self.capsule, None
+        return capsule
 
 
 def random_blocks(rows, cols, side, seed, largest):
@@ -63,6 +122,109 @@ class Refusals(unittest.TestCase):
     def test_memory_of_the_host_is_refused(self):
         with self.assertRaises(spmm.DeviceError):
             spmm.multiply(pretended(), pretended())
+
+
+    def test_many_products(self):
+        good = (pretended(), pretended())
+        for bad, text in (([good, pretended()], "product 1: is a tuple; give pairs"), ([1], "product 0: is a int"),
+                          ([(np.eye(2), np.eye(2))], "give at least one pair"),
+                          ([good, (pretended(), np.eye(2))], "matrix B, product 1: is of another library"),
+                          ([good, (pretended(strides=(64, 2, 8)), good[0])], "matrix A, product 1, data: the array is not")):
+            with self.subTest(text), self.assertRaisesRegex(spmm.Error, text):
+                spmm.multiply_many(bad)
+        with self.assertRaises(spmm.DeviceError):  # memory of the host
+            spmm.multiply_many([good] * 10)
+        self.assertEqual(spmm.multiply_many([]), [])
+        with self.assertRaisesRegex(spmm.UsageError, "is closed"):
+            engine = spmm.Engine()
+            engine.close()
+            engine.multiply_many([good])
+
+    def test_lists_and_sides_that_are_not_square(self):
+        with self.assertRaisesRegex(spmm.UsageError, "matrix B: is a list; .*multiply_many takes a list of pairs"):
+            spmm.multiply(np.eye(2), [[1, 2], [3, 4]])
+        with self.assertRaisesRegex(spmm.UsageError, r"blocksize: is \(2, 4\)"):
+            spmm.multiply(np.eye(8), np.eye(8), blocksize=(2, 4))
+        c = spmm.multiply(np.eye(8), np.eye(8), blocksize=(4, 4))
+        self.assertEqual(c.data.shape, (2, 4, 4))
+
+
+class Sharing(unittest.TestCase):
+    """DLPack, in both directions, on memory of the host."""
+
+    def test_arrays_that_others_give(self):
+        for dtype in (np.int32, np.int64, np.uint16):
+            data = np.arange(24, dtype=dtype).reshape(2, 3, 4)
+            for array in (Former(data), later(data), Pretended(data)):
+                found = _dlpack.describe(array, "x")
+                self.assertEqual(found[:3], (data.ctypes.data, (2, 3, 4), data.dtype.str))
+        with self.assertRaisesRegex(spmm.FormatError, "matrix A: the array is not contiguous"):
+            _dlpack.describe(Former(np.zeros((4, 4))[:, :2]), "matrix A")
+        for wrap in (Former, later):
+            parts = [wrap(x) for x in (np.array([0, 1, 2]), np.array([0, 1]), np.ones((2, 4, 4), dtype=np.uint16))]
+            with self.assertRaises(spmm.DeviceError):  # read, and found to be of the host
+                spmm.multiply(tuple(parts), tuple(parts))
+
+    def test_arrays_for_others(self):
+        data = np.arange(24, dtype=np.uint32).reshape(2, 3, 4)
+        array = made_array(data)
+        np.testing.assert_array_equal(np.from_dlpack(array), data)
+        np.testing.assert_array_equal(np.from_dlpack(array[1:]), data[1:])
+        self.assertEqual((len(array[2:]), array[:1].shape), (0, (1, 3, 4)))
+        with self.assertRaises(IndexError):
+            array[::2]
+        self.assertIn('"dltensor"', str(array.__dlpack__(max_version=(0, 8))))
+        self.assertIn('"dltensor_versioned"', str(array.__dlpack__(max_version=(1, 2))))
+        for options in ({"copy": True}, {"dl_device": (_dlpack.CUDA, 0)}):
+            with self.assertRaises(BufferError):
+                array.__dlpack__(**options)
+        on_device = made_array(data, _dlpack.CUDA)
+        self.assertEqual(on_device[1:].__cuda_array_interface__["data"], (data.ctypes.data + 48, False))
+
+    def test_deleters_run_once(self):
+        data = np.arange(6, dtype=np.int32)
+        for versioned in (False, True):
+            unused = Held(data, versioned)
+            unused.capsule = None
+            self.assertEqual(unused.calls, 1)
+        for _ in range(100):  # the deleter runs while the consumer's error is set
+            with self.assertRaises((RuntimeError, BufferError)):
+                np.from_dlpack(later(data))
+        used = Held(data, False)
+        array = np.from_dlpack(used)
+        self.assertEqual((used.calls, array.tolist()), (0, data.tolist()))
+        del array
+        self.assertEqual(used.calls, 1)
+
+    def test_interpreter_exit(self):
+        code = ("import numpy as np, test_device as t\n"
+                "data = np.arange(6, dtype=np.int32)\n"
+                "array = t.made_array(data)\n"
+                "kept = [array.__dlpack__(), array.__dlpack__(max_version=(1, 0)), np.from_dlpack(array)]\n"
+                "kept.append(kept)\n"
+                "import builtins; builtins.more = array.__dlpack__()\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=os.environ)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+@needs_scipy
+class Blocks(unittest.TestCase):
+    def test_csr_matrices_of_the_host(self):
+        for side in (2, 4, 8, 16):
+            dense = random_blocks(96, 64, side, side, 65535).astype(np.uint16)
+            blocks = spmm.csr_to_bsr(sp.csr_array(dense))
+            stored = {m: spmm.csr_to_bsr(sp.csr_array(dense), (m, m)) for m in (2, 4, 8, 16)}
+            cost = {m: x.data.nbytes + x.indices.nbytes + x.indptr.nbytes for m, x in stored.items()}
+            self.assertEqual(cost[blocks.blocksize[0]], min(cost.values()), cost)
+            for x in (blocks, *stored.values(), spmm.csr_to_bsr(sp.csr_array(dense), 32)):
+                self.assertEqual(x.dtype, np.uint16)
+                np.testing.assert_array_equal(x.toarray(), dense)
+        twice = sp.csr_array((np.ones(2), np.zeros(2, dtype=int), np.array([0, 2, 2])), shape=(2, 2))
+        for bad, block, text in ((twice, 2, "stored twice"), (sp.csr_array((3, 4)), "auto", "no block side"),
+                                 (sp.csr_array((3, 4)), 2, "no multiple"), (sp.csr_array((4, 4)), (2, 4), r"\(2, 4\)"),
+                                 (np.eye(4), 2, "is a ndarray")):
+            with self.subTest(text), self.assertRaisesRegex(spmm.Error, text):
+                spmm.csr_to_bsr(bad, block)
 
 
 @unittest.skipUnless(HAS_TORCH, "needs PyTorch with a GPU")
@@ -111,6 +273,100 @@ class Torch(unittest.TestCase):
         self.assertEqual(report["plan"]["backend"], "cuda")
 
 
+    def test_many_products(self):
+        for kind, side in ((torch.int16, 4), (torch.int32, 1), (torch.int64, 8), (torch.float32, 2)):
+            largest = 32767 if kind is torch.int16 else 65535
+            generator = np.random.default_rng(side)
+            dense = []
+            for seed in range(40):
+                rows, inner, cols = (side * int(x) for x in generator.integers(1, 9, 3))
+                dense.append((random_blocks(rows, inner, side, seed, largest), random_blocks(inner, cols, side, -seed % 99, largest)))
+            pairs = [tuple(self.tensor(x, side, kind) for x in pair) for pair in dense]
+            products = spmm.multiply_many(pairs)
+            self.assertEqual(len(products), 40)
+            expected = [product_of(a, b) for a, b in dense]
+            for found, exact in zip(products, expected):
+                np.testing.assert_array_equal(found.to_dense().cpu().numpy(), exact)
+            self.assertEqual(products.saturated_elements, sum(int((x == 2**32 - 1).sum()) for x in expected))
+            self.assertEqual(products[-1].shape, products[39:][0].shape)
+        with self.assertRaises(IndexError):
+            products[40]
+        wrong = next(x for x, pair in enumerate(pairs) if pair[1].values().numel())
+        pairs[wrong][1].values()[0] = 0.5
+        with self.assertRaisesRegex(spmm.FormatError, f"matrix B, product {wrong}: an element is no whole number"):
+            spmm.multiply_many(pairs)
+
+    def test_many_products_with_a_wrong_index(self):
+        a = self.tensor(random_blocks(64, 64, 4, 3, 2047), 4, torch.int32)
+        columns = a.col_indices().clone()
+        columns[5] = 16
+        bad = torch.sparse_bsr_tensor(a.crow_indices(), columns, a.values(), a.shape)
+        with self.assertRaisesRegex(spmm.FormatError, r"matrix B, product 17, indices\[5\]: the block column is not in 0 to 15"):
+            spmm.multiply_many([(a, a)] * 17 + [(a, bad)] + [(a, a)] * 3)
+        products = spmm.multiply_many([(a, a)] * 21)
+        self.assertTrue(torch.equal(products[20].to_dense(), spmm.multiply(a, a).to_dense()))
+
+    def test_100000_products_all_checked(self):
+        count, on_gpu = 100_000, {"device": "cuda"}
+        first = torch.randint(0, 8, (2 * count, 8), **on_gpu)
+        second = (first + torch.randint(1, 8, (2 * count, 8), **on_gpu)) % 8
+        columns = torch.stack([first, second], -1).reshape(2 * count, 16)
+        values = torch.randint(0, 65536, (2 * count, 16, 8, 8), dtype=torch.int32, **on_gpu)
+        indptr, indices = torch.arange(0, 17, 2, dtype=torch.int32, **on_gpu), columns.to(torch.int32)
+        matrices = [torch.sparse_bsr_tensor(indptr, indices[x], values[x], (64, 64)) for x in range(2 * count)]
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        products = spmm.multiply_many(zip(matrices[::2], matrices[1::2]))
+        torch.cuda.synchronize()
+        print(f"10^5 products from tensors: {time.perf_counter() - start:.2f} s")
+        blocks = torch.zeros(2 * count, 8, 8, 8, 8, dtype=torch.float64, **on_gpu)  # (matrix, block row, block column, ...)
+        blocks[torch.arange(2 * count, **on_gpu)[:, None], torch.arange(16, **on_gpu)[None, :] // 2, columns] = values.double()
+        dense = blocks.permute(0, 1, 3, 2, 4).reshape(2 * count, 64, 64)
+        del blocks
+        expected = torch.bmm(dense[::2], dense[1::2]).clamp(max=2**32 - 1).to(torch.int64)  # sums below 2**53 are exact
+        del dense
+        row = torch.repeat_interleave(torch.arange(8 * count, **on_gpu), products.indptr.view(count, 9).diff(dim=1).reshape(-1).long())
+        found = torch.zeros(count, 8, 8, 8, 8, dtype=torch.int64, **on_gpu)
+        found[row // 8, row % 8, products.indices.long()] = products.data
+        self.assertTrue(torch.equal(found.permute(0, 1, 3, 2, 4).reshape(count, 64, 64), expected))
+        self.assertEqual(products.saturated_elements, int((expected == 2**32 - 1).sum()))
+        for x in (0, 17, count - 1):
+            self.assertTrue(torch.equal(products[x].to_dense(), expected[x]))
+
+    def test_csr_to_bsr(self):
+        for side in (2, 4, 8, 16):
+            dense = random_blocks(96, 64, side, side, 65535)
+            for kind in (torch.int32, torch.float32):
+                csr = torch.tensor(dense).to(kind).cuda().to_sparse_csr()
+                for block in ("auto", side, (side, side)):
+                    bsr = spmm.csr_to_bsr(csr, block)
+                    self.assertEqual((bsr.layout, bsr.dtype), (torch.sparse_bsr, kind))
+                    np.testing.assert_array_equal(bsr.to_dense().cpu().numpy().astype(np.int64), dense)
+
+    def test_tuples_and_dlpack(self):
+        a = random_blocks(64, 64, 4, 3, 65535)
+        tensor = self.tensor(a, 4, torch.int32)
+        bits = tensor.values().to(torch.int16).contiguous()
+
+        class Bits:  # uint16, which not every PyTorch has
+            __cuda_array_interface__ = {**bits.__cuda_array_interface__, "typestr": "<u2"}
+
+        arrays = (tensor.crow_indices(), tensor.col_indices(), Bits())
+        c = spmm.multiply(arrays, arrays)
+        data = torch.from_dlpack(c.data[:]).view(torch.int32).to(torch.int64) & 0xFFFFFFFF
+        indptr, indices = torch.from_dlpack(c.indptr), torch.from_dlpack(c.indices)
+        saturated = c.saturated_elements
+        del c  # tensors keep the memory
+        gc.collect()
+        found = torch.sparse_bsr_tensor(indptr, indices, data, (64, 64)).to_dense().cpu().numpy()
+        np.testing.assert_array_equal(found, product_of(a, a))
+        self.assertEqual(saturated, int((found == 2**32 - 1).sum()))
+        many = spmm.multiply_many([(arrays, arrays)] * 5)
+        for one in (many[0], many[4]):
+            self.assertEqual(torch.from_dlpack(one.indptr).tolist(), indptr.tolist())
+            self.assertTrue(torch.equal(torch.from_dlpack(one.indices), indices))
+
+
 @unittest.skipUnless(HAS_CUPY, "needs CuPy with a GPU")
 class CuPy(unittest.TestCase):
     def test_csr_matrices_and_arrays(self):
@@ -124,6 +380,14 @@ class CuPy(unittest.TestCase):
         self.assertEqual(found.saturated_elements, c.saturated_elements)
         np.testing.assert_array_equal(cupy.asarray(found.data).ravel().get(), c.data.get().astype(np.uint32))
         np.testing.assert_array_equal(cupy.asarray(found.indptr).get(), c.indptr.get())
+        for product in spmm.multiply_many([(on_a, on_b)] * 3):
+            np.testing.assert_array_equal(product.toarray().get(), product_of(a, b).astype(np.float64))
+        blocks = [spmm.csr_to_bsr(x, (4, 4)) for x in (on_a, on_b)]
+        found = spmm.multiply(*blocks)
+        expected = product_of(a, b)
+        self.assertEqual(found.saturated_elements, int((expected == 2**32 - 1).sum()))
+        of_blocks = spmm.Bsr(*(cupy.from_dlpack(x).get() for x in found[:3]), found.shape)
+        np.testing.assert_array_equal(as_dense(of_blocks), expected)
 
 
 if __name__ == "__main__":

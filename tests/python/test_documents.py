@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import spmm
+import spmm._blocks
 import spmm._engine
 import spmm._matrix
 import spmm._spy
@@ -25,7 +26,7 @@ def code_blocks(path, language):
 @needs_scipy
 class Documents(unittest.TestCase):
     def test_docstrings(self):
-        for module in (spmm, spmm._engine, spmm._matrix, spmm._spy):
+        for module in (spmm, spmm._blocks, spmm._engine, spmm._matrix, spmm._spy):
             with self.subTest(module.__name__):
                 failed, tried = doctest.testmod(module, verbose=False)
                 self.assertEqual(failed, 0)

@@ -47,23 +47,21 @@ void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFi
   }
 }
 
-/// Errors: FormatError.
-void check_findings(const ArraysToRead& from, const kernels::ArrayFindings& found) {
-  const DeviceBsrView& view = from.view;
+}  // namespace
+
+void check_findings(const DeviceBsrView& view, const std::string& name, const kernels::ArrayFindings& found) {
   if (found.bad_row != kernels::ArrayFindings::kNothingBad) {
-    throw FormatError(text(from.name, ", indptr[", found.bad_row, "] and indptr[", found.bad_row + 1, "]"),
+    throw FormatError(text(name, ", indptr[", found.bad_row, "] and indptr[", found.bad_row + 1, "]"),
                       text("they fall, lie outside 0 to ", view.num_blocks, ", or do not begin with 0 and end with ",
                            view.num_blocks),
                       "pass indptr with rows / m + 1 numbers that ascend from 0 to the number of blocks");
   }
   if (found.bad_index != kernels::ArrayFindings::kNothingBad) {
-    throw FormatError(text(from.name, ", indices[", found.bad_index, "]"),
+    throw FormatError(text(name, ", indices[", found.bad_index, "]"),
                       text("the block column is not in 0 to ", view.cols / view.m - 1),
                       "pass block columns below cols / m");
   }
 }
-
-}  // namespace
 
 void check_stream(CUstream_st* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -73,18 +71,21 @@ void check_stream(CUstream_st* stream) {
                    "multiply before or after the capture");
 }
 
+void check_memory(const void* data, const std::string& name, const DeviceContext& context) {
+  cudaPointerAttributes found{};
+  ignore(cudaPointerGetAttributes(&found, data));
+  if (found.type == cudaMemoryTypeDevice && found.device == context.device()) return;
+  const std::string what = found.type == cudaMemoryTypeDevice ? text("is in the memory of device ", found.device)
+                                                              : std::string("is no device memory");
+  throw DeviceError(name, what,
+                    text("pass arrays in the memory of device ", context.device(),
+                         ", the engine's first, or name another one in EngineOptions::device"));
+}
+
 void check_arrays(const DeviceArrays& arrays, const DeviceContext& context) {
   const DeviceGuard guard(context.device());
   const auto check_array = [&](const std::string& name, const void* data, std::uint64_t count) {
-    if (count == 0) return;
-    cudaPointerAttributes found{};
-    ignore(cudaPointerGetAttributes(&found, data));
-    if (found.type == cudaMemoryTypeDevice && found.device == context.device()) return;
-    const std::string what = found.type == cudaMemoryTypeDevice ? text("is in the memory of device ", found.device)
-                                                                : std::string("is no device memory");
-    throw DeviceError(name, what,
-                      text("pass arrays in the memory of device ", context.device(),
-                           ", the engine's first, or name another one in EngineOptions::device"));
+    if (count != 0) check_memory(data, name, context);
   };
   for (const auto& [view, name] : {std::pair{&arrays.a, std::string("matrix A")}, {&arrays.b, "matrix B"}}) {
     check_array(name + ", indptr", view->indptr, 1);
@@ -112,8 +113,8 @@ ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, Device
     put_on_stream(b, key_bits, found + 1, parsed.b, memory);
   });
   const Both found = fetch(findings.data(), stream);
-  check_findings(a, found[0]);
-  check_findings(b, found[1]);
+  check_findings(a.view, a.name, found[0]);
+  check_findings(b.view, b.name, found[1]);
   parsed.a.max_element = found[0].max_element;
   parsed.b.max_element = found[1].max_element;
   return parsed;
@@ -123,23 +124,23 @@ ArrayCollector::ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory,
                                unsigned long long* num_saturated)
     : arrays_(arrays), memory_(memory), stream_(memory.stream()), events_(events), num_saturated_(num_saturated) {}
 
-template <class T>
-std::shared_ptr<T> ArrayCollector::allocate(std::uint64_t count, const char* what) const {
-  if (count == 0) return nullptr;
-  const std::uint64_t bytes = count * sizeof(T);
-  const DeviceAllocator& allocator = arrays_.call.allocator;
-  CUstream_st* const to = arrays_.call.stream;
+std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory& memory, std::uint64_t bytes,
+                                           const char* what) {
+  if (bytes == 0) return nullptr;
+  const DeviceAllocator& allocator = call.allocator;
+  CUstream_st* const to = call.stream;
   if (!allocator.allocate) {
-    const std::shared_ptr<DeviceContext> context = memory_.context().shared_from_this();
-    if (bytes > memory_.free_bytes()) {
+    const std::shared_ptr<DeviceContext> context = memory.context().shared_from_this();
+    if (bytes > memory.free_bytes()) {
       throw OutOfMemory(text("device memory for ", what),
                         text("need ", human_bytes(bytes), " more than the limit leaves"),
                         "raise EngineOptions::memory_limit_bytes");
     }
-    return {static_cast<T*>(memory_.context().allocate(bytes, stream_.get(), what)), [context, to](T* data) {
+    void* const data = memory.context().allocate(bytes, memory.stream().get(), what);
+    return {static_cast<std::byte*>(data), [context, to](std::byte* mine) {
               try {
                 const DeviceGuard guard(context->device());
-                context->release(data, to);
+                context->release(mine, to);
               } catch (...) {  // the device is gone, and its memory with it
               }
             }};
@@ -151,10 +152,15 @@ std::shared_ptr<T> ArrayCollector::allocate(std::uint64_t count, const char* wha
   }
   const Event allocated;  // the caller's stream may have to wait for the memory
   check(cudaEventRecord(allocated.get(), to), "event");
-  stream_.wait_for(allocated);
-  return {static_cast<T*>(data), [release = allocator.release, to](T* mine) {
+  memory.stream().wait_for(allocated);
+  return {static_cast<std::byte*>(data), [release = allocator.release, to](std::byte* mine) {
             if (release) release(mine, to);
           }};
+}
+
+template <class T>
+std::shared_ptr<T> ArrayCollector::allocate(std::uint64_t count, const char* what) const {
+  return std::reinterpret_pointer_cast<T>(allocate_result(arrays_.call, memory_, count * sizeof(T), what));
 }
 
 ArrayCollector::Piece ArrayCollector::make_piece(std::uint64_t num_blocks) const {

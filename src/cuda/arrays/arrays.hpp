@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cuda/arrays/device_arrays.hpp"
@@ -11,6 +12,7 @@
 #include "cuda/device/stage_events.hpp"
 #include "cuda/operands/upload.hpp"
 #include "cuda/output/download.hpp"
+#include "kernels/blocks/arrays.hpp"
 
 namespace spmm::cuda {
 
@@ -19,6 +21,17 @@ namespace spmm::cuda {
 /// Stream: behind the work of the caller's stream at the moment of the call.
 /// Errors: FormatError (indptr or indices), OutOfMemory.
 ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, DeviceMemory& memory, StageEvents& events);
+
+/// Errors: DeviceError (memory that is not this device's).
+void check_memory(const void* data, const std::string& name, const DeviceContext& context);
+
+/// Errors: FormatError if something was found in a matrix, by its name.
+void check_findings(const DeviceBsrView& view, const std::string& name, const kernels::ArrayFindings& found);
+
+/// Memory of the caller's allocator or the device's pool for an array of a result; null for no bytes.
+/// Stream: memory.stream() may use it at once. Errors: OutOfMemory.
+std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory& memory, std::uint64_t bytes,
+                                           const char* what);
 
 /// The arrays of the result: multipliers write them, or packed panels are taken apart into them. Work is done in the
 /// order of the stream that packs.

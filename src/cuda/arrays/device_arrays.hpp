@@ -1,6 +1,10 @@
 // Operands and result of a product in device memory, as the engine and the pipeline see them; no CUDA header needed.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "spmm/device.hpp"
 
 namespace spmm::cuda {
@@ -14,7 +18,9 @@ struct DeviceArrays {
   const DeviceBsrView& b;
   const DeviceCall& call;
   DeviceBsrMatrix* out = nullptr;
-  bool is_pattern = false;  // values come later
+  bool is_pattern = false;                 // values come later
+  std::span<const DevicePair> products{};  // a and b have the sums of their sizes, and no arrays
+  DeviceBsrBatch* batch = nullptr;         // their result; out is a part of it
 };
 
 /// The product of a pattern: DevicePlan.
@@ -31,6 +37,11 @@ class PlannedProduct {
 
 /// Before anything else of such a product. Errors: UsageError (the stream is being captured).
 void check_stream(CUstream_st* stream);
+
+/// Integers of a result in host memory. Waits for work on the result's arrays alone if the product is complete.
+/// Shapes: indices [count] of index_bytes, device.
+std::vector<std::uint64_t> fetch_indices(const void* indices, std::uint64_t count, std::uint32_t index_bytes,
+                                         int device);
 
 /// Errors: DeviceError (memory that is not this device's).
 void check_arrays(const DeviceArrays& arrays, const DeviceContext& context);

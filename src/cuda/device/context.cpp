@@ -22,6 +22,7 @@ struct Driver {
   decltype(&cuDevicePrimaryCtxRetain) primary_retain = nullptr;
   decltype(&cuCtxPushCurrent) push = nullptr;
   decltype(&cuCtxPopCurrent) pop = nullptr;
+  decltype(&cuMemGetAddressRange) address_range = nullptr;
 };
 
 template <class Function>
@@ -48,6 +49,7 @@ const Driver& driver() {
     find("cuDevicePrimaryCtxRetain", found.primary_retain);
     find("cuCtxPushCurrent", found.push);
     find("cuCtxPopCurrent", found.pop);
+    find("cuMemGetAddressRange", found.address_range);
     return found;
   }();
   return kDriver;
@@ -85,6 +87,15 @@ DeviceGuard::DeviceGuard(int device) {
 DeviceGuard::~DeviceGuard() {
   CUcontext popped = nullptr;
   (void)driver().pop(&popped);
+}
+
+Allocation allocation_of(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  CUdeviceptr begin = 0;
+  std::size_t bytes = 0;
+  const bool is_known = driver().address_range(&begin, &bytes, static_cast<CUdeviceptr>(address)) == CUDA_SUCCESS;
+  const Allocation found{.begin = static_cast<std::uintptr_t>(begin), .bytes = bytes};
+  return is_known && found.holds(address) ? found : Allocation{.begin = address, .bytes = 1};
 }
 
 DeviceContext::DeviceContext(int device) : device_(device) {

@@ -30,6 +30,17 @@ class DeviceGuard {
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 };
 
+/// Device memory that one call has allocated.
+struct Allocation {
+  std::uintptr_t begin = 0;
+  std::uint64_t bytes = 0;
+
+  [[nodiscard]] bool holds(std::uintptr_t address) const { return address - begin < bytes; }
+};
+
+/// The allocation that holds an address; the address alone if the driver does not tell. The device must be current.
+Allocation allocation_of(const void* data);
+
 /// Of a cache line: words of different products are not written in turns.
 inline constexpr std::size_t kPinnedWordBytes = 64;
 

@@ -11,18 +11,37 @@ array([[         7,     131072,          0,          0],
 
 Matrices are SciPy's (bsr, csr, csc, coo, ...), two-dimensional NumPy arrays, or block-CSR arrays as a :class:`Bsr` or
 a tuple (indptr, indices, data), which need no SciPy. Elements must be whole numbers from 0 to 65535.
+
+On a GPU, with PyTorch:
+
+    a = torch.randint(0, 2048, (4096, 4096), device="cuda").to_sparse_bsr((8, 8))
+    c = spmm.multiply(a, a)                     # a sparse_bsr tensor of int64; c.saturated_elements
+    b = spmm.csr_to_bsr(some_csr_tensor)        # blocks of the side that stores the fewest bytes
+    cs = spmm.multiply_many([(a, a), (a, b)])   # many products in one call; cs[0], cs.saturated_elements
+
+With CuPy, whose matrices have no blocks, and whose arrays may have:
+
+    a = cupyx.scipy.sparse.random(4096, 4096, density=0.01, format="csr")
+    a.data = cupy.floor(a.data * 2048)
+    c = spmm.multiply(a, a)                     # a csr_matrix of float64
+    blocks = spmm.csr_to_bsr(a, block=(8, 8))   # (indptr, indices, data, shape)
+    c = spmm.multiply(blocks, blocks)           # a DeviceResult: cupy.from_dlpack(c.data)
 """
 
+from ._blocks import csr_to_bsr
 from ._device import DeviceResult
-from ._engine import Engine, has_cuda_device, multiply, multiply_files, read, version, write
+from ._dlpack import DeviceArray
+from ._engine import Engine, has_cuda_device, multiply, multiply_files, multiply_many, read, version, write
 from ._errors import (DeviceError, Error, FormatError, InputError, InternalError, Interrupted, IoError, OutOfMemory,
                       OutputError, SaturationError, ShapeError, UsageError, VerifyError)
+from ._many import DeviceProducts
 from ._matrix import Bsr
 from ._spy import density, spy
 
-__all__ = ["Bsr", "DeviceError", "DeviceResult", "Engine", "Error", "FormatError", "InputError", "InternalError", "Interrupted",
-           "IoError", "OutOfMemory", "OutputError", "SaturationError", "ShapeError", "UsageError", "VerifyError",
-           "density", "has_cuda_device", "multiply", "multiply_files", "read", "spy", "version", "write"]
+__all__ = ["Bsr", "DeviceArray", "DeviceError", "DeviceProducts", "DeviceResult", "Engine", "Error", "FormatError",
+           "InputError", "InternalError", "Interrupted", "IoError", "OutOfMemory", "OutputError", "SaturationError",
+           "ShapeError", "UsageError", "VerifyError", "csr_to_bsr", "density", "has_cuda_device", "multiply", "multiply_files",
+           "multiply_many", "read", "spy", "version", "write"]
 
 
 def __getattr__(name: str) -> str:

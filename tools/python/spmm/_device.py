@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from . import _errors, _library
+from . import _dlpack, _errors, _library
 
 MAX_ELEMENT = 65535
 
@@ -43,7 +44,7 @@ def is_on_device(matrix: Any) -> bool:
     if _torch_of(matrix) is not None:
         return bool(matrix.is_cuda)
     if isinstance(matrix, tuple):
-        return len(matrix) in (3, 4) and hasattr(matrix[2], "__cuda_array_interface__")
+        return len(matrix) in (3, 4) and _dlpack.device_of(matrix[2]) is not None
     return _is_cupy(matrix)
 
 
@@ -55,7 +56,10 @@ def number_of(matrix: Any) -> Optional[int]:
     """Number of the device that holds a matrix; None: the first one."""
     if _torch_of(matrix) is not None:
         return int(matrix.device.index)
-    return int(matrix.data.device.id) if _is_cupy(matrix) else None
+    if _is_cupy(matrix):
+        return int(matrix.data.device.id)
+    number = _dlpack.device_of(matrix[2])
+    return None if number == -1 else number
 
 
 def _elements(values: Any, name: str, library: Any) -> Any:
@@ -72,68 +76,65 @@ def _elements(values: Any, name: str, library: Any) -> Any:
         is_bad |= values != library.floor(values)
     if bool(is_bad.any()):
         raise _format_error(name, "an element is no whole number from 0 to 65535", "scale or round the matrix before")
+    if dtype == "int16" and library.__name__ == "torch":
+        return values.contiguous()
     if library.__name__ == "torch":  # int16 has the bits
         return values.to(library.int32).to(library.int16).contiguous()
     return library.ascontiguousarray(values.astype(library.uint16))
 
 
-def _of_torch(tensor: Any, name: str, torch: Any) -> Arrays:
+def _parts_of_torch(tensor: Any, name: str, torch: Any) -> Tuple[Any, Any, Any]:
+    """indptr, indices, and values [blocks, m, m]."""
     if tensor.layout == torch.sparse_bsr:
         values = tensor.values()
     elif tensor.layout == torch.sparse_csr:
         values = tensor.values().reshape(-1, 1, 1)
     else:
         raise _format_error(name, f"a tensor of layout {tensor.layout}", "use to_sparse_bsr() or to_sparse_csr()")
-    indptr, indices = tensor.crow_indices().contiguous(), tensor.col_indices().contiguous()
     if values.dim() != 3 or values.shape[1] != values.shape[2]:
         raise _format_error(name, f"values of shape {tuple(values.shape)}", "use square blocks, and no batches")
-    data = _elements(values.contiguous(), name, torch)
-    return Arrays(indptr.data_ptr(), indices.data_ptr(), data.data_ptr(), 8 * indptr.element_size(), indices.numel(),
-                  values.shape[1], (tensor.shape[0], tensor.shape[1]), (indptr, indices, data))
+    return tensor.crow_indices().contiguous(), tensor.col_indices().contiguous(), values.contiguous()
 
 
-def _of_cupy(matrix: Any, name: str, cupy: Any) -> Arrays:
-    csr = matrix.tocsr()
-    data = _elements(csr.data, name, cupy)
-    return Arrays(csr.indptr.data.ptr, csr.indices.data.ptr, data.data.ptr, 8 * csr.indptr.dtype.itemsize,
-                  int(csr.indices.size), 1, tuple(csr.shape), (csr, data))
-
-
-def _interface(array: Any, name: str) -> Dict[str, Any]:
-    """Errors: FormatError if it is no contiguous array in device memory."""
-    described: Optional[Dict[str, Any]] = getattr(array, "__cuda_array_interface__", None)
-    if described is None:
-        raise _format_error(name, f"{type(array).__name__} is no array in device memory", "pass all three on the device")
-    strides = described.get("strides")
-    if strides is not None:
-        item, expected = int(described["typestr"][2:]), []
-        for length in reversed(described["shape"]):
-            expected.append(item)
-            item *= length
-        if tuple(strides) != tuple(reversed(expected)) and 0 not in described["shape"]:
-            raise _format_error(name, "the array is not contiguous", "copy it")
-    return described
+def _addresses_of_elements(values: List[Any], names: List[str], library: Any) -> Tuple[List[int], Any]:
+    """Where the elements of each matrix lie as 16 bits, and what keeps them. Those of one other type are checked and
+    converted together. Errors: FormatError."""
+    is_torch = library.__name__ == "torch"
+    types = {str(x.dtype) for x in values}
+    if len(types) > 1 or types.pop().endswith("uint16"):
+        kept = [_elements(x, name, library) for x, name in zip(values, names)]
+        return [x.data_ptr() if is_torch else x.data.ptr for x in kept], kept
+    flat = [x.reshape(-1) for x in values]
+    try:
+        whole = _elements((library.cat if is_torch else library.concatenate)(flat), "the matrices", library)
+    except _errors.FormatError:
+        for x, name in zip(values, names):
+            _elements(x, name, library)  # raises for the first one that is wrong
+        raise
+    first = whole.data_ptr() if is_torch else whole.data.ptr
+    before = itertools.accumulate([0] + [2 * x.shape[0] for x in flat[:-1]])
+    return [first + offset for offset in before], whole
 
 
 def _of_tuple(matrix: Tuple[Any, ...], name: str) -> Arrays:
     parts = ("indptr", "indices", "data")
-    indptr, indices, data = (_interface(array, f"{name}, {part}") for array, part in zip(matrix, parts))
-    bits = {"<i4": 32, "<i8": 64}.get(indptr["typestr"])
-    if bits is None or indices["typestr"] != indptr["typestr"]:
-        raise _format_error(f"{name}, indptr and indices", f"of {indptr['typestr']} and {indices['typestr']}",
+    indptr, indices, data = (_dlpack.describe(array, f"{name}, {part}") for array, part in zip(matrix, parts))
+    bits = {"<i4": 32, "<i8": 64}.get(indptr.typestr)
+    if bits is None or indices.typestr != indptr.typestr:
+        raise _format_error(f"{name}, indptr and indices", f"of {indptr.typestr} and {indices.typestr}",
                             "pass both as int32 or both as int64")
-    if data["typestr"] != "<u2":
-        raise _format_error(f"{name}, data", f"of {data['typestr']}", "pass uint16")
-    shape = data["shape"]
+    if data.typestr != "<u2":
+        raise _format_error(f"{name}, data", f"of {data.typestr}", "pass uint16")
+    shape = data.shape
     side = 1 if len(shape) == 1 else shape[-1]
     if len(shape) not in (1, 3) or (len(shape) == 3 and shape[1] != shape[2]):
-        raise _format_error(f"{name}, data", f"of shape {tuple(shape)}", "pass (blocks, m, m), or (elements) of a CSR matrix")
-    rows = (indptr["shape"][0] - 1) * side
+        raise _format_error(f"{name}, data", f"of shape {shape}", "pass (blocks, m, m), or (elements) of a CSR matrix")
+    rows = (indptr.shape[0] - 1) * side
     whole = matrix[3] if len(matrix) == 4 and matrix[3] is not None else (rows, rows)
-    if whole[0] != rows or shape[0] != indices["shape"][0]:
+    if whole[0] != rows or shape[0] != indices.shape[0]:
         raise _format_error(name, "the lengths of the arrays do not agree", "pass indptr [rows / m + 1], indices [blocks]")
-    return Arrays(indptr["data"][0], indices["data"][0], data["data"][0], bits, indices["shape"][0], side,
-                  (int(whole[0]), int(whole[1])), matrix)
+    return Arrays(indptr.address, indices.address, data.address, bits, indices.shape[0], side,
+                  (int(whole[0]), int(whole[1])), (indptr, indices, data))
 
 
 class Memory:
@@ -166,60 +167,73 @@ class Memory:
 
 
 class DeviceResult(NamedTuple):
-    """A result of arrays that belong to neither PyTorch nor CuPy: the library's memory, with __cuda_array_interface__.
+    """A result of arrays that belong to neither PyTorch nor CuPy: each a DeviceArray in the library's memory.
 
-    indptr [rows / m + 1], indices [blocks], data [blocks, m, m] of uint32.
+    indptr [rows / m + 1], indices [blocks], data [blocks, m, m] of uint32. saturated_elements: those that are 2**32 - 1;
+    None for one of many products, whose sum DeviceProducts has.
     """
 
     indptr: Any
     indices: Any
     data: Any
     shape: Tuple[int, int]
-    saturated_elements: int
+    saturated_elements: Optional[int]
 
 
-class _Part:
-    """An array of a result; the handle goes with the last part."""
+class Shared(NamedTuple):
+    """Arrays of a result in the caller's library, which can be sliced, and what makes a matrix of them."""
 
-    def __init__(self, handle: _library.Handle, address: int, shape: Tuple[int, ...], typestr: str) -> None:
-        self._handle = handle
-        self.__cuda_array_interface__ = {"shape": shape, "typestr": typestr, "data": (address or 0, False), "version": 3}
-
-
-def _addresses(handle: _library.Handle) -> Tuple[int, int, int, int]:
-    library = _library.library()
-    parts = [getattr(library, f"spmm_device_matrix_{part}")(handle.pointer) or 0 for part in ("indptr", "indices", "data")]
-    return (library.spmm_device_matrix_num_blocks(handle.pointer), *parts)
+    indptr: Any
+    indices: Any
+    data: Any
+    matrix: Callable[[Any, Any, Any, Tuple[int, int]], Any]
 
 
 class Call:
-    """One product on the device: operands, stream, memory, and the result in the caller's library."""
+    """A call of the library on a device: stream, memory, and results in the library of the first matrix."""
 
-    def __init__(self, a: Any, b: Any) -> None:
-        self._torch, self._cupy = _torch_of(a), None
+    def __init__(self, first: Any) -> None:
+        self._torch, self._cupy = _torch_of(first), None
+        self._is_cupy = _is_cupy(first)
         self.device: Optional[int] = None
-        if (self._torch is None) != (_torch_of(b) is None) or _is_cupy(a) != _is_cupy(b) or not is_on_device(b):
-            raise _format_error("matrix B", "is of another library than matrix A, or on the host", "pass both alike")
         self._memory: Optional[Memory] = None
-        stream = 0
         if self._torch is not None:
-            torch = self._torch
-            self.device = a.device.index
-            stream = torch.cuda.current_stream(a.device).cuda_stream
-            self.a, self.b = _of_torch(a, "matrix A", torch), _of_torch(b, "matrix B", torch)
+            self.device = first.device.index
+            stream = self._torch.cuda.current_stream(first.device).cuda_stream
             self._memory = Memory(self._make_torch)
-        elif _is_cupy(a):
+        elif self._is_cupy:
             import cupy
             self._cupy = cupy
-            self.device = a.data.device.id
+            self.device = first.data.device.id
             stream = cupy.cuda.get_current_stream().ptr
-            self.a, self.b = _of_cupy(a, "matrix A", cupy), _of_cupy(b, "matrix B", cupy)
             self._memory = Memory(self._make_cupy)
         else:
-            self.a, self.b = _of_tuple(a, "matrix A"), _of_tuple(b, "matrix B")
-            stream = int(a[2].__cuda_array_interface__.get("stream") or 0)
+            stream = _dlpack.describe(first[2], "matrix A, data").stream
         allocate = self._memory.callback if self._memory is not None else _library.AllocateFn()
         self.struct = _library.DeviceCallStruct(stream=stream, allocate=allocate)
+
+    def is_alike(self, matrix: Any) -> bool:
+        """Whether a matrix lies on a device, and belongs to the same library."""
+        return (is_on_device(matrix) and (self._torch is None) == (_torch_of(matrix) is None)
+                and self._is_cupy == _is_cupy(matrix))
+
+    def arrays_of(self, matrices: List[Any], names: List[str]) -> List[Arrays]:
+        """Errors: FormatError."""
+        for matrix, name in zip(matrices, names):
+            if not self.is_alike(matrix):
+                raise _format_error(name, "is of another library than the first one, or on the host", "pass all alike")
+        if self._torch is not None:
+            parts = [_parts_of_torch(matrix, name, self._torch) for matrix, name in zip(matrices, names)]
+            addresses, kept = _addresses_of_elements([part[2] for part in parts], names, self._torch)
+            return [Arrays(indptr.data_ptr(), indices.data_ptr(), address, 8 * indptr.element_size(), indices.numel(),
+                           values.shape[1], (matrix.shape[0], matrix.shape[1]), (indptr, indices, kept))
+                    for matrix, (indptr, indices, values), address in zip(matrices, parts, addresses)]
+        if self._is_cupy:
+            rows = [matrix.tocsr() for matrix in matrices]
+            addresses, kept = _addresses_of_elements([csr.data for csr in rows], names, self._cupy)
+            return [Arrays(csr.indptr.data.ptr, csr.indices.data.ptr, address, 8 * csr.indptr.dtype.itemsize,
+                           int(csr.indices.size), 1, tuple(csr.shape), (csr, kept)) for csr, address in zip(rows, addresses)]
+        return [_of_tuple(matrix, name) for matrix, name in zip(matrices, names)]
 
     def _make_torch(self, num_bytes: int) -> Tuple[Any, int]:
         made = self._torch.empty(num_bytes, dtype=self._torch.uint8, device=f"cuda:{self.device}")
@@ -243,40 +257,50 @@ class Call:
         if self._memory is not None:
             self._memory.close()
 
-    def result(self, handle: _library.Handle) -> Any:
-        """The result as the caller's library has such matrices."""
-        num_blocks, *addresses = _addresses(handle)
-        num_saturated = _library.library().spmm_device_matrix_num_saturated(handle.pointer)
-        shape = (self.a.shape[0], self.b.shape[1])
-        side = self.a.side
+    def shared(self, handle: _library.Handle, indptr: Tuple[int, int], index_bits: int, side: int) -> Shared:
+        """The arrays of a result; indptr: address and length of the one that is wanted."""
+        library, pointer = _library.library(), handle.pointer
+        num_blocks = library.spmm_device_matrix_num_blocks(pointer)
+        indices, data = (getattr(library, f"spmm_device_matrix_{part}")(pointer) or 0 for part in ("indices", "data"))
         if self._memory is None:
-            kind = f"<i{self.a.index_bits // 8}"
-            shapes = [(shape[0] // side + 1,), (num_blocks,), (num_blocks, side, side)]
-            parts = [_Part(handle, at, one, how) for at, one, how in zip(addresses, shapes, (kind, kind, "<u4"))]
-            return DeviceResult(*parts, shape=shape, saturated_elements=num_saturated)
+            kind = f"<i{index_bits // 8}"
+            where = (_dlpack.CUDA, library.spmm_device_matrix_device(pointer))
+            described = ((indptr[0], (indptr[1],), kind), (indices, (num_blocks,), kind),
+                         (data, (num_blocks, side, side), "<u4"))
+            return Shared(*(_dlpack.DeviceArray(handle, *one, where) for one in described),
+                          matrix=lambda *parts: DeviceResult(*parts, saturated_elements=None))
         owners = self._memory.take()[0]
-        held = [owners.get(address) for address in addresses]
-        made = self._make_torch_matrix(held, shape, side) if self._torch is not None else self._make_cupy_matrix(held, shape)
+        held = [owners.get(address) for address in (indptr[0], indices, data)]
+        return self._of_torch(held, index_bits, side) if self._torch is not None else self._of_cupy(held, index_bits)
+
+    def result(self, handle: _library.Handle, a: Arrays, b: Arrays) -> Any:
+        """The result of one product as the caller's library has such matrices."""
+        shape = (a.shape[0], b.shape[1])
+        address = _library.library().spmm_device_matrix_indptr(handle.pointer) or 0
+        shared = self.shared(handle, (address, shape[0] // a.side + 1), a.index_bits, a.side)
+        made = shared.matrix(shared.indptr, shared.indices, shared.data, shape)
+        num_saturated = _library.library().spmm_device_matrix_num_saturated(handle.pointer)
+        if isinstance(made, DeviceResult):
+            return made._replace(saturated_elements=num_saturated)
         made.saturated_elements = num_saturated
         return made
 
-    def _make_torch_matrix(self, held: List[Any], shape: Tuple[int, int], side: int) -> Any:
+    def _of_torch(self, held: List[Any], index_bits: int, side: int) -> Shared:
         torch = self._torch
-        index = torch.int64 if self.a.index_bits == 64 else torch.int32
+        index = torch.int64 if index_bits == 64 else torch.int32
         empty = torch.empty(0, dtype=torch.uint8, device=f"cuda:{self.device}")
-        indptr, indices = (empty if part is None else part for part in held[:2])
+        indptr, indices = ((empty if part is None else part).view(index) for part in held[:2])
         data = (empty if held[2] is None else held[2]).view(torch.int32).to(torch.int64) & 0xFFFFFFFF
-        indptr, indices = indptr.view(index), indices.view(index)
-        if side == 1:
-            return torch.sparse_csr_tensor(indptr, indices, data, shape)
-        return torch.sparse_bsr_tensor(indptr, indices, data.view(-1, side, side), shape)
+        make = torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor
+        return Shared(indptr, indices, data if side == 1 else data.view(-1, side, side), make)
 
-    def _make_cupy_matrix(self, held: List[Any], shape: Tuple[int, int]) -> Any:
+    def _of_cupy(self, held: List[Any], index_bits: int) -> Shared:
         from cupyx.scipy import sparse  # type: ignore[import-not-found]
         cupy = self._cupy
         assert cupy is not None
-        index = cupy.int64 if self.a.index_bits == 64 else cupy.int32
+        index = cupy.int64 if index_bits == 64 else cupy.int32
         empty = cupy.empty(0, dtype=cupy.uint8)
         indptr, indices = ((empty if part is None else part).view(index) for part in held[:2])
         data = (empty if held[2] is None else held[2]).view(cupy.uint32).astype(cupy.float64)
-        return sparse.csr_matrix((data, indices, indptr), shape=shape)
+        return Shared(indptr, indices, data, lambda indptr, indices, data, shape: sparse.csr_matrix(
+            (data, indices, indptr), shape=shape))

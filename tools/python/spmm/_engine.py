@@ -7,13 +7,13 @@ import functools
 import json
 import os
 import threading
-from typing import Any, Callable, Dict, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _device, _errors, _library
+from . import _device, _errors, _library, _many
 from ._interrupt import interruptible
-from ._matrix import Bsr, Matrix, Operand, common_side, find_scipy, from_handle
+from ._matrix import Blocksize, Bsr, Matrix, Operand, common_side, find_scipy, from_handle
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, int, int], Any]
@@ -133,7 +133,7 @@ class Engine:
         self._handle: Optional[_library.Handle] = _library.Handle("spmm_engine_destroy")
         _library.check(_library.library().spmm_engine_create(options, self._handle.pointer))
 
-    def multiply(self, a: Matrix, b: Matrix, *, blocksize: Optional[int] = None, backend: Optional[str] = None,
+    def multiply(self, a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
                  kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
                  transpose_b: bool = False, on_saturation: str = "report", progress: Optional[Progress] = None,
                  report: Optional[Dict[str, Any]] = None) -> Any:
@@ -142,7 +142,11 @@ class Engine:
             if blocksize is not None or transpose_a or transpose_b or verify or progress is not None:
                 raise _errors.make(_errors.UsageError, "blocksize, transpose_a, transpose_b, verify, progress",
                                    "do not go with matrices on a device", "leave them out")
-            return self._multiply_on_device(_device.Call(a, b), backend, kernel, on_saturation, report)
+            call = _device.Call(a)
+            left, right = call.arrays_of([a, b], ["matrix A", "matrix B"])
+            return self._run_on_device(
+                call, lambda *rest: _library.library().spmm_multiply_device(rest[0], left.struct, right.struct, *rest[1:]),
+                lambda handle: call.result(handle, left, right), (backend, kernel, on_saturation), report)
         m = common_side(a, b, blocksize)
         left, right = Operand(a, m, "matrix A"), Operand(b, m, "matrix B")
         call = _Call(progress, {"backend": backend, "kernel": kernel},
@@ -166,21 +170,31 @@ class Engine:
             product.saturated_elements = _library.library().spmm_report_num_saturated(made.pointer)
         return product
 
-    def _multiply_on_device(self, call: _device.Call, backend: Optional[str], kernel: Optional[str],
-                            on_saturation: str, report: Optional[Dict[str, Any]]) -> Any:
+    def multiply_many(self, products: Iterable[Tuple[Matrix, Matrix]], *, kernel: Optional[str] = None,
+                      on_saturation: str = "report", report: Optional[Dict[str, Any]] = None) -> _many.DeviceProducts:
+        """Many products on a GPU; see :func:`spmm.multiply_many`."""
+        call = _many.ManyCall(products)
+        table, count = call.table.ctypes.data, call.num_products
+        return self._run_on_device(
+            call, lambda *rest: _library.library().spmm_multiply_many_device(rest[0], table, count, *rest[1:]),
+            call.products, (None, kernel, on_saturation), report)
+
+    def _run_on_device(self, call: _device.Call, function: Callable[..., int], result: Callable[[_library.Handle], Any],
+                       choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]]) -> Any:
         # On this thread: it has the device current for the memory that the library asks for.
-        texts = {name: None if text is None else text.encode() for name, text in (("backend", backend), ("kernel", kernel))}
+        backend, kernel, on_saturation = choices
+        texts = {name: _library.c_text(name, None if text is None else text.encode())
+                 for name, text in (("backend", backend), ("kernel", kernel))}
         options = _library.ProductOptions(on_saturation=_on_saturation(on_saturation), **texts)
         handle = _library.Handle("spmm_device_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
             with self._use() as engine:
-                call.check(_library.library().spmm_multiply_device(
-                    engine, call.a.struct, call.b.struct, call.struct, options, handle.pointer,
-                    made.pointer if report is not None else None))
+                call.check(function(engine, call.struct, options, handle.pointer,
+                                    made.pointer if report is not None else None))
             if report is not None:
                 report.update(_json_of(made))
-            return call.result(handle)
+            return result(handle)
         finally:
             call.close()
 
@@ -253,17 +267,21 @@ def _json_of(made: _library.Handle) -> Dict[str, Any]:
     return report
 
 
-def multiply(a: Matrix, b: Matrix, **options: Any) -> Any:
+def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
+             kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
+             transpose_b: bool = False, on_saturation: str = "report", progress: Optional[Progress] = None,
+             report: Optional[Dict[str, Any]] = None) -> Any:
     """C = A * B, exact, each element at most 2**32 - 1, on an engine of its own (:class:`Engine` for many products).
 
     a, b: matrices of SciPy, two-dimensional arrays, or block-CSR arrays (indptr, indices, data). The elements of block-CSR
     matrices of uint16 are read where they are; all others must be whole numbers from 0 to 65535 and are converted.
     On a GPU: sparse_bsr and sparse_csr tensors of PyTorch give such tensors of int64, CuPy's csr_matrix gives one of
-    float64, and tuples of arrays with __cuda_array_interface__ (data of uint16) give a DeviceResult. The current stream is
-    used, results lie in memory of the caller's library, and nothing is copied to the host.
+    float64, and tuples of arrays with __cuda_array_interface__ or __dlpack__ (data of uint16; JAX has these) give a
+    DeviceResult of arrays that other libraries take by DLPack. The current stream is used, results lie in memory of the
+    caller's library, and nothing is copied to the host.
     Returns a bsr_array of uint32, or a Bsr where both are tuples.
 
-    blocksize: side of the blocks, where the matrices have none or others. backend: "cuda" or "cpu". kernel: by name.
+    blocksize: side of the blocks, where the matrices have none or others: 8 or (8, 8). backend: "cuda" or "cpu". kernel: by name.
     threads: at most. verify: recompute so many blocks of the result; "full" proves all of it (report["proof"]).
     transpose_a, transpose_b: multiply by the transposes, which are made while the matrices are read. progress: called
     with stage, work done and total, from another thread; an exception of it cancels the product. report: a
@@ -283,10 +301,43 @@ def multiply(a: Matrix, b: Matrix, **options: Any) -> Any:
         ...
     spmm._errors.FormatError: matrix A, row 0, column 1: element -1 is no whole number from 0 to 65535; scale or round the matrix before
     """
+    options: Dict[str, Any] = dict(blocksize=blocksize, backend=backend, kernel=kernel, threads=threads, verify=verify,
+                                   transpose_a=transpose_a, transpose_b=transpose_b, on_saturation=on_saturation,
+                                   progress=progress, report=report)
     if _device.is_on_device(a):
         return _engine_of_device(_device.number_of(a)).multiply(a, b, **options)
     with Engine() as engine:
         return engine.multiply(a, b, **options)
+
+
+def multiply_many(products: Iterable[Tuple[Matrix, Matrix]], *, kernel: Optional[str] = None, on_saturation: str = "report",
+                  report: Optional[Dict[str, Any]] = None) -> Sequence[Any]:
+    """Many products of matrices on a GPU in one call, each as :func:`spmm.multiply` would give it.
+
+    products: pairs (a, b) of what spmm.multiply takes on a GPU, all of one library, block side and type of indices; sizes
+    may differ. Elements that are not uint16 are checked and converted together. No products give an empty list.
+    Returns a :class:`DeviceProducts`: a sequence of matrices of that library, made of slices of arrays that all share
+    when they are asked for. Its saturated_elements are those of all products.
+    Options, errors: as spmm.multiply; messages name the product: "matrix A, product 17, indices[5]".
+
+    With PyTorch, then with CuPy:
+
+        pairs = [(a.to_sparse_bsr((8, 8)), b.to_sparse_bsr((8, 8))) for a, b in zip(lefts, rights)]
+        first = spmm.multiply_many(pairs)[0].to_dense()
+
+        products = spmm.multiply_many([(a, a.T.tocsr()) for a in matrices])
+        first = products[0].toarray()
+
+    >>> import spmm
+    >>> spmm.multiply_many([])
+    []
+    """
+    pairs = list(products)
+    if not pairs:
+        return []
+    first = pairs[0][0] if isinstance(pairs[0], (tuple, list)) and pairs[0] else None
+    number = _device.number_of(first) if _device.is_on_device(first) else None
+    return _engine_of_device(number).multiply_many(pairs, kernel=kernel, on_saturation=on_saturation, report=report)
 
 
 @functools.lru_cache(maxsize=None)
@@ -295,10 +346,15 @@ def _engine_of_device(number: Optional[int]) -> Engine:
     return Engine(devices=number)
 
 
-def multiply_files(a: Path, b: Path, out: Path, **options: Any) -> Dict[str, Any]:
+def multiply_files(a: Path, b: Path, out: Path, *, backend: Optional[str] = None, kernel: Optional[str] = None,
+                   threads: int = 0, verify: Verify = 0, parts: int = 0, durable: bool = False, no_clobber: bool = False,
+                   transpose_a: bool = False, transpose_b: bool = False, on_saturation: str = "report",
+                   progress: Optional[Progress] = None) -> Dict[str, Any]:
     """Multiplies two files into a third on an engine of its own; see :meth:`Engine.multiply_files`."""
     with Engine() as engine:
-        return engine.multiply_files(a, b, out, **options)
+        return engine.multiply_files(a, b, out, backend=backend, kernel=kernel, threads=threads, verify=verify, parts=parts,
+                                     durable=durable, no_clobber=no_clobber, transpose_a=transpose_a,
+                                     transpose_b=transpose_b, on_saturation=on_saturation, progress=progress)
 
 
 def read(path: Path, dtype: Any = None) -> Any:
@@ -320,7 +376,7 @@ def read(path: Path, dtype: Any = None) -> Any:
     return from_handle(matrix, wants_scipy=find_scipy() is not None)
 
 
-def write(path: Path, matrix: Matrix, *, blocksize: Optional[int] = None) -> None:
+def write(path: Path, matrix: Matrix, *, blocksize: Optional[Blocksize] = None) -> None:
     """Writes a matrix to a file of blocks, padded with zeros to a square: block matrices of uint32 as results, others as
     operands. Errors: FormatError, OutputError, IoError.
     """

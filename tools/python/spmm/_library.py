@@ -7,7 +7,7 @@ import functools
 import operator
 import os
 import pathlib
-from ctypes import POINTER, c_char_p, c_int32, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
 from typing import Optional
 
@@ -75,6 +75,12 @@ class DeviceCallStruct(_Sized):
                 ("allocate_context", c_void_p)]
 
 
+class ArrayStruct(_Sized):
+    _fields_ = [("struct_size", c_uint64), ("data", c_void_p), ("shape", c_int64 * 3), ("num_dimensions", c_int32),
+                ("element_bits", c_int32), ("is_unsigned", c_int32), ("device_type", c_int32), ("device", c_int32),
+                ("reserved", c_int32)]
+
+
 _HANDLE = POINTER(c_void_p)
 _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_version": (c_char_p, []),
@@ -94,7 +100,15 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_multiply_files": (c_int32, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(ProductOptions), _HANDLE]),
     "spmm_multiply_device": (c_int32, [c_void_p, POINTER(DeviceBsrStruct), POINTER(DeviceBsrStruct),
                                        POINTER(DeviceCallStruct), POINTER(ProductOptions), _HANDLE, _HANDLE]),
+    "spmm_multiply_many_device": (c_int32, [c_void_p, c_void_p, c_uint64, POINTER(DeviceCallStruct),
+                                            POINTER(ProductOptions), _HANDLE, _HANDLE]),
     "spmm_device_matrix_destroy": (None, [c_void_p]),
+    "spmm_device_matrix_device": (c_int32, [c_void_p]),
+    "spmm_device_matrix_first_rows": (c_void_p, [c_void_p]),
+    "spmm_device_matrix_fetch_first_blocks": (c_int32, [c_void_p, c_void_p]),
+    "spmm_device_matrix_indptrs": (c_void_p, [c_void_p]),
+    "spmm_make_dlpack": (c_int32, [c_void_p, POINTER(ArrayStruct), c_int32, _HANDLE]),
+    "spmm_destroy_dlpack_capsule": (None, [c_void_p]),
     "spmm_device_matrix_num_blocks": (c_uint64, [c_void_p]),
     "spmm_device_matrix_num_saturated": (c_uint64, [c_void_p]),
     "spmm_device_matrix_indptr": (c_void_p, [c_void_p]),
@@ -178,5 +192,6 @@ class Handle:
             self.close()
 
 
-__all__ = ["MAX_32", "MAX_64", "AllocateFn", "BsrStruct", "DeviceBsrStruct", "DeviceCallStruct", "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "c_text", "check",
-           "last_error", "library", "whole_number"]
+__all__ = ["MAX_32", "MAX_64", "AllocateFn", "ArrayStruct", "BsrStruct", "DeviceBsrStruct", "DeviceCallStruct",
+           "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "c_text", "check", "last_error", "library",
+           "whole_number"]

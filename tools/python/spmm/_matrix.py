@@ -14,6 +14,7 @@ MAX_ELEMENT = 65535
 MAX_RESULT = 2**32 - 1
 MAX_SIDE = 64
 
+Blocksize = Union[int, Tuple[int, int]]
 Matrix = Any  # of SciPy, a 2-D array, Bsr, or a tuple (indptr, indices, data)
 
 
@@ -87,8 +88,22 @@ def _side_of(matrix: Matrix, name: str) -> int:
     return 0 if bsr is None else bsr.data.shape[1]
 
 
-def common_side(a: Matrix, b: Matrix, blocksize: Optional[int]) -> int:
+def square_side(blocksize: Any) -> Any:
+    """8 of (8, 8), as SciPy and PyTorch write it; other things as they are. Errors: UsageError (not square)."""
+    if not isinstance(blocksize, (tuple, list)):
+        return blocksize
+    if len(blocksize) != 2 or blocksize[0] != blocksize[1]:
+        raise _errors.make(_errors.UsageError, "blocksize", f"is {blocksize!r}", "give one number, or the same twice")
+    return blocksize[0]
+
+
+def common_side(a: Matrix, b: Matrix, blocksize: Optional[Blocksize]) -> int:
     """Block side of a product: what is asked for, else what the blocks of both have in common, else 1."""
+    for matrix, name in ((a, "matrix A"), (b, "matrix B")):
+        if isinstance(matrix, list):
+            raise _errors.make(_errors.UsageError, name, "is a list", "give a matrix: numpy.array(rows), or a tuple "
+                               "(indptr, indices, data); spmm.multiply_many takes a list of pairs")
+    blocksize = square_side(blocksize)
     if blocksize is not None:
         return _library.whole_number("blocksize", blocksize, 1, MAX_SIDE)
     side = math.gcd(_side_of(a, "matrix A"), _side_of(b, "matrix B"))

@@ -1,0 +1,50 @@
+// Many products in device memory as one whose operands have them on the diagonal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/arrays/device_arrays.hpp"
+#include "cuda/device/pinned_ring.hpp"
+#include "cuda/operands/upload.hpp"
+#include "kernels/blocks/gather.hpp"
+
+namespace spmm::cuda {
+
+/// The operands of many products, gathered to two. Work is done in the order of target.memory.stream(), behind the work
+/// of the caller's stream at the moment of the call.
+class GatheredProducts {
+ public:
+  /// Waits for the stream. All references must outlive it. Values: the ring's slots are back, and one will be again.
+  /// Errors: DeviceError (memory that is not this device's), FormatError (indptr or indices of a product), OutOfMemory.
+  GatheredProducts(const DeviceArrays& arrays, const UploadTarget& target, PinnedRing& ring);
+
+  [[nodiscard]] DeviceArrays operands() const;
+  /// Gives back what has been read: all but the elements of A.
+  void drop_read();
+  /// Makes the one result that of many products. Errors: OutOfMemory.
+  void finish();
+
+ private:
+  /// One operand of all products.
+  struct Side {
+    DeviceBuffer<kernels::GatherItem> items;
+    DeviceBuffer<std::byte> indptr;
+    DeviceBuffer<std::byte> indices;
+    DeviceBuffer<std::uint16_t> values;
+    DeviceBsrView view;  // the gathered matrix
+  };
+
+  void upload_items(DeviceBsrView DevicePair::*operand, Side& side, PinnedRing& ring);
+  void gather(const DeviceBsrView& sizes, kernels::ArrayFindings* findings, Side& side);
+  void check_found(DeviceBsrView DevicePair::*operand, kernels::ArrayFindings found) const;
+  [[nodiscard]] kernels::GatherTable table_of(const Side& side) const;
+
+  const DeviceArrays& arrays_;
+  DeviceMemory& memory_;
+  StageEvents& events_;
+  Side a_;
+  Side b_;
+};
+
+}  // namespace spmm::cuda

@@ -1,0 +1,425 @@
+// Many products in device memory in one call: each equals the CPU's, and what is wrong with one is reported by its
+// number.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/check.hpp"
+#include "spmm/spmm.hpp"
+#include "support/catch.hpp"
+#include "support/on_device.hpp"
+
+namespace {
+
+using namespace spmm;
+
+using test::on_host;
+using test::OnDevice;
+using Operand = BsrMatrix<std::uint16_t>;
+using ManyOperands = std::vector<std::pair<Operand, Operand>>;
+
+/// The arrays of many operands, one behind the other in three allocations. Values: elements begin `lead` elements
+/// behind a border of 16 bytes.
+template <class Index>
+class ManyOnDevice {
+ public:
+  explicit ManyOnDevice(const ManyOperands& operands, std::size_t lead = 0)
+      : indptr_(joined<Index>(operands, &Operand::indptr, 0)),
+        indices_(joined<Index>(operands, &Operand::indices, 0)),
+        values_(joined<std::uint16_t>(operands, &Operand::data, lead)) {
+    const Index* indptr = indptr_.data();
+    const Index* indices = indices_.data();
+    const std::uint16_t* values = values_.data() + lead;
+    const auto view = [&](const Operand& matrix) {
+      const DeviceBsrView made{.rows = matrix.rows,
+                               .cols = matrix.cols,
+                               .m = matrix.m,
+                               .num_blocks = matrix.indices.size(),
+                               .indptr = indptr,
+                               .indices = indices,
+                               .index_bytes = sizeof(Index),
+                               .values = values};
+      indptr += matrix.indptr.size();
+      indices += matrix.indices.size();
+      values += matrix.data.size();
+      return made;
+    };
+    for (const auto& operand : operands) {
+      pairs.emplace_back();
+      pairs.back().a = view(operand.first);
+      pairs.back().b = view(operand.second);
+    }
+  }
+
+  std::vector<DevicePair> pairs;
+
+ private:
+  template <class To, class From>
+  static std::vector<To> joined(const ManyOperands& operands, std::vector<From> Operand::*part, std::size_t lead) {
+    std::vector<To> all(lead);
+    for (const auto& operand : operands) {
+      for (const Operand* const matrix : {&operand.first, &operand.second}) {
+        for (const From value : matrix->*part) all.push_back(static_cast<To>(value));
+      }
+    }
+    return all;
+  }
+
+  OnDevice<Index> indptr_;
+  OnDevice<Index> indices_;
+  OnDevice<std::uint16_t> values_;
+};
+
+/// Block columns of a row in any order.
+Operand random_operand(std::mt19937& random, std::uint32_t rows, std::uint32_t cols, std::uint32_t m, double density,
+                       std::uint32_t max_value) {
+  Operand matrix{.rows = std::uint64_t{rows} * m, .cols = std::uint64_t{cols} * m, .m = m};
+  std::bernoulli_distribution is_stored(density);
+  std::uniform_int_distribution<std::uint32_t> element(0, max_value);
+  matrix.indptr.push_back(0);
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    std::vector<std::int64_t> columns;
+    for (std::uint32_t j = 0; j < cols; ++j) {
+      if (is_stored(random)) columns.push_back(j);
+    }
+    std::shuffle(columns.begin(), columns.end(), random);
+    matrix.indices.insert(matrix.indices.end(), columns.begin(), columns.end());
+    matrix.indptr.push_back(static_cast<std::int64_t>(matrix.indices.size()));
+  }
+  matrix.data.resize(matrix.indices.size() * m * m);
+  for (std::uint16_t& value : matrix.data) value = static_cast<std::uint16_t>(element(random));
+  return matrix;
+}
+
+/// Products of many shapes; every fifth operand has no blocks.
+ManyOperands random_operands(std::mt19937& random, std::uint32_t m, unsigned count, std::uint32_t max_value) {
+  ManyOperands operands;
+  const std::uint32_t most = std::max(2u, 80u / m);
+  const auto side = [&] { return 1 + static_cast<std::uint32_t>(random() % most); };
+  const auto density = [&] { return random() % 5 == 0 ? 0.0 : 0.02 + 0.1 * static_cast<double>(random() % 8); };
+  for (unsigned x = 0; x < count; ++x) {
+    const std::uint32_t rows = side();
+    const std::uint32_t inner = side();
+    const std::uint32_t cols = side();
+    Operand a = random_operand(random, rows, inner, m, density(), max_value);
+    Operand b = random_operand(random, inner, cols, m, density(), max_value);
+    operands.emplace_back(std::move(a), std::move(b));
+  }
+  return operands;
+}
+
+/// Results as matrices of their own.
+template <class Index>
+std::vector<BsrMatrix<std::uint32_t>> split(const DeviceBsrBatch& batch, const ManyOperands& operands) {
+  const DeviceBsrMatrix& all = batch.all;
+  const std::size_t rows = all.rows / all.m;
+  const auto indptr = on_host<Index>(all.indptr.get(), rows + 1);
+  const auto indptrs = on_host<Index>(batch.indptrs.get(), rows + operands.size());
+  const auto indices = on_host<Index>(all.indices.get(), all.num_blocks);
+  const auto values = on_host<std::uint32_t>(all.values.get(), all.num_blocks * all.m * all.m);
+  const auto first_block = on_host<Index>(batch.first_block.get(), operands.size() + 1);
+  REQUIRE(batch.first_row.size() == operands.size() + 1);
+  REQUIRE(batch.first_row.back() == rows);
+  REQUIRE(static_cast<std::uint64_t>(first_block.back()) == all.num_blocks);
+  std::vector<BsrMatrix<std::uint32_t>> results;
+  for (std::size_t x = 0; x < operands.size(); ++x) {
+    const std::size_t begin = batch.first_row[x];
+    const std::size_t end = batch.first_row[x + 1];
+    const auto first = static_cast<std::size_t>(first_block[x]);
+    const auto last = static_cast<std::size_t>(first_block[x + 1]);
+    const std::size_t elements = std::size_t{all.m} * all.m;
+    BsrMatrix<std::uint32_t> result{
+        .rows = operands[x].first.rows, .cols = operands[x].second.cols, .m = all.m, .indptr = {}, .indices = {}};
+    const auto at = [](const auto& of, std::size_t place) { return of.begin() + static_cast<std::ptrdiff_t>(place); };
+    result.indptr.assign(at(indptrs, begin + x), at(indptrs, end + x + 1));
+    result.indices.assign(at(indices, first), at(indices, last));
+    result.data.assign(at(values, first * elements), at(values, last * elements));
+    bool is_same = true;
+    for (std::size_t row = begin; row <= end; ++row) {
+      is_same = is_same && indptr[row] - first_block[x] == indptrs[row + x];
+    }
+    REQUIRE(is_same);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+/// One call; each result equals the CPU's. Values: pairs = the operands on the device.
+template <class Index>
+void require_right(Engine& engine, const ManyOperands& operands, const std::vector<DevicePair>& pairs,
+                   const DeviceCall& call = {}) {
+  Report report;
+  const DeviceBsrBatch batch = engine.multiply_many(pairs, call, {}, &report);
+  check(cudaStreamSynchronize(call.stream), "stream");
+  std::uint64_t num_saturated = 0;
+  const auto results = split<Index>(batch, operands);
+  for (std::size_t x = 0; x < operands.size(); ++x) {
+    INFO("product " << x);
+    ProductOptions on_cpu;
+    on_cpu.backend = Backend::cpu;
+    Report alone;
+    const auto expected = spmm::multiply(engine, operands[x].first.view(), operands[x].second.view(), on_cpu, &alone);
+    REQUIRE((results[x] == expected));
+    num_saturated += alone.saturated_elements;
+  }
+  CHECK(batch.all.num_saturated == num_saturated);
+  CHECK(report.saturated_elements == num_saturated);
+}
+
+template <class Index>
+void require_right(Engine& engine, const ManyOperands& operands, std::size_t lead = 0, const DeviceCall& call = {}) {
+  const ManyOnDevice<Index> on_device(operands, lead);
+  require_right<Index>(engine, operands, on_device.pairs, call);
+}
+
+std::string message_of(Engine& engine, const std::vector<DevicePair>& products) {
+  try {
+    engine.multiply_many(products, {});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// Many products of n = 64, m = 8 with two blocks in each row, in three arrays; an indptr for all.
+struct SmallProducts {
+  static constexpr std::uint32_t kM = 8;
+  static constexpr std::size_t kSide = 8;  // in blocks
+  static constexpr std::size_t kBlocks = 16;
+  static constexpr std::size_t kElements = kM * kM;
+
+  explicit SmallProducts(std::size_t count)
+      : indptr(kSide + 1), indices(2 * count * kBlocks), values(indices.size() * kElements) {
+    std::uint64_t state = 77;
+    const auto next = [&state] {  // Knuth's MMIX generator
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      return state >> 32;
+    };
+    for (std::size_t i = 0; i <= kSide; ++i) indptr[i] = static_cast<std::int32_t>(2 * i);
+    for (std::size_t x = 0; x < indices.size(); x += 2) {
+      const std::uint64_t column = next() % kSide;
+      indices[x] = static_cast<std::int32_t>(column);
+      indices[x + 1] = static_cast<std::int32_t>((column + 1 + next() % (kSide - 1)) % kSide);
+    }
+    for (std::uint16_t& value : values) value = static_cast<std::uint16_t>(next());
+  }
+
+  /// Adds the products of a block row of A; sums [kSide, m, m].
+  void add_row(std::size_t product, std::size_t row, std::vector<std::uint64_t>& sums) const {
+    const std::size_t a = 2 * product * kBlocks;
+    const std::size_t b = a + kBlocks;
+    for (std::size_t p = a + 2 * row; p < a + 2 * row + 2; ++p) {
+      const std::size_t meets = b + 2 * static_cast<std::size_t>(indices[p]);
+      for (std::size_t q = meets; q < meets + 2; ++q) {
+        std::uint64_t* const to = sums.data() + static_cast<std::size_t>(indices[q]) * kElements;
+        const std::uint16_t* const left = values.data() + p * kElements;
+        const std::uint16_t* const right = values.data() + q * kElements;
+        for (std::size_t e = 0; e < kElements * kM; ++e) {  // (row, inner, column)
+          to[e / kElements * kM + e % kM] += std::uint64_t{left[e / kM]} * right[e % kElements];
+        }
+      }
+    }
+  }
+
+  std::vector<std::int32_t> indptr;
+  std::vector<std::int32_t> indices;
+  std::vector<std::uint16_t> values;
+};
+
+/// Results of such products on the host.
+struct SmallResults {
+  SmallResults(const DeviceBsrBatch& batch, std::size_t count)
+      : first_block(on_host<std::int32_t>(batch.first_block.get(), count + 1)),
+        indptrs(on_host<std::int32_t>(batch.indptrs.get(), count * (SmallProducts::kSide + 1))),
+        indices(on_host<std::int32_t>(batch.all.indices.get(), batch.all.num_blocks)),
+        values(on_host<std::uint32_t>(batch.all.values.get(), batch.all.num_blocks * SmallProducts::kElements)) {}
+
+  /// Checks a block row that begins at block `at`, which becomes its end. Returns whether it is right.
+  bool check_row(const std::vector<std::uint64_t>& sums, std::size_t& at) {
+    constexpr std::size_t kElements = SmallProducts::kElements;
+    for (std::size_t j = 0; j < SmallProducts::kSide; ++j) {
+      const std::uint64_t* const sum = sums.data() + j * kElements;
+      if (std::all_of(sum, sum + kElements, [](std::uint64_t s) { return s == 0; })) continue;
+      if (at >= indices.size() || indices[at] != static_cast<std::int32_t>(j)) return false;
+      for (std::size_t e = 0; e < kElements; ++e) {
+        const std::uint64_t clamped = std::min<std::uint64_t>(sum[e], 0xFFFF'FFFFu);
+        if (values[at * kElements + e] != clamped) return false;
+        if (clamped == 0xFFFF'FFFFu) ++num_saturated;
+      }
+      ++at;
+    }
+    return true;
+  }
+
+  std::vector<std::int32_t> first_block;
+  std::vector<std::int32_t> indptrs;
+  std::vector<std::int32_t> indices;
+  std::vector<std::uint32_t> values;
+  std::uint64_t num_saturated = 0;
+};
+
+}  // namespace
+
+TEST_CASE("many products: 300 of many shapes equal the CPU's, one by one") {
+  Engine engine;
+  std::mt19937 random(21);
+  for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 16u, 33u}) {
+    INFO("m " << m);
+    const std::uint32_t max_value = m % 2 == 0 ? 65535 : 4095;
+    require_right<std::int32_t>(engine, random_operands(random, m, 38, max_value), m % 4);
+  }
+  require_right<std::int64_t>(engine, random_operands(random, 4, 20, 65535), 1);
+}
+
+TEST_CASE("many products: none, one, only empty ones, streams and allocators") {
+  Engine engine;
+  std::mt19937 random(22);
+  const DeviceBsrBatch none = engine.multiply_many({}, {});
+  CHECK(none.first_row == std::vector<std::uint64_t>{0});
+  CHECK(none.all.num_blocks == 0);
+  require_right<std::int32_t>(engine, random_operands(random, 8, 1, 65535));
+
+  ManyOperands empty;
+  for (int x = 0; x < 3000; ++x) {
+    empty.emplace_back(random_operand(random, 2, 3, 4, 0, 1), random_operand(random, 3, 1, 4, 0, 1));
+  }
+  require_right<std::int32_t>(engine, empty);
+  empty.emplace_back(random_operand(random, 30, 20, 4, 0.5, 65535), random_operand(random, 20, 9, 4, 0.5, 65535));
+  require_right<std::int32_t>(engine, empty);
+
+  // Operands in the allocations of two owners by turns.
+  ManyOperands operands = random_operands(random, 4, 12, 2047);
+  const ManyOperands others = random_operands(random, 4, 12, 2047);
+  const ManyOnDevice<std::int32_t> first(operands);
+  const ManyOnDevice<std::int32_t> second(others);
+  std::vector<DevicePair> pairs = first.pairs;
+  for (std::size_t x = 0; x < pairs.size(); x += 2) {
+    operands[x] = others[x];
+    pairs[x] = second.pairs[x];
+  }
+  require_right<std::int32_t>(engine, operands, pairs);
+
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  int num_held = 0;
+  const DeviceCall call{.stream = stream,
+                        .allocator = {.allocate = [&](std::uint64_t bytes, std::uint64_t, CUstream_st*) -> void* {
+                                        void* data = nullptr;
+                                        if (cudaMalloc(&data, bytes) != cudaSuccess) return nullptr;
+                                        ++num_held;
+                                        return data;
+                                      },
+                                      .release =
+                                          [&](void* data, CUstream_st*) {
+                                            cudaFree(data);
+                                            --num_held;
+                                          }}};
+  require_right<std::int32_t>(engine, random_operands(random, 8, 40, 2047), 0, call);
+  CHECK(num_held == 0);
+  check(cudaStreamDestroy(stream), "stream");
+}
+
+TEST_CASE("many products: what is wrong with one is reported by its number, and the next call is right") {
+  Engine engine;
+  std::mt19937 random(23);
+  ManyOperands good;
+  for (int x = 0; x < 40; ++x) {
+    good.emplace_back(random_operand(random, 6, 7, 4, 0.5, 2047), random_operand(random, 7, 5, 4, 0.5, 2047));
+  }
+  const auto message = [&](const ManyOperands& bad) {
+    const std::string said = message_of(engine, ManyOnDevice<std::int32_t>(bad).pairs);
+    require_right<std::int32_t>(engine, good);
+    return said;
+  };
+  ManyOperands bad = good;
+  bad[17].first.indices[5] = 7;
+  CHECK(message(bad).starts_with("matrix A, product 17, indices[5]: the block column is not in 0 to 6"));
+  bad[3].first.indices[1] = -1;
+  CHECK(message(bad).starts_with("matrix A, product 3, indices[1]:"));
+  bad = good;
+  bad[39].second.indices.back() = 5;
+  CHECK(message(bad).starts_with("matrix B, product 39, indices["));
+  bad = good;
+  bad[8].second.indptr[2] = bad[8].second.indptr[3] + 1;
+  CHECK(message(bad).starts_with("matrix B, product 8, indptr[2] and indptr[3]:"));
+  bad = good;
+  bad[0].first.indptr[0] = 1;
+  CHECK(message(bad).starts_with("matrix A, product 0, indptr[0] and indptr[1]:"));
+  bad = good;
+  bad[20].first.indptr.back() = std::numeric_limits<std::int32_t>::max();
+  CHECK(message(bad).starts_with("matrix A, product 20, indptr[5] and indptr[6]:"));
+  bad = good;
+  const std::vector<std::int64_t>& begins = bad[11].first.indptr;
+  const auto row = static_cast<std::size_t>(*std::adjacent_find(
+      begins.begin(), begins.end(), [](std::int64_t begin, std::int64_t end) { return end > begin + 1; }));
+  bad[11].first.indices[row + 1] = bad[11].first.indices[row];
+  const std::string twice = message(bad);
+  CHECK(twice.starts_with("matrix A, product 11, indices["));
+  CHECK(twice.find("was stored before in product 11, indices[") != std::string::npos);
+
+  const ManyOnDevice<std::int32_t> on_device(good);
+  std::vector<DevicePair> pairs = on_device.pairs;
+  pairs[30].b.indices = good[30].second.indices.data();  // of the host
+  CHECK(message_of(engine, pairs).starts_with("matrix B, product 30, indices: is no device memory"));
+  pairs = on_device.pairs;
+  pairs[2].b.rows = 32;
+  CHECK_THROWS_AS(engine.multiply_many(pairs, {}), ShapeError);
+  require_right<std::int32_t>(engine, good);
+}
+
+TEST_CASE("many products: 10^5 of n = 64, m = 8, 16 blocks each, all checked") {
+  constexpr std::size_t kProducts = 100'000;
+  const SmallProducts products(kProducts);
+  const OnDevice<std::int32_t> indptr(products.indptr);
+  const OnDevice<std::int32_t> indices(products.indices);
+  const OnDevice<std::uint16_t> values(products.values);
+  const auto view = [&](std::size_t matrix) {
+    const std::size_t first = matrix * SmallProducts::kBlocks;
+    return DeviceBsrView{.rows = 64,
+                         .cols = 64,
+                         .m = SmallProducts::kM,
+                         .num_blocks = SmallProducts::kBlocks,
+                         .indptr = indptr.data(),
+                         .indices = indices.data() + first,
+                         .index_bytes = 4,
+                         .values = values.data() + first * SmallProducts::kElements};
+  };
+  std::vector<DevicePair> pairs(kProducts);
+  for (std::size_t x = 0; x < kProducts; ++x) pairs[x] = {.a = view(2 * x), .b = view(2 * x + 1)};
+  Engine engine;
+  DeviceBsrBatch batch;
+  double best_s = std::numeric_limits<double>::max();
+  for (int round = 0; round < 5; ++round) {
+    batch = {};
+    check(cudaDeviceSynchronize(), "device");
+    const auto start = std::chrono::steady_clock::now();
+    batch = engine.multiply_many(pairs, {});
+    check(cudaDeviceSynchronize(), "device");
+    best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  WARN("10^5 products: " << best_s * 1e3 << " ms, the best of 5 calls");
+
+  SmallResults results(batch, kProducts);
+  std::size_t num_wrong = 0;
+  std::vector<std::uint64_t> sums(SmallProducts::kSide * SmallProducts::kElements);
+  for (std::size_t x = 0; x < kProducts; ++x) {
+    auto at = static_cast<std::size_t>(results.first_block[x]);
+    for (std::size_t i = 0; i < SmallProducts::kSide; ++i) {
+      std::fill(sums.begin(), sums.end(), 0);
+      products.add_row(x, i, sums);
+      if (!results.check_row(sums, at)) ++num_wrong;
+      const std::int32_t end = results.indptrs[x * (SmallProducts::kSide + 1) + i + 1];
+      if (end != static_cast<std::int32_t>(at) - results.first_block[x]) ++num_wrong;
+    }
+    if (static_cast<std::int32_t>(at) != results.first_block[x + 1]) ++num_wrong;
+  }
+  CHECK(num_wrong == 0);
+  CHECK(batch.all.num_saturated == results.num_saturated);
+}
