@@ -250,6 +250,28 @@ SPMM_API spmm_status spmm_device_matrix_fetch_first_blocks(const spmm_device_mat
 /** The same: [block rows + num_products] the indptr of each product, one behind another; device. */
 SPMM_API const void* spmm_device_matrix_indptrs(const spmm_device_matrix* matrix);
 
+/** A product whose pattern stays while its values change. The engine must outlive it, and the stream of its call. One
+ * thread at a time. Since SPMM_C_API 2, as all of its functions. */
+typedef struct spmm_device_plan spmm_device_plan;
+
+/** Finds the pattern of C, of which all blocks with pairs are part, also if they are zero. a, b: their data may be
+ * NULL; if it is there, later products are fastest if their elements are about as large. options: kernel = auto, rows,
+ * row-spread or pair-list. Errors: as spmm_multiply_device(). */
+SPMM_API spmm_status spmm_plan_device(spmm_engine* engine, const spmm_device_bsr* a, const spmm_device_bsr* b,
+                                      const spmm_device_call* call, const spmm_product_options* options,
+                                      spmm_device_plan** plan);
+SPMM_API void spmm_device_plan_destroy(spmm_device_plan* plan); /**< NULL: nothing */
+/** The pattern of C, without data; it belongs to the plan. */
+SPMM_API const spmm_device_matrix* spmm_device_plan_pattern(const spmm_device_plan* plan);
+/** C = A * B in the order of a cudaStream_t, which may be captured in a graph; waits for nothing, allocates nothing and
+ * checks nothing. Shapes: a, b [blocks of the operands, side, side], c [blocks of the pattern, side, side], 8-byte
+ * aligned, device. A replay of a graph must not overlap other work of the plan. */
+SPMM_API spmm_status spmm_device_plan_multiply(spmm_device_plan* plan, const uint16_t* a, const uint16_t* b,
+                                               uint32_t* c, void* stream);
+/** Elements of such a c that are 2^32 - 1. Waits for the stream. */
+SPMM_API spmm_status spmm_device_plan_count_saturated(spmm_device_plan* plan, const uint32_t* c, void* stream,
+                                                      uint64_t* count);
+
 /** An array that DLPack describes, C-contiguous; zero is the default of every field. */
 typedef struct spmm_array {
   uint64_t struct_size;   /**< sizeof(spmm_array) */

@@ -33,6 +33,11 @@ struct spmm_device_matrix {
   spmm::DeviceBsrBatch batch{};  // of many products; its own `all` is above
 };
 
+struct spmm_device_plan {
+  spmm::DevicePlan plan;
+  spmm_device_matrix pattern{};
+};
+
 struct spmm_report {
   spmm::Report report{};
   std::string json{};
@@ -293,6 +298,39 @@ spmm_status spmm_multiply_many_device(spmm_engine* engine, const spmm_device_pai
     matrix->arrays = std::move(matrix->batch.all);
     hand_out(std::move(finished), {}, report);
     *result = matrix.release();
+  });
+}
+spmm_status spmm_plan_device(spmm_engine* engine, const spmm_device_bsr* a, const spmm_device_bsr* b,
+                             const spmm_device_call* call, const spmm_product_options* options,
+                             spmm_device_plan** plan) {
+  return guarded([&] {
+    required(engine, "engine");
+    required(plan, "plan");
+    const ProductCall product(options);
+    auto made = std::make_unique<spmm_device_plan>(
+        engine->engine.plan(device_view(a, "a"), device_view(b, "b"), device_call(call), product.options()));
+    made->pattern.arrays = made->plan.pattern();
+    *plan = made.release();
+  });
+}
+void spmm_device_plan_destroy(spmm_device_plan* plan) {
+  delete plan;
+}
+const spmm_device_matrix* spmm_device_plan_pattern(const spmm_device_plan* plan) {
+  return &plan->pattern;
+}
+spmm_status spmm_device_plan_multiply(spmm_device_plan* plan, const uint16_t* a, const uint16_t* b, uint32_t* c,
+                                      void* stream) {
+  return guarded([&] {
+    required(plan, "plan");
+    plan->plan.multiply(a, b, c, static_cast<CUstream_st*>(stream));
+  });
+}
+spmm_status spmm_device_plan_count_saturated(spmm_device_plan* plan, const uint32_t* c, void* stream, uint64_t* count) {
+  return guarded([&] {
+    required(plan, "plan");
+    required(count, "count");
+    *count = plan->plan.count_saturated(c, static_cast<CUstream_st*>(stream));
   });
 }
 const uint64_t* spmm_device_matrix_first_rows(const spmm_device_matrix* matrix) {

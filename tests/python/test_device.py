@@ -119,6 +119,11 @@ class Refusals(unittest.TestCase):
         with self.assertRaisesRegex(spmm.UsageError, "do not go with matrices on a device"):
             spmm.multiply(good, good, verify="full")
 
+    def test_plans_are_for_matrices_of_torch_and_cupy(self):
+        for given, text in ((np.eye(2), "is for matrices on a GPU"), (pretended(), "is for tensors of PyTorch")):
+            with self.assertRaisesRegex(spmm.UsageError, text):
+                spmm.plan(given, given)
+
     def test_memory_of_the_host_is_refused(self):
         with self.assertRaises(spmm.DeviceError):
             spmm.multiply(pretended(), pretended())
@@ -272,6 +277,36 @@ class Torch(unittest.TestCase):
         self.assertEqual(torch.cuda.memory_allocated(), before)
         self.assertEqual(report["plan"]["backend"], "cuda")
 
+
+    def test_plans(self):
+        for side, kind in ((1, torch.int16), (4, torch.int32), (8, torch.float32)):
+            dense = [random_blocks(64, 64, side, seed, 255) for seed in (1, 2)]
+            a, b = (self.tensor(x, side, kind) for x in dense)
+            with spmm.plan(a, b) as plan:
+                expected = product_of(*dense)
+                np.testing.assert_array_equal(plan(a.values(), b.values()).to_dense().cpu().numpy(), expected)
+                self.assertEqual(plan(a.values(), b.values()).layout, a.layout)
+                larger = [x.values().to(torch.int32) * 200 for x in (a, b)]
+                exact = product_of(*(x * 200 for x in dense))
+                np.testing.assert_array_equal(plan(*larger).to_dense().cpu().numpy(), exact)
+                out = torch.empty((plan.num_blocks, side, side), dtype=torch.int32, device="cuda")
+                given = [x.to(torch.int16) for x in larger]
+                plan.into(*given, out)  # before the capture, so that kernels are loaded
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    plan.into(*given, out)
+                out.zero_()
+                graph.replay()
+                torch.cuda.synchronize()
+                wide = (out.to(torch.int64) & 0xFFFFFFFF).reshape(plan.num_blocks, side, side)
+                make = torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor
+                found = make(plan.indptr, plan.indices, wide.reshape(-1) if side == 1 else wide, plan.shape)
+                np.testing.assert_array_equal(found.to_dense().cpu().numpy(), exact)
+                self.assertEqual(plan.count_saturated(out), int((exact == 2**32 - 1).sum()))
+                with self.assertRaisesRegex(spmm.FormatError, "elements of 16 bits"):
+                    plan.into(given[0][:-1], given[1], out)
+            with self.assertRaisesRegex(spmm.UsageError, "is closed"):
+                plan.into(*given, out)
 
     def test_many_products(self):
         for kind, side in ((torch.int16, 4), (torch.int32, 1), (torch.int64, 8), (torch.float32, 2)):

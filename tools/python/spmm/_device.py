@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -271,7 +272,66 @@ class Call:
                           matrix=lambda *parts: DeviceResult(*parts, saturated_elements=None))
         owners = self._memory.take()[0]
         held = [owners.get(address) for address in (indptr[0], indices, data)]
+        if held[2] is not None:  # it may have room for more
+            held[2] = held[2][:num_blocks * side * side * 4]
         return self._of_torch(held, index_bits, side) if self._torch is not None else self._of_cupy(held, index_bits)
+
+    def pattern(self, pattern: Any, indptr: Tuple[int, int], index_bits: int, side: int) -> Shared:
+        """The index arrays of a plan; its data are empty."""
+        borrowed = _library.Handle("spmm_device_plan_destroy")
+        borrowed.pointer = pattern
+        try:
+            return self.shared(borrowed, indptr, index_bits, side)
+        finally:
+            borrowed.pointer = ctypes.c_void_p()  # the plan's
+
+    def stream_now(self) -> int:
+        """The current stream of the library."""
+        if self._torch is not None:
+            return int(self._torch.cuda.current_stream(self.device).cuda_stream)
+        return int(self.library.cuda.get_current_stream().ptr)
+
+    def address(self, values: Any, shape: Tuple[int, ...], item: int) -> int:
+        """Of an array on the plan's device that is contiguous, and as long and wide as that. Errors: FormatError."""
+        count = shape[0] * shape[1] * shape[2]
+        if self._torch is not None:
+            is_good = (values.is_cuda and values.device.index == self.device and values.is_contiguous()
+                       and values.numel() == count and values.element_size() == item)
+            at = values.data_ptr() if is_good else 0
+        else:
+            described = _dlpack.describe(values, "values")
+            length = 1
+            for side in described.shape:
+                length *= side
+            is_good, at = length == count and int(described.typestr[2:]) == item, described.address
+        if not is_good:
+            raise _format_error("values", f"are no {count} contiguous elements of {8 * item} bits on the plan's device",
+                                f"pass an array of shape {tuple(shape)}")
+        return int(at)
+
+    @property
+    def library(self) -> Any:
+        """PyTorch or CuPy; None for arrays of others."""
+        return self._torch if self._torch is not None else self._cupy
+
+    def elements(self, values: Tuple[Any, Any], shapes: Tuple[Any, ...]) -> List[int]:
+        """Where values of 16 bits lie; others are checked and converted. Errors: FormatError."""
+        library = self.library
+        self._kept = [_elements(x, f"values of matrix {name}", library) for x, name in zip(values, "AB")]
+        return [self.address(x, shape, 2) for x, shape in zip(self._kept, shapes)]
+
+    def make_values(self, num_blocks: int, side: int) -> Any:
+        """Memory for a result, with the bits of uint32."""
+        library = self.library
+        where = {"device": f"cuda:{self.device}"} if self._torch is not None else {}
+        return library.empty((num_blocks, side, side), dtype=library.int32, **where)
+
+    def widened(self, values: Any) -> Any:
+        """The values of a result as its matrix has them."""
+        if self._torch is not None:
+            wide = values.to(self._torch.int64) & 0xFFFFFFFF
+            return wide.view(-1) if values.shape[1] == 1 else wide
+        return values.view(self.library.uint32).astype(self.library.float64).reshape(-1)
 
     def result(self, handle: _library.Handle, a: Arrays, b: Arrays) -> Any:
         """The result of one product as the caller's library has such matrices."""

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple, Uni
 
 import numpy as np
 
-from . import _device, _errors, _library, _many
+from . import _device, _errors, _library, _many, _plan
 from ._interrupt import interruptible
 from ._matrix import Blocksize, Bsr, Matrix, Operand, common_side, find_scipy, from_handle
 
@@ -179,6 +179,12 @@ class Engine:
             call, lambda *rest: _library.library().spmm_multiply_many_device(rest[0], table, count, *rest[1:]),
             call.products, (None, kernel, on_saturation), report)
 
+    def plan(self, a: Matrix, b: Matrix, *, kernel: Optional[str] = None) -> _plan.Plan:
+        """A plan for products of two patterns on a GPU; see :func:`spmm.plan`."""
+        if not _device.is_on_device(a):
+            raise _errors.make(_errors.UsageError, "plan", "is for matrices on a GPU", "use multiply() on the host")
+        return _plan.Plan(self, a, b, kernel)
+
     def _run_on_device(self, call: _device.Call, function: Callable[..., int], result: Callable[[_library.Handle], Any],
                        choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]]) -> Any:
         # On this thread: it has the device current for the memory that the library asks for.
@@ -338,6 +344,21 @@ def multiply_many(products: Iterable[Tuple[Matrix, Matrix]], *, kernel: Optional
     first = pairs[0][0] if isinstance(pairs[0], (tuple, list)) and pairs[0] else None
     number = _device.number_of(first) if _device.is_on_device(first) else None
     return _engine_of_device(number).multiply_many(pairs, kernel=kernel, on_saturation=on_saturation, report=report)
+
+
+def plan(a: Matrix, b: Matrix, *, kernel: Optional[str] = None) -> _plan.Plan:
+    """A plan for products of matrices on a GPU whose pattern stays while their values change.
+
+    a, b: what spmm.multiply takes on a GPU; products are fastest if later values are about as large as theirs. kernel:
+    "rows", "row-spread" or "pair-list". Errors: as spmm.multiply.
+
+        plan = spmm.plan(a, b)                              # tensors of PyTorch
+        c = plan(a.values(), b.values())                    # as spmm.multiply(a, b), zero blocks included
+        out = torch.empty((plan.num_blocks, 8, 8), dtype=torch.int32, device="cuda")
+        plan.into(a16, b16, out)                            # 16 bits in, 32 bits out: a CUDA graph may capture it
+    """
+    number = _device.number_of(a) if _device.is_on_device(a) else None
+    return _engine_of_device(number).plan(a, b, kernel=kernel)
 
 
 @functools.lru_cache(maxsize=None)

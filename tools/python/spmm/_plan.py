@@ -1,0 +1,96 @@
+"""Products on a device whose pattern stays while their values change."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import _device, _errors, _library
+
+if TYPE_CHECKING:
+    from ._engine import Engine
+
+
+class Plan:
+    """A product of two patterns, made by :func:`spmm.plan`: the pattern of C and the decision stay on the device.
+
+    indptr and indices: of C, which keeps all blocks with pairs, also if they are zero. num_blocks, side, shape: of C.
+    One thread at a time; the engine stays open as long as the plan.
+    """
+
+    def __init__(self, engine: Engine, a: Any, b: Any, kernel: Optional[str]) -> None:
+        self._call = call = _device.Call(a)
+        if call.library is None:
+            raise _errors.make(_errors.UsageError, "plan", "is for tensors of PyTorch and matrices of CuPy",
+                               "use multiply(), or the C or C++ interface")
+        left, right = call.arrays_of([a, b], ["matrix A", "matrix B"])
+        options = _library.ProductOptions(kernel=None if kernel is None else _library.c_text("kernel", kernel.encode()))
+        self._use = engine._use()
+        pointer = self._use.__enter__()
+        self._handle: Optional[_library.Handle] = None
+        handle = _library.Handle("spmm_device_plan_destroy")
+        library = _library.library()
+        try:
+            call.check(library.spmm_plan_device(pointer, left.struct, right.struct, call.struct, options, handle.pointer))
+            pattern = ctypes.c_void_p(library.spmm_device_plan_pattern(handle.pointer))
+            self.num_blocks = int(library.spmm_device_matrix_num_blocks(pattern))
+            self.side, self.shape = left.side, (left.shape[0], right.shape[1])
+            self._sizes = tuple((one.num_blocks, one.side, one.side) for one in (left, right))
+            address = library.spmm_device_matrix_indptr(pattern) or 0
+            shared = call.pattern(pattern, (address, self.shape[0] // self.side + 1), left.index_bits, self.side)
+        except BaseException:
+            handle.close()
+            self._use.__exit__()
+            raise
+        self._handle = handle
+        self.indptr, self.indices, self._matrix = shared.indptr, shared.indices, shared.matrix
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        """C = A * B, a matrix as :func:`spmm.multiply` gives it, for values in the order of the plan's operands.
+
+        a, b: arrays [blocks, m, m] of the operands' library, whole numbers from 0 to 65535, which are checked unless
+        they are uint16. Errors: FormatError.
+        """
+        out = self._call.make_values(self.num_blocks, self.side)
+        self._multiply(*self._call.elements((a, b), self._sizes), out)
+        return self._matrix(self.indptr, self.indices, self._call.widened(out), self.shape)
+
+    def into(self, a: Any, b: Any, out: Any) -> None:
+        """The same into `out` [num_blocks, m, m] of uint32, or int32 with the same bits, from values of uint16, or int16
+        with the same bits: nothing is allocated, checked or waited for, so that a CUDA graph may capture it."""
+        self._multiply(*(self._call.address(x, size, 2) for x, size in zip((a, b), self._sizes)), out)
+
+    def count_saturated(self, out: Any) -> int:
+        """Elements of such an `out` that are 2**32 - 1. Waits for the current stream."""
+        count = ctypes.c_uint64()
+        address = self._call.address(out, (self.num_blocks, self.side, self.side), 4)
+        self._call.check(_library.library().spmm_device_plan_count_saturated(
+            self._pointer(), address, self._call.stream_now(), ctypes.byref(count)))
+        return count.value
+
+    def _multiply(self, a: int, b: int, out: Any) -> None:
+        address = self._call.address(out, (self.num_blocks, self.side, self.side), 4)
+        self._call.check(_library.library().spmm_device_plan_multiply(self._pointer(), a, b, address,
+                                                                      self._call.stream_now()))
+
+    def _pointer(self) -> ctypes.c_void_p:
+        if self._handle is None:
+            raise _errors.make(_errors.UsageError, "Plan", "is closed", "make another one")
+        return self._handle.pointer
+
+    def close(self) -> None:
+        """Gives the plan's memory back."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.close()
+            self._use.__exit__()
+
+    def __enter__(self) -> Plan:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
