@@ -30,7 +30,9 @@ class Planned : public PlannedProduct {
     Pipeline::Arranged arranged = pipeline.arrange_pattern(pipeline.read(*run_.arrays, a.header()), side_a, side_b);
     kept_->operands = std::move(arranged.operands);
     find_pattern(static_cast<std::uint64_t>(arranged.statistics.num_pairs));
-    if (arranged.largest != 0) largest_ = std::min(largest_, std::bit_ceil(arranged.largest + 1) - 1);
+    const bool any_visits =
+        std::any_of(panels().begin(), panels().end(), [](const auto& panel) { return !panel.expand; });
+    if (arranged.largest != 0 && any_visits) largest_ = std::min(largest_, std::bit_ceil(arranged.largest + 1) - 1);
     kept_->b_transposed = {pipeline.memory(), kept_->operands.b.columns.size() * block_elements(), "elements"};
     kept_->largest = {pipeline.memory(), 1, "largest element"};
     kept_->num_saturated = {pipeline.memory(), 1, "count"};
@@ -175,7 +177,8 @@ class Planned : public PlannedProduct {
   plan::Decide decide_;
   std::optional<Kept> kept_;
   std::uint64_t num_blocks_ = 0;
-  std::uint32_t largest_ = kMaxElement;  // element that products are prepared for; larger ones take longer
+  // Element that products are prepared for; larger ones take longer. Listed pairs take the same time for all.
+  std::uint32_t largest_ = kMaxElement;
 };
 
 }  // namespace
