@@ -11,7 +11,6 @@ spmm-bench, and processes with memory limits. Cases that the time does not allow
 import argparse
 import json
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -181,7 +180,11 @@ def sweep_values(machine, seconds):
         result = machine.work / "bench.json"
         command = [machine.bin / "spmm-bench", "--suites", suites, "--suite", "sweep", "--backend", "cuda", "--runs", "3",
                    "--checksum", "--baseline", "other", "--max-seconds", "10", "--json", result, "--work", machine.work]
+        result.unlink(missing_ok=True)
         subprocess.run(list(map(str, command)), stdout=subprocess.DEVNULL, timeout=60)
+        if not result.exists():
+            print(f"| {m} | spmm-bench failed |")
+            continue
         by_value = {}
         for case in json.loads(result.read_text())["cases"]:
             kernel = case["kernels"][0]
@@ -205,8 +208,9 @@ def sweep_values(machine, seconds):
     return rows
 
 
-def sweep_limits(machine):
+def sweep_limits(machine, seconds):
     """Processes with less and less memory."""
+    end = time.monotonic() + seconds
     case = {"name": "limits", "n": 32768, "m": 8, "k": 2000000}
     paths = machine.make(case)
     operands = sum(path.stat().st_size for path in paths)
@@ -214,16 +218,14 @@ def sweep_limits(machine):
           "predicted / measured |\n" + "| --- " * 7 + "|", flush=True)
     rows, before = [], None
     for share in (None, 2, 1.5, 1.2, 1, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1):
-        if machine.left() < 5:
+        if time.monotonic() > end:
+            print(f"(no time for limits from {share} down)")
             break
         words = ["--backend", "cuda"] + (["--memory-limit", str(int(share * operands))] if share else [])
-        times = [machine.multiply(paths, "/dev/null", words, min(20, machine.left())) for _ in range(1)]
-        times = [one for one in times if one[0] is not None]
-        if not times:
-            print(f"| {share or 'none'} | failed, or longer than 20 s | | | | | |")
+        ms, report = machine.multiply(paths, "/dev/null", words, 20)
+        if ms is None:
+            print(f"| {share or 'none'} | failed, or longer than 20 s | | | | | |", flush=True)
             continue
-        ms = statistics.median(one[0] for one in times)
-        report = times[-1][1]
         plan = report["plan"]
         rows.append({"limit_share": share, "ms": ms, "read_bytes": report["stages"]["read"]["bytes"],
                      "a_bands": plan["a_bands"], "b_bands": plan["b_bands"], "predicted_ms": plan["predicted_s"] * 1e3})
@@ -250,7 +252,7 @@ def main():
         if options.mode == "choice":
             figures = {"choice": choice(machine, [name for name in options.only.split(",") if name])}
         else:
-            figures = {"limits": sweep_limits(machine), "values": sweep_values(machine, machine.left())}
+            figures = {"limits": sweep_limits(machine, options.seconds / 2), "values": sweep_values(machine, machine.left())}
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(figures, indent=1))
 
