@@ -14,18 +14,24 @@
 namespace spmm {
 namespace {
 
-constexpr std::uint64_t kRunBytes = 16u << 10;   // records that are read together
-constexpr std::uint64_t kWholeBytes = 1u << 20;  // operands of no more than this are counted as a whole
-constexpr std::uint64_t kUsualStride = 16;       // one run in so many is read
-constexpr std::uint64_t kMostBytes = 16u << 20;  // of a file
-constexpr double kMostPicks = 128;               // random pairs
-constexpr double kMostMeetings = 4e6;            // of the rows and columns of all picked pairs
-constexpr std::uint64_t kMostFound = 4u << 20;   // records in picked rows
+constexpr std::uint64_t kRunBytes = 4u << 10;       // records that are read together
+constexpr std::uint64_t kLongRunBytes = 64u << 10;  // if all are read
+constexpr std::uint64_t kWholeBytes = 1u << 20;     // operands of no more than this are counted as a whole
+constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read
+constexpr std::uint64_t kMostBytes = 16u << 20;     // of a file
+constexpr double kMostPicks = 128;                  // random pairs
+constexpr double kMostMeetings = 4e6;               // of the rows and columns of all picked pairs
+constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows
 
-SampledOperand sampled(const Source& source) {
+SampledOperand sampled(const Source& source, std::uint64_t seed) {
   const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(source.header()));
   const std::uint64_t stride = std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kUsualStride);
-  return {.source = &source, .stride = std::max(stride, bytes / kMostBytes)};
+  return {.source = &source, .seed = seed, .stride = std::max(stride, bytes / kMostBytes)};
+}
+
+SampledOperand all_of(SampledOperand operand) {
+  operand.stride = 1;
+  return operand;
 }
 
 /// A record that was read. Values: run = which records were read together.
@@ -34,53 +40,6 @@ struct Found {
   std::uint64_t run;
 };
 
-/// Calls visit(worker, found) for the records of one run in `stride`. Returns how many were visited.
-/// Threads: visit from several at once, each with a number of its own.
-template <class Visit>
-double visit_records(const Source& source, std::uint64_t stride, unsigned num_threads, Workers& workers,
-                     const Visit& visit) {
-  const MatrixHeader& header = source.header();
-  const std::uint64_t record = input_record_bytes(header.m);
-  const std::uint64_t per_run = std::max<std::uint64_t>(1, kRunBytes / record);
-  const std::uint64_t num_runs = (header.num_blocks + per_run * stride - 1) / (per_run * stride);
-  std::atomic<std::uint64_t> next{0};
-  std::atomic<std::uint64_t> num_visited{0};
-  const auto work = [&](unsigned worker) {
-    std::vector<std::byte> records(per_run * record);
-    for (std::uint64_t run = next++; run < num_runs; run = next++) {
-      // Somewhere in its part of the file: a fixed place could always meet the same part of a pattern.
-      const std::uint64_t shift = run * 0x9E37'79B9'7F4A'7C15u % stride;
-      const std::uint64_t first = (run * stride + shift) * per_run;
-      if (first >= header.num_blocks) continue;
-      const std::uint64_t count = std::min<std::uint64_t>(per_run, header.num_blocks - first);
-      source.read(first, count, records.data());
-      num_visited += count;
-      for (std::uint64_t x = 0; x < count; ++x) {
-        const BlockIndex at = read_index(records.data() + x * record);
-        if (at.i < header.blocks_per_side() && at.j < header.blocks_per_side()) visit(worker, Found{at, run});
-      }
-    }
-  };
-  const std::uint64_t useful_threads = num_runs / 4 + 1;
-  workers.run(static_cast<unsigned>(std::min<std::uint64_t>(useful_threads, num_threads)), work);
-  return static_cast<double>(num_visited.load());
-}
-
-/// The records with wanted(index), in any order; nothing if there are too many.
-template <class Wanted>
-std::vector<Found> find_records(const Source& source, std::uint64_t stride, unsigned num_threads, Workers& workers,
-                                const Wanted& wanted) {
-  std::vector<std::vector<Found>> of_worker(num_threads);
-  visit_records(source, stride, num_threads, workers, [&](unsigned worker, const Found& found) {
-    std::vector<Found>& list = of_worker[worker];
-    if (list.size() <= kMostFound && wanted(found.at)) list.push_back(found);
-  });
-  std::vector<Found> all;
-  for (const std::vector<Found>& list : of_worker) all.insert(all.end(), list.begin(), list.end());
-  if (all.size() > kMostFound) all.clear();
-  return all;
-}
-
 std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58'476D'1CE4'E5B9u;
   x = (x ^ (x >> 27)) * 0x94D0'49BB'1331'11EBu;
@@ -88,6 +47,54 @@ std::uint64_t mixed(std::uint64_t x) {
 }
 std::uint64_t mixed(BlockIndex at) {
   return mixed((std::uint64_t{at.i} << 32 | at.j) + 0x9E37'79B9'7F4A'7C15u);
+}
+
+/// Calls visit(worker, found) for the records of one run in `stride`. Returns how many were visited.
+/// Threads: visit from several at once, each with a number of its own.
+template <class Visit>
+double visit_records(const SampledOperand& operand, unsigned num_threads, Workers& workers, const Visit& visit) {
+  const MatrixHeader& header = operand.source->header();
+  const std::uint64_t stride = operand.stride;
+  const std::uint64_t record = input_record_bytes(header.m);
+  const std::uint64_t per_run = std::max<std::uint64_t>(1, (stride == 1 ? kLongRunBytes : kRunBytes) / record);
+  const std::uint64_t num_runs = (header.num_blocks + per_run * stride - 1) / (per_run * stride);
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<std::uint64_t> num_visited{0};
+  const auto work = [&](unsigned worker) {
+    std::vector<std::byte> records(per_run * record);
+    for (std::uint64_t run = next++; run < num_runs; run = next++) {
+      // Somewhere in its part of the file: a fixed place could always meet the same part of a pattern, or of the
+      // other operand.
+      const std::uint64_t shift = mixed(run + operand.seed) % stride;
+      const std::uint64_t first = (run * stride + shift) * per_run;
+      if (first >= header.num_blocks) continue;
+      const std::uint64_t count = std::min<std::uint64_t>(per_run, header.num_blocks - first);
+      operand.source->read(first, count, records.data());
+      num_visited += count;
+      for (std::uint64_t x = 0; x < count; ++x) {
+        const BlockIndex at = read_index(records.data() + x * record);
+        if (at.i < header.blocks_per_side() && at.j < header.blocks_per_side()) visit(worker, Found{at, run});
+      }
+    }
+  };
+  const std::uint64_t useful_threads = num_runs / (stride == 1 ? 1 : 16) + 1;
+  workers.run(static_cast<unsigned>(std::min<std::uint64_t>(useful_threads, num_threads)), work);
+  return static_cast<double>(num_visited.load());
+}
+
+/// The records with wanted(index), in any order; nothing if there are too many.
+template <class Wanted>
+std::vector<Found> find_records(const SampledOperand& operand, unsigned num_threads, Workers& workers,
+                                const Wanted& wanted) {
+  std::vector<std::vector<Found>> of_worker(num_threads);
+  visit_records(operand, num_threads, workers, [&](unsigned worker, const Found& found) {
+    std::vector<Found>& list = of_worker[worker];
+    if (list.size() <= kMostFound && wanted(found.at)) list.push_back(found);
+  });
+  std::vector<Found> all;
+  for (const std::vector<Found>& list : of_worker) all.insert(all.end(), list.begin(), list.end());
+  if (all.size() > kMostFound) all.clear();
+  return all;
 }
 
 /// A random pair.
@@ -132,11 +139,10 @@ class PairPicks {
       return static_cast<std::uint32_t>(expected + static_cast<double>(mixed(at)) * 0x1p-64);
     };
     std::vector<Found> of_a =
-        find_records(*a_.source, a_.stride, num_threads_, workers_, [&](BlockIndex at) { return picks_of(at) != 0; });
+        find_records(a_, num_threads_, workers_, [&](BlockIndex at) { return picks_of(at) != 0; });
     std::vector<bool> wanted(nb_);
     for (const Found& one : of_a) wanted[one.at.j] = true;
-    std::vector<Found> of_b =
-        find_records(*b_.source, b_.stride, num_threads_, workers_, [&](BlockIndex at) { return wanted[at.i]; });
+    std::vector<Found> of_b = find_records(b_, num_threads_, workers_, [&](BlockIndex at) { return wanted[at.i]; });
     std::sort(of_b.begin(), of_b.end(), [](const Found& x, const Found& y) {
       return std::tie(x.at.i, x.at.j) < std::tie(y.at.i, y.at.j);  // threads find them in any order
     });
@@ -154,9 +160,9 @@ class PairPicks {
     blocks_ = std::vector<std::atomic<std::uint64_t>>(picks_.size());
   }
 
-  /// Counts what meets the picks in one run of records in so many. False: there are none, or too many records are in
+  /// Counts what meets the picks in the sampled records, or in all. False: there are none, or too many records are in
   /// their rows.
-  bool count(std::uint64_t a_stride, std::uint64_t b_stride) {
+  bool count(const SampledOperand& a, const SampledOperand& b) {
     std::vector<bool> rows(nb_);
     std::vector<bool> columns(nb_);
     std::vector<bool> inner(nb_);
@@ -165,12 +171,11 @@ class PairPicks {
       columns[one.b.at.j] = true;
       inner[one.b.at.i] = tile_width_ != 0;
     }
-    const ByColumn of_a(
-        find_records(*a_.source, a_stride, num_threads_, workers_, [&](BlockIndex at) { return rows[at.i]; }), nb_);
+    const ByColumn of_a(find_records(a, num_threads_, workers_, [&](BlockIndex at) { return rows[at.i]; }), nb_);
     if (of_a.records.empty()) return false;
-    visit_records(*b_.source, b_stride, num_threads_, workers_, [&](unsigned, const Found& b) {
-      if (columns[b.at.j]) count_pairs(of_a, b, a_stride, b_stride);
-      if (inner[b.at.i]) count_blocks(b, b_stride);
+    visit_records(b, num_threads_, workers_, [&](unsigned, const Found& found) {
+      if (columns[found.at.j]) count_pairs(of_a, found, a.stride, b.stride);
+      if (inner[found.at.i]) count_blocks(found, b.stride);
     });
     return true;
   }
@@ -232,8 +237,8 @@ class PairPicks {
 
 SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers)
     : statistics_(operands.expected()),
-      a_(sampled(operands.inputs().a)),
-      b_(sampled(operands.inputs().b)),
+      a_(sampled(operands.inputs().a, 1)),
+      b_(sampled(operands.inputs().b, std::uint64_t{1} << 32)),
       num_threads_(std::max(1U, num_threads)),
       workers_(workers),
       b_blocks_(statistics_.nb()) {
@@ -241,11 +246,11 @@ SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_thr
   const auto weigh = [&](SampledOperand& one, double visited) {
     if (visited > 0) one.weight = one.source->header().num_blocks / visited;
   };
-  weigh(b_, visit_records(*b_.source, b_.stride, num_threads_, workers, [&](unsigned, const Found& found) {
+  weigh(b_, visit_records(b_, num_threads_, workers, [&](unsigned, const Found& found) {
           b_blocks_[found.at.i].fetch_add(1, std::memory_order_relaxed);
         }));
   std::atomic<std::uint64_t> pairs{0};
-  weigh(a_, visit_records(*a_.source, a_.stride, num_threads_, workers, [&](unsigned, const Found& found) {
+  weigh(a_, visit_records(a_, num_threads_, workers, [&](unsigned, const Found& found) {
           const std::uint32_t met = b_blocks_[found.at.j].load(std::memory_order_relaxed);
           if (met != 0) pairs.fetch_add(met, std::memory_order_relaxed);
         }));
@@ -265,7 +270,7 @@ plan::Statistics SampledProduct::count_c_blocks(bool reads_all) const {
   const double num_picks = std::clamp(std::sqrt(kMostMeetings / pairs_a_place), 1.0, kMostPicks);
   PairPicks picks(a_, b_, num_threads_, workers_);
   picks.pick(b_blocks_, num_picks, sampled_pairs_);
-  if (!picks.count(reads_all ? 1 : a_.stride, reads_all ? 1 : b_.stride)) return s;
+  if (!(reads_all ? picks.count(all_of(a_), all_of(b_)) : picks.count(a_, b_))) return s;
   const bool exact = reads_all || (a_.stride == 1 && b_.stride == 1);
   s.num_c_blocks = std::clamp(s.num_pairs * picks.c_blocks_each(exact), 1.0, nb * nb);
   s.likely_c_blocks = s.num_c_blocks;

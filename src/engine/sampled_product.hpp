@@ -14,13 +14,14 @@ namespace spmm {
 /// How many records are read: short runs of them all over a file, one run in `stride`.
 struct SampledOperand {
   const Source* source = nullptr;
+  std::uint64_t seed = 0;  ///< where the runs lie: two operands in the same order meet too often in the same runs
   std::uint64_t stride = 1;
   double weight = 1;  ///< records that stand for each that was read
 };
 
 /// Statistics from indices of both operands: of all records of small operands, else of one in 16, and of 16 MB of a
 /// large file. Indices outside of the matrix are left out: who reads the records says what is wrong.
-/// Memory: 4 bytes a block row, and 16 KB a thread. Errors: what sources throw.
+/// Memory: 4 bytes a block row, and 64 KB a thread. Errors: what sources throw.
 class SampledProduct {
  public:
   SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers);
