@@ -112,6 +112,7 @@ def row_of(case, out, best, reports):
         if best.get(name):
             row[f"{name}_predicted_over_measured"] = row[f"predicted_{name}_ms"] / best[name]
         if name in reports:
+            row[f"{name}_stages_ms"] = {key: one["s"] * 1e3 for key, one in reports[name]["stages"].items()}
             row[f"{name}_counted_ms"] = reports[name]["plan"][f"predicted_{name}_s"] * 1e3
     return row
 
