@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/records/head.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 #include "plan/models/run_models.hpp"
 
 namespace spmm {

@@ -7,7 +7,7 @@
 
 #include "base/run/workers.hpp"
 #include "engine/product/operands.hpp"
-#include "plan/statistics.hpp"
+#include "plan/inputs/statistics.hpp"
 
 namespace spmm {
 
