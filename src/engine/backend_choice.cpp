@@ -2,95 +2,56 @@
 #include "engine/backend_choice.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <vector>
+#include <cstdint>
 
 #include "base/memory/machine_memory.hpp"
-#include "base/records/head.hpp"
 #include "base/run/parallel.hpp"
 #include "cpu/backend.hpp"
 #include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
 #include "engine/product/product.hpp"
+#include "engine/sampled_product.hpp"
 #include "plan/decide.hpp"
 #include "plan/models/run_models.hpp"
 
 namespace spmm {
 namespace {
 
-constexpr std::uint64_t kSampleBytes = 16u << 10;  // records that are read together
-constexpr std::uint64_t kWholeBytes = 1u << 20;    // operands of no more than this are counted as a whole
-constexpr std::uint64_t kMaxStride = 16;           // one sample in so many is read
-constexpr unsigned kMaxThreads = 4;                // more take longer to start than they save
+constexpr unsigned kMaxThreads = 4;  // more take longer to start than they save
 constexpr std::uint32_t kMaxCountedRows = 1u << 24;
 
-/// One sample of records in so many.
-std::uint64_t stride_of(const Source& source) {
-  const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(source.header()));
-  return std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kMaxStride);
+plan::Statistics with_c_blocks(plan::Statistics s, double c_blocks) {
+  s.num_c_blocks = s.likely_c_blocks = c_blocks;
+  return s;
 }
 
-/// Calls visit(index) for the records of one sample in `stride`. Returns how many records stand for each that was
-/// visited. Threads: visit from several at once.
-template <class Visit>
-double sample_indices(const Source& source, unsigned num_threads, Workers& workers, const Visit& visit) {
-  const MatrixHeader& header = source.header();
-  const std::uint64_t stride = stride_of(source);
-  const std::uint64_t record = input_record_bytes(header.m);
-  const std::uint64_t per_sample = std::max<std::uint64_t>(1, kSampleBytes / record);
-  const std::uint64_t num_samples = (header.num_blocks + per_sample * stride - 1) / (per_sample * stride);
-  std::atomic<std::uint64_t> next{0};
-  std::atomic<std::uint64_t> num_visited{0};
-  const auto work = [&](unsigned) {
-    std::vector<std::byte> records(per_sample * record);
-    for (std::uint64_t sample = next++; sample < num_samples; sample = next++) {
-      // Somewhere in its part of the file: a fixed place could always meet the same part of a pattern.
-      const std::uint64_t shift = sample * 0x9E37'79B9'7F4A'7C15u % stride;
-      const std::uint64_t first = (sample * stride + shift) * per_sample;
-      if (first >= header.num_blocks) continue;
-      const std::uint64_t count = std::min<std::uint64_t>(per_sample, header.num_blocks - first);
-      source.read(first, count, records.data());
-      num_visited += count;
-      for (std::uint64_t x = 0; x < count; ++x) {
-        const BlockIndex at = read_index(records.data() + x * record);
-        if (at.i < header.blocks_per_side() && at.j < header.blocks_per_side()) visit(at);
-      }
-    }
-  };
-  const std::uint64_t useful_threads = num_samples / 4 + 1;
-  workers.run(static_cast<unsigned>(std::min<std::uint64_t>(useful_threads, num_threads)), work);
-  return num_visited == 0 ? 1 : static_cast<double>(header.num_blocks) / static_cast<double>(num_visited);
+/// Whether the CPU would end first if the operands had hardly any pairs.
+bool cpu_may_win(plan::Statistics s, const plan::Limits& limits) {
+  s.num_pairs = s.tile_pairs = 1;
+  return plan::decide(with_c_blocks(s, 1), limits).backend == Backend::cpu;
+}
+
+/// Decides on sampled pairs; on counted C blocks, too, if it depends on their number.
+plan::Execution decide_on_samples(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
+  constexpr double kWorthReading = 0.02;  // of the product, for reading both operands once more
+  const SampledProduct sample(operands, std::clamp(limits.num_threads, 1U, kMaxThreads), workers);
+  const plan::Statistics& s = sample.statistics();
+  const double nb = s.nb();
+  const plan::Execution fewest = plan::decide(with_c_blocks(s, std::max(1.0, s.num_pairs / nb)), limits);
+  const plan::Execution most = plan::decide(with_c_blocks(s, std::min(s.num_pairs, nb * nb)), limits);
+  if (fewest.backend == most.backend) return plan::decide(s, limits);
+  const double reading_s = plan::read_seconds(plan::input_bytes(s.a) + plan::input_bytes(s.b), limits);
+  return plan::decide(sample.count_c_blocks(reading_s < kWorthReading * fewest.predicted_s), limits);
 }
 
 }  // namespace
-
-plan::Statistics sample_statistics(const ProductOperands& operands, unsigned num_threads, Workers& workers) {
-  const Source& a = operands.inputs().a;
-  const Source& b = operands.inputs().b;
-  plan::Statistics s = operands.expected();
-  std::vector<std::atomic<std::uint32_t>> b_blocks(s.nb());
-  const double of_b = sample_indices(
-      b, num_threads, workers, [&](const BlockIndex& at) { b_blocks[at.i].fetch_add(1, std::memory_order_relaxed); });
-  std::atomic<std::uint64_t> pairs{0};
-  const double of_a = sample_indices(a, num_threads, workers, [&](const BlockIndex& at) {
-    const std::uint32_t found = b_blocks[at.j].load(std::memory_order_relaxed);
-    if (found != 0) pairs.fetch_add(found, std::memory_order_relaxed);
-  });
-  const double evenly_spread = std::max(1.0, s.num_pairs);
-  s.num_pairs = static_cast<double>(pairs.load()) * of_a * of_b;
-  s.tile_pairs *= s.num_pairs / evenly_spread;
-  s.num_c_blocks = std::min(s.num_c_blocks, s.num_pairs);
-  s.likely_c_blocks = s.num_c_blocks;
-  return s;
-}
 
 BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
   const plan::Statistics& expected = operands.expected();
   plan::Execution e = plan::decide(expected, limits);
   const bool fits = expected.nb() <= kMaxCountedRows && std::uint64_t{expected.nb()} * 4 <= limits.host_bytes / 8;
-  if (e.backend == Backend::cpu && !e.is_refused() && fits) {
-    const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
-    e = plan::decide(sample_statistics(operands, num_threads, workers), limits);
+  if (!e.is_refused() && fits && (e.backend == Backend::cpu || cpu_may_win(expected, limits))) {
+    e = decide_on_samples(operands, limits, workers);
   }
   return {.backend = e.backend,
           .cuda_s = e.predicted_cuda_s,

@@ -64,7 +64,7 @@ cold.
 largest time of every stage, of whole products and processes (with their memory), and every run.
 
 Tables at the end, where there is something to show: prediction (what the planner expected, and what was
-measured), comparison (time per pair * m^3 over that of the case named by compare_with, which runs first), and,
+measured), memory limits (cases with memory_share, checked against a baseline without a limit), comparison (time per pair * m^3 over that of the case named by compare_with, which runs first), and,
 with --e2e, whole processes, timed before this program starts CUDA itself, beside the same within this program, the floor and published times. With --e2e the floor
 includes the start: a process whose product has one block.
 
@@ -195,6 +195,7 @@ std::string closing_tables(const tools::Json& json) {
     if (!table.empty()) all += text("\n", title, "\n\n", table);
   };
   add("Prediction", tools::prediction_table(json));
+  add("Memory limits", tools::limits_table(json));
   add("Comparison: time per pair * m^3, over that of another case", tools::comparison_table(json));
   add("Whole processes", tools::process_table(json));
   return all;

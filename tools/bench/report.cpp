@@ -164,6 +164,8 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
                {"pairs", first.pairs},
                {"bytes_in", bytes_in(first)},
                {"bytes_out", bytes_out(first)},
+               {"bytes_read", first.stage(Stage::read).bytes},
+               {"predicted_s", first.plan.predicted_s},
                {"peak_device_bytes", first.peak_device_bytes},
                {"device_ms", spread_json(device)},
                {"multiply_ms", spread_json(multiply)},

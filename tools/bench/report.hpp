@@ -38,6 +38,9 @@ void add_comparisons(Json& measurement);
 /// comparison: the ratios of add_comparisons().
 /// process: whole processes, the same within this one, the floor, and published times.
 std::string prediction_table(const Json& measurement);
+
+/// Cases with a memory limit beside the same without: seconds, bytes read, and what was predicted.
+std::string limits_table(const Json& measurement);
 std::string comparison_table(const Json& measurement);
 std::string process_table(const Json& measurement);
 

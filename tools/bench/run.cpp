@@ -124,6 +124,8 @@ std::vector<std::string> process_words(const fs::path& a, const fs::path& b, con
   if (how.devices == std::vector<int>{kAllDevices}) devices = "all";
   if (!devices.empty()) words.insert(words.end(), {"--devices", devices});
   if (how.num_threads != 0) words.insert(words.end(), {"--threads", std::to_string(how.num_threads)});
+  if (how.memory_limit_bytes != 0)
+    words.insert(words.end(), {"--memory-limit", std::to_string(how.memory_limit_bytes)});
   return words;
 }
 
@@ -198,6 +200,12 @@ std::string refusal_of(const Body& body) {
   }
 }
 
+/// The memory limit of a case; 0 = none.
+std::uint64_t limit_bytes(const BenchCase& one) {
+  return static_cast<std::uint64_t>(one.memory_share.value_or(0) * 2 *
+                                    static_cast<double>(io::file_bytes_of(ElementType::u16, one.header)));
+}
+
 /// One case with its files.
 class CaseRun {
  public:
@@ -206,6 +214,7 @@ class CaseRun {
         a_(make_input(bench_case, 1, options)),
         b_(make_input(bench_case, 2, options)),
         max_value_(bench_case.max_value),
+        memory_bytes_(limit_bytes(bench_case)),
         baseline_(options.work / text("baseline-", getpid(), ".bin")),
         out_(options.work / text("out-", getpid(), ".bin")) {}
 
@@ -220,7 +229,9 @@ class CaseRun {
     result.checksum = options_.checksum;
     for (const std::string& kernel : candidates) {
       Report report;
-      if (!refusal_of([&] { report = multiply_checked(baseline_.path, kernel, baseline_sum_); }).empty()) continue;
+      Options how = with_kernel(kernel);
+      how.memory_limit_bytes = 0;
+      if (!refusal_of([&] { report = multiply_checked(baseline_.path, how, baseline_sum_); }).empty()) continue;
       result.baseline = report.plan.kernel;
       result.baseline_run = report;
       if (options_.floor) {
@@ -265,13 +276,14 @@ class CaseRun {
  private:
   void run_all(const std::string& kernel, KernelResult& result) {
     check_prediction(a_, b_, with_kernel(kernel), options_.max_s);
-    const Report warm_up = multiply_to("/dev/null", kernel);
+    const Report warm_up = multiply_to("/dev/null", with_kernel(kernel));
     if (options_.filter_s && warm_up.total_s > *options_.filter_s) {
       result.runs.push_back(warm_up);
     } else {
-      for (unsigned r = 0; r < options_.num_runs; ++r) result.runs.push_back(multiply_to("/dev/null", kernel));
+      for (unsigned r = 0; r < options_.num_runs; ++r)
+        result.runs.push_back(multiply_to("/dev/null", with_kernel(kernel)));
     }
-    result.file_run = multiply_checked(out_.path, kernel, out_sum_);
+    result.file_run = multiply_checked(out_.path, with_kernel(kernel), out_sum_);
   }
 
   [[nodiscard]] std::string difference() const {
@@ -283,14 +295,14 @@ class CaseRun {
   /// What the exact decision of a first run considered besides what it chose; nothing if it did not run.
   [[nodiscard]] std::vector<std::string> found_others() const {
     std::vector<std::string> others;
-    (void)refusal_of([&] { others = other_kernels(multiply_to("/dev/null", "auto").plan); });
+    (void)refusal_of([&] { others = other_kernels(multiply_to("/dev/null", with_kernel("auto")).plan); });
     return others;
   }
 
   /// A run whose result can be compared: as a file, or by its checksum.
-  Report multiply_checked(const fs::path& out, const std::string& kernel, ResultChecksum& sum) const {
-    if (!options_.checksum) return multiply_to(out, kernel);
-    return multiply_in_time(with_kernel(kernel), options_.max_s, [&](const Options& how) {
+  Report multiply_checked(const fs::path& out, const Options& options, ResultChecksum& sum) const {
+    if (!options_.checksum) return multiply_to(out, options);
+    return multiply_in_time(options, options_.max_s, [&](const Options& how) {
       Engine engine(how);
       const auto a = open_file_source(a_);
       const auto b = open_file_source(b_);
@@ -301,14 +313,14 @@ class CaseRun {
     });
   }
 
-  [[nodiscard]] Report multiply_to(const fs::path& out, const std::string& kernel) const {
-    return multiply_in_time(with_kernel(kernel), options_.max_s,
-                            [&](const Options& how) { return multiply(a_, b_, out, how); });
+  [[nodiscard]] Report multiply_to(const fs::path& out, const Options& options) const {
+    return multiply_in_time(options, options_.max_s, [&](const Options& how) { return multiply(a_, b_, out, how); });
   }
 
   [[nodiscard]] Options with_kernel(const std::string& kernel) const {
     Options how = options_.multiply;
     how.kernel = kernel;
+    how.memory_limit_bytes = memory_bytes_;
     return how;
   }
 
@@ -316,6 +328,7 @@ class CaseRun {
   fs::path a_;
   fs::path b_;
   std::uint32_t max_value_;
+  std::uint64_t memory_bytes_;  // 0 = not limited
   Scratch baseline_;
   Scratch out_;
   ResultChecksum baseline_sum_;

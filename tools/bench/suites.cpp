@@ -34,10 +34,8 @@ class CaseReader {
     if (json_.contains("bandwidth")) out.bandwidth = number("bandwidth", 0, UINT32_MAX);
     if (json_.contains("group")) out.group = number("group", 1, UINT32_MAX);
     out.max_value = json_.contains("max_value") ? number("max_value", 0, UINT16_MAX) : kDefaultMaxValue;
-    if (json_.contains("published_s")) {
-      if (!json_["published_s"].is_number()) fail("published_s is no number");
-      out.published_s = json_["published_s"].get<double>();
-    }
+    out.memory_share = positive("memory_share");
+    out.published_s = positive("published_s");
     if (json_.contains("compare_with")) out.compare_with = string("compare_with", "");
     refuse_other_keys();
     return out;
@@ -62,6 +60,12 @@ class CaseReader {
     return static_cast<PatternKind>(found - names.begin());
   }
 
+  [[nodiscard]] std::optional<double> positive(const char* key) const {
+    if (!json_.contains(key)) return std::nullopt;
+    if (!json_[key].is_number() || json_[key].get<double>() <= 0) fail(text(key, " is no number above 0"));
+    return json_[key].get<double>();
+  }
+
   std::uint32_t number(const char* key, std::uint64_t low, std::uint64_t high) const {
     if (!json_.contains(key)) fail(text(key, " is missing"));
     if (json_[key].is_number_unsigned()) {
@@ -72,8 +76,9 @@ class CaseReader {
   }
 
   void refuse_other_keys() const {
-    static const std::set<std::string> kKnown = {"name",      "n",     "m",         "k",           "pattern",
-                                                 "bandwidth", "group", "max_value", "published_s", "compare_with"};
+    static const std::set<std::string> kKnown = {"name",         "n",         "m",     "k",         "pattern",
+                                                 "memory_share", "bandwidth", "group", "max_value", "published_s",
+                                                 "compare_with"};
     for (const auto& [key, value] : json_.items()) {
       if (!kKnown.contains(key)) fail("unknown key \"" + key + "\"");
     }
@@ -209,6 +214,7 @@ Json case_json(const BenchCase& one) {
                {"max_value", one.max_value}};
   if (one.bandwidth) json["bandwidth"] = *one.bandwidth;
   if (one.group) json["group"] = *one.group;
+  if (one.memory_share) json["memory_share"] = *one.memory_share;
   if (one.published_s) json["published_s"] = *one.published_s;
   if (one.compare_with) json["compare_with"] = *one.compare_with;
   return json;

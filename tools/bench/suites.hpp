@@ -21,6 +21,7 @@ struct BenchCase {
   std::optional<std::uint32_t> bandwidth;
   std::optional<std::uint32_t> group;
   std::uint32_t max_value = 0;
+  std::optional<double> memory_share;       ///< memory limit, over the bytes of both operands
   std::optional<double> published_s;        ///< time published elsewhere for the product
   std::optional<std::string> compare_with;  ///< a case whose time per pair * m^3 is set beside that of this one
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -99,6 +100,31 @@ std::string prediction_table(const Json& measurement) {
                        number_cell(kernel, "predicted_ms"), short_number(median(kernel, "device_ms")),
                        number_cell(kernel, "device_over_predicted"),
                        is_off(kernel.at("device_over_predicted").get<double>()) ? "yes" : ""});
+  });
+}
+
+std::string limits_table(const Json& measurement) {
+  const std::vector<std::string> head = {"case",
+                                         "kernel",
+                                         "limit / operands",
+                                         "total s",
+                                         "over no limit",
+                                         "over the one before",
+                                         "bytes read / operands",
+                                         "predicted / total"};
+  double before = 0;
+  return table_of(measurement, head, [&](const Json& one, const Json& kernel) -> std::string {
+    const double total = median(kernel, "total_s");
+    const double last = std::exchange(before, total);
+    if (!one.contains("memory_share")) return "";
+    const Json* const partner = find_named(measurement.at("cases"), "name", one.value("compare_with", ""));
+    const Json* const free = partner ? find_named(partner->at("kernels"), "kernel", kernel.at("kernel")) : nullptr;
+    const bool is_known = free != nullptr && free->at("status") == "ok";
+    return table_line({one.at("name").get<std::string>(), kernel.at("kernel").get<std::string>(),
+                       number_cell(one, "memory_share"), short_number(total),
+                       is_known ? short_number(total / median(*free, "total_s")) : "", short_number(total / last),
+                       short_number(kernel.at("bytes_read").get<double>() / kernel.at("bytes_in").get<double>()),
+                       short_number(kernel.at("predicted_s").get<double>() / total)});
   });
 }
 

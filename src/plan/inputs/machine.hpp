@@ -21,7 +21,7 @@ struct Gpu {
   bool has_dense_tensor = false;  ///< can run the dense tensor-core kernel
   int capability = kUnseenCapability;
   double start_s = 0;                    ///< until it can be used; 0: its context exists
-  double transfer_bytes_per_ms = 2.5e7;  ///< between pinned host memory and the device, one way
+  double transfer_bytes_per_ms = 5e7;  ///< between pinned host memory and the device, one way
 };
 
 struct Machine {

@@ -96,7 +96,7 @@ struct DeviceLimits {
   bool has_dense_tensor = false;
   int capability = kUnseenCapability;
   double start_s = 0;
-  double transfer_bytes_per_ms = 2.5e7;
+  double transfer_bytes_per_ms = 5e7;
 
   friend bool operator==(const DeviceLimits&, const DeviceLimits&) = default;
 };

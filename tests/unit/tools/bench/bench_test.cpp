@@ -318,7 +318,7 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
   }
   CHECK(names == std::vector<std::string>{"S", "P", "course", "shapes", "values", "shapes-fit", "sides", "all-sides",
                                           "density-m4", "density-m8", "density-m16", "quick", "patterns",
-                                          "cpu-patterns", "cpu-values"});
+                                          "cpu-patterns", "cpu-values", "cpu-limits"});
   const auto chosen = tools::select_cases(suites, {"P", "P"}, {"S3", "P1"});
   REQUIRE(chosen.size() == 6);
   CHECK(chosen[0].name == "P1");
@@ -345,6 +345,7 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
   CHECK(
       refused(R"({"name": "a", "n": 8, "m": 4, "k": 4, "compare_with": "b"}, {"name": "b", "n": 8, "m": 4, "k": 3})") ==
       0);
+  CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4, "memory_share": 0})") == 65);
   CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4, "compare_with": "b"})") == 65);
   CHECK(refused(R"({"name": "a", "n": 8, "m": 4, "k": 4, "compare_with": "a"})") == 65);
   CHECK(refused("nonsense") == 65);

@@ -31,6 +31,7 @@ constexpr const char* kSuites = R"({
     {"name": "half", "n": 1024, "m": 8, "k": 1600},
     {"name": "pair", "n": 1024, "m": 8, "k": 3200, "compare_with": "half"},
     {"name": "slow", "n": 2048, "m": 8, "k": 40000},
+    {"name": "pressed", "n": 2048, "m": 8, "k": 40000, "memory_share": 0.7, "compare_with": "slow"},
     {"name": "known", "n": 1024, "m": 8, "k": 1600, "published_s": 100}
   ]},
   "ceilings": [{"device": "no such device", "copy_gb_per_s": 1, "byte_terms_t_per_s": 1},
@@ -113,6 +114,20 @@ TEST_CASE("bench: predictions beside measurements", "[tools][bench]") {
   Json slow_build = json;
   slow_build["cases"][0]["kernels"][0]["device_over_predicted"] = 1.6;
   check_has(tools::prediction_table(slow_build), "| one | first | 10 | 12 | 1.6 | yes |");
+}
+
+TEST_CASE("bench: cases with a memory limit beside the same without", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const Json json = measure(folder, {"--case", "pressed", "--kernel", "row-merge"});
+  const Json& free = json["cases"][0]["kernels"][0];
+  const Json& pressed = json["cases"][1]["kernels"][0];
+  CHECK(json["cases"][1]["memory_share"] == 0.7);
+  CHECK(free["bytes_read"] == free["bytes_in"].get<std::uint64_t>() - 24);  // headers are read before
+  CHECK(pressed["bytes_read"] > free["bytes_read"]);
+  CHECK(pressed["validated"] == true);
+  const std::string table = tools::limits_table(json);
+  check_has(table, "| pressed | row-merge | 0.7 | ");
+  CHECK(table.find("| slow |") == std::string::npos);
 }
 
 TEST_CASE("bench: cases compared per multiply-add", "[tools][bench]") {
