@@ -19,6 +19,24 @@ std::vector<std::string> visible_gpus(const std::optional<std::string>& visible,
 /// The same for this process's own variable.
 std::vector<std::string> visible_gpus();
 
+/// The value of CUDA_VISIBLE_DEVICES with which CUDA sees `devices` alone, in that order. The user's own entries stay
+/// as they are; numbers mean the same under any CUDA_DEVICE_ORDER, which applies to both values. Nothing if nothing
+/// would be hidden, or if it is not certain what CUDA makes of the present value: blanks, MIG, a GPU that may be listed
+/// twice. Values: visible = the present value; gpus = visible_gpus(visible); devices = distinct numbers of CUDA under
+/// `visible`.
+std::optional<std::string> narrowed_gpus(const std::optional<std::string>& visible,
+                                         const std::vector<std::string>& gpus, const std::vector<int>& devices);
+
+/// Whether a GPU of this machine is cut into MIG instances: then a number may stand for one of them.
+bool has_mig(const std::filesystem::path& root = "/");
+
+/// Numbers by which messages and reports call the devices of this process, where some were hidden from CUDA.
+/// Threads: before the first other one starts.
+void show_gpus_as(std::vector<int> numbers);
+
+/// What messages and reports call a device of CUDA's number.
+int shown_gpu(int device);
+
 /// Whether a driver of NVIDIA's GPUs is installed, or the part of it that a container gets.
 bool has_gpu_driver(const std::filesystem::path& root = "/");
 

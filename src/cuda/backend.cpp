@@ -17,16 +17,6 @@
 namespace spmm::cuda {
 namespace {
 
-/// Rank of this process on its node, as the common launchers tell it; nothing outside of them.
-std::optional<int> local_rank() {
-  constexpr std::array<const char*, 4> kVariables = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                                     "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
-  for (const char* name : kVariables) {
-    if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
-  }
-  return std::nullopt;
-}
-
 /// Ranges of this library, apart from those of the program that calls it.
 nvtxDomainHandle_t nvtx_domain() {
   static const nvtxDomainHandle_t domain = nvtxDomainCreateA("spmm");
@@ -68,8 +58,13 @@ int num_devices(std::string& why_not) {
   return 0;
 }
 
-bool has_local_rank() {
-  return local_rank().has_value();
+std::optional<int> local_rank() {
+  constexpr std::array<const char*, 4> kVariables = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                                     "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
+  for (const char* name : kVariables) {
+    if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
+  }
+  return std::nullopt;
 }
 
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/run/bound_task.hpp"
@@ -31,8 +32,9 @@ bool may_start(std::string& why_not);
 /// Devices that CUDA can use, which starts its runtime; 0 sets `why_not`.
 int num_devices(std::string& why_not);
 
-/// Whether a launcher has told this process its rank on the node: others may want the other devices.
-bool has_local_rank();
+/// Rank of this process on its node, as the common launchers tell it: others may want the other devices. Nothing
+/// outside of launchers.
+std::optional<int> local_rank();
 
 /// Picks a device and starts it: `wanted` >= 0 names it; -1 means device 0 if one is visible, else local rank modulo
 /// devices. Returns nothing and sets `why_not` if there is none. The device that is current on the caller's thread

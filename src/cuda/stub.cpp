@@ -20,8 +20,8 @@ int num_devices(std::string& why_not) {
   return 0;
 }
 
-bool has_local_rank() {
-  return false;
+std::optional<int> local_rank() {
+  return std::nullopt;
 }
 
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {

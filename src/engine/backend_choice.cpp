@@ -11,6 +11,7 @@
 #include "cpu/backend.hpp"
 #include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
+#include "engine/output_checks.hpp"
 #include "engine/product/product.hpp"
 #include "plan/decide.hpp"
 #include "plan/models/run_models.hpp"
@@ -23,6 +24,16 @@ constexpr std::uint64_t kWholeBytes = 1u << 20;    // operands of no more than t
 constexpr std::uint64_t kMaxStride = 16;           // one sample in so many is read
 constexpr unsigned kMaxThreads = 4;                // more take longer to start than they save
 constexpr std::uint32_t kMaxCountedRows = 1u << 24;
+constexpr std::uint64_t kExpectedDeviceBytes = std::uint64_t{64} << 30;
+
+/// The host alone.
+plan::Machine this_machine(const Options& options) {
+  const std::uint64_t given = options.memory_limit_bytes;
+  return {.num_cores = usable_cores(),
+          .host_limit_bytes = given != 0 ? given : available_memory_bytes(),
+          .isa = cpu::choose_isa(),
+          .has_blas = cpu::has_dense_blas()};
+}
 
 /// One sample of records in so many.
 std::uint64_t stride_of(const Source& source) {
@@ -99,12 +110,8 @@ BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits
 }
 
 double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options) {
-  constexpr std::uint64_t kExpectedDeviceBytes = std::uint64_t{64} << 30;
+  plan::Machine machine = this_machine(options);
   const std::uint64_t given = options.memory_limit_bytes;
-  plan::Machine machine{.num_cores = usable_cores(),
-                        .host_limit_bytes = given != 0 ? given : available_memory_bytes(),
-                        .isa = cpu::choose_isa(),
-                        .has_blas = cpu::has_dense_blas()};
   if (options.backend != Backend::cpu && cuda::may_start(machine.why_no_gpu)) {
     machine.gpus.push_back({.limit_bytes = given != 0 ? given : kExpectedDeviceBytes, .has_dense_tensor = true});
   }
@@ -112,6 +119,25 @@ double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Opti
   limits.has_scratch = true;  // products of files
   const plan::Execution e = plan::decide(plan::expected_statistics(a, b), limits);
   return e.is_refused() ? 0 : e.predicted_s;
+}
+
+unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Options& options, unsigned num_visible,
+                          bool discards_result) {
+  plan::Machine machine = this_machine(options);
+  const std::uint64_t given = options.memory_limit_bytes;
+  for (unsigned x = 0; x < num_visible; ++x) {
+    machine.gpus.push_back({.limit_bytes = given != 0 ? given : kExpectedDeviceBytes,
+                            .has_dense_tensor = true,
+                            .start_s = x == 0 ? plan::kDeviceStartS : plan::kMoreDeviceStartS});
+  }
+  const plan::Statistics expected = plan::expected_statistics(a, b);
+  plan::Limits limits = product_limits(machine, options);
+  limits.num_parts = wanted_parts(expected, options);
+  limits.has_scratch = true;
+  limits.discards_result = discards_result;
+  const plan::Execution e = plan::decide(expected, limits);
+  if (e.backend == Backend::cpu) return 0;
+  return static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()));
 }
 
 }  // namespace spmm

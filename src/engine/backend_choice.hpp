@@ -27,6 +27,12 @@ BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits
 /// Errors: UsageError (unknown kernel).
 double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options);
 
+/// How many of `num_visible` devices, none of them started, an engine starts for a product of evenly spread blocks,
+/// where the options name none; 0 = the CPU is expected to run it. Starts no device.
+/// Values: discards_result = the output is a character device. Errors: UsageError, OutputError (too many parts).
+unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Options& options, unsigned num_visible,
+                          bool discards_result);
+
 /// Statistics from indices of both operands: of all records of small operands, else of short runs of them all over the
 /// file, one in at most 16. Pairs are exact or estimated without bias; C blocks are those of the headers, or fewer
 /// where there are fewer pairs. Indices outside of the matrix are left out: who reads the records says what is wrong.

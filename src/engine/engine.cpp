@@ -17,6 +17,7 @@
 #include "base/run/parallel.hpp"
 #include "base/run/workers.hpp"
 #include "base/text.hpp"
+#include "base/visible_gpus.hpp"
 #include "cpu/backend.hpp"
 #include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
@@ -165,7 +166,7 @@ std::uint64_t Engine::Impl::limit_bytes(std::uint64_t available_bytes) const {
 
 plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const {
   const cuda::DeviceInfo info = cuda::describe(device);
-  return {.number = info.number,
+  return {.number = shown_gpu(info.number),
           .name = info.name,
           .limit_bytes =
               share.device_limit_bytes([&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),

@@ -19,6 +19,7 @@
 #include "spmm/multiply.hpp"
 #include "tools/spmm/command_line.hpp"
 #include "tools/spmm/subcommands.hpp"
+#include "tools/spmm/used_gpus.hpp"
 
 namespace {
 
@@ -88,6 +89,7 @@ int run(int argc, char** argv) {
     const std::string warning = cli::unused_gpus_warning(has_backend(Backend::cuda), visible_gpus().size());
     if (!warning.empty()) cli::warn("spmm", warning);
   }
+  tools::hide_unused_gpus({options.a, options.b, options.out}, options.run);
   return options.plan ? show_plan(options, names) : multiply_files(options, names);
 }
 
