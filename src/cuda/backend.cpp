@@ -87,6 +87,7 @@ DeviceInfo describe(const DeviceContext& context) {
   return {.number = context.device(),
           .name = properties.name,
           .memory_bytes = context.memory_bytes(),
+          .all_bytes = properties.totalGlobalMem,
           .has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor),
           .capability = 10 * properties.major + properties.minor};
 }

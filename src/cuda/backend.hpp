@@ -1,6 +1,7 @@
 // The CUDA backend as the facade sees it; no CUDA header needed. Built without CUDA, stub.cpp stands in.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,11 +15,16 @@
 
 namespace spmm::cuda {
 
+/// How long a product looks again at a device that other processes hold, which may be about to end, and how often.
+inline constexpr std::chrono::milliseconds kBusyPatience{1000};
+inline constexpr std::chrono::milliseconds kBusyPause{50};
+
 /// A device as it is now.
 struct DeviceInfo {
   int number = 0;
   std::string name{};
   std::uint64_t memory_bytes = 0;  ///< that products on this context may take together, used ones included
+  std::uint64_t all_bytes = 0;     ///< of the device, free or not
   bool has_dense_tensor = false;   ///< can run the dense tensor-core kernel
   int capability = 0;              ///< compute capability, 10 * major + minor
 };

@@ -109,6 +109,13 @@ BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits
           .num_devices = static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()))};
 }
 
+bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, const plan::Limits& alone) {
+  const plan::Execution best = plan::decide(expected, alone);
+  if (best.is_refused()) return false;
+  const plan::Execution e = plan::decide(expected, now);
+  return e.is_refused() || e.id != best.id || e.num_a_slabs > best.num_a_slabs || e.num_b_slabs > best.num_b_slabs;
+}
+
 double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options) {
   plan::Machine machine = this_machine(options);
   const std::uint64_t given = options.memory_limit_bytes;

@@ -22,6 +22,10 @@ struct BackendChoice {
 /// Values: limits.device is set. Errors: what sources throw.
 BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits& limits, Workers& workers);
 
+/// Whether the product runs otherwise than if no other process had memory of its devices: in more slabs, by another
+/// kernel, or not at all. Values: both limits name the backend and the same devices.
+bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, const plan::Limits& alone);
+
 /// Predicted seconds of a product of evenly spread blocks on the backend and by the kernel that the options name or
 /// leave open; 0 if none is known, or if the product is refused. Starts no device.
 /// Errors: UsageError (unknown kernel).

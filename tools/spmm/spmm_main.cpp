@@ -57,7 +57,6 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
                                [&] { return plan_multiply(options.a, options.b, options.run).scratch_bytes; });
   cli::check_run_length("spmm", options.a, options.b, options.run);
   Report report;
-  bool leaves_early = false;
   {
     cli::ProgressBar bar(std::cerr);
     if (!options.quiet && cli::wants_progress(options.progress)) {
@@ -67,9 +66,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
     }
     auto engine = std::make_unique<Engine>(options.run);
     report = engine->multiply(options.a, options.b, options.out, options.run);
-    leaves_early = options.no_wait && report.plan.backend == Backend::cuda && tools::may_end_early();
-    // Not taken apart piece by piece (see end_process()), unless that would keep its memory.
-    if (cli::ends_at_once() && !leaves_early) static_cast<void>(engine.release());
+    if (cli::ends_at_once()) static_cast<void>(engine.release());  // not taken apart piece by piece: see end_process()
   }
   if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
   if (!options.trace.empty()) write_after_product("trace", [&] { cli::write_trace(options.trace, trace, report); });
@@ -78,7 +75,9 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   }
   // Standard output is the report's where it was asked for there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;
-  if (leaves_early) tools::leave_files("/dev/nvidia");
+  if (options.no_wait && report.plan.backend == Backend::cuda && tools::may_end_early()) {
+    tools::leave_files("/dev/nvidia");
+  }
   return cli::kOk;
 }
 
