@@ -158,7 +158,9 @@ std::optional<std::string> narrowed_gpus(const std::optional<std::string>& visib
   std::string narrowed;
   for (std::size_t x = 0; x < devices.size(); ++x) {
     const auto device = static_cast<std::size_t>(devices[x]);
-    if (devices[x] < 0 || device >= gpus.size() || (has_names && device != x)) return std::nullopt;
+    const auto before = devices.begin() + static_cast<std::ptrdiff_t>(x);
+    const bool is_twice = std::find(devices.begin(), before, devices[x]) != before;
+    if (is_twice || devices[x] < 0 || device >= gpus.size() || (has_names && device != x)) return std::nullopt;
     narrowed += (x == 0 ? "" : ",") + gpus[device];
   }
   return narrowed;
@@ -171,6 +173,15 @@ bool has_mig(const fs::path& root) {
     for_each_name(capabilities / gpu / "mig", [&](std::string_view entry) { found |= entry.starts_with("gi"); });
   });
   return found;
+}
+
+std::optional<int> local_rank() {
+  constexpr std::array<const char*, 4> kVariables = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                                     "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
+  for (const char* name : kVariables) {
+    if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
+  }
+  return std::nullopt;
 }
 
 void show_gpus_as(std::vector<int> numbers) {

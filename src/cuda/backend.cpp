@@ -3,9 +3,6 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <optional>
 
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
@@ -56,15 +53,6 @@ int num_devices(std::string& why_not) {
   (void)cudaGetLastError();
   why_not = status == cudaSuccess ? "no CUDA device" : text("no usable CUDA device (", cudaGetErrorString(status), ")");
   return 0;
-}
-
-std::optional<int> local_rank() {
-  constexpr std::array<const char*, 4> kVariables = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                                     "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
-  for (const char* name : kVariables) {
-    if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
-  }
-  return std::nullopt;
 }
 
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {

@@ -1,10 +1,8 @@
 // The CUDA backend as the facade sees it; no CUDA header needed. Built without CUDA, stub.cpp stands in.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "base/run/bound_task.hpp"
@@ -14,10 +12,6 @@
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
-
-/// How long a product looks again at a device that other processes hold, which may be about to end, and how often.
-inline constexpr std::chrono::milliseconds kBusyPatience{1000};
-inline constexpr std::chrono::milliseconds kBusyPause{50};
 
 /// A device as it is now.
 struct DeviceInfo {
@@ -37,10 +31,6 @@ bool may_start(std::string& why_not);
 
 /// Devices that CUDA can use, which starts its runtime; 0 sets `why_not`.
 int num_devices(std::string& why_not);
-
-/// Rank of this process on its node, as the common launchers tell it: others may want the other devices. Nothing
-/// outside of launchers.
-std::optional<int> local_rank();
 
 /// Picks a device and starts it: `wanted` >= 0 names it; -1 means device 0 if one is visible, else local rank modulo
 /// devices. Returns nothing and sets `why_not` if there is none. The device that is current on the caller's thread

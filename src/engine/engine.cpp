@@ -200,11 +200,11 @@ void Engine::Impl::wait_for_others(const Target& target, const plan::Statistics&
     const cuda::DeviceInfo info = cuda::describe(*device);
     return info.memory_bytes >= info.all_bytes / 100 * (100 - kOwnPercent);
   };
-  const auto end = std::chrono::steady_clock::now() + cuda::kBusyPatience;
+  const auto end = std::chrono::steady_clock::now() + kBusyPatience;
   while (!std::all_of(target.devices.begin(), target.devices.end(), is_idle) &&
          is_crowded_out(expected, limits_with(false), limits_with(true)) && std::chrono::steady_clock::now() < end &&
          (product.cancel == nullptr || !*product.cancel)) {
-    std::this_thread::sleep_for(cuda::kBusyPause);
+    std::this_thread::sleep_for(kBusyPause);
   }
 }
 

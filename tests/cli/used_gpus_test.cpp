@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/visible_gpus.hpp"
+#include "cli/used_gpus.hpp"
 #include "cli/workplace.hpp"
 #include "support/catch.hpp"
-#include "tools/spmm/used_gpus.hpp"
 
 namespace {
 
@@ -43,8 +43,8 @@ Devices used_of_four(const std::string& operand, const Wish& wish) {
   options.devices = wish.devices;
   options.num_threads = 16;
   options.memory_limit_bytes = std::uint64_t{100} << 30;
-  const auto used = tools::used_gpus({.a = operand, .b = operand, .out = "/dev/null"}, options, std::nullopt,
-                                     {"0", "1", "2", "3"}, wish.local_rank);
+  const auto used = cli::used_gpus({.a = operand, .b = operand, .out = "/dev/null"}, options, std::nullopt,
+                                   {"0", "1", "2", "3"}, wish.local_rank);
   return used ? used->numbers : Devices{};
 }
 
@@ -68,6 +68,7 @@ TEST_CASE("the narrowed list names the same GPUs to CUDA, or none is made") {
       {none, {"0", "1"}, {}, none},
       {none, {"0", "1"}, {2}, none},
       {none, {"0", "1"}, {-1}, none},
+      {none, {"0", "1", "2"}, {1, 1}, none},
       {"3,1", {"3", "1"}, {0}, "3"},  // the user's entries
       {"3,1", {"3", "1"}, {1}, "1"},
       {"3,1,-1,0", {"3", "1"}, {1}, "1"},  // what is behind an invalid entry is hidden already
@@ -118,7 +119,7 @@ TEST_CASE("a product hides the devices that it will not use") {
   CHECK(used_of_four("small.bin", {.devices = {1}, .device = 1}).empty());
   CHECK(used_of_four("small.bin", {.device = 4}).empty());
   CHECK(used_of_four("missing.bin", {}).empty());
-  CHECK_FALSE(tools::used_gpus({.a = "small.bin", .b = "small.bin", .out = {}}, {}, std::nullopt, {"0"}, {}));
+  CHECK_FALSE(cli::used_gpus({.a = "small.bin", .b = "small.bin", .out = {}}, {}, std::nullopt, {"0"}, {}));
 }
 
 TEST_CASE("MIG instances are seen in the driver's table") {

@@ -5,8 +5,8 @@ usage: python3 tools/scripts/process_times.py [--former SPMM] [--empty PROGRAM] 
        python3 tools/scripts/process_times.py --build-empty PROGRAM
 
 CASE is tiny or one of S1 to S6 (all); inputs are made by SPMM and stay in the page cache, each run writes a new file. A
-round runs every row once; rounds go on until there are 7 or the time is over, rows of more than 3 s take part in every
-third. The table has medians with the smallest and largest value, in ms: the whole process, total_s of its report, what
+round runs every row once; rounds go on until there are 7 or the time is over. Rows that --plan predicts to take more than
+3 s are left out. The table has medians with the smallest and largest value, in ms: the whole process, total_s of its report, what
 is outside of that (start before main, end after it), and the stage open, in which CUDA starts. --build-empty compiles
 the empty program, which needs cc and no CUDA; its total is what its main takes.
 """
@@ -21,7 +21,7 @@ import tempfile
 import time
 
 ROUNDS = 7
-SLOW_S = 3.0  # rows that take longer run in every third round
+SLOW_S = 3.0  # rows that are predicted to take longer are left out
 PAUSE_S = 0.15  # after a process that leaves its end to another one: the next start would wait for that
 CASES = {"tiny": (64, 4, 100), "S1": (8192, 8, 100_000), "S2": (32768, 4, 1_000_000), "S3": (32768, 8, 8_800_000),
          "S4": (32768, 4, 33_000_000), "S5": (1 << 20, 8, 1_000_000), "S6": (1 << 24, 8, 10_000_000)}
@@ -91,10 +91,6 @@ class Row:
         if self.leaves:
             time.sleep(PAUSE_S)
 
-    def is_due(self, number):
-        is_slow = self.runs and self.runs[0]["whole"] > 1e3 * SLOW_S
-        return not self.error and (number % 3 == 0 or not is_slow)
-
     def text(self):
         cells = [f"{self.case:5}{self.label:34}"]
         if self.error:
@@ -106,6 +102,11 @@ class Row:
             spread = f" ({min(values):.1f} to {max(values):.1f})" if values and key in ("whole", "outside") else ""
             cells.append((middle + spread).ljust(width))
         return "".join(cells) + f"{len(kept)} runs {kept[-1]['backend']}"
+
+
+def is_slow(words):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return done.returncode == 0 and json.loads(done.stdout)["plan"]["predicted_s"] > SLOW_S
 
 
 def rows_of(case, programs, work, report):
@@ -120,6 +121,8 @@ def rows_of(case, programs, work, report):
         kinds.append(("cuda, 8 parts", ["--backend", "cuda", "--parts", "8"]))
     rows = []
     for kind, options in kinds:
+        if is_slow([programs[-1][1], "--plan", "--report", "-", *options, str(a), str(b)]):
+            continue
         for name, program in programs:
             out = str(work / "out.bin")
             words = [program, "-q", "--report", str(report), *options, str(a), str(b), out]
@@ -157,10 +160,10 @@ def measure(given, work):
     rows = [Row("", "empty CUDA program", [given.empty])] if given.empty else []
     for case in given.cases or CASES:
         rows += rows_of(case, programs, work, report)
-    for number in range(ROUNDS + 1):
+    for _ in range(ROUNDS + 1):
         for row in rows:
             last = row.runs[-1]["whole"] / 1e3 if row.runs else 0
-            if row.is_due(number) and time.monotonic() + last < deadline:
+            if not row.error and time.monotonic() + last < deadline:
                 row.run(report)
     return rows
 

@@ -41,7 +41,8 @@ OptionTable describe(const std::string& program) {
       ("threads", "host threads; 0 = every core this process may use", value(), "N")(
           "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
           "force", "start also what is predicted to take more than a day; lift the launch limit of host-driven");
-  options.add_options(alone(kPlace))("no-wait", "on CUDA: end before the driver has closed the device, which takes 0.1 s")(
+  options.add_options(alone(kPlace))("no-wait",
+                                     "on CUDA: end before the driver has closed the device, which takes 0.1 s")(
       "plan", "print sizes, memory, kernel and panels, and run nothing");
   options.add_options("Operands and result")  //
       ("transpose-a", "multiply by the transpose of A, made as A is read")(

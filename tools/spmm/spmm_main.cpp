@@ -9,6 +9,7 @@
 #include "cli/program.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/run_length.hpp"
+#include "cli/used_gpus.hpp"
 #include "io/files/paths.hpp"
 #include "report/json.hpp"
 #include "report/text.hpp"
@@ -20,7 +21,6 @@
 #include "tools/spmm/command_line.hpp"
 #include "tools/spmm/early_end.hpp"
 #include "tools/spmm/subcommands.hpp"
-#include "tools/spmm/used_gpus.hpp"
 
 namespace {
 
@@ -93,7 +93,7 @@ int run(int argc, char** argv) {
     const std::string warning = cli::unused_gpus_warning(has_backend(Backend::cuda), visible_gpus().size());
     if (!warning.empty()) cli::warn("spmm", warning);
   }
-  tools::hide_unused_gpus({options.a, options.b, options.out}, options.run);
+  cli::hide_unused_gpus({options.a, options.b, options.out}, options.run);
   return options.plan ? show_plan(options, names) : multiply_files(options, names);
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "cuda/backend.hpp"
+#include "base/visible_gpus.hpp"
 #include "kernels/check.hpp"
 #include "kernels/tuning.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "spmm/multiply.hpp"
 
-namespace spmm::tools {
+namespace spmm::cli {
 
 /// The GPUs of this process, and what CUDA_VISIBLE_DEVICES must be for CUDA to see no others.
 struct UsedGpus {
@@ -23,7 +23,7 @@ struct ProductFiles {
 
 /// The GPUs that this product will use if they are fewer than CUDA would see; nothing if all, if the CPU is expected to
 /// run it, or if the options or files are wrong, which the product says.
-/// Values: visible = CUDA_VISIBLE_DEVICES; gpus = visible_gpus(visible); local_rank = cuda::local_rank().
+/// Values: visible = CUDA_VISIBLE_DEVICES; gpus = visible_gpus(visible); local_rank = local_rank().
 std::optional<UsedGpus> used_gpus(const ProductFiles& files, const Options& options,
                                   const std::optional<std::string>& visible, const std::vector<std::string>& gpus,
                                   std::optional<int> local_rank);
@@ -32,4 +32,4 @@ std::optional<UsedGpus> used_gpus(const ProductFiles& files, const Options& opti
 /// numbers. Threads: before the first other one starts; CUDA must not have been started.
 void hide_unused_gpus(const ProductFiles& files, Options& options);
 
-}  // namespace spmm::tools
+}  // namespace spmm::cli

@@ -1,5 +1,5 @@
 // The GPUs of a product, before CUDA starts.
-#include "tools/spmm/used_gpus.hpp"
+#include "cli/used_gpus.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,13 +7,11 @@
 #include <utility>
 
 #include "base/visible_gpus.hpp"
-#include "cuda/backend.hpp"
 #include "engine/backend_choice.hpp"
-#include "engine/devices.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 
-namespace spmm::tools {
+namespace spmm::cli {
 namespace {
 
 std::vector<int> first_devices(std::size_t num) {
@@ -26,8 +24,7 @@ std::vector<int> first_devices(std::size_t num) {
 /// Errors: what reading a header throws, UsageError.
 std::vector<int> devices_of(const ProductFiles& files, const Options& options, std::size_t num_visible,
                             std::optional<int> local_rank) {
-  check_device_list(options.devices, options.device);
-  if (options.device >= 0) return {options.device};
+  if (options.device >= 0) return options.devices.empty() ? std::vector<int>{options.device} : std::vector<int>{};
   if (options.devices == std::vector<int>{kAllDevices}) return {};
   if (!options.devices.empty()) return options.devices;
   const MatrixHeader a = read_header(files.a);
@@ -63,7 +60,7 @@ void hide_unused_gpus(const ProductFiles& files, Options& options) {
   if (!has_backend(Backend::cuda)) return;
   const char* const value = std::getenv("CUDA_VISIBLE_DEVICES");
   const auto visible = value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  const auto used = used_gpus(files, options, visible, visible_gpus(), cuda::local_rank());
+  const auto used = used_gpus(files, options, visible, visible_gpus(), local_rank());
   if (!used || has_mig()) return;
   ::setenv("CUDA_VISIBLE_DEVICES", used->visible.c_str(), 1);
   if (options.device >= 0) options.device = 0;
@@ -71,4 +68,4 @@ void hide_unused_gpus(const ProductFiles& files, Options& options) {
   show_gpus_as(used->numbers);
 }
 
-}  // namespace spmm::tools
+}  // namespace spmm::cli
