@@ -11,11 +11,14 @@
 #include <memory>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 namespace spmm {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::vector<int> shown_numbers;
 
 bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -97,6 +100,29 @@ NumGpus count_gpus(const fs::path& root) {
   return {.count = count, .num_numbers = count};
 }
 
+/// Whether the usable entries of the variable are, in CUDA's eyes, what they are here: plain numbers or names of whole
+/// GPUs, none twice, and behind them nothing or what can only be invalid.
+bool are_certain(const std::optional<std::string>& visible, const std::vector<std::string>& gpus) {
+  if (!visible) return true;
+  const bool are_numbers = is_number(gpus.front());
+  std::size_t begin = 0;
+  for (std::size_t x = 0; x < gpus.size(); ++x) {
+    const std::string& gpu = gpus[x];
+    const bool is_plain = are_numbers ? is_number(gpu) && (gpu.size() == 1 || gpu[0] != '0') : gpu.starts_with("GPU-");
+    const bool ends_here = begin + gpu.size() == visible->size() || visible->compare(begin + gpu.size(), 1, ",") == 0;
+    if (!is_plain || visible->compare(begin, gpu.size(), gpu) != 0 || !ends_here) return false;
+    for (std::size_t y = 0; y < x; ++y) {
+      const bool is_twice = are_numbers ? gpus[y] == gpu : gpus[y].starts_with(gpu) || gpu.starts_with(gpus[y]);
+      if (is_twice) return false;
+    }
+    begin += gpu.size() + 1;
+  }
+  if (begin > visible->size()) return true;
+  const std::string next = visible->substr(begin, visible->find(',', begin) - begin);
+  return next.starts_with('-') || is_number(next) ||
+         (!next.empty() && std::isalpha(static_cast<unsigned char>(next[0])) != 0);
+}
+
 }  // namespace
 
 std::vector<std::string> visible_gpus(const std::optional<std::string>& visible, const fs::path& root) {
@@ -122,6 +148,49 @@ std::vector<std::string> visible_gpus(const std::optional<std::string>& visible,
 std::vector<std::string> visible_gpus() {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible_gpus(visible == nullptr ? std::nullopt : std::optional<std::string>(visible));
+}
+
+std::optional<std::string> narrowed_gpus(const std::optional<std::string>& visible,
+                                         const std::vector<std::string>& gpus, const std::vector<int>& devices) {
+  if (devices.empty() || devices.size() >= gpus.size() || !are_certain(visible, gpus)) return std::nullopt;
+  // Whether CUDA finds a GPU of such a name is not known here; one that it does not find hides those behind it.
+  const bool has_names = !is_number(gpus.front());
+  std::string narrowed;
+  for (std::size_t x = 0; x < devices.size(); ++x) {
+    const auto device = static_cast<std::size_t>(devices[x]);
+    const auto before = devices.begin() + static_cast<std::ptrdiff_t>(x);
+    const bool is_twice = std::find(devices.begin(), before, devices[x]) != before;
+    if (is_twice || devices[x] < 0 || device >= gpus.size() || (has_names && device != x)) return std::nullopt;
+    narrowed += (x == 0 ? "" : ",") + gpus[device];
+  }
+  return narrowed;
+}
+
+bool has_mig(const fs::path& root) {
+  const fs::path capabilities = root / "proc/driver/nvidia/capabilities";
+  bool found = false;
+  for_each_name(capabilities, [&](std::string_view gpu) {
+    for_each_name(capabilities / gpu / "mig", [&](std::string_view entry) { found |= entry.starts_with("gi"); });
+  });
+  return found;
+}
+
+std::optional<int> local_rank() {
+  constexpr std::array<const char*, 4> kVariables = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                                     "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
+  for (const char* name : kVariables) {
+    if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
+  }
+  return std::nullopt;
+}
+
+void show_gpus_as(std::vector<int> numbers) {
+  shown_numbers = std::move(numbers);
+}
+
+int shown_gpu(int device) {
+  const auto x = static_cast<std::size_t>(device);
+  return device >= 0 && x < shown_numbers.size() ? shown_numbers[x] : device;
 }
 
 bool has_gpu_driver(const fs::path& root) {

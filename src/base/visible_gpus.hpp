@@ -1,6 +1,7 @@
 // Which GPUs this process may use, found without CUDA: its start alone takes longer than hundreds of small products.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,6 +19,32 @@ std::vector<std::string> visible_gpus(const std::optional<std::string>& visible,
 
 /// The same for this process's own variable.
 std::vector<std::string> visible_gpus();
+
+/// The value of CUDA_VISIBLE_DEVICES with which CUDA sees `devices` alone, in that order. The user's own entries stay
+/// as they are; numbers mean the same under any CUDA_DEVICE_ORDER, which applies to both values. Nothing if nothing
+/// would be hidden, or if it is not certain what CUDA makes of the present value: blanks, MIG, a GPU that may be listed
+/// twice. Values: visible = the present value; gpus = visible_gpus(visible); devices = numbers of CUDA under
+/// `visible`.
+std::optional<std::string> narrowed_gpus(const std::optional<std::string>& visible,
+                                         const std::vector<std::string>& gpus, const std::vector<int>& devices);
+
+/// Whether a GPU of this machine is cut into MIG instances: then a number may stand for one of them.
+bool has_mig(const std::filesystem::path& root = "/");
+
+/// How long a product looks again at a GPU that other processes hold, which may be about to end, and how often.
+inline constexpr std::chrono::milliseconds kBusyPatience{1000};
+inline constexpr std::chrono::milliseconds kBusyPause{50};
+
+/// Rank of this process on its node, as the common launchers tell it: others may want the other GPUs. Nothing outside
+/// of launchers.
+std::optional<int> local_rank();
+
+/// Numbers by which messages and reports call the devices of this process, where some were hidden from CUDA.
+/// Threads: before the first other one starts.
+void show_gpus_as(std::vector<int> numbers);
+
+/// What messages and reports call a device of CUDA's number.
+int shown_gpu(int device);
 
 /// Whether a driver of NVIDIA's GPUs is installed, or the part of it that a container gets.
 bool has_gpu_driver(const std::filesystem::path& root = "/");

@@ -3,9 +3,6 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <optional>
 
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
@@ -16,16 +13,6 @@
 
 namespace spmm::cuda {
 namespace {
-
-/// Rank of this process on its node, as the common launchers tell it; nothing outside of them.
-std::optional<int> local_rank() {
-  constexpr std::array<const char*, 4> kVariables = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                                     "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
-  for (const char* name : kVariables) {
-    if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
-  }
-  return std::nullopt;
-}
 
 /// Ranges of this library, apart from those of the program that calls it.
 nvtxDomainHandle_t nvtx_domain() {
@@ -68,10 +55,6 @@ int num_devices(std::string& why_not) {
   return 0;
 }
 
-bool has_local_rank() {
-  return local_rank().has_value();
-}
-
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   const int count = num_devices(why_not);
   if (count == 0) {
@@ -92,6 +75,7 @@ DeviceInfo describe(const DeviceContext& context) {
   return {.number = context.device(),
           .name = properties.name,
           .memory_bytes = context.memory_bytes(),
+          .all_bytes = properties.totalGlobalMem,
           .has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor),
           .capability = 10 * properties.major + properties.minor};
 }

@@ -18,6 +18,7 @@ struct DeviceInfo {
   int number = 0;
   std::string name{};
   std::uint64_t memory_bytes = 0;  ///< that products on this context may take together, used ones included
+  std::uint64_t all_bytes = 0;     ///< of the device, free or not
   bool has_dense_tensor = false;   ///< can run the dense tensor-core kernel
   int capability = 0;              ///< compute capability, 10 * major + minor
 };
@@ -30,9 +31,6 @@ bool may_start(std::string& why_not);
 
 /// Devices that CUDA can use, which starts its runtime; 0 sets `why_not`.
 int num_devices(std::string& why_not);
-
-/// Whether a launcher has told this process its rank on the node: others may want the other devices.
-bool has_local_rank();
 
 /// Picks a device and starts it: `wanted` >= 0 names it; -1 means device 0 if one is visible, else local rank modulo
 /// devices. Returns nothing and sets `why_not` if there is none. The device that is current on the caller's thread

@@ -20,10 +20,6 @@ int num_devices(std::string& why_not) {
   return 0;
 }
 
-bool has_local_rank() {
-  return false;
-}
-
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   why_not = kWhy;
   if (wanted >= 0)

@@ -9,6 +9,7 @@
 #include "cpu/backend.hpp"
 #include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
+#include "engine/output_checks.hpp"
 #include "engine/product/product.hpp"
 #include "engine/sampled_product.hpp"
 #include "plan/decide.hpp"
@@ -19,6 +20,15 @@ namespace {
 
 constexpr unsigned kMaxThreads = 4;  // more take longer to start than they save
 constexpr std::uint32_t kMaxCountedRows = 1u << 24;
+
+/// The host alone.
+plan::Machine this_machine(const Options& options) {
+  const std::uint64_t given = options.memory_limit_bytes;
+  return {.num_cores = usable_cores(),
+          .host_limit_bytes = given != 0 ? given : available_memory_bytes(),
+          .isa = cpu::choose_isa(),
+          .has_blas = cpu::has_dense_blas()};
+}
 
 plan::Statistics with_c_blocks(plan::Statistics s, double c_blocks) {
   s.num_c_blocks = s.likely_c_blocks = c_blocks;
@@ -59,12 +69,16 @@ BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits
           .num_devices = static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()))};
 }
 
+bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, const plan::Limits& alone) {
+  const plan::Execution best = plan::decide(expected, alone);
+  if (best.is_refused()) return false;
+  const plan::Execution e = plan::decide(expected, now);
+  return e.is_refused() || e.id != best.id || e.num_a_slabs > best.num_a_slabs || e.num_b_slabs > best.num_b_slabs;
+}
+
 double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options) {
+  plan::Machine machine = this_machine(options);
   const std::uint64_t given = options.memory_limit_bytes;
-  plan::Machine machine{.num_cores = usable_cores(),
-                        .host_limit_bytes = given != 0 ? given : available_memory_bytes(),
-                        .isa = cpu::choose_isa(),
-                        .has_blas = cpu::has_dense_blas()};
   if (options.backend != Backend::cpu && cuda::may_start(machine.why_no_gpu)) {
     machine.gpus.push_back({.limit_bytes = given != 0 ? given : kUnseenDeviceBytes, .has_dense_tensor = true});
   }
@@ -72,6 +86,25 @@ double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Opti
   limits.has_scratch = true;  // products of files
   const plan::Execution e = plan::decide(plan::expected_statistics(a, b), limits);
   return e.is_refused() ? 0 : e.predicted_s;
+}
+
+unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Options& options, unsigned num_visible,
+                          bool discards_result) {
+  plan::Machine machine = this_machine(options);
+  const std::uint64_t given = options.memory_limit_bytes;
+  for (unsigned x = 0; x < num_visible; ++x) {
+    machine.gpus.push_back({.limit_bytes = given != 0 ? given : kUnseenDeviceBytes,
+                            .has_dense_tensor = true,
+                            .start_s = x == 0 ? plan::kDeviceStartS : plan::kMoreDeviceStartS});
+  }
+  const plan::Statistics expected = plan::expected_statistics(a, b);
+  plan::Limits limits = product_limits(machine, options);
+  limits.num_parts = wanted_parts(expected, options);
+  limits.has_scratch = true;
+  limits.discards_result = discards_result;
+  const plan::Execution e = plan::decide(expected, limits);
+  if (e.backend == Backend::cpu) return 0;
+  return static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()));
 }
 
 }  // namespace spmm

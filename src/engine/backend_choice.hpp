@@ -26,9 +26,19 @@ struct BackendChoice {
 /// Values: limits.device is set. Errors: what sources throw.
 BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits& limits, Workers& workers);
 
+/// Whether the product runs otherwise than if no other process had memory of its devices: in more slabs, by another
+/// kernel, or not at all. Values: both limits name the backend and the same devices.
+bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, const plan::Limits& alone);
+
 /// Predicted seconds of a product of evenly spread blocks on the backend and by the kernel that the options name or
 /// leave open; 0 if none is known, or if the product is refused. Starts no device.
 /// Errors: UsageError (unknown kernel).
 double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options);
+
+/// How many of `num_visible` devices, none of them started, an engine starts for a product of evenly spread blocks,
+/// where the options name none; 0 = the CPU is expected to run it. Starts no device.
+/// Values: discards_result = the output is a character device. Errors: UsageError, OutputError (too many parts).
+unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Options& options, unsigned num_visible,
+                          bool discards_result);
 
 }  // namespace spmm

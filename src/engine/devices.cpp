@@ -28,7 +28,7 @@ EngineDevices::Contexts EngineDevices::started() const {
 }
 
 unsigned EngineDevices::num_expected() const {
-  if (wanted_ >= 0 || cuda::has_local_rank()) return 1;
+  if (wanted_ >= 0 || local_rank()) return 1;
   return static_cast<unsigned>(std::max<std::size_t>(1, visible_gpus().size()));
 }
 

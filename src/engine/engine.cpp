@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "base/run/parallel.hpp"
 #include "base/run/workers.hpp"
 #include "base/text.hpp"
+#include "base/visible_gpus.hpp"
 #include "cpu/backend.hpp"
 #include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
@@ -179,6 +181,8 @@ class Engine::Impl {
   [[nodiscard]] plan::Gpu describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const;
   [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Target& target, MemoryShare& share);
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
+  void wait_for_others(const Target& target, const plan::Statistics& expected, const ProductOptions& product,
+                       const OutputKind& output, plan::Machine machine);
   [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const plan::Statistics& expected,
                                        const ProductOptions& product, OutputKind output);
   [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, const ProductOptions& product, OutputKind output,
@@ -216,12 +220,43 @@ std::uint64_t Engine::Impl::measured_host_bytes(OutputKind output) {
 
 plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const {
   const cuda::DeviceInfo info = cuda::describe(device);
-  return {.number = info.number,
+  return {.number = shown_gpu(info.number),
           .name = info.name,
           .limit_bytes =
               share.device_limit_bytes([&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),
           .has_dense_tensor = info.has_dense_tensor,
           .capability = info.capability};
+}
+
+/// Looks again for kBusyPatience where other processes have memory of a device that makes a difference: the one before
+/// may be about to end.
+void Engine::Impl::wait_for_others(const Target& target, const plan::Statistics& expected,
+                                   const ProductOptions& product, const OutputKind& output, plan::Machine machine) {
+  constexpr std::uint64_t kOwnPercent = 5;  // at most, of an idle device: contexts, and what the driver keeps
+  const auto limits_with = [&](bool alone) {
+    machine.gpus.clear();
+    for (const auto& device : target.devices) {
+      const cuda::DeviceInfo info = cuda::describe(*device);
+      const std::uint64_t bytes = alone ? info.all_bytes / 100 * (100 - kOwnPercent) : info.memory_bytes;
+      machine.gpus.push_back({.limit_bytes = std::min(limit_bytes(bytes), bytes),
+                              .has_dense_tensor = info.has_dense_tensor,
+                              .capability = info.capability});
+    }
+    plan::Limits limits = limits_of(machine, expected, product, output);
+    limits.shares_always = true;
+    limits.backend = Backend::cuda;
+    return limits;
+  };
+  const auto is_idle = [](const auto& device) {
+    const cuda::DeviceInfo info = cuda::describe(*device);
+    return info.memory_bytes >= info.all_bytes / 100 * (100 - kOwnPercent);
+  };
+  const auto end = std::chrono::steady_clock::now() + kBusyPatience;
+  while (!std::all_of(target.devices.begin(), target.devices.end(), is_idle) &&
+         is_crowded_out(expected, limits_with(false), limits_with(true)) && std::chrono::steady_clock::now() < end &&
+         (product.cancel == nullptr || !*product.cancel)) {
+    std::this_thread::sleep_for(kBusyPause);
+  }
 }
 
 /// The devices of a product, which takes a share of the memory of each.
@@ -295,8 +330,10 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
     const unsigned num =
         target.choice ? target.choice->num_devices : num_devices(operands.expected(), product, output, machine, share);
     std::optional<Prefetching> prefetching;
-    if (devices_.started().empty()) prefetching.emplace(operands.inputs(), budget_);
+    const bool is_first = devices_.started().empty();
+    if (is_first) prefetching.emplace(operands.inputs(), budget_);
     target.devices = devices_.start(num, machine.why_no_gpu);
+    if (is_first) wait_for_others(target, operands.expected(), product, output, machine);
     prefetching.reset();
     machine.gpus = describe_gpus(target, share);
     if (target.devices.empty() && !target.choice) {

@@ -33,6 +33,7 @@ ELSEWHERE = {
     "python3 tools/scripts/tables.py": "tables_test",
     "python3 -m spmm convert": "tests/python/test_convert.py, if NumPy is installed",
     "python3 tools/scripts/draw_run.py": "tests/unit/tools, if matplotlib is installed",
+    "python3 tools/scripts/process_times.py": "tests/unit/tools",
     "python3 tools/scripts/plot_bench.py": "tests/unit/tools, if matplotlib is installed",
     "python3 tools/examples/": "examples_test, if SciPy is installed",
     "pip install": "python_wheel_test",

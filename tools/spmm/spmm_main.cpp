@@ -9,6 +9,7 @@
 #include "cli/program.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/run_length.hpp"
+#include "cli/used_gpus.hpp"
 #include "io/files/paths.hpp"
 #include "report/json.hpp"
 #include "report/text.hpp"
@@ -18,6 +19,7 @@
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/spmm/command_line.hpp"
+#include "tools/spmm/early_end.hpp"
 #include "tools/spmm/subcommands.hpp"
 
 namespace {
@@ -73,6 +75,9 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   }
   // Standard output is the report's where it was asked for there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;
+  if (options.no_wait && report.plan.backend == Backend::cuda && tools::may_end_early()) {
+    tools::leave_files("/dev/nvidia");
+  }
   return cli::kOk;
 }
 
@@ -88,6 +93,7 @@ int run(int argc, char** argv) {
     const std::string warning = cli::unused_gpus_warning(has_backend(Backend::cuda), visible_gpus().size());
     if (!warning.empty()) cli::warn("spmm", warning);
   }
+  cli::hide_unused_gpus({options.a, options.b, options.out}, options.run);
   return options.plan ? show_plan(options, names) : multiply_files(options, names);
 }
 

@@ -3,10 +3,13 @@
 
 #include <cuda.h>
 
+#include <chrono>
 #include <limits>
 #include <map>
 #include <string>
+#include <thread>
 
+#include "base/visible_gpus.hpp"
 #include "kernels/check.hpp"
 #include "kernels/tuning.hpp"
 
@@ -61,6 +64,23 @@ void check_driver(CUresult status, const char* what) {
   throw CudaError(std::string(what) + ": CUDA driver error " + std::to_string(static_cast<int>(status)));
 }
 
+/// Whether another process that ends may be in the way: its memory, or its right to be alone on the device.
+bool may_pass(cudaError_t status) {
+  return status == cudaErrorMemoryAllocation || status == cudaErrorDevicesUnavailable;
+}
+
+/// Starts a device; looks at one that others hold again for kBusyPatience. Errors: as check().
+void start_device(int device) {
+  const auto end = std::chrono::steady_clock::now() + kBusyPatience;
+  cudaError_t status = cudaInitDevice(device, 0, 0);
+  while (may_pass(status) && std::chrono::steady_clock::now() < end) {
+    (void)cudaGetLastError();
+    std::this_thread::sleep_for(kBusyPause);
+    status = cudaInitDevice(device, 0, 0);
+  }
+  check(status, "start the device");
+}
+
 /// The context that the runtime uses on a device, started if it has not been. It is kept for the whole process:
 /// ending and starting it again between two engines would take 0.2 s.
 CUcontext primary_context(int device) {
@@ -69,7 +89,7 @@ CUcontext primary_context(int device) {
   const std::lock_guard lock(mutex);
   const auto known = started.find(device);
   if (known != started.end()) return known->second;
-  check(cudaInitDevice(device, 0, 0), "start the device");
+  start_device(device);
   CUdevice handle = 0;
   CUcontext context = nullptr;
   check_driver(driver().device_get(&handle, device), "device");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "base/visible_gpus.hpp"
 #include "kernels/check.hpp"
 
 namespace spmm::cuda {
@@ -29,7 +30,7 @@ template <class Kind>
 }  // namespace
 
 void rethrow_naming(const DeviceContext& context) {
-  const std::string device = text(kGpu, context.device(), " (", context.properties().name, ")");
+  const std::string device = text(kGpu, shown_gpu(context.device()), " (", context.properties().name, ")");
   try {
     throw;
   } catch (const OutOfMemory& error) {

@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "base/visible_gpus.hpp"
+
 namespace spmm::cuda {
 namespace {
 
@@ -59,7 +61,7 @@ void StageEvents::collect(StageSpans& spans, TraceLog* trace, const DeviceContex
   }
   unsigned number = 0;
   for (auto& [stream, track] : tracks) {
-    track.device = context.device();
+    track.device = shown_gpu(context.device());
     track.owner = context.properties().name;
     track.name = "stream " + std::to_string(++number);
     trace->add_track(std::move(track));

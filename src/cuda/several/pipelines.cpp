@@ -8,6 +8,7 @@
 
 #include "base/run/workers.hpp"
 #include "base/text.hpp"
+#include "base/visible_gpus.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -57,7 +58,7 @@ void DevicePipelines::start_all(const std::function<void(std::size_t d)>& comput
   for (std::size_t d = 1; d < uses_.size(); ++d) {
     threads.push_back(start_thread([&, d] { compute_one(d, compute, fail); }));
     if (threads.back().joinable()) continue;
-    fail(std::make_exception_ptr(DeviceError(text("GPU ", uses_[d].device->device()),
+    fail(std::make_exception_ptr(DeviceError(text("GPU ", shown_gpu(uses_[d].device->device())),
                                              "the system starts no thread for it",
                                              "raise the limit of threads, or use one device")));
     break;
@@ -100,7 +101,7 @@ ProductStats DevicePipelines::total(const std::vector<ProductStats>& stats, std:
   execution.panels.clear();
   for (std::size_t d = 0; d < stats.size(); ++d) {
     const ProductStats& one = stats[d];
-    DeviceShare share{.number = uses_[d].device->device(),
+    DeviceShare share{.number = shown_gpu(uses_[d].device->device()),
                       .name = one.device,
                       .share = 0,
                       .pairs = 0,

@@ -97,3 +97,21 @@ TEST_CASE("what is expected of files within a memory limit counts on a scratch f
   CHECK(limited > at_once);
   CHECK(limited < 30 * at_once);  // operands that are read again for each slab: hundreds of times as long
 }
+
+TEST_CASE("a product waits for memory of others only if it would run otherwise without them") {
+  const plan::Statistics s = plan::expected_statistics({.n = 32'768, .m = 4, .num_blocks = 33'000'000},
+                                                       {.n = 32'768, .m = 4, .num_blocks = 33'000'000});
+  plan::Limits alone = open_machine();
+  alone.backend = Backend::cuda;
+  alone.has_scratch = true;
+  const auto with = [&](std::uint64_t bytes) {
+    plan::Limits limits = alone;
+    limits.device->bytes = bytes;
+    return limits;
+  };
+  CHECK_FALSE(is_crowded_out(s, alone, alone));
+  CHECK_FALSE(is_crowded_out(s, with(alone.device->bytes / 2), alone));  // what is free suffices
+  CHECK(is_crowded_out(s, with(std::uint64_t{3} << 30), alone));         // in slabs
+  CHECK(is_crowded_out(s, with(1'000), alone));                          // not at all
+  CHECK_FALSE(is_crowded_out(s, with(1'000), with(1'000)));              // nor without them
+}
