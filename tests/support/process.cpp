@@ -1,5 +1,6 @@
 #include "support/process.hpp"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,10 +13,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <thread>
+
+#include "test_paths.hpp"
 
 namespace spmm::test {
 namespace {
@@ -48,6 +52,17 @@ std::vector<char*> pointers_of(std::vector<std::string>& strings) {
   return pointers;
 }
 
+/// Starts what is built for another machine, such as these tests, by the emulator of the build (a list of CMake).
+void add_emulator(std::vector<std::string>& arguments) {
+  std::istringstream words(SPMM_EMULATOR);
+  Elf64_Ehdr head{};
+  std::ifstream(arguments.at(0), std::ios::binary).read(reinterpret_cast<char*>(&head), sizeof head);
+  if (words.str().empty() || head.e_machine != EM_AARCH64) return;
+  std::vector<std::string> emulator;
+  for (std::string word; std::getline(words, word, ';');) emulator.push_back(word);
+  arguments.insert(arguments.begin(), emulator.begin(), emulator.end());
+}
+
 /// Signals behave as in a program started by hand, whatever the parent of the tests ignores.
 void reset_signals(posix_spawnattr_t& attributes) {
   sigset_t defaults;
@@ -62,6 +77,7 @@ void reset_signals(posix_spawnattr_t& attributes) {
 
 pid_t spawn(std::vector<std::string> arguments, std::vector<std::string> environment, const std::string& folder,
             int out, int err) {
+  add_emulator(arguments);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   check(posix_spawn_file_actions_init(&actions), "posix_spawn_file_actions_init");
@@ -72,8 +88,8 @@ pid_t spawn(std::vector<std::string> arguments, std::vector<std::string> environ
   posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
   if (!folder.empty()) posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, arguments.at(0).c_str(), &actions, &attributes, pointers_of(arguments).data(),
-                                pointers_of(environment).data());
+  const int error = posix_spawnp(&pid, arguments.at(0).c_str(), &actions, &attributes, pointers_of(arguments).data(),
+                                 pointers_of(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   check(error, arguments[0].c_str());

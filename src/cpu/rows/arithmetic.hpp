@@ -13,7 +13,7 @@ namespace spmm::cpu {
 struct RowArithmetic {
   Arithmetic common;                        ///< of all rows, if there are no others
   AlignedArray<std::uint32_t> flush_pairs;  ///< [a.num_rows()] narrow arithmetic; 0 = the row is wide
-  AlignedArray<std::uint32_t> a_row_sums;   ///< [num_blocks of A, shape.rows], if a row is wide
+  AlignedArray<std::uint32_t> a_row_sums;   ///< [num_blocks of A, shape.rows], if a row is wide and B lies in row pairs
   std::uint32_t wide_flush_pairs = 1;
 
   [[nodiscard]] Arithmetic of(std::uint32_t row) const {

@@ -11,7 +11,7 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::array<Isa, 3> kAll = {Isa::avx512_vnni, Isa::avx2, Isa::portable};
+constexpr std::array<Isa, 5> kAll = {Isa::avx512_vnni, Isa::avx2, Isa::neon_i8mm, Isa::neon_dotprod, Isa::portable};
 
 bool is_available(Isa isa) {
   switch (isa) {
@@ -19,6 +19,10 @@ bool is_available(Isa isa) {
       return avx512_vnni_available();
     case Isa::avx2:
       return avx2_available();
+    case Isa::neon_i8mm:
+      return i8mm_available();
+    case Isa::neon_dotprod:
+      return neon_available();
     case Isa::portable:
       return true;
   }
@@ -28,7 +32,19 @@ bool is_available(Isa isa) {
 }  // namespace
 
 std::string_view isa_name(Isa isa) {
-  return isa == Isa::avx512_vnni ? "avx512-vnni" : isa == Isa::avx2 ? "avx2" : "portable";
+  switch (isa) {
+    case Isa::avx512_vnni:
+      return "avx512-vnni";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::neon_i8mm:
+      return "neon-i8mm";
+    case Isa::neon_dotprod:
+      return "neon-dotprod";
+    case Isa::portable:
+      break;
+  }
+  return "portable";
 }
 
 Isa choose_isa() {

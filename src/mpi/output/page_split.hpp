@@ -6,10 +6,6 @@
 
 namespace spmm::mpi {
 
-/// Network file systems keep whole pages of a file in each machine's memory: two machines that write parts of one page
-/// may lose one of them.
-inline constexpr std::uint64_t kPageBytes = 4096;
-
 /// A range of a file cut at pages: `whole` is written by the rank that has the range, `head` and `tail`, which share
 /// their pages with neighbours, by rank 0.
 struct PageSplit {
@@ -26,9 +22,11 @@ struct PageSplit {
 };
 
 /// Cuts [begin, end); without a whole page inside, all of it is head. Each of head and tail is less than two pages.
-constexpr PageSplit split_pages(std::uint64_t begin, std::uint64_t end) {
-  const std::uint64_t first = (begin + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const std::uint64_t last = end / kPageBytes * kPageBytes;
+/// Network file systems keep whole pages of a file in each machine's memory: two machines that write parts of one page
+/// may lose one of them. Values: page_bytes = of the machines' memory, the same for all ranks.
+constexpr PageSplit split_pages(std::uint64_t begin, std::uint64_t end, std::uint64_t page_bytes) {
+  const std::uint64_t first = (begin + page_bytes - 1) / page_bytes * page_bytes;
+  const std::uint64_t last = end / page_bytes * page_bytes;
   if (first >= last) return {.begin = begin, .whole_begin = end, .whole_end = end, .end = end};
   return {.begin = begin, .whole_begin = first, .whole_end = last, .end = end};
 }

@@ -181,7 +181,7 @@ void RoundSink::close_after_failure(std::uint32_t failed_round) noexcept {
 
 void RoundSink::write_range(std::span<const std::byte> bytes, std::uint64_t begin) {
   if (ranks_.rank() == 0) return write(begin, bytes);
-  const PageSplit split = split_pages(begin, begin + bytes.size());
+  const PageSplit split = split_pages(begin, begin + bytes.size(), page_bytes());
   add_piece(fragments_, split.begin, bytes.first(split.head_bytes()));
   write(split.whole_begin, bytes.subspan(split.head_bytes(), split.whole_bytes()));
   add_piece(fragments_, split.whole_end, bytes.last(split.tail_bytes()));

@@ -7,23 +7,35 @@
 
 namespace spmm::plan {
 
+/// How elements of a block of B lie.
+enum class Packing : std::uint8_t {
+  rows,       ///< [inner, cols]
+  row_pairs,  ///< [inner / 2, cols, 2], as dot products of two elements want them
+  columns     ///< [cols, inner], as dot products of four or eight bytes want them
+};
+
 /// Packed blocks of both operands.
-/// Layout: A [rows, inner] row-major; B [inner / 2, cols, 2] (pairs of rows interleaved, as dot products of two want
-/// them) if interleaved, else [inner, cols]. Padding is zero.
+/// Layout: A [rows, inner] row-major; B as `packing` says. Padding is zero.
 struct PackedShape {
   std::uint32_t m = 0;
   std::uint32_t rows = 0;
   std::uint32_t inner = 0;
   std::uint32_t cols = 0;
-  bool interleaved = false;
+  Packing packing = Packing::rows;
 
   [[nodiscard]] std::uint64_t a_elements() const { return std::uint64_t{rows} * inner; }
   [[nodiscard]] std::uint64_t b_elements() const { return std::uint64_t{inner} * cols; }
+  /// Where an element of a block of B lies.
+  [[nodiscard]] std::uint64_t b_element(std::uint32_t row, std::uint32_t col) const {
+    if (packing == Packing::columns) return std::uint64_t{col} * inner + row;
+    if (packing == Packing::rows) return std::uint64_t{row} * cols + col;
+    return (std::uint64_t{row / 2} * cols + col) * 2 + row % 2;
+  }
 };
 
 /// Blocks that are summed in tiles are not padded. Sides 4 and 8 have kernels of their own, 5 to 7 are padded to 8
 /// (kernels of their own leave out most of the padding), larger ones are cut into strips of up to 8 rows, and 8 or 16
-/// columns.
+/// columns. For bytes of ARM all are multiples of 8.
 PackedShape packed_shape(Isa isa, std::uint32_t m);
 
 }  // namespace spmm::plan

@@ -17,7 +17,8 @@ namespace {
 /// Zen 4, OpenBLAS 0.3.21 with the kernels that it takes on such a machine (Cooperlake, Haswell, Nehalem). All others:
 /// the multiply stage on one thread of a Zen 5 (1 MB second-level cache, busy neighbours), each instruction set forced.
 /// Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Pairs: evenly spread blocks
-/// of side 4 to 64, 1 and 4 pairs a C block, elements to 2,047 and to 65,535.
+/// of side 4 to 64, 1 and 4 pairs a C block, elements to 2,047 and to 65,535. Nothing is measured on ARM: kAvx2 stands
+/// in, with about as many instructions for a multiply-add (tests/README.md).
 struct Rates {
   double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory; side 4 needs hardly any time
   double ordered_ns;       ///< the same of a pair that is ordered first
@@ -74,7 +75,7 @@ constexpr double kNsPerMs = 1e6;
 constexpr double kReferenceTermsPerMs = 3e5;
 
 const Rates& rates_of(Isa isa) {
-  return isa == Isa::avx512_vnni ? kVnni : isa == Isa::avx2 ? kAvx2 : kPortable;
+  return isa == Isa::avx512_vnni ? kVnni : isa == Isa::portable ? kPortable : kAvx2;
 }
 
 /// C blocks, as well as they are known.
@@ -107,7 +108,9 @@ double stored_rows(const Statistics& s) {
 double packed_terms(const Problem& p) {
   const auto& [s, limits] = p;
   const PackedShape shape = packed_shape(limits.isa, s.m());
-  if (!shape.interleaved || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
+  const double used_rows = s.m() + s.m() % 2;
+  if (shape.packing == Packing::columns && s.m() > 4) return used_rows * shape.inner * shape.cols;
+  if (shape.packing == Packing::rows || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
   const std::uint32_t lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni ? 16 : 8;
   return static_cast<double>(s.m() * (s.m() + s.m() % 2)) * ((s.m() + lanes - 1) / lanes * lanes);
 }

@@ -38,16 +38,16 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
         Bounds{1, 65535, true}, Bounds{2047, 2047, false}, Bounds{4095, 8191, false}, Bounds{32767, 511, false}}) {
     for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 16u, 17u, 20u}) {
       for (const std::string& isa : available_isas()) {
-        const cpu::PackedShape shape = cpu::packed_shape(isa == "portable" ? cpu::Isa::portable : cpu::Isa::avx2, m);
+        const ForcedIsa forced(isa);
+        const cpu::PackedShape shape = cpu::packed_shape(cpu::choose_isa(), m);
         const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, bounds.a, bounds.b);
         const bool is_narrow_enough = bounds.wide || std::uint64_t{bounds.a} * bounds.b * m * 4 < (1ull << 32);
-        if (shape.interleaved && is_narrow_enough) CHECK(arithmetic.wide == bounds.wide);
+        if (shape.packing == plan::Packing::row_pairs && is_narrow_enough) CHECK(arithmetic.wide == bounds.wide);
         for (const std::uint32_t length : {arithmetic.flush_pairs - 1, arithmetic.flush_pairs,
                                            arithmetic.flush_pairs + 1, 2 * arithmetic.flush_pairs + 1}) {
           if (length == 0 || length > 5000) continue;
           INFO(isa << ", m = " << m << ", " << length << " pairs of " << bounds.a << " x " << bounds.b);
           const auto [a, b] = constant_list(length, m, bounds.a, bounds.b);
-          const ForcedIsa forced(isa);
           CHECK((run_cpu(a, b) == oracle_multiply(a, b)));
         }
       }
@@ -58,8 +58,9 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
 TEST_CASE("cpu: choose_arithmetic keeps its bounds for every side and largest element") {
   for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
     const cpu::PackedShape shape = cpu::packed_shape(cpu::Isa::avx2, m);
-    CHECK(shape.interleaved != plan::sums_in_tiles(m));
-    if (!shape.interleaved) continue;
+    CHECK((shape.packing == plan::Packing::rows) == plan::sums_in_tiles(m));
+    if (shape.packing == plan::Packing::rows) continue;
+    const cpu::PackedShape bytes = cpu::packed_shape(cpu::Isa::neon_i8mm, m);
     for (const std::uint32_t a : {0u, 1u, 255u, 2047u, 16383u, 32767u, 32768u, 65535u}) {
       for (const std::uint32_t b : {0u, 1u, 255u, 2047u, 16383u, 32767u, 32768u, 65535u}) {
         const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, a, b);
@@ -74,6 +75,11 @@ TEST_CASE("cpu: choose_arithmetic keeps its bounds for every side and largest el
           CHECK(std::max(a, b) < 32768);
           CHECK(terms * a * b <= 0xFFFFFFFFu);
         }
+        const cpu::Arithmetic digits = cpu::choose_arithmetic(bytes, a, b);
+        REQUIRE(digits.flush_pairs >= 1);
+        CHECK(digits.wide == (std::max(a, b) > 255));
+        const std::uint64_t products = std::uint64_t{digits.flush_pairs} * m * (digits.wide ? 2 * 255 * 255 : a * b);
+        CHECK(products + (digits.wide ? 1u << 24 : 0) <= 0xFFFFFFFFu);
       }
     }
   }

@@ -70,7 +70,7 @@ TEST_CASE("cpu: units cover every row and column once, in order") {
 
 TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
   for (std::uint32_t m = 1; m <= 64; ++m) {
-    for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2}) {
+    for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::neon_i8mm}) {
       const cpu::PackedShape shape = cpu::packed_shape(isa, m);
       std::vector<std::uint16_t> block(m * m);
       for (std::size_t e = 0; e < block.size(); ++e) block[e] = static_cast<std::uint16_t>(e + 1);
@@ -84,7 +84,9 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
       bool same = true;
       for (std::uint32_t r = 0; r < m; ++r) {
         for (std::uint32_t c = 0; c < m; ++c) {
-          const std::size_t at_b = shape.interleaved ? (r / 2 * shape.cols + c) * 2 + r % 2 : r * shape.cols + c;
+          const std::size_t at_b = shape.packing == plan::Packing::columns ? c * shape.inner + r
+                                   : shape.packing == plan::Packing::rows  ? r * shape.cols + c
+                                                                           : (r / 2 * shape.cols + c) * 2 + r % 2;
           same &= a[r * shape.inner + c] == block[r * m + c] && b[at_b] == block[r * m + c];
         }
       }

@@ -48,17 +48,22 @@ TEST_CASE("files of a result in parts travel unchanged") {
 }
 
 TEST_CASE("pages that a range does not fill go to rank 0") {
-  CHECK(split_pages(0, 8192) == PageSplit{.begin = 0, .whole_begin = 0, .whole_end = 8192, .end = 8192});
-  CHECK(split_pages(12, 9000) == PageSplit{.begin = 12, .whole_begin = 4096, .whole_end = 8192, .end = 9000});
-  CHECK(split_pages(4096, 4100).whole_bytes() == 0);
-  CHECK(split_pages(4000, 8191).head_bytes() == 4191);
-  CHECK(split_pages(5, 5).head_bytes() == 0);
-  for (std::uint64_t begin = 0; begin < 9000; begin += 37) {
-    for (std::uint64_t end = begin; end < 20000; end += 111) {
-      const PageSplit split = split_pages(begin, end);
-      CHECK(split.head_bytes() + split.whole_bytes() + split.tail_bytes() == end - begin);
-      CHECK((split.whole_bytes() == 0 || split.whole_begin % kPageBytes + split.whole_end % kPageBytes == 0));
-      CHECK((split.head_bytes() < 2 * kPageBytes && split.tail_bytes() < kPageBytes));
+  constexpr std::uint64_t kSmall = 4096;  // pages of x86-64; those of 64-bit ARM may be as large as the others
+  constexpr std::uint64_t kLarge = 65536;
+  CHECK(split_pages(0, 8192, kSmall) == PageSplit{.begin = 0, .whole_begin = 0, .whole_end = 8192, .end = 8192});
+  CHECK(split_pages(12, 9000, kSmall) == PageSplit{.begin = 12, .whole_begin = 4096, .whole_end = 8192, .end = 9000});
+  CHECK(split_pages(4096, 4100, kSmall).whole_bytes() == 0);
+  CHECK(split_pages(4000, 8191, kSmall).head_bytes() == 4191);
+  CHECK(split_pages(5, 5, kSmall).head_bytes() == 0);
+  CHECK(split_pages(12, 131'072, kLarge).whole_begin == kLarge);
+  for (const std::uint64_t page : {kSmall, kLarge}) {
+    for (std::uint64_t begin = 0; begin < 9000; begin += 37) {
+      for (std::uint64_t end = begin; end < 5 * page; end += page / 37) {
+        const PageSplit split = split_pages(begin, end, page);
+        CHECK(split.head_bytes() + split.whole_bytes() + split.tail_bytes() == end - begin);
+        CHECK((split.whole_bytes() == 0 || split.whole_begin % page + split.whole_end % page == 0));
+        CHECK((split.head_bytes() < 2 * page && split.tail_bytes() < page));
+      }
     }
   }
 }

@@ -48,7 +48,7 @@ TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t bound, std
       return avx512_tile_kernel(m, bound);
     case Isa::avx2:
       return avx2_tile_kernel(m);
-    case Isa::portable:
+    default:
       break;
   }
   return portable_tile_kernel(m);
