@@ -132,17 +132,84 @@ struct Strips {
     }
   }
 
-  /// Strips from the kStrip-th one on.
+  /// Columns beyond the first strip that are summed one by one, by products along rows of A: up to three of sides 9 to
+  /// 12, for which a strip of columns would be mostly padding. Side 9: 0.6 of the instructions.
+  template <std::uint32_t kM>
+  static constexpr std::uint32_t kLoneCols = kSide == 16 && kM != 0 && kM <= 11 ? kM - kStripCols : 0;
+
+  /// Column `col` of the blocks of B of a run, as the rows of A meet it. Shapes: out [count].
+  template <bool kWide, std::uint32_t kM>
+  static void list_column(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t col,
+                          __m256i* out) {
+    constexpr std::size_t kInnerPairs = (kM + 1) / 2;
+    for (std::uint32_t p = 0; p < count; ++p) {
+      const std::uint16_t* b = x.b + pairs[p].b * (2 * kInnerPairs * kSide) + col * 2;
+      std::int32_t both[8] = {};  // what follows the last one meets elements of other rows of A
+      for (std::size_t t = 0; t < kInnerPairs; ++t) {
+        both[t] = two_elements(b + 2 * t * kSide) ^ (kWide ? static_cast<std::int32_t>(0x8000'8000u) : 0);
+      }
+      out[p] = _mm256_setr_epi32(both[0], both[1], both[2], both[3], both[4], both[5], both[6], both[7]);
+    }
+  }
+
+  /// Sums of all lanes of four registers.
+  static __m128i sum_lanes(const __m256i (&of)[kMaxStripRows]) {
+    const __m256i sums = _mm256_hadd_epi32(_mm256_hadd_epi32(of[0], of[1]), _mm256_hadd_epi32(of[2], of[3]));
+    return _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+  }
+
+  /// Rows of one column. Shapes: columns [count] of list_column().
+  template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
+  static void run_column(const Operands& x, const PairRef* pairs, std::uint32_t count, const Place& place,
+                         const __m256i* columns, const std::uint32_t* row_sums, std::uint32_t* out) {
+    constexpr std::size_t kInner = (kM + 1) / 2 * 2;
+    __m256i low[kMaxStripRows];
+    __m256i high[kMaxStripRows];
+    for (std::uint32_t r = 0; r < kMaxStripRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
+    for (std::uint32_t p = 0; p < count; ++p) {
+      const std::uint16_t* a = x.a + pairs[p].a * (kSide * kInner) + place.row * kInner;
+      for (std::uint32_t r = 0; r < kRows; ++r) {
+        const __m256i row = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + r * kInner));
+        low[r] = add_products(low[r], kWide ? low_bytes(row) : row, columns[p]);
+        if constexpr (kWide) high[r] = add_products(high[r], high_bytes(row), columns[p]);
+      }
+    }
+    alignas(16) std::array<std::uint32_t, kMaxStripRows> low_sums;
+    _mm_store_si128(reinterpret_cast<__m128i*>(low_sums.data()), sum_lanes(low));
+    if constexpr (kWide) {
+      alignas(16) std::array<std::uint32_t, kMaxStripRows> of_rows = {};
+      std::copy_n(row_sums + place.row, kRows, of_rows.begin());
+      const __m128i rows = _mm_load_si128(reinterpret_cast<const __m128i*>(of_rows.data()));
+      const __m256i joined = join_digits(_mm256_castsi128_si256(sum_lanes(low)),
+                                         _mm256_castsi128_si256(sum_lanes(high)), _mm256_castsi128_si256(rows));
+      _mm_store_si128(reinterpret_cast<__m128i*>(low_sums.data()), _mm256_castsi256_si128(joined));
+    }
+    for (std::uint32_t r = 0; r < kRows; ++r) out[(place.row + r) * kSide + place.col] = low_sums[r];
+  }
+
+  template <std::uint32_t kM>
+  static void clear_second_strip(std::uint32_t* out) {
+    for (std::uint32_t r = 0; r < kM; ++r) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + r * kSide + kStripCols), _mm256_setzero_si256());
+    }
+  }
+
+  /// Strips from the kStrip-th one on. Shapes: columns [kLoneCols, kRunPairs] of list_column().
   template <bool kWide, std::uint32_t kM, std::uint32_t kStrip>
-  static void run_strips(const Operands& x, const PairRef* pairs, std::uint32_t count, const std::uint32_t* row_sums,
-                         std::uint32_t* out) {
+  static void run_strips(const Operands& x, const PairRef* pairs, std::uint32_t count, const __m256i* columns,
+                         const std::uint32_t* row_sums, std::uint32_t* out) {
     constexpr std::uint32_t kNumStrips = (kM - 1) / kMaxStripRows + 1;
     constexpr std::uint32_t kRow = kStrip * kM / kNumStrips;
     constexpr std::uint32_t kRows = (kStrip + 1) * kM / kNumStrips - kRow;
-    for (std::uint32_t col = 0; col < kSide; col += kStripCols) {
+    constexpr std::uint32_t kCols = kLoneCols<kM> != 0 ? kStripCols : kSide;
+    for (std::uint32_t col = 0; col < kCols; col += kStripCols) {
       run_strip<kWide, kM, kRows>(x, pairs, count, {.row = kRow, .col = col}, row_sums, out);
     }
-    if constexpr (kStrip + 1 < kNumStrips) run_strips<kWide, kM, kStrip + 1>(x, pairs, count, row_sums, out);
+    for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
+      run_column<kWide, kM, kRows>(x, pairs, count, {.row = kRow, .col = kStripCols + c}, columns + c * kRunPairs,
+                                   row_sums, out);
+    }
+    if constexpr (kStrip + 1 < kNumStrips) run_strips<kWide, kM, kStrip + 1>(x, pairs, count, columns, row_sums, out);
   }
 
   template <bool kWide, std::uint32_t kM>
@@ -151,7 +218,14 @@ struct Strips {
     alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
     if constexpr (kWide) sum_rows(x, pairs, count, rows, row_sums.data());
     const std::uint32_t* const of_rows = row_sums.data();
-    if constexpr (kM != 0) return run_strips<kWide, kM, 0>(x, pairs, count, of_rows, out);
+    if constexpr (kM != 0) {
+      __m256i columns[std::max(1u, kLoneCols<kM> * kRunPairs)];
+      for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
+        list_column<kWide, kM>(x, pairs, count, kStripCols + c, columns + c * kRunPairs);
+      }
+      if constexpr (kLoneCols<kM> != 0) clear_second_strip<kM>(out);
+      return run_strips<kWide, kM, 0>(x, pairs, count, columns, of_rows, out);
+    }
     const std::uint32_t m = x.shape.m;
     const std::uint32_t num_strips = (m - 1) / kMaxStripRows + 1;
     for (std::uint32_t strip = 0; strip < num_strips; ++strip) {
