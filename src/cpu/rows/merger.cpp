@@ -224,27 +224,37 @@ void RowMerger::count_columns() {
 
 void RowMerger::mark_columns() {
   const std::uint32_t* cols = product_.b.cols.data();
+  std::uint32_t* const position = position_.data();
+  std::uint64_t* const marks = marks_.data();
+  std::uint64_t* const summary = summary_.data();
+  CBlock* const c_blocks = c_blocks_.data();
+  const bool sums_up = marks_.size() > num_pairs_;  // else a look at every word costs less
   for (std::uint32_t s = 0; s < num_segments_; ++s) {
     fetch_columns(s + kMergedAhead);
     for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) {
       const std::uint32_t col = cols[y];
-      ++position_[col];
-      marks_[col / 64] |= std::uint64_t{1} << (col % 64);
-      summary_[col / 4096] |= std::uint64_t{1} << (col / 64 % 64);
+      ++position[col];
+      marks[col / 64] |= std::uint64_t{1} << (col % 64);
+      if (sums_up) summary[col / 4096] |= std::uint64_t{1} << (col / 64 % 64);
     }
   }
   std::uint32_t next = 0;
-  for (std::uint64_t s = 0; s < summary_.size(); ++s) {
-    for (std::uint64_t words = std::exchange(summary_[s], 0); words != 0; words &= words - 1) {
-      const std::uint64_t word = s * 64 + static_cast<std::uint64_t>(std::countr_zero(words));
-      for (std::uint64_t bits = std::exchange(marks_[word], 0); bits != 0; bits &= bits - 1) {
-        const auto col = static_cast<std::uint32_t>(word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
-        const std::uint32_t count = std::exchange(position_[col], next);
-        next += count;
-        c_blocks_[num_c_blocks_++] = {.col = col, .end = next};
-      }
+  std::uint32_t num_c_blocks = 0;  // not the member: it would be stored and loaded for each one
+  const auto list_word = [&](std::uint64_t word) {
+    for (std::uint64_t bits = std::exchange(marks[word], 0); bits != 0; bits &= bits - 1) {
+      const auto col = static_cast<std::uint32_t>(word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
+      const std::uint32_t count = std::exchange(position[col], next);
+      next += count;
+      c_blocks[num_c_blocks++] = {.col = col, .end = next};
+    }
+  };
+  for (std::uint64_t word = 0; !sums_up && word < marks_.size(); ++word) list_word(word);
+  for (std::uint64_t s = 0; sums_up && s < summary_.size(); ++s) {
+    for (std::uint64_t words = std::exchange(summary[s], 0); words != 0; words &= words - 1) {
+      list_word(s * 64 + static_cast<std::uint64_t>(std::countr_zero(words)));
     }
   }
+  num_c_blocks_ = num_c_blocks;
 }
 
 void RowMerger::place_pairs() {
