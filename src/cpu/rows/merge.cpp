@@ -158,6 +158,7 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
                         .wide_kernel = choose_kernel(isa, shape, {.wide = true}),
                         .accumulator = choose_accumulator(isa, shape),
                         .lister = choose_lister(isa),
+                        .rank = choose_rank_keys(isa),
                         .blocks_per_side = product.blocks_per_side};
   return merge_rows<RowMerger>(rows, shared);
 }

@@ -1,6 +1,7 @@
 #include "cpu/rows/merger.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <span>
@@ -22,7 +23,6 @@ constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
 constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
 constexpr std::uint32_t kMergedAhead = 4;         // whose columns are fetched
-constexpr std::uint32_t kMaxRankedPairs = 16;     // each is compared with each: no counter, which would leave the cache
 constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
 std::uint32_t max_list_pairs(std::uint32_t m) {
@@ -187,7 +187,7 @@ bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) 
 void RowMerger::order_pairs() {
   num_c_blocks_ = 0;
   if (num_pairs_ != 0) {
-    if (num_pairs_ <= kMaxRankedPairs) {
+    if (num_pairs_ <= kMaxRankedKeys) {
       rank_pairs();
     } else if (!counts_columns(product_.blocks_per_side)) {
       sort_pairs();
@@ -224,27 +224,37 @@ void RowMerger::count_columns() {
 
 void RowMerger::mark_columns() {
   const std::uint32_t* cols = product_.b.cols.data();
+  std::uint32_t* const position = position_.data();
+  std::uint64_t* const marks = marks_.data();
+  std::uint64_t* const summary = summary_.data();
+  CBlock* const c_blocks = c_blocks_.data();
+  const bool sums_up = marks_.size() > num_pairs_;  // else a look at every word costs less
   for (std::uint32_t s = 0; s < num_segments_; ++s) {
     fetch_columns(s + kMergedAhead);
     for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) {
       const std::uint32_t col = cols[y];
-      ++position_[col];
-      marks_[col / 64] |= std::uint64_t{1} << (col % 64);
-      summary_[col / 4096] |= std::uint64_t{1} << (col / 64 % 64);
+      ++position[col];
+      marks[col / 64] |= std::uint64_t{1} << (col % 64);
+      if (sums_up) summary[col / 4096] |= std::uint64_t{1} << (col / 64 % 64);
     }
   }
   std::uint32_t next = 0;
-  for (std::uint64_t s = 0; s < summary_.size(); ++s) {
-    for (std::uint64_t words = std::exchange(summary_[s], 0); words != 0; words &= words - 1) {
-      const std::uint64_t word = s * 64 + static_cast<std::uint64_t>(std::countr_zero(words));
-      for (std::uint64_t bits = std::exchange(marks_[word], 0); bits != 0; bits &= bits - 1) {
-        const auto col = static_cast<std::uint32_t>(word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
-        const std::uint32_t count = std::exchange(position_[col], next);
-        next += count;
-        c_blocks_[num_c_blocks_++] = {.col = col, .end = next};
-      }
+  std::uint32_t num_c_blocks = 0;  // not the member: it would be stored and loaded for each one
+  const auto list_word = [&](std::uint64_t word) {
+    for (std::uint64_t bits = std::exchange(marks[word], 0); bits != 0; bits &= bits - 1) {
+      const auto col = static_cast<std::uint32_t>(word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits)));
+      const std::uint32_t count = std::exchange(position[col], next);
+      next += count;
+      c_blocks[num_c_blocks++] = {.col = col, .end = next};
+    }
+  };
+  for (std::uint64_t word = 0; !sums_up && word < marks_.size(); ++word) list_word(word);
+  for (std::uint64_t s = 0; sums_up && s < summary_.size(); ++s) {
+    for (std::uint64_t words = std::exchange(summary[s], 0); words != 0; words &= words - 1) {
+      list_word(s * 64 + static_cast<std::uint64_t>(std::countr_zero(words)));
     }
   }
+  num_c_blocks_ = num_c_blocks;
 }
 
 void RowMerger::place_pairs() {
@@ -279,34 +289,39 @@ void RowMerger::sort_pairs() {
 }
 
 void RowMerger::rank_pairs() {
-  std::uint32_t cols[kMaxRankedPairs];
-  std::uint32_t ranks[kMaxRankedPairs];
+  alignas(64) std::array<std::uint32_t, kMaxRankedKeys> cols;
+  alignas(64) std::array<std::uint32_t, kMaxRankedKeys> ranks;
+  std::array<PairRef, kMaxRankedKeys> pairs;
   std::uint32_t count = 0;
   for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
-    for (std::uint32_t y = segment.begin; y < segment.end; ++y) cols[count++] = product_.b.cols[y];
-  }
-  std::fill_n(ranks, count, 0u);
-  for (std::uint32_t x = 0; x + 1 < count; ++x) {
-    for (std::uint32_t y = x + 1; y < count; ++y) {
-      const std::uint32_t is_lower = cols[y] < cols[x] ? 1 : 0;
-      ranks[x] += is_lower;
-      ranks[y] += 1 - is_lower;
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y, ++count) {
+      cols[count] = product_.b.cols[y];
+      pairs[count] = {.a = segment.a, .b = y};
     }
   }
-  std::uint32_t ordered[kMaxRankedPairs];
-  std::uint32_t p = 0;
-  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
-    for (std::uint32_t y = segment.begin; y < segment.end; ++y, ++p) {
-      pairs_[ranks[p]] = {.a = segment.a, .b = y};
-      ordered[ranks[p]] = cols[p];
+  std::fill_n(cols.begin() + count, (kRankLanes - count % kRankLanes) % kRankLanes, 0);
+  const std::uint32_t sum = product_.rank(cols.data(), count, ranks.data());
+  PairRef* const ordered = pairs_.data();
+  CBlock* const c_blocks = c_blocks_.data();
+  if (sum == count * (count - 1) / 2) {  // no column occurs twice
+    for (std::uint32_t p = 0; p < count; ++p) {
+      ordered[ranks[p]] = pairs[p];
+      c_blocks[ranks[p]] = {.col = cols[p], .end = ranks[p] + 1};
     }
+    num_c_blocks_ = count;
+    return;
   }
-  std::uint32_t before = ~ordered[0];
-  for (p = 0; p < count; ++p) {
-    num_c_blocks_ += ordered[p] != before ? 1 : 0;
-    before = ordered[p];
-    c_blocks_[num_c_blocks_ - 1] = {.col = before, .end = p + 1};
+  std::array<std::uint8_t, kMaxRankedKeys> num_same{};  // pairs of a column, at the rank that all of them have
+  for (std::uint32_t p = 0; p < count; ++p) {
+    const std::uint32_t at = ranks[p];
+    ordered[at + num_same[at]++] = pairs[p];
+    c_blocks[at].col = cols[p];
   }
+  std::uint32_t num_c_blocks = 0;
+  for (std::uint32_t at = 0; at < count; at += num_same[at]) {
+    c_blocks[num_c_blocks++] = {.col = c_blocks[at].col, .end = at + num_same[at]};
+  }
+  num_c_blocks_ = num_c_blocks;
 }
 
 std::byte* RowMerger::multiply(const CBlockList& list, std::byte* out) const {

@@ -9,6 +9,7 @@
 #include "base/run/run.hpp"
 #include "cpu/operands/operand.hpp"
 #include "cpu/operands/radix_sort.hpp"
+#include "cpu/operands/row_ranks.hpp"
 #include "cpu/output/queue.hpp"
 #include "cpu/rows/accumulator.hpp"
 #include "cpu/rows/arithmetic.hpp"
@@ -28,6 +29,7 @@ struct RowProduct {
   MultiplyCBlocks wide_kernel;
   AccumulatorKernel accumulator;  ///< may be empty
   ColumnLister lister;
+  RankKeys rank;
   std::uint32_t blocks_per_side;
 };
 

@@ -1,6 +1,7 @@
 // The bounds of 32-bit sums, and rows longer than every list of the row-merge kernel.
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "cpu/operands/prepared.hpp"
 #include "cpu/rows/arithmetic.hpp"
@@ -178,6 +179,28 @@ TEST_CASE("cpu: few pairs spread over many block columns") {
   CHECK((run_cpu(a.matrix(), b.matrix()) == oracle_multiply(a.matrix(), b.matrix())));
 }
 
+TEST_CASE("cpu: rows around the number of pairs that are ranked, columns that differ and columns that occur again") {
+  constexpr std::uint32_t kNb = 2 * 64 * 64 + 100;  // marks of columns: each border of their words
+  constexpr std::uint32_t kPerRow = 8;              // of B
+  for (const std::uint32_t pairs : {1u, 15u, 16u, 17u, 33u, 127u, 128u, 129u, 300u}) {
+    for (const std::uint32_t step : {1u, kPerRow}) {  // between the first columns of two rows of B
+      MatrixBuilder a(kNb, 4, 1);
+      MatrixBuilder b(kNb, 4, 2);
+      for (std::uint32_t p = 0; p < pairs; ++p) {
+        const std::uint32_t t = p / kPerRow;
+        if (p % kPerRow == 0) a.add_random(kNb - 1, kNb - 1 - t, 900);
+        b.add_random(kNb - 1 - t, (t * step + p % kPerRow) * 63 % kNb, 900);
+      }
+      const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
+      for (const std::string& isa : available_isas()) {
+        INFO(isa << ", " << pairs << " pairs, step " << step);
+        const ForcedIsa forced(isa);
+        CHECK((run_cpu(a.matrix(), b.matrix()) == expected));
+      }
+    }
+  }
+}
+
 TEST_CASE("cpu: large blocks, a column around the pairs of one list") {
   constexpr std::uint32_t kSide = 64;
   constexpr std::uint32_t kListPairs = (1u << 28) / (kSide * kSide * kSide);
@@ -199,7 +222,7 @@ TEST_CASE("cpu: large blocks, a column around the pairs of one list") {
 TEST_CASE("cpu: lists sorted by columns that differ in the highest bit, and block rows that B has not") {
   constexpr std::uint32_t kSide = 8;
   constexpr std::uint32_t kNb = std::numeric_limits<std::uint32_t>::max() / kSide;
-  for (const std::uint32_t row_length : {3u, 40u}) {  // by comparison, by radix; no sum saturates
+  for (const std::uint32_t row_length : {3u, 15u, 40u}) {  // by ranks, by comparison, by radix; no sum saturates
     MatrixBuilder a(kNb, kSide, 1);
     MatrixBuilder b(kNb, kSide, 2);
     for (std::uint32_t t = 0; t < row_length; ++t) {

@@ -98,25 +98,43 @@ struct Rows {
   static constexpr std::size_t kSumElements = 8 * kSide;
   static constexpr std::size_t kInnerPairs = (kSide + 1) / 2;
 
+  /// Adds the products of kBlocks blocks of B, columns `of_b`, to their sums: each pair of elements of A is spread once
+  /// for all of them.
+  template <Sums kSums, std::size_t kBlocks>
+  static void add_blocks(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* const (&sums)[kBlocks]) {
+    __m256i columns[kBlocks][kInnerPairs];
+    for (std::size_t x = 0; x < kBlocks; ++x) {
+      const auto* of_b = reinterpret_cast<const __m256i*>(b + x * kElements);
+      for (std::size_t t = 0; t < kInnerPairs; ++t) columns[x][t] = _mm256_load_si256(of_b + t);
+    }
+    for (std::size_t r = 0; r < kSide; ++r) {
+      __m256i rows[kBlocks];
+      for (std::size_t x = 0; x < kBlocks; ++x) {
+        rows[x] = kSums == Sums::plain ? load(sums[x] + 8 * r) : _mm256_setzero_si256();
+      }
+      for (std::size_t t = 0; t < kInnerPairs; ++t) {
+        const __m256i both = spread_two(a + 8 * r + 2 * t);
+        for (std::size_t x = 0; x < kBlocks; ++x) rows[x] = add_products(rows[x], both, columns[x][t]);
+      }
+      for (std::size_t x = 0; x < kBlocks; ++x) {
+        store(sums[x] + 8 * r, kSums == Sums::plain ? rows[x] : add_clamped(load(sums[x] + 8 * r), rows[x]));
+      }
+    }
+  }
+
   template <Sums kSums>
   static std::uint32_t add(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
     const auto [a, b, cols, count, ahead, a_row_sums] = run;
+    const auto sums_of = [&](std::uint32_t x) { return sums + (cols[x] - first_col) * kSumElements; };
     std::uint32_t x = 0;
-    for (; x < count && cols[x] < end_col; ++x) {
+    for (; x + 1 < count && cols[x + 1] < end_col; x += 2) {
+      fetch_block<2 * kElements>(ahead + x * kElements);
+      add_blocks<kSums, 2>(a, b + x * kElements, {sums_of(x), sums_of(x + 1)});
+    }
+    if (x < count && cols[x] < end_col) {
       fetch_block<kElements>(ahead + x * kElements);
-      std::uint32_t* const at = sums + (cols[x] - first_col) * kSumElements;
-      const auto* of_b = reinterpret_cast<const __m256i*>(b + x * kElements);
-      __m256i rows[kSide];
-      for (std::size_t r = 0; r < kSide; ++r) {
-        rows[r] = kSums == Sums::plain ? load(at + 8 * r) : _mm256_setzero_si256();
-      }
-      for (std::size_t t = 0; t < kInnerPairs; ++t) {
-        const __m256i columns = _mm256_load_si256(of_b + t);
-        for (std::size_t r = 0; r < kSide; ++r) rows[r] = add_products(rows[r], spread_two(a + 8 * r + 2 * t), columns);
-      }
-      for (std::size_t r = 0; r < kSide; ++r) {
-        store(at + 8 * r, kSums == Sums::plain ? rows[r] : add_clamped(load(at + 8 * r), rows[r]));
-      }
+      add_blocks<kSums, 1>(a, b + x * kElements, {sums_of(x)});
+      ++x;
     }
     return x;
   }

@@ -74,7 +74,7 @@ struct Side4 {
   }
 };
 
-/// Strips of up to 4 rows, as equal as can be, and 8 columns.
+/// Strips of 8 columns and as many rows as registers hold sums of, as equal as can be.
 /// Values: kConstantSide = the padded columns if known when compiling, else 0.
 template <std::uint32_t kConstantSide>
 struct Strips {
@@ -82,7 +82,8 @@ struct Strips {
   static constexpr std::uint32_t kMaxRows = kSide != 0 ? kSide : kMaxBlockDim;
   static constexpr std::uint32_t kMaxCols = kMaxRows;
   static constexpr std::uint32_t kRunPairs = kSide == 8 ? 64 : 16;  // blocks of one run stay in cache for all strips
-  static constexpr std::uint32_t kMaxStripRows = 4;
+  template <bool kWide, std::uint32_t kM>
+  static constexpr std::uint32_t kMaxStripRows = kWide || kSide != 16 ? 4 : 12;
   static constexpr std::uint32_t kStripCols = 8;
 
   /// Where a strip lies in a block.
@@ -132,17 +133,88 @@ struct Strips {
     }
   }
 
-  /// Strips from the kStrip-th one on.
+  /// Columns beyond the first strip that are summed one by one, by products along rows of A: up to three of sides 9 to
+  /// 11, for which a strip of columns would be mostly padding. Side 9: 0.6 of the instructions.
+  template <std::uint32_t kM>
+  static constexpr std::uint32_t kLoneCols = kSide == 16 && kM != 0 && kM <= 11 ? kM - kStripCols : 0;
+
+  /// Column `col` of the blocks of B of a run, as the rows of A meet it. Shapes: out [count].
+  template <bool kWide, std::uint32_t kM>
+  static void list_column(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t col,
+                          __m256i* out) {
+    constexpr std::size_t kInnerPairs = (kM + 1) / 2;
+    for (std::uint32_t p = 0; p < count; ++p) {
+      const std::uint16_t* b = x.b + pairs[p].b * (2 * kInnerPairs * kSide) + col * 2;
+      std::int32_t both[8] = {};  // what follows the last one meets elements of other rows of A
+      for (std::size_t t = 0; t < kInnerPairs; ++t) {
+        both[t] = two_elements(b + 2 * t * kSide) ^ (kWide ? static_cast<std::int32_t>(0x8000'8000u) : 0);
+      }
+      out[p] = _mm256_setr_epi32(both[0], both[1], both[2], both[3], both[4], both[5], both[6], both[7]);
+    }
+  }
+
+  /// Sums of all lanes of each of four registers, in the lower half.
+  static __m256i sum_lanes(const __m256i* of) {
+    const __m256i sums = _mm256_hadd_epi32(_mm256_hadd_epi32(of[0], of[1]), _mm256_hadd_epi32(of[2], of[3]));
+    return _mm256_add_epi32(sums, _mm256_castsi128_si256(_mm256_extracti128_si256(sums, 1)));
+  }
+
+  /// Rows of one column. Shapes: columns [count] of list_column().
+  template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
+  static void run_column(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const Place& place,
+                         const __m256i* columns, const std::uint32_t* row_sums, std::uint32_t* out) {
+    constexpr std::size_t kInner = (kM + 1) / 2 * 2;
+    constexpr std::uint32_t kLanes = (kRows + 3) / 4 * 4;
+    __m256i low[kLanes];
+    __m256i high[kLanes];
+    for (std::uint32_t r = 0; r < kLanes; ++r) low[r] = high[r] = _mm256_setzero_si256();
+    for (std::uint32_t p = 0; p < count; ++p) {
+      const std::uint16_t* a = x.a + pairs[p].a * (kSide * kInner) + place.row * kInner;
+      for (std::uint32_t r = 0; r < kRows; ++r) {
+        const __m256i row = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + r * kInner));
+        low[r] = add_products(low[r], kWide ? low_bytes(row) : row, columns[p]);
+        if constexpr (kWide) high[r] = add_products(high[r], high_bytes(row), columns[p]);
+      }
+    }
+    alignas(32) std::array<std::uint32_t, 8> sums;
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      if (r % 4 == 0) {
+        __m256i of_rows = sum_lanes(low + r);
+        if constexpr (kWide) {
+          alignas(32) std::array<std::uint32_t, 8> of_a = {};
+          std::copy_n(row_sums + place.row + r, std::min(4u, kRows - r), of_a.begin());
+          const __m256i rows = _mm256_load_si256(reinterpret_cast<const __m256i*>(of_a.data()));
+          of_rows = join_digits(of_rows, sum_lanes(high + r), rows);
+        }
+        _mm256_store_si256(reinterpret_cast<__m256i*>(sums.data()), of_rows);
+      }
+      out[(place.row + r) * kSide + place.col] = sums[r % 4];
+    }
+  }
+
+  template <std::uint32_t kM>
+  static void clear_second_strip(std::uint32_t* out) {
+    for (std::uint32_t r = 0; r < kM; ++r) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + r * kSide + kStripCols), _mm256_setzero_si256());
+    }
+  }
+
+  /// Strips from the kStrip-th one on. Shapes: columns [kLoneCols, kRunPairs] of list_column().
   template <bool kWide, std::uint32_t kM, std::uint32_t kStrip>
-  static void run_strips(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
+  static void run_strips(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const __m256i* columns,
                          const std::uint32_t* row_sums, std::uint32_t* out) {
-    constexpr std::uint32_t kNumStrips = (kM - 1) / kMaxStripRows + 1;
+    constexpr std::uint32_t kNumStrips = (kM - 1) / kMaxStripRows<kWide, kM> + 1;
     constexpr std::uint32_t kRow = kStrip * kM / kNumStrips;
     constexpr std::uint32_t kRows = (kStrip + 1) * kM / kNumStrips - kRow;
-    for (std::uint32_t col = 0; col < kSide; col += kStripCols) {
+    constexpr std::uint32_t kCols = kLoneCols<kM> != 0 ? kStripCols : kSide;
+    for (std::uint32_t col = 0; col < kCols; col += kStripCols) {
       run_strip<kWide, kM, kRows>(x, pairs, count, {.row = kRow, .col = col}, row_sums, out);
     }
-    if constexpr (kStrip + 1 < kNumStrips) run_strips<kWide, kM, kStrip + 1>(x, pairs, count, row_sums, out);
+    for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
+      run_column<kWide, kM, kRows>(x, pairs, count, {.row = kRow, .col = kStripCols + c}, columns + c * kRunPairs,
+                                   row_sums, out);
+    }
+    if constexpr (kStrip + 1 < kNumStrips) run_strips<kWide, kM, kStrip + 1>(x, pairs, count, columns, row_sums, out);
   }
 
   template <bool kWide, std::uint32_t kM>
@@ -151,15 +223,23 @@ struct Strips {
     alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
     if constexpr (kWide) sum_rows(x, pairs, count, rows, row_sums.data());
     const std::uint32_t* const of_rows = row_sums.data();
-    if constexpr (kM != 0) return run_strips<kWide, kM, 0>(x, pairs, count, of_rows, out);
+    if constexpr (kM != 0) {
+      __m256i columns[std::max(1u, kLoneCols<kM> * kRunPairs)];
+      for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
+        list_column<kWide, kM>(x, pairs, count, kStripCols + c, columns + c * kRunPairs);
+      }
+      if constexpr (kLoneCols<kM> != 0) clear_second_strip<kM>(out);
+      return run_strips<kWide, kM, 0>(x, pairs, count, columns, of_rows, out);
+    }
     const std::uint32_t m = x.shape.m;
-    const std::uint32_t num_strips = (m - 1) / kMaxStripRows + 1;
+    constexpr std::uint32_t kMost = kMaxStripRows<kWide, 0>;
+    const std::uint32_t num_strips = (m - 1) / kMost + 1;
     for (std::uint32_t strip = 0; strip < num_strips; ++strip) {
       const std::uint32_t row = strip * m / num_strips;
-      const bool is_full = (strip + 1) * m / num_strips - row == kMaxStripRows;
+      const bool is_full = (strip + 1) * m / num_strips - row == kMost;
       for (std::uint32_t col = 0; col < x.shape.cols; col += kStripCols) {
-        is_full ? run_strip<kWide, kM, kMaxStripRows>(x, pairs, count, {.row = row, .col = col}, of_rows, out)
-                : run_strip<kWide, kM, kMaxStripRows - 1>(x, pairs, count, {.row = row, .col = col}, of_rows, out);
+        is_full ? run_strip<kWide, kM, kMost>(x, pairs, count, {.row = row, .col = col}, of_rows, out)
+                : run_strip<kWide, kM, kMost - 1>(x, pairs, count, {.row = row, .col = col}, of_rows, out);
       }
     }
   }

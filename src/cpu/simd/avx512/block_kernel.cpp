@@ -328,7 +328,7 @@ struct Strips {
     const BlocksAhead ahead(x, b_stride * sizeof(std::uint16_t));
     Register low[kRows];
     Register high[kRows];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = Columns::zero();
     for (std::uint32_t p = 0; p < count; ++p) {
       if (is_first) ahead.fetch(pairs + p);
@@ -338,7 +338,7 @@ struct Strips {
       for (std::size_t t = 0; t < inner; t += 2) {
         const std::uint16_t* const of_b = b + t * cols;
         const Register b_pair = kWide ? Columns::load_offset(of_b) : Columns::load(of_b);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (std::uint32_t r = 0; r < kRows; ++r) {
           const Register a_pair = Columns::spread(two_elements(a + r * inner + t));
           if constexpr (kWide) {
@@ -382,10 +382,8 @@ struct Strips {
     alignas(64) std::array<std::uint32_t, kMaxRows> row_sums;
     if constexpr (kWide) sum_rows(x, pairs, count, shape.rows, row_sums.data());
     if constexpr (kM != 0 && !kWide) {  // wide sums gain nothing by constants
-      static_assert(kM > kMaxStripRows && kM <= 2 * kMaxStripRows && kSide == Columns16::kCount);
-      constexpr std::uint32_t kUpper = (kM + 1) / 2;
-      run_strip<kWide, Columns16, kM, kUpper>(x, pairs, count, {.row = 0, .col = 0}, row_sums.data(), out);
-      run_strip<kWide, Columns16, kM, kM - kUpper>(x, pairs, count, {.row = kUpper, .col = 0}, row_sums.data(), out);
+      static_assert(kM <= kSide && kSide == Columns16::kCount);
+      run_strip<kWide, Columns16, kM, kM>(x, pairs, count, {.row = 0, .col = 0}, row_sums.data(), out);
       return;
     }
     const std::uint32_t num_strips = (shape.m - 1) / kMaxStripRows + 1;

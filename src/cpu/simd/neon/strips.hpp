@@ -7,7 +7,7 @@ namespace {
 
 /// The sums of a block straight into its record, which has no padding; whether one is not zero.
 template <class Kernel, bool kWide>
-inline bool run_into_record(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
+inline bool run_into_record(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
   constexpr std::uint32_t kSide = Kernel::kSide;
   auto* const values = reinterpret_cast<std::uint32_t*>(out);
   Kernel::template run<kWide, kSide>(x, pairs, count, values);
@@ -24,7 +24,7 @@ struct Side4 {
   static constexpr std::uint32_t kRunPairs = 0xFFFF'FFFFu;
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     Sums4 low{};
     Sums4 middle{};
     Sums4 high{};
@@ -46,7 +46,7 @@ struct Side4 {
   }
 
   template <bool kWide, std::uint32_t kM>
-  static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
+  static bool run_and_store(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
     return run_into_record<Side4, kWide>(x, pairs, count, out);
   }
 };
@@ -75,7 +75,7 @@ struct Strips {
 
   /// Shapes: out [kRows, cols], from the strip's first element on. Values: first_row, first_col = of the strip.
   template <bool kWide, std::uint32_t kRows>
-  static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t first_row,
+  static void run_strip(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t first_row,
                         std::uint32_t first_col, std::uint32_t* out) {
     constexpr std::uint32_t kQuads = kWide ? 1 : 2;
     const std::size_t side = kSide != 0 ? kSide : x.shape.inner;  // rows, inner and cols are equal
@@ -118,7 +118,7 @@ struct Strips {
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     const std::uint32_t m = kM != 0 ? kM : x.shape.m;
     const std::uint32_t side = kSide != 0 ? kSide : x.shape.inner;
     constexpr std::uint32_t kStripRows = kWide ? 4 : 8;
@@ -139,7 +139,7 @@ struct Strips {
   }
 
   template <bool kWide, std::uint32_t kM>
-  requires(kM != 0 && kM == kSide) static bool run_and_store(const Operands& x, const PairRef* pairs,
+  requires(kM != 0 && kM == kSide) static bool run_and_store(const PackedBlocks& x, const PairRef* pairs,
                                                              std::uint32_t count, std::byte* out) {
     return run_into_record<Strips, kWide>(x, pairs, count, out);
   }
