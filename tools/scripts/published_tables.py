@@ -116,7 +116,7 @@ def device_text(found):
     machine = found.get("machine", {})
     cuda = re.search(r"CUDA [0-9.]+", found.get("version", ""))
     parts = [devices_of(found)] if devices_of(found) else []
-    if machine.get("cpu"):
+    if machine.get("cpu") and "nvidia_driver" not in machine:
         parts.append(f"{machine['cores']} cores of {machine['cpu']}" if "cores" in machine else machine["cpu"])
     if "nvidia_driver" in machine:
         parts.append("driver " + machine["nvidia_driver"])
