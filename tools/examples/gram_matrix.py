@@ -20,7 +20,7 @@ def design(rng):
 
 def main():
     x = design(np.random.default_rng(4))
-    gram = spmm.multiply(x, x, transpose_a=True, blocksize=8).toarray()
+    gram = spmm.multiply(x, x, transpose_a=True, blocksize=5).toarray()
     dense = x.toarray().astype(np.int64)
     assert (gram == dense.T @ dense).all()
     print(" " * 9 + "".join(f"{name:>9}" for name in NAMES))
