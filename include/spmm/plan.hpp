@@ -54,6 +54,7 @@ struct Plan {
   bool transpose_a = false;                ///< A is transposed while it is read
   bool transpose_b = false;                ///< the same of B
   std::string why_backend{};               ///< one clause, unless the faster one was chosen
+  bool gpu_failed = false;                 ///< a GPU that is there could not be used: why_backend says why
   std::optional<BackendTimes> compared{};  ///< it was, from these times
   bool exact = false;                      ///< decided with the exact number of pairs, not with the expected one
   unsigned num_threads = 1;                ///< host threads

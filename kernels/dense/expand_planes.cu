@@ -29,7 +29,7 @@ struct PlaneTile {
 };
 
 /// Blocks [begin, end) of a row.
-struct Run {
+struct BlockRange {
   std::uint64_t begin;
   std::uint64_t end;
 };
@@ -92,7 +92,7 @@ __device__ __forceinline__ void fill_tile(const OperandView& operand, const Plan
       found = find_runs(index, row_index, row_end, first_column, last_column);
       next = 0;
     }
-    const Run run{.begin = __shfl_sync(~0u, found, 2 * next), .end = __shfl_sync(~0u, found, 2 * next + 1)};
+    const BlockRange run{.begin = __shfl_sync(~0u, found, 2 * next), .end = __shfl_sync(~0u, found, 2 * next + 1)};
     const std::uint64_t row =
         along ? row_index - range.first_row - tile.first_row_block : index.rows[row_index] - tile.first_k_block;
     const std::uint32_t items = static_cast<std::uint32_t>(run.end - run.begin) * m;  // a tile's at most

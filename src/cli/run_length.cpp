@@ -31,12 +31,12 @@ double predicted_seconds(const std::filesystem::path& a, const std::filesystem::
 }  // namespace
 
 std::string rough_time(double seconds) {
-  struct Unit {
+  struct TimeUnit {
     double seconds;
     const char* name;
   };
-  Unit unit{1, "s"};
-  for (const Unit larger : {Unit{kMinute, "minutes"}, Unit{kHour, "hours"}, Unit{kDay, "days"}}) {
+  TimeUnit unit{1, "s"};
+  for (const TimeUnit larger : {TimeUnit{kMinute, "minutes"}, TimeUnit{kHour, "hours"}, TimeUnit{kDay, "days"}}) {
     if (seconds >= 2 * larger.seconds) unit = larger;
   }
   const double value = seconds / unit.seconds;

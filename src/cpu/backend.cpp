@@ -16,10 +16,10 @@ namespace {
 
 /// The share of C's rows that are expected to meet a block with an element of more than 15 bits, if such blocks lie
 /// anywhere in their operand.
-double wide_share(const Operand& a, const Operand& b) {
+double wide_share(const PackedOperand& a, const PackedOperand& b) {
   if (a.cols.size() == 0 || b.cols.size() == 0) return 0;
-  const auto row_blocks = [](const Operand& x) { return static_cast<double>(x.cols.size()) / x.num_rows(); };
-  const auto small_rows = [&](const Operand& x) {
+  const auto row_blocks = [](const PackedOperand& x) { return static_cast<double>(x.cols.size()) / x.num_rows(); };
+  const auto small_rows = [&](const PackedOperand& x) {
     return std::pow(1 - static_cast<double>(x.large_blocks) / static_cast<double>(x.cols.size()), row_blocks(x));
   };
   return 1 - small_rows(a) * std::pow(small_rows(b), row_blocks(a));

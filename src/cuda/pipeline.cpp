@@ -165,7 +165,7 @@ ProductStats Pipeline::run(ParsedOperands parsed, OperandSide& side_a, OperandSi
   SortedOperands sorted = sort_and_count(std::move(parsed), side_a, side_b);
   stats.pairs = sorted.num_pairs();
   plan::Statistics statistics = statistics_of(sorted, a, b);
-  const Operands operands = decide_and_arrange(std::move(sorted), statistics);
+  const DeviceOperands operands = decide_and_arrange(std::move(sorted), statistics);
   output.start(cut_ranges(operands, statistics, output.num_ranges()), execution_, statistics);
   stats.num_panels = execution_.panels.size();
   if (!execution_.panels.empty()) {
@@ -251,7 +251,7 @@ GatheredAhead Pipeline::gather_ahead(const ParsedOperands& parsed, const MatrixH
 }
 
 /// The exact decision, and the operands as it wants them.
-Operands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics) {
+DeviceOperands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics) {
   decide(statistics);
   if (execution_.wants_row_sample) look_at_rows(sorted, statistics);
   TileMaps tiles;
@@ -271,7 +271,7 @@ Operands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statistics& s
   } else if (wants_block_pairs(execution_)) {
     events_.timed(Stage::count, stream_, [&] { count_block_pairs(sorted, memory_, stream_); });
   }
-  Operands operands;
+  DeviceOperands operands;
   const auto arrange = [&, layout = execution_.operand_layout] {
     operands = arrange_operands(std::move(sorted), layout, memory_, stream_);
   };
@@ -327,7 +327,7 @@ void Pipeline::decide(const plan::Statistics& statistics) {
 }
 
 /// Cuts at runs of rows, or at rows of tiles; panels of these are then cut there, too.
-ResultRanges Pipeline::cut_ranges(const Operands& operands, const plan::Statistics& statistics,
+ResultRanges Pipeline::cut_ranges(const DeviceOperands& operands, const plan::Statistics& statistics,
                                   std::uint32_t num_ranges) {
   const plan::RowPairs& pairs = statistics.row_pairs;
   if (num_ranges == 1) return {.rows = {0, pairs.num_rows}, .block_rows = {{.begin = 0, .end = statistics.nb()}}};
@@ -360,7 +360,7 @@ std::unique_ptr<PanelTaker> Pipeline::make_taker(std::uint32_t m, unsigned long 
   return std::make_unique<Downloader>(output, m, ring_, num_saturated, events_, run_);
 }
 
-void Pipeline::run_panels(const Operands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats) {
+void Pipeline::run_panels(const DeviceOperands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats) {
   const std::vector<plan::Panel>& panels = execution_.panels;
   std::uint64_t max_c_blocks = 0;
   for (const plan::Panel& panel : panels) max_c_blocks = std::max(max_c_blocks, panel.max_c_blocks());

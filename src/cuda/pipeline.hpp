@@ -59,16 +59,16 @@ class Pipeline {
  private:
   GatheredAhead gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
   SortedOperands sort_and_count(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b);
-  Operands decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics);
+  DeviceOperands decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics);
   void look_at_rows(const SortedOperands& sorted, plan::Statistics& statistics);
   bool decide_anew(const plan::Statistics& more);
   TileMaps count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);
-  [[nodiscard]] ResultRanges cut_ranges(const Operands& operands, const plan::Statistics& statistics,
+  [[nodiscard]] ResultRanges cut_ranges(const DeviceOperands& operands, const plan::Statistics& statistics,
                                         std::uint32_t num_ranges);
   [[nodiscard]] std::unique_ptr<PanelTaker> make_taker(std::uint32_t m, unsigned long long* num_saturated,
                                                        PanelOutput& output);
-  void run_panels(const Operands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats);
+  void run_panels(const DeviceOperands& operands, bool may_saturate, PanelOutput& output, ProductStats& stats);
 
   plan::Execution execution_;
   const plan::Decide& decide_;

@@ -3,7 +3,7 @@
 
 #include "base/run/workers.hpp"
 #include "engine/product/operands.hpp"
-#include "plan/statistics.hpp"
+#include "plan/inputs/statistics.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/stream.hpp"

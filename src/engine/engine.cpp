@@ -259,6 +259,7 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
   target.limits = limits_of(machine, operands.expected(), product, output);
   target.limits.shares_always = true;  // it has been decided which
   target.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
+  target.limits.gpu_failed = !why_not_cuda.empty() || (target.choice && backend == Backend::cuda && !has_device);
   if (target.choice && (has_device || backend == Backend::cpu)) {
     target.limits.compared = {.cuda_s = target.choice->cuda_s, .cpu_s = target.choice->cpu_s};
   } else if (target.choice) {

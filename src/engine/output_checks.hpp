@@ -6,7 +6,7 @@
 #include <string>
 
 #include "io/files/paths.hpp"
-#include "plan/statistics.hpp"
+#include "plan/inputs/statistics.hpp"
 #include "spmm/options.hpp"
 #include "spmm/report.hpp"
 #include "spmm/stream.hpp"

@@ -52,16 +52,17 @@ std::array<std::uint64_t, 3> numbers_of_buffers(unsigned num_threads) {
 }
 
 /// Predicted time with a charge for buffers that are missing.
-double predict(const KernelRow& kernel, const Statistics& s, const Limits& limits, const HostShape& shape) {
+double predict(const KernelRow& kernel, const Problem& p, const HostShape& shape) {
   constexpr double kWaiting = 0.2;  // share of the time that is lost when there is one buffer a thread (estimated)
   const auto wanted = static_cast<double>(numbers_of_buffers(shape.num_threads).front());
   const double missing = 1 - static_cast<double>(shape.num_buffers) / wanted;
-  return kernel.host_ms(s, limits, shape.num_threads, shape.buffer_bytes) * (1 + 2 * kWaiting * missing);
+  return kernel.host_ms(p, shape.num_threads, shape.buffer_bytes) * (1 + 2 * kWaiting * missing);
 }
 
 }  // namespace
 
-Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
+Execution cpu_shape(const KernelRow& kernel, const Problem& p) {
+  const auto& [s, limits] = p;
   Execution e;
   e.backend = Backend::cpu;
   e.id = kernel.id;
@@ -85,14 +86,14 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
       const HostShape shape = largest_that_fits(need, {.num_threads = threads, .num_buffers = buffers}, record,
                                                 useful_bytes, limits.host_bytes);
       if (shape.buffer_bytes == 0) continue;
-      const double ms = predict(kernel, s, limits, shape);
+      const double ms = predict(kernel, p, shape);
       if (best.buffer_bytes != 0 && ms >= e.predicted_ms) continue;  // as fast: the one with more threads stays
       best = shape;
       e.predicted_ms = ms;
     }
   }
   if (best.buffer_bytes == 0) {
-    e.refusal = {.kind = Refusal::Kind::memory, .what = kHostMemory, .need_bytes = need.total(1, 2, record)};
+    e.refusal = host_memory_refusal(need.total(1, 2, record));
     return e;
   }
   e.num_threads = best.num_threads;

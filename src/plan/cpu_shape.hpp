@@ -7,6 +7,6 @@
 namespace spmm::plan {
 
 /// The fastest of all numbers of threads and buffers, and sizes of buffers, that fit; refused where none does.
-Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits);
+Execution cpu_shape(const KernelRow& kernel, const Problem& p);
 
 }  // namespace spmm::plan

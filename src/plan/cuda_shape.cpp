@@ -13,8 +13,8 @@
 namespace spmm::plan {
 namespace {
 
-Refusal memory_refusal(const char* what, std::uint64_t need) {
-  return {.kind = Refusal::Kind::memory, .what = what, .need_bytes = need};
+Refusal device_memory_refusal(const char* what, std::uint64_t need) {
+  return {.kind = Refusal::Kind::device_memory, .what = what, .need_bytes = need};
 }
 
 /// Whether a kernel reads blocks padded to a side that it is compiled for.
@@ -40,10 +40,10 @@ Layout rows_layout(const KernelRow& kernel) {
 /// C blocks of a panel: as many as are useful and fit beside the operands.
 void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t record = output_record_bytes(s.m());
-  const std::uint64_t per_c_block = tile_device_bytes(s.m());
+  const std::uint64_t per_c_block = panel_c_block_bytes(s.m());
   const std::uint64_t smallest = std::max(operands.build_peak, operands.resident + per_c_block);
   if (smallest > e.device_limit_bytes) {
-    e.refusal = memory_refusal("device memory", smallest);
+    e.refusal = device_memory_refusal("device memory", smallest);
     return;
   }
   const std::uint64_t left = e.device_limit_bytes - operands.resident;
@@ -66,14 +66,14 @@ std::uint64_t expanded_b_bytes(const KernelRow& kernel, const Statistics& s, std
 }
 
 /// Panels of whole block rows, and the group of block columns of B that fits beside them as a dense operand.
-Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
-  const std::uint64_t per_c_block = dense_tile_device_bytes(s.m());
+DenseGroups size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
+  const std::uint64_t per_c_block = dense_panel_c_block_bytes(s.m());
   const std::uint64_t free = e.device_limit_bytes - operands.resident;
   const std::uint64_t c_blocks = dense_panel_blocks(s.nb(), per_c_block, e.max_c_blocks, free);
   // A block row, and 64 block columns (or one): less is refused with this need.
   const std::uint64_t smallest = operands.resident + 2 * per_c_block * s.nb();
   if (c_blocks == 0 || std::uint64_t{s.nb()} * s.m() > kLargestDenseSide) {
-    e.refusal = memory_refusal("device memory for dense operands", std::max(smallest, e.device_limit_bytes + 1));
+    e.refusal = device_memory_refusal("device memory for dense operands", std::max(smallest, e.device_limit_bytes + 1));
     return {};
   }
   const bool in_planes = kernel.expansion == Expansion::byte_planes;
@@ -93,8 +93,8 @@ Pieces size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, co
   if (group == 0 && e.num_planes == 3) take_planes(2);
   if (group == 0) {
     const std::uint64_t least = expanded_b_bytes(kernel, s, std::min(64u, s.nb()), e.num_planes);
-    e.refusal = memory_refusal("device memory for dense operands",
-                               std::max(operands.resident + taken + least, e.device_limit_bytes + 1));
+    e.refusal = device_memory_refusal("device memory for dense operands",
+                                      std::max(operands.resident + taken + least, e.device_limit_bytes + 1));
     return {};
   }
   e.max_c_blocks = c_blocks;
@@ -124,7 +124,7 @@ void size_any_tiles(Execution& e, const Statistics& s, const OperandBytes& opera
     e.device_need_bytes = std::max({e.device_need_bytes, operands.build_peak + maps, fixed + rows * per_row});
   }
   if (e.device_need_bytes > e.device_limit_bytes)
-    e.refusal = memory_refusal("device memory for tiles", e.device_need_bytes);
+    e.refusal = device_memory_refusal("device memory for tiles", e.device_need_bytes);
 }
 
 /// Panels of whole rows of tiles, as large as they are useful and fit beside the tiles of B.
@@ -141,7 +141,7 @@ void size_counted_tiles(Execution& e, const Statistics& s, const OperandBytes& o
     if (e.device_need_bytes <= e.device_limit_bytes) return;
     if (most.row_tiles <= 1) break;
   }
-  e.refusal = memory_refusal("device memory for tiles", e.device_need_bytes);
+  e.refusal = device_memory_refusal("device memory for tiles", e.device_need_bytes);
 }
 
 /// Why tiles cannot run a product, or "".
@@ -174,7 +174,7 @@ void size_ring(Execution& e, std::uint64_t num_devices) {
   e.num_buffers = kernels::kNumRingSlots;
   while (e.num_buffers > 1 && e.num_buffers * bytes > e.host_limit_bytes) --e.num_buffers;
   e.host_need_bytes = e.num_buffers * bytes;
-  if (e.host_need_bytes > e.host_limit_bytes) e.refusal = memory_refusal(kHostMemory, e.host_need_bytes);
+  if (e.host_need_bytes > e.host_limit_bytes) e.refusal = host_memory_refusal(e.host_need_bytes);
 }
 
 /// Whether the largest element everywhere would saturate a panel on average: else high bytes prove nothing.
@@ -194,7 +194,8 @@ std::uint64_t max_run_pairs(const RowPairs& pairs) {
 }
 
 /// host-driven launches once per C block.
-void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
+void limit_launches(Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
   std::uint64_t launches = 0;
   for (const Panel& panel : e.panels) launches += panel.max_c_blocks();
   if (limits.force || s.b_columns == 0 || launches <= kernels::kMaxHostDrivenLaunches) return;
@@ -205,27 +206,18 @@ void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
                .hint = "use another kernel, or ProductOptions::force = true"};
 }
 
+/// Why a kernel cannot run a product, or "".
+std::string refusal_of(const KernelRow& kernel, const Statistics& s) {
+  if (kernel.max_side != 0 && s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
+  if (kernel.max_columns != 0 && s.c_columns() > kernel.max_columns)
+    return text("takes up to ", kernel.max_columns, " block columns, not ", s.c_columns());
+  return kernel.refusal == nullptr ? "" : kernel.refusal(s);
+}
+
 }  // namespace
 
-std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s) {
-  if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
-  if (s.nb() == 0) return {};
-  const kernels::SmallShape least = kernels::small_shape(s.m(), s.c_columns(), kernels::kSmallestCta);
-  constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
-  const std::uint64_t per_pair = tile_device_bytes(s.m()) - 3 * output_record_bytes(s.m());
-  const bool fits = kUnitBytes * (least.rank_chunks + 1) <= per_pair * (least.hash_slots + 1) &&
-                    kUnitBytes * (least.dense_chunks + 1) <= per_pair * (least.rank_pairs + 1);
-  const bool long_rows = s.exact && s.row_pairs.max_row_pairs > least.hash_slots;
-  return fits || !long_rows ? "" : "rows with many pairs, and too many block columns";
-}
-
-std::string row_rank_refusal(const KernelRow& kernel, const Statistics& s) {
-  if (s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
-  if (s.c_columns() <= kernels::kMaxRankedColumns) return {};
-  return text("takes up to ", kernels::kMaxRankedColumns, " block columns, not ", s.c_columns());
-}
-
-Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
+Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
+  const auto& [s, limits] = p;
   Execution e;
   e.backend = Backend::cuda;
   e.id = kernel.id;
@@ -240,7 +232,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
                  .hint = "leave ProductOptions::kernel out"};
     return e;
   }
-  if (const std::string problem = kernel.refusal == nullptr ? "" : kernel.refusal(kernel, s); !problem.empty()) {
+  if (const std::string problem = refusal_of(kernel, s); !problem.empty()) {
     e.refusal = {.kind = Refusal::Kind::usage,
                  .what = text("ProductOptions::kernel ", kernel.name),
                  .problem = problem,
@@ -249,12 +241,12 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   }
   const OperandBytes operands =
       operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
-  Pieces pieces;
+  DenseGroups groups;
   size_panels(e, kernel, s, operands);
   if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
     size_tiles(e, s, limits.num_devices(), operands);
   } else if (!e.is_refused() && kernel.is_dense()) {
-    pieces = size_dense(e, kernel, s, operands);
+    groups = size_dense(e, kernel, s, operands);
   }
   if (!e.is_refused()) size_ring(e, limits.num_devices());
   if (e.is_refused()) return e;
@@ -262,17 +254,18 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   e.panel_bytes = e.max_c_blocks * record;
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
-  const DeviceRates& rates = limits.rates();
+  const DeviceRates& rates = rates_of(limits);
   const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s, rates) && !is_padded(s.m()));
   e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns
                      : in_file_order     ? Layout::rows_file_order
                                          : rows_layout(kernel);
   if (kernel.device_ms != nullptr)
-    e.predicted_ms = shared_ms(kernel.device_ms(s, pieces, rates), s, rates, limits.num_devices());
+    e.predicted_ms = shared_ms(kernel.device_ms(s, groups, rates), s, rates, limits.num_devices());
   return e;
 }
 
-void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
+void cut_row_panels(Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
   const KernelRow& kernel = row_of(e.id);
   if (kernel.expansion == Expansion::tiles) {  // cut with its sizes, once tiles are counted
     e.wants_tile_counts = !s.tiles.counted;
@@ -290,54 +283,57 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
       kernel.listing == Listing::bounded ? max_run_bound(s.row_pairs, columns) : max_run_pairs(s.row_pairs);
   e.wants_row_counts = in_runs && (kernel.listing == Listing::never || run_c_blocks > e.max_c_blocks / 8);
   if (e.wants_row_counts) return;
-  const double esc_pairs_per_block = limits.rates().of_side(s.m()).esc_pairs_per_block;
+  const double esc_pairs_per_block = rates_of(limits).of_side(s.m()).esc_pairs_per_block;
   e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, esc_pairs_per_block);
   e.expected_panels = e.panels.size();
   if (kernel.prefilters && e.num_planes > 1) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
   }
   if (may_list(kernel)) {
-    const bool all_listed = std::all_of(e.panels.begin(), e.panels.end(), [](const Panel& p) { return p.expand; });
+    const bool all_listed =
+        std::all_of(e.panels.begin(), e.panels.end(), [](const Panel& panel) { return panel.expand; });
     // Blocks are padded where they are gathered.
     e.operand_layout = all_listed && !is_padded(s.m()) ? Layout::rows_file_order : Layout::rows;
   }
-  if (kernel.launches_each_c_block) limit_launches(e, s, limits);
+  if (kernel.launches_each_c_block) limit_launches(e, p);
 }
 
-void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
+void want_tile_counts(Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
   const std::uint64_t m = s.m();
   if (limits.kernel || s.tiles.counted || !limits.device->has_dense_tensor || s.num_pairs < 1) return;
   if (limits.num_devices() > 1) return;
   if (s.nb() * m > kernels::kMaxTileSide) return;
   const kernels::TileGrid grid = tile_grid(s);
-  const double worth_ms = e.predicted_ms - build_ms(s, limits.rates());
+  const double worth_ms = e.predicted_ms - build_ms(s, rates_of(limits));
   const double pairs_per_stage = std::pow(kernels::kTileDepth, 3) / grid.num_planes / grid.num_planes * 2 /
                                  static_cast<double>(m * m * m);  // where tiles are full
   const double b_row_elements = s.num_pairs / s.a.num_blocks * static_cast<double>(m);
   const bool may_pay = worth_ms > kernels::kTileCountWorthMs && b_row_elements >= kernels::kTileDepth / 2 &&
-                       s.num_pairs / pairs_per_stage * limits.rates().tile_stage_ms < worth_ms;
+                       s.num_pairs / pairs_per_stage * rates_of(limits).tile_stage_ms < worth_ms;
   // They lie where a copy of A's elements will be, or could be.
   if (!may_pay || tile_map_bytes(grid) > std::uint64_t{2} * m * m * s.a.num_blocks) return;
   e.wants_tile_counts = true;
-  e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / limits.rates().tile_stage_ms);
+  e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / rates_of(limits).tile_stage_ms);
 }
 
-void want_row_sample(Execution& e, const Statistics& s, const Limits& limits) {
+void want_row_sample(Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
   constexpr double kClearly = 0.7;  // of the prediction: a look takes time, and rows never match that well
   if (limits.kernel || s.row_sample.num_rows != 0 || s.num_pairs < 1 || limits.num_devices() > 1) return;
   const auto mean_pairs = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  const bool is_worth = e.predicted_ms - build_ms(s, limits.rates()) > kernels::kRowSampleWorthMs;
+  const bool is_worth = e.predicted_ms - build_ms(s, rates_of(limits)) > kernels::kRowSampleWorthMs;
   const auto all = registry();
   const KernelRow& ranked =
       *std::find_if(all.begin(), all.end(), [](const KernelRow& row) { return row.samples_rows; });
   if (!is_worth || mean_pairs > kernels::kMaxSampledRowPairs || !has_even_rows(s) || e.is_in_slabs() ||
-      !ranked.refusal(ranked, s).empty()) {
+      !refusal_of(ranked, s).empty()) {
     return;
   }
   Statistics best = s;  // all rows of B that a row of A meets have the same columns, side by side
   const double least = s.num_pairs / static_cast<double>(s.a.num_blocks);
   best.row_sample = {.num_rows = 1, .pairs = mean_pairs, .c_blocks = least, .columns = least};
-  e.wants_row_sample = e.id == ranked.id || ranked.device_ms(best, {}, limits.rates()) < kClearly * e.predicted_ms;
+  e.wants_row_sample = e.id == ranked.id || ranked.device_ms(best, {}, rates_of(limits)) < kClearly * e.predicted_ms;
 }
 
 }  // namespace spmm::plan

@@ -8,24 +8,17 @@ namespace spmm::plan {
 
 /// Everything but the row panels; refused where it does not fit or the device lacks what the kernel needs.
 /// Values: limits.device must be there.
-Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits);
+Execution cuda_shape(const KernelRow& kernel, const Problem& p);
 
 /// Cuts the row panels of an exact execution, and sets the layout that follows from them.
-void cut_row_panels(Execution& execution, const Statistics& s, const Limits& limits);
+void cut_row_panels(Execution& execution, const Problem& p);
 
 /// Asks for the tiles of tile-tensor where an exact execution of another kernel is slow enough for it to be worth
 /// while.
-void want_tile_counts(Execution& execution, const Statistics& s, const Limits& limits);
+void want_tile_counts(Execution& execution, const Problem& p);
 
 /// Asks for a look at some rows of the result where an exact execution is slow enough for it to be worth while, and
 /// row-rank runs or might be faster.
-void want_row_sample(Execution& execution, const Statistics& s, const Limits& limits);
-
-/// Why small-blocks cannot run a product, or "". Scratch per row must stay within what its C blocks bring: a long row
-/// has a unit for each of its chunks.
-std::string small_blocks_refusal(const KernelRow& kernel, const Statistics& s);
-
-/// The same of row-rank.
-std::string row_rank_refusal(const KernelRow& kernel, const Statistics& s);
+void want_row_sample(Execution& execution, const Problem& p);
 
 }  // namespace spmm::plan

@@ -39,7 +39,8 @@ std::string why_backend(const Limits& limits) {
 }
 
 /// Every kernel of a backend that may run, refused ones too; fastest first.
-std::vector<Execution> considered(const Statistics& s, const Limits& limits, Backend backend) {
+std::vector<Execution> considered(const Problem& p, Backend backend) {
+  const auto& [s, limits] = p;
   std::vector<Execution> all;
   for (const KernelRow& row : registry()) {
     if (row.backend != backend) continue;
@@ -49,7 +50,7 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
                         (!row.needs_blas || limits.has_blas) && (!row.needs_hopper || limits.has_dense_tensor());
     const bool uncounted = row.expansion == Expansion::tiles && !s.tiles.counted;
     if (!named && (!usable || uncounted)) continue;
-    Execution one = backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
+    Execution one = backend == Backend::cuda ? cuda_shape(row, p) : cpu_shape(row, p);
     if (!named && one.refusal.kind == Refusal::Kind::usage) continue;  // not made for such operands
     all.push_back(std::move(one));
   }
@@ -62,8 +63,10 @@ std::vector<Execution> considered(const Statistics& s, const Limits& limits, Bac
 }
 
 /// Fills what is said about the choice, which is the first one.
-void explain(std::vector<Execution>& all, const Statistics& s, const Limits& limits) {
+void explain(std::vector<Execution>& all, const Problem& p) {
+  const auto& [s, limits] = p;
   Execution& e = all.front();
+  e.gpu_failed = limits.gpu_failed;
   if (limits.compared)
     e.compared = limits.compared;
   else
@@ -88,7 +91,8 @@ std::vector<DeviceShare> equal_shares(const Limits& limits) {
 }
 
 /// Without a partition: both operands in memory as a whole.
-Execution decide_at_once(const Statistics& s, const Limits& limits) {
+Execution decide_at_once(const Problem& p) {
+  const auto& [s, limits] = p;
   const Backend backend = wanted_backend(limits) == Backend::cuda ? Backend::cuda : Backend::cpu;
   if (backend == Backend::cuda && !limits.device) {
     Execution none;
@@ -98,17 +102,17 @@ Execution decide_at_once(const Statistics& s, const Limits& limits) {
                     .hint = "use ProductOptions::backend = cpu, or check nvidia-smi"};
     return none;
   }
-  std::vector<Execution> all = considered(s, limits, backend);
-  explain(all, s, limits);
+  std::vector<Execution> all = considered(p, backend);
+  explain(all, p);
   Execution e = std::move(all.front());
   if (!e.is_refused() && s.exact && backend == Backend::cuda) {
-    cut_row_panels(e, s, limits);
-    want_tile_counts(e, s, limits);
-    want_row_sample(e, s, limits);
+    cut_row_panels(e, p);
+    want_tile_counts(e, p);
+    want_row_sample(e, p);
     e.layout = layout_text(e);
   }
   if (backend == Backend::cuda) e.devices = equal_shares(limits);
-  if (!e.is_refused()) e.predicted_s = product_seconds(e, s, limits) + start_seconds(e, limits);
+  if (!e.is_refused()) e.predicted_s = product_seconds(e, p) + start_seconds(e, limits);
   return e;
 }
 
@@ -118,10 +122,10 @@ Limits for_one_device(Limits limits) {
 }
 
 /// At once, or in slabs: those come one after the other, on one device.
-Execution decide_with_all_devices(const Statistics& s, const Limits& limits) {
-  Execution at_once = decide_at_once(s, limits);
-  if (s.exact || at_once.refusal.kind != Refusal::Kind::memory) return at_once;
-  Execution in_slabs = decide_slabs(s, for_one_device(limits), decide_at_once);
+Execution decide_with_all_devices(const Problem& p) {
+  Execution at_once = decide_at_once(p);
+  if (p.s.exact || !at_once.refusal.lacks_memory()) return at_once;
+  Execution in_slabs = decide_slabs({p.s, for_one_device(p.limits)}, decide_at_once);
   if (!in_slabs.is_refused()) return in_slabs;
   const std::uint64_t need = in_slabs.refusal.need_bytes;
   if (in_slabs.refusal.what == at_once.refusal.what && need < at_once.refusal.need_bytes)
@@ -130,22 +134,24 @@ Execution decide_with_all_devices(const Statistics& s, const Limits& limits) {
 }
 
 /// On all devices, or on one where several are not asked for and would not end clearly earlier.
-Execution decide_for_backend(const Statistics& s, const Limits& limits) {
+Execution decide_for_backend(const Problem& p) {
   constexpr double kWorthSharing = 0.9;  // predictions are off by more than that (run_models.cpp), but alike for both
-  Execution shared = decide_with_all_devices(s, limits);
+  Execution shared = decide_with_all_devices(p);
+  const Limits& limits = p.limits;
   if (limits.more_devices.empty() || limits.shares_always || wanted_backend(limits) != Backend::cuda) return shared;
-  Execution alone = decide_with_all_devices(s, for_one_device(limits));
+  Execution alone = decide_with_all_devices({p.s, for_one_device(limits)});
   const bool gains = !shared.is_refused() && !shared.is_in_slabs() && !alone.is_refused() &&
                      shared.predicted_s < kWorthSharing * alone.predicted_s;
   return gains ? shared : alone;
 }
 
 /// The backend that ends first.
-Execution decide_for_faster_backend(const Statistics& s, Limits limits) {
+Execution decide_for_faster_backend(const Problem& p) {
+  Limits limits = p.limits;
   limits.backend = Backend::cpu;
-  Execution cpu = decide_for_backend(s, limits);
+  Execution cpu = decide_for_backend({p.s, limits});
   limits.backend = Backend::cuda;
-  Execution cuda = decide_for_backend(s, limits);
+  Execution cuda = decide_for_backend({p.s, limits});
   cpu.backend = Backend::cpu;  // also where it is refused
   cuda.backend = Backend::cuda;
   const bool takes_cuda = !cuda.is_refused() && (cpu.is_refused() || cuda.predicted_s < cpu.predicted_s);
@@ -159,10 +165,9 @@ Execution decide_for_faster_backend(const Statistics& s, Limits limits) {
 }  // namespace
 
 Execution decide(const Statistics& statistics, const Limits& limits) {
-  if (wanted_backend(limits) == Backend::automatic && limits.device) {
-    return decide_for_faster_backend(statistics, limits);
-  }
-  Execution e = decide_for_backend(statistics, limits);
+  const Problem p{statistics, limits};
+  if (wanted_backend(limits) == Backend::automatic && limits.device) return decide_for_faster_backend(p);
+  Execution e = decide_for_backend(p);
   if (!e.is_refused()) (e.backend == Backend::cuda ? e.predicted_cuda_s : e.predicted_cpu_s) = e.predicted_s;
   return e;
 }
@@ -172,8 +177,10 @@ void throw_if_refused(const Execution& execution) {
   switch (r.kind) {
     case Refusal::Kind::none:
       return;
-    case Refusal::Kind::memory: {
-      const std::uint64_t have = r.what == kHostMemory ? execution.host_limit_bytes : execution.device_limit_bytes;
+    case Refusal::Kind::host_memory:
+    case Refusal::Kind::device_memory: {
+      const bool is_host = r.kind == Refusal::Kind::host_memory;
+      const std::uint64_t have = is_host ? execution.host_limit_bytes : execution.device_limit_bytes;
       throw OutOfMemory(r.what,
                         text("even the smallest panel needs ", human_bytes(r.need_bytes), " (", r.need_bytes,
                              " bytes) and the limit is ", human_bytes(have), " (", have, " bytes)"),

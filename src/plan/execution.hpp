@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "plan/inputs/statistics.hpp"
 #include "plan/panels/dense_panels.hpp"
 #include "plan/panels/panels.hpp"
-#include "plan/statistics.hpp"
 #include "spmm/plan.hpp"
 
 namespace spmm::plan {
@@ -29,12 +29,9 @@ enum class Layout : std::uint8_t {
   rows_file_order,  ///< both by rows, elements left where they are and found through record numbers
 };
 
-/// What a refusal for lack of host memory is about.
-inline constexpr const char* kHostMemory = "host memory";
-
 /// Why nothing can run; planning says so as data.
 struct Refusal {
-  enum class Kind : std::uint8_t { none, memory, device, usage };
+  enum class Kind : std::uint8_t { none, host_memory, device_memory, device, usage };
   Kind kind = Kind::none;
   std::string what{};  ///< "device memory"
   std::string problem{};
@@ -42,7 +39,13 @@ struct Refusal {
   std::uint64_t need_bytes = 0;  ///< memory: of the smallest way that there is
 
   friend bool operator==(const Refusal&, const Refusal&) = default;
+
+  [[nodiscard]] bool lacks_memory() const { return kind == Kind::host_memory || kind == Kind::device_memory; }
 };
+
+inline Refusal host_memory_refusal(std::uint64_t need_bytes) {
+  return {.kind = Refusal::Kind::host_memory, .what = "host memory", .need_bytes = need_bytes};
+}
 
 struct Execution : Plan {
   KernelId id{};

@@ -9,14 +9,6 @@
 namespace spmm::plan {
 namespace {
 
-struct Division {
-  std::size_t a = 0;  // index of kSlabCounts
-  std::size_t b = 0;
-
-  [[nodiscard]] std::uint32_t num_a() const { return kSlabCounts.at(a); }
-  [[nodiscard]] std::uint32_t num_b() const { return kSlabCounts.at(b); }
-};
-
 MatrixHeader with_blocks(MatrixHeader header, std::uint64_t num_blocks) {
   header.num_blocks = static_cast<std::uint32_t>(num_blocks);
   return header;
@@ -28,56 +20,9 @@ std::uint64_t largest_slab(const MatrixHeader& header, const std::vector<std::ui
   return counted.empty() ? share : counted.at(x);
 }
 
-/// Blocks of B that the slabs of A of a division read: all of one of its slabs, or the block rows that blocks of A
-/// meet.
-std::uint64_t largest_slab_of_b(const Statistics& whole, const Division& d, std::uint64_t largest_a) {
-  if (d.b != 0) return largest_slab(whole.b, whole.b_slab_blocks, d.b);
-  if (d.a == 0) return whole.b.num_blocks;
-  if (!whole.needed_b_blocks.empty()) return whole.needed_b_blocks.at(d.a);
-  const double groups = static_cast<double>(num_row_groups(whole.b));
-  const double met = 1 - std::exp(-static_cast<double>(largest_a) / groups);
-  const double even_share = 1.0 / d.num_a();  // groups that no block meets are read, too
-  return static_cast<std::uint64_t>(std::ceil(whole.b.num_blocks * std::max(met, even_share)));
-}
-
-/// The largest product of two slabs. A slab of A with the rows of B that it needs has all of its pairs.
-Statistics slab_statistics(const Statistics& whole, const Division& d, std::uint64_t largest_a,
-                           std::uint64_t largest_b) {
-  Statistics slabs = expected_statistics(with_blocks(whole.a, largest_a), with_blocks(whole.b, largest_b));
-  if (d.b != 0 || whole.a.num_blocks == 0) return slabs;
-  const double share = static_cast<double>(largest_a) / whole.a.num_blocks;
-  slabs.num_pairs = whole.num_pairs * share;
-  slabs.num_c_blocks = whole.num_c_blocks * share;
-  slabs.tile_pairs = whole.tile_pairs * share;
-  slabs.likely_c_blocks = whole.likely_c_blocks * share;
-  return slabs;
-}
-
-/// Expected bytes of the result of the largest slab of A.
-double result_bytes_of_slab(const Statistics& whole, std::uint64_t largest_a) {
-  const double share = whole.a.num_blocks == 0 ? 0 : static_cast<double>(largest_a) / whole.a.num_blocks;
-  return whole.num_c_blocks * share * static_cast<double>(output_record_bytes(whole.m()));
-}
-
-/// Every slab of A is multiplied by every slab of B, or by what it needs of B; each of these products reads both slabs,
-/// with what lies between their records if it has to, builds them anew and multiplies. Results of several slabs of B
-/// are merged.
-double total_seconds(const Statistics& whole, const Execution& slab, const Statistics& slabs, const Division& d,
-                     const Limits& limits, SlabReads reads) {
-  const bool reads_own = reads == SlabReads::own || (reads == SlabReads::own_in_order && d.num_b() > 1);
-  const double between = input_bytes(whole.a) + input_bytes(whole.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
-  const double all_blocks = static_cast<double>(whole.num_blocks());
-  const double picking = d.num_b() > 1 ? pick_seconds(all_blocks, static_cast<double>(slabs.num_blocks())) : 0;
-  const double passing = read_seconds(std::max(0.0, between), limits) + picking;
-  const double one_s = slab_seconds(slab, slabs, limits) + (reads_own ? 0 : passing);
-  const double result_bytes = whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m()));
-  const double merging = d.num_b() > 1 ? merge_seconds(result_bytes) : 0;
-  const double counting = reads_own ? 0 : count_seconds(whole, limits);
-  return static_cast<double>(d.num_a()) * d.num_b() * one_s + merging + counting + start_seconds(slab, limits);
-}
-
 /// Whether operands may be sorted into a scratch file first.
-bool may_sort(const Statistics& whole, const Limits& limits) {
+bool may_sort(const Problem& p) {
+  const auto& [whole, limits] = p;
   return limits.has_scratch && !whole.has_no_scratch && whole.a_slab_blocks.empty() &&
          whole.slab_reads == SlabReads::others_between && whole.a.num_blocks != 0 && whole.b.num_blocks != 0;
 }
@@ -102,68 +47,132 @@ bool is_better(const Option& x, const Option& y) {
   return e.predicted_s < best.predicted_s;
 }
 
-/// The largest product of two slabs of a division.
-Option decide_division(const Statistics& whole, const Limits& limits, const Division& d, DecideSlab decide_slab) {
-  constexpr double kMargin = 1.25;  // rows differ; what is larger is cut in halves later, after work in vain
-  const std::uint64_t lists = d.num_b() > 1 ? slab_list_bytes(whole.a, whole.b) : needed_list_bytes(whole.a, whole.b);
-  const std::uint64_t largest_a = largest_slab(whole.a, whole.a_slab_blocks, d.a);
-  const std::uint64_t largest_b = largest_slab_of_b(whole, d, largest_a);
-  const Statistics slabs = slab_statistics(whole, d, largest_a, largest_b);
-  const std::uint64_t left = limits.host_bytes - std::min(limits.host_bytes, lists);
-  const std::uint64_t kept = d.num_b() > 1 ? left / 2 : 0;
-  Limits slab_limits = limits;
-  slab_limits.host_bytes = left - kept;
-  Execution e = decide_slab(slabs, slab_limits);
-  e.num_a_slabs = d.num_a();
-  e.num_b_slabs = d.num_b();
-  e.kept_bytes = kept;
-  e.slab_limits = slab_limits;
-  if (e.is_refused()) {
-    // What would do: where results are kept, they take the smaller half.
-    if (e.refusal.what == kHostMemory) {
-      const std::uint64_t need = e.refusal.need_bytes;
-      e.refusal.need_bytes = (d.num_b() > 1 ? 2 * need - 1 : need) + lists;
+/// Both operands cut into slabs of about equal size.
+class Division {
+ public:
+  /// Values: a, b = indices of kSlabCounts.
+  Division(const Problem& p, std::size_t a, std::size_t b)
+      : p_(p),
+        whole_(p.s),
+        num_a_(kSlabCounts.at(a)),
+        num_b_(kSlabCounts.at(b)),
+        largest_a_(largest_slab(whole_.a, whole_.a_slab_blocks, a)),
+        largest_b_(b != 0 ? largest_slab(whole_.b, whole_.b_slab_blocks, b) : needed_b(a)) {}
+
+  /// The largest product of two slabs.
+  [[nodiscard]] Option decide(DecideSlab decide_slab) const {
+    constexpr double kMargin = 1.25;  // rows differ; what is larger is cut in halves later, after work in vain
+    const std::uint64_t lists = cuts_b() ? slab_list_bytes(whole_.a, whole_.b) : needed_list_bytes(whole_.a, whole_.b);
+    const Statistics slabs = slab_statistics();
+    Limits limits = p_.limits;
+    const std::uint64_t left = limits.host_bytes - std::min(limits.host_bytes, lists);
+    const std::uint64_t kept = cuts_b() ? left / 2 : 0;
+    limits.host_bytes = left - kept;
+    Execution e = decide_slab({slabs, limits});
+    e.num_a_slabs = num_a_;
+    e.num_b_slabs = num_b_;
+    e.kept_bytes = kept;
+    e.slab_limits = limits;
+    if (e.is_refused()) {
+      // What would do: where results are kept, they take the smaller half.
+      if (e.refusal.kind == Refusal::Kind::host_memory) {
+        const std::uint64_t need = e.refusal.need_bytes;
+        e.refusal.need_bytes = (cuts_b() ? 2 * need - 1 : need) + lists;
+      }
+      return {.execution = std::move(e)};
     }
-    return {.execution = std::move(e)};
-  }
-  e.host_limit_bytes = limits.host_bytes;
-  e.host_need_bytes += lists + kept;
-  e.predicted_s = total_seconds(whole, e, slabs, d, limits, whole.slab_reads);
-  if (d.num_b() > 1 && may_sort(whole, limits)) {
-    const double sorted_s =
-        sort_seconds(whole, limits) + total_seconds(whole, e, slabs, d, limits, SlabReads::own_in_order);
-    if (sorted_s < e.predicted_s) {
-      e.scratch_bytes = scratch_bytes(whole);
-      e.predicted_s = sorted_s;
+    e.host_limit_bytes = p_.limits.host_bytes;
+    e.host_need_bytes += lists + kept;
+    e.predicted_s = total_seconds(e, slabs, whole_.slab_reads);
+    if (cuts_b() && may_sort(p_)) {
+      const double sorted_s = sort_seconds(p_) + total_seconds(e, slabs, SlabReads::own_in_order);
+      if (sorted_s < e.predicted_s) {
+        e.scratch_bytes = scratch_bytes(whole_);
+        e.predicted_s = sorted_s;
+      }
     }
+    e.expected_pairs = whole_.num_pairs;
+    e.expected_output_blocks = whole_.num_c_blocks;
+    e.expected_panels *= std::uint64_t{num_a_} * num_b_;
+    const double result_bytes = largest_share() * whole_.num_c_blocks * record_bytes();
+    return {.execution = std::move(e),
+            .keeps_results = kept == 0 || kMargin * result_bytes <= static_cast<double>(kept)};
   }
-  e.expected_pairs = whole.num_pairs;
-  e.expected_output_blocks = whole.num_c_blocks;
-  e.expected_panels *= std::uint64_t{d.num_a()} * d.num_b();
-  const double kept_results = kMargin * result_bytes_of_slab(whole, largest_a);
-  return {.execution = std::move(e), .keeps_results = kept == 0 || kept_results <= static_cast<double>(kept)};
-}
+
+ private:
+  [[nodiscard]] bool cuts_b() const { return num_b_ > 1; }
+  [[nodiscard]] double record_bytes() const { return static_cast<double>(output_record_bytes(whole_.m())); }
+  /// The largest slab of A as a share of it.
+  [[nodiscard]] double largest_share() const {
+    return whole_.a.num_blocks == 0 ? 0 : static_cast<double>(largest_a_) / whole_.a.num_blocks;
+  }
+
+  /// Blocks of B in the block rows that a slab of A meets.
+  [[nodiscard]] std::uint64_t needed_b(std::size_t a) const {
+    if (a == 0) return whole_.b.num_blocks;
+    if (!whole_.needed_b_blocks.empty()) return whole_.needed_b_blocks.at(a);
+    const double groups = static_cast<double>(num_row_groups(whole_.b));
+    const double met = 1 - std::exp(-static_cast<double>(largest_a_) / groups);
+    const double even_share = 1.0 / num_a_;  // groups that no block meets are read, too
+    return static_cast<std::uint64_t>(std::ceil(whole_.b.num_blocks * std::max(met, even_share)));
+  }
+
+  /// The largest product of two slabs. A slab of A with the rows of B that it needs has all of its pairs.
+  [[nodiscard]] Statistics slab_statistics() const {
+    Statistics slabs = expected_statistics(with_blocks(whole_.a, largest_a_), with_blocks(whole_.b, largest_b_));
+    if (cuts_b() || whole_.a.num_blocks == 0) return slabs;
+    const double share = largest_share();
+    slabs.num_pairs = whole_.num_pairs * share;
+    slabs.num_c_blocks = whole_.num_c_blocks * share;
+    slabs.tile_pairs = whole_.tile_pairs * share;
+    slabs.likely_c_blocks = whole_.likely_c_blocks * share;
+    return slabs;
+  }
+
+  /// Every slab of A is multiplied by every slab of B, or by what it needs of B; each of these products reads both
+  /// slabs, with what lies between their records if it has to, builds them anew and multiplies. Results of several
+  /// slabs of B are merged.
+  [[nodiscard]] double total_seconds(const Execution& slab, const Statistics& slabs, SlabReads reads) const {
+    const Limits& limits = p_.limits;
+    const bool reads_own = reads == SlabReads::own || (reads == SlabReads::own_in_order && cuts_b());
+    const double between = input_bytes(whole_.a) + input_bytes(whole_.b) - input_bytes(slabs.a) - input_bytes(slabs.b);
+    const double all_blocks = static_cast<double>(whole_.num_blocks());
+    const double picking = cuts_b() ? pick_seconds(all_blocks, static_cast<double>(slabs.num_blocks())) : 0;
+    const double passing = read_seconds(std::max(0.0, between), limits) + picking;
+    const double one_s = slab_seconds(slab, {slabs, limits}) + (reads_own ? 0 : passing);
+    const double merging = cuts_b() ? merge_seconds(whole_.num_c_blocks * record_bytes()) : 0;
+    const double counting = reads_own ? 0 : count_seconds(p_);
+    return static_cast<double>(num_a_) * num_b_ * one_s + merging + counting + start_seconds(slab, limits);
+  }
+
+  const Problem& p_;
+  const Statistics& whole_;
+  std::uint32_t num_a_;
+  std::uint32_t num_b_;
+  std::uint64_t largest_a_;  // blocks of the largest slab
+  std::uint64_t largest_b_;
+};
 
 /// Slabs of sorted operands: what of B is read for one of them, of which A has the most blocks beside that.
 class SortedSlabs {
  public:
-  SortedSlabs(const Statistics& whole, const Limits& limits, DecideSlab decide_slab)
-      : whole_(whole), limits_(limits), decide_slab_(decide_slab) {
+  SortedSlabs(const Problem& p, DecideSlab decide_slab)
+      : p_(p), whole_(p.s), limits_(p.limits), decide_slab_(decide_slab) {
     constexpr std::uint64_t kLeastGroups = 1024;
     constexpr std::uint64_t kLimitPerGroup = 512;
-    const std::uint64_t most = std::max(kLeastGroups, limits.host_bytes / kLimitPerGroup);
-    num_groups_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(whole.b.blocks_per_side(), most));
-    const double rows = std::max(1.0, std::min<double>(whole.a.num_blocks, whole.a.blocks_per_side()));
-    row_blocks_ = std::max(1.0, whole.a.num_blocks / rows);
+    const std::uint64_t most = std::max(kLeastGroups, limits_.host_bytes / kLimitPerGroup);
+    num_groups_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(whole_.b.blocks_per_side(), most));
+    const double rows = std::max(1.0, std::min<double>(whole_.a.num_blocks, whole_.a.blocks_per_side()));
+    row_blocks_ = std::max(1.0, whole_.a.num_blocks / rows);
     // Blocks of a row are in different columns: a full row meets everything at once.
-    const double filled = std::min(row_blocks_ / whole.a.blocks_per_side(), kNearlyFull);
+    const double filled = std::min(row_blocks_ / whole_.a.blocks_per_side(), kNearlyFull);
     met_per_block_ = -std::log1p(-filled) / filled / num_groups_;
   }
 
   /// The fastest way; refused where not even single blocks fit.
   [[nodiscard]] Execution best() const {
     Execution best;
-    best.refusal = {.kind = Refusal::Kind::memory, .what = kHostMemory, .need_bytes = ~std::uint64_t{0}};
+    best.refusal = host_memory_refusal(~std::uint64_t{0});
     if (!fits(1, 1)) return best;
     constexpr double kStep = 1.08;
     for (double share = 1; share * whole_.b.num_blocks >= 1; share /= kStep) {
@@ -191,7 +200,7 @@ class SortedSlabs {
   }
 
   [[nodiscard]] bool fits(std::uint64_t a_blocks, std::uint64_t b_blocks) const {
-    return !decide_slab_(expected(a_blocks, b_blocks), slab_limits(b_blocks)).is_refused();
+    return !decide_slab_({expected(a_blocks, b_blocks), slab_limits(b_blocks)}).is_refused();
   }
 
   [[nodiscard]] Statistics expected(std::uint64_t a_blocks, std::uint64_t b_blocks) const {
@@ -240,7 +249,7 @@ class SortedSlabs {
     slabs.tile_pairs = whole_.tile_pairs / num_slabs;
     slabs.likely_c_blocks = whole_.likely_c_blocks / num_slabs;
     const Limits limits = slab_limits(caps.b_blocks);
-    Execution e = decide_slab_(slabs, limits);
+    Execution e = decide_slab_({slabs, limits});
     if (e.is_refused()) return e;
     const double passed_over = parts > 1 ? needed(a_blocks) * parts * input_bytes(with_blocks(whole_.b, 1)) : 0;
     e.slab_limits = limits;
@@ -252,8 +261,8 @@ class SortedSlabs {
     e.host_need_bytes += limits_.host_bytes - limits.host_bytes;
     e.host_limit_bytes = limits_.host_bytes;
     const double picked_s = parts > 1 ? pick_seconds(b_blocks * parts, b_blocks) : 0;
-    e.predicted_s = num_slabs * (sorted_slab_seconds(e, slabs, limits, num_ranges(a_blocks)) + picked_s) +
-                    sort_seconds(whole_, limits_) + num_slabs / parts * read_seconds(passed_over, limits_);
+    e.predicted_s = num_slabs * (sorted_slab_seconds(e, {slabs, limits}, num_ranges(a_blocks)) + picked_s) +
+                    sort_seconds(p_) + num_slabs / parts * read_seconds(passed_over, limits_);
     e.expected_pairs = whole_.num_pairs;
     e.expected_output_blocks = whole_.num_c_blocks;
     e.expected_panels = static_cast<std::uint64_t>(static_cast<double>(e.expected_panels) * num_slabs);
@@ -273,6 +282,7 @@ class SortedSlabs {
     return std::max({std::uint64_t{1}, caps.b_blocks / kLess, least});
   }
 
+  const Problem& p_;
   const Statistics& whole_;
   const Limits& limits_;
   DecideSlab decide_slab_;
@@ -309,27 +319,26 @@ std::uint64_t needed_list_bytes(const MatrixHeader& a, const MatrixHeader& b) {
          2 * kNumBuckets * sizeof(std::uint64_t);
 }
 
-Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab decide_slab) {
+Execution decide_slabs(const Problem& whole, DecideSlab decide_slab) {
   Option best;
-  best.execution.refusal.kind = Refusal::Kind::memory;
-  best.execution.refusal.need_bytes = ~std::uint64_t{0};
+  best.execution.refusal = host_memory_refusal(~std::uint64_t{0});
   Option best_sorted = best;
   for (std::size_t a = 0; a < kSlabCounts.size(); ++a) {
     for (std::size_t b = 0; b < kSlabCounts.size(); ++b) {
       if (a == 0 && b == 0) continue;
-      Option option = decide_division(whole, limits, {.a = a, .b = b}, decide_slab);
+      Option option = Division(whole, a, b).decide(decide_slab);
       if (option.execution.scratch_bytes != 0 && is_better(option, best_sorted)) best_sorted = option;
       if (is_better(option, best)) best = std::move(option);
     }
   }
-  if (!may_sort(whole, limits)) return best.execution;
+  if (!may_sort(whole)) return best.execution;
   // Sorted slabs grow until they reach the limit. Others may turn out larger than expected, and nothing fits then.
-  const double surer = limits.backend == Backend::cpu ? 1.3 : 1;
+  const double surer = whole.limits.backend == Backend::cpu ? 1.3 : 1;
   best_sorted.execution.predicted_s /= surer;
   const bool is_surer = !best_sorted.execution.is_refused() && is_better(best_sorted, best);
   best_sorted.execution.predicted_s *= surer;
   if (is_surer) best = std::move(best_sorted);
-  Execution sorted = SortedSlabs(whole, limits, decide_slab).best();
+  Execution sorted = SortedSlabs(whole, decide_slab).best();
   const bool takes_sorted = !sorted.is_refused() && (best.execution.is_refused() || !best.keeps_results ||
                                                      sorted.predicted_s < surer * best.execution.predicted_s);
   return takes_sorted || is_better({.execution = sorted}, best) ? std::move(sorted) : std::move(best.execution);

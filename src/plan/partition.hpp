@@ -6,12 +6,12 @@
 namespace spmm::plan {
 
 /// How the product of two slabs would run.
-using DecideSlab = Execution (*)(const Statistics& slabs, const Limits& limits);
+using DecideSlab = Execution (*)(const Problem& slabs);
 
 /// The division with the least predicted time in which the largest product of two slabs fits; refused where none does.
 /// Values: one slab of B: each slab of A is multiplied by the block rows of B that it meets. Several slabs of B keep
 /// the results of one slab of A until they are merged: half of the host's limit.
-Execution decide_slabs(const Statistics& whole, const Limits& limits, DecideSlab decide_slab);
+Execution decide_slabs(const Problem& whole, DecideSlab decide_slab);
 
 /// Host bytes of the lists of records that slabs need: several slabs of B; or one, of which each slab of A reads a
 /// part.

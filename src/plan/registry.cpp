@@ -4,12 +4,24 @@
 #include <array>
 
 #include "kernels/tuning.hpp"
-#include "plan/cuda_shape.hpp"
+#include "plan/memory/device_bytes.hpp"
 #include "plan/models/device_models.hpp"
 #include "plan/models/host_models.hpp"
 
 namespace spmm::plan {
 namespace {
+
+/// Scratch of a row must stay within what its C blocks bring: a long row has a work unit for each of its chunks.
+std::string small_blocks_refusal(const Statistics& s) {
+  if (s.nb() == 0) return {};
+  const kernels::SmallShape least = kernels::small_shape(s.m(), s.c_columns(), kernels::kSmallestCta);
+  constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
+  const std::uint64_t per_pair = panel_c_block_bytes(s.m()) - 3 * output_record_bytes(s.m());
+  const bool fits = kUnitBytes * (least.rank_chunks + 1) <= per_pair * (least.hash_slots + 1) &&
+                    kUnitBytes * (least.dense_chunks + 1) <= per_pair * (least.rank_pairs + 1);
+  const bool long_rows = s.exact && s.row_pairs.max_row_pairs > least.hash_slots;
+  return fits || !long_rows ? "" : "rows with many pairs, and too many block columns";
+}
 
 constexpr std::array<KernelRow, 14> kRegistry = {{
     {.id = KernelId::rows,
@@ -50,18 +62,18 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .summary = "m up to 16: the C blocks of a row found first, then their sums by rank in shared memory",
      .is_automatic = true,
      .max_side = kernels::kMaxRankedSide,
+     .max_columns = kernels::kMaxRankedColumns,
      .listing = Listing::bounded,
      .samples_rows = true,
      .may_outgrow = true,
      .panel_bytes = kernels::kRankPanelBytes,
-     .refusal = row_rank_refusal,
      .device_ms = row_rank_ms},
     {.id = KernelId::dense_tensor,
      .name = "dense-tensor",
      .backend = Backend::cuda,
      .summary = "dense byte planes on integer tensor cores (Hopper)",
      .is_automatic = true,
-     .fills_tiles = true,
+     .writes_all_c_blocks = true,
      .needs_hopper = true,
      .expansion = Expansion::byte_planes,
      .prefilters = true,
@@ -71,7 +83,7 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .backend = Backend::cuda,
      .summary = "dense-tensor on those tiles of 128 elements that are not empty (Hopper)",
      .is_automatic = true,
-     .fills_tiles = true,
+     .writes_all_c_blocks = true,
      .needs_hopper = true,
      .expansion = Expansion::tiles,
      .device_ms = tile_tensor_ms},
@@ -80,7 +92,7 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .backend = Backend::cuda,
      .summary = "dense copies and register tiles on CUDA cores",
      .is_automatic = true,
-     .fills_tiles = true,
+     .writes_all_c_blocks = true,
      .expansion = Expansion::elements,
      .device_ms = dense_tiled_ms},
     {.id = KernelId::two_pointer,
@@ -88,21 +100,21 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .backend = Backend::cuda,
      .summary = "one CTA per result tile merges two sorted lists in shared memory",
      .b_by_columns = true,
-     .fills_tiles = true,
+     .writes_all_c_blocks = true,
      .listing = Listing::by_density},
     {.id = KernelId::binary_search,
      .name = "binary-search",
      .backend = Backend::cuda,
      .summary = "one CTA per result block; each block of A's row is searched in B's column",
      .b_by_columns = true,
-     .fills_tiles = true,
+     .writes_all_c_blocks = true,
      .listing = Listing::by_density},
     {.id = KernelId::host_driven,
      .name = "host-driven",
      .backend = Backend::cuda,
      .summary = "the host merges the lists and launches one result block at a time",
      .b_by_columns = true,
-     .fills_tiles = true,
+     .writes_all_c_blocks = true,
      .listing = Listing::by_density,
      .launches_each_c_block = true},
     {.id = KernelId::row_merge,

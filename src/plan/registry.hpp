@@ -9,33 +9,20 @@
 #include <string_view>
 
 #include "kernels/tuning.hpp"
+#include "plan/inputs/statistics.hpp"
 #include "plan/memory/host_bytes.hpp"
-#include "plan/models/device_rates.hpp"
+#include "plan/models/device_models.hpp"
+#include "plan/models/host_models.hpp"
 #include "plan/panels/panels.hpp"
-#include "plan/statistics.hpp"
 #include "spmm/plan.hpp"
 
 namespace spmm::plan {
 
-/// The pieces in which a kernel would compute a product; zeros where it has no such pieces.
-struct Pieces {
-  std::uint32_t panel_rows = 0;     ///< dense kernels: block rows of a panel
-  std::uint32_t group_columns = 0;  ///< dense kernels: block columns of B that are expanded at a time
-  std::uint32_t num_planes = 0;     ///< dense-tensor: byte planes of the operands
-};
-
-/// Device milliseconds from parsing to packed records.
-using DeviceModel = double (*)(const Statistics&, const Pieces&, const DeviceRates&);
-
-/// Milliseconds of the multiply stage on one thread, with output buffers of this size.
-using HostModel = double (*)(const Statistics&, const Limits&, unsigned num_threads, std::uint64_t buffer_bytes);
-
 /// Host memory of a CPU kernel.
 using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 
-/// Why a CUDA kernel cannot run a product, or "".
-struct KernelRow;
-using DeviceRefusal = std::string (*)(const KernelRow&, const Statistics&);
+/// Why a CUDA kernel cannot run a product of blocks that it takes, or "".
+using DeviceRefusal = std::string (*)(const Statistics&);
 
 /// The memory of dense operands: none, byte planes, u16 elements, or byte planes of non-empty tiles.
 enum class Expansion : std::uint8_t { none, byte_planes, elements, tiles };
@@ -45,12 +32,13 @@ struct KernelRow {
   std::string_view name;  ///< on the command line and in reports
   Backend backend;
   std::string_view summary;
-  bool is_automatic = false;  ///< "auto" may take it
-  bool b_by_columns = false;  ///< wants B by block columns
-  bool fills_tiles = false;   ///< its results are packed afterwards
+  bool is_automatic = false;         ///< "auto" may take it
+  bool b_by_columns = false;         ///< wants B by block columns
+  bool writes_all_c_blocks = false;  ///< zero blocks too: compacted afterwards
   bool needs_hopper = false;
   bool needs_blas = false;
   std::uint32_t max_side = 0;            ///< largest m that it takes; 0 = any
+  std::uint32_t max_columns = 0;         ///< most block columns of C that it takes; 0 = any
   std::uint32_t max_automatic_side = 0;  ///< largest m for which "auto" may take it; 0 = any
   Listing listing = Listing::never;
   Expansion expansion = Expansion::none;

@@ -68,14 +68,6 @@ std::string out_of_core_line(const Plan& plan) {
   return line;
 }
 
-/// What kept a GPU that is there from computing: the only reason that a line without -v gives.
-std::string trouble_text(const Plan& plan) {
-  for (const char* start : {"CUDA failed", "no usable CUDA device"}) {
-    if (plan.why_backend.starts_with(start)) return " (" + reason_text(plan) + ")";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string saturation_text(std::uint64_t num_saturated) {
@@ -93,7 +85,8 @@ std::string summary_line(const Report& report) {
               operand("B", report.b, report.plan.transpose_b), " -> C ", report.c_blocks, " blocks",
               report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ", report.pairs, " pairs, ",
               human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s), backend_name(report.plan.backend),
-              " ", report.plan.kernel, " on ", report.device, trouble_text(report.plan),
+              " ", report.plan.kernel, " on ", report.device,
+              report.plan.gpu_failed ? " (" + reason_text(report.plan) + ")" : "",
               report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
               report.proof.num_columns > 0 ? ", " + proof_text(report.proof) : "",
               report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");

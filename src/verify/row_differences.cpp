@@ -150,11 +150,11 @@ class ComparedRow {
 
 std::string describe_differences(const ProofState& state, const SaturatedBlocks& saturated,
                                  std::span<const std::uint32_t> rows, const FindRow& find_row, const Run& run) {
-  const std::span<const std::uint32_t> few = rows.first(std::min(rows.size(), kMaxRows));
+  const std::span<const std::uint32_t> compared_rows = rows.first(std::min(rows.size(), kMaxRows));
   std::vector<ComparedRow> compared;
-  compared.reserve(few.size());
-  for (const std::uint32_t row : few) compared.emplace_back(state, saturated, row).find(find_row);
-  for_exact_rows({state.a, state.b}, state.b_rows, few, state.settings.memory_bytes, run,
+  compared.reserve(compared_rows.size());
+  for (const std::uint32_t row : compared_rows) compared.emplace_back(state, saturated, row).find(find_row);
+  for_exact_rows({state.a, state.b}, state.b_rows, compared_rows, state.settings.memory_bytes, run,
                  [&](std::size_t number, ExactRow& row, bool, bool) { compared[number].compare(row, run); });
   std::uint64_t num_blocks = 0;
   std::string all;
@@ -168,11 +168,12 @@ std::string describe_differences(const ProofState& state, const SaturatedBlocks&
   }
   const bool any = std::any_of(compared.begin(), compared.end(), [](const ComparedRow& row) { return row.differs(); });
   if (!any) {
-    throw std::logic_error(text("ProductOptions::verify_full: block row ", few.front(),
+    throw std::logic_error(text("ProductOptions::verify_full: block row ", compared_rows.front(),
                                 " fails its equations, but is right when it is computed anew: the memory or the "
                                 "processor may be faulty, or an input was changed; please run again"));
   }
-  const std::string blocks = num_blocks == 0 ? "" : text(", ", num_blocks, " blocks of ", few.size(), " of them");
+  const std::string blocks =
+      num_blocks == 0 ? "" : text(", ", num_blocks, " blocks of ", compared_rows.size(), " of them");
   return text(rows.size(), rows.size() == 1 ? " block row is" : " block rows are", " wrong", blocks, "; ", all);
 }
 

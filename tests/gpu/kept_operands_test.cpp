@@ -40,9 +40,9 @@ std::vector<std::string> gpu_kernels(std::uint32_t m) {
 }
 
 /// Matrices in files, and products of them on one engine.
-class Place {
+class KeepingEngine {
  public:
-  explicit Place(const EngineOptions& options = {}) : engine(options) {}
+  explicit KeepingEngine(const EngineOptions& options = {}) : engine(options) {}
 
   /// Waits until the file may be kept.
   std::string write(const std::string& name, const BlockMatrix& matrix) const {
@@ -79,7 +79,7 @@ TEST_CASE("kept operands: 20 products with one B give the bytes of single ones, 
     const std::uint32_t side = 320 / m;
     const std::uint32_t blocks = std::min(side * side / 3, 2400 / m);
     const BlockMatrix b = test::random_matrix(side * m, m, blocks, 65535, 1000 + m);
-    Place place;
+    KeepingEngine place;
     place.write("b", b);
     std::vector<BlockMatrix> as;
     std::vector<ProductMatrix> expected;
@@ -117,7 +117,7 @@ TEST_CASE("kept operands: either side of a product, both, and a square, with eve
     std::vector<ProductMatrix> expected;
     for (const auto& [a, b] : pairs) expected.push_back(test::oracle_multiply(matrix(a), matrix(b)));
     for (const bool keeps_a : {true, false}) {  // x as A, or as B
-      Place place;
+      KeepingEngine place;
       place.write("x", x);
       place.write("y", y);
       ProductOptions first = on_gpu("rows");
@@ -138,7 +138,7 @@ TEST_CASE("kept operands: either side of a product, both, and a square, with eve
         }
       }
     }
-    Place place;  // a square whose first product keeps both sides
+    KeepingEngine place;  // a square whose first product keeps both sides
     place.write("x", x);
     ProductOptions both = on_gpu();
     both.keep_a = both.keep_b = true;
@@ -153,7 +153,7 @@ TEST_CASE("kept operands: either side of a product, both, and a square, with eve
 
 TEST_CASE("kept operands: larger ones, with panels and several chunks of reading") {
   const BlockMatrix b = test::random_matrix(8 * 700, 8, 150'000, 65535, 1);
-  Place place;
+  KeepingEngine place;
   place.write("b", b);
   for (const std::string kernel : {"auto", "rows", "pair-list", "auto"}) {
     for (std::uint64_t x = 0; x < 2; ++x) {
@@ -171,7 +171,7 @@ TEST_CASE("kept operands: larger ones, with panels and several chunks of reading
 
 TEST_CASE("kept operands: a file that was changed or replaced between products is read anew") {
   const BlockMatrix a = test::random_matrix(8 * 40, 8, 300, 65535, 1);
-  Place place;
+  KeepingEngine place;
   place.write("a", a);
   for (std::uint64_t seed = 2; seed < 6; ++seed) {
     const BlockMatrix b = test::random_matrix(8 * 40, 8, 500, 65535, seed);  // the same size every time
@@ -191,7 +191,7 @@ TEST_CASE("kept operands: a product that fails keeps nothing, and does not stand
   bad.index[5].j = bad.n / bad.m;
   BlockMatrix twice = b;
   twice.index[7] = twice.index[100];
-  Place place;
+  KeepingEngine place;
   place.write("a", a);
   place.write("b", b);
   place.write("bad", bad);
@@ -220,7 +220,7 @@ TEST_CASE("kept operands: where memory is short they give way, the oldest first,
   const ProductMatrix expected = multiply(a, bs[0], Options{{}, on_gpu("pair-list")}, &alone);
   const std::uint64_t operand_bytes = 20'000 * (128 + 16) + 2000 * 8;
   // What is reserved comes from the headers; counted pairs may need less.
-  Place unlimited;
+  KeepingEngine unlimited;
   unlimited.write("a", a);
   const std::uint64_t reserved_bytes =
       unlimited.engine.plan(unlimited.folder.file("a"), unlimited.folder.file("a"), on_gpu("pair-list"))
@@ -230,7 +230,7 @@ TEST_CASE("kept operands: where memory is short they give way, the oldest first,
   for (const std::uint64_t num_fit : {0u, 1u, 2u}) {
     EngineOptions tight;
     tight.memory_limit_bytes = product_bytes + num_fit * operand_bytes + operand_bytes / 2;
-    Place place(tight);
+    KeepingEngine place(tight);
     place.write("a", a);
     for (std::size_t x = 0; x < names.size(); ++x) place.write(names[x], bs[x]);
     const auto kept_b = [&](std::size_t x) {
@@ -259,7 +259,7 @@ TEST_CASE("kept operands: a product in slabs keeps nothing, and takes the memory
   const BlockMatrix large = test::random_matrix(8 * 400, 8, 150'000, 65535, 2);
   EngineOptions tight;
   tight.memory_limit_bytes = 90u << 20;  // large alone takes 110 MB to sort
-  Place place(tight);
+  KeepingEngine place(tight);
   place.write("small", small);
   place.write("large", large);
   CHECK_FALSE(place.multiply("small", "small", keeping_b("rows")).kept_b);
@@ -277,7 +277,7 @@ TEST_CASE("kept operands: a product in slabs keeps nothing, and takes the memory
 TEST_CASE("kept operands: four threads share one B from the first moment: it is read once, all products are right") {
   const std::vector<std::string> kernels = gpu_kernels(8);
   const BlockMatrix b = test::random_matrix(8 * 100, 8, 3000, 65535, 1);
-  Place place;
+  KeepingEngine place;
   place.write("b", b);
   std::vector<BlockMatrix> as;
   std::vector<ProductMatrix> expected;
@@ -316,7 +316,7 @@ TEST_CASE("kept operands: threads that keep, share and evict many operands at on
   multiply(a, a, Options{{}, on_gpu("rows")}, &alone);
   EngineOptions tight;
   tight.memory_limit_bytes = alone.plan.device_need_bytes * 5 / 2;  // two products, and little beside
-  Place place(tight);
+  KeepingEngine place(tight);
   place.write("a", a);
   std::vector<ProductMatrix> expected;
   for (std::uint64_t x = 0; x < 5; ++x) {
@@ -353,7 +353,7 @@ TEST_CASE("kept operands: threads that keep, share and evict many operands at on
 TEST_CASE("kept operands: they go with the engine, and many of them leave streams and memory as they were") {
   const BlockMatrix a = test::random_matrix(8 * 400, 8, 30'000, 65535, 1);
   const auto use_engine = [&] {
-    Place place;
+    KeepingEngine place;
     place.write("a", a);
     for (int i = 0; i < 10; ++i) {
       const std::string name = "b" + std::to_string(i);

@@ -240,7 +240,7 @@ TEST_CASE("row-rank: panels of some rows, and of some columns of a row") {
       const std::uint32_t side = kernels::padded_side(m);
       const plan::OperandBytes bytes = plan::operand_device_bytes(a.matrix().header(), b.matrix().header(), side);
       Options options = on_gpu("row-rank");  // room for two thirds of a row
-      options.memory_limit_bytes = bytes.resident + plan::tile_device_bytes(m) * (nb * 2 / 3);
+      options.memory_limit_bytes = bytes.resident + plan::panel_c_block_bytes(m) * (nb * 2 / 3);
       Report report;
       INFO("m " << m << ", zeros " << zeros);
       REQUIRE((multiply(a.matrix(), b.matrix(), options, &report) == expected));

@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "plan/memory/dense_plan.hpp"
 #include "plan/models/device_models.hpp"
+#include "plan/registry.hpp"
 #include "tools/bench/report.hpp"
 
 namespace spmm::tools {

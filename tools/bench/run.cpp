@@ -163,10 +163,10 @@ double start_seconds(const BenchOptions& options) {
   const Scratch one(options.work / text("one-", getpid(), ".bin"));
   const Scratch out(options.work / text("one-out-", getpid(), ".bin"));
   write_matrix(one.path, BlockMatrix{.n = 1, .m = 1, .index = {{0, 0}}, .values = {1}});
-  BenchOptions few = options;
-  few.num_runs = kFloorTries;
-  few.max_s.reset();
-  const ProcessTimes all = run_processes(one.path, one.path, out.path, options.multiply, few);
+  BenchOptions floor = options;
+  floor.num_runs = kFloorTries;
+  floor.max_s.reset();
+  const ProcessTimes all = run_processes(one.path, one.path, out.path, options.multiply, floor);
   return *std::min_element(all.s.begin(), all.s.end());
 }
 

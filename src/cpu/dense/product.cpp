@@ -52,7 +52,7 @@ AlignedArray<std::uint32_t> rows_with_pairs(const Prepared& in) {
 }
 
 /// The block columns that occur in an operand, ascending.
-AlignedArray<std::uint32_t> columns_of(const Operand& b, std::uint32_t blocks_per_side) {
+AlignedArray<std::uint32_t> columns_of(const PackedOperand& b, std::uint32_t blocks_per_side) {
   AlignedArray<std::uint32_t> cols(std::min<std::uint64_t>(b.cols.size(), blocks_per_side));
   std::uint64_t count = 0;
   if (!plan::marks_columns(blocks_per_side, b.cols.size())) {  // then there are fewer blocks than columns
@@ -85,7 +85,7 @@ class DenseUnitMaker {
   bool next(DenseUnit& unit) {
     for (std::size_t asked = 0; asked < places_.size(); ++asked) {
       const std::size_t range = turn_;
-      Place& place = places_[range];
+      RangePosition& place = places_[range];
       turn_ = range + 1 == places_.size() ? 0 : range + 1;
       if (place.row >= place.end) continue;
       unit = {.row_begin = place.row,
@@ -102,7 +102,7 @@ class DenseUnitMaker {
 
  private:
   /// Where a range is.
-  struct Place {
+  struct RangePosition {
     std::uint32_t row = 0;
     std::uint32_t end = 0;
     std::uint32_t col = 0;
@@ -110,7 +110,7 @@ class DenseUnitMaker {
 
   plan::DensePanels panels_;
   std::uint32_t num_cols_;
-  std::vector<Place> places_;
+  std::vector<RangePosition> places_;
   std::size_t turn_ = 0;
 };
 
@@ -144,7 +144,7 @@ class DenseWorker {
 
   /// Exact sums of columns [col_begin, col_end) to c_; false if all of them are zero and c_ was not written.
   bool sum_columns(const DenseUnit& unit, std::uint32_t col_begin, std::uint32_t col_end, const Run& run) {
-    const Operand& a = product_.in.a;
+    const PackedOperand& a = product_.in.a;
     const std::uint32_t num_inner = product_.in.b.num_rows();
     for (std::uint32_t r = unit.row_begin; r < unit.row_end; ++r) {
       cursors_[r - unit.row_begin] = a.row_ptr[product_.rows[r]];
@@ -166,7 +166,7 @@ class DenseWorker {
 
   /// Fills a_ with the unit's rows and the inner block rows [inner, inner_end); false if no block lies there.
   bool expand_a(const DenseUnit& unit, std::uint32_t inner, std::uint32_t inner_end) {
-    const Operand& a = product_.in.a;
+    const PackedOperand& a = product_.in.a;
     const PackedShape& shape = product_.in.shape;
     const std::size_t width = std::size_t{inner_end - inner} * m_;
     std::fill_n(a_.data(), (unit.row_end - unit.row_begin) * m_ * width, 0.0);
@@ -190,7 +190,7 @@ class DenseWorker {
   /// Fills b_ with the inner block rows [inner, inner_end) and columns [col_begin, col_end); false if no block lies
   /// there.
   bool expand_b(std::uint32_t inner, std::uint32_t inner_end, std::uint32_t col_begin, std::uint32_t col_end) {
-    const Operand& b = product_.in.b;
+    const PackedOperand& b = product_.in.b;
     const auto first = product_.cols.begin() + col_begin;
     const auto last = product_.cols.begin() + col_end;
     const std::size_t width = std::size_t{col_end - col_begin} * m_;

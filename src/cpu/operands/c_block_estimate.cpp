@@ -18,7 +18,7 @@ constexpr std::uint64_t kMaxMarkedColumns = 1u << 20;
 /// Finds what share of the first pairs of a row has a column of its own.
 class RowSampler {
  public:
-  RowSampler(const Operand& a, const Operand& b, std::uint32_t blocks_per_side) : a_(a), b_(b) {
+  RowSampler(const PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side) : a_(a), b_(b) {
     if (blocks_per_side <= kMaxMarkedColumns) marks_.resize(blocks_per_side, 0);
   }
 
@@ -54,15 +54,15 @@ class RowSampler {
     return distinct;
   }
 
-  const Operand& a_;
-  const Operand& b_;
+  const PackedOperand& a_;
+  const PackedOperand& b_;
   std::vector<std::uint8_t> marks_;  // [blocks_per_side], or empty
   std::vector<std::uint32_t> columns_;
 };
 
 }  // namespace
 
-double estimate_c_blocks(const Operand& a, const Operand& b, std::span<const std::uint64_t> row_pairs,
+double estimate_c_blocks(const PackedOperand& a, const PackedOperand& b, std::span<const std::uint64_t> row_pairs,
                          std::uint32_t blocks_per_side, const Run& run) {
   std::uint64_t total = 0;
   double squares = 0;

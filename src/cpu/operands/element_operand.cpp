@@ -202,7 +202,7 @@ class Emitter {
   [[nodiscard]] bool has_twice() const { return twice_at_ != ElementRuns::kNone; }
   [[nodiscard]] BlockIndex twice() const { return twice_; }
 
-  Operand finish() {
+  PackedOperand finish() {
     std::uint64_t next = 0;
     for (std::uint32_t bucket = 0; bucket < runs_.num_buckets(); ++bucket) {
       const std::uint64_t from = first_slots_[bucket];
@@ -231,7 +231,7 @@ class Emitter {
   std::vector<std::uint64_t> begins_;
   std::vector<std::uint64_t> first_slots_;  // [buckets + 1] of rows, where each row has one entry
   std::vector<std::uint32_t> num_rows_;     // [buckets] in use
-  Operand out_;
+  PackedOperand out_;
   std::atomic<std::uint32_t> bound_ = 0;
   std::mutex mutex_;
   std::uint64_t twice_at_ = ElementRuns::kNone;
@@ -290,7 +290,7 @@ void emit_large_bucket(const ElementRuns& runs, std::uint32_t bucket, const Run&
 
 }  // namespace
 
-Operand build_element_operand(const Source& source, Progress& progress, const Run& run) {
+PackedOperand build_element_operand(const Source& source, Progress& progress, const Run& run) {
   const MatrixHeader& header = source.header();
   ElementRuns runs(header);
   read_runs(source, progress, run, runs);

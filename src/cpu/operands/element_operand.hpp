@@ -10,6 +10,6 @@ namespace spmm::cpu {
 
 /// Reads, checks and sorts the records of a source. Values: m = 1 and plan::short_key_bits() fit.
 /// Memory: plan::build_bytes(). Errors: as build_operand().
-Operand build_element_operand(const Source& source, Progress& progress, const Run& run);
+PackedOperand build_element_operand(const Source& source, Progress& progress, const Run& run);
 
 }  // namespace spmm::cpu

@@ -24,8 +24,8 @@ namespace {
 constexpr std::uint64_t kGrain = 1u << 14;     // records per piece of parallel work
 constexpr std::uint64_t kPrefetchRecords = 8;  // records ahead that a gather fetches
 
-using Entries = AlignedArray<Keyed>;  // key = i, j; value = number of the record
-static_assert(sizeof(Keyed) == plan::kKeyedBytes);
+using Entries = AlignedArray<SortItem>;  // key = i, j; value = number of the record
+static_assert(sizeof(SortItem) == plan::kSortItemBytes);
 
 unsigned index_bits(std::uint32_t blocks_per_side) {
   return static_cast<unsigned>(std::bit_width(std::uint64_t{blocks_per_side} - 1));
@@ -66,16 +66,16 @@ Entries make_entries(const Source& source, const AlignedArray<std::byte>& raw, c
 bool is_sorted(const Entries& entries, const Run& run) {
   bool sorted = true;
   for_ranges(run, entries.size(), [&](std::uint64_t begin, std::uint64_t end) {
-    const Keyed* first = entries.data() + begin - (begin == 0 ? 0 : 1);
-    const Keyed* last = entries.data() + end;
-    const auto by_key = [](const Keyed& x, const Keyed& y) { return x.key < y.key; };
+    const SortItem* first = entries.data() + begin - (begin == 0 ? 0 : 1);
+    const SortItem* last = entries.data() + end;
+    const auto by_key = [](const SortItem& x, const SortItem& y) { return x.key < y.key; };
     sorted = sorted && std::is_sorted(first, last, by_key);
   });
   return sorted;
 }
 
 /// Fills rows and row_ptr from sorted entries. Errors: FormatError for a position that occurs twice.
-void index_rows(const Source& source, const Entries& entries, const Run& run, Operand& out) {
+void index_rows(const Source& source, const Entries& entries, const Run& run, PackedOperand& out) {
   const MatrixHeader& header = source.header();
   const unsigned bits = index_bits(header.blocks_per_side());
   const std::uint64_t most_rows = std::min(header.num_blocks, header.blocks_per_side());
@@ -104,13 +104,13 @@ void index_rows(const Source& source, const Entries& entries, const Run& run, Op
 /// What is known of the elements of some blocks.
 struct SeenElements {
   std::uint32_t bits = 0;          // that occur in any element
-  std::uint64_t large_blocks = 0;  // as in Operand
+  std::uint64_t large_blocks = 0;  // as in PackedOperand
 
   void add(std::uint32_t block_bits) {
     bits |= block_bits;
     large_blocks += block_bits >> 15;
   }
-  void leave_in(Operand& out) const {
+  void leave_in(PackedOperand& out) const {
     std::atomic_ref(out.bound).fetch_or(bits, std::memory_order_relaxed);
     std::atomic_ref(out.large_blocks).fetch_add(large_blocks, std::memory_order_relaxed);
   }
@@ -118,7 +118,7 @@ struct SeenElements {
 
 /// Copies columns and blocks into sorted order.
 void gather(const AlignedArray<std::byte>& raw, const Entries& entries, std::uint64_t record, unsigned bits,
-            PackBlock pack, const PackedShape& shape, std::uint64_t stride, const Run& run, Operand& out) {
+            PackBlock pack, const PackedShape& shape, std::uint64_t stride, const Run& run, PackedOperand& out) {
   run.parallel_for(entries.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     SeenElements seen;
@@ -187,7 +187,7 @@ std::vector<std::uint32_t> count_rows(const Source& source, const AlignedArray<s
 
 /// Fills the rows, columns and blocks of some entries.
 SeenElements fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& keys, std::uint64_t begin,
-                          std::uint64_t end, std::uint32_t row, const Packing& packing, Operand& out) {
+                          std::uint64_t end, std::uint32_t row, const Packing& packing, PackedOperand& out) {
   const std::uint64_t record = input_record_bytes(packing.shape.m);
   SeenElements seen;
   keys.visit(begin, end, [&](std::uint64_t x, BlockIndex at, bool starts_row, bool) {
@@ -210,13 +210,13 @@ SeenElements fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& k
 }
 
 /// build_operand() where positions fit short keys.
-Operand build_from_short_keys(const Source& source, const AlignedArray<std::byte>& raw,
-                              AlignedArray<std::uint64_t> heads, const Packing& packing, const Run& run) {
+PackedOperand build_from_short_keys(const Source& source, const AlignedArray<std::byte>& raw,
+                                    AlignedArray<std::uint64_t> heads, const Packing& packing, const Run& run) {
   const MatrixHeader& header = source.header();
   const ShortKeys keys(source, std::move(heads), run);
   const std::vector<std::uint32_t> rows = count_rows(source, raw, keys, run);
   const std::uint64_t most_rows = std::min(header.num_blocks, header.blocks_per_side());
-  Operand out;
+  PackedOperand out;
   out.rows = AlignedArray<std::uint32_t>(most_rows);
   out.row_ptr = AlignedArray<std::uint32_t>(most_rows + 1);
   out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
@@ -237,7 +237,8 @@ std::uint64_t stride_of(Side side, const PackedShape& shape) {
 
 }  // namespace
 
-Operand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress, const Run& run) {
+PackedOperand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress,
+                            const Run& run) {
   const MatrixHeader& header = source.header();
   if (plan::builds_from_runs(header)) return build_element_operand(source, progress, run);
   static_assert(kIndexBytes == sizeof(std::uint64_t));
@@ -256,7 +257,7 @@ Operand build_operand(const Source& source, Side side, const PackedShape& shape,
     const Entries scratch(entries.size());
     radix_sort({entries.data(), entries.size()}, scratch.data(), 0, 2 * bits, run.num_threads, &run);
   }
-  Operand out;
+  PackedOperand out;
   index_rows(source, entries, run, out);
   out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
   out.values = AlignedArray<std::uint16_t>(header.num_blocks * packing.stride);
@@ -264,7 +265,7 @@ Operand build_operand(const Source& source, Side side, const PackedShape& shape,
   return out;
 }
 
-PairCounts link_rows(Operand& a, const Operand& b, const AlignedArray<std::uint32_t>& b_tiles,
+PairCounts link_rows(PackedOperand& a, const PackedOperand& b, const AlignedArray<std::uint32_t>& b_tiles,
                      std::uint32_t blocks_per_side, const Run& run) {
   const bool has_all_rows = b.num_rows() == blocks_per_side;  // then positions are block rows
   AlignedArray<std::uint32_t> table;                          // [blocks_per_side], where it pays

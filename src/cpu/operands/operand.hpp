@@ -16,7 +16,7 @@ namespace spmm::cpu {
 using plan::Side;
 
 /// Memory: nothing is proportional to the number of block rows, which may be 2^32 - 1 for a handful of blocks.
-struct Operand {
+struct PackedOperand {
   AlignedArray<std::uint32_t> rows;     // [num_rows] block rows that hold a block, ascending
   AlignedArray<std::uint32_t> row_ptr;  // [num_rows + 1] first block of each
   AlignedArray<std::uint32_t> cols;     // [num_blocks] ascending within a row; A: see link_rows
@@ -31,7 +31,8 @@ struct Operand {
 
 /// Reads, checks, sorts and packs the records of a source.
 /// Errors: FormatError (index out of range, duplicate block), Interrupted, what the source throws.
-Operand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress, const Run& run);
+PackedOperand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress,
+                            const Run& run);
 
 /// Marks a block of A whose column is an empty block row of B.
 inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
@@ -43,7 +44,7 @@ struct PairCounts {
 
 /// Replaces the columns of A by positions in b.rows (kNoRow where B has no such row) and counts.
 /// Shapes: b_tiles [b.num_rows() + 1] first tile of each row of B, or empty.
-PairCounts link_rows(Operand& a, const Operand& b, const AlignedArray<std::uint32_t>& b_tiles,
+PairCounts link_rows(PackedOperand& a, const PackedOperand& b, const AlignedArray<std::uint32_t>& b_tiles,
                      std::uint32_t blocks_per_side, const Run& run);
 
 }  // namespace spmm::cpu

@@ -7,7 +7,7 @@
 #include "base/run/stage_progress.hpp"
 #include "cpu/operands/c_block_estimate.hpp"
 #include "cpu/operands/tile_operand.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 

@@ -14,8 +14,8 @@ namespace spmm::cpu {
 
 struct Prepared {
   PackedShape shape;
-  Operand a;  ///< columns replaced by link_rows
-  Operand b;
+  PackedOperand a;  ///< columns replaced by link_rows
+  PackedOperand b;
   AlignedArray<std::uint64_t> row_pairs;  ///< [a.num_rows()]
   AlignedArray<std::uint32_t> b_tiles;    ///< where plan::sums_in_tiles(): [b.num_rows() + 1] first tile of each row
   std::uint64_t num_pairs = 0;

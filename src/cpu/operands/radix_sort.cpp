@@ -17,7 +17,7 @@ constexpr std::uint64_t kItemsPerCheck = 1u << 20;  // some milliseconds
 
 using Counts = std::array<std::uint64_t, std::size_t{1} << kMaxDigitBits>;
 
-std::uint64_t key_of(const Keyed& item) {
+std::uint64_t key_of(const SortItem& item) {
   return item.key;
 }
 std::uint64_t key_of(std::uint64_t item) {
@@ -69,8 +69,8 @@ void sort_items(std::span<Item> items, Item* scratch, unsigned first_bit, unsign
 
 }  // namespace
 
-void radix_sort(std::span<Keyed> items, Keyed* scratch, unsigned first_bit, unsigned last_bit, unsigned num_threads,
-                const Run* run) {
+void radix_sort(std::span<SortItem> items, SortItem* scratch, unsigned first_bit, unsigned last_bit,
+                unsigned num_threads, const Run* run) {
   sort_items(items, scratch, first_bit, last_bit, num_threads, run);
 }
 

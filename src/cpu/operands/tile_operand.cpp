@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/run/cancellable.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -14,7 +14,7 @@ constexpr std::uint64_t kTileRowGrain = 4096;
 
 /// A loop without branches, which the compiler turns into vectors.
 template <std::uint32_t kSide>
-std::uint32_t tiles_of_row(const Operand& b, std::uint64_t row) {
+std::uint32_t tiles_of_row(const PackedOperand& b, std::uint64_t row) {
   constexpr std::uint32_t kBlocks = plan::tile_blocks(kSide);
   const std::uint32_t* const cols = b.cols.data() + b.row_ptr[row];
   const std::uint32_t size = b.row_ptr[row + 1] - b.row_ptr[row];
@@ -24,7 +24,7 @@ std::uint32_t tiles_of_row(const Operand& b, std::uint64_t row) {
 }
 
 template <std::uint32_t kSide, bool kPaired>
-void fill_row(const Operand& b, std::uint64_t row, const TileOperand& out) {
+void fill_row(const PackedOperand& b, std::uint64_t row, const TileOperand& out) {
   constexpr std::uint32_t kBlocks = plan::tile_blocks(kSide);
   constexpr std::uint32_t kStride = plan::kTileLanes / kBlocks;
   constexpr std::uint32_t kElements = kSide * plan::kTileLanes;
@@ -54,7 +54,7 @@ void fill_row(const Operand& b, std::uint64_t row, const TileOperand& out) {
 
 }  // namespace
 
-AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const Run& run) {
+AlignedArray<std::uint32_t> count_tiles(const PackedOperand& b, std::uint32_t m, const Run& run) {
   const std::uint64_t num_rows = b.num_rows();
   const auto count = m == 1 ? tiles_of_row<1> : m == 2 ? tiles_of_row<2> : tiles_of_row<3>;
   AlignedArray<std::uint32_t> row_ptr(num_rows + 1);
@@ -69,7 +69,7 @@ AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const
   return row_ptr;
 }
 
-TileOperand make_tiles(const Operand& b, std::uint32_t m, bool paired, AlignedArray<std::uint32_t> row_ptr,
+TileOperand make_tiles(const PackedOperand& b, std::uint32_t m, bool paired, AlignedArray<std::uint32_t> row_ptr,
                        const Run& run) {
   const std::uint64_t num_rows = b.num_rows();
   TileOperand out;
@@ -89,7 +89,7 @@ TileOperand make_tiles(const Operand& b, std::uint32_t m, bool paired, AlignedAr
   return out;
 }
 
-TileOperand make_single_blocks(Operand& b, std::uint32_t m, const Run& run) {
+TileOperand make_single_blocks(PackedOperand& b, std::uint32_t m, const Run& run) {
   constexpr std::uint64_t kBlockGrain = 1u << 16;
   const std::uint64_t num_blocks = b.cols.size();
   TileOperand out;

@@ -18,13 +18,13 @@ struct TileOperand {
 
 /// Values: m for which plan::sums_in_tiles(). Shapes: returns the first tile of each row of B, and the end
 /// [b.num_rows() + 1]. Errors: Interrupted.
-AlignedArray<std::uint32_t> count_tiles(const Operand& b, std::uint32_t m, const Run& run);
+AlignedArray<std::uint32_t> count_tiles(const PackedOperand& b, std::uint32_t m, const Run& run);
 
 /// Values: row_ptr = count_tiles(); paired (side 2 only): as TileKernel wants them. Errors: Interrupted.
-TileOperand make_tiles(const Operand& b, std::uint32_t m, bool paired, AlignedArray<std::uint32_t> row_ptr,
+TileOperand make_tiles(const PackedOperand& b, std::uint32_t m, bool paired, AlignedArray<std::uint32_t> row_ptr,
                        const Run& run);
 
 /// Blocks one by one, for plan::single_block(). Takes all of b but its rows. Values: m = 2 or 3. Errors: Interrupted.
-TileOperand make_single_blocks(Operand& b, std::uint32_t m, const Run& run);
+TileOperand make_single_blocks(PackedOperand& b, std::uint32_t m, const Run& run);
 
 }  // namespace spmm::cpu

@@ -45,8 +45,8 @@ class RowCounter {
 
   template <class Visit>
   void for_columns(std::uint32_t row, const Visit& visit) const {
-    const Operand& a = product_.a;
-    const Operand& b = product_.b;
+    const PackedOperand& a = product_.a;
+    const PackedOperand& b = product_.b;
     for (std::uint32_t x = a.row_ptr[row]; x < a.row_ptr[row + 1]; ++x) {
       if (a.b_rows()[x] == kNoRow) continue;
       for (std::uint32_t y = b.row_ptr[a.b_rows()[x]]; y < b.row_ptr[a.b_rows()[x] + 1]; ++y) visit(b.cols[y]);

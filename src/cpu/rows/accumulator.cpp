@@ -28,7 +28,7 @@ void add_blocks(const std::uint16_t* a, std::size_t count, std::uint32_t* sums) 
 
 }  // namespace
 
-RowAccumulator::RowAccumulator(const Operand& a, const Operand& b, const PackedShape& shape,
+RowAccumulator::RowAccumulator(const PackedOperand& a, const PackedOperand& b, const PackedShape& shape,
                                const RowArithmetic& arithmetic, AccumulatorKernel kernel, std::uint32_t blocks_per_side,
                                const Space& space, const Run& run)
     : a_(a),

@@ -29,8 +29,9 @@ class RowAccumulator {
   };
 
   /// Values: kernel may be empty: then no row is taken.
-  RowAccumulator(const Operand& a, const Operand& b, const PackedShape& shape, const RowArithmetic& arithmetic,
-                 AccumulatorKernel kernel, std::uint32_t blocks_per_side, const Space& space, const Run& run);
+  RowAccumulator(const PackedOperand& a, const PackedOperand& b, const PackedShape& shape,
+                 const RowArithmetic& arithmetic, AccumulatorKernel kernel, std::uint32_t blocks_per_side,
+                 const Space& space, const Run& run);
 
   /// Whether a row of the compressed A with so many pairs is faster here than by ordering its pairs.
   [[nodiscard]] bool takes(std::uint32_t row, std::uint64_t pairs) const;
@@ -60,8 +61,8 @@ class RowAccumulator {
   /// Values: a_block = any block of A; cursor = the one of the row's block, for blocks of another row none.
   [[nodiscard]] std::uint32_t next_of(std::uint32_t a_block, const std::uint32_t* cursor) const;
 
-  const Operand& a_;
-  const Operand& b_;
+  const PackedOperand& a_;
+  const PackedOperand& b_;
   const RowArithmetic& arithmetic_;
   const AccumulatorKernel kernel_;
   const Run& run_;

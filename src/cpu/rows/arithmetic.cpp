@@ -13,7 +13,7 @@ constexpr std::uint32_t kPlentyOfPairs = 16;     // between flushes: more would 
 constexpr std::uint32_t kMaxElement = 0xFFFF;    // of any operand
 
 /// The bits that occur in the elements of each block row. Shapes: returns [num_rows].
-AlignedArray<std::uint32_t> row_bits(const Operand& operand, std::uint64_t block_elements, const Run& run) {
+AlignedArray<std::uint32_t> row_bits(const PackedOperand& operand, std::uint64_t block_elements, const Run& run) {
   AlignedArray<std::uint32_t> bits(operand.num_rows());
   std::fill(bits.begin(), bits.end(), 0);
   run.parallel_for(operand.cols.size(), kBlockGrain, [&](std::uint64_t begin, std::uint64_t end) {
@@ -34,7 +34,7 @@ AlignedArray<std::uint32_t> row_bits(const Operand& operand, std::uint64_t block
 }
 
 /// Row sums of A's blocks. Shapes: returns [num_blocks of A, shape.rows].
-AlignedArray<std::uint32_t> row_sums_of(const Operand& a, const PackedShape& shape, const Run& run) {
+AlignedArray<std::uint32_t> row_sums_of(const PackedOperand& a, const PackedShape& shape, const Run& run) {
   AlignedArray<std::uint32_t> sums(a.cols.size() * shape.rows);
   run.parallel_for(sums.size(), kBlockGrain * 16, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
@@ -50,7 +50,8 @@ AlignedArray<std::uint32_t> row_sums_of(const Operand& a, const PackedShape& sha
 
 }  // namespace
 
-RowArithmetic choose_row_arithmetic(const Operand& a, const Operand& b, const PackedShape& shape, const Run& run) {
+RowArithmetic choose_row_arithmetic(const PackedOperand& a, const PackedOperand& b, const PackedShape& shape,
+                                    const Run& run) {
   RowArithmetic out;
   out.common = choose_arithmetic(shape, a.bound, b.bound);
   if (!shape.interleaved || (!out.common.wide && out.common.flush_pairs >= kPlentyOfPairs)) return out;

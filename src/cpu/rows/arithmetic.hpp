@@ -24,6 +24,7 @@ struct RowArithmetic {
 };
 
 /// Values: a, b after link_rows(). Errors: Interrupted.
-RowArithmetic choose_row_arithmetic(const Operand& a, const Operand& b, const PackedShape& shape, const Run& run);
+RowArithmetic choose_row_arithmetic(const PackedOperand& a, const PackedOperand& b, const PackedShape& shape,
+                                    const Run& run);
 
 }  // namespace spmm::cpu

@@ -31,7 +31,7 @@ inline void fetch_near(const void* address) {
 /// Calls body(row of B) for the first blocks of the row of A that comes `ahead` rows after `row`. Values: A linked to
 /// B.
 template <class Body>
-void for_rows_of_b(const Operand& a, std::uint64_t row, std::uint32_t ahead, const Body& body) {
+void for_rows_of_b(const PackedOperand& a, std::uint64_t row, std::uint32_t ahead, const Body& body) {
   const std::uint64_t at = row + ahead;
   if (at >= a.num_rows()) return;
   const std::uint32_t end = std::min(a.row_ptr[at + 1], a.row_ptr[at] + kShortRowPairs);

@@ -17,7 +17,7 @@
 #include "cpu/rows/tile_merger.hpp"
 #include "cpu/rows/units.hpp"
 #include "cpu/simd/kernels.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -33,7 +33,7 @@ struct RowWork {
 };
 
 template <class Merger>
-void merge_unit(Merger& merger, const Prepared& product, const Unit& unit, const Run& run, UnitOutput& out) {
+void merge_unit(Merger& merger, const Prepared& product, const RowUnit& unit, const Run& run, UnitOutput& out) {
   const std::span<const std::uint64_t> row_pairs(product.row_pairs.data(), product.row_pairs.size());
   // A C block has at most a pair for each block of its row of A.
   const auto may_saturate = [&, sure = product.sure_pairs()](std::uint32_t row) {
@@ -56,11 +56,11 @@ void merge_unit(Merger& merger, const Prepared& product, const Unit& unit, const
 
 /// One worker: units from `maker` until none is left.
 template <class Merger, class Rows>
-void work(const Rows& rows, const RowWork& shared, UnitMaker& maker, OutputQueue& queue, Progress& progress) {
+void work(const Rows& rows, const RowWork& shared, RowUnitMaker& maker, OutputQueue& queue, Progress& progress) {
   const Prepared& product = shared.product;
   Merger merger(rows, shared.run);
   OutputQueue::Job job;
-  Unit unit;
+  RowUnit unit;
   const std::uint64_t record = output_record_bytes(product.shape.m);
   const auto claim = [&] {
     if (!maker.next(unit, queue.useful_bytes() / record)) return false;
@@ -90,7 +90,7 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
   const Prepared& product = shared.product;
   const Run& run = shared.run;
   const std::uint64_t record = output_record_bytes(product.shape.m);
-  std::optional<UnitMaker> maker;
+  std::optional<RowUnitMaker> maker;
   {
     const auto timing = run.clock.scope(Stage::plan);
     maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), shared.borders,
@@ -108,7 +108,7 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
 }
 
 ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
-  const Operand& b = product.b;
+  const PackedOperand& b = product.b;
   const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.bound, b.bound),
                                                b.cols.size(), product.b_tiles[b.num_rows()]);
   TileOperand tiles;

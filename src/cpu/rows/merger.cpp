@@ -55,14 +55,14 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
     std::fill(marks_.begin(), marks_.end(), 0);
     std::fill(summary_.begin(), summary_.end(), 0);
   } else {
-    keyed_ = AlignedArray<Keyed>(kMaxPairs);
-    scratch_ = AlignedArray<Keyed>(kMaxPairs);
+    keyed_ = AlignedArray<SortItem>(kMaxPairs);
+    scratch_ = AlignedArray<SortItem>(kMaxPairs);
   }
 }
 
 void RowMerger::fetch_rows_ahead() const {
-  const Operand& a = product_.a;
-  const Operand& b = product_.b;
+  const PackedOperand& a = product_.a;
+  const PackedOperand& b = product_.b;
   for_rows_of_b(a, row_, kPointerRowsAhead, [&](std::uint32_t b_row) { fetch(b.row_ptr.data() + b_row); });
   for_rows_of_b(a, row_, kColumnRowsAhead, [&](std::uint32_t b_row) { fetch(b.cols.data() + b.row_ptr[b_row]); });
   const std::uint64_t stride = product_.operands.shape.b_elements();
@@ -137,7 +137,7 @@ bool RowMerger::has_cursors() const {
 
 void RowMerger::start_cursors(std::uint32_t col_begin) {
   if (!has_cursors()) return;
-  const Operand& a = product_.a;
+  const PackedOperand& a = product_.a;
   const std::uint32_t begin = a.row_ptr[row_];
   for (std::uint32_t x = begin; x < a.row_ptr[row_ + 1]; ++x) {
     const std::uint32_t b_row = a.b_rows()[x];
@@ -151,8 +151,8 @@ void RowMerger::add_segment(const Segment& segment) {
 }
 
 void RowMerger::collect_whole_row() {
-  const Operand& a = product_.a;
-  const Operand& b = product_.b;
+  const PackedOperand& a = product_.a;
+  const PackedOperand& b = product_.b;
   num_segments_ = 0;
   num_pairs_ = 0;
   for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
@@ -162,8 +162,8 @@ void RowMerger::collect_whole_row() {
 }
 
 bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) {
-  const Operand& a = product_.a;
-  const Operand& b = product_.b;
+  const PackedOperand& a = product_.a;
+  const PackedOperand& b = product_.b;
   const std::uint32_t first = a.row_ptr[row_];
   const bool cursors = has_cursors();
   num_segments_ = 0;
@@ -265,7 +265,7 @@ void RowMerger::sort_pairs() {
     }
   }
   if (count <= kMaxComparedPairs) {
-    std::sort(keyed_.data(), keyed_.data() + count, [](const Keyed& x, const Keyed& y) { return x.key < y.key; });
+    std::sort(keyed_.data(), keyed_.data() + count, [](const SortItem& x, const SortItem& y) { return x.key < y.key; });
   } else {
     const auto bits = static_cast<unsigned>(std::bit_width(product_.blocks_per_side));
     radix_sort({keyed_.data(), count}, scratch_.data(), 32, 32 + bits, 1);
@@ -331,8 +331,8 @@ void RowMerger::run_kernel(UnitOutput& out) {
 void RowMerger::multiply_long_column(std::uint32_t col, UnitOutput& out) {
   // A C block with more pairs than a list holds: sums of its parts are clamped and merged, which gives the same as one
   // sum.
-  const Operand& a = product_.a;
-  const Operand& b = product_.b;
+  const PackedOperand& a = product_.a;
+  const PackedOperand& b = product_.b;
   const std::uint32_t m = product_.operands.shape.m;
   const std::uint64_t record = output_record_bytes(m);
   const std::uint32_t first = a.row_ptr[row_];

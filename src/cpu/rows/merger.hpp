@@ -20,9 +20,9 @@ namespace spmm::cpu {
 
 /// What is multiplied, shared by all threads.
 struct RowProduct {
-  const Operand& a;  ///< columns replaced by link_rows
-  const Operand& b;
-  Operands operands;
+  const PackedOperand& a;  ///< columns replaced by link_rows
+  const PackedOperand& b;
+  PackedBlocks operands;
   const RowArithmetic& arithmetic;
   MultiplyCBlocks narrow_kernel;
   MultiplyCBlocks wide_kernel;
@@ -76,7 +76,7 @@ class RowMerger {
 
   const RowProduct& product_;
   const Run& run_;
-  Operands operands_;               // with the arithmetic of the row
+  PackedBlocks operands_;           // with the arithmetic of the row
   std::uint32_t max_pairs_;         // of one list
   std::uint32_t row_ = 0;           // of the compressed A
   AlignedArray<Segment> segments_;  // with the pairs of the list
@@ -89,8 +89,8 @@ class RowMerger {
   AlignedArray<std::uint32_t> position_;  // [blocks_per_side] pairs per column, then their place; all 0 between rows
   AlignedArray<std::uint64_t> marks_;     // a bit per column that occurs
   AlignedArray<std::uint64_t> summary_;   // a bit per word of marks_ that is not 0
-  AlignedArray<Keyed> keyed_;             // pairs to sort, where there are too many columns for position_
-  AlignedArray<Keyed> scratch_;
+  AlignedArray<SortItem> keyed_;          // pairs to sort, where there are too many columns for position_
+  AlignedArray<SortItem> scratch_;
   RowAccumulator accumulator_;          // in pairs_ and cursors_
   bool pairs_were_used_ = true;         // for lists, since accumulator_ had them
   std::vector<std::byte> part_record_;  // part of a C block with more pairs than a list holds

@@ -7,7 +7,7 @@
 
 #include "cpu/rows/fetch_ahead.hpp"
 #include "plan/memory/host_bytes.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cpu {
@@ -42,15 +42,15 @@ TileMerger::TileMerger(const TileProduct& product, const Run& run)
   std::fill(summary_.begin(), summary_.end(), 0);
   sums_ = {.values = values_.data(), .fresh = fresh_.data(), .touched = touched_.data()};
   if (window_ == tile_columns_) return;
-  keyed_ = AlignedArray<Keyed>(plan::kMaxSortedTiles);
-  scratch_ = AlignedArray<Keyed>(plan::kMaxSortedTiles);
+  keyed_ = AlignedArray<SortItem>(plan::kMaxSortedTiles);
+  scratch_ = AlignedArray<SortItem>(plan::kMaxSortedTiles);
   ranks_ = AlignedArray<std::uint32_t>(plan::kMaxSortedTiles);
 }
 
 void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
                        UnitOutput& out) {
   row_ = row;
-  const Operand& a = product_.a;
+  const PackedOperand& a = product_.a;
   const std::uint64_t terms = std::uint64_t{a.row_ptr[row + 1] - a.row_ptr[row]} * product_.m;
   const std::uint64_t largest = std::max<std::uint64_t>(1, std::uint64_t{a.bound} * product_.b_bound);
   saturates_ = terms > kMaxExactSum / largest;
@@ -75,7 +75,7 @@ void TileMerger::fetch_rows_ahead() const {
 
 template <class Body>
 void TileMerger::for_segments(std::uint32_t begin, std::uint32_t end, const Body& body) const {
-  const Operand& a = product_.a;
+  const PackedOperand& a = product_.a;
   const TileOperand& b = product_.b;
   const bool whole = begin == 0 && end == tile_columns_;
   for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
@@ -123,7 +123,7 @@ void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, UnitOutput&
 }
 
 void TileMerger::merge_whole(std::uint32_t begin, std::uint32_t end, UnitOutput& out) {
-  const Operand& a = product_.a;
+  const PackedOperand& a = product_.a;
   if (is_crowded_ || a.row_ptr[row_ + 1] - a.row_ptr[row_] >= segments_.size()) {
     return merge_window(begin, end, {.base = 0, .begin = begin, .end = end}, out);
   }
@@ -188,7 +188,7 @@ void TileMerger::merge_sorted(std::uint32_t begin, std::uint32_t end, UnitOutput
     for (std::uint32_t y = first; y < last; ++y, ++count) keyed_[count] = {.key = b.cols[y], .value = count};
   });
   if (count <= kMaxComparedKeys) {
-    std::sort(keyed_.data(), keyed_.data() + count, [](const Keyed& x, const Keyed& y) { return x.key < y.key; });
+    std::sort(keyed_.data(), keyed_.data() + count, [](const SortItem& x, const SortItem& y) { return x.key < y.key; });
   } else {
     const auto bits = static_cast<unsigned>(std::bit_width(tile_columns_));
     radix_sort({keyed_.data(), count}, scratch_.data(), 0, bits, 1);

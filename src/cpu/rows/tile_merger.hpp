@@ -17,7 +17,7 @@ namespace spmm::cpu {
 
 /// What is multiplied, shared by all threads.
 struct TileProduct {
-  const Operand& a;  ///< columns replaced by link_rows; blocks not padded
+  const PackedOperand& a;  ///< columns replaced by link_rows; blocks not padded
   const TileOperand& b;
   TileKernel kernel;
   std::uint32_t m;
@@ -84,8 +84,8 @@ class TileMerger {
   std::uint32_t num_touched_ = 0;
   AlignedArray<std::uint64_t> marks_;    // a bit per slot that is touched; all 0 between rows
   AlignedArray<std::uint64_t> summary_;  // a bit per word of marks_ that is not 0
-  AlignedArray<Keyed> keyed_;            // tiles to sort, where a window does not hold all columns
-  AlignedArray<Keyed> scratch_;
+  AlignedArray<SortItem> keyed_;         // tiles to sort, where a window does not hold all columns
+  AlignedArray<SortItem> scratch_;
   AlignedArray<std::uint32_t> ranks_;    // of the sorted tiles, segment by segment
   std::vector<std::byte> tile_records_;  // of one tile, where a buffer does not hold them all
 };

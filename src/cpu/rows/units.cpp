@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cpu/rows/accumulator.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -17,8 +17,8 @@ constexpr std::uint64_t kMaxParts = 1u << 12;                 // of one row
 
 }  // namespace
 
-UnitMaker::UnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
-                     std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads)
+RowUnitMaker::RowUnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
+                           std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads)
     : pairs_(pairs), blocks_per_side_(blocks_per_side), buffer_records_(buffer_records) {
   for (const std::uint64_t of_row : pairs) total_pairs_ += of_row;
   const bool has_full_rows =
@@ -28,11 +28,11 @@ UnitMaker::UnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::
   for (std::size_t x = 1; x < borders.size(); ++x) places_.push_back({.row = borders[x - 1], .end = borders[x]});
 }
 
-std::uint64_t UnitMaker::records_of(std::uint32_t row) const {
+std::uint64_t RowUnitMaker::records_of(std::uint32_t row) const {
   return std::min(pairs_[row], blocks_per_side_);
 }
 
-std::uint64_t UnitMaker::num_parts(std::uint32_t row) const {
+std::uint64_t RowUnitMaker::num_parts(std::uint32_t row) const {
   // For balance, and so that a part fits a buffer unless that makes parts tiny (then it fills several).
   const std::uint64_t for_balance = pairs_[row] / target_pairs_;
   const std::uint64_t for_buffers = (records_of(row) - 1) / buffer_records_ + 1;
@@ -41,12 +41,12 @@ std::uint64_t UnitMaker::num_parts(std::uint32_t row) const {
   return std::clamp<std::uint64_t>(wanted, 1, std::min(kMaxParts, most));
 }
 
-std::uint32_t UnitMaker::column_at(std::uint64_t part, std::uint64_t parts) const {
+std::uint32_t RowUnitMaker::column_at(std::uint64_t part, std::uint64_t parts) const {
   if (part == parts) return static_cast<std::uint32_t>(blocks_per_side_);
   return static_cast<std::uint32_t>(blocks_per_side_ * part / parts / kColumnGrain * kColumnGrain);
 }
 
-bool UnitMaker::next(Unit& unit, std::uint64_t most_records) {
+bool RowUnitMaker::next(RowUnit& unit, std::uint64_t most_records) {
   for (std::size_t asked = 0; asked < places_.size(); ++asked) {
     const std::size_t range = turn_;
     turn_ = range + 1 == places_.size() ? 0 : range + 1;
@@ -57,7 +57,7 @@ bool UnitMaker::next(Unit& unit, std::uint64_t most_records) {
   return false;
 }
 
-bool UnitMaker::next_of(Place& place, std::uint64_t most_records, Unit& unit) const {
+bool RowUnitMaker::next_of(RangePosition& place, std::uint64_t most_records, RowUnit& unit) const {
   while (place.row < place.end && pairs_[place.row] == 0) ++place.row;
   if (place.row == place.end) return false;
   const std::uint64_t parts = num_parts(place.row);

@@ -8,7 +8,7 @@
 namespace spmm::cpu {
 
 /// Block rows [row_begin, row_end) of the compressed A, all columns; or one row, columns [col_begin, col_end).
-struct Unit {
+struct RowUnit {
   std::uint32_t row_begin = 0;
   std::uint32_t row_end = 0;
   std::uint32_t col_begin = 0;
@@ -18,28 +18,28 @@ struct Unit {
 
 /// Hands out units one by one: rows are joined until they reach about `target` pairs or `buffer_records` result
 /// blocks, a row beyond either is cut into column ranges of about equal width, between
-/// tiles (plan/memory/tiles.hpp). Where the result has several ranges of rows, each gives a unit in turn, in order
+/// tiles (plan/panels/tiles.hpp). Where the result has several ranges of rows, each gives a unit in turn, in order
 /// within the range.
-class UnitMaker {
+class RowUnitMaker {
  public:
   /// Shapes: pairs [num_rows], which must outlive this. Values: borders = first row of each range, and num_rows.
-  UnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders, std::uint32_t blocks_per_side,
-            std::uint64_t buffer_records, unsigned num_threads);
+  RowUnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
+               std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads);
 
   /// Values: most_records = result blocks up to which rows are joined, buffer_records at most. False at the end.
-  bool next(Unit& unit, std::uint64_t most_records);
+  bool next(RowUnit& unit, std::uint64_t most_records);
 
   [[nodiscard]] std::uint64_t total_pairs() const { return total_pairs_; }
 
  private:
   /// Where a range is.
-  struct Place {
+  struct RangePosition {
     std::uint32_t row = 0;
     std::uint32_t end = 0;
     std::uint64_t part = 0;  // of row
   };
 
-  bool next_of(Place& place, std::uint64_t most_records, Unit& unit) const;
+  bool next_of(RangePosition& place, std::uint64_t most_records, RowUnit& unit) const;
   [[nodiscard]] std::uint64_t records_of(std::uint32_t row) const;
   [[nodiscard]] std::uint64_t num_parts(std::uint32_t row) const;
   [[nodiscard]] std::uint32_t column_at(std::uint64_t part, std::uint64_t parts) const;
@@ -49,7 +49,7 @@ class UnitMaker {
   std::uint64_t buffer_records_;
   std::uint64_t total_pairs_ = 0;
   std::uint64_t target_pairs_ = 0;
-  std::vector<Place> places_;
+  std::vector<RangePosition> places_;
   std::size_t turn_ = 0;  // the range that is asked next
 };
 

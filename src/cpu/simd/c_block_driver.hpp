@@ -57,7 +57,7 @@ inline bool store_block(const std::uint32_t* values, std::uint32_t side, std::ui
 /// Kernel: kSide = the padded columns if constant, else 0; kMaxRows, kMaxCols; kRunPairs = pairs of a run at most.
 /// Values: kM = m if kSide is a constant, else 0.
 template <class Kernel, bool kWide, std::uint32_t kM>
-inline bool multiply_c_block(const Operands& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
+inline bool multiply_c_block(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
   constexpr std::uint32_t kSide = Kernel::kSide;
   const std::uint32_t m = kM != 0 ? kM : x.shape.m;
   const std::uint32_t cols = kSide != 0 ? kSide : x.shape.cols;
@@ -86,7 +86,7 @@ inline void fetch_record(std::byte* record, std::uint64_t bytes) {
 /// A MultiplyCBlocks made of Kernel. Where that has run_and_store(), sums of one run go straight into a record, and
 /// nothing is called for each C block.
 template <class Kernel, bool kWide, std::uint32_t kM>
-std::byte* multiply_c_blocks(const Operands& x, const CBlockList& list, std::byte* out) {
+std::byte* multiply_c_blocks(const PackedBlocks& x, const CBlockList& list, std::byte* out) {
   const std::uint64_t record = output_record_bytes(kM != 0 ? kM : x.shape.m);
   [[maybe_unused]] const std::uint32_t run_pairs = std::min(x.arithmetic.flush_pairs, Kernel::kRunPairs);
   std::uint32_t begin = list.begin;
@@ -156,7 +156,7 @@ MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmet
 struct BlocksAhead {
   static constexpr std::uint64_t kMostBytes = 1024;
 
-  BlocksAhead(const Operands& x, std::uint64_t block_bytes)
+  BlocksAhead(const PackedBlocks& x, std::uint64_t block_bytes)
       : b(reinterpret_cast<const char*>(x.b)),
         bytes(block_bytes),
         fetched(std::min(block_bytes, kMostBytes)),
@@ -184,7 +184,7 @@ inline std::int32_t two_elements(const std::uint16_t* a) {
 
 /// 2^7 times the sum over the pairs of a run of the row sums of A's blocks, as join_digits() wants it.
 /// Shapes: out [rows].
-inline void sum_rows(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t rows,
+inline void sum_rows(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t rows,
                      std::uint32_t* out) {
   std::fill_n(out, rows, 0);
   for (std::uint32_t p = 0; p < count; ++p) {

@@ -38,7 +38,7 @@ struct Arithmetic {
 Arithmetic choose_arithmetic(const PackedShape& shape, std::uint32_t a_bound, std::uint32_t b_bound);
 
 /// Operands as kernels see them.
-struct Operands {
+struct PackedBlocks {
   const std::uint16_t* a;           ///< [num_blocks of A, shape.a_elements()]
   const std::uint16_t* b;           ///< [num_blocks of B, shape.b_elements()]
   const std::uint32_t* a_row_sums;  ///< [num_blocks of A, shape.rows], wide arithmetic only
@@ -56,7 +56,7 @@ struct CBlockList {
 
 /// Computes C blocks and writes their saturated records, those without a non-zero element left out.
 /// Shapes: out has room for one record per C block. Returns the end of what was written.
-using MultiplyCBlocks = std::byte* (*)(const Operands& operands, const CBlockList& list, std::byte* out);
+using MultiplyCBlocks = std::byte* (*)(const PackedBlocks& operands, const CBlockList& list, std::byte* out);
 
 MultiplyCBlocks portable_kernel();
 MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cpu/simd/isa.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 

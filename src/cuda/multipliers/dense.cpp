@@ -20,7 +20,7 @@ class DenseMultiplier : public CBlockFiller {
  public:
   explicit DenseMultiplier(const MultiplierContext& context)
       : CBlockFiller(context), num_planes_(context.execution.num_planes), group_(context.execution.dense_columns) {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     std::uint32_t max_rows = 0;
     bool any_prefilter = false;
     for (const plan::Panel& panel : c_.execution.panels) {
@@ -36,7 +36,7 @@ class DenseMultiplier : public CBlockFiller {
   }
 
   kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     kernels::DenseTarget target{.num_rows = panel.num_rows * operands.m,
                                 .m = operands.m,
                                 .num_block_columns = panel.num_columns,

@@ -15,7 +15,7 @@ class DenseTiledMultiplier : public CBlockFiller {
       : CBlockFiller(context),
         side_(plan::padded_elements(std::uint64_t{context.operands.nb} * context.operands.m)),
         group_(context.execution.dense_columns) {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     std::uint64_t max_rows = 0;
     for (const plan::Panel& panel : c_.execution.panels) max_rows = std::max<std::uint64_t>(max_rows, panel.num_rows);
     constexpr std::uint64_t kBytes = sizeof(std::uint16_t);
@@ -24,7 +24,7 @@ class DenseTiledMultiplier : public CBlockFiller {
   }
 
   kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     const kernels::DenseView a{
         .data = a_.data(), .num_rows = panel.num_rows * operands.m, .stride = static_cast<std::uint32_t>(side_)};
     kernels::DenseTarget target{

@@ -12,7 +12,7 @@ constexpr std::uint64_t kPairsInFlight = 1u << 16;
 
 }  // namespace
 
-HostDriven::HostDriven(const Operands& operands, const Stream& stream)
+HostDriven::HostDriven(const DeviceOperands& operands, const Stream& stream)
     : a_(fetch_rows(operands.a, stream)),
       b_(fetch_rows(operands.b, stream)),
       pairs_(std::max({kPairsInFlight, std::uint64_t{a_.columns.size()}, std::uint64_t{1}})) {}
@@ -40,7 +40,7 @@ void HostDriven::merge(const kernels::CBlock& c_block) {
   }
 }
 
-void HostDriven::multiply(const Operands& operands, const kernels::CBlocksView& c_blocks,
+void HostDriven::multiply(const DeviceOperands& operands, const kernels::CBlocksView& c_blocks,
                           const kernels::CBlockResults& results, const Stream& stream, const Run& run) {
   std::vector<std::uint64_t> keys;
   kernels::CBlocksView host_c_blocks = c_blocks;

@@ -13,11 +13,11 @@ namespace spmm::cuda {
 /// Index lists of both operands on the host, and the pair lists on their way to the device.
 class HostDriven {
  public:
-  HostDriven(const Operands& operands, const Stream& stream);
+  HostDriven(const DeviceOperands& operands, const Stream& stream);
 
   /// Multiplies all C blocks of a panel; waits for the stream. Errors: Interrupted.
-  void multiply(const Operands& operands, const kernels::CBlocksView& c_blocks, const kernels::CBlockResults& results,
-                const Stream& stream, const Run& run);
+  void multiply(const DeviceOperands& operands, const kernels::CBlocksView& c_blocks,
+                const kernels::CBlockResults& results, const Stream& stream, const Run& run);
 
  private:
   struct HostRows {

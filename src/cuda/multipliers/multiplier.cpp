@@ -24,7 +24,8 @@ class CBlockList {
         work_(memory, max_pairs == 0 ? 0 : kernels::list_c_blocks_workspace_bytes(max_pairs), "listing work space") {}
 
   /// Replaces all C blocks of the panel by those with pairs; waits for the stream.
-  void list(const plan::Panel& panel, const Operands& operands, const Stream& stream, kernels::CBlocksView& c_blocks) {
+  void list(const plan::Panel& panel, const DeviceOperands& operands, const Stream& stream,
+            kernels::CBlocksView& c_blocks) {
     kernels::CBlockListBuffers buffers{.keys = {{keys_[0].data(), keys_[1].data()}},
                                        .c_block_keys = c_blocks_.data(),
                                        .num_c_blocks = num_c_blocks_.data()};

@@ -15,7 +15,7 @@ namespace spmm::cuda {
 
 /// What every multiplier works with.
 struct MultiplierContext {
-  const Operands& operands;
+  const DeviceOperands& operands;
   const plan::Execution& execution;  // its panels, groups of columns and number of planes are taken as they stand
   DeviceMemory& memory;
   std::uint64_t max_c_blocks;         // of a panel

@@ -35,7 +35,7 @@ class RankedMultiplier : public Multiplier {
   }
 
   void multiply(const plan::Panel& panel, PackedPanel& target) override {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     const kernels::RecordOutput out{.records = reinterpret_cast<std::uint32_t*>(target.records.data()),
                                     .rows = operands.a.rows.data(),
                                     .look_back = nullptr,
@@ -82,7 +82,7 @@ class RankedMultiplier : public Multiplier {
   }
 
   [[nodiscard]] kernels::RankedProduct product() const {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     return {.a = operands.a_view(),
             .b = b_view(),
             .b_row_index = operands.b_row_index.data(),
@@ -96,7 +96,7 @@ class RankedMultiplier : public Multiplier {
   /// Finds the widest row, and, if parsing has not told, whether C blocks with pairs can be zero; waits for the
   /// stream.
   bool look_at_operands() {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
     auto* const words = reinterpret_cast<std::uint32_t*>(counters_.data());
     std::array<std::uint32_t, 2> found{};

@@ -29,7 +29,7 @@ bool is_sorted_whole(const plan::Panel& panel) {
 }
 
 /// Whether a listed panel is multiplied while it is listed, so that its list needs no memory.
-bool is_multiplied_at_once(const plan::Panel& panel, const Operands& operands, bool can_be_zero) {
+bool is_multiplied_at_once(const plan::Panel& panel, const DeviceOperands& operands, bool can_be_zero) {
   return panel.expand && !is_sorted_whole(panel) && operands.m == kernels::kShortRowSide && !can_be_zero;
 }
 
@@ -66,7 +66,7 @@ std::size_t list_workspace_bytes(const std::vector<plan::Panel>& panels) {
 /// Whether listed C blocks can be zero; if that is not known yet, waits for the stream.
 bool find_zeros(const MultiplierContext& c) {
   if (max_listed_pairs(c.execution.panels) == 0) return true;
-  const Operands& operands = c.operands;
+  const DeviceOperands& operands = c.operands;
   if (operands.can_be_zero) return *operands.can_be_zero;
   const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
   const DeviceBuffer<std::uint32_t> found(c.memory, 1, "flag");
@@ -106,7 +106,7 @@ class RowMultiplier : public Multiplier {
   }
 
   void multiply(const plan::Panel& panel, PackedPanel& target) override {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     const kernels::RecordOutput out{.records = reinterpret_cast<std::uint32_t*>(target.records.data()),
                                     .rows = operands.a.rows.data(),
                                     .look_back = look_back_.data(),
@@ -159,7 +159,7 @@ class RowMultiplier : public Multiplier {
   /// Lets the Gustavson kernel know whether C blocks that it visits can be zero; waits for nothing.
   void look_for_zeros() {
     if (zeros_.size() == 0) return;
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
     c_.events.timed(Stage::count, c_.stream, [&] {
       kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},

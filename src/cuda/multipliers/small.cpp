@@ -25,7 +25,7 @@ class SmallMultiplier : public Multiplier {
         work_(c_.memory, kernels::small_units_workspace_bytes(max_rows(), max_units_), "unit work space"),
         can_be_zero_(c_.memory, 1, "flag"),
         split_offsets_(c_.memory, num_split_offsets(), "split offsets") {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     const std::uint64_t elements = std::uint64_t{operands.m} * operands.m;
     c_.events.timed(Stage::count, c_.stream, [&] {
       kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
@@ -39,7 +39,7 @@ class SmallMultiplier : public Multiplier {
   }
 
   void multiply(const plan::Panel& panel, PackedPanel& target) override {
-    const Operands& operands = c_.operands;
+    const DeviceOperands& operands = c_.operands;
     const kernels::RecordOutput out{.records = reinterpret_cast<std::uint32_t*>(target.records.data()),
                                     .rows = operands.a.rows.data(),
                                     .look_back = look_back_.data(),

@@ -5,7 +5,7 @@
 #include "cuda/multipliers/multiplier.hpp"
 #include "kernels/tiles/launch.hpp"
 #include "plan/memory/dense_plan.hpp"
-#include "plan/memory/tile_plan.hpp"
+#include "plan/panels/tile_panels.hpp"
 
 namespace spmm::cuda {
 namespace {

@@ -202,7 +202,7 @@ void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedOper
 }
 
 /// Block-CSC of B from its block-CSR, which is only read if it is lent.
-void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, Operands& out) {
+void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, DeviceOperands& out) {
   const std::uint64_t count = b.keys.size();
   const cudaStream_t stream = builder.stream().get();
   if (is_lent) b.keys = copy_of(b.keys, builder.memory(), "sort keys");
@@ -264,8 +264,9 @@ bool must_arrange(const SortedOperands& sorted, plan::Layout layout) {
          sorted.ahead.b_values.size() == 0;
 }
 
-Operands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream) {
-  Operands out;
+DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory,
+                                const Stream& stream) {
+  DeviceOperands out;
   out.b_by_columns = layout == plan::Layout::b_by_columns;
   out.m = sorted.m;
   out.side = side_of(layout, out.m);

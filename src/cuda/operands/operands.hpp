@@ -39,7 +39,7 @@ struct SortedOperands {
 };
 
 /// What a multiply kernel reads. A always row-major by rows; B transposed within the block, by rows or by columns.
-struct Operands {
+struct DeviceOperands {
   CompressedRows a;
   CompressedRows b;                       // block-CSR, or DCSC (rows read as columns)
   CompressedRows b_rows;                  // block-CSR with column indices for columns; empty if b is by rows
@@ -119,6 +119,6 @@ bool must_arrange(const SortedOperands& sorted, plan::Layout layout);
 
 /// Brings elements into the order a kernel wants (stage build). `sorted` is consumed; kept operands are read, and let
 /// go unless the order is that of the file.
-Operands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);
+DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);
 
 }  // namespace spmm::cuda

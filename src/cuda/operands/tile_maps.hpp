@@ -5,7 +5,7 @@
 
 #include "cuda/operands/sorted_rows.hpp"
 #include "kernels/tiles/launch.hpp"
-#include "plan/memory/tile_plan.hpp"
+#include "plan/panels/tile_panels.hpp"
 
 namespace spmm::cuda {
 

@@ -6,7 +6,7 @@
 #include "base/records/inputs.hpp"
 #include "engine/slabs/out_of_core.hpp"
 #include "io/memory/transposed_source.hpp"
-#include "plan/statistics.hpp"
+#include "plan/inputs/statistics.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "base/run/run.hpp"
 #include "engine/product/operands.hpp"
-#include "plan/statistics.hpp"
+#include "plan/inputs/statistics.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"

@@ -190,7 +190,7 @@ ProductStats multiply_out_of_core(const Inputs& inputs, Sink& sink, const plan::
     return product.multiply(execution);
   };
   if (!execution.is_sorted_first()) return multiply_slabs(inputs);
-  const std::unique_ptr<SortedOperands> sorted = sort_operands(inputs, run, execution);
+  const std::unique_ptr<ScratchOperands> sorted = sort_operands(inputs, run, execution);
   if (!sorted) {
     statistics.has_no_scratch = true;
     decide_again();

@@ -216,8 +216,8 @@ void RangesSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst
   }
 }
 
-SortedOperands::SortedOperands(const Inputs& inputs, io::ScratchFile file, const plan::Execution& execution,
-                               const Run& run)
+ScratchOperands::ScratchOperands(const Inputs& inputs, io::ScratchFile file, const plan::Execution& execution,
+                                 const Run& run)
     : file_(std::move(file)), a_(inputs.a, file_, {.memory_bytes = execution.slab_limits.host_bytes}, run) {
   const bool by_rows = execution.is_sorted_by_rows();
   const auto same = inputs.a.identity();
@@ -229,11 +229,11 @@ SortedOperands::SortedOperands(const Inputs& inputs, io::ScratchFile file, const
              run);
 }
 
-std::unique_ptr<SortedOperands> sort_operands(const Inputs& inputs, const Run& run, plan::Execution& execution) {
+std::unique_ptr<ScratchOperands> sort_operands(const Inputs& inputs, const Run& run, plan::Execution& execution) {
   io::ScratchFile file = io::ScratchFile::make(run.scratch_folders, execution.scratch_bytes, execution.why_no_scratch);
   if (!file.is_open()) return nullptr;
   try {
-    return std::make_unique<SortedOperands>(inputs, std::move(file), execution, run);
+    return std::make_unique<ScratchOperands>(inputs, std::move(file), execution, run);
   } catch (const CannotSort&) {
     execution.why_no_scratch = "too many records lie close together to be sorted in memory";
   } catch (const io::ScratchFull& full) {

@@ -81,11 +81,11 @@ inline RangesSource all_records(const SortedMatrix& matrix) {
 }
 
 /// Both operands of a product, sorted into one scratch file.
-class SortedOperands {
+class ScratchOperands {
  public:
   /// In the order that `execution` wants: both by rows, so that one file that is both is sorted once, or B by columns.
   /// Errors: as SortedMatrix.
-  SortedOperands(const Inputs& inputs, io::ScratchFile file, const plan::Execution& execution, const Run& run);
+  ScratchOperands(const Inputs& inputs, io::ScratchFile file, const plan::Execution& execution, const Run& run);
 
   [[nodiscard]] const SortedMatrix& a() const { return a_; }
   [[nodiscard]] const SortedMatrix& b() const { return b_ ? *b_ : a_; }
@@ -98,6 +98,6 @@ class SortedOperands {
 
 /// Sorts the operands into a scratch file in one of run.scratch_folders; null, and why in execution.why_no_scratch, if
 /// it cannot be made, has too little room, or records cannot be sorted. Errors: FormatError, IoError, Interrupted.
-std::unique_ptr<SortedOperands> sort_operands(const Inputs& inputs, const Run& run, plan::Execution& execution);
+std::unique_ptr<ScratchOperands> sort_operands(const Inputs& inputs, const Run& run, plan::Execution& execution);
 
 }  // namespace spmm::slabs

@@ -157,7 +157,7 @@ struct SlabOfA {
 
 class SortedProduct {
  public:
-  SortedProduct(const SortedOperands& operands, Sink& sink, const MultiplyAtOnce& multiply_at_once, const Run& run,
+  SortedProduct(const ScratchOperands& operands, Sink& sink, const MultiplyAtOnce& multiply_at_once, const Run& run,
                 const plan::Execution& execution)
       : a_(operands.a()),
         b_(operands.b()),
@@ -278,7 +278,7 @@ class SortedProduct {
 
 }  // namespace
 
-ProductStats multiply_sorted(const SortedOperands& operands, Sink& sink, const MultiplyAtOnce& multiply_at_once,
+ProductStats multiply_sorted(const ScratchOperands& operands, Sink& sink, const MultiplyAtOnce& multiply_at_once,
                              const Run& run, plan::Execution& execution) {
   plan::Execution done = execution;
   const ProductStats stats = SortedProduct(operands, sink, multiply_at_once, run, execution).multiply(done);

@@ -15,7 +15,7 @@ namespace spmm::slabs {
 /// with the partition of the whole.
 /// Values: both operands by rows. Memory: plan::sorted_list_bytes() beside the slabs. Errors: as
 /// multiply_out_of_core(); OutOfMemory if a block row of A, or some columns of B for it, do not fit.
-ProductStats multiply_sorted(const SortedOperands& operands, Sink& sink, const MultiplyAtOnce& multiply_at_once,
+ProductStats multiply_sorted(const ScratchOperands& operands, Sink& sink, const MultiplyAtOnce& multiply_at_once,
                              const Run& run, plan::Execution& execution);
 
 }  // namespace spmm::slabs

@@ -25,7 +25,7 @@ class FileSink final : public Sink {
         m_(m),
         writers_(
             file_.is_device() ? 0 : tuning.num_writers, whole_records(tuning.piece_bytes, m),
-            [this](const Piece& piece) { write(piece); }, tuning.clock) {
+            [this](const SlicePiece& piece) { write(piece); }, tuning.clock) {
     file_.expect_result(tuning.result_bytes);
   }
 
@@ -75,7 +75,7 @@ class FileSink final : public Sink {
     writers_.push(std::move(slice));
   }
 
-  void write(const Piece& piece) {
+  void write(const SlicePiece& piece) {
     if (look_) look_(0, (piece.offset - kHeaderBytes) / record_bytes(), piece.bytes);
     file_.write_at(piece.offset, piece.bytes);
   }

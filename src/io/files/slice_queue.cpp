@@ -21,7 +21,7 @@ std::size_t SliceQueue::push(Slice slice) {
   return num_pieces - num_taken;
 }
 
-std::optional<Piece> SliceQueue::pop() {
+std::optional<SlicePiece> SliceQueue::pop() {
   std::unique_lock lock(mutex_);
   ++num_waiting_;
   work_.wait(lock, [&] { return closed_ || !slices_.empty(); });
@@ -29,7 +29,7 @@ std::optional<Piece> SliceQueue::pop() {
   return next_piece();
 }
 
-std::optional<Piece> SliceQueue::try_pop() {
+std::optional<SlicePiece> SliceQueue::try_pop() {
   const std::lock_guard lock(mutex_);
   return next_piece();
 }
@@ -43,14 +43,14 @@ std::list<SliceQueue::Waiting>::iterator SliceQueue::next_slice() {
   return best;
 }
 
-std::optional<Piece> SliceQueue::next_piece() {
+std::optional<SlicePiece> SliceQueue::next_piece() {
   if (slices_.empty()) return std::nullopt;
   const auto next = next_slice();
   const std::shared_ptr<const Slice>& slice = next->slice;
   const std::size_t size = std::min<std::size_t>(piece_bytes_, slice->bytes.size() - next->handed_out_bytes);
-  Piece piece{.slice = slice,
-              .offset = slice->offset + next->handed_out_bytes,
-              .bytes = slice->bytes.subspan(next->handed_out_bytes, size)};
+  SlicePiece piece{.slice = slice,
+                   .offset = slice->offset + next->handed_out_bytes,
+                   .bytes = slice->bytes.subspan(next->handed_out_bytes, size)};
   ++active_;
   ++active_of_[slice->file];
   --num_queued_;

@@ -27,7 +27,7 @@ struct Slice {
 };
 
 /// What one writer does next; keeps its slice alive.
-struct Piece {
+struct SlicePiece {
   std::shared_ptr<const Slice> slice;
   std::uint64_t offset;
   std::span<const std::byte> bytes;
@@ -44,10 +44,10 @@ class SliceQueue {
   std::size_t push(Slice slice);
 
   /// Waits for the next piece; nothing after close().
-  std::optional<Piece> pop();
+  std::optional<SlicePiece> pop();
 
   /// The next piece if there is one now.
-  std::optional<Piece> try_pop();
+  std::optional<SlicePiece> try_pop();
 
   /// A piece that pop() or try_pop() gave is written; call it after the piece was dropped.
   void done(std::uint32_t file);
@@ -68,7 +68,7 @@ class SliceQueue {
     std::size_t handed_out_bytes = 0;
   };
   std::list<Waiting>::iterator next_slice();
-  std::optional<Piece> next_piece();
+  std::optional<SlicePiece> next_piece();
 
   std::mutex mutex_;
   std::condition_variable work_;     ///< for pop()

@@ -10,7 +10,7 @@
 namespace spmm::io {
 
 SliceWriters::SliceWriters(unsigned num_writers, std::uint64_t piece_bytes,
-                           std::function<void(const Piece&)> write_piece, StageClock* clock)
+                           std::function<void(const SlicePiece&)> write_piece, StageClock* clock)
     : num_writers_(num_writers),
       piece_bytes_(piece_bytes),
       write_piece_(std::move(write_piece)),
@@ -25,7 +25,7 @@ void SliceWriters::push(Slice slice) {
   pushed_bytes_ += bytes;
   start_writers(num_left);
   if (!writers_.empty()) return;
-  while (std::optional<Piece> piece = queue_.try_pop()) write(piece);
+  while (std::optional<SlicePiece> piece = queue_.try_pop()) write(piece);
 }
 
 /// A writer for each piece that no waiting one takes, but no more than pieces so far but one: small products need no
@@ -35,14 +35,14 @@ void SliceWriters::start_writers(std::size_t num_left) {
          (writers_.size() + 1) * piece_bytes_ < pushed_bytes_;
        --num_left) {
     std::jthread writer = start_thread([this] {
-      while (std::optional<Piece> piece = queue_.pop()) write(piece);
+      while (std::optional<SlicePiece> piece = queue_.pop()) write(piece);
     });
     may_start_ = writer.joinable();
     if (may_start_) writers_.push_back(std::move(writer));
   }
 }
 
-void SliceWriters::write(std::optional<Piece>& piece) {
+void SliceWriters::write(std::optional<SlicePiece>& piece) {
   try {
     const StageClock::Piece working(clock_, Stage::write, {.bytes = piece->bytes.size()}, "writer");
     write_piece_(*piece);

@@ -25,7 +25,7 @@ inline std::uint64_t whole_records(std::uint64_t bytes, std::uint32_t m) {
 class SliceWriters {
  public:
   /// Values: num_writers = threads at most; 0: push() itself writes. write_piece may throw. clock may be null.
-  SliceWriters(unsigned num_writers, std::uint64_t piece_bytes, std::function<void(const Piece&)> write_piece,
+  SliceWriters(unsigned num_writers, std::uint64_t piece_bytes, std::function<void(const SlicePiece&)> write_piece,
                StageClock* clock = nullptr);
   ~SliceWriters() { queue_.close(); }
   SliceWriters(const SliceWriters&) = delete;
@@ -39,11 +39,11 @@ class SliceWriters {
 
  private:
   void start_writers(std::size_t num_left);
-  void write(std::optional<Piece>& piece);
+  void write(std::optional<SlicePiece>& piece);
 
   unsigned num_writers_;
   std::uint64_t piece_bytes_;
-  std::function<void(const Piece&)> write_piece_;
+  std::function<void(const SlicePiece&)> write_piece_;
   StageClock* clock_;
   bool may_start_ = true;  ///< false once the system has refused a thread
   std::uint64_t pushed_bytes_ = 0;

@@ -33,7 +33,7 @@ PartFiles::PartFiles(std::uint32_t m, Range range, const PlaceOf& place_of, cons
     : m_(m),
       range_(range),
       writers_(
-          tuning.num_writers, whole_records(tuning.piece_bytes, m), [this](const Piece& piece) { write(piece); },
+          tuning.num_writers, whole_records(tuning.piece_bytes, m), [this](const SlicePiece& piece) { write(piece); },
           tuning.clock) {
   const FileSinkOptions of_file{.durable = options.durable};
   for (std::uint32_t x = 0; x < range.count; ++x) {
@@ -93,7 +93,7 @@ void PartFiles::check_size(const Part& part, std::uint64_t end_bytes) const {
       "take more parts (ProductOptions::num_parts), multiply parts of the matrices, or use larger blocks");
 }
 
-void PartFiles::write(const Piece& piece) {
+void PartFiles::write(const SlicePiece& piece) {
   Part& part = parts_[piece.slice->file];
   if (look_) look_(piece.slice->file, (piece.offset - kHeaderBytes) / record_bytes(), piece.bytes);
   part.crc.add(piece.offset, piece.bytes.size(), crc32(0, piece.bytes));

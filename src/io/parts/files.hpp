@@ -91,7 +91,7 @@ class PartFiles {
   void put(Slice slice);
   void check_place(const Part& part, std::span<const std::byte> records) const;
   void check_size(const Part& part, std::uint64_t end_bytes) const;
-  void write(const Piece& piece);
+  void write(const SlicePiece& piece);
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(m_); }
 
   std::uint32_t m_;

@@ -21,18 +21,18 @@ struct RowUse {
 
 /// Uses of the same row and rank as one, ascending.
 void merge(const SplitQuestion& question, std::uint32_t num_ranks, std::vector<RowUse>& uses) {
-  std::vector<cpu::Keyed> order;
+  std::vector<cpu::SortItem> order;
   order.reserve(uses.size());
   for (const RowUse& one : uses) {
     order.push_back(
         {.key = std::uint64_t{one.row} << 32 | one.rank, .value = static_cast<std::uint32_t>(order.size())});
   }
-  std::vector<cpu::Keyed> scratch(order.size());
+  std::vector<cpu::SortItem> scratch(order.size());
   const auto row_bits = static_cast<unsigned>(std::bit_width(question.b.blocks_per_side()));
   cpu::radix_sort(order, scratch.data(), 0, static_cast<unsigned>(std::bit_width(num_ranks)), question.num_threads);
   cpu::radix_sort(order, scratch.data(), 32, 32 + row_bits, question.num_threads);
   std::vector<RowUse> merged;
-  for (const cpu::Keyed& item : order) {
+  for (const cpu::SortItem& item : order) {
     const RowUse& one = uses[item.value];
     if (!merged.empty() && merged.back().row == one.row && merged.back().rank == one.rank) {
       merged.back().a_blocks += one.a_blocks;

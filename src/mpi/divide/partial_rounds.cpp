@@ -38,11 +38,11 @@ const std::byte* PartialRounds::record(std::uint64_t number) const {
 std::vector<Bytes> PartialRounds::take(std::uint32_t round) {
   if (runs_.empty()) find_runs();
   std::vector<Bytes> to(static_cast<std::size_t>(group_.ranks.size()));
-  for (Run& run : runs_) take_run(run, round, to);
+  for (RecordRange& run : runs_) take_run(run, round, to);
   return to;
 }
 
-void PartialRounds::take_run(Run& run, std::uint32_t round, std::vector<Bytes>& to) {
+void PartialRounds::take_run(RecordRange& run, std::uint32_t round, std::vector<Bytes>& to) {
   for (; run.next < run.end; ++run.next) {
     const std::byte* const from = record(run.next);
     const std::uint32_t range = division_.range_of(read_index(from).i);

@@ -34,7 +34,7 @@ class PartialRounds {
 
  private:
   /// Records that go one after the other, by their numbers in the partial product.
-  struct Run {
+  struct RecordRange {
     std::uint64_t next = 0;
     std::uint64_t end = 0;
   };
@@ -42,7 +42,7 @@ class PartialRounds {
   void find_runs();
   [[nodiscard]] const std::byte* record(std::uint64_t number) const;
   [[nodiscard]] std::vector<Bytes> take(std::uint32_t round);
-  void take_run(Run& run, std::uint32_t round, std::vector<Bytes>& to);
+  void take_run(RecordRange& run, std::uint32_t round, std::vector<Bytes>& to);
 
   const Group& group_;
   const Division& division_;
@@ -51,7 +51,7 @@ class PartialRounds {
   slabs::KeepingSink partial_;
   std::uint64_t records_per_chunk_ = 1;
   std::vector<std::uint64_t> left_;  ///< records of each chunk that have not been sent
-  std::vector<Run> runs_;            ///< of all owners, where each has ranges that follow each other; else one
+  std::vector<RecordRange> runs_;    ///< of all owners, where each has ranges that follow each other; else one
   std::vector<Bytes> received_;
 };
 

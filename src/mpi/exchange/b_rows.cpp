@@ -12,7 +12,7 @@
 namespace spmm::mpi {
 namespace {
 
-std::uint32_t row_of(const cpu::Keyed& item) {
+std::uint32_t row_of(const cpu::SortItem& item) {
   return static_cast<std::uint32_t>(item.key >> 32);
 }
 
@@ -25,15 +25,15 @@ void BRows::distribute(const Source& b, const std::vector<std::uint32_t>& sample
 }
 
 void BRows::sort(const Source& b, unsigned num_threads) {
-  limit_.take(store_.size() * sizeof(cpu::Keyed));
-  order_ = AlignedArray<cpu::Keyed>(store_.size());
+  limit_.take(store_.size() * sizeof(cpu::SortItem));
+  order_ = AlignedArray<cpu::SortItem>(store_.size());
   for (std::uint64_t r = 0; r < store_.size(); ++r) {
     const BlockIndex at = store_.index(r);
     order_[r] = {.key = std::uint64_t{at.i} << 32 | at.j, .value = static_cast<std::uint32_t>(r)};
   }
-  const AlignedArray<cpu::Keyed> scratch(store_.size());
+  const AlignedArray<cpu::SortItem> scratch(store_.size());
   const auto bits = static_cast<unsigned>(std::bit_width(b.header().blocks_per_side()));
-  const std::span<cpu::Keyed> items(order_.data(), order_.size());
+  const std::span<cpu::SortItem> items(order_.data(), order_.size());
   cpu::radix_sort(items, scratch.data(), 0, bits, num_threads);
   cpu::radix_sort(items, scratch.data(), 32, 32 + bits, num_threads);
   for (std::uint64_t x = 1; x < order_.size(); ++x) {
@@ -71,7 +71,7 @@ std::uint64_t BRows::size_here(std::uint32_t row) const {
 std::vector<std::uint32_t> BRows::columns_here(std::uint32_t blocks_per_side) const {
   std::vector<std::uint32_t> columns;
   columns.reserve(order_.size());
-  for (const cpu::Keyed& item : order_) columns.push_back(static_cast<std::uint32_t>(item.key));
+  for (const cpu::SortItem& item : order_) columns.push_back(static_cast<std::uint32_t>(item.key));
   return DistinctRows(columns, blocks_per_side).rows();
 }
 
@@ -140,7 +140,7 @@ void BRows::fetch(const std::vector<std::uint32_t>& rows, RecordStore& to) const
 }
 
 void BRows::clear() {
-  limit_.give_back(order_.size() * sizeof(cpu::Keyed));
+  limit_.give_back(order_.size() * sizeof(cpu::SortItem));
   store_.clear();
   order_ = {};
 }

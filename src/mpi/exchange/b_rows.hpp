@@ -51,7 +51,7 @@ class BRows {
   StoreLimit& limit_;
   RecordStore store_;
   std::vector<std::uint32_t> first_rows_;
-  AlignedArray<cpu::Keyed> order_;  // by (i, j): the key's high and low half, and the record
+  AlignedArray<cpu::SortItem> order_;  // by (i, j): the key's high and low half, and the record
 };
 
 }  // namespace spmm::mpi

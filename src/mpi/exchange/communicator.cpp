@@ -78,22 +78,22 @@ std::span<const std::uint64_t> Gathering::finish() noexcept {
   return state_->values;
 }
 
-struct FailureNews::State {
+struct FailureMessage::State {
   MPI_Request from_any = MPI_REQUEST_NULL;
   bool has_arrived = false;
 };
 
-FailureNews::FailureNews() : state_(std::make_unique<State>()) {
+FailureMessage::FailureMessage() : state_(std::make_unique<State>()) {
   MPI_Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, kFailureTag, MPI_COMM_WORLD, &state_->from_any);
 }
 
-FailureNews::~FailureNews() {
+FailureMessage::~FailureMessage() {
   if (has_arrived()) return;
   MPI_Cancel(&state_->from_any);
   MPI_Wait(&state_->from_any, MPI_STATUS_IGNORE);
 }
 
-void FailureNews::send() {
+void FailureMessage::send() {
   int rank = 0;
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -106,7 +106,7 @@ void FailureNews::send() {
   }
 }
 
-bool FailureNews::has_arrived() {
+bool FailureMessage::has_arrived() {
   if (state_->has_arrived) return true;
   int done = 0;
   MPI_Test(&state_->from_any, &done, MPI_STATUS_IGNORE);

@@ -41,12 +41,12 @@ class Gathering {
 
 /// Word of a failure from any rank to all others while they work without collective calls. Made on all ranks before
 /// they do; it goes after they have met again, or when the run ends.
-class FailureNews {
+class FailureMessage {
  public:
-  FailureNews();
-  ~FailureNews();
-  FailureNews(const FailureNews&) = delete;
-  FailureNews& operator=(const FailureNews&) = delete;
+  FailureMessage();
+  ~FailureMessage();
+  FailureMessage(const FailureMessage&) = delete;
+  FailureMessage& operator=(const FailureMessage&) = delete;
 
   /// To all other ranks. Returns at once.
   void send();

@@ -68,7 +68,7 @@ void PartsOutput::open(const Bytes& ticket) {
 void PartsOutput::start(const Division& division, const MatrixHeader& header) {
   division_ = &division;
   header_ = header;
-  news_ = std::make_unique<FailureNews>();
+  news_ = std::make_unique<FailureMessage>();
   const std::uint32_t owner = order_.owner_of_rank(static_cast<std::uint32_t>(ranks_.rank()));
   if (owner == order_.num_owners) return;
   const NumberRange own = parts_of_owner(order_, num_parts_, owner);

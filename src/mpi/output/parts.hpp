@@ -72,7 +72,7 @@ class PartsOutput final : public ResultOutput, private Sink {
   std::unique_ptr<io::PartsFolder> folder_;  // of rank 0
   io::Descriptor opened_;                    // of the other ranks
   std::unique_ptr<io::PartFiles> files_;     // none where the rank has no parts
-  std::unique_ptr<FailureNews> news_;
+  std::unique_ptr<FailureMessage> news_;
   const Division* division_ = nullptr;
   MatrixHeader header_{};
   std::uint32_t round_ = 0;

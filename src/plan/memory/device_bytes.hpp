@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-#include "plan/statistics.hpp"
+#include "plan/panels/tile_panels.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::plan {
 
@@ -50,9 +51,18 @@ inline constexpr std::uint64_t kEscPairBytes = 48;
 
 /// Device bytes per C block of a panel, whatever kernel computes it. Packed records count twice: one copy leaves the
 /// device while the next panel is computed.
-std::uint64_t tile_device_bytes(std::uint32_t m);
+std::uint64_t panel_c_block_bytes(std::uint32_t m);
 
 /// The same for the dense kernels, which list nothing.
-std::uint64_t dense_tile_device_bytes(std::uint32_t m);
+std::uint64_t dense_panel_c_block_bytes(std::uint32_t m);
+
+/// tile-tensor: bitmaps of tiles, and the counts made from them.
+std::uint64_t tile_map_bytes(const kernels::TileGrid& grid);
+
+/// B's tiles, and how they are found.
+std::uint64_t b_tile_bytes(const kernels::TileGrid& grid, std::uint64_t b_tiles);
+
+/// Everything that a panel of tile-tensor takes: its C blocks, packed records, tiles of A and lists.
+std::uint64_t tile_panel_bytes(const TileExtent& panel, std::uint32_t m);
 
 }  // namespace spmm::plan

@@ -1,7 +1,7 @@
 #include "plan/memory/host_bytes.hpp"
 
-#include "plan/memory/tiles.hpp"
 #include "plan/panels/dense_panels.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::plan {
 namespace {
@@ -27,7 +27,7 @@ std::uint64_t row_merger_bytes(const MatrixHeader& a) {
   const std::uint64_t words = mark_words(nb);
   const std::uint64_t ordering = counts_columns(a.blocks_per_side())  // counters, a bit per column, a bit per word
                                      ? nb * sizeof(std::uint32_t) + (words + mark_words(words)) * sizeof(std::uint64_t)
-                                     : 2 * kKeyedBytes * kMaxListedPairs;
+                                     : 2 * kSortItemBytes * kMaxListedPairs;
   constexpr std::uint64_t kPadding = 4096;  // entries past the end of lists
   return kMaxListedPairs * kMergeEntryBytes + ordering + kPadding + 2 * output_record_bytes(a.m);
 }
@@ -52,7 +52,7 @@ std::uint64_t tile_merger_bytes(const MatrixHeader& a, const TileShape& shape) {
   constexpr std::uint64_t kPadding = 4096;  // ends of lists, records of one tile
   return window * (shape.sums * sizeof(std::uint32_t) + kTileSlotBytes) +
          (words + mark_words(words)) * sizeof(std::uint64_t) + kMaxTileSegments * kTileSegmentBytes +
-         (sorts ? kMaxSortedTiles * (2 * kKeyedBytes + sizeof(std::uint32_t)) : 0) + kPadding;
+         (sorts ? kMaxSortedTiles * (2 * kSortItemBytes + sizeof(std::uint32_t)) : 0) + kPadding;
 }
 std::uint64_t tile_merger_bytes(const MatrixHeader& a) {
   if (a.blocks_per_side() == 0) return 0;
@@ -85,7 +85,7 @@ std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedSha
   if (builds_from_runs(header)) {  // keys; what they become; two copies of those that are sorted: all, if rows crowd
     return header.num_blocks * 3 * kShortKeyBytes + run_table_bytes(header) + operand_bytes(header, side, shape);
   }
-  const std::uint64_t entries = header.num_blocks * (short_key_bits(header).fit() ? kShortKeyBytes : kKeyedBytes);
+  const std::uint64_t entries = header.num_blocks * (short_key_bits(header).fit() ? kShortKeyBytes : kSortItemBytes);
   return entries + std::max(entries, operand_bytes(header, side, shape));  // sorting with scratch, then gathering
 }
 

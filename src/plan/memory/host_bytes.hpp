@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "plan/machine.hpp"
+#include "plan/inputs/machine.hpp"
 #include "plan/memory/packed_shape.hpp"
 #include "spmm/types.hpp"
 
@@ -116,7 +116,7 @@ constexpr bool counts_columns(std::uint32_t blocks_per_side) {
 }
 
 /// Sizes of the entries of those lists; the kernels assert them.
-inline constexpr std::uint64_t kKeyedBytes = 16;        // sort key and record number
+inline constexpr std::uint64_t kSortItemBytes = 16;     // sort key and record number
 inline constexpr std::uint64_t kShortKeyBytes = 8;      // both in one word
 inline constexpr std::uint64_t kMergeEntryBytes = 32;   // row-merge, per pair: segment, pair, C block, cursor
 inline constexpr std::uint64_t kTileSegmentBytes = 32;  // row-merge of small blocks, per segment

@@ -1,6 +1,6 @@
 #include "plan/memory/packed_shape.hpp"
 
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::plan {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "plan/machine.hpp"
+#include "plan/inputs/machine.hpp"
 
 namespace spmm::plan {
 

@@ -40,11 +40,11 @@ double share_before_saturation(const Statistics& s) {
 }
 
 /// Everything but the products of a dense kernel: operands are expanded, results written, read and packed.
-double dense_frame_ms(const Statistics& s, const Pieces& pieces, std::uint32_t bytes_per_element,
+double dense_frame_ms(const Statistics& s, const DenseGroups& groups, std::uint32_t bytes_per_element,
                       const DeviceRates& rates) {
   const double side = static_cast<double>(s.nb()) * s.m();
-  const auto num_panels = static_cast<double>((s.a_rows + pieces.panel_rows - 1) / pieces.panel_rows);
-  const double expansions = pieces.group_columns == s.nb() ? 1 : num_panels;
+  const auto num_panels = static_cast<double>((s.a_rows + groups.panel_rows - 1) / groups.panel_rows);
+  const double expansions = groups.group_columns == s.nb() ? 1 : num_panels;
   return build_ms(s, rates) + (expansions + 1) * side * side * bytes_per_element / rates.plane_bytes_per_ms +
          3 * result_bytes(s) / rates.copy_bytes_per_ms;
 }
@@ -122,6 +122,10 @@ double small_rows_ms(const Statistics& s, const kernels::SmallShape& shape, doub
 
 }  // namespace
 
+const DeviceRates& rates_of(const Limits& limits) {
+  return device_rates(limits.device ? limits.device->capability : kUnseenCapability);
+}
+
 bool has_even_rows(const Statistics& s) {
   const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   return !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean;
@@ -151,7 +155,7 @@ bool is_listed(const Statistics& s, const DeviceRates& rates) {
   return s.num_pairs < rates.of_side(s.m()).esc_pairs_per_block * static_cast<double>(s.a_rows) * s.c_columns();
 }
 
-double pair_list_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+double pair_list_ms(const Statistics& s, const DenseGroups&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
   if (s.m() == kernels::kShortRowSide && has_short_rows(s)) {
     return build_ms(s, rates) + result_bytes(s) / rates.short_row_bytes_per_ms;
@@ -162,7 +166,7 @@ double pair_list_ms(const Statistics& s, const Pieces&, const DeviceRates& rates
          result_bytes(s) / rates.esc_result_bytes_per_ms;
 }
 
-double row_spread_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+double row_spread_ms(const Statistics& s, const DenseGroups&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
   constexpr double kPaddedRate = 0.7;  // of a side of 4 or 8: m is known at run time only
   constexpr double kUnitsFrame = 0.8;  // of what a chunk takes beside its products, sides 4 and 8
@@ -185,11 +189,11 @@ double row_spread_ms(const Statistics& s, const Pieces&, const DeviceRates& rate
   return build_ms(s, rates) + products + (side.side <= 8 ? kUnitsFrame : 1) * frame;
 }
 
-double rows_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates) {
-  return is_listed(s, rates) ? pair_list_ms(s, pieces, rates) : row_spread_ms(s, pieces, rates);
+double rows_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates) {
+  return is_listed(s, rates) ? pair_list_ms(s, groups, rates) : row_spread_ms(s, groups, rates);
 }
 
-double small_blocks_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+double small_blocks_ms(const Statistics& s, const DenseGroups&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
   const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.c_columns()), kernels::kSmallWideCta);
   double multiply = 0;
@@ -204,7 +208,7 @@ double small_blocks_ms(const Statistics& s, const Pieces&, const DeviceRates& ra
   return build_ms(s, rates) + multiply + result_bytes(s) / rates.gustavson_result_bytes_per_ms;
 }
 
-double row_rank_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+double row_rank_ms(const Statistics& s, const DenseGroups&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
   const auto rows = static_cast<double>(s.a_rows);
   const double panels = std::max(1.0, result_bytes(s) / static_cast<double>(kernels::kRankPanelBytes));
@@ -220,14 +224,14 @@ double row_rank_ms(const Statistics& s, const Pieces&, const DeviceRates& rates)
          (has_zero_blocks(s) ? c_blocks / rates.rank_zero_blocks_per_ms : 0);
 }
 
-double dense_tensor_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates) {
+double dense_tensor_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates) {
   const double share = share_before_saturation(s);
-  const std::uint32_t planes = share < 1 ? 1 : pieces.num_planes;  // high bytes find what is saturated
+  const std::uint32_t planes = share < 1 ? 1 : groups.num_planes;  // high bytes find what is saturated
   const double byte_terms = dense_terms(s) * num_byte_products(planes) * share;
-  return dense_frame_ms(s, pieces, planes, rates) + byte_terms / rates.tensor_terms_per_ms;
+  return dense_frame_ms(s, groups, planes, rates) + byte_terms / rates.tensor_terms_per_ms;
 }
 
-double tile_tensor_ms(const Statistics& s, const Pieces&, const DeviceRates& rates) {
+double tile_tensor_ms(const Statistics& s, const DenseGroups&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
   const kernels::TileGrid grid = tile_grid(s);
   const bool counted = s.tiles.counted && !s.tiles.rows.empty();
@@ -249,8 +253,8 @@ double tile_tensor_ms(const Statistics& s, const Pieces&, const DeviceRates& rat
          stages_ms + static_cast<double>(all.c_tiles) * rates.tile_list_ms + 3 * c_bytes / rates.copy_bytes_per_ms;
 }
 
-double dense_tiled_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates) {
-  return dense_frame_ms(s, pieces, 2, rates) + dense_terms(s) / rates.tiled_terms_per_ms;
+double dense_tiled_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates) {
+  return dense_frame_ms(s, groups, 2, rates) + dense_terms(s) / rates.tiled_terms_per_ms;
 }
 
 }  // namespace spmm::plan

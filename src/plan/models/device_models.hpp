@@ -2,19 +2,33 @@
 // return device milliseconds from parsing to packed records.
 #pragma once
 
-#include "plan/registry.hpp"
+#include "plan/inputs/statistics.hpp"
+#include "plan/models/device_rates.hpp"
 
 namespace spmm::plan {
 
-double row_spread_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
-double pair_list_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
+/// How a dense kernel cuts a product; zeros for other kernels.
+struct DenseGroups {
+  std::uint32_t panel_rows = 0;     ///< block rows of a panel
+  std::uint32_t group_columns = 0;  ///< block columns of B that are expanded at a time
+  std::uint32_t num_planes = 0;     ///< dense-tensor: byte planes of the operands
+};
+
+/// Device milliseconds from parsing to packed records.
+using DeviceModel = double (*)(const Statistics&, const DenseGroups&, const DeviceRates&);
+
+/// Rates of the first device, or of one that has not been seen.
+const DeviceRates& rates_of(const Limits& limits);
+
+double row_spread_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates);
+double pair_list_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates);
 /// Each panel takes the one of the two that suits it; judged for the product as a whole.
-double rows_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
-double small_blocks_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
-double row_rank_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
-double dense_tensor_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
-double tile_tensor_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
-double dense_tiled_ms(const Statistics& s, const Pieces& pieces, const DeviceRates& rates);
+double rows_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates);
+double small_blocks_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates);
+double row_rank_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates);
+double dense_tensor_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates);
+double tile_tensor_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates);
+double dense_tiled_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates& rates);
 
 /// The same where several devices share a product: each parses and sorts all of it.
 double shared_ms(double ms_alone, const Statistics& s, const DeviceRates& rates, std::uint32_t num_devices);

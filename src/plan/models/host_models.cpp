@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "plan/memory/packed_shape.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/memory/host_bytes.hpp"
 #include "plan/panels/dense_panels.hpp"
+#include "plan/panels/tiles.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::plan {
@@ -85,8 +85,9 @@ double likely_c_blocks(const Statistics& s) {
 /// Work of one thread, done by several of them with a queue between them and the sink.
 /// Values: unit_bytes = output of a piece of work that one worker takes. Where it is more than a buffer holds, the
 /// worker waits with each further buffer until all older pieces are through: that part is not done in parallel.
-double shared_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes,
-                 double serial_ms, double unit_bytes) {
+double shared_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes, double serial_ms,
+                 double unit_bytes) {
+  const auto& [s, limits] = p;
   // A buffer on its way to the sink: a lock, a wake-up, a system call. Measured with 16 threads on two cores and
   // buffers of one record (35 s for 1.4e6 of them); less where nothing else runs.
   constexpr double kAppendMs = 0.02;
@@ -102,7 +103,8 @@ double stored_rows(const Statistics& s) {
 }
 
 /// Multiply-adds of a pair as kernels make them: in whole registers of columns, without rows that are padding.
-double packed_terms(const Statistics& s, const Limits& limits) {
+double packed_terms(const Problem& p) {
+  const auto& [s, limits] = p;
   const PackedShape shape = packed_shape(limits.isa, s.m());
   if (!shape.interleaved || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
   const std::uint32_t lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni ? 16 : 8;
@@ -110,7 +112,8 @@ double packed_terms(const Statistics& s, const Limits& limits) {
 }
 
 /// Whether rows are summed in memory (cpu/rows/accumulator.hpp), of rows of the average length.
-bool sums_in_memory(const Statistics& s, const Limits& limits) {
+bool sums_in_memory(const Problem& p) {
+  const auto& [s, limits] = p;
   return s.num_pairs / stored_rows(s) >= least_summed_pairs(limits.isa, s.m()) * static_cast<double>(s.nb());
 }
 
@@ -134,18 +137,19 @@ double new_share(const Statistics& s) {
 }
 
 /// row-merge: larger blocks.
-double pairs_ns(const Statistics& s, const Limits& limits) {
+double pairs_ns(const Problem& p) {
+  const auto& [s, limits] = p;
   const Rates& rates = rates_of(limits.isa);
   const double wide = wide_rows(s);
   const double c_blocks = likely_c_blocks(s);
   const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
   const double uncached = 1 - std::min(1.0, kCachedBytes / std::max(1.0, s.b.num_blocks * b_block_bytes));
   const double far_share = uncached * new_share(s);
-  const bool is_summed = sums_in_memory(s, limits);
+  const bool is_summed = sums_in_memory(p);
   const double least_ns = !is_summed ? rates.ordered_ns : s.m() == 4 ? kSide4SummedNs : rates.pair_ns;
   const double wide_ns = (s.m() == 4 ? std::min(kSide4WideNs, rates.wide_pair_ns) : rates.wide_pair_ns) +
-                         packed_terms(s, limits) / rates.wide_per_ns;
-  const double pair_ns = least_ns + wide * wide_ns + (1 - wide) * packed_terms(s, limits) / rates.narrow_per_ns +
+                         packed_terms(p) / rates.wide_per_ns;
+  const double pair_ns = least_ns + wide * wide_ns + (1 - wide) * packed_terms(p) / rates.narrow_per_ns +
                          far_share * b_block_bytes * kUncachedByteNs;
   const double block_ns = is_summed ? kSummedBlockNs : s.m() <= 8 ? kOrderedBlockNs : kStripsBlockNs;
   const double c_block_ns = block_ns + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
@@ -162,7 +166,8 @@ double far_slot_ns(const Statistics& s) {
 }
 
 /// row-merge: small blocks summed in tiles.
-double tiles_ns(const Statistics& s, const Limits& limits) {
+double tiles_ns(const Problem& p) {
+  const auto& [s, limits] = p;
   constexpr double kTileLookupNs = 60;  // a block of A: the row of B lies elsewhere
   const Rates& rates = rates_of(limits.isa);
   const double c_blocks = likely_c_blocks(s);
@@ -198,19 +203,20 @@ DenseExtent dense_extent(const Statistics& s) {
           .cols = s.b_columns != 0 ? std::min<std::uint64_t>(s.b_columns, columns) : columns};
 }
 
-double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
+double row_merge_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes) {
   constexpr double kSmallestPartPairs = 1 << 13;  // a row is cut into parts of at least so many pairs
   constexpr double kFarByteNs = 0.08;             // of a record in a buffer that leaves the cache
-  const double output_bytes = likely_c_blocks(s) * static_cast<double>(output_record_bytes(s.m()));
-  const double ns = (sums_in_tiles(s.m()) ? tiles_ns(s, limits) : pairs_ns(s, limits)) +
+  const double output_bytes = likely_c_blocks(p.s) * static_cast<double>(output_record_bytes(p.s.m()));
+  const double ns = (sums_in_tiles(p.s.m()) ? tiles_ns(p) : pairs_ns(p)) +
                     (buffer_bytes > kNearBufferBytes ? output_bytes * kFarByteNs : 0);
-  const double rows = stored_rows(s);
+  const double rows = stored_rows(p.s);
   const double row_bytes = output_bytes / rows;
-  const double parts = std::max(1.0, s.num_pairs / rows / kSmallestPartPairs);
-  return shared_ms(s, limits, num_threads, buffer_bytes, ns / kNsPerMs, row_bytes / parts);
+  const double parts = std::max(1.0, p.s.num_pairs / rows / kSmallestPartPairs);
+  return shared_ms(p, num_threads, buffer_bytes, ns / kNsPerMs, row_bytes / parts);
 }
 
-double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes) {
+double dense_blas_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes) {
+  const auto& [s, limits] = p;
   const DenseExtent extent = dense_extent(s);
   const double m = extent.m;
   const double rows = static_cast<double>(extent.rows) * m;
@@ -220,12 +226,12 @@ double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_thr
   const double num_row_panels = rows / (panels.rows * m);
   const double serial_ns = rows * inner * cols / rates_of(limits.isa).dense_per_ns +
                            num_row_panels * inner * cols * kExpandNs + rows * cols * kStoreNs;
-  return shared_ms(s, limits, num_threads, buffer_bytes, serial_ns / kNsPerMs, 0);  // whole panels, then buffers
+  return shared_ms(p, num_threads, buffer_bytes, serial_ns / kNsPerMs, 0);  // whole panels, then buffers
 }
 
-double reference_ms(const Statistics& s, const Limits& limits, unsigned, std::uint64_t buffer_bytes) {
-  const double m = s.m();
-  return shared_ms(s, limits, 1, buffer_bytes, s.num_pairs * m * m * m / kReferenceTermsPerMs, 0);
+double reference_ms(const Problem& p, unsigned, std::uint64_t buffer_bytes) {
+  const double m = p.s.m();
+  return shared_ms(p, 1, buffer_bytes, p.s.num_pairs * m * m * m / kReferenceTermsPerMs, 0);
 }
 
 }  // namespace spmm::plan

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "plan/inputs/statistics.hpp"
 #include "plan/panels/dense_panels.hpp"
-#include "plan/registry.hpp"
 
 namespace spmm::plan {
 
@@ -18,9 +18,12 @@ inline constexpr std::uint64_t kNearBufferBytes = 4u << 20;
 /// it never does.
 double least_summed_pairs(Isa isa, std::uint32_t m);
 
-double row_merge_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
-double dense_blas_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
-double reference_ms(const Statistics& s, const Limits& limits, unsigned num_threads, std::uint64_t buffer_bytes);
+/// Milliseconds of the multiply stage, with output buffers of this size.
+using HostModel = double (*)(const Problem&, unsigned num_threads, std::uint64_t buffer_bytes);
+
+double row_merge_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes);
+double dense_blas_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes);
+double reference_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes);
 
 /// How many times as fast as one thread this many are.
 double parallel_speed(unsigned num_threads, const Limits& limits);

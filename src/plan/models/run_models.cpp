@@ -60,23 +60,22 @@ double output_rate(const Limits& limits) {
 }
 
 /// Seconds until the CPU has built both operands from their records.
-double build_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
+double build_seconds(const Plan& plan, const Problem& p) {
+  const auto& [s, limits] = p;
   constexpr std::uint32_t kMaxCompiledSide = 8;
   const double in = input_bytes(s.a) + input_bytes(s.b);
   const double packing = s.m() == 1 ? 0 : in / (s.m() <= kMaxCompiledSide ? kBuildBytesPerS : kBuildLoopBytesPerS);
   const double block_ns = s.m() == 1 ? kBuildNsPerElement : kBuildNsPerBlock;
-  return (static_cast<double>(s.num_blocks()) * block_ns / 1e9 + packing) /
-         parallel_speed(execution.num_threads, limits);
+  return (static_cast<double>(s.num_blocks()) * block_ns / 1e9 + packing) / parallel_speed(plan.num_threads, limits);
 }
 
 /// Seconds of a product on the CPU but for its start.
-double cpu_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double in, double out) {
-  const double kernel_s = execution.predicted_ms / 1e3;
-  const double speed = parallel_speed(execution.num_threads, limits);
+double cpu_seconds(const Plan& plan, const Problem& p, double in, double out) {
+  const double kernel_s = plan.predicted_ms / 1e3;
+  const double speed = parallel_speed(plan.num_threads, p.limits);
   // The threads that multiply and those that write share the cores.
-  const double writing = std::max(out / output_rate(limits) - kernel_s, out / kCoreWriteBytesPerS / speed);
-  return read_seconds(in, limits) + build_seconds(execution, s, limits) + kernel_s +
-         (limits.discards_result ? 0 : writing);
+  const double writing = std::max(out / output_rate(p.limits) - kernel_s, out / kCoreWriteBytesPerS / speed);
+  return read_seconds(in, p.limits) + build_seconds(plan, p) + kernel_s + (p.limits.discards_result ? 0 : writing);
 }
 
 }  // namespace
@@ -97,29 +96,32 @@ double pick_seconds(double num_records, double num_picked) {
   return (num_records * kPassNsPerRecord + num_picked * kPickNsPerRecord) / 1e9;
 }
 
-double count_seconds(const Statistics& s, const Limits& limits) {
+double count_seconds(const Problem& p) {
+  const auto& [s, limits] = p;
   return static_cast<double>(s.num_blocks()) * kCountNsPerBlock / 1e9 / parallel_speed(limits.num_threads, limits);
 }
 
-double sort_seconds(const Statistics& s, const Limits& limits) {
+double sort_seconds(const Problem& p) {
+  const auto& [s, limits] = p;
   const double bytes = input_bytes(s.a) + input_bytes(s.b);
   return (static_cast<double>(s.num_blocks()) * kSortNsPerBlock / 1e9 + bytes / kSortBytesPerS) /
          parallel_speed(limits.num_threads, limits);
 }
 
-double start_seconds(const Execution& execution, const Limits& limits) {
-  if (execution.backend != Backend::cuda || !limits.device) return 0;
+double start_seconds(const Plan& plan, const Limits& limits) {
+  if (plan.backend != Backend::cuda || !limits.device) return 0;
   double start_s = limits.device->start_s;
   for (const DeviceLimits& other : limits.more_devices) start_s += other.start_s;
   return start_s;
 }
 
-double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes) {
+double product_seconds(const Plan& plan, const Problem& p, double kept_bytes) {
+  const auto& [s, limits] = p;
   const double in = input_bytes(s.a) + input_bytes(s.b) - kept_bytes;
   const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
-  if (execution.backend == Backend::cuda) {
+  if (plan.backend == Backend::cuda) {
     const std::uint32_t num_devices = limits.num_devices();
-    const double kernel_s = execution.predicted_ms / 1e3;
+    const double kernel_s = plan.predicted_ms / 1e3;
     const double read_s = read_seconds(in, limits);
     const double file_s = limits.discards_result ? 0 : out / output_rate(limits);
     const double link = limits.device ? limits.device->transfer_bytes_per_ms * 1e3 : kReadBytesPerS;
@@ -128,20 +130,21 @@ double product_seconds(const Execution& execution, const Statistics& s, const Li
     return reading + overlapped(std::max(kernel_s, writing), std::min(kernel_s, writing)) +
            (num_devices - 1) * kSharingS;
   }
-  return kCpuStartS + cpu_seconds(execution, s, limits, in, out);
+  return kCpuStartS + cpu_seconds(plan, p, in, out);
 }
 
-double slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits) {
-  if (execution.backend == Backend::cuda) return product_seconds(execution, s, limits);
-  return product_seconds(execution, s, limits) - (kCpuStartS - kSlabStartS);
+double slab_seconds(const Plan& plan, const Problem& p) {
+  if (plan.backend == Backend::cuda) return product_seconds(plan, p);
+  return product_seconds(plan, p) - (kCpuStartS - kSlabStartS);
 }
 
-double sorted_slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double num_ranges) {
+double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges) {
+  const auto& [s, limits] = p;
   const double in = input_bytes(s.a) + input_bytes(s.b);
   const double handling =
       num_ranges * kRangeS + static_cast<double>(s.num_blocks()) * kSortedBlockNs / 1e9 + in / kSortedBytesPerS;
-  return slab_seconds(execution, s, limits) + handling / parallel_speed(execution.num_threads, limits) -
-         (1 - kReusedShare) * (read_seconds(in, limits) + build_seconds(execution, s, limits));
+  return slab_seconds(plan, p) + handling / parallel_speed(plan.num_threads, limits) -
+         (1 - kReusedShare) * (read_seconds(in, limits) + build_seconds(plan, p));
 }
 
 }  // namespace spmm::plan

@@ -1,7 +1,8 @@
 // How long a whole run would take: start of the device, reading, transfer, product, writing. Pure functions.
 #pragma once
 
-#include "plan/execution.hpp"
+#include "plan/inputs/statistics.hpp"
+#include "spmm/plan.hpp"
 
 namespace spmm::plan {
 
@@ -13,19 +14,19 @@ inline constexpr double kDeviceStartS = 0.35;
 /// Source: two H200s: contexts 0.1 s each, whether started in turn or at once.
 inline constexpr double kMoreDeviceStartS = 0.1;
 
-/// Seconds of one product at once, from an execution with predicted_ms. Without the start of the device.
+/// Seconds of one product at once, from a plan with predicted_ms. Without the start of the device.
 /// Values: kept_bytes = of input records that a device holds already.
-double product_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double kept_bytes = 0);
+double product_seconds(const Plan& plan, const Problem& p, double kept_bytes = 0);
 
 /// The same of the product of two slabs that read no records but their own, one of many.
-double slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits);
+double slab_seconds(const Plan& plan, const Problem& p);
 
 /// The same if slabs are read from a scratch file, in memory that the slab before had.
 /// Values: num_ranges = of records of B that lie together.
-double sorted_slab_seconds(const Execution& execution, const Statistics& s, const Limits& limits, double num_ranges);
+double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges);
 
 /// Seconds until a device can be used; 0 on the CPU.
-double start_seconds(const Execution& execution, const Limits& limits);
+double start_seconds(const Plan& plan, const Limits& limits);
 
 /// Seconds to read so many bytes of input from the page cache.
 double read_seconds(double bytes, const Limits& limits);
@@ -34,10 +35,10 @@ double read_seconds(double bytes, const Limits& limits);
 double pick_seconds(double num_records, double num_picked);
 
 /// Seconds to find out what slabs of A meet of B.
-double count_seconds(const Statistics& s, const Limits& limits);
+double count_seconds(const Problem& p);
 
 /// Seconds to sort both operands into a scratch file.
-double sort_seconds(const Statistics& s, const Limits& limits);
+double sort_seconds(const Problem& p);
 
 /// Seconds to merge so many bytes of kept results and hand them on.
 double merge_seconds(double bytes);

@@ -185,7 +185,7 @@ TEST_CASE("writers count as the stage write") {
   const std::vector<std::byte> bytes(100);
   {
     io::SliceWriters writers(
-        2, 10, [](const io::Piece&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, &clock);
+        2, 10, [](const io::SlicePiece&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, &clock);
     writers.push({.offset = 0, .bytes = bytes, .release = ReleaseOnce([] {})});
     writers.drain();
   }

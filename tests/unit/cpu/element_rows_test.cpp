@@ -17,7 +17,7 @@
 namespace spmm::test {
 namespace {
 
-cpu::Operand build(const BlockMatrix& matrix) {
+cpu::PackedOperand build(const BlockMatrix& matrix) {
   StageClock clock;
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
@@ -84,7 +84,7 @@ TEST_CASE("cpu: elements in rows of every length come into order") {
     for (const std::string& isa : available_isas()) {
       INFO(isa << ", " << stride);
       const ForcedIsa forced(isa);
-      const cpu::Operand operand = build(matrix);
+      const cpu::PackedOperand operand = build(matrix);
       std::vector<std::size_t> order(matrix.index.size());
       std::iota(order.begin(), order.end(), std::size_t{0});
       std::sort(order.begin(), order.end(), [&](auto x, auto y) { return matrix.index[x] < matrix.index[y]; });

@@ -5,7 +5,7 @@
 #include "cpu/operands/prepared.hpp"
 #include "cpu/rows/arithmetic.hpp"
 #include "cpu/simd/kernels.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"

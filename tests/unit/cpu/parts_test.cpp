@@ -22,15 +22,15 @@ TEST_CASE("cpu: radix sort is stable and looks at the given bits only") {
   for (const std::size_t size : {0u, 1u, 2u, 1000u, 100'000u}) {
     for (const auto& [first, last] : {std::pair{0u, 64u}, {0u, 1u}, {5u, 30u}, {32u, 64u}}) {
       for (const unsigned num_threads : {1u, 3u}) {
-        std::vector<cpu::Keyed> items(size);
+        std::vector<cpu::SortItem> items(size);
         for (std::size_t x = 0; x < size; ++x) items[x] = {.key = random(), .value = static_cast<std::uint32_t>(x)};
-        const auto bits = [first = first, last = last](const cpu::Keyed& item) {
+        const auto bits = [first = first, last = last](const cpu::SortItem& item) {
           return (item.key << (64 - last)) >> (64 - last) >> first;
         };
         auto expected = items;
         std::stable_sort(expected.begin(), expected.end(),
                          [&](const auto& x, const auto& y) { return bits(x) < bits(y); });
-        std::vector<cpu::Keyed> scratch(size);
+        std::vector<cpu::SortItem> scratch(size);
         cpu::radix_sort(items, scratch.data(), first, last, num_threads);
         CHECK(std::equal(items.begin(), items.end(), expected.begin(),
                          [](const auto& x, const auto& y) { return x.key == y.key && x.value == y.value; }));
@@ -46,8 +46,8 @@ TEST_CASE("cpu: units cover every row and column once, in order") {
     for (const std::uint32_t nb : {1u, 64u, 1000u, 0xFFFF'FFFFu}) {
       for (const std::uint64_t buffer_records : {1u, 100u, 1'000'000u}) {
         const std::vector<std::uint32_t> borders = {0, static_cast<std::uint32_t>(pairs.size())};
-        cpu::UnitMaker maker(pairs, borders, nb, buffer_records, 2);
-        cpu::Unit unit;
+        cpu::RowUnitMaker maker(pairs, borders, nb, buffer_records, 2);
+        cpu::RowUnit unit;
         std::uint32_t row = 0;
         std::uint32_t col = 0;
         bool in_order = true;

@@ -20,7 +20,7 @@ namespace {
 
 const ProgressFn kNoProgress;
 
-cpu::Operand build(const BlockMatrix& matrix, unsigned num_threads) {
+cpu::PackedOperand build(const BlockMatrix& matrix, unsigned num_threads) {
   StageClock clock;
   const Run run{.clock = clock, .on_progress = kNoProgress, .cancel = nullptr, .num_threads = num_threads};
   const MemorySource source(matrix, "a.bin");
@@ -29,7 +29,7 @@ cpu::Operand build(const BlockMatrix& matrix, unsigned num_threads) {
 }
 
 /// Whether the operand holds the blocks in order of (i, j), each row once.
-bool is_sorted_operand(const BlockMatrix& matrix, const cpu::Operand& operand) {
+bool is_sorted_operand(const BlockMatrix& matrix, const cpu::PackedOperand& operand) {
   std::vector<std::size_t> order(matrix.index.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto key = [&](std::size_t x) { return std::uint64_t{matrix.index[x].i} << 32 | matrix.index[x].j; };

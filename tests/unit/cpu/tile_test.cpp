@@ -1,5 +1,5 @@
 // Small blocks in tiles: layout of B, bounds of the sums, windows of columns, sorted tiles.
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -58,8 +58,7 @@ plan::Execution decide_within(const plan::Statistics& s, const Allowed& allowed)
   e.num_a_slabs = slabs_for(s.a, s.a_slab_blocks, allowed.a_blocks);
   e.num_b_slabs = slabs_for(s.b, s.b_slab_blocks, allowed.b_blocks);
   e.kept_bytes = allowed.kept_bytes;
-  if (e.num_a_slabs == 0 || e.num_b_slabs == 0)
-    e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory"};
+  if (e.num_a_slabs == 0 || e.num_b_slabs == 0) e.refusal = plan::host_memory_refusal(0);
   return e;
 }
 

@@ -15,8 +15,8 @@
 namespace {
 
 using spmm::ReleaseOnce;
-using spmm::io::Piece;
 using spmm::io::Slice;
+using spmm::io::SlicePiece;
 using spmm::io::SliceQueue;
 
 constexpr std::array<std::byte, 100> kBytes{};
@@ -29,7 +29,7 @@ void push(SliceQueue& queue, std::uint32_t file, std::uint64_t offset, std::size
 
 /// What the next piece is: "file@offset".
 std::string take(SliceQueue& queue) {
-  const std::optional<Piece> piece = queue.try_pop();
+  const std::optional<SlicePiece> piece = queue.try_pop();
   return piece ? std::to_string(piece->slice->file) + "@" + std::to_string(piece->offset) : "nothing";
 }
 

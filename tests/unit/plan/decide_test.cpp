@@ -68,7 +68,7 @@ TEST_CASE("each kernel that is named is decided for, or refused as data") {
     CHECK(e.predicted_s > 0);
     limits.host_bytes = 1000;
     const plan::Execution none = plan::decide(s, limits);  // does not throw
-    CHECK(none.refusal.kind == plan::Refusal::Kind::memory);
+    CHECK(none.refusal.lacks_memory());
     CHECK_THROWS_AS(plan::throw_if_refused(none), OutOfMemory);
   }
 }
@@ -220,7 +220,7 @@ TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, an
   CHECK(planes(16'384) == 2);
   const auto shape = [&](std::uint32_t max_element) {
     const plan::Statistics s = counted(evenly_spread(32'768, 8, 1e4, max_element));
-    return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), s, limits);
+    return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), {s, limits});
   };
   CHECK(shape(16'383).predicted_ms < 0.8 * shape(16'384).predicted_ms);
   std::uint64_t too_little = 0;
@@ -359,7 +359,7 @@ TEST_CASE("a backend on which the product does not fit is left to the other one"
   plan::Limits limits = large_machine();
   limits.backend = Backend::automatic;
   limits.host_bytes = 1'000;
-  CHECK(plan::decide(s, limits).refusal.what == plan::kHostMemory);
+  CHECK(plan::decide(s, limits).refusal.kind == plan::Refusal::Kind::host_memory);
   limits = large_machine();
   limits.backend = Backend::automatic;
   limits.device->bytes = 1'000;
@@ -377,7 +377,7 @@ TEST_CASE("padded blocks are counted as they lie on the device") {
     const plan::Statistics whole = evenly_spread(160'000, 16, 1e6, 2047);
     const auto without_c_blocks = [&](const plan::Statistics& of) {
       const plan::Execution e = plan::decide(of, limits);
-      return e.device_need_bytes - e.max_c_blocks * plan::tile_device_bytes(of.m());
+      return e.device_need_bytes - e.max_c_blocks * plan::panel_c_block_bytes(of.m());
     };
     const bool pads = id != KernelId::two_pointer;
     CHECK((without_c_blocks(s) == without_c_blocks(whole)) == pads);

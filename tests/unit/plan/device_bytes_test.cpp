@@ -241,7 +241,7 @@ void multiply(Mirror& memory, const plan::Execution& e, const plan::Statistics& 
     if (panel.max_row_pairs > kernels::kSplitKPairs) split = std::max(split, panel.num_pairs / kernels::kSplitKPairs);
   }
   memory.take("packed", (e.panels.size() > 1 ? 2 : 1) * tiles * output_record_bytes(s.m()));
-  if (kernel.fills_tiles) {
+  if (kernel.writes_all_c_blocks) {
     memory.take("tiles", tiles * (4 * m * m + 1 + 4) + library_bytes(tiles));
     if (kernel.b_by_columns) memory.take("list", 3 * 8 * listed + 4 + (listed == 0 ? 0 : library_bytes(listed)));
   } else {

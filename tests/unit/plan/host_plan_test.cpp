@@ -38,7 +38,7 @@ double best_ms(const plan::Statistics& s, const plan::Limits& limits) {
     for (std::uint64_t buffers = threads + 1; buffers <= 2 * threads + 2; ++buffers) {
       for (std::uint64_t bytes = record; bytes <= 8u << 20; bytes = std::max(bytes + record, bytes / 8 * 9)) {
         if (need.total(threads, buffers, bytes) > limits.host_bytes) break;
-        best = std::min(best, kernel.host_ms(s, limits, threads, bytes));
+        best = std::min(best, kernel.host_ms({s, limits}, threads, bytes));
       }
     }
   }

@@ -11,7 +11,7 @@
 
 #include "base/records/splitting_sink.hpp"
 #include "engine/output_checks.hpp"
-#include "plan/statistics.hpp"
+#include "plan/inputs/statistics.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"

@@ -26,12 +26,13 @@ constexpr std::uint64_t kMostA = 30'000;
 constexpr std::uint64_t kMostB = 60'000;
 
 /// Slabs of at most so many blocks fit.
-plan::Execution small_slabs(const plan::Statistics& s, const plan::Limits& limits) {
+plan::Execution small_slabs(const plan::Problem& p) {
+  const auto& [s, limits] = p;
   plan::Execution e;
   e.backend = Backend::cpu;
   e.host_limit_bytes = limits.host_bytes;
   if (s.a.num_blocks > kMostA || s.b.num_blocks > kMostB) {
-    e.refusal = {.kind = plan::Refusal::Kind::memory, .what = "host memory", .need_bytes = s.num_blocks()};
+    e.refusal = plan::host_memory_refusal(s.num_blocks());
   }
   return e;
 }
@@ -40,20 +41,20 @@ plan::Execution small_slabs(const plan::Statistics& s, const plan::Limits& limit
 
 TEST_CASE("slabs of A come alone where that is enough, and no more than are needed") {
   const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
-  const plan::Execution rows = plan::decide_slabs(evenly_spread(1u << 20, 8, 60'000), limits, small_slabs);
+  const plan::Execution rows = plan::decide_slabs({evenly_spread(1u << 20, 8, 60'000), limits}, small_slabs);
   CHECK(rows.num_a_slabs == 2);
   CHECK(rows.num_b_slabs == 1);
   CHECK(rows.kept_bytes == 0);
   CHECK(rows.predicted_s > 0);
   // Few blocks in a block row: a slab of A meets few of B's. Many: it meets nearly all of them.
-  const plan::Execution needed = plan::decide_slabs(evenly_spread(1u << 20, 8, 240'000), limits, small_slabs);
+  const plan::Execution needed = plan::decide_slabs({evenly_spread(1u << 20, 8, 240'000), limits}, small_slabs);
   CHECK(needed.num_a_slabs == 8);
   CHECK(needed.num_b_slabs == 1);
-  const plan::Execution both = plan::decide_slabs(evenly_spread(1u << 15, 8, 240'000), limits, small_slabs);
+  const plan::Execution both = plan::decide_slabs({evenly_spread(1u << 15, 8, 240'000), limits}, small_slabs);
   CHECK(both.num_a_slabs == 8);
   CHECK(both.num_b_slabs == 4);
   const plan::Statistics large = evenly_spread(1u << 20, 8, 1e8);
-  const plan::Execution none = plan::decide_slabs(large, limits, small_slabs);
+  const plan::Execution none = plan::decide_slabs({large, limits}, small_slabs);
   CHECK(none.is_refused());
   // Of the smallest slabs, not of the whole; half of it for results that wait.
   CHECK(none.refusal.need_bytes == 2 * (2 * 1'562'500) - 1 + plan::slab_list_bytes(large.a, large.b));
@@ -62,7 +63,7 @@ TEST_CASE("slabs of A come alone where that is enough, and no more than are need
 TEST_CASE("a slab holds the share of its count, rounded up") {
   const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
   // Two slabs of 60,001 blocks: one of them is a block too large.
-  const plan::Execution rows = plan::decide_slabs(evenly_spread(1u << 20, 8, 60'001), limits, small_slabs);
+  const plan::Execution rows = plan::decide_slabs({evenly_spread(1u << 20, 8, 60'001), limits}, small_slabs);
   CHECK(rows.num_a_slabs == 3);
   CHECK(rows.num_b_slabs == 1);
 }
@@ -75,7 +76,7 @@ TEST_CASE("from four cores on files are written through mappings") {
   e.backend = Backend::cuda;
   const auto seconds = [&](unsigned num_cores) {
     limits.num_cores = num_cores;
-    return plan::product_seconds(e, s, limits);
+    return plan::product_seconds(e, {s, limits});
   };
   CHECK(seconds(4) < 0.5 * seconds(3));
   CHECK(seconds(5) == Approx(seconds(4)).epsilon(0.01));
@@ -147,28 +148,28 @@ TEST_CASE("what slabs of A need of B is taken from the indices where they are kn
     s.b_slab_blocks.push_back((240'000 + count - 1) / count);
     s.needed_b_blocks.push_back((240'000 + count - 1) / count);  // as of a band
   }
-  const plan::Execution band = plan::decide_slabs(s, limits, small_slabs);
+  const plan::Execution band = plan::decide_slabs({s, limits}, small_slabs);
   CHECK(band.num_a_slabs == 8);
   CHECK(band.num_b_slabs == 1);
   CHECK(band.kept_bytes == 0);
   CHECK(band.expected_pairs == s.num_pairs);
   std::fill(s.needed_b_blocks.begin(), s.needed_b_blocks.end(), 240'000);
-  CHECK(plan::decide_slabs(s, limits, small_slabs).num_b_slabs > 1);
+  CHECK(plan::decide_slabs({s, limits}, small_slabs).num_b_slabs > 1);
 }
 
 TEST_CASE("exact sizes of slabs replace equal shares, in the same function") {
   const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
   plan::Statistics s = evenly_spread(1u << 20, 8, 60'000);
-  const plan::Execution expected = plan::decide_slabs(s, limits, small_slabs);
+  const plan::Execution expected = plan::decide_slabs({s, limits}, small_slabs);
   for (const std::uint32_t count : plan::kSlabCounts) {
     s.a_slab_blocks.push_back((60'000 + count - 1) / count);
     s.b_slab_blocks.push_back((60'000 + count - 1) / count);
   }
-  CHECK((plan::decide_slabs(s, limits, small_slabs) == expected));
+  CHECK((plan::decide_slabs({s, limits}, small_slabs) == expected));
   s.a_slab_blocks[1] = kMostA + 1;  // two slabs are uneven: three
-  CHECK(plan::decide_slabs(s, limits, small_slabs).num_a_slabs == 3);
+  CHECK(plan::decide_slabs({s, limits}, small_slabs).num_a_slabs == 3);
   std::fill(s.a_slab_blocks.begin(), s.a_slab_blocks.end(), 60'000);  // one block row
-  CHECK(plan::decide_slabs(s, limits, small_slabs).is_refused());
+  CHECK(plan::decide_slabs({s, limits}, small_slabs).is_refused());
 }
 
 TEST_CASE("more memory never makes a run slower as it is predicted, and the division is the best of all") {

@@ -174,7 +174,7 @@ TEST_CASE("dense panels and groups stay within the free memory") {
   constexpr std::uint32_t kNb = 8192;
   constexpr std::uint32_t kM = 4;
   constexpr std::uint64_t kAll = std::uint64_t{kNb} * kNb;
-  const std::uint64_t tile = plan::dense_tile_device_bytes(kM);
+  const std::uint64_t tile = plan::dense_panel_c_block_bytes(kM);
   CHECK(plan::dense_panel_blocks(kNb, tile, kAll, std::uint64_t{100} << 30) == kAll);
   CHECK(plan::dense_panel_blocks(kNb, tile, kNb - 1, std::uint64_t{100} << 30) == 0);
   CHECK(plan::dense_panel_blocks(kNb, tile, kAll, 1000) == 0);

@@ -80,9 +80,9 @@ Demand JobModel::decide_demand(const JobShape& shape, const JobOptions& options)
     if (fits_gpu) demand.gpu_bytes = bytes_of(e);
     if (fits_gpu && !e.is_in_slabs()) {
       const plan::Limits limits = limits_of(Backend::cuda, options.kernel, num_gpu_threads_);
-      const double all_s = plan::product_seconds(e, expected, limits);
-      demand.kept_a_s = all_s - plan::product_seconds(e, expected, limits, plan::input_bytes(shape.a));
-      demand.kept_b_s = all_s - plan::product_seconds(e, expected, limits, plan::input_bytes(shape.b));
+      const double all_s = plan::product_seconds(e, {expected, limits});
+      demand.kept_a_s = all_s - plan::product_seconds(e, {expected, limits}, plan::input_bytes(shape.a));
+      demand.kept_b_s = all_s - plan::product_seconds(e, {expected, limits}, plan::input_bytes(shape.b));
     }
   }
   if (fits_cpu && !fits_gpu) demand.gpu_s = kNowhereS;

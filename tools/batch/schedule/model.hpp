@@ -8,7 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "plan/statistics.hpp"
+#include "plan/inputs/statistics.hpp"
 #include "tools/batch/list/jobs.hpp"
 #include "tools/batch/schedule/schedule.hpp"
 

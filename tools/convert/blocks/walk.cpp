@@ -46,7 +46,7 @@ void BlockWalk::build_index() {
     at_ = found;
     if (!ordered) order_.push_back({.at = cut_.transposed ? swapped(found) : found, .record = r});
   }
-  std::sort(order_.begin(), order_.end(), [](const Place& x, const Place& y) { return x.at < y.at; });
+  std::sort(order_.begin(), order_.end(), [](const RecordPlace& x, const RecordPlace& y) { return x.at < y.at; });
   for (std::size_t p = 1; p < order_.size(); ++p) {
     if (order_[p].at != order_[p - 1].at) continue;
     const auto [first, second] = std::minmax(order_[p - 1].record, order_[p].record);

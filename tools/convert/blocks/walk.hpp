@@ -43,7 +43,7 @@ class BlockWalk {
   [[nodiscard]] std::uint32_t m() const { return m_; }
 
  private:
-  struct Place {
+  struct RecordPlace {
     BlockIndex at;
     std::uint64_t record;
   };
@@ -56,7 +56,7 @@ class BlockWalk {
   const MatrixFile& matrix_;
   MatrixCut cut_;
   std::uint32_t m_;
-  std::vector<Place> order_;  ///< empty: the records are in order
+  std::vector<RecordPlace> order_;  ///< empty: the records are in order
   std::uint64_t next_ = 0;
   BlockIndex at_;
   std::vector<std::uint32_t> elements_;

@@ -35,7 +35,7 @@ struct Side4 {
   static constexpr std::uint32_t kRunPairs = 0xFFFF'FFFFu;
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     // The lane of row r takes the two elements 2t, 2t + 1 of that row of A four times.
     const __m256i first = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
     __m256i low[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -86,13 +86,13 @@ struct Strips {
   static constexpr std::uint32_t kStripCols = 8;
 
   /// Where a strip lies in a block.
-  struct Place {
+  struct StripCorner {
     std::uint32_t row;
     std::uint32_t col;
   };
 
   template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
-  static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, const Place& place,
+  static void run_strip(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const StripCorner& place,
                         const std::uint32_t* row_sums, std::uint32_t* out) {
     const std::size_t inner = kSide == 8 ? kSide : kM != 0 ? (kM + 1) / 2 * 2 : x.shape.inner;
     const std::size_t used_inner = kM != 0 ? kM : inner;  // what follows is padding
@@ -134,8 +134,8 @@ struct Strips {
 
   /// Strips from the kStrip-th one on.
   template <bool kWide, std::uint32_t kM, std::uint32_t kStrip>
-  static void run_strips(const Operands& x, const PairRef* pairs, std::uint32_t count, const std::uint32_t* row_sums,
-                         std::uint32_t* out) {
+  static void run_strips(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
+                         const std::uint32_t* row_sums, std::uint32_t* out) {
     constexpr std::uint32_t kNumStrips = (kM - 1) / kMaxStripRows + 1;
     constexpr std::uint32_t kRow = kStrip * kM / kNumStrips;
     constexpr std::uint32_t kRows = (kStrip + 1) * kM / kNumStrips - kRow;
@@ -146,7 +146,7 @@ struct Strips {
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     const std::uint32_t rows = kSide != 0 ? kSide : x.shape.rows;
     alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
     if constexpr (kWide) sum_rows(x, pairs, count, rows, row_sums.data());
@@ -166,7 +166,7 @@ struct Strips {
 
   /// Sums straight into a record, which has no padding; whether one is not zero.
   template <bool kWide, std::uint32_t kM>
-  requires(kM != 0 && kM == kSide) static bool run_and_store(const Operands& x, const PairRef* pairs,
+  requires(kM != 0 && kM == kSide) static bool run_and_store(const PackedBlocks& x, const PairRef* pairs,
                                                              std::uint32_t count, std::byte* out) {
     run<kWide, kM>(x, pairs, count, reinterpret_cast<std::uint32_t*>(out));
     __m256i any = _mm256_setzero_si256();

@@ -41,7 +41,7 @@ struct Side4 {
   static constexpr std::uint32_t kRunPairs = kNoRunLimit;
 
   template <bool kWide>
-  [[gnu::always_inline]] static __m512i sum(const Operands& x, const PairRef* pairs, std::uint32_t count) {
+  [[gnu::always_inline]] static __m512i sum(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count) {
     // Lane r takes the two elements 2t, 2t + 1 of row r of A four times.
     const __m512i spread0 = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
     const __m512i spread1 = _mm512_add_epi32(spread0, _mm512_set1_epi32(1));
@@ -79,13 +79,13 @@ struct Side4 {
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     _mm512_store_si512(out, sum<kWide>(x, pairs, count));
   }
 
   /// Sums straight into a record; whether one is not zero.
   template <bool kWide, std::uint32_t kM>
-  [[gnu::always_inline]] static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count,
+  [[gnu::always_inline]] static bool run_and_store(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
                                                    std::byte* out) {
     static_assert(kM == kSide);
     const __m512i sums = sum<kWide>(x, pairs, count);
@@ -119,7 +119,7 @@ struct Side8 {
   }
 
   template <bool kWide, std::uint32_t kM>
-  [[gnu::always_inline]] static Sums8 sum(const Operands& x, const PairRef* pairs, std::uint32_t count) {
+  [[gnu::always_inline]] static Sums8 sum(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count) {
     Sums8 low;
     Sums8 high;
     low.clear();
@@ -154,13 +154,13 @@ struct Side8 {
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     sum<kWide, kM>(x, pairs, count).store(out);
   }
 
   /// Sums straight into a record; whether one is not zero.
   template <bool kWide, std::uint32_t kM>
-  [[gnu::always_inline]] static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count,
+  [[gnu::always_inline]] static bool run_and_store(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
                                                    std::byte* out) {
     static_assert(kM == 7 || kM == 8);
     const Sums8 sums = sum<kWide, kM>(x, pairs, count);
@@ -185,7 +185,8 @@ struct Side6 {
 
   /// Sums of rows 2r, 2r + 1. Shapes: out [kRowPairs].
   template <bool kWide>
-  [[gnu::always_inline]] static void sum(const Operands& x, const PairRef* pairs, std::uint32_t count, __m512i* out) {
+  [[gnu::always_inline]] static void sum(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
+                                         __m512i* out) {
     __m512i high[kRowPairs];
     __m256i row_sums = _mm256_setzero_si256();
     for (std::uint32_t r = 0; r < kRowPairs; ++r) out[r] = high[r] = _mm512_setzero_si512();
@@ -225,7 +226,7 @@ struct Side6 {
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     __m512i rows[kRowPairs];
     sum<kWide>(x, pairs, count, rows);
     for (std::uint32_t r = 0; r < kRowPairs; ++r) _mm512_store_si512(out + 16 * r, rows[r]);
@@ -233,7 +234,7 @@ struct Side6 {
 
   /// Sums straight into a record; whether one is not zero.
   template <bool kWide, std::uint32_t kM>
-  [[gnu::always_inline]] static bool run_and_store(const Operands& x, const PairRef* pairs, std::uint32_t count,
+  [[gnu::always_inline]] static bool run_and_store(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
                                                    std::byte* out) {
     static_assert(kM == 5 || kM == 6);
     __m512i rows[kRowPairs];
@@ -310,13 +311,13 @@ struct Strips {
   static constexpr std::uint32_t kMaxStripRows = 8;
 
   /// Where a strip lies in a block.
-  struct Place {
+  struct StripCorner {
     std::uint32_t row;
     std::uint32_t col;
   };
 
   template <bool kWide, class Columns, std::uint32_t kM, std::uint32_t kRows>
-  static void run_strip(const Operands& x, const PairRef* pairs, std::uint32_t count, const Place& place,
+  static void run_strip(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const StripCorner& place,
                         const std::uint32_t* row_sums, std::uint32_t* out) {
     using Register = typename Columns::Register;
     const std::size_t inner = kM != 0 ? (kM + 1) / 2 * 2 : x.shape.inner;
@@ -359,8 +360,8 @@ struct Strips {
 
   /// A strip of so many rows.
   template <bool kWide, class Columns>
-  static void run_rows(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t num_rows,
-                       const Place& place, const std::uint32_t* row_sums, std::uint32_t* out) {
+  static void run_rows(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t num_rows,
+                       const StripCorner& place, const std::uint32_t* row_sums, std::uint32_t* out) {
     switch (num_rows) {
       case 4:
         return run_strip<kWide, Columns, 0, 4>(x, pairs, count, place, row_sums, out);
@@ -376,7 +377,7 @@ struct Strips {
   }
 
   template <bool kWide, std::uint32_t kM>
-  static void run(const Operands& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
     const PackedShape& shape = x.shape;
     alignas(64) std::array<std::uint32_t, kMaxRows> row_sums;
     if constexpr (kWide) sum_rows(x, pairs, count, shape.rows, row_sums.data());
@@ -389,7 +390,7 @@ struct Strips {
     }
     const std::uint32_t num_strips = (shape.m - 1) / kMaxStripRows + 1;
     for (std::uint32_t strip = 0; strip < num_strips; ++strip) {
-      Place place{.row = strip * shape.m / num_strips, .col = 0};
+      StripCorner place{.row = strip * shape.m / num_strips, .col = 0};
       const std::uint32_t num_rows = (strip + 1) * shape.m / num_strips - place.row;
       for (; place.col + Columns16::kCount <= shape.cols; place.col += Columns16::kCount) {
         run_rows<kWide, Columns16>(x, pairs, count, num_rows, place, row_sums.data(), out);

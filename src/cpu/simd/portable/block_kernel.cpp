@@ -22,7 +22,7 @@ void add_product(Sums& sums, const std::uint16_t* a, const std::uint16_t* b, std
   }
 }
 
-std::byte* multiply_c_blocks(const Operands& x, const CBlockList& list, std::byte* out) {
+std::byte* multiply_c_blocks(const PackedBlocks& x, const CBlockList& list, std::byte* out) {
   const std::uint32_t m = x.shape.m;
   const std::size_t elements = std::size_t{m} * m;
   Sums sums;

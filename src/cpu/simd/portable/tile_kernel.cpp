@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "cpu/simd/tile_kernel.hpp"
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cpu {

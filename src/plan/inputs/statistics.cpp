@@ -1,9 +1,10 @@
-#include "plan/statistics.hpp"
+// Expected statistics from headers, and limits from what the machine has.
+#include "plan/inputs/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "plan/memory/tiles.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm::plan {
 
@@ -61,10 +62,6 @@ bool Limits::has_dense_tensor() const {
   return device && device->has_dense_tensor &&
          std::all_of(more_devices.begin(), more_devices.end(),
                      [](const auto& other) { return other.has_dense_tensor; });
-}
-
-const DeviceRates& Limits::rates() const {
-  return device_rates(device ? device->capability : kUnseenCapability);
 }
 
 }  // namespace spmm::plan

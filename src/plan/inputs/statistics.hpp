@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "plan/machine.hpp"
-#include "plan/memory/tile_plan.hpp"
-#include "plan/models/device_rates.hpp"
+#include "plan/inputs/machine.hpp"
 #include "plan/panels/panels.hpp"
+#include "plan/panels/tile_panels.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/types.hpp"
 
@@ -62,7 +61,7 @@ struct Statistics {
   std::uint32_t c_columns_end =
       0;                       ///< CUDA: block columns of B up to the last such; expected: from a sample; 0 = not known
   double c_rows = 0;           ///< block rows of C, from a sample; 0 = not known
-  double tile_pairs = 0;       ///< tiles of B that blocks of A meet (plan/memory/tiles.hpp); 0 = there are none
+  double tile_pairs = 0;       ///< tiles of B that blocks of A meet (plan/panels/tiles.hpp); 0 = there are none
   double likely_c_blocks = 0;  ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
   double wide_share = 1;               ///< rows of C that meet an element of more than 15 bits; exact, CPU: estimated
@@ -106,6 +105,7 @@ struct DeviceLimits {
 struct Limits {
   Backend backend = Backend::automatic;    ///< asked for, or chosen before
   std::string why_backend{};               ///< why it was chosen before; empty: it was asked for
+  bool gpu_failed = false;                 ///< a GPU that is there could not be used
   std::optional<BackendTimes> compared{};  ///< it was chosen before, from these times
   std::optional<KernelId> kernel{};        ///< asked for; nothing = the fastest
   bool force = false;                      ///< no limit on the launches of host-driven
@@ -128,8 +128,12 @@ struct Limits {
   /// What each of the devices has at least. Values: device is set.
   [[nodiscard]] std::uint64_t device_bytes() const;
   [[nodiscard]] bool has_dense_tensor() const;
-  /// Of the first device, or of one that has not been seen.
-  [[nodiscard]] const DeviceRates& rates() const;
+};
+
+/// What a decision is about.
+struct Problem {
+  const Statistics& s;
+  const Limits& limits;
 };
 
 /// Limits of a product on this machine. num_threads = 0: all cores.

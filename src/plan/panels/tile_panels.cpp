@@ -1,15 +1,11 @@
-#include "plan/memory/tile_plan.hpp"
+// How panels of tile-tensor are cut from the counted tiles.
+#include "plan/panels/tile_panels.hpp"
 
 #include <algorithm>
-
-#include "plan/memory/device_bytes.hpp"
 
 namespace spmm::plan {
 namespace {
 
-constexpr std::uint64_t kWord = sizeof(std::uint32_t);
-constexpr std::uint64_t kPlacedTile = 2 * kWord;
-constexpr std::uint64_t kTask = 8 * kWord;
 constexpr std::uint64_t kMostStages = std::uint64_t{1} << 31;  // of a panel: they are numbered in 32 bits
 
 }  // namespace
@@ -45,23 +41,6 @@ TileExtent tile_panel_extent(const kernels::TileGrid& grid, const TileCounts& co
   const std::uint32_t last = (panel.row_begin + panel.num_rows - 1) / grid.row_blocks();
   for (std::uint32_t row = first; row <= last; ++row) all.add(tile_row_extent(grid, counts, row));
   return all;
-}
-
-std::uint64_t tile_map_bytes(const kernels::TileGrid& grid) {
-  const std::uint64_t words = grid.a_words() + grid.b_words() + grid.b_across_words() + grid.c_words();
-  return words * kWord + grid.num_row_tiles() * sizeof(kernels::TileRowCounts) + grid.num_k_tiles() * kWord +
-         3 * sizeof(std::uint64_t);
-}
-
-std::uint64_t b_tile_bytes(const kernels::TileGrid& grid, std::uint64_t b_tiles) {
-  return b_tiles * (kernels::kTileBytesB + kPlacedTile) + grid.num_column_tiles() * kWord + kWord;
-}
-
-std::uint64_t tile_panel_bytes(const TileExtent& panel, std::uint32_t m) {
-  const std::uint64_t lists = panel.c_tiles * kTask + panel.stages * sizeof(kernels::TileEntry) +
-                              panel.row_tiles * 4 * kWord +                // first tile of A, start in the panel
-                              kernels::kMaxLongLists * kWord + 3 * kWord;  // counts
-  return panel.c_blocks * dense_tile_device_bytes(m) + panel.a_tiles * (kernels::kTileBytesA + kPlacedTile) + lists;
 }
 
 TileExtent max_tile_row(const kernels::TileGrid& grid) {

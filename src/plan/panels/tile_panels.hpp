@@ -1,5 +1,4 @@
-// Memory of tile-tensor: bitmaps, tiles of byte planes, lists of stages, panels of whole rows of tiles. The only place
-// where their sizes are computed. Pure functions.
+// Panels of tile-tensor: whole rows of tiles, cut by the tiles that are counted. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +7,6 @@
 
 #include "kernels/tiles/grid.hpp"
 #include "plan/panels/panels.hpp"
-#include "spmm/types.hpp"
 
 namespace spmm::plan {
 
@@ -43,15 +41,6 @@ TileExtent tile_row_extent(const kernels::TileGrid& grid, const TileCounts& coun
 
 /// Some rows of tiles as a panel has them.
 TileExtent tile_panel_extent(const kernels::TileGrid& grid, const TileCounts& counts, const Panel& panel);
-
-/// Bitmaps, and the counts made from them.
-std::uint64_t tile_map_bytes(const kernels::TileGrid& grid);
-
-/// B's tiles, and how they are found.
-std::uint64_t b_tile_bytes(const kernels::TileGrid& grid, std::uint64_t b_tiles);
-
-/// Everything that a panel takes besides: its C blocks, packed records, tiles of A and lists.
-std::uint64_t tile_panel_bytes(const TileExtent& panel, std::uint32_t m);
 
 /// Most that a row of tiles can hold, and most tiles that so many blocks of B lie in.
 TileExtent max_tile_row(const kernels::TileGrid& grid);
