@@ -4,7 +4,8 @@
 usage: readme_test.py BIN
 BIN is the folder of the programs; the pages are the *.md files below the working folder. Each page has a folder of its own. Every line
 of a command block is run here or named in ELSEWHERE with what runs it. The test fails for a line that is neither, for a command that
-fails, for a link that leads nowhere, and for a sentence that is too long. Programs that this build lacks are left out, and said.
+fails, for a link that leads nowhere, and for a sentence or page that is too long. Programs that this build lacks are left out, and
+said.
 """
 import os
 import pathlib
@@ -39,7 +40,10 @@ ELSEWHERE = {
     "pip install": "python_wheel_test",
 }
 COMMAND = re.compile(r"(\./|build/|bash |cmake |ctest |ninja |mpirun |salloc |sbatch |squeue |python3 |pip |make_jobs|SPMM_\w+=)")
-MOST_WORDS = 40
+MOST_WORDS = 40  # of a sentence
+MOST_MEAN = 18  # words of the sentences of a page
+MOST_LINES = {"README.md": 180, "kernels/HISTORY.md": 150, "src/HISTORY.md": 150}
+MOST_README = 2300  # words
 PROGRAM = re.compile(r"(?:\./|build/bin/)(spmm(?:-[a-z]+)?)\b")
 
 
@@ -66,9 +70,22 @@ def sentences(text):
 
 def check_sentences(pages):
     for page in pages:
-        for words, sentence in sentences(page.read_text(encoding="utf-8")):
+        found = [pair for pair in sentences(page.read_text(encoding="utf-8")) if pair[0] > 3]  # shorter ones are names and figures
+        for words, sentence in found:
             if words > MOST_WORDS:
                 fail(f"{page}: {words} words, more than {MOST_WORDS}: {sentence}")
+        if sum(words for words, _ in found) > MOST_MEAN * len(found):
+            fail(f"{page}: its sentences have more than {MOST_MEAN} words in the mean")
+
+
+def check_lengths():
+    for page, most in MOST_LINES.items():
+        lines = len(pathlib.Path(page).read_text(encoding="utf-8").splitlines())
+        if lines > most:
+            fail(f"{page}: {lines} lines, more than {most}")
+    words = len(pathlib.Path("README.md").read_text(encoding="utf-8").split())
+    if words > MOST_README:
+        fail(f"README.md: {words} words, more than {MOST_README}")
 
 
 def anchors(page):
@@ -147,6 +164,7 @@ def main():
     programs = pathlib.Path(sys.argv[1]).resolve()
     pages = sorted(page for page in pathlib.Path().rglob("*.md") if not page.parts[0].startswith(("build", ".")))
     check_sentences(pages)
+    check_lengths()
     check_links(pages)
     counts = {str(page): run_page(page, programs) for page in pages}
     if counts["README.md"] < 8:

@@ -7,21 +7,20 @@ import scipy.sparse as sp
 import spmm
 
 ROWS = 20000
-NAMES = ["rain", "wind", "umbrella", "kite", "bus", "bicycle", "late", "hat"]
+NAMES = ["rain", "wind", "umbrella", "kite", "bus"]
 
 
 def design(rng):
     """A row for each day, a column for each property; some depend on others."""
     rain, wind = rng.random(ROWS) < 0.3, rng.random(ROWS) < 0.2
     bus = rng.random(ROWS) < np.where(rain, 0.6, 0.2)
-    columns = [rain, wind, rng.random(ROWS) < np.where(rain, 0.8, 0.02), rng.random(ROWS) < np.where(wind & ~rain, 0.3, 0.01),
-               bus, ~bus, rng.random(ROWS) < np.where(bus, 0.15, 0.05), rng.random(ROWS) < 0.5]
+    columns = [rain, wind, rng.random(ROWS) < np.where(rain, 0.8, 0.02), rng.random(ROWS) < np.where(wind & ~rain, 0.3, 0.01), bus]
     return sp.csr_matrix(np.stack(columns, axis=1).astype(np.uint16))
 
 
 def main():
     x = design(np.random.default_rng(4))
-    gram = spmm.multiply(x, x, transpose_a=True, blocksize=8).toarray()
+    gram = spmm.multiply(x, x, transpose_a=True, blocksize=5).toarray()
     dense = x.toarray().astype(np.int64)
     assert (gram == dense.T @ dense).all()
     print(" " * 9 + "".join(f"{name:>9}" for name in NAMES))

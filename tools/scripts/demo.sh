@@ -12,7 +12,7 @@ case ${1:-} in
 Without either it builds for a GPU where there are one and nvcc. What is chosen stays until build/ is removed." ;;
 esac
 
-cpu_seconds=300 cuda_seconds=250
+cpu_seconds=180 cuda_seconds=250
 set_up spmm_main
 
 work=$build/demo

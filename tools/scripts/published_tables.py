@@ -3,7 +3,6 @@ documents. What a table holds is said below, under "tables".
 """
 import collections
 import json
-import os
 import re
 
 SCHEMA = 1  # kMeasurementSchema of tools/common/measurement.hpp
@@ -87,10 +86,6 @@ def short(number, unit="", factor=1.0):
     return text + unit
 
 
-def whole(number):
-    return NONE if number is None else f"{number:,}"
-
-
 def power(number):
     """9.77e6."""
     if number is None:
@@ -112,19 +107,6 @@ def share_text(kernel):
 
 # ---- where a measurement comes from
 
-LEFT_OUT = {"--json", "--work", "--suites", "--bin", "--out"}  # of a published command: folders of the machine
-
-
-def command_text(command):
-    """As it would be typed, without the folders of the machine that it ran on."""
-    words, skip = [], False
-    for word in command:
-        if skip or word in LEFT_OUT:
-            skip = not skip
-            continue
-        words.append(word)
-    return " ".join([os.path.basename(words[0])] + words[1:])
-
 
 def devices_of(found):
     return ", ".join(device for device in found.get("devices", [found.get("device")]) if device)
@@ -134,7 +116,7 @@ def device_text(found):
     machine = found.get("machine", {})
     cuda = re.search(r"CUDA [0-9.]+", found.get("version", ""))
     parts = [devices_of(found)] if devices_of(found) else []
-    if machine.get("cpu"):
+    if machine.get("cpu") and "nvidia_driver" not in machine:
         parts.append(f"{machine['cores']} cores of {machine['cpu']}" if "cores" in machine else machine["cpu"])
     if "nvidia_driver" in machine:
         parts.append("driver " + machine["nvidia_driver"])
@@ -158,16 +140,6 @@ def table(name, *files):
 
 S_CASES = ["S1", "S2", "S3", "S4", "S5", "S6"]
 P_CASES = ["P1", "P2", "P3", "P4", "P5"]
-DENSE_KERNELS = ["global", "tiled", "tiled-two", "register", "library", "tensor"]
-
-
-def two_pointer_ms(data, case):
-    """Of the timed runs, else of the one run that the other kernels were compared with."""
-    timed = median(data.kernel("gpu-reference", case, "two-pointer"), "multiply_ms")
-    baseline = data.case("gpu-speed", case).get("baseline", {})
-    if timed is None and baseline.get("kernel") == "two-pointer":
-        return baseline["multiply_ms"]
-    return timed
 
 
 @table("sources")
@@ -178,14 +150,13 @@ def sources_table(data):
         found = data.file(path.stem)
         parts = [(f"{path.name}, {name}", part["source"]) for name, part in found.items()
                  if isinstance(part, dict) and "source" in part]
-        rows += [[name, source, found["date"][:10], NONE, NONE] for name, source in parts]
+        rows += [[name, source, found["date"][:10], NONE] for name, source in parts]
         if not parts:
-            rows.append([path.name, device_text(found), found["date"][:10], found["revision"],
-                         f"`{command_text(found['command'])}`"])
-    return ["file", "machine, or where from", "date", "revision", "command"], rows
+            rows.append([path.name, device_text(found), found["date"][:10], found["revision"]])
+    return ["file", "machine, or where from", "date", "revision"], rows
 
 
-@table("speed", "gpu-speed", "gpu-cusparse", "cpu-scipy", "cpu-speed", "elsewhere:course program")
+@table("speed", "gpu-speed", "gpu-cusparse", "cpu-scipy", "elsewhere:course program")
 def speed_table(data):
     rows = []
     for case in S_CASES:
@@ -199,23 +170,18 @@ def speed_table(data):
         ours = data.kernel("cpu-scipy", case, "spmm")
         scipy = [median(data.kernel("cpu-scipy", case, name), "ms") for name in ("scipy-bsr", "scipy-bsr-two")]
         best = min([ms for ms in scipy if ms is not None], default=None)
-        process = median(data.kernel("cpu-speed", case, "auto"), "e2e_s")
-        rows.append([case, power(ours.get("pairs")), f"{short(median(ours, 'ms'))} ms, {short(process)} s",
-                     f"{short(best)} ms", NONE])
+        rows.append([case, power(ours.get("pairs")), f"{short(median(ours, 'ms'))} ms", f"{short(best)} ms", NONE])
     return ["case", "pairs", "spmm", "cuSPARSE (S), SciPy (P)", "course program"], rows
 
 
-@table("cpu", "cpu-speed", "elsewhere:SciPy")
+@table("cpu", "cpu-speed")
 def cpu_table(data):
     rows = []
     for case in P_CASES:
         auto = data.kernel("cpu-speed", case, "auto")
-        rows.append([case, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
-                     short(auto.get("gpairs_per_s_multiply")), short(median(auto, "e2e_s")),
-                     short(auto.get("e2e_over_floor")), short(auto.get("e2e_peak_resident_bytes"), factor=1e-6),
-                     short(data.file("elsewhere")["SciPy"].get(case, {}).get("ms"))])
-    return ["case", "pairs", "kernel", "build to multiply ms", "Gpair/s of multiply", "process s", "process / floor",
-            "process MB", "SciPy elsewhere, ms"], rows
+        rows.append([case, auto.get("chosen", NONE), short(median(auto, "e2e_s")), short(auto.get("e2e_over_floor")),
+                     short(auto.get("e2e_peak_resident_bytes"), factor=1e-6)])
+    return ["case", "kernel", "process s", "process / floor", "process MB"], rows
 
 
 @table("kernels-cases", "gpu-speed")
@@ -230,33 +196,7 @@ def kernels_cases_table(data):
             "share of the limit", "predicted / measured"], rows
 
 
-@table("kernels-reference", "gpu-reference", "gpu-speed", "elsewhere:course program")
-def kernels_reference_table(data):
-    rows = []
-    for case in S_CASES:
-        others = [short(median(data.kernel("gpu-reference", case, kernel), "multiply_ms"))
-                  for kernel in ("binary-search", "host-driven")]
-        course = data.file("elsewhere")["course program"].get(case, {})
-        rows.append([case, short(two_pointer_ms(data, case)), *others, short(course.get("kernel_ms"))])
-    return ["case", "two-pointer ms", "binary-search ms", "host-driven ms", "course program's kernel ms"], rows
-
-
-@table("dense", "gpu-dense")
-def dense_table(data):
-    """10^12 operations per second, 2 per multiply-add."""
-    rates = {}
-    for row in data.file("gpu-dense")["rows"]:
-        if row["series"] != "square" or row["kernel"] not in DENSE_KERNELS:
-            continue
-        if not row["check"]["passed"]:
-            raise Problem(f"gpu-dense.json: {row['kernel']}, {row['type']} has a wrong result; do not publish it")
-        rates.setdefault((row["type"], row["rows"]), {})[row["kernel"]] = row["gflops"]
-    rows = [[whole(n), kind, *[short(found.get(kernel), factor=1e-3) for kernel in DENSE_KERNELS]]
-            for (kind, n), found in sorted(rates.items())]
-    return ["n", "type", *DENSE_KERNELS], rows
-
-
-# ---- patterns, sides, other libraries
+# ---- patterns, other libraries
 
 
 def best_of_library(data, case, kind):
@@ -297,9 +237,9 @@ def pattern_kernels(data):
 
 @table("patterns", "gpu-patterns", "gpu-patterns-rest?")
 def patterns_table(data):
-    return ["case", "pairs", "picked", "device ms", "multiply ms", "Gpair/s of multiply", "predicted / measured"], [
+    return ["case", "pairs", "picked", "device ms", "multiply ms", "predicted / measured"], [
         [name, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
-         short(median(auto, "multiply_ms")), short(auto.get("gpairs_per_s_multiply")), prediction_text(auto)]
+         short(median(auto, "multiply_ms")), prediction_text(auto)]
         for name, auto in pattern_kernels(data).items()]
 
 
@@ -314,34 +254,10 @@ def cusparse_table(data):
         floats = best_of_library(data, case["name"], "f32")
         ours = median(auto, "device_ms")
         theirs = median(doubles, "ms")
-        rows.append([case["name"], whole(case["m"]), power(value(case, "operands", "products")),
-                     short(median(auto, "multiply_ms")), short(ours), library_cell(doubles), library_cell(floats),
+        rows.append([case["name"], short(ours), library_cell(doubles), library_cell(floats),
                      short(theirs / ours if theirs and ours else None),
                      short(doubles.get("work_bytes"), factor=1e-6), short(auto.get("peak_device_bytes"), factor=1e-6)])
-    return ["case", "m", "multiply-adds", "spmm: multiply ms", "device ms", "cuSPARSE f64 ms", "f32 ms", "f64 / device",
-            "cuSPARSE work MB", "spmm: all MB"], rows
-
-
-@table("sides", "gpu-sides")
-def sides_table(data):
-    """A row for each side that others are padded to; the smallest and the largest of these by their share of its rate."""
-    rates, others = {}, {}
-    for case in data.file("gpu-sides")["cases"]:
-        auto = data.kernel("gpu-sides", case["name"], "auto")
-        if auto:
-            rates[case["name"]] = auto
-            others.setdefault(case.get("compare_with", case["name"]), []).append(case)
-    rows = []
-    for padded, cases in others.items():
-        if padded not in rates:
-            continue
-        rate = rates[padded]["gpairs_per_s_multiply"]
-        shares = [f"{case['m']}: {short(rates[case['name']]['gpairs_per_s_multiply'] / rate)}"
-                  for case in sorted(cases, key=lambda one: one["m"]) if case["name"] != padded]
-        chosen = sorted({rates[case["name"]]["chosen"] for case in cases})
-        rows.append([next(whole(case["m"]) for case in cases if case["name"] == padded), power(rates[padded]["pairs"]),
-                     ", ".join(chosen), short(rate), *[shares[at] if shares else NONE for at in (0, -1)]])
-    return ["padded side", "pairs", "picked", "Gpair/s of multiply", "smallest side", "largest other side"], rows
+    return ["case", "spmm ms", "cuSPARSE f64 ms", "f32 ms", "f64 / spmm", "cuSPARSE work MB", "spmm: all MB"], rows
 
 
 @table("scipy", "cpu-scipy")
@@ -354,6 +270,6 @@ def scipy_table(data):
         one, two = (median(kernels.get(f"scipy-{kind}{end}"), "ms") for end in ("", "-two"))
         best = min([ms for ms in (one, two) if ms is not None], default=None)
         spmm = median(ours, "ms")
-        rows.append([case["name"], whole(case["m"]), power(ours.get("pairs")), short(spmm), short(one), short(two),
+        rows.append([case["name"], power(ours.get("pairs")), short(spmm), short(one), short(two),
                      short(best / spmm if best and spmm else None)])
-    return ["case", "m", "pairs", "spmm ms", "SciPy ms, one process", "two side by side, each", "SciPy / spmm"], rows
+    return ["case", "pairs", "spmm ms", "SciPy ms, one process", "two side by side, each", "SciPy / spmm"], rows

@@ -161,7 +161,7 @@ struct Strips {
 
   /// Rows of one column. Shapes: columns [count] of list_column().
   template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
-  static void run_column(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const Place& place,
+  static void run_column(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const StripCorner& place,
                          const __m256i* columns, const std::uint32_t* row_sums, std::uint32_t* out) {
     constexpr std::size_t kInner = (kM + 1) / 2 * 2;
     constexpr std::uint32_t kLanes = (kRows + 3) / 4 * 4;
