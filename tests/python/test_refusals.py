@@ -1,5 +1,6 @@
 """What does not fit is an error with its place; nothing is rounded, wrapped or cut."""
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -7,6 +8,7 @@ import unittest
 
 import numpy as np
 import spmm
+from spmm._library import check_alone
 from support import as_arrays, needs_scipy, random_dense, random_source, sp
 
 
@@ -211,6 +213,15 @@ class Imports(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", "import spmm; spmm.version()"], capture_output=True, text=True,
                               timeout=300, env={**os.environ, "SPMM_LIBRARY": "/no/such/libspmm.so"})
         self.assertIn("set SPMM_LIBRARY to the path of the library", done.stderr)
+
+    def test_two_wheels_in_one_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site = pathlib.Path(folder)
+            (site / "spmm-0.2.0.dist-info").mkdir()
+            check_alone(site)
+            (site / "spmm_cuda-0.2.0.dist-info").mkdir()
+            with self.assertRaisesRegex(spmm.UsageError, "pip uninstall spmm spmm-cuda"):
+                check_alone(site)
 
 
 if __name__ == "__main__":

@@ -140,10 +140,19 @@ _NAME = "libspmm.so"
 _SONAME = f"{_NAME}.0"  # SPMM_C_SOVERSION of spmm.h
 
 
+def check_alone(site: pathlib.Path) -> None:
+    """Errors: UsageError if a folder of packages has both wheels, of which each overwrites files of the other."""
+    if all(any(site.glob(f"{wheel}-*.dist-info")) for wheel in ("spmm", "spmm_cuda")):
+        raise _errors.make(_errors.UsageError, "spmm", f"is installed twice in {site}, without CUDA and with it",
+                           "pip uninstall spmm spmm-cuda, then install one of them")
+
+
 def _load() -> ctypes.CDLL:
     """The library named by SPMM_LIBRARY, else the one beside this file, else the one that the system finds."""
     named = os.environ.get("SPMM_LIBRARY")
     beside = pathlib.Path(__file__).with_name(_NAME)
+    if not named and beside.exists():
+        check_alone(beside.parent.parent)
     path = named or (str(beside) if beside.exists() else _SONAME)
     try:
         return ctypes.CDLL(path)
