@@ -69,11 +69,11 @@ struct DeviceBsrMatrix {
 /// Threads: one at a time. The engine must outlive it, and the stream of the DeviceCall, too.
 class DevicePlan {
  public:
-  struct State;
-  explicit DevicePlan(std::unique_ptr<State> state);
-  DevicePlan(DevicePlan&& other) noexcept;
-  DevicePlan& operator=(DevicePlan&& other) noexcept;
-  ~DevicePlan();
+  struct State;                                        ///< of the library
+  explicit DevicePlan(std::unique_ptr<State> state);   ///< Engine::plan() calls it.
+  DevicePlan(DevicePlan&& other) noexcept;             ///< `other` may only go then.
+  DevicePlan& operator=(DevicePlan&& other) noexcept;  ///< The same.
+  ~DevicePlan();                                       ///< Gives the memory back.
 
   /// C without its values: sizes, indptr, and indices, which ascend in each row.
   [[nodiscard]] const DeviceBsrMatrix& pattern() const;
@@ -94,8 +94,8 @@ class DevicePlan {
 
 /// One of many products. Shapes: a [r, k], b [k, c].
 struct DevicePair {
-  DeviceBsrView a{};
-  DeviceBsrView b{};
+  DeviceBsrView a{};  ///< [r, k]
+  DeviceBsrView b{};  ///< [k, c]
 };
 
 /// The results of many products in arrays that they share; integers of A's index_bytes. Product x has the block rows
