@@ -124,7 +124,11 @@ struct Rows {
 
   template <Sums kSums>
   static std::uint32_t add(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
-    const auto [a, b, cols, count, ahead, a_row_sums] = run;
+    const std::uint16_t* const a = run.a;
+    const std::uint16_t* const b = run.b;
+    const std::uint32_t* const cols = run.cols;
+    const std::uint16_t* const ahead = run.ahead;
+    const std::uint32_t count = run.count;
     const auto sums_of = [&](std::uint32_t x) { return sums + (cols[x] - first_col) * kSumElements; };
     std::uint32_t x = 0;
     for (; x + 1 < count && cols[x + 1] < end_col; x += 2) {
