@@ -29,7 +29,7 @@ struct Expected {
   std::uint64_t scratch_bytes = 0;
 };
 
-/// Nothing if that cannot be told yet.
+/// Nothing if that is not known yet.
 std::optional<Expected> expected_bytes(const fs::path& a, const fs::path& b, std::uint64_t free_bytes,
                                        const std::function<std::uint64_t()>& scratch_bytes) {
   try {

@@ -10,7 +10,7 @@
 namespace spmm::cli {
 
 /// What is free for this user where an output would be written; nothing for devices such as /dev/null, and where it
-/// cannot be told. What an existing output takes does not count: it stays until the new one is complete.
+/// is not known. What an existing output takes does not count: it stays until the new one is complete.
 std::optional<std::uint64_t> free_bytes_for(const std::filesystem::path& out);
 
 /// Values: expected_bytes = of the file. "" if it fits.

@@ -122,7 +122,7 @@ void on_end_of_patience(int) {
   }
   for (const std::string_view words : {std::string_view(program_invocation_short_name), kMessage}) {
     pollfd to{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
-    if (::poll(&to, 1, 0) <= 0) break;  // a pipe that nobody reads
+    if (::poll(&to, 1, 0) <= 0) break;  // a pipe without a reader
     [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, words.data(), words.size());
   }
   _exit(kInterrupted);

@@ -60,14 +60,13 @@ BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits
 }
 
 double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options) {
-  constexpr std::uint64_t kExpectedDeviceBytes = std::uint64_t{64} << 30;
   const std::uint64_t given = options.memory_limit_bytes;
   plan::Machine machine{.num_cores = usable_cores(),
                         .host_limit_bytes = given != 0 ? given : available_memory_bytes(),
                         .isa = cpu::choose_isa(),
                         .has_blas = cpu::has_dense_blas()};
   if (options.backend != Backend::cpu && cuda::may_start(machine.why_no_gpu)) {
-    machine.gpus.push_back({.limit_bytes = given != 0 ? given : kExpectedDeviceBytes, .has_dense_tensor = true});
+    machine.gpus.push_back({.limit_bytes = given != 0 ? given : kUnseenDeviceBytes, .has_dense_tensor = true});
   }
   plan::Limits limits = product_limits(machine, options);
   limits.has_scratch = true;  // products of files

@@ -9,6 +9,10 @@
 
 namespace spmm {
 
+/// Memory of a device before its start. An assumption: an A100 or H100 of 80 GB has more, an H200 twice as much. The
+/// start shows what there is, and the product is decided on again.
+inline constexpr std::uint64_t kUnseenDeviceBytes = std::uint64_t{64} << 30;
+
 struct BackendChoice {
   Backend backend = Backend::cpu;
   double cuda_s = 0;  ///< predicted for the whole product, start of the device included; 0 = it does not fit

@@ -118,6 +118,7 @@ class Engine::Impl {
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
   /// written at the same time share the cores.
   [[nodiscard]] io::FileSinkTuning writing(std::uint32_t num_parts, StageClock& clock) const {
+    // A margin, not measured: 16 writers that each fill a range of 64 MB (MappedFile::kRangeBytes) hold 1 GB of it.
     constexpr std::uint64_t kTightBytes = std::uint64_t{4} << 30;
     const bool is_tight = options_.memory_limit_bytes != 0 && options_.memory_limit_bytes < kTightBytes;
     io::FileSinkTuning tuning = io::fastest_tuning(usable_cores(), num_running_, num_parts);
@@ -187,12 +188,11 @@ std::vector<plan::Gpu> Engine::Impl::describe_gpus(Target& target, MemoryShare& 
 /// the first one is charged to the first product, less what earlier ones have lost without it: many products of an
 /// engine are worth a start that one is not.
 std::vector<plan::Gpu> Engine::Impl::expect_gpus(MemoryShare& share) const {
-  constexpr std::uint64_t kExpectedBytes = std::uint64_t{64} << 30;
   const EngineDevices::Contexts started = devices_.started();
   std::vector<plan::Gpu> gpus(devices_.num_expected());
   for (std::size_t x = 0; x < gpus.size(); ++x) {
     gpus[x] = {.number = static_cast<int>(x),
-               .limit_bytes = limit_bytes(kExpectedBytes),
+               .limit_bytes = limit_bytes(kUnseenDeviceBytes),
                .has_dense_tensor = true,
                .start_s = x == 0               ? devices_.start_s()
                           : x < started.size() ? 0

@@ -44,7 +44,7 @@ HostShape largest_that_fits(const HostBytes& need, HostShape shape, std::uint64_
   }
 }
 
-/// Two buffers a thread and two for the sink keep everybody busy; the last one of fewer than that is kept for the
+/// With two buffers a thread and two for the sink no thread waits; the last one of fewer than that is kept for the
 /// oldest unit, so that one more than there are threads is the least.
 std::array<std::uint64_t, 3> numbers_of_buffers(unsigned num_threads) {
   const std::uint64_t threads = num_threads;

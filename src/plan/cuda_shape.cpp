@@ -319,7 +319,8 @@ void want_tile_counts(Execution& e, const Problem& p) {
 
 void want_row_sample(Execution& e, const Problem& p) {
   const auto& [s, limits] = p;
-  constexpr double kClearly = 0.7;  // of the prediction: a look takes time, and rows never match that well
+  // Of the prediction. A margin, not measured: a sample takes time, and rows never match as well as `best` has them.
+  constexpr double kWorthSampling = 0.7;
   if (limits.kernel || s.row_sample.num_rows != 0 || s.num_pairs < 1 || limits.num_devices() > 1) return;
   const auto mean_pairs = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   const bool is_worth = e.predicted_ms - build_ms(s, rates_of(limits)) > kernels::kRowSampleWorthMs;
@@ -333,7 +334,8 @@ void want_row_sample(Execution& e, const Problem& p) {
   Statistics best = s;  // all rows of B that a row of A meets have the same columns, side by side
   const double least = s.num_pairs / static_cast<double>(s.a.num_blocks);
   best.row_sample = {.num_rows = 1, .pairs = mean_pairs, .c_blocks = least, .columns = least};
-  e.wants_row_sample = e.id == ranked.id || ranked.device_ms(best, {}, rates_of(limits)) < kClearly * e.predicted_ms;
+  e.wants_row_sample =
+      e.id == ranked.id || ranked.device_ms(best, {}, rates_of(limits)) < kWorthSampling * e.predicted_ms;
 }
 
 }  // namespace spmm::plan

@@ -135,7 +135,8 @@ Execution decide_with_all_devices(const Problem& p) {
 
 /// On all devices, or on one where several are not asked for and would not end clearly earlier.
 Execution decide_for_backend(const Problem& p) {
-  constexpr double kWorthSharing = 0.9;  // predictions are off by more than that (run_models.cpp), but alike for both
+  // A margin, not measured: predictions are off by more than that (run_models.cpp), but alike for both.
+  constexpr double kWorthSharing = 0.9;
   Execution shared = decide_with_all_devices(p);
   const Limits& limits = p.limits;
   if (limits.more_devices.empty() || limits.shares_always || wanted_backend(limits) != Backend::cuda) return shared;

@@ -1,7 +1,10 @@
 // __wrap_X stands in for X everywhere in a test program, __real_X is the system's.
 #include "support/wrapped_calls.hpp"
 
+#include <atomic>
 #include <vector>
+
+#include "base/memory/aligned_array.hpp"
 
 extern "C" {
 ssize_t __real_pread(int fd, void* to, size_t size, off_t offset);
@@ -12,6 +15,7 @@ int __real_fsync(int fd);
 int __real_renameat(int from_folder, const char* from, int to_folder, const char* to);
 int __real_renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags);
 void __real__ZN4spmm17check_device_listERKSt6vectorIiSaIiEEi(const std::vector<int>& named, int device);
+std::byte* __real__ZN4spmm14allocate_bytesEmNS_5PagesE(std::uint64_t bytes, spmm::Pages pages);
 }
 
 namespace spmm::test {
@@ -26,6 +30,18 @@ constexpr SystemCalls real_calls{.pread = __real_pread,
 constinit SystemCalls system_calls = real_calls;
 constinit std::uint64_t most_output_blocks = kMostOutputBlocks;
 constinit bool may_list_device_twice = false;
+
+namespace {
+std::atomic<std::uint64_t> peak{0};
+}
+
+void restart_array_peak() {
+  peak = array_bytes();
+}
+
+std::uint64_t peak_array_bytes() {
+  return peak;
+}
 
 }  // namespace spmm::test
 
@@ -67,5 +83,15 @@ std::uint64_t __wrap__ZN4spmm17max_output_blocksEv() {
 // spmm::check_device_list(named, device)
 void __wrap__ZN4spmm17check_device_listERKSt6vectorIiSaIiEEi(const std::vector<int>& named, int device) {
   if (!spmm::test::may_list_device_twice) __real__ZN4spmm17check_device_listERKSt6vectorIiSaIiEEi(named, device);
+}
+
+// spmm::allocate_bytes(bytes, pages)
+std::byte* __wrap__ZN4spmm14allocate_bytesEmNS_5PagesE(std::uint64_t bytes, spmm::Pages pages) {
+  std::byte* const data = __real__ZN4spmm14allocate_bytesEmNS_5PagesE(bytes, pages);
+  const std::uint64_t now = spmm::array_bytes();
+  std::uint64_t most = spmm::test::peak;
+  while (most < now && !spmm::test::peak.compare_exchange_weak(most, now)) {
+  }
+  return data;
 }
 }

@@ -29,6 +29,10 @@ extern SystemCalls system_calls;
 extern std::uint64_t most_output_blocks;
 inline constexpr std::uint64_t kMostOutputBlocks = 0xFFFF'FFFFu;
 
+/// The most bytes that all arrays of this process had since the restart, as array_bytes() counts them.
+void restart_array_peak();
+std::uint64_t peak_array_bytes();
+
 /// Lists of devices are not checked: one GPU plays several.
 extern bool may_list_device_twice;
 

@@ -25,14 +25,6 @@ constexpr std::uint64_t kLargeBytes = kHugePageBytes;  // from here on on huge p
 constexpr std::uint64_t kMappedBytes = 64u << 10;      // from here on mapped; less comes from the heap
 
 std::atomic<std::uint64_t> bytes_in_use{0};
-std::atomic<std::uint64_t> peak_bytes_in_use{0};
-
-void count_bytes(std::uint64_t bytes) {
-  const std::uint64_t now = bytes_in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  std::uint64_t peak = peak_bytes_in_use.load(std::memory_order_relaxed);
-  while (peak < now && !peak_bytes_in_use.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-  }
-}
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -177,7 +169,7 @@ std::byte* allocate_bytes(std::uint64_t bytes, Pages pages) {
                       text("an array of ", human_bytes(bytes), " (", bytes, " bytes) could not be allocated"),
                       "set a lower EngineOptions::memory_limit_bytes, or run on a machine with more memory");
   }
-  count_bytes(bytes);
+  bytes_in_use.fetch_add(bytes, std::memory_order_relaxed);
   return data;
 }
 
@@ -195,13 +187,8 @@ void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept {
   }
 }
 
-ArrayUsage array_usage() {
-  return {.bytes = bytes_in_use.load(std::memory_order_relaxed),
-          .peak_bytes = peak_bytes_in_use.load(std::memory_order_relaxed)};
-}
-
-void restart_array_peak() {
-  peak_bytes_in_use.store(bytes_in_use.load(std::memory_order_relaxed), std::memory_order_relaxed);
+std::uint64_t array_bytes() {
+  return bytes_in_use.load(std::memory_order_relaxed);
 }
 
 }  // namespace spmm

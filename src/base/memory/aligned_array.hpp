@@ -25,14 +25,8 @@ void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept;
 /// Of a page of this machine's memory: 4096, on 64-bit ARM up to 65536.
 std::uint64_t page_bytes();
 
-/// Bytes of all arrays of this process, now and at most since the last restart: what a memory limit is compared with.
-struct ArrayUsage {
-  std::uint64_t bytes = 0;
-  std::uint64_t peak_bytes = 0;
-};
-ArrayUsage array_usage();
-/// The peak starts again from what is in use.
-void restart_array_peak();
+/// Bytes of all arrays of this process.
+std::uint64_t array_bytes();
 
 /// Owner of `size` elements that start out uninitialised.
 template <class T>

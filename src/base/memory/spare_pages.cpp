@@ -110,7 +110,7 @@ void SpareAllowance::set(std::uint64_t bytes) noexcept {
   if (bytes == bytes_) return;
   spare_pages().allow(bytes, bytes_);
   bytes_ = bytes;
-  spare_pages().trim(array_usage().bytes);
+  spare_pages().trim(array_bytes());
 }
 
 }  // namespace spmm

@@ -21,7 +21,7 @@ struct ParseFindings {
   std::uint32_t has_zeros = 0;
 };
 
-/// Does something on the device of a target; several of them are told apart in errors.
+/// Does something on the device of a target; errors name it if there are several.
 template <class Body>
 void on_device(std::span<const UploadTarget> targets, std::size_t d, const Body& body) {
   DeviceContext& context = targets[d].memory.context();

@@ -1,4 +1,4 @@
-// A release that is called when its last copy goes, if nobody has called it.
+// A release that runs when its last copy goes, unless it ran before.
 #include "engine/product/releasing_sink.hpp"
 
 #include <atomic>

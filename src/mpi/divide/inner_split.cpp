@@ -9,8 +9,8 @@ namespace {
 
 /// A pair takes as long as so many bytes on their way from one rank's arrays to another's: README.md has the figures.
 constexpr double kMultiplyAddsPerByte = 16;
-/// What must be gained: counts are exact, rates are not.
-constexpr double kClearly = 1.2;
+/// What must be gained. A margin, not measured: counts are exact, rates are not.
+constexpr double kLeastGain = 1.2;
 
 double pair_bytes(std::uint64_t pairs, std::uint32_t m) {
   return static_cast<double>(pairs) * m * m * m / kMultiplyAddsPerByte;
@@ -34,7 +34,7 @@ bool splits_inner(const SplitCounts& counts) {
   const double by_inner = pair_bytes(counts.pairs_by_inner, counts.m) +
                           static_cast<double>(counts.b_blocks_by_inner) * in +
                           static_cast<double>(counts.partial_c_blocks + counts.merged_c_blocks) * out;
-  return by_inner * kClearly < by_rows;
+  return by_inner * kLeastGain < by_rows;
 }
 
 }  // namespace spmm::mpi

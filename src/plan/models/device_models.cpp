@@ -168,8 +168,12 @@ double pair_list_ms(const Statistics& s, const DenseGroups&, const DeviceRates& 
 
 double row_spread_ms(const Statistics& s, const DenseGroups&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
-  constexpr double kPaddedRate = 0.7;  // of a side of 4 or 8: m is known at run time only
-  constexpr double kUnitsFrame = 0.8;  // of what a chunk takes beside its products, sides 4 and 8
+  // Of the rate of side 8; m is known at run time only. Source: data/measurements/gpu-sides.json, rows, the same
+  // blocks: 25,390 pairs a us with m = 8, 18,947, 19,125 and 17,352 with 5, 6 and 7, which is 0.68 to 0.75.
+  constexpr double kPaddedRate = 0.7;
+  // Of what a chunk takes beside its products, sides 4 and 8, where CTAs take work units. Set with the rates of an H200
+  // (spmm-bench --calibrate); no figures of its own were kept.
+  constexpr double kUnitsFrame = 0.8;
   const double elements = elements_of_block(s);
   const SideRates& side = rates.of_side(s.m());
   const double pairs_per_ms =

@@ -62,11 +62,6 @@ constexpr bool prefers_single_blocks(std::uint64_t num_blocks, std::uint64_t num
   return static_cast<double>(num_blocks) <= kMaxBlocksPerTile * static_cast<double>(num_tiles);
 }
 
-/// Tiles of one accumulator: all columns, or a window of them.
-constexpr std::uint32_t window_tiles(std::uint32_t blocks_per_side, std::uint32_t m) {
-  return wide_tile(m).window(blocks_per_side);
-}
-
 /// Segments that are added up at a time, and tiles that are sorted where they lie too far apart for a window.
 inline constexpr std::uint32_t kMaxTileSegments = 1024;
 inline constexpr std::uint32_t kMaxSortedTiles = 1u << 15;

@@ -31,7 +31,7 @@ void for_saturated(const ProofState& s, const SaturatedBlocks& all, const Satura
   }
 }
 
-/// Most saturated elements of an element row; more than kMaxSpareColumns are not told apart.
+/// Most saturated elements of an element row; more than kMaxSpareColumns are not distinguished.
 std::uint32_t most_saturated(const ProofState& s, const SaturatedBlocks& all, const SaturatedRow& row) {
   if (row.blocks.size() > std::uint64_t{kMaxSpareColumns} * s.m) return kMaxSpareColumns + 1;
   std::uint32_t most = 0;

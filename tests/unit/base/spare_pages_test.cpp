@@ -89,7 +89,7 @@ TEST_CASE("spare pages of all sizes make room for arrays of every kind", "[base]
   };
   fill(5 * kMb, Pages::huge_where_large);  // kept for arrays of this size
   SpareAllowance allowance;
-  allowance.set(array_usage().bytes + 32 * kMb);
+  allowance.set(array_bytes() + 32 * kMb);
   fill(16 * kMb, Pages::huge_where_large);  // kept as pages
   const std::uint64_t before = test::own_status("VmRSS") * 1024;
   const AlignedArray<std::byte> kept = fill(15 * kMb, Pages::small);
@@ -112,7 +112,7 @@ TEST_CASE("many ranges: the smallest ones go", "[base]") {
 
 TEST_CASE("an array takes the pages of one that was freed, while an allowance lives", "[base]") {
   REQUIRE(spare_pages().bytes() == 0);
-  const std::uint64_t in_use = array_usage().bytes;
+  const std::uint64_t in_use = array_bytes();
   std::byte* first = nullptr;
   {
     SpareAllowance allowance;
@@ -127,7 +127,7 @@ TEST_CASE("an array takes the pages of one that was freed, while an allowance li
     CHECK(spare_pages().bytes() == 8 * kMegabyte);
     const AlignedArray<std::byte> other(12 * kMegabyte);  // does not fit: room is made
     CHECK(spare_pages().bytes() <= 4 * kMegabyte);
-    CHECK(array_usage().bytes + spare_pages().bytes() <= in_use + 40 * kMegabyte);
+    CHECK(array_bytes() + spare_pages().bytes() <= in_use + 40 * kMegabyte);
     const AlignedArray<std::byte> small_pages(8 * kMegabyte, Pages::small);
   }
   CHECK(spare_pages().bytes() == 0);

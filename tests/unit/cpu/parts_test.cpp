@@ -12,6 +12,7 @@
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"
+#include "support/wrapped_calls.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
 namespace spmm::test {
@@ -98,13 +99,13 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
 TEST_CASE("cpu: arrays are aligned, counted, and moved") {
   for (const std::uint64_t bytes : {1u, 64u, 65'535u, 65'536u, 65'537u, 5'000'000u}) {
     for (const Pages pages : {Pages::huge_where_large, Pages::small}) {
-      const ArrayUsage before = array_usage();
-      restart_array_peak();
+      const std::uint64_t before = array_bytes();
+      test::restart_array_peak();
       {
         AlignedArray<std::byte> array(bytes, pages);
         array[0] = array[bytes - 1] = std::byte{7};
         CHECK(reinterpret_cast<std::uintptr_t>(array.data()) % 64 == 0);
-        CHECK(array_usage().bytes == before.bytes + bytes);
+        CHECK(array_bytes() == before + bytes);
         const std::byte* const data = array.data();
         AlignedArray<std::byte> other(3);
         other = std::move(array);
@@ -112,10 +113,10 @@ TEST_CASE("cpu: arrays are aligned, counted, and moved") {
         CHECK(array.size() == 0);
         other.truncate(1);
         CHECK(other.size() == 1);
-        CHECK(array_usage().bytes == before.bytes + bytes);
+        CHECK(array_bytes() == before + bytes);
       }
-      CHECK(array_usage().bytes == before.bytes);
-      CHECK(array_usage().peak_bytes == before.bytes + bytes + 3);
+      CHECK(array_bytes() == before);
+      CHECK(test::peak_array_bytes() == before + bytes + 3);
     }
   }
   CHECK_THROWS_AS(AlignedArray<std::byte>(std::uint64_t{1} << 62), OutOfMemory);
@@ -136,32 +137,32 @@ TEST_CASE("cpu: sorting, packing and linking take what is predicted, and not muc
       const cpu::PackedShape shape = cpu::packed_shape(cpu::choose_isa(), m);
       StageClock clock;
       const ProgressFn no_progress;
-      const std::uint64_t before = array_usage().bytes;
-      restart_array_peak();
+      const std::uint64_t before = array_bytes();
+      test::restart_array_peak();
       const cpu::Prepared product =
           cpu::prepare(source, source, shape, {.clock = clock, .on_progress = no_progress, .num_threads = 2});
       const std::uint64_t preparing = plan::preparing_bytes(a.header(), a.header(), shape);
       const std::uint64_t prepared = plan::prepared_bytes(a.header(), a.header(), shape);
-      const std::uint64_t peak = array_usage().peak_bytes - before;
+      const std::uint64_t peak = test::peak_array_bytes() - before;
       INFO("m = " << m << ", nb = " << nb << ": peak " << peak << ", predicted " << preparing << " and " << prepared);
       CHECK(peak <= std::max(preparing, prepared));
       // Of side 1 only the rows that are sorted at a time are copied; rows that crowd would be all.
       CHECK(peak >= std::max(preparing, prepared) / 100 * (plan::builds_from_runs(a.header()) ? 50 : 99));
-      CHECK(array_usage().bytes - before <= prepared);
+      CHECK(array_bytes() - before <= prepared);
     }
   }
 }
 
 /// The most array bytes of a product at a time. All arrays are gone when it has ended.
 std::uint64_t peak_of_arrays(const BlockMatrix& a, const BlockMatrix& b, const Settings& settings) {
-  const std::uint64_t before = array_usage().bytes;
+  const std::uint64_t before = array_bytes();
   const MemorySource source_a(a);
   const MemorySource source_b(b);
   MemorySink sink(a.header());
-  restart_array_peak();
+  test::restart_array_peak();
   run_streams(source_a, source_b, sink, settings);
-  CHECK(array_usage().bytes == before);
-  return array_usage().peak_bytes - before;
+  CHECK(array_bytes() == before);
+  return test::peak_array_bytes() - before;
 }
 
 TEST_CASE("cpu: no product takes more arrays than predicted") {

@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/failing_memory.hpp"
 #include "support/memory_stream.hpp"
+#include "support/wrapped_calls.hpp"
 
 namespace {
 
@@ -129,14 +130,14 @@ TEST_CASE("a row longer than all buffers is merged in order and in parts") {
     bool in_order = true;
   } sink;
   StageClock clock;
-  const std::uint64_t before = array_usage().bytes;
-  restart_array_peak();
+  const std::uint64_t before = array_bytes();
+  test::restart_array_peak();
   slabs::merge_rows(results, kBlockSide, sink, {.clock = clock, .on_progress = kNoProgress, .cancel = nullptr});
   CHECK(sink.in_order);
   CHECK(sink.next == 2 * kColumns);
   CHECK(sink.largest <= 1u << 20);
-  CHECK(array_usage().peak_bytes <= before + (4u << 20));
-  CHECK(array_usage().bytes + 2 * kColumns * kRecordBytes <= before + (2u << 20));  // what is merged is freed
+  CHECK(test::peak_array_bytes() <= before + (4u << 20));
+  CHECK(array_bytes() + 2 * kColumns * kRecordBytes <= before + (2u << 20));  // what is merged is freed
 }
 
 TEST_CASE("memory that fails while results are merged: an error, every buffer released, no wait for ever") {

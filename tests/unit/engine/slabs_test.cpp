@@ -221,7 +221,7 @@ TEST_CASE("lists of slabs take no more than is planned, however often a slab is 
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
   const Allowed allowed{.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 100 * output_record_bytes(8)};
   const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
-  const std::uint64_t before = array_usage().bytes;
+  const std::uint64_t before = array_bytes();
   const Source* first_b = nullptr;
   unsigned num_slabs_of_a = 0;
   std::uint64_t most_bytes = 0;
@@ -229,7 +229,7 @@ TEST_CASE("lists of slabs take no more than is planned, however often a slab is 
     if (first_b == nullptr) first_b = &one.b;
     if (first_b == &one.b) {  // nothing is kept yet
       ++num_slabs_of_a;
-      most_bytes = std::max(most_bytes, array_usage().bytes - before);
+      most_bytes = std::max(most_bytes, array_bytes() - before);
     }
     return cpu::multiply(one.a, one.b, to, execution, decide, run);
   };
@@ -250,12 +250,12 @@ TEST_CASE("lists of needed rows take no more than is planned") {
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 1};
   const auto decide = [&](const plan::Statistics& s) { return decide_within(s, {.a_blocks = 200, .b_blocks = 2000}); };
-  const std::uint64_t before = array_usage().bytes;
+  const std::uint64_t before = array_bytes();
   std::uint64_t most_bytes = 0;
   unsigned num_slabs = 0;
   const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
     ++num_slabs;
-    most_bytes = std::max(most_bytes, array_usage().bytes - before);
+    most_bytes = std::max(most_bytes, array_bytes() - before);
     return cpu::multiply(one.a, one.b, to, execution, decide, run);
   };
   plan::Execution execution;

@@ -10,6 +10,7 @@
 #include "support/catch.hpp"
 #include "support/failing_memory.hpp"
 #include "support/oracle.hpp"
+#include "support/wrapped_calls.hpp"
 #include "verify/sample_verifier.hpp"
 
 namespace {
@@ -110,11 +111,11 @@ TEST_CASE("verify gives the same answer however often it has to read the inputs"
   for (const std::uint64_t check_bytes : {1u, 500u, 2000u, 10'000u, 1'000'000u}) {
     const VerifySettings settings{.num_blocks = 2000, .seed = 1, .sample_bytes = 1u << 20, .check_bytes = check_bytes};
     INFO(check_bytes);
-    const std::uint64_t before = array_usage().bytes;
-    restart_array_peak();
+    const std::uint64_t before = array_bytes();
+    test::restart_array_peak();
     CHECK(verify(a, b, right, settings) > right.index.size());
     // Besides: a read, and two blocks at least.
-    CHECK(array_usage().peak_bytes - before <= settings.sample_bytes + check_bytes + 150 * 40 + 300);
+    CHECK(test::peak_array_bytes() - before <= settings.sample_bytes + check_bytes + 150 * 40 + 300);
     for (const std::size_t element : {std::size_t{0}, right.values.size() / 3, right.values.size() - 1}) {
       ProductMatrix wrong = right;
       wrong.values[element] ^= 1;

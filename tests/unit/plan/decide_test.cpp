@@ -352,6 +352,9 @@ TEST_CASE("without a wish the backend is taken that ends first") {
   limits.backend = Backend::cuda;
   limits.why_backend = "chosen before";
   CHECK(plan::decide(s, limits).why_backend == "chosen before");
+  CHECK_FALSE(plan::decide(s, limits).gpu_failed);
+  limits.gpu_failed = true;
+  CHECK(plan::decide(s, limits).gpu_failed);
 }
 
 TEST_CASE("a backend on which the product does not fit is left to the other one") {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/options/table.hpp"
+#include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 
@@ -237,4 +238,13 @@ TEST_CASE("a positional that is missing or empty", "[tools][program]") {
 
 TEST_CASE("messages: bytes that a terminal acts on are shown as numbers", "[tools][program]") {
   CHECK(cli::printable("a\x1f b\x7f~\xc3\xa9\n") == "a\\x1f b\\x7f~\xc3\xa9\\x0a");
+}
+
+TEST_CASE("a summary gives the reason for the backend only if a GPU failed", "[tools][program]") {
+  Report report;
+  report.plan.backend = Backend::cpu;
+  report.plan.why_backend = "CUDA failed: out of memory";
+  CHECK(cli::summary_line(report).find("CUDA failed") == std::string::npos);
+  report.plan.gpu_failed = true;
+  CHECK(cli::summary_line(report).find(" (CUDA failed: out of memory)") != std::string::npos);
 }
