@@ -41,7 +41,12 @@ mmdebstrap --quiet --mode=root --variant=minbase --include=python3-numpy,python3
   skip "mmdebstrap makes no root here"
 trap 'rm -rf "$root"' EXIT
 [[ ! -e $root/usr/bin/gcc && ! -e $root/usr/bin/cmake ]] || fail "the root has a compiler"
-inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
+# /proc is mounted for the one command, in mounts of its own.
+inside() {
+  # shellcheck disable=SC2016
+  unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" \
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
+}
 
 # The wheel, where nothing else of spmm is, by the tests of the module.
 for wheel in "${wheels[@]}"; do
