@@ -102,7 +102,7 @@ TEST_CASE("the narrowed list names the same GPUs to CUDA, or none is made") {
 TEST_CASE("a product hides the devices that it will not use") {
   const Workplace workplace;
   write_hollow("small.bin", 8192, 8, 100'000);
-  write_hollow("large.bin", 1 << 16, 8, 40'000'000);
+  write_hollow("large.bin", 1 << 18, 8, 40'000'000);
   CHECK(used_of_four("small.bin", {}) == Devices{0});
   CHECK(used_of_four("small.bin", {.device = 2}) == Devices{2});
   CHECK(used_of_four("small.bin", {.devices = {3, 1}}) == Devices{3, 1});
