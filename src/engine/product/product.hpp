@@ -1,7 +1,10 @@
 // One product from two sources into a sink: backend, plan, slabs where it does not fit at once.
 #pragma once
 
+#include <memory>
+
 #include "base/run/run.hpp"
+#include "cuda/arrays/device_arrays.hpp"
 #include "engine/product/operands.hpp"
 #include "plan/execution.hpp"
 #include "spmm/multiply.hpp"

@@ -70,10 +70,12 @@ constexpr int words_of(unsigned part, unsigned field) {
 template <unsigned kPart>
 inline void store_records(const std::uint8_t (*lanes)[8], __m256i row, __m256i first_column, __m256i sums,
                           std::byte* out) {
+  constexpr int kColumns = words_of(kPart, 1);
+  constexpr int kValues = words_of(kPart, 2);
   const __m256i from = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(lanes[kPart])));
-  const __m256i index = _mm256_add_epi32(from, _mm256_blend_epi32(row, first_column, words_of(kPart, 1)));
+  const __m256i index = _mm256_add_epi32(from, _mm256_blend_epi32(row, first_column, kColumns));
   const __m256i values = _mm256_permutevar8x32_epi32(sums, from);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out) + kPart, _mm256_blend_epi32(index, values, words_of(kPart, 2)));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out) + kPart, _mm256_blend_epi32(index, values, kValues));
 }
 
 /// write_tiles() for side 1, without a branch for each element: what is beyond the records of a tile is overwritten.
