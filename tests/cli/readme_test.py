@@ -32,7 +32,6 @@ ELSEWHERE = {
     "build/bin/spmm-bench --suite cpu-limits": "minutes; tests/unit/engine/limits_work_test.cpp counts what is read",
     "build/bin/spmm-bench --calibrate": "a GPU: tools/scripts/measure.sh calibrate",
     "python3 tools/scripts/scipy_bench.py": "scipy_bench_test, if SciPy is installed",
-    "python3 tools/scripts/backends.py": "a GPU",
     "python3 tools/scripts/tables.py": "tables_test",
     "python3 -m spmm convert": "tests/python/test_convert.py, if NumPy is installed",
     "python3 tools/scripts/draw_run.py": "tests/unit/tools, if matplotlib is installed",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times whole processes of two builds of spmm in turns, with an empty CUDA program beside them.
+"""Times whole processes of two builds of spmm in turns, and an empty CUDA program.
 
 usage: python3 tools/scripts/process_times.py [--former SPMM] [--empty PROGRAM] [--seconds S] [--work DIR] [--json FILE] SPMM [CASE...]
        python3 tools/scripts/process_times.py --build-empty PROGRAM
