@@ -83,7 +83,7 @@ class Engine {
   /// Many products at once, as one whose operands have them on the diagonal: one sequence of launches, no
   /// synchronisation for each. Block columns of a result count within its product.
   /// Shapes: each A [r, k], B [k, c], of any sizes; all with the same m and index_bytes. No products: no arrays.
-  /// Memory: beside the result, a copy of all operands on the device. The driver is asked about each allocation that
+  /// Memory: the result, and a copy of all operands on the device. It asks the driver about each allocation that
   /// operands lie in: arrays that are cut from a few cost the host least.
   /// Stream, threads, errors: as multiply(); messages name the product ("matrix A, product 17, indices[5]"). UsageError
   /// if the products differ in m or index_bytes, or if the rows, inner sides or columns of all are more than 2^32 - 1

@@ -100,6 +100,22 @@ DeviceCall device_call(const spmm_device_call* call) {
   return known;
 }
 
+/// Products whose result stays on the device: multiply(matrix, options, report) makes it.
+template <class Multiply>
+spmm_status multiply_in_device_memory(spmm_engine* engine, const spmm_product_options* options,
+                                      spmm_device_matrix** result, spmm_report** report, const Multiply& multiply) {
+  return guarded([&] {
+    required(engine, "engine");
+    required(result, "result");
+    const ProductCall product(options);
+    auto matrix = std::make_unique<spmm_device_matrix>();
+    Report finished;
+    multiply(*matrix, product.options(), &finished);
+    hand_out(std::move(finished), {}, report);
+    *result = matrix.release();
+  });
+}
+
 /// Products that lie one struct_size of their caller behind the other. Errors: UsageError.
 std::vector<DevicePair> device_pairs(const spmm_device_pair* products, std::uint64_t count) {
   std::vector<DevicePair> pairs;
@@ -272,33 +288,21 @@ spmm_status spmm_multiply_files(spmm_engine* engine, const char* a, const char* 
 spmm_status spmm_multiply_device(spmm_engine* engine, const spmm_device_bsr* a, const spmm_device_bsr* b,
                                  const spmm_device_call* call, const spmm_product_options* options,
                                  spmm_device_matrix** result, spmm_report** report) {
-  return guarded([&] {
-    required(engine, "engine");
-    required(result, "result");
-    const ProductCall product(options);
-    auto matrix = std::make_unique<spmm_device_matrix>();
-    Report finished;
-    matrix->arrays = engine->engine.multiply(device_view(a, "a"), device_view(b, "b"), device_call(call),
-                                             product.options(), &finished);
-    hand_out(std::move(finished), {}, report);
-    *result = matrix.release();
-  });
+  return multiply_in_device_memory(
+      engine, options, result, report, [&](spmm_device_matrix& matrix, const ProductOptions& known, Report* finished) {
+        matrix.arrays =
+            engine->engine.multiply(device_view(a, "a"), device_view(b, "b"), device_call(call), known, finished);
+      });
 }
 spmm_status spmm_multiply_many_device(spmm_engine* engine, const spmm_device_pair* products, uint64_t num_products,
                                       const spmm_device_call* call, const spmm_product_options* options,
                                       spmm_device_matrix** result, spmm_report** report) {
-  return guarded([&] {
-    required(engine, "engine");
-    required(result, "result");
-    const ProductCall product(options);
-    auto matrix = std::make_unique<spmm_device_matrix>();
-    Report finished;
-    matrix->batch = engine->engine.multiply_many(device_pairs(products, num_products), device_call(call),
-                                                 product.options(), &finished);
-    matrix->arrays = std::move(matrix->batch.all);
-    hand_out(std::move(finished), {}, report);
-    *result = matrix.release();
-  });
+  return multiply_in_device_memory(
+      engine, options, result, report, [&](spmm_device_matrix& matrix, const ProductOptions& known, Report* finished) {
+        matrix.batch =
+            engine->engine.multiply_many(device_pairs(products, num_products), device_call(call), known, finished);
+        matrix.arrays = std::move(matrix.batch.all);
+      });
 }
 spmm_status spmm_plan_device(spmm_engine* engine, const spmm_device_bsr* a, const spmm_device_bsr* b,
                              const spmm_device_call* call, const spmm_product_options* options,

@@ -18,7 +18,7 @@ namespace spmm {
 /// Stands for an operand in device memory: its header, and how messages name its blocks.
 class DeviceSource : public Source {
  public:
-  /// Values: of many products, `operand` tells which matrices of theirs the view stands for.
+  /// Values: of many products, `operand` = which of their matrices the view describes.
   DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name, std::span<const DevicePair> products = {},
                DeviceBsrView DevicePair::*operand = nullptr);
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/records/head.hpp"
-#include "plan/panels/tiles.hpp"
 #include "plan/models/run_models.hpp"
+#include "plan/panels/tiles.hpp"
 
 namespace spmm {
 namespace {
@@ -200,7 +200,7 @@ class PairPicks {
     }
   }
 
-  /// A block of B beside those of picks in the same tile.
+  /// Another block of B in the tile of a pick.
   void count_blocks(const Found& b, std::uint64_t b_stride) {
     const std::uint32_t tile = b.at.j / tile_width_;
     auto pick = std::lower_bound(picks_.begin(), picks_.end(), tile * tile_width_,
@@ -212,13 +212,13 @@ class PairPicks {
     }
   }
 
-  static double share_of(const std::vector<std::atomic<std::uint64_t>>& beside, bool exact) {
+  static double share_of(const std::vector<std::atomic<std::uint64_t>>& shared, bool exact) {
     double sum = 0;
-    for (const std::atomic<std::uint64_t>& others : beside) {
+    for (const std::atomic<std::uint64_t>& others : shared) {
       const double sharing = 1 + static_cast<double>(others.load());
       sum += exact ? 1 / sharing : sharing;
     }
-    const auto num = static_cast<double>(beside.size());
+    const auto num = static_cast<double>(shared.size());
     return exact ? sum / num : num / sum;
   }
 

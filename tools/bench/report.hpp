@@ -39,7 +39,7 @@ void add_comparisons(Json& measurement);
 /// process: whole processes, the same within this one, the floor, and published times.
 std::string prediction_table(const Json& measurement);
 
-/// Cases with a memory limit beside the same without: seconds, bytes read, and what was predicted.
+/// Cases with a memory limit and the same without: seconds, bytes read, and what was predicted.
 std::string limits_table(const Json& measurement);
 std::string comparison_table(const Json& measurement);
 std::string process_table(const Json& measurement);

@@ -91,7 +91,7 @@ class RowMerger {
   AlignedArray<std::uint32_t> position_;  // [blocks_per_side] pairs per column, then their place; all 0 between rows
   AlignedArray<std::uint64_t> marks_;     // a bit per column that occurs
   AlignedArray<std::uint64_t> summary_;   // a bit per word of marks_ that is not 0
-  AlignedArray<SortItem> keyed_;          // pairs to sort, where there are too many columns for position_
+  AlignedArray<SortItem> keyed_;          // pairs to sort, if columns are too many for position_
   AlignedArray<SortItem> scratch_;
   RowAccumulator accumulator_;          // in pairs_ and cursors_
   bool pairs_were_used_ = true;         // for lists, since accumulator_ had them

@@ -116,7 +116,7 @@ TEST_CASE("bench: predictions beside measurements", "[tools][bench]") {
   check_has(tools::prediction_table(slow_build), "| one | first | 10 | 12 | 1.6 | yes |");
 }
 
-TEST_CASE("bench: cases with a memory limit beside the same without", "[tools][bench]") {
+TEST_CASE("bench: cases with a memory limit and the same without", "[tools][bench]") {
   const TemporaryFolder folder;
   const Json json = measure(folder, {"--case", "pressed", "--kernel", "row-merge"});
   const Json& free = json["cases"][0]["kernels"][0];
