@@ -111,7 +111,7 @@ struct SeenElements {
     large_blocks += block_bits >> 15;
   }
   void leave_in(PackedOperand& out) const {
-    std::atomic_ref(out.bound).fetch_or(bits, std::memory_order_relaxed);
+    std::atomic_ref(out.seen_bits).fetch_or(bits, std::memory_order_relaxed);
     std::atomic_ref(out.large_blocks).fetch_add(large_blocks, std::memory_order_relaxed);
   }
 };
