@@ -424,6 +424,7 @@ void Engine::Impl::multiply(const Inputs& inputs, Sink& sink, const std::string&
 }
 
 void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Report* report) {
+  product.arrays().is_timed = report != nullptr;
   record.arrays = &product.arrays();
   record.output.stays_on_device = true;
   multiply({product.a(), product.b()}, product.sink(), kResult, product.options(), record);
