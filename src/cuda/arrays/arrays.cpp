@@ -14,8 +14,6 @@
 namespace spmm::cuda {
 namespace {
 
-constexpr std::uint64_t kAlignment = 256;
-
 /// One matrix. Values: is_b = its blocks are transposed.
 struct ArraysToRead {
   const DeviceBsrView& view;
@@ -151,7 +149,7 @@ std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory&
               }
             }};
   }
-  void* const data = allocator.allocate(bytes, kAlignment, to);
+  void* const data = allocator.allocate(bytes, kDeviceAlignment, to);
   if (data == nullptr) {
     throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
                       "free memory in its pool");
