@@ -24,10 +24,13 @@
 namespace spmm::cuda {
 namespace {
 
-/// Whether an element of C may be kMaxVal: each is a sum over no more blocks than a row of A has.
+/// Blocks of a row of A that cannot bring an element of C to kMaxVal: each is a sum over no more.
+std::uint64_t sure_blocks(const plan::Statistics& s) {
+  return sure_terms(s.max_element, s.max_element) / s.m();
+}
+
 bool may_saturate(const plan::Statistics& s) {
-  const std::uint64_t most_blocks = std::min<std::uint64_t>(s.row_pairs.max_row_blocks, s.b_rows);
-  return most_blocks > sure_terms(s.max_element, s.max_element) / s.m();
+  return std::min<std::uint64_t>(s.row_pairs.max_row_blocks, s.b_rows) > sure_blocks(s);
 }
 
 /// Takes the pairs of rows over.
@@ -124,6 +127,7 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
                          const plan::Decide& decide, const Run& run) {
   const DeviceGuard guard(run.device->device());
   Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
+  if (run.arrays != nullptr && !run.arrays->is_timed && run.clock.trace() == nullptr) pipeline.events().stop();
   OperandSide side_a(a, false, run.keep_a);
   OperandSide side_b(b, true, run.keep_b);
   OperandSide::claim(side_a, side_b, run);
@@ -426,7 +430,8 @@ std::unique_ptr<PanelTaker> Pipeline::make_taker(const Multiplier& multiplier, c
   const std::vector<plan::Panel>& panels = execution_.panels;
   std::unique_ptr<ArrayCollector> collector;
   if (run_.arrays != nullptr) {
-    collector = std::make_unique<ArrayCollector>(*run_.arrays, memory_, events_, num_saturated);
+    collector =
+        std::make_unique<ArrayCollector>(*run_.arrays, memory_, events_, num_saturated, sure_blocks(statistics));
     const auto most = direct_c_blocks(multiplier, statistics);
     if (most && collector->reserve(*most, panels.size())) {
       packed.emplace_back(memory_, 0, m);
