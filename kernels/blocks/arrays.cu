@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kItemThreads)
   if (threadIdx.x % 32 == 0 && own > *most) atomicMax(most, own);
 }
 
-/// 32-bit words of records per CTA, about; 16 records at least. Source: as for packing, compact.cu.
+/// 32-bit words of records per CTA, about; 16 records at least. Source: as for packing, pack_records.cu.
 constexpr std::uint32_t kWordsPerCta = 8192;
 
 // Grid: one CTA per records_per_cta records.
