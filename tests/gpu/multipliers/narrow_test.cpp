@@ -32,7 +32,7 @@ Operands narrow(std::uint32_t m, std::uint32_t nb, std::uint32_t rows, std::uint
   return {a.matrix(), b.matrix()};
 }
 
-void check(const Operands& operands, const std::string& kernel) {
+void check_narrow(const Operands& operands, const std::string& kernel) {
   Report report;
   Engine engine;
   INFO("m " << operands.first.m << ", kernel " << kernel);
@@ -52,7 +52,7 @@ TEST_CASE("narrow results: every row kernel, columns at the beginning and at the
         for (const std::string kernel : {"auto", "rows", "row-spread", "pair-list", "small-blocks", "row-rank"}) {
           if (kernel != "auto" && !test::takes_operands(kernel, m, nb)) continue;
           if (kernel == "small-blocks" && first != 0) continue;  // long rows of a wide grid: refused
-          check(operands, kernel);
+          check_narrow(operands, kernel);
         }
       }
     }
@@ -82,7 +82,7 @@ TEST_CASE("small narrow results: few columns at either end of the grid") {
     for (const std::uint32_t first : {0u, 297u}) {
       const Operands operands = narrow(m, 300, 3, first, 3, 300, m);
       for (const std::string kernel : {"rows", "row-spread", "pair-list", "small-blocks", "row-rank"}) {
-        if (test::takes_operands(kernel, m, 300)) check(operands, kernel);
+        if (test::takes_operands(kernel, m, 300)) check_narrow(operands, kernel);
       }
     }
   }

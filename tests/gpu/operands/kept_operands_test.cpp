@@ -67,7 +67,7 @@ std::uint64_t record_bytes(const BlockMatrix& matrix) {
 std::uint64_t free_now() {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
-  check(cudaMemGetInfo(&free_bytes, &total_bytes), "device memory");
+  spmm::check(cudaMemGetInfo(&free_bytes, &total_bytes), "device memory");
   return free_bytes;
 }
 

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 int num_devices() {
   int count = 0;
-  check(cudaGetDeviceCount(&count), "devices");
+  spmm::check(cudaGetDeviceCount(&count), "devices");
   return count;
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("devices: saturation everywhere, on the dense kernel too") {
   for (const char* kernel : {"auto", "dense-tensor", "rows"}) {
     if (std::string(kernel) == "dense-tensor") {
       int major = 0;
-      check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
+      spmm::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
       if (major != 9) continue;
     }
     const ProductMatrix expected = multiply(a, b, on_devices({0}, kernel));
@@ -308,15 +308,15 @@ TEST_CASE("devices: several threads share an engine that has several") {
 TEST_CASE("devices: the caller's device stays current") {
   const test::ProductCase one = test::make_product_case(8, 40, 300, "auto");
   for (int device = 0; device < num_devices(); ++device) {
-    check(cudaSetDevice(device), "choose device");
+    spmm::check(cudaSetDevice(device), "choose device");
     for (const std::vector<int>& devices : device_lists()) {
       CHECK((multiply(one.a, one.b, on_devices(devices)) == one.expected));
       int current = -1;
-      check(cudaGetDevice(&current), "device");
+      spmm::check(cudaGetDevice(&current), "device");
       CHECK(current == device);
     }
   }
-  check(cudaSetDevice(0), "choose device");
+  spmm::check(cudaSetDevice(0), "choose device");
 }
 
 TEST_CASE("devices: one that is absent, or listed twice, is an error of usage") {

@@ -1,10 +1,13 @@
-// Multiply kernels for NEON with dot products: udot makes 4 sums of four products of bytes.
+// Kernels for NEON with products of matrices: ummla makes 4 sums of eight products of bytes.
 #include "cpu/simd/kernels.hpp"
+
+#include "cpu/simd/accumulator_kernel.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "plan/models/host_models.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -13,17 +16,21 @@
 #include <sys/auxv.h>
 
 #pragma GCC push_options
-#pragma GCC target("arch=armv8.2-a+dotprod")
+#pragma GCC target("arch=armv8.2-a+dotprod+i8mm")
 
 #include "cpu/simd/c_block_driver.hpp"
+#include "cpu/simd/i8mm/patch.hpp"
 #include "cpu/simd/neon/digits.hpp"
-#include "cpu/simd/neon/patch.hpp"
+#include "cpu/simd/neon/row_sums.hpp"
 #include "cpu/simd/neon/strips.hpp"
 
 namespace spmm::cpu {
 
-MultiplyCBlocks neon_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
+MultiplyCBlocks i8mm_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
   return pick_digit_kernel(shape, arithmetic);
+}
+AccumulatorKernel i8mm_accumulator(const PackedShape& shape) {
+  return pick_accumulator(Isa::neon_i8mm, shape.m);
 }
 
 }  // namespace spmm::cpu
@@ -32,8 +39,8 @@ MultiplyCBlocks neon_kernel(const PackedShape& shape, const Arithmetic& arithmet
 
 namespace spmm::cpu {
 
-bool neon_available() {
-  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+bool i8mm_available() {
+  return neon_available() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
 }
 
 }  // namespace spmm::cpu
@@ -42,11 +49,14 @@ bool neon_available() {
 
 namespace spmm::cpu {
 
-bool neon_available() {
+bool i8mm_available() {
   return false;
 }
-MultiplyCBlocks neon_kernel(const PackedShape&, const Arithmetic&) {
+MultiplyCBlocks i8mm_kernel(const PackedShape&, const Arithmetic&) {
   return nullptr;
+}
+AccumulatorKernel i8mm_accumulator(const PackedShape&) {
+  return {};
 }
 
 }  // namespace spmm::cpu
