@@ -32,18 +32,22 @@ struct DeviceBsrView {
 
 /// Where a result's arrays come from. allocate: device memory of that many bytes, aligned to `alignment`, which work on
 /// `stream` may use; null if there is none. release: gives it back, in the order of `stream`; empty: it stays the
-/// caller's. Threads: called by the thread that multiplies; release by the one that drops the last owner.
+/// caller's. With serves_workspace all other device memory comes from it, too, on a stream of the library's: for a pool
+/// that holds the free memory. The engine's limit is then that of the whole device. Errors: UsageError if
+/// serves_workspace lacks allocate or release.
+/// Threads: called by the thread that multiplies; release by the one that drops the last owner.
 struct DeviceAllocator {
   /// Null if there is none.
   std::function<void*(std::uint64_t bytes, std::uint64_t alignment, CUstream_st* stream)> allocate{};
   /// Empty: arrays stay the caller's.
   std::function<void(void* data, CUstream_st* stream)> release{};
+  bool serves_workspace = false;  ///< what a product or a plan needs meanwhile
 };
 
 /// How a product of device arrays is called.
 struct DeviceCall {
   CUstream_st* stream = nullptr;  ///< any stream of the device, the default ones too; the product comes behind its work
-  DeviceAllocator allocator{};    ///< empty: results come from the engine's memory pool
+  DeviceAllocator allocator{};    ///< empty: memory comes from the engine's pool
 };
 
 /// A result in block-CSR arrays in device memory. Copies share the arrays. The last owner gives them back in the order

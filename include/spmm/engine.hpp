@@ -92,6 +92,10 @@ class Engine {
   DeviceBsrBatch multiply_many(std::span<const DevicePair> products, const DeviceCall& call,
                                const ProductOptions& options = {}, Report* report = nullptr);
 
+  /// Gives the device memory back that is kept for later products and not in use; operands that are kept stay. Waits
+  /// for nothing: what work that has not ended still uses stays, too.
+  void trim();
+
   /// What multiply() would do with these files, from their headers and the limits alone. Runs nothing.
   /// Errors: as multiply(), of what is checked before anything is read.
   [[nodiscard]] Plan plan(const std::filesystem::path& a, const std::filesystem::path& b,

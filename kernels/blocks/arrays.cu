@@ -7,6 +7,7 @@
 #include "kernels/blocks/saturated_count.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/views.hpp"
 #include "kernels/warp.cuh"
 
 namespace spmm::kernels {
@@ -41,6 +42,13 @@ __global__ void __launch_bounds__(kItemThreads)
   }
 }
 
+/// Raises *most to the largest value of a warp. Threads: whole warps.
+__device__ void raise(std::uint32_t* most, std::uint32_t value) {
+  value = warp_max(value);
+  // Across CTAs; it only grows, so a stale read costs one atomic.
+  if (threadIdx.x % 32 == 0 && value > *most) atomicMax(most, value);
+}
+
 constexpr std::uint64_t kValuesPerThread = 32;
 
 // Grid: one thread per kValuesPerThread values, two at a time, which lie a grid apart.
@@ -56,12 +64,61 @@ __global__ void __launch_bounds__(kItemThreads)
     const ushort2 two = words[x];
     own = max(own, max(std::uint32_t{two.x}, std::uint32_t{two.y}));
   });
-  own = warp_max(own);
-  // Across CTAs; it only grows, so a stale read costs one atomic.
-  if (threadIdx.x % 32 == 0 && own > *most) atomicMax(most, own);
+  raise(most, own);
 }
 
-/// 32-bit words of records per CTA, about; 16 records at least. Source: as for packing, compact.cu.
+/// Columns of blocks per CTA, at most; one block at least: four per thread.
+constexpr std::uint32_t kColumnsPerCta = 1024;
+
+/// Elements of a column that a thread moves at once: those of a word of 16 bytes at most.
+template <std::uint32_t N>
+struct alignas(2 * N) Column {
+  std::uint16_t elements[N];
+};
+
+// Grid: one CTA per blocks_per_cta blocks.
+// Work: one thread per N elements of a row of the result, which are a column before, neighbours by neighbouring
+//       threads. M: 0 = at run time, N = 1. numbers: null = blocks stay in their order. most: raised to the largest
+//       element, or null.
+// Memory: writes are contiguous; strided reads of whole blocks, which stay in cache.
+template <std::uint32_t M, std::uint32_t N>
+__global__ void __launch_bounds__(kItemThreads)
+    transpose_blocks(BlocksView blocks, const std::uint32_t* numbers, std::uint32_t run_time_m,
+                     std::uint32_t blocks_per_cta, Column<N>* out, std::uint32_t* most) {
+  const std::uint32_t m = M != 0 ? M : run_time_m;
+  const std::uint32_t columns = m * m / N;
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
+  const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, blocks.count - first));
+  std::uint32_t largest = 0;
+#pragma unroll 2
+  for (std::uint32_t x = threadIdx.x; x < num_blocks * columns; x += kItemThreads) {
+    const std::uint64_t block = first + x / columns;
+    const std::uint32_t at = x % columns * N;
+    const std::uint16_t* const from =
+        blocks.values + std::uint64_t{numbers == nullptr ? block : numbers[block]} * m * m + at % m * m + at / m;
+    Column<N> column;
+#pragma unroll
+    for (std::uint32_t e = 0; e < N; ++e) {
+      column.elements[e] = from[e * m];
+      largest = max(largest, std::uint32_t{column.elements[e]});
+    }
+    out[first * columns + x] = column;
+  }
+  if (most == nullptr) return;
+  raise(most, largest);
+}
+
+template <std::uint32_t M>
+void transpose(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint16_t* out,
+               std::uint32_t* most, cudaStream_t stream) {
+  constexpr std::uint32_t kColumn = M == 0 ? 1 : std::min(M, 8u);
+  const std::uint32_t blocks_per_cta = std::max(1u, kColumnsPerCta / (m * m / kColumn));
+  const auto grid = static_cast<unsigned>((blocks.count + blocks_per_cta - 1) / blocks_per_cta);
+  transpose_blocks<M, kColumn><<<grid, kItemThreads, 0, stream>>>(blocks, numbers, m, blocks_per_cta,
+                                                                  reinterpret_cast<Column<kColumn>*>(out), most);
+}
+
+/// 32-bit words of records per CTA, about; 16 records at least. Source: as for packing, pack_records.cu.
 constexpr std::uint32_t kWordsPerCta = 8192;
 
 // Grid: one CTA per records_per_cta records.
@@ -102,6 +159,33 @@ void unpack(const std::uint32_t* records, std::uint64_t num_blocks, std::uint32_
   const auto grid = static_cast<unsigned>((num_blocks + records_per_cta - 1) / records_per_cta);
   const auto* const words = reinterpret_cast<const Word*>(records);
   unpack_records<Word, M><<<grid, kItemThreads, 0, stream>>>(words, num_blocks, m * m, records_per_cta, to);
+}
+
+// Grid: one thread per block of the result.
+// Work: a thread looks how many blocks of A its row has; a warp compares the elements of each block that may have some
+// at
+//       the limit.
+// Memory: contiguous reads of heads and of those blocks; indptr comes from cache.
+template <class Index>
+__global__ void __launch_bounds__(kItemThreads)
+    count_saturated_rows(const uint2* heads, const std::uint32_t* values, std::uint64_t num_blocks,
+                         std::uint32_t elements, const Index* a_indptr, std::uint64_t sure_blocks,
+                         unsigned long long* num_saturated) {
+  SaturatedCount count;
+  for (std::uint64_t first = std::uint64_t{this_warp()} * 32; first < num_blocks;
+       first += std::uint64_t{gridDim.x} * kItemThreads) {
+    const std::uint64_t own = first + threadIdx.x % 32;
+    bool is_open = own < num_blocks;
+    if (is_open) {
+      const std::uint32_t row = heads[own].x;
+      is_open = static_cast<std::uint64_t>(a_indptr[row + 1] - a_indptr[row]) > sure_blocks;
+    }
+    for (unsigned open = __ballot_sync(0xFFFF'FFFFu, is_open); open != 0; open &= open - 1) {
+      const std::uint32_t* const block = values + (first + __ffs(static_cast<int>(open)) - 1) * elements;
+      for (std::uint32_t e = threadIdx.x % 32; e < elements; e += 32) count.add(block[e]);
+    }
+  }
+  count.add_to(num_saturated);
 }
 
 /// First record of a block row or a later one.
@@ -149,6 +233,15 @@ void launch_max_element(const std::uint16_t* values, std::uint64_t count, std::u
   check_launch("max_element");
 }
 
+void launch_transpose_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
+                             std::uint32_t m, std::uint16_t* out, std::uint32_t* max_element, cudaStream_t stream) {
+  if (count == 0) return;
+  for_block_side<4, 8, 16>(m, [&](auto side) {
+    transpose<decltype(side)::value>({.values = values, .count = count}, numbers, m, out, max_element, stream);
+  });
+  check_launch("transpose_blocks");
+}
+
 void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_blocks, std::uint32_t m,
                            const UnpackedRecords& to, cudaStream_t stream) {
   if (num_blocks == 0) return;
@@ -161,6 +254,22 @@ void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_block
     }
   });
   check_launch("unpack_records");
+}
+
+void launch_count_saturated_rows(const std::uint32_t* heads, const std::uint32_t* values, std::uint64_t num_blocks,
+                                 std::uint32_t m, const SaturatedRows& rows, unsigned long long* num_saturated,
+                                 cudaStream_t stream) {
+  if (num_blocks == 0) return;
+  const auto launch = [&]<class Index>(const Index* a_indptr) {
+    count_saturated_rows<<<item_grid(num_blocks), kItemThreads, 0, stream>>>(
+        reinterpret_cast<const uint2*>(heads), values, num_blocks, m * m, a_indptr, rows.sure_blocks, num_saturated);
+  };
+  if (rows.index_bytes == 8) {
+    launch(static_cast<const std::int64_t*>(rows.a_indptr));
+  } else {
+    launch(static_cast<const std::int32_t*>(rows.a_indptr));
+  }
+  check_launch("count_saturated_rows");
 }
 
 void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to,

@@ -37,6 +37,11 @@ void launch_read_arrays(const ArraysView& arrays, std::uint64_t* keys, ArrayFind
 void launch_max_element(const std::uint16_t* values, std::uint64_t count, std::uint32_t* max_element,
                         cudaStream_t stream);
 
+/// out[p] = block number numbers[p] of values, transposed; without numbers block p. *max_element, where given, is
+/// raised to the largest value. Shapes: values and out [count, m, m], out 16-byte aligned; max_element [1]; device.
+void launch_transpose_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
+                             std::uint32_t m, std::uint16_t* out, std::uint32_t* max_element, cudaStream_t stream);
+
 /// The parts of packed records. Shapes: records [num_blocks, 2 + m * m], heads [num_blocks, 2], values
 /// [num_blocks, m, m]; num_saturated [1]: raised by the elements that are kMaxVal; all device.
 struct UnpackedRecords {
@@ -46,6 +51,18 @@ struct UnpackedRecords {
 };
 void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_blocks, std::uint32_t m,
                            const UnpackedRecords& to, cudaStream_t stream);
+
+/// Elements of a result that are kMaxVal, in rows that may have some: those of more than sure_blocks blocks of A.
+/// Shapes: heads [num_blocks, 2], values [num_blocks, m, m], num_saturated [1], device.
+struct SaturatedRows {
+  const void* a_indptr = nullptr;  // [block rows + 1], device, integers of index_bytes
+  std::uint32_t index_bytes = 4;
+  std::uint64_t sure_blocks = 0;
+};
+/// *num_saturated is raised by their number.
+void launch_count_saturated_rows(const std::uint32_t* heads, const std::uint32_t* values, std::uint64_t num_blocks,
+                                 std::uint32_t m, const SaturatedRows& rows, unsigned long long* num_saturated,
+                                 cudaStream_t stream);
 
 /// The index arrays of a block-CSR matrix. Shapes: indptr [num_rows + 1], indices [num_blocks], device, integers of
 /// index_bytes.

@@ -66,19 +66,6 @@ __global__ void compose(const std::uint32_t* outer, const std::uint32_t* inner, 
   for_each_item(count, [=](std::uint64_t x) { out[x] = outer[inner[x]]; });
 }
 
-// Grid: one thread per element.
-// Work: element (r, c) of a block from (c, r).
-// Memory: contiguous writes; strided reads of a block of at most 8 KB, which stays in cache.
-__global__ void transpose_blocks(const std::uint16_t* values, std::uint64_t count, std::uint32_t m,
-                                 std::uint16_t* out) {
-  const std::uint32_t elements = m * m;
-  for_each_item(count * elements, [=](std::uint64_t x) {
-    const std::uint64_t first = x / elements * elements;
-    const auto at = static_cast<std::uint32_t>(x - first);
-    out[x] = values[first + at % m * m + at / m];
-  });
-}
-
 /// Words of blocks per CTA, at most; one block at least: four loads per thread, all in flight.
 constexpr std::uint32_t kGatherWords = 1024;
 
@@ -237,13 +224,6 @@ void launch_gather_padded(const std::uint16_t* values, const std::uint32_t* numb
     gather_padded<decltype(side)::value>({.values = values, .count = count}, numbers, m, found, out, stream);
   });
   check_launch("gather_padded");
-}
-
-void launch_transpose_blocks(const std::uint16_t* values, std::uint64_t count, std::uint32_t m, std::uint16_t* out,
-                             cudaStream_t stream) {
-  if (count == 0) return;
-  transpose_blocks<<<item_grid(count * m * m), kItemThreads, 0, stream>>>(values, count, m, out);
-  check_launch("transpose_blocks");
 }
 
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,

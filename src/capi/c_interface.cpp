@@ -117,7 +117,7 @@ spmm_status multiply_in_device_memory(spmm_engine* engine, const spmm_product_op
     const ProductCall product(options);
     auto matrix = std::make_unique<spmm_device_matrix>();
     Report finished;
-    multiply(*matrix, product.options(), &finished);
+    multiply(*matrix, product.options(), report == nullptr ? nullptr : &finished);
     hand_out(std::move(finished), {}, report);
     *result = matrix.release();
   });

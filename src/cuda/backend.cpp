@@ -80,6 +80,11 @@ DeviceInfo describe(const DeviceContext& context) {
           .capability = 10 * properties.major + properties.minor};
 }
 
+void trim(DeviceContext& context) {
+  const DeviceGuard guard(context.device());
+  context.trim();
+}
+
 StageHooks stage_hooks() {
   return {.enter = push_range, .leave = [] { nvtxDomainRangePop(nvtx_domain()); }};
 }

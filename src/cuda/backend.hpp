@@ -39,6 +39,9 @@ std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not);
 
 DeviceInfo describe(const DeviceContext& context);
 
+/// Gives device memory back that is kept for later products and not in use.
+void trim(DeviceContext& context);
+
 /// Profiler ranges for the stages (NVTX); empty in a build without CUDA.
 StageHooks stage_hooks();
 

@@ -24,10 +24,13 @@
 namespace spmm::cuda {
 namespace {
 
-/// Whether an element of C may be kMaxVal: each is a sum over no more blocks than a row of A has.
+/// Blocks of a row of A that cannot bring an element of C to kMaxVal: each is a sum over no more.
+std::uint64_t sure_blocks(const plan::Statistics& s) {
+  return sure_terms(s.max_element, s.max_element) / s.m();
+}
+
 bool may_saturate(const plan::Statistics& s) {
-  const std::uint64_t most_blocks = std::min<std::uint64_t>(s.row_pairs.max_row_blocks, s.b_rows);
-  return most_blocks > sure_terms(s.max_element, s.max_element) / s.m();
+  return std::min<std::uint64_t>(s.row_pairs.max_row_blocks, s.b_rows) > sure_blocks(s);
 }
 
 /// Takes the pairs of rows over.
@@ -63,15 +66,16 @@ void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
   statistics.num_c_blocks = std::min(statistics.num_c_blocks, static_cast<double>(all.c_blocks));
 }
 
-/// Rows of A between which the result may be cut, and about how many C blocks each unit of them has.
-struct CutUnits {
+/// Where the rows of A may be cut for ranges of the result: runs of rows or rows of tiles, and about how many C blocks
+/// each has.
+struct CutPoints {
   std::uint32_t count = 0;
-  std::function<std::uint32_t(std::uint32_t unit)> first_row;
-  std::function<double(std::uint32_t unit)> c_blocks;
+  std::function<std::uint32_t(std::uint32_t x)> first_row;
+  std::function<double(std::uint32_t x)> c_blocks;
 };
 
 /// Must not outlive the statistics.
-CutUnits run_units(const plan::Statistics& statistics) {
+CutPoints cuts_at_runs(const plan::Statistics& statistics) {
   const plan::RowPairs& pairs = statistics.row_pairs;
   const plan::ExpectedBlocks expected(
       plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.c_columns()));
@@ -85,7 +89,7 @@ CutUnits run_units(const plan::Statistics& statistics) {
 }
 
 /// Must not outlive the maps.
-CutUnits tile_units(const TileMaps& tiles) {
+CutPoints cuts_at_tiles(const TileMaps& tiles) {
   return {.count = static_cast<std::uint32_t>(tiles.counts.rows.size()),
           .first_row =
               [&tiles](std::uint32_t row_tile) {
@@ -123,6 +127,7 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
                          const plan::Decide& decide, const Run& run) {
   const DeviceGuard guard(run.device->device());
   Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
+  if (run.arrays != nullptr && !run.arrays->is_timed && run.clock.trace() == nullptr) pipeline.events().stop();
   OperandSide side_a(a, false, run.keep_a);
   OperandSide side_b(b, true, run.keep_b);
   OperandSide::claim(side_a, side_b, run);
@@ -348,13 +353,13 @@ ResultRanges Pipeline::cut_ranges(const DeviceOperands& operands, const plan::St
   const plan::RowPairs& pairs = statistics.row_pairs;
   if (num_ranges == 1) return {.rows = {0, pairs.num_rows}, .block_rows = {{.begin = 0, .end = statistics.nb()}}};
   const bool in_tiles = plan::row_of(execution_.id).expansion == plan::Expansion::tiles;
-  const CutUnits units = in_tiles ? tile_units(operands.tiles) : run_units(statistics);
-  const std::vector<std::uint32_t> borders = plan::cut_parts(units.count, units.c_blocks, num_ranges);
-  std::vector<std::uint32_t> block_rows(units.count);  // set where a range begins
+  const CutPoints cuts = in_tiles ? cuts_at_tiles(operands.tiles) : cuts_at_runs(statistics);
+  const std::vector<std::uint32_t> borders = plan::cut_parts(cuts.count, cuts.c_blocks, num_ranges);
+  std::vector<std::uint32_t> block_rows(cuts.count);  // set where a range begins
   ResultRanges ranges;
   for (const std::uint32_t x : borders) {
-    ranges.rows.push_back(units.first_row(x));
-    if (x < units.count) block_rows[x] = fetch(operands.a.rows.data() + units.first_row(x), stream_);
+    ranges.rows.push_back(cuts.first_row(x));
+    if (x < cuts.count) block_rows[x] = fetch(operands.a.rows.data() + cuts.first_row(x), stream_);
   }
   ranges.block_rows = plan::ranges_of(borders, block_rows, statistics.nb());
   if (in_tiles) {
@@ -409,7 +414,7 @@ std::optional<std::uint64_t> Pipeline::direct_c_blocks(const Multiplier& multipl
   std::uint64_t most = 0;
   for (const plan::Panel& panel : execution_.panels) most += panel.max_c_blocks();
   most = std::min(most, static_cast<std::uint64_t>(statistics.num_pairs));
-  const CutUnits runs = run_units(statistics);
+  const CutPoints runs = cuts_at_runs(statistics);
   double expected = 0;
   for (std::uint32_t run = 0; run < runs.count; ++run) expected += runs.c_blocks(run);
   const bool is_full = static_cast<double>(most) <= 1.25 * expected;
@@ -425,7 +430,8 @@ std::unique_ptr<PanelTaker> Pipeline::make_taker(const Multiplier& multiplier, c
   const std::vector<plan::Panel>& panels = execution_.panels;
   std::unique_ptr<ArrayCollector> collector;
   if (run_.arrays != nullptr) {
-    collector = std::make_unique<ArrayCollector>(*run_.arrays, memory_, events_, num_saturated);
+    collector =
+        std::make_unique<ArrayCollector>(*run_.arrays, memory_, events_, num_saturated, sure_blocks(statistics));
     const auto most = direct_c_blocks(multiplier, statistics);
     if (most && collector->reserve(*most, panels.size())) {
       packed.emplace_back(memory_, 0, m);

@@ -36,7 +36,11 @@ class Pipeline {
         stream_(context_),
         memory_(stream_, expected.device_limit_bytes, use.memory),
         ring_(context_, expected.num_buffers),
-        events_(stage_hooks(), stream_) {}
+        events_(stage_hooks(), stream_) {
+    if (run_.arrays != nullptr && run_.arrays->call.allocator.serves_workspace) {
+      memory_.take_from(run_.arrays->call.allocator);
+    }
+  }
 
   /// Where the operands are uploaded to, and the pinned slots of this device.
   [[nodiscard]] UploadTarget upload_target() { return {.memory = memory_, .events = events_}; }

@@ -33,7 +33,9 @@ class Planned : public PlannedProduct {
     const bool any_visits =
         std::any_of(panels().begin(), panels().end(), [](const auto& panel) { return !panel.expand; });
     if (arranged.largest != 0 && any_visits) largest_ = std::min(largest_, std::bit_ceil(arranged.largest + 1) - 1);
-    kept_->b_transposed = {pipeline.memory(), kept_->operands.b.columns.size() * block_elements(), "elements"};
+    const DeviceOperands& operands = kept_->operands;
+    const bool is_copied = operands.m > 1 && (operands.a_numbers.size() != 0 || operands.side != operands.m);
+    kept_->b_transposed = {pipeline.memory(), is_copied ? operands.b.columns.size() * block_elements() : 0, "elements"};
     kept_->largest = {pipeline.memory(), 1, "largest element"};
     kept_->num_saturated = {pipeline.memory(), 1, "count"};
   }
@@ -54,7 +56,6 @@ class Planned : public PlannedProduct {
     if (num_blocks_ != 0) {
       take_values(a, b);
       if (largest_ < kMaxElement) {  // of the two, the device runs one
-        find_largest(a, b);
         multiply_if(0, largest_, c);
         multiply_if(largest_ + 1, kMaxElement, c);
       } else {
@@ -111,14 +112,6 @@ class Planned : public PlannedProduct {
     }
   }
 
-  void find_largest(const std::uint16_t* a, const std::uint16_t* b) {
-    const cudaStream_t stream = kept_->pipeline.stream().get();
-    std::uint32_t* const largest = kept_->largest.data();
-    check(cudaMemsetAsync(largest, 0, sizeof *largest, stream), "clear");
-    kernels::launch_max_element(a, kept_->operands.a.columns.size() * block_elements(), largest, stream);
-    kernels::launch_max_element(b, kept_->operands.b.columns.size() * block_elements(), largest, stream);
-  }
-
   /// Where a panel's records go: their heads are those of the pattern.
   [[nodiscard]] PanelTarget target_of(std::size_t panel, std::uint32_t* values) {
     std::uint32_t* const num_so_far = kept_->pattern.num_so_far.data() + panel;
@@ -151,26 +144,44 @@ class Planned : public PlannedProduct {
     kept_->pattern = collector.take_pattern();
   }
 
-  /// The caller's values as the kernel reads them.
+  /// The caller's values as the kernel reads them, and their largest one if that is to decide.
   void take_values(const std::uint16_t* a, const std::uint16_t* b) {
     DeviceOperands& operands = kept_->operands;
     const Stream& stream = kept_->pipeline.stream();
     const std::uint64_t num_a = operands.a.columns.size();
-    const std::uint64_t num_b = operands.b.columns.size();
+    std::uint32_t* const largest = largest_ < kMaxElement ? kept_->largest.data() : nullptr;
+    if (largest != nullptr) {
+      check(cudaMemsetAsync(largest, 0, sizeof *largest, stream.get()), "clear");
+      kernels::launch_max_element(a, num_a * block_elements(), largest, stream.get());
+    }
     using Values = DeviceBuffer<std::uint16_t>;
     Values from_a = Values::borrow(const_cast<std::uint16_t*>(a), num_a * block_elements());  // never written
-    Values from_b = Values::borrow(const_cast<std::uint16_t*>(b), num_b * block_elements());  // never written
-    if (operands.m > 1) {
-      kernels::launch_transpose_blocks(b, num_b, operands.m, kept_->b_transposed.data(), stream.get());
-      from_b = kept_->b_transposed.lend();
-    }
     if (operands.a_numbers.size() != 0) {  // blocks are found through their numbers
+      operands.b_values = taken_b(b, nullptr, kept_->b_transposed, largest);
       operands.a_values = std::move(from_a);
-      operands.b_values = std::move(from_b);
       return;
     }
     gather(from_a, operands.a_order, operands.shape(), operands.a_values, stream);
-    gather(from_b, operands.b_order, operands.shape(), operands.b_values, stream);
+    if (operands.m > 1 && operands.side == operands.m) {
+      taken_b(b, operands.b_order.data(), operands.b_values, largest);
+      return;
+    }
+    gather(taken_b(b, nullptr, kept_->b_transposed, largest), operands.b_order, operands.shape(), operands.b_values,
+           stream);
+  }
+
+  /// Transposes the caller's blocks of B into `to`, in the order of numbers; borrows them as they are if m = 1.
+  DeviceBuffer<std::uint16_t> taken_b(const std::uint16_t* b, const std::uint32_t* numbers,
+                                      const DeviceBuffer<std::uint16_t>& to, std::uint32_t* largest) {
+    const cudaStream_t stream = kept_->pipeline.stream().get();
+    const std::uint32_t m = kept_->operands.m;
+    const std::uint64_t num_blocks = kept_->operands.b.columns.size();
+    if (m > 1) {
+      kernels::launch_transpose_blocks(b, numbers, num_blocks, m, to.data(), largest, stream);
+      return to.lend();
+    }
+    if (largest != nullptr) kernels::launch_max_element(b, num_blocks, largest, stream);
+    return DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(b), num_blocks);  // never written
   }
 
   Run run_;

@@ -31,6 +31,8 @@ DeviceInfo describe(const DeviceContext&) {
   return {};
 }
 
+void trim(DeviceContext&) {}
+
 StageHooks stage_hooks() {
   return {};
 }

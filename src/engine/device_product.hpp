@@ -61,7 +61,7 @@ class DeviceProduct {
   [[nodiscard]] const Source& a() const { return a_; }
   [[nodiscard]] const Source& b() const { return b_; }
   [[nodiscard]] Sink& sink() { return sink_; }
-  [[nodiscard]] const cuda::DeviceArrays& arrays() const { return arrays_; }
+  [[nodiscard]] cuda::DeviceArrays& arrays() { return arrays_; }
   /// Those of the caller, on CUDA.
   [[nodiscard]] const ProductOptions& options() const { return options_; }
   [[nodiscard]] DeviceBsrMatrix& result() { return batch_.all; }

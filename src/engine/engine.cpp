@@ -109,10 +109,9 @@ struct DevicePlan::State {
         call(std::move(how)),
         record(options),
         product(view_a, view_b, call, options),
-        share(budget) {
+        share(call.allocator.serves_workspace ? of_caller : budget) {
     product.set_pattern();
-    record.arrays = &product.arrays();
-    record.output.stays_on_device = true;
+    record.stay_on(product.arrays());
   }
 
   DeviceBsrView view_a;
@@ -121,6 +120,7 @@ struct DevicePlan::State {
   ProductRecord record;
   DeviceProduct product;
   ProductOperands operands{product.a(), product.b()};
+  MemoryBudget of_caller{};
   MemoryShare share;
   Target target{};
   std::optional<Run> run{};
@@ -150,6 +150,10 @@ class Engine::Impl {
   /// Completes a plan's state. Errors: as multiply().
   void plan_on_device(DevicePlan::State& state);
 
+  void trim() const {
+    for (const auto& device : devices_.started()) cuda::trim(*device);
+  }
+
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
   /// written at the same time share the cores.
@@ -178,8 +182,9 @@ class Engine::Impl {
     }
     return wanted == Backend::automatic && devices_.are_named() ? Backend::cuda : wanted;
   }
-  [[nodiscard]] plan::Gpu describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const;
-  [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Target& target, MemoryShare& share);
+  [[nodiscard]] plan::Gpu describe_gpu(const cuda::DeviceContext& device, MemoryShare& share,
+                                       bool brings_memory = false) const;
+  [[nodiscard]] std::vector<plan::Gpu> describe_gpus(Target& target, MemoryShare& share, bool brings_memory);
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
   void wait_for_others(const Target& target, const plan::Statistics& expected, const ProductOptions& product,
                        const OutputKind& output, plan::Machine machine);
@@ -218,8 +223,9 @@ std::uint64_t Engine::Impl::measured_host_bytes(OutputKind output) {
   return host_bytes_;
 }
 
-plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share) const {
-  const cuda::DeviceInfo info = cuda::describe(device);
+plan::Gpu Engine::Impl::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share, bool brings_memory) const {
+  cuda::DeviceInfo info = cuda::describe(device);
+  if (brings_memory) info.memory_bytes = info.all_bytes;  // the caller's allocator knows how much of it there is
   return {.number = shown_gpu(info.number),
           .name = info.name,
           .limit_bytes =
@@ -260,11 +266,11 @@ void Engine::Impl::wait_for_others(const Target& target, const plan::Statistics&
 }
 
 /// The devices of a product, which takes a share of the memory of each.
-std::vector<plan::Gpu> Engine::Impl::describe_gpus(Target& target, MemoryShare& share) {
+std::vector<plan::Gpu> Engine::Impl::describe_gpus(Target& target, MemoryShare& share, bool brings_memory) {
   std::vector<plan::Gpu> gpus;
   for (std::size_t x = 0; x < target.devices.size(); ++x) {
     MemoryShare& of_device = x == 0 ? share : target.shares.emplace_back(devices_.budget_of(x));
-    gpus.push_back(describe_gpu(*target.devices[x], of_device));
+    gpus.push_back(describe_gpu(*target.devices[x], of_device, brings_memory));
   }
   return gpus;
 }
@@ -333,9 +339,9 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
     const bool is_first = devices_.started().empty();
     if (is_first) prefetching.emplace(operands.inputs(), budget_);
     target.devices = devices_.start(num, machine.why_no_gpu);
-    if (is_first) wait_for_others(target, operands.expected(), product, output, machine);
+    if (is_first && !output.brings_memory) wait_for_others(target, operands.expected(), product, output, machine);
     prefetching.reset();
-    machine.gpus = describe_gpus(target, share);
+    machine.gpus = describe_gpus(target, share, output.brings_memory);
     if (target.devices.empty() && !target.choice) {
       throw DeviceError(devices_.are_always_shared() ? "EngineOptions::devices" : "ProductOptions::backend = cuda",
                         machine.why_no_gpu, "use ProductOptions::backend = cpu, or check nvidia-smi");
@@ -358,7 +364,8 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
 Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands, Sink& sink,
                                                  const ProductOptions& product, const std::string& why_not_cuda,
                                                  ProductRecord& record) {
-  MemoryShare share(budget_);
+  MemoryBudget of_caller;
+  MemoryShare share(record.output.brings_memory ? of_caller : budget_);
   CountedSink counted(sink, share);
   ReleasingSink releasing(counted);
   const auto may_fall_back = [&] {
@@ -424,8 +431,8 @@ void Engine::Impl::multiply(const Inputs& inputs, Sink& sink, const std::string&
 }
 
 void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Report* report) {
-  record.arrays = &product.arrays();
-  record.output.stays_on_device = true;
+  product.arrays().is_timed = report != nullptr;
+  record.stay_on(product.arrays());
   multiply({product.a(), product.b()}, product.sink(), kResult, product.options(), record);
   record.close();
   product.result().num_saturated = record.report.saturated_elements;
@@ -529,6 +536,10 @@ DeviceBsrBatch Engine::multiply_many(std::span<const DevicePair> products, const
   DeviceProduct product(products, call, options);
   impl_->multiply(product, record, report);
   return std::move(product.batch());
+}
+
+void Engine::trim() {
+  impl_->trim();
 }
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {

@@ -14,8 +14,6 @@
 namespace spmm::cuda {
 namespace {
 
-constexpr std::uint64_t kAlignment = 256;
-
 /// One matrix. Values: is_b = its blocks are transposed.
 struct ArraysToRead {
   const DeviceBsrView& view;
@@ -38,11 +36,12 @@ void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFi
                               to.keys.data(), findings, stream);
   if (view.values == nullptr) return;  // a pattern alone
   const std::uint64_t count = view.num_blocks * view.m * view.m;
-  kernels::launch_max_element(view.values, count, &findings->max_element, stream);
   if (from.is_b && view.m > 1) {
     to.values = {memory, count, "elements"};
-    kernels::launch_transpose_blocks(view.values, view.num_blocks, view.m, to.values.data(), stream);
+    kernels::launch_transpose_blocks(view.values, nullptr, view.num_blocks, view.m, to.values.data(),
+                                     &findings->max_element, stream);
   } else {
+    kernels::launch_max_element(view.values, count, &findings->max_element, stream);
     to.values = DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(view.values), count);  // never written
   }
 }
@@ -121,8 +120,13 @@ ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, Device
 }
 
 ArrayCollector::ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory, StageEvents& events,
-                               unsigned long long* num_saturated)
-    : arrays_(arrays), memory_(memory), stream_(memory.stream()), events_(events), num_saturated_(num_saturated) {}
+                               unsigned long long* num_saturated, std::uint64_t sure_blocks)
+    : arrays_(arrays),
+      memory_(memory),
+      stream_(memory.stream()),
+      events_(events),
+      num_saturated_(num_saturated),
+      sure_blocks_(sure_blocks) {}
 
 std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory& memory, std::uint64_t bytes,
                                            const char* what) {
@@ -145,7 +149,7 @@ std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory&
               }
             }};
   }
-  void* const data = allocator.allocate(bytes, kAlignment, to);
+  void* const data = allocator.allocate(bytes, kDeviceAlignment, to);
   if (data == nullptr) {
     throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
                       "free memory in its pool");
@@ -222,15 +226,25 @@ void ArrayCollector::take_reserved() {
   const std::uint64_t room = std::exchange(all.num_blocks, num_blocks_);
   if (num_blocks_ == 0) return pieces_.clear();
   if (num_saturated_ != nullptr && !is_counted_) {
-    events_.timed(Stage::compact, stream_, [&] {
-      kernels::launch_count_saturated(all.values.get(), num_blocks_ * elements, num_saturated_, stream_.get());
-    });
+    events_.timed(Stage::compact, stream_, [&] { count_saturated(all); });
   }
   if (room - num_blocks_ <= room / 4) return;
   const auto values = allocate<std::uint32_t>(num_blocks_ * elements, "result elements");
   events_.timed(Stage::compact, stream_,
                 [&] { copy_async(values.get(), all.values.get(), num_blocks_ * elements, stream_); });
   all.values = values;
+}
+
+/// Many products have no indptr of theirs as a whole: every row counts.
+void ArrayCollector::count_saturated(const Piece& of) const {
+  const DeviceBsrView& a = arrays_.a;
+  if (a.indptr == nullptr || sure_blocks_ == 0) {
+    const std::uint64_t elements = of.num_blocks * a.m * a.m;
+    return kernels::launch_count_saturated(of.values.get(), elements, num_saturated_, stream_.get());
+  }
+  kernels::launch_count_saturated_rows(
+      of.heads.data(), of.values.get(), of.num_blocks, a.m,
+      {.a_indptr = a.indptr, .index_bytes = a.index_bytes, .sure_blocks = sure_blocks_}, num_saturated_, stream_.get());
 }
 
 /// The pieces in arrays of their own, one behind the other.

@@ -37,9 +37,9 @@ std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory&
 /// order of the stream that packs.
 class ArrayCollector : public PanelTaker {
  public:
-  /// num_saturated: as Downloader has it.
+  /// num_saturated: as Downloader has it. sure_blocks: rows of A with no more blocks bring no element to the limit.
   ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory, StageEvents& events,
-                 unsigned long long* num_saturated);
+                 unsigned long long* num_saturated, std::uint64_t sure_blocks = 0);
 
   /// From now on panels are written to arrays that have room for max_c_blocks. Returns false, and changes nothing, if
   /// there is no memory for them. Arrays whose last quarter is empty in the end are copied to smaller ones.
@@ -71,6 +71,7 @@ class ArrayCollector : public PanelTaker {
   };
   [[nodiscard]] Piece make_piece(std::uint64_t num_blocks) const;
   void take_reserved();
+  void count_saturated(const Piece& of) const;
   Piece joined();
 
   const DeviceArrays& arrays_;
@@ -78,6 +79,7 @@ class ArrayCollector : public PanelTaker {
   const Stream& stream_;
   StageEvents& events_;
   unsigned long long* num_saturated_;
+  std::uint64_t sure_blocks_;
   std::vector<Piece> pieces_;               // a single one if it has been reserved
   DeviceBuffer<std::uint32_t> num_so_far_;  // [panels + 1], if pieces are reserved: blocks of all panels before
   std::size_t num_panels_ = 0;              // that have been written to what is reserved

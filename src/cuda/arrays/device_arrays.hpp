@@ -19,6 +19,7 @@ struct DeviceArrays {
   const DeviceCall& call;
   DeviceBsrMatrix* out = nullptr;
   bool is_pattern = false;                 // values come later
+  bool is_timed = true;                    // a report is wanted
   std::span<const DevicePair> products{};  // a and b have the sums of their sizes, and no arrays
   DeviceBsrBatch* batch = nullptr;         // their result; out is a part of it
 };

@@ -182,6 +182,10 @@ void DeviceContext::release(void* data, cudaStream_t stream) noexcept {
   ignore(pool_ != nullptr ? cudaFreeAsync(data, stream) : cudaFree(data));
 }
 
+void DeviceContext::trim() noexcept {
+  if (pool_ != nullptr) ignore(cudaMemPoolTrimTo(pool_, 0));
+}
+
 cudaStream_t DeviceContext::take_stream() {
   return streams_.take([] {
     cudaStream_t stream = nullptr;

@@ -118,6 +118,9 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
   /// Stream: waits for nothing; other streams must be done with the memory, or `stream` must wait for them.
   void release(void* data, cudaStream_t stream) noexcept;
 
+  /// Gives memory back to the device that the pool keeps and nothing uses.
+  void trim() noexcept;
+
   /// A stream that does not synchronise with the default stream; idle when it comes back.
   cudaStream_t take_stream();
   void put_stream(cudaStream_t stream) noexcept { streams_.put(stream); }

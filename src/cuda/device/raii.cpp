@@ -55,6 +55,11 @@ void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
 }
 
 void* DeviceMemory::allocate_from_device(std::uint64_t bytes, const char* what) {
+  if (callers_ != nullptr) {
+    if (void* const data = callers_->allocate(bytes, kDeviceAlignment, stream_.get())) return data;
+    throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
+                      "free memory in its pool");
+  }
   try {
     return context().allocate(bytes, stream_.get(), what);
   } catch (const OutOfMemory&) {  // what idle operands take may lie where it is in the way
@@ -64,7 +69,11 @@ void* DeviceMemory::allocate_from_device(std::uint64_t bytes, const char* what) 
 }
 
 void DeviceMemory::release(void* data, std::uint64_t bytes) noexcept {
-  context().release(data, stream_.get());
+  if (callers_ == nullptr) {
+    context().release(data, stream_.get());
+  } else {
+    callers_->release(data, stream_.get());
+  }
   used_bytes_ -= bytes;
 }
 

@@ -15,10 +15,14 @@
 #include "cuda/device/context.hpp"
 #include "kernels/blocks/copy_to_host.hpp"
 #include "kernels/check.hpp"
+#include "spmm/device.hpp"
 
 namespace spmm::cuda {
 
 class Event;
+
+/// Of what an allocator of the caller's gives.
+inline constexpr std::uint64_t kDeviceAlignment = 256;
 
 /// A stream of the context; it does not synchronise with the default stream.
 class Stream {
@@ -72,6 +76,9 @@ class DeviceMemory {
   void* allocate(std::uint64_t bytes, const char* what);
   void release(void* data, std::uint64_t bytes) noexcept;
 
+  /// From now on memory comes from the caller's functions, which must outlive all of it.
+  void take_from(const DeviceAllocator& callers) { callers_ = &callers; }
+
   /// Memory of another owner counts as this product's own while it uses that.
   void add_lent(std::uint64_t bytes) { used_bytes_ += bytes; }
   void remove_lent(std::uint64_t bytes) { used_bytes_ -= bytes; }
@@ -99,6 +106,7 @@ class DeviceMemory {
   const Stream& stream_;
   std::uint64_t limit_bytes_;
   MemoryShare* share_;
+  const DeviceAllocator* callers_ = nullptr;
   std::mutex share_mutex_;  // one grows at a time
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};

@@ -34,7 +34,10 @@ class StageEvents {
   /// Brackets what `work` puts on the stream. Values: what = bytes that it moves.
   template <class Work>
   void timed(Stage stage, const Stream& stream, Work&& work, const StageWork& what = {}) {
-    if (is_stopped_) return std::forward<Work>(work)();
+    if (is_stopped_) {
+      const Range range(hooks_, stage, what);
+      return std::forward<Work>(work)();
+    }
     Event begin(true);
     Event end(true);
     const StageWork known = work_of(stage, stream, what);
@@ -48,7 +51,7 @@ class StageEvents {
     intervals_[static_cast<std::size_t>(stage)].push_back({std::move(begin), std::move(end), stream.get(), known});
   }
 
-  /// From now on nothing is timed: for work that may be captured in a graph.
+  /// From now on nothing is timed: for work that may be captured in a graph, or whose times nobody wants.
   void stop() { is_stopped_ = true; }
 
   /// What follows on the stream belongs to this panel; its pairs count with the next interval of stage multiply.

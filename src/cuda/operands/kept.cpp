@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/blocks/launch.hpp"
+#include "kernels/blocks/arrays.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -51,8 +51,8 @@ SortedRows transposed_copy(const SortedRows& rows, std::uint32_t m, DeviceMemory
                  .parsed_values = {memory, rows.parsed_values.size(), "input elements"},
                  .max_element = rows.max_element,
                  .has_zeros = {}};
-  kernels::launch_transpose_blocks(rows.parsed_values.data(), rows.numbers.size(), m, out.parsed_values.data(),
-                                   memory.stream().get());
+  kernels::launch_transpose_blocks(rows.parsed_values.data(), nullptr, rows.numbers.size(), m, out.parsed_values.data(),
+                                   nullptr, memory.stream().get());
   return out;
 }
 

@@ -21,6 +21,7 @@ struct OutputKind {
   bool has_scratch = false;      // as in plan::Limits
   bool discards_result = false;  // likewise
   bool stays_on_device = false;  ///< arrays in device memory
+  bool brings_memory = false;    ///< all device memory comes from the caller
 };
 
 /// Clock, report and trace of one product.
@@ -35,6 +36,13 @@ struct ProductRecord {
   std::vector<std::string> scratch_folders{};  // as in Run
   const cuda::DeviceArrays* arrays = nullptr;  // as in Run
   OutputKind output{};
+
+  /// Operands and result lie on a device.
+  void stay_on(const cuda::DeviceArrays& of_caller) {
+    arrays = &of_caller;
+    output.stays_on_device = true;
+    output.brings_memory = of_caller.call.allocator.serves_workspace;
+  }
 
   /// Completes the report when everything is done.
   void close() {

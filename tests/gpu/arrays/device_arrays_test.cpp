@@ -1,9 +1,12 @@
 // Operands and results as arrays in device memory: the oracle's product for every kernel, streams, allocators, errors.
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -405,6 +408,157 @@ TEST_CASE("device arrays: the caller's allocator gives every array and gets it b
   CHECK((result_on_host<std::int32_t>(engine.multiply(on_a.view(), on_a.view(), call)) == expected));
 }
 
+TEST_CASE("device arrays: workspace comes from the caller's allocator, too, and all of it goes back") {
+  const BlockMatrix a = in_array_order(test::random_matrix(8 * 40, 8, 400, 2047, 7));
+  const ProductMatrix expected = test::oracle_multiply(a, a);
+  Engine engine;
+  std::atomic<int> num_held{0};
+  int num_left = 1000;
+  DeviceCall call{.allocator = {.allocate = [&](std::uint64_t bytes, std::uint64_t alignment, CUstream_st*) -> void* {
+                                  void* data = nullptr;
+                                  if (num_left-- <= 0 || cudaMalloc(&data, bytes) != cudaSuccess) return nullptr;
+                                  CHECK(reinterpret_cast<std::uintptr_t>(data) % alignment == 0);
+                                  ++num_held;
+                                  return data;
+                                },
+                                .release =
+                                    [&](void* data, CUstream_st* stream) {
+                                      cudaStreamSynchronize(stream);
+                                      cudaFree(data);
+                                      --num_held;
+                                    },
+                                .serves_workspace = true}};
+  const DeviceMatrix<std::int32_t> on_a(a);
+  const std::vector<DevicePair> pairs(3, DevicePair{.a = on_a.view(), .b = on_a.view()});
+  {
+    const DeviceBsrMatrix c = engine.multiply(on_a.view(), on_a.view(), call);
+    CHECK(num_held == 3);
+    CHECK((result_on_host<std::int32_t>(c) == expected));
+    CHECK(engine.multiply_many(pairs, call).all.num_blocks == 3 * expected.index.size());
+    DevicePlan plan = engine.plan(on_a.view(), on_a.view(), call);
+    CHECK(num_held > 5);
+    const OnDevice<std::uint32_t> values(std::vector<std::uint32_t>(plan.pattern().num_blocks * 64));
+    plan.multiply(on_a.view().values, on_a.view().values, values.data(), nullptr);
+    CHECK(plan.count_saturated(values.data(), nullptr) == test::num_saturated(expected));
+  }
+  CHECK(num_held == 0);
+  const int num_wanted = 1000 - num_left;
+  for (int left = 0; left < num_wanted; left += left < 12 ? 1 : 7) {  // null at every place, or many
+    num_left = left;
+    try {
+      const DeviceBsrMatrix c = engine.multiply(on_a.view(), on_a.view(), call);
+      CHECK((result_on_host<std::int32_t>(c) == expected));
+    } catch (const OutOfMemory&) {
+    }
+    CHECK(num_held == 0);
+  }
+  call.allocator.release = nullptr;
+  CHECK_THROWS_AS(engine.multiply(on_a.view(), on_a.view(), call), UsageError);
+}
+
+TEST_CASE("device arrays: an allocator that holds the device's memory serves a product, and trim gives the pool back") {
+  const BlockMatrix a = test::random_matrix(8 * 512, 8, 9000, 2047, 7);
+  const DeviceMatrix<std::int32_t> on_a(a);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  Engine engine;
+  const auto num_blocks = engine.multiply(on_a.view(), on_a.view(), {}).num_blocks;
+  check(cudaDeviceSynchronize(), "work");
+  check(cudaMemGetInfo(&free, &total), "device memory");
+  const std::size_t before = free;
+  engine.trim();
+  check(cudaMemGetInfo(&free, &total), "device memory");
+  CHECK(free > before);
+  std::byte* slab = nullptr;  // all but what no product fits
+  const std::size_t slab_bytes = free - (std::size_t{64} << 20);
+  if (cudaMalloc(reinterpret_cast<void**>(&slab), slab_bytes) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    WARN("the device is in use");
+    return;
+  }
+  std::size_t used = 0;
+  const DeviceCall call{
+      .allocator = {.allocate = [&](std::uint64_t bytes, std::uint64_t alignment, CUstream_st*) -> void* {
+                      used = (used + alignment - 1) / alignment * alignment;
+                      if (bytes > slab_bytes - used) return nullptr;
+                      return slab + std::exchange(used, used + bytes);
+                    },
+                    .release = [](void*, CUstream_st*) {},
+                    .serves_workspace = true}};
+  CHECK(engine.multiply(on_a.view(), on_a.view(), call).num_blocks == num_blocks);
+  check(cudaDeviceSynchronize(), "work");
+  cudaFree(slab);
+}
+
+TEST_CASE("small device arrays: elements at the limit are counted in rows of many and of few blocks") {
+  constexpr std::uint32_t kRows = 200;  // 129 blocks of 8 elements up to 2,047 stay below the limit
+  for (const std::uint32_t m : {4u, 8u}) {
+    BlockMatrix a = test::random_matrix(kRows * m, m, 1500, 2047, m);
+    std::erase_if(a.index, [](const BlockIndex& at) { return at.i == 3 || at.i == 150; });
+    for (std::uint32_t j = 0; j < kRows; ++j) a.index.push_back({.i = j < 100 ? 3u : 150u, .j = j});
+    for (std::uint32_t j = 100; j < kRows; ++j) a.index.push_back({.i = 3, .j = j});
+    a.values.resize(a.index.size() * m * m, 2047);
+    std::fill(a.values.end() - 300 * m * m, a.values.end(), std::uint16_t{2047});
+    BlockMatrix b = test::random_matrix(kRows * m, m, 1, 2047, m);
+    b.index.clear();
+    for (std::uint32_t i = 0; i < kRows; ++i) b.index.push_back({.i = i, .j = i % 3});
+    for (std::uint32_t i = 0; i < kRows; ++i) b.index.push_back({.i = i, .j = 7});
+    b.values.assign(b.index.size() * m * m, 2047);
+    const ProductMatrix expected = test::oracle_multiply(a, b);
+    if (m == 8) REQUIRE(test::num_saturated(expected) != 0);
+    for (const char* const kernel : {"auto", "row-spread", "row-rank", "pair-list"}) {
+      INFO("m " << m << ", kernel " << kernel);
+      Engine engine;
+      Report report;
+      REQUIRE((multiply_on_device<std::int32_t>(engine, a, b, on_gpu(kernel), &report) == expected));
+      REQUIRE(report.saturated_elements == test::num_saturated(expected));
+      REQUIRE((multiply_on_device<std::int64_t>(engine, a, b, on_gpu(kernel), &report) == expected));
+      REQUIRE(report.saturated_elements == test::num_saturated(expected));
+    }
+  }
+}
+
+TEST_CASE("device arrays: operands on two devices") {
+  int num_devices = 0;
+  check(cudaGetDeviceCount(&num_devices), "devices");
+  if (num_devices < 2) {
+    WARN("needs two devices");
+    return;
+  }
+  const BlockMatrix a = test::random_matrix(8 * 40, 8, 400, 2047, 7);
+  const DeviceMatrix<std::int32_t> on_first(a);
+  check(cudaSetDevice(1), "device");
+  const DeviceMatrix<std::int32_t> on_second(a);
+  check(cudaSetDevice(0), "device");
+  Engine engine({.device = 0});
+  CHECK(message_of([&] { engine.multiply(on_first.view(), on_second.view(), {}); }).find("device 1") !=
+        std::string::npos);
+  CHECK((result_on_host<std::int32_t>(engine.multiply(on_first.view(), on_first.view(), {})) ==
+         test::oracle_multiply(a, a)));
+}
+
+TEST_CASE("device arrays: 10,000 calls, flat memory of device and host") {
+  Engine engine;
+  const BlockMatrix a = test::random_matrix(8 * 20, 8, 100, 2047, 7);
+  const DeviceMatrix<std::int32_t> on_a(a);
+  std::vector<std::uint64_t> device_bytes;
+  std::vector<std::uint64_t> host_bytes;
+  for (int x = 0; x < 10'001; ++x) {
+    static_cast<void>(engine.multiply(on_a.view(), on_a.view(), {}));
+    if (x % 5000 != 0) continue;
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check(cudaMemGetInfo(&free, &total), "device memory");
+    device_bytes.push_back(total - free);
+    std::uint64_t pages = 0;
+    std::uint64_t resident = 0;
+    std::ifstream("/proc/self/statm") >> pages >> resident;
+    host_bytes.push_back(resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
+  }
+  CHECK(device_bytes.back() <= device_bytes[1] + (std::uint64_t{2} << 20));
+  CHECK(host_bytes.back() <= host_bytes[1] + (std::uint64_t{2} << 20));
+}
+
 TEST_CASE("device arrays: what is wrong is reported with its place, and the next product is right") {
   Engine engine;
   const BlockMatrix a = test::random_matrix(4 * 50, 4, 600, 2047, 9);
@@ -443,6 +597,11 @@ TEST_CASE("device arrays: what is wrong is reported with its place, and the next
   DeviceBsrView host = on_a.view();
   host.indices = good.indices.data();
   CHECK_THROWS_AS(engine.multiply(host, on_a.view(), {}), DeviceError);
+  void* managed = nullptr;
+  check(cudaMallocManaged(&managed, good.indices.size() * 4), "managed memory");
+  host.indices = managed;
+  CHECK_THROWS_AS(engine.multiply(host, on_a.view(), {}), DeviceError);
+  cudaFree(managed);
   DeviceBsrView wrong = on_a.view();
   wrong.m = 3;
   CHECK_THROWS_AS(engine.multiply(wrong, wrong, {}), FormatError);
