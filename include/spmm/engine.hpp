@@ -74,9 +74,9 @@ class Engine {
                            const ProductOptions& options = {}, Report* report = nullptr);
 
   /// A plan for products of these patterns with values that come later. Those of the views may be null; if they are
-  /// there, their largest one is looked at: later products are fastest if theirs are about as large. Options: kernel =
-  /// auto, rows, row-spread or pair-list. Memory: the plan holds its share of the engine's memory, as a running product
-  /// does. Stream, threads, errors: as multiply() on the device.
+  /// there, the planner reads their largest one: later products are fastest if theirs are about as large. Options:
+  /// kernel = auto, rows, row-spread or pair-list. Memory: the plan holds its share of the engine's memory, as a
+  /// running product does. Stream, threads, errors: as multiply() on the device.
   [[nodiscard]] DevicePlan plan(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
                                 const ProductOptions& options = {});
 

@@ -61,7 +61,7 @@ std::unique_ptr<Sink> open_file_sink(const std::filesystem::path& path, std::uin
 /// their sizes are about equal, and an index (index.json: ranges, blocks, bytes, CRC-32 of each). The whole may have
 /// more than 2^32 - 1 blocks. The folder takes its name in publish(); one that is there is replaced at once if it holds
 /// a valid index and nothing that the index does not name. Values: 1 <= num_parts <= 256. Errors, threads: as
-/// open_file_sink(); OutputError also where an existing folder cannot be replaced.
+/// open_file_sink(); OutputError also if an existing folder cannot be replaced.
 std::unique_ptr<Sink> open_parts_sink(const std::filesystem::path& path, std::uint32_t m, std::uint32_t num_parts,
                                       const FileSinkOptions& options);
 

@@ -90,7 +90,7 @@ struct Plan {
 /// Why this backend and kernel, one clause.
 std::string reason_text(const Plan& plan);
 
-/// "rows 12.3 ms, dense-tensor 150 ms": the candidates that fit, fastest first; empty where there was no choice.
+/// "rows 12.3 ms, dense-tensor 150 ms": the candidates that fit, fastest first; empty if there was no choice.
 std::string expected_kernels_text(const Plan& plan);
 
 }  // namespace spmm

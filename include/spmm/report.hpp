@@ -27,7 +27,7 @@ constexpr std::string_view stage_name(Stage stage) {
 
 /// Totals of one stage.
 /// Values: s = seconds during which at least one worker (thread or stream) was in the stage; stages overlap, so the
-/// sum over stages may exceed the total. bytes = bytes moved by the stage, 0 where that has no meaning.
+/// sum over stages may exceed the total. bytes = bytes moved by the stage, 0 if that has no meaning.
 struct StageTotals {
   double s = 0;             ///< seconds
   std::uint64_t bytes = 0;  ///< moved

@@ -57,14 +57,14 @@ class Source {
   /// Whether read() copies from memory: single records cost no more than the same number in a row.
   [[nodiscard]] virtual bool is_in_memory() const { return false; }
 
-  /// Asks for the data ahead of time, where that helps; returns soon. Threads: beside everything else.
+  /// Asks for the data ahead of time if that helps; returns soon. Threads: at any time.
   virtual void prefetch() const {}
 
-  /// As the data are now; nothing where they cannot be told from others, as in memory. Operands without one are never
+  /// As the data are now; nothing if they cannot be told from others, as in memory. Operands without one are never
   /// kept between products. Threads: as read().
   [[nodiscard]] virtual std::optional<SourceIdentity> identity() const { return std::nullopt; }
 
-  /// Number of a record as messages give it; differs from `record` where the source is a part of another one.
+  /// Number of a record as messages give it; differs from `record` if the source is a part of another one.
   [[nodiscard]] virtual std::uint64_t original_record(std::uint64_t record) const { return record; }
 
   /// Where a record is, as messages say it behind the name. Sources whose data are no file say it in the words of their
@@ -74,7 +74,7 @@ class Source {
     const std::uint64_t offset = kHeaderBytes + number * input_record_bytes(header().m);
     return "record " + std::to_string(number) + " (byte offset " + std::to_string(offset) + ")";
   }
-  /// Place of a block as messages give it; differs from `index` where the source transposes another one.
+  /// Position of a block as messages give it; differs from `index` if the source transposes another one.
   [[nodiscard]] virtual BlockIndex original_index(BlockIndex index) const { return index; }
 
   /// Checks after the last read that the length is still what the header says. Errors: FormatError.
@@ -93,7 +93,7 @@ struct BlockRows {
 /// once.
 using LookFn = std::function<void(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records)>;
 
-/// Takes output records in their final order, or, where it asks for ranges of block rows, in their order within each.
+/// Takes output records in their final order, or, if it asks for ranges of block rows, in their order within each.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -109,7 +109,7 @@ class Sink {
   [[nodiscard]] virtual bool keeps_records() const { return false; }
 
   /// The ranges, before any record: num_ranges() of them, ascending, which share all block rows of the result; some may
-  /// be empty. Called again where a product starts anew, on another backend, before it has appended anything.
+  /// be empty. Called again if a product starts anew, on another backend, before it has appended anything.
   virtual void set_ranges(std::span<const BlockRows> ranges) { static_cast<void>(ranges); }
 
   /// append() for whole records of one range (by its number); ranges come in any order, as their records get ready.
@@ -141,7 +141,7 @@ class Sink {
     return false;
   }
 
-  /// Copies records of a range, between finish() and publish(). False where they cannot be read again.
+  /// Copies records of a range, between finish() and publish(). False if they cannot be read again.
   /// Shapes: dst [count * output_record_bytes(m)]. Errors: IoError.
   virtual bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) {
     static_cast<void>(range), static_cast<void>(first_block), static_cast<void>(count), static_cast<void>(dst);

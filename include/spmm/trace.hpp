@@ -9,7 +9,7 @@
 
 namespace spmm {
 
-/// What an interval worked on, intervals within it left out, which have their own; 0 or kNoPanel where that has no
+/// What an interval worked on, intervals within it left out, which have their own; 0 or kNoPanel if that has no
 /// meaning or is not known.
 struct StageWork {
   /// No row panel.

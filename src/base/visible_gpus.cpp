@@ -33,8 +33,8 @@ struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
-/// Calls visit(name) for each entry of a folder; for none where it cannot be read. std::filesystem's iterator ends the
-/// process where memory ends while it is told to report errors.
+/// Calls visit(name) for each entry of a folder; for none if it cannot be read. std::filesystem's iterator ends the
+/// process if memory ends, also if it is asked to report errors.
 template <class Visit>
 void for_each_name(const fs::path& path, const Visit& visit) {
   const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));

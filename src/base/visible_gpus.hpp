@@ -13,7 +13,7 @@ namespace spmm {
 /// Values: visible = the variable as this process found it (what is before the first invalid entry counts, as for
 /// CUDA); without it every GPU that the driver lists and that has a device file which may be opened. Where no driver
 /// lists any (a container without /proc/driver/nvidia, Jetson, WSL2), device files count if libcuda.so.1 is there; one
-/// GPU where they do not tell how many. root = where /proc, /dev and /usr are.
+/// GPU if they do not say how many. root = where /proc, /dev and /usr are.
 std::vector<std::string> visible_gpus(const std::optional<std::string>& visible,
                                       const std::filesystem::path& root = "/");
 

@@ -35,7 +35,7 @@ Struct known_fields(const Struct* given, const char* name) {
   return known;
 }
 
-/// Errors: UsageError where a pointer that must be given is null.
+/// Errors: UsageError if a pointer that must be given is null.
 template <class T>
 const T& required(const T* pointer, const char* name) {
   if (pointer == nullptr) throw UsageError(name, "is NULL", "give it");
@@ -44,7 +44,7 @@ const T& required(const T* pointer, const char* name) {
 
 EngineOptions engine_options(const spmm_engine_options* given);
 
-/// Options of one product, and the flag that a progress function sets where the caller has none.
+/// Options of one product, and the flag that a progress function sets if the caller has none.
 class ProductCall {
  public:
   /// Errors: UsageError.

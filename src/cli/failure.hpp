@@ -10,7 +10,7 @@ struct Failure {
   std::string message;
 };
 
-/// Of the exception that is being handled; out of memory where there is none for its message.
+/// Of the exception that is being handled; out of memory if there is none for its message.
 Failure failure_of_current_exception() noexcept;
 
 }  // namespace spmm::cli

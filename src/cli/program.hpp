@@ -65,7 +65,7 @@ void warn(const std::string& program, const std::string& message);
 void silence_warnings();
 
 /// Options::parse() that refuses what it lets pass: more positionals than declared, an option given twice. A misspelt
-/// option is told with the one that may be meant; variables that are nearly those of options are warned of.
+/// option is reported with the one that may be meant; variables that are nearly those of options are warned of.
 /// Errors: UsageError, OptionError.
 ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* argv);
 

@@ -36,7 +36,7 @@ bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, c
 double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options);
 
 /// How many of `num_visible` devices, none of them started, an engine starts for a product of evenly spread blocks,
-/// where the options name none; 0 = the CPU is expected to run it. Starts no device.
+/// if the options name none; 0 = the CPU is expected to run it. Starts no device.
 /// Values: discards_result = the output is a character device. Errors: UsageError, OutputError (too many parts).
 unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Options& options, unsigned num_visible,
                           bool discards_result);

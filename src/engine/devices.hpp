@@ -1,4 +1,4 @@
-// The CUDA devices of an engine: which they are, started when needed, and the memory limits of those beside the first.
+// The CUDA devices of an engine: which they are, started when needed, and the memory limits of all but the first.
 #pragma once
 
 #include <deque>
@@ -33,7 +33,7 @@ class EngineDevices {
 
   /// Those that have been started so far; makes no CUDA call.
   [[nodiscard]] Contexts started() const;
-  /// How many a product may share, where the options leave that open; makes no CUDA call. Under a launcher that starts
+  /// How many a product may share if the options leave that open; makes no CUDA call. Under a launcher that starts
   /// several processes on a node each has one device.
   [[nodiscard]] unsigned num_expected() const;
 
@@ -59,7 +59,7 @@ class EngineDevices {
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   Contexts contexts_;
-  std::deque<MemoryBudget> budgets_;  // of the devices beside the first
+  std::deque<MemoryBudget> budgets_;  // of all but the first
   double lost_s_ = 0;  // that products on the CPU would have ended earlier on a device that had been started
 };
 

@@ -50,10 +50,10 @@ namespace spmm {
 struct Target {
   plan::Limits limits{};                  ///< names the backend
   EngineDevices::Contexts devices{};      ///< none on the CPU
-  std::list<MemoryShare> shares{};        ///< of the memory of the devices beside the first
-  std::optional<BackendChoice> choice{};  ///< where the options leave the backend open and there are two
+  std::list<MemoryShare> shares{};        ///< of the memory of further devices
+  std::optional<BackendChoice> choice{};  ///< if the options leave the backend open and there are two
 
-  /// What the product holds of the devices beside the first.
+  /// What the product holds of further devices.
   [[nodiscard]] std::vector<DeviceUse> more_devices() {
     std::vector<DeviceUse> more;
     for (MemoryShare& share : shares) more.push_back({.device = devices[more.size() + 1].get(), .memory = &share});
@@ -140,8 +140,8 @@ class Engine::Impl {
   /// On the device that holds operands and result.
   void multiply(DeviceProduct& product, ProductRecord& record, Report* report);
 
-  /// Chooses the backend where the options leave it open, and starts the device where one is used. CUDA is not touched
-  /// where the CPU is asked for or chosen. Where CUDA was chosen and does not start, the CPU takes its place.
+  /// Chooses the backend if the options leave it open, and starts the device if one is used. CUDA is not touched
+  /// if the CPU is asked for or chosen. If CUDA was chosen and does not start, the CPU takes its place.
   /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may.
   /// Errors: UsageError (unknown kernel); DeviceError if a device is asked for and there is none.
   Target choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,

@@ -1,4 +1,4 @@
-// What is said against an output before any work.
+// Checks of an output before any work.
 #pragma once
 
 #include <cstdint>

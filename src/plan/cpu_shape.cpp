@@ -9,7 +9,7 @@
 namespace spmm::plan {
 namespace {
 
-constexpr std::uint64_t kMinBufferBytes = 256u << 10;  // less only where memory is short
+constexpr std::uint64_t kMinBufferBytes = 256u << 10;  // less only if memory is short
 
 /// What the search is about.
 struct HostShape {

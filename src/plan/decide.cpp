@@ -62,7 +62,7 @@ std::vector<Execution> considered(const Problem& p, Backend backend) {
   return all;
 }
 
-/// Fills what is said about the choice, which is the first one.
+/// Fills the reason of the choice, which is the first one.
 void explain(std::vector<Execution>& all, const Problem& p) {
   const auto& [s, limits] = p;
   Execution& e = all.front();
@@ -153,7 +153,7 @@ Execution decide_for_faster_backend(const Problem& p) {
   Execution cpu = decide_for_backend({p.s, limits});
   limits.backend = Backend::cuda;
   Execution cuda = decide_for_backend({p.s, limits});
-  cpu.backend = Backend::cpu;  // also where it is refused
+  cpu.backend = Backend::cpu;  // also if it is refused
   cuda.backend = Backend::cuda;
   const bool takes_cuda = !cuda.is_refused() && (cpu.is_refused() || cuda.predicted_s < cpu.predicted_s);
   Execution e = takes_cuda ? cuda : cpu;

@@ -1,4 +1,4 @@
-// Why a plan is as it is, in words: made from its data when somebody prints it.
+// Why a plan is as it is, in words: made from its data when it is printed.
 #include <array>
 #include <cstdio>
 

@@ -28,7 +28,7 @@ struct ProofFlaw {
   BlockIndex at;
 };
 
-/// Finds the records of a block row of C again, for messages. False where it cannot.
+/// Finds the records of a block row of C again, for messages. False if it cannot.
 /// Shapes: calls take(index, values) for each record; values [m, m] u32, unaligned.
 using FindRow =
     std::function<bool(std::uint32_t row, const std::function<void(BlockIndex at, const std::byte* values)>& take)>;

@@ -16,13 +16,13 @@
 
 namespace spmm {
 
-/// Passes everything on. The records are looked at by the threads that write them, just before they do, where the next
+/// Passes everything on. The threads that write the records read them first, just before they do, if the next
 /// sink can be watched; else in append(), by the threads of the run. Threads: as any sink.
 class ProofSink : public Sink {
  public:
   /// Values: proof, next and run outlive this.
   ProofSink(Sink& next, Proof& proof, const MatrixHeader& header, const Run& run);
-  /// No record is looked at any more when this returns.
+  /// No record is read any more when this returns.
   ~ProofSink() override;
   ProofSink(const ProofSink&) = delete;
   ProofSink& operator=(const ProofSink&) = delete;

@@ -16,7 +16,7 @@
 namespace spmm::batch {
 namespace {
 
-constexpr std::size_t kWindow = 64;  // waiting jobs that are looked at for a free place
+constexpr std::size_t kWindow = 64;  // waiting jobs among which a free slot chooses
 constexpr unsigned kGpuSlots = 4;
 constexpr unsigned kSlotsPerCore = 2;  // one job reads or writes while another computes
 constexpr unsigned kMaxFailedStarts = 2;

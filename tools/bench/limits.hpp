@@ -18,7 +18,7 @@ struct Ceilings {
   double byte_terms_t_per_s = 0;  ///< 10^12 multiply-adds of two bytes
 };
 
-/// "ceilings" of data/suites.json; empty where there are none. Errors: InputError, FormatError.
+/// "ceilings" of data/suites.json; empty if there are none. Errors: InputError, FormatError.
 std::vector<Ceilings> load_ceilings(const std::filesystem::path& path);
 
 /// What a product takes at least, whatever the kernel.

@@ -54,7 +54,7 @@ struct KernelResult {
   std::string difference;                     ///< from the baseline's bytes; "" if there is none
   std::vector<double> e2e_s;                  ///< whole processes `spmm A B OUT` that write a new file
   std::uint64_t e2e_peak_resident_bytes = 0;  ///< the largest of these processes
-  std::string e2e_failure;                    ///< why there are none, where they were asked for
+  std::string e2e_failure;                    ///< why there are none, if they were asked for
   LeastWork work;                             ///< what the product takes at least
   std::optional<Limit> limit;                 ///< the time of that on this device
 

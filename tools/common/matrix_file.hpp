@@ -27,11 +27,11 @@ struct MatrixFile {
 };
 
 /// Opens a file with 16-bit or 32-bit elements, or a folder of parts, which has 32-bit ones. The format does not say
-/// which: without `type` it is the one that fits the length (16-bit where both do, as in a file without blocks).
+/// which: without `type` it is the one that fits the length (16-bit if both do, as in a file without blocks).
 /// Errors: InputError, FormatError (speaks of `likely` elements where neither type fits), IoError.
 MatrixFile open_matrix(const std::filesystem::path& path, std::optional<ElementType> type, ElementType likely);
 
-/// The option --type u16|u32; nothing where it is not given.
+/// The option --type u16|u32; nothing if it is not given.
 std::optional<ElementType> type_option(const cli::ParsedOptions& parsed);
 
 /// "u16" or "u32".

@@ -25,7 +25,7 @@ std::string date_text() {
   return out.data();
 }
 
-/// The text behind "key : " in a file of such lines; "" where the file or the key is missing.
+/// The text behind "key : " in a file of such lines; "" if the file or the key is missing.
 std::string field_of(const char* path, const std::string& key) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {

@@ -78,7 +78,7 @@ std::string saturation(std::uint64_t count, const std::string& name) {
   return count == 0 ? "" : text("; ", cli::saturation_text(count), " in ", name);
 }
 
-/// What is said of files of both kinds that differ: one by one the differences would be all elements.
+/// The message for files of both kinds that differ: one by one the differences would be all elements.
 std::string kinds(const tools::MatrixFile& left, const tools::MatrixFile& right) {
   const auto kind = [](const tools::MatrixFile& matrix) {
     return text(matrix.file.name(), matrix.type == ElementType::u16 ? " is an operand (elements of 16 bits)"

@@ -57,7 +57,7 @@ Json operands_json(const Operands& operands, const CusparseCaseOptions& options)
           {"device", cusparse_device_text(options.product.device)}};
 }
 
-/// How a result differs from spmm's; "" where all elements are the same. Sums of spmm end at 2^32 - 1. Floats may
+/// How a result differs from spmm's; "" if all elements are the same. Sums of spmm end at 2^32 - 1. Floats may
 /// differ by the roundings of a row's sums.
 std::string difference(const ProductMatrix& expected, bool is_double, std::span<const std::int32_t> offsets,
                        std::span<const std::int32_t> columns, std::span<const double> values) {

@@ -1,4 +1,4 @@
-// One case of spmm-cusparse: operands as CSR, every way to multiply them, and what is said about it as JSON.
+// One case of spmm-cusparse: operands as CSR, every way to multiply them, and the results as JSON.
 #pragma once
 
 #include <filesystem>

@@ -38,7 +38,7 @@ struct CusparseTimes {
 };
 
 struct CusparseResult {
-  std::string refusal;  ///< what the library or the device said; "" where it ran
+  std::string refusal;  ///< what the library or the device said; "" if it ran
   std::vector<CusparseTimes> runs;
   std::uint64_t work_bytes = 0;    ///< buffers of the library that were there at one time, C not counted
   std::uint64_t result_bytes = 0;  ///< C

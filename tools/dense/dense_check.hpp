@@ -46,7 +46,7 @@ struct Comparison {
   double largest = 0;             ///< largest |difference|
   double mean_square = 0;         ///< mean of difference^2
   double norm = 0;                ///< Frobenius norm of the difference
-  double relative_norm = 0;       ///< norm over the norm of the expected rows; 0 where both are 0
+  double relative_norm = 0;       ///< norm over the norm of the expected rows; 0 if both are 0
 };
 
 /// Shapes: c [shape.rows, cols]. Threads: num_threads of its own; the result does not depend on them.

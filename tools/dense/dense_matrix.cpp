@@ -32,7 +32,7 @@ std::string values_of() {
   return text("a whole number from ", +std::numeric_limits<T>::min(), " to ", +std::numeric_limits<T>::max());
 }
 
-/// All of `word` as a T; false where it is none.
+/// All of `word` as a T; false if it is none.
 template <class T>
 bool parse_element(std::string_view word, T& value) {
   const char* const end = word.data() + word.size();

@@ -30,7 +30,7 @@ struct KernelInfo {
   std::string what;
   bool on_device = true;
   std::vector<Type> types;
-  std::vector<unsigned> tiles;  ///< tile widths to choose from, the default first; empty where there is none
+  std::vector<unsigned> tiles;  ///< tile widths to choose from, the default first; empty if there is none
 };
 
 struct Request {

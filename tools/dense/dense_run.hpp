@@ -56,10 +56,10 @@ struct DenseResult {
 /// Errors: UsageError (no such kernel in this build; a kernel named has not the type, or, alone, not the tile width).
 std::vector<DenseResult> plan_results(const DenseOptions& options, dense::Shape shape);
 
-/// Bytes of A, B and C and of the rows that the check keeps. Errors: OutOfMemory where they exceed `available_bytes`.
+/// Bytes of A, B and C and of the rows that the check keeps. Errors: OutOfMemory if they exceed `available_bytes`.
 std::uint64_t checked_memory(const DenseOptions& options, dense::Shape shape, std::uint64_t available_bytes);
 
-/// Called after each kernel with C [rows, cols] as it left it, empty where it did not run.
+/// Called after each kernel with C [rows, cols] as it left it, empty if it did not run.
 using ResultFn = std::function<void(const DenseResult& result, std::span<const std::byte> c)>;
 
 /// All results of a shape.

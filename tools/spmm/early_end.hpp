@@ -1,4 +1,4 @@
-// The end of a process whose files take long to close: somebody else closes them.
+// The end of a process whose files take long to close: another process closes them.
 #pragma once
 
 #include <string_view>

@@ -48,7 +48,7 @@ void write_after_product(const std::string& what, const std::function<void()>& w
 }
 
 int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
-  // What would make these files fail is said before the work, not after it.
+  // Reports what would make these files fail before the work, not after it.
   if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
   if (!options.trace.empty()) io::find_target(options.trace, false);
   Trace trace;

@@ -27,7 +27,7 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Null where the system has no memory. Shapes: bytes a multiple of page_bytes().
+/// Null if the system has no memory. Shapes: bytes a multiple of page_bytes().
 std::byte* map(std::uint64_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);

@@ -28,7 +28,7 @@ struct MemoryBytes {
 /// An operand of a product, which may be kept or may become so.
 struct KeptWish {
   std::optional<SourceIdentity> identity{};  ///< nothing: neither
-  bool keep = false;                         ///< where it is not kept yet
+  bool keep = false;                         ///< if it is not kept yet
   std::uint64_t bytes = 0;                   ///< what keeping it takes at most
 };
 
@@ -97,7 +97,7 @@ class KeptClaim {
   }
   ~KeptClaim() { release(); }
 
-  /// The operand; null where there is none.
+  /// The operand; null if there is none.
   [[nodiscard]] const KeptItems::Item& item() const { return item_; }
   /// Whether other products may be waiting for this one to provide it.
   [[nodiscard]] bool is_promised() const { return budget_ != nullptr && item_ == nullptr; }
@@ -121,7 +121,7 @@ class KeptClaim {
 };
 
 /// The part of one product. It plans against the whole limit, as if it were alone, reserves once what it needs and then
-/// takes more only where that is free: a product that holds memory never waits, so none waits for ever.
+/// takes more only if that is free: a product that holds memory never waits, so none waits for ever.
 /// Threads: limits and reserve() from the product's thread, the others from any.
 class MemoryShare {
  public:
@@ -155,14 +155,14 @@ class MemoryShare {
   /// lack of room beside that. Behind claim(), at most once per wish.
   void hold(KeptClaim claim) noexcept { held_.push_back(std::move(claim)); }
 
-  /// Drops all idle operands; false where there were none.
+  /// Drops all idle operands; false if there were none.
   bool drop_kept();
 
   /// Takes more, if that much is free now.
   bool grow_host(std::uint64_t bytes);
   bool grow_device(std::uint64_t bytes);
 
-  /// Counts bytes of a result that stays in memory. Errors: OutOfMemory where the limit has no room for them.
+  /// Counts bytes of a result that stays in memory. Errors: OutOfMemory if the limit has no room for them.
   void add_result(std::uint64_t bytes);
 
   [[nodiscard]] MemoryBytes reserved() const;

@@ -43,7 +43,7 @@ struct Mount {
   bool is_version_2;
 };
 
-/// A file that holds one number; nothing where it is missing or says "max".
+/// A file that holds one number; nothing if it is missing or says "max".
 std::optional<std::uint64_t> read_number(const fs::path& path) {
   std::ifstream in(path);
   std::uint64_t value = 0;
@@ -122,7 +122,7 @@ fs::path path_below_mount(const fs::path& group, const Mount& mount, const fs::p
   fs::path below = group.lexically_relative(mount.root);
   if (below.empty() || below == ".") return {};
   if (std::find(below.begin(), below.end(), "..") != below.end()) return {};
-  std::error_code ignored;  // what cannot be looked at is not seen
+  std::error_code ignored;  // what cannot be read counts as missing
   while (!below.empty() && !fs::exists(root / mount.point.relative_path() / below, ignored))
     below = below.parent_path();
   return below;

@@ -29,7 +29,7 @@ class KeptItems {
     [[nodiscard]] bool is_idle() const { return item != nullptr && num_users == 0; }
   };
 
-  /// Null where there is none. Valid until something is dropped or withdrawn.
+  /// Null if there is none. Valid until something is dropped or withdrawn.
   [[nodiscard]] const Entry* find(const SourceIdentity& identity) const;
   [[nodiscard]] const Entry* find(Id id) const;
 
@@ -47,7 +47,7 @@ class KeptItems {
 
   /// Bytes of idle items but those of some files.
   [[nodiscard]] std::uint64_t idle_bytes(std::span<const SourceIdentity> except = {}) const;
-  /// Drops the idle item that was used longest ago, but none of some files; false where there is none.
+  /// Drops the idle item that was used longest ago, but none of some files; false if there is none.
   bool drop_oldest(std::span<const SourceIdentity> except = {});
 
  private:

@@ -23,7 +23,7 @@ class DeviceContext;
 struct DeviceArrays;
 }  // namespace cuda
 
-/// A device beside the first one, and what the product holds of its memory.
+/// A further device, and what the product holds of its memory.
 struct DeviceUse {
   cuda::DeviceContext* device = nullptr;
   MemoryShare* memory = nullptr;

@@ -66,7 +66,7 @@ class TraceLog {
   TraceLog(const TraceLog&) = delete;
   TraceLog& operator=(const TraceLog&) = delete;
 
-  /// The lane of the calling thread; null where there is no memory for it. Values: role = what a new lane is called,
+  /// The lane of the calling thread; null if there is no memory for it. Values: role = what a new lane is called,
   /// with a number behind it. Threads: any. Takes a lock when a thread asks this log after another one.
   TraceLane* lane(const char* role = "worker") noexcept;
 

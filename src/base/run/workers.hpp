@@ -12,7 +12,7 @@
 
 namespace spmm {
 
-/// A thread that runs `body`; one that is not joinable where the system starts no more threads (RLIMIT_NPROC, pids.max,
+/// A thread that runs `body`; one that is not joinable if the system starts no more threads (RLIMIT_NPROC, pids.max,
 /// memory). The caller then does without, or does the work itself.
 template <class Body>
 std::jthread start_thread(Body&& body) noexcept {

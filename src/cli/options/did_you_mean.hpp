@@ -1,4 +1,4 @@
-// What somebody may have meant who typed a word that is not known.
+// Known words that are close to an unknown one.
 #pragma once
 
 #include <cstddef>

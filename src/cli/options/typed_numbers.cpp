@@ -1,4 +1,4 @@
-// Numbers as somebody types them.
+// Numbers of the command line.
 #include <cctype>
 #include <charconv>
 #include <cstdint>

@@ -29,8 +29,6 @@ class RowUnitMaker {
   /// Values: most_records = result blocks up to which rows are joined, buffer_records at most. False at the end.
   bool next(RowUnit& unit, std::uint64_t most_records);
 
-  [[nodiscard]] std::uint64_t total_pairs() const { return total_pairs_; }
-
  private:
   /// Where a range is.
   struct RangePosition {

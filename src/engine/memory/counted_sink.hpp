@@ -25,7 +25,7 @@ class CountedSink : public Sink {
   [[nodiscard]] bool takes_places() const override { return inner_.takes_places(); }
   void set_ranges(std::span<const BlockRows> ranges) override { inner_.set_ranges(ranges); }
 
-  /// Errors of the three: OutOfMemory where the limit has no room for the records, and those of the inner sink.
+  /// Errors of the three: OutOfMemory if the limit has no room for the records, and those of the inner sink.
   void append(std::span<const std::byte> records, std::function<void()> release) override {
     ReleaseOnce releaser(std::move(release));
     count(records);

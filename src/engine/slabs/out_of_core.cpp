@@ -91,7 +91,7 @@ class SlabProduct {
     for (const Slab& half : cut_slabs(a_counts_, slab.begin, slab.end, 2)) multiply_slab_of_a(half, execution);
   }
 
-  /// False where several slabs of B give more results than may be kept; nothing has reached the sink then.
+  /// False if several slabs of B give more results than may be kept; nothing has reached the sink then.
   bool try_slab_of_a(const Slab& slab, const plan::Execution& execution) {
     const SlabSource a(inputs_.a, a_lists_.buckets, slab, run_);
     if (b_slabs_.size() == 1) {

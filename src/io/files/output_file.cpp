@@ -250,7 +250,7 @@ void OutputFile::finish(const MatrixHeader& header, std::uint64_t end) {
 }
 
 void OutputFile::finish() {
-  // Whatever was reserved, also where that failed half-way: the file ends behind the last byte written.
+  // Whatever was reserved, also if that failed half-way: the file ends behind the last byte written.
   const auto cut = [&] { return ::ftruncate(fd_.get(), static_cast<off_t>(end_bytes_.load())); };
   if (!target_.is_device && retried(cut) != 0) throw_write_error(errno, end_bytes_);
   flush();

@@ -72,7 +72,7 @@ class OutputFile {
   /// Writes all of `bytes` at `offset`. Errors: IoError.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// Copies what was written; false where the file is a device. No write may be in progress. Errors: IoError.
+  /// Copies what was written; false if the file is a device. No write may be in progress. Errors: IoError.
   bool read_at(std::uint64_t offset, std::span<std::byte> dst) const;
 
   /// Writes the header; call it after the last write_at(). Errors: IoError (also of earlier writes that a network

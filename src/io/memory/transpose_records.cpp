@@ -1,12 +1,9 @@
 // Records transposed in place.
 #include "io/memory/transpose_records.hpp"
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
-
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/records/head.hpp"
 #include "spmm/types.hpp"
@@ -17,50 +14,35 @@ namespace {
 constexpr std::uint32_t kTile = 8;  // elements of a vector register
 constexpr std::size_t kElementBytes = sizeof(std::uint16_t);
 
-#if defined(__x86_64__)
-using Register = __m128i;
+/// 16 bytes as elements of one type.
+template <typename Element>
+using Elements [[gnu::vector_size(16)]] = Element;
+using Register = Elements<std::uint64_t>;
 
-/// Elements of x and y alternate; of both the first half.
+/// Elements of x and y alternate, from element kFirst of both.
+template <typename Element, Element kFirst, Element... kAt>
+Register zip(Register x, Register y, std::integer_sequence<Element, kAt...>) {
+  const auto of_x = std::bit_cast<Elements<Element>>(x);
+  const auto of_y = std::bit_cast<Elements<Element>>(y);
+#if defined(__clang__)
+  return std::bit_cast<Register>(__builtin_shufflevector(of_x, of_y, (kFirst + kAt / 2 + kAt % 2 * sizeof...(kAt))...));
+#else
+  constexpr Elements<Element> kOrder{(kFirst + kAt / 2 + kAt % 2 * sizeof...(kAt))...};
+  return std::bit_cast<Register>(__builtin_shuffle(of_x, of_y, kOrder));
+#endif
+}
+
+/// Of both the first half.
 template <typename Element>
 Register zip_low(Register x, Register y) {
-  if constexpr (sizeof(Element) == 2) return _mm_unpacklo_epi16(x, y);
-  if constexpr (sizeof(Element) == 4) return _mm_unpacklo_epi32(x, y);
-  if constexpr (sizeof(Element) == 8) return _mm_unpacklo_epi64(x, y);
+  return zip<Element, 0>(x, y, std::make_integer_sequence<Element, 16 / sizeof(Element)>());
 }
 
 /// The second half.
 template <typename Element>
 Register zip_high(Register x, Register y) {
-  if constexpr (sizeof(Element) == 2) return _mm_unpackhi_epi16(x, y);
-  if constexpr (sizeof(Element) == 4) return _mm_unpackhi_epi32(x, y);
-  if constexpr (sizeof(Element) == 8) return _mm_unpackhi_epi64(x, y);
+  return zip<Element, 8 / sizeof(Element)>(x, y, std::make_integer_sequence<Element, 16 / sizeof(Element)>());
 }
-#else
-struct Register {
-  alignas(16) std::byte bytes[16];
-};
-
-/// Elements of x and y alternate, from element `first` of both.
-template <typename Element>
-Register zip(const Register& x, const Register& y, std::size_t first) {
-  Register out;
-  for (std::size_t e = 0; e < sizeof out / sizeof(Element) / 2; ++e) {
-    std::memcpy(out.bytes + 2 * e * sizeof(Element), x.bytes + (first + e) * sizeof(Element), sizeof(Element));
-    std::memcpy(out.bytes + (2 * e + 1) * sizeof(Element), y.bytes + (first + e) * sizeof(Element), sizeof(Element));
-  }
-  return out;
-}
-
-template <typename Element>
-Register zip_low(const Register& x, const Register& y) {
-  return zip<Element>(x, y, 0);
-}
-
-template <typename Element>
-Register zip_high(const Register& x, const Register& y) {
-  return zip<Element>(x, y, sizeof x / sizeof(Element) / 2);
-}
-#endif
 
 Register load(const std::byte* at) {
   Register value;

@@ -24,7 +24,7 @@ Target place_inside(int folder_fd, const std::string& file_name, const std::stri
 /// remove_temporary_files().
 class PartsFolder {
  public:
-  /// Values: file_names = all that the folder will hold. Errors: OutputError (also where an existing folder may not be
+  /// Values: file_names = all that the folder will hold. Errors: OutputError (also if an existing folder may not be
   /// replaced, or the file system cannot exchange names, or another run is refused).
   PartsFolder(const std::filesystem::path& path, const FileSinkOptions& options, std::vector<std::string> file_names,
               OtherRuns other_runs = OtherRuns::allowed);

@@ -22,7 +22,7 @@ class Descriptor {
   ~Descriptor();
 
   [[nodiscard]] int get() const { return fd_; }
-  /// Gives up the descriptor, which somebody else closes.
+  /// Gives up the descriptor, which the caller closes.
   int disown() { return std::exchange(fd_, -1); }
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
 

@@ -24,7 +24,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile() { unmap_all(); }
 
-  /// Maps [begin, end), whose blocks must be reserved; ranges follow each other. False where the system refuses: what
+  /// Maps [begin, end), whose blocks must be reserved; ranges follow each other. False if the system refuses: what
   /// is not mapped is written as if it had never been added. Values: begin and end are multiples of kRangeBytes.
   bool add(int fd, std::uint64_t begin, std::uint64_t end) noexcept;
 

@@ -38,7 +38,7 @@ class Stages {
   /// What messages call this rank's device; "": nothing.
   void name_device(std::string device) { device_ = std::move(device); }
 
-  /// Work of this rank alone; where any rank throws, all ranks throw what the first of them said.
+  /// Work of this rank alone; if any rank throws, all ranks throw what the first of them said.
   /// Errors: AgreedFailure.
   void run(const std::function<void()>& body) const;
   /// The same for work with collective calls. What Communicator::exchange() throws it throws on all ranks; after any

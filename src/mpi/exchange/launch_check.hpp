@@ -6,7 +6,7 @@
 
 namespace spmm::mpi {
 
-/// Value of an environment variable; null where it is not set.
+/// Value of an environment variable; null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
 /// What the launcher says against `size`, the number of ranks that see each other: each of several tasks that are alone

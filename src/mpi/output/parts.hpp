@@ -59,7 +59,6 @@ class PartsOutput final : public ResultOutput, private Sink {
   [[nodiscard]] bool has_parts() const { return files_ != nullptr; }
   /// Block rows of this rank in rounds [begin, end).
   [[nodiscard]] BlockRows rows_of(std::uint32_t begin, std::uint32_t end) const;
-  void open_files();
   void check_others() const;
 
   const Communicator& ranks_;

@@ -39,7 +39,7 @@ class RoundSink : public Sink {
   void open_until(std::uint32_t round) { open_end_ = round; }
   /// Closes the rounds that are open. Errors: as append().
   void close_open_rounds();
-  /// After an exception on this rank: the others learn of it where they wait for its next range. Does nothing where all
+  /// After an exception on this rank: the others learn of it if they wait for its next range. Does nothing if all
   /// ranks know already. Takes no memory: there may be none.
   void give_up() noexcept;
   /// What shares pages, to rank 0. After the last round. Errors: IoError, OtherRankFailed.

@@ -28,9 +28,6 @@ constexpr std::uint32_t num_tile_columns(std::uint32_t blocks_per_side, std::uin
 constexpr std::uint64_t tile_value_bytes(std::uint32_t m) {
   return std::uint64_t{m} * kTileLanes * sizeof(std::uint16_t);
 }
-constexpr std::uint64_t tile_sum_bytes(std::uint32_t m) {
-  return std::uint64_t{m} * kTileLanes * sizeof(std::uint32_t);
-}
 
 /// What a slot of an accumulator stands for.
 struct TileShape {

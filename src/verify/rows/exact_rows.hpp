@@ -38,7 +38,7 @@ class ExactRow {
   /// Block columns with pairs, and how many each has. Values: any order.
   [[nodiscard]] std::span<const std::uint32_t> cols() const { return cols_; }
   [[nodiscard]] std::uint64_t pairs(std::uint32_t place) const { return pairs_[place]; }
-  /// The place of a column in cols(); none where it has no pair.
+  /// The place of a column in cols(); none if it has no pair.
   static constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
   [[nodiscard]] std::uint32_t find(std::uint32_t col) const;
 

@@ -13,7 +13,7 @@
 namespace spmm {
 
 /// Claims of rows of which more than half of all block columns are saturated everywhere, where bounds of whole rows are
-/// expected to take less time than those of single blocks: on the device where there is one that is faster than the
+/// expected to take less time than those of single blocks: on the device if there is one that is faster than the
 /// host, else on the host. Memory: a bit for each block column of such a row.
 class ProvenClaims {
  public:

@@ -67,7 +67,7 @@ inline constexpr std::uint64_t kMaxProblems = 20;
 std::optional<Job> parse_job_line(std::string_view line, std::uint64_t number, const ListPlace& place,
                                   const JobOptions& defaults);
 
-/// A whole list. Values: a pure function of the text; no file is looked at.
+/// A whole list. Values: a pure function of the text; it reads no file.
 JobList parse_job_list(std::string_view text, const ListPlace& place, const JobOptions& defaults);
 
 /// Errors: InputError (it was deleted).

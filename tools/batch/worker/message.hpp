@@ -19,7 +19,7 @@ struct JobOrder {
   std::uint64_t id = 0;
   Job job{};
   unsigned num_threads = 1;
-  bool keep_a = false, keep_b = false;  ///< later jobs read the same file: keep it on the device where it fits
+  bool keep_a = false, keep_b = false;  ///< later jobs read the same file: keep it on the device if it fits
 };
 
 /// Supervisor to worker: stop this job soon.
