@@ -129,7 +129,7 @@ constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, Sma
 }
 
 /// Units of small-blocks in a panel, at most; rows_per_unit: of hashed rows. Values: num_pairs > 0.
-constexpr std::uint64_t max_small_units(const SmallShape& shape, std::uint64_t num_rows, std::uint64_t num_pairs,
+constexpr std::uint64_t max_small_tasks(const SmallShape& shape, std::uint64_t num_rows, std::uint64_t num_pairs,
                                         std::uint32_t rows_per_unit) {
   const std::uint64_t not_short = num_pairs / (shape.hash_slots + std::uint64_t{1});
   const std::uint64_t long_rows = not_short < num_rows ? not_short : num_rows;

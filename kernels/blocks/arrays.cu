@@ -118,7 +118,7 @@ void transpose(const BlocksView& blocks, const std::uint32_t* numbers, std::uint
                                                                   reinterpret_cast<Column<kColumn>*>(out), most);
 }
 
-/// 32-bit words of records per CTA, about; 16 records at least. Source: as for packing, compact.cu.
+/// 32-bit words of records per CTA, about; 16 records at least. Source: as for packing, pack_records.cu.
 constexpr std::uint32_t kWordsPerCta = 8192;
 
 // Grid: one CTA per records_per_cta records.

@@ -235,7 +235,7 @@ void launch_list_short_rows(const ExpandView& view, const PanelPairs& panel, std
 void launch_find_zeros(const BlocksView& a, const BlocksView& b, BlockShape shape, std::uint32_t* found,
                        cudaStream_t stream);
 
-// ---- compact.cu
+// ---- pack_records.cu
 
 std::size_t compact_workspace_bytes(std::uint64_t max_c_blocks);
 

@@ -167,13 +167,13 @@ class RepeatedDivision {
 /// What records are made of: value(c_block, e) = element e of a C block, pair(c_block, x) = elements 2x and 2x + 1,
 /// asked for where their number is even, index(c_block) = {block row, block column}.
 template <class Value, class Pair, class Index>
-struct RecordParts {
+struct RecordContent {
   Value value;
   Pair pair;
   Index index;
 };
 template <class Value, class Pair, class Index>
-RecordParts(Value, Pair, Index) -> RecordParts<Value, Pair, Index>;
+RecordContent(Value, Pair, Index) -> RecordContent<Value, Pair, Index>;
 
 /// Successive records, in words of 32 bits, or of 64 if m is even: Word = std::uint32_t or uint2.
 template <class Word>
@@ -205,7 +205,7 @@ class RecordWords {
 /// Writes the records of the flagged C blocks where m is known at run time; as write_records.
 template <class Flags, class Order, class Value, class Pair, class Index>
 __device__ void write_records_any_m(const Flags& flags, const Order& order, std::uint32_t m, const RecordOutput& out,
-                                    const RecordParts<Value, Pair, Index>& parts) {
+                                    const RecordContent<Value, Pair, Index>& parts) {
   const bool in_pairs = m % 2 == 0;  // a record is a whole number of 64-bit words
   const std::uint32_t record_words = in_pairs ? 1 + m * m / 2 : 2 + m * m;
   const RepeatedDivision division(record_words);
@@ -244,7 +244,7 @@ struct AllCBlocks {
 /// Threads: all of the CTA, once the order is complete.
 template <std::uint32_t M, class Flags, class Order, class Value, class Pair, class Index>
 __device__ void write_records(const Flags& flags, const Order& order, std::uint32_t run_time_m, const RecordOutput& out,
-                              const RecordParts<Value, Pair, Index>& parts) {
+                              const RecordContent<Value, Pair, Index>& parts) {
   if constexpr (M != 0) {
     constexpr std::uint32_t kRecordWords = 1 + M * M / 2;
     const RecordWords<uint2> words(out.to, flags.first);

@@ -61,6 +61,12 @@ struct PairsOfRow {
   }
 };
 
+/// 1 if a C block is not zero.
+struct NonZeroBlock {
+  const std::uint8_t* non_zero;
+  __host__ __device__ std::uint32_t operator()(std::uint64_t x) const { return non_zero[x]; }
+};
+
 __device__ inline bool is_sound(const RowMatch& match) {
   return match.a_found->is_sorted() && match.b_found->is_sorted();
 }

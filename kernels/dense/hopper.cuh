@@ -51,15 +51,15 @@ __device__ inline void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// A place in a three-dimensional tensor.
-struct BoxPlace {
+/// Where a box begins in a three-dimensional tensor.
+struct BoxCorner {
   std::uint32_t x;
   std::uint32_t y;
   std::uint32_t z;
 };
 
-/// Copies the box at a place of the tensor to shared memory; its bytes arrive at the barrier.
-__device__ inline void copy_box(void* to, const CUtensorMap* map, const BoxPlace& place, Barrier& barrier) {
+/// Copies the box that begins there in the tensor to shared memory; its bytes arrive at the barrier.
+__device__ inline void copy_box(void* to, const CUtensorMap* map, const BoxCorner& place, Barrier& barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
       "[%2];" ::"r"(shared_address(to)),

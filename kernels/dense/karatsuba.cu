@@ -33,8 +33,8 @@ using tensor::kRows;
 using tensor::kStages;
 using tensor::kThreads;
 using tensor::Problem;
+using tensor::ResultTile;
 using tensor::Stage;
-using tensor::TilePlace;
 
 constexpr std::uint32_t kSums = 128;           // of a thread
 constexpr std::uint32_t kHighCheckEvery = 64;  // stages of the first pass between checks for a saturated tile
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ std::uint8_t raw_shared[];
   Shared& shared =
       *reinterpret_cast<Shared*>((reinterpret_cast<std::uintptr_t>(raw_shared) + 1023) & ~std::uintptr_t{1023});
-  const TilePlace tile = tensor::tile_of_cta(tiles_down, tiles_across);
+  const ResultTile tile = tensor::tile_of_cta(tiles_down, tiles_across);
   const std::uint8_t* const done = problem.saturated.done;  // the prefilter's tiles are the same
   if (done != nullptr && done[std::uint64_t{tile.row} * tiles_across + tile.column] != 0) return;
   if (threadIdx.x == 0) tensor::prepare_stages(shared);

@@ -25,8 +25,8 @@ using tensor::kRows;
 using tensor::kStages;
 using tensor::kThreads;
 using tensor::Problem;
+using tensor::ResultTile;
 using tensor::Stage;
-using tensor::TilePlace;
 
 struct __align__(1024) Shared {
   Stage stages[kStages];
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ std::uint8_t raw_shared[];
   Shared& shared =
       *reinterpret_cast<Shared*>((reinterpret_cast<std::uintptr_t>(raw_shared) + 1023) & ~std::uintptr_t{1023});
-  const TilePlace tile = tensor::tile_of_cta(tiles_down, tiles_across);
+  const ResultTile tile = tensor::tile_of_cta(tiles_down, tiles_across);
   std::uint8_t* done = problem.saturated.done;  // of the prefilter's tile that holds this one
   if (done != nullptr) {
     const std::uint32_t prefilter_across = (problem.target.num_columns + kColumns - 1) / kColumns;

@@ -22,13 +22,13 @@ struct __align__(1024) Stage {
 };
 
 /// A tile of the result.
-struct TilePlace {
+struct ResultTile {
   std::uint32_t row;
   std::uint32_t column;
 };
 
 /// Tile of this CTA: kTilesPerStrip tiles of rows share columns in L2.
-__device__ inline TilePlace tile_of_cta(std::uint32_t tiles_down, std::uint32_t tiles_across) {
+__device__ inline ResultTile tile_of_cta(std::uint32_t tiles_down, std::uint32_t tiles_across) {
   const std::uint32_t strip = blockIdx.x / (kTilesPerStrip * tiles_across);
   const std::uint32_t height = min(kTilesPerStrip, tiles_down - strip * kTilesPerStrip);
   const std::uint32_t within = blockIdx.x - strip * kTilesPerStrip * tiles_across;
@@ -51,7 +51,7 @@ __device__ void prepare_stages(Shared& shared) {
 /// 0), until all are there or the consumers are done.
 /// Shared: has stages, full, empty and stop. Threads: one.
 template <class Shared>
-__device__ void fetch_stages(Shared& shared, const CUtensorMap& map_a, const CUtensorMap& map_b, const TilePlace& tile,
+__device__ void fetch_stages(Shared& shared, const CUtensorMap& map_a, const CUtensorMap& map_b, const ResultTile& tile,
                              const Problem& problem, std::uint32_t num_passes) {
   std::uint32_t issued = 0;
   for (std::uint32_t plane = 0; plane < num_passes; ++plane) {

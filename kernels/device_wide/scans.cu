@@ -12,7 +12,7 @@
 #include "kernels/device_wide.cuh"
 #include "kernels/pairs/pair_products.cuh"
 #include "kernels/ranked/pieces.cuh"
-#include "kernels/small/units.cuh"
+#include "kernels/small/tasks.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -143,19 +143,22 @@ void launch_scan(const Terms& terms, std::uint64_t count, Sum* sums, Workspace w
         what);
 }
 
-// Rows of a sort; pairs of blocks and of rows; units of small-blocks and their records; pieces of row-rank, windows.
+// Rows of a sort; C blocks that are not zero; pairs of blocks and of rows; tasks of small-blocks and their records;
+// pieces of row-rank, windows.
 template std::size_t scan_workspace_bytes<StoredRow, std::uint64_t>(std::uint64_t);
+template std::size_t scan_workspace_bytes<NonZeroBlock, std::uint32_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<PairsOfBlock, std::uint64_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<PairsOfRow, std::uint64_t>(std::uint64_t);
-template std::size_t scan_workspace_bytes<UnitsOfRow, std::uint32_t>(std::uint64_t);
-template std::size_t scan_workspace_bytes<CountOfUnit, std::uint32_t>(std::uint64_t);
+template std::size_t scan_workspace_bytes<TasksOfRow, std::uint32_t>(std::uint64_t);
+template std::size_t scan_workspace_bytes<CountOfTask, std::uint32_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<PiecesOfRow, std::uint32_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<CountsOfPiece, std::uint64_t>(std::uint64_t);
 template void launch_scan(const StoredRow&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
+template void launch_scan(const NonZeroBlock&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const PairsOfBlock&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const PairsOfRow&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
-template void launch_scan(const UnitsOfRow&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
-template void launch_scan(const CountOfUnit&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
+template void launch_scan(const TasksOfRow&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
+template void launch_scan(const CountOfTask&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const PiecesOfRow&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const CountsOfPiece&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
 

@@ -34,7 +34,7 @@ __device__ void write_bins(const PairBins& bins, std::uint32_t m, const ChunkOut
   const auto index_of = [&](std::uint32_t c_block) {
     return uint2{chunk.first_index.x, chunk.first_index.y + c_block};
   };
-  write_records<M>(chunk.flags, chunk.order, m, out, RecordParts{value_at, pair_at, index_of});
+  write_records<M>(chunk.flags, chunk.order, m, out, RecordContent{value_at, pair_at, index_of});
 }
 
 /// Multiplies and writes the chunk by bins. Returns false if one overflows: nothing is written.

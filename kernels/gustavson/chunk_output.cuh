@@ -116,7 +116,7 @@ __device__ void write_in_order(const Accumulators<M>& sums, std::uint32_t m, con
   const auto index_of = [&](std::uint32_t c_block) {
     return uint2{chunk.first_index.x, chunk.first_index.y + c_block};
   };
-  write_records<M>(chunk.flags, chunk.order, m, out, RecordParts{value_at, pair_at, index_of});
+  write_records<M>(chunk.flags, chunk.order, m, out, RecordContent{value_at, pair_at, index_of});
 }
 
 /// Flags and numbers the C blocks and writes them, unless that is done but for the writing.

@@ -11,7 +11,7 @@
 #include "kernels/gustavson/chunk_output.cuh"
 #include "kernels/gustavson/column_chunks.cuh"
 #include "kernels/gustavson/launch.hpp"
-#include "kernels/gustavson/product_units.cuh"
+#include "kernels/gustavson/work_units.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -104,12 +104,12 @@ __device__ void add_share(Round& round, Share share, std::uint32_t count, const 
   }
 }
 
-/// What a CTA lists of its work: B segments; or, if these are short, units of them (product_units.cuh), for which
+/// What a CTA lists of its work: B segments; or, if these are short, units of them (work_units.cuh), for which
 /// there are sums of one C block more that no record is made of; or pairs in bins (binned_chunks.cuh) for rows whose
 /// sums are checked, B segments for others.
 enum class Listing { segments, units, bins };
 template <std::uint32_t P, Listing L>
-using Listed = std::conditional_t<L == Listing::units, UnitList<P>, Round>;
+using Listed = std::conditional_t<L == Listing::units, WorkUnitList<P>, Round>;
 
 /// Whether no sum of a row of A of num_blocks blocks can leave 32 bits.
 __device__ inline bool sums_fit(const GustavsonProduct& product, std::uint32_t num_blocks, std::uint32_t m) {
@@ -143,12 +143,12 @@ __device__ bool add_round(Round& round, const RoundWork& work, bool may_order, c
 }
 
 template <std::uint32_t P, std::uint32_t M, bool Fits>
-__device__ bool add_round(UnitList<P>& list, const RoundWork& work, bool may_order, const Accumulators<M>& sums,
+__device__ bool add_round(WorkUnitList<P>& list, const RoundWork& work, bool may_order, const Accumulators<M>& sums,
                           const ChunkOutput& chunk, const RecordOutput& out) {
-  const typename UnitList<P>::Count units = list.count(work.segment);
-  may_order = may_order && units.all <= UnitList<P>::kMaxUnits;  // else flags are complete too late
-  for (std::uint32_t begin = 0; begin < units.all || begin == 0; begin += UnitList<P>::kMaxUnits) {
-    const std::uint32_t count = min(units.all - begin, UnitList<P>::kMaxUnits);
+  const typename WorkUnitList<P>::Count units = list.count(work.segment);
+  may_order = may_order && units.all <= WorkUnitList<P>::kMaxUnits;  // else flags are complete too late
+  for (std::uint32_t begin = 0; begin < units.all || begin == 0; begin += WorkUnitList<P>::kMaxUnits) {
+    const std::uint32_t count = min(units.all - begin, WorkUnitList<P>::kMaxUnits);
     if (begin != 0) __syncthreads();  // the units before are no longer read
     list.list(work.segment, units, begin, work.num_b_blocks);
     __syncthreads();  // units are listed
@@ -339,7 +339,7 @@ void launch(const GustavsonProduct& product, const CBlocksView& c_blocks, const 
     constexpr std::uint64_t kShortSegment = P == 4 ? kShortSegment4 : kShortSegment8;
     const ColumnChunks chunks = cut_chunks<P, M, Listing::units>(product, c_blocks);
     const std::uint64_t num_segments = std::uint64_t{product.b.index.num_rows} * chunks.per_row;
-    if (product.num_b_blocks >= ProductUnit::kBlocks && product.num_b_blocks <= kShortSegment * num_segments) {
+    if (product.num_b_blocks >= WorkUnit::kBlocks && product.num_b_blocks <= kShortSegment * num_segments) {
       return launch<P, M, Listing::units>(product, c_blocks, chunks, zeros, out, stream);
     }
   }

@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
     return reinterpret_cast<const uint2*>(results)[c_block * (m * m / 2) + x];
   };
   const auto index_of = [&](std::uint32_t c_block) { return indices[c_block]; };
-  write_records<M>(flags, order, m, out, RecordParts{value_at, pair_at, index_of});
+  write_records<M>(flags, order, m, out, RecordContent{value_at, pair_at, index_of});
 }
 
 // Grid: one CTA per non_zero_blocks_per_cta C blocks, none of which is zero, so that its number is the number of its

@@ -74,7 +74,7 @@ __device__ void write_window(const Accumulators<M>& sums, std::uint32_t m, const
   };
   const auto index_of = [&](std::uint32_t c_block) { return to.index(c_block); };
   const AllCBlocks all{.first = to.first, .count = to.count};
-  write_records<M>(all, all, m, out, RecordParts{value_at, pair_at, index_of});
+  write_records<M>(all, all, m, out, RecordContent{value_at, pair_at, index_of});
 }
 
 }  // namespace spmm::kernels

@@ -8,8 +8,8 @@
 #include "kernels/grid.cuh"
 #include "kernels/ranked/launch.hpp"
 #include "kernels/ranked/records.cuh"
-#include "kernels/ranked/units.cuh"
 #include "kernels/ranked/windows.cuh"
+#include "kernels/ranked/work_units.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -36,7 +36,7 @@ struct WindowMemory {
 
 /// What the CTA shares beside the window's memory: units of four blocks, or segments of B.
 template <std::uint32_t Warps, std::uint32_t P>
-using RoundOf = std::conditional_t<P <= 8, RankUnits<Warps>, RankRound<Warps>>;
+using RoundOf = std::conditional_t<P <= 8, RankWorkUnits<Warps>, RankRound<Warps>>;
 
 /// Adds the products of a warp's share of a round: the same number of pairs for each.
 /// Shapes: a_blocks [count, P, P], device: the round's blocks of A.
@@ -82,9 +82,9 @@ __device__ void add_segments(const RankedProduct& product, const typename RankRo
 
 /// The same, by units.
 template <std::uint32_t P, std::uint32_t M, bool Fits, std::uint32_t Warps>
-__device__ void add_segments(const RankedProduct& product, const typename RankUnits<Warps>::Segments& segments,
-                             const std::uint16_t* a_blocks, const RankTargets<M>& to, RankUnits<Warps>& round) {
-  constexpr std::uint32_t kMaxUnits = RankUnits<Warps>::kMaxUnits;
+__device__ void add_segments(const RankedProduct& product, const typename RankWorkUnits<Warps>::Segments& segments,
+                             const std::uint16_t* a_blocks, const RankTargets<M>& to, RankWorkUnits<Warps>& round) {
+  constexpr std::uint32_t kMaxUnits = RankWorkUnits<Warps>::kMaxUnits;
   const std::uint32_t through = round.count(segments.of[0]);
   const std::uint32_t all = __shfl_sync(~0u, through, 31);
 #pragma unroll 1
@@ -275,7 +275,7 @@ RankShape shape_of(const RankedProduct& product, bool has_short_rows) {
   check(cudaGetDevice(&device), "device");
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
   const auto fits = [&](RankCta cta) {
-    return cta.region_bytes + sizeof(RankUnits<kRankWideCta.warps>) <= static_cast<std::size_t>(bytes);
+    return cta.region_bytes + sizeof(RankWorkUnits<kRankWideCta.warps>) <= static_cast<std::size_t>(bytes);
   };
   RankCta cta = !has_short_rows ? kRankWideCta : product.m <= kRankTinySide ? kRankTinyCta : kRankShortCta;
   if (!fits(cta)) cta = kRankSmallestCta;

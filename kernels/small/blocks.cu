@@ -61,7 +61,7 @@ __device__ void write_hashed_row(const SmallTable<M>& table, std::uint32_t count
 __device__ inline std::uint32_t slots_of_row(const SmallLaunch& launch, std::uint32_t row) {
   const auto pairs = static_cast<std::uint32_t>(
       pairs_of_row(launch.product.a.index, launch.product.pair_offsets, row));  // of a hashed row: few
-  return min(launch.units.table_slots, (pairs + pairs / 4 + 31) / 32 * 32);
+  return min(launch.tasks.table_slots, (pairs + pairs / 4 + 31) / 32 * 32);
 }
 
 /// Rows [first, end), a warp takes rows_per_warp of them one after the other.
@@ -69,8 +69,8 @@ template <std::uint32_t M>
 __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, std::uint32_t end,
                                 std::uint32_t* region, SmallLists& lists) {
   const std::uint32_t warp = threadIdx.x / 32;
-  const std::uint32_t table_words = launch.units.table_words;
-  const std::uint32_t per_warp = launch.units.rows_per_warp;
+  const std::uint32_t table_words = launch.tasks.table_words;
+  const std::uint32_t per_warp = launch.tasks.rows_per_warp;
   std::uint32_t* const memory = region + launch.region_words / SmallLists::kWarps * warp;
   const std::uint32_t num_rows = end - first;
   SmallChunk chunk{.row = first,
@@ -95,13 +95,13 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
   __syncwarp();  // counts of the warp's rows are written
   std::uint32_t count =
       own + threadIdx.x % 32 < min(num_rows, own + per_warp) ? lists.counts[own + threadIdx.x % 32] : 0;
-  find_unit_offset(launch, lists, num_rows);
+  find_task_offset(launch, lists, num_rows);
 #pragma unroll 1
   for (std::uint32_t t = 0; t < per_warp && own + t < num_rows; ++t) {
     const std::uint32_t of_row = __shfl_sync(~0u, count, t);
     const std::uint32_t row = first + own + t;
     const SmallTable<M> table(memory + table_words * t, slots_of_row(launch, row));
-    std::uint32_t* const to = unit_records(launch) + (std::uint64_t{lists.first} + lists.counts[own + t]) * (2 + M * M);
+    std::uint32_t* const to = task_records(launch) + (std::uint64_t{lists.first} + lists.counts[own + t]) * (2 + M * M);
     if (row_fits(launch.product, row)) {
       write_hashed_row<M, true>(table, of_row, launch.out.rows[row], to);
     } else {
@@ -112,17 +112,17 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
 
 /// One chunk of a row that CTAs share.
 template <std::uint32_t M, bool Fits>
-__device__ void multiply_chunk(const SmallLaunch& launch, const SmallUnit& unit, bool is_dense, std::uint32_t* region,
+__device__ void multiply_chunk(const SmallLaunch& launch, const SmallTask& task, bool is_dense, std::uint32_t* region,
                                SmallLists& lists) {
-  const SmallShape& shape = launch.units.shape;
+  const SmallShape& shape = launch.tasks.shape;
   const std::uint32_t width = is_dense ? shape.dense_columns : shape.rank_columns;
-  const std::uint32_t skipped = unit.chunk * width;
+  const std::uint32_t skipped = task.chunk * width;
   ColumnSpan span{.first = launch.c_blocks.column_begin, .count = launch.c_blocks.num_columns};
-  if (!is_dense) span = launch.units.spans[unit.row - launch.c_blocks.row_begin];
-  const SmallChunk chunk{.row = unit.row,
+  if (!is_dense) span = launch.tasks.spans[task.row - launch.c_blocks.row_begin];
+  const SmallChunk chunk{.row = task.row,
                          .first_column = span.first + skipped,
                          .num_columns = min(width, span.count - skipped),
-                         .number = is_dense ? unit.chunk : kNoRow,
+                         .number = is_dense ? task.chunk : kNoRow,
                          .whole = launch.c_blocks.num_columns == launch.product.nb && width >= span.count};
   if (is_dense) {
     multiply_dense<M, Fits>(launch, chunk, region, lists);
@@ -131,31 +131,31 @@ __device__ void multiply_chunk(const SmallLaunch& launch, const SmallUnit& unit,
   }
 }
 
-// Grid: as many CTAs as fit the device; each takes one unit after the other, in result order.
-// Work: a unit is a run of short rows, a warp per row with a hash table, or a chunk of a long row, whose pairs all
+// Grid: as many CTAs as fit the device; each takes one task after the other, in result order.
+// Work: a task is a run of short rows, a warp per row with a hash table, or a chunk of a long row, whose pairs all
 // warps
-//       share; a lane multiplies a pair. Records are written at the end of each unit.
+//       share; a lane multiplies a pair. Records are written at the end of each task.
 // Memory: neighbouring lanes read neighbouring blocks of B's row; sums are in shared memory, at random banks.
 template <std::uint32_t M>
 __global__ void __launch_bounds__(SmallLists::kThreads, 2) mul_small_blocks(SmallLaunch launch) {
   extern __shared__ __align__(16) std::uint32_t region[];
   __shared__ SmallLists lists;
-  const std::uint32_t num_units = *launch.units.num_units;
-  if (num_units == 0 && blockIdx.x == 0 && threadIdx.x == 0) *launch.out.num_blocks = 0;
+  const std::uint32_t num_tasks = *launch.tasks.num_tasks;
+  if (num_tasks == 0 && blockIdx.x == 0 && threadIdx.x == 0) *launch.out.num_blocks = 0;
   while (true) {
     if (threadIdx.x == 0) lists.ticket = take_cta_number(launch.out);
     __syncthreads();  // the ticket is drawn
     const std::uint32_t ticket = lists.ticket;
-    if (ticket >= num_units) return;
-    const SmallUnit unit = launch.units.units[ticket];
-    const std::uint64_t pairs = pairs_of_row(launch.product.a.index, launch.product.pair_offsets, unit.row);
-    const SmallRow kind = small_row(launch.units.shape, launch.units.table_slots, pairs);
+    if (ticket >= num_tasks) return;
+    const SmallTask task = launch.tasks.tasks[ticket];
+    const std::uint64_t pairs = pairs_of_row(launch.product.a.index, launch.product.pair_offsets, task.row);
+    const SmallRow kind = small_row(launch.tasks.shape, launch.tasks.table_slots, pairs);
     if (kind == SmallRow::hashed) {
-      multiply_hashed<M>(launch, unit.row, launch.units.units[ticket + 1].row, region, lists);
-    } else if (row_fits(launch.product, unit.row)) {
-      multiply_chunk<M, true>(launch, unit, kind == SmallRow::dense, region, lists);
+      multiply_hashed<M>(launch, task.row, launch.tasks.tasks[ticket + 1].row, region, lists);
+    } else if (row_fits(launch.product, task.row)) {
+      multiply_chunk<M, true>(launch, task, kind == SmallRow::dense, region, lists);
     } else {
-      multiply_chunk<M, false>(launch, unit, kind == SmallRow::dense, region, lists);
+      multiply_chunk<M, false>(launch, task, kind == SmallRow::dense, region, lists);
     }
     __syncthreads();  // shared memory may be used again
   }
@@ -187,17 +187,17 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
     launch_no_records(out, stream);
     return;
   }
-  const std::size_t state_bytes = (scratch.max_units + 1) * sizeof(std::uint64_t);
+  const std::size_t state_bytes = (scratch.max_tasks + 1) * sizeof(std::uint64_t);
   check(cudaMemsetAsync(out.look_back, 0, state_bytes, stream), "clear look-back states");
   const SmallCta cta = small_cta();
   const SmallLaunch what{.product = product,
                          .c_blocks = c_blocks,
-                         .units = launch_small_units(product, c_blocks, max_row_pairs, scratch, stream),
+                         .tasks = launch_small_tasks(product, c_blocks, max_row_pairs, scratch, stream),
                          .out = out,
                          .arrivals = scratch.arrivals,
                          .region_words = cta.region_bytes / 4};
   if (scratch.arrivals.records != nullptr) {
-    check(cudaMemsetAsync(scratch.arrivals.units, 0, state_bytes, stream), "clear unit records");
+    check(cudaMemsetAsync(scratch.arrivals.tasks, 0, state_bytes, stream), "clear task records");
     check(cudaMemsetAsync(scratch.arrivals.num_records, 0, sizeof(std::uint32_t), stream), "clear count");
   }
   for_block_side<1, 2, 3, 4>(product.m, [&](auto side) {
@@ -205,7 +205,7 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
     if constexpr (kM != 0) launch<kM>(what, stream);
   });
   check_launch("mul_small_blocks");
-  if (scratch.arrivals.records != nullptr) launch_order_units(product.m, scratch, c_blocks, out, stream);
+  if (scratch.arrivals.records != nullptr) launch_order_tasks(product.m, scratch, c_blocks, out, stream);
 }
 
 }  // namespace spmm::kernels

@@ -58,7 +58,7 @@ __device__ StagedRecords<M, Fits> stage_records(const SmallLaunch& launch, const
   return {.sums = sums,
           .staged = lists.staged + threadIdx.x / 32 * kStagedRecords,
           .block_row = launch.out.rows[chunk.row],
-          .to = unit_records(launch) + first * (2 + M * M)};
+          .to = task_records(launch) + first * (2 + M * M)};
 }
 
 /// Clears words of shared memory. Values: count is a multiple of 4. Threads: all of the CTA.
@@ -93,7 +93,7 @@ __device__ void multiply_dense(const SmallLaunch& launch, const SmallChunk& chun
     count += __popc(word);
   }
   if (lane == 0) lists.counts[warp] = count;
-  find_unit_offset(launch, lists, SmallLists::kWarps);
+  find_task_offset(launch, lists, SmallLists::kWarps);
   StagedRecords<M, Fits> out =
       stage_records<M, Fits>(launch, chunk, sums, lists, std::uint64_t{lists.first} + lists.counts[warp]);
 #pragma unroll 1
@@ -166,10 +166,10 @@ template <std::uint32_t M, bool Fits>
 __device__ void multiply_ranked(const SmallLaunch& launch, const SmallChunk& chunk, std::uint32_t* region,
                                 SmallLists& lists) {
   const std::uint32_t num_words = (chunk.num_columns + 31) / 32;
-  const std::uint32_t slots = launch.units.shape.rank_slots;
+  const std::uint32_t slots = launch.tasks.shape.rank_slots;
   std::uint32_t* const bits = region;
   auto* const before = reinterpret_cast<std::uint16_t*>(region + num_words);
-  std::uint32_t* const memory = region + (launch.units.shape.rank_columns / 32 * 3 / 2 + 4) / 4 * 4;
+  std::uint32_t* const memory = region + (launch.tasks.shape.rank_columns / 32 * 3 / 2 + 4) / 4 * 4;
   const SmallSums<M> sums{.sums = memory, .saturated = memory + slots * M * M};
   const ChunkRecords records{.bits = bits, .before = before, .num_words = num_words};
   const bool can_be_zero = *launch.product.can_be_zero != 0;
@@ -185,7 +185,7 @@ __device__ void multiply_ranked(const SmallLaunch& launch, const SmallChunk& chu
                         });
   __syncthreads();  // all bits are set
   const std::uint32_t total = rank_columns(records, before, lists);
-  if (threadIdx.x < 32) place_unit(launch, lists, total);
+  if (threadIdx.x < 32) place_task(launch, lists, total);
 #pragma unroll 1
   for (std::uint32_t begin = 0; begin < total; begin += slots) {
     const std::uint32_t end = min(total, begin + slots);
@@ -201,7 +201,7 @@ __device__ void multiply_ranked(const SmallLaunch& launch, const SmallChunk& chu
                             if (rank < begin || rank >= end) return;
                             sums.template add<Fits>(rank - begin, block_of_a<M>(launch, a), b);
                           });
-    __syncthreads();  // all products are added, the place of the unit is known
+    __syncthreads();  // all products are added, the place of the task is known
     write_ranked<M, Fits>(launch, chunk, records, sums, begin, end, lists);
     __syncthreads();  // sums and staged records may be overwritten
   }

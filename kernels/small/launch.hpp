@@ -43,27 +43,27 @@ SmallTables small_tables(std::uint32_t m, SmallCta cta, std::uint32_t hash_slots
 void launch_small_split_offsets(CompressedView b, std::uint32_t chunk_columns, std::uint32_t num_chunks,
                                 std::uint32_t* split_offsets, cudaStream_t stream);
 
-std::size_t small_units_workspace_bytes(std::uint32_t max_rows, std::uint64_t max_units);
+std::size_t small_tasks_workspace_bytes(std::uint32_t max_rows, std::uint64_t max_tasks);
 
-/// Records of one unit of small-blocks.
-struct UnitRecords {
+/// Records of one task of small-blocks.
+struct TaskRecords {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
 };
 
-/// Where units write that run in any order.
+/// Where tasks write that run in any order.
 struct SmallArrivals {
-  std::uint32_t* records = nullptr;  // [C blocks of the panel at most, 2 + m * m], device; null = units run in order
+  std::uint32_t* records = nullptr;  // [C blocks of the panel at most, 2 + m * m], device; null = tasks run in order
   std::uint32_t* num_records = nullptr;  // [1], device
-  UnitRecords* units = nullptr;          // [max_units + 1], device
-  std::uint32_t* places = nullptr;       // [max_units + 1], device: records before each unit in result order
+  TaskRecords* tasks = nullptr;          // [max_tasks + 1], device
+  std::uint32_t* places = nullptr;       // [max_tasks + 1], device: records before each task in result order
 };
 
-/// Scratch of launch_mul_small_blocks; units = max_small_units of the panel.
+/// Scratch of launch_mul_small_blocks; tasks = max_small_tasks of the panel.
 struct SmallBlocksScratch {
-  std::uint64_t max_units = 0;
-  std::uint64_t* units = nullptr;         // [max_units + 1], device; RecordOutput.look_back has [max_units + 1] too
-  std::uint32_t* unit_offsets = nullptr;  // [rows of the panel + 1], device
+  std::uint64_t max_tasks = 0;
+  std::uint64_t* tasks = nullptr;         // [max_tasks + 1], device; RecordOutput.look_back has [max_tasks + 1] too
+  std::uint32_t* task_offsets = nullptr;  // [rows of the panel + 1], device
   std::uint64_t* spans = nullptr;         // [rows of the panel], device
   SmallArrivals arrivals;
   Workspace work;

@@ -1,11 +1,11 @@
-// What a launch of small-blocks works with: chunks of rows, the segments of B that fall into them, and where a unit's
+// What a launch of small-blocks works with: chunks of rows, the segments of B that fall into them, and where a task's
 // records go.
 #pragma once
 
 #include "kernels/blocks/record_output.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/small/segments.cuh"
-#include "kernels/small/units.cuh"
+#include "kernels/small/tasks.cuh"
 
 namespace spmm::kernels {
 
@@ -15,9 +15,9 @@ constexpr std::uint32_t kStagedRecords = 64;  // of a warp
 struct SmallLaunch {
   SmallBlocksProduct product;
   CBlocksView c_blocks;
-  SmallUnits units;
+  SmallTasks tasks;
   RecordOutput out;
-  SmallArrivals arrivals;      // where records go if units run in any order; else nulls
+  SmallArrivals arrivals;      // where records go if tasks run in any order; else nulls
   std::uint32_t region_words;  // of shared memory for sums
 };
 
@@ -30,9 +30,9 @@ struct SmallLists {
     uint2 staged[kWarps * kStagedRecords];  // records on their way out: column, slot
   };
   SegmentCounts of_warp[kWarps];
-  std::uint32_t counts[kThreads];  // records of each warp, or of each row of a unit
+  std::uint32_t counts[kThreads];  // records of each warp, or of each row of a task
   std::uint32_t ticket;
-  std::uint32_t first;  // record number of the unit's first record
+  std::uint32_t first;  // record number of the task's first record
 };
 
 /// A chunk of a row.
@@ -60,9 +60,9 @@ __device__ inline SmallSegment segment_of(const SmallLaunch& launch, const Small
   const std::uint32_t b_row = launch.product.b_row_index[p];
   if (b_row == kNoRow) return {};
   const CompressedView& b = launch.product.b.index;
-  if (chunk.number != kNoRow && launch.units.split_offsets != nullptr) {
+  if (chunk.number != kNoRow && launch.tasks.split_offsets != nullptr) {
     const std::uint32_t* const at =
-        launch.units.split_offsets + std::uint64_t{b_row} * (launch.units.shape.dense_chunks + 1) + chunk.number;
+        launch.tasks.split_offsets + std::uint64_t{b_row} * (launch.tasks.shape.dense_chunks + 1) + chunk.number;
     return {.first = at[0], .end = at[1], .a = name_of_a(launch.product, p), .before = 0};
   }
   const std::uint32_t begin = b.offsets[b_row];
@@ -102,30 +102,30 @@ __device__ void for_pairs_of_chunk(const SmallLaunch& launch, const SmallChunk& 
   }
 }
 
-/// Takes the place of a unit's records: writes lists.first and, in order, waits for the units before.
+/// Takes the place of a task's records: writes lists.first and, in order, waits for the tasks before.
 /// Threads: the first warp.
-__device__ inline void place_unit(const SmallLaunch& launch, SmallLists& lists, std::uint32_t count) {
+__device__ inline void place_task(const SmallLaunch& launch, SmallLists& lists, std::uint32_t count) {
   if (launch.arrivals.records != nullptr) {
     if (threadIdx.x != 0) return;
-    lists.first = atomicAdd(launch.arrivals.num_records, count);  // units come in any order
-    launch.arrivals.units[lists.ticket] = {.first = lists.first, .count = count};
+    lists.first = atomicAdd(launch.arrivals.num_records, count);  // tasks come in any order
+    launch.arrivals.tasks[lists.ticket] = {.first = lists.first, .count = count};
     return;
   }
   const std::uint32_t before = records_before(launch.out, lists.ticket, count);
   if (threadIdx.x != 0) return;
   lists.first = before;
-  if (lists.ticket + 1 == *launch.units.num_units) *launch.out.num_blocks = before + count;
+  if (lists.ticket + 1 == *launch.tasks.num_tasks) *launch.out.num_blocks = before + count;
 }
 
-/// Where a unit writes its records.
-__device__ inline std::uint32_t* unit_records(const SmallLaunch& launch) {
+/// Where a task writes its records.
+__device__ inline std::uint32_t* task_records(const SmallLaunch& launch) {
   return launch.arrivals.records != nullptr ? launch.arrivals.records : launch.out.to.heads;
 }
 
-/// Sums up lists.counts[0, num_counts) and places the unit.
-/// Shapes: afterwards counts[x] = records of the unit before x.
+/// Sums up lists.counts[0, num_counts) and places the task.
+/// Shapes: afterwards counts[x] = records of the task before x.
 /// Threads: all of the CTA; has barriers.
-__device__ inline void find_unit_offset(const SmallLaunch& launch, SmallLists& lists, std::uint32_t num_counts) {
+__device__ inline void find_task_offset(const SmallLaunch& launch, SmallLists& lists, std::uint32_t num_counts) {
   __syncthreads();  // counts are complete
   if (threadIdx.x < 32) {
     std::uint32_t total = 0;
@@ -137,7 +137,7 @@ __device__ inline void find_unit_offset(const SmallLaunch& launch, SmallLists& l
       if (x < num_counts) lists.counts[x] = total + through - own;
       total += __shfl_sync(~0u, through, 31);
     }
-    place_unit(launch, lists, total);
+    place_task(launch, lists, total);
   }
   __syncthreads();  // the place is known
 }

@@ -114,7 +114,7 @@ __device__ inline std::uint32_t find_row(const CompressedView& index, std::uint3
 /// Writes the blocks of the operand that lie in the tile.
 /// Work: a warp per row of the index, or several if there are fewer rows than warps.
 template <bool AlongRow, std::uint32_t Width>
-__device__ void fill_tile(const TileSource& source, const PlacedTile& placed, std::uint8_t* tile) {
+__device__ void fill_tile(const TileSource& source, const OperandTile& placed, std::uint8_t* tile) {
   const TileGrid& grid = source.grid;
   const CompressedView& index = source.operand.index;
   const std::uint32_t first_k_block = grid.first_k_block(placed.k);
@@ -156,7 +156,7 @@ __device__ void fill_tile(const TileSource& source, const PlacedTile& placed, st
 //         written as one piece.
 template <bool AlongRow, std::uint32_t Width>
 __global__ void __launch_bounds__(kItemThreads)
-    expand_tiles(TileSource source, const PlacedTile* tiles, std::uint8_t* bytes) {
+    expand_tiles(TileSource source, const OperandTile* tiles, std::uint8_t* bytes) {
   constexpr std::uint32_t kBytes = AlongRow ? kTileBytesA : kTileBytesB;
   __shared__ uint4 data[kBytes / 16];
   for (std::uint32_t x = threadIdx.x; x < kBytes / 16; x += kItemThreads) data[x] = uint4{0, 0, 0, 0};
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 template <bool AlongRow>
-void expand(const TileSource& source, const PlacedTile* tiles, unsigned count, std::uint8_t* bytes,
+void expand(const TileSource& source, const OperandTile* tiles, unsigned count, std::uint8_t* bytes,
             cudaStream_t stream) {
   if (source.grid.m % 8 == 0) {
     expand_tiles<AlongRow, 8><<<count, kItemThreads, 0, stream>>>(source, tiles, bytes);
@@ -182,7 +182,7 @@ void expand(const TileSource& source, const PlacedTile* tiles, unsigned count, s
 }  // namespace
 
 void launch_expand_tiles(const OperandView& operand, const TileGrid& grid, bool along_row, std::uint32_t shift,
-                         const PlacedTile* tiles, std::uint64_t count, std::uint8_t* bytes, cudaStream_t stream) {
+                         const OperandTile* tiles, std::uint64_t count, std::uint8_t* bytes, cudaStream_t stream) {
   if (count == 0) return;
   const TileSource source{.operand = operand, .grid = grid, .shift = shift};
   if (along_row) {

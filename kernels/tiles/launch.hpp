@@ -56,14 +56,14 @@ void launch_mark_c_tiles(const TileMapsView& maps, TileRowCounts* rows, cudaStre
 // ---- lists.cu
 
 /// A tile of an operand: its row (or column) of tiles, and where it lies along K.
-struct PlacedTile {
+struct OperandTile {
   std::uint32_t line = 0;
   std::uint32_t k = 0;
 };
 
 /// The tiles of an operand, numbered line by line; lines in any order.
 struct TileNumbers {
-  PlacedTile* tiles = nullptr;           // [tiles], device
+  OperandTile* tiles = nullptr;          // [tiles], device
   std::uint32_t* first_tiles = nullptr;  // [lines], device: number of the first tile of each line
   std::uint32_t* count = nullptr;        // [1], device
 };
@@ -127,7 +127,7 @@ void launch_list_tile_tasks(const TileMapsView& maps, const TilePanel& panel, co
 /// Writes the tiles of A (along_row) or B, zeros included.
 /// Shapes: tiles [count], bytes [count, kTileBytesA or kTileBytesB], device.
 void launch_expand_tiles(const OperandView& operand, const TileGrid& grid, bool along_row, std::uint32_t shift,
-                         const PlacedTile* tiles, std::uint64_t count, std::uint8_t* bytes, cudaStream_t stream);
+                         const OperandTile* tiles, std::uint64_t count, std::uint8_t* bytes, cudaStream_t stream);
 
 // ---- tensor.cu
 

@@ -61,15 +61,22 @@ void hand_out(Report report, const cli::RunNames& names, spmm_report** report_ou
   *report_out = kept.release();
 }
 
-/// A product of sources whose result is taken as rows x cols elements.
-void multiply_in_memory(spmm_engine* engine, const Source& a, const Source& b, std::uint64_t rows, std::uint64_t cols,
-                        const ProductCall& call, spmm_matrix** result, spmm_report** report) {
+/// What a product in memory leaves: rows x cols elements.
+struct MemoryResult {
+  std::uint64_t rows;
+  std::uint64_t cols;
+  spmm_matrix** matrix;
+  spmm_report** report;
+};
+
+void multiply_in_memory(spmm_engine* engine, const Source& a, const Source& b, const ProductCall& call,
+                        const MemoryResult& result) {
   auto matrix = std::make_unique<spmm_matrix>();
   auto& arrays = matrix->arrays.emplace<BsrMatrix<std::uint32_t>>();
-  const auto sink = make_bsr_sink(arrays, rows, cols);
+  const auto sink = make_bsr_sink(arrays, result.rows, result.cols);
   Report finished = engine->engine.multiply(a, b, *sink, call.options());
-  hand_out(std::move(finished), {}, report);
-  *result = matrix.release();
+  hand_out(std::move(finished), {}, result.report);
+  *result.matrix = matrix.release();
 }
 
 /// Errors: UsageError.
@@ -241,7 +248,7 @@ spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm
     const std::uint32_t n = padded_side(factor_a, factor_b, name_a, name_b);
     const auto source_a = make_bsr_source(view_a, n, name_a);
     const auto source_b = make_bsr_source(view_b, n, name_b);
-    multiply_in_memory(engine, *source_a, *source_b, factor_a.rows, factor_b.cols, call, result, report);
+    multiply_in_memory(engine, *source_a, *source_b, call, {factor_a.rows, factor_b.cols, result, report});
   });
 }
 
@@ -270,7 +277,7 @@ spmm_status spmm_multiply_blocks(spmm_engine* engine, const spmm_blocks* a, cons
     const auto source_a = source(a, "a", "matrix A");
     const auto source_b = source(b, "b", "matrix B");
     const std::uint32_t n = source_a->header().n;
-    multiply_in_memory(engine, *source_a, *source_b, n, n, call, result, report);
+    multiply_in_memory(engine, *source_a, *source_b, call, {n, n, result, report});
   });
 }
 

@@ -33,7 +33,7 @@ plan::Statistics statistics_of(const Prepared& product, const MatrixHeader& a, c
                      .b_rows = product.b.num_rows(),
                      .tile_pairs = static_cast<double>(product.tile_pairs),
                      .likely_c_blocks = product.likely_c_blocks,
-                     .max_element = std::max(product.a.bound, product.b.bound),
+                     .max_element = std::max(product.a.seen_bits, product.b.seen_bits),
                      .wide_share = wide_share(product.a, product.b)};
   std::uint64_t num_c_blocks = 0;
   for (const std::uint64_t pairs : product.row_pairs) {

@@ -66,15 +66,16 @@ void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
   statistics.num_c_blocks = std::min(statistics.num_c_blocks, static_cast<double>(all.c_blocks));
 }
 
-/// Rows of A between which the result may be cut, and about how many C blocks each unit of them has.
-struct CutUnits {
+/// Where the rows of A may be cut for ranges of the result: runs of rows or rows of tiles, and about how many C blocks
+/// each has.
+struct CutPoints {
   std::uint32_t count = 0;
-  std::function<std::uint32_t(std::uint32_t unit)> first_row;
-  std::function<double(std::uint32_t unit)> c_blocks;
+  std::function<std::uint32_t(std::uint32_t x)> first_row;
+  std::function<double(std::uint32_t x)> c_blocks;
 };
 
 /// Must not outlive the statistics.
-CutUnits run_units(const plan::Statistics& statistics) {
+CutPoints cuts_at_runs(const plan::Statistics& statistics) {
   const plan::RowPairs& pairs = statistics.row_pairs;
   const plan::ExpectedBlocks expected(
       plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.c_columns()));
@@ -105,7 +106,7 @@ double expected_c_blocks(const plan::Statistics& statistics) {
 }
 
 /// Must not outlive the maps.
-CutUnits tile_units(const TileMaps& tiles) {
+CutPoints cuts_at_tiles(const TileMaps& tiles) {
   return {.count = static_cast<std::uint32_t>(tiles.counts.rows.size()),
           .first_row =
               [&tiles](std::uint32_t row_tile) {
@@ -369,13 +370,13 @@ ResultRanges Pipeline::cut_ranges(const DeviceOperands& operands, const plan::St
   const plan::RowPairs& pairs = statistics.row_pairs;
   if (num_ranges == 1) return {.rows = {0, pairs.num_rows}, .block_rows = {{.begin = 0, .end = statistics.nb()}}};
   const bool in_tiles = plan::row_of(execution_.id).expansion == plan::Expansion::tiles;
-  const CutUnits units = in_tiles ? tile_units(operands.tiles) : run_units(statistics);
-  const std::vector<std::uint32_t> borders = plan::cut_parts(units.count, units.c_blocks, num_ranges);
-  std::vector<std::uint32_t> block_rows(units.count);  // set where a range begins
+  const CutPoints cuts = in_tiles ? cuts_at_tiles(operands.tiles) : cuts_at_runs(statistics);
+  const std::vector<std::uint32_t> borders = plan::cut_parts(cuts.count, cuts.c_blocks, num_ranges);
+  std::vector<std::uint32_t> block_rows(cuts.count);  // set where a range begins
   ResultRanges ranges;
   for (const std::uint32_t x : borders) {
-    ranges.rows.push_back(units.first_row(x));
-    if (x < units.count) block_rows[x] = fetch(operands.a.rows.data() + units.first_row(x), stream_);
+    ranges.rows.push_back(cuts.first_row(x));
+    if (x < cuts.count) block_rows[x] = fetch(operands.a.rows.data() + cuts.first_row(x), stream_);
   }
   ranges.block_rows = plan::ranges_of(borders, block_rows, statistics.nb());
   if (in_tiles) {

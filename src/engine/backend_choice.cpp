@@ -41,17 +41,36 @@ bool cpu_may_win(plan::Statistics s, const plan::Limits& limits) {
   return plan::decide(with_c_blocks(s, 1), limits).backend == Backend::cpu;
 }
 
-/// Decides on sampled pairs; on counted C blocks, too, if it depends on their number.
+/// Seconds to look at all indices: each record is copied and compared.
+double counting_seconds(const plan::Statistics& s, const plan::Limits& limits) {
+  constexpr double kNsPerRecord = 3;
+  const unsigned threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
+  return plan::read_seconds(plan::input_bytes(s.a) + plan::input_bytes(s.b), limits) +
+         static_cast<double>(s.num_blocks()) * kNsPerRecord / 1e9 / threads;
+}
+
+/// Records of an operand that a sample may keep, with a part of the memory.
+std::uint64_t most_sampled(const plan::Limits& limits) {
+  return std::clamp<std::uint64_t>(limits.host_bytes / 16 / SampledProduct::kRecordBytes, 1'000,
+                                   SampledProduct::kMostRecords);
+}
+
+/// Decides on sampled pairs; on sampled C blocks, too, if it depends on their number; on those of all records if the
+/// sample leaves it open.
 plan::Execution decide_on_samples(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
   constexpr double kWorthReading = 0.02;  // of the product, for reading both operands once more
-  const SampledProduct sample(operands, std::clamp(limits.num_threads, 1U, kMaxThreads), workers);
+  const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
+  const SampledProduct sample(operands, num_threads, workers, most_sampled(limits));
   const plan::Statistics& s = sample.statistics();
   const double nb = s.nb();
   const plan::Execution fewest = plan::decide(with_c_blocks(s, std::max(1.0, s.num_pairs / nb)), limits);
   const plan::Execution most = plan::decide(with_c_blocks(s, std::min(s.num_pairs, nb * nb)), limits);
   if (fewest.backend == most.backend) return plan::decide(s, limits);
-  const double reading_s = plan::read_seconds(plan::input_bytes(s.a) + plan::input_bytes(s.b), limits);
-  return plan::decide(sample.count_c_blocks(reading_s < kWorthReading * fewest.predicted_s), limits);
+  const SampledProduct::CBlocks sampled = sample.sample_c_blocks();
+  plan::Execution e = plan::decide(sampled.fewest, limits);
+  if (plan::decide(sampled.most, limits).backend == e.backend) return e;
+  return counting_seconds(s, limits) < kWorthReading * e.predicted_s ? plan::decide(sample.count_c_blocks(), limits)
+                                                                     : e;
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 #include "engine/sampled_product.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -18,27 +21,23 @@ constexpr std::uint64_t kRunBytes = 4u << 10;       // records that are read tog
 constexpr std::uint64_t kLongRunBytes = 64u << 10;  // if all are read
 constexpr std::uint64_t kWholeBytes = 1u << 20;     // operands of no more than this are counted as a whole
 constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read
-constexpr std::uint64_t kMostBytes = 16u << 20;     // of a file
-constexpr double kMostPicks = 128;                  // random pairs
-constexpr double kMostMeetings = 4e6;               // of the rows and columns of all picked pairs
-constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows
+constexpr double kFirstPicks = 128;                 // random pairs
+constexpr double kMostPicks = 16'384;               // if few of their rows and columns meet
+constexpr double kMostMeetings = 2e5;               // of the rows and columns of all picked pairs
+constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, of a thread
 
-SampledOperand sampled(const Source& source, std::uint64_t seed) {
-  const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(source.header()));
+using Found = SampledRecord;
+
+SampledOperand sampled(const Source& source, std::uint64_t seed, std::uint64_t most_records) {
+  const MatrixHeader& header = source.header();
+  const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(header));
   const std::uint64_t stride = std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kUsualStride);
-  return {.source = &source, .seed = seed, .stride = std::max(stride, bytes / kMostBytes)};
+  return {.source = &source, .seed = seed, .stride = std::max(stride, header.num_blocks / most_records)};
 }
 
-SampledOperand all_of(SampledOperand operand) {
-  operand.stride = 1;
-  return operand;
+SampledOperand all_of(const SampledOperand& operand) {
+  return {.source = operand.source, .seed = operand.seed};
 }
-
-/// A record that was read. Values: run = which records were read together.
-struct Found {
-  BlockIndex at;
-  std::uint64_t run;
-};
 
 std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58'476D'1CE4'E5B9u;
@@ -49,18 +48,19 @@ std::uint64_t mixed(BlockIndex at) {
   return mixed((std::uint64_t{at.i} << 32 | at.j) + 0x9E37'79B9'7F4A'7C15u);
 }
 
-/// Calls visit(worker, found) for the records of one run in `stride`. Returns how many were visited.
-/// Threads: visit from several at once, each with a number of its own.
-template <class Visit>
-double visit_records(const SampledOperand& operand, unsigned num_threads, Workers& workers, const Visit& visit) {
+/// The records of one run in `stride` with wanted(index), in any order; nothing if there are too many.
+template <class Wanted>
+std::vector<Found> find_records(const SampledOperand& operand, unsigned num_threads, Workers& workers,
+                                const Wanted& wanted) {
   const MatrixHeader& header = operand.source->header();
   const std::uint64_t stride = operand.stride;
   const std::uint64_t record = input_record_bytes(header.m);
   const std::uint64_t per_run = std::max<std::uint64_t>(1, (stride == 1 ? kLongRunBytes : kRunBytes) / record);
   const std::uint64_t num_runs = (header.num_blocks + per_run * stride - 1) / (per_run * stride);
   std::atomic<std::uint64_t> next{0};
-  std::atomic<std::uint64_t> num_visited{0};
+  std::vector<std::vector<Found>> of_worker(num_threads);
   const auto work = [&](unsigned worker) {
+    std::vector<Found> list;
     std::vector<std::byte> records(per_run * record);
     for (std::uint64_t run = next++; run < num_runs; run = next++) {
       // Somewhere in its part of the file: a fixed place could always meet the same part of a pattern, or of the
@@ -70,27 +70,16 @@ double visit_records(const SampledOperand& operand, unsigned num_threads, Worker
       if (first >= header.num_blocks) continue;
       const std::uint64_t count = std::min<std::uint64_t>(per_run, header.num_blocks - first);
       operand.source->read(first, count, records.data());
-      num_visited += count;
-      for (std::uint64_t x = 0; x < count; ++x) {
+      for (std::uint64_t x = 0; x < count && list.size() <= kMostFound; ++x) {
         const BlockIndex at = read_index(records.data() + x * record);
-        if (at.i < header.blocks_per_side() && at.j < header.blocks_per_side()) visit(worker, Found{at, run});
+        if (at.i >= header.blocks_per_side() || at.j >= header.blocks_per_side() || !wanted(at)) continue;
+        list.push_back({at, static_cast<std::uint32_t>(run)});
       }
     }
+    of_worker[worker] = std::move(list);
   };
   const std::uint64_t useful_threads = num_runs / (stride == 1 ? 1 : 16) + 1;
   workers.run(static_cast<unsigned>(std::min<std::uint64_t>(useful_threads, num_threads)), work);
-  return static_cast<double>(num_visited.load());
-}
-
-/// The records with wanted(index), in any order; nothing if there are too many.
-template <class Wanted>
-std::vector<Found> find_records(const SampledOperand& operand, unsigned num_threads, Workers& workers,
-                                const Wanted& wanted) {
-  std::vector<std::vector<Found>> of_worker(num_threads);
-  visit_records(operand, num_threads, workers, [&](unsigned worker, const Found& found) {
-    std::vector<Found>& list = of_worker[worker];
-    if (list.size() <= kMostFound && wanted(found.at)) list.push_back(found);
-  });
   std::vector<Found> all;
   for (const std::vector<Found>& list : of_worker) all.insert(all.end(), list.begin(), list.end());
   if (all.size() > kMostFound) all.clear();
@@ -107,42 +96,45 @@ bool by_place(const Pick& x, const Pick& y) {
   return std::tie(x.b.at.j, x.a.at.i) < std::tie(y.b.at.j, y.a.at.i);
 }
 
-/// Records in order of their block columns. Shapes: begin [nb + 1], into records.
+/// Records in order of their block columns. Shapes: begin [nb + 2], into records.
 struct ByColumn {
   std::vector<Found> records;
   std::vector<std::uint32_t> begin;
 
-  ByColumn(const std::vector<Found>& found, std::uint32_t nb) : records(found.size()), begin(std::size_t{nb} + 1) {
-    for (const Found& one : found) ++begin[one.at.j];
-    std::uint32_t before = 0;
-    for (std::uint32_t& count : begin) before += std::exchange(count, before);
-    std::vector<std::uint32_t> next = begin;
-    for (const Found& one : found) records[next[one.at.j]++] = one;
+  ByColumn(const std::vector<Found>& found, std::uint32_t nb) : records(found.size()), begin(std::size_t{nb} + 2) {
+    for (const Found& one : found) ++begin[std::size_t{one.at.j} + 2];
+    std::partial_sum(begin.begin(), begin.end(), begin.begin());
+    for (const Found& one : found) records[begin[std::size_t{one.at.j} + 1]++] = one;
   }
+
+  [[nodiscard]] std::uint32_t num(std::uint32_t column) const { return begin[column + 1] - begin[column]; }
 };
 
 /// Random pairs, and what they share with others.
 class PairPicks {
  public:
-  PairPicks(const SampledOperand& a, const SampledOperand& b, unsigned num_threads, Workers& workers)
-      : a_(a),
-        b_(b),
-        nb_(a.source->header().blocks_per_side()),
-        tile_width_(plan::sums_in_tiles(a.source->header().m) ? plan::tile_blocks(a.source->header().m) : 0),
-        num_threads_(num_threads),
-        workers_(workers) {}
-
   /// Picks each pair of the sampled records with the same probability, about num_picks of them.
-  void pick(const std::vector<std::atomic<std::uint32_t>>& b_blocks, double num_picks, double num_pairs) {
+  PairPicks(const SampledOperand& a, const SampledOperand& b, const std::vector<std::uint32_t>& b_blocks,
+            double num_picks, double num_pairs)
+      : nb_(a.source->header().blocks_per_side()),
+        tile_width_(plan::sums_in_tiles(a.source->header().m) ? plan::tile_blocks(a.source->header().m) : 0),
+        rows_(nb_),
+        columns_(nb_),
+        inner_(nb_) {
     const auto picks_of = [&](BlockIndex at) {
-      const double expected = b_blocks[at.j].load(std::memory_order_relaxed) * num_picks / num_pairs;
+      const double expected = b_blocks[at.j] * num_picks / num_pairs;
       return static_cast<std::uint32_t>(expected + static_cast<double>(mixed(at)) * 0x1p-64);
     };
-    std::vector<Found> of_a =
-        find_records(a_, num_threads_, workers_, [&](BlockIndex at) { return picks_of(at) != 0; });
+    std::vector<Found> of_a;
     std::vector<bool> wanted(nb_);
-    for (const Found& one : of_a) wanted[one.at.j] = true;
-    std::vector<Found> of_b = find_records(b_, num_threads_, workers_, [&](BlockIndex at) { return wanted[at.i]; });
+    for (const Found& one : a.records) {
+      if (picks_of(one.at) == 0) continue;
+      of_a.push_back(one);
+      wanted[one.at.j] = true;
+    }
+    std::vector<Found> of_b;
+    std::copy_if(b.records.begin(), b.records.end(), std::back_inserter(of_b),
+                 [&](const Found& one) { return wanted[one.at.i]; });
     std::sort(of_b.begin(), of_b.end(), [](const Found& x, const Found& y) {
       return std::tie(x.at.i, x.at.j) < std::tie(y.at.i, y.at.j);  // threads find them in any order
     });
@@ -156,34 +148,46 @@ class PairPicks {
       }
     }
     std::sort(picks_.begin(), picks_.end(), by_place);
-    pairs_ = std::vector<std::atomic<std::uint64_t>>(picks_.size());
-    blocks_ = std::vector<std::atomic<std::uint64_t>>(picks_.size());
+    pairs_.resize(picks_.size());
+    blocks_.resize(picks_.size());
+    for (const Pick& one : picks_) {
+      rows_[one.a.at.i] = columns_[one.b.at.j] = true;
+      inner_[one.b.at.i] = tile_width_ != 0;
+    }
   }
 
-  /// Counts what meets the picks in the sampled records, or in all. False: there are none, or too many records are in
-  /// their rows.
-  bool count(const SampledOperand& a, const SampledOperand& b) {
-    std::vector<bool> rows(nb_);
-    std::vector<bool> columns(nb_);
-    std::vector<bool> inner(nb_);
-    for (const Pick& one : picks_) {
-      rows[one.a.at.i] = true;
-      columns[one.b.at.j] = true;
-      inner[one.b.at.i] = tile_width_ != 0;
-    }
-    const ByColumn of_a(find_records(a, num_threads_, workers_, [&](BlockIndex at) { return rows[at.i]; }), nb_);
-    if (of_a.records.empty()) return false;
-    visit_records(b, num_threads_, workers_, [&](unsigned, const Found& found) {
-      if (columns[found.at.j]) count_pairs(of_a, found, a.stride, b.stride);
-      if (inner[found.at.i]) count_blocks(found, b.stride);
-    });
-    return true;
+  /// Whether a record may meet a pick.
+  [[nodiscard]] bool wants_of_a(BlockIndex at) const { return rows_[at.i]; }
+  [[nodiscard]] bool wants_of_b(BlockIndex at) const { return columns_[at.j] || inner_[at.i]; }
+
+  /// Pairs in picked rows and columns.
+  [[nodiscard]] double num_meetings(const std::vector<Found>& of_a, const std::vector<Found>& of_b) const {
+    std::vector<std::uint32_t> in_column(nb_);
+    for (const Found& one : of_a) in_column[one.at.j] += rows_[one.at.i] ? 1 : 0;
+    double meetings = 0;
+    for (const Found& one : of_b) meetings += columns_[one.at.j] ? in_column[one.at.i] : 0;
+    return meetings;
   }
+
+  /// Counts what meets the picks among these records, one in `stride` each.
+  void count(const std::vector<Found>& of_a, std::uint64_t a_stride, const std::vector<Found>& of_b,
+             std::uint64_t b_stride) {
+    std::vector<Found> in_rows;
+    std::copy_if(of_a.begin(), of_a.end(), std::back_inserter(in_rows),
+                 [&](const Found& one) { return rows_[one.at.i]; });
+    const ByColumn by_column(in_rows, nb_);
+    for (const Found& one : of_b) {
+      if (columns_[one.at.j]) count_pairs(by_column, one, a_stride, b_stride);
+      if (inner_[one.at.i]) count_blocks(one, b_stride);
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const { return picks_.size(); }
 
   /// C blocks for each pair, and tiles of B that blocks of A meet.
-  /// Values: exact = all records were read; else the mean of what the picks share is all that is known.
-  [[nodiscard]] double c_blocks_each(bool exact) const { return share_of(pairs_, exact); }
-  [[nodiscard]] double tiles_each(bool exact) const { return share_of(blocks_, exact); }
+  /// Values: each = the mean over picks of what one of them brings; else from the mean of what they share.
+  [[nodiscard]] double c_blocks_each(bool each) const { return share_of(pairs_, each); }
+  [[nodiscard]] double tiles_each(bool each) const { return share_of(blocks_, each); }
 
  private:
   /// Each pair of a picked row with a block of a picked column. What was read together with a pick was read for
@@ -195,7 +199,7 @@ class PairPicks {
       for (; pick != picks_.end() && pick->a.at.i == a.at.i && pick->b.at.j == b.at.j; ++pick) {
         if (pick->a.at.j == b.at.i) continue;
         const std::uint64_t stands_for = (a.run == pick->a.run ? 1 : a_stride) * (b.run == pick->b.run ? 1 : b_stride);
-        pairs_[static_cast<std::size_t>(pick - picks_.begin())].fetch_add(stands_for, std::memory_order_relaxed);
+        pairs_[static_cast<std::size_t>(pick - picks_.begin())] += stands_for;
       }
     }
   }
@@ -207,75 +211,95 @@ class PairPicks {
                                  [](const Pick& x, std::uint32_t column) { return x.b.at.j < column; });
     for (; pick != picks_.end() && pick->b.at.j / tile_width_ == tile; ++pick) {
       if (pick->b.at.i != b.at.i || pick->b.at.j == b.at.j) continue;
-      const std::uint64_t stands_for = b.run == pick->b.run ? 1 : b_stride;
-      blocks_[static_cast<std::size_t>(pick - picks_.begin())].fetch_add(stands_for, std::memory_order_relaxed);
+      blocks_[static_cast<std::size_t>(pick - picks_.begin())] += b.run == pick->b.run ? 1 : b_stride;
     }
   }
 
-  static double share_of(const std::vector<std::atomic<std::uint64_t>>& shared, bool exact) {
+  static double share_of(const std::vector<std::uint64_t>& shared, bool each) {
     double sum = 0;
-    for (const std::atomic<std::uint64_t>& others : shared) {
-      const double sharing = 1 + static_cast<double>(others.load());
-      sum += exact ? 1 / sharing : sharing;
+    for (const std::uint64_t others : shared) {
+      const double sharing = 1 + static_cast<double>(others);
+      sum += each ? 1 / sharing : sharing;
     }
     const auto num = static_cast<double>(shared.size());
-    return exact ? sum / num : num / sum;
+    return each ? sum / num : num / sum;
   }
 
-  const SampledOperand& a_;
-  const SampledOperand& b_;
   std::uint32_t nb_;
   std::uint32_t tile_width_;  // in blocks; 0 = B is not taken apart into tiles
-  unsigned num_threads_;
-  Workers& workers_;
-  std::vector<Pick> picks_;                         // by_place
-  std::vector<std::atomic<std::uint64_t>> pairs_;   // [picks], other pairs of the same C block
-  std::vector<std::atomic<std::uint64_t>> blocks_;  // [picks], other blocks of B in the same tile
+  std::vector<bool> rows_;    // [nb], of picks
+  std::vector<bool> columns_;
+  std::vector<bool> inner_;
+  std::vector<Pick> picks_;            // by_place
+  std::vector<std::uint64_t> pairs_;   // [picks], other pairs of the same C block
+  std::vector<std::uint64_t> blocks_;  // [picks], other blocks of B in the same tile
 };
+
+/// As many picks as may be looked up: of the first ones' meetings follows how many that are.
+PairPicks pick_pairs(const SampledOperand& a, const SampledOperand& b, const std::vector<std::uint32_t>& b_blocks,
+                     double num_pairs, double most_meetings) {
+  PairPicks first(a, b, b_blocks, kFirstPicks, num_pairs);
+  const double meetings = std::max(1.0, first.num_meetings(a.records, b.records));
+  const double num = std::clamp(kFirstPicks * std::sqrt(most_meetings / meetings), 1.0, kMostPicks);
+  return PairPicks(a, b, b_blocks, num, num_pairs);
+}
 
 }  // namespace
 
-SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers)
+SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers,
+                               std::uint64_t most_records)
     : statistics_(operands.expected()),
-      a_(sampled(operands.inputs().a, 1)),
-      b_(sampled(operands.inputs().b, std::uint64_t{1} << 32)),
+      a_(sampled(operands.inputs().a, 1, most_records)),
+      b_(sampled(operands.inputs().b, std::uint64_t{1} << 32, most_records)),
       num_threads_(std::max(1U, num_threads)),
       workers_(workers),
       b_blocks_(statistics_.nb()) {
   plan::Statistics& s = statistics_;
-  const auto weigh = [&](SampledOperand& one, double visited) {
-    if (visited > 0) one.weight = one.source->header().num_blocks / visited;
-  };
-  weigh(b_, visit_records(b_, num_threads_, workers, [&](unsigned, const Found& found) {
-          b_blocks_[found.at.i].fetch_add(1, std::memory_order_relaxed);
-        }));
-  std::atomic<std::uint64_t> pairs{0};
-  weigh(a_, visit_records(a_, num_threads_, workers, [&](unsigned, const Found& found) {
-          const std::uint32_t met = b_blocks_[found.at.j].load(std::memory_order_relaxed);
-          if (met != 0) pairs.fetch_add(met, std::memory_order_relaxed);
-        }));
-  sampled_pairs_ = static_cast<double>(pairs.load());
+  for (SampledOperand* one : {&a_, &b_}) {
+    one->records = find_records(*one, num_threads_, workers, [](BlockIndex) { return true; });
+  }
+  for (const Found& one : b_.records) ++b_blocks_[one.at.i];
+  for (const Found& one : a_.records) sampled_pairs_ += b_blocks_[one.at.j];
   const double evenly_spread = std::max(1.0, s.num_pairs);
-  s.num_pairs = sampled_pairs_ * a_.weight * b_.weight;
+  const auto weight = [](const SampledOperand& one) {
+    return one.source->header().num_blocks / std::max(1.0, static_cast<double>(one.records.size()));
+  };
+  s.num_pairs = sampled_pairs_ * weight(a_) * weight(b_);
   s.tile_pairs *= s.num_pairs / evenly_spread;
   s.num_c_blocks = std::min(s.num_c_blocks, s.num_pairs);
   s.likely_c_blocks = s.num_c_blocks;
 }
 
-plan::Statistics SampledProduct::count_c_blocks(bool reads_all) const {
+plan::Statistics SampledProduct::with_shares(double c_blocks_each, double tiles_each) const {
   plan::Statistics s = statistics_;
-  if (sampled_pairs_ == 0) return s;
   const double nb = s.nb();
-  const double pairs_a_place = s.num_pairs / (nb * nb);
-  const double num_picks = std::clamp(std::sqrt(kMostMeetings / pairs_a_place), 1.0, kMostPicks);
-  PairPicks picks(a_, b_, num_threads_, workers_);
-  picks.pick(b_blocks_, num_picks, sampled_pairs_);
-  if (!(reads_all ? picks.count(all_of(a_), all_of(b_)) : picks.count(a_, b_))) return s;
-  const bool exact = reads_all || (a_.stride == 1 && b_.stride == 1);
-  s.num_c_blocks = std::clamp(s.num_pairs * picks.c_blocks_each(exact), 1.0, nb * nb);
+  s.num_c_blocks = std::clamp(s.num_pairs * c_blocks_each, 1.0, nb * nb);
   s.likely_c_blocks = s.num_c_blocks;
-  if (plan::sums_in_tiles(s.m())) s.tile_pairs = s.num_pairs * picks.tiles_each(exact);
+  if (plan::sums_in_tiles(s.m())) s.tile_pairs = s.num_pairs * tiles_each;
   return s;
+}
+
+SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
+  if (sampled_pairs_ == 0) return {statistics_, statistics_};
+  PairPicks picks = pick_pairs(a_, b_, b_blocks_, sampled_pairs_, kMostMeetings);
+  if (picks.size() == 0) return {statistics_, statistics_};
+  picks.count(a_.records, a_.stride, b_.records, b_.stride);
+  const bool all = a_.stride == 1 && b_.stride == 1;
+  return {.fewest = with_shares(picks.c_blocks_each(all), picks.tiles_each(all)),
+          .most = with_shares(picks.c_blocks_each(true), picks.tiles_each(true))};
+}
+
+plan::Statistics SampledProduct::count_c_blocks() const {
+  if (sampled_pairs_ == 0) return statistics_;
+  PairPicks picks =
+      pick_pairs(a_, b_, b_blocks_, sampled_pairs_, kMostMeetings / static_cast<double>(a_.stride * b_.stride));
+  const auto all_a =
+      find_records(all_of(a_), num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
+  const auto all_b =
+      find_records(all_of(b_), num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_b(at); });
+  if (all_a.empty() || all_b.empty()) return statistics_;
+  picks.count(all_a, 1, all_b, 1);
+  return with_shares(picks.c_blocks_each(true), picks.tiles_each(true));
 }
 
 }  // namespace spmm

@@ -19,7 +19,7 @@ std::optional<OrderFlaw> RecordOrder::add(std::uint64_t first, std::span<const s
   return join(first, {.end = first + count, .first = read_index(records.data()), .last = before});
 }
 
-std::optional<OrderFlaw> RecordOrder::join(std::uint64_t first, Piece piece) {
+std::optional<OrderFlaw> RecordOrder::join(std::uint64_t first, SeenRecords piece) {
   const std::lock_guard lock(mutex_);
   count_ += piece.end - first;
   auto next = pieces_.lower_bound(first);

@@ -37,17 +37,17 @@ class RecordOrder {
   [[nodiscard]] std::uint64_t count() const;
 
  private:
-  struct Piece {
+  struct SeenRecords {
     std::uint64_t end = 0;
     BlockIndex first;
     BlockIndex last;
   };
 
-  std::optional<OrderFlaw> join(std::uint64_t first, Piece piece);
+  std::optional<OrderFlaw> join(std::uint64_t first, SeenRecords piece);
 
   std::uint64_t record_bytes_;
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, Piece> pieces_;  // by first record; none touches the next
+  std::map<std::uint64_t, SeenRecords> pieces_;  // by first record; none touches the next
   std::uint64_t count_ = 0;
 };
 

@@ -1,12 +1,18 @@
 # cmake -D LIBRARY=.. -D HEADER=.. -D NM=.. -P exported_symbols.cmake
-# The shared library exports the functions that the header declares and nothing else.
+# For C the shared library exports the functions that the header declares and nothing else. What it exports for C++ of its own
+# version is of the namespace spmm, and no kernel; no symbol is unique in a process.
 execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE listed RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "${NM} cannot read ${LIBRARY}")
 endif()
-string(REGEX MATCHALL "[^ \n]+\n" names "${listed}")
-list(TRANSFORM names STRIP)
-list(REMOVE_DUPLICATES names)
+string(REGEX MATCHALL "[^ \n]+@@SPMM_[0-9]+\n" names "${listed}")
+list(TRANSFORM names REPLACE "@@.*" "")
+set(private "[^\n]* (T _ZNK?|V _ZT[ISV]N)4spmm[^\n]*@@SPMM_PRIVATE_[0-9.]+\n")
+string(REGEX MATCHALL "${private}" others "${listed}")
+string(REGEX REPLACE "${private}|[^\n]* (T spmm_[a-z0-9_]+@@|A )SPMM_[^\n]*\n" "" unknown "${listed}")
+if(NOT others OR NOT unknown STREQUAL "" OR others MATCHES "_GLOBAL__N")
+  message(FATAL_ERROR "exported, and neither of the C interface nor of the namespace spmm, or nothing for C++:\n${unknown}")
+endif()
 list(SORT names)
 file(STRINGS ${HEADER} lines REGEX "^SPMM_API ")
 set(declared)

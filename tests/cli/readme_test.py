@@ -23,7 +23,7 @@ ELSEWHERE = {
     "ninja ": "this build",
     "build/tests/": "ctest",
     "SPMM_TEST_FAULT": "faults_tests",
-    "./spmm --devices": "tests/gpu/devices_test.cpp, on GPUs",
+    "./spmm --devices": "tests/gpu/several/devices_test.cpp, on GPUs",
     "mpirun": "mpi_tests: as many ranks as the machine carries",
     "salloc": "slurm_test",
     "sbatch": "slurm_test",

@@ -52,17 +52,17 @@ struct Scratch {
   }
 };
 
-/// Calls piece(buffer, p) for p = 0 .. count - 1 on a few threads, each with a buffer of its own, and tells the
+/// Calls body(buffer, p) for p = 0 .. count - 1 on a few threads, each with a buffer of its own, and returns the
 /// seconds.
-template <class Piece>
-double timed_pieces(unsigned num_workers, std::uint64_t count, std::uint64_t buffer_bytes, const Piece& piece) {
+template <class Body>
+double timed_pieces(unsigned num_workers, std::uint64_t count, std::uint64_t buffer_bytes, const Body& body) {
   std::vector<std::vector<std::byte>> buffers(num_workers, std::vector<std::byte>(buffer_bytes));
   std::atomic<std::uint64_t> next{0};
   const auto start = std::chrono::steady_clock::now();
   run_workers(num_workers, [&](unsigned worker) {
     for (std::uint64_t p = next++; p < count; p = next++) {
       cli::check_cancelled("spmm-bench");
-      piece(std::span(buffers[worker]), p);
+      body(std::span(buffers[worker]), p);
     }
   });
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

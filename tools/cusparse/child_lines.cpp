@@ -37,7 +37,7 @@ void write_all(int pipe, const std::string& all) {
   }
 }
 
-[[noreturn]] void be_child(int pipe, const std::function<void(const TellLine& tell)>& child) {
+[[noreturn]] void be_child(int pipe, const std::function<void(const SendLine& send)>& child) {
   try {
     child([&](const std::string& line) { write_all(pipe, line + "\n"); });
   } catch (const std::exception& e) {
@@ -78,7 +78,7 @@ class ChildProcess {
 
 }  // namespace
 
-std::string run_child(double patience_s, const std::function<void(const TellLine& tell)>& child,
+std::string run_child(double patience_s, const std::function<void(const SendLine& send)>& child,
                       const std::function<void(const std::string& line)>& on_line) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe");

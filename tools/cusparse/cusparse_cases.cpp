@@ -101,9 +101,9 @@ Json result_json(const CusparseWay& way, const CusparseResult& result) {
 
 /// What a process does: the ways from `first` on, a line each, until all are done or the device is spoilt.
 void run_ways(const MakeInputs& make_inputs, const CusparseCaseOptions& options, std::size_t first,
-              const TellLine& tell) {
+              const SendLine& send) {
   const Operands operands = read_operands(make_inputs, options);
-  tell(operands_json(operands, options).dump());
+  send(operands_json(operands, options).dump());
   CusparseRunner runner(operands.a, operands.b, options.product);
   for (std::size_t w = first; w < options.ways.size(); ++w) {
     const CusparseWay& way = options.ways[w];
@@ -117,7 +117,7 @@ void run_ways(const MakeInputs& make_inputs, const CusparseCaseOptions& options,
     Json json = result_json(way, runner.run(way, on_result));
     if (operands.expected && json["status"] == "ok") json["same_values"] = wrong.empty();
     if (!wrong.empty()) json["difference"] = wrong;
-    tell(json.dump());
+    send(json.dump());
     if (!runner.is_well()) return;  // another process goes on
   }
 }
@@ -131,7 +131,7 @@ Json run_cusparse_case(const MakeInputs& make_inputs, const CusparseCaseOptions&
     bool is_ready = false;
     const std::size_t before = kernels.size();
     std::string failure = run_child(
-        options.patience_s, [&](const TellLine& tell) { run_ways(make_inputs, options, kernels.size(), tell); },
+        options.patience_s, [&](const SendLine& send) { run_ways(make_inputs, options, kernels.size(), send); },
         [&](const std::string& line) {
           Json json = Json::parse(line);
           if (is_ready) {

@@ -20,16 +20,16 @@ constexpr std::size_t kStripCols = 256;    // with 8 sums each: 16 KB, in the fi
 constexpr double kUnitRoundoff = 0x1p-24;  // of float
 constexpr double kConfidence = 6;          // no element of 10^8 is expected beyond it
 
-/// A strip of up to kStripCols columns of some rows of the product.
+/// A strip of up to kStripCols columns of some rows of the product. Values: b, out = from the first column on.
 template <class E>
 void compute_strip(Shape shape, std::span<const std::byte> a, std::span<const std::byte> b,
-                   std::span<const std::uint32_t> rows, std::size_t first_col, std::size_t num_cols, double* out) {
+                   std::span<const std::uint32_t> rows, std::size_t num_cols, double* out) {
   using In = typename E::In;
   using Wide = typename E::Wide;
   std::array<std::array<Wide, kStripCols>, kRowsAtOnce> sums{};
   std::array<Wide, kStripCols> b_row{};
   for (std::size_t k = 0; k < shape.inner; ++k) {
-    const std::size_t start = k * shape.cols + first_col;
+    const std::size_t start = k * shape.cols;
     for (std::size_t j = 0; j < num_cols; ++j) b_row[j] = static_cast<Wide>(load<In>(b, start + j));
     for (std::size_t r = 0; r < rows.size(); ++r) {
       const auto factor = static_cast<Wide>(load<In>(a, std::size_t{rows[r]} * shape.inner + k));
@@ -38,7 +38,7 @@ void compute_strip(Shape shape, std::span<const std::byte> a, std::span<const st
     }
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    double* const to = out + r * shape.cols + first_col;
+    double* const to = out + r * shape.cols;
     for (std::size_t j = 0; j < num_cols; ++j) to[j] = static_cast<double>(E::finish(sums[r][j]));
   }
 }
@@ -54,8 +54,8 @@ void compute_rows(Shape shape, std::span<const std::byte> a, std::span<const std
       const std::size_t row = piece / strips * kRowsAtOnce;
       const std::size_t col = piece % strips * kStripCols;
       const auto rows = std::span(expected.rows).subspan(row, std::min(kRowsAtOnce, num_rows - row));
-      compute_strip<E>(shape, a, b, rows, col, std::min(kStripCols, shape.cols - col),
-                       expected.values.data() + row * shape.cols);
+      compute_strip<E>(shape, a, b.subspan(col * sizeof(typename E::In)), rows, std::min(kStripCols, shape.cols - col),
+                       expected.values.data() + row * shape.cols + col);
     }
   });
 }

@@ -20,7 +20,7 @@ namespace spmm::tools {
 namespace {
 
 /// What one thread found in a piece of the file.
-struct Piece {
+struct Scan {
   std::uint64_t zero_blocks = 0;
   std::uint64_t nonzero_elements = 0;
   std::uint32_t largest_element = 0;
@@ -32,7 +32,7 @@ struct Piece {
 
 /// Shapes: values [count] packed elements.
 template <class T>
-void scan_block(const std::byte* values, std::uint64_t count, Piece& piece) {
+void scan_block(const std::byte* values, std::uint64_t count, Scan& piece) {
   T largest = 0;
   std::uint64_t nonzero = 0;
   for (std::uint64_t e = 0; e < count; ++e) {
@@ -46,13 +46,13 @@ void scan_block(const std::byte* values, std::uint64_t count, Piece& piece) {
   piece.zero_blocks += largest == 0 ? 1 : 0;
 }
 
-Piece scan_piece(const MatrixFile& matrix, std::uint64_t begin, std::uint64_t end) {
+Scan scan_piece(const MatrixFile& matrix, std::uint64_t begin, std::uint64_t end) {
   const MatrixHeader& header = matrix.file.header();
   const std::uint64_t record = matrix.file.record_bytes();
   const std::uint64_t num_elements = std::uint64_t{header.m} * header.m;
   std::vector<std::byte> buffer((end - begin) * record);
   matrix.file.read_records(begin, end - begin, buffer.data());
-  Piece piece;
+  Scan piece;
   for (std::uint64_t r = begin; r < end; ++r) {
     const std::byte* here = buffer.data() + (r - begin) * record;
     const BlockIndex at = read_index(here);
@@ -72,7 +72,7 @@ Piece scan_piece(const MatrixFile& matrix, std::uint64_t begin, std::uint64_t en
   return piece;
 }
 
-void draw(const Piece& piece, std::uint64_t nb, Picture& picture) {
+void draw(const Scan& piece, std::uint64_t nb, Picture& picture) {
   for (std::size_t b = 0; b < piece.rows.size(); ++b) {
     const std::uint64_t row = piece.rows[b] * std::uint64_t{picture.height} / nb;
     const std::uint64_t column = piece.columns[b] * std::uint64_t{picture.width} / nb;
@@ -144,7 +144,7 @@ MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementTyp
   parallel_for(num_threads, matrix.file.num_records(), records_per_read(matrix.file.record_bytes()),
                [&](std::uint64_t begin, std::uint64_t end) {
                  cli::check_cancelled("spmm-info");
-                 const Piece piece = scan_piece(matrix, begin, end);
+                 const Scan piece = scan_piece(matrix, begin, end);
                  const std::lock_guard lock(mutex);
                  info.zero_blocks += piece.zero_blocks;
                  info.nonzero_elements += piece.nonzero_elements;

@@ -1,5 +1,5 @@
-# Run by CPack on what it has installed, before it packs that: Debian's form of pages, the changelog of each package, and the
-# time of the revision (SOURCE_DATE_EPOCH) for every file, so that two builds are equal.
+# Run by CPack on what it has installed, before it packs that: Debian's form of pages, programs that look for libraries where the
+# system does, the changelog of each package, and the time of the revision (SOURCE_DATE_EPOCH) for every file, so that two builds are equal.
 set(date $ENV{SOURCE_DATE_EPOCH})
 if(NOT date)
   message(FATAL_ERROR "SOURCE_DATE_EPOCH is not set: use tools/scripts/package.sh")
@@ -8,6 +8,12 @@ string(TIMESTAMP stamp "%a, %d %b %Y %H:%M:%S +0000" UTC)
 set(root ${CPACK_TEMPORARY_DIRECTORY})
 if(CPACK_GENERATOR STREQUAL "DEB")
   execute_process(COMMAND find ${root} -name "*.1" -exec gzip -9n {} + COMMAND_ERROR_IS_FATAL ANY)
+  file(GLOB programs ${root}/programs${CPACK_PACKAGING_INSTALL_PREFIX}/bin/*)
+  foreach(program IN LISTS programs)
+    if(NOT IS_SYMLINK ${program})
+      file(RPATH_REMOVE FILE ${program})
+    endif()
+  endforeach()
   foreach(pair IN LISTS CPACK_SPMM_DOC_FOLDERS)
     if(pair MATCHES "^(.*)=(.*)$")
       set(folder ${root}/${CMAKE_MATCH_1}${CPACK_PACKAGING_INSTALL_PREFIX}/share/doc/${CMAKE_MATCH_2})

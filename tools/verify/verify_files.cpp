@@ -24,11 +24,11 @@ namespace {
 
 constexpr std::uint64_t kReadBytes = 1u << 20;
 
-/// Places of all blocks of a matrix, to find one that is there twice: a bit for each place where that is less memory,
-/// else a sorted list. Threads: set() from several.
-class Places {
+/// SeenBlocks of all blocks of a matrix, to find one that is there twice: a bit for each place where that is less
+/// memory, else a sorted list. Threads: set() from several.
+class SeenBlocks {
  public:
-  Places(std::uint64_t count, std::uint32_t blocks_per_side) : nb_(blocks_per_side) {
+  SeenBlocks(std::uint64_t count, std::uint32_t blocks_per_side) : nb_(blocks_per_side) {
     const std::uint64_t num_words = (std::uint64_t{nb_} * nb_ + 63) / 64;
     has_bits_ = num_words <= count;
     keys_ = AlignedArray<std::uint64_t>(has_bits_ ? num_words : count);
@@ -112,7 +112,7 @@ void check_operand(const Source& source, const Run& run) {
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
   const auto read = [&](std::uint64_t first, std::uint64_t count, std::byte* dst) { source.read(first, count, dst); };
-  Places places(header.num_blocks, header.blocks_per_side());
+  SeenBlocks places(header.num_blocks, header.blocks_per_side());
   for_pieces_of(header.num_blocks, record, read, run,
                 [&](const std::byte* raw, std::uint64_t first, std::uint64_t count) {
                   for (std::uint64_t x = 0; x < count; ++x) {
@@ -143,7 +143,7 @@ class ResultFile {
       : file_(file), proof_(proof), any_order_(options.any_order), order_(file.record_bytes()) {}
 
   void look(const Run& run) {
-    Places places(any_order_ ? file_.num_records() : 0, any_order_ ? file_.header().blocks_per_side() : 0);
+    SeenBlocks places(any_order_ ? file_.num_records() : 0, any_order_ ? file_.header().blocks_per_side() : 0);
     const auto read = reader();
     for_pieces_of(file_.num_records(), file_.record_bytes(), read, run,
                   [&](const std::byte* raw, std::uint64_t first, std::uint64_t count) {

@@ -5,12 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cstdlib>
 #include <limits>
-#include <mutex>
 
 #include "base/memory/spare_pages.hpp"
 #include "base/text.hpp"
@@ -28,88 +25,6 @@ std::atomic<std::uint64_t> bytes_in_use{0};
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
-}
-
-/// A few mappings that were given back, for arrays of the same size: a product out of core, or many small products, ask
-/// for the same sizes again and again, and fresh pages have to be cleared by the system first (576 products of slabs:
-/// 3.1 s in the system, with the first version of this file 0.6).
-/// Larger ones: spare_pages.hpp. Memory: kMaxBytes; while a product runs, no more than it leaves of what is allowed.
-class SpareMappings {
- public:
-  static constexpr std::uint64_t kMaxBytes = 12u << 20;
-
-  /// Whether mappings of this size are kept here.
-  static constexpr bool takes(std::uint64_t bytes) { return bytes <= kMaxBytes / 2; }
-
-  /// Null if there is none of this size.
-  std::byte* take(std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t x = size_; x-- > 0;) {
-      if (spare_[x].bytes != bytes) continue;
-      std::byte* const data = spare_[x].data;
-      remove(x);
-      return data;
-    }
-    return nullptr;
-  }
-
-  /// Unmaps it, or the oldest ones, if there would be too many.
-  void give(std::byte* data, std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    if (size_ == spare_.size()) unmap_oldest();
-    spare_[size_++] = {.data = data, .bytes = bytes};
-    bytes_ += bytes;
-    unmap_beyond(kMaxBytes);
-  }
-
-  /// Unmaps the oldest ones until no more than that is left.
-  void trim(std::uint64_t most_bytes) {
-    const std::lock_guard lock(mutex_);
-    unmap_beyond(most_bytes);
-  }
-
-  [[nodiscard]] std::uint64_t bytes() const {
-    const std::lock_guard lock(mutex_);
-    return bytes_;
-  }
-
- private:
-  struct Mapping {
-    std::byte* data = nullptr;
-    std::uint64_t bytes = 0;
-  };
-
-  void unmap_oldest() {
-    munmap(spare_[0].data, spare_[0].bytes);
-    remove(0);
-  }
-
-  void unmap_beyond(std::uint64_t most_bytes) {
-    while (bytes_ > most_bytes) unmap_oldest();
-  }
-
-  void remove(std::size_t x) {
-    bytes_ -= spare_[x].bytes;
-    std::copy(spare_.begin() + x + 1, spare_.begin() + size_, spare_.begin() + x);
-    --size_;
-  }
-
-  mutable std::mutex mutex_;
-  std::array<Mapping, 32> spare_;  // [size_] oldest first
-  std::size_t size_ = 0;
-  std::uint64_t bytes_ = 0;
-};
-
-SpareMappings& spare_mappings() {
-  static SpareMappings mappings;
-  return mappings;
-}
-
-/// Bytes of the mapping for an array: small ones are rounded up to one of 16 sizes between powers of two, so that
-/// arrays of about the same size use the same mappings.
-std::uint64_t mapped_bytes(std::uint64_t bytes) {
-  if (!SpareMappings::takes(bytes)) return round_up(bytes, page_bytes());
-  return round_up(bytes, std::max(page_bytes(), std::bit_floor(bytes) / 16));
 }
 
 /// Null where the system has no memory. Shapes: bytes a multiple of page_bytes().
@@ -132,9 +47,7 @@ std::byte* map_on_huge_pages(std::uint64_t bytes) {
 
 /// Before fresh pages are mapped: with them, arrays and everything spare keep what is allowed.
 void make_room(std::uint64_t more_bytes) {
-  const std::uint64_t in_use = bytes_in_use.load(std::memory_order_relaxed) + more_bytes;
-  spare_pages().trim(in_use + spare_mappings().bytes());
-  spare_mappings().trim(spare_pages().room_left(in_use));
+  spare_pages().trim(bytes_in_use.load(std::memory_order_relaxed) + more_bytes);
 }
 
 std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
@@ -142,11 +55,9 @@ std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
   if (bytes < kMappedBytes) {
     return static_cast<std::byte*>(std::aligned_alloc(kCacheLineBytes, round_up(bytes, kCacheLineBytes)));
   }
-  const std::uint64_t mapped = mapped_bytes(bytes);
+  const std::uint64_t mapped = round_up(bytes, page_bytes());
   if (pages == Pages::huge_where_large) {
-    const bool is_small = SpareMappings::takes(bytes);
-    std::byte* const data = is_small ? spare_mappings().take(mapped) : spare_pages().take(mapped);
-    if (data != nullptr) return data;
+    if (std::byte* const data = spare_pages().take(mapped); data != nullptr) return data;
   }
   make_room(mapped);
   if (pages == Pages::huge_where_large && bytes >= kLargeBytes) return map_on_huge_pages(mapped);
@@ -178,12 +89,9 @@ void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept {
   if (bytes < kMappedBytes) {
     std::free(data);
   } else if (pages == Pages::small) {
-    munmap(data, mapped_bytes(bytes));
-  } else if (SpareMappings::takes(bytes)) {
-    spare_mappings().give(data, mapped_bytes(bytes));
+    munmap(data, round_up(bytes, page_bytes()));
   } else {
-    const std::uint64_t in_use = bytes_in_use.load(std::memory_order_relaxed) + spare_mappings().bytes();
-    spare_pages().give(data, mapped_bytes(bytes), in_use);
+    spare_pages().give(data, round_up(bytes, page_bytes()), array_bytes());
   }
 }
 

@@ -1,6 +1,6 @@
 // Large uninitialised arrays: the one place where host memory in proportion to the operands comes from. They go back to
-// the system when they are freed (up to 12 MB are kept for arrays of the same size, more where spare_pages.hpp allows
-// it), which the heap does not promise: glibc keeps what it has once given out.
+// the system when they are freed, or to spare_pages.hpp, which the heap does not promise: glibc keeps what it has once
+// given out.
 #pragma once
 
 #include <cstddef>

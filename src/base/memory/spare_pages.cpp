@@ -4,14 +4,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/memory/aligned_array.hpp"
 
 namespace spmm {
 
-bool SparePages::fits(std::uint64_t more_bytes, std::uint64_t in_use_bytes) const {
-  return in_use_bytes + bytes_ + more_bytes <= allowed_bytes_;
+/// Most bytes of spare pages beside so many in use.
+std::uint64_t SparePages::room(std::uint64_t in_use_bytes) const {
+  return allowed_bytes_ == 0 ? kKeptBytes : allowed_bytes_ - std::min(allowed_bytes_, in_use_bytes);
 }
 
 void SparePages::remove(std::size_t at) {
@@ -38,7 +38,7 @@ std::byte* SparePages::take(std::uint64_t bytes) {
 
 void SparePages::give(std::byte* data, std::uint64_t bytes, std::uint64_t in_use_bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!fits(bytes, in_use_bytes)) {
+  if (bytes_ + bytes > room(in_use_bytes)) {
     munmap(data, bytes);
     return;
   }
@@ -71,11 +71,11 @@ void SparePages::unmap_smallest() {
 
 void SparePages::trim(std::uint64_t in_use_bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  while (size_ != 0 && !fits(0, in_use_bytes)) {
+  while (bytes_ > room(in_use_bytes)) {
     // What is too much goes from the end of the last range.
     Range& last = ranges_[size_ - 1];
     const std::uint64_t page = page_bytes();
-    const std::uint64_t too_much = in_use_bytes + bytes_ - allowed_bytes_;
+    const std::uint64_t too_much = bytes_ - room(in_use_bytes);
     const std::uint64_t cut = std::min(last.bytes, (too_much + page - 1) / page * page);
     munmap(last.data + last.bytes - cut, cut);
     last.bytes -= cut;
@@ -93,12 +93,6 @@ void SparePages::allow(std::uint64_t more_bytes, std::uint64_t less_bytes) noexc
 std::uint64_t SparePages::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
-}
-
-std::uint64_t SparePages::room_left(std::uint64_t in_use_bytes) const {
-  const std::lock_guard lock(mutex_);
-  if (allowed_bytes_ == 0) return std::numeric_limits<std::uint64_t>::max();
-  return allowed_bytes_ - std::min(allowed_bytes_, in_use_bytes);
 }
 
 SparePages& spare_pages() {

@@ -1,5 +1,5 @@
-// Pages of large arrays that were freed, for arrays to come: fresh pages have to be cleared by the system first, which
-// takes longer than most of what is done with them.
+// Pages of arrays that were freed, for arrays to come: fresh pages have to be cleared by the system first, which takes
+// longer than most of what is done with them.
 #pragma once
 
 #include <array>
@@ -10,9 +10,12 @@
 namespace spmm {
 
 /// Mapped memory that no array uses, in ranges that are cut and joined as needed.
-/// Memory: with all arrays in use never more than what is allowed. Threads: any.
+/// Memory: with all arrays in use never more than what is allowed; kKeptBytes while nothing is allowed, which means
+/// that no product runs. Threads: any.
 class SparePages {
  public:
+  static constexpr std::uint64_t kKeptBytes = 12u << 20;  // for many small products, one after the other
+
   /// The smallest range that is large enough, cut to size; null if there is none.
   std::byte* take(std::uint64_t bytes);
 
@@ -27,17 +30,13 @@ class SparePages {
 
   [[nodiscard]] std::uint64_t bytes() const;
 
-  /// What is allowed beside so many bytes in use, spare pages or not; no limit while nothing is allowed, which means
-  /// that no product runs.
-  [[nodiscard]] std::uint64_t room_left(std::uint64_t in_use_bytes) const;
-
  private:
   struct Range {
     std::byte* data = nullptr;
     std::uint64_t bytes = 0;
   };
 
-  [[nodiscard]] bool fits(std::uint64_t more_bytes, std::uint64_t in_use_bytes) const;
+  [[nodiscard]] std::uint64_t room(std::uint64_t in_use_bytes) const;
   void remove(std::size_t at);
   void unmap_smallest();
 

@@ -49,20 +49,20 @@ class StageClock {
   /// Time of the stage while the returned object lives.
   [[nodiscard]] Scope scope(Stage stage, const StageWork& work = {}) { return {*this, stage, work}; }
 
-  class Piece {
+  class WorkerScope {
    public:
     /// Values: clock may be null.
-    Piece(StageClock* clock, Stage stage, const StageWork& work, const char* role = "worker")
+    WorkerScope(StageClock* clock, Stage stage, const StageWork& work, const char* role = "worker")
         : clock_(clock),
           stage_(stage),
           span_(clock == nullptr ? nullptr : clock->trace_, stage_name(stage), work, role) {
       if (clock_ != nullptr) clock_->enter(stage_);
     }
-    ~Piece() {
+    ~WorkerScope() {
       if (clock_ != nullptr) clock_->leave(stage_);
     }
-    Piece(const Piece&) = delete;
-    Piece& operator=(const Piece&) = delete;
+    WorkerScope(const WorkerScope&) = delete;
+    WorkerScope& operator=(const WorkerScope&) = delete;
 
     /// For what is known only at the end.
     StageWork& work() { return span_.work(); }
@@ -74,7 +74,7 @@ class StageClock {
   };
 
   /// Time of the stage in which a thread works on a piece of it; no range of a profiler.
-  [[nodiscard]] Piece piece(Stage stage, const StageWork& work = {}) { return {this, stage, work}; }
+  [[nodiscard]] WorkerScope worker_scope(Stage stage, const StageWork& work = {}) { return {this, stage, work}; }
 
   class Frame {
    public:

@@ -127,7 +127,7 @@ class DenseWorker {
         cursors_(product.panels.rows) {}
 
   /// Computes a unit and adds its records to the output.
-  void multiply(const DenseUnit& unit, const Run& run, UnitOutput& out) {
+  void multiply(const DenseUnit& unit, const Run& run, RowUnitOutput& out) {
     std::uint32_t end = unit.col_begin;
     for (std::uint32_t begin = end; begin < unit.col_end; begin = end) {
       end = begin + std::min(product_.panels.cols, unit.col_end - begin);
@@ -238,7 +238,7 @@ class DenseWorker {
     }
   }
 
-  void write_records(const DenseUnit& unit, UnitOutput& out) const {
+  void write_records(const DenseUnit& unit, RowUnitOutput& out) const {
     const std::size_t width = std::size_t{unit.col_end - unit.col_begin} * m_;
     for (std::uint32_t r = unit.row_begin; r < unit.row_end; ++r) {
       const std::uint32_t* block = result_.data() + (r - unit.row_begin) * m_ * width;
@@ -285,8 +285,8 @@ void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue
   };
   while (queue.start(job, claim)) {
     {
-      auto piece = run.clock.piece(Stage::multiply, {.panel = job.number});
-      UnitOutput out(queue, job, output_record_bytes(product.in.shape.m));
+      auto piece = run.clock.worker_scope(Stage::multiply, {.panel = job.number});
+      RowUnitOutput out(queue, job, output_record_bytes(product.in.shape.m));
       out.set_may_saturate(product.in.b.num_rows() > product.in.sure_pairs());
       worker.multiply(unit, run, out);
       piece.work().bytes = job.total_bytes();

@@ -177,7 +177,7 @@ class Emitter {
       }
       before = key;
     }
-    bound_.fetch_or(seen, std::memory_order_relaxed);
+    seen_bits_.fetch_or(seen, std::memory_order_relaxed);
     return count;
   }
 
@@ -194,7 +194,7 @@ class Emitter {
                                         .values = out_.values.data() + begin,
                                         .first = static_cast<std::uint32_t>(begin)});
     set_rows(bucket, found.num_rows);
-    bound_.fetch_or(found.seen, std::memory_order_relaxed);
+    seen_bits_.fetch_or(found.seen, std::memory_order_relaxed);
     if (found.twice_at != ElementRuns::kNone) note_twice(found.twice_at, found.twice);
   }
 
@@ -215,7 +215,7 @@ class Emitter {
     out_.rows.truncate(next);
     out_.row_ptr.truncate(next + 1);
     out_.row_ptr[next] = static_cast<std::uint32_t>(begins_.back());
-    out_.bound = bound_;
+    out_.seen_bits = seen_bits_;
     return std::move(out_);
   }
 
@@ -232,7 +232,7 @@ class Emitter {
   std::vector<std::uint64_t> first_slots_;  // [buckets + 1] of rows, where each row has one entry
   std::vector<std::uint32_t> num_rows_;     // [buckets] in use
   PackedOperand out_;
-  std::atomic<std::uint32_t> bound_ = 0;
+  std::atomic<std::uint32_t> seen_bits_ = 0;
   std::mutex mutex_;
   std::uint64_t twice_at_ = ElementRuns::kNone;
   BlockIndex twice_{};

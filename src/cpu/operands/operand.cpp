@@ -111,14 +111,22 @@ struct SeenElements {
     large_blocks += block_bits >> 15;
   }
   void leave_in(PackedOperand& out) const {
-    std::atomic_ref(out.bound).fetch_or(bits, std::memory_order_relaxed);
+    std::atomic_ref(out.seen_bits).fetch_or(bits, std::memory_order_relaxed);
     std::atomic_ref(out.large_blocks).fetch_add(large_blocks, std::memory_order_relaxed);
   }
 };
 
+/// How blocks of one operand are packed.
+struct Packing {
+  PackBlock pack;
+  PackedShape shape;
+  std::uint64_t stride;
+};
+
 /// Copies columns and blocks into sorted order.
-void gather(const AlignedArray<std::byte>& raw, const Entries& entries, std::uint64_t record, unsigned bits,
-            PackBlock pack, const PackedShape& shape, std::uint64_t stride, const Run& run, PackedOperand& out) {
+void gather(const AlignedArray<std::byte>& raw, const Entries& entries, unsigned bits, const Packing& packing,
+            const Run& run, PackedOperand& out) {
+  const std::uint64_t record = input_record_bytes(packing.shape.m);
   run.parallel_for(entries.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     SeenElements seen;
@@ -130,18 +138,12 @@ void gather(const AlignedArray<std::byte>& raw, const Entries& entries, std::uin
         __builtin_prefetch(ahead + record - 1);
       }
       out.cols[x] = unpack_key(entries[x].key, bits).j;
-      seen.add(pack(shape, raw.data() + entries[x].value * record + kIndexBytes, out.values.data() + x * stride));
+      seen.add(packing.pack(packing.shape, raw.data() + entries[x].value * record + kIndexBytes,
+                            out.values.data() + x * packing.stride));
     }
     seen.leave_in(out);
   });
 }
-
-/// How blocks of one operand are packed.
-struct Packing {
-  PackBlock pack;
-  PackedShape shape;
-  std::uint64_t stride;
-};
 
 /// Errors: always FormatError, with the first two records at this position.
 [[noreturn]] void throw_first_duplicate(const Source& source, const AlignedArray<std::byte>& raw, BlockIndex at,
@@ -261,7 +263,7 @@ PackedOperand build_operand(const Source& source, Side side, const PackedShape& 
   index_rows(source, entries, run, out);
   out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
   out.values = AlignedArray<std::uint16_t>(header.num_blocks * packing.stride);
-  gather(raw, entries, input_record_bytes(header.m), bits, packing.pack, shape, packing.stride, run, out);
+  gather(raw, entries, bits, packing, run, out);
   return out;
 }
 

@@ -21,7 +21,7 @@ struct PackedOperand {
   AlignedArray<std::uint32_t> row_ptr;  // [num_rows + 1] first block of each
   AlignedArray<std::uint32_t> cols;     // [num_blocks] ascending within a row; A: see link_rows
   AlignedArray<std::uint16_t> values;   // [num_blocks, elements of the packed shape]
-  std::uint32_t bound = 0;              // no element is larger
+  std::uint32_t seen_bits = 0;          // OR of all elements: none is larger
   std::uint64_t large_blocks = 0;       // hold an element of more than 15 bits; side 1: not counted
 
   [[nodiscard]] std::uint32_t num_rows() const { return static_cast<std::uint32_t>(rows.size()); }

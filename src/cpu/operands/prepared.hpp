@@ -24,7 +24,7 @@ struct Prepared {
   std::uint32_t blocks_per_side = 0;
 
   /// The most pairs of a C block of which no sum can reach kMaxVal.
-  [[nodiscard]] std::uint64_t sure_pairs() const { return sure_terms(a.bound, b.bound) / shape.m; }
+  [[nodiscard]] std::uint64_t sure_pairs() const { return sure_terms(a.seen_bits, b.seen_bits) / shape.m; }
 };
 
 /// Reads and builds both operands. Errors: FormatError, Interrupted, what the sources throw.

@@ -21,7 +21,7 @@ AlignedArray<std::byte> read_records(const Source& source, Progress& progress, c
   const std::uint64_t chunk_records = std::max<std::uint64_t>(1, kChunkBytes / record);
   run.parallel_for(header.num_blocks, chunk_records, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
-    const auto piece = run.clock.piece(Stage::read, {.bytes = (end - begin) * record});
+    const auto piece = run.clock.worker_scope(Stage::read, {.bytes = (end - begin) * record});
     source.read(begin, end - begin, raw.data() + begin * record);
     for (std::uint64_t r = begin; heads != nullptr && r < end; ++r) {
       std::memcpy(heads + r * kIndexBytes, raw.data() + r * record, kIndexBytes);

@@ -145,7 +145,7 @@ void OutputQueue::append(Lock& lock, const Job& job) {
   appending_ = false;
 }
 
-std::uint64_t UnitOutput::room() {
+std::uint64_t RowUnitOutput::room() {
   if (job_.used_bytes + record_bytes_ > queue_.buffer_bytes()) queue_.flush(job_);
   return (queue_.buffer_bytes() - job_.used_bytes) / record_bytes_;
 }

@@ -65,7 +65,7 @@ bool RowAccumulator::takes_together(std::uint32_t first, std::uint32_t last,
                      [&](std::uint64_t pairs) { return pairs >= kPairsOfFullRows * blocks_per_side_; });
 }
 
-/// Whether a sum of the row may leave 32 bits: by the elements of A themselves if their bound does not tell.
+/// Whether a sum of the row may leave 32 bits: by the elements of A themselves if the bits seen do not tell.
 AccumulatorKernel::Add RowAccumulator::choose_add(std::uint32_t row) const {
   const std::uint32_t begin = a_.row_ptr[row];
   const std::uint32_t end = a_.row_ptr[row + 1];
@@ -82,7 +82,7 @@ AccumulatorKernel::Add RowAccumulator::choose_add(std::uint32_t row) const {
     for (std::uint32_t t = 0; t < shape_.inner; ++t) sum += sums[r * shape_.inner + t];
     largest = std::max(largest, sum);
   }
-  return largest * b_.bound <= kMaxVal ? kernel_.add : kernel_.add_clamped;
+  return largest * b_.seen_bits <= kMaxVal ? kernel_.add : kernel_.add_clamped;
 }
 
 void RowAccumulator::start_cursors(std::uint32_t row, std::uint32_t col_begin, std::uint32_t* cursors) {
@@ -134,7 +134,7 @@ void RowAccumulator::clear_if(bool was_used) {
 }
 
 void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used,
-                           UnitOutput& out) {
+                           RowUnitOutput& out) {
   clear_if(was_used);
   const AccumulatorKernel::Add add = choose_add(row);
   start_cursors(row, col_begin, cursors_.data());
@@ -152,7 +152,7 @@ void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint
   }
 }
 
-void RowAccumulator::merge_together(std::uint32_t first, std::uint32_t last, bool was_used, UnitOutput& out) {
+void RowAccumulator::merge_together(std::uint32_t first, std::uint32_t last, bool was_used, RowUnitOutput& out) {
   struct RowState {
     AccumulatorKernel::Add add;
     std::byte* end;  // of the records so far

@@ -39,7 +39,7 @@ class RowAccumulator {
   /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
   /// Values: was_used = the space was used for something else since the last row. Errors: Interrupted, what the output
   /// throws.
-  void merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used, UnitOutput& out);
+  void merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used, RowUnitOutput& out);
 
   /// Whether rows [first, last), which have so many pairs each, are faster together: their part of B leaves the cache
   /// before the next row comes, and almost all C blocks are there, so that places of records can be guessed.
@@ -48,7 +48,7 @@ class RowAccumulator {
 
   /// Adds all result blocks of rows [first, last), columns by columns: what they need of B stays in the second-level
   /// cache. Values: takes_together(); out has room for all blocks of the rows. Errors: Interrupted.
-  void merge_together(std::uint32_t first, std::uint32_t last, bool was_used, UnitOutput& out);
+  void merge_together(std::uint32_t first, std::uint32_t last, bool was_used, RowUnitOutput& out);
 
  private:
   void clear_if(bool was_used);

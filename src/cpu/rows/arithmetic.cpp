@@ -53,7 +53,7 @@ AlignedArray<std::uint32_t> row_sums_of(const PackedOperand& a, const PackedShap
 RowArithmetic choose_row_arithmetic(const PackedOperand& a, const PackedOperand& b, const PackedShape& shape,
                                     const Run& run) {
   RowArithmetic out;
-  out.common = choose_arithmetic(shape, a.bound, b.bound);
+  out.common = choose_arithmetic(shape, a.seen_bits, b.seen_bits);
   if (shape.packing == plan::Packing::rows || (!out.common.wide && out.common.flush_pairs >= kPlentyOfPairs))
     return out;
   out.wide_flush_pairs = choose_arithmetic(shape, kMaxElement, kMaxElement).flush_pairs;

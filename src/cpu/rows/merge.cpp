@@ -33,7 +33,7 @@ struct RowWork {
 };
 
 template <class Merger>
-void merge_unit(Merger& merger, const Prepared& product, const RowUnit& unit, const Run& run, UnitOutput& out) {
+void merge_unit(Merger& merger, const Prepared& product, const RowUnit& unit, const Run& run, RowUnitOutput& out) {
   const std::span<const std::uint64_t> row_pairs(product.row_pairs.data(), product.row_pairs.size());
   // A C block has at most a pair for each block of its row of A.
   const auto may_saturate = [&, sure = product.sure_pairs()](std::uint32_t row) {
@@ -70,8 +70,8 @@ void work(const Rows& rows, const RowWork& shared, RowUnitMaker& maker, OutputQu
   while (queue.start(job, claim)) {
     const bool ends_rows = unit.col_end == product.blocks_per_side;
     {
-      auto piece = shared.run.clock.piece(Stage::multiply, {.panel = job.number});
-      UnitOutput out(queue, job, record);
+      auto piece = shared.run.clock.worker_scope(Stage::multiply, {.panel = job.number});
+      RowUnitOutput out(queue, job, record);
       merge_unit(merger, product, unit, shared.run, out);
       // A row in pieces counts with its last one.
       const auto* const pairs = product.row_pairs.data();
@@ -109,7 +109,7 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
 
 ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
   const PackedOperand& b = product.b;
-  const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.bound, b.bound),
+  const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.seen_bits, b.seen_bits),
                                                b.cols.size(), product.b_tiles[b.num_rows()]);
   TileOperand tiles;
   {
@@ -125,7 +125,7 @@ ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
                          .b = tiles,
                          .kernel = kernel,
                          .m = product.shape.m,
-                         .b_bound = product.b.bound,
+                         .b_bound = product.b.seen_bits,
                          .blocks_per_side = product.blocks_per_side};
   return merge_rows<TileMerger>(rows, shared);
 }

@@ -76,7 +76,7 @@ void RowMerger::fetch_rows_ahead() const {
 }
 
 void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
-                      UnitOutput& out) {
+                      RowUnitOutput& out) {
   row_ = row;
   if (accumulator_.takes(row, pairs)) {
     return accumulator_.merge(row, col_begin, col_end, std::exchange(pairs_were_used_, false), out);
@@ -92,14 +92,15 @@ void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_
 }
 
 bool RowMerger::merge_together(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> row_pairs,
-                               UnitOutput& out) {
+                               RowUnitOutput& out) {
   if (!accumulator_.takes_together(first, last, row_pairs)) return false;
   if (out.room() < std::uint64_t{last - first} * product_.blocks_per_side) return false;
   accumulator_.merge_together(first, last, std::exchange(pairs_were_used_, false), out);
   return true;
 }
 
-void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out) {
+void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
+                                 RowUnitOutput& out) {
   start_cursors(col_begin);
   // Columns that hold half a list of pairs on average; halved where there are more, doubled where far fewer.
   const double share = 0.5 * max_pairs_ / static_cast<double>(std::max<std::uint64_t>(pairs, 1));
@@ -329,7 +330,7 @@ std::byte* RowMerger::multiply(const CBlockList& list, std::byte* out) const {
   return kernel(operands_, list, out);
 }
 
-void RowMerger::run_kernel(UnitOutput& out) {
+void RowMerger::run_kernel(RowUnitOutput& out) {
   std::uint32_t begin = 0;
   for (std::uint32_t t = 0; t < num_c_blocks_;) {
     const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), num_c_blocks_ - t));
@@ -343,7 +344,7 @@ void RowMerger::run_kernel(UnitOutput& out) {
   }
 }
 
-void RowMerger::multiply_long_column(std::uint32_t col, UnitOutput& out) {
+void RowMerger::multiply_long_column(std::uint32_t col, RowUnitOutput& out) {
   // A C block with more pairs than a list holds: sums of its parts are clamped and merged, which gives the same as one
   // sum.
   const PackedOperand& a = product_.a;

@@ -41,12 +41,13 @@ class RowMerger {
   /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
   /// Values: pairs = exact number of pairs of the whole row. Errors: Interrupted within a fraction of a second, what
   /// the output throws.
-  void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
+  void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
+             RowUnitOutput& out);
 
   /// The same for all of rows [first, last), where that is faster than one by one; else does nothing and returns false.
   /// Values: row_pairs = exact number of pairs of each row of A. Errors: as merge().
   bool merge_together(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> row_pairs,
-                      UnitOutput& out);
+                      RowUnitOutput& out);
 
  private:
   /// B segment: blocks [begin, end) of B, of one row, that are multiplied by block `a` of A.
@@ -59,8 +60,8 @@ class RowMerger {
   void fetch_rows_ahead() const;
   void add_segment(const Segment& segment);
   [[nodiscard]] bool has_cursors() const;
-  void merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, UnitOutput& out);
-  void multiply_long_column(std::uint32_t col, UnitOutput& out);
+  void merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, RowUnitOutput& out);
+  void multiply_long_column(std::uint32_t col, RowUnitOutput& out);
   void add_part(std::uint32_t col, std::vector<std::uint32_t>& sums);
   void start_cursors(std::uint32_t col_begin);
   void collect_whole_row();
@@ -72,7 +73,7 @@ class RowMerger {
   void place_pairs();
   void sort_pairs();
   void rank_pairs();
-  void run_kernel(UnitOutput& out);
+  void run_kernel(RowUnitOutput& out);
   std::byte* multiply(const CBlockList& list, std::byte* out) const;
   [[nodiscard]] std::uint32_t first_at_least(std::uint32_t b_row, std::uint32_t col) const;
 

@@ -72,16 +72,16 @@ struct TileKernel {
 /// Elements up to which kernels for paired rows are exact: they are signed words to a processor.
 inline constexpr std::uint32_t kMaxPairedElement = 0x7FFF;
 
-/// Values: m for which plan::sums_in_tiles(); bound: no element of A or B is larger.
+/// Values: m for which plan::sums_in_tiles(); max_element: no element of A or B is larger.
 TileKernel portable_tile_kernel(std::uint32_t m);
 TileKernel avx2_tile_kernel(std::uint32_t m);
-TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t bound);
+TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t max_element);
 
 /// For blocks one by one, side 2 or 3, elements up to kMaxPairedElement.
 TileKernel avx512_single_kernel(std::uint32_t m);
 
 /// Values: num_blocks of B lie in num_tiles.
-TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t bound, std::uint64_t num_blocks,
+TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t max_element, std::uint64_t num_blocks,
                               std::uint64_t num_tiles);
 
 }  // namespace spmm::cpu

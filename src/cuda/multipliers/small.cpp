@@ -13,16 +13,16 @@ class SmallMultiplier : public Multiplier {
  public:
   explicit SmallMultiplier(const MultiplierContext& context)
       : c_(context),
-        max_units_(max_units()),
-        units_(c_.memory, max_units_ + 1, "units"),
-        look_back_(c_.memory, max_units_ + 1, "look-back states"),
-        unit_offsets_(c_.memory, max_rows() + std::uint64_t{1}, "unit offsets"),
+        max_tasks_(max_tasks()),
+        tasks_(c_.memory, max_tasks_ + 1, "tasks"),
+        look_back_(c_.memory, max_tasks_ + 1, "look-back states"),
+        task_offsets_(c_.memory, max_rows() + std::uint64_t{1}, "task offsets"),
         spans_(c_.memory, max_rows(), "column spans"),
         arrived_(c_.memory, any_uneven() ? c_.max_c_blocks * (output_record_bytes(c_.operands.m) / 4) : 0, "records"),
         num_arrived_(c_.memory, 1, "count"),
-        unit_records_(c_.memory, any_uneven() ? max_units_ + 1 : 0, "unit records"),
-        places_(c_.memory, any_uneven() ? max_units_ + 1 : 0, "places"),
-        work_(c_.memory, kernels::small_units_workspace_bytes(max_rows(), max_units_), "unit work space"),
+        task_records_(c_.memory, any_uneven() ? max_tasks_ + 1 : 0, "task records"),
+        places_(c_.memory, any_uneven() ? max_tasks_ + 1 : 0, "places"),
+        work_(c_.memory, kernels::small_tasks_workspace_bytes(max_rows(), max_tasks_), "task work space"),
         can_be_zero_(c_.memory, 1, "flag"),
         split_offsets_(c_.memory, num_split_offsets(), "split offsets") {
     const DeviceOperands& operands = c_.operands;
@@ -54,9 +54,9 @@ class SmallMultiplier : public Multiplier {
                                               .max_element = operands.max_element,
                                               .can_be_zero = can_be_zero_.data(),
                                               .split_offsets = split_offsets_.data()};
-    const kernels::SmallBlocksScratch scratch{.max_units = max_units_of(panel),
-                                              .units = units_.data(),
-                                              .unit_offsets = unit_offsets_.data(),
+    const kernels::SmallBlocksScratch scratch{.max_tasks = max_tasks_of(panel),
+                                              .tasks = tasks_.data(),
+                                              .task_offsets = task_offsets_.data(),
                                               .spans = spans_.data(),
                                               .arrivals = is_uneven(panel) ? arrivals() : kernels::SmallArrivals{},
                                               .work = {.data = work_.data(), .bytes = work_.size()}};
@@ -66,7 +66,7 @@ class SmallMultiplier : public Multiplier {
     });
   }
 
-  /// Records are small, and units that wait for none copy them once more anyway.
+  /// Records are small, and tasks that wait for none copy them once more anyway.
   [[nodiscard]] bool writes_arrays() const override { return false; }
 
  private:
@@ -81,7 +81,7 @@ class SmallMultiplier : public Multiplier {
     return kernels::small_shape(c_.operands.m, c_.operands.num_c_columns(), kernels::small_cta());
   }
 
-  [[nodiscard]] std::uint64_t max_units_of(const plan::Panel& panel) const {
+  [[nodiscard]] std::uint64_t max_tasks_of(const plan::Panel& panel) const {
     const kernels::SmallCta cta = kernels::small_cta();
     const kernels::SmallShape shape = kernels::small_shape(c_.operands.m, panel.num_columns, cta);
     const kernels::SmallTables tables =
@@ -90,10 +90,10 @@ class SmallMultiplier : public Multiplier {
     tabled.hash_slots = tables.slots;
     // A row of which this panel has only some columns counts its pairs with the first of them.
     const std::uint64_t num_pairs = panel.num_rows == 1 ? panel.max_row_pairs : panel.num_pairs;
-    return kernels::max_small_units(tabled, panel.num_rows, num_pairs, tables.rows_per_warp * cta.warps);
+    return kernels::max_small_tasks(tabled, panel.num_rows, num_pairs, tables.rows_per_warp * cta.warps);
   }
 
-  /// Whether a row of the panel takes so much longer than others that its units should not wait for each other.
+  /// Whether a row of the panel takes so much longer than others that its tasks should not wait for each other.
   [[nodiscard]] bool is_uneven(const plan::Panel& panel) const {
     const std::uint64_t mean = panel.num_pairs / panel.num_rows + 1;
     const std::uint32_t hashed =
@@ -109,13 +109,13 @@ class SmallMultiplier : public Multiplier {
   [[nodiscard]] kernels::SmallArrivals arrivals() const {
     return {.records = arrived_.data(),
             .num_records = num_arrived_.data(),
-            .units = unit_records_.data(),
+            .tasks = task_records_.data(),
             .places = places_.data()};
   }
 
-  [[nodiscard]] std::uint64_t max_units() const {
+  [[nodiscard]] std::uint64_t max_tasks() const {
     std::uint64_t most = 0;
-    for (const plan::Panel& panel : c_.execution.panels) most = std::max(most, max_units_of(panel));
+    for (const plan::Panel& panel : c_.execution.panels) most = std::max(most, max_tasks_of(panel));
     return most;
   }
 
@@ -134,15 +134,15 @@ class SmallMultiplier : public Multiplier {
   }
 
   MultiplierContext c_;
-  std::uint64_t max_units_;                   // of a panel
-  DeviceBuffer<std::uint64_t> units_;         // [max_units + 1]
-  DeviceBuffer<std::uint64_t> look_back_;     // [max_units + 1]
-  DeviceBuffer<std::uint32_t> unit_offsets_;  // [rows of a panel + 1]
+  std::uint64_t max_tasks_;                   // of a panel
+  DeviceBuffer<std::uint64_t> tasks_;         // [max_tasks + 1]
+  DeviceBuffer<std::uint64_t> look_back_;     // [max_tasks + 1]
+  DeviceBuffer<std::uint32_t> task_offsets_;  // [rows of a panel + 1]
   DeviceBuffer<std::uint64_t> spans_;         // [rows of a panel]
   DeviceBuffer<std::uint32_t> arrived_;       // [max_c_blocks, 2 + m * m], if a panel is uneven, like the next ones
   DeviceBuffer<std::uint32_t> num_arrived_;   // [1]
-  DeviceBuffer<kernels::UnitRecords> unit_records_;  // [max_units + 1]
-  DeviceBuffer<std::uint32_t> places_;               // [max_units + 1]
+  DeviceBuffer<kernels::TaskRecords> task_records_;  // [max_tasks + 1]
+  DeviceBuffer<std::uint32_t> places_;               // [max_tasks + 1]
   DeviceBuffer<std::byte> work_;
   DeviceBuffer<std::uint32_t> can_be_zero_;    // [1]
   DeviceBuffer<std::uint32_t> split_offsets_;  // [rows of B, dense chunks + 1], or empty

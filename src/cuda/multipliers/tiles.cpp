@@ -23,7 +23,7 @@ struct OperandTiles {
   }
 
   DeviceBuffer<std::uint8_t> bytes;
-  DeviceBuffer<kernels::PlacedTile> tiles;
+  DeviceBuffer<kernels::OperandTile> tiles;
   DeviceBuffer<std::uint32_t> first_tiles;  // of each line
   DeviceBuffer<std::uint32_t> count;
 };

@@ -38,7 +38,7 @@ class KeptRecords {
   }
 
   /// Moves the records of `row` that come next and fit to the output; false when the row has no more.
-  bool move_row(std::uint32_t row, cpu::UnitOutput& out) {
+  bool move_row(std::uint32_t row, cpu::RowUnitOutput& out) {
     if (this->row() != row) return false;
     const std::byte* const begin = front();
     const std::uint64_t in_chunk = (chunks_.front().used_bytes - at_) / record_bytes_;
@@ -151,7 +151,7 @@ void merge_rows(std::deque<KeepingSink>& results, std::uint32_t m, Sink& sink, c
   cpu::OutputQueue queue(sink, kNumMergeBuffers, whole_records(kMergeBufferBytes, record), record, run);
   cpu::OutputQueue::Job job;
   queue.start(job, [] { return true; });
-  cpu::UnitOutput out(queue, job, record);
+  cpu::RowUnitOutput out(queue, job, record);
   out.set_may_saturate(false);  // counted before
   while (const std::optional<std::uint32_t> row = next_row(parts)) {
     for (KeptRecords& part : parts) {  // slabs of B follow each other along the row

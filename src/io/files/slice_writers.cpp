@@ -44,7 +44,7 @@ void SliceWriters::start_writers(std::size_t num_left) {
 
 void SliceWriters::write(std::optional<SlicePiece>& piece) {
   try {
-    const StageClock::Piece working(clock_, Stage::write, {.bytes = piece->bytes.size()}, "writer");
+    const StageClock::WorkerScope working(clock_, Stage::write, {.bytes = piece->bytes.size()}, "writer");
     write_piece_(*piece);
   } catch (...) {
     queue_.fail(std::current_exception());

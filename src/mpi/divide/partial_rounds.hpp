@@ -34,15 +34,15 @@ class PartialRounds {
 
  private:
   /// Records that go one after the other, by their numbers in the partial product.
-  struct RecordRange {
+  struct UnsentRecords {
     std::uint64_t next = 0;
     std::uint64_t end = 0;
   };
 
-  void find_runs();
+  void find_unsent();
   [[nodiscard]] const std::byte* record(std::uint64_t number) const;
   [[nodiscard]] std::vector<Bytes> take(std::uint32_t round);
-  void take_run(RecordRange& run, std::uint32_t round, std::vector<Bytes>& to);
+  void take_unsent(UnsentRecords& records, std::uint32_t round, std::vector<Bytes>& to);
 
   const Group& group_;
   const Division& division_;
@@ -50,8 +50,8 @@ class PartialRounds {
   std::uint64_t left_bytes_;
   slabs::KeepingSink partial_;
   std::uint64_t records_per_chunk_ = 1;
-  std::vector<std::uint64_t> left_;  ///< records of each chunk that have not been sent
-  std::vector<RecordRange> runs_;    ///< of all owners, where each has ranges that follow each other; else one
+  std::vector<std::uint64_t> left_;    ///< records of each chunk that have not been sent
+  std::vector<UnsentRecords> unsent_;  ///< of all owners, where each has ranges that follow each other; else one
   std::vector<Bytes> received_;
 };
 

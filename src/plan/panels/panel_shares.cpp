@@ -8,7 +8,7 @@ namespace spmm::plan {
 namespace {
 
 /// A panel on its way to a device.
-struct Piece {
+struct CutPanel {
   SharedPanel shared{};
   double work = 0;
   double place = 0;  // share of its range's work in front of it
@@ -38,9 +38,9 @@ Panel rows_of(const Panel& whole, const RowPairs& pairs, std::uint32_t begin, st
 }
 
 /// Panels cut at the borders of ranges; pieces without pairs are left out. A row in column chunks lies in one range.
-std::vector<Piece> cut_at_ranges(const std::vector<Panel>& panels, const RowPairs& pairs,
-                                 std::span<const std::uint32_t> range_rows) {
-  std::vector<Piece> pieces;
+std::vector<CutPanel> cut_at_ranges(const std::vector<Panel>& panels, const RowPairs& pairs,
+                                    std::span<const std::uint32_t> range_rows) {
+  std::vector<CutPanel> pieces;
   for (const Panel& panel : panels) {
     const std::uint32_t end = panel.row_begin + panel.num_rows;
     for (std::uint32_t begin = panel.row_begin; begin < end;) {
@@ -57,7 +57,7 @@ std::vector<Piece> cut_at_ranges(const std::vector<Panel>& panels, const RowPair
 }
 
 /// Sets the work of each piece. The pairs of a row in column chunks are named with the first of them.
-void count_work(std::vector<Piece>& pieces, bool by_rows) {
+void count_work(std::vector<CutPanel>& pieces, bool by_rows) {
   for (std::size_t x = 0; x < pieces.size();) {
     const Panel& first = pieces[x].shared.panel;
     std::size_t end = x + 1;
@@ -74,14 +74,15 @@ void count_work(std::vector<Piece>& pieces, bool by_rows) {
 }
 
 /// All ranges grow at once.
-void take_ranges_in_turns(std::vector<Piece>& pieces, std::size_t num_ranges) {
+void take_ranges_in_turns(std::vector<CutPanel>& pieces, std::size_t num_ranges) {
   std::vector<double> of_range(num_ranges, 0);
-  for (Piece& piece : pieces) {
+  for (CutPanel& piece : pieces) {
     piece.place = of_range[piece.shared.range];
     of_range[piece.shared.range] += piece.work;
   }
-  for (Piece& piece : pieces) piece.place /= of_range[piece.shared.range];
-  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& x, const Piece& y) { return x.place < y.place; });
+  for (CutPanel& piece : pieces) piece.place /= of_range[piece.shared.range];
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const CutPanel& x, const CutPanel& y) { return x.place < y.place; });
 }
 
 /// The row at which the next of `left` equal pieces of rows [begin, end) ends.
@@ -103,13 +104,13 @@ std::uint32_t next_border(const RowPairs& pairs, std::uint32_t begin, std::uint3
 }
 
 /// A piece in about `count` pieces of as much work each.
-void divide(const Piece& piece, const RowPairs& pairs, std::uint32_t count, const ShareRules& rules,
-            std::vector<Piece>& out) {
+void divide(const CutPanel& piece, const RowPairs& pairs, std::uint32_t count, const ShareRules& rules,
+            std::vector<CutPanel>& out) {
   const Panel& whole = piece.shared.panel;
   const std::uint32_t end = whole.row_begin + whole.num_rows;
   for (std::uint32_t begin = whole.row_begin, left = count; begin<end; left -= left> 1 ? 1 : 0) {
     const std::uint32_t stop = next_border(pairs, begin, end, left, rules);
-    Piece part = piece;
+    CutPanel part = piece;
     part.shared.panel = rows_of(whole, pairs, begin, stop);
     if (count > 1) part.work = rules.by_rows ? stop - begin : static_cast<double>(part.shared.panel.num_pairs);
     begin = stop;
@@ -118,12 +119,12 @@ void divide(const Piece& piece, const RowPairs& pairs, std::uint32_t count, cons
 }
 
 /// The less is still to come, the smaller the pieces: none delays the end much.
-std::vector<Piece> divided(const std::vector<Piece>& pieces, const RowPairs& pairs, std::size_t num_ranges,
-                           const ShareRules& rules) {
-  const auto add = [](double sum, const Piece& piece) { return sum + piece.work; };
+std::vector<CutPanel> divided(const std::vector<CutPanel>& pieces, const RowPairs& pairs, std::size_t num_ranges,
+                              const ShareRules& rules) {
+  const auto add = [](double sum, const CutPanel& piece) { return sum + piece.work; };
   double to_come = std::accumulate(pieces.begin(), pieces.end(), 0.0, add);
-  std::vector<Piece> out;
-  for (const Piece& piece : pieces) {
+  std::vector<CutPanel> out;
+  for (const CutPanel& piece : pieces) {
     const Panel& panel = piece.shared.panel;
     const double largest = to_come / (2.0 * rules.num_devices);
     const std::uint64_t most =
@@ -148,14 +149,14 @@ std::uint32_t dense_row_step(std::uint32_t m) {
 
 std::vector<SharedPanel> share_panels(const std::vector<Panel>& panels, const RowPairs& pairs,
                                       std::span<const std::uint32_t> range_rows, const ShareRules& rules) {
-  std::vector<Piece> pieces = cut_at_ranges(panels, pairs, range_rows);
+  std::vector<CutPanel> pieces = cut_at_ranges(panels, pairs, range_rows);
   count_work(pieces, rules.by_rows);
   take_ranges_in_turns(pieces, range_rows.size() - 1);
   pieces = divided(pieces, pairs, range_rows.size() - 1, rules);
   take_ranges_in_turns(pieces, range_rows.size() - 1);
   std::vector<double> load(rules.num_devices, 0);
   std::vector<SharedPanel> shared;
-  for (Piece& piece : pieces) {
+  for (CutPanel& piece : pieces) {
     const auto least = std::min_element(load.begin(), load.end());
     piece.shared.device = static_cast<std::uint32_t>(least - load.begin());
     *least += piece.work;

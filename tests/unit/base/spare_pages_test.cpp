@@ -32,6 +32,12 @@ bool is_mapped(std::byte* data) {
   return mincore(data, kPage, &resident) == 0;
 }
 
+/// Unmaps what earlier cases have left.
+void forget_spare_pages() {
+  SpareAllowance none;
+  none.set(1);
+}
+
 }  // namespace
 
 TEST_CASE("spare pages are cut to size and joined again", "[base]") {
@@ -75,10 +81,30 @@ TEST_CASE("arrays in use and spare pages keep what is allowed", "[base]") {
   CHECK(spare.bytes() == 5 * kPage);
   CHECK(is_mapped(data + 4 * kPage));
   CHECK_FALSE(is_mapped(data + 9 * kPage));
-  spare.allow(0, 10 * kPage);
-  spare.trim(0);
+  spare.trim(10 * kPage);
   CHECK(spare.bytes() == 0);
   CHECK_FALSE(is_mapped(data + 4 * kPage));
+}
+
+TEST_CASE("while nothing is allowed, some pages are kept", "[base]") {
+  constexpr std::uint64_t kKept = SparePages::kKeptBytes;
+  SparePages spare;
+  std::byte* const data = map_pages(kKept / kPage + 3);
+  spare.give(data, kKept + kPage, 0);  // too many
+  CHECK(spare.bytes() == 0);
+  CHECK_FALSE(is_mapped(data));
+  spare.give(data + kKept + kPage, 2 * kPage, 0);
+  CHECK(spare.bytes() == 2 * kPage);
+  spare.allow(2 * kKept, 0);
+  std::byte* const more = map_pages(kKept / kPage);
+  spare.give(more, kKept, 0);
+  CHECK(spare.bytes() == kKept + 2 * kPage);
+  spare.allow(0, 2 * kKept);
+  spare.trim(0);
+  CHECK(spare.bytes() == kKept);
+  spare.allow(1, 0);
+  spare.trim(0);
+  CHECK(spare.bytes() == 0);
 }
 
 TEST_CASE("spare pages of all sizes make room for arrays of every kind", "[base]") {
@@ -87,7 +113,7 @@ TEST_CASE("spare pages of all sizes make room for arrays of every kind", "[base]
     std::fill(array.begin(), array.end(), std::byte{1});
     return array;
   };
-  fill(5 * kMb, Pages::huge_where_large);  // kept for arrays of this size
+  fill(5 * kMb, Pages::huge_where_large);  // kept
   SpareAllowance allowance;
   allowance.set(array_bytes() + 32 * kMb);
   fill(16 * kMb, Pages::huge_where_large);  // kept as pages
@@ -105,12 +131,12 @@ TEST_CASE("many ranges: the smallest ones go", "[base]") {
   CHECK(spare.bytes() == 128 * kPage);
   CHECK_FALSE(is_mapped(data));
   CHECK(is_mapped(data + 5 * 79 * kPage));
-  spare.allow(0, 1000 * kPage);
-  spare.trim(0);
+  spare.trim(1000 * kPage);
   munmap(data, 400 * kPage);
 }
 
 TEST_CASE("an array takes the pages of one that was freed, while an allowance lives", "[base]") {
+  forget_spare_pages();
   REQUIRE(spare_pages().bytes() == 0);
   const std::uint64_t in_use = array_bytes();
   std::byte* first = nullptr;
@@ -130,11 +156,12 @@ TEST_CASE("an array takes the pages of one that was freed, while an allowance li
     CHECK(array_bytes() + spare_pages().bytes() <= in_use + 40 * kMegabyte);
     const AlignedArray<std::byte> small_pages(8 * kMegabyte, Pages::small);
   }
-  CHECK(spare_pages().bytes() == 0);
+  CHECK(spare_pages().bytes() <= SparePages::kKeptBytes);
 }
 
 TEST_CASE("a budget allows what its products have reserved, and keeps the last one's where it may", "[base]") {
   for (const bool keeps : {false, true}) {
+    forget_spare_pages();
     {
       MemoryBudget budget(keeps);
       {
@@ -144,12 +171,12 @@ TEST_CASE("a budget allows what its products have reserved, and keeps the last o
         { const AlignedArray<std::byte> array(32 * kMegabyte); }
         CHECK(spare_pages().bytes() == 32 * kMegabyte);
       }
-      CHECK(spare_pages().bytes() == (keeps ? 32 * kMegabyte : 0));
+      CHECK(spare_pages().bytes() == (keeps ? 32 * kMegabyte : SparePages::kKeptBytes));
       MemoryShare next(budget);
       next.host_limit_bytes([] { return 500 * kMegabyte; });
       next.reserve({.host = 16 * kMegabyte, .device = 0}, nullptr);
-      CHECK(spare_pages().bytes() == (keeps ? 32 * kMegabyte : 0));
+      CHECK(spare_pages().bytes() == (keeps ? 32 * kMegabyte : SparePages::kKeptBytes));
     }
-    CHECK(spare_pages().bytes() == 0);
+    CHECK(spare_pages().bytes() == SparePages::kKeptBytes);
   }
 }

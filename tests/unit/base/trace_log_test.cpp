@@ -120,7 +120,7 @@ TEST_CASE("threads of a product are in its caller's stage, each on a track of it
   run.run_workers(3, [](unsigned) {});  // in no stage
   {
     const auto timing = clock.scope(Stage::multiply);
-    run.run_workers(3, [&](unsigned) { const auto piece = clock.piece(Stage::write, {.bytes = 1}); });
+    run.run_workers(3, [&](unsigned) { const auto piece = clock.worker_scope(Stage::write, {.bytes = 1}); });
     run.parallel_for(100, 1, [](std::uint64_t, std::uint64_t) {});
   }
   const Trace trace = log.take(log.now());
@@ -170,7 +170,7 @@ TEST_CASE("the time of a stage is the union of the times in which it was worked 
     std::vector<std::jthread> threads;
     for (int t = 0; t < 3; ++t) {
       threads.emplace_back([&] {
-        const auto piece = clock.piece(Stage::multiply);
+        const auto piece = clock.worker_scope(Stage::multiply);
         std::this_thread::sleep_for(20ms);
       });
     }

@@ -94,7 +94,7 @@ TEST_CASE("cpu: all columns of a row are visited once, however large its element
     cpu::OutputQueue queue(sink, 2, kSide * record, record, run);
     cpu::OutputQueue::Job job;
     REQUIRE(queue.start(job, [] { return true; }));
-    cpu::UnitOutput out(queue, job, record);
+    cpu::RowUnitOutput out(queue, job, record);
     seen_sums = {};
     rows.merge(0, 0, kSide, true, out);
     queue.finish(job);

@@ -53,7 +53,7 @@ bool is_sorted_operand(const BlockMatrix& matrix, const cpu::PackedOperand& oper
   for (const std::uint16_t value : matrix.values) bits |= value;
   return same && std::equal(rows.begin(), rows.end(), operand.rows.begin(), operand.rows.end()) &&
          std::equal(row_ptr.begin(), row_ptr.end(), operand.row_ptr.begin(), operand.row_ptr.end()) &&
-         operand.bound == bits;
+         operand.seen_bits == bits;
 }
 
 /// Blocks at distinct positions in the given rows and columns.

@@ -176,13 +176,14 @@ TEST_CASE("C blocks are within 1.4 of the exact number for every pattern, in any
       const SampledProduct sample(operands, 3, workers);
       INFO(pattern.name << (seed == 0 ? " sorted " : " shuffled ") << exact.pairs << " pairs");
       CHECK(sample.statistics().num_pairs == Approx(exact.pairs).epsilon(0.2));
-      const double found = sample.count_c_blocks(true).num_c_blocks;
+      const double found = sample.count_c_blocks().num_c_blocks;
       CHECK(found < 1.4 * exact.c_blocks);
       CHECK(found > exact.c_blocks / 1.4);
-      const double of_sampled = sample.count_c_blocks(false).num_c_blocks;
+      const double of_sampled = sample.sample_c_blocks().fewest.num_c_blocks;
       CHECK(of_sampled < 2 * exact.c_blocks);
+      CHECK(sample.sample_c_blocks().most.num_c_blocks > exact.c_blocks / 1.4);
       if (pattern.is_homogeneous) CHECK(of_sampled > exact.c_blocks / 2);
-      CHECK(sample.count_c_blocks(false).num_c_blocks == of_sampled);  // whatever thread reads what
+      CHECK(sample.sample_c_blocks().fewest.num_c_blocks == of_sampled);  // whatever thread reads what
     }
   }
 }
@@ -196,7 +197,7 @@ TEST_CASE("tiles of B are estimated with the C blocks") {
   }
   const Cells a(nb, 1, cells, 1);
   const ProductOperands operands(a, a);
-  const plan::Statistics s = SampledProduct(operands, 2, workers).count_c_blocks(true);
+  const plan::Statistics s = SampledProduct(operands, 2, workers).count_c_blocks();
   CHECK(s.tile_pairs == Approx(s.num_pairs / 4).epsilon(0.01));
 }
 

@@ -159,7 +159,7 @@ std::uint64_t small_blocks_bytes(const plan::Execution& e, const plan::Statistic
     for (const plan::Panel& panel : e.panels) {
       const kernels::SmallShape shape = kernels::small_shape(s.m(), panel.num_columns, cta);
       const std::uint64_t pairs = panel.num_rows == 1 ? panel.max_row_pairs : panel.num_pairs;
-      units = std::max(units, kernels::max_small_units(shape, panel.num_rows, pairs, cta.warps));
+      units = std::max(units, kernels::max_small_tasks(shape, panel.num_rows, pairs, cta.warps));
       rows = std::max<std::uint64_t>(rows, panel.num_rows);
     }
     const std::uint64_t chunks = kernels::small_shape(s.m(), s.nb(), cta).dense_chunks;

@@ -247,12 +247,12 @@ std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const
 
 }  // namespace
 
-TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t bound) {
+TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t max_element) {
   TileKernel kernel = tile_kernel_for(m);
   kernel.list = list_compressed;
   if (m == 1) kernel.write = write_elements;
   if (m == 2) kernel.write = write_blocks_of_2;
-  if (m != 2 || bound > kMaxPairedElement) return kernel;
+  if (m != 2 || max_element > kMaxPairedElement) return kernel;
   kernel.add[0][0] = add_paired<false, false>;
   kernel.add[0][1] = add_paired<false, true>;
   kernel.add[1][0] = add_paired<true, false>;

@@ -43,24 +43,24 @@ TEST_CASE("csr: elements in order, zeros left out", "[tools][cusparse]") {
 
 TEST_CASE("child: its lines arrive, and why it ended", "[tools][cusparse]") {
   std::vector<std::string> lines;
-  const auto run = [&](double patience_s, const std::function<void(const tools::TellLine&)>& child) {
+  const auto run = [&](double patience_s, const std::function<void(const tools::SendLine&)>& child) {
     lines.clear();
     return tools::run_child(patience_s, child, [&](const std::string& line) { lines.push_back(line); });
   };
-  CHECK(run(60, [](const tools::TellLine& tell) {
-          tell("one");
-          tell(std::string(100'000, 'x'));
+  CHECK(run(60, [](const tools::SendLine& send) {
+          send("one");
+          send(std::string(100'000, 'x'));
         }).empty());
   REQUIRE(lines.size() == 2);
   CHECK(lines[0] == "one");
   CHECK(lines[1].size() == 100'000);
-  CHECK(run(60, [](const tools::TellLine& tell) {
-          tell("before");
+  CHECK(run(60, [](const tools::SendLine& send) {
+          send("before");
           throw std::runtime_error("no\nmemory");
         }) == "no memory");
   CHECK(lines == std::vector<std::string>{"before"});
-  CHECK(run(60, [](const tools::TellLine&) { ::raise(SIGKILL); }) == "signal 9");
-  CHECK(run(0.2, [](const tools::TellLine&) {
+  CHECK(run(60, [](const tools::SendLine&) { ::raise(SIGKILL); }) == "signal 9");
+  CHECK(run(0.2, [](const tools::SendLine&) {
           for (;;) ::pause();
         }) == "no word for 0.2 s");
 }

@@ -1,4 +1,4 @@
-// How small-blocks cuts a row panel into units, each the work of one CTA.
+// How small-blocks cuts a row panel into tasks, each the work of one CTA.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ enum class SmallRow : std::uint8_t {
   dense,   // by CTAs, sums of all block columns
 };
 
-/// A short row's unit: a run of hashed rows, up to the next unit's row. Others: one chunk of a row.
-struct SmallUnit {
+/// A short row's task: a run of hashed rows, up to the next task's row. Others: one chunk of a row.
+struct SmallTask {
   std::uint32_t row;    // row index
   std::uint32_t chunk;  // of a ranked or dense row
 };
 
-/// The units of a panel, in result order.
-struct SmallUnits {
+/// The tasks of a panel, in result order.
+struct SmallTasks {
   SmallShape shape;
   std::uint32_t table_slots;           // of a hash table: rows with more pairs are not hashed
   std::uint32_t table_words;           // memory of a hash table
   std::uint32_t rows_per_warp;         // hash tables of a warp
-  const SmallUnit* units;              // [*num_units + 1], device; the last one: the row behind the panel
-  const std::uint32_t* num_units;      // [1], device
+  const SmallTask* tasks;              // [*num_tasks + 1], device; the last one: the row behind the panel
+  const std::uint32_t* num_tasks;      // [1], device
   const ColumnSpan* spans;             // [rows of the panel], device: of ranked rows
   const std::uint32_t* split_offsets;  // [rows of B, dense_chunks + 1], device: first block of each row in each chunk,
                                        // and the end; null = every CTA searches for itself
@@ -41,15 +41,15 @@ __host__ __device__ inline SmallRow small_row(const SmallShape& shape, std::uint
   return num_pairs <= shape.rank_pairs ? SmallRow::ranked : SmallRow::dense;
 }
 
-/// Units that open at a row of the panel; 0 behind the last row, so that the scan ends with the total.
-struct UnitsOfRow {
+/// Tasks that open at a row of the panel; 0 behind the last row, so that the scan ends with the total.
+struct TasksOfRow {
   CompressedView a;
   const std::uint64_t* pair_offsets;
   std::uint32_t row_begin;
   std::uint32_t num_rows;
   SmallShape shape;
   std::uint32_t table_slots;
-  std::uint32_t rows_per_unit;
+  std::uint32_t rows_per_task;
   const ColumnSpan* spans;  // [num_rows], device: of ranked rows
 
   [[nodiscard]] __device__ SmallRow kind(std::uint32_t x) const {
@@ -65,22 +65,22 @@ struct UnitsOfRow {
       case SmallRow::hashed:
         break;
     }
-    return x % rows_per_unit == 0 || kind(x - 1) != SmallRow::hashed ? 1 : 0;
+    return x % rows_per_task == 0 || kind(x - 1) != SmallRow::hashed ? 1 : 0;
   }
 };
 
-/// Records of a unit.
-struct CountOfUnit {
-  const UnitRecords* units;
-  __device__ std::uint32_t operator()(std::uint64_t x) const { return units[x].count; }
+/// Records of a task.
+struct CountOfTask {
+  const TaskRecords* tasks;
+  __device__ std::uint32_t operator()(std::uint64_t x) const { return tasks[x].count; }
 };
 
-/// Lists the units of a panel. Shapes: scratch and Workspace as SmallBlocksScratch says.
-SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
+/// Lists the tasks of a panel. Shapes: scratch and Workspace as SmallBlocksScratch says.
+SmallTasks launch_small_tasks(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
                               std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, cudaStream_t stream);
 
-/// Copies the records of units that ran in any order to their places: scratch.arrivals to out.
-void launch_order_units(std::uint32_t m, const SmallBlocksScratch& scratch, const CBlocksView& c_blocks,
+/// Copies the records of tasks that ran in any order to their places: scratch.arrivals to out.
+void launch_order_tasks(std::uint32_t m, const SmallBlocksScratch& scratch, const CBlocksView& c_blocks,
                         const RecordOutput& out, cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -1,5 +1,5 @@
-// Rows of a panel -> units of small-blocks, in result order: how many each row opens, where they begin, what they are.
-#include "kernels/small/units.cuh"
+// Rows of a panel -> tasks of small-blocks, in result order: how many each row opens, where they begin, what they are.
+#include "kernels/small/tasks.cuh"
 
 #include <algorithm>
 
@@ -15,31 +15,31 @@ namespace {
 constexpr std::uint32_t kMaxRowsPerWarp = 32;
 
 // Grid: one thread per row of the panel and one more.
-// Work: a row writes the units that open at it, the last thread the row behind the panel.
+// Work: a row writes the tasks that open at it, the last thread the row behind the panel.
 // Memory: contiguous reads of the offsets, contiguous writes.
-__global__ void write_units(const std::uint32_t* unit_offsets, std::uint32_t row_begin, std::uint32_t num_rows,
-                            SmallUnit* units) {
+__global__ void write_tasks(const std::uint32_t* task_offsets, std::uint32_t row_begin, std::uint32_t num_rows,
+                            SmallTask* tasks) {
   for_each_item(std::uint64_t{num_rows} + 1, [=](std::uint64_t x) {
     const auto row = static_cast<std::uint32_t>(row_begin + x);
-    const std::uint32_t first = unit_offsets[x];
-    const std::uint32_t end = x == num_rows ? first + 1 : unit_offsets[x + 1];
-    for (std::uint32_t u = first; u < end; ++u) units[u] = {.row = row, .chunk = u - first};
+    const std::uint32_t first = task_offsets[x];
+    const std::uint32_t end = x == num_rows ? first + 1 : task_offsets[x + 1];
+    for (std::uint32_t u = first; u < end; ++u) tasks[u] = {.row = row, .chunk = u - first};
   });
 }
 
 // Grid: one warp per row of the panel.
 // Work: the columns between which the pairs of a ranked row lie: B's rows are sorted, their ends tell.
 // Memory: three scattered words per block of A.
-__global__ void find_spans(UnitsOfRow units, SmallBlocksProduct product, CBlocksView c_blocks, ColumnSpan* spans) {
+__global__ void find_spans(TasksOfRow tasks, SmallBlocksProduct product, CBlocksView c_blocks, ColumnSpan* spans) {
   const std::uint32_t lane = threadIdx.x % 32;
-  for_each_item(std::uint64_t{units.num_rows} * 32, [&](std::uint64_t item) {
+  for_each_item(std::uint64_t{tasks.num_rows} * 32, [&](std::uint64_t item) {
     const auto x = static_cast<std::uint32_t>(item / 32);
-    if (units.kind(x) != SmallRow::ranked) return;
+    if (tasks.kind(x) != SmallRow::ranked) return;
     const CompressedView& b = product.b.index;
-    const std::uint32_t row = units.row_begin + x;
+    const std::uint32_t row = tasks.row_begin + x;
     std::uint32_t first = kNoRow;
     std::uint32_t last = 0;
-    for (std::uint32_t p = units.a.offsets[row] + lane; p < units.a.offsets[row + 1]; p += 32) {
+    for (std::uint32_t p = tasks.a.offsets[row] + lane; p < tasks.a.offsets[row + 1]; p += 32) {
       const std::uint32_t b_row = product.b_row_index[p];
       if (b_row == kNoRow) continue;
       first = min(first, b.columns[b.offsets[b_row]]);
@@ -52,18 +52,18 @@ __global__ void find_spans(UnitsOfRow units, SmallBlocksProduct product, CBlocks
   });
 }
 
-// Grid: as many CTAs as fit the device, a unit after the other each.
-// Work: copies a unit's records to their place.
+// Grid: as many CTAs as fit the device, a task after the other each.
+// Work: copies a task's records to their place.
 // Memory: contiguous reads and writes of 4 bytes per thread, four in flight.
 __global__ void __launch_bounds__(kItemThreads)
-    order_units(SmallArrivals arrivals, const std::uint32_t* num_units, std::uint32_t record_words, RecordOutput out) {
-  const std::uint32_t count = *num_units;
+    order_tasks(SmallArrivals arrivals, const std::uint32_t* num_tasks, std::uint32_t record_words, RecordOutput out) {
+  const std::uint32_t count = *num_tasks;
   if (blockIdx.x == 0 && threadIdx.x == 0) *out.num_blocks = arrivals.places[count];
   for (std::uint32_t u = blockIdx.x; u < count; u += gridDim.x) {
-    const UnitRecords unit = arrivals.units[u];
-    const std::uint32_t* const from = arrivals.records + std::uint64_t{unit.first} * record_words;
+    const TaskRecords task = arrivals.tasks[u];
+    const std::uint32_t* const from = arrivals.records + std::uint64_t{task.first} * record_words;
     std::uint32_t* const to = out.to.heads + std::uint64_t{arrivals.places[u]} * record_words;
-    const std::uint64_t words = std::uint64_t{unit.count} * record_words;
+    const std::uint64_t words = std::uint64_t{task.count} * record_words;
 #pragma unroll 4
     for (std::uint64_t x = threadIdx.x; x < words; x += kItemThreads) to[x] = from[x];
   }
@@ -105,9 +105,9 @@ SmallTables small_tables(std::uint32_t m, SmallCta cta, std::uint32_t hash_slots
   return {.slots = slots, .rows_per_warp = std::min(kMaxRowsPerWarp, words / small_table_words(slots, m))};
 }
 
-std::size_t small_units_workspace_bytes(std::uint32_t max_rows, std::uint64_t max_units) {
-  return std::max(scan_workspace_bytes<UnitsOfRow, std::uint32_t>(std::uint64_t{max_rows} + 1),
-                  scan_workspace_bytes<CountOfUnit, std::uint32_t>(max_units + 1));
+std::size_t small_tasks_workspace_bytes(std::uint32_t max_rows, std::uint64_t max_tasks) {
+  return std::max(scan_workspace_bytes<TasksOfRow, std::uint32_t>(std::uint64_t{max_rows} + 1),
+                  scan_workspace_bytes<CountOfTask, std::uint32_t>(max_tasks + 1));
 }
 
 void launch_small_split_offsets(CompressedView b, std::uint32_t chunk_columns, std::uint32_t num_chunks,
@@ -117,50 +117,50 @@ void launch_small_split_offsets(CompressedView b, std::uint32_t chunk_columns, s
   check_launch("small_split_offsets");
 }
 
-SmallUnits launch_small_units(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
+SmallTasks launch_small_tasks(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
                               std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, cudaStream_t stream) {
   const SmallCta cta = small_cta();
   const SmallShape shape = small_shape(product.m, c_blocks.num_columns, cta);
   const SmallTables tables = small_tables(product.m, cta, shape.hash_slots, max_row_pairs);
-  const UnitsOfRow units{.a = product.a.index,
+  const TasksOfRow tasks{.a = product.a.index,
                          .pair_offsets = product.pair_offsets,
                          .row_begin = c_blocks.row_begin,
                          .num_rows = c_blocks.num_rows,
                          .shape = shape,
                          .table_slots = tables.slots,
-                         .rows_per_unit = tables.rows_per_warp * cta.warps,
+                         .rows_per_task = tables.rows_per_warp * cta.warps,
                          .spans = reinterpret_cast<const ColumnSpan*>(scratch.spans)};
   if (shape.rank_pairs != 0 && max_row_pairs > tables.slots) {
     find_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(
-        units, product, c_blocks, reinterpret_cast<ColumnSpan*>(scratch.spans));
+        tasks, product, c_blocks, reinterpret_cast<ColumnSpan*>(scratch.spans));
     check_launch("find_spans");
   }
   const std::uint64_t num_offsets = std::uint64_t{c_blocks.num_rows} + 1;
-  launch_scan(units, num_offsets, scratch.unit_offsets, scratch.work, stream, "units of rows");
-  auto* const listed = reinterpret_cast<SmallUnit*>(scratch.units);
-  write_units<<<item_grid(num_offsets), kItemThreads, 0, stream>>>(scratch.unit_offsets, c_blocks.row_begin,
+  launch_scan(tasks, num_offsets, scratch.task_offsets, scratch.work, stream, "tasks of rows");
+  auto* const listed = reinterpret_cast<SmallTask*>(scratch.tasks);
+  write_tasks<<<item_grid(num_offsets), kItemThreads, 0, stream>>>(scratch.task_offsets, c_blocks.row_begin,
                                                                    c_blocks.num_rows, listed);
-  check_launch("write_units");
+  check_launch("write_tasks");
   // Chunks of a panel that does not span all columns begin elsewhere.
   const bool has_table = product.split_offsets != nullptr && c_blocks.num_columns == product.nb;
   return {.shape = shape,
           .table_slots = tables.slots,
           .table_words = small_table_words(tables.slots, product.m),
           .rows_per_warp = tables.rows_per_warp,
-          .units = listed,
-          .num_units = scratch.unit_offsets + c_blocks.num_rows,
-          .spans = units.spans,
+          .tasks = listed,
+          .num_tasks = scratch.task_offsets + c_blocks.num_rows,
+          .spans = tasks.spans,
           .split_offsets = has_table ? product.split_offsets : nullptr};
 }
 
-void launch_order_units(std::uint32_t m, const SmallBlocksScratch& scratch, const CBlocksView& c_blocks,
+void launch_order_tasks(std::uint32_t m, const SmallBlocksScratch& scratch, const CBlocksView& c_blocks,
                         const RecordOutput& out, cudaStream_t stream) {
   const SmallArrivals& arrivals = scratch.arrivals;
-  const CountOfUnit counts{arrivals.units};
-  launch_scan(counts, scratch.max_units + 1, arrivals.places, scratch.work, stream, "places of units");
+  const CountOfTask counts{arrivals.tasks};
+  launch_scan(counts, scratch.max_tasks + 1, arrivals.places, scratch.work, stream, "places of tasks");
   constexpr unsigned kCtas = 2048;  // resident on the largest device
-  order_units<<<kCtas, kItemThreads, 0, stream>>>(arrivals, scratch.unit_offsets + c_blocks.num_rows, 2 + m * m, out);
-  check_launch("order_units");
+  order_tasks<<<kCtas, kItemThreads, 0, stream>>>(arrivals, scratch.task_offsets + c_blocks.num_rows, 2 + m * m, out);
+  check_launch("order_tasks");
 }
 
 }  // namespace spmm::kernels

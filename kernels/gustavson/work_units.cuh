@@ -8,7 +8,7 @@
 namespace spmm::kernels {
 
 /// One block of A and four successive blocks of B, some of which may not belong to the segment.
-struct ProductUnit {
+struct WorkUnit {
   static constexpr std::uint32_t kBlocks = 4;
   std::uint32_t b;  // first block of B
   std::uint32_t
@@ -21,15 +21,15 @@ struct ProductUnit {
 /// The units of a round, as many as there is room for, and where in shared memory the sums of their C blocks are. P:
 /// side of the blocks.
 template <std::uint32_t P>
-struct UnitList {
+struct WorkUnitList {
   static constexpr std::uint32_t kMaxUnits = P == 4 ? 1024 : 1152;
   static constexpr std::uint32_t kBatch = P == 4 ? 8 : 4;  // units that a warp draws at once
   static constexpr std::uint32_t kThreads = ColumnChunks::kThreads;
   static constexpr std::uint32_t kWarps = ColumnChunks::kWarps;
-  ProductUnit units[kMaxUnits];
+  WorkUnit units[kMaxUnits];
   // Words between the chunk's first sum and those of each block's products. Layout: of a unit in a row; P = 4: of two
   // units the first two blocks each, then the others.
-  alignas(16) std::uint16_t sums[kMaxUnits * ProductUnit::kBlocks];
+  alignas(16) std::uint16_t sums[kMaxUnits * WorkUnit::kBlocks];
   std::uint32_t of_warp[kWarps];
   std::uint32_t next;  // batch to be drawn
 
@@ -43,7 +43,7 @@ struct UnitList {
   __device__ Count count(BSegment segment) {
     const std::uint32_t warp = threadIdx.x / 32;
     const std::uint32_t lane = threadIdx.x % 32;
-    const std::uint32_t own = (segment.end - segment.first + ProductUnit::kBlocks - 1) / ProductUnit::kBlocks;
+    const std::uint32_t own = (segment.end - segment.first + WorkUnit::kBlocks - 1) / WorkUnit::kBlocks;
     const std::uint32_t through = inclusive_warp_sum(own);
     if (lane == 31) of_warp[warp] = through;
     __syncthreads();  // units of all warps are known; at first, sums and flags are clear, too
@@ -55,9 +55,9 @@ struct UnitList {
   /// Lists those units of the calling thread's segment that are among kMaxUnits from `begin` on, and, on the last
   /// thread, as many empty ones as make the last batch whole. Blocks behind the last block of B are not read: the unit
   /// begins before its own blocks.
-  /// Threads: all of the CTA. Values: num_b_blocks >= ProductUnit::kBlocks.
+  /// Threads: all of the CTA. Values: num_b_blocks >= WorkUnit::kBlocks.
   __device__ void list(BSegment segment, Count units_count, std::uint32_t begin, std::uint32_t num_b_blocks) {
-    constexpr std::uint32_t kBlocks = ProductUnit::kBlocks;
+    constexpr std::uint32_t kBlocks = WorkUnit::kBlocks;
     std::uint32_t x = units_count.before;
     const std::uint32_t skipped = x < begin ? begin - x : 0;
     x = x + skipped - begin;
@@ -80,14 +80,14 @@ struct UnitList {
   __device__ void place(std::uint32_t num_units, const std::uint32_t* b_columns, std::uint32_t first_column,
                         std::uint32_t num_c_blocks, std::uint32_t elements, const Mark& mark) {
     constexpr std::uint32_t kAtOnce = 4;  // loads in flight
-    constexpr std::uint32_t kBlocks = ProductUnit::kBlocks;
+    constexpr std::uint32_t kBlocks = WorkUnit::kBlocks;
     const std::uint32_t end = (num_units + kBatch - 1) / kBatch * kBatch * kBlocks;
     for (std::uint32_t x = threadIdx.x; x < end; x += kAtOnce * kThreads) {
       std::uint32_t c_blocks[kAtOnce];
 #pragma unroll
       for (std::uint32_t u = 0; u < kAtOnce; ++u) {
         const std::uint32_t at = x + u * kThreads;
-        const ProductUnit unit = at < end ? units[at / kBlocks] : ProductUnit{0, 0};
+        const WorkUnit unit = at < end ? units[at / kBlocks] : WorkUnit{0, 0};
         const std::uint32_t block = at % kBlocks;
         c_blocks[u] = unit.has(block) ? __ldg(b_columns + unit.b + block) - first_column : num_c_blocks;
       }
@@ -109,7 +109,7 @@ struct UnitList {
   }
 };
 
-/// Adds a product at a place that UnitList::sums tells. Which: the lower or upper half of `two`.
+/// Adds a product at a place that WorkUnitList::sums tells. Which: the lower or upper half of `two`.
 /// Layout: base = address of the lane's element of the chunk's first C block, position = that element.
 template <std::uint32_t Which, std::uint32_t M, bool Fits>
 __device__ void add_at_half(std::uint32_t two, std::uint32_t base, std::uint32_t position, std::uint64_t value,
@@ -130,9 +130,9 @@ __device__ void add_at_half(std::uint32_t two, std::uint32_t base, std::uint32_t
 ///
 /// Work: lane -> row r = lane % 4, column c = lane / 4 % 4 of blocks 2h and 2h + 1, h = lane / 16, of both units.
 template <std::uint32_t M, bool Fits>
-__device__ void add_units(UnitList<4>& list, std::uint32_t num_units, const std::uint16_t* a_blocks,
+__device__ void add_units(WorkUnitList<4>& list, std::uint32_t num_units, const std::uint16_t* a_blocks,
                           const std::uint16_t* b_values, std::uint32_t m, const Accumulators<M>& sums) {
-  constexpr std::uint32_t kBatch = UnitList<4>::kBatch;
+  constexpr std::uint32_t kBatch = WorkUnitList<4>::kBatch;
   constexpr std::uint32_t kSteps = kBatch / 2;
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t half = lane % 4 / 2;  // of K
@@ -153,14 +153,14 @@ __device__ void add_units(UnitList<4>& list, std::uint32_t num_units, const std:
     const std::uint32_t batch = __shfl_sync(~0u, next, 0);
     if (batch >= num_batches) return;
     next = list.draw();  // known when these products are added
-    const ProductUnit* const units = list.units + batch * kBatch + half;
+    const WorkUnit* const units = list.units + batch * kBatch + half;
     const auto* const places = reinterpret_cast<const uint2*>(list.sums) + batch * kBatch + h;
     std::uint32_t a[kSteps];
     std::uint32_t top[kSteps];
     std::uint32_t bottom[kSteps];
 #pragma unroll
     for (std::uint32_t u = 0; u < kSteps; ++u) {  // all loads of the batch are in flight
-      const ProductUnit unit = units[2 * u];
+      const WorkUnit unit = units[2 * u];
       const std::uint32_t* const from = b_words + std::uint64_t{unit.b} * 8;
       top[u] = __ldg(from);
       bottom[u] = __ldg(from + 8);
@@ -181,11 +181,11 @@ __device__ void add_units(UnitList<4>& list, std::uint32_t num_units, const std:
 
 /// The same for side 8; layout and work as Products8.
 template <std::uint32_t M, bool Fits>
-__device__ void add_units(UnitList<8>& list, std::uint32_t num_units, const std::uint16_t* a_blocks,
+__device__ void add_units(WorkUnitList<8>& list, std::uint32_t num_units, const std::uint16_t* a_blocks,
                           const std::uint16_t* b_values, std::uint32_t m, const Accumulators<M>& sums) {
-  constexpr std::uint32_t kBatch = UnitList<8>::kBatch;
+  constexpr std::uint32_t kBatch = WorkUnitList<8>::kBatch;
   constexpr std::uint32_t kAtOnce = 2;  // units, whose loads are in flight
-  constexpr std::uint32_t kBlocks = ProductUnit::kBlocks;
+  constexpr std::uint32_t kBlocks = WorkUnit::kBlocks;
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t row = lane % 4;
   const std::uint32_t column = lane / 4;
@@ -204,7 +204,7 @@ __device__ void add_units(UnitList<8>& list, std::uint32_t num_units, const std:
     next = list.draw();  // known when these products are added
 #pragma unroll
     for (std::uint32_t x = 0; x < kBatch; x += kAtOnce) {
-      const ProductUnit* const units = list.units + batch * kBatch + x;
+      const WorkUnit* const units = list.units + batch * kBatch + x;
       const auto* const places = reinterpret_cast<const uint2*>(list.sums) + batch * kBatch + x;
       std::uint32_t a[kAtOnce];
       std::uint32_t words[kAtOnce][kBlocks];

@@ -1,25 +1,26 @@
-// The B segments of a round of row-rank as units of four blocks of B (product_units.cuh), for sides 4 and 8: a warp
-// draws eight units at a time, whatever segments they come from, and finds the slots of their 32 blocks, a lane each.
+// The B segments of a round of row-rank as units of four blocks of B (gustavson/work_units.cuh), for sides 4 and 8: a
+// warp draws eight units at a time, whatever segments they come from, and finds the slots of their 32 blocks, a lane
+// each.
 #pragma once
 
-#include "kernels/gustavson/product_units.cuh"
+#include "kernels/gustavson/work_units.cuh"
 #include "kernels/ranked/launch.hpp"
 #include "kernels/ranked/segments.cuh"
 #include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 
-static_assert(ProductUnit::kBlocks == kRankUnitBlocks);
+static_assert(WorkUnit::kBlocks == kRankUnitBlocks);
 
 /// The units of a round, that is of up to kBlocks blocks of A, as many as there is room for.
 template <std::uint32_t Warps>
-struct RankUnits {
+struct RankWorkUnits {
   static constexpr std::uint32_t kThreads = Warps * 32;
   static constexpr std::uint32_t kPerThread = 1;
   static constexpr std::uint32_t kBlocks = kThreads;  // of A
   static constexpr std::uint32_t kMaxUnits = Warps * 64;
-  static constexpr std::uint32_t kBatch = 32 / ProductUnit::kBlocks;  // units that a warp draws: a lane per block
-  ProductUnit units[kMaxUnits];
+  static constexpr std::uint32_t kBatch = 32 / WorkUnit::kBlocks;  // units that a warp draws: a lane per block
+  WorkUnit units[kMaxUnits];
   uint2 segments[kThreads];  // first block of B; blocks, and from bit 16 on the units before it in its warp
   std::uint32_t of_warp[Warps];
   std::uint32_t next;  // batch to be drawn
@@ -35,7 +36,7 @@ struct RankUnits {
     const std::uint32_t warp = threadIdx.x / 32;
     const std::uint32_t lane = threadIdx.x % 32;
     const std::uint32_t blocks = segment.end - segment.first;  // no more than slots
-    const std::uint32_t own = (blocks + ProductUnit::kBlocks - 1) / ProductUnit::kBlocks;
+    const std::uint32_t own = (blocks + WorkUnit::kBlocks - 1) / WorkUnit::kBlocks;
     const std::uint32_t through = inclusive_warp_sum(own);
     segments[threadIdx.x] = {segment.first, blocks | (through - own) << 16};
     if (lane == 31) of_warp[warp] = through;
@@ -45,9 +46,9 @@ struct RankUnits {
 
   /// Lists `count` units from `begin` on and as many empty ones as make the last batch whole, a thread each. Blocks
   /// behind the last block of B are not read: the unit begins before its own blocks.
-  /// Threads: all of the CTA. Values: through = what count() returned; num_b_blocks >= ProductUnit::kBlocks.
+  /// Threads: all of the CTA. Values: through = what count() returned; num_b_blocks >= WorkUnit::kBlocks.
   __device__ void list(std::uint32_t through, std::uint32_t begin, std::uint32_t count, std::uint32_t num_b_blocks) {
-    constexpr std::uint32_t kBlocks = ProductUnit::kBlocks;
+    constexpr std::uint32_t kBlocks = WorkUnit::kBlocks;
     if (threadIdx.x == 0) next = 0;
 #pragma unroll 1
     for (std::uint32_t x = threadIdx.x; x / 32 * 32 < count; x += kThreads) {
@@ -93,9 +94,9 @@ struct LaneBlock {
   bool is_there;
   std::uint32_t column;
 
-  __device__ LaneBlock(ProductUnit unit, const std::uint32_t* b_columns)
-      : is_there(unit.has(threadIdx.x % ProductUnit::kBlocks)), column(0) {
-    if (is_there) column = __ldg(b_columns + unit.b + threadIdx.x % ProductUnit::kBlocks);
+  __device__ LaneBlock(WorkUnit unit, const std::uint32_t* b_columns)
+      : is_there(unit.has(threadIdx.x % WorkUnit::kBlocks)), column(0) {
+    if (is_there) column = __ldg(b_columns + unit.b + threadIdx.x % WorkUnit::kBlocks);
   }
 };
 
@@ -111,7 +112,7 @@ __device__ std::uint32_t two_places(const RankTargets<M>& to, LaneBlock block) {
   return __byte_perm(place, __shfl_down_sync(~0u, place, 1), 0x5410);
 }
 
-/// Products of side 4 of one batch; layout and work as add_units (product_units.cuh).
+/// Products of side 4 of one batch; layout and work as add_units (gustavson/work_units.cuh).
 template <std::uint32_t P, std::uint32_t M, bool Fits>
 struct BatchProducts {
   static_assert(P == 4);
@@ -140,14 +141,13 @@ struct BatchProducts {
   /// load_ahead: called when the slots are known.
   /// Threads: one whole warp.
   template <class Ahead>
-  __device__ void add(const ProductUnit* units, LaneBlock block, const RankTargets<M>& to,
-                      const Ahead& load_ahead) const {
+  __device__ void add(const WorkUnit* units, LaneBlock block, const RankTargets<M>& to, const Ahead& load_ahead) const {
     std::uint32_t a[kSteps];
     std::uint32_t top[kSteps];
     std::uint32_t bottom[kSteps];
 #pragma unroll
     for (std::uint32_t u = 0; u < kSteps; ++u) {  // all loads of the batch are in flight
-      const ProductUnit unit = units[2 * u + half];
+      const WorkUnit unit = units[2 * u + half];
       const std::uint32_t* const from = b_words + std::uint64_t{unit.b} * 8;
       top[u] = __ldg(from);
       bottom[u] = __ldg(from + 8);
@@ -173,7 +173,7 @@ struct BatchProducts {
 template <std::uint32_t M, bool Fits>
 struct BatchProducts<8, M, Fits> {
   static constexpr std::uint32_t kUnits = 8;
-  static constexpr std::uint32_t kBlocks = ProductUnit::kBlocks;
+  static constexpr std::uint32_t kBlocks = WorkUnit::kBlocks;
   bool are_elements[2];
   std::uint32_t position;
   std::uint32_t four_rows;
@@ -200,7 +200,7 @@ struct BatchProducts<8, M, Fits> {
     std::uint32_t a;
     std::uint32_t b[kBlocks];
   };
-  __device__ Words load(ProductUnit unit) const {
+  __device__ Words load(WorkUnit unit) const {
     Words words;
     const std::uint32_t* const from = b_words + std::uint64_t{unit.b} * 32;
     words.a = __ldg(a_words + std::uint64_t{unit.a()} * 32);
@@ -224,8 +224,7 @@ struct BatchProducts<8, M, Fits> {
   /// load_ahead: called when the slots are known.
   /// Threads: one whole warp.
   template <class Ahead>
-  __device__ void add(const ProductUnit* units, LaneBlock block, const RankTargets<M>& to,
-                      const Ahead& load_ahead) const {
+  __device__ void add(const WorkUnit* units, LaneBlock block, const RankTargets<M>& to, const Ahead& load_ahead) const {
     Words next = load(units[0]);  // while slots are searched
     const std::uint32_t places = two_places(to, block);
     load_ahead();
@@ -248,13 +247,13 @@ struct BatchProducts<8, M, Fits> {
 /// Adds the products of listed units.
 /// Threads: all of the CTA, once units are listed.
 template <std::uint32_t Warps, std::uint32_t P, std::uint32_t M, bool Fits>
-__device__ void add_rank_units(RankUnits<Warps>& list, std::uint32_t num_units, const std::uint16_t* a_blocks,
+__device__ void add_rank_units(RankWorkUnits<Warps>& list, std::uint32_t num_units, const std::uint16_t* a_blocks,
                                const OperandView& b, std::uint32_t m, const RankTargets<M>& to) {
-  constexpr std::uint32_t kBatch = RankUnits<Warps>::kBatch;
+  constexpr std::uint32_t kBatch = RankWorkUnits<Warps>::kBatch;
   const BatchProducts<P, M, Fits> products(a_blocks, b.values, m, to.sums);
   const std::uint32_t num_batches = (num_units + kBatch - 1) / kBatch;
   const std::uint32_t one = min(num_units, 1u);
-  const ProductUnit* const lane_units = list.units + threadIdx.x % 32 / ProductUnit::kBlocks;
+  const WorkUnit* const lane_units = list.units + threadIdx.x % 32 / WorkUnit::kBlocks;
   std::uint32_t batch = __shfl_sync(~0u, list.draw(one), 0);
   std::uint32_t next = list.draw(one);
   if (batch >= num_batches) return;

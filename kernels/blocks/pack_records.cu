@@ -1,13 +1,13 @@
 // Drops all-zero C blocks and packs the others into output records.
 #include <algorithm>
-#include <cub/device/device_scan.cuh>
-#include <cuda/std/functional>
 
 #include "kernels/block_side.cuh"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/record_output.cuh"
 #include "kernels/blocks/saturated_count.cuh"
+#include "kernels/blocks/scan_terms.cuh"
 #include "kernels/check.hpp"
+#include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
 #include "spmm/types.hpp"
 
@@ -74,20 +74,12 @@ void pack(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32
 }  // namespace
 
 std::size_t compact_workspace_bytes(std::uint64_t max_c_blocks) {
-  std::size_t bytes = 0;
-  check(cub::DeviceScan::ExclusiveScan(nullptr, bytes, static_cast<const std::uint8_t*>(nullptr),
-                                       static_cast<std::uint32_t*>(nullptr), cuda::std::plus<>{}, std::uint32_t{0},
-                                       static_cast<std::int64_t>(max_c_blocks)),
-        "compact workspace");
-  return bytes;
+  return scan_workspace_bytes<NonZeroBlock, std::uint32_t>(max_c_blocks);
 }
 
 void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_c_blocks, std::uint32_t* positions,
                       const RecordOutput& out, Workspace work, cudaStream_t stream) {
-  // The sum type follows the initial value: flags are bytes, positions are 32-bit.
-  check(cub::DeviceScan::ExclusiveScan(work.data, work.bytes, non_zero, positions, cuda::std::plus<>{},
-                                       std::uint32_t{0}, static_cast<std::int64_t>(num_c_blocks), stream),
-        "positions");
+  launch_scan(NonZeroBlock{non_zero}, num_c_blocks, positions, work, stream, "positions");
   count_blocks<<<1, 1, 0, stream>>>(non_zero, positions, num_c_blocks, out);
   check_launch("count_blocks");
 }
