@@ -92,11 +92,6 @@ void launch_gather_padded(const std::uint16_t* values, const std::uint32_t* numb
                           std::uint32_t m, std::uint16_t* out, cudaStream_t stream,
                           const SortFindings* found = nullptr);
 
-/// out = values with every block transposed.
-/// Shapes: values and out [count, m, m], device.
-void launch_transpose_blocks(const std::uint16_t* values, std::uint64_t count, std::uint32_t m, std::uint16_t* out,
-                             cudaStream_t stream);
-
 /// out[x] = outer[inner[x]].
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,
                     cudaStream_t stream);

@@ -88,6 +88,23 @@ CutPoints cuts_at_runs(const plan::Statistics& statistics) {
               }};
 }
 
+/// C blocks, about: of groups of runs, since each takes the host 60 ns, and the device waits.
+double expected_c_blocks(const plan::Statistics& statistics) {
+  constexpr std::size_t kGroups = 256;
+  const plan::RowPairs& pairs = statistics.row_pairs;
+  const plan::ExpectedBlocks expected(
+      plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.c_columns()));
+  const std::size_t num_runs = pairs.num_runs();
+  const std::size_t group = (num_runs + kGroups - 1) / kGroups;
+  double sum = 0;
+  for (std::size_t run = 0; run < num_runs; run += group) {
+    const std::size_t end = std::min(run + group, num_runs);
+    const double num_rows = pairs.first_row(end) - pairs.first_row(run);
+    sum += num_rows * expected(static_cast<double>(pairs.offsets[end] - pairs.offsets[run]) / num_rows);
+  }
+  return sum;
+}
+
 /// Must not outlive the maps.
 CutPoints cuts_at_tiles(const TileMaps& tiles) {
   return {.count = static_cast<std::uint32_t>(tiles.counts.rows.size()),
@@ -414,12 +431,9 @@ std::optional<std::uint64_t> Pipeline::direct_c_blocks(const Multiplier& multipl
   std::uint64_t most = 0;
   for (const plan::Panel& panel : execution_.panels) most += panel.max_c_blocks();
   most = std::min(most, static_cast<std::uint64_t>(statistics.num_pairs));
-  const CutPoints runs = cuts_at_runs(statistics);
-  double expected = 0;
-  for (std::uint32_t run = 0; run < runs.count; ++run) expected += runs.c_blocks(run);
-  const bool is_full = static_cast<double>(most) <= 1.25 * expected;
-  if (!is_full && most * output_record_bytes(statistics.m()) > kLittleBytes) return std::nullopt;
-  return most;
+  if (most * output_record_bytes(statistics.m()) <= kLittleBytes) return most;
+  const bool is_full = static_cast<double>(most) <= 1.25 * expected_c_blocks(statistics);
+  return is_full ? std::optional(most) : std::nullopt;
 }
 
 /// Appends the panels that are packed in turns; a single one without memory if none is.
