@@ -10,7 +10,7 @@ done
 unset "${!SPMM_@}"
 
 cmake --preset aarch64 -G Ninja -S "$source" -B "$build" -D CMAKE_CXX_COMPILER_LAUNCHER="$launcher"
-cmake --build "$build" --target spmm_main unit_{base,plan,io,cpu,engine}_tests spmm_stress spmm_kernel_runs
+cmake --build "$build" --target spmm_main unit_{base,plan,io,cpu,engine}_tests cli{,_parts,_verify}_tests spmm_stress spmm_kernel_runs
 
 # A product by both machines' programs, on processors of which each has one more instruction set.
 emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
@@ -30,5 +30,28 @@ for m in 3 8; do
 done
 
 ctest --test-dir "$build" --output-on-failure -R '^(unit_(base|plan|io|cpu|engine)_tests|instruction_sets_test)$'
+
+# Whole programs, but for these:
+left_out=(
+  # a shell or script(1) starts the program, and knows no emulator
+  "a process that ends early leaves one file and nothing else"
+  "while files are held*"
+  "a file system can go while files of another one are held"
+  "a thousand early ends*"
+  "standard streams that are closed*"
+  "on a terminal the bar appears*"
+  "a disk that is full in the middle of a part*"
+  # the emulator handles every signal, so nobody sees when the program begins to
+  "SIGTERM and SIGINT at 50 random moments"
+  "a first signal ends long products in all their stages*"
+  # strace delays calls of the emulator's
+  "two SIGTERM half a second apart*"
+)
+SECONDS=0
+for tests in cli cli_parts cli_verify; do
+  timeout 600 "${emulator[@]}" "$build/tests/${tests}_tests" "${left_out[@]/#/\~}" || { echo "$tests: exit code $?" && exit 1; }
+done
+echo "cli tests: $SECONDS s"
+
 bash "$source/tests/aarch64/instructions.sh" "$build" "$(dirname "$bin")" 4 8
 "${emulator[@]}" "$build/tests/spmm-stress" --count 200
