@@ -21,8 +21,8 @@ constexpr std::uint64_t kRunBytes = 4u << 10;       // records that are read tog
 constexpr std::uint64_t kLongRunBytes = 64u << 10;  // if all are read
 constexpr std::uint64_t kWholeBytes = 1u << 20;     // operands of no more than this are counted as a whole
 constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read
-constexpr double kFirstPicks = 128;                 // random pairs
-constexpr double kMostPicks = 16'384;               // if few of their rows and columns meet
+constexpr std::size_t kFewPicks = 128;              // random pairs
+constexpr double kMostPicks = 8'192;                // if few of their rows and columns meet
 constexpr double kMostMeetings = 2e5;               // of the rows and columns of all picked pairs
 constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, of a thread
 
@@ -113,16 +113,16 @@ struct ByColumn {
 /// Random pairs, and what they share with others.
 class PairPicks {
  public:
-  /// Picks each pair of the sampled records with the same probability, about num_picks of them.
+  /// Picks each of num_pairs pairs of the sampled records with the same probability, about kMostPicks of them.
   PairPicks(const SampledOperand& a, const SampledOperand& b, const std::vector<std::uint32_t>& b_blocks,
-            double num_picks, double num_pairs)
+            double num_pairs)
       : nb_(a.source->header().blocks_per_side()),
         tile_width_(plan::sums_in_tiles(a.source->header().m) ? plan::tile_blocks(a.source->header().m) : 0),
         rows_(nb_),
         columns_(nb_),
         inner_(nb_) {
     const auto picks_of = [&](BlockIndex at) {
-      const double expected = b_blocks[at.j] * num_picks / num_pairs;
+      const double expected = b_blocks[at.j] * kMostPicks / num_pairs;
       return static_cast<std::uint32_t>(expected + static_cast<double>(mixed(at)) * 0x1p-64);
     };
     std::vector<Found> of_a;
@@ -148,26 +148,33 @@ class PairPicks {
       }
     }
     std::sort(picks_.begin(), picks_.end(), by_place);
-    pairs_.resize(picks_.size());
-    blocks_.resize(picks_.size());
-    for (const Pick& one : picks_) {
-      rows_[one.a.at.i] = columns_[one.b.at.j] = true;
-      inner_[one.b.at.i] = tile_width_ != 0;
-    }
+  }
+
+  /// Leaves as many picks as may be looked up: of some picks' meetings follows how many that are.
+  void limit(const SampledOperand& a, const SampledOperand& b, double most_meetings) {
+    mark((picks_.size() + kFewPicks - 1) / kFewPicks);
+    const auto all = static_cast<double>(picks_.size());
+    const double few = std::min(static_cast<double>(kFewPicks), all);
+    const double num = few * std::sqrt(most_meetings / std::max(1.0, num_meetings(a.records, b.records)));
+    const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil(all / std::max(1.0, num))));
+    std::size_t left = 0;
+    for (std::size_t x = 0; x < picks_.size(); x += step) picks_[left++] = picks_[x];
+    picks_.resize(left);
+    mark(1);
+    pairs_.resize(left);
+    blocks_.resize(left);
   }
 
   /// Whether a record may meet a pick.
   [[nodiscard]] bool wants_of_a(BlockIndex at) const { return rows_[at.i]; }
   [[nodiscard]] bool wants_of_b(BlockIndex at) const { return columns_[at.j] || inner_[at.i]; }
 
-  /// Pairs in picked rows and columns.
-  [[nodiscard]] double num_meetings(const std::vector<Found>& of_a, const std::vector<Found>& of_b) const {
-    std::vector<std::uint32_t> in_column(nb_);
-    for (const Found& one : of_a) in_column[one.at.j] += rows_[one.at.i] ? 1 : 0;
-    double meetings = 0;
-    for (const Found& one : of_b) meetings += columns_[one.at.j] ? in_column[one.at.i] : 0;
-    return meetings;
-  }
+  [[nodiscard]] bool empty() const { return picks_.empty(); }
+
+  /// C blocks for each pair, and tiles of B that blocks of A meet.
+  /// Values: each = the mean over picks of what one of them brings; else from the mean of what they share.
+  [[nodiscard]] double c_blocks_each(bool each) const { return share_of(pairs_, each); }
+  [[nodiscard]] double tiles_each(bool each) const { return share_of(blocks_, each); }
 
   /// Counts what meets the picks among these records, one in `stride` each.
   void count(const std::vector<Found>& of_a, std::uint64_t a_stride, const std::vector<Found>& of_b,
@@ -182,14 +189,25 @@ class PairPicks {
     }
   }
 
-  [[nodiscard]] std::size_t size() const { return picks_.size(); }
-
-  /// C blocks for each pair, and tiles of B that blocks of A meet.
-  /// Values: each = the mean over picks of what one of them brings; else from the mean of what they share.
-  [[nodiscard]] double c_blocks_each(bool each) const { return share_of(pairs_, each); }
-  [[nodiscard]] double tiles_each(bool each) const { return share_of(blocks_, each); }
-
  private:
+  /// Marks rows and columns of one pick in `step`.
+  void mark(std::size_t step) {
+    for (std::vector<bool>* marks : {&rows_, &columns_, &inner_}) std::fill(marks->begin(), marks->end(), false);
+    for (std::size_t x = 0; x < picks_.size(); x += std::max<std::size_t>(1, step)) {
+      rows_[picks_[x].a.at.i] = columns_[picks_[x].b.at.j] = true;
+      inner_[picks_[x].b.at.i] = tile_width_ != 0;
+    }
+  }
+
+  /// Pairs in marked rows and columns.
+  [[nodiscard]] double num_meetings(const std::vector<Found>& of_a, const std::vector<Found>& of_b) const {
+    std::vector<std::uint32_t> in_column(nb_);
+    for (const Found& one : of_a) in_column[one.at.j] += rows_[one.at.i] ? 1 : 0;
+    double meetings = 0;
+    for (const Found& one : of_b) meetings += columns_[one.at.j] ? in_column[one.at.i] : 0;
+    return meetings;
+  }
+
   /// Each pair of a picked row with a block of a picked column. What was read together with a pick was read for
   /// certain. By the inner index: where many picks share a column, few of their rows meet one block of it.
   void count_pairs(const ByColumn& of_a, const Found& b, std::uint64_t a_stride, std::uint64_t b_stride) {
@@ -235,15 +253,6 @@ class PairPicks {
   std::vector<std::uint64_t> blocks_;  // [picks], other blocks of B in the same tile
 };
 
-/// As many picks as may be looked up: of the first ones' meetings follows how many that are.
-PairPicks pick_pairs(const SampledOperand& a, const SampledOperand& b, const std::vector<std::uint32_t>& b_blocks,
-                     double num_pairs, double most_meetings) {
-  PairPicks first(a, b, b_blocks, kFirstPicks, num_pairs);
-  const double meetings = std::max(1.0, first.num_meetings(a.records, b.records));
-  const double num = std::clamp(kFirstPicks * std::sqrt(most_meetings / meetings), 1.0, kMostPicks);
-  return PairPicks(a, b, b_blocks, num, num_pairs);
-}
-
 }  // namespace
 
 SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers,
@@ -281,8 +290,9 @@ plan::Statistics SampledProduct::with_shares(double c_blocks_each, double tiles_
 
 SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
   if (sampled_pairs_ == 0) return {statistics_, statistics_};
-  PairPicks picks = pick_pairs(a_, b_, b_blocks_, sampled_pairs_, kMostMeetings);
-  if (picks.size() == 0) return {statistics_, statistics_};
+  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_);
+  picks.limit(a_, b_, kMostMeetings);
+  if (picks.empty()) return {statistics_, statistics_};
   picks.count(a_.records, a_.stride, b_.records, b_.stride);
   const bool all = a_.stride == 1 && b_.stride == 1;
   return {.fewest = with_shares(picks.c_blocks_each(all), picks.tiles_each(all)),
@@ -291,8 +301,8 @@ SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
 
 plan::Statistics SampledProduct::count_c_blocks() const {
   if (sampled_pairs_ == 0) return statistics_;
-  PairPicks picks =
-      pick_pairs(a_, b_, b_blocks_, sampled_pairs_, kMostMeetings / static_cast<double>(a_.stride * b_.stride));
+  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_);
+  picks.limit(a_, b_, kMostMeetings / static_cast<double>(a_.stride * b_.stride));
   const auto all_a =
       find_records(all_of(a_), num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
   const auto all_b =
