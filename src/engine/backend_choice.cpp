@@ -58,7 +58,7 @@ std::uint64_t most_sampled(const plan::Limits& limits) {
 /// Decides on sampled pairs; on sampled C blocks, too, if it depends on their number; on those of all records if the
 /// sample leaves it open.
 plan::Execution decide_on_samples(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
-  constexpr double kWorthReading = 0.02;  // of the product, for reading both operands once more
+  constexpr double kWorthReading = 0.05;  // of the product, for reading both operands once more
   const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
   const SampledProduct sample(operands, num_threads, workers, most_sampled(limits));
   const plan::Statistics& s = sample.statistics();

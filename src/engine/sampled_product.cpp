@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cmath>
 #include <iterator>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -21,9 +20,9 @@ constexpr std::uint64_t kRunBytes = 4u << 10;       // records that are read tog
 constexpr std::uint64_t kLongRunBytes = 64u << 10;  // if all are read
 constexpr std::uint64_t kWholeBytes = 1u << 20;     // operands of no more than this are counted as a whole
 constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read
-constexpr double kFirstPicks = 128;                 // random pairs
-constexpr double kMostPicks = 16'384;               // if few of their rows and columns meet
-constexpr double kMostMeetings = 2e5;               // of the rows and columns of all picked pairs
+constexpr std::size_t kFewPicks = 128;              // random pairs
+constexpr double kMostPicks = 8'192;                // if few of their rows and columns meet
+constexpr double kMostMeetings = 5e4;               // of the rows and columns of all picked pairs
 constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, of a thread
 
 using Found = SampledRecord;
@@ -96,33 +95,19 @@ bool by_place(const Pick& x, const Pick& y) {
   return std::tie(x.b.at.j, x.a.at.i) < std::tie(y.b.at.j, y.a.at.i);
 }
 
-/// Records in order of their block columns. Shapes: begin [nb + 2], into records.
-struct ByColumn {
-  std::vector<Found> records;
-  std::vector<std::uint32_t> begin;
-
-  ByColumn(const std::vector<Found>& found, std::uint32_t nb) : records(found.size()), begin(std::size_t{nb} + 2) {
-    for (const Found& one : found) ++begin[std::size_t{one.at.j} + 2];
-    std::partial_sum(begin.begin(), begin.end(), begin.begin());
-    for (const Found& one : found) records[begin[std::size_t{one.at.j} + 1]++] = one;
-  }
-
-  [[nodiscard]] std::uint32_t num(std::uint32_t column) const { return begin[column + 1] - begin[column]; }
-};
-
 /// Random pairs, and what they share with others.
 class PairPicks {
  public:
-  /// Picks each pair of the sampled records with the same probability, about num_picks of them.
+  /// Picks each of num_pairs pairs of the sampled records with the same probability, about kMostPicks of them.
   PairPicks(const SampledOperand& a, const SampledOperand& b, const std::vector<std::uint32_t>& b_blocks,
-            double num_picks, double num_pairs)
+            double num_pairs)
       : nb_(a.source->header().blocks_per_side()),
         tile_width_(plan::sums_in_tiles(a.source->header().m) ? plan::tile_blocks(a.source->header().m) : 0),
         rows_(nb_),
         columns_(nb_),
         inner_(nb_) {
     const auto picks_of = [&](BlockIndex at) {
-      const double expected = b_blocks[at.j] * num_picks / num_pairs;
+      const double expected = b_blocks[at.j] * kMostPicks / num_pairs;
       return static_cast<std::uint32_t>(expected + static_cast<double>(mixed(at)) * 0x1p-64);
     };
     std::vector<Found> of_a;
@@ -148,59 +133,87 @@ class PairPicks {
       }
     }
     std::sort(picks_.begin(), picks_.end(), by_place);
-    pairs_.resize(picks_.size());
-    blocks_.resize(picks_.size());
-    for (const Pick& one : picks_) {
-      rows_[one.a.at.i] = columns_[one.b.at.j] = true;
-      inner_[one.b.at.i] = tile_width_ != 0;
-    }
+  }
+
+  /// Leaves as many picks as may be looked up: of some picks' meetings follows how many that are.
+  void limit(const SampledOperand& a, const SampledOperand& b, double most_meetings) {
+    mark((picks_.size() + kFewPicks - 1) / kFewPicks);
+    const auto all = static_cast<double>(picks_.size());
+    const double few = std::min(static_cast<double>(kFewPicks), all);
+    double meetings = 1;
+    visit_meetings(a.records, b.records, [&](const Found&, const Found&) { ++meetings; });
+    const double num = few * std::sqrt(most_meetings / meetings);
+    const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil(all / std::max(1.0, num))));
+    std::size_t left = 0;
+    for (std::size_t x = 0; x < picks_.size(); x += step) picks_[left++] = picks_[x];
+    picks_.resize(left);
+    mark(1);
+    pairs_.resize(left);
+    blocks_.resize(left);
   }
 
   /// Whether a record may meet a pick.
   [[nodiscard]] bool wants_of_a(BlockIndex at) const { return rows_[at.i]; }
   [[nodiscard]] bool wants_of_b(BlockIndex at) const { return columns_[at.j] || inner_[at.i]; }
 
-  /// Pairs in picked rows and columns.
-  [[nodiscard]] double num_meetings(const std::vector<Found>& of_a, const std::vector<Found>& of_b) const {
-    std::vector<std::uint32_t> in_column(nb_);
-    for (const Found& one : of_a) in_column[one.at.j] += rows_[one.at.i] ? 1 : 0;
-    double meetings = 0;
-    for (const Found& one : of_b) meetings += columns_[one.at.j] ? in_column[one.at.i] : 0;
-    return meetings;
-  }
+  [[nodiscard]] bool empty() const { return picks_.empty(); }
+
+  /// C blocks for each pair, and tiles of B that blocks of A meet: the mean over picks of what one of them brings.
+  [[nodiscard]] double c_blocks_each() const { return mean_share(pairs_); }
+  [[nodiscard]] double tiles_each() const { return mean_share(blocks_); }
+  /// The same from the mean of what picks share, with one more than was found, which stands for so many: a sample may
+  /// miss it.
+  [[nodiscard]] double least_c_blocks_each(std::uint64_t stands_for) const { return share_of_mean(pairs_, stands_for); }
+  [[nodiscard]] double least_tiles_each(std::uint64_t stands_for) const { return share_of_mean(blocks_, stands_for); }
 
   /// Counts what meets the picks among these records, one in `stride` each.
   void count(const std::vector<Found>& of_a, std::uint64_t a_stride, const std::vector<Found>& of_b,
              std::uint64_t b_stride) {
-    std::vector<Found> in_rows;
-    std::copy_if(of_a.begin(), of_a.end(), std::back_inserter(in_rows),
-                 [&](const Found& one) { return rows_[one.at.i]; });
-    const ByColumn by_column(in_rows, nb_);
+    visit_meetings(of_a, of_b, [&](const Found& a, const Found& b) { count_pair(a, b, a_stride, b_stride); });
     for (const Found& one : of_b) {
-      if (columns_[one.at.j]) count_pairs(by_column, one, a_stride, b_stride);
       if (inner_[one.at.i]) count_blocks(one, b_stride);
     }
   }
 
-  [[nodiscard]] std::size_t size() const { return picks_.size(); }
-
-  /// C blocks for each pair, and tiles of B that blocks of A meet.
-  /// Values: each = the mean over picks of what one of them brings; else from the mean of what they share.
-  [[nodiscard]] double c_blocks_each(bool each) const { return share_of(pairs_, each); }
-  [[nodiscard]] double tiles_each(bool each) const { return share_of(blocks_, each); }
-
  private:
-  /// Each pair of a picked row with a block of a picked column. What was read together with a pick was read for
-  /// certain. By the inner index: where many picks share a column, few of their rows meet one block of it.
-  void count_pairs(const ByColumn& of_a, const Found& b, std::uint64_t a_stride, std::uint64_t b_stride) {
-    for (std::uint32_t x = of_a.begin[b.at.i]; x != of_a.begin[b.at.i + 1]; ++x) {
-      const Found& a = of_a.records[x];
-      auto pick = std::lower_bound(picks_.begin(), picks_.end(), Pick{.a = a, .b = b}, by_place);
-      for (; pick != picks_.end() && pick->a.at.i == a.at.i && pick->b.at.j == b.at.j; ++pick) {
-        if (pick->a.at.j == b.at.i) continue;
-        const std::uint64_t stands_for = (a.run == pick->a.run ? 1 : a_stride) * (b.run == pick->b.run ? 1 : b_stride);
-        pairs_[static_cast<std::size_t>(pick - picks_.begin())] += stands_for;
+  /// Marks rows and columns of one pick in `step`.
+  void mark(std::size_t step) {
+    for (std::vector<bool>* marks : {&rows_, &columns_, &inner_}) std::fill(marks->begin(), marks->end(), false);
+    for (std::size_t x = 0; x < picks_.size(); x += std::max<std::size_t>(1, step)) {
+      rows_[picks_[x].a.at.i] = columns_[picks_[x].b.at.j] = true;
+      inner_[picks_[x].b.at.i] = tile_width_ != 0;
+    }
+  }
+
+  /// Calls visit(a, b) for the pairs in marked rows and columns.
+  template <class Visit>
+  void visit_meetings(const std::vector<Found>& of_a, const std::vector<Found>& of_b, const Visit& visit) const {
+    std::vector<Found> in_rows;  // by column
+    std::vector<bool> has_column(nb_);
+    for (const Found& one : of_a) {
+      if (!rows_[one.at.i]) continue;
+      in_rows.push_back(one);
+      has_column[one.at.j] = true;
+    }
+    const auto by_column = [](const Found& x, const Found& y) { return x.at.j < y.at.j; };
+    std::sort(in_rows.begin(), in_rows.end(), by_column);
+    for (const Found& b : of_b) {
+      if (!columns_[b.at.j] || !has_column[b.at.i]) continue;
+      const Found wanted{{0, b.at.i}, 0};
+      for (auto a = std::lower_bound(in_rows.begin(), in_rows.end(), wanted, by_column);
+           a != in_rows.end() && a->at.j == b.at.i; ++a) {
+        visit(*a, b);
       }
+    }
+  }
+
+  /// A pair of a picked row with a block of a picked column. What was read together with a pick was read for certain.
+  void count_pair(const Found& a, const Found& b, std::uint64_t a_stride, std::uint64_t b_stride) {
+    auto pick = std::lower_bound(picks_.begin(), picks_.end(), Pick{.a = a, .b = b}, by_place);
+    for (; pick != picks_.end() && pick->a.at.i == a.at.i && pick->b.at.j == b.at.j; ++pick) {
+      if (pick->a.at.j == b.at.i) continue;
+      const std::uint64_t stands_for = (a.run == pick->a.run ? 1 : a_stride) * (b.run == pick->b.run ? 1 : b_stride);
+      pairs_[static_cast<std::size_t>(pick - picks_.begin())] += stands_for;
     }
   }
 
@@ -215,14 +228,15 @@ class PairPicks {
     }
   }
 
-  static double share_of(const std::vector<std::uint64_t>& shared, bool each) {
+  static double mean_share(const std::vector<std::uint64_t>& shared) {
     double sum = 0;
-    for (const std::uint64_t others : shared) {
-      const double sharing = 1 + static_cast<double>(others);
-      sum += each ? 1 / sharing : sharing;
-    }
-    const auto num = static_cast<double>(shared.size());
-    return each ? sum / num : num / sum;
+    for (const std::uint64_t others : shared) sum += 1 / (1 + static_cast<double>(others));
+    return sum / static_cast<double>(shared.size());
+  }
+  static double share_of_mean(const std::vector<std::uint64_t>& shared, std::uint64_t missed) {
+    auto sum = static_cast<double>(missed);
+    for (const std::uint64_t others : shared) sum += 1 + static_cast<double>(others);
+    return static_cast<double>(shared.size()) / sum;
   }
 
   std::uint32_t nb_;
@@ -234,15 +248,6 @@ class PairPicks {
   std::vector<std::uint64_t> pairs_;   // [picks], other pairs of the same C block
   std::vector<std::uint64_t> blocks_;  // [picks], other blocks of B in the same tile
 };
-
-/// As many picks as may be looked up: of the first ones' meetings follows how many that are.
-PairPicks pick_pairs(const SampledOperand& a, const SampledOperand& b, const std::vector<std::uint32_t>& b_blocks,
-                     double num_pairs, double most_meetings) {
-  PairPicks first(a, b, b_blocks, kFirstPicks, num_pairs);
-  const double meetings = std::max(1.0, first.num_meetings(a.records, b.records));
-  const double num = std::clamp(kFirstPicks * std::sqrt(most_meetings / meetings), 1.0, kMostPicks);
-  return PairPicks(a, b, b_blocks, num, num_pairs);
-}
 
 }  // namespace
 
@@ -281,25 +286,27 @@ plan::Statistics SampledProduct::with_shares(double c_blocks_each, double tiles_
 
 SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
   if (sampled_pairs_ == 0) return {statistics_, statistics_};
-  PairPicks picks = pick_pairs(a_, b_, b_blocks_, sampled_pairs_, kMostMeetings);
-  if (picks.size() == 0) return {statistics_, statistics_};
+  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_);
+  picks.limit(a_, b_, kMostMeetings);
+  if (picks.empty()) return {statistics_, statistics_};
   picks.count(a_.records, a_.stride, b_.records, b_.stride);
-  const bool all = a_.stride == 1 && b_.stride == 1;
-  return {.fewest = with_shares(picks.c_blocks_each(all), picks.tiles_each(all)),
-          .most = with_shares(picks.c_blocks_each(true), picks.tiles_each(true))};
+  const plan::Statistics most = with_shares(picks.c_blocks_each(), picks.tiles_each());
+  if (a_.stride == 1 && b_.stride == 1) return {most, most};
+  return {.fewest = with_shares(picks.least_c_blocks_each(a_.stride * b_.stride), picks.least_tiles_each(b_.stride)),
+          .most = most};
 }
 
 plan::Statistics SampledProduct::count_c_blocks() const {
   if (sampled_pairs_ == 0) return statistics_;
-  PairPicks picks =
-      pick_pairs(a_, b_, b_blocks_, sampled_pairs_, kMostMeetings / static_cast<double>(a_.stride * b_.stride));
+  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_);
+  picks.limit(a_, b_, kMostMeetings / static_cast<double>(a_.stride * b_.stride));
   const auto all_a =
       find_records(all_of(a_), num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
   const auto all_b =
       find_records(all_of(b_), num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_b(at); });
   if (all_a.empty() || all_b.empty()) return statistics_;
   picks.count(all_a, 1, all_b, 1);
-  return with_shares(picks.c_blocks_each(true), picks.tiles_each(true));
+  return with_shares(picks.c_blocks_each(), picks.tiles_each());
 }
 
 }  // namespace spmm

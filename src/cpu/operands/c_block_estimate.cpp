@@ -1,6 +1,7 @@
 #include "cpu/operands/c_block_estimate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/run/cancellable.hpp"
@@ -15,17 +16,24 @@ constexpr std::uint64_t kMaxMarkedPairs = 1u << 15;  // of a row: its first ones
 constexpr std::uint64_t kMaxSortedPairs = 1u << 12;  // the same, where columns are too many for marks
 constexpr std::uint64_t kMaxMarkedColumns = 1u << 20;
 
-/// Finds what share of the first pairs of a row has a column of its own.
+/// Finds what share of the pairs of a row has a column of its own.
 class RowSampler {
  public:
   RowSampler(const PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side) : a_(a), b_(b) {
     if (blocks_per_side <= kMaxMarkedColumns) marks_.resize(blocks_per_side, 0);
   }
 
-  double blocks_per_pair(std::uint64_t row) {
+  /// From its first pairs. Where there are more, new columns become rarer as they did from the first half to all.
+  double blocks_per_pair(std::uint64_t row, std::uint64_t row_pairs) {
     list_columns(row);
     if (columns_.empty()) return 0;
-    return static_cast<double>(num_distinct()) / static_cast<double>(columns_.size());
+    const auto num = static_cast<double>(columns_.size());
+    const auto distinct = static_cast<double>(num_distinct());
+    const double rest = static_cast<double>(row_pairs) / num;
+    if (rest <= 1 || columns_.size() < 2) return distinct / num;
+    columns_.resize(columns_.size() / 2);
+    const double growth = std::log2(distinct / static_cast<double>(num_distinct()));
+    return distinct / num * std::pow(rest, std::clamp(growth, 0.0, 1.0) - 1);
   }
 
  private:
@@ -85,7 +93,7 @@ double estimate_c_blocks(const PackedOperand& a, const PackedOperand& b, std::sp
       before += row_pairs[r];
       std::uint64_t here = 0;  // samples that fall on this row
       while (taken < samples && taken * (total / samples) < before) ++taken, ++here;
-      if (here != 0) sum += static_cast<double>(here) * sampler.blocks_per_pair(r);
+      if (here != 0) sum += static_cast<double>(here) * sampler.blocks_per_pair(r, row_pairs[r]);
     }
   });
   return samples == 0 ? 0 : sum / static_cast<double>(samples) * static_cast<double>(total);

@@ -21,8 +21,9 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint64_t kGrain = 1u << 14;     // records per piece of parallel work
-constexpr std::uint64_t kPrefetchRecords = 8;  // records ahead that a gather fetches
+constexpr std::uint64_t kGrain = 1u << 14;        // records per piece of parallel work
+constexpr std::uint64_t kPackedGrain = 1u << 20;  // bytes of records that are packed as a piece
+constexpr std::uint64_t kPrefetchRecords = 8;     // records ahead that a gather fetches
 
 using Entries = AlignedArray<SortItem>;  // key = i, j; value = number of the record
 static_assert(sizeof(SortItem) == plan::kSortItemBytes);
@@ -160,14 +161,20 @@ void gather(const AlignedArray<std::byte>& raw, const Entries& entries, unsigned
   throw_duplicate_block(source, numbers[0], numbers[1], at);
 }
 
-/// The number of block rows that start before each piece of kGrain records, and of all. Shapes: returns [pieces + 1].
+/// Records per piece that is packed.
+std::uint64_t packed_grain(const MatrixHeader& header) {
+  return std::clamp<std::uint64_t>(kPackedGrain / input_record_bytes(header.m), 64, kGrain);
+}
+
+/// The number of block rows that start before each piece of `grain` records, and of all. Shapes: returns [pieces + 1].
 /// Errors: FormatError for the first position that occurs twice.
 std::vector<std::uint32_t> count_rows(const Source& source, const AlignedArray<std::byte>& raw, const ShortKeys& keys,
                                       const Run& run) {
+  const std::uint64_t grain = packed_grain(source.header());
   constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
-  std::vector<std::uint32_t> rows((keys.size() + kGrain - 1) / kGrain + 1, 0);
+  std::vector<std::uint32_t> rows((keys.size() + grain - 1) / grain + 1, 0);
   std::atomic<std::uint64_t> first_twice = kNone;
-  run.parallel_for(keys.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(keys.size(), grain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     std::uint32_t count = 0;
     keys.visit(begin, end, [&](std::uint64_t x, BlockIndex, bool starts_row, bool is_twice) {
@@ -177,7 +184,7 @@ std::vector<std::uint32_t> count_rows(const Source& source, const AlignedArray<s
       while (x < known && !first_twice.compare_exchange_weak(known, x)) {
       }
     });
-    rows[begin / kGrain + 1] = count;
+    rows[begin / grain + 1] = count;
   });
   if (first_twice != kNone) {
     keys.visit(first_twice, first_twice + 1,
@@ -218,6 +225,7 @@ PackedOperand build_from_short_keys(const Source& source, const AlignedArray<std
   const ShortKeys keys(source, std::move(heads), run);
   const std::vector<std::uint32_t> rows = count_rows(source, raw, keys, run);
   const std::uint64_t most_rows = std::min(header.num_blocks, header.blocks_per_side());
+  const std::uint64_t grain = packed_grain(header);
   PackedOperand out;
   out.rows = AlignedArray<std::uint32_t>(most_rows);
   out.row_ptr = AlignedArray<std::uint32_t>(most_rows + 1);
@@ -226,9 +234,9 @@ PackedOperand build_from_short_keys(const Source& source, const AlignedArray<std
   out.rows.truncate(rows.back());
   out.row_ptr.truncate(rows.back() + std::uint64_t{1});
   out.row_ptr[rows.back()] = header.num_blocks;
-  run.parallel_for(keys.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
+  run.parallel_for(keys.size(), grain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
-    fill_entries(raw, keys, begin, end, rows[begin / kGrain], packing, out).leave_in(out);
+    fill_entries(raw, keys, begin, end, rows[begin / grain], packing, out).leave_in(out);
   });
   return out;
 }

@@ -10,13 +10,13 @@ namespace {
 
 // Source: whole processes of 20 shapes (the suites S, P and course) on a machine with an H200 and 16 cores, each on
 // both backends; files in the page cache of ext4. Predicted / measured there: CUDA 0.90 to 1.26; CPU 0.95 to 1.09 where
-// it takes more than 60 ms with m from 4 on, down to 0.19 for shorter ones, far from where the choice turns; m = 1
-// 0.41.
-constexpr double kReadBytesPerS = 20e9;  // from the page cache, several threads
-constexpr double kReadBytesPerCoreS = 2.5e9;
-constexpr double kMappedBytesPerS = 11e9;  // a new file through mappings, 16 writers
-constexpr double kWriteBytesPerS = 3e9;    // by pwrite
-constexpr unsigned kMinMappedCores = 4;    // as io/files/file_sink.hpp
+// it takes more than 60 ms with m from 4 on. CPU stages fitted to 14 cases there with 1 to 16 threads.
+constexpr double kReadBytesPerS = 22e9;  // from the page cache, several threads
+constexpr double kReadBytesPerCoreS = 3.2e9;
+constexpr double kMappedBytesPerS =
+    10e9;                                // a new file through mappings, 16 writers, which share cores with the product
+constexpr double kWriteBytesPerS = 3e9;  // by pwrite
+constexpr unsigned kMinMappedCores = 4;  // as io/files/file_sink.hpp
 // An H200, 16 cores, S2, S3, S4 and S6 as processes with --parts 8, from the first slice to the last one.
 constexpr double kPartsBytesPerS = 22e9;
 constexpr std::uint32_t kMinWrittenParts = 4;  // as io/files/file_sink.hpp
@@ -44,7 +44,12 @@ constexpr double kBuildNsPerElement = 22;      // side 1: keys hold the elements
 constexpr double kBuildBytesPerS = 4e9;        // blocks packed, sides that are compiled for
 constexpr double kBuildLoopBytesPerS = 1.6e9;  // the same, any other side
 constexpr double kCoreWriteBytesPerS = 2.8e9;  // pages of a new file cleared and filled
-constexpr double kCpuStartS = 3e-3;            // a process whose product has one block: 2.5 to 3.4 ms of processor time
+constexpr double kBuiltPieceBytes = 1 << 20;   // records that one thread builds,
+constexpr double kBuiltPieceBlocks = 1 << 14;  // and their number, if that is less
+constexpr double kCpuStartS = 4e-3;            // a process whose product has one block: 2.5 to 3.4 ms of processor time
+constexpr double kThreadStartS = 0.2e-3;       // a thread started, woken for each stage and joined
+constexpr double kClearBytesPerS = 2.5e9;      // output buffers, cleared by the system at first use, of one thread
+constexpr double kLeaveBytesPerS = 25e9;       // operands given back at the end, by one thread
 constexpr double kSlabStartS = 30e-6;          // a product of two slabs: lists allocated, threads woken
 
 /// Stages that overlap: the slowest one, and what of it cannot be hidden.
@@ -66,7 +71,21 @@ double build_seconds(const Plan& plan, const Problem& p) {
   const double in = input_bytes(s.a) + input_bytes(s.b);
   const double packing = s.m() == 1 ? 0 : in / (s.m() <= kMaxCompiledSide ? kBuildBytesPerS : kBuildLoopBytesPerS);
   const double block_ns = s.m() == 1 ? kBuildNsPerElement : kBuildNsPerBlock;
-  return (static_cast<double>(s.num_blocks()) * block_ns / 1e9 + packing) / parallel_speed(plan.num_threads, limits);
+  const double most_pieces =
+      std::max(in / kBuiltPieceBytes, static_cast<double>(s.num_blocks()) / kBuiltPieceBlocks) / 2;
+  const double pieces = std::clamp(most_pieces, 1.0, static_cast<double>(plan.num_threads));
+  return (static_cast<double>(s.num_blocks()) * block_ns / 1e9 + packing) /
+         parallel_speed(static_cast<unsigned>(pieces), limits);
+}
+
+/// Seconds that a process spends on its threads and memory.
+double host_start_seconds(const Plan& plan, const Problem& p) {
+  const auto& [s, limits] = p;
+  const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
+  const double buffers = std::min(out, static_cast<double>(plan.num_buffers * plan.panel_bytes));
+  return kCpuStartS + (plan.num_threads - 1) * kThreadStartS +
+         buffers / kClearBytesPerS / parallel_speed(plan.num_threads, limits) +
+         (input_bytes(s.a) + input_bytes(s.b)) / kLeaveBytesPerS;
 }
 
 /// Seconds of a product on the CPU but for its start.
@@ -74,7 +93,8 @@ double cpu_seconds(const Plan& plan, const Problem& p, double in, double out) {
   const double kernel_s = plan.predicted_ms / 1e3;
   const double speed = parallel_speed(plan.num_threads, p.limits);
   // The threads that multiply and those that write share the cores.
-  const double writing = std::max(out / output_rate(p.limits) - kernel_s, out / kCoreWriteBytesPerS / speed);
+  const double hidden_s = p.limits.num_cores < kMinMappedCores ? kernel_s : 0;
+  const double writing = std::max(out / output_rate(p.limits) - hidden_s, out / kCoreWriteBytesPerS / speed);
   return read_seconds(in, p.limits) + build_seconds(plan, p) + kernel_s + (p.limits.discards_result ? 0 : writing);
 }
 
@@ -85,7 +105,7 @@ double input_bytes(const MatrixHeader& header) {
 }
 
 double read_seconds(double bytes, const Limits& limits) {
-  return bytes / std::min(kReadBytesPerS, limits.num_cores * kReadBytesPerCoreS);
+  return bytes / std::min(kReadBytesPerS, parallel_speed(limits.num_threads, limits) * kReadBytesPerCoreS);
 }
 
 double merge_seconds(double bytes) {
@@ -130,12 +150,12 @@ double product_seconds(const Plan& plan, const Problem& p, double kept_bytes) {
     return reading + overlapped(std::max(kernel_s, writing), std::min(kernel_s, writing)) +
            (num_devices - 1) * kSharingS;
   }
-  return kCpuStartS + cpu_seconds(plan, p, in, out);
+  return host_start_seconds(plan, p) + cpu_seconds(plan, p, in, out);
 }
 
 double slab_seconds(const Plan& plan, const Problem& p) {
   if (plan.backend == Backend::cuda) return product_seconds(plan, p);
-  return product_seconds(plan, p) - (kCpuStartS - kSlabStartS);
+  return product_seconds(plan, p) - host_start_seconds(plan, p) + kSlabStartS;
 }
 
 double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges) {
