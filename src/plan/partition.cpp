@@ -159,7 +159,7 @@ class SortedSlabs {
   SortedSlabs(const Problem& p, DecideSlab decide_slab)
       : p_(p), whole_(p.s), limits_(p.limits), decide_slab_(decide_slab) {
     constexpr std::uint64_t kLeastGroups = 1024;
-    constexpr std::uint64_t kLimitPerGroup = 512;
+    constexpr std::uint64_t kLimitPerGroup = 48;  // of which a group takes 4 bytes, and 16 if it is read alone
     const std::uint64_t most = std::max(kLeastGroups, limits_.host_bytes / kLimitPerGroup);
     num_groups_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(whole_.b.blocks_per_side(), most));
     const double rows = std::max(1.0, std::min<double>(whole_.a.num_blocks, whole_.a.blocks_per_side()));
@@ -193,14 +193,15 @@ class SortedSlabs {
  private:
   static constexpr double kNearlyFull = 1 - 1e-9;  // of a row
 
-  [[nodiscard]] Limits slab_limits(std::uint64_t b_blocks) const {
+  [[nodiscard]] Limits slab_limits(const SlabCaps& caps) const {
     Limits limits = limits_;
-    limits.host_bytes -= std::min(limits.host_bytes, sorted_list_bytes(num_groups_, b_blocks, limits.num_threads));
+    limits.host_bytes -= std::min(limits.host_bytes, sorted_list_bytes(num_groups_, caps, limits_));
     return limits;
   }
 
   [[nodiscard]] bool fits(std::uint64_t a_blocks, std::uint64_t b_blocks) const {
-    return !decide_slab_({expected(a_blocks, b_blocks), slab_limits(b_blocks)}).is_refused();
+    const SlabCaps caps{.a_blocks = a_blocks, .b_blocks = b_blocks};
+    return !decide_slab_({expected(a_blocks, b_blocks), slab_limits(caps)}).is_refused();
   }
 
   [[nodiscard]] Statistics expected(std::uint64_t a_blocks, std::uint64_t b_blocks) const {
@@ -248,7 +249,7 @@ class SortedSlabs {
     slabs.num_c_blocks = whole_.num_c_blocks / num_slabs;
     slabs.tile_pairs = whole_.tile_pairs / num_slabs;
     slabs.likely_c_blocks = whole_.likely_c_blocks / num_slabs;
-    const Limits limits = slab_limits(caps.b_blocks);
+    const Limits limits = slab_limits(caps);
     Execution e = decide_slab_({slabs, limits});
     if (e.is_refused()) return e;
     const double passed_over = parts > 1 ? needed(a_blocks) * parts * input_bytes(with_blocks(whole_.b, 1)) : 0;
@@ -293,13 +294,22 @@ class SortedSlabs {
 
 }  // namespace
 
-std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, std::uint64_t largest_b, unsigned num_threads) {
-  // Begin, mark, and range in a list that grows by doubling.
-  constexpr std::uint64_t kPerGroup =
-      2 * sizeof(std::uint32_t) + 2 * (2 * sizeof(std::uint32_t)) + sizeof(std::uint64_t);
-  constexpr std::uint64_t kReading = 256u << 10;
-  return num_row_groups * kPerGroup + largest_b * sizeof(std::uint32_t) + kNumBuckets * sizeof(std::uint64_t) +
-         (num_threads + std::uint64_t{1}) * kReading;
+std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, const SlabCaps& caps, const Limits& limits) {
+  const std::uint64_t groups = num_row_groups;
+  const std::uint64_t begins_and_marks = groups * sizeof(std::uint32_t) + groups / 8;
+  constexpr std::uint64_t kPerRange = 2 * sizeof(std::uint32_t) + sizeof(std::uint64_t);
+  const std::uint64_t ranges = std::min({groups / 2 + 1, caps.a_blocks, caps.b_blocks}) * kPerRange;
+  return begins_and_marks + ranges + caps.b_blocks * sizeof(std::uint32_t) +
+         num_column_ranges(limits.host_bytes) * sizeof(std::uint64_t) +
+         (limits.num_threads + std::uint64_t{1}) * sorted_read_bytes(limits.host_bytes);
+}
+
+std::uint64_t sorted_read_bytes(std::uint64_t limit_bytes) {
+  return std::clamp<std::uint64_t>(limit_bytes / 64, 16u << 10, 256u << 10);
+}
+
+std::uint32_t num_column_ranges(std::uint64_t limit_bytes) {
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(limit_bytes / 1024, 256, kNumBuckets));
 }
 
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b) {

@@ -18,9 +18,15 @@ Execution decide_slabs(const Problem& whole, DecideSlab decide_slab);
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 std::uint64_t needed_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 
-/// Host bytes beside two slabs that are read from a scratch file: tables of groups of B's block rows, read buffers, a
-/// list of B's records if a block row of A is multiplied by some columns of B.
-std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, std::uint64_t largest_b, unsigned num_threads);
+/// Host bytes beside two slabs that are read from a scratch file: tables of groups of B's block rows, ranges of records
+/// that are read for a slab, read buffers, counts of columns and a list of B's records if a block row of A is
+/// multiplied by some columns of B.
+std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, const SlabCaps& caps, const Limits& limits);
+
+/// Bytes of one read of sorted operands, and column ranges that are counted at once: a small part of the limit, as
+/// both would leave nothing to the slabs of small ones.
+std::uint64_t sorted_read_bytes(std::uint64_t limit_bytes);
+std::uint32_t num_column_ranges(std::uint64_t limit_bytes);
 
 /// Groups of block rows of B in which slabs of A find what they need: rows, unless their tables took more memory than
 /// lists of B's records.

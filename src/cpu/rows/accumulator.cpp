@@ -40,7 +40,8 @@ RowAccumulator::RowAccumulator(const PackedOperand& a, const PackedOperand& b, c
       shape_(shape),
       least_pairs_(kernel.least_pairs * blocks_per_side) {
   if (!kernel_) return;
-  const std::uint64_t most = kernel_.sums_bytes / sizeof(std::uint32_t) / kernel_.sum_elements;
+  const std::uint64_t most =
+      std::min(kernel_.sums_bytes / sizeof(std::uint32_t), space.sums.size()) / kernel_.sum_elements;
   chunk_columns_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, blocks_per_side));
   const std::uint64_t elements = std::uint64_t{chunk_columns_} * kernel_.sum_elements;
   sums_ = space.sums.first(elements);

@@ -24,7 +24,7 @@ class RowAccumulator {
  public:
   /// Memory that the caller has for other rows.
   struct Space {
-    std::span<std::uint32_t> sums;     ///< aligned to a cache line, kMaxSumsBytes at least
+    std::span<std::uint32_t> sums;     ///< aligned to a cache line, as many of kMaxSumsBytes as there is room for
     std::span<std::uint32_t> cursors;  ///< for each block of a row of A
   };
 

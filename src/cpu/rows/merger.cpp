@@ -16,7 +16,6 @@ namespace spmm::cpu {
 namespace {
 
 using plan::counts_columns;
-constexpr std::uint32_t kMaxPairs = plan::kMaxListedPairs;
 constexpr std::uint32_t kMaxMultiplyAdds =
     1u << 28;                                // of one list: 0.2 s by the portable kernel, then a cancelled run ends
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
@@ -25,8 +24,19 @@ constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
 constexpr std::uint32_t kMergedAhead = 4;         // whose columns are fetched
 constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
-std::uint32_t max_list_pairs(std::uint32_t m) {
-  return std::min(kMaxPairs, kMaxMultiplyAdds / (m * m * m));
+/// Entries of each list.
+std::uint32_t list_size(const RowProduct& product) {
+  return plan::listed_pairs(product.b.cols.size());
+}
+
+std::uint32_t max_list_pairs(const RowProduct& product) {
+  const std::uint32_t m = product.operands.shape.m;
+  return std::min(list_size(product), kMaxMultiplyAdds / (m * m * m));
+}
+
+/// Of the accumulator, in the list of pairs.
+std::uint64_t sums_bytes(const RowProduct& product) {
+  return std::min<std::uint64_t>(kMaxSumsBytes, list_size(product) * sizeof(PairRef));
 }
 
 }  // namespace
@@ -35,17 +45,17 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
     : product_(product),
       run_(run),
       operands_(product.operands),
-      max_pairs_(max_list_pairs(product.operands.shape.m)),
-      segments_(kMaxPairs),
-      pairs_(kMaxPairs + kPairsAhead),
-      c_blocks_(kMaxPairs + kCBlocksAhead),
-      cursors_(kMaxPairs),
-      accumulator_(product.a, product.b, product.operands.shape, product.arithmetic, product.accumulator,
-                   product.blocks_per_side,
-                   {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), kMaxSumsBytes / sizeof(std::uint32_t)},
-                    .cursors = {cursors_.data(), cursors_.size()}},
-                   run) {
-  static_assert(kMaxSumsBytes <= kMaxPairs * sizeof(PairRef));
+      max_pairs_(max_list_pairs(product)),
+      segments_(list_size(product)),
+      pairs_(list_size(product) + kPairsAhead),
+      c_blocks_(list_size(product) + kCBlocksAhead),
+      cursors_(list_size(product)),
+      accumulator_(
+          product.a, product.b, product.operands.shape, product.arithmetic, product.accumulator,
+          product.blocks_per_side,
+          {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), sums_bytes(product) / sizeof(std::uint32_t)},
+           .cursors = {cursors_.data(), cursors_.size()}},
+          run) {
   static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
   if (counts_columns(product.blocks_per_side)) {
     position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
@@ -55,8 +65,8 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
     std::fill(marks_.begin(), marks_.end(), 0);
     std::fill(summary_.begin(), summary_.end(), 0);
   } else {
-    keyed_ = AlignedArray<SortItem>(kMaxPairs);
-    scratch_ = AlignedArray<SortItem>(kMaxPairs);
+    keyed_ = AlignedArray<SortItem>(list_size(product));
+    scratch_ = AlignedArray<SortItem>(list_size(product));
   }
 }
 

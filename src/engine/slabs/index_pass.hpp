@@ -25,17 +25,17 @@ inline constexpr std::uint64_t kReadBytes = 256u << 10;
 }
 
 /// Calls visit(record, block index) for all records, from several threads.
-/// Memory: kReadBytes per thread. Errors: FormatError for the first record whose index is out of range; Interrupted;
+/// Memory: `read_bytes` per thread. Errors: FormatError for the first record whose index is out of range; Interrupted;
 /// what the source throws.
 template <class Visit>
-void for_indices(const Source& source, const Run& run, const Visit& visit) {
+void for_indices(const Source& source, const Run& run, const Visit& visit, std::uint64_t read_bytes = kReadBytes) {
   constexpr std::uint64_t kReadsPerPiece = 16;  // one buffer serves that many
   constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
   const auto timing = run.clock.scope(Stage::read);
   const MatrixHeader& header = source.header();
   const std::uint64_t nb = header.blocks_per_side();
   const std::uint64_t bytes = input_record_bytes(header.m);
-  const std::uint64_t most = std::max<std::uint64_t>(1, kReadBytes / bytes);  // records of one read
+  const std::uint64_t most = std::max<std::uint64_t>(1, read_bytes / bytes);  // records of one read
   std::atomic<std::uint64_t> first_bad = kNone;
   run.parallel_for(header.num_blocks, most * kReadsPerPiece, [&](std::uint64_t begin, std::uint64_t end) {
     const AlignedArray<std::byte> raw(std::min(most, end - begin) * bytes);

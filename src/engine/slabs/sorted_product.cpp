@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -71,10 +72,10 @@ class SlabSink : public Sink {
 /// Reads the indices of a sorted matrix from one record on, and may go back.
 class IndexReader {
  public:
-  explicit IndexReader(const SortedMatrix& matrix)
+  IndexReader(const SortedMatrix& matrix, std::uint64_t read_bytes)
       : matrix_(matrix),
         record_bytes_(input_record_bytes(matrix.header().m)),
-        raw_(std::max<std::uint64_t>(1, kReadBytes / record_bytes_) * record_bytes_) {}
+        raw_(std::max<std::uint64_t>(1, read_bytes / record_bytes_) * record_bytes_) {}
 
   BlockIndex at(std::uint32_t record) {
     if (record < first_ || record >= end_) {
@@ -97,55 +98,68 @@ class IndexReader {
 /// Where the records of each group of block rows of B begin, and which groups a slab needs.
 class RowGroups {
  public:
-  RowGroups(const Source& b, std::uint32_t num_groups, const Run& run)
-      : nb_(b.header().blocks_per_side()), begins_(num_groups + std::uint64_t{1}), marks_(num_groups) {
+  RowGroups(const Source& b, std::uint32_t num_groups, std::uint64_t read_bytes, const Run& run)
+      : nb_(b.header().blocks_per_side()),
+        num_groups_(num_groups),
+        begins_(num_groups + std::uint64_t{1}),
+        marks_((num_groups + std::uint64_t{63}) / 64) {
     std::fill(begins_.begin(), begins_.end(), 0);
-    std::fill(marks_.begin(), marks_.end(), 0);
-    for_indices(b, run, [&](std::uint64_t, BlockIndex at) {
+    const auto count = [&](std::uint64_t, BlockIndex at) {
       std::atomic_ref(begins_[group_of(at.i) + std::uint64_t{1}]).fetch_add(1, std::memory_order_relaxed);
-    });
+    };
+    for_indices(b, run, count, read_bytes);
     std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
   }
 
   /// Forgets all marks.
-  void restart() {
-    if (++mark_ == 0) {
-      std::fill(marks_.begin(), marks_.end(), 0);
-      mark_ = 1;
-    }
-  }
+  void restart() { std::fill(marks_.begin(), marks_.end(), 0); }
 
   /// Marks the group of a block row; returns the records that this adds.
   std::uint32_t add(std::uint32_t row) {
     const std::uint32_t group = group_of(row);
-    if (marks_[group] == mark_) return 0;
-    marks_[group] = mark_;
+    const std::uint64_t bit = std::uint64_t{1} << group % 64;
+    if ((marks_[group / 64] & bit) != 0) return 0;
+    marks_[group / 64] |= bit;
     return begins_[group + std::uint64_t{1}] - begins_[group];
   }
 
   /// The records of all marked groups; neighbours are joined.
   [[nodiscard]] std::vector<RecordRange> marked() const {
+    std::size_t num_ranges = 0;
+    for_marked([&](RecordRange, bool is_apart) { num_ranges += is_apart ? 1 : 0; });
     std::vector<RecordRange> ranges;
-    for (std::uint64_t g = 0; g < marks_.size(); ++g) {
-      if (marks_[g] != mark_ || begins_[g] == begins_[g + 1]) continue;
-      if (!ranges.empty() && ranges.back().end == begins_[g]) {
-        ranges.back().end = begins_[g + 1];
-      } else {
-        ranges.push_back({.begin = begins_[g], .end = begins_[g + 1]});
-      }
-    }
+    ranges.reserve(num_ranges);
+    for_marked([&](RecordRange group, bool is_apart) {
+      if (is_apart) ranges.push_back(group);
+      ranges.back().end = group.end;
+    });
     return ranges;
   }
 
  private:
   [[nodiscard]] std::uint32_t group_of(std::uint32_t row) const {
-    return static_cast<std::uint32_t>(row * std::uint64_t{marks_.size()} / nb_);
+    return static_cast<std::uint32_t>(row * num_groups_ / nb_);
+  }
+
+  /// Calls visit(records, whether they begin behind others that are not marked) for all marked groups with records.
+  template <class Visit>
+  void for_marked(const Visit& visit) const {
+    std::uint64_t end = ~std::uint64_t{0};  // of the group before
+    for (std::uint64_t word = 0; word < marks_.size(); ++word) {
+      for (std::uint64_t left = marks_[word]; left != 0; left &= left - 1) {
+        const std::uint64_t g = word * 64 + static_cast<unsigned>(std::countr_zero(left));
+        const RecordRange group{.begin = begins_[g], .end = begins_[g + 1]};
+        if (group.begin == group.end) continue;
+        visit(group, group.begin != end);
+        end = group.end;
+      }
+    }
   }
 
   std::uint64_t nb_;
+  std::uint64_t num_groups_;
   AlignedArray<std::uint32_t> begins_;  // [groups + 1]
-  AlignedArray<std::uint32_t> marks_;   // [groups] mark_: needed
-  std::uint32_t mark_ = 0;
+  AlignedArray<std::uint64_t> marks_;   // [groups / 64] a bit for each: needed
 };
 
 /// Records of A, whole block rows, and the records of B in the groups that they need.
@@ -161,8 +175,9 @@ class SortedProduct {
                 const plan::Execution& execution)
       : a_(operands.a()),
         b_(operands.b()),
-        groups_(all_records(b_), execution.num_row_groups, run),
-        indices_(a_),
+        read_bytes_(plan::sorted_read_bytes(execution.host_limit_bytes)),
+        groups_(all_records(b_), execution.num_row_groups, read_bytes_, run),
+        indices_(a_, read_bytes_),
         sink_(sink),
         multiply_at_once_(multiply_at_once),
         run_(run),
@@ -219,35 +234,58 @@ class SortedProduct {
       return multiply_ranges({a, b});
     }
     if (a.header().num_blocks > execution_.row_caps.a_blocks) throw_row_too_long();
-    multiply_row(a, b);
+    std::uint32_t num_parts = 0;
+    multiply_columns(a, b, {.begin = 0, .end = b.header().blocks_per_side()}, num_parts);
+    most_parts_ = std::max(most_parts_, num_parts);
   }
 
-  /// One block row of A by some columns of B after the other, which is the order of its result.
-  void multiply_row(const Source& a, const RangesSource& b) {
-    const std::uint64_t nb = b.header().blocks_per_side();
-    const auto bucket_of = [&](std::uint32_t column) { return std::uint64_t{column} * kNumBuckets / nb; };
-    std::vector<std::uint64_t> counts(kNumBuckets, 0);
-    for_indices(b, run_, [&](std::uint64_t, BlockIndex at) {
-      std::atomic_ref(counts[bucket_of(at.j)]).fetch_add(1, std::memory_order_relaxed);
-    });
+  struct Columns {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+
+  /// One block row of A by some columns of B after the other, which is the order of its result. Columns are counted in
+  /// ranges; a range that does not fit is counted again, in smaller ones.
+  void multiply_columns(const Source& a, const RangesSource& b, Columns all, std::uint32_t& num_parts) {
+    const std::uint64_t num_columns = all.end - all.begin;
+    const std::uint64_t num_ranges =
+        std::min<std::uint64_t>(num_columns, plan::num_column_ranges(execution_.host_limit_bytes));
+    const std::uint64_t of_range = (num_columns + num_ranges - 1) / num_ranges;
+    std::vector<std::uint64_t> counts(num_ranges, 0);
+    const auto count_column = [&](std::uint64_t, BlockIndex at) {
+      if (at.j < all.begin || at.j >= all.end) return;
+      std::atomic_ref(counts[(at.j - all.begin) / of_range]).fetch_add(1, std::memory_order_relaxed);
+    };
+    for_indices(b, run_, count_column, read_bytes_);
     const std::uint64_t most = execution_.row_caps.b_blocks;
-    std::uint32_t num_parts = 0;
-    for (std::uint32_t begin = 0, end = 0; begin < kNumBuckets; begin = end) {
+    for (std::uint64_t begin = 0, end = 0; begin < num_ranges; begin = end) {
       std::uint64_t count = 0;
-      for (end = begin; end < kNumBuckets && (end == begin || count + counts[end] <= most); ++end) count += counts[end];
-      if (count > most) throw_row_too_long();
+      for (end = begin; end < num_ranges && (end == begin || count + counts[end] <= most); ++end) count += counts[end];
       if (count == 0) continue;
-      AlignedArray<std::uint32_t> records(count);
-      std::atomic<std::uint64_t> num_found = 0;
-      for_indices(b, run_, [&](std::uint64_t record, BlockIndex at) {
-        if (bucket_of(at.j) < begin || bucket_of(at.j) >= end) return;
-        records[num_found.fetch_add(1, std::memory_order_relaxed)] = static_cast<std::uint32_t>(record);
-      });
-      std::sort(records.begin(), records.end());
-      multiply_ranges({a, SlabSource(b, std::move(records), run_)});
-      ++num_parts;
+      const Columns columns{.begin = all.begin + begin * of_range,
+                            .end = std::min(all.end, all.begin + end * of_range)};
+      if (count <= most) {
+        multiply_ranges({a, SlabSource(b, records_of(b, columns, count), run_, read_bytes_)});
+        ++num_parts;
+      } else if (of_range > 1) {
+        multiply_columns(a, b, columns, num_parts);
+      } else {
+        throw_row_too_long();
+      }
     }
-    most_parts_ = std::max(most_parts_, num_parts);
+  }
+
+  /// The records of B in some columns, of which there are `count`.
+  AlignedArray<std::uint32_t> records_of(const RangesSource& b, Columns columns, std::uint64_t count) const {
+    AlignedArray<std::uint32_t> records(count);
+    std::atomic<std::uint64_t> num_found = 0;
+    const auto pick = [&](std::uint64_t record, BlockIndex at) {
+      if (at.j < columns.begin || at.j >= columns.end) return;
+      records[num_found.fetch_add(1, std::memory_order_relaxed)] = static_cast<std::uint32_t>(record);
+    };
+    for_indices(b, run_, pick, read_bytes_);
+    std::sort(records.begin(), records.end());
+    return records;
   }
 
   void multiply_ranges(const Inputs& inputs) {
@@ -264,6 +302,7 @@ class SortedProduct {
 
   const SortedMatrix& a_;
   const SortedMatrix& b_;
+  std::uint64_t read_bytes_;
   RowGroups groups_;
   IndexReader indices_;
   Sink& sink_;

@@ -11,18 +11,21 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/run/run.hpp"
 #include "engine/slabs/cut.hpp"
+#include "engine/slabs/index_pass.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::slabs {
 
-/// The records of one slab, as a source of its own. Memory: 4 bytes per record; while it reads, kReadBytes per thread.
+/// The records of one slab, as a source of its own. Memory: 4 bytes per record; while it reads, `read_bytes` per
+/// thread.
 class SlabSource : public Source {
  public:
   /// Errors: FormatError where `buckets` are of another reading than `slab` and the file has changed in between;
   /// Interrupted. So do reads, whose few records may be spread over the whole matrix.
   SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& buckets, const Slab& slab, const Run& run);
   /// Values: records ascending.
-  SlabSource(const Source& whole, AlignedArray<std::uint32_t> records, const Run& run);
+  SlabSource(const Source& whole, AlignedArray<std::uint32_t> records, const Run& run,
+             std::uint64_t read_bytes = kReadBytes);
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return whole_.name(); }
@@ -40,6 +43,7 @@ class SlabSource : public Source {
 
   const Source& whole_;
   const Run& run_;
+  std::uint64_t read_bytes_;
   MatrixHeader header_;
   AlignedArray<std::uint32_t> records_;  // ascending
 };

@@ -22,14 +22,15 @@ std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b) {
 }
 
 /// Lists of one worker, and twice the sums of a C block that has more pairs than a list holds.
-std::uint64_t row_merger_bytes(const MatrixHeader& a) {
+std::uint64_t row_merger_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  const std::uint64_t pairs = listed_pairs(b.num_blocks);
   const std::uint64_t nb = a.blocks_per_side();
   const std::uint64_t words = mark_words(nb);
   const std::uint64_t ordering = counts_columns(a.blocks_per_side())  // counters, a bit per column, a bit per word
                                      ? nb * sizeof(std::uint32_t) + (words + mark_words(words)) * sizeof(std::uint64_t)
-                                     : 2 * kSortItemBytes * kMaxListedPairs;
+                                     : 2 * kSortItemBytes * pairs;
   constexpr std::uint64_t kPadding = 4096;  // entries past the end of lists
-  return kMaxListedPairs * kMergeEntryBytes + ordering + kPadding + 2 * output_record_bytes(a.m);
+  return pairs * kMergeEntryBytes + ordering + kPadding + 2 * output_record_bytes(a.m);
 }
 
 /// Where the tiles of each row of B begin.
@@ -110,7 +111,7 @@ HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa)
   const std::uint64_t row_sums = a.num_blocks * sizeof(std::uint32_t) * shape.rows;
   return {.preparing = preparing_bytes(a, b, shape),
           .resident = prepared_bytes(a, b, shape) + bounds + row_sums,
-          .per_thread = row_merger_bytes(a)};
+          .per_thread = row_merger_bytes(a, b)};
 }
 
 HostBytes dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa) {

@@ -110,6 +110,11 @@ constexpr std::uint64_t mark_words(std::uint64_t num_bits) {
 /// row-merge: pairs of one list, 512 kB, half of a usual second-level cache; and whether each block column has a
 /// counter of its own (else pairs are sorted).
 inline constexpr std::uint32_t kMaxListedPairs = 1u << 16;
+/// Pairs of one list if B has so many blocks: no row of C has more pairs. Small slabs need no long lists.
+constexpr std::uint32_t listed_pairs(std::uint64_t b_blocks) {
+  constexpr std::uint64_t kLeast = 4096;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(b_blocks, kLeast, kMaxListedPairs));
+}
 constexpr bool counts_columns(std::uint32_t blocks_per_side) {
   constexpr std::uint32_t kMaxCounters = 1u << 20;
   return blocks_per_side <= kMaxCounters;

@@ -110,7 +110,7 @@ TEST_CASE("every limit gives the same bytes through a scratch file") {
   const SortedOperands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
                                 test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
   unsigned num_sorted = 0;
-  for (std::uint64_t limit = 12'000'000; limit > 4'100'000; limit -= limit / 9) {
+  for (std::uint64_t limit = 12'000'000; limit > 800'000; limit -= limit / 7) {
     INFO("limit " << limit);
     const Report report = operands.check(within(limit, 1 + static_cast<unsigned>(limit % 3)));
     num_sorted += report.plan.scratch_bytes != 0 ? 1 : 0;
@@ -125,7 +125,7 @@ TEST_CASE("a block row that meets all of B comes alone, some columns after the o
   for (std::uint32_t x = 0; x < 4096; ++x) a.index.push_back({.i = 2000, .j = x});
   a.values.resize(a.index.size() * 64, 3);
   const SortedOperands operands(a, test::random_matrix(8 * 4096, 8, 30'000, 300, 2));
-  const Report report = operands.check(within(5'000'000));
+  const Report report = operands.check(within(2'400'000));
   REQUIRE(report.plan.scratch_bytes != 0);
   CHECK(report.plan.num_a_slabs > 2);
   CHECK(report.plan.num_b_slabs > 1);
@@ -236,7 +236,7 @@ TEST_CASE("a disk that is full while the operands are sorted: slabs are read fro
     errno = ENOSPC;
     return -1;
   };
-  const Report report = operands.check(within(4'900'000));
+  const Report report = operands.check(within(2'400'000));
   CHECK(num_writes > 2);
   CHECK(report.plan.scratch_bytes == 0);
   CHECK(report.plan.why_no_scratch.find("No space left on device") != std::string::npos);
@@ -273,7 +273,7 @@ TEST_CASE("a file that is both operands is sorted once, and transposed ones as t
     Options options = within(0);
     options.transpose_a = transposed;
     multiply(folder.file("a"), folder.file("a"), folder.file("c"), options);
-    options.memory_limit_bytes = 4'900'000;
+    options.memory_limit_bytes = 2'400'000;
     const Report report = multiply(folder.file("a"), folder.file("a"), folder.file("d"), options);
     CHECK(report.plan.scratch_bytes != 0);
     CHECK((bytes_of_file(folder.file("c")) == bytes_of_file(folder.file("d"))));
@@ -298,7 +298,7 @@ TEST_CASE("invalid records give the message of a product at once through a scrat
       const std::string b = folder.file(is_a ? "good" : bad);
       const std::string message = message_of(a, b, within(0));
       CHECK(message.find("25000") != std::string::npos);
-      CHECK(message_of(a, b, within(4'900'000)) == message);
+      CHECK(message_of(a, b, within(2'400'000)) == message);
     }
   }
 }
@@ -325,10 +325,10 @@ TEST_CASE("without a folder on a disk the slabs are read from the operands, and 
   const char* const set = std::getenv("TMPDIR");
   const std::string before = set == nullptr ? "" : set;
   setenv("TMPDIR", shared.c_str(), 1);
-  const Report none = multiply(operands.file("a"), operands.file("b"), "/dev/null", within(4'900'000));
+  const Report none = multiply(operands.file("a"), operands.file("b"), "/dev/null", within(2'400'000));
   setenv("TMPDIR", "/nowhere", 1);
-  const Report nowhere = multiply(operands.file("a"), operands.file("b"), "/dev/null", within(4'900'000));
-  const Report beside = operands.check(within(4'900'000));  // in the output's folder
+  const Report nowhere = multiply(operands.file("a"), operands.file("b"), "/dev/null", within(2'400'000));
+  const Report beside = operands.check(within(2'400'000));  // in the output's folder
   set == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", before.c_str(), 1);
   CHECK(none.plan.scratch_bytes == 0);
   CHECK(none.plan.why_no_scratch.find("/dev/shm: is in memory") != std::string::npos);

@@ -145,12 +145,12 @@ TEST_CASE("transposed operands out of core: slabs of A, the rows of B that they 
   const Files files(a, b);
   bool cut_a = false;
   bool cut_b = false;
-  for (const std::uint64_t limit : {std::uint64_t{2'600'000}, std::uint64_t{1'500'000}}) {
+  for (const std::uint64_t limit : {std::uint64_t{2'600'000}, std::uint64_t{150'000}}) {
     EngineOptions limited;
     limited.num_threads = 2;
     limited.memory_limit_bytes = limit;
     Engine engine(limited);
-    ProductOptions options = transposing(true, true, "reference");  // the others need 2 MB beside the operands
+    ProductOptions options = transposing(true, true, "reference");  // the others need more beside the operands
     options.verify_blocks = 10;
     const Report report = engine.multiply(files.path("a.bin"), files.path("b.bin"), files.path("c.bin"), options);
     INFO(limit << " bytes: " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs");
