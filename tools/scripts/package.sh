@@ -2,7 +2,8 @@
 # Makes the packages of the last commit, without the changes since then: package.sh [FOLDER] [CMAKE_OPTION...]
 # FOLDER (build-packages/out if not given) gets the packages of Debian, an archive, the sources, the wheel if python3 has build and
 # auditwheel, and SHA256SUMS. Built for the CPU; with -D SPMM_CUDA=ON for GPUs, too (CUDA's runtime is inside, the wheel is spmm-cuda).
-# The same commit gives the same bytes.
+# The same commit gives the same bytes; for GPUs in the same folder, since nvcc puts a number of a source's path into names of GPU code.
+# Its objects also name a temporary file, which strip removes.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -25,7 +26,10 @@ git -C "$root" archive --format=tar --prefix="spmm-$version/" HEAD | gzip -9n >"
 mkdir -p "$build/spmm"
 tar -xzf "$sources" -C "$build/spmm" --strip-components=1
 launcher=()
-if command -v ccache >/dev/null; then launcher=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache -D CMAKE_CUDA_COMPILER_LAUNCHER=ccache); fi
+if command -v ccache >/dev/null; then
+  # Of GPU code nothing that was compiled in another folder.
+  launcher=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache "-DCMAKE_CUDA_COMPILER_LAUNCHER=env;CCACHE_BASEDIR=;ccache")
+fi
 cmake -S "$build/spmm" -B "$build/spmm/build" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
   -D SPMM_MPI=OFF -D SPMM_OPENBLAS=OFF -D SPMM_BUILD_TESTS=OFF "${launcher[@]}" "${options[@]}" >"$build/package.log"
 cmake --build "$build/spmm/build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >>"$build/package.log"
