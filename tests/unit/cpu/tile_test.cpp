@@ -126,6 +126,27 @@ TEST_CASE("cpu: C blocks are estimated from rows, whatever their lengths") {
   }
 }
 
+TEST_CASE("cpu: C blocks of a row are estimated beyond the pairs that are looked at") {
+  // One row of A meets 512 rows of B, each with 256 of 4,096 columns at random: 131,072 pairs, 32,768 of them seen.
+  constexpr std::uint32_t kSide = 4096;
+  BlockMatrix a{.n = kSide, .m = 1, .index = {}, .values = {}};
+  BlockMatrix b = a;
+  std::mt19937 random(1);
+  std::set<std::uint32_t> met;
+  for (std::uint32_t t = 0; t < 512; ++t) {
+    a.index.push_back({.i = 7, .j = t});
+    std::set<std::uint32_t> columns;
+    while (columns.size() < 256) columns.insert(static_cast<std::uint32_t>(random() % kSide));
+    for (const std::uint32_t j : columns) b.index.push_back({.i = t, .j = j});
+    met.insert(columns.begin(), columns.end());
+  }
+  a.values.assign(a.index.size(), 1);
+  b.values.assign(b.index.size(), 1);
+  const double estimate = prepared(a, b).likely_c_blocks;  // the first pairs alone tell of 16,384
+  CHECK(estimate < 1.4 * static_cast<double>(met.size()));
+  CHECK(estimate > static_cast<double>(met.size()) / 1.4);
+}
+
 TEST_CASE("cpu: sums of small blocks on both sides of 2^32") {
   for (const std::uint32_t m : {1u, 2u, 3u}) {
     for (const auto& [a_value, b_value] : {std::pair{65'535u, 65'535u},

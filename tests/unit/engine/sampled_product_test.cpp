@@ -188,6 +188,26 @@ TEST_CASE("C blocks are within 1.4 of the exact number for every pattern, in any
   }
 }
 
+TEST_CASE("of one record in many there are two ends, with the number of C blocks between them") {
+  Workers workers;
+  for (const Pattern& pattern : patterns()) {
+    INFO(pattern.name);
+    const Cells a(pattern.nb, 4, pattern.a, 5);
+    const Cells b(pattern.nb, 4, pattern.b, 6);
+    const Counted exact = counted(a, b);
+    const ProductOperands operands(a, b);
+    const SampledProduct sample(operands, 3, workers, a.cells().size() / 10);
+    CHECK(sample.statistics().num_pairs == Approx(exact.pairs).epsilon(0.5));
+    const SampledProduct::CBlocks ends = sample.sample_c_blocks();
+    CHECK(ends.fewest.num_c_blocks < 1.4 * exact.c_blocks);
+    CHECK(ends.most.num_c_blocks > exact.c_blocks / 1.4);
+    CHECK(ends.fewest.num_c_blocks <= ends.most.num_c_blocks);
+    const double counted_again = sample.count_c_blocks().num_c_blocks;
+    CHECK(counted_again < 2 * exact.c_blocks);
+    CHECK(counted_again > exact.c_blocks / 2);
+  }
+}
+
 TEST_CASE("tiles of B are estimated with the C blocks") {
   Workers workers;
   const std::uint32_t nb = 8 * 3'000;
