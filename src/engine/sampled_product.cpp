@@ -21,7 +21,8 @@ constexpr std::uint64_t kLongRunBytes = 64u << 10;  // if all are read
 constexpr std::uint64_t kWholeBytes = 1u << 20;     // operands of no more than this are counted as a whole
 constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read
 constexpr std::size_t kFewPicks = 128;              // random pairs
-constexpr double kMostPicks = 8'192;                // if few of their rows and columns meet
+constexpr double kMostPicks = 2'048;                // if few of their rows and columns meet
+constexpr double kCountedPicks = 512;               // if all records are looked at: a mean within 5 %
 constexpr double kMostMeetings = 5e4;               // of the rows and columns of all picked pairs
 constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, of a thread
 
@@ -98,16 +99,16 @@ bool by_place(const Pick& x, const Pick& y) {
 /// Random pairs, and what they share with others.
 class PairPicks {
  public:
-  /// Picks each of num_pairs pairs of the sampled records with the same probability, about kMostPicks of them.
+  /// Picks each of num_pairs pairs of the sampled records with the same probability, about num_picks of them.
   PairPicks(const SampledOperand& a, const SampledOperand& b, const std::vector<std::uint32_t>& b_blocks,
-            double num_pairs)
+            double num_pairs, double num_picks)
       : nb_(a.source->header().blocks_per_side()),
         tile_width_(plan::sums_in_tiles(a.source->header().m) ? plan::tile_blocks(a.source->header().m) : 0),
         rows_(nb_),
         columns_(nb_),
         inner_(nb_) {
     const auto picks_of = [&](BlockIndex at) {
-      const double expected = b_blocks[at.j] * kMostPicks / num_pairs;
+      const double expected = b_blocks[at.j] * num_picks / num_pairs;
       return static_cast<std::uint32_t>(expected + static_cast<double>(mixed(at)) * 0x1p-64);
     };
     std::vector<Found> of_a;
@@ -286,7 +287,7 @@ plan::Statistics SampledProduct::with_shares(double c_blocks_each, double tiles_
 
 SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
   if (sampled_pairs_ == 0) return {statistics_, statistics_};
-  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_);
+  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, kMostPicks);
   picks.limit(a_, b_, kMostMeetings);
   if (picks.empty()) return {statistics_, statistics_};
   picks.count(a_.records, a_.stride, b_.records, b_.stride);
@@ -298,7 +299,7 @@ SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
 
 plan::Statistics SampledProduct::count_c_blocks() const {
   if (sampled_pairs_ == 0) return statistics_;
-  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_);
+  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, kCountedPicks);
   picks.limit(a_, b_, kMostMeetings / static_cast<double>(a_.stride * b_.stride));
   const auto all_a =
       find_records(all_of(a_), num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
