@@ -192,7 +192,7 @@ TEST_CASE("a result that is not expected to fit the disk: a warning, with --stri
     fs::resize_file(name, spmm::kHeaderBytes + header.num_blocks * spmm::input_record_bytes(header.m));
   }
   const auto run = [](Words options) {
-    options.insert(options.end(), {"--backend", "cpu", "--memory-limit", "1M", "left.bin", "right.bin", "c.bin"});
+    options.insert(options.end(), {"--backend", "cpu", "--memory-limit", "300k", "left.bin", "right.bin", "c.bin"});
     return spmm_command(options);
   };
   const ProcessResult strict = run({"--strict-space"});
