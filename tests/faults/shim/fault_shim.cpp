@@ -44,6 +44,7 @@ struct Code {
   std::uintptr_t end = 0;
 };
 Code program;
+Code own_library;  // libspmm.so, if the program uses it
 Code cpp_library;
 FaultState* state = nullptr;
 
@@ -51,7 +52,8 @@ enum class Outcome : std::uint8_t { normal, failed, shortened };
 
 bool is_ours(const void* caller) {
   const auto at = reinterpret_cast<std::uintptr_t>(caller);
-  return (at >= program.begin && at < program.end) || (at >= cpp_library.begin && at < cpp_library.end);
+  const auto has = [at](const Code& code) { return at >= code.begin && at < code.end; };
+  return has(program) || has(own_library) || has(cpp_library);
 }
 
 void wait_ms(std::int32_t length) {
@@ -87,8 +89,9 @@ Function* real(Function* /*type*/, const char* name) {
 
 int note_code(dl_phdr_info* info, size_t /*size*/, void* /*unused*/) {
   const bool is_program = program.end == 0;  // the first one
-  if (!is_program && std::strstr(info->dlpi_name, "libstdc++") == nullptr) return 0;
-  Code& code = is_program ? program : cpp_library;
+  const bool is_own = !is_program && std::strstr(info->dlpi_name, "libspmm.so") != nullptr;
+  if (!is_program && !is_own && std::strstr(info->dlpi_name, "libstdc++") == nullptr) return 0;
+  Code& code = is_program ? program : is_own ? own_library : cpp_library;
   for (int p = 0; p < info->dlpi_phnum; ++p) {
     const auto& part = info->dlpi_phdr[p];
     if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
