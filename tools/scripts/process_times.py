@@ -8,8 +8,8 @@ CASE is tiny or one of S1 to S6 (all); inputs are made by SPMM and stay in the p
 round runs every row once. There are 7 rounds, or as many as the time allows; a row of more than 3 s runs in 3 of them, one
 that --plan predicts to take more than 20 s is left out. The table has medians with the smallest and largest value, in ms: the whole
 process, total_s of its report, what is outside of that (start before main, end after it), and the stage open, in which
-CUDA starts. --no-wait is tried with --backend cuda. The empty program (--build-empty compiles it; it needs cc and no CUDA)
-starts CUDA and takes page-locked memory; its total is what its main takes.
+CUDA starts. The empty program (--build-empty compiles it; it needs cc and no CUDA) starts CUDA and takes page-locked memory;
+its total is what its main takes.
 """
 import argparse
 import datetime
@@ -28,7 +28,6 @@ ROUNDS = 7
 SLOW_S = 3.0
 SLOW_ROUNDS = (0, 3, 6)
 LEFT_OUT_S = 20.0
-PAUSE_S = 0.15  # after a process that leaves its end to another one: the next start would wait for that
 CASES = {"tiny": (64, 4, 100), "S1": (8192, 8, 100_000), "S2": (32768, 4, 1_000_000), "S3": (32768, 8, 8_800_000),
          "S4": (32768, 4, 33_000_000), "S5": (1 << 20, 8, 1_000_000), "S6": (1 << 24, 8, 10_000_000)}
 PARTS = ("S2", "S3", "S4")
@@ -101,8 +100,6 @@ class Row:
         self.runs.append(one)
         if self.case:
             subprocess.run(["rm", "-rf", "out.bin"], check=True, cwd=work)
-        if "--no-wait" in self.words:
-            time.sleep(PAUSE_S)
 
     def figures(self):
         """{column: [median, least, most]}, in ms."""
@@ -154,8 +151,6 @@ def rows_of(case, programs, work):
         for name, program in programs:
             words = [program, "-q", "--report", "report.json", *options, *inputs, "out.bin"]
             rows.append(Row(case, f"{kind} {name}", words, predicted))
-            if name == "new" and kind.startswith("cuda"):
-                rows.append(Row(case, f"{kind} {name} --no-wait", [*words, "--no-wait"], predicted))
     return rows
 
 

@@ -41,9 +41,7 @@ OptionTable describe(const std::string& program) {
       ("threads", "host threads; 0 = every core this process may use", value(), "N")(
           "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
           "force", "start also what is predicted to take more than a day; lift the launch limit of host-driven");
-  options.add_options(alone(kPlace))("no-wait",
-                                     "on CUDA: end before the driver has closed the device, which takes 0.1 s")(
-      "plan", "print sizes, memory, kernel and panels, and run nothing");
+  options.add_options(alone(kPlace))("plan", "print sizes, memory, kernel and panels, and run nothing");
   options.add_options("Operands and result")  //
       ("transpose-a", "multiply by the transpose of A, made as A is read")(
           "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
@@ -211,7 +209,6 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   options.run.force = option_flag(parsed, "force");
   options.run.durable = option_flag(parsed, "durable");
   options.strict_space = option_flag(parsed, "strict-space");
-  options.no_wait = option_flag(parsed, "no-wait");
   options.plan = option_flag(parsed, "plan");
   options.quiet = option_flag(parsed, "quiet");
   options.verbose = option_flag(parsed, "verbose");

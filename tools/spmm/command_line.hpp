@@ -17,7 +17,6 @@ struct CliOptions {
   Options run;
   std::string report;         ///< path of the JSON report; "" = none, "-" = standard output
   std::string trace;          ///< path of the trace; "" = none
-  bool no_wait = false;       ///< the process ends before its GPU files are closed
   bool plan = false;          ///< print the plan only
   bool strict_space = false;  ///< an output that is not expected to fit its disk is refused
   bool quiet = false;

@@ -19,7 +19,6 @@
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/spmm/command_line.hpp"
-#include "tools/spmm/early_end.hpp"
 #include "tools/spmm/subcommands.hpp"
 
 namespace {
@@ -75,9 +74,6 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   }
   // Standard output is the report's where it was asked for there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;
-  if (options.no_wait && report.plan.backend == Backend::cuda && tools::may_end_early()) {
-    tools::leave_files("/dev/nvidia");
-  }
   return cli::kOk;
 }
 
