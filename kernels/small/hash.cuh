@@ -8,6 +8,9 @@
 
 namespace spmm::kernels {
 
+inline constexpr std::uint32_t kLeastProbeStep = 29;  // a prime, as all steps are
+static_assert(small_shape(1, 1, kSmallWideCta).hash_slots < 32 * kLeastProbeStep);
+
 /// Hash table of one row, in shared memory. Once it is sorted, columns[0, count) ascend and the C blocks are found by
 /// payload[x]: m = 1: the element itself; else: the slot of the sums.
 template <std::uint32_t M>
@@ -39,9 +42,11 @@ struct SmallTable {
     for (std::uint32_t x = lane; x < slots / 32 * M * M; x += 32) sums.saturated[x] = 0;
   }
 
-  /// Slot of a column, taken if it has none. Values: fewer than `slots` other columns are in the table.
+  /// Slot of a column, taken if it has none: double hashing, as the table may get full.
+  /// Values: fewer than `slots` other columns are in the table; slots < 32 * kLeastProbeStep.
   [[nodiscard]] __device__ std::uint32_t slot_of(std::uint32_t column) const {
-    std::uint32_t slot = __umulhi(column * 2654435769u, slots);  // Fibonacci hashing
+    const std::uint32_t hash = column * 2654435769u;  // Fibonacci hashing
+    std::uint32_t slot = __umulhi(hash, slots);
 #pragma unroll 1
     while (true) {
       std::uint32_t there = *static_cast<volatile std::uint32_t*>(columns + slot);
@@ -50,7 +55,8 @@ struct SmallTable {
         there = atomicCAS(columns + slot, kNoRow, column);  // lanes race for a free slot
         if (there == kNoRow || there == column) return slot;
       }
-      if (++slot == slots) slot = 0;
+      slot += kLeastProbeStep + 2 * (0xFC976410u >> (hash >> 5 & 28) & 15);  // primes to 59: every slot has its turn
+      while (slot >= slots) slot -= slots;
     }
   }
 
