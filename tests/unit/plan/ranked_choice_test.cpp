@@ -69,6 +69,19 @@ TEST_CASE("row-rank takes stencils, once some of their rows have been looked at"
   CHECK(plan::decide(stencil(1'000'000, 1, true), limits).id == KernelId::small_blocks);
 }
 
+TEST_CASE("row-rank takes rows of which small-blocks hashes some") {
+  for (const std::uint32_t m : {2u, 3u}) {
+    plan::Statistics s = counted(evenly_spread(25'000 * m, m, 4e5, 2047), 2);
+    s.row_pairs.max_row_pairs *= 2;
+    CHECK(plan::decide(s, large_machine()).id == KernelId::row_rank);
+  }
+  plan::Limits limits = large_machine();
+  limits.kernel = KernelId::small_blocks;
+  plan::Statistics s = counted(evenly_spread(50'000, 2, 4e5, 2047), 2);
+  s.row_pairs.max_row_pairs *= 2;
+  CHECK(plan::decide(s, limits).predicted_ms == Approx(7.6).epsilon(0.4));  // measured
+}
+
 TEST_CASE("rows are looked at where that may change the choice") {
   plan::Limits limits = large_machine();
   const auto wants = [&](const plan::Statistics& s) { return plan::decide(s, limits).wants_row_sample; };
