@@ -108,37 +108,33 @@ bool has_short_rows(const Statistics& s) {
   return (s.exact ? static_cast<double>(s.row_pairs.max_row_pairs) : 4 * mean) <= kernels::kShortRowPairs;
 }
 
-/// Share of some rows that small-blocks does not hash. The lengths of rows within a run are taken to spread as those of
-/// evenly spread blocks do.
-double long_share(const Statistics& s, const kernels::SmallShape& shape, double rows, double pairs) {
-  if (s.exact && s.row_pairs.max_row_pairs <= shape.hash_slots) return 0;
-  const double mean = pairs / std::max(rows, 1.0);
-  const double variance = mean * (1 + mean_a_row(s)) * (1 - 1 / std::max(rows, 1.0));
-  if (variance < 1) return mean > shape.hash_slots ? 1 : 0;
-  return 0.5 * std::erfc((shape.hash_slots - mean) / std::sqrt(2 * variance));
-}
-
-/// Milliseconds of some rows in small-blocks, long_rows of which are not hashed.
-double small_rows_ms(const Statistics& s, const kernels::SmallShape& shape, double rows, double pairs, double long_rows,
+/// Milliseconds of some rows in small-blocks, all with as many pairs as they have on average.
+double small_rows_ms(const Statistics& s, const kernels::SmallShape& shape, double rows, double pairs,
                      const DeviceRates& rates) {
-  const double num_rows = std::max(rows, 1.0);
-  const bool is_ranked = pairs / num_rows <= shape.rank_pairs;
+  const double mean = pairs / std::max(rows, 1.0);
+  const double sums = pairs * elements_of_block(s) / rates.small_sums_per_ms;
+  if (mean <= shape.hash_slots) return pairs / rates.small_hash_pairs_per_ms + sums;
+  const bool is_ranked = mean <= shape.rank_pairs;
   const double even_unit_ms = is_ranked ? rates.small_ranked_unit_ms : rates.small_unit_ms;
-  return pairs * elements_of_block(s) / rates.small_sums_per_ms +
-         pairs * (1 - long_rows / num_rows) / rates.small_hash_pairs_per_ms +
-         long_rows * (is_ranked ? 1 : shape.dense_chunks) *
-             (has_even_rows(s) ? even_unit_ms : rates.small_uneven_unit_ms);
+  return sums +
+         rows * (is_ranked ? 1 : shape.dense_chunks) * (has_even_rows(s) ? even_unit_ms : rates.small_uneven_unit_ms);
 }
 
-/// Milliseconds that CTAs of small-blocks wait, in order, for warps that hash a row or a few between rows that are not
-/// hashed. hashed_runs: such runs of rows.
-double small_waits_ms(const Statistics& s, const kernels::SmallShape& shape, double long_rows, double hashed_runs) {
-  // H200, uniform m = 1 to 3, 25,000 rows of 256 to 1,024 pairs: 17, 45 and 200 us for 128, 224 and 736 slots each time
-  // that all CTAs have a task. Source: multiply stages of spmm-bench, 2026-11-24.
-  constexpr double kCtas = 264;
+/// Milliseconds that CTAs of small-blocks, which write in order, wait for warps that hash a few rows between longer
+/// ones. Assumes that row lengths spread as those of evenly spread blocks do, and the longest one twice as far.
+double small_waits_ms(const Statistics& s, const kernels::SmallShape& shape, const DeviceRates& rates) {
+  // Set to the multiply stages of spmm-bench on an H200, 2026-11-24: uniform matrices of sides 1 to 3, 25,000 rows of
+  // 256 to 1,024 pairs. All CTAs wait once for each task that they have.
   constexpr double kSlotMs = 3e-4;
   if (!has_even_rows(s)) return 0;
-  return std::min(hashed_runs, (long_rows + hashed_runs) / kCtas) * shape.hash_slots * kSlotMs;
+  const auto rows = static_cast<double>(s.a_rows);
+  const double mean = s.num_pairs / std::max(rows, 1.0);
+  double spread = std::sqrt(mean * (1 + mean_a_row(s)));
+  if (s.exact) spread = std::min(spread, (static_cast<double>(s.row_pairs.max_row_pairs) - mean) / 2);
+  if (spread < 1) return 0;
+  const double longer = 0.5 * std::erfc((shape.hash_slots - mean) / (std::sqrt(2) * spread));
+  const double hashed_runs = rows * longer * (1 - longer);
+  return std::min(hashed_runs, (rows * longer + hashed_runs) / rates.gustavson_ctas) * shape.hash_slots * kSlotMs;
 }
 
 }  // namespace
@@ -221,24 +217,15 @@ double rows_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates
 double small_blocks_ms(const Statistics& s, const DenseGroups&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
   const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.c_columns()), kernels::kSmallWideCta);
-  double multiply = 0, long_rows = 0, hashed_runs = 0, share_before = 0;
-  const auto add = [&](double rows, double pairs) {
-    const double share = long_share(s, shape, rows, pairs);
-    multiply += small_rows_ms(s, shape, rows, pairs, rows * share, rates);
-    long_rows += rows * share;
-    hashed_runs += rows * share_before * (1 - share);
-    share_before = share;
-  };
-  const std::size_t num_runs = s.row_pairs.num_runs();
-  if (num_runs == 0) {
-    share_before = long_share(s, shape, static_cast<double>(s.a_rows), s.num_pairs);
-    add(static_cast<double>(s.a_rows), s.num_pairs);
+  double multiply = small_waits_ms(s, shape, rates);
+  if (s.row_pairs.num_runs() == 0) {
+    multiply += small_rows_ms(s, shape, static_cast<double>(s.a_rows), s.num_pairs, rates);
   }
-  for (std::size_t run = 0; run < num_runs; ++run) {
-    add(s.row_pairs.first_row(run + 1) - s.row_pairs.first_row(run),
-        static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]));
+  for (std::size_t run = 0; run < s.row_pairs.num_runs(); ++run) {
+    const double rows = s.row_pairs.first_row(run + 1) - s.row_pairs.first_row(run);
+    const auto pairs = static_cast<double>(s.row_pairs.offsets[run + 1] - s.row_pairs.offsets[run]);
+    multiply += small_rows_ms(s, shape, rows, pairs, rates);
   }
-  multiply += small_waits_ms(s, shape, long_rows, hashed_runs);
   return build_ms(s, rates) + multiply + result_bytes(s) / rates.gustavson_result_bytes_per_ms;
 }
 
