@@ -12,7 +12,8 @@ inline constexpr std::uint64_t kRingSlotBytes = 4u << 20;
 inline constexpr std::uint64_t kNumRingSlots = 8;
 
 /// Result records of one panel, unless memory asks for less: large enough that listing its C blocks (20 launches and
-/// one wait, 0.3 ms) is small beside its 4 ms of traffic, small enough that the first one reaches the disk early.
+/// one wait, 0.3 ms) is small compared with its 4 ms of traffic, small enough that the first one reaches the disk
+/// early.
 inline constexpr std::uint64_t kPanelBytes = 1u << 30;
 
 /// Block sides for which the row kernels (Gustavson, ESC, split-K) are compiled. A block of any other side is padded
@@ -147,8 +148,8 @@ inline constexpr std::uint64_t kSmallEvenRows = 4;
 inline constexpr std::uint32_t kMaxRankedSide = 16;
 inline constexpr std::uint32_t kMaxRankedColumns = 1u << 20;
 
-/// Rows of C that are looked at before a kernel is picked, if that may make row-rank the fastest and something else
-/// takes longer than kRowSampleWorthMs beside the build; a CTA each, so rows must not be long on average.
+/// Rows of C that are examined before a kernel is picked, if that may make row-rank the fastest and something else
+/// takes longer than kRowSampleWorthMs in addition to the build; a CTA each, so rows must not be long on average.
 inline constexpr std::uint32_t kSampledRows = 256;
 inline constexpr double kRowSampleWorthMs = 1;
 inline constexpr double kMaxSampledRowPairs = 1u << 15;
@@ -227,7 +228,7 @@ constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
   return (bits + 1) / 2;
 }
 
-/// What the planner knows of the kernels beside their rates (src/plan/models/device_rates.hpp).
+/// What the planner knows of the kernels in addition to their rates (src/plan/models/device_rates.hpp).
 inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, if rows differ
 inline constexpr double kUnevenRankRate = 0.75;   // of the pair rate of row-rank, there
 inline constexpr double kTileCountWorthMs = 1;    // what a kernel must take for tiles to be counted

@@ -40,7 +40,7 @@ SPMM_HOST_DEVICE inline std::uint32_t run_stride(std::uint32_t num_rows, std::ui
   return (num_rows - 1) / max_runs + 1;
 }
 
-/// What counting the pairs of rows tells beside them.
+/// What counting the pairs of rows finds in addition to them.
 struct MatchTotals {
   unsigned long long max_row_pairs = 0;
   unsigned long long max_row_blocks = 0;  // of A: no element of C is a sum over more of them

@@ -290,7 +290,7 @@ typedef struct spmm_array {
  * outlives it anyhow. Errors: SPMM_ERROR_USAGE. Since SPMM_C_API 2. */
 SPMM_API spmm_status spmm_make_dlpack(const spmm_device_matrix* owner, const spmm_array* array, int32_t is_versioned,
                                       void** managed);
-/** The destructor of a Python capsule "dltensor" or "dltensor_versioned": calls the deleter if nobody has taken it. */
+/** The destructor of a Python capsule "dltensor" or "dltensor_versioned": calls the deleter if it has no new owner. */
 SPMM_API void spmm_destroy_dlpack_capsule(void* capsule);
 
 /* ---- matrices of the library ---- */

@@ -1,4 +1,4 @@
-// The door to sort_rows.cu: operands sorted by row and column. Stream, Errors: as in launch.hpp beside it.
+// The door to sort_rows.cu: operands sorted by row and column. Stream, Errors: as in launch.hpp next to it.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -13,8 +13,8 @@ __host__ __device__ constexpr std::uint32_t c_block_words(std::uint32_t elements
 }
 
 /// What the columns of a row are XORed with if m is 32 or 64: lanes add to every other column of eight in eight
-/// rows, whose first elements lie in the same bank. Rows 0 to 3 begin at columns 0, 8, 16, 24, rows 4 to 7 one beside
-/// them.
+/// rows, whose first elements lie in the same bank. Rows 0 to 3 begin at columns 0, 8, 16, 24, rows 4 to 7 one
+/// column further.
 __device__ constexpr std::uint32_t row_swizzle(std::uint32_t row) {
   return row % 4 * 8 | row / 4 % 2;
 }

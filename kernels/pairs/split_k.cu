@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint32_t kThreads = 256;
 constexpr std::uint32_t kWarps = kThreads / 32;
 
-/// Successive pairs of a CTA: enough that its m * m additions to global memory cost little beside them, few enough that
-/// one list of 10^5 pairs keeps every multiprocessor busy. side: padded.
+/// Successive pairs of a CTA: enough that its m * m additions to global memory cost little compared with them, few
+/// enough that one list of 10^5 pairs keeps every multiprocessor busy. side: padded.
 __host__ __device__ constexpr std::uint32_t pairs_per_cta(std::uint32_t side) {
   return 8192 / side;
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kMaxWarps = 16;
 
-/// Shared memory beside the bitmap.
+/// Shared memory in addition to the bitmap.
 struct ColumnLists {
   SmallSegment segments[kMaxWarps * 32];
   SegmentCounts of_warp[kMaxWarps];

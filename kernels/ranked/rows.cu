@@ -34,7 +34,7 @@ struct WindowMemory {
         buckets(reinterpret_cast<std::uint16_t*>(columns + slots)) {}
 };
 
-/// What the CTA shares beside the window's memory: units of four blocks, or segments of B.
+/// What the CTA shares in addition to the window's memory: units of four blocks, or segments of B.
 template <std::uint32_t Warps, std::uint32_t P>
 using RoundOf = std::conditional_t<P <= 8, RankWorkUnits<Warps>, RankRound<Warps>>;
 
@@ -131,7 +131,7 @@ __device__ bool any_has_more(const RankTargets<M>& counted, std::uint32_t most) 
   return __syncthreads_or(any ? 1 : 0) != 0;
 }
 
-/// Multiplies a window; returns whether no bits of its sums need to be looked at. fitting_pairs: of a C block, whose
+/// Multiplies a window; returns whether no bits of its sums need to be examined. fitting_pairs: of a C block, whose
 /// sums fit 32 bits. Work: if a C block could have more than those, pairs are counted and nothing else is checked;
 /// few windows turn
 ///       out to have one, and are multiplied again.

@@ -21,7 +21,7 @@ struct SmallLaunch {
   std::uint32_t region_words;  // of shared memory for sums
 };
 
-/// Shared memory beside the sums.
+/// Shared memory in addition to the sums.
 struct SmallLists {
   static constexpr std::uint32_t kWarps = kSmallWideCta.warps;
   static constexpr std::uint32_t kThreads = kWarps * 32;

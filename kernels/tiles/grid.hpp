@@ -20,7 +20,7 @@ inline constexpr std::uint64_t kTileBytesB = std::uint64_t{kTileRowsB} * kTileDe
 /// Elements per side at most: bitmaps of tiles grow with the square of it, 64 MB each here.
 inline constexpr std::uint64_t kMaxTileSide = std::uint64_t{1} << 21;
 
-/// Lists of K tiles that are multiplied first, longest first; all others are short beside the whole.
+/// Lists of K tiles that are multiplied first, longest first; all others are short compared with the whole.
 inline constexpr std::uint32_t kMaxLongLists = 2048;
 
 /// The product of A's stored rows and all block columns of B in tiles. Rows and columns of a tile are whole blocks, as

@@ -29,7 +29,7 @@ struct TileTotals {
   unsigned long long stages = 0;
 };
 
-/// Lines of tiles that are looked at to judge whether all should be: rows of A, and tiles along K of B.
+/// Lines of tiles that are examined to judge whether all should be: rows of A, and tiles along K of B.
 inline constexpr std::uint32_t kSampledTileLines = 32;
 
 /// Tiles in kSampledTileLines lines of each operand.

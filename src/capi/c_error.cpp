@@ -12,7 +12,7 @@
 namespace spmm::capi {
 namespace {
 
-/// Of one thread. Where there is no memory for the texts, `status` stands alone.
+/// Of one thread. If there is no memory for the texts, `status` stands alone.
 struct LastError {
   spmm_status status = SPMM_OK;
   std::string text;

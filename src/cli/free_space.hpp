@@ -17,8 +17,8 @@ std::optional<std::uint64_t> free_bytes_for(const std::filesystem::path& out);
 std::string space_problem(std::uint64_t expected_bytes, std::uint64_t free_bytes, const std::string& folder);
 
 /// Looks at the result of a product before any work, as large as it is for evenly spread blocks: warns where it does
-/// not fit. The scratch file of a product out of core lies beside it: scratch_bytes() says how long it is, and is asked
-/// only if that matters; it may be empty. Inputs that cannot be read are left to the product, which says what is
+/// not fit. The scratch file of a product out of core lies next to it: scratch_bytes() says how long it is, and is
+/// asked only if that matters; it may be empty. Inputs that cannot be read are left to the product, which says what is
 /// wrong. Errors: OutputError if it does not fit and is_strict.
 void check_space_for_product(const std::string& program, const std::filesystem::path& a, const std::filesystem::path& b,
                              const std::filesystem::path& out, bool is_strict,

@@ -332,7 +332,7 @@ void Pipeline::look_at_rows(const SortedOperands& sorted, plan::Statistics& stat
   if (!decide_anew(statistics)) statistics.row_sample = {};
 }
 
-/// Decides with more statistics than before. Another kernel is taken only if the memory for it is free: the product
+/// Decides with more statistics than before. Another kernel is chosen only if the memory for it is free: the product
 /// waits for none. Returns whether the decision stands.
 bool Pipeline::decide_anew(const plan::Statistics& more) {
   plan::Execution before = std::move(execution_);

@@ -22,7 +22,7 @@ constexpr std::uint64_t kWholeBytes = 1u << 20;     // operands of no more than 
 constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read
 constexpr std::size_t kFewPicks = 128;              // random pairs
 constexpr double kMostPicks = 2'048;                // if few of their rows and columns meet
-constexpr double kCountedPicks = 512;               // if all records are looked at: a mean within 5 %
+constexpr double kCountedPicks = 512;               // if all records are examined: a mean within 5 %
 constexpr double kMostMeetings = 5e4;               // of the rows and columns of all picked pairs
 constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, of a thread
 

@@ -11,7 +11,7 @@
 namespace spmm {
 namespace {
 
-constexpr std::uint64_t kPackedBytes = 4u << 20;  // enough to hide the cost of a call, small beside any matrix
+constexpr std::uint64_t kPackedBytes = 4u << 20;  // enough to hide the cost of a call, small compared with any matrix
 
 template <class T>
 BsrMatrix<T> to_bsr(BlockList<T> list) {

@@ -18,7 +18,7 @@ namespace {
 
 using io::InputFile;
 
-constexpr std::uint64_t kChunkBytes = 4u << 20;  // enough to hide the cost of a call, small beside any matrix
+constexpr std::uint64_t kChunkBytes = 4u << 20;  // enough to hide the cost of a call, small compared with any matrix
 
 template <class T>
 constexpr ElementType kElementType = sizeof(T) == 2 ? ElementType::u16 : ElementType::u32;
@@ -62,7 +62,7 @@ void for_each_index(const InputFile& file, std::uint64_t first, std::uint64_t co
   }
 }
 
-/// Checks every block index, before memory for the elements is taken.
+/// Checks every block index, before memory for the elements is allocated.
 /// Errors: FormatError (out of range, duplicate).
 void check_indices(const InputFile& file) {
   std::vector<BlockIndex> index;

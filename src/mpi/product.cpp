@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 /// Of C that a rank keeps until its offset is known: small enough to be in the cache still when it is written, large
-/// enough that a round, a message to each rank, costs nothing beside it. README.md has the figures.
+/// enough that a round, a message to each rank, costs nothing compared with it. README.md has the figures.
 constexpr std::uint64_t kRangeBytes = 2u << 20;
 constexpr std::uint64_t kRangeBytesPerRank = 16u << 10;
 /// Where B does not fit a rank at once: steps are whole rounds.
@@ -99,7 +99,7 @@ class RankProduct {
   /// A part of the inner dimension on each rank, then the sums.
   void multiply_parts();
   std::unique_ptr<Source> source_of(const RecordStore& store, const Source& whole);
-  /// Values: kept_bytes = that are taken for results beside the product.
+  /// Values: kept_bytes = that are taken for results in addition to the product.
   void multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes);
   void publish();
   DistributedReport report();

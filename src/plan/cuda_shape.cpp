@@ -37,7 +37,7 @@ Layout rows_layout(const KernelRow& kernel) {
   return pads_blocks(kernel) ? Layout::rows : Layout::rows_unpadded;
 }
 
-/// C blocks of a panel: as many as are useful and fit beside the operands.
+/// C blocks of a panel: as many as are useful and fit in addition to the operands.
 void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t record = output_record_bytes(s.m());
   const std::uint64_t per_c_block = panel_c_block_bytes(s.m());
@@ -65,7 +65,7 @@ std::uint64_t expanded_b_bytes(const KernelRow& kernel, const Statistics& s, std
                                                     : dense_b_bytes(s.nb(), columns, s.m());
 }
 
-/// Panels of whole block rows, and the group of block columns of B that fits beside them as a dense operand.
+/// Panels of whole block rows, and the group of block columns of B that fits in addition to them as a dense operand.
 DenseGroups size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t per_c_block = dense_panel_c_block_bytes(s.m());
   const std::uint64_t free = e.device_limit_bytes - operands.resident;
@@ -127,7 +127,7 @@ void size_any_tiles(Execution& e, const Statistics& s, const OperandBytes& opera
     e.refusal = device_memory_refusal("device memory for tiles", e.device_need_bytes);
 }
 
-/// Panels of whole rows of tiles, as large as they are useful and fit beside the tiles of B.
+/// Panels of whole rows of tiles, as large as they are useful and fit in addition to the tiles of B.
 void size_counted_tiles(Execution& e, const Statistics& s, const OperandBytes& operands) {
   const kernels::TileGrid grid = tile_grid(s);
   const std::uint64_t maps = tile_map_bytes(grid);

@@ -52,7 +52,7 @@ struct Execution : Plan {
   Layout operand_layout = Layout::rows;
   bool wants_row_counts = false;      ///< exact: panels cannot be cut before pairs are known row by row; count again
   bool wants_tile_counts = false;     ///< exact: tile-tensor may be faster; decide again with its tiles counted
-  bool wants_row_sample = false;      ///< exact: row-rank may be faster; decide again with some rows looked at
+  bool wants_row_sample = false;      ///< exact: row-rank may be faster; decide again with some rows examined
   std::uint64_t max_tile_stages = 0;  ///< with it: products of tiles that would already take longer
   std::uint64_t max_c_blocks = 0;     ///< CUDA: C blocks of a panel at most; listed panels: pairs
   std::vector<Panel> panels{};        ///< CUDA, exact

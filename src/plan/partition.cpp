@@ -153,7 +153,7 @@ class Division {
   std::uint64_t largest_b_;
 };
 
-/// Slabs of sorted operands: what of B is read for one of them, of which A has the most blocks beside that.
+/// Slabs of sorted operands: what of B is read for one of them, of which A has the most blocks in addition to that.
 class SortedSlabs {
  public:
   SortedSlabs(const Problem& p, DecideSlab decide_slab)
@@ -208,7 +208,7 @@ class SortedSlabs {
     return expected_statistics(with_blocks(whole_.a, a_blocks), with_blocks(whole_.b, b_blocks));
   }
 
-  /// Blocks of A that fit beside so many of B. Values: one block fits.
+  /// Blocks of A that fit in addition to so many of B. Values: one block fits.
   [[nodiscard]] std::uint64_t most_of_a(std::uint64_t b_blocks) const {
     if (fits(whole_.a.num_blocks, b_blocks)) return whole_.a.num_blocks;
     std::uint64_t most = 1;

@@ -18,8 +18,8 @@ Execution decide_slabs(const Problem& whole, DecideSlab decide_slab);
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 std::uint64_t needed_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 
-/// Host bytes beside two slabs that are read from a scratch file: tables of groups of B's block rows, ranges of records
-/// that are read for a slab, read buffers, counts of columns and a list of B's records if a block row of A is
+/// Host bytes in addition to two slabs that are read from a scratch file: tables of groups of B's block rows, ranges of
+/// records that are read for a slab, read buffers, counts of columns and a list of B's records if a block row of A is
 /// multiplied by some columns of B.
 std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, const SlabCaps& caps, const Limits& limits);
 

@@ -24,7 +24,7 @@ namespace spmm {
 struct ProofFlaw {
   enum class Kind : std::uint8_t { out_of_range, zero_block };
   Kind kind;
-  std::uint64_t record = 0;  ///< among those that were looked at
+  std::uint64_t record = 0;  ///< among those that were examined
   BlockIndex at;
 };
 
@@ -57,8 +57,8 @@ class Proof {
   static std::uint64_t resident_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t columns,
                                       std::uint64_t limit_bytes);
 
-  /// Host memory beside that, for a while and at most, from the headers alone: while Y is made, and while rows with
-  /// saturated elements are summed after the product. Values: memory_bytes = as in ProofSettings, not 0.
+  /// Host memory in addition to that, for a while and at most, from the headers alone: while Y is made, and while rows
+  /// with saturated elements are summed after the product. Values: memory_bytes = as in ProofSettings, not 0.
   static std::uint64_t passing_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t memory_bytes,
                                      unsigned num_threads);
 

@@ -1,4 +1,4 @@
-// Records watched on the threads that write them, or looked at before they go on.
+// Records checked on the threads that write them, or examined before they go on.
 #include "verify/proof_sink.hpp"
 
 #include <algorithm>

@@ -17,7 +17,7 @@
 namespace spmm {
 
 /// Passes everything on. The threads that write the records read them first, just before they do, if the next
-/// sink can be watched; else in append(), by the threads of the run. Threads: as any sink.
+/// sink can be checked; else in append(), by the threads of the run. Threads: as any sink.
 class ProofSink : public Sink {
  public:
   /// Values: proof, next and run outlive this.

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxRows = 4;    // that are computed anew
 constexpr std::size_t kMaxBlocks = 4;  // that are described
 
-/// One block row of C as it was found, beside what it must be.
+/// One block row of C as it was found, and as it must be.
 class ComparedRow {
  public:
   ComparedRow(const ProofState& state, const SaturatedBlocks& saturated, std::uint32_t row)

@@ -13,7 +13,7 @@ namespace spmm::test {
 
 bool has(const std::string& text, const std::string& part);
 
-/// Bytes of a file; "" where there is none.
+/// Bytes of a file; "" if there is none.
 std::string bytes_of(const std::filesystem::path& path);
 void write_bytes(const std::filesystem::path& path, const std::string& bytes);
 

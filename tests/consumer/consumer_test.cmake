@@ -23,7 +23,7 @@ if(EXISTS ${work}/install_manifest.txt)
   file(RENAME ${work}/install_manifest.txt ${manifest})
 endif()
 
-# Where there is Ninja, the consumer is built without make: PATH holds nothing but what a compiler calls.
+# If there is Ninja, the consumer is built without make: PATH holds nothing but what a compiler calls.
 find_program(ninja NAMES ninja ninja-build)
 if(ninja)
   file(MAKE_DIRECTORY ${work}/path)

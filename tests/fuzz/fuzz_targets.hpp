@@ -34,7 +34,7 @@ inline constexpr NamedTarget kTargets[] = {
     {"parts_index", fuzz_parts_index},   {"mtx", fuzz_mtx},           {"json", fuzz_json},
 };
 
-/// The target that LLVMFuzzerTestOneInput() runs. Returns false where there is none of that name.
+/// The target that LLVMFuzzerTestOneInput() runs. Returns false if there is none of that name.
 bool select_target(std::string_view name);
 
 }  // namespace spmm::fuzz

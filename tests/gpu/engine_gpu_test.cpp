@@ -125,7 +125,7 @@ TEST_CASE("engine: concurrent products of different shapes and kernels give the 
         for (std::size_t x = 0; x < 2 * cases.size(); ++x) {
           const test::ProductCase& one = cases[(x + t) % cases.size()];
           ProductOptions options = on_gpu(one.kernel);
-          if (t == 0 && x % 2 == 0) {  // the CPU beside it
+          if (t == 0 && x % 2 == 0) {  // the CPU at the same time
             options.backend = Backend::cpu;
             options.kernel = "auto";
           }

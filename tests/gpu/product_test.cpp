@@ -31,7 +31,8 @@ bool suits_device(const std::string& kernel, const BlockMatrix& a) {
   return true;
 }
 
-/// Limits that leave room for a few hundred tiles of 64 x 64, and for less than both operands, beside the work space.
+/// Limits that leave room for a few hundred tiles of 64 x 64, and for less than both operands, in addition to the work
+/// space.
 constexpr std::uint64_t kLimitForPanels = 100u << 20;
 constexpr std::uint64_t kLimitForSlabs = 72u << 20;
 

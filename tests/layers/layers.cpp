@@ -94,7 +94,7 @@ bool ends_with(std::string_view name, std::string_view end) {
   return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
 }
 
-/// Where the compiler finds a quoted include: beside the file, then include/, src/, the root.
+/// Where the compiler finds a quoted include: next to the file, then include/, src/, the root.
 std::optional<std::string> resolve(const std::string& path, const std::string& name,
                                    const std::vector<std::string>& known) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scipy_bench.py on small cases: scipy_bench_test.sh BIN. Skipped (77) where there is no python3 with SciPy. Times are not looked at.
+# scipy_bench.py on small cases: scipy_bench_test.sh BIN. Skipped (77) if there is no python3 with SciPy. Times are not examined.
 set -euo pipefail
 
 bin=$1

@@ -174,7 +174,7 @@ void choose_way(StressCase& c, const StressLimits& limits, Random& random) {
   if (c.way == StressWay::ranks) c.num_ranks = static_cast<int>(1 + random.below(4));
   if (random.one_in(4)) c.options.verify_blocks = random.up_to(64);
   const bool on_cuda = limits.backend == Backend::cuda;
-  constexpr std::uint64_t kDeviceWork = 66u << 20;  // most products on a device need as much beside their operands
+  constexpr std::uint64_t kDeviceWork = 66u << 20;  // in addition to the operands, for most kernels
   if (random.one_in(3)) {
     c.options.memory_limit_bytes = 20'000 * random.up_to(500) + (on_cuda ? kDeviceWork : 0);
   }

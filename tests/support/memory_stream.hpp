@@ -81,7 +81,7 @@ class MemorySink : public Sink {
     std::function<void()> release;
   };
 
-  /// The bytes are looked at only now: they have to stay until then.
+  /// The bytes are examined only now: they have to stay until then.
   void release_down_to(std::size_t num_kept) {
     while (kept_.size() > num_kept) {
       const Kept oldest = std::move(kept_.front());

@@ -34,7 +34,7 @@ Json case_result_json(const CaseResult& result);
 void add_comparisons(Json& measurement);
 
 /// Tables of a measurement in Markdown; each "" if it would have no row.
-/// prediction: what the planner expected beside what was measured, with a word on what is off by more than 1.5.
+/// prediction: what the planner expected next to what was measured, with a word on what is off by more than 1.5.
 /// comparison: the ratios of add_comparisons().
 /// process: whole processes, the same within this one, the floor, and published times.
 std::string prediction_table(const Json& measurement);

@@ -13,10 +13,10 @@ namespace spmm::tools {
 inline constexpr int kMeasurementSchema = 1;
 
 /// Keys: schema, program, version, revision (of git), date (UTC), command, machine {cpu, cores, memory_bytes, and
-/// nvidia_driver where there is one}.
+/// nvidia_driver if there is one}.
 Json measurement_head(const std::string& program, const std::vector<std::string>& command);
 
-/// The revision in a text like "spmm 0.1.0 (git 0123456789ab), ..."; "unknown" where there is none.
+/// The revision in a text like "spmm 0.1.0 (git 0123456789ab), ..."; "unknown" if there is none.
 std::string revision_of(const std::string& version);
 
 /// "580.65.06" from the first line of /proc/driver/nvidia/version; "" if there is no version in it.

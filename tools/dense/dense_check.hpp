@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kCheckBudget = std::uint64_t{1} << 33;
 std::uint32_t num_checked_rows(Shape shape, std::uint64_t budget = kCheckBudget);
 
 /// So many rows, in rising order; where not all, at places chosen by `seed`, the first and the last row among them
-/// where there are two or more.
+/// if there are two or more.
 std::vector<std::uint32_t> choose_rows(Shape shape, std::uint64_t seed, std::uint64_t budget = kCheckBudget);
 
 /// Rows of C as they should be.

@@ -189,8 +189,8 @@ std::vector<Part> heavy_parts(std::uint64_t nb, std::uint64_t k, bool transposed
   return parts;
 }
 
-/// A long block row, a long block column, and the rest. They cross beside the diagonal: on it, each block of A's column
-/// would meet each block of B's row, and the result would be full.
+/// A long block row, a long block column, and the rest. They cross next to the diagonal: on it, each block of A's
+/// column would meet each block of B's row, and the result would be full.
 std::vector<Part> hub_parts(std::uint64_t nb, std::uint64_t k) {
   const std::uint64_t row = nb / 2;
   const std::uint64_t column = (nb / 2 + 1) % nb;

@@ -53,7 +53,7 @@ struct Part {
   std::uint64_t count = 0;
 };
 
-/// What some patterns take beside their number of blocks.
+/// What some patterns take in addition to their number of blocks.
 struct PatternOptions {
   std::optional<std::uint32_t> bandwidth{};  ///< banded: blocks on each side of the diagonal
   std::optional<std::uint32_t> group{};      ///< block-diagonal: block rows of a group; 64 without

@@ -10,8 +10,8 @@
 namespace spmm::tools {
 
 /// Counts of indices in [0, size).
-/// Memory: 4 bytes per index where size is small beside the number of adds; else 8 bytes per index that occurs, and
-/// 64 MB of indices not yet sorted at most.
+/// Memory: 4 bytes per index where size is small compared with the number of adds; else 8 bytes per index that occurs,
+/// and 64 MB of indices not yet sorted at most.
 class IndexCounts {
  public:
   /// Values: expected_adds = number of indices that will be added, about.

@@ -85,7 +85,7 @@ cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv
   return options;
 }
 
-/// What the report of several ranks has beside that of one process.
+/// What the report of several ranks has in addition to that of one process.
 void add_ranks(io::JsonWriter& json, const mpi::DistributedReport& report) {
   json.add("rounds", report.num_rounds)
       .add("steps", report.num_steps)

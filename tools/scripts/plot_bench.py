@@ -44,7 +44,7 @@ def read_rows(paths):
                      if kernel["status"] == "ok"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             fail(f"{path}: not a measurement of spmm-bench ({error}); name a file of --json")
-    # Files are told apart only where they measured the same.
+    # Files are distinguished only where they measured the same.
     measured = collections.Counter((row.case["name"], row.kernel["kernel"]) for row in rows)
     if max(measured.values(), default=0) > 1:
         return rows

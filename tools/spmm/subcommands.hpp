@@ -9,7 +9,7 @@
 namespace spmm::tools {
 
 /// Runs spmm-NAME if that is the last part of argv[0], or if argv[1] is NAME, and returns its exit code; nothing
-/// if neither is: the arguments are those of a product. A file of that name beside the subcommand is an error of
+/// if neither is: the arguments are those of a product. A file of that name next to the subcommand is an error of
 /// usage.
 std::optional<int> run_subcommand(int argc, char** argv);
 

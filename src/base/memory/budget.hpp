@@ -34,9 +34,9 @@ struct KeptWish {
 
 /// One limit for the host and one for the device, shared by the products of an engine (MemoryShare). Threads: any.
 /// Kept operands: while products use one, their shares cover it, for they reserve as if each had its own; an idle one
-/// counts beside them, and goes as soon as a product wants its memory. No product waits or fails for an idle one.
-/// Memory: pages of freed arrays are kept within what the running products have reserved (SpareAllowance), and between
-/// two products, where `keeps_pages`, as much as the last one had.
+/// counts in addition to them, and goes as soon as a product wants its memory. No product waits or fails for an idle
+/// one. Memory: pages of freed arrays are kept within what the running products have reserved (SpareAllowance), and
+/// between two products, where `keeps_pages`, as much as the last one had.
 class MemoryBudget {
  public:
   explicit MemoryBudget(bool keeps_pages = false) : keeps_pages_(keeps_pages) {}
@@ -67,8 +67,8 @@ class MemoryBudget {
     }
   };
 
-  /// Drops idle items, but none of some files, until that much device memory is free beside the rest; false, with
-  /// nothing dropped, where products hold too much. The mutex must be held.
+  /// Drops idle items, but none of some files, until that much device memory is free in addition to the rest; false,
+  /// with nothing dropped, where products hold too much. The mutex must be held.
   bool make_room(std::uint64_t bytes, std::span<const SourceIdentity> except = {});
 
   void allow_pages() { allowance_.set(std::max(host_.used_bytes - result_bytes_, kept_page_bytes_)); }
@@ -136,9 +136,9 @@ class MemoryShare {
   std::uint64_t host_limit_bytes(const std::function<std::uint64_t()>& measure);
   std::uint64_t device_limit_bytes(const std::function<std::uint64_t()>& measure);
 
-  /// Waits until both fit beside what the others hold, first come, first served. More than a limit means all of it.
-  /// Operands of `files` that are kept stay so until claim(): `wanted` covers them.
-  /// Errors: Interrupted once *cancel is true, which may be null.
+  /// Waits until both fit in addition to what the others hold, first come, first served. More than a limit means all of
+  /// it. Operands of `files` that are kept stay so until claim(): `wanted` covers them. Errors: Interrupted once
+  /// *cancel is true, which may be null.
   void reserve(const MemoryBytes& wanted, const std::atomic<bool>* cancel, std::span<const SourceIdentity> files = {});
 
   /// How long claim() waits for another product: a file of some 10 GB comes in that time.
@@ -152,7 +152,7 @@ class MemoryShare {
                                std::chrono::milliseconds patience = kPatience);
 
   /// Ends the use of an operand with this share: what the product reserved covers it until then, and it need not go for
-  /// lack of room beside that. Behind claim(), at most once per wish.
+  /// lack of room in addition to that. Behind claim(), at most once per wish.
   void hold(KeptClaim claim) noexcept { held_.push_back(std::move(claim)); }
 
   /// Drops all idle operands; false if there were none.

@@ -9,7 +9,7 @@
 
 namespace spmm {
 
-/// Most bytes of spare pages beside so many in use.
+/// Most bytes of spare pages in addition to so many in use.
 std::uint64_t SparePages::room(std::uint64_t in_use_bytes) const {
   return allowed_bytes_ == 0 ? kKeptBytes : allowed_bytes_ - std::min(allowed_bytes_, in_use_bytes);
 }

@@ -46,7 +46,7 @@ constexpr std::size_t kLanes = 32;
 
 [[gnu::always_inline]] inline std::uint64_t count_words(const std::byte* words, std::size_t count) {
   std::uint64_t num_saturated = 0;
-  std::uint32_t here = 0;  // beside many of them lie more
+  std::uint32_t here = 0;  // where one is, there often are more
   for (std::size_t end = 0, begin = 0; begin < count; begin = end) {
     end = std::min(begin + kWordsAtOnce, count);
     if (here == 0 && largest_word(words, begin, end) != kMaxVal) continue;

@@ -17,7 +17,7 @@ namespace spmm {
 class TraceSpan;
 
 /// The events of one thread, in the order of their ends. Threads: that one alone, until it has nothing to do any more.
-/// Memory: kFirstEvents events, taken at the beginning, then up to kMaxEvents where there is memory. Neighbours of one
+/// Memory: kFirstEvents events, taken at the beginning, then up to kMaxEvents if there is memory. Neighbours of one
 /// name are joined where together they are shorter than the resolution; a full buffer doubles the resolution until it
 /// is half empty, and drops what is still shorter than a quarter of it.
 class TraceLane {

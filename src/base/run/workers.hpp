@@ -37,7 +37,7 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
 
   /// Runs body(index) once for each index = 0 .. num - 1 (num = 0 counts as 1); index 0 on the caller's thread, the
-  /// others each on a thread of the pool where there are enough. Where a thread cannot be started, or wakes up late, an
+  /// others each on a thread of the pool if there are enough. Where a thread cannot be started, or wakes up late, an
   /// index is run by a thread that has finished another one, on the caller's if need be. So a body may wait for what an
   /// index that has been started will do, but never for an index to be started: no barriers.
   /// Errors: rethrows the first exception of a body after all indices have been run; throws nothing of its own.

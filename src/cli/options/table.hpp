@@ -71,7 +71,7 @@ class ParsedOptions {
   /// How often an option was given.
   [[nodiscard]] std::size_t count(const std::string& option) const;
   /// Its value as typed, else what it is otherwise; of a switch 1, or 0 for "--quiet=false". Errors: std::out_of_range
-  /// where there is neither.
+  /// if there is neither.
   [[nodiscard]] const std::string& text(const std::string& option) const;
   /// Whether text() has something to give.
   [[nodiscard]] bool has_text(const std::string& option) const;

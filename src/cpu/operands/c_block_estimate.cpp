@@ -23,7 +23,7 @@ class RowSampler {
     if (blocks_per_side <= kMaxMarkedColumns) marks_.resize(blocks_per_side, 0);
   }
 
-  /// From its first pairs. Where there are more, new columns become rarer as they did from the first half to all.
+  /// From its first pairs. If there are more, new columns become rarer as they did from the first half to all.
   double blocks_per_pair(std::uint64_t row, std::uint64_t row_pairs) {
     list_columns(row);
     if (columns_.empty()) return 0;

@@ -15,7 +15,7 @@ namespace spmm::cpu {
 
 class ShortKeys {
  public:
-  /// Shapes: heads [num_blocks, kIndexBytes] the index of each record. Memory: 8 bytes per record beside heads.
+  /// Shapes: heads [num_blocks, kIndexBytes] the index of each record. Memory: 8 bytes per record in addition to heads.
   /// Errors: FormatError for the first record whose index is out of range; Interrupted.
   ShortKeys(const Source& source, AlignedArray<std::uint64_t> heads, const Run& run);
 

@@ -65,7 +65,7 @@ class OutputQueue {
   [[nodiscard]] std::uint64_t buffer_bytes() const { return buffer_bytes_; }
   [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
   [[nodiscard]] std::uint64_t num_appended() const { return num_appended_; }
-  /// Elements that are kMaxVal, of records that RowUnitOutput looked at.
+  /// Elements that are kMaxVal, of records that RowUnitOutput examined.
   [[nodiscard]] std::uint64_t num_saturated() const { return num_saturated_; }
 
  private:

@@ -18,7 +18,7 @@ class RowCounter {
     if (product.blocks_per_side <= kMaxMarks) marks_.resize(plan::mark_words(product.blocks_per_side));
   }
 
-  /// Pairs that may be looked at in all: some 10 ms.
+  /// Pairs that may be examined in all: some 10 ms.
   [[nodiscard]] std::uint64_t budget() const { return marks_.empty() ? kMaxListed : kMaxMarked; }
 
   std::uint32_t count(std::uint32_t row) {

@@ -28,7 +28,7 @@ class RowAccumulator {
     std::span<std::uint32_t> cursors;  ///< for each block of a row of A
   };
 
-  /// Values: kernel may be empty: then no row is taken.
+  /// Values: kernel may be empty: then no row is accepted.
   RowAccumulator(const PackedOperand& a, const PackedOperand& b, const PackedShape& shape,
                  const RowArithmetic& arithmetic, AccumulatorKernel kernel, std::uint32_t blocks_per_side,
                  const Space& space, const Run& run);
@@ -68,7 +68,7 @@ class RowAccumulator {
   const Run& run_;
   std::uint32_t blocks_per_side_;
   PackedShape shape_;
-  double least_pairs_;                // of a row that is taken
+  double least_pairs_;                // of a row that is accepted
   std::uint32_t chunk_columns_ = 0;   // whose sums are kept at a time
   std::uint32_t near_columns_ = 0;    // whose blocks of B stay in the second-level cache
   std::span<std::uint32_t> sums_;     // [chunk_columns, sum_elements]; zero between ranges of columns

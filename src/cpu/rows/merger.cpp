@@ -112,7 +112,7 @@ bool RowMerger::merge_together(std::uint32_t first, std::uint32_t last, std::spa
 void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
                                  RowUnitOutput& out) {
   start_cursors(col_begin);
-  // Columns that hold half a list of pairs on average; halved where there are more, doubled where far fewer.
+  // Columns that hold half a list of pairs on average; halved if there are more, doubled where far fewer.
   const double share = 0.5 * max_pairs_ / static_cast<double>(std::max<std::uint64_t>(pairs, 1));
   std::uint64_t width = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(std::min(1.0, share) * static_cast<double>(product_.blocks_per_side)));

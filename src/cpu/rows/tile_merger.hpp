@@ -74,7 +74,7 @@ class TileMerger {
   std::uint32_t row_ = 0;    // of the compressed A
   bool saturates_ = false;   // sums of the row might pass the largest u32
   bool is_crowded_ = false;  // as many pairs as slots: looking at all of these costs little
-  bool lists_ = true;        // touched slots are listed; else all are looked at
+  bool lists_ = true;        // touched slots are listed; else all are examined
   AlignedArray<TileSegment> segments_;
   std::uint32_t num_segments_ = 0;
   std::uint64_t tiles_since_check_ = 0;

@@ -37,7 +37,7 @@ struct TileSums {
 using AddSegments = std::uint32_t (*)(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
                                       std::uint32_t num_touched);
 
-/// Slots whose marks are looked at together.
+/// Slots whose marks are examined together.
 inline constexpr std::uint32_t kScannedSlots = 64;
 
 /// Lists the slots [begin, end) that are not fresh, ascending, with `base` added; returns how many.

@@ -199,7 +199,7 @@ void GatheredProducts::finish() {
   events_.timed(Stage::compact, stream, [&] {
     kernels::launch_number_locally(table_of(a_), table_of(b_),
                                    {.indptr = batch.all.indptr.get(),
-                                    .indices = const_cast<void*>(batch.all.indices.get()),  // nobody else has them yet
+                                    .indices = const_cast<void*>(batch.all.indices.get()),  // not shared yet
                                     .indptrs = indptrs.get(),
                                     .first_block = first_block.get()},
                                    stream.get());

@@ -63,7 +63,7 @@ class SettledAtEnd {
 
 /// Counts what a product allocates on the device and refuses to pass a limit, its own or what its share of the engine's
 /// memory can grow to. Threads: any.
-/// Stream: memory is taken and given back in the order of one stream, without waiting: buffers may go while work on
+/// Stream: memory is allocated and freed in the order of one stream, without waiting: buffers may go while work on
 /// that stream still uses them. Another stream waits for a point behind the allocation before it uses a buffer, and the
 /// host waits for that stream before the buffer goes.
 class DeviceMemory {

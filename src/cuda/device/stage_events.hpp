@@ -51,7 +51,7 @@ class StageEvents {
     intervals_[static_cast<std::size_t>(stage)].push_back({std::move(begin), std::move(end), stream.get(), known});
   }
 
-  /// From now on nothing is timed: for work that may be captured in a graph, or whose times nobody wants.
+  /// From now on nothing is timed: for work that may be captured in a graph, or whose times are not wanted.
   void stop() { is_stopped_ = true; }
 
   /// What follows on the stream belongs to this panel; its pairs count with the next interval of stage multiply.

@@ -105,7 +105,7 @@ class Builder {
   [[nodiscard]] DeviceMemory& memory() const { return memory_; }
 
  private:
-  /// Sorted keys, and the arrays beside them.
+  /// Sorted keys, and the arrays that belong to them.
   struct SortSteps {
     SortedKeys sorted;
     SortedKeys other;

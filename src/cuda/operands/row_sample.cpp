@@ -1,4 +1,4 @@
-// Some rows of the result, looked at before the exact decision.
+// Some rows of the result, examined before the exact decision.
 #include "cuda/operands/operands.hpp"
 
 #include "kernels/blocks/launch.hpp"

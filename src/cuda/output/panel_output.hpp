@@ -25,8 +25,8 @@ struct ResultRanges {
   std::vector<BlockRows> block_rows{};  ///< [ranges]
 };
 
-/// The output of one device. Threads: start() and check() from the thread that computes, before and beside the others,
-/// which come from one thread, panel after panel.
+/// The output of one device. Threads: start() and check() from the thread that computes, before and at the same time as
+/// the others, which come from one thread, panel after panel.
 class PanelOutput {
  public:
   PanelOutput() = default;

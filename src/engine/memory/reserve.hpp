@@ -1,4 +1,4 @@
-// A product takes its part of the engine's memory, and leaves some of it to what stays beside the product.
+// A product takes its part of the engine's memory, and leaves some of it to what stays in addition to the product.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace spmm {
 
-/// Waits until the other products of the engine leave what this plan needs, and at least `least_bytes` beside
+/// Waits until the other products of the engine leave what this plan needs, and at least `least_bytes` in addition to
 /// run.extra_bytes. The first call of a product counts, before anything is allocated; a later one does nothing.
 /// A product in slabs also holds lists and kept results, and sizes them by the limit: it takes everything (but what the
 /// plan has left to a result that stays in memory). Any other one on a single device finds its operands still kept,

@@ -19,7 +19,7 @@ namespace spmm {
 void prove_product(const ProductOperands& operands, Sink& sink, plan::Limits limits, const ProductOptions& product,
                    Run run, Report& report);
 
-/// Takes from the limits what a proof with so many columns holds beside the product; returns how much that is.
+/// Takes from the limits what a proof with so many columns holds in addition to the product; returns how much that is.
 /// Errors: OutOfMemory where less than half would be left to the product.
 std::uint64_t leave_to_proof(const plan::Statistics& expected, std::uint32_t columns, plan::Limits& limits);
 

@@ -34,7 +34,7 @@ struct Slab {
 };
 
 /// At most num_slabs slabs that hold all blocks of the buckets [begin, end), in order, none of them empty; a single
-/// empty one where there are no blocks at all, so that the other operand is checked as it is in a product at once.
+/// empty one if there are no blocks at all, so that the other operand is checked as it is in a product at once.
 std::vector<Slab> cut_slabs(const std::vector<std::uint64_t>& counts, std::uint32_t begin, std::uint32_t end,
                             std::uint32_t num_slabs);
 

@@ -48,7 +48,7 @@ class SlabSource : public Source {
   AlignedArray<std::uint32_t> records_;  // ascending
 };
 
-/// Thrown by KeepingSink: the result of one slab of A does not fit beside everything else.
+/// Thrown by KeepingSink: the result of one slab of A does not fit in addition to everything else.
 struct SlabResultTooLarge {};
 
 /// Whole records in order. Memory: resident as far as it is filled.

@@ -20,7 +20,7 @@ namespace spmm::io {
 inline constexpr unsigned kNumWriters = 2;
 inline constexpr std::uint64_t kPieceBytes = 1u << 20;
 
-/// Mapped pages are filled by as many threads as there are cores, up to this many, where there are at least
+/// Mapped pages are filled by as many threads as there are cores, up to this many, if there are at least
 /// kMinMappedWriters: 4 GiB on ext4, 8 / 16 threads 13.7 / 14.8 GB/s (MappedFile::kRangeBytes). On 2 cores no faster
 /// than pwrite.
 inline constexpr unsigned kMaxMappedWriters = 16;

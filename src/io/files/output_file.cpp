@@ -100,7 +100,7 @@ bool OutputFile::open_unnamed(mode_t mode) {
   return fd_.is_open();
 }
 
-/// The lock is taken outside of the section that makes the file: a signal need not wait for a file server.
+/// The lock is acquired outside of the section that makes the file: a signal need not wait for a file server.
 void OutputFile::open_named(mode_t mode) {
   constexpr int kMaxAttempts = 100;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {

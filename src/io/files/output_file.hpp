@@ -27,7 +27,7 @@ enum class WriteMode : std::uint8_t {
 /// How the temporary file is made.
 enum class TempKind : std::uint8_t {
   automatic,  ///< without a name (O_TMPFILE) where the file system can: nothing is left even after SIGKILL
-  named,      ///< .NAME.spmm-XXXXXX.tmp beside the target
+  named,      ///< .NAME.spmm-XXXXXX.tmp next to the target
   shared,     ///< .NAME.spmm-mpi.tmp: a second run with the same target finds it locked, and is refused
 };
 
@@ -63,7 +63,7 @@ class OutputFile {
 
   /// Says how long the file will be at least, for messages and to reserve the space of long files: writers that need
   /// not find blocks or move the end of the file were 10 to 20 % faster when nothing else ran. Threads: one at a time,
-  /// not beside finish().
+  /// not at the same time as finish().
   void expect_bytes(std::uint64_t bytes);
 
   /// For messages alone: about how long the file, or all files of a result, will be.

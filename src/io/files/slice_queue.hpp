@@ -23,7 +23,7 @@ struct Slice {
   std::uint64_t offset = 0;
   std::span<const std::byte> bytes;
   ReleaseOnce release;
-  std::uint32_t file = 0;  ///< which one, where there are several
+  std::uint32_t file = 0;  ///< which one, if there are several
 };
 
 /// What one writer does next; keeps its slice alive.

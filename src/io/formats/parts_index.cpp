@@ -168,7 +168,7 @@ PartsIndex index_of(const MatrixHeader& header, std::vector<ResultPart> parts) {
 }
 
 std::string index_text(const PartsIndex& index) {
-  // Strings, not a stream: where there is no memory, a stream would leave a part out and say nothing.
+  // Strings, not a stream: if there is no memory, a stream would leave a part out and say nothing.
   const auto number = [](std::uint64_t value) { return std::to_string(value); };
   std::string json = "{\n  \"schema\": " + number(kSchema) + ",\n  \"n\": " + number(index.n) +
                      ",\n  \"m\": " + number(index.m) + ",\n  \"blocks\": " + number(index.num_blocks) +

@@ -143,7 +143,7 @@ void PartsFolder::remove_leftovers() const {
   }
 }
 
-/// The lock is taken outside of the section that makes the folder: a signal need not wait for a file server.
+/// The lock is acquired outside of the section that makes the folder: a signal need not wait for a file server.
 void PartsFolder::create() {
   constexpr int kMaxAttempts = 100;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {

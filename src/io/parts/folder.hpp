@@ -17,10 +17,10 @@ namespace spmm::io {
 /// for messages. Errors: OutputError.
 Target place_inside(int folder_fd, const std::string& file_name, const std::string& name, const std::string& folder);
 
-/// A temporary folder .NAME.spmm-XXXXXX.tmp beside the target, which takes the target's place in publish(). An existing
-/// folder is replaced if it holds a valid index and nothing that the index does not name: both exchange their names,
-/// then the old one is removed. A process that was killed leaves one such folder at most; the next output of that name
-/// removes it, as it is no longer locked. The destructor removes an unpublished folder; so does
+/// A temporary folder .NAME.spmm-XXXXXX.tmp next to the target, which takes the target's place in publish(). An
+/// existing folder is replaced if it holds a valid index and nothing that the index does not name: both exchange their
+/// names, then the old one is removed. A process that was killed leaves one such folder at most; the next output of
+/// that name removes it, as it is no longer locked. The destructor removes an unpublished folder; so does
 /// remove_temporary_files().
 class PartsFolder {
  public:

@@ -16,7 +16,7 @@ bool may_map_files_of(int fd);
 
 /// Reserved ranges of a file, mapped until write() has filled them; the first one, whose header comes last and by
 /// pwrite, until unmap_all(). Memory: the pages are the page cache's; they count as resident while their range is
-/// mapped. Threads: write() may be called from several threads at once and beside add().
+/// mapped. Threads: write() may be called from several threads at once and at the same time as add().
 class MappedFile {
  public:
   MappedFile() = default;

@@ -1,4 +1,4 @@
-// Names of temporary files and folders beside the target they will replace.
+// Names of temporary files and folders next to the target they will replace.
 #pragma once
 
 #include <cerrno>

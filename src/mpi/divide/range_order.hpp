@@ -49,7 +49,7 @@ NumberRange parts_of_owner(const RangeOrder& order, std::uint32_t num_parts, std
 /// Rounds that leave no owner a part without one, and parts of nearly equal numbers of rounds.
 std::uint32_t rounds_for_parts(const RangeOrder& order, std::uint32_t num_parts);
 
-/// Which of its own num_parts parts an owner fills in its rounds [begin, end): several, where there are fewer rounds
+/// Which of its own num_parts parts an owner fills in its rounds [begin, end): several, if there are fewer rounds
 /// than parts; the last one of earlier rounds may go on. Shapes: over all rounds each part once or more, in order.
 NumberRange parts_of_rounds(std::uint32_t num_parts, std::uint32_t num_rounds, std::uint32_t begin, std::uint32_t end);
 

@@ -15,7 +15,7 @@
 namespace spmm::mpi {
 namespace {
 
-constexpr std::uint64_t kRankFailed = std::uint64_t{1} << 63;  // beside the counts of a round
+constexpr std::uint64_t kRankFailed = std::uint64_t{1} << 63;  // together with the counts of a round
 constexpr std::uint64_t kMore = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMostMessage = 256u << 20;
 constexpr int kTag = 1;

@@ -7,7 +7,7 @@
 
 namespace spmm::mpi {
 
-/// Memory: 4 bytes per number; where there are not many more rows than numbers, 4 bytes per row as well.
+/// Memory: 4 bytes per number; if there are not many more rows than numbers, 4 bytes per row as well.
 class DistinctRows {
  public:
   /// Values: numbers below num_rows.

@@ -35,7 +35,7 @@ class ResultOutput {
 
   /// Of this rank's ranges, in order.
   [[nodiscard]] virtual Sink& sink() = 0;
-  /// That it may keep in memory beside what is handed to it.
+  /// That it may keep in memory in addition to what is handed to it.
   [[nodiscard]] virtual std::uint64_t kept_bytes() const = 0;
   /// All ranks fill the rounds before this one next, and close them or give up before anything else.
   virtual void open_until(std::uint32_t round) = 0;

@@ -14,7 +14,7 @@
 
 namespace spmm::mpi {
 
-/// A temporary file beside the output, ".NAME.spmm-mpi.tmp", that takes its place in publish(). Rank 0 makes, locks,
+/// A temporary file next to the output, ".NAME.spmm-mpi.tmp", that takes its place in publish(). Rank 0 makes, locks,
 /// publishes and removes it; the other ranks open it. The lock of a killed run is free, and the next
 /// run takes the file over. A character device is written in place.
 class SharedOutput {

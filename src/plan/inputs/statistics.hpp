@@ -36,7 +36,7 @@ enum class KernelId : std::uint8_t {
 /// Into how many slabs an operand may be cut.
 inline constexpr std::array<std::uint32_t, 12> kSlabCounts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
-/// Sums over some rows of the result. num_rows = 0: none has been looked at.
+/// Sums over some rows of the result. num_rows = 0: none has been examined.
 struct RowSample {
   std::uint32_t num_rows = 0;
   double pairs = 0;

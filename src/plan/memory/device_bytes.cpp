@@ -62,7 +62,7 @@ std::uint64_t staging_bytes(const MatrixHeader& a, const MatrixHeader& b) {
   return bytes;
 }
 
-/// What sorting by counting, and counting pairs, takes beside parsed matrices.
+/// What sorting by counting, and counting pairs, takes in addition to parsed matrices.
 std::uint64_t counting_bytes(const MatrixHeader& a, const MatrixHeader& b) {
   const std::uint64_t nb = a.blocks_per_side();
   std::uint64_t bytes = 2u << 20;  // library work space of a scan, flags

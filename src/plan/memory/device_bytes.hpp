@@ -31,7 +31,7 @@ bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint
 /// raw records to the device has gone. Values: headers of matrices that are read.
 bool has_room_to_sort_ahead(const MatrixHeader& a, const MatrixHeader& b);
 
-/// Bytes of tile maps that may lie beside elements gathered ahead: in what is counted for library work space.
+/// Bytes of tile maps that may lie next to elements gathered ahead: in what is counted for library work space.
 inline constexpr std::uint64_t kTileMapsBesideValues = 32u << 20;
 
 /// Whether there is room for both operands in file order and gathered. Values: side = of gathered blocks.

@@ -125,7 +125,7 @@ inline constexpr std::uint64_t kSortItemBytes = 16;     // sort key and record n
 inline constexpr std::uint64_t kShortKeyBytes = 8;      // both in one word
 inline constexpr std::uint64_t kMergeEntryBytes = 32;   // row-merge, per pair: segment, pair, C block, cursor
 inline constexpr std::uint64_t kTileSegmentBytes = 32;  // row-merge of small blocks, per segment
-inline constexpr std::uint64_t kTileSlotBytes = 5;      // and per slot beside its sums: fresh, touched
+inline constexpr std::uint64_t kTileSlotBytes = 5;      // and per slot in addition to its sums: fresh, touched
 inline constexpr std::uint64_t kStoredBlockBytes = 12;  // reference: index and record number
 
 }  // namespace spmm::plan

@@ -15,7 +15,7 @@ double elements_of_block(const Statistics& s) {
   return static_cast<double>(s.m()) * s.m();
 }
 
-/// C blocks, from rows that have been looked at, else as many as rows allow for.
+/// C blocks, from rows that have been examined, else as many as rows allow for.
 double c_blocks_of(const Statistics& s) {
   if (s.row_sample.pairs < 1) return s.num_c_blocks;
   return std::min(s.num_c_blocks, s.num_pairs * s.row_sample.c_blocks / s.row_sample.pairs);
@@ -70,7 +70,7 @@ double pairs_per_c_block(const Statistics& s) {
 }
 
 /// Share of the rates of sums in shared memory that is left where some rows can leave 32 bits: in those, every sum is
-/// checked for overflow, at checked_share of the rate. Lengths of rows are taken to spread as those of evenly spread
+/// checked for overflow, at checked_share of the rate. Lengths of rows are assumed to spread as those of evenly spread
 /// blocks do.
 double share_of_checked_sums(const Statistics& s, double checked_share) {
   const double mean = mean_a_row(s);
@@ -163,7 +163,7 @@ kernels::TileGrid tile_grid(const Statistics& s) {
 
 double shared_ms(double ms_alone, const Statistics& s, const DeviceRates& rates, std::uint32_t num_devices) {
   const double build = std::min(ms_alone, build_ms(s, rates));
-  // A row of C is one device's; where there are few, some devices have one more than others.
+  // A row of C is one device's; if there are few, some devices have one more than others.
   const double rows_of_most = std::ceil(s.c_rows / num_devices);
   return build + (ms_alone - build) * (s.c_rows < 1 ? 1.0 / num_devices : rows_of_most / s.c_rows);
 }
@@ -188,8 +188,8 @@ double row_spread_ms(const Statistics& s, const DenseGroups&, const DeviceRates&
   // Of the rate of side 8; m is known at run time only. Source: data/measurements/gpu-sides.json, rows, the same
   // blocks: 25,390 pairs a us with m = 8, 18,947, 19,125 and 17,352 with 5, 6 and 7, which is 0.68 to 0.75.
   constexpr double kPaddedRate = 0.7;
-  // Of what a chunk takes beside its products, sides 4 and 8, where CTAs take work units. Set with the rates of an H200
-  // (spmm-bench --calibrate); no figures of its own were kept.
+  // Of what a chunk takes in addition to its products, sides 4 and 8, where CTAs take work units. Set with the rates of
+  // an H200 (spmm-bench --calibrate); no figures of its own were kept.
   constexpr double kUnitsFrame = 0.8;
   const double elements = elements_of_block(s);
   const SideRates& side = rates.of_side(s.m());

@@ -36,7 +36,7 @@ struct DeviceRates {
   double short_row_bytes_per_ms = 0;         ///< records of short rows that are multiplied while they are listed
   double small_hash_pairs_per_ms = 0;        ///< small-blocks: rows that a warp hashes
   double small_sums_per_ms = 0;              ///< elements added up by CTAs in shared memory
-  double small_unit_ms = 0;                  ///< a chunk of a row, beside those of other CTAs
+  double small_unit_ms = 0;                  ///< a chunk of a row, while other CTAs have theirs
   double small_ranked_unit_ms = 0;           ///< a row that is ranked
   double small_uneven_unit_ms = 0;           ///< either where rows differ much (kSmallEvenRows)
   double rank_columns_per_ms = 0;            ///< row-rank: bits of a row, cleared and searched
@@ -46,7 +46,7 @@ struct DeviceRates {
   double rank_result_bytes_per_ms = 0;       ///< columns found, sums cleared, records written
   double rank_zero_blocks_per_ms = 0;        ///< C blocks flagged and copied to their places, where some are zero
   double tensor_terms_per_ms = 0;            ///< byte multiply-adds of dense-tensor
-  double tile_stage_ms = 0;                  ///< tile-tensor: two tiles multiplied, beside those of others
+  double tile_stage_ms = 0;                  ///< tile-tensor: two tiles multiplied, while others are
   double tile_far_stage_ms = 0;              ///< the same where B's tile comes from memory each time
   double tile_far_bytes = 0;                 ///< of B's tiles that a row of tiles meets: L2 keeps fewer
   double tile_list_ms = 0;                   ///< a C tile written

@@ -21,7 +21,7 @@ constexpr unsigned kMinMappedCores = 4;  // as io/files/file_sink.hpp
 constexpr double kPartsBytesPerS = 22e9;
 constexpr std::uint32_t kMinWrittenParts = 4;  // as io/files/file_sink.hpp
 constexpr double kSharingS =
-    1e-3;  // an allowance for each device beside the first; S1 to /dev/null took 7.6 ms, not 10
+    1e-3;  // an allowance for each device in addition to the first; S1 to /dev/null took 7.6 ms, not 10
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
 // Slabs from a scratch file. Reading and building in memory that the slab before had, of the same with fresh pages:
 // n = 32,768, m = 8, two operands of 500,000 blocks, one thread, 83 to 1,621 slabs: 38 to 83 ns a block. The others: 15

@@ -10,7 +10,7 @@ namespace spmm::plan {
 /// Source: a machine with an H200: 0.2 s to the first copy, 0.04 s for memory and streams, 0.05 to 0.15 s after main.
 inline constexpr double kDeviceStartS = 0.35;
 
-/// The same of a device beside the first one.
+/// The same of a device in addition to the first one.
 /// Source: two H200s: contexts 0.1 s each, whether started in turn or at once.
 inline constexpr double kMoreDeviceStartS = 0.1;
 

@@ -31,7 +31,7 @@ struct ShareRules {
 std::uint32_t dense_row_step(std::uint32_t m);
 
 /// Cuts panels at the borders of the ranges and, the fewer there are still to come, into the finer pieces, and gives
-/// each piece to the device that has the least work so far. Work is counted in exact pairs, or in rows. Where there are
+/// each piece to the device that has the least work so far. Work is counted in exact pairs, or in rows. If there are
 /// fewer ranges than devices, a panel has a piece, or several, for each device: pieces whose records follow each other
 /// are then computed at the same time, and wait little for each other's counts.
 /// Shapes: range_rows [num_ranges + 1], ascending: the row of A that each range begins with, and their number.

@@ -35,7 +35,7 @@ struct Panel {
   friend bool operator==(const Panel&, const Panel&) = default;
 };
 
-/// Pairs before each run of rows of A. A run is one row, or several where there are very many short ones.
+/// Pairs before each run of rows of A. A run is one row, or several if there are very many short ones.
 struct RowPairs {
   std::vector<std::uint64_t> offsets{0};  ///< [runs + 1]
   std::uint32_t rows_per_run = 1;         ///< the last run may be shorter

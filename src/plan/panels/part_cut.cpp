@@ -11,7 +11,7 @@ namespace {
 constexpr double kStepsPerDouble = 4;
 constexpr int kNumSteps = 64 * static_cast<int>(kStepsPerDouble);
 
-/// A column that a sample holds less often is taken for one of the many: its count says too little.
+/// A column that a sample holds less often counts as one of the many: its count says too little.
 constexpr std::uint64_t kMinCount = 4;
 
 /// C blocks that q block rows of B leave in the columns of a group.

@@ -69,8 +69,8 @@ class ExactRow {
 
 /// Calls visit(number of the row in `rows`, row, whether it is the first, the last slab) for every row in every slab of
 /// block columns, the slabs of one row one after the other. Shapes: rows ascending.
-/// Memory: about memory_bytes for operands (0 = no limit), beside what visit() takes. Threads: visit from several at
-/// once, but of one row by one. Errors: FormatError, OutOfMemory, Interrupted, what the sources throw.
+/// Memory: about memory_bytes for operands (0 = no limit), in addition to what visit() takes. Threads: visit from
+/// several at once, but of one row by one. Errors: FormatError, OutOfMemory, Interrupted, what the sources throw.
 void for_exact_rows(const Inputs& inputs, const RowSlots& b_rows, std::span<const std::uint32_t> rows,
                     std::uint64_t memory_bytes, const Run& run,
                     const std::function<void(std::size_t number, ExactRow& row, bool first, bool last)>& visit);

@@ -24,7 +24,7 @@ constexpr double kBlockSeconds = 100e-9;  // a block of an operand, to its place
 constexpr double kDeviceProductsPerSecond = 2e14;
 constexpr double kDeviceBytesPerSecond = 8e9;  // records, from the source to their place
 
-/// Pairs are taken to be spread evenly over the rows that A stores.
+/// Pairs are assumed to be spread evenly over the rows that A stores.
 WaySeconds expected_seconds(const ProofState& s, double num_rows, const BoundTiles& tiles, unsigned num_threads) {
   const MatrixHeader& a = s.a.header();
   const MatrixHeader& b = s.b.header();

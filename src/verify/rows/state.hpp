@@ -42,7 +42,7 @@ struct ProofSettings {
   std::uint64_t memory_bytes =
       0;  ///< for places of saturated elements and, once C is there, for operands; 0 = no limit
   bool allow_zero_blocks = false;  ///< of C
-  BoundDevice device{};            ///< beside the host
+  BoundDevice device{};            ///< in addition to the host
   BoundWay way = BoundWay::automatic;
 };
 

@@ -49,7 +49,7 @@ class RandomVectors {
   RandomVectors(const RandomColumns& columns, std::uint32_t q, std::uint64_t n, std::uint32_t m, bool is_table,
                 const Run& run);
 
-  /// The m elements of block column j; `place` [m] is filled where there is no table. Threads: any.
+  /// The m elements of block column j; `place` [m] is filled if there is no table. Threads: any.
   [[nodiscard]] const std::uint64_t* at(std::uint32_t j, std::uint64_t* place) const {
     if (table_.size() != 0) return table_.data() + std::uint64_t{j} * m_;
     columns_.fill(std::uint64_t{j} * m_, m_, q_, place);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kFewRows = 1u << 16;
 
-/// Whether every row gets a number: an array of all of them costs little beside the records.
+/// Whether every row gets a number: an array of all of them costs little compared with the records.
 bool numbers_all(const MatrixHeader& header) {
   constexpr std::uint64_t kRowsPerBlock = 2;
   return header.blocks_per_side() <= std::max(kFewRows, kRowsPerBlock * header.num_blocks);

@@ -214,7 +214,7 @@ TEST_CASE("a job that kills its worker fails alone, and so does one that breaks 
   for (const std::string kind : {"kill", "device"}) {
     BatchPlace place;
     const std::size_t num_jobs = place.write_list();
-    // Without retries: what ran beside the culprit is run again all the same.
+    // Without retries: what ran at the same time as the culprit runs again all the same.
     const ProcessResult result =
         run_process(faulty_batch_words({"jobs.tsv", "--retries", "0", "--report", "-"}), with_fault(kind + ":c23-0"));
     INFO(kind << ": " << result.err);

@@ -60,7 +60,7 @@ class HangWatch {
   HangWatch& operator=(const HangWatch&) = delete;
 };
 
-/// A product that is run again and again. "" where its result is right, else what is wrong; may throw.
+/// A product that runs again and again. "" where its result is right, else what is wrong; may throw.
 using Product = std::function<std::string()>;
 
 struct Scenario {

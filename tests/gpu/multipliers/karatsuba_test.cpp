@@ -1,4 +1,5 @@
-// dense-tensor with three products of bytes: elements of nine to fourteen bits, and the kernel of four beside it.
+// dense-tensor with three products of bytes: elements of nine to fourteen bits, and the kernel of four in addition to
+// it.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -62,7 +62,7 @@ struct Fill {
 };
 
 /// A: block row 1000 full, and scattered blocks. B: the neighbouring block columns 700, 701, 702 full (the middle one
-/// of zeros), and scattered blocks. So three result blocks beside each other have `length` pairs each.
+/// of zeros), and scattered blocks. So three result blocks next to each other have `length` pairs each.
 struct Cross {
   MatrixBuilder a;
   MatrixBuilder b;

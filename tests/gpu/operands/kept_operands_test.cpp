@@ -247,7 +247,7 @@ TEST_CASE("kept operands: where memory is short they give way, the oldest first,
     CHECK(kept_b(0) == (num_fit > 0));
     CHECK_FALSE(kept_b(2));
     CHECK(kept_b(1) == (num_fit > 1));                                  // 0 is used later than 1
-    for (const std::string kernel : {"rows", "two-pointer", "rows"}) {  // copies of their own beside what is kept
+    for (const std::string kernel : {"rows", "two-pointer", "rows"}) {  // with copies of their own
       place.multiply("a", "b0", keeping_b(kernel));
       REQUIRE((place.product() == expected));
     }
@@ -315,7 +315,7 @@ TEST_CASE("kept operands: threads that keep, share and evict many operands at on
   Report alone;
   multiply(a, a, Options{{}, on_gpu("rows")}, &alone);
   EngineOptions tight;
-  tight.memory_limit_bytes = alone.plan.device_need_bytes * 5 / 2;  // two products, and little beside
+  tight.memory_limit_bytes = alone.plan.device_need_bytes * 5 / 2;  // two products, and little more
   KeepingEngine place(tight);
   place.write("a", a);
   std::vector<ProductMatrix> expected;

@@ -27,7 +27,7 @@ KeptItems::Item item() {
   return std::make_shared<const int>(0);
 }
 
-/// A product that has looked at both limits and taken its part.
+/// A product that has examined both limits and taken its part.
 struct Product {
   Product(MemoryBudget& budget, std::uint64_t device_bytes, const std::vector<SourceIdentity>& files = {})
       : share(budget) {

@@ -15,7 +15,7 @@ using namespace spmm;
 constexpr std::uint64_t kHost = 100;
 constexpr std::uint64_t kDeviceLimit = 1000;
 
-/// A share that has looked at both limits.
+/// A share that has examined both limits.
 struct BudgetProduct {
   explicit BudgetProduct(MemoryBudget& budget) : share(budget) {
     share.host_limit_bytes([] { return kHost; });

@@ -229,7 +229,7 @@ TEST_CASE("what is wrong with a list's files") {
     INFO(c.list << (problems.messages.empty() ? "" : problems.messages[0]));
     CHECK(problems.exit_code == c.exit_code);
     CHECK((problems.messages.empty() ? c.part.empty() : problems.messages[0].find(c.part) != std::string::npos));
-    // Nothing of another shard is looked at; names are compared all the same.
+    // Nothing of another shard is examined; names are compared all the same.
     const ListProblems none = check_list(list.jobs, {}, "l", {});
     CHECK(none.num_problems == (c.part == "is the output of line 1" || c.part == "is an input of line 1" ? 1 : 0));
   }

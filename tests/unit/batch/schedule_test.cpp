@@ -57,7 +57,7 @@ TEST_CASE("a worker that is slower than predicted gets fewer jobs, from its firs
   slowness.started(now += 100, true);  // idle time does not count
   for (int job = 0; job < 4; ++job) slowness.ended(now += 0.1, 0.1);
   CHECK(slowness.factor() == Approx(2));
-  slowness.started(now, false);  // beside others
+  slowness.started(now, false);  // at the same time as others
   slowness.ended(now += 1000, 0.1);
   CHECK(slowness.factor() == 10);
 

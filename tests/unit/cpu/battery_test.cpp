@@ -47,7 +47,7 @@ TEST_CASE("cpu: battery, every kernel and instruction set") {
 }
 
 TEST_CASE("cpu: battery, all other sides") {
-  // Each meets a sixth of the recipes, another one than the sides beside it: all of them take 30 s.
+  // Each meets a sixth of the recipes, another one than the sides next to it: all of them take 30 s.
   for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
     if (std::find(kSides.begin(), kSides.end(), m) != kSides.end()) continue;
     for (std::size_t r = m % 6; r < battery().size(); r += 6) check_recipe(battery()[r], m, 5);

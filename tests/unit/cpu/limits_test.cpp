@@ -210,7 +210,7 @@ TEST_CASE("cpu: large blocks, a column around the pairs of one list") {
     for (std::uint32_t t = 0; t < length; ++t) {
       a.add_constant(length - 1, t, t % 5 == 0 ? 3 : 0);
       b.add_constant(t, length / 2, t % 7);
-      if (t % 100 == 0) b.add_constant(t, length / 2 + 1, 2);  // the columns beside a long one
+      if (t % 100 == 0) b.add_constant(t, length / 2 + 1, 2);  // the columns next to a long one
       if (t % 90 == 0) b.add_constant(t, length / 2 - 1, 2);
       if (t == 7) b.add_constant(t, 0, 1);
       a.add_constant(length - 2, t, 65535);  // every list of this row's long column saturates

@@ -1,4 +1,4 @@
-// Elements at the limit are counted exactly where sums just reach it: rows whose sums cannot are not looked at.
+// Elements at the limit are counted exactly where sums just reach it: rows whose sums cannot are not examined.
 #include <cstdint>
 #include <vector>
 
@@ -37,7 +37,7 @@ TEST_CASE("saturation: a true sum of 2^32 - 1 counts, one less does not, for eve
   for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 32u, 33u}) {
     const Operands reached = long_sum(m, kTerms, 1, 65'535, 65'535);
     const Operands missed = long_sum(m, kTerms, 1, 65'535, 65'534);
-    const Operands shorter = long_sum(m, kTerms - 1, 1, 65'535, 65'535);  // not looked at where blocks are full
+    const Operands shorter = long_sum(m, kTerms - 1, 1, 65'535, 65'535);  // not examined where blocks are full
     for (const std::string& isa : available_isas()) {
       INFO("m " << m << ", " << isa);
       const ForcedIsa forced(isa);
@@ -55,7 +55,7 @@ TEST_CASE("saturation: a true sum of 2^32 - 1 counts, one less does not, for eve
 }
 
 TEST_CASE("saturation: small elements that need many pairs to reach the limit") {
-  // 2047^2 * 8 * 128 < 2^32 - 1 <= 2047^2 * 8 * 129: rows of up to 128 blocks are not looked at.
+  // 2047^2 * 8 * 128 < 2^32 - 1 <= 2047^2 * 8 * 129: rows of up to 128 blocks are not examined.
   for (const auto& [blocks, expected] : {std::pair{128u, 0u}, {129u, 1u}}) {
     const Operands operands = long_sum(8, 8 * blocks, 2047, 2047, 2047);
     for (const std::string& isa : available_isas()) {

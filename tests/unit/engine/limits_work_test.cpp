@@ -18,7 +18,7 @@ TEST_CASE("with less and less memory a product reads its operands more often, wi
   const auto [m, rows, blocks] = GENERATE(Operands{8, 2048, 60'000}, Operands{1, 16'384, 200'000});
   constexpr double kMostReadings = 20;
   constexpr double kComputing = 12;   // at least as long as so many readings of operands that are in the page cache
-  constexpr double kPerSlab = 0.005;  // what a product of two slabs takes beside that
+  constexpr double kPerSlab = 0.005;  // what a product of two slabs takes in addition to that
   const test::TemporaryFolder folder;
   write_matrix(folder.file("a.bin"), test::random_matrix(rows * m, m, blocks, 100, 1));
   write_matrix(folder.file("b.bin"), test::random_matrix(rows * m, m, blocks, 100, 2));

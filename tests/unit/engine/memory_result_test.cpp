@@ -76,7 +76,7 @@ TEST_CASE("operands in slabs leave room for a result in memory") {
   Engine engine({.num_threads = 1, .memory_limit_bytes = result + 2'000'000});
   Report report;
   ProductOptions options = on_host();
-  options.kernel = "reference";  // the others need 2 MB beside the operands
+  options.kernel = "reference";  // the others need 2 MB in addition to the operands
   CHECK(engine.multiply(one.a, one.b, options, &report) == one.expected);
   CHECK(report.plan.num_a_slabs > 1);
   CHECK(report.plan.host_limit_bytes <= 2'000'000);

@@ -85,7 +85,7 @@ class CountedSource : public test::MemorySource {
   bool is_in_memory_;
 };
 
-/// Records read of both operands, for each record of them, beside those of the slabs that were multiplied.
+/// Records read of both operands, for each record of them, in addition to those of the slabs that were multiplied.
 double passes_beside_slabs(const BlockMatrix& a, const BlockMatrix& b, const Allowed& allowed, bool in_memory) {
   const CountedSource source_a(a, in_memory);
   const CountedSource source_b(b, in_memory);

@@ -150,7 +150,7 @@ TEST_CASE("transposed operands out of core: slabs of A, the rows of B that they 
     limited.num_threads = 2;
     limited.memory_limit_bytes = limit;
     Engine engine(limited);
-    ProductOptions options = transposing(true, true, "reference");  // the others need more beside the operands
+    ProductOptions options = transposing(true, true, "reference");  // the others need more in addition to the operands
     options.verify_blocks = 10;
     const Report report = engine.multiply(files.path("a.bin"), files.path("b.bin"), files.path("c.bin"), options);
     INFO(limit << " bytes: " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs");

@@ -184,7 +184,7 @@ void count_tiles(Mirror& memory, const kernels::TileGrid& grid) {
   memory.release("tile counts");
 }
 
-/// TileMultiplier, beside what every filler of C blocks has.
+/// TileMultiplier, in addition to what every filler of C blocks has.
 std::uint64_t tile_bytes(const plan::Execution& e, const plan::Statistics& s) {
   const kernels::TileGrid grid = plan::tile_grid(s);
   plan::TileExtent most;

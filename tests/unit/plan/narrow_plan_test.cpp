@@ -1,4 +1,4 @@
-// Results that are narrow beside the grid.
+// Results that are narrow compared with the grid.
 #include <cstdint>
 
 #include "plan/decide.hpp"

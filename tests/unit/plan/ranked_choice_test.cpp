@@ -40,7 +40,7 @@ TEST_CASE("row-rank takes m up to 16 and rows with many pairs or very different 
 
 namespace {
 
-/// What a 27-point stencil has, and some of its rows once these are looked at.
+/// What a 27-point stencil has, and some of its rows once these are examined.
 plan::Statistics stencil(std::uint32_t nodes, std::uint32_t m, bool looked_at) {
   const double blocks = 27.0 * nodes;
   plan::Statistics s = evenly_spread(nodes * m, m, blocks, 2047);

@@ -22,8 +22,8 @@ inline ProcessResult run_tool(const std::string& name, std::vector<std::string> 
   return run_process(arguments, options);
 }
 
-/// Whether a program's memory stayed below a limit. It is told as at least that of these tests, and the sanitizers add
-/// much of their own.
+/// Whether a program's memory stayed below a limit. It is reported as at least that of these tests, and the sanitizers
+/// add much of their own.
 inline bool stayed_below(const ProcessResult& result, std::uint64_t limit_bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   limit_bytes += 1'000'000'000;

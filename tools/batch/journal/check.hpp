@@ -46,7 +46,7 @@ struct ListProblems {
 };
 
 /// What is wrong with a list. The text of all jobs is compared (one OUT twice, an OUT that is an input); files are
-/// looked at for the jobs `mine` alone: missing inputs and folders, OUT that is an input under another name, files of
+/// examined for the jobs `mine` alone: missing inputs and folders, OUT that is an input under another name, files of
 /// the run itself. Files: one stat() per different input and folder, one lstat() per OUT.
 ListProblems check_list(const std::vector<Job>& jobs, const std::vector<std::size_t>& mine, const std::string& name,
                         const OwnFiles& own);
@@ -54,7 +54,7 @@ ListProblems check_list(const std::vector<Job>& jobs, const std::vector<std::siz
 /// Whether any number of jobs may have this output: devices such as /dev/null, which are never done.
 bool is_device(const std::string& path);
 
-/// Removes temporary files of these outputs that killed processes left beside them (".NAME.spmm-XXXXXX.tmp"): those
+/// Removes temporary files of these outputs that killed processes left next to them (".NAME.spmm-XXXXXX.tmp"): those
 /// that no process holds locked, and none on a file system without locks. Returns how many.
 std::uint64_t remove_leftovers(const std::vector<std::string>& outs);
 

@@ -147,7 +147,7 @@ std::uint64_t options_hash(const JobOptions& options) {
 }
 
 std::string journal_line(const JournalRecord& record) {
-  // Strings, not a stream: where there is no memory, a stream would leave a part out and say nothing.
+  // Strings, not a stream: if there is no memory, a stream would leave a part out and say nothing.
   std::string line(record.exit_code == 0 ? kDone : kFailed);
   const auto add = [&](const std::string& field) { line.append(1, '\t').append(field); };
   add(hex(record.key.high));

@@ -33,7 +33,7 @@ class EntrySink {
     entries_.push_back({.column = transposed_ ? row : column, .row = transposed_ ? column : row, .value = value});
   }
 
-  /// Takes memory for so many elements at once. Errors: OutOfMemory, before memory is taken.
+  /// Takes memory for so many elements at once. Errors: OutOfMemory, before memory is allocated.
   void expect(std::uint64_t num_entries, const std::string& name);
 
   /// The same for at most so many: memory that is not used is not taken. Nothing if that is more than is free.

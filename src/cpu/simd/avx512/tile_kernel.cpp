@@ -198,8 +198,8 @@ namespace spmm::cpu {
 
 namespace {
 
-/// Side 2, two products at once: the sums of a tile are one vector, and so are the rows of A's block, each beside
-/// itself eight times.
+/// Side 2, two products at once: the sums of a tile are one vector, and so are the rows of A's block, each repeated
+/// eight times.
 template <bool kSaturates, bool kLists>
 std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
                          std::uint32_t num_touched) {

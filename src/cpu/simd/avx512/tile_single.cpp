@@ -27,7 +27,7 @@ constexpr std::uint32_t kSegmentsAhead = 4;  // that are fetched: rows of B lie 
 /// Side 2: lane 2r + c is element (r, c); two products at once.
 struct Side2 {
   using Sums = __m128i;
-  Sums rows;  // of A's block: each beside itself
+  Sums rows;  // of A's block: each next to itself
 
   explicit Side2(const std::uint16_t* a) {
     std::uint64_t elements = 0;

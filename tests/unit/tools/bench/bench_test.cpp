@@ -172,7 +172,8 @@ TEST_CASE("bench: processes are timed before this program has run a product, whi
   const std::filesystem::path programs = folder.path() / "programs";
   std::filesystem::create_directory(programs);
   std::filesystem::copy_file(SPMM_BIN_DIR "/spmm-bench", programs / "spmm-bench");
-  std::filesystem::create_symlink(SPMM_BIN_DIR "/../libspmm.so.0", folder.path() / "libspmm.so.0");  // where the copy looks
+  std::filesystem::create_symlink(SPMM_BIN_DIR "/../libspmm.so.0",
+                                  folder.path() / "libspmm.so.0");  // where the copy looks
   write_text((programs / "spmm").string(), "#!/bin/sh\nls \"$(dirname \"$3\")\" >> \"$(dirname \"$0\")/seen\"\n");
   std::filesystem::permissions(programs / "spmm", std::filesystem::perms::owner_all);
   const ProcessResult result =
@@ -392,7 +393,7 @@ TEST_CASE("bench: another kernel is the baseline, partners are left out", "[tool
   CHECK(tools::other_kernels(plan).front() == "rows");
   const TemporaryFolder folder;
   const auto baseline = measured(folder, {"--baseline", "other"})["cases"][0]["yardstick"].get<std::string>();
-  CHECK((baseline == "row-merge" || baseline == "dense-blas"));  // the second one where there is OpenBLAS
+  CHECK((baseline == "row-merge" || baseline == "dense-blas"));  // the second one if there is OpenBLAS
   const auto suites = tools::load_suites(kSuiteFile);
   CHECK(tools::select_cases(suites, {}, {"m16"}, false).size() == 1);
   CHECK(tools::select_cases(suites, {"all-sides"}, {}, false).size() == 64);

@@ -19,7 +19,7 @@ using namespace spmm;
 using namespace spmm::test;
 using Words = std::vector<std::string>;
 
-/// The programs of this build; spmm-mpi where there is MPI.
+/// The programs of this build; spmm-mpi if there is MPI.
 Words programs() {
   Words names = {"spmm",         "spmm-gen",   "spmm-compare", "spmm-cat",   "spmm-info",
                  "spmm-convert", "spmm-bench", "spmm-dense",   "spmm-batch", "spmm-verify"};
