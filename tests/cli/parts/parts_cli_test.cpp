@@ -1,5 +1,8 @@
 // Results in parts from the command line: the same bytes, what is refused, what a killed run leaves.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -215,6 +218,20 @@ bool wait_for_new_hidden(const Words& before) {
   return false;
 }
 
+/// Waits for the one temporary folder and its lock: other runs take a folder without a lock for a leftover.
+bool wait_for_locked_hidden() {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (std::chrono::steady_clock::now() < give_up) {
+    const Words now = hidden_names();
+    const int fd = now.size() == 1 ? ::open(now.front().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    const bool is_locked = fd >= 0 && ::flock(fd, LOCK_SH | LOCK_NB) != 0;
+    if (fd >= 0) ::close(fd);
+    if (is_locked) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
+}
+
 TEST_CASE("SIGTERM and SIGKILL leave the old folder as it was; the next run removes what a killed one has left") {
   const Workplace workplace;
   spmm::write_matrix("x.bin", random_matrix(8192, 8, 60000, 2000, 41));
@@ -246,7 +263,7 @@ TEST_CASE("a run does not remove the temporary folder of another one that lives"
   spmm::write_matrix("x.bin", random_matrix(8192, 8, 60000, 2000, 41));
   Process process(
       spmm_words({"-q", "--backend", "cpu", "--kernel", "reference", "--parts", "4", "x.bin", "x.bin", "c"}));
-  REQUIRE(wait_for_new_hidden({}));
+  REQUIRE(wait_for_locked_hidden());
   process.send_signal(SIGSTOP);  // so that it lives until the other one has ended
   multiply({"--parts", "2", "a.bin", "b.bin", "c"});
   CHECK(num_hidden() == 1);
