@@ -98,6 +98,9 @@ typedef struct spmm_engine spmm_engine;
 /** Makes an engine. options: NULL for the defaults. */
 SPMM_API spmm_status spmm_engine_create(const spmm_engine_options* options, spmm_engine** engine);
 SPMM_API void spmm_engine_destroy(spmm_engine* engine); /**< no product may be running */
+/** Gives the device memory back that is kept for later products and not in use. Waits for nothing. Since SPMM_C_API 2.
+ */
+SPMM_API spmm_status spmm_engine_trim(spmm_engine* engine);
 
 /* ---- products ---- */
 
@@ -197,8 +200,11 @@ typedef struct spmm_device_bsr {
 } spmm_device_bsr;
 
 /** Memory of the caller for the arrays of a result, aligned to `alignment` bytes, which work on `stream` may use; NULL:
- * there is none. Called on the thread that multiplies. The arrays stay the caller's. */
+ * there is none. Called on the thread that multiplies. Without a release function the arrays stay the caller's. */
 typedef void* (*spmm_device_allocate_fn)(void* context, uint64_t bytes, uint64_t alignment, void* stream);
+/** Gives such memory back in the order of `stream`. Called on the thread that multiplies, or that destroys the result
+ * or the plan. */
+typedef void (*spmm_device_release_fn)(void* context, void* data, void* stream);
 
 /** How a product in device memory is called. */
 typedef struct spmm_device_call {
@@ -206,6 +212,10 @@ typedef struct spmm_device_call {
   void* stream;                     /**< cudaStream_t; NULL: the legacy default stream */
   spmm_device_allocate_fn allocate; /**< NULL: the engine's pool */
   void* allocate_context;           /**< its first argument */
+  spmm_device_release_fn release;   /**< takes allocate_context, too; NULL: arrays stay the caller's */
+  int32_t serves_workspace; /**< 1: all other device memory comes from `allocate`, too, on a stream of the library's,
+                             * and the limit is that of the whole device; needs allocate and release */
+  int32_t reserved;         /**< 0 */
 } spmm_device_call;
 
 /** A result in device memory. Its arrays are valid until it is destroyed, which gives them back in the order of the

@@ -98,10 +98,16 @@ DeviceBsrView device_view(const spmm_device_bsr* matrix, const char* name) {
 /// Errors: UsageError.
 DeviceCall device_call(const spmm_device_call* call) {
   const spmm_device_call given = known_fields(call, "call");
-  DeviceCall known{.stream = static_cast<CUstream_st*>(given.stream), .allocator = {}};
+  DeviceCall known{.stream = static_cast<CUstream_st*>(given.stream),
+                   .allocator = {.serves_workspace = given.serves_workspace != 0}};
   if (given.allocate != nullptr) {
     known.allocator.allocate = [given](std::uint64_t bytes, std::uint64_t alignment, CUstream_st* stream) {
       return given.allocate(given.allocate_context, bytes, alignment, stream);
+    };
+  }
+  if (given.release != nullptr) {
+    known.allocator.release = [given](void* data, CUstream_st* stream) {
+      given.release(given.allocate_context, data, stream);
     };
   }
   return known;
@@ -225,6 +231,12 @@ spmm_status spmm_engine_create(const spmm_engine_options* options, spmm_engine**
 }
 void spmm_engine_destroy(spmm_engine* engine) {
   delete engine;
+}
+spmm_status spmm_engine_trim(spmm_engine* engine) {
+  return guarded([&] {
+    required(engine, "engine");
+    engine->engine.trim();
+  });
 }
 
 spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm_bsr* b,

@@ -130,6 +130,11 @@ DeviceBsrBatch empty_batch(std::span<const DevicePair> products) {
 }
 
 ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) {
+  const DeviceAllocator& allocator = call.allocator;
+  if (allocator.serves_workspace && !(allocator.allocate && allocator.release)) {
+    throw UsageError("DeviceAllocator::serves_workspace", "allocate or release is missing",
+                     "set both, or serve results alone");
+  }
   std::string why_not;
   if (cuda::num_devices(why_not) == 0) {
     throw DeviceError("arrays in device memory", why_not, "check nvidia-smi, or pass arrays in host memory");
@@ -142,11 +147,6 @@ ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) 
   refuse(options.transpose_a || options.transpose_b, "transpose_a, transpose_b", "transpose the arrays on the device");
   refuse(options.verify_blocks != 0 || options.verify_full, "verify_blocks, verify_full",
          "copy the matrices to the host, or write files, to check a result");
-  const DeviceAllocator& allocator = call.allocator;
-  if (allocator.serves_workspace && !(allocator.allocate && allocator.release)) {
-    throw UsageError("DeviceAllocator::serves_workspace", "allocate or release is missing",
-                     "set both, or serve results alone");
-  }
   ProductOptions on_cuda = options;
   on_cuda.backend = Backend::cuda;
   on_cuda.keep_a = on_cuda.keep_b = false;

@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -377,6 +378,33 @@ TEST_CASE("many products in device memory: none of them, sizes of structs") {
   CHECK(refusal(SPMM_ERROR_SHAPE) == "matrix A and matrix B, product 2");
   products[1].a.struct_size -= 8;
   CHECK(refusal(SPMM_ERROR_USAGE) == "products");
+}
+
+TEST_CASE("memory of the caller for products in device memory: what is missing, and callers from before it") {
+  const auto engine = make_engine();
+  auto matrix = sized<spmm_device_bsr>();
+  matrix.rows = matrix.cols = 8;
+  matrix.block_side = 4;
+  const auto status = [&](const spmm_device_call& call) {
+    spmm_device_matrix* nothing = nullptr;
+    const spmm_status found = spmm_multiply_device(engine.get(), &matrix, &matrix, &call, nullptr, &nothing, nullptr);
+    CHECK(nothing == nullptr);
+    return found;
+  };
+  auto call = sized<spmm_device_call>();
+  call.serves_workspace = 1;
+  CHECK(status(call) == SPMM_ERROR_USAGE);
+  CHECK(std::string(spmm_last_error_place()) == "DeviceAllocator::serves_workspace");
+  call.allocate = [](void*, std::uint64_t, std::uint64_t, void*) -> void* { return nullptr; };
+  CHECK(status(call) == SPMM_ERROR_USAGE);
+  call.struct_size = offsetof(spmm_device_call, release);  // what lies behind is not read
+  CHECK(status(call) != SPMM_ERROR_USAGE);
+  call.struct_size = sizeof call;
+  call.release = [](void*, void*, void*) {};
+  CHECK(status(call) != SPMM_ERROR_USAGE);
+
+  CHECK(spmm_engine_trim(engine.get()) == SPMM_OK);
+  CHECK(spmm_engine_trim(nullptr) == SPMM_ERROR_USAGE);
 }
 
 TEST_CASE("DLPack: a tensor as its specification has it, old and new, which its deleter frees") {

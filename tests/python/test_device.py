@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 import spmm
-from spmm import _dlpack
+from spmm import _dlpack, _many
 from support import as_dense, needs_scipy, sp
 
 try:
@@ -38,6 +38,16 @@ def pretended(data=None, indptr=None, **changed):
     return (Pretended(np.array([0, 1, 2], dtype=np.int32) if indptr is None else indptr),
             Pretended(np.array([0, 1], dtype=np.int32)),
             Pretended(np.ones((2, 4, 4), dtype=np.uint16) if data is None else data, **changed))
+
+
+def stacked(count):
+    """As many matrices of 2 x 2 blocks."""
+    return tuple(Pretended(np.broadcast_to(x.array, (count, *x.array.shape)).copy()) for x in pretended())
+
+
+def joined(arrays):
+    """Arrays of a stacked batch, one matrix behind another."""
+    return tuple(Pretended(x.array.reshape(-1, *x.array.shape[2:])) for x in arrays)
 
 
 class Former:
@@ -144,6 +154,54 @@ class Refusals(unittest.TestCase):
             engine = spmm.Engine()
             engine.close()
             engine.multiply_many([good])
+
+    def test_batches_that_are_wrong_say_where(self):
+        good, whole = stacked(5), (np.array([[8, 8]] * 5), np.arange(0, 11, 2))
+        flat = joined(good)
+        for bad, text in ((good[:1] + stacked(4)[1:], "matrix B: the lengths"), (good[:2] + (Pretended(good[2].array[0]),),
+                                                                                 r"pass \(products, blocks, m, m\)"),
+                          ((*good, (12, 8)), "matrix B: the lengths"), (stacked(4), "are 5 and 4 products"),
+                          ((*flat, (8, 8), np.arange(0, 10, 2)), "first_block: does not ascend"),
+                          ((*flat, (8, 8), []), "first_block: are no whole numbers"),
+                          ((*flat, (8, 8), np.array([0, 4, 2, 6, 8, 10])), "first_block: does not ascend"),
+                          ((*flat, whole[0][:4], whole[1]), r"shapes: of shape \(4, 2\)"),
+                          ((*flat, -whole[0], whole[1]), "negative"),
+                          ((*flat, (12, 8), whole[1]), "indptr: has 15 entries"), (np.eye(4), "on the host")):
+            with self.subTest(text), self.assertRaisesRegex(spmm.Error, text):
+                spmm.multiply_many(good, bad)
+        with self.assertRaisesRegex(spmm.FormatError, r"multiply_many\(a, b\)"):
+            spmm.multiply((*flat, *whole), (*flat, *whole))
+        with self.assertRaisesRegex(spmm.UsageError, "or two batches"):
+            spmm.multiply_many((good, good))
+        for batch in (good, (*flat, *whole), (*flat, (8, 8), whole[1])):
+            with self.assertRaises(spmm.DeviceError):  # memory of the host
+                spmm.multiply_many(batch, batch)
+        self.assertEqual(len(_many.ManyCall(stacked(0), stacked(0)).table), 0)
+
+    def test_batches_are_the_same_table_as_pairs(self):
+        generator = np.random.default_rng(1)
+        for index, side in ((np.int32, 1), (np.int64, 4)):
+            alike = [(np.arange(4, dtype=index) * 2, generator.integers(0, 3, 6).astype(index),
+                      generator.integers(0, 9, (6, side, side)).astype(np.uint16)) for _ in range(7)]
+            arrays = tuple(Pretended(np.stack(parts)) for parts in zip(*alike))
+            offsets = np.arange(8)[:, None] * [4, 6, 6]
+            shape = (3 * side, 5 * side)
+            self.check_table((*arrays, shape), joined(arrays), offsets, [shape] * 7)
+            self.check_table((*joined(arrays), shape, offsets[:, 1]), joined(arrays), offsets, [shape] * 7)
+            rows, blocks = generator.integers(1, 9, 20), generator.integers(1, 5, 20)
+            offsets = np.concatenate([[[0, 0, 0]], np.cumsum(np.stack([rows + 1, blocks, blocks], 1), axis=0)])
+            arrays = tuple(Pretended(np.zeros((length, *end), dtype=kind)) for length, kind, end in zip(
+                offsets[-1].tolist(), (index, index, np.uint16), ((), (), (side, side))))
+            shapes = np.stack([rows, rows[::-1]], 1) * side
+            self.check_table((*arrays, shapes, offsets[:, 1]), arrays, offsets, shapes)
+
+    def check_table(self, batch, arrays, offsets, shapes):
+        """Against one tuple of slices for each matrix."""
+        single = [(*(Pretended(x.array[begin:end]) for x, begin, end in zip(arrays, first, last)), tuple(map(int, shape)))
+                  for first, last, shape in zip(offsets[:-1].tolist(), offsets[1:].tolist(), shapes)]
+        by_pairs, by_batch = _many.ManyCall(zip(single, single)), _many.ManyCall(batch, batch)
+        np.testing.assert_array_equal(by_batch.table.reshape(-1), by_pairs.table)
+        np.testing.assert_array_equal(by_batch._shapes, by_pairs._shapes)
 
     def test_lists_and_sides_that_are_not_square(self):
         with self.assertRaisesRegex(spmm.UsageError, "matrix B: is a list; .*multiply_many takes a list of pairs"):

@@ -45,7 +45,7 @@ def is_on_device(matrix: Any) -> bool:
     if _torch_of(matrix) is not None:
         return bool(matrix.is_cuda)
     if isinstance(matrix, tuple):
-        return len(matrix) in (3, 4) and _dlpack.device_of(matrix[2]) is not None
+        return len(matrix) in (3, 4, 5) and _dlpack.device_of(matrix[2]) is not None
     return _is_cupy(matrix)
 
 
@@ -63,7 +63,7 @@ def number_of(matrix: Any) -> Optional[int]:
     return None if number == -1 else number
 
 
-def _elements(values: Any, name: str, library: Any) -> Any:
+def elements(values: Any, name: str, library: Any) -> Any:
     """Elements as 16 bits, contiguous. Errors: FormatError if one is no whole number from 0 to 65535."""
     dtype = str(values.dtype).split(".")[-1]
     if dtype == "uint16":
@@ -76,6 +76,8 @@ def _elements(values: Any, name: str, library: Any) -> Any:
     if dtype.startswith(("float", "bfloat")):
         is_bad |= values != library.floor(values)
     if bool(is_bad.any()):
+        if values.ndim == 4:  # a batch
+            name += f", product {int(is_bad.flatten(1).any(1).nonzero()[0])}"
         raise _format_error(name, "an element is no whole number from 0 to 65535", "scale or round the matrix before")
     if dtype == "int16" and library.__name__ == "torch":
         return values.contiguous()
@@ -84,16 +86,17 @@ def _elements(values: Any, name: str, library: Any) -> Any:
     return library.ascontiguousarray(values.astype(library.uint16))
 
 
-def _parts_of_torch(tensor: Any, name: str, torch: Any) -> Tuple[Any, Any, Any]:
-    """indptr, indices, and values [blocks, m, m]."""
+def parts_of_torch(tensor: Any, name: str, torch: Any, num_batches: int = 0) -> Tuple[Any, Any, Any]:
+    """indptr, indices, and values [blocks, m, m], each with num_batches dimensions before these. Errors: FormatError."""
     if tensor.layout == torch.sparse_bsr:
         values = tensor.values()
     elif tensor.layout == torch.sparse_csr:
-        values = tensor.values().reshape(-1, 1, 1)
+        values = tensor.values()[..., None, None]
     else:
         raise _format_error(name, f"a tensor of layout {tensor.layout}", "use to_sparse_bsr() or to_sparse_csr()")
-    if values.dim() != 3 or values.shape[1] != values.shape[2]:
-        raise _format_error(name, f"values of shape {tuple(values.shape)}", "use square blocks, and no batches")
+    if values.dim() != 3 + num_batches or values.shape[-1] != values.shape[-2]:
+        raise _format_error(name, f"values of shape {tuple(values.shape)}", "use square blocks, and "
+                            + ("one batch dimension" if num_batches else "no batches, which multiply_many(a, b) takes"))
     return tensor.crow_indices().contiguous(), tensor.col_indices().contiguous(), values.contiguous()
 
 
@@ -103,21 +106,32 @@ def _addresses_of_elements(values: List[Any], names: List[str], library: Any) ->
     is_torch = library.__name__ == "torch"
     types = {str(x.dtype) for x in values}
     if len(types) > 1 or types.pop().endswith("uint16"):
-        kept = [_elements(x, name, library) for x, name in zip(values, names)]
+        kept = [elements(x, name, library) for x, name in zip(values, names)]
         return [x.data_ptr() if is_torch else x.data.ptr for x in kept], kept
     flat = [x.reshape(-1) for x in values]
     try:
-        whole = _elements((library.cat if is_torch else library.concatenate)(flat), "the matrices", library)
+        whole = elements((library.cat if is_torch else library.concatenate)(flat), "the matrices", library)
     except _errors.FormatError:
         for x, name in zip(values, names):
-            _elements(x, name, library)  # raises for the first one that is wrong
+            elements(x, name, library)  # raises for the first one that is wrong
         raise
     first = whole.data_ptr() if is_torch else whole.data.ptr
     before = itertools.accumulate([0] + [2 * x.shape[0] for x in flat[:-1]])
     return [first + offset for offset in before], whole
 
 
-def _of_tuple(matrix: Tuple[Any, ...], name: str) -> Arrays:
+class Parts(NamedTuple):
+    """Arrays of a tuple."""
+
+    indptr: _dlpack.Described
+    indices: _dlpack.Described
+    data: _dlpack.Described
+    bits: int
+    side: int
+
+
+def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> Parts:
+    """num_batches: dimensions before those of a matrix. Errors: FormatError."""
     parts = ("indptr", "indices", "data")
     indptr, indices, data = (_dlpack.describe(array, f"{name}, {part}") for array, part in zip(matrix, parts))
     bits = {"<i4": 32, "<i8": 64}.get(indptr.typestr)
@@ -126,16 +140,35 @@ def _of_tuple(matrix: Tuple[Any, ...], name: str) -> Arrays:
                             "pass both as int32 or both as int64")
     if data.typestr != "<u2":
         raise _format_error(f"{name}, data", f"of {data.typestr}", "pass uint16")
-    shape = data.shape
-    side = 1 if len(shape) == 1 else shape[-1]
+    shape = data.shape[num_batches:]
     if len(shape) not in (1, 3) or (len(shape) == 3 and shape[1] != shape[2]):
-        raise _format_error(f"{name}, data", f"of shape {shape}", "pass (blocks, m, m), or (elements) of a CSR matrix")
-    rows = (indptr.shape[0] - 1) * side
+        before = "products, " * num_batches
+        raise _format_error(f"{name}, data", f"of shape {data.shape}",
+                            f"pass ({before}blocks, m, m), or ({before}elements) of CSR matrices")
+    if not len(indptr.shape) == len(indices.shape) == 1 + num_batches or data.shape[:1 + num_batches] != indices.shape:
+        raise lengths_error(name)
+    return Parts(indptr, indices, data, bits, 1 if len(shape) == 1 else shape[-1])
+
+
+def lengths_error(name: str) -> _errors.Error:
+    return _format_error(name, "the lengths of the arrays do not agree", "pass indptr [rows / m + 1], indices [blocks]")
+
+
+def shape_of(matrix: Tuple[Any, ...], parts: Parts, name: str) -> Tuple[int, int]:
+    """Of each matrix of a tuple: the fourth entry, else a square. Errors: FormatError."""
+    rows = (parts.indptr.shape[-1] - 1) * parts.side
     whole = matrix[3] if len(matrix) == 4 and matrix[3] is not None else (rows, rows)
-    if whole[0] != rows or shape[0] != indices.shape[0]:
-        raise _format_error(name, "the lengths of the arrays do not agree", "pass indptr [rows / m + 1], indices [blocks]")
-    return Arrays(indptr.address, indices.address, data.address, bits, indices.shape[0], side,
-                  (int(whole[0]), int(whole[1])), (indptr, indices, data))
+    if len(whole) != 2 or whole[0] != rows:
+        raise lengths_error(name)
+    return int(whole[0]), int(whole[1])
+
+
+def _of_tuple(matrix: Tuple[Any, ...], name: str) -> Arrays:
+    if len(matrix) == 5:
+        raise _format_error(name, "is a tuple of five: many matrices", "use multiply_many(a, b)")
+    parts = parts_of_tuple(matrix, name)
+    return Arrays(parts.indptr.address, parts.indices.address, parts.data.address, parts.bits, parts.indices.shape[0],
+                  parts.side, shape_of(matrix, parts, name), parts[:3])
 
 
 class Memory:
@@ -218,13 +251,17 @@ class Call:
         return (is_on_device(matrix) and (self._torch is None) == (_torch_of(matrix) is None)
                 and self._is_cupy == _is_cupy(matrix))
 
-    def arrays_of(self, matrices: List[Any], names: List[str]) -> List[Arrays]:
+    def check_alike(self, matrices: List[Any], names: List[str]) -> None:
         """Errors: FormatError."""
         for matrix, name in zip(matrices, names):
             if not self.is_alike(matrix):
                 raise _format_error(name, "is of another library than the first one, or on the host", "pass all alike")
+
+    def arrays_of(self, matrices: List[Any], names: List[str]) -> List[Arrays]:
+        """Errors: FormatError."""
+        self.check_alike(matrices, names)
         if self._torch is not None:
-            parts = [_parts_of_torch(matrix, name, self._torch) for matrix, name in zip(matrices, names)]
+            parts = [parts_of_torch(matrix, name, self._torch) for matrix, name in zip(matrices, names)]
             addresses, kept = _addresses_of_elements([part[2] for part in parts], names, self._torch)
             return [Arrays(indptr.data_ptr(), indices.data_ptr(), address, 8 * indptr.element_size(), indices.numel(),
                            values.shape[1], (matrix.shape[0], matrix.shape[1]), (indptr, indices, kept))
@@ -317,7 +354,7 @@ class Call:
     def elements(self, values: Tuple[Any, Any], shapes: Tuple[Any, ...]) -> List[int]:
         """Where values of 16 bits lie; others are checked and converted. Errors: FormatError."""
         library = self.library
-        self._kept = [_elements(x, f"values of matrix {name}", library) for x, name in zip(values, "AB")]
+        self._kept = [elements(x, f"values of matrix {name}", library) for x, name in zip(values, "AB")]
         return [self.address(x, shape, 2) for x, shape in zip(self._kept, shapes)]
 
     def make_values(self, num_blocks: int, side: int) -> Any:
@@ -350,7 +387,8 @@ class Call:
         index = torch.int64 if index_bits == 64 else torch.int32
         empty = torch.empty(0, dtype=torch.uint8, device=f"cuda:{self.device}")
         indptr, indices = ((empty if part is None else part).view(index) for part in held[:2])
-        data = (empty if held[2] is None else held[2]).view(torch.int32).to(torch.int64) & 0xFFFFFFFF
+        data = (empty if held[2] is None else held[2]).view(torch.int32).to(torch.int64)
+        data &= 0xFFFFFFFF  # where it lies: results of many products are large
         make = torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor
         return Shared(indptr, indices, data if side == 1 else data.view(-1, side, side), make)
 

@@ -18,6 +18,7 @@ from ._matrix import Blocksize, Bsr, Matrix, Operand, common_side, find_scipy, f
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, int, int], Any]
 Verify = Union[int, str]
+Batch = Any  # many matrices: a tensor of torch, (indptr, indices, data[, shape]), (indptr, indices, data, shapes, first_block)
 ALL_DEVICES = -1
 
 
@@ -170,10 +171,11 @@ class Engine:
             product.saturated_elements = _library.library().spmm_report_num_saturated(made.pointer)
         return product
 
-    def multiply_many(self, products: Iterable[Tuple[Matrix, Matrix]], *, kernel: Optional[str] = None,
-                      on_saturation: str = "report", report: Optional[Dict[str, Any]] = None) -> _many.DeviceProducts:
+    def multiply_many(self, products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,
+                      kernel: Optional[str] = None, on_saturation: str = "report",
+                      report: Optional[Dict[str, Any]] = None) -> _many.DeviceProducts:
         """Many products on a GPU; see :func:`spmm.multiply_many`."""
-        call = _many.ManyCall(products)
+        call = _many.ManyCall(products, b)
         table, count = call.table.ctypes.data, call.num_products
         return self._run_on_device(
             call, lambda *rest: _library.library().spmm_multiply_many_device(rest[0], table, count, *rest[1:]),
@@ -316,12 +318,20 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
         return engine.multiply(a, b, **options)
 
 
-def multiply_many(products: Iterable[Tuple[Matrix, Matrix]], *, kernel: Optional[str] = None, on_saturation: str = "report",
+def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,
+                  kernel: Optional[str] = None, on_saturation: str = "report",
                   report: Optional[Dict[str, Any]] = None) -> Sequence[Any]:
     """Many products of matrices on a GPU in one call, each as :func:`spmm.multiply` would give it.
 
     products: pairs (a, b) of what spmm.multiply takes on a GPU, all of one library, block side and type of indices; sizes
     may differ. Elements that are not uint16 are checked and converted together. No products give an empty list.
+    With b: products has the left matrices, b the right ones, each in one object, which costs the host least:
+    - a sparse_bsr or sparse_csr tensor of PyTorch, [products, rows, cols];
+    - of matrices with as many blocks each, (indptr, indices, data[, shape]): indptr [products, rows / m + 1], indices
+      [products, blocks], data [products, blocks, m, m] or, for CSR, [products, blocks]; shape: (rows, cols) of each;
+    - of any matrices (indptr, indices, data, shapes, first_block): one behind another, the indptr of each, which starts
+      at 0, [sum of rows / m + products], indices [blocks] and data [blocks, m, m]; in host memory shapes [products, 2],
+      or (rows, cols) of each, and first_block [products + 1], the blocks before each matrix.
     Returns a :class:`DeviceProducts`: a sequence of matrices of that library, made of slices of arrays that all share
     when they are asked for. Its saturated_elements are those of all products.
     Options, errors: as spmm.multiply; messages name the product: "matrix A, product 17, indices[5]".
@@ -334,16 +344,25 @@ def multiply_many(products: Iterable[Tuple[Matrix, Matrix]], *, kernel: Optional
         products = spmm.multiply_many([(a, a.T.tocsr()) for a in matrices])
         first = products[0].toarray()
 
+    Batches: a tensor, and arrays of any library with data of uint16:
+
+        a = torch.randint(0, 9, (100, 64, 64), device="cuda").to_sparse_bsr((8, 8))
+        first = spmm.multiply_many(a, a)[0].to_dense()
+
+        products = spmm.multiply_many((indptr, indices, data, (64, 64), 16 * np.arange(101)), right)
+
     >>> import spmm
     >>> spmm.multiply_many([])
     []
     """
-    pairs = list(products)
-    if not pairs:
-        return []
-    first = pairs[0][0] if isinstance(pairs[0], (tuple, list)) and pairs[0] else None
+    first = products
+    if b is None:
+        products = list(products)
+        if not products:
+            return []
+        first = products[0][0] if isinstance(products[0], (tuple, list)) and products[0] else None
     number = _device.number_of(first) if _device.is_on_device(first) else None
-    return _engine_of_device(number).multiply_many(pairs, kernel=kernel, on_saturation=on_saturation, report=report)
+    return _engine_of_device(number).multiply_many(products, b, kernel=kernel, on_saturation=on_saturation, report=report)
 
 
 def plan(a: Matrix, b: Matrix, *, kernel: Optional[str] = None) -> _plan.Plan:
