@@ -68,13 +68,15 @@ class _Batch(NamedTuple):
     def fill(self, table: np.ndarray) -> None:
         """Shapes: table [products] of _MATRIX."""
         item, lengths = self.index_bits // 8, self.shapes[:, 0] // self.side + 1  # of each indptr
-        table["struct_size"] = _MATRIX.itemsize
-        table["rows"], table["cols"] = self.shapes[:, 0], self.shapes[:, 1]
+        first = np.array((_MATRIX.itemsize, *self.shapes[:1].sum(axis=0), 0, 0, 0, 0, self.side, self.index_bits), _MATRIX)
+        as_bytes = f"V{_MATRIX.itemsize}"  # copied at once, not field by field
+        table.view(as_bytes)[...] = first.view(as_bytes)
+        if self.shapes.strides[0]:  # else all are of one shape
+            table["rows"], table["cols"] = self.shapes[:, 0], self.shapes[:, 1]
         table["indptr"] = self.indptr + item * (np.cumsum(lengths) - lengths)
         table["indices"] = self.indices + item * self.first_block[:-1]
         table["data"] = self.data + 2 * self.side**2 * self.first_block[:-1]
         table["num_blocks"] = np.diff(self.first_block)
-        table["block_side"], table["index_bits"] = self.side, self.index_bits
 
 
 def _alike(count: int, shape: Tuple[int, int], num_blocks: int) -> Tuple[np.ndarray, np.ndarray]:
