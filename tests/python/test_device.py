@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 import unittest
+import weakref
 
 import numpy as np
 import spmm
-from spmm import _dlpack, _many
+from spmm import _device, _dlpack, _many
 from support import as_dense, needs_scipy, sp
 
 try:
@@ -38,6 +39,22 @@ def pretended(data=None, indptr=None, **changed):
     return (Pretended(np.array([0, 1, 2], dtype=np.int32) if indptr is None else indptr),
             Pretended(np.array([0, 1], dtype=np.int32)),
             Pretended(np.ones((2, 4, 4), dtype=np.uint16) if data is None else data, **changed))
+
+
+class Bits:
+    """A tensor of int16 as uint16, which not every PyTorch has."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        self.__cuda_array_interface__ = {**tensor.__cuda_array_interface__, "typestr": "<u2"}
+
+
+def as_tensor(array):
+    """An array of a result; elements as int64."""
+    if not isinstance(array, spmm.DeviceArray):
+        return array
+    tensor = torch.from_dlpack(array)
+    return tensor.view(torch.int32).to(torch.int64) & 0xFFFFFFFF if array.typestr == "<u4" else tensor
 
 
 def stacked(count):
@@ -202,6 +219,39 @@ class Refusals(unittest.TestCase):
         by_pairs, by_batch = _many.ManyCall(zip(single, single)), _many.ManyCall(batch, batch)
         np.testing.assert_array_equal(by_batch.table.reshape(-1), by_pairs.table)
         np.testing.assert_array_equal(by_batch._shapes, by_pairs._shapes)
+
+    def test_memory_of_other_libraries(self):
+        made = {}
+
+        def make(num_bytes, stream):
+            if num_bytes > 100:
+                raise MemoryError("no such memory")
+            owner = np.empty(num_bytes, dtype=np.uint8)
+            made[stream] = weakref.ref(owner)
+            return owner, owner.ctypes.data
+
+        memory = _device.Memory(make, True)
+        result, workspace = memory.allocate(None, 8, 1, None), memory.allocate(None, 8, 1, 7)
+        self.assertIsNone(memory.allocate(None, 101, 1, 7))
+        kept = memory.take(result)
+        self.assertEqual([type(x) for x in memory.failed()], [MemoryError])
+        memory.release(None, result, None)  # of a result that is taken
+        self.assertEqual((kept.ctypes.data, made[7]().ctypes.data), (result, workspace))
+        memory.release(None, workspace, 7)
+        self.assertIsNone(made[7]())
+        alone = _device.Memory(make, False)
+        alone.allocate(None, 8, 1, 3)
+        alone.failed()
+        self.assertIsNone(made[3]())
+        with self.assertRaisesRegex(spmm.UsageError, 'workspace: .*give "engine" or "caller"'):
+            spmm.Engine(workspace="mine")
+        with spmm.Engine(workspace="caller") as engine:
+            engine.trim()
+            with self.assertRaises(spmm.DeviceError):
+                engine.multiply(pretended(), pretended())
+        spmm.trim()
+        with self.assertRaisesRegex(spmm.UsageError, "is closed"):
+            engine.trim()
 
     def test_lists_and_sides_that_are_not_square(self):
         with self.assertRaisesRegex(spmm.UsageError, "matrix B: is a list; .*multiply_many takes a list of pairs"):
@@ -382,12 +432,45 @@ class Torch(unittest.TestCase):
                 np.testing.assert_array_equal(found.to_dense().cpu().numpy(), exact)
             self.assertEqual(products.saturated_elements, sum(int((x == 2**32 - 1).sum()) for x in expected))
             self.assertEqual(products[-1].shape, products[39:][0].shape)
+            by_arrays = spmm.multiply_many(*(self.joined_tensors([pair[x] for pair in pairs]) for x in (0, 1)))
+            for part in ("indptr", "indices", "data"):
+                self.assertTrue(torch.equal(as_tensor(getattr(by_arrays, part)).reshape(-1), getattr(products, part).reshape(-1)))
+            np.testing.assert_array_equal(by_arrays.shapes, products.shapes)
+            np.testing.assert_array_equal(by_arrays.first_block, products.first_block)
         with self.assertRaises(IndexError):
             products[40]
         wrong = next(x for x, pair in enumerate(pairs) if pair[1].values().numel())
         pairs[wrong][1].values()[0] = 0.5
         with self.assertRaisesRegex(spmm.FormatError, f"matrix B, product {wrong}: an element is no whole number"):
             spmm.multiply_many(pairs)
+
+    @staticmethod
+    def joined_tensors(matrices):
+        values = torch.cat([x.values() for x in matrices]).to(torch.int32).to(torch.int16)
+        return (torch.cat([x.crow_indices() for x in matrices]), torch.cat([x.col_indices() for x in matrices]), Bits(values),
+                [tuple(x.shape) for x in matrices], np.cumsum([0] + [x.values().shape[0] for x in matrices]))
+
+    def test_batched_tensors(self):
+        for kind, side in ((torch.int16, 1), (torch.int32, 2), (torch.float32, 4)):
+            base = torch.rand(24 // side, 32 // side, device="cuda") < 0.4
+            mask = torch.stack([base.roll(x, 1) for x in range(20)])  # as many blocks in each
+            dense = torch.randint(1, 300, (20, 24, 32), device="cuda")
+            dense *= mask.repeat_interleave(side, 1).repeat_interleave(side, 2)
+            right = dense.transpose(1, 2).contiguous()
+            a, b = (x.to(kind) for x in (dense, right))
+            a, b = ((x.to_sparse_csr() if side == 1 else x.to_sparse_bsr((side, side))) for x in (a, b))
+            products = spmm.multiply_many(a, b)
+            for x, product in enumerate(products):
+                self.assertEqual(product.layout, a.layout)
+                self.assertTrue(torch.equal(product.to_dense(), (dense[x].double() @ right[x].double()).long()))
+        wrong = torch.ones(5, 8, 8, device="cuda")
+        wrong[3, 2, 1] = 0.5
+        with self.assertRaisesRegex(spmm.FormatError, "matrix B, product 3: an element is no whole number"):
+            spmm.multiply_many(torch.ones(5, 8, 8, device="cuda").to_sparse_bsr((4, 4)), wrong.to_sparse_bsr((4, 4)))
+        with self.assertRaisesRegex(spmm.FormatError, "one batch dimension"):
+            spmm.multiply_many(a[0], b[0])
+        with self.assertRaisesRegex(spmm.FormatError, "no batches"):
+            spmm.multiply(a, b)
 
     def test_many_products_with_a_wrong_index(self):
         a = self.tensor(random_blocks(64, 64, 4, 3, 2047), 4, torch.int32)
@@ -407,24 +490,65 @@ class Torch(unittest.TestCase):
         values = torch.randint(0, 65536, (2 * count, 16, 8, 8), dtype=torch.int32, **on_gpu)
         indptr, indices = torch.arange(0, 17, 2, dtype=torch.int32, **on_gpu), columns.to(torch.int32)
         matrices = [torch.sparse_bsr_tensor(indptr, indices[x], values[x], (64, 64)) for x in range(2 * count)]
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        products = spmm.multiply_many(zip(matrices[::2], matrices[1::2]))
-        torch.cuda.synchronize()
-        print(f"10^5 products from tensors: {time.perf_counter() - start:.2f} s")
+        by_pairs = self.timed("a tensor each", lambda: spmm.multiply_many(zip(matrices[::2], matrices[1::2])))
+        del matrices
+        parts = [(indptr.expand(count, 9).contiguous(), indices[x::2].contiguous(), values[x::2].contiguous()) for x in (0, 1)]
+        batches = [torch.sparse_bsr_tensor(*part, (count, 64, 64)) for part in parts]
+        by_tensors = self.timed("two tensors", lambda: spmm.multiply_many(*batches))
+        stacked_parts = [(*part[:2], Bits(part[2].to(torch.int16))) for part in parts]
+        by_arrays = self.timed("arrays", lambda: spmm.multiply_many(*stacked_parts))
+        del parts, batches, stacked_parts
         blocks = torch.zeros(2 * count, 8, 8, 8, 8, dtype=torch.float64, **on_gpu)  # (matrix, block row, block column, ...)
         blocks[torch.arange(2 * count, **on_gpu)[:, None], torch.arange(16, **on_gpu)[None, :] // 2, columns] = values.double()
         dense = blocks.permute(0, 1, 3, 2, 4).reshape(2 * count, 64, 64)
         del blocks
         expected = torch.bmm(dense[::2], dense[1::2]).clamp(max=2**32 - 1).to(torch.int64)  # sums below 2**53 are exact
         del dense
-        row = torch.repeat_interleave(torch.arange(8 * count, **on_gpu), products.indptr.view(count, 9).diff(dim=1).reshape(-1).long())
-        found = torch.zeros(count, 8, 8, 8, 8, dtype=torch.int64, **on_gpu)
-        found[row // 8, row % 8, products.indices.long()] = products.data
-        self.assertTrue(torch.equal(found.permute(0, 1, 3, 2, 4).reshape(count, 64, 64), expected))
-        self.assertEqual(products.saturated_elements, int((expected == 2**32 - 1).sum()))
+        for products in (by_pairs, by_tensors, by_arrays):
+            ends, columns, data = (as_tensor(x) for x in (products.indptr, products.indices, products.data))
+            row = torch.repeat_interleave(torch.arange(8 * count, **on_gpu), ends.view(count, 9).diff(dim=1).reshape(-1).long())
+            found = torch.zeros(count, 8, 8, 8, 8, dtype=torch.int64, **on_gpu)
+            found[row // 8, row % 8, columns.long()] = data
+            self.assertTrue(torch.equal(found.permute(0, 1, 3, 2, 4).reshape(count, 64, 64), expected))
+            del found
+            self.assertEqual(products.saturated_elements, int((expected == 2**32 - 1).sum()))
         for x in (0, 17, count - 1):
-            self.assertTrue(torch.equal(products[x].to_dense(), expected[x]))
+            self.assertTrue(torch.equal(by_pairs[x].to_dense(), expected[x]))
+            self.assertTrue(torch.equal(by_tensors[x].to_dense(), expected[x]))
+
+    @staticmethod
+    def timed(what, multiply):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        products = multiply()
+        torch.cuda.synchronize()
+        print(f"10^5 products from {what}: {1e3 * (time.perf_counter() - start):.1f} ms")
+        return products
+
+    def test_workspace_of_the_caller(self):
+        a = random_blocks(256, 256, 4, 3, 65535)
+        tensor, expected = self.tensor(a, 4, torch.int32), product_of(a, a)
+        before = torch.cuda.memory_allocated()
+        with spmm.Engine(devices=0, workspace="caller") as engine:
+            for _ in range(50):
+                torch.cuda.reset_peak_memory_stats()
+                c = engine.multiply(tensor, tensor)
+            result_bytes = 8 * c.values().numel()
+            self.assertGreater(torch.cuda.max_memory_allocated() - before, 2 * result_bytes)  # not results alone
+            np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
+            for c in engine.multiply_many([(tensor, tensor)] * 3):
+                np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
+            bad = tensor.clone()
+            bad.col_indices()[1] = 64
+            with self.assertRaisesRegex(spmm.FormatError, "block column"):
+                engine.multiply(bad, tensor)
+            with engine.plan(tensor, tensor) as plan:
+                c = plan(tensor.values(), tensor.values())
+                np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
+            engine.trim()
+        del c, plan, bad
+        gc.collect()
+        self.assertEqual(torch.cuda.memory_allocated(), before)
 
     def test_csr_to_bsr(self):
         for side in (2, 4, 8, 16):
@@ -439,12 +563,7 @@ class Torch(unittest.TestCase):
     def test_tuples_and_dlpack(self):
         a = random_blocks(64, 64, 4, 3, 65535)
         tensor = self.tensor(a, 4, torch.int32)
-        bits = tensor.values().to(torch.int16).contiguous()
-
-        class Bits:  # uint16, which not every PyTorch has
-            __cuda_array_interface__ = {**bits.__cuda_array_interface__, "typestr": "<u2"}
-
-        arrays = (tensor.crow_indices(), tensor.col_indices(), Bits())
+        arrays = (tensor.crow_indices(), tensor.col_indices(), Bits(tensor.values().to(torch.int16).contiguous()))
         c = spmm.multiply(arrays, arrays)
         data = torch.from_dlpack(c.data[:]).view(torch.int32).to(torch.int64) & 0xFFFFFFFF
         indptr, indices = torch.from_dlpack(c.indptr), torch.from_dlpack(c.indices)

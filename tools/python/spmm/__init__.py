@@ -18,6 +18,7 @@ On a GPU, with PyTorch:
     c = spmm.multiply(a, a)                     # a sparse_bsr tensor of int64; c.saturated_elements
     b = spmm.csr_to_bsr(some_csr_tensor)        # blocks of the side that stores the fewest bytes
     cs = spmm.multiply_many([(a, a), (a, b)])   # many products in one call; cs[0], cs.saturated_elements
+    cs = spmm.multiply_many(lefts, rights)      # batched tensors [products, rows, cols], or stacked arrays
     plan = spmm.plan(a, a)                      # for other values of the same pattern
     c = plan(a.values(), a.values())
 
@@ -33,7 +34,7 @@ With CuPy, whose matrices have no blocks, and whose arrays may have:
 from ._blocks import csr_to_bsr
 from ._device import DeviceResult
 from ._dlpack import DeviceArray
-from ._engine import Engine, has_cuda_device, multiply, multiply_files, multiply_many, plan, read, version, write
+from ._engine import Engine, has_cuda_device, multiply, multiply_files, multiply_many, plan, read, trim, version, write
 from ._errors import (DeviceError, Error, FormatError, InputError, InternalError, Interrupted, IoError, OutOfMemory,
                       OutputError, SaturationError, ShapeError, UsageError, VerifyError)
 from ._many import DeviceProducts
@@ -44,7 +45,7 @@ from ._spy import density, spy
 __all__ = ["Bsr", "DeviceArray", "DeviceError", "DeviceProducts", "DeviceResult", "Engine", "Error", "FormatError",
            "InputError", "InternalError", "Interrupted", "IoError", "OutOfMemory", "OutputError", "Plan", "SaturationError",
            "ShapeError", "UsageError", "VerifyError", "csr_to_bsr", "density", "has_cuda_device", "multiply", "multiply_files",
-           "multiply_many", "plan", "read", "spy", "version", "write"]
+           "multiply_many", "plan", "read", "spy", "trim", "version", "write"]
 
 
 def __getattr__(name: str) -> str:

@@ -172,32 +172,43 @@ def _of_tuple(matrix: Tuple[Any, ...], name: str) -> Arrays:
 
 
 class Memory:
-    """Device memory of PyTorch or CuPy for a result: what the library asks for, by its address."""
+    """Device memory of PyTorch or CuPy: what the library asks for, by its address. make(bytes, stream) gives the owner and
+    the address. serves_workspace: for more than results; the library gives all of it back."""
 
-    def __init__(self, make: Callable[[int], Tuple[Any, int]]) -> None:
+    def __init__(self, make: Callable[[int, int], Tuple[Any, int]], serves_workspace: bool) -> None:
         self._make = make
         self._held: Dict[int, Any] = {}
         self._raised: List[BaseException] = []
-        self.callback = _library.AllocateFn(self._allocate)
+        self.serves_workspace = serves_workspace
+        self.allocate = _library.AllocateFn(self._allocate)
+        self.release = _library.ReleaseFn(self._release) if serves_workspace else _library.ReleaseFn()
 
-    def _allocate(self, _context: Any, num_bytes: int, _alignment: int, _stream: Any) -> Optional[int]:
+    def _allocate(self, _context: Any, num_bytes: int, _alignment: int, stream: Optional[int]) -> Optional[int]:
         try:
-            owner, address = self._make(num_bytes)
+            owner, address = self._make(num_bytes, stream or 0)
         except BaseException as error:  # the library hears of no memory, the caller of this
             self._raised.append(error)
             return None
         self._held[address] = owner
         return address
 
-    def close(self) -> None:
-        """Ends the ring of this and its callback, so that what they hold goes at once."""
-        del self.callback, self._make
+    def _release(self, _context: Any, address: int, _stream: Optional[int]) -> None:
+        self._held.pop(address, None)  # a result's are taken
 
-    def take(self) -> Tuple[Dict[int, Any], List[BaseException]]:
-        """What is held, and what was raised."""
-        taken = self._held, self._raised
-        self._held, self._raised = {}, []
-        return taken
+    def close(self) -> None:
+        """Ends the ring of this and its callbacks, so that what they hold goes at once."""
+        del self.allocate, self.release, self._make
+
+    def take(self, address: int) -> Any:
+        """The owner of an address, which is held no longer; None: there is none."""
+        return self._held.pop(address, None)
+
+    def failed(self) -> List[BaseException]:
+        """What was raised. Results are held no longer; the library gives workspace back, or a plan has it."""
+        if not self.serves_workspace:
+            self._held = {}
+        raised, self._raised = self._raised, []
+        return raised
 
 
 class DeviceResult(NamedTuple):
@@ -226,7 +237,7 @@ class Shared(NamedTuple):
 class Call:
     """A call of the library on a device: stream, memory, and results in the library of the first matrix."""
 
-    def __init__(self, first: Any) -> None:
+    def __init__(self, first: Any, serves_workspace: bool = False) -> None:
         self._torch, self._cupy = _torch_of(first), None
         self._is_cupy = _is_cupy(first)
         self.device: Optional[int] = None
@@ -234,17 +245,19 @@ class Call:
         if self._torch is not None:
             self.device = first.device.index
             stream = self._torch.cuda.current_stream(first.device).cuda_stream
-            self._memory = Memory(self._make_torch)
+            self._memory = Memory(self._make_torch, serves_workspace)
         elif self._is_cupy:
             import cupy
             self._cupy = cupy
             self.device = first.data.device.id
             stream = cupy.cuda.get_current_stream().ptr
-            self._memory = Memory(self._make_cupy)
+            self._memory = Memory(self._make_cupy, serves_workspace)
         else:
             stream = _dlpack.describe(first[2], "matrix A, data").stream
-        allocate = self._memory.callback if self._memory is not None else _library.AllocateFn()
-        self.struct = _library.DeviceCallStruct(stream=stream, allocate=allocate)
+        self._stream = stream
+        memory = {} if self._memory is None else {"allocate": self._memory.allocate, "release": self._memory.release,
+                                                  "serves_workspace": serves_workspace}
+        self.struct = _library.DeviceCallStruct(stream=stream, **memory)
 
     def is_alike(self, matrix: Any) -> bool:
         """Whether a matrix lies on a device, and belongs to the same library."""
@@ -273,26 +286,36 @@ class Call:
                            int(csr.indices.size), 1, tuple(csr.shape), (csr, kept)) for csr, address in zip(rows, addresses)]
         return [_of_tuple(matrix, name) for matrix, name in zip(matrices, names)]
 
-    def _make_torch(self, num_bytes: int) -> Tuple[Any, int]:
-        made = self._torch.empty(num_bytes, dtype=self._torch.uint8, device=f"cuda:{self.device}")
+    def _make_torch(self, num_bytes: int, stream: int) -> Tuple[Any, int]:
+        torch, device = self._torch, f"cuda:{self.device}"
+        of_library = None if stream == self._stream else torch.cuda.ExternalStream(stream, device=device)
+        with torch.cuda.stream(of_library):
+            made = torch.empty(num_bytes, dtype=torch.uint8, device=device)
         return made, made.data_ptr()
 
-    def _make_cupy(self, num_bytes: int) -> Tuple[Any, int]:
+    def _make_cupy(self, num_bytes: int, stream: int) -> Tuple[Any, int]:
         assert self._cupy is not None
-        made = self._cupy.empty(num_bytes, dtype=self._cupy.uint8)
+        empty, uint8, cuda = self._cupy.empty, self._cupy.uint8, self._cupy.cuda
+        if stream == self._stream:
+            made = empty(num_bytes, dtype=uint8)
+        else:
+            with cuda.ExternalStream(stream, self.device):
+                made = empty(num_bytes, dtype=uint8)
         return made, made.data.ptr
 
     def check(self, status: int) -> None:
         """Errors: what the caller's allocator raised, else the class of the status."""
         if status == 0:
             return
-        raised = self._memory.take()[1] if self._memory is not None else []
+        raised = self._memory.failed() if self._memory is not None else []
         if raised:
             raise raised[0]
         _library.check(status)
 
-    def close(self) -> None:
+    def close(self, handle: _library.Handle) -> None:
+        """When all is over; handle: of the result, which must go before the memory that it gives back."""
         if self._memory is not None:
+            handle.close()
             self._memory.close()
 
     def shared(self, handle: _library.Handle, indptr: Tuple[int, int], index_bits: int, side: int) -> Shared:
@@ -307,8 +330,7 @@ class Call:
                          (data, (num_blocks, side, side), "<u4"))
             return Shared(*(_dlpack.DeviceArray(handle, *one, where) for one in described),
                           matrix=lambda *parts: DeviceResult(*parts, saturated_elements=None))
-        owners = self._memory.take()[0]
-        held = [owners.get(address) for address in (indptr[0], indices, data)]
+        held = [self._memory.take(address) for address in (indptr[0], indices, data)]
         if held[2] is not None:  # it may have room for more
             held[2] = held[2][:num_blocks * side * side * 4]
         return self._of_torch(held, index_bits, side) if self._torch is not None else self._of_cupy(held, index_bits)

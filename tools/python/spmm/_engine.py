@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import json
 import os
 import threading
@@ -46,10 +45,15 @@ def _device_numbers(devices: Union[None, str, int, Sequence[int]]) -> list[int]:
     return [_library.whole_number("devices", number, 0, 2**31 - 1) for number in np.atleast_1d(devices).tolist()]
 
 
+def _one_of(option: str, given: str, words: Tuple[str, str]) -> int:
+    """Which of the two. Errors: UsageError."""
+    if given not in words:
+        raise _errors.make(_errors.UsageError, option, f"'{given}' is not known", f'give "{words[0]}" or "{words[1]}"')
+    return words.index(given)
+
+
 def _on_saturation(given: str) -> int:
-    if given not in ("report", "error"):
-        raise _errors.make(_errors.UsageError, "on_saturation", f"'{given}' is not known", 'give "report" or "error"')
-    return int(given == "error")
+    return _one_of("on_saturation", given, ("report", "error"))
 
 
 def version() -> str:
@@ -109,7 +113,9 @@ class Engine:
     """What outlives a product: device, memory and threads. For programs that multiply more than once.
 
     threads: of a product, 0 = all cores. memory_limit: bytes of all products together, host and device each, results
-    included, 0 = most of what is free. devices: numbers of the CUDA devices that share each product, or "all".
+    included, 0 = most of what is free. devices: numbers of the CUDA devices that share each product, or "all". workspace:
+    "caller" takes all memory of products on a GPU from PyTorch or CuPy, not only results: for a pool that holds the
+    device's free memory; each piece costs the time of a call of Python.
 
     Products may run on several threads at once. An engine does not survive fork().
 
@@ -121,7 +127,8 @@ class Engine:
     """
 
     def __init__(self, *, threads: int = 0, memory_limit: int = 0,
-                 devices: Union[None, str, int, Sequence[int]] = None) -> None:
+                 devices: Union[None, str, int, Sequence[int]] = None, workspace: str = "engine") -> None:
+        self._serves_workspace = _one_of("workspace", workspace, ("engine", "caller")) == 1
         numbers = _device_numbers(devices)
         array = (ctypes.c_int32 * len(numbers))(*numbers)
         options = _library.EngineOptions(
@@ -143,7 +150,7 @@ class Engine:
             if blocksize is not None or transpose_a or transpose_b or verify or progress is not None:
                 raise _errors.make(_errors.UsageError, "blocksize, transpose_a, transpose_b, verify, progress",
                                    "do not go with matrices on a device", "leave them out")
-            call = _device.Call(a)
+            call = _device.Call(a, self._serves_workspace)
             left, right = call.arrays_of([a, b], ["matrix A", "matrix B"])
             return self._run_on_device(
                 call, lambda *rest: _library.library().spmm_multiply_device(rest[0], left.struct, right.struct, *rest[1:]),
@@ -175,7 +182,7 @@ class Engine:
                       kernel: Optional[str] = None, on_saturation: str = "report",
                       report: Optional[Dict[str, Any]] = None) -> _many.DeviceProducts:
         """Many products on a GPU; see :func:`spmm.multiply_many`."""
-        call = _many.ManyCall(products, b)
+        call = _many.ManyCall(products, b, self._serves_workspace)
         table, count = call.table.ctypes.data, call.num_products
         return self._run_on_device(
             call, lambda *rest: _library.library().spmm_multiply_many_device(rest[0], table, count, *rest[1:]),
@@ -204,7 +211,7 @@ class Engine:
                 report.update(_json_of(made))
             return result(handle)
         finally:
-            call.close()
+            call.close(handle)
 
     def multiply_files(self, a: Path, b: Path, out: Path, *, backend: Optional[str] = None,
                        kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, parts: int = 0,
@@ -224,6 +231,11 @@ class Engine:
             call.run(lambda: _library.library().spmm_multiply_files(
                 engine, *paths, call.options, made.pointer))
         return _json_of(made)
+
+    def trim(self) -> None:
+        """Gives the device memory back that is kept for later products and not in use. Waits for nothing."""
+        with self._use() as engine:
+            _library.check(_library.library().spmm_engine_trim(engine))
 
     def close(self) -> None:
         """Gives everything back. Errors: UsageError while a product is running."""
@@ -380,10 +392,17 @@ def plan(a: Matrix, b: Matrix, *, kernel: Optional[str] = None) -> _plan.Plan:
     return _engine_of_device(number).plan(a, b, kernel=kernel)
 
 
-@functools.lru_cache(maxsize=None)
+_engines: Dict[Optional[int], Engine] = {}  # kept: the start of an engine would take longer than most products
+
+
 def _engine_of_device(number: Optional[int]) -> Engine:
-    """Kept: the start of an engine would take longer than most products."""
-    return Engine(devices=number)
+    return _engines.get(number) or _engines.setdefault(number, Engine(devices=number))
+
+
+def trim() -> None:
+    """Gives the device memory back that products outside of an Engine keep for later ones; see :meth:`Engine.trim`."""
+    for engine in list(_engines.values()):
+        engine.trim()
 
 
 def multiply_files(a: Path, b: Path, out: Path, *, backend: Optional[str] = None, kernel: Optional[str] = None,

@@ -68,11 +68,13 @@ class DeviceBsrStruct(_Sized):
 
 
 AllocateFn = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_uint64, c_uint64, c_void_p)
+ReleaseFn = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
 
 
 class DeviceCallStruct(_Sized):
     _fields_ = [("struct_size", c_uint64), ("stream", c_void_p), ("allocate", AllocateFn),
-                ("allocate_context", c_void_p)]
+                ("allocate_context", c_void_p), ("release", ReleaseFn), ("serves_workspace", c_int32),
+                ("reserved", c_int32)]
 
 
 class ArrayStruct(_Sized):
@@ -95,6 +97,7 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_cancel_destroy": (None, [c_void_p]),
     "spmm_engine_create": (c_int32, [POINTER(EngineOptions), _HANDLE]),
     "spmm_engine_destroy": (None, [c_void_p]),
+    "spmm_engine_trim": (c_int32, [c_void_p]),
     "spmm_multiply_bsr": (c_int32, [c_void_p, POINTER(BsrStruct), POINTER(BsrStruct), POINTER(ProductOptions), _HANDLE,
                                     _HANDLE]),
     "spmm_multiply_files": (c_int32, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(ProductOptions), _HANDLE]),
@@ -208,5 +211,5 @@ class Handle:
 
 
 __all__ = ["MAX_32", "MAX_64", "AllocateFn", "ArrayStruct", "BsrStruct", "DeviceBsrStruct", "DeviceCallStruct",
-           "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "c_text", "check", "last_error", "library",
+           "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "ReleaseFn", "c_text", "check", "last_error", "library",
            "whole_number"]

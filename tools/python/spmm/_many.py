@@ -134,12 +134,12 @@ def _of_tuple(batch: Tuple[Any, ...], name: str) -> _Batch:
 class ManyCall(_device.Call):
     """Operands, stream and memory of many products: pairs, or with b two batches."""
 
-    def __init__(self, products: Any, b: Any = None) -> None:
+    def __init__(self, products: Any, b: Any = None, serves_workspace: bool = False) -> None:
         pairs = _pairs(products) if b is None else [(products, b)]
         if not pairs or not _device.is_on_device(pairs[0][0]):
             raise _errors.make(_errors.UsageError, "products", "are none on a GPU",
                                "give at least one pair, and use Engine.multiply for matrices of the host")
-        super().__init__(pairs[0][0])
+        super().__init__(pairs[0][0], serves_workspace)
         if b is None:
             self._take_pairs(pairs)
         else:

@@ -19,7 +19,7 @@ class Plan:
     """
 
     def __init__(self, engine: Engine, a: Any, b: Any, kernel: Optional[str]) -> None:
-        self._call = call = _device.Call(a)
+        self._call = call = _device.Call(a, engine._serves_workspace)
         if call.library is None:
             raise _errors.make(_errors.UsageError, "plan", "is for tensors of PyTorch and matrices of CuPy",
                                "use multiply(), or the C or C++ interface")
