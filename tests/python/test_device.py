@@ -529,12 +529,15 @@ class Torch(unittest.TestCase):
         a = random_blocks(256, 256, 4, 3, 65535)
         tensor, expected = self.tensor(a, 4, torch.int32), product_of(a, a)
         before = torch.cuda.memory_allocated()
+        allocations = []
+        for workspace in ("engine", "caller"):
+            with spmm.Engine(devices=0, workspace=workspace) as engine:
+                earlier = torch.cuda.memory_stats()["allocation.all.allocated"]
+                for _ in range(50):
+                    c = engine.multiply(tensor, tensor)
+                allocations.append(torch.cuda.memory_stats()["allocation.all.allocated"] - earlier)
+        self.assertGreater(allocations[1], allocations[0] + 50)
         with spmm.Engine(devices=0, workspace="caller") as engine:
-            for _ in range(50):
-                torch.cuda.reset_peak_memory_stats()
-                c = engine.multiply(tensor, tensor)
-            result_bytes = 8 * c.values().numel()
-            self.assertGreater(torch.cuda.max_memory_allocated() - before, 2 * result_bytes)  # not results alone
             np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
             for c in engine.multiply_many([(tensor, tensor)] * 3):
                 np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
