@@ -89,7 +89,7 @@ def csr_to_bsr(a: Any, block: Union[str, int, Tuple[int, int]] = "auto") -> Any:
     if _device._is_cupy(a):
         import cupy
         csr = a.tocsr()
-        values = _device._elements(csr.data, "matrix", cupy)
+        values = _device.elements(csr.data, "matrix", cupy)
         places = _Places(csr.indptr, csr.indices, values, tuple(csr.shape), cupy)
         return (*places.gathered(_side(places, block)), tuple(csr.shape))
     if not is_scipy(a):
