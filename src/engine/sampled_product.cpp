@@ -16,14 +16,18 @@
 namespace spmm {
 namespace {
 
-constexpr std::uint64_t kRunBytes = 4u << 10;       // records that are read together
+constexpr std::uint64_t kRunLength = 32;            // records that are read together,
+constexpr std::uint64_t kRunBytes = 4u << 10;       // and no more bytes
 constexpr std::uint64_t kLongRunBytes = 64u << 10;  // if all are read
-constexpr std::uint64_t kWholeBytes = 1u << 20;     // operands of no more than this are counted as a whole
-constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read
+constexpr std::uint64_t kWholeBytes = 1u << 20;     // of no more than this, all records are wanted
+constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read, of records that are few but long
+constexpr std::uint64_t kFewRecords = 1u << 13;     // of larger ones so many are, or
+constexpr std::uint64_t kSampledShare = 128;        // one in so many, if that is more
 constexpr std::size_t kFewPicks = 128;              // random pairs
 constexpr double kMostPicks = 2'048;                // if few of their rows and columns meet
 constexpr double kCountedPicks = 512;               // if all records are examined: a mean within 5 %
 constexpr double kMostMeetings = 5e4;               // of the rows and columns of all picked pairs
+constexpr double kCountedMeetings = 4e5;            // the same if all records are examined
 constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, of a thread
 
 using Found = SampledRecord;
@@ -32,7 +36,10 @@ SampledOperand sampled(const Source& source, std::uint64_t seed, std::uint64_t m
   const MatrixHeader& header = source.header();
   const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(header));
   const std::uint64_t stride = std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kUsualStride);
-  return {.source = &source, .seed = seed, .stride = std::max(stride, header.num_blocks / most_records)};
+  const std::uint64_t wanted =
+      bytes <= kWholeBytes ? SampledProduct::kMostRecords : std::max(kFewRecords, header.num_blocks / kSampledShare);
+  return {
+      .source = &source, .seed = seed, .stride = std::max(stride, header.num_blocks / std::min(wanted, most_records))};
 }
 
 SampledOperand all_of(const SampledOperand& operand) {
@@ -55,7 +62,8 @@ std::vector<Found> find_records(const SampledOperand& operand, unsigned num_thre
   const MatrixHeader& header = operand.source->header();
   const std::uint64_t stride = operand.stride;
   const std::uint64_t record = input_record_bytes(header.m);
-  const std::uint64_t per_run = std::max<std::uint64_t>(1, (stride == 1 ? kLongRunBytes : kRunBytes) / record);
+  const std::uint64_t most_in_run = stride == 1 ? kLongRunBytes / record : std::min(kRunLength, kRunBytes / record);
+  const std::uint64_t per_run = std::max<std::uint64_t>(1, most_in_run);
   const std::uint64_t num_runs = (header.num_blocks + per_run * stride - 1) / (per_run * stride);
   std::atomic<std::uint64_t> next{0};
   std::vector<std::vector<Found>> of_worker(num_threads);
@@ -300,7 +308,7 @@ SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
 plan::Statistics SampledProduct::count_c_blocks() const {
   if (sampled_pairs_ == 0) return statistics_;
   PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, kCountedPicks);
-  picks.limit(a_, b_, kMostMeetings / static_cast<double>(a_.stride * b_.stride));
+  picks.limit(a_, b_, kCountedMeetings / static_cast<double>(a_.stride * b_.stride));
   const auto all_a =
       find_records(all_of(a_), num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
   const auto all_b =

@@ -25,12 +25,13 @@ struct SampledOperand {
   std::vector<SampledRecord> records{};  ///< those read
 };
 
-/// Statistics from indices of both operands: of all records of small operands, else of one in 16, and of 131,072 of a
-/// large file. Indices outside of the matrix are left out: who reads the records says what is wrong.
-/// Memory: kRecordBytes a record, 4 bytes a block row, and 64 KB a thread. Errors: what sources throw.
+/// Statistics from indices of both operands: of all records of operands of 1 MB, else of 8,192 or one in 128, if that
+/// is more, but of 24,576 and of one in 16 at most. Indices outside of the matrix are left out: who reads the records
+/// says what is wrong. Memory: kRecordBytes a record, 4 bytes a block row, and 64 KB a thread. Errors: what sources
+/// throw.
 class SampledProduct {
  public:
-  static constexpr std::uint64_t kMostRecords = 1u << 17;  ///< of an operand
+  static constexpr std::uint64_t kMostRecords = 3u << 13;  ///< of an operand
   static constexpr std::uint64_t kRecordBytes = 2 * sizeof(SampledRecord);
 
   /// Memory: `most_records` of each operand are kept at most.
