@@ -196,6 +196,8 @@ __device__ inline void sort_entries(std::uint32_t* keys, std::uint32_t* payload,
     sort_in_registers<4>(keys, payload, count);
   } else if (count <= 256) {
     sort_in_registers<8>(keys, payload, count);
+  } else if (count <= 512) {
+    sort_in_registers<16>(keys, payload, count);
   } else {
     sort_in_shared(keys, payload, count);
   }

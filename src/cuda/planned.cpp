@@ -8,8 +8,10 @@
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/pipeline.hpp"
+#include "cuda/planned_pairs.hpp"
 #include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
+#include "kernels/tuning.hpp"
 #include "plan/execution.hpp"
 
 namespace spmm::cuda {
@@ -30,6 +32,10 @@ class Planned : public PlannedProduct {
     Pipeline::Arranged arranged = pipeline.arrange_pattern(pipeline.read(*run_.arrays, a.header()), side_a, side_b);
     kept_->operands = std::move(arranged.operands);
     find_pattern(static_cast<std::uint64_t>(arranged.statistics.num_pairs));
+    kept_->num_saturated = {pipeline.memory(), 1, "count"};
+    const bool is_small =
+        kept_->operands.m <= kernels::kMaxSmallSide && pipeline.execution().id == plan::KernelId::rows;
+    if (is_small && place_pairs(arranged.statistics)) return;
     const bool any_visits =
         std::any_of(panels().begin(), panels().end(), [](const auto& panel) { return !panel.expand; });
     if (arranged.largest != 0 && any_visits) largest_ = std::min(largest_, std::bit_ceil(arranged.largest + 1) - 1);
@@ -37,7 +43,6 @@ class Planned : public PlannedProduct {
     const bool is_copied = operands.m > 1 && (operands.a_numbers.size() != 0 || operands.side != operands.m);
     kept_->b_transposed = {pipeline.memory(), is_copied ? operands.b.columns.size() * block_elements() : 0, "elements"};
     kept_->largest = {pipeline.memory(), 1, "largest element"};
-    kept_->num_saturated = {pipeline.memory(), 1, "count"};
   }
   ~Planned() override {
     try {
@@ -53,7 +58,9 @@ class Planned : public PlannedProduct {
     const Event called;
     check(cudaEventRecord(called.get(), stream), "event");
     own.wait_for(called);
-    if (num_blocks_ != 0) {
+    if (kept_->pairs != nullptr) {
+      kept_->pairs->multiply(a, b, c);
+    } else if (num_blocks_ != 0) {
       take_values(a, b);
       if (largest_ < kMaxElement) {  // of the two, the device runs one
         multiply_if(0, largest_, c);
@@ -91,6 +98,7 @@ class Planned : public PlannedProduct {
     DeviceBuffer<std::uint32_t> largest;       // [1], element of both operands
     DeviceBuffer<unsigned long long> num_saturated;
     std::unique_ptr<Multiplier> multiplier;
+    std::unique_ptr<PlannedPairs> pairs;  // instead of operands, pattern, and multiplier
   };
 
   [[nodiscard]] int device() const { return run_.device->device(); }
@@ -142,6 +150,22 @@ class Planned : public PlannedProduct {
     num_blocks_ = collector.finish();
     run_.arrays->out->values.reset();
     kept_->pattern = collector.take_pattern();
+  }
+
+  /// Keeps places of pairs instead of all else; returns false if there is no room for them.
+  bool place_pairs(const plan::Statistics& statistics) {
+    kept_->pairs = PlannedPairs::make(kept_->operands,
+                                      {.heads = kept_->pattern.heads.data(),
+                                       .num_blocks = num_blocks_,
+                                       .num_pairs = static_cast<std::uint64_t>(statistics.num_pairs)},
+                                      kept_->pipeline.memory());
+    if (kept_->pairs == nullptr) return false;
+    kept_->multiplier.reset();
+    kept_->pattern = {};
+    const std::uint32_t m = kept_->operands.m;
+    kept_->operands = {};
+    kept_->operands.m = m;
+    return true;
   }
 
   /// The caller's values as the kernel reads them, and their largest one if that is to decide.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -269,6 +270,30 @@ TEST_CASE("device plans: the battery, rows with very many blocks") {
     a.values.resize(a.index.size() * m * m, 3);
     const BlockMatrix b = test::random_matrix(nb * m, m, 9000, 65535, 2);
     for (const char* const kernel : {"auto", "row-spread", "pair-list"}) check_plan(engine, a, b, kernel);
+  }
+}
+
+TEST_CASE("device plans: small blocks, rows that several CTAs sum, and every memory limit") {
+  for (const auto& [m, nb, num_blocks] :
+       {std::array{1u, 9000u, 60'000u}, std::array{2u, 2500u, 14'000u}, std::array{3u, 1100u, 6000u}}) {
+    INFO("m " << m);
+    BlockMatrix a = test::random_matrix(nb * m, m, 3000, 65535, 1);
+    std::erase_if(a.index, [](const BlockIndex& at) { return at.i == 5 || at.i == 6; });
+    for (std::uint32_t j = 0; j < nb; ++j) a.index.push_back({.i = 5 + j % 2, .j = j});
+    a.values.resize(a.index.size() * m * m, 3);
+    const BlockMatrix b = test::random_matrix(nb * m, m, num_blocks, 65535, 2);
+    Engine engine;
+    check_plan(engine, a, b, "auto");
+    for (const std::uint64_t megabytes : {4u, 16u, 64u, 128u, 256u, 1024u}) {  // no room, for places or for anything
+      INFO(megabytes << " MB");
+      Engine small({.memory_limit_bytes = megabytes << 20});
+      try {
+        check_plan(small, a, b, "auto");
+      } catch (const OutOfMemory& error) {
+        INFO(error.what());
+        CHECK(megabytes < 1024);
+      }
+    }
   }
 }
 
