@@ -113,8 +113,11 @@ double packed_terms(const Problem& p) {
   const double used_rows = s.m() + s.m() % 2;
   if (shape.packing == Packing::columns && s.m() > 4) return used_rows * shape.inner * shape.cols;
   if (shape.packing == Packing::rows || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
-  const std::uint32_t lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni ? 16 : 8;
-  return static_cast<double>(s.m() * (s.m() + s.m() % 2)) * ((s.m() + lanes - 1) / lanes * lanes);
+  const bool has_16_lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni;
+  const std::uint32_t lanes = has_16_lanes ? 16 : 8;
+  const bool has_lone = has_16_lanes && (s.m() == 17 || s.m() == 18);  // columns, each as slow as five of 16
+  const std::uint32_t cols = has_lone ? lanes + (s.m() - lanes) * 5 : (s.m() + lanes - 1) / lanes * lanes;
+  return static_cast<double>(s.m() * (s.m() + s.m() % 2)) * cols;
 }
 
 /// Whether rows are summed in memory (cpu/rows/accumulator.hpp), of rows of the average length.

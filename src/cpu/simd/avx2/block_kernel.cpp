@@ -83,7 +83,7 @@ struct Strips {
   static constexpr std::uint32_t kMaxCols = kMaxRows;
   static constexpr std::uint32_t kRunPairs = kSide == 8 ? 64 : 16;  // blocks of one run stay in cache for all strips
   template <bool kWide, std::uint32_t kM>
-  static constexpr std::uint32_t kMaxStripRows = kWide || kSide != 16 ? 4 : 12;
+  static constexpr std::uint32_t kMaxStripRows = kWide || kSide < 16 ? 4 : 12;
   static constexpr std::uint32_t kStripCols = 8;
 
   /// Where a strip lies in a block.
@@ -260,6 +260,10 @@ struct Strips {
 }  // namespace
 
 MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
+  if (!arithmetic.wide) {  // wide sums of these sides gain nothing by constants
+    if (shape.m == 17) return multiply_c_blocks<Strips<24>, false, 17>;
+    if (shape.m == 18) return multiply_c_blocks<Strips<24>, false, 18>;
+  }
   return pick_kernel<Side4, Strips<8>, Strips<8>, Strips>(shape, arithmetic);
 }
 

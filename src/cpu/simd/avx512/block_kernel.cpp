@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "cpu/simd/kernels.hpp"
 #include "spmm/saturate.hpp"
@@ -300,12 +301,214 @@ struct Columns8 {
   static void store(std::uint32_t* out, Register sum) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), sum); }
 };
 
+/// Sides 9 to 18, known when compiling: all rows at once, each with 16 columns in a register. Columns 16 and 17 are
+/// summed one by one, by products along rows of A: half a register for them would be mostly padding.
+/// Values: kPadded = the padded columns.
+template <std::uint32_t kPadded>
+struct AllRows {
+  static constexpr std::uint32_t kSide = kPadded;
+  static constexpr std::uint32_t kMaxRows = kSide;
+  static constexpr std::uint32_t kMaxCols = kSide;
+  static constexpr std::uint32_t kRunPairs = kSide == 16 ? 16 : 8;  // blocks of A stay in cache, split into digits
+  static constexpr std::uint32_t kLanes = Columns16::kCount;
+
+  template <std::uint32_t kM>
+  static constexpr std::uint32_t kLoneCols = kM > kLanes ? kM - kLanes : 0;
+  template <std::uint32_t kM>
+  static constexpr std::size_t kInner = (kM + 1) / 2 * 2;
+  template <std::uint32_t kM>
+  static constexpr std::size_t kBlockOfA = kSide* kInner<kM>;
+
+  /// Sums of a run, or of one of its digits. Shapes: lone [columns, 2]: a lane for each row.
+  template <std::uint32_t kM>
+  struct Sums {
+    __m512i rows[kM];
+    __m512i lone[kLoneCols<kM> + 1][2];
+  };
+
+  /// Lone columns of a run's blocks of B, as rows of A meet them. Shapes: [columns, pairs].
+  template <std::uint32_t kM>
+  using LoneColumns = __m512i[kLoneCols<kM> + 1][kRunPairs];
+
+  template <bool kWide, std::uint32_t kM>
+  [[gnu::always_inline]] static void list_columns(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
+                                                  LoneColumns<kM>& out) {
+    constexpr std::uint32_t kElements = kInner<kM> / 2;
+    const __m512i offset = _mm512_maskz_set1_epi32((1u << kElements) - 1, static_cast<int>(0x8000'8000u));
+    for (std::uint32_t p = 0; p < count; ++p) {
+      const std::uint16_t* b = x.b + pairs[p].b * (kInner<kM> * kSide) + 2 * kLanes;
+      for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
+        __m512i column = _mm512_setzero_si512();
+#pragma GCC unroll 16
+        for (std::uint32_t t = 0; t < kElements; ++t) {
+          const __m128i element = _mm_cvtsi32_si128(two_elements(b + 2 * (t * kSide + c)));
+          column = _mm512_mask_broadcastd_epi32(column, static_cast<__mmask16>(1u << t), element);
+        }
+        out[c][p] = kWide ? _mm512_xor_si512(column, offset) : column;
+      }
+    }
+  }
+
+  /// Sums of each two neighbours among the 128 bits of x, then of y.
+  static __m512i add_halves(__m512i x, __m512i y) {
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(x, y, 0x88), _mm512_shuffle_i32x4(x, y, 0xDD));
+  }
+
+  /// Sums of all lanes of each of 16 registers.
+  static __m512i sum_lanes(const __m512i* of) {
+    __m512i fours[4];  // in each 128 bits, sums of 128 bits of four registers
+    for (int f = 0; f < 4; ++f) {
+      const __m512i* const x = of + 4 * f;
+      const __m512i low = _mm512_add_epi32(_mm512_unpacklo_epi32(x[0], x[1]), _mm512_unpackhi_epi32(x[0], x[1]));
+      const __m512i high = _mm512_add_epi32(_mm512_unpacklo_epi32(x[2], x[3]), _mm512_unpackhi_epi32(x[2], x[3]));
+      fours[f] = _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
+    }
+    return add_halves(add_halves(fours[0], fours[1]), add_halves(fours[2], fours[3]));
+  }
+
+  /// One lone column of all rows. Shapes: a [count], columns [count], out [2]: 32 rows.
+  template <std::uint32_t kM>
+  [[gnu::always_inline]] static void sum_column(const std::uint16_t* const* a, const __m512i* columns,
+                                                std::uint32_t count, __m512i* out) {
+    __m512i sums[kM];
+#pragma GCC unroll 18
+    for (std::uint32_t r = 0; r < kM; ++r) sums[r] = _mm512_setzero_si512();
+    for (std::uint32_t p = 0; p < count; ++p) {
+#pragma GCC unroll 18
+      for (std::uint32_t r = 0; r < kM; ++r) {
+        sums[r] = _mm512_dpwssd_epi32(sums[r], Columns16::load(a[p] + r * kInner<kM>), columns[p]);
+      }
+    }
+    __m512i padded[2 * kLanes];
+#pragma GCC unroll 32
+    for (std::uint32_t r = 0; r < 2 * kLanes; ++r) padded[r] = r < kM ? sums[r] : _mm512_setzero_si512();
+    out[0] = sum_lanes(padded);
+    out[1] = sum_lanes(padded + kLanes);
+  }
+
+  /// Sums of blocks of A, or of one digit of them, times those of B. Shapes: a [count].
+  template <bool kWide, std::uint32_t kM>
+  [[gnu::always_inline]] static void sum_digit(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
+                                               const std::uint16_t* const* a, const LoneColumns<kM>& columns,
+                                               Sums<kM>& out) {
+    __m512i rows[kM];
+#pragma GCC unroll 18
+    for (std::uint32_t r = 0; r < kM; ++r) rows[r] = _mm512_setzero_si512();
+    for (std::uint32_t p = 0; p < count; ++p) {
+      const std::uint16_t* b = x.b + pairs[p].b * (kInner<kM> * kSide);
+#pragma GCC unroll 1
+      for (std::size_t t = 0; t < kInner<kM>; t += 2) {
+        const __m512i b_pair = offset<kWide>(Columns16::load(b + t * kSide));
+#pragma GCC unroll 18
+        for (std::uint32_t r = 0; r < kM; ++r) {
+          const __m512i a_pair = _mm512_set1_epi32(two_elements(a[p] + r * kInner<kM> + t));
+          rows[r] = _mm512_dpwssd_epi32(rows[r], b_pair, a_pair);
+        }
+      }
+    }
+#pragma GCC unroll 18
+    for (std::uint32_t r = 0; r < kM; ++r) out.rows[r] = rows[r];
+    for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) sum_column<kM>(a, columns[c], count, out.lone[c]);
+  }
+
+  /// Both digits of the elements of A: split once, not in each product. Shapes: low, high [count, kBlockOfA].
+  template <std::uint32_t kM>
+  [[gnu::always_inline]] static void split(const std::uint16_t* const* a, std::uint32_t count, std::uint16_t* low,
+                                           std::uint16_t* high) {
+    for (std::uint32_t p = 0; p < count; ++p) {
+      for (std::size_t e = 0; e < kM * kInner<kM>; e += 2 * kLanes) {
+        const __m512i elements = _mm512_loadu_si512(a[p] + e);
+        _mm512_storeu_si512(low + p * kBlockOfA<kM> + e, low_bytes(elements));
+        _mm512_storeu_si512(high + p * kBlockOfA<kM> + e, high_bytes(elements));
+      }
+    }
+  }
+
+  template <bool kWide, std::uint32_t kM>
+  [[gnu::always_inline]] static void sum(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
+                                         Sums<kM>& out) {
+    const BlocksAhead ahead(x, kInner<kM> * kSide * sizeof(std::uint16_t));
+    const std::uint16_t* a[kRunPairs];
+    for (std::uint32_t p = 0; p < count; ++p) {
+      ahead.fetch(pairs + p);
+      a[p] = x.a + pairs[p].a * kBlockOfA<kM>;
+    }
+    LoneColumns<kM> columns;
+    list_columns<kWide, kM>(x, pairs, count, columns);
+    if constexpr (!kWide) return sum_digit<kWide, kM>(x, pairs, count, a, columns, out);
+    alignas(64) std::uint16_t digits[2][kRunPairs * kBlockOfA<kM>];
+    split<kM>(a, count, digits[0], digits[1]);
+    alignas(64) std::array<std::uint32_t, 2 * kLanes> row_sums;
+    sum_rows(x, pairs, count, kSide, row_sums.data());
+    Sums<kM> high;
+    for (std::uint32_t p = 0; p < count; ++p) a[p] = digits[1] + p * kBlockOfA<kM>;
+    sum_digit<kWide, kM>(x, pairs, count, a, columns, high);
+    for (std::uint32_t p = 0; p < count; ++p) a[p] = digits[0] + p * kBlockOfA<kM>;
+    sum_digit<kWide, kM>(x, pairs, count, a, columns, out);
+    for (std::uint32_t r = 0; r < kM; ++r) {
+      const __m512i of_row = _mm512_set1_epi32(static_cast<int>(row_sums[r]));
+      out.rows[r] = join_digits(out.rows[r], high.rows[r], of_row);
+    }
+    for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
+      for (std::uint32_t half = 0; half < 2; ++half) {
+        const __m512i of_rows = _mm512_load_si512(row_sums.data() + half * kLanes);
+        out.lone[c][half] = join_digits(out.lone[c][half], high.lone[c][half], of_rows);
+      }
+    }
+  }
+
+  /// The lone columns of a row, zeros after them.
+  template <std::uint32_t kM>
+  [[gnu::always_inline]] static __m256i lone_of_row(const Sums<kM>& sums, std::uint32_t r) {
+    static_assert(kLoneCols<kM> == 1 || kLoneCols<kM> == 2);
+    constexpr auto kUsed = static_cast<__mmask16>((1u << kLoneCols<kM>)-1);
+    const auto lane = static_cast<int>(r % kLanes);
+    const __m512i lanes = _mm512_mask_set1_epi32(_mm512_set1_epi32(lane), 2, lane + static_cast<int>(kLanes));
+    const __m512i* const first = sums.lone[0] + r / kLanes;
+    const __m512i* const last = sums.lone[kLoneCols<kM> - 1] + r / kLanes;
+    return _mm512_castsi512_si256(_mm512_maskz_permutex2var_epi32(kUsed, *first, lanes, *last));
+  }
+
+  template <bool kWide, std::uint32_t kM>
+  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+    Sums<kM> sums;
+    sum<kWide, kM>(x, pairs, count, sums);
+    for (std::uint32_t r = 0; r < kM; ++r) {
+      Columns16::store(out + r * kSide, sums.rows[r]);
+      if constexpr (kLoneCols<kM> != 0) Columns8::store(out + r * kSide + kLanes, lone_of_row<kM>(sums, r));
+    }
+  }
+
+  /// Sums straight into a record; whether one is not zero.
+  template <bool kWide, std::uint32_t kM>
+  static bool run_and_store(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
+    Sums<kM> sums;
+    sum<kWide, kM>(x, pairs, count, sums);
+    __m512i any = _mm512_setzero_si512();
+#pragma GCC unroll 18
+    for (std::uint32_t r = 0; r < kM; ++r) {
+      std::byte* const to = out + r * kM * sizeof(std::uint32_t);
+      any = _mm512_or_si512(any, sums.rows[r]);
+      if (r + 1 < kM || kM >= kLanes) {  // the next row overwrites what lies beyond this one
+        _mm512_storeu_si512(to, sums.rows[r]);
+      } else {
+        _mm512_mask_storeu_epi32(to, static_cast<__mmask16>((1u << kM) - 1), sums.rows[r]);
+      }
+      if constexpr (kLoneCols<kM> != 0) {
+        constexpr auto kUsed = static_cast<__mmask8>((1u << kLoneCols<kM>)-1);
+        const __m256i lone = lone_of_row<kM>(sums, r);
+        _mm256_mask_storeu_epi32(to + kLanes * sizeof(std::uint32_t), kUsed, lone);
+        any = _mm512_or_si512(any, _mm512_zextsi256_si512(lone));
+      }
+    }
+    return _mm512_test_epi32_mask(any, any) != 0;
+  }
+};
+
 /// Any larger side: strips of up to 8 rows, as equal as can be, and 16 or 8 columns.
-/// Values: kConstantSide = the padded columns where they are known when compiling, else 0.
-template <std::uint32_t kConstantSide>
 struct Strips {
-  static constexpr std::uint32_t kSide = kConstantSide;
-  static constexpr std::uint32_t kMaxRows = kSide != 0 ? kSide : kMaxBlockDim;
+  static constexpr std::uint32_t kSide = 0;
+  static constexpr std::uint32_t kMaxRows = kMaxBlockDim;
   static constexpr std::uint32_t kMaxCols = kMaxRows;
   static constexpr std::uint32_t kRunPairs = 16;  // blocks of one run stay in the second-level cache for all strips
   static constexpr std::uint32_t kMaxStripRows = 8;
@@ -316,13 +519,13 @@ struct Strips {
     std::uint32_t col;
   };
 
-  template <bool kWide, class Columns, std::uint32_t kM, std::uint32_t kRows>
+  template <bool kWide, class Columns, std::uint32_t kRows>
   static void run_strip(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const StripCorner& place,
                         const std::uint32_t* row_sums, std::uint32_t* out) {
     using Register = typename Columns::Register;
-    const std::size_t inner = kM != 0 ? (kM + 1) / 2 * 2 : x.shape.inner;
-    const std::size_t cols = kM != 0 ? kSide : x.shape.cols;
-    const std::size_t a_stride = kM != 0 ? kSide * inner : x.shape.a_elements();
+    const std::size_t inner = x.shape.inner;
+    const std::size_t cols = x.shape.cols;
+    const std::size_t a_stride = x.shape.a_elements();
     const std::size_t b_stride = inner * cols;
     const bool is_first = place.row == 0 && place.col == 0;
     const BlocksAhead ahead(x, b_stride * sizeof(std::uint16_t));
@@ -364,15 +567,15 @@ struct Strips {
                        const StripCorner& place, const std::uint32_t* row_sums, std::uint32_t* out) {
     switch (num_rows) {
       case 4:
-        return run_strip<kWide, Columns, 0, 4>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 4>(x, pairs, count, place, row_sums, out);
       case 5:
-        return run_strip<kWide, Columns, 0, 5>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 5>(x, pairs, count, place, row_sums, out);
       case 6:
-        return run_strip<kWide, Columns, 0, 6>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 6>(x, pairs, count, place, row_sums, out);
       case 7:
-        return run_strip<kWide, Columns, 0, 7>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 7>(x, pairs, count, place, row_sums, out);
       default:  // half of what kMaxStripRows divides with a remainder of 1 is 4
-        return run_strip<kWide, Columns, 0, 8>(x, pairs, count, place, row_sums, out);
+        return run_strip<kWide, Columns, 8>(x, pairs, count, place, row_sums, out);
     }
   }
 
@@ -381,11 +584,6 @@ struct Strips {
     const PackedShape& shape = x.shape;
     alignas(64) std::array<std::uint32_t, kMaxRows> row_sums;
     if constexpr (kWide) sum_rows(x, pairs, count, shape.rows, row_sums.data());
-    if constexpr (kM != 0 && !kWide) {  // wide sums gain nothing by constants
-      static_assert(kM <= kSide && kSide == Columns16::kCount);
-      run_strip<kWide, Columns16, kM, kM>(x, pairs, count, {.row = 0, .col = 0}, row_sums.data(), out);
-      return;
-    }
     const std::uint32_t num_strips = (shape.m - 1) / kMaxStripRows + 1;
     for (std::uint32_t strip = 0; strip < num_strips; ++strip) {
       StripCorner place{.row = strip * shape.m / num_strips, .col = 0};
@@ -398,10 +596,15 @@ struct Strips {
   }
 };
 
+template <std::uint32_t kSide>
+using LargerSides = std::conditional_t<kSide == 0, Strips, AllRows<kSide>>;
+
 }  // namespace
 
 MultiplyCBlocks avx512_vnni_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
-  return pick_kernel<Side4, Side6, Side8, Strips>(shape, arithmetic);
+  if (shape.m == 17) return for_arithmetic<AllRows<24>, 17>(arithmetic);
+  if (shape.m == 18) return for_arithmetic<AllRows<24>, 18>(arithmetic);
+  return pick_kernel<Side4, Side6, Side8, LargerSides>(shape, arithmetic);
 }
 
 }  // namespace spmm::cpu
