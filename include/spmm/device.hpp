@@ -83,8 +83,8 @@ class DevicePlan {
   [[nodiscard]] const DeviceBsrMatrix& pattern() const;
 
   /// C = A * B for values in the order of the blocks that the plan was made of.
-  /// Shapes: a [num_blocks of A, m, m], b [num_blocks of B, m, m], c [pattern().num_blocks, m, m], row-major, memory of
-  /// the plan's device; c 8-byte aligned. Values: any; nothing is checked.
+  /// Shapes: a [num_blocks of A, m, m], b [num_blocks of B, m, m], c [pattern().num_blocks, m, m], row-major, 16-byte
+  /// aligned, memory of the plan's device. Values: any; nothing is checked. Errors: UsageError (alignment).
   /// Stream: in the order of `stream`, which may be captured in a graph; nothing waits, and nothing is allocated. Calls
   /// on several streams come one after the other; a replay of a graph must not overlap other work of the plan.
   void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream);

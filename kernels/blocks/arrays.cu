@@ -14,7 +14,8 @@ namespace spmm::kernels {
 namespace {
 
 // Grid: one warp per block row.
-// Work: a warp checks the ends of its row, then makes a key of each block column that is in range.
+// Work: a warp checks the ends of its row, then makes a key of each block column that is in range, and compares it with
+//       the one before.
 // Memory: contiguous within a row. Indices of a row whose ends are wrong are not read.
 template <class Index>
 __global__ void __launch_bounds__(kItemThreads)
@@ -37,6 +38,7 @@ __global__ void __launch_bounds__(kItemThreads)
         atomicMin(&findings->bad_index, static_cast<unsigned long long>(p));  // across CTAs
       } else {
         keys[p] = row << arrays.key_bits | static_cast<std::uint64_t>(column);
+        if (p > begin && indices[p - 1] >= column) findings->is_unsorted = 1;  // all that write store 1: no atomic
       }
     }
   }
@@ -67,6 +69,48 @@ __global__ void __launch_bounds__(kItemThreads)
   raise(most, own);
 }
 
+// Grid: one thread per kAtOnce times eight values, which lie a grid apart.
+// Work: the threads of a block, two for M = 4 and eight for M = 8, join their rows: a column is zero if nothing is set.
+// Memory: contiguous reads of 128 bits.
+template <std::uint32_t M>
+__global__ void __launch_bounds__(kItemThreads)
+    look_at_blocks(const uint4* values, std::uint64_t count, ElementFindings findings) {
+  constexpr std::uint32_t kAtOnce = 4;
+  constexpr std::uint32_t kLanes = M * M / 8;
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * kItemThreads;
+  const std::uint32_t lane = threadIdx.x % 32;
+  std::uint32_t most = 0;
+  bool has_zeros = false;
+  for (std::uint64_t first = std::uint64_t{blockIdx.x} * kItemThreads + threadIdx.x; first - lane < count;
+       first += stride * kAtOnce) {
+    uint4 eight[kAtOnce];
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {  // missing values are read again: blocks are whole
+      const std::uint64_t x = first + stride * u;
+      eight[u] = values[x < count ? x : threadIdx.x % kLanes];
+    }
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      std::uint32_t words[4] = {eight[u].x, eight[u].y, eight[u].z, eight[u].w};
+      most = __vmaxu2(most, __vmaxu2(__vmaxu2(words[0], words[1]), __vmaxu2(words[2], words[3])));
+      if constexpr (M == 4) {  // two rows
+        words[0] |= words[2];
+        words[1] |= words[3];
+      }
+      std::uint32_t is_zero = 0;
+#pragma unroll
+      for (std::uint32_t w = 0; w < M / 2; ++w) {
+#pragma unroll
+        for (std::uint32_t step = 1; step < kLanes; step *= 2) words[w] |= __shfl_xor_sync(~0u, words[w], step);
+        is_zero |= __vcmpeq2(words[w], 0);
+      }
+      has_zeros |= is_zero != 0;
+    }
+  }
+  raise(findings.max_element, max(most & 0xFFFFu, most >> 16));
+  if (has_zeros) *findings.has_zeros = 1;  // all threads that write store 1: no atomic is needed
+}
+
 /// Columns of blocks per CTA, at most; one block at least: four per thread.
 constexpr std::uint32_t kColumnsPerCta = 1024;
 
@@ -76,46 +120,68 @@ struct alignas(2 * N) Column {
   std::uint16_t elements[N];
 };
 
+/// Moves N elements of a column of a block to a row of the transposed one; returns the largest. Values: x = their
+/// number in eights, of blocks from `first` on.
+template <std::uint32_t N>
+__device__ inline std::uint32_t transpose_column(const BlocksView& blocks, const std::uint32_t* numbers,
+                                                 std::uint32_t m, std::uint64_t first, std::uint32_t x,
+                                                 Column<N>* out) {
+  const std::uint32_t columns = m * m / N;
+  const std::uint64_t block = first + x / columns;
+  const std::uint32_t at = x % columns * N;
+  const std::uint16_t* const from =
+      blocks.values + std::uint64_t{numbers == nullptr ? block : numbers[block]} * m * m + at % m * m + at / m;
+  std::uint32_t largest = 0;
+  Column<N> column;
+#pragma unroll
+  for (std::uint32_t e = 0; e < N; ++e) {
+    column.elements[e] = from[e * m];
+    largest = max(largest, std::uint32_t{column.elements[e]});
+  }
+  out[first * columns + x] = column;
+  return largest;
+}
+
 // Grid: one CTA per blocks_per_cta blocks.
 // Work: one thread per N elements of a row of the result, which are a column before, neighbours by neighbouring
-//       threads. M: 0 = at run time, N = 1. numbers: null = blocks stay in their order. most: raised to the largest
-//       element, or null.
+//       threads. M: 0 = at run time, N = 1. numbers: null = blocks stay in their order. If M = N, the threads of a
+//       block tell each other whether they have seen anything but zeros.
 // Memory: writes are contiguous; strided reads of whole blocks, which stay in cache.
 template <std::uint32_t M, std::uint32_t N>
 __global__ void __launch_bounds__(kItemThreads)
     transpose_blocks(BlocksView blocks, const std::uint32_t* numbers, std::uint32_t run_time_m,
-                     std::uint32_t blocks_per_cta, Column<N>* out, std::uint32_t* most) {
+                     std::uint32_t blocks_per_cta, Column<N>* out, ElementFindings findings) {
   const std::uint32_t m = M != 0 ? M : run_time_m;
   const std::uint32_t columns = m * m / N;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
   const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, blocks.count - first));
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t end = num_blocks * columns;
   std::uint32_t largest = 0;
+  bool has_zeros = false;
 #pragma unroll 2
-  for (std::uint32_t x = threadIdx.x; x < num_blocks * columns; x += kItemThreads) {
-    const std::uint64_t block = first + x / columns;
-    const std::uint32_t at = x % columns * N;
-    const std::uint16_t* const from =
-        blocks.values + std::uint64_t{numbers == nullptr ? block : numbers[block]} * m * m + at % m * m + at / m;
-    Column<N> column;
-#pragma unroll
-    for (std::uint32_t e = 0; e < N; ++e) {
-      column.elements[e] = from[e * m];
-      largest = max(largest, std::uint32_t{column.elements[e]});
+  for (std::uint32_t x = threadIdx.x; x - lane < end; x += kItemThreads) {  // whole warps
+    std::uint32_t most = 0;
+    if (x < end) most = transpose_column<N>(blocks, numbers, m, first, x, out);
+    largest = max(largest, most);
+    if constexpr (M != 0 && M == N) {
+      constexpr std::uint32_t kBlock = (1u << M) - 1;
+      const std::uint32_t some = __ballot_sync(~0u, x >= end || most != 0);
+      has_zeros |= (some >> lane / M * M & kBlock) == 0;
     }
-    out[first * columns + x] = column;
   }
-  if (most == nullptr) return;
-  raise(most, largest);
+  if (findings.max_element != nullptr) raise(findings.max_element, largest);
+  // All threads that write store 1: no atomic is needed.
+  if (has_zeros && findings.has_zeros != nullptr) *findings.has_zeros = 1;
 }
-
 template <std::uint32_t M>
 void transpose(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint16_t* out,
-               std::uint32_t* most, cudaStream_t stream) {
+               const ElementFindings& findings, cudaStream_t stream) {
   constexpr std::uint32_t kColumn = M == 0 ? 1 : std::min(M, 8u);
   const std::uint32_t blocks_per_cta = std::max(1u, kColumnsPerCta / (m * m / kColumn));
   const auto grid = static_cast<unsigned>((blocks.count + blocks_per_cta - 1) / blocks_per_cta);
   transpose_blocks<M, kColumn><<<grid, kItemThreads, 0, stream>>>(blocks, numbers, m, blocks_per_cta,
-                                                                  reinterpret_cast<Column<kColumn>*>(out), most);
+                                                                  reinterpret_cast<Column<kColumn>*>(out), findings);
 }
 
 /// 32-bit words of records per CTA, about; 16 records at least. Source: as for packing, pack_records.cu.
@@ -161,31 +227,29 @@ void unpack(const std::uint32_t* records, std::uint64_t num_blocks, std::uint32_
   unpack_records<Word, M><<<grid, kItemThreads, 0, stream>>>(words, num_blocks, m * m, records_per_cta, to);
 }
 
-// Grid: one thread per block of the result.
-// Work: a thread looks how many blocks of A its row has; a warp compares the elements of each block that may have some
-// at
-//       the limit.
-// Memory: contiguous reads of heads and of those blocks; indptr comes from cache.
-template <class Index>
-__global__ void __launch_bounds__(kItemThreads)
-    count_saturated_rows(const uint2* heads, const std::uint32_t* values, std::uint64_t num_blocks,
-                         std::uint32_t elements, const Index* a_indptr, std::uint64_t sure_blocks,
-                         unsigned long long* num_saturated) {
-  SaturatedCount count;
-  for (std::uint64_t first = std::uint64_t{this_warp()} * 32; first < num_blocks;
-       first += std::uint64_t{gridDim.x} * kItemThreads) {
-    const std::uint64_t own = first + threadIdx.x % 32;
-    bool is_open = own < num_blocks;
-    if (is_open) {
-      const std::uint32_t row = heads[own].x;
-      is_open = static_cast<std::uint64_t>(a_indptr[row + 1] - a_indptr[row]) > sure_blocks;
+/// Counts the elements at the limit in those C blocks of a warp whose lanes are open: one for each lane, from `first`
+/// on. Threads: one whole warp.
+__device__ inline void count_open_blocks(const std::uint32_t* first, std::uint32_t elements, bool is_open,
+                                         SaturatedCount& count) {
+  for (std::uint32_t open = __ballot_sync(~0u, is_open); open != 0;) {  // blocks of a row follow each other
+    const std::uint32_t begin = __ffs(static_cast<int>(open)) - 1;
+    const std::uint32_t closed = ~(open >> begin);
+    const std::uint32_t run = closed == 0 ? 32 : __ffs(static_cast<int>(closed)) - 1;
+    const std::uint32_t* const values = first + begin * elements;
+    const std::uint32_t end = run * elements;
+    const bool in_fours = elements % 4 == 0;  // then blocks lie at multiples of 16 bytes
+    if (in_fours) {
+#pragma unroll 4
+      for (std::uint32_t e = threadIdx.x % 32; e < end / 4; e += 32) {
+        const uint4 four = __ldcs(reinterpret_cast<const uint4*>(values) + e);
+        count.add(std::uint64_t{four.y} << 32 | four.x);
+        count.add(std::uint64_t{four.w} << 32 | four.z);
+      }
     }
-    for (unsigned open = __ballot_sync(0xFFFF'FFFFu, is_open); open != 0; open &= open - 1) {
-      const std::uint32_t* const block = values + (first + __ffs(static_cast<int>(open)) - 1) * elements;
-      for (std::uint32_t e = threadIdx.x % 32; e < elements; e += 32) count.add(block[e]);
-    }
+#pragma unroll 4
+    for (std::uint32_t e = in_fours ? end : threadIdx.x % 32; e < end; e += 32) count.add(values[e]);
+    open = begin + run >= 32 ? 0 : open >> (begin + run) << (begin + run);
   }
-  count.add_to(num_saturated);
 }
 
 /// First record of a block row or a later one.
@@ -204,15 +268,30 @@ __device__ inline std::uint64_t first_of_row(const uint2* heads, std::uint64_t n
 }
 
 // Grid: one thread per block row and one more, or per record.
-// Work: a binary search in the heads; copies a block column.
-// Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
-template <class Index>
+// Work: a binary search in the heads; copies a block column. A warp counts elements at the limit in rows of many
+// blocks. Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
+template <class Index, bool Counts>
 __global__ void __launch_bounds__(kItemThreads)
-    make_indices(const uint2* heads, std::uint64_t num_blocks, std::uint64_t num_rows, Index* indptr, Index* indices) {
-  for_each_item(max(num_rows + 1, num_blocks), [=](std::uint64_t x) {
-    if (x < num_blocks) indices[x] = static_cast<Index>(heads[x].y);
+    make_indices(const uint2* heads, std::uint64_t num_blocks, std::uint64_t num_rows, Index* indptr, Index* indices,
+                 SaturatedRows saturated) {
+  const auto* const a_indptr = static_cast<const Index*>(saturated.a_indptr);
+  const std::uint64_t count = max(num_rows + 1, num_blocks);
+  const std::uint32_t lane = threadIdx.x % 32;
+  SaturatedCount num_saturated;
+  for (std::uint64_t x = std::uint64_t{blockIdx.x} * kItemThreads + threadIdx.x; x - lane < count;
+       x += std::uint64_t{gridDim.x} * kItemThreads) {  // whole warps
+    const bool is_block = x < num_blocks;
+    const uint2 head = is_block ? heads[x] : uint2{0, 0};
+    if (is_block) indices[x] = static_cast<Index>(head.y);
     if (x <= num_rows) indptr[x] = static_cast<Index>(first_of_row(heads, num_blocks, x));
-  });
+    if constexpr (Counts) {
+      const bool is_open =
+          is_block && (a_indptr == nullptr ||
+                       static_cast<std::uint64_t>(a_indptr[head.x + 1] - a_indptr[head.x]) > saturated.sure_blocks);
+      count_open_blocks(saturated.values + (x - lane) * saturated.elements, saturated.elements, is_open, num_saturated);
+    }
+  }
+  if constexpr (Counts) num_saturated.add_to(saturated.num_saturated);
 }
 
 }  // namespace
@@ -233,12 +312,25 @@ void launch_max_element(const std::uint16_t* values, std::uint64_t count, std::u
   check_launch("max_element");
 }
 
-void launch_transpose_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                             std::uint32_t m, std::uint16_t* out, std::uint32_t* max_element, cudaStream_t stream) {
-  if (count == 0) return;
-  for_block_side<4, 8, 16>(m, [&](auto side) {
-    transpose<decltype(side)::value>({.values = values, .count = count}, numbers, m, out, max_element, stream);
-  });
+void launch_look_at_blocks(const std::uint16_t* values, std::uint64_t num_blocks, std::uint32_t m,
+                           const ElementFindings& findings, cudaStream_t stream) {
+  if (num_blocks == 0) return;
+  const std::uint64_t count = num_blocks * m * m / 8;
+  const unsigned grid = item_grid((count + 3) / 4);
+  const auto* const eights = reinterpret_cast<const uint4*>(values);
+  if (m == 4) {
+    look_at_blocks<4><<<grid, kItemThreads, 0, stream>>>(eights, count, findings);
+  } else {
+    look_at_blocks<8><<<grid, kItemThreads, 0, stream>>>(eights, count, findings);
+  }
+  check_launch("look_at_blocks");
+}
+
+void launch_transpose_blocks(const BlocksView& values, const std::uint32_t* numbers, std::uint32_t m,
+                             std::uint16_t* out, const ElementFindings& findings, cudaStream_t stream) {
+  if (values.count == 0) return;
+  for_block_side<4, 8, 16>(
+      m, [&](auto side) { transpose<decltype(side)::value>(values, numbers, m, out, findings, stream); });
   check_launch("transpose_blocks");
 }
 
@@ -256,28 +348,13 @@ void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_block
   check_launch("unpack_records");
 }
 
-void launch_count_saturated_rows(const std::uint32_t* heads, const std::uint32_t* values, std::uint64_t num_blocks,
-                                 std::uint32_t m, const SaturatedRows& rows, unsigned long long* num_saturated,
-                                 cudaStream_t stream) {
-  if (num_blocks == 0) return;
-  const auto launch = [&]<class Index>(const Index* a_indptr) {
-    count_saturated_rows<<<item_grid(num_blocks), kItemThreads, 0, stream>>>(
-        reinterpret_cast<const uint2*>(heads), values, num_blocks, m * m, a_indptr, rows.sure_blocks, num_saturated);
-  };
-  if (rows.index_bytes == 8) {
-    launch(static_cast<const std::int64_t*>(rows.a_indptr));
-  } else {
-    launch(static_cast<const std::int32_t*>(rows.a_indptr));
-  }
-  check_launch("count_saturated_rows");
-}
-
 void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to,
-                         cudaStream_t stream) {
+                         const SaturatedRows& saturated, cudaStream_t stream) {
   const unsigned grid = item_grid(std::max(to.num_rows + 1, num_blocks));
   const auto launch = [&]<class Index>(Index* indptr) {
-    make_indices<<<grid, kItemThreads, 0, stream>>>(reinterpret_cast<const uint2*>(heads), num_blocks, to.num_rows,
-                                                    indptr, static_cast<Index*>(to.indices));
+    const auto kernel = saturated.num_saturated == nullptr ? make_indices<Index, false> : make_indices<Index, true>;
+    kernel<<<grid, kItemThreads, 0, stream>>>(reinterpret_cast<const uint2*>(heads), num_blocks, to.num_rows, indptr,
+                                              static_cast<Index*>(to.indices), saturated);
   };
   if (to.index_bytes == 8) {
     launch(static_cast<std::int64_t*>(to.indptr));

@@ -34,14 +34,27 @@ struct Sides {
   }
 };
 
+/// Counts the blocks of sorted rows: their first block subtracts its position, their last one adds the next.
+__device__ void count_sorted(const Sides& sides, const RowSort& own, std::uint32_t* counts, std::uint64_t stride) {
+  for_each_item(own.count, [&](std::uint64_t x) {
+    const std::uint32_t row = sides.row_of(own.keys[x]);
+    const auto position = static_cast<std::uint32_t>(x);
+    // The two ends of a row come in any order, and may wrap around in between.
+    if (x == 0 || sides.row_of(own.keys[x - 1]) != row) atomicAdd(&counts[row * stride], 0u - position);
+    if (x + 1 == own.count || sides.row_of(own.keys[x + 1]) != row) atomicAdd(&counts[row * stride], position + 1);
+  });
+}
+
 // Grid: one thread per key; a row of CTAs per side.
-// Work: a block takes the next rank of its row; the longest row is noted if bitmaps are not taken.
+// Work: a block takes the next rank of its row; the longest row is noted if bitmaps are not taken. Of sorted keys rows
+//       are counted alone.
 // Memory: contiguous keys and ranks; counters are scattered, and stay in L2 for some million rows.
 __global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
   const RowSort& own = sides.side[blockIdx.y];
   const std::uint64_t stride = counter_stride(sides.nb);
   std::uint32_t* const counts = sides.counts + std::uint64_t{blockIdx.y} * sides.nb * stride;
   std::uint32_t most = 0;
+  if (own.is_sorted) return count_sorted(sides, own, counts, stride);
   for_each_item(own.count, [&](std::uint64_t x) {
     // Blocks of a row come in any order.
     const std::uint32_t rank = atomicAdd(&counts[sides.row_of(own.keys[x]) * stride], 1u);
@@ -65,7 +78,7 @@ __global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
 // Memory: contiguous keys and ranks, scattered borders and writes of 8 bytes.
 __global__ void __launch_bounds__(kItemThreads) scatter_blocks(Sides sides) {
   const RowSort& own = sides.side[blockIdx.y];
-  if (sides.nb > kBitmapColumns && *own.longest_row > kCountedRowBlocks) return;
+  if (own.is_sorted || (sides.nb > kBitmapColumns && *own.longest_row > kCountedRowBlocks)) return;
   for_each_item(own.count, [&](std::uint64_t x) {
     const std::uint64_t key = own.keys[x];
     const auto begin = static_cast<std::uint32_t>(sides.border(blockIdx.y, sides.row_of(key)));
@@ -105,6 +118,14 @@ __device__ inline void put_block(const Sides& sides, const RowSort& own, std::ui
   own.numbers[position] = static_cast<std::uint32_t>(entry);
 }
 
+/// Puts the blocks of a sorted row where they are.
+__device__ inline void put_sorted(const Sides& sides, const RowSort& own, std::uint32_t row, const RowExtent& extent,
+                                  std::uint32_t lane, std::uint32_t num_lanes) {
+  for (std::uint32_t x = extent.begin + lane; x < extent.end; x += num_lanes) {
+    put_block(sides, own, row, own.keys[x] << 32 | x, x);
+  }
+}
+
 // Grid: kLanes threads per block row; a row of CTAs per side.
 // Work: each lane takes blocks of the row in turn and counts which of them come before.
 // Memory: contiguous; a row is read again and again from cache.
@@ -116,6 +137,7 @@ __global__ void __launch_bounds__(kItemThreads) sort_short_rows(Sides sides) {
   for_each_item(std::uint64_t{sides.nb} * kLanes, [&](std::uint64_t item) {
     const auto row = static_cast<std::uint32_t>(item / kLanes);
     const RowExtent extent(sides, own, row, lane == 0);
+    if (own.is_sorted) return put_sorted(sides, own, row, extent, lane, kLanes);
     for (std::uint32_t x = extent.begin + lane; x < extent.end; x += kLanes) {
       const std::uint64_t entry = own.entries[x];
       std::uint32_t position = extent.begin;
@@ -184,6 +206,10 @@ __global__ void __launch_bounds__(kItemThreads) sort_by_bitmap(Sides sides) {
   const std::uint32_t mask = (1u << sides.key_bits) - 1;
   for (std::uint32_t row = this_warp(); row < sides.nb; row += gridDim.x * kItemWarps) {
     const RowExtent extent(sides, own, row, lane == 0);
+    if (own.is_sorted) {
+      put_sorted(sides, own, row, extent, lane, 32);
+      continue;
+    }
     for (std::uint32_t w = lane; w < num_words; w += 32) words[w] = 0;
     __syncwarp();  // bits are clear
     for (std::uint32_t x = extent.begin + lane; x < extent.end; x += 32) {
@@ -249,8 +275,10 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
   } else {
     launch_scan(rows, num_counts + 1, scratch.borders, scratch.work, stream, "row borders");
   }
-  scatter_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
-  check_launch("scatter_blocks");
+  if (!std::all_of(sorts.begin(), sorts.end(), [](const RowSort& sort) { return sort.is_sorted; })) {
+    scatter_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
+    check_launch("scatter_blocks");
+  }
   if (nb <= kBitmapColumns) {
     const std::size_t shared_bytes = std::size_t{kItemWarps} * 2 * ((nb + 31) / 32) * sizeof(std::uint32_t);
     sort_by_bitmap<<<dim3(warp_grid(nb), num_sides), kItemThreads, shared_bytes, stream>>>(sides);

@@ -16,6 +16,7 @@ namespace spmm::kernels {
 /// Shapes: [count] if nothing else is said; all on the device.
 struct RowSort {
   std::uint64_t count = 0;
+  bool is_sorted = false;                // keys ascend
   const std::uint64_t* keys = nullptr;   // file order: block row << key_bits | block column
   std::uint64_t* entries = nullptr;      // scratch
   std::uint64_t* sorted_keys = nullptr;  // ascending

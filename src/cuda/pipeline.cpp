@@ -137,6 +137,7 @@ void take_values(ParsedMatrix& from, SortedRows& to) {
   to.parsed_values = std::move(from.values);
   to.max_element = from.max_element;
   to.has_zeros = from.has_zeros;
+  to.in_order = from.is_sorted;
 }
 
 /// One product on one device.
@@ -221,7 +222,8 @@ SortedOperands Pipeline::sort_and_count(ParsedOperands parsed, OperandSide& side
   sorted.m = side_a.header().m;
   sorted.nb = side_a.header().blocks_per_side();
   const bool may_count =
-      queued_ != nullptr || CountedSort::may_sort(parsed.a.keys.size(), parsed.b.keys.size(), sorted.m, sorted.nb);
+      queued_ != nullptr || CountedSort::may_sort(parsed.a.keys.size(), parsed.b.keys.size(), sorted.m, sorted.nb,
+                                                  parsed.a.is_sorted && parsed.b.is_sorted);
   if (may_count && queued_ == nullptr) {
     events_.timed(Stage::build, stream_, [&] { queued_ = std::make_unique<CountedSort>(parsed, sorted.nb, memory_); });
     queue_sort(parsed);
@@ -278,9 +280,10 @@ GatheredAhead Pipeline::gather_ahead(const ParsedOperands& parsed, const MatrixH
   if (!queued_->counts_pairs() || a.blocks_per_side() > kernels::kBitmapColumns) return {};
   if (is_dense || layout == plan::Layout::b_by_columns || !(by_rows || is_little)) return {};
   GatheredAhead ahead{.side = side, .a_values = {}, .b_values = {}};
+  const auto gathers = [&](const ParsedMatrix& matrix) { return !matrix.is_sorted || side != a.m; };
   events_.timed(Stage::build, stream_, [&] {
-    ahead.a_values = allocate_values(parsed.a.keys.size(), side, memory_);
-    if (plan::has_room_to_gather_ahead(a, b, side)) {
+    if (gathers(parsed.a)) ahead.a_values = allocate_values(parsed.a.keys.size(), side, memory_);
+    if (gathers(parsed.b) && plan::has_room_to_gather_ahead(a, b, side)) {
       ahead.b_values = allocate_values(parsed.b.keys.size(), side, memory_);
     }
     queued_->gather_values(parsed, a.m, ahead);
@@ -319,6 +322,7 @@ DeviceOperands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statist
     arrange();
   }
   operands.tiles = std::move(tiles);
+  operands.max_row_blocks = static_cast<std::uint32_t>(statistics.row_pairs.max_row_blocks);
   if (operands.b_by_columns) {  // its columns are known once it is arranged
     statistics.b_columns = operands.b.num_rows;
     decide(statistics);
@@ -432,7 +436,8 @@ std::optional<std::uint64_t> Pipeline::direct_c_blocks(const Multiplier& multipl
   for (const plan::Panel& panel : execution_.panels) most += panel.max_c_blocks();
   most = std::min(most, static_cast<std::uint64_t>(statistics.num_pairs));
   if (most * output_record_bytes(statistics.m()) <= kLittleBytes) return most;
-  const bool is_full = static_cast<double>(most) <= 1.25 * expected_c_blocks(statistics);
+  constexpr double kRoom = 2;  // copying what is used takes a third of what taking records apart does
+  const bool is_full = static_cast<double>(most) <= kRoom * expected_c_blocks(statistics);
   return is_full ? std::optional(most) : std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/pipeline.hpp"
+#include "cuda/planned_list.hpp"
 #include "cuda/planned_pairs.hpp"
 #include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
@@ -33,9 +34,7 @@ class Planned : public PlannedProduct {
     kept_->operands = std::move(arranged.operands);
     find_pattern(static_cast<std::uint64_t>(arranged.statistics.num_pairs));
     kept_->num_saturated = {pipeline.memory(), 1, "count"};
-    const bool is_small =
-        kept_->operands.m <= kernels::kMaxSmallSide && pipeline.execution().id == plan::KernelId::rows;
-    if (is_small && place_pairs(arranged.statistics)) return;
+    if (keep_pairs(arranged.statistics)) return;
     const bool any_visits =
         std::any_of(panels().begin(), panels().end(), [](const auto& panel) { return !panel.expand; });
     if (arranged.largest != 0 && any_visits) largest_ = std::min(largest_, std::bit_ceil(arranged.largest + 1) - 1);
@@ -53,13 +52,16 @@ class Planned : public PlannedProduct {
   }
 
   void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream) override {
+    if (!is_aligned(a) || !is_aligned(b) || !is_aligned(c)) {
+      throw UsageError("DevicePlan::multiply", "values do not begin at a multiple of 16 bytes", "pass a copy of them");
+    }
     const DeviceGuard guard(device());
     const Stream& own = kept_->pipeline.stream();
     const Event called;
     check(cudaEventRecord(called.get(), stream), "event");
     own.wait_for(called);
-    if (kept_->pairs != nullptr) {
-      kept_->pairs->multiply(a, b, c);
+    if (kept_->products != nullptr) {
+      kept_->products->multiply(a, b, c);
     } else if (num_blocks_ != 0) {
       take_values(a, b);
       if (largest_ < kMaxElement) {  // of the two, the device runs one
@@ -98,7 +100,7 @@ class Planned : public PlannedProduct {
     DeviceBuffer<std::uint32_t> largest;       // [1], element of both operands
     DeviceBuffer<unsigned long long> num_saturated;
     std::unique_ptr<Multiplier> multiplier;
-    std::unique_ptr<PlannedPairs> pairs;  // instead of operands, pattern, and multiplier
+    std::unique_ptr<PlannedProducts> products;  // instead of operands, pattern, and multiplier
   };
 
   [[nodiscard]] int device() const { return run_.device->device(); }
@@ -152,14 +154,20 @@ class Planned : public PlannedProduct {
     kept_->pattern = collector.take_pattern();
   }
 
-  /// Keeps places of pairs instead of all else; returns false if there is no room for them.
-  bool place_pairs(const plan::Statistics& statistics) {
-    kept_->pairs = PlannedPairs::make(kept_->operands,
-                                      {.heads = kept_->pattern.heads.data(),
-                                       .num_blocks = num_blocks_,
-                                       .num_pairs = static_cast<std::uint64_t>(statistics.num_pairs)},
-                                      kept_->pipeline.memory());
-    if (kept_->pairs == nullptr) return false;
+  /// Keeps pairs instead of all else; returns false if there is no room for them, or other kernels are faster.
+  bool keep_pairs(const plan::Statistics& statistics) {
+    DeviceOperands& operands = kept_->operands;
+    DeviceMemory& memory = kept_->pipeline.memory();
+    if (operands.m <= kernels::kMaxSmallSide && kept_->pipeline.execution().id == plan::KernelId::rows) {
+      kept_->products = PlannedPairs::make(operands,
+                                           {.heads = kept_->pattern.heads.data(),
+                                            .num_blocks = num_blocks_,
+                                            .num_pairs = static_cast<std::uint64_t>(statistics.num_pairs)},
+                                           memory);
+    } else {
+      kept_->products = PlannedList::make(operands, panels(), num_blocks_, memory);
+    }
+    if (kept_->products == nullptr) return false;
     kept_->multiplier.reset();
     kept_->pattern = {};
     const std::uint32_t m = kept_->operands.m;
@@ -201,7 +209,8 @@ class Planned : public PlannedProduct {
     const std::uint32_t m = kept_->operands.m;
     const std::uint64_t num_blocks = kept_->operands.b.columns.size();
     if (m > 1) {
-      kernels::launch_transpose_blocks(b, numbers, num_blocks, m, to.data(), largest, stream);
+      kernels::launch_transpose_blocks({.values = b, .count = num_blocks}, numbers, m, to.data(),
+                                       {.max_element = largest}, stream);
       return to.lend();
     }
     if (largest != nullptr) kernels::launch_max_element(b, num_blocks, largest, stream);

@@ -144,7 +144,8 @@ void PlannedPairs::multiply(const std::uint16_t* a, const std::uint16_t* b, std:
   const cudaStream_t stream = stream_.get();
   check(cudaMemsetAsync(largest_.data(), 0, sizeof(std::uint32_t), stream), "clear");
   kernels::launch_max_element(a, num_a_ * m_ * m_, largest_.data(), stream);
-  kernels::launch_transpose_blocks(b, b_order_.data(), b_order_.size(), m_, b_values_.data(), largest_.data(), stream);
+  kernels::launch_transpose_blocks({.values = b, .count = b_order_.size()}, b_order_.data(), m_, b_values_.data(),
+                                   {.max_element = largest_.data()}, stream);
   kernels::launch_mul_planned_pairs(
       kept(),
       {.a = a, .b = b_values_.data(), .c = c, .m = m_, .max_row_blocks = max_row_blocks_, .largest = largest_.data()},

@@ -6,13 +6,13 @@
 
 #include "cuda/device/raii.hpp"
 #include "cuda/operands/operands.hpp"
+#include "cuda/planned_products.hpp"
 #include "kernels/small/planned.hpp"
 
 namespace spmm::cuda {
 
 /// Memory: 2.25 bytes a pair, 8 for each block of A and chunk of its row, B once more.
-/// Threads: one at a time, with the device current.
-class PlannedPairs {
+class PlannedPairs : public PlannedProducts {
  public:
   /// The pattern of C. Shapes: heads [num_blocks, 2], device: block row and column.
   struct Pattern {
@@ -26,8 +26,7 @@ class PlannedPairs {
   /// Values: operands by rows, neither padded nor in file order, with their order and the pairs of blocks of A.
   static std::unique_ptr<PlannedPairs> make(DeviceOperands& operands, const Pattern& pattern, DeviceMemory& memory);
 
-  /// C = A * B in the order of the stream; as DevicePlan::multiply.
-  void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) const;
+  void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) const override;
 
  private:
   PlannedPairs(DeviceOperands& operands, const Pattern& pattern, DeviceMemory& memory);

@@ -21,6 +21,14 @@ struct ArraysToRead {
   bool is_b;
 };
 
+/// What reading a matrix has found.
+void take_findings(const ArraysToRead& from, const kernels::ArrayFindings& found, ParsedMatrix& to) {
+  check_findings(from.view, from.name, found);
+  to.max_element = found.max_element;
+  to.is_sorted = found.is_unsorted == 0;
+  if (from.view.values != nullptr && kernels::finds_zeros(from.view.m)) to.has_zeros = found.has_zeros != 0;
+}
+
 void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFindings* findings, ParsedMatrix& to,
                    DeviceMemory& memory) {
   const DeviceBsrView& view = from.view;
@@ -36,17 +44,28 @@ void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFi
                               to.keys.data(), findings, stream);
   if (view.values == nullptr) return;  // a pattern alone
   const std::uint64_t count = view.num_blocks * view.m * view.m;
+  const kernels::ElementFindings looked_for{.max_element = &findings->max_element, .has_zeros = &findings->has_zeros};
   if (from.is_b && view.m > 1) {
     to.values = {memory, count, "elements"};
-    kernels::launch_transpose_blocks(view.values, nullptr, view.num_blocks, view.m, to.values.data(),
-                                     &findings->max_element, stream);
+    kernels::launch_transpose_blocks({.values = view.values, .count = view.num_blocks}, nullptr, view.m,
+                                     to.values.data(), looked_for, stream);
   } else {
-    kernels::launch_max_element(view.values, count, &findings->max_element, stream);
     to.values = DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(view.values), count);  // never written
+    if (view.m > 1 && !is_aligned(view.values)) to.values = copy_of(to.values, memory, "elements");
+    if (kernels::finds_zeros(view.m)) {
+      kernels::launch_look_at_blocks(to.values.data(), view.num_blocks, view.m, looked_for, stream);
+    } else {
+      kernels::launch_max_element(to.values.data(), count, &findings->max_element, stream);
+    }
   }
 }
 
 }  // namespace
+
+bool is_aligned(const void* values) {
+  constexpr std::uintptr_t kAlignment = 16;
+  return reinterpret_cast<std::uintptr_t>(values) % kAlignment == 0;
+}
 
 void check_findings(const DeviceBsrView& view, const std::string& name, const kernels::ArrayFindings& found) {
   if (found.bad_row != kernels::ArrayFindings::kNothingBad) {
@@ -106,16 +125,14 @@ ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, Device
   const DeviceBuffer<Both> findings(memory, 1, "findings");
   const Both nothing{};
   events.timed(Stage::build, stream, [&] {
-    copy_async(findings.data(), &nothing, 1, stream);  // 48 pageable bytes: copied before the call returns
+    copy_async(findings.data(), &nothing, 1, stream);  // few pageable bytes: copied before the call returns
     auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());
     put_on_stream(a, key_bits, found, parsed.a, memory);
     put_on_stream(b, key_bits, found + 1, parsed.b, memory);
   });
   const Both found = fetch(findings.data(), stream);
-  check_findings(a.view, a.name, found[0]);
-  check_findings(b.view, b.name, found[1]);
-  parsed.a.max_element = found[0].max_element;
-  parsed.b.max_element = found[1].max_element;
+  take_findings(a, found[0], parsed.a);
+  take_findings(b, found[1], parsed.b);
   return parsed;
 }
 
@@ -225,9 +242,6 @@ void ArrayCollector::take_reserved() {
   Piece& all = pieces_.front();
   const std::uint64_t room = std::exchange(all.num_blocks, num_blocks_);
   if (num_blocks_ == 0) return pieces_.clear();
-  if (num_saturated_ != nullptr && !is_counted_) {
-    events_.timed(Stage::compact, stream_, [&] { count_saturated(all); });
-  }
   if (room - num_blocks_ <= room / 4) return;
   const auto values = allocate<std::uint32_t>(num_blocks_ * elements, "result elements");
   events_.timed(Stage::compact, stream_,
@@ -235,16 +249,14 @@ void ArrayCollector::take_reserved() {
   all.values = values;
 }
 
-/// Many products have no indptr of theirs as a whole: every row counts.
-void ArrayCollector::count_saturated(const Piece& of) const {
-  const DeviceBsrView& a = arrays_.a;
-  if (a.indptr == nullptr || sure_blocks_ == 0) {
-    const std::uint64_t elements = of.num_blocks * a.m * a.m;
-    return kernels::launch_count_saturated(of.values.get(), elements, num_saturated_, stream_.get());
-  }
-  kernels::launch_count_saturated_rows(
-      of.heads.data(), of.values.get(), of.num_blocks, a.m,
-      {.a_indptr = a.indptr, .index_bytes = a.index_bytes, .sure_blocks = sure_blocks_}, num_saturated_, stream_.get());
+/// What is left to count of reserved arrays. Many products have no indptr of theirs as a whole: every row counts.
+kernels::SaturatedRows ArrayCollector::uncounted(const Piece& all) const {
+  if (num_so_far_.size() == 0 || is_counted_ || num_blocks_ == 0) return {};
+  return {.num_saturated = num_saturated_,
+          .values = all.values.get(),
+          .elements = arrays_.a.m * arrays_.a.m,
+          .a_indptr = arrays_.a.indptr,
+          .sure_blocks = sure_blocks_};
 }
 
 /// The pieces in arrays of their own, one behind the other.
@@ -280,7 +292,7 @@ std::uint64_t ArrayCollector::finish() {
     kernels::launch_make_indices(
         all.heads.data(), num_blocks_,
         {.indptr = indptr.get(), .indices = indices.get(), .index_bytes = index_bytes, .num_rows = num_rows},
-        stream_.get());
+        uncounted(all), stream_.get());
   });
   const Event complete;
   complete.record(stream_);

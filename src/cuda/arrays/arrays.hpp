@@ -16,8 +16,11 @@
 
 namespace spmm::cuda {
 
-/// Checks the arrays and makes what uploading makes of records: A's elements stay where they are, B's blocks are
-/// transposed into a copy. Waits for the stream.
+/// Whether kernels can read blocks of elements that lie there: 16 bytes at a time.
+bool is_aligned(const void* values);
+
+/// Checks the arrays and makes what uploading makes of records: A's elements stay where they are, if they are aligned,
+/// B's blocks are transposed into a copy. Waits for the stream.
 /// Stream: behind the work of the caller's stream at the moment of the call.
 /// Errors: FormatError (indptr or indices), OutOfMemory.
 ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, DeviceMemory& memory, StageEvents& events);
@@ -71,7 +74,7 @@ class ArrayCollector : public PanelTaker {
   };
   [[nodiscard]] Piece make_piece(std::uint64_t num_blocks) const;
   void take_reserved();
-  void count_saturated(const Piece& of) const;
+  [[nodiscard]] kernels::SaturatedRows uncounted(const Piece& all) const;
   Piece joined();
 
   const DeviceArrays& arrays_;

@@ -99,7 +99,7 @@ GatheredProducts::GatheredProducts(const DeviceArrays& arrays, const UploadTarge
   const DeviceBuffer<Findings> findings(memory_, 1, "findings");
   const Findings nothing{};
   events_.timed(Stage::build, stream, [&] {
-    copy_async(findings.data(), &nothing, 1, stream);  // 48 pageable bytes: copied before the call returns
+    copy_async(findings.data(), &nothing, 1, stream);  // few pageable bytes: copied before the call returns
     auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());
     gather(arrays.a, found, a_);
     gather(arrays.b, found + 1, b_);

@@ -18,11 +18,12 @@ constexpr std::uint32_t kMaxRuns = 1u << 14;  // of rows of A, whose pairs come 
 
 }  // namespace
 
-bool CountedSort::may_sort(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb) {
+bool CountedSort::may_sort(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb,
+                           bool are_sorted) {
   const std::uint64_t most = std::max(a_blocks, b_blocks);
-  if (most > kernels::kCountedBlocks || nb > 2 * most || !plan::has_room_to_count(a_blocks, b_blocks, m, nb)) {
-    return false;
-  }
+  if (nb > 2 * most || !plan::has_room_to_count(a_blocks, b_blocks, m, nb, are_sorted)) return false;
+  if (are_sorted) return true;
+  if (most > kernels::kCountedBlocks) return false;
   return nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
 }
 
@@ -41,7 +42,8 @@ CountedSort::CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceM
     side.index.offsets = {memory, max_rows + 1, "offsets"};
     side.index.columns = {memory, count, "block columns"};
     side.keys = {memory, count, "sort keys"};
-    side.entries = {memory, count, "sort keys"};
+    const bool is_sorted = &side == &sides_[0] ? parsed.a.is_sorted : parsed.b.is_sorted;
+    side.entries = {memory, is_sorted ? 0 : count, "sort keys"};
   }
   num_counts_ = nb * num_sorts;
   std::size_t work_bytes = kernels::sort_rows_workspace_bytes(num_counts_);
@@ -80,6 +82,7 @@ void CountedSort::sort(const ParsedOperands& parsed) {
     if (side.num_blocks == 0) continue;
     kernels::SortFindings& found = found_there->sorts[x];
     sorts.push_back({.count = side.num_blocks,
+                     .is_sorted = x == 0 ? parsed.a.is_sorted : parsed.b.is_sorted,
                      .keys = keys[x],
                      .entries = side.entries.data(),
                      .sorted_keys = side.keys.data(),
@@ -92,9 +95,7 @@ void CountedSort::sort(const ParsedOperands& parsed) {
                      .has_duplicate = &found.has_duplicate});
   }
   const cudaStream_t stream = memory_.stream().get();
-  const std::size_t cleared =
-      reinterpret_cast<std::byte*>(found_there + 1) - reinterpret_cast<std::byte*>(counts_.data());
-  check(cudaMemsetAsync(counts_.data(), 0, cleared, stream), "clear counts");
+  check(cudaMemsetAsync(counts_.data(), 0, counts_.size() * sizeof(std::uint32_t), stream), "clear counts");
   kernels::launch_sort_rows(
       sorts,
       {.counts = counts_.data(), .borders = borders_.data(), .work = {.data = work_.data(), .bytes = work_.size()}},
@@ -140,7 +141,9 @@ void CountedSort::gather_values(const ParsedOperands& parsed, std::uint32_t m, G
   Found* const found_there = found();
   const kernels::BlockShape shape{.m = m, .side = ahead.side};
   const Stream& stream = memory_.stream();
-  gather(parsed.a.values, sides_[0].numbers, shape, ahead.a_values, stream, &found_there->sorts[0]);
+  if (ahead.a_values.size() != 0) {
+    gather(parsed.a.values, sides_[0].numbers, shape, ahead.a_values, stream, &found_there->sorts[0]);
+  }
   if (ahead.b_values.size() != 0) {
     gather(parsed.b.values, sides_[1].numbers, shape, ahead.b_values, stream, &found_there->sorts[1]);
   }

@@ -16,7 +16,8 @@ namespace spmm::cuda {
 class CountedSort {
  public:
   /// Whether both matrices may be sorted so: few blocks, rows that are easily sorted, room for the counters.
-  static bool may_sort(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb);
+  static bool may_sort(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb,
+                       bool are_sorted = false);
 
   /// The references must outlive it, `parsed` its keys alone, until the stream is done with them.
   CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceMemory& memory);

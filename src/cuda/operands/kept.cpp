@@ -51,8 +51,8 @@ SortedRows transposed_copy(const SortedRows& rows, std::uint32_t m, DeviceMemory
                  .parsed_values = {memory, rows.parsed_values.size(), "input elements"},
                  .max_element = rows.max_element,
                  .has_zeros = {}};
-  kernels::launch_transpose_blocks(rows.parsed_values.data(), nullptr, rows.numbers.size(), m, out.parsed_values.data(),
-                                   nullptr, memory.stream().get());
+  kernels::launch_transpose_blocks({.values = rows.parsed_values.data(), .count = rows.numbers.size()}, nullptr, m,
+                                   out.parsed_values.data(), {}, memory.stream().get());
   return out;
 }
 

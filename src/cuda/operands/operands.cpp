@@ -297,8 +297,13 @@ DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, Devi
     return out;
   }
   if (sorted.ahead.side != out.side) sorted.ahead = {};
-  if (sorted.ahead.side != 0) {
+  const auto lies_ready = [&](const SortedRows& rows, const KeptUse& kept) {
+    return rows.in_order && out.side == out.m && !kept && !sorted.keeps_order;
+  };
+  if (sorted.ahead.a_values.size() != 0) {
     out.a_values = std::move(sorted.ahead.a_values);
+  } else if (lies_ready(sorted.a, sorted.kept_a)) {
+    out.a_values = std::move(sorted.a.parsed_values);
   } else {
     out.a_values = allocate_values(sorted.a.numbers.size(), out.side, memory);
     gather(sorted.a.parsed_values, sorted.a.numbers, out.shape(), out.a_values, stream);
@@ -311,6 +316,8 @@ DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, Devi
     arrange_by_columns(std::move(sorted.b), static_cast<bool>(sorted.kept_b), builder, out);
   } else if (sorted.ahead.b_values.size() != 0) {
     out.b_values = std::move(sorted.ahead.b_values);
+  } else if (lies_ready(sorted.b, sorted.kept_b)) {
+    out.b_values = std::move(sorted.b.parsed_values);
   } else {
     out.b_values = allocate_values(sorted.b.numbers.size(), out.side, memory);
     gather(sorted.b.parsed_values, sorted.b.numbers, out.shape(), out.b_values, stream);

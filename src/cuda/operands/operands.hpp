@@ -56,6 +56,7 @@ struct DeviceOperands {
   std::uint32_t nb = 0;
   std::uint32_t c_columns = 0;               // block columns up to the last one that C can have
   std::uint32_t max_element = 0;             // of both matrices
+  std::uint32_t max_row_blocks = 0;          // of A
   std::optional<bool> can_be_zero;           // a product of two blocks; unknown if parsing does not look
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]

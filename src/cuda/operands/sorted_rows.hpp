@@ -36,6 +36,7 @@ struct SortedRows {
   DeviceBuffer<std::uint16_t> parsed_values;  // [nnzb, m, m], file order
   std::uint32_t max_element = 0;
   std::optional<bool> has_zeros;  // as ParsedMatrix has it; unknown for a copy that was transposed on the device
+  bool in_order = false;          // the file's order is that of the rows
 };
 
 }  // namespace spmm::cuda

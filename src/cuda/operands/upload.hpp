@@ -24,6 +24,7 @@ struct ParsedMatrix {
   DeviceBuffer<std::uint16_t> values;  // [nnzb, m, m]
   std::uint32_t max_element = 0;
   std::optional<bool> has_zeros;  // if parsing finds them: a block with a column of zeros (A), of zeros alone (B)
+  bool is_sorted = false;         // known to be: keys ascend
 };
 
 struct ParsedOperands {

@@ -36,11 +36,12 @@ std::uint64_t upload_section_chunks(const MatrixHeader& a) {
   return std::clamp(room / (4 * kernels::kRingSlotBytes), kFewest, kMost);
 }
 
-bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb) {
+bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb,
+                       bool are_sorted) {
   const std::uint64_t counters = std::uint64_t{24} * nb  // of both: blocks of each row, and before it
                                  + 4 * a_blocks +
                                  24 * (nb + std::uint64_t{3});  // rows of B, pairs of rows, and before them
-  const std::uint64_t entries = 16 * (a_blocks + b_blocks);     // and sorted keys
+  const std::uint64_t entries = (are_sorted ? 8 : 16) * (a_blocks + b_blocks);  // and sorted keys
   const std::uint64_t stays =
       8 * (a_blocks + b_blocks) + 8 * (std::min<std::uint64_t>(a_blocks, nb) + std::min<std::uint64_t>(b_blocks, nb));
   const std::uint64_t index = 8 * std::min<std::uint64_t>(a_blocks, nb) + 24 * a_blocks +

@@ -24,8 +24,9 @@ std::uint64_t upload_section_chunks(const MatrixHeader& a);
 
 /// Whether the scratch of sorting both matrices by counting, counters of every block row among it, lies where
 /// operand_device_bytes counts with a copy of A's elements and a radix sort. Values: the blocks that are sorted, 0
-/// where an operand is kept.
-bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb);
+/// where an operand is kept. are_sorted: blocks ascend already, so that rows are counted alone.
+bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb,
+                       bool are_sorted = false);
 
 /// Whether both matrices can be sorted by counting, and their pairs counted, in memory of their own before what brings
 /// raw records to the device has gone. Values: headers of matrices that are read.

@@ -250,6 +250,68 @@ TEST_CASE("small device plans: new values for a pattern, also in a graph") {
   }
 }
 
+namespace {
+
+/// Blocks by row and column; of every `zeros`-th one elements are zero: a column of it, or all.
+BlockMatrix sorted_with_zeros(const BlockMatrix& matrix, std::size_t zeros) {
+  std::vector<std::size_t> order(matrix.index.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+    const auto key = [&](std::size_t at) { return std::pair(matrix.index[at].i, matrix.index[at].j); };
+    return key(x) < key(y);
+  });
+  const std::size_t elements = std::size_t{matrix.m} * matrix.m;
+  BlockMatrix sorted{.n = matrix.n, .m = matrix.m, .index = {}, .values = {}};
+  for (const std::size_t x : order) {
+    sorted.index.push_back(matrix.index[x]);
+    for (std::size_t e = 0; e < elements; ++e) {
+      const bool is_zero = zeros != 0 && x % zeros == 0 && (x / zeros % 2 == 0 || e % matrix.m == x % matrix.m);
+      sorted.values.push_back(is_zero ? std::uint16_t{0} : matrix.values[x * elements + e]);
+    }
+  }
+  return sorted;
+}
+
+/// The view with its values at an address that is no multiple of four.
+DeviceBsrView at_odd_address(DeviceBsrView view, const std::vector<std::uint16_t>& values,
+                             const OnDevice<std::uint16_t>& memory) {
+  check(cudaMemcpy(memory.data() + 1, values.data(), values.size() * 2, cudaMemcpyHostToDevice), "copy");
+  view.values = memory.data() + 1;
+  return view;
+}
+
+}  // namespace
+
+TEST_CASE("small device arrays: sorted rows are read where they are, zeros are found, odd addresses are right") {
+  Engine engine;
+  for (const std::uint32_t m : {1u, 2u, 4u, 8u, 16u}) {
+    for (const std::size_t zeros : {0u, 3u, 1u}) {
+      for (const char* const kernel : {"auto", "pair-list", "row-spread"}) {
+        INFO("m " << m << ", zeros in every " << zeros << "th block, kernel " << kernel);
+        const BlockMatrix a = sorted_with_zeros(test::random_matrix(m * 40, m, 300, 2047, m), zeros);
+        const BlockMatrix b = sorted_with_zeros(test::random_matrix(m * 40, m, 400, 2047, m + 1), zeros);
+        const ProductMatrix expected = test::oracle_multiply(a, b);
+        REQUIRE((multiply_on_device<std::int32_t>(engine, a, b, on_gpu(kernel)) == expected));
+        const DeviceMatrix<std::int32_t> on_a(a);
+        const DeviceMatrix<std::int32_t> on_b(b);
+        const OnDevice<std::uint16_t> values_a(std::vector<std::uint16_t>(a.values.size() + 1));
+        const OnDevice<std::uint16_t> values_b(std::vector<std::uint16_t>(b.values.size() + 1));
+        const DeviceBsrView odd_a = at_odd_address(on_a.view(), a.values, values_a);
+        const DeviceBsrView odd_b = at_odd_address(on_b.view(), b.values, values_b);
+        REQUIRE((result_on_host<std::int32_t>(engine.multiply(odd_a, odd_b, {}, on_gpu(kernel))) == expected));
+        DevicePlan plan = engine.plan(odd_a, odd_b, {}, on_gpu(kernel));
+        DeviceBsrMatrix c = plan.pattern();
+        const OnDevice<std::uint32_t> values_c(std::vector<std::uint32_t>(c.num_blocks * m * m + 1, 7));
+        CHECK_THROWS_AS(plan.multiply(odd_a.values, on_b.view().values, values_c.data(), nullptr), UsageError);
+        CHECK_THROWS_AS(plan.multiply(on_a.view().values, odd_b.values, values_c.data(), nullptr), UsageError);
+        plan.multiply(on_a.view().values, on_b.view().values, values_c.data(), nullptr);
+        c.values = std::shared_ptr<const std::uint32_t>(values_c.data(), [](const std::uint32_t*) {});
+        REQUIRE((without_zeros(result_on_host<std::int32_t>(c)) == expected));
+      }
+    }
+  }
+}
+
 TEST_CASE("device plans: the battery, rows with very many blocks") {
   Engine engine;
   for (const test::Recipe& recipe : test::battery()) {
