@@ -129,6 +129,17 @@ constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, Sma
   return shape;
 }
 
+/// Rows of small-blocks that warps sort instead of hashing: pairs of the longest one, m = 1. A key of 32 bits has the
+/// column and the number of the pair in its row.
+inline constexpr std::uint32_t kSortedRowPairs = 2048;
+
+/// Whether all rows of a product are sorted.
+constexpr bool sorts_rows(std::uint32_t m, std::uint64_t max_row_pairs, std::uint64_t num_columns) {
+  std::uint64_t padded = 32;
+  while (padded < max_row_pairs) padded *= 2;
+  return m == 1 && padded <= kSortedRowPairs && num_columns * padded < std::uint64_t{1} << 32;
+}
+
 /// Units of small-blocks in a panel, at most; rows_per_unit: of hashed rows. Values: num_pairs > 0.
 constexpr std::uint64_t max_small_tasks(const SmallShape& shape, std::uint64_t num_rows, std::uint64_t num_pairs,
                                         std::uint32_t rows_per_unit) {

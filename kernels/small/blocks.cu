@@ -41,7 +41,7 @@ __device__ std::uint32_t hash_row(const SmallLaunch& launch, const SmallChunk& c
 /// Writes the records of a hashed row. Threads: one whole warp.
 template <std::uint32_t M, bool Fits>
 __device__ void write_hashed_row(const SmallTable<M>& table, std::uint32_t count, std::uint32_t block_row,
-                                 std::uint32_t* to) {
+                                 const RecordWords<std::uint32_t>& to) {
   constexpr std::uint32_t kRecordWords = 2 + M * M;
 #pragma unroll 2
   for (std::uint32_t x = threadIdx.x % 32; x < count * kRecordWords; x += 32) {
@@ -53,7 +53,7 @@ __device__ void write_hashed_row(const SmallTable<M>& table, std::uint32_t count
       value = table.payload[record];
       if constexpr (M > 1) value = table.sums.template value<Fits>(value, o - 2);
     }
-    to[x] = value;
+    to.at(record, o) = value;
   }
 }
 
@@ -101,7 +101,7 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
     const std::uint32_t of_row = __shfl_sync(~0u, count, t);
     const std::uint32_t row = first + own + t;
     const SmallTable<M> table(memory + table_words * t, slots_of_row(launch, row));
-    std::uint32_t* const to = task_records(launch) + (std::uint64_t{lists.first} + lists.counts[own + t]) * (2 + M * M);
+    const auto to = task_records<M>(launch, std::uint64_t{lists.first} + lists.counts[own + t]);
     if (row_fits(launch.product, row)) {
       write_hashed_row<M, true>(table, of_row, launch.out.rows[row], to);
     } else {

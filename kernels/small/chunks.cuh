@@ -26,7 +26,8 @@ struct StagedRecords {
   const SmallSums<M>& sums;
   uint2* staged;  // [kStagedRecords], shared: column, slot
   std::uint32_t block_row;
-  std::uint32_t* to;
+  RecordWords<std::uint32_t> to;
+  std::uint32_t written = 0;
   std::uint32_t count = 0;
 
   /// Stages the records of the lanes with `has`, in the order of the lanes.
@@ -44,9 +45,11 @@ struct StagedRecords {
     for (std::uint32_t x = threadIdx.x % 32; x < count * kRecordWords; x += 32) {
       const uint2 record = staged[x / kRecordWords];
       const std::uint32_t o = x % kRecordWords;
-      to[x] = o == 0 ? block_row : o == 1 ? record.x : sums.template value<Fits>(record.y, o - 2);
+      to.at(written + x / kRecordWords, o) = o == 0   ? block_row
+                                             : o == 1 ? record.x
+                                                      : sums.template value<Fits>(record.y, o - 2);
     }
-    to += count * kRecordWords;
+    written += count;
     count = 0;
     __syncwarp();  // staged records are written
   }
@@ -58,7 +61,7 @@ __device__ StagedRecords<M, Fits> stage_records(const SmallLaunch& launch, const
   return {.sums = sums,
           .staged = lists.staged + threadIdx.x / 32 * kStagedRecords,
           .block_row = launch.out.rows[chunk.row],
-          .to = task_records(launch) + first * (2 + M * M)};
+          .to = task_records<M>(launch, first)};
 }
 
 /// Clears words of shared memory. Values: count is a multiple of 4. Threads: all of the CTA.
@@ -135,8 +138,7 @@ template <std::uint32_t M, bool Fits>
 __device__ void write_ranked(const SmallLaunch& launch, const SmallChunk& chunk, const ChunkRecords& records,
                              const SmallSums<M>& sums, std::uint32_t begin, std::uint32_t end, SmallLists& lists) {
   const std::uint32_t lane = threadIdx.x % 32;
-  StagedRecords<M, Fits> out = stage_records<M, Fits>(launch, chunk, sums, lists, 0);
-  std::uint32_t* const records_begin = out.to + std::uint64_t{lists.first} * out.kRecordWords;
+  StagedRecords<M, Fits> out = stage_records<M, Fits>(launch, chunk, sums, lists, lists.first);
   bool is_first = true;
 #pragma unroll 1
   for (std::uint32_t first = records.own_begin(); first < records.own_end(); first += 32) {
@@ -152,7 +154,7 @@ __device__ void write_ranked(const SmallLaunch& launch, const SmallChunk& chunk,
       const bool has = (word >> lane & 1) != 0 && rank >= begin && rank < end;
       if (is_first) {  // ranks of a warp follow each other
         const std::uint32_t in_lane = __ffs(__ballot_sync(~0u, has)) - 1;
-        out.to = records_begin + std::uint64_t{__shfl_sync(~0u, rank, in_lane)} * out.kRecordWords;
+        out.written = __shfl_sync(~0u, rank, in_lane);
         is_first = false;
       }
       out.add(has, chunk.first_column + (first + from) * 32 + lane, rank - begin);

@@ -117,9 +117,11 @@ __device__ inline void place_task(const SmallLaunch& launch, SmallLists& lists, 
   if (lists.ticket + 1 == *launch.tasks.num_tasks) *launch.out.num_blocks = before + count;
 }
 
-/// Where a task writes its records.
-__device__ inline std::uint32_t* task_records(const SmallLaunch& launch) {
-  return launch.arrivals.records != nullptr ? launch.arrivals.records : launch.out.to.heads;
+/// Where a task writes its records, from number `first` on.
+template <std::uint32_t M>
+__device__ inline RecordWords<std::uint32_t> task_records(const SmallLaunch& launch, std::uint64_t first) {
+  const bool in_any_order = launch.arrivals.records != nullptr;
+  return {in_any_order ? packed_records(launch.arrivals.records, M) : launch.out.to, first};
 }
 
 /// Sums up lists.counts[0, num_counts) and places the task.

@@ -151,7 +151,8 @@ std::vector<RateStep> rate_steps() {
       {"build_blocks_per_ms", 0, "row-spread", build, uniform_case("many blocks", 1, 4096, 4'000'000)},
       {"esc_list_pairs_per_ms", 0, "pair-list", listing, uniform_case("many pairs", 1, 1 << 18, 4'000'000)},
       {"small_sums_per_ms", 0, "small-blocks", products, uniform_case("dense rows", 3, 2048, 500'000)},
-      {"small_hash_pairs_per_ms", 0, "small-blocks", products, uniform_case("short rows", 1, 1 << 20, 6'000'000)},
+      {"small_hash_pairs_per_ms", 0, "small-blocks", products, uniform_case("hashed rows", 2, 1 << 20, 6'000'000)},
+      {"small_sort_pairs_per_ms", 0, "small-blocks", products, uniform_case("sorted rows", 1, 1 << 17, 2'000'000)},
       {"tensor_terms_per_ms", 0, "dense-tensor", products, uniform_case("complete", 8, 1024, 1 << 20)},
       {"tiled_terms_per_ms", 0, "dense-tiled", products, uniform_case("complete, smaller", 8, 512, 1 << 18)},
   };

@@ -13,18 +13,21 @@ class SmallMultiplier : public Multiplier {
  public:
   explicit SmallMultiplier(const MultiplierContext& context)
       : c_(context),
-        max_tasks_(max_tasks()),
-        tasks_(c_.memory, max_tasks_ + 1, "tasks"),
+        sorts_(sorts_rows()),
+        max_tasks_(sorts_ ? max_rows() / kernels::sorted_rows_at_once(max_row_pairs()) + std::uint64_t{1}
+                          : max_tasks()),
+        tasks_(c_.memory, sorts_ ? 0 : max_tasks_ + 1, "tasks"),
         look_back_(c_.memory, max_tasks_ + 1, "look-back states"),
-        task_offsets_(c_.memory, max_rows() + std::uint64_t{1}, "task offsets"),
-        spans_(c_.memory, max_rows(), "column spans"),
+        task_offsets_(c_.memory, sorts_ ? 0 : max_rows() + std::uint64_t{1}, "task offsets"),
+        spans_(c_.memory, sorts_ ? 0 : max_rows(), "column spans"),
         arrived_(c_.memory, any_uneven() ? c_.max_c_blocks * (output_record_bytes(c_.operands.m) / 4) : 0, "records"),
         num_arrived_(c_.memory, 1, "count"),
         task_records_(c_.memory, any_uneven() ? max_tasks_ + 1 : 0, "task records"),
         places_(c_.memory, any_uneven() ? max_tasks_ + 1 : 0, "places"),
-        work_(c_.memory, kernels::small_tasks_workspace_bytes(max_rows(), max_tasks_), "task work space"),
+        work_(c_.memory, sorts_ ? 0 : kernels::small_tasks_workspace_bytes(max_rows(), max_tasks_), "task work space"),
         can_be_zero_(c_.memory, 1, "flag"),
         split_offsets_(c_.memory, num_split_offsets(), "split offsets") {
+    if (sorts_) return;
     const DeviceOperands& operands = c_.operands;
     const std::uint64_t elements = std::uint64_t{operands.m} * operands.m;
     c_.events.timed(Stage::count, c_.stream, [&] {
@@ -54,6 +57,13 @@ class SmallMultiplier : public Multiplier {
                                               .max_element = operands.max_element,
                                               .can_be_zero = can_be_zero_.data(),
                                               .split_offsets = split_offsets_.data()};
+    const kernels::CBlocksView c_blocks = all_c_blocks(panel, operands.num_c_columns());
+    if (sorts_) {
+      return c_.events.timed(Stage::multiply, c_.stream, [&] {
+        kernels::launch_mul_sorted_rows(
+            product, c_blocks, {.pairs = max_row_pairs(), .blocks = operands.max_row_blocks}, out, c_.stream.get());
+      });
+    }
     const kernels::SmallBlocksScratch scratch{.max_tasks = max_tasks_of(panel),
                                               .tasks = tasks_.data(),
                                               .task_offsets = task_offsets_.data(),
@@ -61,19 +71,26 @@ class SmallMultiplier : public Multiplier {
                                               .arrivals = is_uneven(panel) ? arrivals() : kernels::SmallArrivals{},
                                               .work = {.data = work_.data(), .bytes = work_.size()}};
     c_.events.timed(Stage::multiply, c_.stream, [&] {
-      kernels::launch_mul_small_blocks(product, all_c_blocks(panel, operands.num_c_columns()), panel.max_row_pairs,
-                                       scratch, out, c_.stream.get());
+      kernels::launch_mul_small_blocks(product, c_blocks, panel.max_row_pairs, scratch, out, c_.stream.get());
     });
   }
 
-  /// Records are small, and tasks that wait for none copy them once more anyway.
-  [[nodiscard]] bool writes_arrays() const override { return false; }
+  /// Tasks that wait for none copy their records once more anyway.
+  [[nodiscard]] bool writes_arrays() const override { return !any_uneven(); }
 
  private:
   [[nodiscard]] std::uint64_t max_row_pairs() const {
     std::uint64_t most = 0;
     for (const plan::Panel& panel : c_.execution.panels) most = std::max(most, panel.max_row_pairs);
     return most;
+  }
+
+  [[nodiscard]] bool sorts_rows() const {
+    const std::uint32_t num_columns = c_.operands.num_c_columns();
+    const auto& panels = c_.execution.panels;
+    return kernels::sorts_rows(c_.operands.m, max_row_pairs(), num_columns) &&
+           std::all_of(panels.begin(), panels.end(),
+                       [&](const plan::Panel& panel) { return panel.num_columns == num_columns; });
   }
 
   /// Of all columns.
@@ -134,6 +151,7 @@ class SmallMultiplier : public Multiplier {
   }
 
   MultiplierContext c_;
+  bool sorts_;                                // all rows; then tasks, their offsets, spans and work space are empty
   std::uint64_t max_tasks_;                   // of a panel
   DeviceBuffer<std::uint64_t> tasks_;         // [max_tasks + 1]
   DeviceBuffer<std::uint64_t> look_back_;     // [max_tasks + 1]

@@ -143,6 +143,12 @@ const DeviceRates& rates_of(const Limits& limits) {
   return device_rates(limits.device ? limits.device->capability : kUnseenCapability);
 }
 
+bool sorts_rows(const Statistics& s) {
+  const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const std::uint64_t longest = s.exact ? s.row_pairs.max_row_pairs : static_cast<std::uint64_t>(4 * mean);
+  return kernels::sorts_rows(s.m(), longest, std::max(1u, s.c_columns()));
+}
+
 bool has_even_rows(const Statistics& s) {
   const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   return !s.exact || static_cast<double>(s.row_pairs.max_row_pairs) <= kernels::kSmallEvenRows * mean;
@@ -216,6 +222,10 @@ double rows_ms(const Statistics& s, const DenseGroups& groups, const DeviceRates
 
 double small_blocks_ms(const Statistics& s, const DenseGroups&, const DeviceRates& rates) {
   if (s.num_pairs < 1) return build_ms(s, rates);
+  if (sorts_rows(s)) {
+    return build_ms(s, rates) + static_cast<double>(s.a_rows) * rates.small_sort_row_ms +
+           s.num_pairs / rates.small_sort_pairs_per_ms + result_bytes(s) / rates.gustavson_result_bytes_per_ms;
+  }
   const kernels::SmallShape shape = kernels::small_shape(s.m(), std::max(1u, s.c_columns()), kernels::kSmallWideCta);
   double multiply = small_waits_ms(s, shape, rates);
   if (s.row_pairs.num_runs() == 0) {

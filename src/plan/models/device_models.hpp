@@ -36,6 +36,9 @@ double shared_ms(double ms_alone, const Statistics& s, const DeviceRates& rates,
 /// Until operands are parsed and sorted, whatever kernel follows.
 double build_ms(const Statistics& s, const DeviceRates& rates);
 
+/// Whether warps sort all rows of small-blocks. Before pairs are counted: whether they would, if rows are about even.
+bool sorts_rows(const Statistics& s);
+
 /// Whether the longest row has not many times the pairs of others.
 bool has_even_rows(const Statistics& s);
 

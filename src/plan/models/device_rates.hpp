@@ -35,6 +35,8 @@ struct DeviceRates {
   double esc_result_bytes_per_ms = 0;        ///< records
   double short_row_bytes_per_ms = 0;         ///< records of short rows that are multiplied while they are listed
   double small_hash_pairs_per_ms = 0;        ///< small-blocks: rows that a warp hashes
+  double small_sort_pairs_per_ms = 0;        ///< rows that a warp sorts
+  double small_sort_row_ms = 0;              ///< each of them in addition
   double small_sums_per_ms = 0;              ///< elements added up by CTAs in shared memory
   double small_unit_ms = 0;                  ///< a chunk of a row, while other CTAs have theirs
   double small_ranked_unit_ms = 0;           ///< a row that is ranked

@@ -134,6 +134,55 @@ TEST_CASE("small-blocks: sums that meet 2^32 - 1, pass it, and saturate, in each
   }
 }
 
+namespace {
+
+/// Rows of up to `most` pairs, which meet in few columns and in many. Values: most <= nb.
+Borders short_rows(std::uint32_t nb, std::uint32_t most, std::uint32_t max_value, std::uint64_t seed) {
+  test::MatrixBuilder b(nb, 1, seed);
+  constexpr std::uint32_t kSame = 2100;  // rows that have the same two blocks
+  for (std::uint32_t t = 0; t < kSame; ++t) {
+    b.add_random(t, 5, max_value);
+    b.add_random(t, nb - 1, max_value);
+  }
+  std::vector<std::uint32_t> lengths;
+  for (std::uint32_t length = 1; length <= most; length *= 2) lengths.push_back(length);
+  for (std::uint32_t x = 0; x < lengths.size(); ++x) {
+    for (std::uint32_t t = 0; t < lengths[x]; ++t) b.add_random(kSame + x, t * (nb / lengths[x]) + x, max_value);
+  }
+  std::vector<std::vector<std::uint32_t>> rows;
+  for (std::uint32_t limit = 32; limit <= most; limit *= 2) {
+    for (const std::uint32_t pairs : {limit / 2 - 1, limit / 2, limit / 2 + 1, limit - 1, limit}) {
+      std::vector<std::uint32_t> spread;
+      for (std::uint32_t x = 0; x < lengths.size(); ++x) {
+        if ((pairs >> x & 1) != 0) spread.push_back(kSame + x);
+      }
+      rows.push_back(spread);
+      std::vector<std::uint32_t> same(pairs / 2);  // all sums of two columns go across lanes
+      for (std::uint32_t t = 0; t < same.size(); ++t) same[t] = t * 2 % kSame;
+      rows.push_back(same);
+      rows.push_back({nb - 3});  // no such row of B
+    }
+  }
+  for (std::uint32_t t = 0; t < 50; ++t) rows.push_back({t, kSame + t % 3});
+  return {.a = rows_of_columns(nb, 1, rows, max_value, seed + 1), .b = b.matrix()};
+}
+
+}  // namespace
+
+TEST_CASE("small-blocks: rows whose pairs warps sort") {
+  const std::uint32_t most_columns = (1u << 21) - 1;  // for kSortedRowPairs
+  for (const std::uint32_t most : {32u, 64u, 128u, 256u, 512u, 1024u, kernels::kSortedRowPairs}) {
+    for (const std::uint32_t nb : {5000u, most_columns, most_columns + 1}) {
+      for (const std::uint32_t max_value : {1u, 2047u, 65'535u}) {
+        const Borders product = short_rows(nb, most, max_value, most + max_value);
+        INFO(most << " pairs at most, " << nb << " columns, values to " << max_value);
+        REQUIRE(
+            (multiply(product.a, product.b, on_gpu("small-blocks")) == test::oracle_multiply(product.a, product.b)));
+      }
+    }
+  }
+}
+
 TEST_CASE("small-blocks: rows of equal length, whose CTAs write in order") {
   for (const std::uint32_t m : {1u, 2u, 4u}) {
     const std::uint32_t nb = 4 * shape_of(m, 1'000'000).dense_columns;

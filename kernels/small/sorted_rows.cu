@@ -1,0 +1,386 @@
+// Rows of C with few pairs, m = 1: a warp sorts the pairs of a row by column in registers and adds up those of a
+// column.
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+#include "kernels/blocks/record_output.cuh"
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/small/launch.hpp"
+#include "kernels/warp.cuh"
+#include "spmm/saturate.hpp"
+
+namespace spmm::kernels {
+namespace {
+
+constexpr std::uint32_t kWarps = 4;          // of a CTA
+constexpr std::uint32_t kStagedPairs = 256;  // of the rows that a warp takes at once, at least
+constexpr std::uint32_t kMaxRowsAtOnce = 8;
+constexpr std::uint32_t kNoPair = 0xFFFF'FFFF;  // sorts behind all pairs
+
+/// Elements of B's row that an element of A is multiplied with.
+struct alignas(8) SortedSegment {
+  std::uint32_t shift;  // element of B = shift + pair, modulo 2^32
+  std::uint32_t a;      // A's element
+};
+
+/// What a launch works with.
+struct SortedLaunch {
+  SmallBlocksProduct product;
+  std::uint32_t row_begin;
+  std::uint32_t num_rows;
+  std::uint32_t rows_at_once;
+  std::uint32_t max_segments;  // of a row: blocks of A
+  std::uint32_t warp_words;    // of shared memory
+  RecordOutput out;
+};
+
+/// Where staged word x lies: lanes that write some words each, one behind the other, meet in few banks.
+constexpr SPMM_HOST_DEVICE std::uint32_t padded(std::uint32_t x) {
+  return x + x / 32;
+}
+
+/// Shared memory of a warp for rows of up to max_pairs.
+/// Layout: values [max_pairs], starts [max_pairs / 32], segments, then staged columns and sums, padded; those of a
+/// single row lie where all of these were.
+struct WarpMemory {
+  std::uint32_t* values;
+  SortedSegment* segments;
+  std::uint32_t* starts;
+  std::uint32_t* columns;
+  std::uint32_t* sums;
+
+  __device__ WarpMemory(std::uint32_t* memory, std::uint32_t max_pairs, std::uint32_t max_segments,
+                        std::uint32_t rows_at_once)
+      : values(memory),
+        segments(reinterpret_cast<SortedSegment*>(memory + segments_at(max_pairs))),
+        starts(memory + max_pairs),
+        columns(memory + (rows_at_once == 1 ? 0 : segments_at(max_pairs) + 2 * max_segments)),
+        sums(columns + padded(max_pairs * rows_at_once)) {}
+
+  /// Even: segments have 64 bits.
+  static constexpr SPMM_HOST_DEVICE std::uint32_t segments_at(std::uint32_t max_pairs) {
+    return (padded(max_pairs) + 1) / 2 * 2;
+  }
+  /// 32-bit words of all, a multiple of four.
+  static constexpr std::uint32_t num_words(std::uint32_t max_pairs, std::uint32_t max_segments,
+                                           std::uint32_t rows_at_once) {
+    const std::uint32_t listed = segments_at(max_pairs) + 2 * max_segments;
+    const std::uint32_t staged = 2 * padded(max_pairs * rows_at_once);
+    return ((rows_at_once == 1 ? std::max(listed, staged) : listed + staged) + 3) / 4 * 4;
+  }
+};
+
+/// Lists the segments of a row and a bit for each pair that opens one.
+/// Threads: one whole warp; complete after __syncwarp.
+template <std::uint32_t MaxPerLane>
+__device__ inline void list_segments(const SmallBlocksProduct& product, std::uint32_t row, const WarpMemory& memory) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  for (std::uint32_t x = lane; x < MaxPerLane; x += 32) memory.starts[x] = 0;
+  __syncwarp();  // bits are clear, and what lay in the place of segments has been read
+  const std::uint32_t end = product.a.index.offsets[row + 1];
+  std::uint32_t pairs = 0;
+  std::uint32_t segments = 0;
+  for (std::uint32_t first = product.a.index.offsets[row]; first < end; first += 32) {
+    std::uint32_t begin = 0;
+    std::uint32_t count = 0;
+    std::uint32_t a = 0;
+    if (first + lane < end) {
+      const std::uint32_t b_row = product.b_row_index[first + lane];
+      a = product.a.values[first + lane];
+      if (b_row != kNoRow) {
+        begin = product.b.index.offsets[b_row];
+        count = product.b.index.offsets[b_row + 1] - begin;
+      }
+    }
+    const std::uint32_t through = inclusive_warp_sum(count);
+    const std::uint32_t some = __ballot_sync(~0u, count != 0);
+    if (count != 0) {
+      const std::uint32_t at = pairs + through - count;
+      memory.segments[segments + __popc(some & ((1u << lane) - 1))] = {.shift = begin - at, .a = a};
+      atomicOr(&memory.starts[at / 32], 1u << at % 32);  // lanes share words
+    }
+    pairs += __shfl_sync(~0u, through, 31);
+    segments += __popc(some);
+  }
+}
+
+/// Sorts keys, of which lane l has the numbers l * PerLane to (l + 1) * PerLane - 1: bitonic.
+/// Threads: one whole warp.
+template <std::uint32_t PerLane>
+__device__ inline void sort_keys(std::uint32_t (&keys)[PerLane]) {
+  const std::uint32_t lane = threadIdx.x % 32;
+#pragma unroll
+  for (std::uint32_t size = 2; size <= PerLane; size *= 2) {
+#pragma unroll
+    for (std::uint32_t step = size / 2; step > 0; step /= 2) {
+#pragma unroll
+      for (std::uint32_t e = 0; e < PerLane; ++e) {
+        if ((e & step) != 0) continue;
+        const bool up = size == PerLane ? (lane & 1) == 0 : (e & size) == 0;
+        const std::uint32_t low = min(keys[e], keys[e | step]);
+        const std::uint32_t high = max(keys[e], keys[e | step]);
+        keys[e] = up ? low : high;
+        keys[e | step] = up ? high : low;
+      }
+    }
+  }
+#pragma unroll 1
+  for (std::uint32_t lanes = 2; lanes <= 32; lanes *= 2) {  // that a sorted run spans
+    const bool up = (lane & lanes) == 0;
+#pragma unroll 1
+    for (std::uint32_t across = lanes / 2; across > 0; across /= 2) {
+      const bool takes_low = ((lane & across) == 0) == up;
+#pragma unroll
+      for (std::uint32_t e = 0; e < PerLane; ++e) {
+        const std::uint32_t other = __shfl_xor_sync(~0u, keys[e], across);
+        keys[e] = takes_low ? min(keys[e], other) : max(keys[e], other);
+      }
+    }
+#pragma unroll
+    for (std::uint32_t step = PerLane / 2; step > 0; step /= 2) {
+#pragma unroll
+      for (std::uint32_t e = 0; e < PerLane; ++e) {
+        if ((e & step) != 0) continue;
+        const std::uint32_t low = min(keys[e], keys[e | step]);
+        const std::uint32_t high = max(keys[e], keys[e | step]);
+        keys[e] = up ? low : high;
+        keys[e | step] = up ? high : low;
+      }
+    }
+  }
+}
+
+__device__ inline std::uint32_t add_clamped(std::uint32_t x, std::uint32_t y) {
+  const std::uint32_t sum = x + y;
+  return sum < x ? kMaxVal : sum;
+}
+
+/// What the lanes before this one have of its first column, if it has any pairs. Values: tail = sum of the lane's last
+/// column. Threads: one whole warp.
+__device__ inline std::uint32_t sum_from_left(bool has_pairs, std::uint32_t first_column, std::uint32_t last_column,
+                                              std::uint32_t tail) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t left_column = __shfl_up_sync(~0u, last_column, 1);
+  const bool continues = has_pairs && lane != 0 && left_column == first_column;
+  bool is_open = continues && first_column == last_column;  // the lane has no other column
+#pragma unroll 1
+  for (std::uint32_t step = 1; __any_sync(~0u, is_open); step *= 2) {
+    const std::uint32_t left = __shfl_up_sync(~0u, tail, step);
+    const bool left_is_open = __shfl_up_sync(~0u, static_cast<int>(is_open), step) != 0;
+    if (!is_open) continue;
+    tail = add_clamped(tail, left);
+    is_open = lane >= step && left_is_open;
+  }
+  const std::uint32_t left = __shfl_up_sync(~0u, tail, 1);
+  return continues ? left : 0;
+}
+
+/// Multiplies a row and stages its records; returns their number.
+/// Values: num_pairs <= 32 * PerLane.
+/// Threads: one whole warp.
+template <std::uint32_t PerLane>
+__device__ inline std::uint32_t multiply_row(const SmallBlocksProduct& product, std::uint32_t num_pairs,
+                                             const WarpMemory& memory, std::uint32_t staged) {
+  constexpr auto kIdBits = static_cast<std::uint32_t>(std::bit_width(32 * PerLane - 1));
+  using Ends = std::conditional_t<PerLane == 64, std::uint64_t, std::uint32_t>;
+  constexpr std::uint32_t kAtOnce = PerLane < 8 ? PerLane : 8;
+  const std::uint32_t lane = threadIdx.x % 32;
+  std::uint32_t keys[PerLane];
+  std::uint32_t segment = 0;
+#pragma unroll
+  for (std::uint32_t first = 0; first < PerLane; first += kAtOnce) {
+    std::uint32_t columns[kAtOnce];
+    std::uint32_t b[kAtOnce];
+    std::uint32_t a[kAtOnce];
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      const std::uint32_t pair = (first + u) * 32 + lane;
+      const std::uint32_t word = memory.starts[first + u];
+      a[u] = b[u] = columns[u] = 0;
+      if (pair < num_pairs) {
+        const SortedSegment own = memory.segments[segment + __popc(word & ((2u << lane) - 1)) - 1];
+        a[u] = own.a;
+        columns[u] = __ldg(product.b.index.columns + (own.shift + pair));
+        b[u] = __ldg(product.b.values + (own.shift + pair));
+      }
+      segment += __popc(word);
+    }
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      const std::uint32_t pair = (first + u) * 32 + lane;
+      const std::uint32_t value = a[u] * b[u];
+      memory.values[pair] = value;
+      keys[first + u] = value != 0 ? columns[u] << kIdBits | pair : kNoPair;
+    }
+  }
+  sort_keys<PerLane>(keys);
+  __syncwarp();  // values are written; segments have been read
+  std::uint32_t sums[PerLane];
+#pragma unroll
+  for (std::uint32_t e = 0; e < PerLane; ++e) {
+    sums[e] = keys[e] == kNoPair ? 0 : memory.values[keys[e] & ((1u << kIdBits) - 1)];
+    if (e > 0 && keys[e] >> kIdBits == keys[e - 1] >> kIdBits) sums[e] = add_clamped(sums[e], sums[e - 1]);
+  }
+  const std::uint32_t first_column = keys[0] >> kIdBits;
+  const std::uint32_t last_column = keys[PerLane - 1] >> kIdBits;
+  const std::uint32_t from_left = sum_from_left(keys[0] != kNoPair, first_column, last_column, sums[PerLane - 1]);
+  const std::uint32_t next_column = __shfl_down_sync(~0u, first_column, 1);
+  Ends ends = 0;  // a bit for each key that is the last one of its column
+#pragma unroll
+  for (std::uint32_t e = 0; e < PerLane; ++e) {
+    const std::uint32_t column = keys[e] >> kIdBits;
+    const bool is_last =
+        e + 1 < PerLane ? column != keys[e + 1 < PerLane ? e + 1 : e] >> kIdBits : lane == 31 || column != next_column;
+    if (is_last && keys[e] != kNoPair) ends |= Ends{1} << e;
+    if (column == first_column) sums[e] = add_clamped(sums[e], from_left);
+  }
+  const auto count = static_cast<std::uint32_t>(__popcll(ends));
+  const std::uint32_t through = inclusive_warp_sum(count);
+  std::uint32_t at = staged + through - count;
+  __syncwarp();  // values have been read
+#pragma unroll
+  for (std::uint32_t e = 0; e < PerLane; ++e) {
+    if ((ends >> e & 1) == 0) continue;
+    memory.columns[padded(at)] = keys[e] >> kIdBits;
+    memory.sums[padded(at)] = sums[e];
+    ++at;
+  }
+  return __shfl_sync(~0u, through, 31);
+}
+
+/// The same with as few registers as the row has pairs for.
+template <std::uint32_t MaxPerLane>
+__device__ inline std::uint32_t multiply_any_row(const SmallBlocksProduct& product, std::uint32_t num_pairs,
+                                                 const WarpMemory& memory, std::uint32_t staged) {
+  if constexpr (MaxPerLane > 1) {
+    if (num_pairs <= 16 * MaxPerLane) return multiply_any_row<MaxPerLane / 2>(product, num_pairs, memory, staged);
+  }
+  return multiply_row<MaxPerLane>(product, num_pairs, memory, staged);
+}
+
+/// Writes staged records of a row. Threads: one whole warp.
+__device__ inline void write_staged(const WarpMemory& memory, std::uint32_t staged, std::uint32_t count,
+                                    std::uint32_t block_row, const RecordPlaces& to, std::uint64_t first) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  if (to.are_packed()) {
+    std::uint32_t* const words = to.heads + 3 * first;
+#pragma unroll 2
+    for (std::uint32_t x = lane; x < 3 * count; x += 32) {
+      const std::uint32_t record = staged + x / 3;
+      words[x] = x % 3 == 0 ? block_row : x % 3 == 1 ? memory.columns[padded(record)] : memory.sums[padded(record)];
+    }
+    return;
+  }
+  auto* const heads = reinterpret_cast<uint2*>(to.heads) + first;
+#pragma unroll 4
+  for (std::uint32_t x = lane; x < count; x += 32) {
+    heads[x] = uint2{block_row, memory.columns[padded(staged + x)]};
+    to.values[first + x] = memory.sums[padded(staged + x)];
+  }
+}
+
+// Grid: as many CTAs as fit the device; each warp takes some rows after the other, in result order.
+// Work: a lane per pair; the warp sorts the pairs of a row, learns by look-back how many records come before its rows,
+//       and writes them. No warp waits for another one of its CTA.
+// Memory: neighbouring lanes read neighbouring elements of B's rows; records leave contiguously.
+template <std::uint32_t MaxPerLane>
+__global__ void __launch_bounds__(kWarps * 32) mul_sorted_rows(const __grid_constant__ SortedLaunch launch) {
+  extern __shared__ __align__(16) std::uint32_t region[];
+  const std::uint32_t lane = threadIdx.x % 32;
+  const SmallBlocksProduct& product = launch.product;
+  const WarpMemory memory(region + threadIdx.x / 32 * launch.warp_words, 32 * MaxPerLane, launch.max_segments,
+                          launch.rows_at_once);
+  const std::uint32_t num_tickets = (launch.num_rows - 1) / launch.rows_at_once + 1;
+  while (true) {
+    std::uint32_t ticket = lane == 0 ? take_cta_number(launch.out) : 0;
+    ticket = __shfl_sync(~0u, ticket, 0);
+    if (ticket >= num_tickets) return;
+    const std::uint32_t first = launch.row_begin + ticket * launch.rows_at_once;
+    const std::uint32_t num_rows = min(launch.rows_at_once, launch.row_begin + launch.num_rows - first);
+    std::uint32_t pairs = 0;
+    std::uint32_t block_row = 0;
+    if (lane < num_rows) {
+      pairs = static_cast<std::uint32_t>(pairs_of_row(product.a.index, product.pair_offsets, first + lane));
+      block_row = launch.out.rows[first + lane];
+    }
+    std::uint32_t own = 0;  // records of the lane's row
+    std::uint32_t staged = 0;
+#pragma unroll 1
+    for (std::uint32_t t = 0; t < num_rows; ++t) {
+      const std::uint32_t num_pairs = __shfl_sync(~0u, pairs, t);
+      if (num_pairs == 0) continue;
+      list_segments<MaxPerLane>(product, first + t, memory);
+      __syncwarp();  // the list is complete
+      const std::uint32_t count = multiply_any_row<MaxPerLane>(product, num_pairs, memory, staged);
+      if (lane == t) own = count;
+      staged += count;
+    }
+    const std::uint32_t before = records_before(launch.out, ticket, staged);
+    if (lane == 0 && ticket + 1 == num_tickets) *launch.out.num_blocks = before + staged;
+    __syncwarp();  // records are staged
+    std::uint32_t done = 0;
+#pragma unroll 1
+    for (std::uint32_t t = 0; t < num_rows; ++t) {
+      const std::uint32_t count = __shfl_sync(~0u, own, t);
+      write_staged(memory, done, count, __shfl_sync(~0u, block_row, t), launch.out.to, std::uint64_t{before} + done);
+      done += count;
+    }
+    __syncwarp();  // they have been read
+  }
+}
+
+template <std::uint32_t MaxPerLane>
+void launch(SortedLaunch what, std::uint32_t max_pairs, cudaStream_t stream) {
+  if constexpr (MaxPerLane > 1) {
+    if (max_pairs <= 16 * MaxPerLane) return launch<MaxPerLane / 2>(what, max_pairs, stream);
+  }
+  constexpr std::uint32_t kPairs = 32 * MaxPerLane;
+  what.rows_at_once = sorted_rows_at_once(max_pairs);
+  what.max_segments = std::min(what.max_segments, kPairs);  // those that have pairs
+  what.warp_words = WarpMemory::num_words(kPairs, what.max_segments, what.rows_at_once);
+  const std::uint32_t shared_bytes = what.warp_words * kWarps * 4;
+  const auto kernel = mul_sorted_rows<MaxPerLane>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+        "mul_sorted_rows shared memory");
+  int device = 0;
+  int processors = 0;
+  int per_processor = 0;
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, kWarps * 32, shared_bytes), "occupancy");
+  const std::uint32_t num_tickets = (what.num_rows - 1) / what.rows_at_once + 1;
+  const auto grid =
+      std::min((num_tickets - 1) / kWarps + 1, static_cast<std::uint32_t>(processors * std::max(1, per_processor)));
+  kernel<<<grid, kWarps * 32, shared_bytes, stream>>>(what);
+}
+
+}  // namespace
+
+std::uint32_t sorted_rows_at_once(std::uint64_t max_row_pairs) {
+  std::uint64_t padded = 32;
+  while (padded < max_row_pairs) padded *= 2;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(kStagedPairs / padded, 1, kMaxRowsAtOnce));
+}
+
+void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView& c_blocks, RowLengths longest,
+                            const RecordOutput& out, cudaStream_t stream) {
+  if (c_blocks.num_c_blocks == 0) {
+    launch_no_records(out, stream);
+    return;
+  }
+  const std::uint64_t num_tickets = (c_blocks.num_rows - 1) / sorted_rows_at_once(longest.pairs) + std::uint64_t{1};
+  check(cudaMemsetAsync(out.look_back, 0, (num_tickets + 1) * sizeof(std::uint64_t), stream), "clear look-back states");
+  const SortedLaunch what{.product = product,
+                          .row_begin = c_blocks.row_begin,
+                          .num_rows = c_blocks.num_rows,
+                          .rows_at_once = 0,
+                          .max_segments = longest.blocks,
+                          .warp_words = 0,
+                          .out = out};
+  launch<kSortedRowPairs / 32>(what, static_cast<std::uint32_t>(longest.pairs), stream);
+  check_launch("mul_sorted_rows");
+}
+
+}  // namespace spmm::kernels
