@@ -30,7 +30,7 @@ struct spmm_matrix {
 
 struct spmm_device_matrix {
   spmm::DeviceBsrMatrix arrays{};
-  spmm::DeviceBsrBatch batch{};  // of many products; its own `all` is above
+  spmm::DeviceBsrBatch batch{};  // of many products; its own `all` is also above
 };
 
 struct spmm_device_plan {
@@ -145,6 +145,12 @@ std::vector<DevicePair> device_pairs(const spmm_device_pair* products, std::uint
     }
   }
   return pairs;
+}
+
+/// The result of many products as a handle has it.
+void take_batch(DeviceBsrBatch batch, spmm_device_matrix& matrix) {
+  matrix.arrays = batch.all;
+  matrix.batch = std::move(batch);
 }
 
 template <class T>
@@ -318,9 +324,9 @@ spmm_status spmm_multiply_many_device(spmm_engine* engine, const spmm_device_pai
                                       spmm_device_matrix** result, spmm_report** report) {
   return multiply_in_device_memory(
       engine, options, result, report, [&](spmm_device_matrix& matrix, const ProductOptions& known, Report* finished) {
-        matrix.batch =
-            engine->engine.multiply_many(device_pairs(products, num_products), device_call(call), known, finished);
-        matrix.arrays = std::move(matrix.batch.all);
+        take_batch(
+            engine->engine.multiply_many(device_pairs(products, num_products), device_call(call), known, finished),
+            matrix);
       });
 }
 spmm_status spmm_plan_device(spmm_engine* engine, const spmm_device_bsr* a, const spmm_device_bsr* b,
@@ -365,11 +371,7 @@ const void* spmm_device_matrix_first_blocks(const spmm_device_matrix* matrix) {
 spmm_status spmm_device_matrix_fetch_first_blocks(const spmm_device_matrix* matrix, uint64_t* to) {
   return guarded([&] {
     required(to, "to");
-    const DeviceBsrMatrix& arrays = required(matrix, "matrix").arrays;
-    const DeviceBsrBatch batch{.all = {.index_bytes = arrays.index_bytes, .device = arrays.device},
-                               .first_row = matrix->batch.first_row,
-                               .first_block = matrix->batch.first_block};
-    const std::vector<std::uint64_t> fetched = fetch_first_blocks(batch);
+    const std::vector<std::uint64_t> fetched = fetch_first_blocks(required(matrix, "matrix").batch);
     std::copy(fetched.begin(), fetched.end(), to);
   });
 }
