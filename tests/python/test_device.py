@@ -177,6 +177,7 @@ class Refusals(unittest.TestCase):
         flat = joined(good)
         for bad, text in ((good[:1] + stacked(4)[1:], "matrix B: the lengths"), (good[:2] + (Pretended(good[2].array[0]),),
                                                                                  r"pass \(products, blocks, m, m\)"),
+                          ((*good[:2], Pretended(good[2].array[..., :0, :0])), r"of shape \(5, 2, 0, 0\)"),
                           ((*good, (12, 8)), "matrix B: the lengths"), (stacked(4), "are 5 and 4 products"),
                           ((*flat, (8, 8), np.arange(0, 10, 2)), "first_block: does not ascend"),
                           ((*flat, (8, 8), []), "first_block: are no whole numbers"),

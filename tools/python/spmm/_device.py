@@ -141,7 +141,7 @@ def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> 
     if data.typestr != "<u2":
         raise _format_error(f"{name}, data", f"of {data.typestr}", "pass uint16")
     shape = data.shape[num_batches:]
-    if len(shape) not in (1, 3) or (len(shape) == 3 and shape[1] != shape[2]):
+    if len(shape) not in (1, 3) or (len(shape) == 3 and not 0 < shape[1] == shape[2]):
         before = "products, " * num_batches
         raise _format_error(f"{name}, data", f"of shape {data.shape}",
                             f"pass ({before}blocks, m, m), or ({before}elements) of CSR matrices")
@@ -388,7 +388,7 @@ class Call:
     def widened(self, values: Any) -> Any:
         """The values of a result as its matrix has them."""
         if self._torch is not None:
-            wide = values.to(self._torch.int64) & 0xFFFFFFFF
+            wide = self._as_unsigned(values)
             return wide.view(-1) if values.shape[1] == 1 else wide
         return values.view(self.library.uint32).astype(self.library.float64).reshape(-1)
 
@@ -404,13 +404,16 @@ class Call:
         made.saturated_elements = num_saturated
         return made
 
+    def _as_unsigned(self, values: Any) -> Any:
+        """A tensor of int32 with the bits of uint32 as int64, in one pass: results of many products are large."""
+        return values & self._torch.full((1,), 0xFFFFFFFF, dtype=self._torch.int64, device=values.device)
+
     def _of_torch(self, held: List[Any], index_bits: int, side: int) -> Shared:
         torch = self._torch
         index = torch.int64 if index_bits == 64 else torch.int32
         empty = torch.empty(0, dtype=torch.uint8, device=f"cuda:{self.device}")
         indptr, indices = ((empty if part is None else part).view(index) for part in held[:2])
-        data = (empty if held[2] is None else held[2]).view(torch.int32).to(torch.int64)
-        data &= 0xFFFFFFFF  # where it lies: results of many products are large
+        data = self._as_unsigned((empty if held[2] is None else held[2]).view(torch.int32))
         make = torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor
         return Shared(indptr, indices, data if side == 1 else data.view(-1, side, side), make)
 
