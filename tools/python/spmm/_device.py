@@ -63,6 +63,14 @@ def number_of(matrix: Any) -> Optional[int]:
     return None if number == -1 else number
 
 
+def _are_in_range(values: Any, dtype: str, library: Any) -> bool:
+    """Whether all are integers of 16 bits, as far as one pass of PyTorch tells: masks take four. False: look at each."""
+    if library.__name__ != "torch" or dtype.startswith(("float", "bfloat")) or values.numel() == 0:
+        return False
+    least, largest = library.stack(values.aminmax()).tolist()
+    return 0 <= least and largest <= MAX_ELEMENT
+
+
 def elements(values: Any, name: str, library: Any) -> Any:
     """Elements as 16 bits, contiguous. Errors: FormatError if one is no whole number from 0 to 65535."""
     dtype = str(values.dtype).split(".")[-1]
@@ -70,6 +78,17 @@ def elements(values: Any, name: str, library: Any) -> Any:
         return values if library.__name__ == "torch" else library.ascontiguousarray(values)
     if dtype == "bool" or dtype.startswith("complex"):
         raise _format_error(name, f"elements of {dtype}", "pass whole numbers")
+    if not _are_in_range(values, dtype, library):
+        _check_each(values, name, dtype, library)
+    if dtype == "int16" and library.__name__ == "torch":
+        return values.contiguous()
+    if library.__name__ == "torch":  # int16 has the bits
+        return values.to(library.int32).to(library.int16).contiguous()
+    return library.ascontiguousarray(values.astype(library.uint16))
+
+
+def _check_each(values: Any, name: str, dtype: str, library: Any) -> None:
+    """Errors: FormatError."""
     is_bad = values < 0
     if dtype not in ("int8", "uint8", "int16"):  # MAX_ELEMENT would wrap
         is_bad |= values > MAX_ELEMENT
@@ -79,11 +98,6 @@ def elements(values: Any, name: str, library: Any) -> Any:
         if values.ndim == 4:  # a batch
             name += f", product {int(is_bad.flatten(1).any(1).nonzero()[0])}"
         raise _format_error(name, "an element is no whole number from 0 to 65535", "scale or round the matrix before")
-    if dtype == "int16" and library.__name__ == "torch":
-        return values.contiguous()
-    if library.__name__ == "torch":  # int16 has the bits
-        return values.to(library.int32).to(library.int16).contiguous()
-    return library.ascontiguousarray(values.astype(library.uint16))
 
 
 def parts_of_torch(tensor: Any, name: str, torch: Any, num_batches: int = 0) -> Tuple[Any, Any, Any]:
