@@ -102,12 +102,34 @@ struct DevicePair {
   DeviceBsrView b{};  ///< [k, c]
 };
 
+/// From an array of one matrix to that of the next; 0: all have the same. Arrays may overlap: they are only read.
+struct DeviceStrides {
+  std::uint64_t indptr = 0;   ///< numbers
+  std::uint64_t indices = 0;  ///< numbers
+  std::uint64_t values = 0;   ///< elements
+};
+
+/// Matrices of one shape and number of blocks at constant distances, such as a batched tensor.
+struct DeviceBsrStack {
+  DeviceBsrView first{};
+  DeviceStrides strides{};
+};
+
+/// Products of two stacks, one by one. Shapes: a of [r, k], b of [k, c].
+struct DeviceStacks {
+  DeviceBsrStack a{};
+  DeviceBsrStack b{};
+  std::uint64_t num_products = 0;
+};
+
 /// The results of many products in arrays that they share; integers of A's index_bytes. Product x has the block rows
 /// first_row[x] to first_row[x + 1] of `all`, and its blocks from first_block[x] on.
 /// Memory, stream: as DeviceBsrMatrix.
 struct DeviceBsrBatch {
-  DeviceBsrMatrix all{};                      ///< products one below another; cols: those of the widest
-  std::vector<std::uint64_t> first_row{};     ///< [products + 1], block rows before each product; host
+  DeviceBsrMatrix all{};                   ///< products one below another; cols: those of the widest
+  std::uint64_t num_products = 0;          ///< how many they are
+  std::vector<std::uint64_t> first_row{};  ///< [products + 1], block rows before each product; host. Empty of stacks:
+                                           ///< product x begins at x * r / m
   std::shared_ptr<const void> first_block{};  ///< [products + 1], blocks before each product; device
   std::shared_ptr<const void> indptrs{};      ///< [rows / m + products], each product's own indptr; device
 };

@@ -19,6 +19,7 @@ class DevicePlan;
 struct DeviceCall;
 struct DeviceBsrMatrix;
 struct DevicePair;
+struct DeviceStacks;
 struct DeviceBsrBatch;
 
 /// Everything is started when a product first needs it and kept for the next one; a product on the CPU makes no CUDA
@@ -91,6 +92,12 @@ class Engine {
   /// Values: the saturated elements of the report, and of the result, are those of all products.
   DeviceBsrBatch multiply_many(std::span<const DevicePair> products, const DeviceCall& call,
                                const ProductOptions& options = {}, Report* report = nullptr);
+
+  /// The same of products whose matrices lie at constant distances, which cost the host the same however many they are.
+  /// Of each array the driver is asked about the begin of the first matrix and the end of the last one; those between
+  /// must be memory of the device, too. Errors: as multiply_many(); FormatError if strides leave the address space.
+  DeviceBsrBatch multiply_stacks(const DeviceStacks& products, const DeviceCall& call,
+                                 const ProductOptions& options = {}, Report* report = nullptr);
 
   /// Gives the device memory back that is kept for later products and not in use; operands that are kept stay. Waits
   /// for nothing: what work that has not ended still uses stays, too.

@@ -251,9 +251,33 @@ SPMM_API spmm_status spmm_multiply_many_device(spmm_engine* engine, const spmm_d
                                                uint64_t num_products, const spmm_device_call* call,
                                                const spmm_product_options* options, spmm_device_matrix** result,
                                                spmm_report** report);
-/** Of the result of many products: [num_products + 1] block rows before each, in host memory; else NULL. */
+/** From an array of one matrix to that of the next, which it may overlap; 0: all have the same. */
+typedef struct spmm_device_strides {
+  uint64_t indptr;  /**< numbers */
+  uint64_t indices; /**< numbers */
+  uint64_t data;    /**< elements */
+} spmm_device_strides;
+
+/** Many products whose matrices lie at constant distances, such as those of two batched tensors. */
+typedef struct spmm_device_stacks {
+  uint64_t struct_size;          /**< sizeof(spmm_device_stacks) */
+  uint64_t num_products;         /**< 0: a result without arrays */
+  const spmm_device_bsr* a;      /**< [r, k] the first one; all have its shape and number of blocks */
+  const spmm_device_bsr* b;      /**< [k, c] the same of the right ones */
+  spmm_device_strides a_strides; /**< of the left ones */
+  spmm_device_strides b_strides; /**< of the right ones */
+} spmm_device_stacks;
+
+/** As spmm_multiply_many_device(), of products that cost the host the same however many they are. Of each array the
+ * driver is asked about the begin of the first matrix and the end of the last one. Errors: the same;
+ * SPMM_ERROR_FORMAT if strides leave the address space. Since SPMM_C_API 2. */
+SPMM_API spmm_status spmm_multiply_stacks_device(spmm_engine* engine, const spmm_device_stacks* products,
+                                                 const spmm_device_call* call, const spmm_product_options* options,
+                                                 spmm_device_matrix** result, spmm_report** report);
+/** Of the result of spmm_multiply_many_device(): [num_products + 1] block rows before each, in host memory; else NULL.
+ * Of stacks, product x begins at block row x * r / block_side. */
 SPMM_API const uint64_t* spmm_device_matrix_first_rows(const spmm_device_matrix* matrix);
-/** The same: [num_products + 1] blocks before each; device. */
+/** Of many products: [num_products + 1] blocks before each; device. */
 SPMM_API const void* spmm_device_matrix_first_blocks(const spmm_device_matrix* matrix);
 /** The same in host memory: copies them and waits. Shapes: to [num_products + 1]. */
 SPMM_API spmm_status spmm_device_matrix_fetch_first_blocks(const spmm_device_matrix* matrix, uint64_t* to);

@@ -10,9 +10,28 @@
 namespace spmm::kernels {
 namespace {
 
-/// The last item before which there are at most `at` rows or blocks: the one that holds it.
+template <class T>
+__device__ const T* moved(const T* pointer, std::uint64_t bytes) {
+  return reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(pointer) + bytes);
+}
+
+/// Item x of a table or of a stack; x may be num_items, of which the sums count.
+__device__ GatherItem item_at(const GatherTable& table, std::uint64_t x) {
+  if (table.items != nullptr) return table.items[x];
+  const GatherStep& step = table.step;
+  return {.indptr = moved(table.first.indptr, x * step.indptr_bytes),
+          .indices = moved(table.first.indices, x * step.indices_bytes),
+          .values = moved(table.first.values, x * step.values_bytes),
+          .first_row = static_cast<std::uint32_t>(x * step.rows),  // no sum leaves 32 bits
+          .first_column = static_cast<std::uint32_t>(x * step.columns),
+          .first_block = static_cast<std::uint32_t>(x * step.blocks)};
+}
+
+/// The last item before which there are at most `at` rows or blocks: the one that holds it. Values: each = how many of
+/// them a matrix of a stack has.
 template <std::uint32_t GatherItem::*kFirst>
-__device__ std::uint64_t item_of(const GatherTable& table, std::uint64_t at) {
+__device__ std::uint64_t item_of(const GatherTable& table, std::uint64_t at, std::uint32_t each) {
+  if (table.items == nullptr) return static_cast<std::uint32_t>(at) / each;
   std::uint64_t low = 0;
   std::uint64_t high = table.num_items;
   while (low + 1 < high) {
@@ -27,7 +46,8 @@ __device__ std::uint64_t item_of(const GatherTable& table, std::uint64_t at) {
 }
 
 // Grid: one thread per block row of all matrices, and one more.
-// Work: finds the matrix by a binary search, checks the ends of its row as read_arrays does, and moves its begin.
+// Work: finds the matrix by a binary search, or a division in a stack, checks the ends of its row as read_arrays does,
+//       and moves its begin.
 // Memory: contiguous but for the searches, the upper levels of which stay in cache.
 template <class Index>
 __global__ void __launch_bounds__(kItemThreads)
@@ -37,16 +57,18 @@ __global__ void __launch_bounds__(kItemThreads)
       to_indptr[row] = static_cast<Index>(from.num_blocks);
       return;
     }
-    const GatherItem* const item = from.items + item_of<&GatherItem::first_row>(from, row);
-    const auto* const indptr = static_cast<const Index*>(item->indptr);
-    const std::uint64_t own = row - item->first_row;
+    const std::uint64_t number = item_of<&GatherItem::first_row>(from, row, from.step.rows);
+    const GatherItem item = item_at(from, number);
+    const GatherItem next = item_at(from, number + 1);
+    const auto* const indptr = static_cast<const Index*>(item.indptr);
+    const std::uint64_t own = row - item.first_row;
     const std::int64_t begin = indptr[own];
     const std::int64_t end = indptr[own + 1];
-    const auto count = static_cast<std::int64_t>(item[1].first_block - item->first_block);
+    const auto count = static_cast<std::int64_t>(next.first_block - item.first_block);
     const bool is_sound = begin >= 0 && begin <= end && end <= count && (own != 0 || begin == 0) &&
-                          (row + 1 != item[1].first_row || end == count);
+                          (row + 1 != next.first_row || end == count);
     if (!is_sound) atomicMin(&findings->bad_row, static_cast<unsigned long long>(row));  // across CTAs
-    to_indptr[row] = static_cast<Index>(item->first_block + (is_sound ? begin : 0));
+    to_indptr[row] = static_cast<Index>(item.first_block + (is_sound ? begin : 0));
   });
 }
 
@@ -87,17 +109,19 @@ __global__ void __launch_bounds__(kItemThreads)
     const std::uint64_t left = from.num_blocks - run * blocks_per_warp;
     const std::uint64_t run_end = run * blocks_per_warp + (left < blocks_per_warp ? left : blocks_per_warp);
     for (std::uint64_t first = run * blocks_per_warp; first < run_end;) {
-      const GatherItem* const item = from.items + item_of<&GatherItem::first_block>(from, first);
-      const std::uint64_t end = item[1].first_block < run_end ? item[1].first_block : run_end;
-      const auto* const indices = static_cast<const Index*>(item->indices);
-      const std::int64_t num_columns = item[1].first_column - item->first_column;
+      const std::uint64_t number = item_of<&GatherItem::first_block>(from, first, from.step.blocks);
+      const GatherItem item = item_at(from, number);
+      const GatherItem next = item_at(from, number + 1);
+      const std::uint64_t end = next.first_block < run_end ? next.first_block : run_end;
+      const auto* const indices = static_cast<const Index*>(item.indices);
+      const std::int64_t num_columns = next.first_column - item.first_column;
       for (std::uint64_t p = first + lane; p < end; p += 32) {
-        const std::int64_t column = indices[p - item->first_block];
+        const std::int64_t column = indices[p - item.first_block];
         const bool is_sound = column >= 0 && column < num_columns;
         if (!is_sound) atomicMin(&findings->bad_index, static_cast<unsigned long long>(p));  // across CTAs
-        columns[p] = static_cast<Index>(item->first_column + (is_sound ? column : 0));
+        columns[p] = static_cast<Index>(item.first_column + (is_sound ? column : 0));
       }
-      copy_elements(item->values + (first - item->first_block) * elements, to.values + first * elements,
+      copy_elements(item.values + (first - item.first_block) * elements, to.values + first * elements,
                     (end - first) * elements, lane);
       first = end;
     }
@@ -105,7 +129,7 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 // Grid: one warp per block row of the result.
-// Work: finds the product by a binary search; a warp takes the block columns before it off those of the row, and its
+// Work: finds the product as gather_rows does; a warp takes the block columns before it off those of the row, and its
 //       first lane writes where the row begins in the product.
 // Memory: contiguous within a row; the upper levels of the searches stay in cache.
 template <class Index>
@@ -115,16 +139,16 @@ __global__ void __launch_bounds__(kItemThreads) number_locally(GatherTable a, Ga
   auto* const indptrs = static_cast<Index*>(numbers.indptrs);
   auto* const first_block = static_cast<Index*>(numbers.first_block);
   for (std::uint64_t row = this_warp(); row < a.num_rows; row += std::uint64_t{gridDim.x} * kItemWarps) {
-    const std::uint64_t product = item_of<&GatherItem::first_row>(a, row);
-    const std::uint64_t first_row = a.items[product].first_row;
+    const std::uint64_t product = item_of<&GatherItem::first_row>(a, row, a.step.rows);
+    const std::uint64_t first_row = item_at(a, product).first_row;
     const Index before = indptr[first_row];
     const Index begin = indptr[row];
     const Index end = indptr[row + 1];
-    const auto first_column = static_cast<Index>(b.items[product].first_column);
+    const auto first_column = static_cast<Index>(item_at(b, product).first_column);
     for (std::int64_t p = std::int64_t{begin} + threadIdx.x % 32; p < end; p += 32) indices[p] -= first_column;
     if (threadIdx.x % 32 != 0) continue;
     indptrs[row + product] = begin - before;
-    if (row + 1 == a.items[product + 1].first_row) indptrs[row + product + 1] = end - before;
+    if (row + 1 == item_at(a, product + 1).first_row) indptrs[row + product + 1] = end - before;
     if (row == first_row) first_block[product] = before;
     if (row + 1 == a.num_rows) first_block[a.num_items] = end;
   }

@@ -21,9 +21,22 @@ struct GatherItem {
   std::uint32_t padding = 0;
 };
 
-/// Matrices of the same m and index_bytes. Shapes: items [num_items + 1], device; the last one has the sums alone.
+/// From one matrix of a stack to the next.
+struct GatherStep {
+  std::uint64_t indptr_bytes = 0;
+  std::uint64_t indices_bytes = 0;
+  std::uint64_t values_bytes = 0;
+  std::uint32_t rows = 0;     // block rows of each, not 0
+  std::uint32_t columns = 0;  // block columns
+  std::uint32_t blocks = 0;
+};
+
+/// Matrices of the same m and index_bytes: a table, or a stack, which has none.
+/// Shapes: items [num_items + 1], device; the last one has the sums alone; null: a stack.
 struct GatherTable {
   const GatherItem* items = nullptr;
+  GatherItem first{};  // of a stack
+  GatherStep step{};   // of a stack
   std::uint64_t num_items = 0;
   std::uint64_t num_rows = 0;    // block rows of all
   std::uint64_t num_blocks = 0;  // of all

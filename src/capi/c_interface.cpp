@@ -30,7 +30,7 @@ struct spmm_matrix {
 
 struct spmm_device_matrix {
   spmm::DeviceBsrMatrix arrays{};
-  spmm::DeviceBsrBatch batch{};  // of many products; its own `all` is above
+  spmm::DeviceBsrBatch batch{};  // of many products; its own `all` is also above
 };
 
 struct spmm_device_plan {
@@ -145,6 +145,24 @@ std::vector<DevicePair> device_pairs(const spmm_device_pair* products, std::uint
     }
   }
   return pairs;
+}
+
+/// Errors: UsageError.
+DeviceStacks device_stacks(const spmm_device_stacks* products) {
+  const spmm_device_stacks given = known_fields(&required(products, "products"), "products");
+  const auto stack = [](const spmm_device_bsr* first, const spmm_device_strides& strides, const char* name) {
+    return DeviceBsrStack{.first = device_view(first, name),
+                          .strides = {.indptr = strides.indptr, .indices = strides.indices, .values = strides.data}};
+  };
+  return {.a = stack(given.a, given.a_strides, "products, a"),
+          .b = stack(given.b, given.b_strides, "products, b"),
+          .num_products = given.num_products};
+}
+
+/// The result of many products as a handle has it.
+void take_batch(DeviceBsrBatch batch, spmm_device_matrix& matrix) {
+  matrix.arrays = batch.all;
+  matrix.batch = std::move(batch);
 }
 
 template <class T>
@@ -318,9 +336,17 @@ spmm_status spmm_multiply_many_device(spmm_engine* engine, const spmm_device_pai
                                       spmm_device_matrix** result, spmm_report** report) {
   return multiply_in_device_memory(
       engine, options, result, report, [&](spmm_device_matrix& matrix, const ProductOptions& known, Report* finished) {
-        matrix.batch =
-            engine->engine.multiply_many(device_pairs(products, num_products), device_call(call), known, finished);
-        matrix.arrays = std::move(matrix.batch.all);
+        take_batch(
+            engine->engine.multiply_many(device_pairs(products, num_products), device_call(call), known, finished),
+            matrix);
+      });
+}
+spmm_status spmm_multiply_stacks_device(spmm_engine* engine, const spmm_device_stacks* products,
+                                        const spmm_device_call* call, const spmm_product_options* options,
+                                        spmm_device_matrix** result, spmm_report** report) {
+  return multiply_in_device_memory(
+      engine, options, result, report, [&](spmm_device_matrix& matrix, const ProductOptions& known, Report* finished) {
+        take_batch(engine->engine.multiply_stacks(device_stacks(products), device_call(call), known, finished), matrix);
       });
 }
 spmm_status spmm_plan_device(spmm_engine* engine, const spmm_device_bsr* a, const spmm_device_bsr* b,
@@ -365,11 +391,7 @@ const void* spmm_device_matrix_first_blocks(const spmm_device_matrix* matrix) {
 spmm_status spmm_device_matrix_fetch_first_blocks(const spmm_device_matrix* matrix, uint64_t* to) {
   return guarded([&] {
     required(to, "to");
-    const DeviceBsrMatrix& arrays = required(matrix, "matrix").arrays;
-    const DeviceBsrBatch batch{.all = {.index_bytes = arrays.index_bytes, .device = arrays.device},
-                               .first_row = matrix->batch.first_row,
-                               .first_block = matrix->batch.first_block};
-    const std::vector<std::uint64_t> fetched = fetch_first_blocks(batch);
+    const std::vector<std::uint64_t> fetched = fetch_first_blocks(required(matrix, "matrix").batch);
     std::copy(fetched.begin(), fetched.end(), to);
   });
 }

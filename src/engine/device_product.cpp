@@ -121,18 +121,41 @@ DevicePair sums_of(std::span<const DevicePair> products) {
   return sums;
 }
 
-/// Where the rows of each product begin, and sizes of the result.
-DeviceBsrBatch empty_batch(std::span<const DevicePair> products) {
-  DeviceBsrBatch batch;
-  batch.first_row.reserve(products.size() + 1);
-  batch.first_row.push_back(0);
-  for (const DevicePair& product : products) {
-    batch.first_row.push_back(batch.first_row.back() + product.a.rows / product.a.m);
-    batch.all.rows += product.a.rows;
-    batch.all.cols = std::max(batch.all.cols, product.b.cols);
+/// The same of stacks. Errors: as above.
+DevicePair sums_of(const DeviceStacks& products) {
+  DevicePair sums{.a = products.a.first, .b = products.b.first};
+  check_pair(sums.a, sums.b);
+  const std::uint64_t count = std::min(products.num_products, std::uint64_t{1} << 32);  // more are too many anyhow
+  for (DeviceBsrView* const sum : {&sums.a, &sums.b}) {
+    sum->rows *= count;
+    sum->cols *= count;
+    sum->num_blocks *= count;
+    sum->indptr = sum->indices = sum->values = nullptr;
   }
-  batch.all.m = products.front().a.m;
-  batch.all.index_bytes = products.front().a.index_bytes;
+  check_sums(sums);
+  return sums;
+}
+
+/// Errors: FormatError if the arrays of a stack leave the address space.
+void check_strides(const DeviceBsrStack& stack, std::uint64_t count, const char* name) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+  const auto check = [&](std::uint64_t stride, std::uint64_t item, const char* what) {
+    if (stride <= kMostBytes / item / count) return;
+    throw FormatError(text(name, ", strides, ", what),
+                      text("found ", stride, ": no memory holds ", count, " such arrays"),
+                      "pass how many numbers or elements there are from one matrix to the next");
+  };
+  check(stack.strides.indptr, stack.first.index_bytes, "indptr");
+  check(stack.strides.indices, stack.first.index_bytes, "indices");
+  check(stack.strides.values, sizeof(std::uint16_t), "values");
+}
+
+/// Sizes of the result. Values: sums = those of the operands.
+DeviceBsrBatch empty_batch(const DevicePair& sums, std::uint64_t num_products) {
+  DeviceBsrBatch batch{.num_products = num_products};
+  batch.all.rows = sums.a.rows;
+  batch.all.m = sums.a.m;
+  batch.all.index_bytes = sums.a.index_bytes;
   return batch;
 }
 
@@ -164,16 +187,36 @@ ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) 
 }  // namespace
 
 std::vector<std::uint64_t> fetch_first_blocks(const DeviceBsrBatch& batch) {
-  if (batch.first_block == nullptr) return std::vector<std::uint64_t>(batch.first_row.size());
-  return cuda::fetch_indices(batch.first_block.get(), batch.first_row.size(), batch.all.index_bytes, batch.all.device);
+  if (batch.first_block == nullptr) return std::vector<std::uint64_t>(batch.num_products + 1);
+  return cuda::fetch_indices(batch.first_block.get(), batch.num_products + 1, batch.all.index_bytes, batch.all.device);
 }
 
-DeviceSource::DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name,
-                           std::span<const DevicePair> products, DeviceBsrView DevicePair::*operand)
+ManyProducts check_products(std::span<const DevicePair> products) {
+  const DevicePair sums = sums_of(products);
+  DeviceBsrBatch batch = empty_batch(sums, products.size());
+  batch.first_row.reserve(products.size() + 1);
+  batch.first_row.push_back(0);
+  for (const DevicePair& product : products) {
+    batch.first_row.push_back(batch.first_row.back() + product.a.rows / product.a.m);
+    batch.all.cols = std::max(batch.all.cols, product.b.cols);
+  }
+  return {.a = {products, &DevicePair::a}, .b = {products, &DevicePair::b}, .sums = sums, .batch = std::move(batch)};
+}
+
+ManyProducts check_products(const DeviceStacks& products) {
+  const std::uint64_t count = products.num_products;
+  const DevicePair sums = sums_of(products);
+  check_strides(products.a, count, "matrix A");
+  check_strides(products.b, count, "matrix B");
+  DeviceBsrBatch batch = empty_batch(sums, count);
+  batch.all.cols = products.b.first.cols;
+  return {.a = {products.a, count}, .b = {products.b, count}, .sums = sums, .batch = std::move(batch)};
+}
+
+DeviceSource::DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name, const cuda::ManyMatrices& many)
     : header_{.n = n, .m = view.m, .num_blocks = static_cast<std::uint32_t>(view.num_blocks)},
       name_(std::move(name)),
-      products_(products),
-      operand_(operand) {}
+      many_(many) {}
 
 void DeviceSource::read(std::uint64_t, std::uint64_t, std::byte*) const {
   throw OutOfMemory(name_,
@@ -183,8 +226,8 @@ void DeviceSource::read(std::uint64_t, std::uint64_t, std::byte*) const {
 
 std::string DeviceSource::place(std::uint64_t record) const {
   std::uint64_t own = record;
-  for (std::uint64_t x = 0; x < products_.size(); ++x) {
-    const std::uint64_t count = (products_[x].*operand_).num_blocks;
+  for (std::uint64_t x = 0; x < many_.size(); ++x) {
+    const std::uint64_t count = many_[x].num_blocks;
     if (own < count) return text("product ", x, ", indices[", own, "]");
     own -= count;
   }
@@ -192,8 +235,8 @@ std::string DeviceSource::place(std::uint64_t record) const {
 }
 
 BlockIndex DeviceSource::original_index(BlockIndex index) const {
-  for (const DevicePair& product : products_) {
-    const DeviceBsrView& view = product.*operand_;
+  for (std::uint64_t x = 0; x < many_.size(); ++x) {
+    const DeviceBsrView view = many_[x];
     const auto rows = static_cast<std::uint32_t>(view.rows / view.m);
     if (index.i < rows) break;
     index.i -= rows;
@@ -215,15 +258,20 @@ DeviceProduct::DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, con
       batch_{.all = {.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes}},
       arrays_{.a = a, .b = b, .call = call, .out = &batch_.all} {}
 
-DeviceProduct::DeviceProduct(std::span<const DevicePair> products, const DeviceCall& call,
-                             const ProductOptions& options)
-    : sums_(sums_of(products)),
+DeviceProduct::DeviceProduct(ManyProducts many, const DeviceCall& call, const ProductOptions& options)
+    : sums_(many.sums),
       n_(static_cast<std::uint32_t>(std::max({sums_.a.rows, sums_.a.cols, sums_.b.cols}))),
-      a_(sums_.a, n_, "matrix A", products, &DevicePair::a),
-      b_(sums_.b, n_, "matrix B", products, &DevicePair::b),
+      a_(sums_.a, n_, "matrix A", many.a),
+      b_(sums_.b, n_, "matrix B", many.b),
       options_(on_device(options, call)),
-      batch_(empty_batch(products)),
-      arrays_{.a = sums_.a, .b = sums_.b, .call = call, .out = &batch_.all, .products = products, .batch = &batch_} {}
+      batch_(std::move(many.batch)),
+      arrays_{.a = sums_.a,
+              .b = sums_.b,
+              .call = call,
+              .out = &batch_.all,
+              .many_a = many.a,
+              .many_b = many.b,
+              .batch = &batch_} {}
 
 void DeviceProduct::set_pattern() {
   std::string& kernel = options_.kernel;

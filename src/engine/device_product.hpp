@@ -18,9 +18,8 @@ namespace spmm {
 /// Stands for an operand in device memory: its header, and how messages name its blocks.
 class DeviceSource : public Source {
  public:
-  /// Values: of many products, `operand` = which of their matrices the view describes.
-  DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name, std::span<const DevicePair> products = {},
-               DeviceBsrView DevicePair::*operand = nullptr);
+  /// Values: many = of many products, the matrices that the view has the sums of.
+  DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name, const cuda::ManyMatrices& many = {});
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
@@ -33,8 +32,7 @@ class DeviceSource : public Source {
  private:
   MatrixHeader header_;
   std::string name_;
-  std::span<const DevicePair> products_;
-  DeviceBsrView DevicePair::*operand_;
+  cuda::ManyMatrices many_;
 };
 
 /// Rejects records: the result stays on the device.
@@ -45,13 +43,23 @@ class DeviceSink : public Sink {
   void publish() override {}
 };
 
-/// One product, or many as one. Errors: ShapeError, FormatError, UsageError (options that need the host; products that
-/// do not go together).
+/// Many products as one: what is known of them before a device is started.
+struct ManyProducts {
+  cuda::ManyMatrices a{};
+  cuda::ManyMatrices b{};
+  DevicePair sums{};       // sizes of the two matrices that they make
+  DeviceBsrBatch batch{};  // of the result: sizes, and where the rows of each product begin
+};
+
+/// Values: at least one product. Errors: ShapeError, FormatError, UsageError (products that do not go together).
+ManyProducts check_products(std::span<const DevicePair> products);
+ManyProducts check_products(const DeviceStacks& products);
+
+/// One product, or many as one. Errors: ShapeError, FormatError, UsageError (options that need the host).
 class DeviceProduct {
  public:
   DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call, const ProductOptions& options);
-  /// Values: at least one product.
-  DeviceProduct(std::span<const DevicePair> products, const DeviceCall& call, const ProductOptions& options);
+  DeviceProduct(ManyProducts many, const DeviceCall& call, const ProductOptions& options);
   DeviceProduct(const DeviceProduct&) = delete;
   DeviceProduct& operator=(const DeviceProduct&) = delete;
 
@@ -69,7 +77,7 @@ class DeviceProduct {
   [[nodiscard]] DeviceBsrBatch& batch() { return batch_; }
 
  private:
-  DevicePair sums_;  // of many products: sizes of the two matrices that they make
+  DevicePair sums_;  // of many products
   std::uint32_t n_;
   DeviceSource a_;
   DeviceSource b_;

@@ -531,9 +531,18 @@ std::uint64_t DevicePlan::count_saturated(const std::uint32_t* c, CUstream_st* s
 
 DeviceBsrBatch Engine::multiply_many(std::span<const DevicePair> products, const DeviceCall& call,
                                      const ProductOptions& options, Report* report) {
-  if (products.empty()) return {.all = {}, .first_row = {0}};
+  if (products.empty()) return {.first_row = {0}};
   ProductRecord record(options);
-  DeviceProduct product(products, call, options);
+  DeviceProduct product(check_products(products), call, options);
+  impl_->multiply(product, record, report);
+  return std::move(product.batch());
+}
+
+DeviceBsrBatch Engine::multiply_stacks(const DeviceStacks& products, const DeviceCall& call,
+                                       const ProductOptions& options, Report* report) {
+  if (products.num_products == 0) return {};
+  ProductRecord record(options);
+  DeviceProduct product(check_products(products), call, options);
   impl_->multiply(product, record, report);
   return std::move(product.batch());
 }

@@ -380,6 +380,43 @@ TEST_CASE("many products in device memory: none of them, sizes of structs") {
   CHECK(refusal(SPMM_ERROR_USAGE) == "products");
 }
 
+TEST_CASE("stacks of products in device memory: none of them, what is missing or wrong") {
+  const Handle<spmm_engine> engine = make_engine();
+  auto a = sized<spmm_device_bsr>();
+  a.rows = 8, a.cols = 12, a.block_side = 4;
+  auto b = sized<spmm_device_bsr>();
+  b.rows = 12, b.cols = 4, b.block_side = 4;
+  auto products = sized<spmm_device_stacks>();
+  products.a = &a, products.b = &b;
+  spmm_device_matrix* made = nullptr;
+  REQUIRE(spmm_multiply_stacks_device(engine.get(), &products, nullptr, nullptr, &made, nullptr) == SPMM_OK);
+  const Handle<spmm_device_matrix> none(made);
+  CHECK(spmm_device_matrix_num_blocks(made) == 0);
+  CHECK(spmm_device_matrix_first_rows(made) == nullptr);
+  std::uint64_t first_block = 7;
+  CHECK(spmm_device_matrix_fetch_first_blocks(made, &first_block) == SPMM_OK);
+  CHECK(first_block == 0);
+
+  const auto refusal = [&](spmm_status expected) {
+    spmm_device_matrix* nothing = nullptr;
+    CHECK(spmm_multiply_stacks_device(engine.get(), &products, nullptr, nullptr, &nothing, nullptr) == expected);
+    CHECK(nothing == nullptr);
+    return std::string(spmm_last_error_place());
+  };
+  products.num_products = 3;
+  products.b_strides.data = ~std::uint64_t{0};
+  CHECK(refusal(SPMM_ERROR_FORMAT) == "matrix B, strides, values");
+  b.rows = 16;
+  CHECK(refusal(SPMM_ERROR_SHAPE) == "matrix A and matrix B");
+  a.index_bits = 16;
+  CHECK(refusal(SPMM_ERROR_USAGE) == "products, a, index_bits");
+  products.b = nullptr;
+  a.index_bits = 32;
+  CHECK(refusal(SPMM_ERROR_USAGE) == "products, b");
+  products.struct_size = 0;
+  CHECK(refusal(SPMM_ERROR_USAGE) == "products");
+}
+
 TEST_CASE("memory of the caller for products in device memory: what is missing, and callers from before it") {
   const auto engine = make_engine();
   auto matrix = sized<spmm_device_bsr>();

@@ -177,6 +177,7 @@ class Refusals(unittest.TestCase):
         flat = joined(good)
         for bad, text in ((good[:1] + stacked(4)[1:], "matrix B: the lengths"), (good[:2] + (Pretended(good[2].array[0]),),
                                                                                  r"pass \(products, blocks, m, m\)"),
+                          ((*good[:2], Pretended(good[2].array[..., :0, :0])), r"of shape \(5, 2, 0, 0\)"),
                           ((*good, (12, 8)), "matrix B: the lengths"), (stacked(4), "are 5 and 4 products"),
                           ((*flat, (8, 8), np.arange(0, 10, 2)), "first_block: does not ascend"),
                           ((*flat, (8, 8), []), "first_block: are no whole numbers"),
@@ -193,9 +194,14 @@ class Refusals(unittest.TestCase):
         for batch in (good, (*flat, *whole), (*flat, (8, 8), whole[1])):
             with self.assertRaises(spmm.DeviceError):  # memory of the host
                 spmm.multiply_many(batch, batch)
-        self.assertEqual(len(_many.ManyCall(stacked(0), stacked(0)).table), 0)
+        with self.assertRaises(spmm.DeviceError):  # stacks and others in one call
+            spmm.multiply_many(good, (*flat, *whole))
+        with self.assertRaisesRegex(spmm.FormatError, "matrix A, cols: found 0"):
+            spmm.multiply_many((*good, (8, 0)), good)
+        none = spmm.multiply_many(stacked(0), stacked(0))
+        self.assertEqual((len(none), none.first_row.tolist(), none.first_block.tolist(), none.saturated_elements), (0, [0], [0], 0))
 
-    def test_batches_are_the_same_table_as_pairs(self):
+    def test_batches_describe_the_same_as_pairs(self):
         generator = np.random.default_rng(1)
         for index, side in ((np.int32, 1), (np.int64, 4)):
             alike = [(np.arange(4, dtype=index) * 2, generator.integers(0, 3, 6).astype(index),
@@ -205,6 +211,9 @@ class Refusals(unittest.TestCase):
             shape = (3 * side, 5 * side)
             self.check_table((*arrays, shape), joined(arrays), offsets, [shape] * 7)
             self.check_table((*joined(arrays), shape, offsets[:, 1]), joined(arrays), offsets, [shape] * 7)
+            self.assertIsNone(_many.ManyCall((*arrays, shape), (*joined(arrays), shape, offsets[:, 1]))._stacks)
+            none = tuple(x if x is arrays[0] else Pretended(x.array[:, :0]) for x in arrays)  # no blocks
+            self.check_table((*none, shape), joined(none), np.arange(8)[:, None] * [4, 0, 0], [shape] * 7)
             rows, blocks = generator.integers(1, 9, 20), generator.integers(1, 5, 20)
             offsets = np.concatenate([[[0, 0, 0]], np.cumsum(np.stack([rows + 1, blocks, blocks], 1), axis=0)])
             arrays = tuple(Pretended(np.zeros((length, *end), dtype=kind)) for length, kind, end in zip(
@@ -212,12 +221,26 @@ class Refusals(unittest.TestCase):
             shapes = np.stack([rows, rows[::-1]], 1) * side
             self.check_table((*arrays, shapes, offsets[:, 1]), arrays, offsets, shapes)
 
+    @staticmethod
+    def table_of(call):
+        """An entry for each matrix that a call describes."""
+        if call._stacks is None:
+            return call.table.reshape(-1)
+        table = np.zeros((call._stacks.num_products, 2), dtype=_many._MATRIX)
+        for side, name in enumerate("ab"):
+            first, strides = getattr(call._stacks, name).contents, getattr(call._stacks, f"{name}_strides")
+            for field in table.dtype.names:
+                table[field][:, side] = getattr(first, field)
+            for field, item in (("indptr", first.index_bits // 8), ("indices", first.index_bits // 8), ("data", 2)):
+                table[field][:, side] += np.arange(len(table), dtype=np.uint64) * np.uint64(getattr(strides, field) * item)
+        return table.reshape(-1)
+
     def check_table(self, batch, arrays, offsets, shapes):
         """Against one tuple of slices for each matrix."""
         single = [(*(Pretended(x.array[begin:end]) for x, begin, end in zip(arrays, first, last)), tuple(map(int, shape)))
                   for first, last, shape in zip(offsets[:-1].tolist(), offsets[1:].tolist(), shapes)]
         by_pairs, by_batch = _many.ManyCall(zip(single, single)), _many.ManyCall(batch, batch)
-        np.testing.assert_array_equal(by_batch.table.reshape(-1), by_pairs.table)
+        np.testing.assert_array_equal(self.table_of(by_batch), by_pairs.table)
         np.testing.assert_array_equal(by_batch._shapes, by_pairs._shapes)
 
     def test_memory_of_other_libraries(self):
@@ -479,6 +502,12 @@ class Torch(unittest.TestCase):
         bad = torch.sparse_bsr_tensor(a.crow_indices(), columns, a.values(), a.shape)
         with self.assertRaisesRegex(spmm.FormatError, r"matrix B, product 17, indices\[5\]: the block column is not in 0 to 15"):
             spmm.multiply_many([(a, a)] * 17 + [(a, bad)] + [(a, a)] * 3)
+        parts = [x.repeat(21, *[1] * x.dim()) for x in (a.crow_indices(), a.col_indices(), a.values())]
+        wrong = parts[1].clone()
+        wrong[17, 5] = 16
+        batches = [torch.sparse_bsr_tensor(parts[0], x, parts[2], (21, *a.shape)) for x in (parts[1], wrong)]
+        with self.assertRaisesRegex(spmm.FormatError, r"matrix B, product 17, indices\[5\]: the block column is not in 0 to 15"):
+            spmm.multiply_many(*batches)
         products = spmm.multiply_many([(a, a)] * 21)
         self.assertTrue(torch.equal(products[20].to_dense(), spmm.multiply(a, a).to_dense()))
 
@@ -512,6 +541,8 @@ class Torch(unittest.TestCase):
             self.assertTrue(torch.equal(found.permute(0, 1, 3, 2, 4).reshape(count, 64, 64), expected))
             del found
             self.assertEqual(products.saturated_elements, int((expected == 2**32 - 1).sum()))
+            np.testing.assert_array_equal(products.first_row, by_pairs.first_row)
+            np.testing.assert_array_equal(products.first_block, by_pairs.first_block)
         for x in (0, 17, count - 1):
             self.assertTrue(torch.equal(by_pairs[x].to_dense(), expected[x]))
             self.assertTrue(torch.equal(by_tensors[x].to_dense(), expected[x]))

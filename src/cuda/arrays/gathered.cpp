@@ -17,12 +17,28 @@ namespace {
 
 using Findings = std::array<kernels::ArrayFindings, 2>;  // of A and B
 
-std::string name_of(DeviceBsrView DevicePair::*operand, std::uint64_t product) {
-  return text(operand == &DevicePair::a ? "matrix A" : "matrix B", ", product ", product);
+std::string name_of(const char* matrix, std::uint64_t product) {
+  return text(matrix, ", product ", product);
+}
+
+/// The begin of the first array of each kind, and the end of the last one. Errors: DeviceError.
+void check_stack_memory(const ManyMatrices& many, const char* matrix, const DeviceContext& context) {
+  const std::uint64_t last = many.size() - 1;
+  const DeviceBsrView begin = many[0];
+  const DeviceBsrView end = many[last];
+  const auto check_array = [&](const void* from, const void* to, std::uint64_t bytes, const char* part) {
+    if (bytes == 0) return;
+    check_memory(from, text(name_of(matrix, 0), ", ", part), context);
+    check_memory(static_cast<const std::byte*>(to) + bytes - 1, text(name_of(matrix, last), ", end of ", part),
+                 context);
+  };
+  check_array(begin.indptr, end.indptr, (end.rows / end.m + 1) * end.index_bytes, "indptr");
+  check_array(begin.indices, end.indices, end.num_blocks * end.index_bytes, "indices");
+  check_array(begin.values, end.values, end.num_blocks * end.m * end.m * sizeof(std::uint16_t), "values");
 }
 
 /// Asks the driver about each allocation once. Errors: DeviceError.
-void check_all_memory(std::span<const DevicePair> products, const DeviceContext& context) {
+void check_listed_memory(const ManyMatrices& many_a, const ManyMatrices& many_b, const DeviceContext& context) {
   std::map<std::uintptr_t, Allocation> known;
   std::array<Allocation, 6> last{};  // of each kind of array
   const auto is_known = [&](const void* data, Allocation& likely) {
@@ -35,20 +51,34 @@ void check_all_memory(std::span<const DevicePair> products, const DeviceContext&
   };
   const auto check_array = [&](std::size_t kind, const void* data, std::uint64_t product, const char* part) {
     if (is_known(data, last[kind])) return;
-    check_memory(data, text(name_of(kind < 3 ? &DevicePair::a : &DevicePair::b, product), ", ", part), context);
+    check_memory(data, text(name_of(kind < 3 ? "matrix A" : "matrix B", product), ", ", part), context);
     last[kind] = allocation_of(data);
     known.insert_or_assign(last[kind].begin, last[kind]);
   };
-  for (std::uint64_t x = 0; x < products.size(); ++x) {
+  for (std::uint64_t x = 0; x < many_a.size(); ++x) {
     std::size_t kind = 0;
-    for (const DeviceBsrView* const view : {&products[x].a, &products[x].b}) {
-      check_array(kind, view->indptr, x, "indptr");
-      if (view->num_blocks != 0) {
-        check_array(kind + 1, view->indices, x, "indices");
-        check_array(kind + 2, view->values, x, "values");
+    for (const DeviceBsrView& view : {many_a[x], many_b[x]}) {
+      check_array(kind, view.indptr, x, "indptr");
+      if (view.num_blocks != 0) {
+        check_array(kind + 1, view.indices, x, "indices");
+        check_array(kind + 2, view.values, x, "values");
       }
       kind += 3;
     }
+  }
+}
+
+/// Errors: FormatError that names the product.
+void check_found(const ManyMatrices& many, const char* matrix, kernels::ArrayFindings found) {
+  constexpr unsigned long long kNothing = kernels::ArrayFindings::kNothingBad;
+  const bool is_row = found.bad_row != kNothing;
+  if (!is_row && found.bad_index == kNothing) return;
+  unsigned long long& place = is_row ? found.bad_row : found.bad_index;
+  for (std::uint64_t x = 0; x < many.size(); ++x) {
+    const DeviceBsrView view = many[x];
+    const std::uint64_t count = is_row ? view.rows / view.m : view.num_blocks;
+    if (place < count) return check_findings(view, name_of(matrix, x), found);
+    place -= count;
   }
 }
 
@@ -89,10 +119,15 @@ std::vector<std::uint64_t> fetch_indices(const void* indices, std::uint64_t coun
 
 GatheredProducts::GatheredProducts(const DeviceArrays& arrays, const UploadTarget& target, PinnedRing& ring)
     : arrays_(arrays), memory_(target.memory), events_(target.events) {
-  check_all_memory(arrays.products, memory_.context());
+  if (a_.many.stack() == nullptr) {
+    check_listed_memory(a_.many, b_.many, memory_.context());
+  } else {
+    check_stack_memory(a_.many, a_.name, memory_.context());
+    check_stack_memory(b_.many, b_.name, memory_.context());
+  }
   const Stream& stream = memory_.stream();
-  upload_items(&DevicePair::a, a_, ring);
-  upload_items(&DevicePair::b, b_, ring);
+  set_table(a_, ring);
+  set_table(b_, ring);
   const Event called;
   check(cudaEventRecord(called.get(), arrays.call.stream), "event");
   stream.wait_for(called);
@@ -101,20 +136,40 @@ GatheredProducts::GatheredProducts(const DeviceArrays& arrays, const UploadTarge
   events_.timed(Stage::build, stream, [&] {
     copy_async(findings.data(), &nothing, 1, stream);  // few pageable bytes: copied before the call returns
     auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());
-    gather(arrays.a, found, a_);
-    gather(arrays.b, found + 1, b_);
+    gather(found, a_);
+    gather(found + 1, b_);
   });
   const Findings found = fetch(findings.data(), stream);
-  check_found(&DevicePair::a, found[0]);
-  check_found(&DevicePair::b, found[1]);
+  check_found(a_.many, a_.name, found[0]);
+  check_found(b_.many, b_.name, found[1]);
+}
+
+/// Before the view has its arrays.
+void GatheredProducts::set_table(Side& side, PinnedRing& ring) {
+  const DeviceBsrView& sizes = side.view;
+  side.table = {.num_items = side.many.size(),
+                .num_rows = sizes.rows / sizes.m,
+                .num_blocks = sizes.num_blocks,
+                .m = sizes.m,
+                .index_bytes = sizes.index_bytes};
+  if (side.many.stack() == nullptr) return upload_items(side, ring);
+  const auto& [first, strides] = *side.many.stack();
+  side.table.first = {.indptr = first.indptr, .indices = first.indices, .values = first.values};
+  side.table.step = {.indptr_bytes = strides.indptr * first.index_bytes,
+                     .indices_bytes = strides.indices * first.index_bytes,
+                     .values_bytes = strides.values * sizeof(std::uint16_t),
+                     .rows = static_cast<std::uint32_t>(first.rows / first.m),
+                     .columns = static_cast<std::uint32_t>(first.cols / first.m),
+                     .blocks = static_cast<std::uint32_t>(first.num_blocks)};
 }
 
 /// Writes the items to pinned memory a slot at a time. Waits for the stream.
-void GatheredProducts::upload_items(DeviceBsrView DevicePair::*operand, Side& side, PinnedRing& ring) {
+void GatheredProducts::upload_items(Side& side, PinnedRing& ring) {
   constexpr std::uint64_t kItemsPerSlot = kernels::kRingSlotBytes / sizeof(kernels::GatherItem);
   const Stream& stream = memory_.stream();
-  const std::uint64_t num_items = arrays_.products.size() + 1;
+  const std::uint64_t num_items = side.many.size() + 1;
   side.items = {memory_, num_items, "places of products"};
+  side.table.items = side.items.data();
   const RingSlot slot(ring, stream);
   auto* const items = reinterpret_cast<kernels::GatherItem*>(slot.data());
   kernels::GatherItem next;
@@ -126,7 +181,7 @@ void GatheredProducts::upload_items(DeviceBsrView DevicePair::*operand, Side& si
             .first_row = next.first_row, .first_column = next.first_column, .first_block = next.first_block};
         continue;
       }
-      const DeviceBsrView& view = arrays_.products[x].*operand;
+      const DeviceBsrView view = side.many[x];
       next.indptr = view.indptr;
       next.indices = view.indices;
       next.values = view.values;
@@ -140,40 +195,17 @@ void GatheredProducts::upload_items(DeviceBsrView DevicePair::*operand, Side& si
   }
 }
 
-kernels::GatherTable GatheredProducts::table_of(const Side& side) const {
-  return {.items = side.items.data(),
-          .num_items = arrays_.products.size(),
-          .num_rows = side.view.rows / side.view.m,
-          .num_blocks = side.view.num_blocks,
-          .m = side.view.m,
-          .index_bytes = side.view.index_bytes};
-}
-
-void GatheredProducts::gather(const DeviceBsrView& sizes, kernels::ArrayFindings* findings, Side& side) {
-  side.indptr = {memory_, (sizes.rows / sizes.m + 1) * sizes.index_bytes, "indptr of all products"};
-  side.indices = {memory_, sizes.num_blocks * sizes.index_bytes, "indices of all products"};
-  side.values = {memory_, sizes.num_blocks * sizes.m * sizes.m, "elements of all products"};
-  side.view = sizes;
-  side.view.indptr = side.indptr.data();
-  side.view.indices = side.indices.data();
-  side.view.values = side.values.data();
-  kernels::launch_gather(table_of(side),
+void GatheredProducts::gather(kernels::ArrayFindings* findings, Side& side) {
+  DeviceBsrView& view = side.view;
+  side.indptr = {memory_, (view.rows / view.m + 1) * view.index_bytes, "indptr of all products"};
+  side.indices = {memory_, view.num_blocks * view.index_bytes, "indices of all products"};
+  side.values = {memory_, view.num_blocks * view.m * view.m, "elements of all products"};
+  view.indptr = side.indptr.data();
+  view.indices = side.indices.data();
+  view.values = side.values.data();
+  kernels::launch_gather(side.table,
                          {.indptr = side.indptr.data(), .indices = side.indices.data(), .values = side.values.data()},
                          findings, memory_.stream().get());
-}
-
-/// Errors: FormatError that names the product.
-void GatheredProducts::check_found(DeviceBsrView DevicePair::*operand, kernels::ArrayFindings found) const {
-  constexpr unsigned long long kNothing = kernels::ArrayFindings::kNothingBad;
-  const bool is_row = found.bad_row != kNothing;
-  if (!is_row && found.bad_index == kNothing) return;
-  unsigned long long& place = is_row ? found.bad_row : found.bad_index;
-  for (std::uint64_t x = 0; x < arrays_.products.size(); ++x) {
-    const DeviceBsrView& view = arrays_.products[x].*operand;
-    const std::uint64_t count = is_row ? view.rows / view.m : view.num_blocks;
-    if (place < count) return check_findings(view, name_of(operand, x), found);
-    place -= count;
-  }
 }
 
 DeviceArrays GatheredProducts::operands() const {
@@ -190,14 +222,14 @@ void GatheredProducts::drop_read() {
 
 void GatheredProducts::finish() {
   DeviceBsrBatch& batch = *arrays_.batch;
-  const std::uint64_t num_products = arrays_.products.size();
+  const std::uint64_t num_products = batch.num_products;
   const std::uint64_t index_bytes = a_.view.index_bytes;
   const std::uint64_t num_rows = a_.view.rows / a_.view.m;
   const auto indptrs = allocate_result(arrays_.call, memory_, (num_rows + num_products) * index_bytes, "indptr");
   const auto first_block = allocate_result(arrays_.call, memory_, (num_products + 1) * index_bytes, "first blocks");
   const Stream& stream = memory_.stream();
   events_.timed(Stage::compact, stream, [&] {
-    kernels::launch_number_locally(table_of(a_), table_of(b_),
+    kernels::launch_number_locally(a_.table, b_.table,
                                    {.indptr = batch.all.indptr.get(),
                                     .indices = const_cast<void*>(batch.all.indices.get()),  // not shared yet
                                     .indptrs = indptrs.get(),

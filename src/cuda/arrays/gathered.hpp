@@ -28,23 +28,25 @@ class GatheredProducts {
  private:
   /// One operand of all products.
   struct Side {
-    DeviceBuffer<kernels::GatherItem> items;
-    DeviceBuffer<std::byte> indptr;
-    DeviceBuffer<std::byte> indices;
-    DeviceBuffer<std::uint16_t> values;
-    DeviceBsrView view;  // the gathered matrix
+    const ManyMatrices& many;
+    const char* name;
+    DeviceBsrView view;                         // the gathered matrix
+    kernels::GatherTable table{};               // of those that it is made of
+    DeviceBuffer<kernels::GatherItem> items{};  // of those that are listed
+    DeviceBuffer<std::byte> indptr{};
+    DeviceBuffer<std::byte> indices{};
+    DeviceBuffer<std::uint16_t> values{};
   };
 
-  void upload_items(DeviceBsrView DevicePair::*operand, Side& side, PinnedRing& ring);
-  void gather(const DeviceBsrView& sizes, kernels::ArrayFindings* findings, Side& side);
-  void check_found(DeviceBsrView DevicePair::*operand, kernels::ArrayFindings found) const;
-  [[nodiscard]] kernels::GatherTable table_of(const Side& side) const;
+  void set_table(Side& side, PinnedRing& ring);
+  void upload_items(Side& side, PinnedRing& ring);
+  void gather(kernels::ArrayFindings* findings, Side& side);
 
   const DeviceArrays& arrays_;
   DeviceMemory& memory_;
   StageEvents& events_;
-  Side a_;
-  Side b_;
+  Side a_{.many = arrays_.many_a, .name = "matrix A", .view = arrays_.a};
+  Side b_{.many = arrays_.many_b, .name = "matrix B", .view = arrays_.b};
 };
 
 }  // namespace spmm::cuda

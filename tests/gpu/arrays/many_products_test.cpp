@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -98,6 +100,35 @@ Operand random_operand(std::mt19937& random, std::uint32_t rows, std::uint32_t c
   return matrix;
 }
 
+/// Operands that all have as many blocks. Values: num_blocks <= rows * cols.
+Operand operand_of(std::mt19937& random, std::uint32_t rows, std::uint32_t cols, std::uint32_t m,
+                   std::size_t num_blocks) {
+  Operand matrix = random_operand(random, rows, cols, m, 1, 65535);
+  std::vector<std::size_t> places(matrix.indices.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  std::shuffle(places.begin(), places.end(), random);
+  places.resize(num_blocks);
+  std::sort(places.begin(), places.end());
+  Operand kept{.rows = matrix.rows, .cols = matrix.cols, .m = m, .indptr = {0}};
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    const auto end = std::lower_bound(places.begin(), places.end(), std::size_t{i + 1} * cols);
+    kept.indptr.push_back(end - places.begin());
+  }
+  for (const std::size_t place : places) kept.indices.push_back(matrix.indices[place]);
+  matrix.data.resize(num_blocks * m * m);
+  kept.data = std::move(matrix.data);
+  return kept;
+}
+
+/// Products of one shape and number of blocks.
+ManyOperands like_operands(std::mt19937& random, std::uint32_t m, unsigned count, std::size_t num_blocks = 9) {
+  ManyOperands operands;
+  for (unsigned x = 0; x < count; ++x) {
+    operands.emplace_back(operand_of(random, 5, 7, m, num_blocks), operand_of(random, 7, 3, m, num_blocks));
+  }
+  return operands;
+}
+
 /// Products of many shapes; every fifth operand has no blocks.
 ManyOperands random_operands(std::mt19937& random, std::uint32_t m, unsigned count, std::uint32_t max_value) {
   ManyOperands operands;
@@ -125,13 +156,18 @@ std::vector<BsrMatrix<std::uint32_t>> split(const DeviceBsrBatch& batch, const M
   const auto indices = on_host<Index>(all.indices.get(), all.num_blocks);
   const auto values = on_host<std::uint32_t>(all.values.get(), all.num_blocks * all.m * all.m);
   const auto first_block = on_host<Index>(batch.first_block.get(), operands.size() + 1);
-  REQUIRE(batch.first_row.size() == operands.size() + 1);
-  REQUIRE(batch.first_row.back() == rows);
+  REQUIRE(batch.num_products == operands.size());
+  std::vector<std::uint64_t> first_row = batch.first_row;
+  for (std::size_t x = 0; first_row.size() <= operands.size(); ++x) {  // of stacks
+    first_row.push_back(x * operands[0].first.rows / all.m);
+  }
+  REQUIRE(first_row.size() == operands.size() + 1);
+  REQUIRE(first_row.back() == rows);
   REQUIRE(static_cast<std::uint64_t>(first_block.back()) == all.num_blocks);
   std::vector<BsrMatrix<std::uint32_t>> results;
   for (std::size_t x = 0; x < operands.size(); ++x) {
-    const std::size_t begin = batch.first_row[x];
-    const std::size_t end = batch.first_row[x + 1];
+    const std::size_t begin = first_row[x];
+    const std::size_t end = first_row[x + 1];
     const auto first = static_cast<std::size_t>(first_block[x]);
     const auto last = static_cast<std::size_t>(first_block[x + 1]);
     const std::size_t elements = std::size_t{all.m} * all.m;
@@ -151,12 +187,37 @@ std::vector<BsrMatrix<std::uint32_t>> split(const DeviceBsrBatch& batch, const M
   return results;
 }
 
-/// One call; each result equals the CPU's. Values: pairs = the operands on the device.
-template <class Index>
-void require_right(Engine& engine, const ManyOperands& operands, const std::vector<DevicePair>& pairs,
-                   const DeviceCall& call = {}) {
+/// Products that all have the sizes of the first one, at the distances of the first two.
+DeviceStacks stacked(const std::vector<DevicePair>& pairs) {
+  const auto stack = [&](DeviceBsrView DevicePair::*operand) {
+    const DeviceBsrView& first = pairs[0].*operand;
+    const DeviceBsrView& second = pairs[std::min<std::size_t>(1, pairs.size() - 1)].*operand;
+    const auto distance = [](const void* from, const void* to, std::size_t item) {
+      return static_cast<std::size_t>(static_cast<const std::byte*>(to) - static_cast<const std::byte*>(from)) / item;
+    };
+    return DeviceBsrStack{.first = first,
+                          .strides = {.indptr = distance(first.indptr, second.indptr, first.index_bytes),
+                                      .indices = distance(first.indices, second.indices, first.index_bytes),
+                                      .values = distance(first.values, second.values, sizeof(std::uint16_t))}};
+  };
+  return {.a = stack(&DevicePair::a), .b = stack(&DevicePair::b), .num_products = pairs.size()};
+}
+
+DeviceBsrBatch multiply(Engine& engine, const std::vector<DevicePair>& pairs, const DeviceCall& call,
+                        Report* report = nullptr) {
+  return engine.multiply_many(pairs, call, {}, report);
+}
+
+DeviceBsrBatch multiply(Engine& engine, const DeviceStacks& stacks, const DeviceCall& call, Report* report = nullptr) {
+  return engine.multiply_stacks(stacks, call, {}, report);
+}
+
+/// One call; each result equals the CPU's. Values: products = the operands on the device, listed or stacked.
+template <class Index, class Products>
+void require_right_of(Engine& engine, const ManyOperands& operands, const Products& products,
+                      const DeviceCall& call = {}) {
   Report report;
-  const DeviceBsrBatch batch = engine.multiply_many(pairs, call, {}, &report);
+  const DeviceBsrBatch batch = multiply(engine, products, call, &report);
   check(cudaStreamSynchronize(call.stream), "stream");
   std::uint64_t num_saturated = 0;
   const auto results = split<Index>(batch, operands);
@@ -176,12 +237,13 @@ void require_right(Engine& engine, const ManyOperands& operands, const std::vect
 template <class Index>
 void require_right(Engine& engine, const ManyOperands& operands, std::size_t lead = 0, const DeviceCall& call = {}) {
   const ManyOnDevice<Index> on_device(operands, lead);
-  require_right<Index>(engine, operands, on_device.pairs, call);
+  require_right_of<Index>(engine, operands, on_device.pairs, call);
 }
 
-std::string message_of(Engine& engine, const std::vector<DevicePair>& products) {
+template <class Products>
+std::string message_of(Engine& engine, const Products& products) {
   try {
-    engine.multiply_many(products, {});
+    multiply(engine, products, {});
   } catch (const Error& error) {
     return error.what();
   }
@@ -265,6 +327,32 @@ struct SmallResults {
   std::uint64_t num_saturated = 0;
 };
 
+/// Says the best time of five calls, and what the stages of one take that is reported.
+template <class Products>
+DeviceBsrBatch multiply_timed(Engine& engine, const Products& products, const char* kind) {
+  DeviceBsrBatch batch;
+  double best_s = std::numeric_limits<double>::max();
+  for (int round = 0; round < 5; ++round) {
+    batch = {};
+    check(cudaDeviceSynchronize(), "device");
+    const auto start = std::chrono::steady_clock::now();
+    batch = multiply(engine, products, {});
+    check(cudaDeviceSynchronize(), "device");
+    best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  batch = {};
+  Report report;
+  batch = multiply(engine, products, {}, &report);
+  std::string stages;
+  for (std::size_t x = 0; x < report.stages.size(); ++x) {
+    const double ms = report.stages[x].s * 1e3;
+    if (ms > 0) stages += ", " + std::string(kStageNames[x]) + " " + std::to_string(ms);
+  }
+  WARN("10^5 products, " << kind << ": " << best_s * 1e3 << " ms, the best of 5 calls; a reported one "
+                         << report.total_s * 1e3 << " ms" << stages);
+  return batch;
+}
+
 }  // namespace
 
 TEST_CASE("many products: 300 of many shapes equal the CPU's, one by one") {
@@ -304,7 +392,7 @@ TEST_CASE("many products: none, one, only empty ones, streams and allocators") {
     operands[x] = others[x];
     pairs[x] = second.pairs[x];
   }
-  require_right<std::int32_t>(engine, operands, pairs);
+  require_right_of<std::int32_t>(engine, operands, pairs);
 
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
@@ -374,6 +462,91 @@ TEST_CASE("many products: what is wrong with one is reported by its number, and 
   require_right<std::int32_t>(engine, good);
 }
 
+TEST_CASE("many products: stacks equal the CPU's, one by one") {
+  Engine engine;
+  std::mt19937 random(24);
+  for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 16u, 33u}) {
+    INFO("m " << m);
+    const ManyOperands operands = like_operands(random, m, 40);
+    require_right_of<std::int32_t>(engine, operands, stacked(ManyOnDevice<std::int32_t>(operands, m % 4).pairs));
+  }
+  for (const unsigned count : {1u, 2u, 300u}) {
+    const ManyOperands operands = like_operands(random, 4, count, 1 + count % 20);
+    const ManyOnDevice<std::int64_t> on_device(operands, 1);
+    require_right_of<std::int64_t>(engine, operands, stacked(on_device.pairs));
+  }
+  ManyOperands operands = like_operands(random, 4, 3000, 0);  // empty ones, then those on the right alone
+  require_right_of<std::int32_t>(engine, operands, stacked(ManyOnDevice<std::int32_t>(operands).pairs));
+  for (auto& operand : operands) operand.first = operand_of(random, 5, 7, 4, 2);
+  const ManyOnDevice<std::int32_t> on_device(operands);
+  require_right_of<std::int32_t>(engine, operands, stacked(on_device.pairs));
+}
+
+TEST_CASE("many products: stacks whose arrays are shared or overlap") {
+  Engine engine;
+  std::mt19937 random(25);
+  constexpr std::size_t kCount = 50;
+  constexpr std::size_t kStep = 3;  // elements, less than a block
+  for (const std::uint32_t m : {1u, 4u, 8u}) {
+    const ManyOperands one = like_operands(random, m, 1);
+    Operand wide = one[0].first;
+    wide.data = operand_of(random, 9, 9, m, 81).data;
+    wide.data.resize(one[0].first.data.size() + kCount * kStep, 77);
+    const ManyOnDevice<std::int32_t> on_device({{wide, one[0].second}});
+    DeviceStacks stacks = stacked(on_device.pairs);
+    REQUIRE(stacks.b.strides.values == 0);
+    stacks.a.strides.values = kStep;
+    stacks.num_products = kCount;
+    ManyOperands operands(kCount, one[0]);
+    for (std::size_t x = 0; x < kCount; ++x) {
+      const auto begin = wide.data.begin() + static_cast<std::ptrdiff_t>(kStep * x);
+      std::copy_n(begin, operands[x].first.data.size(), operands[x].first.data.begin());
+    }
+    require_right_of<std::int32_t>(engine, operands, stacks);
+  }
+}
+
+TEST_CASE("many products: what is wrong with one of a stack is reported by its number, and the next call is right") {
+  Engine engine;
+  std::mt19937 random(26);
+  const ManyOperands good = like_operands(random, 4, 40, 20);
+  const ManyOnDevice<std::int32_t> on_device(good);
+  const auto message = [&](const ManyOperands& bad) {
+    const std::string said = message_of(engine, stacked(ManyOnDevice<std::int32_t>(bad).pairs));
+    require_right_of<std::int32_t>(engine, good, stacked(on_device.pairs));
+    return said;
+  };
+  ManyOperands bad = good;
+  bad[17].first.indices[5] = 7;
+  CHECK(message(bad).starts_with("matrix A, product 17, indices[5]: the block column is not in 0 to 6"));
+  bad = good;
+  bad[39].second.indices.back() = -1;
+  CHECK(message(bad).starts_with("matrix B, product 39, indices[19]:"));
+  bad = good;
+  bad[8].second.indptr[2] = bad[8].second.indptr[3] + 1;
+  CHECK(message(bad).starts_with("matrix B, product 8, indptr[2] and indptr[3]:"));
+  bad = good;
+  bad[39].first.indptr.back() = std::numeric_limits<std::int32_t>::max();
+  CHECK(message(bad).starts_with("matrix A, product 39, indptr[4] and indptr[5]:"));
+  bad = good;
+  bad[11].first.indices[1] = bad[11].first.indices[0];
+  bad[11].first.indptr[1] = 2;  // at least
+  for (std::size_t i = 2; i < bad[11].first.indptr.size(); ++i) {
+    bad[11].first.indptr[i] = std::max(bad[11].first.indptr[i], bad[11].first.indptr[i - 1]);
+  }
+  const std::string twice = message(bad);
+  CHECK(twice.starts_with("matrix A, product 11, indices["));
+  CHECK(twice.find("was stored before in product 11, indices[") != std::string::npos);
+
+  DeviceStacks stacks = stacked(on_device.pairs);
+  stacks.b.first.indices = good[0].second.indices.data();  // of the host
+  CHECK(message_of(engine, stacks).starts_with("matrix B, product 0, indices: is no device memory"));
+  stacks = stacked(on_device.pairs);
+  stacks.a.strides.values = std::uint64_t{1} << 40;  // too few values
+  CHECK(message_of(engine, stacks).starts_with("matrix A, product 39, end of values: is no device memory"));
+  require_right_of<std::int32_t>(engine, good, stacked(on_device.pairs));
+}
+
 TEST_CASE("many products: 10^5 of n = 64, m = 8, 16 blocks each, all checked") {
   constexpr std::size_t kProducts = 100'000;
   const SmallProducts products(kProducts);
@@ -394,19 +567,15 @@ TEST_CASE("many products: 10^5 of n = 64, m = 8, 16 blocks each, all checked") {
   std::vector<DevicePair> pairs(kProducts);
   for (std::size_t x = 0; x < kProducts; ++x) pairs[x] = {.a = view(2 * x), .b = view(2 * x + 1)};
   Engine engine;
-  DeviceBsrBatch batch;
-  double best_s = std::numeric_limits<double>::max();
-  for (int round = 0; round < 5; ++round) {
-    batch = {};
-    check(cudaDeviceSynchronize(), "device");
-    const auto start = std::chrono::steady_clock::now();
-    batch = engine.multiply_many(pairs, {});
-    check(cudaDeviceSynchronize(), "device");
-    best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  WARN("10^5 products: " << best_s * 1e3 << " ms, the best of 5 calls");
+  const DeviceBsrBatch listed = multiply_timed(engine, pairs, "listed");
+  const DeviceBsrBatch batch = multiply_timed(engine, stacked(pairs), "stacked");
 
   SmallResults results(batch, kProducts);
+  const SmallResults results_of_list(listed, kProducts);
+  CHECK((results_of_list.first_block == results.first_block));
+  CHECK((results_of_list.indptrs == results.indptrs));
+  CHECK((results_of_list.indices == results.indices));
+  CHECK((results_of_list.values == results.values));
   std::size_t num_wrong = 0;
   std::vector<std::uint64_t> sums(SmallProducts::kSide * SmallProducts::kElements);
   for (std::size_t x = 0; x < kProducts; ++x) {

@@ -63,6 +63,14 @@ def number_of(matrix: Any) -> Optional[int]:
     return None if number == -1 else number
 
 
+def _are_in_range(values: Any, dtype: str, library: Any) -> bool:
+    """Whether all are integers of 16 bits, as far as one pass of PyTorch tells: masks take four. False: look at each."""
+    if library.__name__ != "torch" or dtype.startswith(("float", "bfloat")) or values.numel() == 0:
+        return False
+    least, largest = library.stack(values.aminmax()).tolist()
+    return 0 <= least and largest <= MAX_ELEMENT
+
+
 def elements(values: Any, name: str, library: Any) -> Any:
     """Elements as 16 bits, contiguous. Errors: FormatError if one is no whole number from 0 to 65535."""
     dtype = str(values.dtype).split(".")[-1]
@@ -70,6 +78,17 @@ def elements(values: Any, name: str, library: Any) -> Any:
         return values if library.__name__ == "torch" else library.ascontiguousarray(values)
     if dtype == "bool" or dtype.startswith("complex"):
         raise _format_error(name, f"elements of {dtype}", "pass whole numbers")
+    if not _are_in_range(values, dtype, library):
+        _check_each(values, name, dtype, library)
+    if dtype == "int16" and library.__name__ == "torch":
+        return values.contiguous()
+    if library.__name__ == "torch":  # int16 has the bits
+        return values.to(library.int32).to(library.int16).contiguous()
+    return library.ascontiguousarray(values.astype(library.uint16))
+
+
+def _check_each(values: Any, name: str, dtype: str, library: Any) -> None:
+    """Errors: FormatError."""
     is_bad = values < 0
     if dtype not in ("int8", "uint8", "int16"):  # MAX_ELEMENT would wrap
         is_bad |= values > MAX_ELEMENT
@@ -79,11 +98,6 @@ def elements(values: Any, name: str, library: Any) -> Any:
         if values.ndim == 4:  # a batch
             name += f", product {int(is_bad.flatten(1).any(1).nonzero()[0])}"
         raise _format_error(name, "an element is no whole number from 0 to 65535", "scale or round the matrix before")
-    if dtype == "int16" and library.__name__ == "torch":
-        return values.contiguous()
-    if library.__name__ == "torch":  # int16 has the bits
-        return values.to(library.int32).to(library.int16).contiguous()
-    return library.ascontiguousarray(values.astype(library.uint16))
 
 
 def parts_of_torch(tensor: Any, name: str, torch: Any, num_batches: int = 0) -> Tuple[Any, Any, Any]:
@@ -141,7 +155,7 @@ def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> 
     if data.typestr != "<u2":
         raise _format_error(f"{name}, data", f"of {data.typestr}", "pass uint16")
     shape = data.shape[num_batches:]
-    if len(shape) not in (1, 3) or (len(shape) == 3 and shape[1] != shape[2]):
+    if len(shape) not in (1, 3) or (len(shape) == 3 and not 0 < shape[1] == shape[2]):
         before = "products, " * num_batches
         raise _format_error(f"{name}, data", f"of shape {data.shape}",
                             f"pass ({before}blocks, m, m), or ({before}elements) of CSR matrices")
@@ -388,7 +402,7 @@ class Call:
     def widened(self, values: Any) -> Any:
         """The values of a result as its matrix has them."""
         if self._torch is not None:
-            wide = values.to(self._torch.int64) & 0xFFFFFFFF
+            wide = self._as_unsigned(values)
             return wide.view(-1) if values.shape[1] == 1 else wide
         return values.view(self.library.uint32).astype(self.library.float64).reshape(-1)
 
@@ -404,13 +418,16 @@ class Call:
         made.saturated_elements = num_saturated
         return made
 
+    def _as_unsigned(self, values: Any) -> Any:
+        """A tensor of int32 with the bits of uint32 as int64, in one pass: results of many products are large."""
+        return values & self._torch.full((1,), 0xFFFFFFFF, dtype=self._torch.int64, device=values.device)
+
     def _of_torch(self, held: List[Any], index_bits: int, side: int) -> Shared:
         torch = self._torch
         index = torch.int64 if index_bits == 64 else torch.int32
         empty = torch.empty(0, dtype=torch.uint8, device=f"cuda:{self.device}")
         indptr, indices = ((empty if part is None else part).view(index) for part in held[:2])
-        data = (empty if held[2] is None else held[2]).view(torch.int32).to(torch.int64)
-        data &= 0xFFFFFFFF  # where it lies: results of many products are large
+        data = self._as_unsigned((empty if held[2] is None else held[2]).view(torch.int32))
         make = torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor
         return Shared(indptr, indices, data if side == 1 else data.view(-1, side, side), make)
 

@@ -183,10 +183,7 @@ class Engine:
                       report: Optional[Dict[str, Any]] = None) -> _many.DeviceProducts:
         """Many products on a GPU; see :func:`spmm.multiply_many`."""
         call = _many.ManyCall(products, b, self._serves_workspace)
-        table, count = call.table.ctypes.data, call.num_products
-        return self._run_on_device(
-            call, lambda *rest: _library.library().spmm_multiply_many_device(rest[0], table, count, *rest[1:]),
-            call.products, (None, kernel, on_saturation), report)
+        return self._run_on_device(call, call.multiply, call.products, (None, kernel, on_saturation), report)
 
     def plan(self, a: Matrix, b: Matrix, *, kernel: Optional[str] = None) -> _plan.Plan:
         """A plan for products of two patterns on a GPU; see :func:`spmm.plan`."""

@@ -67,6 +67,15 @@ class DeviceBsrStruct(_Sized):
                 ("index_bits", c_uint32)]
 
 
+class DeviceStrides(ctypes.Structure):
+    _fields_ = [("indptr", c_uint64), ("indices", c_uint64), ("data", c_uint64)]
+
+
+class DeviceStacksStruct(_Sized):
+    _fields_ = [("struct_size", c_uint64), ("num_products", c_uint64), ("a", POINTER(DeviceBsrStruct)),
+                ("b", POINTER(DeviceBsrStruct)), ("a_strides", DeviceStrides), ("b_strides", DeviceStrides)]
+
+
 AllocateFn = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_uint64, c_uint64, c_void_p)
 ReleaseFn = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
 
@@ -105,6 +114,8 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
                                        POINTER(DeviceCallStruct), POINTER(ProductOptions), _HANDLE, _HANDLE]),
     "spmm_multiply_many_device": (c_int32, [c_void_p, c_void_p, c_uint64, POINTER(DeviceCallStruct),
                                             POINTER(ProductOptions), _HANDLE, _HANDLE]),
+    "spmm_multiply_stacks_device": (c_int32, [c_void_p, POINTER(DeviceStacksStruct), POINTER(DeviceCallStruct),
+                                              POINTER(ProductOptions), _HANDLE, _HANDLE]),
     "spmm_plan_device": (c_int32, [c_void_p, POINTER(DeviceBsrStruct), POINTER(DeviceBsrStruct), POINTER(DeviceCallStruct),
                                    POINTER(ProductOptions), _HANDLE]),
     "spmm_device_plan_destroy": (None, [c_void_p]),
@@ -113,7 +124,7 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_device_plan_count_saturated": (c_int32, [c_void_p, c_void_p, c_void_p, POINTER(c_uint64)]),
     "spmm_device_matrix_destroy": (None, [c_void_p]),
     "spmm_device_matrix_device": (c_int32, [c_void_p]),
-    "spmm_device_matrix_first_rows": (c_void_p, [c_void_p]),
+    "spmm_device_matrix_first_blocks": (c_void_p, [c_void_p]),
     "spmm_device_matrix_fetch_first_blocks": (c_int32, [c_void_p, c_void_p]),
     "spmm_device_matrix_indptrs": (c_void_p, [c_void_p]),
     "spmm_make_dlpack": (c_int32, [c_void_p, POINTER(ArrayStruct), c_int32, _HANDLE]),
@@ -211,5 +222,5 @@ class Handle:
 
 
 __all__ = ["MAX_32", "MAX_64", "AllocateFn", "ArrayStruct", "BsrStruct", "DeviceBsrStruct", "DeviceCallStruct",
-           "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "ReleaseFn", "c_text", "check", "last_error", "library",
-           "whole_number"]
+           "DeviceStacksStruct", "DeviceStrides", "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "ReleaseFn", "c_text",
+           "check", "last_error", "library", "whole_number"]

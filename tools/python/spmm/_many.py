@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Sequence
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -20,15 +21,23 @@ class DeviceProducts(Sequence):
 
     indptr: that of each product, one behind another; indices and data: of all. Product x has indptr[first_row[x] + x :
     first_row[x + 1] + x + 1] and, of indices and data, [first_block[x] : first_block[x + 1]]. first_row and first_block:
-    arrays of NumPy, [products + 1]. shapes: of each, [products, 2]. saturated_elements: how many of all products are 2**32 - 1.
+    arrays of NumPy, [products + 1], made and copied to the host when they are asked for. shapes: of each, [products, 2].
+    saturated_elements: how many of all products are 2**32 - 1.
     """
 
-    def __init__(self, shared: _device.Shared, shapes: np.ndarray, first_row: np.ndarray, first_block: np.ndarray,
+    def __init__(self, shared: _device.Shared, shapes: np.ndarray, side: int, fetch_first_block: Callable[[], np.ndarray],
                  saturated_elements: int) -> None:
         self.indptr, self.indices, self.data = shared.indptr, shared.indices, shared.data
-        self.shapes, self.first_row, self.first_block = shapes, first_row, first_block
-        self.saturated_elements = saturated_elements
-        self._matrix = shared.matrix
+        self.shapes, self.saturated_elements = shapes, saturated_elements
+        self._matrix, self._side, self._fetch_first_block = shared.matrix, side, fetch_first_block
+
+    @functools.cached_property
+    def first_row(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.shapes[:, 0] // self._side)])
+
+    @functools.cached_property
+    def first_block(self) -> np.ndarray:
+        return self._fetch_first_block()
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -65,32 +74,50 @@ class _Batch(NamedTuple):
     first_block: np.ndarray  # [products + 1]
     keep: Any
 
+    @property
+    def count(self) -> int:
+        return len(self.shapes)
+
     def fill(self, table: np.ndarray) -> None:
         """Shapes: table [products] of _MATRIX."""
         item, lengths = self.index_bits // 8, self.shapes[:, 0] // self.side + 1  # of each indptr
-        first = np.array((_MATRIX.itemsize, *self.shapes[:1].sum(axis=0), 0, 0, 0, 0, self.side, self.index_bits), _MATRIX)
-        as_bytes = f"V{_MATRIX.itemsize}"  # copied at once, not field by field
-        table.view(as_bytes)[...] = first.view(as_bytes)
-        if self.shapes.strides[0]:  # else all are of one shape
-            table["rows"], table["cols"] = self.shapes[:, 0], self.shapes[:, 1]
+        table["struct_size"], table["block_side"], table["index_bits"] = _MATRIX.itemsize, self.side, self.index_bits
+        table["rows"], table["cols"] = self.shapes[:, 0], self.shapes[:, 1]
         table["indptr"] = self.indptr + item * (np.cumsum(lengths) - lengths)
         table["indices"] = self.indices + item * self.first_block[:-1]
         table["data"] = self.data + 2 * self.side**2 * self.first_block[:-1]
         table["num_blocks"] = np.diff(self.first_block)
 
 
-def _alike(count: int, shape: Tuple[int, int], num_blocks: int) -> Tuple[np.ndarray, np.ndarray]:
-    """shapes and first_block of matrices of one shape and number of blocks."""
-    return np.broadcast_to(np.array(shape, dtype=np.int64), (count, 2)), num_blocks * np.arange(count + 1)
+class _Stack(NamedTuple):
+    """The same of one shape and number of blocks each, one behind another."""
+
+    first: _device.Arrays
+    count: int
+
+    @property
+    def shapes(self) -> np.ndarray:
+        return np.broadcast_to(np.array(self.first.shape, dtype=np.int64), (self.count, 2))
+
+    @property
+    def strides(self) -> _library.DeviceStrides:
+        blocks, side = self.first.num_blocks, self.first.side
+        return _library.DeviceStrides(indptr=self.first.shape[0] // side + 1, indices=blocks, data=blocks * side**2)
+
+    def as_batch(self) -> _Batch:
+        """For products with matrices that differ."""
+        one = self.first
+        return _Batch(one.indptr, one.indices, one.data, one.index_bits, one.side, self.shapes,
+                      one.num_blocks * np.arange(self.count + 1), one.keep)
 
 
-def _of_tensor(tensor: Any, name: str, torch: Any) -> _Batch:
+def _of_tensor(tensor: Any, name: str, torch: Any) -> _Stack:
     """Errors: FormatError."""
     indptr, indices, values = _device.parts_of_torch(tensor, name, torch, num_batches=1)
     values = _device.elements(values, name, torch)
     count, num_blocks, side = values.shape[:3]
-    return _Batch(indptr.data_ptr(), indices.data_ptr(), values.data_ptr(), 8 * indptr.element_size(), side,
-                  *_alike(count, tuple(tensor.shape[1:]), num_blocks), (indptr, indices, values))
+    return _Stack(_device.Arrays(indptr.data_ptr(), indices.data_ptr(), values.data_ptr(), 8 * indptr.element_size(), num_blocks,
+                                 side, tuple(tensor.shape[1:]), (indptr, indices, values)), count)
 
 
 def _on_host(numbers: Any, name: str) -> np.ndarray:
@@ -104,30 +131,35 @@ def _on_host(numbers: Any, name: str) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _of_tuple(batch: Tuple[Any, ...], name: str) -> _Batch:
+def _of_tuple(batch: Tuple[Any, ...], name: str) -> Union[_Batch, _Stack]:
     """Errors: FormatError."""
-    is_stacked = len(batch) < 5
-    parts = _device.parts_of_tuple(batch, name, num_batches=int(is_stacked))
-    if is_stacked:
-        count, num_blocks = parts.indices.shape
-        if parts.indptr.shape[0] != count:
-            raise _device.lengths_error(name)
-        shapes, first_block = _alike(count, _device.shape_of(batch, parts, name), num_blocks)
-    else:
-        shapes, first_block = _on_host(batch[3], f"{name}, shapes"), _on_host(batch[4], f"{name}, first_block")
-        blocks = parts.indices.shape[0]
-        if (first_block.ndim != 1 or first_block[:1].tolist() != [0] or first_block[-1] != blocks
-                or (np.diff(first_block) < 0).any()):
-            raise _errors.make(_errors.FormatError, f"{name}, first_block", "does not ascend from 0 to the number of blocks",
-                               "pass [products + 1], the blocks before each matrix")
-        count = len(first_block) - 1
-        if shapes.shape not in ((2,), (count, 2)) or (shapes < 0).any():
-            raise _errors.make(_errors.FormatError, f"{name}, shapes", f"of shape {shapes.shape}, or negative",
-                               f"pass [{count}, 2], or (rows, cols) of all")
-        shapes = np.broadcast_to(shapes, (count, 2))
-        if int((shapes[:, 0] // parts.side + 1).sum()) != parts.indptr.shape[0]:
-            raise _errors.make(_errors.FormatError, f"{name}, indptr", f"has {parts.indptr.shape[0]} entries",
-                               "pass that of each matrix, [sum of rows / m + products]")
+    if len(batch) == 5:
+        return _of_any(batch, name)
+    parts = _device.parts_of_tuple(batch, name, num_batches=1)
+    count, num_blocks = parts.indices.shape
+    if parts.indptr.shape[0] != count:
+        raise _device.lengths_error(name)
+    return _Stack(_device.Arrays(*(part.address for part in parts[:3]), parts.bits, num_blocks, parts.side,
+                                 _device.shape_of(batch, parts, name), parts[:3]), count)
+
+
+def _of_any(batch: Tuple[Any, ...], name: str) -> _Batch:
+    """Of (indptr, indices, data, shapes, first_block). Errors: FormatError."""
+    parts = _device.parts_of_tuple(batch, name)
+    shapes, first_block = _on_host(batch[3], f"{name}, shapes"), _on_host(batch[4], f"{name}, first_block")
+    blocks = parts.indices.shape[0]
+    if (first_block.ndim != 1 or first_block[:1].tolist() != [0] or first_block[-1] != blocks
+            or (np.diff(first_block) < 0).any()):
+        raise _errors.make(_errors.FormatError, f"{name}, first_block", "does not ascend from 0 to the number of blocks",
+                           "pass [products + 1], the blocks before each matrix")
+    count = len(first_block) - 1
+    if shapes.shape not in ((2,), (count, 2)) or (shapes < 0).any():
+        raise _errors.make(_errors.FormatError, f"{name}, shapes", f"of shape {shapes.shape}, or negative",
+                           f"pass [{count}, 2], or (rows, cols) of all")
+    shapes = np.broadcast_to(shapes, (count, 2))
+    if int((shapes[:, 0] // parts.side + 1).sum()) != parts.indptr.shape[0]:
+        raise _errors.make(_errors.FormatError, f"{name}, indptr", f"has {parts.indptr.shape[0]} entries",
+                           "pass that of each matrix, [sum of rows / m + products]")
     return _Batch(*(part.address for part in parts[:3]), parts.bits, parts.side, shapes, first_block, parts[:3])
 
 
@@ -140,6 +172,7 @@ class ManyCall(_device.Call):
             raise _errors.make(_errors.UsageError, "products", "are none on a GPU",
                                "give at least one pair, and use Engine.multiply for matrices of the host")
         super().__init__(pairs[0][0], serves_workspace)
+        self._stacks: Optional[_library.DeviceStacksStruct] = None  # else there is a table
         if b is None:
             self._take_pairs(pairs)
         else:
@@ -153,6 +186,7 @@ class ManyCall(_device.Call):
         self.table = np.array([(_MATRIX.itemsize, *one.shape, one.indptr, one.indices, one.data, one.num_blocks, one.side,
                                 one.index_bits) for one in arrays], dtype=_MATRIX)
         self._shapes = np.array([(a.shape[0], b.shape[1]) for a, b in zip(arrays[::2], arrays[1::2])])
+        self._num_rows = int((self._shapes[:, 0] // arrays[0].side).sum())
         self._side, self._index_bits = arrays[0].side, arrays[0].index_bits
 
     def _take_batches(self, *given: Any) -> None:
@@ -162,25 +196,55 @@ class ManyCall(_device.Call):
             raise _errors.make(_errors.FormatError, "matrix A", "is one matrix", "give pairs, or tuples of arrays")
         left, right = (_of_tuple(batch, name) if self._torch is None else _of_tensor(batch, name, self._torch)
                        for batch, name in zip(given, names))
-        count = len(left.shapes)
-        if len(right.shapes) != count:
-            raise _errors.make(_errors.ShapeError, "matrix A and matrix B", f"are {count} and {len(right.shapes)} products",
+        if left.count != right.count:
+            raise _errors.make(_errors.ShapeError, "matrix A and matrix B", f"are {left.count} and {right.count} products",
                                "pass as many left as right ones")
+        if isinstance(left, _Stack) and isinstance(right, _Stack):
+            self._take_stacks(left, right)
+            return
+        left, right = (side.as_batch() if isinstance(side, _Stack) else side for side in (left, right))
         self._keep = [left.keep, right.keep]
-        self.table = np.empty((count, 2), dtype=_MATRIX)
+        self.table = np.empty((left.count, 2), dtype=_MATRIX)
         left.fill(self.table[:, 0])
         right.fill(self.table[:, 1])
         self._shapes = np.column_stack([left.shapes[:, 0], right.shapes[:, 1]])
+        self._num_rows = int((self._shapes[:, 0] // left.side).sum())
         self._side, self._index_bits = left.side, left.index_bits
+
+    def _take_stacks(self, left: _Stack, right: _Stack) -> None:
+        a, b = left.first, right.first
+        self._keep = [a.keep, b.keep]
+        self._stacks = _library.DeviceStacksStruct(num_products=left.count, a=ctypes.pointer(a.struct), b=ctypes.pointer(b.struct),
+                                                   a_strides=left.strides, b_strides=right.strides)
+        self._shapes = np.broadcast_to(np.array((a.shape[0], b.shape[1]), dtype=np.int64), (left.count, 2))
+        self._num_rows = left.count * (a.shape[0] // a.side)
+        self._side, self._index_bits = a.side, a.index_bits
+
+    def multiply(self, engine: Any, *rest: Any) -> int:
+        """Calls the library. Returns its status."""
+        library = _library.library()
+        if self._stacks is not None:
+            return int(library.spmm_multiply_stacks_device(engine, self._stacks, *rest))
+        return int(library.spmm_multiply_many_device(engine, self.table.ctypes.data, self.num_products, *rest))
+
+    def _first_blocks(self, handle: _library.Handle) -> Callable[[], np.ndarray]:
+        """What copies the blocks before each product to the host. It does not hold the operands."""
+        library, count = _library.library(), self.num_products + 1
+        if self._memory is None:
+            def fetch() -> np.ndarray:
+                fetched = np.empty(count, dtype=np.int64)  # the library's are unsigned
+                _library.check(library.spmm_device_matrix_fetch_first_blocks(handle.pointer, fetched.ctypes.data))
+                return fetched
+            return fetch
+        held = self._memory.take(library.spmm_device_matrix_first_blocks(handle.pointer) or 0)
+        if held is None:
+            return lambda: np.zeros(count, dtype=np.int64)
+        is_torch, index = self._torch is not None, f"i{self._index_bits // 8}"
+        return lambda: (held.cpu().numpy() if is_torch else held.get()).view(index).astype(np.int64)
 
     def products(self, handle: _library.Handle) -> DeviceProducts:
         library, pointer = _library.library(), handle.pointer
-        count = self.num_products + 1
-        rows = (ctypes.c_uint64 * count).from_address(library.spmm_device_matrix_first_rows(pointer))
-        first_row = np.frombuffer(rows, dtype=np.uint64).astype(np.int64)
-        first_block = np.empty(count, dtype=np.uint64)
-        _library.check(library.spmm_device_matrix_fetch_first_blocks(pointer, first_block.ctypes.data))
+        first_blocks = self._first_blocks(handle)
         address = library.spmm_device_matrix_indptrs(pointer) or 0
-        shared = self.shared(handle, (address, int(first_row[-1]) + self.num_products), self._index_bits, self._side)
-        return DeviceProducts(shared, self._shapes, first_row, first_block.astype(np.int64),
-                              library.spmm_device_matrix_num_saturated(pointer))
+        shared = self.shared(handle, (address, self._num_rows + self.num_products), self._index_bits, self._side)
+        return DeviceProducts(shared, self._shapes, self._side, first_blocks, library.spmm_device_matrix_num_saturated(pointer))
