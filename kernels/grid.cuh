@@ -37,6 +37,12 @@ __device__ inline std::uint32_t this_warp() {
   return blockIdx.x * kItemWarps + threadIdx.x / 32;
 }
 
+/// Threads for a row of a kernel that takes whole rows: a warp, or a quarter of one if rows are short.
+inline constexpr std::uint32_t kFewLanes = 8;
+inline std::uint32_t lanes_per_row(std::uint64_t num_blocks, std::uint64_t num_rows) {
+  return num_blocks < 2 * kFewLanes * num_rows ? kFewLanes : 32;
+}
+
 /// First position in sorted [low, high) whose value is not below `wanted`.
 template <class T>
 __device__ std::uint64_t lower_bound(const T* sorted, std::uint64_t low, std::uint64_t high, T wanted) {

@@ -13,26 +13,29 @@
 namespace spmm::kernels {
 namespace {
 
-// Grid: one warp per block row.
-// Work: a warp checks the ends of its row, then makes a key of each block column that is in range, and compares it with
-//       the one before.
+// Grid: kLanes threads per block row.
+// Work: they check the ends of their row, then make a key of each block column that is in range, and compare it with
+// the
+//       one before.
 // Memory: contiguous within a row. Indices of a row whose ends are wrong are not read.
-template <class Index>
+template <class Index, std::uint32_t kLanes>
 __global__ void __launch_bounds__(kItemThreads)
     read_arrays(ArraysView arrays, std::uint64_t* keys, ArrayFindings* findings) {
   const auto* const indptr = static_cast<const Index*>(arrays.indptr);
   const auto* const indices = static_cast<const Index*>(arrays.indices);
-  for (std::uint64_t row = this_warp(); row < arrays.num_rows; row += std::uint64_t{gridDim.x} * kItemWarps) {
+  const std::uint32_t lane = threadIdx.x % kLanes;
+  for_each_item(arrays.num_rows * kLanes, [&](std::uint64_t item) {
+    const std::uint64_t row = item / kLanes;
     const std::int64_t begin = indptr[row];
     const std::int64_t end = indptr[row + 1];
     const auto count = static_cast<std::int64_t>(arrays.num_blocks);
     const bool is_sound = begin >= 0 && begin <= end && end <= count && (row != 0 || begin == 0) &&
                           (row + 1 != arrays.num_rows || end == count);
     if (!is_sound) {
-      if (threadIdx.x % 32 == 0) atomicMin(&findings->bad_row, static_cast<unsigned long long>(row));  // across CTAs
-      continue;
+      if (lane == 0) atomicMin(&findings->bad_row, static_cast<unsigned long long>(row));  // across CTAs
+      return;
     }
-    for (std::int64_t p = begin + threadIdx.x % 32; p < end; p += 32) {
+    for (std::int64_t p = begin + lane; p < end; p += kLanes) {
       const std::int64_t column = indices[p];
       if (column < 0 || column >= static_cast<std::int64_t>(arrays.num_columns)) {
         atomicMin(&findings->bad_index, static_cast<unsigned long long>(p));  // across CTAs
@@ -41,7 +44,7 @@ __global__ void __launch_bounds__(kItemThreads)
         if (p > begin && indices[p - 1] >= column) findings->is_unsorted = 1;  // all that write store 1: no atomic
       }
     }
-  }
+  });
 }
 
 /// Raises *most to the largest value of a warp. Threads: whole warps.
@@ -297,11 +300,15 @@ __global__ void __launch_bounds__(kItemThreads)
 }  // namespace
 
 void launch_read_arrays(const ArraysView& arrays, std::uint64_t* keys, ArrayFindings* findings, cudaStream_t stream) {
-  const unsigned grid = warp_grid(arrays.num_rows);
+  const std::uint32_t lanes = lanes_per_row(arrays.num_blocks, arrays.num_rows);
+  const auto launch = [&]<class Index>(Index) {
+    const auto kernel = lanes == 32 ? read_arrays<Index, 32> : read_arrays<Index, kFewLanes>;
+    kernel<<<item_grid(arrays.num_rows * lanes), kItemThreads, 0, stream>>>(arrays, keys, findings);
+  };
   if (arrays.index_bytes == 8) {
-    read_arrays<std::int64_t><<<grid, kItemThreads, 0, stream>>>(arrays, keys, findings);
+    launch(std::int64_t{});
   } else {
-    read_arrays<std::int32_t><<<grid, kItemThreads, 0, stream>>>(arrays, keys, findings);
+    launch(std::int32_t{});
   }
   check_launch("read_arrays");
 }

@@ -44,27 +44,31 @@ __global__ void row_pair_offsets(CompressedView a, const std::uint64_t* pair_off
   raise_most(most_blocks, &totals->max_row_blocks);
 }
 
-// Grid: one warp per row of A, of which there may be fewer.
-// Work: lane -> block of A, whose row of B is looked up by two borders; the warp adds up their pairs.
+// Grid: kLanes threads per row of A, of which there may be fewer.
+// Work: lane -> block of A, whose row of B is looked up by two borders; the lanes of a row add up their pairs.
 // Memory: contiguous columns and row indices, scattered borders, which stay in L1.
+template <std::uint32_t kLanes>
 __global__ void __launch_bounds__(kItemThreads) match_rows(RowMatch match) {
   if (!is_sound(match)) return;
   const CompressedView& a = match.a;
   const std::uint32_t num_rows = match.a_found->num_rows;
-  const std::uint32_t lane = threadIdx.x % 32;
+  constexpr std::uint32_t kRows = 32 / kLanes;  // of a warp
+  const std::uint32_t lane = threadIdx.x % kLanes;
   const std::uint64_t first = match.b_borders[0];
-  for (std::uint32_t row = this_warp(); row < num_rows; row += gridDim.x * kItemWarps) {
-    const std::uint32_t end = a.offsets[row + 1];
+  for (std::uint32_t of_warp = this_warp() * kRows; of_warp < num_rows; of_warp += gridDim.x * kItemWarps * kRows) {
+    const std::uint32_t row = of_warp + threadIdx.x % 32 / kLanes;
+    const std::uint32_t end = row < num_rows ? a.offsets[row + 1] : 0;
     std::uint64_t pairs = 0;
 #pragma unroll 4
-    for (std::uint32_t p = a.offsets[row] + lane; p < end; p += 32) {
+    for (std::uint32_t p = row < num_rows ? a.offsets[row] + lane : 0; p < end; p += kLanes) {
       const std::uint64_t* const border = match.b_borders + a.columns[p];
       const auto blocks = static_cast<std::uint32_t>(border[1] - border[0]);
       match.b_row_index[p] = blocks == 0 ? kNoRow : static_cast<std::uint32_t>((border[0] - first) >> 32);
       pairs += blocks;
     }
-    pairs = warp_total(pairs);
-    if (lane == 0) match.row_pairs[row] = pairs;
+#pragma unroll
+    for (std::uint32_t step = kLanes / 2; step > 0; step /= 2) pairs += __shfl_xor_sync(~0u, pairs, step);
+    if (lane == 0 && row < num_rows) match.row_pairs[row] = pairs;
   }
 }
 
@@ -120,7 +124,9 @@ std::size_t match_workspace_bytes(std::uint32_t most_rows, std::uint32_t max_run
 
 void launch_match_rows(const RowMatch& match, cudaStream_t stream) {
   const std::uint32_t most_rows = match.a.num_rows;
-  match_rows<<<warp_grid(most_rows), kItemThreads, 0, stream>>>(match);
+  const std::uint32_t lanes = lanes_per_row(match.num_a_blocks, most_rows);
+  const auto kernel = lanes == 32 ? match_rows<32> : match_rows<kFewLanes>;
+  kernel<<<item_grid(std::uint64_t{most_rows} * lanes), kItemThreads, 0, stream>>>(match);
   check_launch("match_rows");
   if (most_rows <= match.max_runs) {
     launch_total_row_pairs(match, stream);

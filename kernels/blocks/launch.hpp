@@ -124,6 +124,7 @@ void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets
 struct RowMatch {
   CompressedView a;  // num_rows: at most
   CompressedView b;
+  std::uint64_t num_a_blocks = 0;
   const SortFindings* a_found = nullptr;     // [1]; if either matrix is not sorted, nothing is done
   const SortFindings* b_found = nullptr;     // [1]
   const std::uint64_t* b_borders = nullptr;  // [nb + 1], of B's rows, as launch_sort_rows writes them

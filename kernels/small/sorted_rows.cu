@@ -15,7 +15,7 @@ namespace spmm::kernels {
 namespace {
 
 constexpr std::uint32_t kWarps = 4;          // of a CTA
-constexpr std::uint32_t kStagedPairs = 256;  // of the rows that a warp takes at once, at least
+constexpr std::uint32_t kStagedPairs = 512;  // of the rows that a warp takes at once, at least
 constexpr std::uint32_t kMaxRowsAtOnce = 8;
 constexpr std::uint32_t kNoPair = 0xFFFF'FFFF;  // sorts behind all pairs
 

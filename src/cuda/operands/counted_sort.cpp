@@ -114,6 +114,7 @@ void CountedSort::count() {
     };
     kernels::launch_match_rows({.a = rows_of(sides_[0]),
                                 .b = rows_of(sides_[1]),
+                                .num_a_blocks = sides_[0].num_blocks,
                                 .a_found = &found_there->sorts[0],
                                 .b_found = &found_there->sorts[1],
                                 .b_borders = borders_.data() + nb_,
