@@ -133,11 +133,23 @@ constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, Sma
 /// column and the number of the pair in its row.
 inline constexpr std::uint32_t kSortedRowPairs = 2048;
 
+/// Whether keys number so many pairs of rows that are sorted together.
+constexpr bool has_sort_keys(std::uint64_t num_rows, std::uint64_t max_row_pairs, std::uint64_t num_columns) {
+  std::uint64_t padded = 32;
+  while (padded < num_rows * max_row_pairs) padded *= 2;
+  return padded <= kSortedRowPairs && num_rows * num_columns * padded < std::uint64_t{1} << 32;
+}
+
 /// Whether all rows of a product are sorted.
 constexpr bool sorts_rows(std::uint32_t m, std::uint64_t max_row_pairs, std::uint64_t num_columns) {
-  std::uint64_t padded = 32;
-  while (padded < max_row_pairs) padded *= 2;
-  return m == 1 && padded <= kSortedRowPairs && num_columns * padded < std::uint64_t{1} << 32;
+  return m == 1 && has_sort_keys(1, max_row_pairs, num_columns);
+}
+
+/// Rows that a warp sorts together if none has more pairs: 8 and 1,024 pairs at most. Values: sorts_rows().
+constexpr std::uint32_t sorted_rows_at_once(std::uint64_t max_row_pairs, std::uint64_t num_columns) {
+  std::uint32_t rows = 8;
+  while (rows > 1 && (rows * max_row_pairs > 1024 || !has_sort_keys(rows, max_row_pairs, num_columns))) rows /= 2;
+  return rows;
 }
 
 /// Units of small-blocks in a panel, at most; rows_per_unit: of hashed rows. Values: num_pairs > 0.

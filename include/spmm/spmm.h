@@ -298,7 +298,7 @@ SPMM_API void spmm_device_plan_destroy(spmm_device_plan* plan); /**< NULL: nothi
 /** The pattern of C, without data; it belongs to the plan. */
 SPMM_API const spmm_device_matrix* spmm_device_plan_pattern(const spmm_device_plan* plan);
 /** C = A * B in the order of a cudaStream_t, which may be captured in a graph; waits for nothing, allocates nothing and
- * checks nothing. Shapes: a, b [blocks of the operands, side, side], c [blocks of the pattern, side, side], 8-byte
+ * checks only that arrays are aligned. Shapes: a, b [blocks of the operands, side, side], c [blocks of the pattern, side, side], 16-byte
  * aligned, device. A replay of a graph must not overlap other work of the plan. */
 SPMM_API spmm_status spmm_device_plan_multiply(spmm_device_plan* plan, const uint16_t* a, const uint16_t* b,
                                                uint32_t* c, void* stream);

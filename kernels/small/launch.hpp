@@ -77,9 +77,6 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
 
 // ---- sorted_rows.cu
 
-/// Rows that a warp takes at once if none has more pairs.
-std::uint32_t sorted_rows_at_once(std::uint64_t max_row_pairs);
-
 /// What no row has more of.
 struct RowLengths {
   std::uint64_t pairs = 0;
@@ -87,7 +84,7 @@ struct RowLengths {
 };
 
 /// The same product if sorts_rows(): warps sort the pairs of each row.
-/// Shapes: out.look_back [2 + rows / sorted_rows_at_once]; records packed or in arrays. Values: all columns.
+/// Shapes: out.look_back [2 + rows / sorted_rows_at_once()]; records packed or in arrays. Values: all columns.
 void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView& c_blocks, RowLengths longest,
                             const RecordOutput& out, cudaStream_t stream);
 

@@ -14,15 +14,13 @@
 namespace spmm::kernels {
 namespace {
 
-constexpr std::uint32_t kWarps = 4;          // of a CTA
-constexpr std::uint32_t kStagedPairs = 512;  // of the rows that a warp takes at once, at least
-constexpr std::uint32_t kMaxRowsAtOnce = 8;
+constexpr std::uint32_t kWarps = 4;             // of a CTA
 constexpr std::uint32_t kNoPair = 0xFFFF'FFFF;  // sorts behind all pairs
 
 /// Elements of B's row that an element of A is multiplied with.
 struct alignas(8) SortedSegment {
-  std::uint32_t shift;  // element of B = shift + pair, modulo 2^32
-  std::uint32_t a;      // A's element
+  std::uint32_t shift;      // element of B = shift + pair, modulo 2^32
+  std::uint32_t row_and_a;  // which of the rows that are sorted together << 16 | A's element
 };
 
 /// What a launch works with.
@@ -31,7 +29,8 @@ struct SortedLaunch {
   std::uint32_t row_begin;
   std::uint32_t num_rows;
   std::uint32_t rows_at_once;
-  std::uint32_t max_segments;  // of a row: blocks of A
+  std::uint32_t num_columns;   // of B; a key counts on from one row to the next
+  std::uint32_t max_segments;  // of the rows that are sorted together: blocks of A
   std::uint32_t warp_words;    // of shared memory
   RecordOutput out;
 };
@@ -41,64 +40,64 @@ constexpr SPMM_HOST_DEVICE std::uint32_t padded(std::uint32_t x) {
   return x + x / 32;
 }
 
-/// Shared memory of a warp for rows of up to max_pairs.
-/// Layout: values [max_pairs], starts [max_pairs / 32], segments, then staged columns and sums, padded; those of a
-/// single row lie where all of these were.
+/// Shared memory of a warp for up to max_pairs at once.
+/// Layout: values [max_pairs], starts [max_pairs / 32], segments; later staged columns and sums, padded, in their
+/// place.
 struct WarpMemory {
   std::uint32_t* values;
   SortedSegment* segments;
   std::uint32_t* starts;
-  std::uint32_t* columns;
+  std::uint32_t* columns;  // those of all rows counted on
   std::uint32_t* sums;
 
-  __device__ WarpMemory(std::uint32_t* memory, std::uint32_t max_pairs, std::uint32_t max_segments,
-                        std::uint32_t rows_at_once)
+  __device__ WarpMemory(std::uint32_t* memory, std::uint32_t max_pairs)
       : values(memory),
         segments(reinterpret_cast<SortedSegment*>(memory + segments_at(max_pairs))),
         starts(memory + max_pairs),
-        columns(memory + (rows_at_once == 1 ? 0 : segments_at(max_pairs) + 2 * max_segments)),
-        sums(columns + padded(max_pairs * rows_at_once)) {}
+        columns(memory),
+        sums(memory + padded(max_pairs)) {}
 
   /// Even: segments have 64 bits.
   static constexpr SPMM_HOST_DEVICE std::uint32_t segments_at(std::uint32_t max_pairs) {
     return (padded(max_pairs) + 1) / 2 * 2;
   }
   /// 32-bit words of all, a multiple of four.
-  static constexpr std::uint32_t num_words(std::uint32_t max_pairs, std::uint32_t max_segments,
-                                           std::uint32_t rows_at_once) {
-    const std::uint32_t listed = segments_at(max_pairs) + 2 * max_segments;
-    const std::uint32_t staged = 2 * padded(max_pairs * rows_at_once);
-    return ((rows_at_once == 1 ? std::max(listed, staged) : listed + staged) + 3) / 4 * 4;
+  static constexpr std::uint32_t num_words(std::uint32_t max_pairs, std::uint32_t max_segments) {
+    return (std::max(segments_at(max_pairs) + 2 * max_segments, 2 * padded(max_pairs)) + 3) / 4 * 4;
   }
 };
 
-/// Lists the segments of a row and a bit for each pair that opens one.
+/// Lists the segments of rows [first, first + num_rows), and a bit for each pair that opens one.
 /// Threads: one whole warp; complete after __syncwarp.
 template <std::uint32_t MaxPerLane>
-__device__ inline void list_segments(const SmallBlocksProduct& product, std::uint32_t row, const WarpMemory& memory) {
+__device__ inline void list_segments(const SmallBlocksProduct& product, std::uint32_t first, std::uint32_t num_rows,
+                                     const WarpMemory& memory) {
   const std::uint32_t lane = threadIdx.x % 32;
   for (std::uint32_t x = lane; x < MaxPerLane; x += 32) memory.starts[x] = 0;
-  __syncwarp();  // bits are clear, and what lay in the place of segments has been read
-  const std::uint32_t end = product.a.index.offsets[row + 1];
+  __syncwarp();  // bits are clear
+  const std::uint32_t row_begin = product.a.index.offsets[first + min(lane, num_rows)];
+  const std::uint32_t end = __shfl_sync(~0u, row_begin, num_rows);
   std::uint32_t pairs = 0;
   std::uint32_t segments = 0;
-  for (std::uint32_t first = product.a.index.offsets[row]; first < end; first += 32) {
+  for (std::uint32_t block = __shfl_sync(~0u, row_begin, 0); block < end; block += 32) {
     std::uint32_t begin = 0;
     std::uint32_t count = 0;
     std::uint32_t a = 0;
-    if (first + lane < end) {
-      const std::uint32_t b_row = product.b_row_index[first + lane];
-      a = product.a.values[first + lane];
+    if (block + lane < end) {
+      const std::uint32_t b_row = product.b_row_index[block + lane];
+      a = product.a.values[block + lane];
       if (b_row != kNoRow) {
         begin = product.b.index.offsets[b_row];
         count = product.b.index.offsets[b_row + 1] - begin;
       }
     }
+    std::uint32_t row = 0;
+    for (std::uint32_t t = 1; t < num_rows; ++t) row += block + lane >= __shfl_sync(~0u, row_begin, t) ? 1 : 0;
     const std::uint32_t through = inclusive_warp_sum(count);
     const std::uint32_t some = __ballot_sync(~0u, count != 0);
     if (count != 0) {
       const std::uint32_t at = pairs + through - count;
-      memory.segments[segments + __popc(some & ((1u << lane) - 1))] = {.shift = begin - at, .a = a};
+      memory.segments[segments + __popc(some & ((1u << lane) - 1))] = {.shift = begin - at, .row_and_a = row << 16 | a};
       atomicOr(&memory.starts[at / 32], 1u << at % 32);  // lanes share words
     }
     pairs += __shfl_sync(~0u, through, 31);
@@ -177,12 +176,12 @@ __device__ inline std::uint32_t sum_from_left(bool has_pairs, std::uint32_t firs
   return continues ? left : 0;
 }
 
-/// Multiplies a row and stages its records; returns their number.
+/// Multiplies listed pairs and stages the records of their rows; returns how many there are.
 /// Values: num_pairs <= 32 * PerLane.
 /// Threads: one whole warp.
 template <std::uint32_t PerLane>
-__device__ inline std::uint32_t multiply_row(const SmallBlocksProduct& product, std::uint32_t num_pairs,
-                                             const WarpMemory& memory, std::uint32_t staged) {
+__device__ inline std::uint32_t multiply_pairs(const SmallBlocksProduct& product, std::uint32_t num_columns,
+                                               std::uint32_t num_pairs, const WarpMemory& memory) {
   constexpr auto kIdBits = static_cast<std::uint32_t>(std::bit_width(32 * PerLane - 1));
   using Ends = std::conditional_t<PerLane == 64, std::uint64_t, std::uint32_t>;
   constexpr std::uint32_t kAtOnce = PerLane < 8 ? PerLane : 8;
@@ -201,8 +200,8 @@ __device__ inline std::uint32_t multiply_row(const SmallBlocksProduct& product, 
       a[u] = b[u] = columns[u] = 0;
       if (pair < num_pairs) {
         const SortedSegment own = memory.segments[segment + __popc(word & ((2u << lane) - 1)) - 1];
-        a[u] = own.a;
-        columns[u] = __ldg(product.b.index.columns + (own.shift + pair));
+        a[u] = own.row_and_a & 0xFFFF;
+        columns[u] = (own.row_and_a >> 16) * num_columns + __ldg(product.b.index.columns + (own.shift + pair));
         b[u] = __ldg(product.b.values + (own.shift + pair));
       }
       segment += __popc(word);
@@ -238,7 +237,7 @@ __device__ inline std::uint32_t multiply_row(const SmallBlocksProduct& product, 
   }
   const auto count = static_cast<std::uint32_t>(__popcll(ends));
   const std::uint32_t through = inclusive_warp_sum(count);
-  std::uint32_t at = staged + through - count;
+  std::uint32_t at = through - count;
   __syncwarp();  // values have been read
 #pragma unroll
   for (std::uint32_t e = 0; e < PerLane; ++e) {
@@ -250,39 +249,39 @@ __device__ inline std::uint32_t multiply_row(const SmallBlocksProduct& product, 
   return __shfl_sync(~0u, through, 31);
 }
 
-/// The same with as few registers as the row has pairs for.
+/// The same with as few registers as there are pairs for.
 template <std::uint32_t MaxPerLane>
-__device__ inline std::uint32_t multiply_any_row(const SmallBlocksProduct& product, std::uint32_t num_pairs,
-                                                 const WarpMemory& memory, std::uint32_t staged) {
+__device__ inline std::uint32_t multiply_any(const SmallBlocksProduct& product, std::uint32_t num_columns,
+                                             std::uint32_t num_pairs, const WarpMemory& memory) {
   if constexpr (MaxPerLane > 1) {
-    if (num_pairs <= 16 * MaxPerLane) return multiply_any_row<MaxPerLane / 2>(product, num_pairs, memory, staged);
+    if (num_pairs <= 16 * MaxPerLane) return multiply_any<MaxPerLane / 2>(product, num_columns, num_pairs, memory);
   }
-  return multiply_row<MaxPerLane>(product, num_pairs, memory, staged);
+  return multiply_pairs<MaxPerLane>(product, num_columns, num_pairs, memory);
 }
 
-/// Writes staged records of a row. Threads: one whole warp.
-__device__ inline void write_staged(const WarpMemory& memory, std::uint32_t staged, std::uint32_t count,
-                                    std::uint32_t block_row, const RecordPlaces& to, std::uint64_t first) {
-  const std::uint32_t lane = threadIdx.x % 32;
-  if (to.are_packed()) {
-    std::uint32_t* const words = to.heads + 3 * first;
+/// Writes the staged records of rows from `row` on, the first of which has number `first`. Threads: one whole warp.
+__device__ inline void write_staged(const SortedLaunch& launch, const WarpMemory& memory, std::uint32_t row,
+                                    std::uint32_t count, std::uint64_t first) {
+  const RecordPlaces& to = launch.out.to;
 #pragma unroll 2
-    for (std::uint32_t x = lane; x < 3 * count; x += 32) {
-      const std::uint32_t record = staged + x / 3;
-      words[x] = x % 3 == 0 ? block_row : x % 3 == 1 ? memory.columns[padded(record)] : memory.sums[padded(record)];
+  for (std::uint32_t x = threadIdx.x % 32; x < count; x += 32) {
+    const std::uint32_t column = memory.columns[padded(x)];
+    const std::uint32_t in_rows = launch.rows_at_once == 1 ? 0 : column / launch.num_columns;
+    const uint2 head{launch.out.rows[row + in_rows], column - in_rows * launch.num_columns};
+    std::uint32_t* const head_at = to.heads + (first + x) * to.head_stride;
+    if (to.are_packed()) {  // at no multiple of eight bytes
+      head_at[0] = head.x;
+      head_at[1] = head.y;
+    } else {
+      *reinterpret_cast<uint2*>(head_at) = head;
     }
-    return;
-  }
-  auto* const heads = reinterpret_cast<uint2*>(to.heads) + first;
-#pragma unroll 4
-  for (std::uint32_t x = lane; x < count; x += 32) {
-    heads[x] = uint2{block_row, memory.columns[padded(staged + x)]};
-    to.values[first + x] = memory.sums[padded(staged + x)];
+    to.values[(first + x) * to.value_stride] = memory.sums[padded(x)];
   }
 }
 
 // Grid: as many CTAs as fit the device; each warp takes some rows after the other, in result order.
-// Work: a lane per pair; the warp sorts the pairs of a row, learns by look-back how many records come before its rows,
+// Work: a lane per pair; the warp sorts the pairs of its rows together, learns by look-back how many records come
+// before,
 //       and writes them. No warp waits for another one of its CTA.
 // Memory: neighbouring lanes read neighbouring elements of B's rows; records leave contiguously.
 template <std::uint32_t MaxPerLane>
@@ -290,8 +289,7 @@ __global__ void __launch_bounds__(kWarps * 32) mul_sorted_rows(const __grid_cons
   extern __shared__ __align__(16) std::uint32_t region[];
   const std::uint32_t lane = threadIdx.x % 32;
   const SmallBlocksProduct& product = launch.product;
-  const WarpMemory memory(region + threadIdx.x / 32 * launch.warp_words, 32 * MaxPerLane, launch.max_segments,
-                          launch.rows_at_once);
+  const WarpMemory memory(region + threadIdx.x / 32 * launch.warp_words, 32 * MaxPerLane);
   const std::uint32_t num_tickets = (launch.num_rows - 1) / launch.rows_at_once + 1;
   while (true) {
     std::uint32_t ticket = lane == 0 ? take_cta_number(launch.out) : 0;
@@ -299,47 +297,31 @@ __global__ void __launch_bounds__(kWarps * 32) mul_sorted_rows(const __grid_cons
     if (ticket >= num_tickets) return;
     const std::uint32_t first = launch.row_begin + ticket * launch.rows_at_once;
     const std::uint32_t num_rows = min(launch.rows_at_once, launch.row_begin + launch.num_rows - first);
-    std::uint32_t pairs = 0;
-    std::uint32_t block_row = 0;
-    if (lane < num_rows) {
-      pairs = static_cast<std::uint32_t>(pairs_of_row(product.a.index, product.pair_offsets, first + lane));
-      block_row = launch.out.rows[first + lane];
-    }
-    std::uint32_t own = 0;  // records of the lane's row
-    std::uint32_t staged = 0;
-#pragma unroll 1
-    for (std::uint32_t t = 0; t < num_rows; ++t) {
-      const std::uint32_t num_pairs = __shfl_sync(~0u, pairs, t);
-      if (num_pairs == 0) continue;
-      list_segments<MaxPerLane>(product, first + t, memory);
+    const std::uint64_t first_pair = product.pair_offsets[product.a.index.offsets[first]];
+    const std::uint64_t end_pair = product.pair_offsets[product.a.index.offsets[first + num_rows]];
+    const auto num_pairs = static_cast<std::uint32_t>(end_pair - first_pair);
+    std::uint32_t count = 0;
+    if (num_pairs != 0) {
+      list_segments<MaxPerLane>(product, first, num_rows, memory);
       __syncwarp();  // the list is complete
-      const std::uint32_t count = multiply_any_row<MaxPerLane>(product, num_pairs, memory, staged);
-      if (lane == t) own = count;
-      staged += count;
+      count = multiply_any<MaxPerLane>(product, launch.num_columns, num_pairs, memory);
     }
-    const std::uint32_t before = records_before(launch.out, ticket, staged);
-    if (lane == 0 && ticket + 1 == num_tickets) *launch.out.num_blocks = before + staged;
+    const std::uint32_t before = records_before(launch.out, ticket, count);
+    if (lane == 0 && ticket + 1 == num_tickets) *launch.out.num_blocks = before + count;
     __syncwarp();  // records are staged
-    std::uint32_t done = 0;
-#pragma unroll 1
-    for (std::uint32_t t = 0; t < num_rows; ++t) {
-      const std::uint32_t count = __shfl_sync(~0u, own, t);
-      write_staged(memory, done, count, __shfl_sync(~0u, block_row, t), launch.out.to, std::uint64_t{before} + done);
-      done += count;
-    }
+    write_staged(launch, memory, first, count, before);
     __syncwarp();  // they have been read
   }
 }
 
 template <std::uint32_t MaxPerLane>
-void launch(SortedLaunch what, std::uint32_t max_pairs, cudaStream_t stream) {
+void launch(SortedLaunch what, std::uint64_t max_pairs, cudaStream_t stream) {
   if constexpr (MaxPerLane > 1) {
     if (max_pairs <= 16 * MaxPerLane) return launch<MaxPerLane / 2>(what, max_pairs, stream);
   }
   constexpr std::uint32_t kPairs = 32 * MaxPerLane;
-  what.rows_at_once = sorted_rows_at_once(max_pairs);
   what.max_segments = std::min(what.max_segments, kPairs);  // those that have pairs
-  what.warp_words = WarpMemory::num_words(kPairs, what.max_segments, what.rows_at_once);
+  what.warp_words = WarpMemory::num_words(kPairs, what.max_segments);
   const std::uint32_t shared_bytes = what.warp_words * kWarps * 4;
   const auto kernel = mul_sorted_rows<MaxPerLane>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
@@ -358,28 +340,25 @@ void launch(SortedLaunch what, std::uint32_t max_pairs, cudaStream_t stream) {
 
 }  // namespace
 
-std::uint32_t sorted_rows_at_once(std::uint64_t max_row_pairs) {
-  std::uint64_t padded = 32;
-  while (padded < max_row_pairs) padded *= 2;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(kStagedPairs / padded, 1, kMaxRowsAtOnce));
-}
-
 void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView& c_blocks, RowLengths longest,
                             const RecordOutput& out, cudaStream_t stream) {
   if (c_blocks.num_c_blocks == 0) {
     launch_no_records(out, stream);
     return;
   }
-  const std::uint64_t num_tickets = (c_blocks.num_rows - 1) / sorted_rows_at_once(longest.pairs) + std::uint64_t{1};
+  const std::uint32_t at_once = sorted_rows_at_once(longest.pairs, product.nb);
+  const std::uint64_t num_tickets = (c_blocks.num_rows - 1) / at_once + std::uint64_t{1};
   check(cudaMemsetAsync(out.look_back, 0, (num_tickets + 1) * sizeof(std::uint64_t), stream), "clear look-back states");
   const SortedLaunch what{.product = product,
                           .row_begin = c_blocks.row_begin,
                           .num_rows = c_blocks.num_rows,
-                          .rows_at_once = 0,
-                          .max_segments = longest.blocks,
+                          .rows_at_once = at_once,
+                          .num_columns = product.nb,
+                          .max_segments = static_cast<std::uint32_t>(
+                              std::min(std::uint64_t{longest.blocks} * at_once, longest.pairs * at_once)),
                           .warp_words = 0,
                           .out = out};
-  launch<kSortedRowPairs / 32>(what, static_cast<std::uint32_t>(longest.pairs), stream);
+  launch<kSortedRowPairs / 32>(what, longest.pairs * at_once, stream);
   check_launch("mul_sorted_rows");
 }
 

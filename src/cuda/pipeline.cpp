@@ -145,6 +145,7 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
                          const plan::Decide& decide, const Run& run) {
   const DeviceGuard guard(run.device->device());
   Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
+  if (run.arrays != nullptr) pipeline.memory().cut_small_buffers();
   if (run.arrays != nullptr && !run.arrays->is_timed && run.clock.trace() == nullptr) pipeline.events().stop();
   OperandSide side_a(a, false, run.keep_a);
   OperandSide side_b(b, true, run.keep_b);

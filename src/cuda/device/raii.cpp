@@ -3,10 +3,33 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/text.hpp"
 
 namespace spmm::cuda {
+namespace {
+
+constexpr std::uint64_t kSmallBytes = 8u << 20;  // all small buffers of S1, and some more
+constexpr std::uint64_t kMostSmall = 1u << 20;
+constexpr std::uint64_t kPlenty = 16 * kSmallBytes;
+
+}  // namespace
+
+DeviceMemory::~DeviceMemory() {
+  if (std::byte* const small = std::exchange(small_, nullptr)) release(small, kSmallBytes);
+}
+
+void DeviceMemory::cut_small_buffers() {
+  if (free_bytes() >= kPlenty) small_ = static_cast<std::byte*>(allocate(kSmallBytes, "small buffers"));
+}
+
+void* DeviceMemory::cut(std::uint64_t bytes) noexcept {
+  if (small_ == nullptr || bytes > kMostSmall) return nullptr;
+  const std::uint64_t room = (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+  const std::uint64_t at = small_used_.fetch_add(room);
+  return at + room <= kSmallBytes ? small_ + at : nullptr;
+}
 
 void DeviceMemory::check_limit(std::uint64_t used_bytes, const char* what) {
   const std::string where = text("device memory for ", what);
@@ -39,6 +62,7 @@ std::uint64_t DeviceMemory::free_bytes() const {
 
 void* DeviceMemory::allocate(std::uint64_t bytes, const char* what) {
   if (bytes == 0) return nullptr;
+  if (void* const small = cut(bytes)) return small;
   const std::uint64_t used = used_bytes_.fetch_add(bytes) + bytes;
   void* data = nullptr;
   try {
@@ -69,6 +93,8 @@ void* DeviceMemory::allocate_from_device(std::uint64_t bytes, const char* what) 
 }
 
 void DeviceMemory::release(void* data, std::uint64_t bytes) noexcept {
+  const auto* const at = static_cast<const std::byte*>(data);
+  if (small_ != nullptr && at >= small_ && at < small_ + kSmallBytes) return;  // goes with all of them
   if (callers_ == nullptr) {
     context().release(data, stream_.get());
   } else {

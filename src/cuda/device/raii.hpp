@@ -71,6 +71,13 @@ class DeviceMemory {
   /// The stream, and the share if there is one, must outlive it.
   DeviceMemory(const Stream& stream, std::uint64_t limit_bytes, MemoryShare* share = nullptr)
       : stream_(stream), limit_bytes_(limit_bytes), share_(share) {}
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory();
+
+  /// From now on small buffers are cut from one allocation, if there is plenty of memory: each call of the driver takes
+  /// the host 3 us. None of them may be handed over. Errors: OutOfMemory.
+  void cut_small_buffers();
 
   /// Errors: OutOfMemory beyond the limit or if the device has no more.
   void* allocate(std::uint64_t bytes, const char* what);
@@ -102,6 +109,8 @@ class DeviceMemory {
   /// Errors: OutOfMemory if that many bytes in all are too many.
   void check_limit(std::uint64_t used_bytes, const char* what);
   void* allocate_from_device(std::uint64_t bytes, const char* what);
+  /// Null if the buffer is not small, or none is cut any more.
+  void* cut(std::uint64_t bytes) noexcept;
 
   const Stream& stream_;
   std::uint64_t limit_bytes_;
@@ -110,6 +119,8 @@ class DeviceMemory {
   std::mutex share_mutex_;  // one grows at a time
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};
+  std::byte* small_ = nullptr;  // [kSmallBytes], what small buffers are cut from
+  std::atomic<std::uint64_t> small_used_{0};
 };
 
 /// Device array of T; the DeviceMemory must outlive it. Not initialised. One that is lent owns nothing.

@@ -14,7 +14,8 @@ class SmallMultiplier : public Multiplier {
   explicit SmallMultiplier(const MultiplierContext& context)
       : c_(context),
         sorts_(sorts_rows()),
-        max_tasks_(sorts_ ? max_rows() / kernels::sorted_rows_at_once(max_row_pairs()) + std::uint64_t{1}
+        max_tasks_(sorts_ ? max_rows() / kernels::sorted_rows_at_once(max_row_pairs(), c_.operands.num_c_columns()) +
+                                std::uint64_t{1}
                           : max_tasks()),
         tasks_(c_.memory, sorts_ ? 0 : max_tasks_ + 1, "tasks"),
         look_back_(c_.memory, max_tasks_ + 1, "look-back states"),

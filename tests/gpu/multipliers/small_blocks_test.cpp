@@ -183,6 +183,25 @@ TEST_CASE("small-blocks: rows whose pairs warps sort") {
   }
 }
 
+TEST_CASE("small-blocks: rows of few pairs, which warps sort together") {
+  constexpr std::uint32_t kMostForEight = (1u << 21) - 1;  // columns: keys number 2^32 of 8 rows with 256 pairs
+  constexpr std::uint32_t kRows = 97;
+  for (const std::uint32_t row_blocks : {1u, 2u, 5u, 11u}) {  // of A and of B: up to 121 pairs, 2 rows at once
+    for (const std::uint32_t nb : {kRows, 3000u, kMostForEight, kMostForEight + 1}) {
+      test::MatrixBuilder a(nb, 1, row_blocks);
+      test::MatrixBuilder b(nb, 1, row_blocks + 1);
+      for (std::uint32_t i = 0; i < kRows; ++i) {
+        const std::uint32_t row = i % 5 == 4 ? nb - kRows + i : i;
+        for (std::uint32_t t = 0; t < i % (row_blocks + 1); ++t) a.add_random(row, t * 7 + i % 7, 65'535);
+        for (std::uint32_t t = 0; t < row_blocks; ++t) b.add_random(i, nb - 1 - t * 8 - i % 8, 65'535);
+      }
+      INFO(row_blocks << " blocks in a row, " << nb << " columns");
+      REQUIRE(
+          (multiply(a.matrix(), b.matrix(), on_gpu("small-blocks")) == test::oracle_multiply(a.matrix(), b.matrix())));
+    }
+  }
+}
+
 TEST_CASE("small-blocks: rows of equal length, whose CTAs write in order") {
   for (const std::uint32_t m : {1u, 2u, 4u}) {
     const std::uint32_t nb = 4 * shape_of(m, 1'000'000).dense_columns;
