@@ -11,7 +11,7 @@ namespace spmm::cuda {
 
 namespace {
 
-constexpr std::uint32_t kMaxRuns = 1u << 14;  // 128 KB come to the host
+constexpr std::uint32_t kMaxRuns = 1u << 12;  // as if sorted by counting
 
 constexpr std::size_t kTotalWords = sizeof(kernels::MatchTotals) / sizeof(std::uint64_t);
 
