@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "plan/models/run_models.hpp"
+#include "plan/registry.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::plan {
@@ -156,8 +159,9 @@ class Division {
 /// Slabs of sorted operands: what of B is read for one of them, of which A has the most blocks in addition to that.
 class SortedSlabs {
  public:
-  SortedSlabs(const Problem& p, DecideSlab decide_slab)
-      : p_(p), whole_(p.s), limits_(p.limits), decide_slab_(decide_slab) {
+  /// Values: kernel = that runs all slabs; nothing = the fastest one for each.
+  SortedSlabs(const Problem& p, DecideSlab decide_slab, std::optional<KernelId> kernel)
+      : p_(p), whole_(p.s), limits_(p.limits), decide_slab_(decide_slab), kernel_(kernel) {
     constexpr std::uint64_t kLeastGroups = 1024;
     constexpr std::uint64_t kLimitPerGroup = 48;  // of which a group takes 4 bytes, and 16 if it is read alone
     const std::uint64_t most = std::max(kLeastGroups, limits_.host_bytes / kLimitPerGroup);
@@ -196,6 +200,7 @@ class SortedSlabs {
   [[nodiscard]] Limits slab_limits(const SlabCaps& caps) const {
     Limits limits = limits_;
     limits.host_bytes -= std::min(limits.host_bytes, sorted_list_bytes(num_groups_, caps, limits_));
+    limits.kernel = kernel_;
     return limits;
   }
 
@@ -205,7 +210,9 @@ class SortedSlabs {
   }
 
   [[nodiscard]] Statistics expected(std::uint64_t a_blocks, std::uint64_t b_blocks) const {
-    return expected_statistics(with_blocks(whole_.a, a_blocks), with_blocks(whole_.b, b_blocks));
+    Statistics s = expected_statistics(with_blocks(whole_.a, a_blocks), with_blocks(whole_.b, b_blocks));
+    s.are_sorted = true;
+    return s;
   }
 
   /// Blocks of A that fit in addition to so many of B. Values: one block fits.
@@ -254,6 +261,7 @@ class SortedSlabs {
     if (e.is_refused()) return e;
     const double passed_over = parts > 1 ? needed(a_blocks) * parts * input_bytes(with_blocks(whole_.b, 1)) : 0;
     e.slab_limits = limits;
+    e.slab_limits.kernel = limits_.kernel;
     e.slab_caps = caps;
     e.num_row_groups = num_groups_;
     e.num_a_slabs = static_cast<std::uint32_t>(std::clamp(num_slabs / parts, 2.0, 4e9));
@@ -287,10 +295,26 @@ class SortedSlabs {
   const Statistics& whole_;
   const Limits& limits_;
   DecideSlab decide_slab_;
+  std::optional<KernelId> kernel_;
   std::uint32_t num_groups_ = 1;
   double row_blocks_ = 1;     ///< of a row of A
   double met_per_block_ = 1;  ///< share of B's groups that a block of A meets, of those that no other one has met
 };
+
+/// Kernels of the CPU want memory of their own: with the most blocks that fit any of them, slabs would run by the one
+/// that wants the least, which may take a thousand times as long.
+Execution decide_sorted_slabs(const Problem& whole, DecideSlab decide_slab) {
+  const Limits& limits = whole.limits;
+  if (limits.kernel || limits.backend == Backend::cuda) return SortedSlabs(whole, decide_slab, limits.kernel).best();
+  Execution best;
+  best.refusal = host_memory_refusal(~std::uint64_t{0});
+  for (const KernelRow& kernel : registry()) {
+    if (kernel.backend != Backend::cpu || !kernel.is_automatic) continue;
+    Execution e = SortedSlabs(whole, decide_slab, kernel.id).best();
+    if (is_better({.execution = e}, {.execution = best})) best = std::move(e);
+  }
+  return best;
+}
 
 }  // namespace
 
@@ -348,7 +372,7 @@ Execution decide_slabs(const Problem& whole, DecideSlab decide_slab) {
   const bool is_surer = !best_sorted.execution.is_refused() && is_better(best_sorted, best);
   best_sorted.execution.predicted_s *= surer;
   if (is_surer) best = std::move(best_sorted);
-  Execution sorted = SortedSlabs(whole, decide_slab).best();
+  Execution sorted = decide_sorted_slabs(whole, decide_slab);
   const bool takes_sorted = !sorted.is_refused() && (best.execution.is_refused() || !best.keeps_results ||
                                                      sorted.predicted_s < surer * best.execution.predicted_s);
   return takes_sorted || is_better({.execution = sorted}, best) ? std::move(sorted) : std::move(best.execution);
