@@ -191,6 +191,7 @@ class SortedSlabs {
     }
     if (best.is_refused()) return best;
     best.row_caps = row_caps_beside(best.slab_caps);
+    if (limits_.backend != Backend::cuda) best.longer_caps = longer_caps(best);
     return best;
   }
 
@@ -217,14 +218,34 @@ class SortedSlabs {
 
   /// Blocks of A that fit in addition to so many of B. Values: one block fits.
   [[nodiscard]] std::uint64_t most_of_a(std::uint64_t b_blocks) const {
-    if (fits(whole_.a.num_blocks, b_blocks)) return whole_.a.num_blocks;
+    return most_of_a([&](std::uint64_t a_blocks) { return fits(a_blocks, b_blocks); });
+  }
+  template <class Fits>
+  [[nodiscard]] std::uint64_t most_of_a(const Fits& fits) const {
+    if (fits(whole_.a.num_blocks)) return whole_.a.num_blocks;
     std::uint64_t most = 1;
     for (std::uint64_t less = 1, more = whole_.a.num_blocks; more - less > less / 32 + 1;) {
       const std::uint64_t middle = less + (more - less) / 2;
-      (fits(middle, b_blocks) ? less : more) = middle;
+      (fits(middle) ? less : more) = middle;
       most = less;
     }
     return most;
+  }
+
+  /// More blocks of A beside fewer of B, in the memory that the largest slabs leave, with as many threads.
+  [[nodiscard]] std::vector<SlabCaps> longer_caps(const Execution& e) const {
+    constexpr std::size_t kMost = 12;
+    Limits limits = e.slab_limits;
+    limits.kernel = kernel_;
+    std::vector<SlabCaps> all;
+    for (std::uint64_t b = e.slab_caps.b_blocks * 3 / 4; b != 0 && all.size() < kMost; b = b * 3 / 4) {
+      const auto fits_beside = [&](std::uint64_t a_blocks) {
+        const Execution longer = decide_slab_({expected(a_blocks, b), limits});
+        return !longer.is_refused() && longer.num_threads >= e.num_threads;
+      };
+      all.push_back({.a_blocks = most_of_a(fits_beside), .b_blocks = b});
+    }
+    return all;
   }
 
   /// Blocks of B in the rows that so many blocks of A meet.
@@ -322,10 +343,14 @@ std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, const SlabCaps& ca
   const std::uint64_t groups = num_row_groups;
   const std::uint64_t begins_and_marks = groups * sizeof(std::uint32_t) + groups / 8;
   constexpr std::uint64_t kPerRange = 2 * sizeof(std::uint32_t) + sizeof(std::uint64_t);
-  const std::uint64_t ranges = std::min({groups / 2 + 1, caps.a_blocks, caps.b_blocks}) * kPerRange;
+  const std::uint64_t ranges = most_record_ranges(num_row_groups, caps) * kPerRange;
   return begins_and_marks + ranges + caps.b_blocks * sizeof(std::uint32_t) +
          num_column_ranges(limits.host_bytes) * sizeof(std::uint64_t) +
          (limits.num_threads + std::uint64_t{1}) * sorted_read_bytes(limits.host_bytes);
+}
+
+std::uint64_t most_record_ranges(std::uint32_t num_row_groups, const SlabCaps& caps) {
+  return std::min({std::uint64_t{num_row_groups} / 2 + 1, caps.a_blocks, caps.b_blocks});
 }
 
 std::uint64_t sorted_read_bytes(std::uint64_t limit_bytes) {

@@ -53,7 +53,8 @@ constexpr double kCpuStartS = 4e-3;            // a process whose product has on
 constexpr double kThreadStartS = 0.2e-3;       // a thread started, woken for each stage and joined
 constexpr double kClearBytesPerS = 2.5e9;      // output buffers, cleared by the system at first use, of one thread
 constexpr double kLeaveBytesPerS = 25e9;       // operands given back at the end, by one thread
-constexpr double kSlabStartS = 30e-6;          // a product of two slabs: lists allocated, threads woken
+constexpr double kSlabStartS = 30e-6;          // a product of two slabs: lists allocated
+constexpr double kSlabWakeS = 100e-6;          // and, of several threads, those woken for each stage
 
 /// Stages that overlap: the slowest one, and what of it cannot be hidden.
 double overlapped(double slowest, double others) {
@@ -161,7 +162,7 @@ double product_seconds(const Plan& plan, const Problem& p, double kept_bytes) {
 
 double slab_seconds(const Plan& plan, const Problem& p) {
   if (plan.backend == Backend::cuda) return product_seconds(plan, p);
-  return product_seconds(plan, p) - host_start_seconds(plan, p) + kSlabStartS;
+  return product_seconds(plan, p) - host_start_seconds(plan, p) + kSlabStartS + (plan.num_threads > 1 ? kSlabWakeS : 0);
 }
 
 double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges) {

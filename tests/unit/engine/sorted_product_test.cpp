@@ -284,6 +284,19 @@ TEST_CASE("a file that is both operands is sorted once, and transposed ones as t
   }
 }
 
+TEST_CASE("slabs of A that need little of B have more rows") {
+  constexpr std::uint32_t kSide = 20'000;
+  BlockMatrix band{.n = kSide, .m = 1, .index = {}, .values = {}};
+  for (std::uint32_t i = 0; i < kSide; ++i) {
+    for (std::uint32_t j = i - std::min(i, 13u); j < std::min(kSide, i + 14); ++j) band.index.push_back({i, j});
+  }
+  band.values.resize(band.index.size(), 7);
+  const Report report = SortedOperands(band, band).check(within(1'300'000, 2));
+  CHECK(report.plan.scratch_bytes != 0);
+  CHECK(report.plan.num_a_slabs > 2);
+  CHECK(report.plan.num_a_slabs < 60);
+}
+
 TEST_CASE("elements come into order as one number, or as records if their indices are too long") {
   const test::TemporaryFolder folder;
   const std::vector<std::string> folders = {folder.path().string()};
