@@ -299,14 +299,16 @@ class SortedSlabs {
     return e;
   }
 
-  /// For a single row with more blocks than others: an eighth of what a slab has of B, and what then fits of A. No less
-  /// than some rows of A have blocks, as one column of B may have as many.
+  /// For a single row with more blocks than others: half of what a slab has of B, and what then fits of A. No less
+  /// than some rows of A have blocks, as one column of B may have as many. By any kernel: a slow one is better than
+  /// none.
   [[nodiscard]] SlabCaps row_caps_beside(const SlabCaps& caps) const {
     const std::uint64_t b_blocks = row_part_blocks(caps);
-    return {.a_blocks = most_of_a(b_blocks), .b_blocks = b_blocks};
+    const SortedSlabs of_any(p_, decide_slab_, limits_.kernel);
+    return {.a_blocks = of_any.most_of_a(b_blocks), .b_blocks = b_blocks};
   }
   [[nodiscard]] std::uint64_t row_part_blocks(const SlabCaps& caps) const {
-    constexpr std::uint64_t kLess = 8;
+    constexpr std::uint64_t kLess = 2;
     constexpr double kLeastRows = 4;
     const std::uint64_t least = std::min(caps.b_blocks, static_cast<std::uint64_t>(kLeastRows * row_blocks_));
     return std::max({std::uint64_t{1}, caps.b_blocks / kLess, least});
