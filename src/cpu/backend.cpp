@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/records/sorted_source.hpp"
 #include "cpu/dense/blas.hpp"
 #include "cpu/dense/product.hpp"
 #include "cpu/operands/prepared.hpp"
@@ -25,9 +26,9 @@ double wide_share(const PackedOperand& a, const PackedOperand& b) {
   return 1 - small_rows(a) * std::pow(small_rows(b), row_blocks(a));
 }
 
-plan::Statistics statistics_of(const Prepared& product, const MatrixHeader& a, const MatrixHeader& b) {
-  plan::Statistics s{.a = a,
-                     .b = b,
+plan::Statistics statistics_of(const Prepared& product, const Source& a, const Source& b) {
+  plan::Statistics s{.a = a.header(),
+                     .b = b.header(),
                      .exact = true,
                      .num_pairs = static_cast<double>(product.num_pairs),
                      .b_rows = product.b.num_rows(),
@@ -35,6 +36,7 @@ plan::Statistics statistics_of(const Prepared& product, const MatrixHeader& a, c
                      .likely_c_blocks = product.likely_c_blocks,
                      .max_element = std::max(product.a.seen_bits, product.b.seen_bits),
                      .wide_share = wide_share(product.a, product.b)};
+  s.are_sorted = is_sorted(a) && is_sorted(b);
   std::uint64_t num_c_blocks = 0;
   for (const std::uint64_t pairs : product.row_pairs) {
     num_c_blocks += std::min<std::uint64_t>(pairs, product.blocks_per_side);
@@ -73,7 +75,7 @@ ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execut
   Prepared product = prepare(a, b, packed_shape(isa, a.header().m), run);
   {
     const auto timing = run.clock.scope(Stage::plan);
-    execution = decide(statistics_of(product, a.header(), b.header()));
+    execution = decide(statistics_of(product, a, b));
     plan::throw_if_refused(execution);
   }
   Run decided = run;

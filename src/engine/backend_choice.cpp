@@ -2,6 +2,7 @@
 #include "engine/backend_choice.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "base/memory/machine_memory.hpp"
@@ -55,10 +56,10 @@ std::uint64_t most_sampled(const plan::Limits& limits) {
                                    SampledProduct::kMostRecords);
 }
 
-/// Decides on sampled pairs; on sampled C blocks, too, if it depends on their number; on those of all records if the
-/// sample leaves it open.
+/// Decides on sampled pairs; on sampled C blocks, too, if it depends on their number; on those of as many records as it
+/// is worth to read if the sample leaves it open.
 plan::Execution decide_on_samples(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
-  constexpr double kWorthReading = 0.05;  // of the product, for reading both operands once more
+  constexpr double kWorthReading = 0.05;  // of the product, for reading records of both operands once more
   const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
   const SampledProduct sample(operands, num_threads, workers, most_sampled(limits));
   const plan::Statistics& s = sample.statistics();
@@ -69,8 +70,9 @@ plan::Execution decide_on_samples(const ProductOperands& operands, const plan::L
   const SampledProduct::CBlocks sampled = sample.sample_c_blocks();
   plan::Execution e = plan::decide(sampled.fewest, limits);
   if (plan::decide(sampled.most, limits).backend == e.backend) return e;
-  return counting_seconds(s, limits) < kWorthReading * e.predicted_s ? plan::decide(sample.count_c_blocks(), limits)
-                                                                     : e;
+  const double stride = std::max(1.0, std::ceil(counting_seconds(s, limits) / (kWorthReading * e.predicted_s)));
+  if (stride >= static_cast<double>(sample.least_stride())) return e;
+  return plan::decide(sample.count_c_blocks(static_cast<std::uint64_t>(stride)).fewest, limits);
 }
 
 }  // namespace

@@ -42,8 +42,9 @@ SampledOperand sampled(const Source& source, std::uint64_t seed, std::uint64_t m
       .source = &source, .seed = seed, .stride = std::max(stride, header.num_blocks / std::min(wanted, most_records))};
 }
 
-SampledOperand all_of(const SampledOperand& operand) {
-  return {.source = operand.source, .seed = operand.seed};
+/// What is read once more, in runs that lie elsewhere.
+SampledOperand again(const SampledOperand& operand, std::uint64_t stride) {
+  return {.source = operand.source, .seed = ~operand.seed, .stride = stride};
 }
 
 std::uint64_t mixed(std::uint64_t x) {
@@ -149,8 +150,9 @@ class PairPicks {
     mark((picks_.size() + kFewPicks - 1) / kFewPicks);
     const auto all = static_cast<double>(picks_.size());
     const double few = std::min(static_cast<double>(kFewPicks), all);
-    double meetings = 1;
+    double meetings = 1 - few;  // with others than themselves
     visit_meetings(a.records, b.records, [&](const Found&, const Found&) { ++meetings; });
+    meetings = std::max(1.0, meetings);
     const double num = few * std::sqrt(most_meetings / meetings);
     const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil(all / std::max(1.0, num))));
     std::size_t left = 0;
@@ -175,12 +177,17 @@ class PairPicks {
   [[nodiscard]] double least_c_blocks_each(std::uint64_t stands_for) const { return share_of_mean(pairs_, stands_for); }
   [[nodiscard]] double least_tiles_each(std::uint64_t stands_for) const { return share_of_mean(blocks_, stands_for); }
 
-  /// Counts what meets the picks among these records, one in `stride` each.
-  void count(const std::vector<Found>& of_a, std::uint64_t a_stride, const std::vector<Found>& of_b,
-             std::uint64_t b_stride) {
-    visit_meetings(of_a, of_b, [&](const Found& a, const Found& b) { count_pair(a, b, a_stride, b_stride); });
-    for (const Found& one : of_b) {
-      if (inner_[one.at.i]) count_blocks(one, b_stride);
+  /// Counts what meets the picks among these records, one in `stride` each, of which the picks were chosen or which
+  /// were read in other runs than those.
+  void count(const SampledOperand& of_a, const SampledOperand& of_b, bool has_picks) {
+    const auto stands_for = [&](const Found& one, const SampledOperand& among, const Found& picked) {
+      return has_picks && one.run == picked.run ? 1 : among.stride;  // read together with the pick: for certain
+    };
+    visit_meetings(of_a.records, of_b.records, [&](const Found& a, const Found& b) {
+      count_pair(a, b, [&](const Pick& pick) { return stands_for(a, of_a, pick.a) * stands_for(b, of_b, pick.b); });
+    });
+    for (const Found& one : of_b.records) {
+      if (inner_[one.at.i]) count_blocks(one, [&](const Pick& pick) { return stands_for(one, of_b, pick.b); });
     }
   }
 
@@ -216,24 +223,25 @@ class PairPicks {
     }
   }
 
-  /// A pair of a picked row with a block of a picked column. What was read together with a pick was read for certain.
-  void count_pair(const Found& a, const Found& b, std::uint64_t a_stride, std::uint64_t b_stride) {
+  /// A pair of a picked row with a block of a picked column, and for how many it stands.
+  template <class StandsFor>
+  void count_pair(const Found& a, const Found& b, const StandsFor& stands_for) {
     auto pick = std::lower_bound(picks_.begin(), picks_.end(), Pick{.a = a, .b = b}, by_place);
     for (; pick != picks_.end() && pick->a.at.i == a.at.i && pick->b.at.j == b.at.j; ++pick) {
       if (pick->a.at.j == b.at.i) continue;
-      const std::uint64_t stands_for = (a.run == pick->a.run ? 1 : a_stride) * (b.run == pick->b.run ? 1 : b_stride);
-      pairs_[static_cast<std::size_t>(pick - picks_.begin())] += stands_for;
+      pairs_[static_cast<std::size_t>(pick - picks_.begin())] += stands_for(*pick);
     }
   }
 
   /// Another block of B in the tile of a pick.
-  void count_blocks(const Found& b, std::uint64_t b_stride) {
+  template <class StandsFor>
+  void count_blocks(const Found& b, const StandsFor& stands_for) {
     const std::uint32_t tile = b.at.j / tile_width_;
     auto pick = std::lower_bound(picks_.begin(), picks_.end(), tile * tile_width_,
                                  [](const Pick& x, std::uint32_t column) { return x.b.at.j < column; });
     for (; pick != picks_.end() && pick->b.at.j / tile_width_ == tile; ++pick) {
       if (pick->b.at.i != b.at.i || pick->b.at.j == b.at.j) continue;
-      blocks_[static_cast<std::size_t>(pick - picks_.begin())] += b.run == pick->b.run ? 1 : b_stride;
+      blocks_[static_cast<std::size_t>(pick - picks_.begin())] += stands_for(*pick);
     }
   }
 
@@ -293,29 +301,37 @@ plan::Statistics SampledProduct::with_shares(double c_blocks_each, double tiles_
   return s;
 }
 
+/// One meeting more than was found stands for as many as there are for each that is read.
+template <class Picks>
+SampledProduct::CBlocks SampledProduct::ends(const Picks& picks, std::uint64_t a_stride, std::uint64_t b_stride) const {
+  const plan::Statistics most = with_shares(picks.c_blocks_each(), picks.tiles_each());
+  if (a_stride == 1 && b_stride == 1) return {most, most};
+  return {.fewest = with_shares(picks.least_c_blocks_each(a_stride * b_stride), picks.least_tiles_each(b_stride)),
+          .most = most};
+}
+
 SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
   if (sampled_pairs_ == 0) return {statistics_, statistics_};
   PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, kMostPicks);
   picks.limit(a_, b_, kMostMeetings);
   if (picks.empty()) return {statistics_, statistics_};
-  picks.count(a_.records, a_.stride, b_.records, b_.stride);
-  const plan::Statistics most = with_shares(picks.c_blocks_each(), picks.tiles_each());
-  if (a_.stride == 1 && b_.stride == 1) return {most, most};
-  return {.fewest = with_shares(picks.least_c_blocks_each(a_.stride * b_.stride), picks.least_tiles_each(b_.stride)),
-          .most = most};
+  picks.count(a_, b_, true);
+  return ends(picks, a_.stride, b_.stride);
 }
 
-plan::Statistics SampledProduct::count_c_blocks() const {
-  if (sampled_pairs_ == 0) return statistics_;
-  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, kCountedPicks);
-  picks.limit(a_, b_, kCountedMeetings / static_cast<double>(a_.stride * b_.stride));
-  const auto all_a =
-      find_records(all_of(a_), num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
-  const auto all_b =
-      find_records(all_of(b_), num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_b(at); });
-  if (all_a.empty() || all_b.empty()) return statistics_;
-  picks.count(all_a, 1, all_b, 1);
-  return with_shares(picks.c_blocks_each(), picks.tiles_each());
+SampledProduct::CBlocks SampledProduct::count_c_blocks(std::uint64_t stride) const {
+  if (sampled_pairs_ == 0) return {statistics_, statistics_};
+  // All records: a mean within 5 %; of a part of them, what is not found matters more than the mean.
+  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, stride == 1 ? kCountedPicks : kMostPicks);
+  picks.limit(a_, b_,
+              kCountedMeetings * static_cast<double>(stride * stride) / static_cast<double>(a_.stride * b_.stride));
+  SampledOperand a = again(a_, stride);
+  SampledOperand b = again(b_, stride);
+  a.records = find_records(a, num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
+  b.records = find_records(b, num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_b(at); });
+  if (picks.empty() || a.records.empty() || b.records.empty()) return {statistics_, statistics_};
+  picks.count(a, b, false);
+  return ends(picks, stride, stride);
 }
 
 }  // namespace spmm

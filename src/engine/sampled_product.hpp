@@ -1,6 +1,7 @@
 // What indices tell of a product before anything is built: pairs and C blocks, from samples of both operands.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -50,11 +51,17 @@ class SampledProduct {
   /// not all were read.
   [[nodiscard]] CBlocks sample_c_blocks() const;
 
-  /// In all records, which are read once more: without bias. Memory: 24 bytes a record in a row or column that is
-  /// picked; if there are more than 4 Mi of them, statistics().
-  [[nodiscard]] plan::Statistics count_c_blocks() const;
+  /// In one record of `stride`, which are read in addition: the ends are closer together; the same, and without bias,
+  /// if all are read. Memory: 24 bytes a record in a row or column that is picked; if there are more than 4 Mi of them,
+  /// statistics().
+  [[nodiscard]] CBlocks count_c_blocks(std::uint64_t stride = 1) const;
+
+  /// One record in so many was read, of the operand of which more were.
+  [[nodiscard]] std::uint64_t least_stride() const { return std::min(a_.stride, b_.stride); }
 
  private:
+  template <class Picks>
+  [[nodiscard]] CBlocks ends(const Picks& picks, std::uint64_t a_stride, std::uint64_t b_stride) const;
   [[nodiscard]] plan::Statistics with_shares(double c_blocks_each, double tiles_each) const;
 
   plan::Statistics statistics_;

@@ -61,7 +61,8 @@ struct Execution : Plan {
   std::uint64_t kept_bytes = 0;       ///< several slabs of B: results of one slab of A that wait to be merged, at most
   Limits slab_limits{};               ///< several slabs: what is left to the product of two slabs
   SlabCaps slab_caps{};  ///< with operands sorted by rows: as many rows of A as fit, and the rows of B that they need
-  SlabCaps row_caps{};   ///< the same of one block row of A with many blocks, and a part of the columns of B
+  std::vector<SlabCaps> longer_caps{};  ///< the same for rows of A that need less of B than is expected
+  SlabCaps row_caps{};  ///< the same of one block row of A with many blocks, and a part of the columns of B
   std::uint32_t num_row_groups = 0;  ///< with it: of block rows of B, which are read together
   Refusal refusal{};
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "plan/models/run_models.hpp"
+#include "plan/registry.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::plan {
@@ -156,8 +159,9 @@ class Division {
 /// Slabs of sorted operands: what of B is read for one of them, of which A has the most blocks in addition to that.
 class SortedSlabs {
  public:
-  SortedSlabs(const Problem& p, DecideSlab decide_slab)
-      : p_(p), whole_(p.s), limits_(p.limits), decide_slab_(decide_slab) {
+  /// Values: kernel = that runs all slabs; nothing = the fastest one for each.
+  SortedSlabs(const Problem& p, DecideSlab decide_slab, std::optional<KernelId> kernel)
+      : p_(p), whole_(p.s), limits_(p.limits), decide_slab_(decide_slab), kernel_(kernel) {
     constexpr std::uint64_t kLeastGroups = 1024;
     constexpr std::uint64_t kLimitPerGroup = 48;  // of which a group takes 4 bytes, and 16 if it is read alone
     const std::uint64_t most = std::max(kLeastGroups, limits_.host_bytes / kLimitPerGroup);
@@ -187,6 +191,7 @@ class SortedSlabs {
     }
     if (best.is_refused()) return best;
     best.row_caps = row_caps_beside(best.slab_caps);
+    if (limits_.backend != Backend::cuda) best.longer_caps = longer_caps(best);
     return best;
   }
 
@@ -196,6 +201,7 @@ class SortedSlabs {
   [[nodiscard]] Limits slab_limits(const SlabCaps& caps) const {
     Limits limits = limits_;
     limits.host_bytes -= std::min(limits.host_bytes, sorted_list_bytes(num_groups_, caps, limits_));
+    limits.kernel = kernel_;
     return limits;
   }
 
@@ -205,19 +211,41 @@ class SortedSlabs {
   }
 
   [[nodiscard]] Statistics expected(std::uint64_t a_blocks, std::uint64_t b_blocks) const {
-    return expected_statistics(with_blocks(whole_.a, a_blocks), with_blocks(whole_.b, b_blocks));
+    Statistics s = expected_statistics(with_blocks(whole_.a, a_blocks), with_blocks(whole_.b, b_blocks));
+    s.are_sorted = true;
+    return s;
   }
 
   /// Blocks of A that fit in addition to so many of B. Values: one block fits.
   [[nodiscard]] std::uint64_t most_of_a(std::uint64_t b_blocks) const {
-    if (fits(whole_.a.num_blocks, b_blocks)) return whole_.a.num_blocks;
+    return most_of_a([&](std::uint64_t a_blocks) { return fits(a_blocks, b_blocks); });
+  }
+  template <class Fits>
+  [[nodiscard]] std::uint64_t most_of_a(const Fits& fits) const {
+    if (fits(whole_.a.num_blocks)) return whole_.a.num_blocks;
     std::uint64_t most = 1;
     for (std::uint64_t less = 1, more = whole_.a.num_blocks; more - less > less / 32 + 1;) {
       const std::uint64_t middle = less + (more - less) / 2;
-      (fits(middle, b_blocks) ? less : more) = middle;
+      (fits(middle) ? less : more) = middle;
       most = less;
     }
     return most;
+  }
+
+  /// More blocks of A beside fewer of B, in the memory that the largest slabs leave, with as many threads.
+  [[nodiscard]] std::vector<SlabCaps> longer_caps(const Execution& e) const {
+    constexpr std::size_t kMost = 12;
+    Limits limits = e.slab_limits;
+    limits.kernel = kernel_;
+    std::vector<SlabCaps> all;
+    for (std::uint64_t b = e.slab_caps.b_blocks * 3 / 4; b != 0 && all.size() < kMost; b = b * 3 / 4) {
+      const auto fits_beside = [&](std::uint64_t a_blocks) {
+        const Execution longer = decide_slab_({expected(a_blocks, b), limits});
+        return !longer.is_refused() && longer.num_threads >= e.num_threads;
+      };
+      all.push_back({.a_blocks = most_of_a(fits_beside), .b_blocks = b});
+    }
+    return all;
   }
 
   /// Blocks of B in the rows that so many blocks of A meet.
@@ -254,6 +282,7 @@ class SortedSlabs {
     if (e.is_refused()) return e;
     const double passed_over = parts > 1 ? needed(a_blocks) * parts * input_bytes(with_blocks(whole_.b, 1)) : 0;
     e.slab_limits = limits;
+    e.slab_limits.kernel = limits_.kernel;
     e.slab_caps = caps;
     e.num_row_groups = num_groups_;
     e.num_a_slabs = static_cast<std::uint32_t>(std::clamp(num_slabs / parts, 2.0, 4e9));
@@ -270,14 +299,16 @@ class SortedSlabs {
     return e;
   }
 
-  /// For a single row with more blocks than others: an eighth of what a slab has of B, and what then fits of A. No less
-  /// than some rows of A have blocks, as one column of B may have as many.
+  /// For a single row with more blocks than others: half of what a slab has of B, and what then fits of A. No less
+  /// than some rows of A have blocks, as one column of B may have as many. By any kernel: a slow one is better than
+  /// none.
   [[nodiscard]] SlabCaps row_caps_beside(const SlabCaps& caps) const {
     const std::uint64_t b_blocks = row_part_blocks(caps);
-    return {.a_blocks = most_of_a(b_blocks), .b_blocks = b_blocks};
+    const SortedSlabs of_any(p_, decide_slab_, limits_.kernel);
+    return {.a_blocks = of_any.most_of_a(b_blocks), .b_blocks = b_blocks};
   }
   [[nodiscard]] std::uint64_t row_part_blocks(const SlabCaps& caps) const {
-    constexpr std::uint64_t kLess = 8;
+    constexpr std::uint64_t kLess = 2;
     constexpr double kLeastRows = 4;
     const std::uint64_t least = std::min(caps.b_blocks, static_cast<std::uint64_t>(kLeastRows * row_blocks_));
     return std::max({std::uint64_t{1}, caps.b_blocks / kLess, least});
@@ -287,10 +318,26 @@ class SortedSlabs {
   const Statistics& whole_;
   const Limits& limits_;
   DecideSlab decide_slab_;
+  std::optional<KernelId> kernel_;
   std::uint32_t num_groups_ = 1;
   double row_blocks_ = 1;     ///< of a row of A
   double met_per_block_ = 1;  ///< share of B's groups that a block of A meets, of those that no other one has met
 };
+
+/// Kernels of the CPU want memory of their own: with the most blocks that fit any of them, slabs would run by the one
+/// that wants the least, which may take a thousand times as long.
+Execution decide_sorted_slabs(const Problem& whole, DecideSlab decide_slab) {
+  const Limits& limits = whole.limits;
+  if (limits.kernel || limits.backend == Backend::cuda) return SortedSlabs(whole, decide_slab, limits.kernel).best();
+  Execution best;
+  best.refusal = host_memory_refusal(~std::uint64_t{0});
+  for (const KernelRow& kernel : registry()) {
+    if (kernel.backend != Backend::cpu || !kernel.is_automatic) continue;
+    Execution e = SortedSlabs(whole, decide_slab, kernel.id).best();
+    if (is_better({.execution = e}, {.execution = best})) best = std::move(e);
+  }
+  return best;
+}
 
 }  // namespace
 
@@ -298,10 +345,14 @@ std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, const SlabCaps& ca
   const std::uint64_t groups = num_row_groups;
   const std::uint64_t begins_and_marks = groups * sizeof(std::uint32_t) + groups / 8;
   constexpr std::uint64_t kPerRange = 2 * sizeof(std::uint32_t) + sizeof(std::uint64_t);
-  const std::uint64_t ranges = std::min({groups / 2 + 1, caps.a_blocks, caps.b_blocks}) * kPerRange;
+  const std::uint64_t ranges = most_record_ranges(num_row_groups, caps) * kPerRange;
   return begins_and_marks + ranges + caps.b_blocks * sizeof(std::uint32_t) +
          num_column_ranges(limits.host_bytes) * sizeof(std::uint64_t) +
          (limits.num_threads + std::uint64_t{1}) * sorted_read_bytes(limits.host_bytes);
+}
+
+std::uint64_t most_record_ranges(std::uint32_t num_row_groups, const SlabCaps& caps) {
+  return std::min({std::uint64_t{num_row_groups} / 2 + 1, caps.a_blocks, caps.b_blocks});
 }
 
 std::uint64_t sorted_read_bytes(std::uint64_t limit_bytes) {
@@ -348,7 +399,7 @@ Execution decide_slabs(const Problem& whole, DecideSlab decide_slab) {
   const bool is_surer = !best_sorted.execution.is_refused() && is_better(best_sorted, best);
   best_sorted.execution.predicted_s *= surer;
   if (is_surer) best = std::move(best_sorted);
-  Execution sorted = SortedSlabs(whole, decide_slab).best();
+  Execution sorted = decide_sorted_slabs(whole, decide_slab);
   const bool takes_sorted = !sorted.is_refused() && (best.execution.is_refused() || !best.keeps_results ||
                                                      sorted.predicted_s < surer * best.execution.predicted_s);
   return takes_sorted || is_better({.execution = sorted}, best) ? std::move(sorted) : std::move(best.execution);

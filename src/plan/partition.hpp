@@ -23,6 +23,9 @@ std::uint64_t needed_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 /// multiplied by some columns of B.
 std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, const SlabCaps& caps, const Limits& limits);
 
+/// Ranges of records of B that those bytes allow for.
+std::uint64_t most_record_ranges(std::uint32_t num_row_groups, const SlabCaps& caps);
+
 /// Bytes of one read of sorted operands, and column ranges that are counted at once: a small part of the limit, as
 /// both would leave nothing to the slabs of small ones.
 std::uint64_t sorted_read_bytes(std::uint64_t limit_bytes);

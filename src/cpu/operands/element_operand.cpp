@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <numeric>
 #include <utility>
@@ -288,7 +289,67 @@ void emit_large_bucket(const ElementRuns& runs, std::uint32_t bucket, const Run&
   emitter.set_rows(bucket, rows.back());
 }
 
+/// Where rows begin among the records of a chunk.
+struct RowStart {
+  std::uint32_t row;
+  std::uint32_t first;
+};
+
+/// The elements of a chunk of records that are in order; lists where rows begin. Returns the bits of all elements.
+/// Errors: FormatError (not in order).
+std::uint32_t take_sorted(const Source& source, std::uint64_t first, std::uint64_t count, PackedOperand& out,
+                          std::vector<RowStart>& starts) {
+  const std::uint64_t lead = first == 0 ? 0 : 1;  // the record before the chunk
+  const AlignedArray<std::byte> records((count + lead) * kRecord);
+  source.read(first - lead, count + lead, records.data());
+  const std::byte* from = records.data() + lead * kRecord;
+  BlockIndex before = lead == 0 ? BlockIndex{} : read_index(records.data());
+  std::uint32_t seen = 0;
+  for (std::uint64_t x = first; x < first + count; ++x, from += kRecord) {
+    const BlockIndex at = read_index(from);
+    if (x != 0 && !(before.i < at.i || (before.i == at.i && before.j < at.j))) throw_changed_content(source.name());
+    if (x == 0 || at.i != before.i) starts.push_back({.row = at.i, .first = static_cast<std::uint32_t>(x)});
+    std::uint16_t element = 0;
+    std::memcpy(&element, from + kIndexBytes, sizeof element);
+    out.cols[x] = at.j;
+    out.values[x] = element;
+    seen |= element;
+    before = at;
+  }
+  return seen;
+}
+
 }  // namespace
+
+PackedOperand build_sorted_elements(const Source& source, Progress& progress, const Run& run) {
+  const auto timing = run.clock.scope(Stage::read);
+  const std::uint64_t size = source.header().num_blocks;
+  PackedOperand out;
+  out.cols = AlignedArray<std::uint32_t>(size);
+  out.values = AlignedArray<std::uint16_t>(size);
+  std::vector<std::vector<RowStart>> starts((size + plan::kSortedChunkRecords - 1) / plan::kSortedChunkRecords);
+  std::atomic<std::uint32_t> seen = 0;
+  run.parallel_for(size, plan::kSortedChunkRecords, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    seen |= take_sorted(source, begin, end - begin, out, starts[begin / plan::kSortedChunkRecords]);
+    progress.add((end - begin) * kRecord);
+  });
+  run.clock.add_bytes(Stage::read, size * kRecord);
+  const std::uint64_t num_rows = std::accumulate(starts.begin(), starts.end(), std::uint64_t{0},
+                                                 [](auto sum, const auto& x) { return sum + x.size(); });
+  out.rows = AlignedArray<std::uint32_t>(num_rows);
+  out.row_ptr = AlignedArray<std::uint32_t>(num_rows + 1);
+  std::uint64_t row = 0;
+  for (const std::vector<RowStart>& list : starts) {
+    for (const RowStart& one : list) {
+      out.rows[row] = one.row;
+      out.row_ptr[row++] = one.first;
+    }
+  }
+  out.row_ptr[num_rows] = static_cast<std::uint32_t>(size);
+  out.seen_bits = seen;
+  return out;
+}
 
 PackedOperand build_element_operand(const Source& source, Progress& progress, const Run& run) {
   const MatrixHeader& header = source.header();

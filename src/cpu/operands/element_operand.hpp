@@ -12,4 +12,8 @@ namespace spmm::cpu {
 /// Memory: plan::build_bytes(). Errors: as build_operand().
 PackedOperand build_element_operand(const Source& source, Progress& progress, const Run& run);
 
+/// The same of a source that is_sorted(), whatever its indices. Memory: plan::sorted_build_bytes(), and a chunk for
+/// each thread. Errors: FormatError (not in order), Interrupted, what the source throws.
+PackedOperand build_sorted_elements(const Source& source, Progress& progress, const Run& run);
+
 }  // namespace spmm::cpu

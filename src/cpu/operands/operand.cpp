@@ -10,6 +10,7 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
+#include "base/records/sorted_source.hpp"
 #include "base/run/cancellable.hpp"
 #include "base/run/parallel.hpp"
 #include "cpu/operands/element_operand.hpp"
@@ -250,6 +251,7 @@ std::uint64_t stride_of(Side side, const PackedShape& shape) {
 PackedOperand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress,
                             const Run& run) {
   const MatrixHeader& header = source.header();
+  if (header.m == 1 && is_sorted(source)) return build_sorted_elements(source, progress, run);
   if (plan::builds_from_runs(header)) return build_element_operand(source, progress, run);
   static_assert(kIndexBytes == sizeof(std::uint64_t));
   const bool has_short_keys = plan::short_key_bits(header).fit();

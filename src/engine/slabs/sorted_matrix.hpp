@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "base/memory/aligned_array.hpp"
 #include "base/records/inputs.hpp"
+#include "base/records/sorted_source.hpp"
 #include "base/run/run.hpp"
 #include "engine/slabs/cut.hpp"
 #include "io/files/scratch_file.hpp"
@@ -43,22 +45,29 @@ class SortedMatrix {
 
   [[nodiscard]] const MatrixHeader& header() const { return header_; }
   [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] Along along() const { return along_; }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const;
 
  private:
   struct Parts;
+  BlockIndex checked_index(const std::byte* record) const;
   void distribute(const Source& source, const Parts& parts, const Run& run) const;
   void sort_part(const Source& source, const Parts& parts, std::size_t part, const Run& run) const;
+  /// Both return a position that occurs twice, if one does.
+  using ReadPart = std::function<void(std::uint64_t first, std::uint64_t count, std::byte* to)>;
+  std::optional<BlockIndex> sort_whole(const ReadPart& read_part, RecordRange records) const;
+  std::optional<BlockIndex> sort_short(const ReadPart& read_part, RecordRange records) const;
 
   MatrixHeader header_;
   std::string name_;
+  Along along_;
   const io::ScratchFile& file_;
   std::uint64_t offset_;
   std::uint64_t record_bytes_;
 };
 
 /// Some ranges of the records of a sorted matrix, as a source. Memory: the ranges, and 8 bytes for each.
-class RangesSource : public Source {
+class RangesSource : public SortedSource {
  public:
   /// Values: ranges ascending and not empty. The matrix must outlive it.
   RangesSource(const SortedMatrix& matrix, std::vector<RecordRange> ranges);
@@ -66,6 +75,7 @@ class RangesSource : public Source {
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return matrix_.name(); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
+  [[nodiscard]] bool is_sorted() const override { return matrix_.along() == Along::rows; }
   void check_unchanged() const override {}
 
  private:

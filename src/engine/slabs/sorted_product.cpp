@@ -112,7 +112,13 @@ class RowGroups {
   }
 
   /// Forgets all marks.
-  void restart() { std::fill(marks_.begin(), marks_.end(), 0); }
+  void restart() {
+    std::fill(marks_.begin(), marks_.end(), 0);
+    num_runs_ = 0;
+  }
+
+  /// Runs of marked groups: no fewer than there are ranges of their records.
+  [[nodiscard]] std::int64_t num_runs() const { return num_runs_; }
 
   /// Marks the group of a block row; returns the records that this adds.
   std::uint32_t add(std::uint32_t row) {
@@ -120,6 +126,7 @@ class RowGroups {
     const std::uint64_t bit = std::uint64_t{1} << group % 64;
     if ((marks_[group / 64] & bit) != 0) return 0;
     marks_[group / 64] |= bit;
+    num_runs_ += 1 - (group != 0 && is_marked(group - 1)) - (group + 1 < num_groups_ && is_marked(group + 1));
     return begins_[group + std::uint64_t{1}] - begins_[group];
   }
 
@@ -137,6 +144,7 @@ class RowGroups {
   }
 
  private:
+  [[nodiscard]] bool is_marked(std::uint64_t group) const { return (marks_[group / 64] >> group % 64 & 1) != 0; }
   [[nodiscard]] std::uint32_t group_of(std::uint32_t row) const {
     return static_cast<std::uint32_t>(row * num_groups_ / nb_);
   }
@@ -160,12 +168,14 @@ class RowGroups {
   std::uint64_t num_groups_;
   AlignedArray<std::uint32_t> begins_;  // [groups + 1]
   AlignedArray<std::uint64_t> marks_;   // [groups / 64] a bit for each: needed
+  std::int64_t num_runs_ = 0;
 };
 
 /// Records of A, whole block rows, and the records of B in the groups that they need.
 struct SlabOfA {
   RecordRange records;
   std::uint64_t needed = 0;
+  std::int64_t num_ranges = 0;  ///< of B, at most
   bool is_one_row = true;
 };
 
@@ -182,6 +192,7 @@ class SortedProduct {
         multiply_at_once_(multiply_at_once),
         run_(run),
         execution_(execution),
+        most_ranges_(plan::most_record_ranges(execution.num_row_groups, execution.slab_caps)),
         last_(execution) {}
 
   /// Leaves the last exact execution, with the partition of the whole.
@@ -201,9 +212,17 @@ class SortedProduct {
   }
 
  private:
+  [[nodiscard]] bool fits(const SlabOfA& slab) const {
+    const auto is_within = [&](const plan::SlabCaps& caps) {
+      return slab.records.end - slab.records.begin <= caps.a_blocks && slab.needed <= caps.b_blocks;
+    };
+    if (is_within(execution_.slab_caps)) return true;
+    if (static_cast<std::uint64_t>(slab.num_ranges) > most_ranges_) return false;
+    return std::any_of(execution_.longer_caps.begin(), execution_.longer_caps.end(), is_within);
+  }
+
   /// As many block rows from a record on as fit, at least one.
   SlabOfA next_slab(std::uint32_t begin) {
-    const plan::SlabCaps& caps = execution_.slab_caps;
     SlabOfA slab{.records = {.begin = begin, .end = begin}};
     SlabOfA longer = slab;
     groups_.restart();
@@ -216,8 +235,8 @@ class SortedProduct {
       }
       longer.records.end = r + 1;
       longer.needed += groups_.add(at.j);
-      const bool fits = longer.records.end - begin <= caps.a_blocks && longer.needed <= caps.b_blocks;
-      if (!fits && !longer.is_one_row) return slab;
+      longer.num_ranges = groups_.num_runs();
+      if (!longer.is_one_row && !fits(longer)) return slab;
     }
     return longer;
   }
@@ -229,10 +248,7 @@ class SortedProduct {
     groups_.restart();  // the search went too far
     for (std::uint32_t r = records.begin; r < records.end; ++r) groups_.add(indices_.at(r).j);
     const RangesSource b(b_, groups_.marked());
-    const plan::SlabCaps& caps = execution_.slab_caps;
-    if (a.header().num_blocks <= caps.a_blocks && b.header().num_blocks <= caps.b_blocks) {
-      return multiply_ranges({a, b});
-    }
+    if (fits(slab)) return multiply_ranges({a, b});
     if (a.header().num_blocks > execution_.row_caps.a_blocks) throw_row_too_long();
     std::uint32_t num_parts = 0;
     multiply_columns(a, b, {.begin = 0, .end = b.header().blocks_per_side()}, num_parts);
@@ -309,6 +325,7 @@ class SortedProduct {
   const MultiplyAtOnce& multiply_at_once_;
   const Run& run_;
   const plan::Execution& execution_;
+  std::uint64_t most_ranges_;
   plan::Execution last_;
   ProductStats total_;
   std::uint32_t row_ = 0;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/memory/aligned_array.hpp"
+#include "base/records/sorted_source.hpp"
 #include "base/run/run.hpp"
 #include "engine/slabs/cut.hpp"
 #include "engine/slabs/index_pass.hpp"
@@ -18,7 +19,7 @@ namespace spmm::slabs {
 
 /// The records of one slab, as a source of its own. Memory: 4 bytes per record; while it reads, `read_bytes` per
 /// thread.
-class SlabSource : public Source {
+class SlabSource : public SortedSource {
  public:
   /// Errors: FormatError where `buckets` are of another reading than `slab` and the file has changed in between;
   /// Interrupted. So do reads, whose few records may be spread over the whole matrix.
@@ -35,6 +36,7 @@ class SlabSource : public Source {
   [[nodiscard]] std::string place(std::uint64_t record) const override { return whole_.place(records_[record]); }
   [[nodiscard]] BlockIndex original_index(BlockIndex index) const override { return whole_.original_index(index); }
   [[nodiscard]] bool is_in_memory() const override { return whole_.is_in_memory(); }
+  [[nodiscard]] bool is_sorted() const override { return spmm::is_sorted(whole_); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   void check_unchanged() const override { whole_.check_unchanged(); }
 

@@ -23,7 +23,8 @@ namespace {
 
 /// Why a file with that many bytes of its own cannot be made there; empty: it can, and is open.
 std::string try_folder(const std::string& folder, std::uint64_t bytes, Descriptor& fd) {
-  Descriptor file(retried([&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR); }));
+  Descriptor file(
+      retried([&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_NOATIME, S_IRUSR | S_IWUSR); }));
   if (!file.is_open()) return error_text(errno);
   struct statfs info {};
   if (retried([&] { return ::fstatfs(file.get(), &info); }) != 0) return error_text(errno);

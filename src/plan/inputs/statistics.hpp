@@ -74,6 +74,7 @@ struct Statistics {
   std::vector<std::uint64_t> a_slab_blocks{};
   std::vector<std::uint64_t> b_slab_blocks{};
   SlabReads slab_reads = SlabReads::others_between;
+  bool are_sorted = false;      ///< records of both operands come row by row, columns ascending
   bool has_no_scratch = false;  ///< a scratch file was tried and could not be made
   /// Blocks of B in the block rows that one of kSlabCounts[x] slabs of A meets, at most. Empty: evenly spread.
   std::vector<std::uint64_t> needed_b_blocks{};

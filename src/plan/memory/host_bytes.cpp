@@ -65,7 +65,9 @@ HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const P
   const std::uint64_t prepared = prepared_bytes(a, b, shape);
   const std::uint64_t tiles = tile_operand_bytes(b);
   const std::uint64_t taken_apart = b.num_blocks * (shape.b_elements() * sizeof(std::uint16_t) + sizeof(std::uint32_t));
+  const std::uint64_t built = operand_bytes(a, Side::a, shape) + sorted_build_bytes(b, shape);
   return {.preparing = std::max(preparing_bytes(a, b, shape), prepared + tiles),
+          .preparing_sorted = a.m == 1 ? std::max({sorted_build_bytes(a, shape), built, prepared + tiles}) : 0,
           .resident = prepared + tiles - taken_apart,
           .per_thread = tile_merger_bytes(a)};
 }
@@ -88,6 +90,11 @@ std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedSha
   }
   const std::uint64_t entries = header.num_blocks * (short_key_bits(header).fit() ? kShortKeyBytes : kSortItemBytes);
   return entries + std::max(entries, operand_bytes(header, side, shape));  // sorting with scratch, then gathering
+}
+
+std::uint64_t sorted_build_bytes(const MatrixHeader& header, const PackedShape& shape) {
+  constexpr std::uint64_t kListedRowBytes = 2 * 2 * sizeof(std::uint32_t);  // of lists that grow
+  return operand_bytes(header, Side::b, shape) + stored_rows(header) * kListedRowBytes;
 }
 
 std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {

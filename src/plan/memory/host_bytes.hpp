@@ -16,10 +16,11 @@ enum class Side : std::uint8_t { a, b };
 
 /// Host bytes of a product as a function of its shape.
 struct HostBytes {
-  std::uint64_t preparing = 0;     ///< peak while operands are read, sorted and packed
-  std::uint64_t resident = 0;      ///< operands and lists while it multiplies
-  std::uint64_t per_thread = 0;    ///< lists of one worker
-  std::uint64_t dense_panels = 0;  ///< dense-blas: panels of one worker, if nothing bounds them
+  std::uint64_t preparing = 0;         ///< peak while operands are read, sorted and packed
+  std::uint64_t preparing_sorted = 0;  ///< the same of operands that were sorted before, if that is less
+  std::uint64_t resident = 0;          ///< operands and lists while it multiplies
+  std::uint64_t per_thread = 0;        ///< lists of one worker
+  std::uint64_t dense_panels = 0;      ///< dense-blas: panels of one worker, if nothing bounds them
 
   [[nodiscard]] std::uint64_t total(unsigned num_threads, std::uint64_t num_buffers, std::uint64_t buffer_bytes) const;
 };
@@ -35,6 +36,11 @@ HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa)
 /// Bytes of one operand in memory, and of the peak while it is built, its raw records where they are kept not counted.
 std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
 std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
+
+/// Side 1, records that come in order: an operand is filled as they are read, in chunks, and lists of where its rows
+/// begin become one.
+inline constexpr std::uint64_t kSortedChunkRecords = 1u << 11;
+std::uint64_t sorted_build_bytes(const MatrixHeader& header, const PackedShape& shape);
 
 /// Bytes of both operands with the lists that link them: the peak while they are read and built, and what stays at most
 /// (while they are linked).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/memory/host_bytes.hpp"
 #include "plan/models/host_models.hpp"
 #include "spmm/types.hpp"
 
@@ -38,6 +39,8 @@ constexpr double kPickNsPerRecord = 100;
 // Sorting into a scratch file, of one thread: keys and parts; copies, and the file written and read.
 constexpr double kSortNsPerBlock = 200;
 constexpr double kSortBytesPerS = 0.5e9;
+// The same of side 1, where a record fits a key: 1.6e6 blocks each, stencil-27 and evenly spread, limits of 1 to 0.1.
+constexpr double kSortNsPerElement = 40;
 // CPU, of one thread. Building: evenly spread blocks of side 1 to 64, 35,000 to 5e6 of them, one thread of a Zen 5.
 constexpr double kBuildNsPerBlock = 50;        // keys made and sorted
 constexpr double kBuildNsPerElement = 22;      // side 1: keys hold the elements, and nothing is packed
@@ -50,7 +53,8 @@ constexpr double kCpuStartS = 4e-3;            // a process whose product has on
 constexpr double kThreadStartS = 0.2e-3;       // a thread started, woken for each stage and joined
 constexpr double kClearBytesPerS = 2.5e9;      // output buffers, cleared by the system at first use, of one thread
 constexpr double kLeaveBytesPerS = 25e9;       // operands given back at the end, by one thread
-constexpr double kSlabStartS = 30e-6;          // a product of two slabs: lists allocated, threads woken
+constexpr double kSlabStartS = 30e-6;          // a product of two slabs: lists allocated
+constexpr double kSlabWakeS = 100e-6;          // and, of several threads, those woken for each stage
 
 /// Stages that overlap: the slowest one, and what of it cannot be hidden.
 double overlapped(double slowest, double others) {
@@ -123,8 +127,11 @@ double count_seconds(const Problem& p) {
 
 double sort_seconds(const Problem& p) {
   const auto& [s, limits] = p;
-  const double bytes = input_bytes(s.a) + input_bytes(s.b);
-  return (static_cast<double>(s.num_blocks()) * kSortNsPerBlock / 1e9 + bytes / kSortBytesPerS) /
+  const ShortKeyBits bits = short_key_bits(s.a);
+  const bool is_short = s.m() == 1 && 2 * bits.index + bits.payload < 64;
+  const double bytes = is_short ? 0 : input_bytes(s.a) + input_bytes(s.b);
+  const double block_ns = is_short ? kSortNsPerElement : kSortNsPerBlock;
+  return (static_cast<double>(s.num_blocks()) * block_ns / 1e9 + bytes / kSortBytesPerS) /
          parallel_speed(limits.num_threads, limits);
 }
 
@@ -155,7 +162,7 @@ double product_seconds(const Plan& plan, const Problem& p, double kept_bytes) {
 
 double slab_seconds(const Plan& plan, const Problem& p) {
   if (plan.backend == Backend::cuda) return product_seconds(plan, p);
-  return product_seconds(plan, p) - host_start_seconds(plan, p) + kSlabStartS;
+  return product_seconds(plan, p) - host_start_seconds(plan, p) + kSlabStartS + (plan.num_threads > 1 ? kSlabWakeS : 0);
 }
 
 double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges) {

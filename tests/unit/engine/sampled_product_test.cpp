@@ -52,6 +52,33 @@ class Cells final : public Source {
   mutable std::atomic<std::uint64_t> num_read_{0};
 };
 
+/// Elements anywhere, none of which is stored.
+class Spread final : public Source {
+ public:
+  Spread(std::uint32_t n, std::uint32_t num_blocks, std::uint64_t seed)
+      : header_{.n = n, .m = 1, .num_blocks = num_blocks}, seed_(seed << 29) {}
+  [[nodiscard]] const MatrixHeader& header() const override { return header_; }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  void check_unchanged() const override {}
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    num_read_ += count;
+    for (std::uint64_t x = 0; x < count; ++x) {
+      std::minstd_rand random(static_cast<std::uint32_t>(seed_ + first + x));
+      random.discard(4);
+      const auto i = static_cast<std::uint32_t>(random() % header_.n);
+      random.discard(4);
+      write_index(dst + x * input_record_bytes(1), {.i = i, .j = static_cast<std::uint32_t>(random() % header_.n)});
+    }
+  }
+  [[nodiscard]] std::uint64_t num_read() const { return num_read_; }
+
+ private:
+  MatrixHeader header_;
+  std::uint64_t seed_;
+  std::string name_ = "spread";
+  mutable std::atomic<std::uint64_t> num_read_{0};
+};
+
 /// k places that draw(random) gives.
 template <class Draw>
 std::set<Cell> drawn(std::size_t k, std::uint64_t seed, const Draw& draw) {
@@ -180,7 +207,7 @@ TEST_CASE("C blocks are within 1.4 of the exact number for every pattern, in any
       const SampledProduct sample(operands, 3, workers);
       INFO(pattern.name << (seed == 0 ? " sorted " : " shuffled ") << exact.pairs << " pairs");
       CHECK(sample.statistics().num_pairs == Approx(exact.pairs).epsilon(0.2));
-      const double found = sample.count_c_blocks().num_c_blocks;
+      const double found = sample.count_c_blocks().most.num_c_blocks;
       CHECK(found < 1.4 * exact.c_blocks);
       CHECK(found > exact.c_blocks / 1.4);
       const double of_sampled = sample.sample_c_blocks().fewest.num_c_blocks;
@@ -206,10 +233,49 @@ TEST_CASE("of one record in many there are two ends, with the number of C blocks
     CHECK(ends.fewest.num_c_blocks < 1.4 * exact.c_blocks);
     CHECK(ends.most.num_c_blocks > exact.c_blocks / 1.4);
     CHECK(ends.fewest.num_c_blocks <= ends.most.num_c_blocks);
-    const double counted_again = sample.count_c_blocks().num_c_blocks;
+    const double counted_again = sample.count_c_blocks().most.num_c_blocks;
     CHECK(counted_again < 2 * exact.c_blocks);
     CHECK(counted_again > exact.c_blocks / 2);
   }
+}
+
+TEST_CASE("the more records are read, the closer are the ends to the number of C blocks") {
+  Workers workers;
+  for (const Pattern& pattern : patterns()) {
+    const Cells a(pattern.nb, 1, pattern.a, 5);
+    const Cells b(pattern.nb, 1, pattern.b, 6);
+    const Counted exact = counted(a, b);
+    const ProductOperands operands(a, b);
+    const SampledProduct sample(operands, 3, workers, a.cells().size() / 60);
+    const SampledProduct::CBlocks few = sample.sample_c_blocks();
+    for (const std::uint64_t stride : {8u, 4u, 2u}) {
+      INFO(pattern.name << ", one of " << stride);
+      const std::uint64_t before = a.num_read() + b.num_read();
+      const SampledProduct::CBlocks ends = sample.count_c_blocks(stride);
+      CHECK(a.num_read() + b.num_read() - before < (a.cells().size() + b.cells().size()) * 5 / (4 * stride));
+      CHECK(ends.fewest.num_c_blocks < 1.6 * exact.c_blocks);
+      CHECK(ends.most.num_c_blocks > exact.c_blocks / 1.6);
+      CHECK(ends.fewest.num_c_blocks <= ends.most.num_c_blocks);
+      if (pattern.name == "uniform") {
+        CHECK(ends.fewest.num_c_blocks > 1.5 * few.fewest.num_c_blocks);
+        CHECK(ends.fewest.num_c_blocks > exact.c_blocks / 1.6);
+      }
+    }
+  }
+}
+
+TEST_CASE("a product with a large result goes to the device, and few of the records are read for that") {
+  Workers workers;
+  plan::Limits limits = test::large_machine();
+  limits.backend = Backend::automatic;
+  limits.discards_result = true;
+  limits.num_threads = limits.num_cores = 16;
+  limits.device->start_s = 0.35;
+  limits.device->transfer_bytes_per_ms = 5.5e7;
+  const Spread a(1'000'000, 26'463'592, 1);
+  const Spread b(1'000'000, 26'463'592, 2);
+  CHECK(choose_backend({a, b}, limits, workers).backend == Backend::cuda);
+  CHECK(a.num_read() + b.num_read() < 2u * 26'463'592 / 8);
 }
 
 TEST_CASE("tiles of B are estimated with the C blocks") {
@@ -221,7 +287,7 @@ TEST_CASE("tiles of B are estimated with the C blocks") {
   }
   const Cells a(nb, 1, cells, 1);
   const ProductOperands operands(a, a);
-  const plan::Statistics s = SampledProduct(operands, 2, workers).count_c_blocks();
+  const plan::Statistics s = SampledProduct(operands, 2, workers).count_c_blocks().most;
   CHECK(s.tile_pairs == Approx(s.num_pairs / 4).epsilon(0.01));
 }
 

@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/records/head.hpp"
 #include "cpu/backend.hpp"
 #include "plan/decide.hpp"
 #include "spmm/spmm.hpp"
@@ -280,13 +284,63 @@ TEST_CASE("a file that is both operands is sorted once, and transposed ones as t
   }
 }
 
+TEST_CASE("slabs of A that need little of B have more rows") {
+  constexpr std::uint32_t kSide = 20'000;
+  BlockMatrix band{.n = kSide, .m = 1, .index = {}, .values = {}};
+  for (std::uint32_t i = 0; i < kSide; ++i) {
+    for (std::uint32_t j = i - std::min(i, 13u); j < std::min(kSide, i + 14); ++j) band.index.push_back({i, j});
+  }
+  band.values.resize(band.index.size(), 7);
+  const Report report = SortedOperands(band, band).check(within(1'300'000, 2));
+  CHECK(report.plan.scratch_bytes != 0);
+  CHECK(report.plan.num_a_slabs > 2);
+  CHECK(report.plan.num_a_slabs < 60);
+}
+
+TEST_CASE("elements come into order as one number, or as records if their indices are too long") {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> folders = {folder.path().string()};
+  StageClock clock;
+  const Run run{.clock = clock, .on_progress = test::kNoProgress, .cancel = nullptr, .num_threads = 2};
+  for (const std::uint32_t side : {1'000u, (1u << 24) - 1, 1u << 24}) {
+    BlockMatrix matrix = test::random_matrix(side, 1, 60'000, 65535, side);
+    const auto source = make_memory_source(matrix, "A");
+    for (const slabs::Along along : {slabs::Along::rows, slabs::Along::columns}) {
+      INFO("side " << side << (along == slabs::Along::rows ? ", rows" : ", columns"));
+      std::string why;
+      const io::ScratchFile file = io::ScratchFile::make(folders, 1u << 20, why);
+      if (!file.is_open()) return;  // the folder is in memory
+      const slabs::SortedMatrix sorted(*source, file, {.along = along, .memory_bytes = 400'000}, run);
+      std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint16_t> expected;
+      for (std::size_t x = 0; x < matrix.index.size(); ++x) {
+        const auto [i, j] = matrix.index[x];
+        expected[along == slabs::Along::rows ? std::pair(i, j) : std::pair(j, i)] = matrix.values[x];
+      }
+      std::vector<std::byte> raw(matrix.index.size() * input_record_bytes(1));
+      sorted.read(0, matrix.index.size(), raw.data());
+      const std::byte* from = raw.data();
+      std::size_t num_wrong = 0;
+      for (const auto& [place, element] : expected) {
+        const auto [i, j] = read_index(from);
+        std::uint16_t value = 0;
+        std::memcpy(&value, from + kIndexBytes, sizeof value);
+        const auto here = along == slabs::Along::rows ? std::pair(i, j) : std::pair(j, i);
+        num_wrong += here == place && value == element ? 0 : 1;
+        from += input_record_bytes(1);
+      }
+      CHECK(num_wrong == 0);
+    }
+  }
+}
+
 TEST_CASE("invalid records give the message of a product at once through a scratch file, too") {
   const test::TemporaryFolder folder;
-  const BlockMatrix matrix = test::random_matrix(8 * 8192, 8, 30'000, 65535, 1);
+  const std::uint32_t m = GENERATE(8, 1);
+  const BlockMatrix matrix = test::random_matrix(m * 8192, m, m == 1 ? 150'000 : 30'000, 65535, 1);
   const auto write = [&](const std::string& name, BlockIndex of_last) {
     write_matrix(folder.file(name), matrix);
     std::fstream file(folder.file(name), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(kHeaderBytes + 25'000 * input_record_bytes(8)));
+    file.seekp(static_cast<std::streamoff>(kHeaderBytes + 25'000 * input_record_bytes(m)));
     file.write(reinterpret_cast<const char*>(&of_last), sizeof of_last);
   };
   write("good", matrix.index[25'000]);

@@ -6,6 +6,7 @@
 
 #include "plan/decide.hpp"
 #include "plan/memory/host_bytes.hpp"
+#include "plan/panels/tiles.hpp"
 #include "plan/registry.hpp"
 #include "spmm/multiply.hpp"
 #include "support/battery.hpp"
@@ -212,6 +213,17 @@ TEST_CASE("building an operand takes keys, their sort scratch and the packed blo
           plan::operand_bytes(header, plan::Side::a, shape) + plan::build_bytes(header, plan::Side::b, shape));
     CHECK(bytes.total(1, 2, 12) >= bytes.preparing);
   }
+}
+
+TEST_CASE("elements that come in order are neither kept as keys nor sorted") {
+  plan::Statistics s = evenly_spread(64'000, 1, 1'600'000);
+  const plan::HostBytes need = plan::row_merge_bytes(s.a, s.b, plan::Isa::avx2);
+  CHECK(need.preparing_sorted > 1'600'000 * (2 * 6 + plan::tile_value_bytes(1) + 4));  // B in tiles as well
+  CHECK(need.preparing_sorted < need.preparing - 1'600'000 * 3);
+  const plan::Limits limits = cpu_limits(2, need.preparing - 1'000'000);
+  CHECK(plan::decide(s, limits).is_in_slabs());
+  s.are_sorted = true;
+  CHECK_FALSE(plan::decide(s, limits).is_in_slabs());
 }
 
 TEST_CASE("predicted memory covers operands, buffers and workers and has no part in n squared") {

@@ -140,6 +140,24 @@ TEST_CASE(
   CHECK(plan::num_row_groups({.n = 8000, .m = 8, .num_blocks = 0}) == 1);
 }
 
+TEST_CASE("the largest slabs from a scratch file run by the kernel of those that are expected") {
+  plan::Limits limits = cpu_limits(0);
+  limits.num_threads = limits.num_cores = 1;
+  limits.isa = plan::Isa::avx2;
+  limits.has_scratch = true;
+  const plan::Statistics s = evenly_spread(64'000, 1, 1'643'032);
+  for (limits.host_bytes = 34'000'000; limits.host_bytes > 3'000'000; limits.host_bytes -= limits.host_bytes / 10) {
+    const plan::Execution e = plan::decide(s, limits);
+    INFO("limit " << limits.host_bytes);
+    REQUIRE(e.slab_caps.a_blocks != 0);
+    plan::Statistics largest = plan::expected_statistics(
+        {.n = 64'000, .m = 1, .num_blocks = static_cast<std::uint32_t>(e.slab_caps.a_blocks)},
+        {.n = 64'000, .m = 1, .num_blocks = static_cast<std::uint32_t>(e.slab_caps.b_blocks)});
+    largest.are_sorted = true;
+    CHECK(plan::decide(largest, e.slab_limits).id == e.id);
+  }
+}
+
 TEST_CASE("what slabs of A need of B is taken from the indices where they are known") {
   const plan::Limits limits = cpu_limits(std::uint64_t{1} << 30);
   plan::Statistics s = evenly_spread(1u << 15, 8, 240'000);
