@@ -19,29 +19,31 @@ DiagonalMerger::DiagonalMerger(const DiagonalRowsProduct& rows, const Run& run)
 
 /// Sums of rows [first_row, first_row + kDiagonalRows) of the matrix.
 void DiagonalMerger::sum(std::uint32_t first_row) {
-  const auto& [a, b, offsets, terms, a_terms, ends, num_rows, saturates] = product_;
+  const std::vector<std::int32_t>& of_a = product_.a.offsets;
+  const std::vector<DiagonalTerm>& terms = product_.terms;
+  const std::vector<std::uint32_t>& ends = product_.ends;
   const auto lies_within_b = [&](std::int64_t offset) {
     const std::int64_t row = first_row + offset;
-    return row >= -std::int64_t{kDiagonalRows} && row <= std::int64_t{num_rows};
+    return row >= -std::int64_t{kDiagonalRows} && row <= std::int64_t{product_.num_rows};
   };
-  DiagonalRows rows{.a = a.values.data() + kDiagonalRows + first_row,
-                    .b = b.values.data() + kDiagonalRows + first_row,
+  DiagonalRows rows{.a = product_.a.values.data() + kDiagonalRows + first_row,
+                    .b = product_.b.values.data() + kDiagonalRows + first_row,
                     .terms = terms.data(),
                     .ends = ends.data(),
                     .num_sums = static_cast<std::uint32_t>(ends.size())};
-  if (!lies_within_b(a.offsets.front()) || !lies_within_b(a.offsets.back())) {
+  if (!lies_within_b(of_a.front()) || !lies_within_b(of_a.back())) {
     terms_.clear();
     std::uint32_t t = 0;
     for (std::size_t s = 0; s < ends.size(); ++s) {
       for (; t < ends[s]; ++t) {
-        if (lies_within_b(a.offsets[a_terms[t]])) terms_.push_back(terms[t]);
+        if (lies_within_b(of_a[product_.a_terms[t]])) terms_.push_back(terms[t]);
       }
       ends_[s] = static_cast<std::uint32_t>(terms_.size());
     }
     rows.terms = terms_.data();
     rows.ends = ends_.data();
   }
-  kernel_.add[saturates ? 1 : 0](rows, sums_.data());
+  kernel_.add[product_.saturates ? 1 : 0](rows, sums_.data());
 }
 
 void DiagonalMerger::write(std::uint32_t row, const std::uint32_t* sums, RowUnitOutput& out) {

@@ -42,7 +42,7 @@ void add_diagonals(const DiagonalRows& rows, std::uint32_t* sums) {
       }
       for (std::uint32_t part = 0; part < kParts; ++part) sum.rows(part, of_sums[part][s]);
     }
-    for (std::uint32_t part = 0; part < kParts; ++part) {
+    for (std::size_t part = 0; part < kParts; ++part) {
       store_transposed(of_sums[part], sums + part * kTogether * stride + first, stride);
     }
   }

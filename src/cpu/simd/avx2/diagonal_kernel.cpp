@@ -25,7 +25,7 @@ template <bool kSaturates>
 class RowSums {
  public:
   void add(const std::uint16_t* a, const std::uint16_t* b) {
-    for (int half = 0; half < 2; ++half) {
+    for (std::size_t half = 0; half < 2; ++half) {
       const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a) + half);
       const __m256i y = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b) + half);
       const __m256i low = _mm256_mullo_epi16(x, y);
@@ -35,8 +35,9 @@ class RowSums {
     }
   }
   void rows(std::uint32_t part, Words& out) const {
-    const __m256i first = sums_[part / 2 * 2];
-    const __m256i second = sums_[part / 2 * 2 + 1];
+    const std::size_t at = part / 2 * std::size_t{2};
+    const __m256i first = sums_[at];
+    const __m256i second = sums_[at + 1];
     out = reinterpret_cast<Words>(part % 2 == 0 ? _mm256_permute2x128_si256(first, second, 0x20)
                                                 : _mm256_permute2x128_si256(first, second, 0x31));
   }
