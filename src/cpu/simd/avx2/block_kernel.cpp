@@ -122,6 +122,8 @@ struct Strips {
             high[r] = add_products(high[r], high_bytes(a_pair), b_pair);
           } else {
             low[r] = add_products(low[r], a_pair, b_pair);
+            // GCC would add the products of a row to each other first, for which registers are too few.
+            if constexpr (kLoneCols<kM> != 0) asm("" : "+x"(low[r]));
           }
         }
       }
