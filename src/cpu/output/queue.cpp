@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "base/records/errors.hpp"
 
@@ -148,6 +149,14 @@ void OutputQueue::append(Lock& lock, const Job& job) {
 std::uint64_t RowUnitOutput::room() {
   if (job_.used_bytes + record_bytes_ > queue_.buffer_bytes()) queue_.flush(job_);
   return (queue_.buffer_bytes() - job_.used_bytes) / record_bytes_;
+}
+
+void RowUnitOutput::append(const std::byte* from, const std::byte* end) {
+  for (; from != end; from += record_bytes_) {
+    static_cast<void>(room());
+    std::memcpy(position(), from, record_bytes_);
+    advance_to(position() + record_bytes_);
+  }
 }
 
 }  // namespace spmm::cpu

@@ -116,6 +116,8 @@ class RowUnitOutput {
     if (may_saturate_) job_.num_saturated += count_saturated({position(), bytes - job_.used_bytes});
     job_.used_bytes = bytes;
   }
+  /// Copies records, one by one: there may be room for less than all.
+  void append(const std::byte* from, const std::byte* end);
   /// Whether elements of the records from here on may be kMaxVal; until it is said they may.
   void set_may_saturate(bool may_saturate) { may_saturate_ = may_saturate; }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "cpu/rows/fetch_ahead.hpp"
@@ -238,7 +237,6 @@ void TileMerger::order_touched() {
 
 void TileMerger::write(bool by_number, RowUnitOutput& out) {
   const std::uint32_t per_tile = product_.kernel.shape.blocks;
-  const std::uint64_t record = output_record_bytes(product_.m);
   TileSums sums = sums_;
   const std::uint32_t count = std::exchange(num_touched_, 0);
   for (std::uint32_t x = 0; x < count;) {
@@ -255,12 +253,7 @@ void TileMerger::write(bool by_number, RowUnitOutput& out) {
       out.advance_to(product_.kernel.write(row, sums, out.position()));
       continue;
     }
-    const std::byte* const end = product_.kernel.write(row, sums, tile_records_.data());
-    for (const std::byte* from = tile_records_.data(); from != end; from += record) {
-      static_cast<void>(out.room());
-      std::memcpy(out.position(), from, record);
-      out.advance_to(out.position() + record);
-    }
+    out.append(tile_records_.data(), product_.kernel.write(row, sums, tile_records_.data()));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/operands/diagonals.hpp"
 #include "cpu/rows/accumulator.hpp"
 #include "plan/panels/tiles.hpp"
 
@@ -14,6 +15,8 @@ constexpr std::uint64_t kMinUnitPairs = 1u << 13;             // far more work t
 constexpr std::uint64_t kMaxUnitPairs = 1u << 22;             // some 10 ms, so that output flows early
 constexpr std::uint64_t kColumnGrain = plan::tile_blocks(1);  // no tile is cut
 constexpr std::uint64_t kMaxParts = 1u << 12;                 // of one row
+
+static_assert(kMaxDiagonals * kMaxDiagonals < kMinUnitPairs, "no row of diagonals is cut");
 
 }  // namespace
 

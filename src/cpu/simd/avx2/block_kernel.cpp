@@ -92,7 +92,10 @@ struct Strips {
     std::uint32_t col;
   };
 
-  template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
+  /// Words from one row of sums to the next: kPadded, or that of a record.
+  static constexpr std::uint32_t kPadded = 0;
+
+  template <bool kWide, std::uint32_t kM, std::uint32_t kRows, std::uint32_t kStride>
   static void run_strip(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const StripCorner& place,
                         const std::uint32_t* row_sums, std::uint32_t* out) {
     const std::size_t inner = kSide == 8 ? kSide : kM != 0 ? (kM + 1) / 2 * 2 : x.shape.inner;
@@ -119,6 +122,8 @@ struct Strips {
             high[r] = add_products(high[r], high_bytes(a_pair), b_pair);
           } else {
             low[r] = add_products(low[r], a_pair, b_pair);
+            // GCC would add the products of a row to each other first, for which registers are too few.
+            if constexpr (kLoneCols<kM> != 0) asm("" : "+x"(low[r]));
           }
         }
       }
@@ -128,7 +133,7 @@ struct Strips {
         const auto row_sum = static_cast<std::int32_t>(row_sums[place.row + r]);
         low[r] = join_digits(low[r], high[r], _mm256_set1_epi32(row_sum));
       }
-      std::uint32_t* const to = out + (place.row + r) * cols + place.col;
+      std::uint32_t* const to = out + (place.row + r) * (kStride != kPadded ? kStride : cols) + place.col;
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low[r]);
     }
   }
@@ -160,7 +165,7 @@ struct Strips {
   }
 
   /// Rows of one column. Shapes: columns [count] of list_column().
-  template <bool kWide, std::uint32_t kM, std::uint32_t kRows>
+  template <bool kWide, std::uint32_t kM, std::uint32_t kRows, std::uint32_t kStride>
   static void run_column(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const StripCorner& place,
                          const __m256i* columns, const std::uint32_t* row_sums, std::uint32_t* out) {
     constexpr std::size_t kInner = (kM + 1) / 2 * 2;
@@ -188,7 +193,7 @@ struct Strips {
         }
         _mm256_store_si256(reinterpret_cast<__m256i*>(sums.data()), of_rows);
       }
-      out[(place.row + r) * kSide + place.col] = sums[r % 4];
+      out[(place.row + r) * (kStride != kPadded ? kStride : kSide) + place.col] = sums[r % 4];
     }
   }
 
@@ -200,7 +205,7 @@ struct Strips {
   }
 
   /// Strips from the kStrip-th one on. Shapes: columns [kLoneCols, kRunPairs] of list_column().
-  template <bool kWide, std::uint32_t kM, std::uint32_t kStrip>
+  template <bool kWide, std::uint32_t kM, std::uint32_t kStride, std::uint32_t kStrip = 0>
   static void run_strips(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const __m256i* columns,
                          const std::uint32_t* row_sums, std::uint32_t* out) {
     constexpr std::uint32_t kNumStrips = (kM - 1) / kMaxStripRows<kWide, kM> + 1;
@@ -208,29 +213,38 @@ struct Strips {
     constexpr std::uint32_t kRows = (kStrip + 1) * kM / kNumStrips - kRow;
     constexpr std::uint32_t kCols = kLoneCols<kM> != 0 ? kStripCols : kSide;
     for (std::uint32_t col = 0; col < kCols; col += kStripCols) {
-      run_strip<kWide, kM, kRows>(x, pairs, count, {.row = kRow, .col = col}, row_sums, out);
+      run_strip<kWide, kM, kRows, kStride>(x, pairs, count, {.row = kRow, .col = col}, row_sums, out);
     }
     for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
-      run_column<kWide, kM, kRows>(x, pairs, count, {.row = kRow, .col = kStripCols + c}, columns + c * kRunPairs,
-                                   row_sums, out);
+      run_column<kWide, kM, kRows, kStride>(x, pairs, count, {.row = kRow, .col = kStripCols + c},
+                                            columns + c * kRunPairs, row_sums, out);
     }
-    if constexpr (kStrip + 1 < kNumStrips) run_strips<kWide, kM, kStrip + 1>(x, pairs, count, columns, row_sums, out);
+    if constexpr (kStrip + 1 < kNumStrips) {
+      run_strips<kWide, kM, kStride, kStrip + 1>(x, pairs, count, columns, row_sums, out);
+    }
+  }
+
+  /// All strips of a side known when compiling.
+  template <bool kWide, std::uint32_t kM, std::uint32_t kStride>
+  static void run_block(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
+    alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
+    if constexpr (kWide) sum_rows(x, pairs, count, kSide, row_sums.data());
+    __m256i columns[std::max(1u, kLoneCols<kM> * kRunPairs)];
+    for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
+      list_column<kWide, kM>(x, pairs, count, kStripCols + c, columns + c * kRunPairs);
+    }
+    run_strips<kWide, kM, kStride>(x, pairs, count, columns, row_sums.data(), out);
   }
 
   template <bool kWide, std::uint32_t kM>
   static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
-    const std::uint32_t rows = kSide != 0 ? kSide : x.shape.rows;
-    alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
-    if constexpr (kWide) sum_rows(x, pairs, count, rows, row_sums.data());
-    const std::uint32_t* const of_rows = row_sums.data();
     if constexpr (kM != 0) {
-      __m256i columns[std::max(1u, kLoneCols<kM> * kRunPairs)];
-      for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
-        list_column<kWide, kM>(x, pairs, count, kStripCols + c, columns + c * kRunPairs);
-      }
       if constexpr (kLoneCols<kM> != 0) clear_second_strip<kM>(out);
-      return run_strips<kWide, kM, 0>(x, pairs, count, columns, of_rows, out);
+      return run_block<kWide, kM, kPadded>(x, pairs, count, out);
     }
+    alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
+    if constexpr (kWide) sum_rows(x, pairs, count, kSide != 0 ? kSide : x.shape.rows, row_sums.data());
+    const std::uint32_t* const of_rows = row_sums.data();
     const std::uint32_t m = x.shape.m;
     constexpr std::uint32_t kMost = kMaxStripRows<kWide, 0>;
     const std::uint32_t num_strips = (m - 1) / kMost + 1;
@@ -238,22 +252,28 @@ struct Strips {
       const std::uint32_t row = strip * m / num_strips;
       const bool is_full = (strip + 1) * m / num_strips - row == kMost;
       for (std::uint32_t col = 0; col < x.shape.cols; col += kStripCols) {
-        is_full ? run_strip<kWide, kM, kMost>(x, pairs, count, {.row = row, .col = col}, of_rows, out)
-                : run_strip<kWide, kM, kMost - 1>(x, pairs, count, {.row = row, .col = col}, of_rows, out);
+        is_full ? run_strip<kWide, kM, kMost, kPadded>(x, pairs, count, {.row = row, .col = col}, of_rows, out)
+                : run_strip<kWide, kM, kMost - 1, kPadded>(x, pairs, count, {.row = row, .col = col}, of_rows, out);
       }
     }
   }
 
   /// Sums straight into a record, which has no padding; whether one is not zero.
   template <bool kWide, std::uint32_t kM>
-  requires(kM != 0 && kM == kSide) static bool run_and_store(const PackedBlocks& x, const PairRef* pairs,
-                                                             std::uint32_t count, std::byte* out) {
-    run<kWide, kM>(x, pairs, count, reinterpret_cast<std::uint32_t*>(out));
+  requires(kM != 0 &&
+           (kM == kSide || kLoneCols<kM> != 0)) static bool run_and_store(const PackedBlocks& x, const PairRef* pairs,
+                                                                          std::uint32_t count, std::byte* out) {
+    auto* const sums = reinterpret_cast<std::uint32_t*>(out);
+    run_block<kWide, kM, kM>(x, pairs, count, sums);
     __m256i any = _mm256_setzero_si256();
-    for (std::uint32_t at = 0; at < kM * kM * sizeof(std::uint32_t); at += sizeof any) {
-      any = _mm256_or_si256(any, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(out + at)));
+    std::uint32_t any_lone = 0;
+    for (std::uint32_t r = 0; r < kM; ++r) {  // loads like the stores before, which need not wait for those
+      for (std::uint32_t col = 0; col < kM - kLoneCols<kM>; col += kStripCols) {
+        any = _mm256_or_si256(any, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + r * kM + col)));
+      }
+      for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) any_lone |= sums[r * kM + kStripCols + c];
     }
-    return _mm256_testz_si256(any, any) == 0;
+    return _mm256_testz_si256(any, any) == 0 || any_lone != 0;
   }
 };
 
