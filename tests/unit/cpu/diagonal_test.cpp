@@ -44,7 +44,7 @@ bool is_taken(const BlockMatrix& a, const BlockMatrix& b) {
 }
 
 /// Every instruction set, large buffers and buffers of one record, against the oracle.
-void check_product(const BlockMatrix& a, const BlockMatrix& b) {
+void check_diagonals(const BlockMatrix& a, const BlockMatrix& b) {
   const ProductMatrix expected = oracle_multiply(a, b);
   for (const std::string& isa : available_isas()) {
     INFO(isa);
@@ -70,8 +70,8 @@ TEST_CASE("cpu: products of diagonals, up to the corners of the matrix") {
       const BlockMatrix a = matrix_of({.n = n, .offsets = grid, .largest = largest}, 1);
       const BlockMatrix b = matrix_of({.n = n, .offsets = grid, .largest = largest, .share = 0.9}, 2);
       CHECK(is_taken(a, b));
-      check_product(a, b);
-      check_product(b, a);
+      check_diagonals(a, b);
+      check_diagonals(b, a);
     }
   }
 }
@@ -84,7 +84,7 @@ TEST_CASE("cpu: diagonals of one kind and another") {
   const BlockMatrix single = matrix_of({.n = kSide, .offsets = {-37}}, 6);
   const BlockMatrix gaps = matrix_of({.n = kSide, .offsets = band(-8, 8), .modulus = 2}, 7);  // rows without elements
   for (const BlockMatrix* a : {&wide, &narrow, &far, &single, &gaps}) {
-    for (const BlockMatrix* b : {&wide, &narrow, &far, &single, &gaps}) check_product(*a, *b);
+    for (const BlockMatrix* b : {&wide, &narrow, &far, &single, &gaps}) check_diagonals(*a, *b);
   }
   CHECK(is_taken(wide, narrow));
   CHECK(is_taken(narrow, far));
@@ -101,8 +101,8 @@ TEST_CASE("cpu: too many diagonals, or hardly filled ones, are not taken") {
   CHECK(!is_taken(narrow, more));
   CHECK(!is_taken(more, narrow));
   CHECK(!is_taken(thin, most));
-  check_product(narrow, more);
-  check_product(thin, most);
+  check_diagonals(narrow, more);
+  check_diagonals(thin, most);
 }
 
 }  // namespace spmm::test
