@@ -14,7 +14,10 @@
 namespace spmm::kernels {
 namespace {
 
-constexpr std::uint32_t kWarps = 4;             // of a CTA
+/// Warps of a CTA: each takes up to 25 KB, and every device gives a CTA 48.
+template <std::uint32_t MaxPerLane>
+constexpr std::uint32_t kWarps = MaxPerLane <= 16 ? 4 : 1;
+
 constexpr std::uint32_t kNoPair = 0xFFFF'FFFF;  // sorts behind all pairs
 
 /// Elements of B's row that an element of A is multiplied with.
@@ -176,17 +179,19 @@ __device__ inline std::uint32_t sum_from_left(bool has_pairs, std::uint32_t firs
   return continues ? left : 0;
 }
 
-/// Multiplies listed pairs and stages the records of their rows; returns how many there are.
+/// Bits of a key that number the pair.
+template <std::uint32_t PerLane>
+constexpr auto kIdBits = static_cast<std::uint32_t>(std::bit_width(32 * PerLane - 1));
+
+/// Multiplies listed pairs: writes memory.values, and a key for each product that is not zero.
 /// Values: num_pairs <= 32 * PerLane.
 /// Threads: one whole warp.
 template <std::uint32_t PerLane>
-__device__ inline std::uint32_t multiply_pairs(const SmallBlocksProduct& product, std::uint32_t num_columns,
-                                               std::uint32_t num_pairs, const WarpMemory& memory) {
-  constexpr auto kIdBits = static_cast<std::uint32_t>(std::bit_width(32 * PerLane - 1));
-  using Ends = std::conditional_t<PerLane == 64, std::uint64_t, std::uint32_t>;
+__device__ inline void multiply_pairs(const SmallBlocksProduct& product, std::uint32_t num_columns,
+                                      std::uint32_t num_pairs, const WarpMemory& memory,
+                                      std::uint32_t (&keys)[PerLane]) {
   constexpr std::uint32_t kAtOnce = PerLane < 8 ? PerLane : 8;
   const std::uint32_t lane = threadIdx.x % 32;
-  std::uint32_t keys[PerLane];
   std::uint32_t segment = 0;
 #pragma unroll
   for (std::uint32_t first = 0; first < PerLane; first += kAtOnce) {
@@ -211,27 +216,34 @@ __device__ inline std::uint32_t multiply_pairs(const SmallBlocksProduct& product
       const std::uint32_t pair = (first + u) * 32 + lane;
       const std::uint32_t value = a[u] * b[u];
       memory.values[pair] = value;
-      keys[first + u] = value != 0 ? columns[u] << kIdBits | pair : kNoPair;
+      keys[first + u] = value != 0 ? columns[u] << kIdBits<PerLane> | pair : kNoPair;
     }
   }
-  sort_keys<PerLane>(keys);
-  __syncwarp();  // values are written; segments have been read
+}
+
+/// Adds up the values of sorted keys by column and stages them; returns how many columns there are.
+/// Threads: one whole warp, once values are written and segments have been read.
+template <std::uint32_t PerLane>
+__device__ inline std::uint32_t stage_sums(const std::uint32_t (&keys)[PerLane], const WarpMemory& memory) {
+  using Ends = std::conditional_t<PerLane == 64, std::uint64_t, std::uint32_t>;
+  constexpr std::uint32_t kShift = kIdBits<PerLane>;
+  const std::uint32_t lane = threadIdx.x % 32;
   std::uint32_t sums[PerLane];
 #pragma unroll
   for (std::uint32_t e = 0; e < PerLane; ++e) {
-    sums[e] = keys[e] == kNoPair ? 0 : memory.values[keys[e] & ((1u << kIdBits) - 1)];
-    if (e > 0 && keys[e] >> kIdBits == keys[e - 1] >> kIdBits) sums[e] = add_clamped(sums[e], sums[e - 1]);
+    sums[e] = keys[e] == kNoPair ? 0 : memory.values[keys[e] & ((1u << kShift) - 1)];
+    if (e > 0 && keys[e] >> kShift == keys[e - 1] >> kShift) sums[e] = add_clamped(sums[e], sums[e - 1]);
   }
-  const std::uint32_t first_column = keys[0] >> kIdBits;
-  const std::uint32_t last_column = keys[PerLane - 1] >> kIdBits;
+  const std::uint32_t first_column = keys[0] >> kShift;
+  const std::uint32_t last_column = keys[PerLane - 1] >> kShift;
   const std::uint32_t from_left = sum_from_left(keys[0] != kNoPair, first_column, last_column, sums[PerLane - 1]);
   const std::uint32_t next_column = __shfl_down_sync(~0u, first_column, 1);
   Ends ends = 0;  // a bit for each key that is the last one of its column
 #pragma unroll
   for (std::uint32_t e = 0; e < PerLane; ++e) {
-    const std::uint32_t column = keys[e] >> kIdBits;
+    const std::uint32_t column = keys[e] >> kShift;
     const bool is_last =
-        e + 1 < PerLane ? column != keys[e + 1 < PerLane ? e + 1 : e] >> kIdBits : lane == 31 || column != next_column;
+        e + 1 < PerLane ? column != keys[e + 1 < PerLane ? e + 1 : e] >> kShift : lane == 31 || column != next_column;
     if (is_last && keys[e] != kNoPair) ends |= Ends{1} << e;
     if (column == first_column) sums[e] = add_clamped(sums[e], from_left);
   }
@@ -242,21 +254,25 @@ __device__ inline std::uint32_t multiply_pairs(const SmallBlocksProduct& product
 #pragma unroll
   for (std::uint32_t e = 0; e < PerLane; ++e) {
     if ((ends >> e & 1) == 0) continue;
-    memory.columns[padded(at)] = keys[e] >> kIdBits;
+    memory.columns[padded(at)] = keys[e] >> kShift;
     memory.sums[padded(at)] = sums[e];
     ++at;
   }
   return __shfl_sync(~0u, through, 31);
 }
 
-/// The same with as few registers as there are pairs for.
+/// Multiplies and sorts listed pairs and stages their sums, with as few registers as there are pairs for.
 template <std::uint32_t MaxPerLane>
 __device__ inline std::uint32_t multiply_any(const SmallBlocksProduct& product, std::uint32_t num_columns,
                                              std::uint32_t num_pairs, const WarpMemory& memory) {
   if constexpr (MaxPerLane > 1) {
     if (num_pairs <= 16 * MaxPerLane) return multiply_any<MaxPerLane / 2>(product, num_columns, num_pairs, memory);
   }
-  return multiply_pairs<MaxPerLane>(product, num_columns, num_pairs, memory);
+  std::uint32_t keys[MaxPerLane];
+  multiply_pairs<MaxPerLane>(product, num_columns, num_pairs, memory, keys);
+  sort_keys<MaxPerLane>(keys);
+  __syncwarp();  // values are written, segments have been read
+  return stage_sums<MaxPerLane>(keys, memory);
 }
 
 /// Writes the staged records of rows from `row` on, the first of which has number `first`. Threads: one whole warp.
@@ -280,12 +296,12 @@ __device__ inline void write_staged(const SortedLaunch& launch, const WarpMemory
 }
 
 // Grid: as many CTAs as fit the device; each warp takes some rows after the other, in result order.
-// Work: a lane per pair; the warp sorts the pairs of its rows together, learns by look-back how many records come
-// before,
-//       and writes them. No warp waits for another one of its CTA.
+// Work: a lane per pair; a warp sorts the pairs of its rows together, learns its place by look-back, and writes. It
+//       waits for no other warp of its CTA.
 // Memory: neighbouring lanes read neighbouring elements of B's rows; records leave contiguously.
 template <std::uint32_t MaxPerLane>
-__global__ void __launch_bounds__(kWarps * 32) mul_sorted_rows(const __grid_constant__ SortedLaunch launch) {
+__global__ void __launch_bounds__(kWarps<MaxPerLane> * 32)
+    mul_sorted_rows(const __grid_constant__ SortedLaunch launch) {
   extern __shared__ __align__(16) std::uint32_t region[];
   const std::uint32_t lane = threadIdx.x % 32;
   const SmallBlocksProduct& product = launch.product;
@@ -322,20 +338,19 @@ void launch(SortedLaunch what, std::uint64_t max_pairs, cudaStream_t stream) {
   constexpr std::uint32_t kPairs = 32 * MaxPerLane;
   what.max_segments = std::min(what.max_segments, kPairs);  // those that have pairs
   what.warp_words = WarpMemory::num_words(kPairs, what.max_segments);
-  const std::uint32_t shared_bytes = what.warp_words * kWarps * 4;
+  constexpr std::uint32_t kThreads = kWarps<MaxPerLane> * 32;
+  const std::uint32_t shared_bytes = what.warp_words * kWarps<MaxPerLane> * 4;
   const auto kernel = mul_sorted_rows<MaxPerLane>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-        "mul_sorted_rows shared memory");
   int device = 0;
   int processors = 0;
   int per_processor = 0;
   check(cudaGetDevice(&device), "device");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, kWarps * 32, shared_bytes), "occupancy");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, kThreads, shared_bytes), "occupancy");
   const std::uint32_t num_tickets = (what.num_rows - 1) / what.rows_at_once + 1;
-  const auto grid =
-      std::min((num_tickets - 1) / kWarps + 1, static_cast<std::uint32_t>(processors * std::max(1, per_processor)));
-  kernel<<<grid, kWarps * 32, shared_bytes, stream>>>(what);
+  const auto grid = std::min((num_tickets - 1) / kWarps<MaxPerLane> + 1,
+                             static_cast<std::uint32_t>(processors * std::max(1, per_processor)));
+  kernel<<<grid, kThreads, shared_bytes, stream>>>(what);
 }
 
 }  // namespace
