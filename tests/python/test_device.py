@@ -567,7 +567,7 @@ class Torch(unittest.TestCase):
                 for _ in range(50):
                     c = engine.multiply(tensor, tensor)
                 allocations.append(torch.cuda.memory_stats()["allocation.all.allocated"] - earlier)
-        self.assertGreater(allocations[1], allocations[0] + 50)
+        self.assertGreaterEqual(allocations[1], allocations[0] + 50)  # one for all small buffers of a call
         with spmm.Engine(devices=0, workspace="caller") as engine:
             np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
             for c in engine.multiply_many([(tensor, tensor)] * 3):
