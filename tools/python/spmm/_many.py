@@ -33,10 +33,12 @@ class DeviceProducts(Sequence):
 
     @functools.cached_property
     def first_row(self) -> np.ndarray:
+        """[products + 1], host: block rows before each product."""
         return np.concatenate([[0], np.cumsum(self.shapes[:, 0] // self._side)])
 
     @functools.cached_property
     def first_block(self) -> np.ndarray:
+        """[products + 1], host: blocks before each product. The first time it copies them and waits."""
         return self._fetch_first_block()
 
     def __len__(self) -> int:
