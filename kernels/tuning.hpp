@@ -135,9 +135,10 @@ inline constexpr std::uint32_t kSortedRowPairs = 2048;
 
 /// Whether keys number so many pairs of rows that are sorted together.
 constexpr bool has_sort_keys(std::uint64_t num_rows, std::uint64_t max_row_pairs, std::uint64_t num_columns) {
+  if (max_row_pairs > kSortedRowPairs || num_rows * max_row_pairs > kSortedRowPairs) return false;
   std::uint64_t padded = 32;
   while (padded < num_rows * max_row_pairs) padded *= 2;
-  return padded <= kSortedRowPairs && num_rows * num_columns * padded < std::uint64_t{1} << 32;
+  return num_rows * num_columns * padded < std::uint64_t{1} << 32;
 }
 
 /// Whether all rows of a product are sorted.

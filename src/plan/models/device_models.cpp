@@ -145,7 +145,8 @@ const DeviceRates& rates_of(const Limits& limits) {
 
 bool sorts_rows(const Statistics& s) {
   const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  const std::uint64_t longest = s.exact ? s.row_pairs.max_row_pairs : static_cast<std::uint64_t>(4 * mean);
+  const double likely = std::min(4 * mean, 2.0 * kernels::kSortedRowPairs);
+  const std::uint64_t longest = s.exact ? s.row_pairs.max_row_pairs : static_cast<std::uint64_t>(likely);
   return kernels::sorts_rows(s.m(), longest, std::max(1u, s.c_columns()));
 }
 
